@@ -1,0 +1,32 @@
+"""Softmax output layers for large vocabularies, and the language models that prove them.
+
+Names are imported on first use, so that `import tfsoftmax` costs milliseconds
+and only the programs that compute load TensorFlow.
+"""
+
+import importlib
+
+_HOMES = {
+    "FullSoftmax": "tfsoftmax.heads.full",
+    "SoftmaxHead": "tfsoftmax.heads.base",
+    "SoftmaxLoss": "tfsoftmax.losses",
+    "Perplexity": "tfsoftmax.metrics",
+    "Vocabulary": "tfsoftmax.vocabulary",
+    "language_model": "tfsoftmax.language_model",
+}
+_MODULES = ("corpora", "heads", "losses", "metrics", "ops", "optimizers", "recurrent", "vocabulary")
+
+__version__ = "0.1.0"
+__all__ = [*_HOMES, *_MODULES]
+
+
+def __getattr__(name):
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in _MODULES:
+        return importlib.import_module(f"tfsoftmax.{name}")
+    raise AttributeError(f"module 'tfsoftmax' has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,122 @@
+"""Facts about `Vocabulary`."""
+
+import hashlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tfsoftmax.vocabulary import Vocabulary
+
+COUNTS = {"the": 9, "cat": 4, "sat": 4, "mat": 1, "zebra": 1, "<eos>": 5, "<unk>": 2}
+
+
+def test_ids_fall_with_frequency_and_ties_are_alphabetical():
+    vocabulary = Vocabulary.build(COUNTS)
+    assert vocabulary.words == ("the", "<eos>", "cat", "sat", "<unk>", "mat", "zebra")
+    assert vocabulary.counts.tolist() == [9, 5, 4, 4, 2, 1, 1]
+    assert (vocabulary.oov_id, vocabulary.eos_id) == (4, 1)
+
+
+def test_rare_words_are_counted_as_oov():
+    vocabulary = Vocabulary.build(COUNTS, min_count=2)
+    assert vocabulary.words == ("the", "<eos>", "<unk>", "cat", "sat")
+    assert vocabulary.counts.tolist() == [9, 5, 4, 4, 4]
+
+
+def test_max_size_includes_the_specials_and_keeps_all_tokens():
+    vocabulary = Vocabulary.build(COUNTS, max_size=4)
+    assert vocabulary.words == ("the", "<unk>", "<eos>", "cat")
+    assert vocabulary.counts.sum() == sum(COUNTS.values())
+
+
+def test_specials_exist_without_being_counted():
+    vocabulary = Vocabulary.build({"a": 3}, min_count=2)
+    assert vocabulary.words == ("a", "<eos>", "<unk>")
+    assert vocabulary.counts.tolist() == [3, 0, 0]
+
+
+def test_encode_maps_unknown_words_to_oov():
+    vocabulary = Vocabulary.build(COUNTS)
+    ids = vocabulary.encode(iter(["cat", "dog", "<eos>", "<unk>"]))
+    assert ids.dtype == np.int32
+    assert vocabulary.decode(ids) == ["cat", "<unk>", "<eos>", "<unk>"]
+    assert vocabulary.encode([]).shape == (0,)
+    assert "cat" in vocabulary and "dog" not in vocabulary and len(vocabulary) == 7
+
+
+def test_encode_refuses_one_string():
+    with pytest.raises(TypeError, match="not one string"):
+        Vocabulary.build(COUNTS).encode("the cat")
+
+
+@pytest.mark.parametrize("ids", [[0, -1], [7]])
+def test_decode_refuses_ids_outside(ids):
+    with pytest.raises(ValueError, match=r"\[0, 7\). Received: (-1|7)"):
+        Vocabulary.build(COUNTS).decode(ids)
+
+
+def test_file_round_trip_is_readable_and_hashed(tmp_path):
+    vocabulary = Vocabulary.build(COUNTS | {"naïve": 3, "\u200b": 2})
+    path = tmp_path / "vocabulary.txt"
+    vocabulary.save(path)
+    assert path.read_text("utf-8").split("\n")[:2] == ["the\t9", "<eos>\t5"]
+    loaded = Vocabulary.load(path)
+    assert loaded.words == vocabulary.words
+    np.testing.assert_array_equal(loaded.counts, vocabulary.counts)
+    assert loaded.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_edited_file_with_windows_line_ends_and_no_last_newline_loads(tmp_path):
+    path = tmp_path / "vocabulary.txt"
+    path.write_bytes(b"a\t2\r\n<unk>\t0\r\n<eos>\t1")
+    assert Vocabulary.load(path).words == ("a", "<unk>", "<eos>")
+
+
+@pytest.mark.parametrize(
+    "data, message",
+    [
+        (b"a\t2\nb 3\n<unk>\t0\n<eos>\t1\n", "line 2: must be `word<TAB>count`. Received: 'b 3'"),
+        (b"a\t2\n\n<unk>\t0\n<eos>\t1\n", "line 2: must be `word<TAB>count`. Received: ''"),
+        (b"a\t2\t3\n<unk>\t0\n<eos>\t1\n", "line 1: must be `word<TAB>count`"),
+        (b"a\t2\na\t3\n<unk>\t0\n<eos>\t1\n", "line 2: words must differ.*'a'.*line 1"),
+        (b"a\t-2\n<unk>\t0\n<eos>\t1\n", "line 1: the count must be a whole number. Received: '-2'"),
+        (b"a b\t2\n<unk>\t0\n<eos>\t1\n", "line 1: the word must not be empty or contain blanks"),
+        (b"\xff\t2\n<unk>\t0\n<eos>\t1\n", "line 1: must be UTF-8"),
+        (b"a\t2\n<eos>\t1\n", "one of the 2 lines must be `<unk><TAB>count`"),
+        (b"a\t2\n<unk>\t1\n", "one of the 2 lines must be `<eos><TAB>count`"),
+        (b"", "line 1: must be"),
+    ],
+)
+def test_malformed_files_are_refused_with_file_and_line(tmp_path, data, message):
+    path = tmp_path / "vocabulary.txt"
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=f"vocabulary.txt.*{message}"):
+        Vocabulary.load(path)
+
+
+@pytest.mark.parametrize(
+    "words, counts, message",
+    [
+        (["<unk>", "<eos>", "a", "a"], [1, 1, 1, 1], "'a' at 2 and 3"),
+        (["<unk>", "<eos>", "a b"], [1, 1, 1], r"words\[2\]='a b'"),
+        (["<unk>", "a"], [1, 1], "must contain `<eos>`"),
+        (["<unk>", "<eos>"], [1, 1, 1], r"counts of shape \(3,\)"),
+        (["<unk>", "<eos>"], [1, -1], "must not be negative. Received: -1"),
+    ],
+)
+def test_bad_words_and_counts_are_refused(words, counts, message):
+    with pytest.raises(ValueError, match=message):
+        Vocabulary(words, counts)
+
+
+@pytest.mark.parametrize("argument", [{"min_count": 0}, {"max_size": 1}])
+def test_build_refuses_impossible_limits(argument):
+    with pytest.raises(ValueError, match="must be at least"):
+        Vocabulary.build(COUNTS, **argument)
+
+
+def test_import_does_not_load_tensorflow():
+    code = "import sys, tfsoftmax.vocabulary; sys.exit('tensorflow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

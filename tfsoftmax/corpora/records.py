@@ -1,0 +1,208 @@
+"""A prepared corpus on disk: vocabulary, record files, and the manifest that ties them."""
+
+import dataclasses
+import functools
+import hashlib
+import json
+import os
+
+from tfsoftmax.corpora import tfrecord
+from tfsoftmax.vocabulary import Vocabulary
+
+FORMAT, VERSION = "tfsoftmax corpus", 1
+MANIFEST, VOCABULARY = "manifest.json", "vocabulary.txt"
+PAD = -1  # beyond the ragged end of a stream; in files only
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordFile:
+    """One TFRecord file: its path, number of records, size and SHA-256."""
+
+    path: str
+    records: int
+    bytes: int
+    sha256: str
+
+    def verify(self):
+        """Raises ValueError if the content is not what was written (about 1 GB/s, once)."""
+        stat = os.stat(self.path)
+        found = sha256_of(self.path, stat.st_size, stat.st_mtime_ns)
+        if found != self.sha256:
+            raise ValueError(
+                f"{self.path}: the SHA-256 must be {self.sha256}, as the manifest says; prepare "
+                f"the corpus again. Received: {found}"
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """One split: `tokens` = `words` + one `<eos>` a sentence; `oov` of the words are OOV."""
+
+    files: tuple
+    records: int
+    sentences: int
+    words: int
+    tokens: int
+    oov: int
+
+    @property
+    def oov_rate(self):
+        """OOV words as a fraction of all words."""
+        return self.oov / self.words
+
+
+@dataclasses.dataclass(frozen=True)
+class Corpus:
+    """A prepared corpus. A record of a split holds (streams, steps + 1) little-endian int32."""
+
+    directory: str
+    name: str
+    settings: dict
+    vocabulary: Vocabulary
+    streams: int
+    steps: int
+    splits: dict
+
+    @classmethod
+    def load(cls, directory):
+        """Opens a prepared corpus and checks it against its manifest.
+
+        Checks the vocabulary's SHA-256 and that the record files exist in their right
+        sizes; their SHA-256 is checked when `batches` first reads a split.
+
+        Raises:
+            FileNotFoundError: there is no prepared corpus, or a file of it is missing.
+            ValueError: the manifest is damaged or of another version, or vocabulary or
+                record files are not those that were prepared with it.
+        """
+        directory = os.fspath(directory)
+        manifest = read_manifest(directory)
+        vocabulary = _load_vocabulary(directory, manifest["vocabulary"])
+        try:
+            corpus = cls(
+                directory,
+                manifest["name"],
+                manifest["settings"],
+                vocabulary,
+                manifest["settings"]["streams"],
+                manifest["settings"]["steps"],
+                {name: _split(directory, entry) for name, entry in manifest["splits"].items()},
+            )
+        except (KeyError, TypeError) as error:
+            raise ValueError(
+                f"{os.path.join(directory, MANIFEST)}: must be complete; prepare the corpus again. "
+                f"Received: {type(error).__name__}: {error}"
+            ) from error
+        _check_sizes(corpus)
+        return corpus
+
+    def split(self, name):
+        """Returns the `Split` of that name; an unknown name is a ValueError."""
+        if name not in self.splits:
+            raise ValueError(
+                f"`split` must be one of {', '.join(self.splits)}, the splits of {self.directory}. "
+                f"Received: split={name!r}"
+            )
+        return self.splits[name]
+
+
+def read_manifest(directory):
+    """Returns the manifest of a prepared corpus as a dict.
+
+    Raises:
+        FileNotFoundError: there is none.
+        ValueError: it is not one of ours, or of another version.
+    """
+    path = os.path.join(directory, MANIFEST)
+    if not os.path.isfile(path):
+        raise FileNotFoundError(
+            f"`{directory}` must be a corpus made by tools/prepare.py. Received: no file {path}"
+        )
+    try:
+        with open(path, encoding="utf-8") as file:
+            manifest = json.load(file)
+    except ValueError as error:
+        raise ValueError(f"{path}: must be a JSON manifest. Received: {error}") from error
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise ValueError(f"{path}: must be the manifest of a {FORMAT}. Received: another JSON file")
+    if manifest.get("version") != VERSION or "sha256" not in manifest.get("vocabulary", {}):
+        raise ValueError(
+            f"{path}: must be of version {VERSION}; prepare the corpus again. "
+            f"Received: version {manifest.get('version')}"
+        )
+    return manifest
+
+
+def write_manifest(directory, name, settings, vocabulary, splits):
+    """Writes the manifest of the corpus whose files lie in `directory`."""
+    manifest = {
+        "format": FORMAT,
+        "version": VERSION,
+        "name": name,
+        "settings": settings,
+        "vocabulary": {"size": len(vocabulary), "sha256": vocabulary.sha256},
+        "splits": {
+            key: {
+                "sentences": split.sentences,
+                "words": split.words,
+                "tokens": split.tokens,
+                "oov": split.oov,
+                "oov_rate": split.oov_rate,
+                "records": split.records,
+                "files": [
+                    dataclasses.asdict(file) | {"path": os.path.basename(file.path)}
+                    for file in split.files
+                ],
+            }
+            for key, split in splits.items()
+        },
+    }
+    with open(os.path.join(directory, MANIFEST), "w", encoding="utf-8") as file:
+        json.dump(manifest, file, indent=2, ensure_ascii=False)
+        file.write("\n")
+
+
+@functools.lru_cache(maxsize=4096)
+def sha256_of(path, size, modified_ns):
+    """SHA-256 of a file; size and time of change are there to notice that it changed."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _split(directory, entry):
+    files = tuple(
+        RecordFile(**file | {"path": os.path.join(directory, file["path"])})
+        for file in entry["files"]
+    )
+    counts = {key: entry[key] for key in ("records", "sentences", "words", "tokens", "oov")}
+    return Split(files, **counts)
+
+
+def _load_vocabulary(directory, expected):
+    path = os.path.join(directory, VOCABULARY)
+    if not os.path.isfile(path):
+        raise FileNotFoundError(f"{path}: must exist beside its manifest. Received: no such file")
+    vocabulary = Vocabulary.load(path)
+    if vocabulary.sha256 != expected["sha256"]:
+        raise ValueError(
+            f"{path}: does not belong to the record files beside it, which were made with a "
+            f"vocabulary of {expected['size']} words and SHA-256 {expected['sha256']}. "
+            f"Received: {len(vocabulary)} words, SHA-256 {vocabulary.sha256}"
+        )
+    return vocabulary
+
+
+def _check_sizes(corpus):
+    record_bytes = tfrecord.framed_bytes(corpus.streams * (corpus.steps + 1))
+    for split in corpus.splits.values():
+        for file in split.files:
+            if not os.path.isfile(file.path):
+                raise FileNotFoundError(
+                    f"{file.path}: the manifest names this file. Received: no such file"
+                )
+            size = os.path.getsize(file.path)
+            if size != file.bytes or size != record_bytes * file.records:
+                raise ValueError(
+                    f"{file.path}: must have {file.bytes} bytes, {file.records} records of "
+                    f"{record_bytes}; prepare the corpus again. Received: {size} bytes"
+                )

@@ -1,0 +1,60 @@
+"""Writes the records of one split to TFRecord files of bounded size."""
+
+import os
+
+import numpy as np
+
+from tfsoftmax.corpora import tfrecord
+from tfsoftmax.corpora.records import RecordFile, sha256_of
+
+SHARD_BYTES = 64 << 20
+_CHUNK_BYTES = 8 << 20
+
+
+class RecordWriter:
+    """Appends records to `SPLIT-00000.tfrecord`, `SPLIT-00001.tfrecord`, ...
+
+    Args:
+        directory: existing directory.
+        split: name of the split.
+        record_ints: number of int32 in a record.
+        shard_bytes: size that a file does not exceed (it holds at least one record).
+    """
+
+    def __init__(self, directory, split, record_ints, shard_bytes=SHARD_BYTES):
+        self._pattern = os.path.join(directory, split + "-{:05d}.tfrecord")
+        self._width = record_ints
+        self._record_bytes = tfrecord.framed_bytes(record_ints)
+        self._shard_records = max(1, shard_bytes // self._record_bytes)
+        self._file, self._paths, self._counts = None, [], []
+
+    def write(self, records):
+        """Appends int32 records, an array of any shape whose rows are the records."""
+        rows = np.ascontiguousarray(records, dtype="<i4").reshape(-1, self._width)
+        while len(rows):
+            if self._file is None or self._counts[-1] == self._shard_records:
+                self._open_next()
+            chunk = max(1, _CHUNK_BYTES // self._record_bytes)
+            count = min(len(rows), self._shard_records - self._counts[-1], chunk)
+            self._file.write(tfrecord.frame(rows[:count]).data)
+            self._counts[-1] += count
+            rows = rows[count:]
+
+    def close(self):
+        """Closes the last file. Returns the written files as a tuple of `RecordFile`."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        return tuple(map(self._describe, self._paths, self._counts))
+
+    def _open_next(self):
+        if self._file is not None:
+            self._file.close()
+        self._paths.append(self._pattern.format(len(self._paths)))
+        self._counts.append(0)
+        self._file = open(self._paths[-1], "wb")
+
+    def _describe(self, path, records):
+        stat = os.stat(path)
+        digest = sha256_of(path, stat.st_size, stat.st_mtime_ns)
+        return RecordFile(path, records, stat.st_size, digest)

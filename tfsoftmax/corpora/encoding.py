@@ -1,0 +1,89 @@
+"""Second pass: words to ids, sentences shuffled, dealt to streams, cut into records."""
+
+import zlib
+
+import numpy as np
+
+from tfsoftmax.corpora.records import PAD, Split
+from tfsoftmax.corpora.shuffle import ExternalShuffle
+from tfsoftmax.corpora.streams import Streams
+from tfsoftmax.corpora.writer import RecordWriter
+from tfsoftmax.vocabulary import EOS
+
+
+def encode_split(blocks, name, tally, vocabulary, config, directory, scratch, report):
+    """Writes the record files of one split.
+
+    Args:
+        blocks: iterable of lists of lines, the same as in the first pass.
+        name: of the split.
+        tally: what the first pass counted.
+        vocabulary: `Vocabulary`.
+        config: `PrepareConfig`.
+        directory: for the record files.
+        scratch: for the bucket files, which are removed as they are used up.
+        report: function called with the number of words of each block.
+
+    Returns:
+        A `Split`.
+
+    Raises:
+        RuntimeError: what was written is not what was counted.
+    """
+    seed = (config.seed, zlib.crc32(name.encode()))
+    shuffle = ExternalShuffle(scratch, tally.tokens, vocabulary.eos_id, seed)
+    for ids, lengths in encode_blocks(blocks, vocabulary):
+        shuffle.add(ids, lengths)
+        report(len(ids) - len(lengths))
+    streams = Streams(config.streams, config.steps, vocabulary.eos_id)
+    writer = RecordWriter(directory, name, config.streams * (config.steps + 1))
+    written = np.zeros(len(vocabulary), dtype=np.int64)
+    for ids, lengths in shuffle.drain():
+        streams.deal(ids, lengths)
+        _write(writer, streams.cut(), written)
+    _write(writer, streams.finish(), written)
+    files = writer.close()
+    _check_nothing_lost(name, tally, vocabulary, written)
+    return Split(
+        files=files,
+        records=sum(file.records for file in files),
+        sentences=tally.sentences,
+        words=tally.words,
+        tokens=int(written.sum()),
+        oov=int(written[vocabulary.oov_id]),
+    )
+
+
+def encode_blocks(blocks, vocabulary):
+    """Yields `(ids, lengths)` a block: int32 with `<eos>` behind each sentence, and int64."""
+    for lines in blocks:
+        words, lengths = [], []
+        for line in lines:
+            sentence = line.split()
+            if sentence:
+                words += sentence
+                words.append(EOS)
+                lengths.append(len(sentence) + 1)
+        yield vocabulary.encode(words), np.array(lengths, dtype=np.int64)
+
+
+def _write(writer, records, written):
+    writer.write(records)
+    targets = records[:, :, 1:]
+    written += np.bincount(targets[targets != PAD], minlength=len(written))
+
+
+def _check_nothing_lost(name, tally, vocabulary, written):
+    """Compares the targets in the records with the first pass: each word, if it counted them."""
+    lost = tally.tokens - written.sum()
+    if lost or written[vocabulary.eos_id] != tally.sentences:
+        raise RuntimeError(
+            f"`{name}`: tokens in must equal tokens out; did the text change meanwhile? "
+            f"Received: {tally.tokens} in, {written.sum()} out"
+        )
+    if tally.counts and not np.array_equal(written, vocabulary.counts):
+        word = vocabulary.words[np.flatnonzero(written != vocabulary.counts)[0]]
+        raise RuntimeError(
+            f"`{name}`: every word must be written as often as it was counted; did the text "
+            f"change meanwhile? Received: another count of {word!r}"
+        )

@@ -1,0 +1,54 @@
+"""A uniform shuffle of more sentences than memory holds."""
+
+import os
+
+import numpy as np
+
+from tfsoftmax.corpora.streams import gather_sentences
+
+BUCKET_TOKENS = 4_000_000
+
+
+class ExternalShuffle:
+    """Sentences go to random bucket files; each bucket is then permuted in memory.
+
+    A random bucket for each, and a uniform permutation of each bucket, make a uniform
+    permutation of all. Memory: one bucket, about 30 bytes a token while it is permuted.
+
+    Args:
+        directory: existing directory for the bucket files.
+        tokens: about how many will come.
+        eos_id: the id that ends every sentence.
+        seed: int or sequence of int.
+        bucket_tokens: about how many tokens a bucket is to hold.
+    """
+
+    def __init__(self, directory, tokens, eos_id, seed, bucket_tokens=BUCKET_TOKENS):
+        self._rng = np.random.default_rng(seed)
+        self._eos_id = eos_id
+        count = -(-tokens // bucket_tokens)
+        self._paths = [os.path.join(directory, f"bucket-{i:05d}") for i in range(count)]
+
+    def add(self, ids, lengths):
+        """Adds sentences, concatenated: int32 (sum of lengths,), int (sentences,)."""
+        # One double a sentence, so that the result does not depend on the block size.
+        bucket = (self._rng.random(len(lengths)) * len(self._paths)).astype(np.int64)
+        order = np.argsort(bucket, kind="stable")
+        ids = gather_sentences(ids, lengths, order)
+        sizes = np.bincount(bucket, weights=lengths, minlength=len(self._paths)).astype(np.int64)
+        for path, part in zip(self._paths, np.split(ids, np.cumsum(sizes)[:-1])):
+            if len(part):
+                with open(path, "ab") as file:
+                    file.write(part.astype("<i4").data)
+
+    def drain(self):
+        """Yields the shuffled sentences as `(ids, lengths)`, and removes the files."""
+        for path in self._paths:
+            if not os.path.exists(path):
+                continue
+            ids = np.fromfile(path, dtype="<i4")
+            os.remove(path)
+            ends = np.flatnonzero(ids == self._eos_id) + 1
+            lengths = np.diff(ends, prepend=0)
+            order = self._rng.permutation(len(lengths))
+            yield gather_sentences(ids, lengths, order), lengths[order]

@@ -1,0 +1,300 @@
+"""Sparse optimisers against Keras on the dense gradient and against loops over rows."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfsoftmax import optimizers
+
+V, D = 37, 5
+# Rules that leave a row without gradient alone equal Keras whatever rows a step touches.
+EXACT = {"adagrad": ("Adagrad", {"epsilon": 1e-3}), "sgd": ("SGD", {})}
+# Lazy rules equal Keras only when each step touches every row.
+LAZY = {
+    "momentum": ("SGD", {"momentum": 0.9}),
+    "nesterov": ("SGD", {"momentum": 0.9, "nesterov": True}),
+    "adam": ("Adam", {"epsilon": 1e-3, "beta_2": 0.75}),
+    "amsgrad": ("Adam", {"epsilon": 1e-3, "beta_2": 0.5, "amsgrad": True}),
+}
+RULES = {**EXACT, **LAZY}
+CLIPS = [{}, {"clipnorm": 0.7}, {"clipvalue": 0.3}, {"global_clipnorm": 0.9}]
+
+
+def make(rule, module=optimizers, learning_rate=0.1, **kwargs):
+    name, options = RULES[rule]
+    return getattr(module, name)(learning_rate, **options, **kwargs)
+
+
+def sparse_gradient(ids, *, columns=(D,), seed=0, dtype=tf.int32):
+    values = np.random.default_rng(seed).normal(size=(len(ids), *columns))
+    shape = tf.constant((V, *columns))
+    return tf.IndexedSlices(tf.constant(values, "float32"), tf.constant(ids, dtype), shape)
+
+
+def touched_ids(step, every_row):
+    """13 draws with certain duplicates, after all rows if `every_row`."""
+    draws = np.random.default_rng(step).integers(0, 8, 13)
+    return np.concatenate([np.arange(V)[::-1], draws]) if every_row else draws
+
+
+def variables():
+    rng = np.random.default_rng(7)
+    shapes = [(V, D), (V,), (3, 2)]  # two gathered variables, one dense
+    return [keras.Variable(rng.normal(size=shape), dtype="float32") for shape in shapes]
+
+
+def gradients(step, every_row, dtype=tf.int32):
+    ids = touched_ids(step, every_row)
+    dense = np.random.default_rng(50 + step).normal(size=(3, 2)).astype("float32")
+    return [
+        sparse_gradient(ids, seed=step, dtype=dtype),
+        sparse_gradient(ids[:-2], columns=(), seed=step + 9, dtype=dtype),
+        tf.constant(dense),
+    ]
+
+
+def densified(grads):
+    return [tf.convert_to_tensor(g) for g in grads]
+
+
+def states(optimizer, weights):
+    return [v.numpy() for v in [*weights, *optimizer.variables]]
+
+
+def trained(optimizer, steps):
+    """States after applying `steps`, a list of gradient lists."""
+    weights = variables()
+    for grads in steps:
+        optimizer.apply(grads, weights)
+    return states(optimizer, weights)
+
+
+def assert_states_equal(got, wanted, tolerance=1e-6):
+    assert len(got) == len(wanted)
+    for a, b in zip(got, wanted):
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", [tf.int32, tf.int64])
+@pytest.mark.parametrize("columns", [(), (D,), (2, 3)])
+def test_sum_duplicates_keeps_the_dense_value_with_each_row_once(columns, dtype):
+    ids = [5, 0, 5, 36, 0, 5]
+    gradient = sparse_gradient(ids, columns=columns, dtype=dtype)
+    wanted = np.zeros((V, *columns))
+    np.add.at(wanted, ids, gradient.values)
+    got = optimizers.sum_duplicates(gradient)
+    assert got.indices.dtype == dtype
+    assert got.indices.numpy().tolist() == [5, 0, 36]
+    np.testing.assert_allclose(tf.convert_to_tensor(got), wanted, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("clip", CLIPS, ids=str)
+@pytest.mark.parametrize("rule", RULES)
+def test_equals_keras_on_the_dense_gradient(rule, clip):
+    steps = [gradients(step, every_row=rule in LAZY) for step in range(4)]
+    wanted = trained(make(rule, keras.optimizers, **clip), [densified(g) for g in steps])
+    assert_states_equal(trained(make(rule, **clip), steps), wanted)
+    if clip:  # the clip was felt
+        unclipped = trained(make(rule), steps)
+        assert not np.allclose(unclipped[0], wanted[0], rtol=1e-3)
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("rule", RULES)
+def test_compiled_update_equals_the_eager_one(rule, jit_compile):
+    steps = [gradients(step, every_row=False, dtype=tf.int64) for step in range(3)]
+    optimizer, weights = make(rule, global_clipnorm=0.9), variables()
+    optimizer.build(weights)
+    update = tf.function(lambda g: optimizer.apply(g, weights), jit_compile=jit_compile)
+    for grads in steps:
+        update(grads)
+    assert_states_equal(states(optimizer, weights), trained(make(rule, global_clipnorm=0.9), steps))
+
+
+def test_learning_rate_schedule_is_followed():
+    rate = keras.optimizers.schedules.ExponentialDecay(0.4, 1, 0.5)
+    steps = [gradients(step, every_row=False) for step in range(3)]
+    wanted = trained(keras.optimizers.Adagrad(rate), [densified(g) for g in steps])
+    assert_states_equal(trained(optimizers.Adagrad(rate), steps), wanted)
+
+
+def scalar_step(rule, cell, g, t, lr=0.1):
+    """One weight's update: `cell` holds the weight `w` and whatever its rule remembers."""
+    if rule == "adagrad":
+        cell["sum"] = cell.get("sum", 0.1) + g**2
+        cell["w"] -= lr * g / np.sqrt(cell["sum"] + 1e-3)
+    elif rule in ("sgd", "momentum", "nesterov"):
+        momentum = 0.0 if rule == "sgd" else 0.9
+        cell["v"] = momentum * cell.get("v", 0.0) - lr * g
+        cell["w"] += momentum * cell["v"] - lr * g if rule == "nesterov" else cell["v"]
+    else:
+        beta_2 = 0.75 if rule == "adam" else 0.5
+        cell["m"] = 0.9 * cell.get("m", 0.0) + 0.1 * g
+        cell["v"] = beta_2 * cell.get("v", 0.0) + (1 - beta_2) * g**2
+        cell["max"] = max(cell.get("max", 0.0), cell["v"])
+        second = cell["v"] if rule == "adam" else cell["max"]
+        rate = lr * np.sqrt(1 - beta_2**t) / (1 - 0.9**t)
+        cell["w"] -= rate * cell["m"] / (np.sqrt(second) + 1e-3)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_equals_a_float64_loop_over_touched_weights(rule):
+    initial = variables()[0].numpy().astype(float)
+    cells = {at: {"w": w} for at, w in np.ndenumerate(initial)}
+    steps = [gradients(step, every_row=False) for step in range(6)]
+    for t, grads in enumerate(steps, start=1):
+        total = {}
+        for row, values in zip(grads[0].indices.numpy(), grads[0].values.numpy().astype(float)):
+            for column, g in enumerate(values):
+                total[row, column] = total.get((row, column), 0.0) + g
+        for at, g in total.items():
+            scalar_step(rule, cells[at], g, t)
+    wanted = np.array([cell["w"] for cell in cells.values()]).reshape(V, D)
+    np.testing.assert_allclose(trained(make(rule), steps)[0], wanted, rtol=2e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_untouched_rows_of_variable_and_slots_keep_their_bits(rule):
+    optimizer, weights = make(rule, global_clipnorm=0.9), variables()
+    optimizer.build(weights)
+    first, *later = [gradients(step, every_row=step == 0) for step in range(4)]
+    optimizer.apply(first, weights)
+    before = states(optimizer, weights)
+    for grads in later:
+        optimizer.apply(grads, weights)
+    rows = [(a, b) for a, b in zip(before, states(optimizer, weights)) if a.shape[:1] == (V,)]
+    assert len(rows) == 2 * (1 + len(optimizer.slots()))
+    for a, b in rows:
+        np.testing.assert_array_equal(a[8:], b[8:])
+        assert (a[:8] != b[:8]).any()
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_gradient_without_rows_changes_nothing(rule):
+    optimizer, weights = make(rule, global_clipnorm=0.9), variables()[:1]
+    optimizer.build(weights)
+    before = weights[0].numpy()
+    optimizer.apply([sparse_gradient([])], weights)
+    np.testing.assert_array_equal(weights[0].numpy(), before)
+
+
+def whole_variable_ops(optimizer):
+    """Types of the ops of a training step that put out something of V rows."""
+    table = keras.Variable(tf.ones((V, D)))
+    optimizer.build([table])
+
+    @tf.function
+    def step(ids):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.gather(table.value, ids) ** 2)
+        optimizer.apply(tape.gradient(loss, [table.value]), [table])
+
+    graph = step.get_concrete_function(tf.TensorSpec((None,), tf.int32)).graph
+    outputs = [out for op in graph.get_operations() for out in op.outputs]
+    return [out.op.type for out in outputs if out.shape.rank and out.shape[0] == V]
+
+
+@pytest.mark.parametrize("clip", CLIPS, ids=str)
+@pytest.mark.parametrize("rule", RULES)
+def test_a_sparse_step_has_no_op_of_the_size_of_the_variable(rule, clip):
+    assert whole_variable_ops(make(rule, **clip)) == []
+
+
+@pytest.mark.parametrize("rule", ["adagrad", "adam", "momentum"])
+def test_the_search_for_whole_variable_ops_finds_those_of_keras(rule):
+    assert "ReadVariableOp" in whole_variable_ops(make(rule, keras.optimizers))
+
+
+def bag_of_words():
+    keras.utils.set_random_seed(3)
+    layers = [keras.layers.Embedding(V, D), keras.layers.Flatten(), keras.layers.Dense(1)]
+    return keras.Sequential([keras.Input((4,), dtype="int32"), *layers])
+
+
+def bags(low, high):
+    rng = np.random.default_rng(low)
+    ids = rng.integers(low, high, (24, 4)).astype("int32")
+    return ids, (ids % 3).sum(axis=1, keepdims=True).astype("float32") / 4
+
+
+def fit(model, low=0, high=V, epochs=4):
+    return model.fit(*bags(low, high), epochs=epochs, batch_size=8, shuffle=False, verbose=0)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_fit_learns_and_leaves_rows_of_earlier_batches_alone(rule):
+    model = bag_of_words()
+    model.compile(make(rule, learning_rate=0.05, global_clipnorm=5.0), loss="mse")
+    losses = fit(model, 0, 15).history["loss"]
+    assert losses[-1] < 0.9 * losses[0]
+    before = model.layers[0].get_weights()[0]
+    fit(model, 15, 30)
+    after = model.layers[0].get_weights()[0]
+    np.testing.assert_array_equal(after[:15], before[:15])
+    assert (after[15:30] != before[15:30]).any()
+
+
+@pytest.mark.parametrize("rule", ["adagrad", "nesterov", "amsgrad"])
+def test_a_reloaded_model_continues_as_the_saved_one(rule, tmp_path):
+    model = bag_of_words()
+    model.compile(make(rule, clipnorm=1.0), loss="mse")
+    fit(model)
+    model.save(tmp_path / "model.keras")
+    reloaded = keras.models.load_model(tmp_path / "model.keras")
+    assert type(reloaded.optimizer) is type(model.optimizer)
+    assert reloaded.optimizer.get_config() == model.optimizer.get_config()
+    fit(model)
+    fit(reloaded)
+    saved, loaded = [states(m.optimizer, m.weights) for m in (model, reloaded)]
+    for a, b in zip(saved, loaded, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", ["Adagrad", "SGD", "Adam"])
+def test_config_round_trip_does_not_fall_back_to_the_class_of_keras(name):
+    config = keras.optimizers.serialize(getattr(optimizers, name)(0.25))
+    assert config["registered_name"] == f"tfsoftmax>{name}"
+    assert type(keras.optimizers.get(config)) is getattr(optimizers, name)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"weight_decay": 0.0},
+        {"use_ema": True},
+        {"gradient_accumulation_steps": 2},
+        {"loss_scale_factor": 8.0},
+    ],
+    ids=str,
+)
+def test_an_option_that_needs_dense_gradients_is_refused(option):
+    [(name, value)] = option.items()
+    with pytest.raises(ValueError, match=f"`{name}` must be unset.*Received: {name}={value}"):
+        optimizers.Adam(**option)
+
+
+def test_loss_scaling_is_undone_and_a_step_that_is_not_finite_skipped():
+    plain = variables()
+    optimizers.Adagrad(0.1).apply(gradients(0, every_row=False), plain)
+    scaled = variables()
+    wrapped = keras.optimizers.LossScaleOptimizer(optimizers.Adagrad(0.1), initial_scale=8.0)
+    bad = gradients(1, every_row=False)
+    bad[0] = keras.ops.multiply(bad[0], np.inf)
+    wrapped.apply(bad, scaled)  # halves the scale to 4
+    wrapped.apply([keras.ops.multiply(g, 4.0) for g in gradients(0, every_row=False)], scaled)
+    assert_states_equal([v.numpy() for v in scaled], [v.numpy() for v in plain])
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_fit_learns_in_mixed_precision(policy):
+    keras.utils.set_random_seed(3)
+    table = keras.layers.Embedding(V, D, dtype=policy)
+    layers = [table, keras.layers.Flatten(), keras.layers.Dense(1, dtype=policy)]
+    model = keras.Sequential([keras.Input((4,), dtype="int32"), *layers])
+    optimizer = optimizers.Adagrad(0.1)
+    if policy == "mixed_float16":
+        optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+    model.compile(optimizer, loss="mse")
+    losses = fit(model).history["loss"]
+    assert losses[-1] < 0.9 * losses[0]

@@ -1,0 +1,128 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfsoftmax.ops import fused_rnn
+
+B, T, D, H = 3, 7, 5, 4
+CELLS = ("lstm", "gru")
+
+
+def random_case(cell, batch=B, steps=T, seed=0):
+    """Arguments of the pure function, and the upstream gradients of what it returns, float64."""
+    rng = np.random.default_rng(seed)
+    states = {"lstm": 2, "gru": 1}[cell] * [(batch, H)]
+    gates = {"lstm": 4, "gru": 3}[cell] * H
+    bias = {"lstm": (gates,), "gru": (2, gates)}[cell]
+    arguments = [(batch, steps, D), *states, (D, gates), (H, gates), bias]
+    results = [(batch, steps, H), *states]
+    return [[rng.normal(size=s) for s in shapes] for shapes in (arguments, results)]
+
+
+def values_and_gradients(function, arguments, upstream):
+    arguments = [tf.constant(argument) for argument in arguments]
+    with tf.GradientTape() as tape:
+        tape.watch(arguments)
+        results = function(*arguments)
+        loss = sum(tf.reduce_sum(r * u) for r, u in zip(results, upstream))
+    return results, tape.gradient(loss, arguments)
+
+
+def assert_all_close(results, references, tolerance):
+    assert len(results) == len(references)
+    for result, reference in zip(results, references):
+        np.testing.assert_allclose(result, reference, rtol=tolerance, atol=tolerance)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def numpy_lstm(x, h, c, kernel, recurrent_kernel, bias):
+    ys = []
+    for t in range(x.shape[1]):
+        z = x[:, t] @ kernel + h @ recurrent_kernel + bias
+        i, f, g, o = (z[:, n * H : (n + 1) * H] for n in range(4))
+        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+        h = sigmoid(o) * np.tanh(c)
+        ys.append(h)
+    return np.stack(ys, axis=1), h, c
+
+
+def numpy_gru(x, h, kernel, recurrent_kernel, bias):
+    ys = []
+    for t in range(x.shape[1]):
+        a, b = x[:, t] @ kernel + bias[0], h @ recurrent_kernel + bias[1]
+        z, r = sigmoid(a[:, :H] + b[:, :H]), sigmoid(a[:, H : 2 * H] + b[:, H : 2 * H])
+        g = np.tanh(a[:, 2 * H :] + r * b[:, 2 * H :])
+        h = z * h + (1 - z) * g
+        ys.append(h)
+    return np.stack(ys, axis=1), h
+
+
+FUSED = {"lstm": fused_rnn.lstm, "gru": fused_rnn.gru}
+REFERENCES = {"lstm": numpy_lstm, "gru": numpy_gru}
+
+
+def numeric_gradients(function, arguments, step=1e-5):
+    """Central differences of a scalar function of float64 arrays, which it sees change."""
+    gradients = []
+    for array in arguments:
+        gradients.append(np.zeros_like(array))
+        for index in np.ndindex(array.shape):
+            value, ends = array[index], []
+            for array[index] in (value + step, value - step):
+                ends.append(function(*arguments))
+            array[index] = value
+            gradients[-1][index] = (ends[0] - ends[1]) / (2 * step)
+    return gradients
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("batch,steps", [(B, T), (B, 1), (1, 2)])
+def test_values_and_gradients_equal_those_of_the_equations(cell, batch, steps):
+    arguments, upstream = random_case(cell, batch, steps)
+
+    def loss(*arguments):
+        return sum(np.sum(r * u) for r, u in zip(REFERENCES[cell](*arguments), upstream))
+
+    values, gradients = values_and_gradients(FUSED[cell], arguments, upstream)
+    assert_all_close(values, REFERENCES[cell](*arguments), 1e-12)
+    assert_all_close(gradients, numeric_gradients(loss, arguments), 1e-7)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_second_order_gradients_equal_numeric_ones(cell):
+    arguments, upstream = random_case(cell, batch=2, steps=3)
+
+    def squared_norm_of_gradients(*arguments):
+        return sum(
+            tf.reduce_sum(g**2) for g in values_and_gradients(FUSED[cell], arguments, upstream)[1]
+        )
+
+    tensors = [tf.constant(argument) for argument in arguments]
+    with tf.GradientTape() as outer:
+        outer.watch(tensors)
+        with tf.GradientTape() as inner:
+            inner.watch(tensors)
+            results = FUSED[cell](*tensors)
+            loss = sum(tf.reduce_sum(r * u) for r, u in zip(results, upstream))
+        penalty = sum(tf.reduce_sum(g**2) for g in inner.gradient(loss, tensors))
+    gradients = outer.gradient(penalty, tensors)
+    states = slice(1, -3)  # few numbers: every difference costs a whole gradient
+    expected = numeric_gradients(
+        lambda *states: squared_norm_of_gradients(arguments[0], *states, *arguments[-3:]),
+        arguments[states],
+    )
+    assert_all_close(gradients[states], expected, 1e-6)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_output_shape_is_static_where_the_inputs_are(cell):
+    arguments, _ = random_case(cell)
+    signature = [tf.TensorSpec(argument.shape, tf.float64) for argument in arguments]
+    static = tf.function(FUSED[cell], input_signature=signature).get_concrete_function()
+    assert static.structured_outputs[0].shape == (B, T, H)
+    signature[0] = tf.TensorSpec([B, None, D], tf.float64)
+    dynamic = tf.function(FUSED[cell], input_signature=signature).get_concrete_function()
+    assert dynamic.structured_outputs[0].shape.as_list() == [B, None, H]

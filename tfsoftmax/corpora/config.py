@@ -22,7 +22,7 @@ class PrepareConfig:
     valid: tuple = _field((), "text: validation files or globs")
     test: tuple = _field((), "text: test files or globs")
     min_count: int | None = _field(
-        None, "rarer words become <unk>; unset: docstrings 3, text8 10, lm1b 3, others 1"
+        None, "rarer words become <unk>; unset: docstrings 2, text8 10, lm1b 3, others 1"
     )
     max_vocab: int | None = _field(
         None, "keep only so many words, the most frequent, <unk> and <eos> included"

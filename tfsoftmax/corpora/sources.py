@@ -24,7 +24,7 @@ class Source:
 def _docstrings(config):
     from tfsoftmax.corpora.docstrings import open_docstrings
 
-    return Source(min_count=3, inputs=None, open=open_docstrings)
+    return Source(min_count=2, inputs=None, open=open_docstrings)
 
 
 def _text(config):

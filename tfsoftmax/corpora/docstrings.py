@@ -1,0 +1,108 @@
+"""The embedded corpus: the English in the docstrings of the installed Python packages."""
+
+import ast
+import inspect
+import os
+import sysconfig
+import warnings
+import zlib
+
+from tfsoftmax.corpora.prose import sentences
+
+_SKIPPED = frozenset({"__pycache__", "dist-packages", "site-packages", "test", "tests"})
+_OWNERS = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+_TRAIN_PERCENT, _VALID_PERCENT = 94, 3
+_BLOCK_LINES = 10_000
+
+
+def open_docstrings(scratch, report, roots=None):
+    """Reads the corpus into memory (about 15 MB of text).
+
+    Sources are read with `ast`: nothing is imported or run. Besides docstrings proper,
+    strings of several lines count, such as the language reference behind `help`, dataset
+    descriptions, and the docstrings that numpy attaches to compiled functions. Tests are
+    left out. A sentence is kept where it first occurs; that string decides the split, by
+    a hash, so that the split does not change with the packages installed.
+
+    Args:
+        scratch: not used.
+        report: function called with the number of words of each file.
+        roots: directories to read; by default Python's own library and site-packages.
+
+    Returns:
+        A dict from split ("train", "valid", "test") to a list of blocks of sentences.
+
+    Raises:
+        ValueError: there are too few docstrings for all three splits.
+    """
+    splits = {"train": [], "valid": [], "test": []}
+    seen = set()
+    for path in _python_files(roots or _installed()):
+        words = 0
+        for text in _strings(path):
+            lines = splits[_split_of(text)]
+            for sentence in sentences(text):
+                if sentence not in seen:
+                    seen.add(sentence)
+                    lines.append(sentence)
+                    words += sentence.count(" ") + 1
+        report(words)
+    for name, lines in splits.items():
+        if not lines:
+            raise ValueError(
+                f"`docstrings` needs packages with English docstrings for the {name} split. "
+                f"Received: {len(seen)} sentences in all from {roots or _installed()}"
+            )
+    return {
+        name: [lines[i : i + _BLOCK_LINES] for i in range(0, len(lines), _BLOCK_LINES)]
+        for name, lines in splits.items()
+    }
+
+
+def _installed():
+    paths = sysconfig.get_paths()
+    return list(dict.fromkeys([paths["stdlib"], paths["purelib"], paths["platlib"]]))
+
+
+def _python_files(roots):
+    """Yields the source files in a fixed order."""
+    for root in roots:
+        for directory, subdirectories, files in os.walk(root):
+            subdirectories[:] = sorted(set(subdirectories) - _SKIPPED)
+            for name in sorted(files):
+                if name.endswith(".py"):
+                    yield os.path.join(directory, name)
+
+
+def _strings(path):
+    """Returns the documentation strings of a source file, in order, none if it is not Python."""
+    try:
+        with open(path, "rb") as file:
+            source = file.read()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of other people's escape sequences
+            tree = ast.parse(source)
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    strings = {}
+    for node in ast.walk(tree):
+        if isinstance(node, _OWNERS):
+            text = ast.get_docstring(node)
+        elif isinstance(node, ast.Constant) and _is_long_string(node.value):
+            text = inspect.cleandoc(node.value)
+        else:
+            continue
+        if text:
+            strings[text] = None
+    return list(strings)
+
+
+def _is_long_string(value):
+    return isinstance(value, str) and len(value) >= 80 and value.count("\n") >= 2
+
+
+def _split_of(text):
+    percent = zlib.crc32(text.encode("utf-8", "surrogatepass")) % 100
+    if percent < _TRAIN_PERCENT:
+        return "train"
+    return "valid" if percent < _TRAIN_PERCENT + _VALID_PERCENT else "test"

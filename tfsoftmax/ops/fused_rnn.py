@@ -6,7 +6,7 @@ projection and the gradients of the kernel, the recurrent kernel and the inputs
 are one matmul each over all time steps.
 
 The loop is a `tf.while_loop`: unrolling it in Python was slower by a tenth on a
-CPU (T = 20), compiles six times longer under XLA and needs a static T. Weights
+CPU (T = 20), compiles several times longer under XLA and needs a static T. Weights
 are transposed once before they are multiplied from the transposed side, which
 is twice as fast as `transpose_b` in every step. The loops' tensors leave them
 stacked, not as TensorArrays, which XLA cannot hand from forward to backward.

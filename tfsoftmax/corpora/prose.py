@@ -14,11 +14,13 @@ _RULE = re.compile(r"^\s*[-=~^*#+_|:. ]{3,}$")
 _TABLE = re.compile(r"^\s*[|+]|\s\|\s|\S {3,}\S")
 _DIRECTIVE = re.compile(r"^\s*\.\. |^\s*@(end_)?compatibility")
 _DIRECTIVE_WITH_PROSE = re.compile(
-    r"^\s*\.\. (note|warning|versionadded|versionchanged|deprecated|seealso|tip|important|admonition)"
+    r"^\s*\.\. (note|warning|version(added|changed)|deprecated|seealso|tip|important|admonition)"
 )
 _SECTION = re.compile(rf"^\s*#*\s*\**({_SECTIONS})\**\s*:?\**\s*$", re.IGNORECASE)
 _NUMPY_PARAMETER = re.compile(r"^\s*[\w*\\.`'\"]+(, ?[\w*\\.`'\"]+)* : \S")
-_PARAMETER = re.compile(r"^\s*[*`\"']*[\w.*/-]+[`\"']*( ?\([^)]*\)| ?<[^>]*>)?[`*]* ?(:|--) +(?=\S)")
+_PARAMETER = re.compile(
+    r"^\s*[*`\"']*[\w.*/-]+[`\"']*( ?\([^)]*\)| ?<[^>]*>)?[`*]* ?(:|--) +(?=\S)"
+)
 _FIELD = re.compile(r"^\s*(:[\w ,*\\`.\[\]|~]+:|@\w+( \w+)?:?)(\s+|$)")
 _BULLET = re.compile(r"^\s*([-*+•o]|\(?[0-9a-z]{1,2}[.)]|\[\d+\]|#+)\s+")
 
@@ -35,7 +37,7 @@ _INLINE = [
 ]
 _END = re.compile(r"(?<=[.!?])[\"')\]]*\s+")
 _ABBREVIATION = re.compile(
-    r"(\b(e\.g|i\.e|etc|vs|cf|resp|approx|fig|eq|sec|no|dr|mr|mrs|st|al|incl|max|min)|\b[A-Z])\.$",
+    r"(\b(e\.g|i\.e|etc|vs|cf|resp|approx|fig|eq|sec|dr|mr|mrs|incl))\.$",
     re.IGNORECASE,
 )
 _EDGES = "\"'`.,;:!?()[]{}*“”‘’…"

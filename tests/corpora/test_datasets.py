@@ -1,0 +1,239 @@
+"""Facts about the public corpora, on tiny archives of the same layout."""
+
+import functools
+import http.server
+import io
+import os
+import socket
+import tarfile
+import threading
+import time
+import zipfile
+
+import pytest
+
+from tfsoftmax.corpora import datasets
+from tfsoftmax.corpora.config import PrepareConfig
+from tfsoftmax.corpora.datasets import DATASETS, Dataset, check, find_manual, is_reachable
+
+TEXTS = {
+    "train": " the cat sat \n \n = A Heading = \n the <unk> sat \n",
+    "valid": " the cat \n",
+    "test": " a naïve cat \n",
+}
+needs_tfds = pytest.mark.skipif(
+    not datasets.importlib.util.find_spec("importlib_resources"),
+    reason="tensorflow-datasets needs importlib_resources",
+)
+
+
+@pytest.fixture(autouse=True)
+def empty_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def offline(monkeypatch):
+    def refuse(*args, **kwargs):
+        raise OSError("no network")
+
+    monkeypatch.setattr(socket, "create_connection", refuse)
+
+
+def write_archive(folder, name, texts):
+    """Writes the archive of a dataset into a folder."""
+    folder.mkdir(exist_ok=True)
+    path = folder / DATASETS[name].archive
+    members = {DATASETS[name].members[split]: text.encode() for split, text in texts.items()}
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            for member, data in members.items():
+                archive.writestr(member, data)
+    else:
+        with tarfile.open(path, "w:gz") as archive:
+            for member, data in members.items():
+                info = tarfile.TarInfo(f"./{member}")
+                info.size = len(data)
+                archive.addfile(info, io.BytesIO(data))
+
+
+def read(name, manual_dir, scratch):
+    """Opens a dataset; returns a dict from split to its sentences."""
+    opened = check(name, str(manual_dir) if manual_dir else None)(str(scratch), lambda words: None)
+    return {split: [line for block in blocks for line in block] for split, blocks in opened.items()}
+
+
+EXPECTED = {
+    "train": ["the cat sat", "= A Heading =", "the <unk> sat"],
+    "valid": ["the cat"],
+    "test": ["a naïve cat"],
+}
+
+
+@needs_tfds
+@pytest.mark.parametrize("name", ["ptb", "wikitext2", "wikitext103"])
+def test_archive_in_the_manual_folder_is_read_without_network(tmp_path, offline, name):
+    write_archive(tmp_path / "manual", name, TEXTS)
+    assert read(name, tmp_path / "manual", tmp_path) == EXPECTED
+
+
+@needs_tfds
+def test_unpacked_files_in_the_manual_folder_are_read(tmp_path, offline):
+    for split, text in TEXTS.items():
+        (tmp_path / f"ptb.{split}.txt").write_text(text, encoding="utf-8")
+    assert read("ptb", tmp_path, tmp_path / "scratch") == EXPECTED
+
+
+@needs_tfds
+def test_builders_are_tfds_builders(tmp_path):
+    import tensorflow_datasets as tfds
+
+    from tfsoftmax.corpora.builders import BUILDERS
+
+    write_archive(tmp_path / "manual", "wikitext2", TEXTS)
+    builder = BUILDERS["wikitext2"](data_dir=tmp_path / "data")
+    assert isinstance(builder, tfds.core.GeneratorBasedBuilder)
+    config = tfds.download.DownloadConfig(manual_dir=tmp_path / "manual")
+    builder.download_and_prepare(download_config=config)
+    assert builder.info.splits["train"].num_examples == 3
+    reloaded = BUILDERS["wikitext2"](data_dir=tmp_path / "data")
+    assert [x["text"].decode() for x in tfds.as_numpy(reloaded.as_dataset("test"))] == [
+        "a naïve cat"
+    ]
+
+
+@needs_tfds
+def test_dataset_is_downloaded_once_and_then_kept(tmp_path, monkeypatch):
+    write_archive(tmp_path / "served", "ptb", TEXTS)
+    handler = functools.partial(
+        http.server.SimpleHTTPRequestHandler, directory=str(tmp_path / "served")
+    )
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}/{DATASETS['ptb'].archive}"
+    monkeypatch.setitem(DATASETS, "ptb", Dataset(url, DATASETS["ptb"].members))
+    for variable in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(variable, raising=False)
+    assert read("ptb", None, tmp_path / "first") == EXPECTED
+    server.shutdown()
+    server.server_close()
+    assert read("ptb", None, tmp_path / "second") == EXPECTED
+
+
+@needs_tfds
+def test_text8_ends_a_sentence_every_so_many_words_and_holds_out_the_end(tmp_path, monkeypatch):
+    from tfsoftmax.corpora.builders import Text8
+
+    monkeypatch.setattr(Text8, "VALID_BYTES", 12)
+    monkeypatch.setattr(Text8, "SENTENCE_WORDS", 3)
+    write_archive(tmp_path, "text8", {"train": " a bb ccc dd e ff ggg hh iii jjjj"})
+    assert read("text8", tmp_path, tmp_path / "scratch") == {
+        "train": ["a bb ccc", "dd e ff", "ggg"],
+        "valid": ["hh iii jjjj"],
+    }
+
+
+@needs_tfds
+@pytest.mark.parametrize("chunk_bytes", [1, 2, 7, 100])
+def test_fixed_sentences_do_not_depend_on_the_chunks(chunk_bytes):
+    from tfsoftmax.corpora.builders import fixed_sentences
+
+    text = b" a bb ccc  dd e\nff g"
+    chunks = [text[i : i + chunk_bytes] for i in range(0, len(text), chunk_bytes)]
+    assert list(fixed_sentences(chunks, 3)) == ["a bb ccc", "dd e ff", "g"]
+
+
+def test_unpacked_lm1b_is_read_as_text(tmp_path, offline):
+    root = tmp_path / "1-billion-word-language-modeling-benchmark-r13output"
+    for part, name in (
+        ("training-monolingual.tokenized.shuffled", "news.en-00001-of-00100"),
+        ("training-monolingual.tokenized.shuffled", "news.en-00002-of-00100"),
+        ("heldout-monolingual.tokenized.shuffled", "news.en.heldout-00000-of-00050"),
+    ):
+        (root / part).mkdir(parents=True, exist_ok=True)
+        (root / part / name).write_text(f"from {name}\n")
+    lines = {s: [x for x in v if x] for s, v in read("lm1b", tmp_path, tmp_path).items()}
+    assert lines == {
+        "train": ["from news.en-00001-of-00100", "from news.en-00002-of-00100"],
+        "valid": ["from news.en.heldout-00000-of-00050"],
+    }
+
+
+@pytest.mark.parametrize("name", list(DATASETS))
+def test_offline_without_files_fails_at_once_and_says_what_to_do(tmp_path, offline, name):
+    start = time.monotonic()
+    with pytest.raises(ConnectionError) as error:
+        check(name, str(tmp_path))
+    assert time.monotonic() - start < 1
+    for part in (DATASETS[name].url, DATASETS[name].archive, "manual_dir", str(tmp_path)):
+        assert part in str(error.value)
+
+
+def test_probe_gives_up_in_time_when_the_name_server_hangs(monkeypatch):
+    monkeypatch.setattr(socket, "create_connection", lambda *a, **k: time.sleep(5))
+    start = time.monotonic()
+    assert not is_reachable("https://example.invalid/x.zip", seconds=0.1)
+    assert time.monotonic() - start < 1
+
+
+def test_probe_asks_the_proxy_where_there_is_one(monkeypatch):
+    asked = []
+
+    def connect(address, timeout):
+        asked.append(address)
+        return io.BytesIO()
+
+    monkeypatch.setattr(socket, "create_connection", connect)
+    monkeypatch.setenv("https_proxy", "http://proxy.invalid:3128")
+    monkeypatch.delenv("no_proxy", raising=False)
+    assert is_reachable("https://example.invalid/x.zip", seconds=5)
+    assert asked == [("proxy.invalid", 3128)]
+
+
+def test_missing_manual_folder_is_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match="`manual_dir` must be an existing folder"):
+        check("ptb", str(tmp_path / "absent"))
+
+
+def test_missing_undeclared_package_is_named(tmp_path, monkeypatch):
+    write_archive(tmp_path, "ptb", TEXTS)
+    monkeypatch.setattr(datasets.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match="pip install importlib_resources"):
+        check("ptb", str(tmp_path))
+
+
+@needs_tfds
+def test_damaged_archive_is_refused(tmp_path):
+    (tmp_path / DATASETS["ptb"].archive).write_bytes(b"no archive")
+    with pytest.raises(ValueError, match="simple-examples.tgz: must be an undamaged archive"):
+        read("ptb", tmp_path, tmp_path / "scratch")
+
+
+@needs_tfds
+def test_archive_without_the_member_is_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / DATASETS["wikitext2"].archive, "w") as archive:
+        archive.writestr("other.txt", "x")
+    with pytest.raises(ValueError, match="must contain wikitext-2/wiki.*Received: other.txt"):
+        read("wikitext2", tmp_path, tmp_path / "scratch")
+
+
+def test_files_of_only_some_splits_are_not_taken_for_the_dataset(tmp_path):
+    (tmp_path / "ptb.train.txt").write_text("a\n")
+    assert find_manual(DATASETS["ptb"], os.fspath(tmp_path)) is None
+
+
+@needs_tfds
+def test_ptb_is_prepared_from_its_archive(tmp_path, offline):
+    from tfsoftmax.corpora.prepare import prepare
+
+    write_archive(tmp_path / "manual", "ptb", TEXTS)
+    corpus = prepare(
+        PrepareConfig("ptb", str(tmp_path / "out"), manual_dir=str(tmp_path / "manual"),
+                      streams=2, steps=3),
+        progress=False,
+    )
+    assert sorted(os.listdir(tmp_path)) == ["home", "manual", "out"]
+    assert {name: split.tokens for name, split in corpus.splits.items()} == {
+        "train": 13, "valid": 3, "test": 4
+    }
+    assert corpus.vocabulary.counts[corpus.vocabulary.oov_id] == 1

@@ -1,0 +1,163 @@
+"""PTB, WikiText-2, WikiText-103 and text8 as builders of tensorflow-datasets.
+
+Each looks at the manual folder first, for the archive or its unpacked files, and
+downloads otherwise. The feature "text" is a sentence: words between single blanks.
+"""
+
+import contextlib
+import os
+import tarfile
+import zipfile
+import zlib
+
+import tensorflow_datasets as tfds
+
+from tfsoftmax.corpora.datasets import DATASETS, find_manual
+
+_TFDS_NAMES = {"train": "train", "valid": "validation", "test": "test"}
+_CHUNK_BYTES = 1 << 20
+
+
+class _SentencesBuilder(tfds.core.GeneratorBasedBuilder):
+    """What the builders have in common: one file a split, one sentence a line."""
+
+    VERSION = tfds.core.Version("1.0.0")
+    SKIP_REGISTRATION = True
+
+    @property
+    def source(self):
+        """Address and members, a `Dataset`."""
+        return DATASETS[self.name]
+
+    def _info(self):
+        return tfds.core.DatasetInfo(
+            builder=self,
+            description=self.__doc__,
+            features=tfds.features.FeaturesDict({"text": tfds.features.Text()}),
+            homepage=self.source.url,
+            disable_shuffling=True,
+        )
+
+    def _split_generators(self, dl_manager):
+        files = find_manual(self.source, self._manual_dir(dl_manager))
+        if files is None:
+            archive = os.fspath(dl_manager.download(self.source.url))
+            files = {split: (archive, member) for split, member in self.source.members.items()}
+        return {
+            _TFDS_NAMES[split]: self._generate_examples(path, member, split)
+            for split, (path, member) in files.items()
+        }
+
+    def _generate_examples(self, path, member, split):
+        with open_member(path, member) as (file, size):
+            for key, sentence in enumerate(self._sentences(file, size, split)):
+                yield key, {"text": sentence}
+
+    def _sentences(self, file, size, split):
+        for line in file:
+            if words := line.decode("utf-8").split():
+                yield " ".join(words)
+
+    def _manual_dir(self, dl_manager):
+        try:
+            return os.fspath(dl_manager.manual_dir)
+        except AssertionError:  # absent or empty
+            return ""
+
+
+class Ptb(_SentencesBuilder):
+    """Penn Treebank as prepared by Mikolov: 10,000 words, rare ones `<unk>`, numbers `N`."""
+
+    MANUAL_DOWNLOAD_INSTRUCTIONS = "simple-examples.tgz, or ptb.{train,valid,test}.txt"
+
+
+class Wikitext2(_SentencesBuilder):
+    """WikiText-2 (Merity et al. 2016), a paragraph or heading a line, empty lines dropped."""
+
+    MANUAL_DOWNLOAD_INSTRUCTIONS = "wikitext-2-v1.zip, or wiki.{train,valid,test}.tokens"
+
+
+class Wikitext103(_SentencesBuilder):
+    """WikiText-103 (Merity et al. 2016), a paragraph or heading a line, empty lines dropped."""
+
+    MANUAL_DOWNLOAD_INSTRUCTIONS = "wikitext-103-v1.zip, or wiki.{train,valid,test}.tokens"
+
+
+class Text8(_SentencesBuilder):
+    """text8 (Mahoney 2011): a sentence ends every 1,000 words; the last million characters
+    are for validation (Mikolov et al. 2014; Müller 2017, section 4.1.1)."""
+
+    MANUAL_DOWNLOAD_INSTRUCTIONS = "text8.zip, or text8"
+    VALID_BYTES = 1_000_000
+    SENTENCE_WORDS = 1000
+
+    def _sentences(self, file, size, split):
+        cut = size - self.VALID_BYTES
+        if cut <= 0:
+            raise ValueError(
+                f"text8 must be longer than its validation part, {self.VALID_BYTES} bytes. "
+                f"Received: {size} bytes"
+            )
+        first, last = (0, cut) if split == "train" else (cut, size)
+        return fixed_sentences(byte_range(file, first, last), self.SENTENCE_WORDS)
+
+
+BUILDERS = {"ptb": Ptb, "wikitext2": Wikitext2, "wikitext103": Wikitext103, "text8": Text8}
+
+
+def fixed_sentences(chunks, size):
+    """Yields sentences of `size` words, the last one shorter, from chunks of running text.
+
+    A cut inside a word at either end makes two words of it, as in the original script.
+    """
+    words, rest = [], ""
+    for chunk in chunks:
+        *whole, rest = (rest + chunk.decode("utf-8")).replace("\n", " ").split(" ")
+        words += filter(None, whole)
+        while len(words) >= size:
+            yield " ".join(words[:size])
+            del words[:size]
+    words += filter(None, [rest])
+    if words:
+        yield " ".join(words)
+
+
+def byte_range(file, first, last):
+    """Yields the bytes [first, last) of a file in chunks."""
+    while first > 0:
+        skipped = len(file.read(min(first, _CHUNK_BYTES)))
+        first, last = first - skipped, last - skipped
+    while last > 0 and (chunk := file.read(min(last, _CHUNK_BYTES))):
+        last -= len(chunk)
+        yield chunk
+
+
+@contextlib.contextmanager
+def open_member(path, member):
+    """Yields (binary file, size in bytes) of a file, or of a member of the archive `path`.
+
+    Raises:
+        ValueError: the archive is damaged or has no such member.
+    """
+    try:
+        if member is None:
+            with open(path, "rb") as file:
+                yield file, os.path.getsize(path)
+        elif zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                name = _match(archive.namelist(), member, path)
+                with archive.open(name) as file:
+                    yield file, archive.getinfo(name).file_size
+        else:
+            with tarfile.open(path) as archive:
+                name = _match(archive.getnames(), member, path)
+                yield archive.extractfile(name), archive.getmember(name).size
+    except (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error) as error:
+        raise ValueError(f"{path}: must be an undamaged archive. Received: {error}") from error
+
+
+def _match(names, member, path):
+    for name in names:
+        if name == member or name.endswith(f"/{member}"):
+            return name
+    raise ValueError(f"{path}: must contain {member}. Received: {', '.join(names[:10])}")

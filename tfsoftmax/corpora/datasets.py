@@ -82,9 +82,9 @@ def check(name, manual_dir=None):
     if not (found or _is_downloaded(name, dataset) or is_reachable(dataset.url)):
         raise ConnectionError(
             f"`{name}` must be downloaded, but {urllib.parse.urlsplit(dataset.url).hostname} "
-            f"does not answer. Get {dataset.url} on another machine and put it, packed or unpacked, "
-            f"into a folder named by `manual_dir`. Received: manual_dir={manual_dir!r}, where "
-            f"{folder} has no {dataset.archive}"
+            f"does not answer. Get {dataset.url} on another machine and put it, packed or "
+            f"unpacked, into a folder named by `manual_dir`. Received: manual_dir={manual_dir!r}, "
+            f"where {folder} has no {dataset.archive}"
         )
     if name == "lm1b" and found and found["train"][1] is None:
         return lambda scratch, report: {

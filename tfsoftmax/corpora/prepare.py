@@ -51,13 +51,11 @@ def prepare(config, progress=True):
         os.mkdir(scratch)
         _write_corpus(partial, scratch, source, settings, config, progress)
         shutil.rmtree(scratch)
-    corpus = Corpus.load(config.out)
-    progress.say(summary(corpus))
-    return corpus
+    return Corpus.load(config.out)
 
 
 def summary(corpus):
-    """Returns a table of a corpus's splits as text, a line each."""
+    """Returns a table of a corpus's splits as text, for a person to read."""
     lines = [
         f"{corpus.directory}: {corpus.name}, vocabulary {len(corpus.vocabulary):,}, "
         f"{corpus.streams} streams of {corpus.steps} steps",
@@ -73,20 +71,20 @@ def summary(corpus):
 
 
 def check_replaceable(out, overwrite):
-    """Raises ValueError unless `out` is absent, empty, or a corpus of ours."""
+    """Raises ValueError unless `out` is absent, empty, or a corpus of ours and nothing else."""
     if not os.path.lexists(out) or (os.path.isdir(out) and not os.listdir(out)):
         return
-    manifest = os.path.join(out, records.MANIFEST)
-    if not os.path.isfile(manifest):
+    if not records.is_ours(out):
         raise ValueError(
-            f"`out` must be new, empty, or a corpus prepared before; nothing was changed. "
-            f"Received: out={out!r}, which has no {records.MANIFEST}"
+            "`out` must be new, empty, or a corpus prepared before; nothing was changed. "
+            f"Received: out={out!r}, which has no {records.MANIFEST} of such a corpus"
         )
-    try:
-        records.read_manifest(out)
-    except ValueError as error:
-        if not (overwrite and records.FORMAT in str(error) and "version" in str(error)):
-            raise
+    foreign = [name for name in sorted(os.listdir(out)) if not records.is_our_file(name)]
+    if overwrite and foreign:
+        raise ValueError(
+            "`out` must hold nothing but the corpus, if it is to be overwritten; nothing was "
+            f"changed. Received: out={out!r}, which also holds {', '.join(foreign[:5])}"
+        )
 
 
 def is_prepared(out, name, settings, overwrite):

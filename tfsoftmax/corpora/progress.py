@@ -1,4 +1,4 @@
-"""Progress on the standard error stream: a bar on a terminal, one line a phase elsewhere."""
+"""Progress on the standard error stream: a bar on a terminal, none elsewhere."""
 
 import contextlib
 import sys
@@ -24,5 +24,5 @@ class Progress:
         from tqdm import tqdm
 
         with tqdm(desc=f"{description:<18}", total=total, unit=f" {unit}", unit_scale=True,
-                  dynamic_ncols=True, mininterval=0.2) as bar:
+                  dynamic_ncols=True, mininterval=0.2, leave=False) as bar:
             yield bar.update

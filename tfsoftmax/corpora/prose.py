@@ -31,7 +31,7 @@ _INLINE = [
     (re.compile(r"`{1,2}([^`]+)`{1,2}_*"), r"\1"),  # `code`
     (re.compile(r"\[[\w -]*\d[\w -]*\]_?(?=\W|$)"), ""),  # [1]_
     (re.compile(r"(?<![\w*])\*{1,3}([\w' ,-]+)\*{1,3}(?![\w*])"), r"\1"),  # *emphasis*
-    (re.compile(r"<?(https?|ftp)://\S+"), " "),
+    (re.compile(r"<?(https?|ftp)://\S+"), " <url> "),  # no word, so that its sentence goes
     (re.compile(r"(?<=\w)\(\)"), ""),  # call()
     (re.compile(r"(?<=\w)\((s|es|ies)\)"), r"\1"),  # value(s)
 ]

@@ -106,6 +106,20 @@ class Corpus:
         return self.splits[name]
 
 
+def is_ours(directory):
+    """Whether a directory has the manifest of a prepared corpus, of any version."""
+    try:
+        with open(os.path.join(directory, MANIFEST), encoding="utf-8") as file:
+            return json.load(file)["format"] == FORMAT
+    except (OSError, ValueError, TypeError, KeyError):
+        return False
+
+
+def is_our_file(name):
+    """Whether a prepared corpus has files of that name."""
+    return name in (MANIFEST, VOCABULARY) or name.endswith(".tfrecord")
+
+
 def read_manifest(directory):
     """Returns the manifest of a prepared corpus as a dict.
 

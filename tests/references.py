@@ -1,0 +1,46 @@
+"""Float64 NumPy loops, written from the equations, that the fast code is held against."""
+
+import numpy as np
+
+
+def full_log_probs(hidden, kernel, bias, soft_cap=None):
+    """ln P(w | h) for each position and word (Müller 2017, eq. 2.6), as loops."""
+    result = np.zeros((len(hidden), len(kernel)))
+    for i, h in enumerate(np.asarray(hidden, np.float64)):
+        scores = []
+        for w in range(len(kernel)):
+            score = sum(float(a) * float(b) for a, b in zip(h, kernel[w])) + float(bias[w])
+            scores.append(score if soft_cap is None else soft_cap * np.tanh(score / soft_cap))
+        total = sum(np.exp(s) for s in scores)
+        result[i] = [s - np.log(total) for s in scores]
+    return result
+
+
+def full_objective(hidden, kernel, bias, labels, soft_cap=None, label_smoothing=0.0, z_loss=0.0):
+    """Nats of each position with smoothing over the uniform distribution and c (ln Z)²."""
+    log_probs = full_log_probs(hidden, kernel, bias, soft_cap)
+    losses = []
+    for i, label in enumerate(labels):
+        target = -log_probs[i, label]
+        uniform = -sum(log_probs[i]) / len(kernel)
+        score = sum(float(a) * float(b) for a, b in zip(hidden[i], kernel[label])) + bias[label]
+        score = score if soft_cap is None else soft_cap * np.tanh(score / soft_cap)
+        log_z = score - log_probs[i, label]
+        losses.append(
+            (1 - label_smoothing) * target + label_smoothing * uniform + z_loss * log_z**2
+        )
+    return np.array(losses)
+
+
+def numeric_gradient(function, array, step=1e-3):
+    """Central differences of a scalar function of one array, entry by entry."""
+    array = np.array(array, np.float64)
+    result = np.zeros_like(array)
+    for index in np.ndindex(*array.shape):
+        ends = []
+        for sign in (1, -1):
+            moved = array.copy()
+            moved[index] += sign * step
+            ends.append(function(moved))
+        result[index] = (ends[0] - ends[1]) / (2 * step)
+    return result

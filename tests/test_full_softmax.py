@@ -1,0 +1,144 @@
+"""FullSoftmax against float64 loops, naive Keras, and its memory promise."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from cases import UNITS, built, positions
+
+from references import full_log_probs, full_objective
+from tfsoftmax.embedding import Embedding
+from tfsoftmax.heads import FullSoftmax
+from tfsoftmax.ops import cross_entropy as ops
+
+
+@pytest.mark.parametrize("soft_cap", [None, 2.0])
+def test_log_probs_equal_the_equation(soft_cap):
+    head = FullSoftmax(13, soft_cap=soft_cap)
+    hidden, labels = positions(13, 5)
+    head.build(hidden.shape)
+    head.set_weights(built("full", 13).get_weights())
+    expected = full_log_probs(hidden, *head.get_weights(), soft_cap)
+    np.testing.assert_allclose(head.log_probs(hidden), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_objective_equals_the_equation():
+    options = {"soft_cap": 2.0, "label_smoothing": 0.2, "z_loss": 0.01}
+    head = FullSoftmax(13, **options)
+    hidden, labels = positions(13, 5)
+    head.build(hidden.shape)
+    head.set_weights(built("full", 13).get_weights())
+    expected = full_objective(hidden, *head.get_weights(), labels, **options)
+    np.testing.assert_allclose(head.training_loss(hidden, labels), expected, rtol=1e-5)
+
+
+def naive(hidden, kernel, bias, labels, weights):
+    """What Keras users write, and its gradients by the tape."""
+    with tf.GradientTape() as tape:
+        tape.watch([hidden, kernel, bias])
+        logits = tf.matmul(hidden, kernel, transpose_b=True) + bias
+        nats = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+        loss = tf.reduce_sum(nats * weights)
+    return loss, tape.gradient(loss, [hidden, kernel, bias])
+
+
+@pytest.mark.parametrize("blocks", [1, 3])
+@pytest.mark.parametrize("vocab_size, count", [(1009, 1300), (17, 512), (2, 1)])
+def test_loss_and_gradients_equal_naive_keras(vocab_size, count, blocks, monkeypatch):
+    if blocks > 1:
+        monkeypatch.setattr(ops, "BLOCK_BYTES", 4 * UNITS * vocab_size // blocks)
+    head = built("full", vocab_size)
+    hidden, labels = positions(vocab_size, count)
+    hidden = tf.Variable(hidden)
+    weights = np.random.default_rng(5).uniform(size=count).astype(np.float32) / count
+    kernel, bias = (w.value for w in head.weights)
+    wanted, gradients = naive(*map(tf.convert_to_tensor, (hidden, kernel, bias)), labels, weights)
+    with tf.GradientTape() as tape:
+        loss, _ = head.weighted_loss(hidden, labels, weights)
+    np.testing.assert_allclose(loss, wanted, rtol=1e-5)
+    for ours, expected in zip(tape.gradient(loss, [hidden, kernel, bias]), gradients):
+        np.testing.assert_allclose(ours, expected, atol=1e-5 * np.abs(expected).max())
+
+
+def test_kernel_gradient_is_accumulated_in_float32():
+    """Many small contributions that bfloat16 addition would lose."""
+    count = 64 * ops.CHUNK_ROWS
+    head = FullSoftmax(2, dtype=keras.DTypePolicy("mixed_bfloat16"), use_bias=False)
+    head.build((None, 1))
+    with tf.GradientTape() as tape:
+        total, _ = head.weighted_loss(tf.ones((count, 1)), tf.zeros(count, tf.int32), tf.ones(count))
+    kernel = head.weights[0]
+    gradient = tape.gradient(total, kernel.value).numpy()[:, 0]
+    p = tf.nn.softmax(tf.cast(kernel.value[:, 0], tf.bfloat16)).numpy().astype(np.float64)[1]
+    np.testing.assert_allclose(gradient, [-count * p, count * p], rtol=4e-3)
+
+
+def test_float16_gradients_survive_small_weights():
+    """Averages over many positions of a large vocabulary underflow if they enter the matmul."""
+    head = FullSoftmax(4001, dtype=keras.DTypePolicy("mixed_float16"))
+    hidden, labels = positions(4001, 40)
+    head.build(hidden.shape)
+    weights = np.full(40, 1e-7, np.float32)
+    with tf.GradientTape() as tape:
+        total, _ = head.weighted_loss(hidden, labels, weights)
+    gradient = tape.gradient(total, head.weights[0].value).numpy()
+    untouched = np.setdiff1d(np.arange(4001), labels)
+    assert np.count_nonzero(gradient[untouched]) > 0.99 * gradient[untouched].size
+
+
+def largest_tensor(function):
+    """Elements of the largest tensor in the graph of a concrete function and its loops."""
+    graphs = [function.graph]
+    largest = 0
+    while graphs:
+        graph = graphs.pop()
+        graphs += [f.graph for f in graph._functions.values() if hasattr(f, "graph")]
+        for op in graph.get_operations():
+            for tensor in op.outputs:
+                largest = max(largest, tensor.shape.num_elements() or 0)
+    return largest
+
+
+def test_no_tensor_of_all_positions_by_all_words():
+    head, count = built("full", 10_007), 5 * ops.CHUNK_ROWS
+
+    @tf.function
+    def step(hidden, labels):
+        with tf.GradientTape() as tape:
+            loss, _ = head.weighted_loss(hidden, labels, tf.ones(count))
+        return tape.gradient(loss, [w.value for w in head.weights])
+
+    @tf.function
+    def naive_step(hidden, labels):
+        kernel, bias = (tf.convert_to_tensor(w.value) for w in head.weights)
+        return naive(hidden, kernel, bias, labels, tf.ones(count))
+
+    shapes = tf.TensorSpec((count, UNITS)), tf.TensorSpec((count,), tf.int32)
+    assert largest_tensor(step.get_concrete_function(*shapes)) <= ops.CHUNK_ROWS * 10_007
+    assert largest_tensor(naive_step.get_concrete_function(*shapes)) == count * 10_007
+
+
+def test_tied_kernel_is_the_embedding(tmp_path):
+    embed = Embedding(13, UNITS)
+    words = keras.Input((5,), dtype="int32")
+    model = keras.Model(words, FullSoftmax(13, tied_to=embed)(embed(words)))
+    assert [w.shape for w in model.weights] == [(13, UNITS), (13,)]
+    model.save(tmp_path / "tied.keras")
+    again = keras.saving.load_model(tmp_path / "tied.keras")
+    batch = np.arange(10).reshape(2, 5)
+    np.testing.assert_array_equal(model(batch), again(batch))
+    assert again.layers[-1].tied_to is again.layers[1]
+    assert len(again.weights) == 2
+
+
+def test_bad_arguments_are_named():
+    with pytest.raises(ValueError, match="`vocab_size` must be a positive integer. Received: .*0"):
+        FullSoftmax(0)
+    with pytest.raises(ValueError, match="`label_smoothing` must lie in .* Received: .*1.0"):
+        FullSoftmax(5, label_smoothing=1.0)
+    with pytest.raises(ValueError, match="`soft_cap` must be positive. Received: soft_cap=0"):
+        FullSoftmax(5, soft_cap=0)
+    with pytest.raises(ValueError, match="`tied_to` must be an embedding of 5 words"):
+        FullSoftmax(5, tied_to=Embedding(6, 2))
+    with pytest.raises(ValueError, match="`tied_to` must have as many units"):
+        FullSoftmax(6, tied_to=Embedding(6, 2)).build((None, 3))

@@ -1,0 +1,191 @@
+"""What every head promises, for each of the cases."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from cases import CASES, UNITS, built, positions
+
+from references import numeric_gradient
+
+V = 13
+every_head = pytest.mark.parametrize("case", CASES)
+
+
+@every_head
+@pytest.mark.parametrize("vocab_size", [2, 3, V, 1000, 10_007])
+def test_log_probs_sum_to_one(case, vocab_size):
+    head = built(case, vocab_size)
+    hidden, _ = positions(vocab_size, 5)
+    sums = np.exp(head.log_probs(hidden).numpy().astype(np.float64)).sum(axis=-1)
+    np.testing.assert_allclose(sums, 1.0, atol=2e-5)
+
+
+@every_head
+def test_softmax_of_logits_is_log_probs(case):
+    head, (hidden, _) = built(case, V), positions(V, 5)
+    np.testing.assert_allclose(
+        tf.nn.log_softmax(head(hidden)), head.log_probs(hidden), rtol=1e-5, atol=1e-5
+    )
+
+
+@every_head
+@pytest.mark.parametrize("count", [1, 11, 1100])
+def test_log_prob_is_gathered_from_log_probs(case, count):
+    head, (hidden, labels) = built(case, V), positions(V, count)
+    expected = np.take_along_axis(head.log_probs(hidden).numpy(), labels[:, None], 1)[:, 0]
+    np.testing.assert_allclose(head.log_prob(hidden, labels), expected, rtol=1e-5, atol=1e-5)
+
+
+@every_head
+@pytest.mark.parametrize("k", [1, 3, V])
+def test_top_k_are_the_likeliest_words(case, k):
+    head, (hidden, _) = built(case, V), positions(V, 9)
+    log_probs = head.log_probs(hidden).numpy()
+    ids, values = head.top_k(hidden, k)
+    np.testing.assert_array_equal(ids, np.argsort(-log_probs, axis=1)[:, :k])
+    np.testing.assert_allclose(values, -np.sort(-log_probs, axis=1)[:, :k], rtol=1e-5, atol=1e-5)
+
+
+@every_head
+def test_any_leading_shape(case):
+    head, (hidden, labels) = built(case, V), positions(V, 6)
+    shaped, shaped_labels = hidden.reshape(1, 2, 3, UNITS), labels.reshape(1, 2, 3)
+    for method in ("log_prob", "training_loss"):
+        flat = getattr(head, method)(hidden, labels)
+        np.testing.assert_allclose(
+            getattr(head, method)(shaped, shaped_labels), np.reshape(flat, (1, 2, 3)), rtol=1e-6
+        )
+    assert head(shaped).shape == head.log_probs(shaped).shape == (1, 2, 3, V)
+    assert head.top_k(shaped, 2)[0].shape == (1, 2, 3, 2)
+    assert head.compute_output_shape(shaped.shape) == (1, 2, 3, V)
+
+
+@every_head
+def test_training_loss_has_numeric_gradients(case):
+    head, (hidden, labels) = built(case, V), positions(V, 4)
+    upstream = np.array([0.3, -1.1, 2.0, 0.7], np.float32)
+    with tf.GradientTape() as tape:
+        variable = tf.Variable(hidden)
+        loss = tf.reduce_sum(upstream * head.training_loss(variable, labels))
+    sources = [variable, *[w.value for w in head.trainable_weights]]
+    gradients = [tf.convert_to_tensor(g).numpy() for g in tape.gradient(loss, sources)]
+
+    def loss_of(source, values):
+        before = source.numpy()
+        source.assign(values.astype(np.float32))
+        loss = np.sum(upstream * head.training_loss(variable, labels).numpy().astype(np.float64))
+        source.assign(before)
+        return loss
+
+    for source, gradient in zip(sources, gradients):
+        numeric = numeric_gradient(lambda x: loss_of(source, x), source.numpy(), step=1e-2)
+        np.testing.assert_allclose(gradient, numeric, rtol=5e-3, atol=5e-3)
+
+
+@every_head
+@pytest.mark.parametrize("count", [5, 1100])
+def test_weighted_loss_is_the_weighted_training_loss(case, count):
+    head, (hidden, labels) = built(case, V), positions(V, count)
+    weights = np.random.default_rng(3).uniform(size=count).astype(np.float32)
+    weights[1] = 0
+    hidden = tf.Variable(hidden)
+    sources = [hidden, *[w.value for w in head.trainable_weights]]
+    with tf.GradientTape(persistent=True) as tape:
+        total, nats = head.weighted_loss(hidden, labels, weights)
+        total *= 3.0
+        expected = 3.0 * tf.reduce_sum(weights * head.training_loss(hidden, labels))
+    np.testing.assert_allclose(total, expected, rtol=1e-5)
+    if nats is not None:
+        np.testing.assert_allclose(nats, -head.log_prob(hidden, labels), rtol=1e-5, atol=1e-5)
+    for ours, wanted in zip(tape.gradient(total, sources), tape.gradient(expected, sources)):
+        np.testing.assert_allclose(
+            tf.convert_to_tensor(ours), tf.convert_to_tensor(wanted), rtol=1e-4, atol=1e-4
+        )
+
+
+@every_head
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_graph_equals_eager(case, jit_compile):
+    head, (hidden, labels) = built(case, V), positions(V, 1100)
+    if jit_compile and not head.supports_jit:
+        assert not keras.Model(x := keras.Input((UNITS,)), head(x))._layers[-1].supports_jit
+        return
+
+    def everything(hidden, labels):
+        with tf.GradientTape() as tape:
+            total, _ = head.weighted_loss(hidden, labels, tf.ones(tf.shape(labels)))
+        gradients = tape.gradient(total, [w.value for w in head.trainable_weights])
+        top = head.top_k(hidden, 2)
+        return head(hidden), head.log_prob(hidden, labels), *top, total, *gradients
+
+    # The number of positions stays open, as in a last, smaller batch.
+    shapes = [tf.TensorSpec((None, UNITS)), tf.TensorSpec((None,), tf.int32)]
+    graph = tf.function(everything, input_signature=shapes, jit_compile=jit_compile)
+    for ours, wanted in zip(graph(hidden, labels), everything(tf.constant(hidden), labels)):
+        np.testing.assert_allclose(ours, wanted, rtol=2e-4, atol=2e-4)
+
+
+@every_head
+@pytest.mark.parametrize("policy, tolerance", [("mixed_bfloat16", 0.1), ("mixed_float16", 0.02)])
+def test_mixed_precision_is_close(case, policy, tolerance):
+    head, (hidden, labels) = built(case, V), positions(V, 40)
+    config = {**head.get_config(), "dtype": keras.DTypePolicy(policy), "name": "mixed"}
+    mixed = type(head).from_config(config)
+    mixed.build((None, UNITS))
+    mixed.set_weights(head.get_weights())
+    weights = np.full(40, 1 / 40, np.float32)
+    results = []
+    for layer in (head, mixed):
+        with tf.GradientTape() as tape:
+            total, _ = layer.weighted_loss(hidden, labels, weights)
+        gradients = tape.gradient(total, [w.value for w in layer.trainable_weights])
+        results.append([total, layer.log_prob(hidden, labels), *gradients])
+        assert all(g.dtype == tf.float32 for g in gradients)
+    assert mixed(hidden).dtype == mixed.compute_dtype
+    for ours, wanted in zip(*results[::-1]):
+        np.testing.assert_allclose(ours, wanted, atol=tolerance)
+
+
+@every_head
+def test_config_round_trip(case):
+    head = built(case, V)
+    again = type(head).from_config(head.get_config())
+    again.build((None, UNITS))
+    again.set_weights(head.get_weights())
+    hidden, labels = positions(V, 5)
+    np.testing.assert_array_equal(
+        head.training_loss(hidden, labels), again.training_loss(hidden, labels)
+    )
+    assert again.get_config() == head.get_config()
+
+
+@every_head
+@pytest.mark.parametrize("wrong", [-1, V, 2**31 - 1])
+@pytest.mark.parametrize("method", ["log_prob", "training_loss", "weighted_loss"])
+def test_labels_outside_the_vocabulary_are_named(case, wrong, method):
+    head, (hidden, labels) = built(case, V), positions(V, 5)
+    labels[3] = wrong
+    more = [np.ones(5, np.float32)] if method == "weighted_loss" else []
+    message = rf"`labels` must lie in \[0, {V}\)[\s\S]*{wrong}"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        getattr(head, method)(hidden, labels, *more)
+
+
+@every_head
+def test_a_wrong_label_is_nan_where_xla_drops_assertions(case):
+    head, (hidden, labels) = built(case, V), positions(V, 5)
+    if not head.supports_jit:
+        return
+    labels[3] = V
+    nats = tf.function(head.training_loss, jit_compile=True)(hidden, labels)
+    np.testing.assert_array_equal(np.isnan(nats), [False, False, False, True, False])
+
+
+@every_head
+def test_float_labels_and_impossible_k_are_refused(case):
+    head, (hidden, labels) = built(case, V), positions(V, 5)
+    with pytest.raises(TypeError, match="`labels` must be integers. Received: dtype=float32"):
+        head.log_prob(hidden, labels.astype(np.float32))
+    with pytest.raises(ValueError, match=r"`k` must lie in \[1, 13\]. Received: k=14"):
+        head.top_k(hidden, 14)

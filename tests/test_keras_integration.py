@@ -1,0 +1,201 @@
+"""Every way in which Keras users meet a head: compile, fit, evaluate, predict, save, export."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from cases import CASES, language_model
+
+from tfsoftmax.losses import SoftmaxLoss
+from tfsoftmax.metrics import Perplexity
+from tfsoftmax.optimizers import Adagrad
+
+V, B, T = 13, 4, 5
+every_head = pytest.mark.parametrize("case", CASES)
+
+
+def data(batches=3, seed=0):
+    rng = np.random.default_rng(seed)
+    words = rng.integers(0, V, size=(batches * B, T + 1)).astype(np.int32)
+    weights = rng.uniform(size=(batches * B, T)).astype(np.float32)
+    weights[0] = 0
+    return words[:, :-1].copy(), words[:, 1:].copy(), weights
+
+
+def compiled(case, layers="functional", loss=None, **options):
+    model = language_model(CASES[case](V), layers)
+    options = {"jit_compile": False, **options}
+    model.compile(
+        Adagrad(0.2, global_clipnorm=1.0), loss=loss or SoftmaxLoss(),
+        weighted_metrics=[Perplexity()], **options,
+    )
+    return model
+
+
+def exact_perplexity(model, words, labels, weights):
+    """From the logits that `predict` returns, in float64."""
+    logits = model.predict(words, batch_size=B, verbose=0).astype(np.float64)
+    log_probs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    nats = -np.take_along_axis(log_probs, labels[..., None], -1)[..., 0]
+    return np.exp(np.sum(nats * weights) / np.sum(weights)), np.sum(nats * weights)
+
+
+@every_head
+@pytest.mark.parametrize("layers", ["functional", "sequential", "subclassed", "nested"])
+def test_fit_lowers_exact_perplexity_in_every_kind_of_model(case, layers):
+    model, (words, labels, weights) = compiled(case, layers), data()
+    before = model.evaluate(words, labels, B, sample_weight=weights, verbose=0, return_dict=True)
+    expected, total = exact_perplexity(model, words, labels, weights)
+    np.testing.assert_allclose(before["perplexity"], expected, rtol=1e-4)
+    np.testing.assert_allclose(before["loss"], total / labels.size, rtol=1e-4)
+    model.fit(words, labels, B, epochs=15, sample_weight=weights, verbose=0)
+    after = model.evaluate(words, labels, B, sample_weight=weights, verbose=0, return_dict=True)
+    assert after["perplexity"] < 0.7 * before["perplexity"]
+
+
+@every_head
+def test_perplexity_in_fit_is_exact_or_absent(case):
+    model, (words, labels, weights) = compiled(case), data(1)
+    expected, _ = exact_perplexity(model, words, labels, weights)
+    history = model.fit(words, labels, B, sample_weight=weights, verbose=0).history
+    if not np.isnan(history["perplexity"][0]):
+        np.testing.assert_allclose(history["perplexity"][0], expected, rtol=1e-4)
+
+
+@every_head
+def test_keras_file_reloads_compiled_and_trains_on(case, tmp_path):
+    model, (words, labels, _) = compiled(case), data()
+    model.fit(words, labels, B, verbose=0, shuffle=False)
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(
+        model.predict(words, verbose=0), again.predict(words, verbose=0)
+    )
+    results = [m.fit(words, labels, B, verbose=0, shuffle=False).history for m in (model, again)]
+    np.testing.assert_allclose(results[0]["loss"], results[1]["loss"], rtol=1e-6)
+
+
+@every_head
+@pytest.mark.parametrize(
+    "options", [{"run_eagerly": True}, {"steps_per_execution": 3}, {"jit_compile": True}]
+)
+def test_compile_options_do_not_change_the_result(case, options):
+    if "jit_compile" in options and not CASES[case](V).supports_jit:
+        return
+    words, labels, weights = data()
+    results = []
+    for more in ({}, options):
+        model = compiled(case, **more)
+        model.fit(words, labels, B, sample_weight=weights, verbose=0, shuffle=False)
+        results.append(model.predict(words, verbose=0))
+    np.testing.assert_allclose(*results, rtol=1e-3, atol=1e-4)
+
+
+@every_head
+def test_export_serves_logits(case, tmp_path):
+    model, (words, _, _) = compiled(case), data(1)
+    model.export(tmp_path / "served", verbose=False)
+    served = tf.saved_model.load(str(tmp_path / "served"))
+    np.testing.assert_allclose(served.serve(words), model.predict(words, verbose=0), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_mixed_precision_trains(policy):
+    keras.config.set_dtype_policy(policy)
+    try:
+        model, (words, labels, _) = compiled("full"), data()
+        losses = model.fit(words, labels, B, epochs=10, verbose=0).history["loss"]
+    finally:
+        keras.config.set_dtype_policy("float32")
+    assert losses[-1] < 0.9 * losses[0]
+
+
+@pytest.mark.parametrize("reduction", ["sum_over_batch_size", "mean_with_sample_weight", "sum"])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_reductions_masks_and_weights_equal_keras(reduction, masked, weighted):
+    words, labels, weights = data(1)
+    model = language_model(CASES["full"](V), masked=masked)
+    logits = model(words, training=True)
+    sample_weight = weights if weighted else None
+    ours = SoftmaxLoss(reduction=reduction)(labels, logits, sample_weight)
+    keras_loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction=reduction)
+    np.testing.assert_allclose(ours, keras_loss(labels, logits, sample_weight), rtol=1e-5)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_ignore_class_equals_keras(training):
+    words, labels, _ = data(1)
+    labels[:, 2] = -100
+    model = language_model(CASES["full"](V))
+    logits = model(words, training=training)
+    wanted = keras.losses.SparseCategoricalCrossentropy(True, ignore_class=-100)(labels, logits)
+    np.testing.assert_allclose(SoftmaxLoss(ignore_class=-100)(labels, logits), wanted, rtol=1e-5)
+    metric = Perplexity(ignore_class=-100)
+    metric.update_state(labels, logits)
+    np.testing.assert_allclose(metric.result(), np.exp(wanted), rtol=1e-5)
+
+
+def test_no_reduction_gives_nats_of_each_position():
+    words, labels, weights = data(1)
+    model = language_model(CASES["full"](V))
+    nats = SoftmaxLoss(reduction=None)(labels, model(words, training=True), weights)
+    wanted = SoftmaxLoss(reduction="sum")(labels, model(words, training=True), weights)
+    assert nats.shape == (B, T)
+    np.testing.assert_allclose(tf.reduce_sum(nats), wanted, rtol=1e-5)
+
+
+def test_sum_over_steps_averages_streams_only():
+    words, labels, weights = data(1)
+    logits = language_model(CASES["full"](V))(words, training=True)
+    total = SoftmaxLoss(reduction="sum")(labels, logits, weights)
+    by_stream = SoftmaxLoss(reduction="sum_over_steps")(labels, logits, weights)
+    np.testing.assert_allclose(by_stream, total / B, rtol=1e-6)
+
+
+def test_perplexity_is_weighted_by_tokens_not_by_batches():
+    words, labels, weights = data(2)
+    weights[B:] *= 0.01
+    model = language_model(CASES["full"](V))
+    metric = Perplexity()
+    assert np.isnan(metric.result())
+    for part in (slice(0, B), slice(B, None)):
+        metric.update_state(labels[part], model(words[part]), weights[part])
+    expected, _ = exact_perplexity(model, words, labels, weights)
+    np.testing.assert_allclose(metric.result(), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("step", ["train_step", "test_step"])
+def test_the_metric_computes_nothing_again(step):
+    """As many loops over chunks of positions with the metric as without it."""
+    loops = []
+    for metrics in ([Perplexity()], []):
+        model = language_model(CASES["full"](V))
+        model.compile("sgd", SoftmaxLoss(), weighted_metrics=metrics)
+        graph = tf.function(getattr(model, step)).get_concrete_function(data(1)).graph
+        loops.append(sum(op.type in ("While", "StatelessWhile") for op in graph.get_operations()))
+    assert loops[0] == loops[1] > 0
+
+
+@every_head
+@pytest.mark.parametrize("wrong", [-1, V])
+def test_a_wrong_label_stops_fit_with_its_value(case, wrong):
+    model, (words, labels, _) = compiled(case), data()
+    labels[1, 2] = wrong
+    with pytest.raises(tf.errors.InvalidArgumentError, match=rf"labels` must lie in[\s\S]*{wrong}"):
+        model.fit(words, labels, B, verbose=0)
+
+
+def test_logits_that_passed_another_layer_are_refused():
+    words, labels, _ = data(1)
+    head = CASES["full"](V)
+    inner = language_model(head)
+    model = keras.Sequential([inner, keras.layers.Rescaling(2.0)])
+    model.compile("sgd", SoftmaxLoss())
+    with pytest.raises(ValueError, match="`y_pred` must be the output of a tfsoftmax head"):
+        model.fit(words, labels, B, verbose=0)
+
+
+def test_unknown_reduction_is_named():
+    with pytest.raises(ValueError, match="`reduction` must be one of .* Received: 'average'"):
+        SoftmaxLoss(reduction="average")

@@ -1,0 +1,167 @@
+"""The contract of a head: a Keras layer that ends the model and knows its own loss."""
+
+import keras
+import tensorflow as tf
+
+from tfsoftmax.head_call import HeadCall
+
+
+class SoftmaxHead(keras.layers.Layer):
+    """Base of all output layers. The mode is the method called.
+
+    | method                          | result                                                     |
+    |---------------------------------|------------------------------------------------------------|
+    | `head(hidden)`                  | logits (..., V), whose softmax is the exact distribution   |
+    | `training_loss(hidden, labels)` | (...), nats: the method's own objective                    |
+    | `log_prob(hidden, labels)`      | (...), exact log-probabilities, in bounded memory          |
+    | `log_probs(hidden)`             | (..., V), exact log-probabilities                          |
+    | `top_k(hidden, k)`              | ids and exact log-probabilities (..., k), likeliest first  |
+
+    A subclass writes the methods with a leading underscore, for `hidden` (N, D) and labels
+    (N,) int32 that are known to lie in [0, V).
+
+    Args:
+        vocab_size: V, the number of words.
+        **kwargs: of `keras.layers.Layer`.
+
+    Attributes:
+        trains_exactly: whether training computes the whole distribution, so that the exact
+            cross-entropy may be asked for in training too.
+    """
+
+    trains_exactly = False
+
+    def __init__(self, vocab_size, **kwargs):
+        super().__init__(**kwargs)
+        if not isinstance(vocab_size, int) or vocab_size < 1:
+            raise ValueError(
+                f"`vocab_size` must be a positive integer. Received: vocab_size={vocab_size!r}"
+            )
+        self.vocab_size = vocab_size
+        self.supports_masking = True
+
+    def call(self, hidden, training=None):
+        rows, leading = _flatten(hidden)
+        logits = tf.cast(self._logits(rows), self.compute_dtype)
+        logits = _restore(logits, leading, self.vocab_size)
+        return HeadCall(self, hidden, bool(training)).tag(logits)
+
+    def training_loss(self, hidden, labels):
+        """The method's own objective: (...) nats for hidden (..., D) and labels (...)."""
+        return self._by_position(self._training_loss, hidden, labels)
+
+    def log_prob(self, hidden, labels):
+        """Exact log-probability of each label: (...) for hidden (..., D) and labels (...)."""
+        return self._by_position(self._log_prob, hidden, labels)
+
+    def log_probs(self, hidden):
+        """Exact log-probabilities (..., V), float32, for hidden (..., D)."""
+        rows, leading = _flatten(self._as_hidden(hidden))
+        return _restore(self._log_probs(rows), leading, self.vocab_size)
+
+    def top_k(self, hidden, k):
+        """The k likeliest words: ids (..., k) int32 and log-probabilities (..., k) float32."""
+        if not 0 < k <= self.vocab_size:
+            raise ValueError(f"`k` must lie in [1, {self.vocab_size}]. Received: k={k}")
+        rows, leading = _flatten(self._as_hidden(hidden))
+        ids, log_probs = self._top_k(rows, k)
+        return _restore(ids, leading, k), _restore(log_probs, leading, k)
+
+    def weighted_loss(self, hidden, labels, weights):
+        """Σ weights · training loss, for heads that form the gradient while they compute it.
+
+        Args:
+            hidden: (..., D) float.
+            labels: (...) integers.
+            weights: (...) float32, the weight of each position in the sum.
+
+        Returns:
+            total: scalar float32, differentiable with respect to hidden and the head.
+            nats: (...) float32, exact cross-entropy without a gradient, or None where the
+                method does not come by it.
+        """
+        labels, invalid = checked_labels(labels, self.vocab_size)
+        rows, leading = _flatten(self._as_hidden(hidden))
+        flat = tf.reshape(labels, [-1])
+        weights = tf.reshape(tf.cast(weights, tf.float32), [-1])
+        total, nats = self._weighted_loss(rows, flat, weights)
+        total += tf.reduce_sum(invalid)
+        return total, None if nats is None else _restore(nats, leading) + invalid
+
+    def compute_output_shape(self, hidden_shape):
+        return (*hidden_shape[:-1], self.vocab_size)
+
+    def get_config(self):
+        return {**super().get_config(), "vocab_size": self.vocab_size}
+
+    def _logits(self, hidden):
+        raise NotImplementedError
+
+    def _training_loss(self, hidden, labels):
+        raise NotImplementedError
+
+    def _log_prob(self, hidden, labels):
+        raise NotImplementedError
+
+    def _top_k(self, hidden, k):
+        raise NotImplementedError
+
+    def _log_probs(self, hidden):
+        return tf.nn.log_softmax(tf.cast(self._logits(hidden), tf.float32))
+
+    def _weighted_loss(self, hidden, labels, weights):
+        return tf.reduce_sum(weights * self._training_loss(hidden, labels)), None
+
+    def _as_hidden(self, hidden):
+        hidden = tf.convert_to_tensor(hidden)
+        if not self.built:
+            self.build(hidden.shape)
+        return tf.cast(hidden, self.compute_dtype)
+
+    def _by_position(self, method, hidden, labels):
+        labels, invalid = checked_labels(labels, self.vocab_size)
+        rows, leading = _flatten(self._as_hidden(hidden))
+        return _restore(method(rows, tf.reshape(labels, [-1])), leading) + invalid
+
+
+def checked_labels(labels, vocab_size):
+    """Labels as int32, with an error, or under XLA a NaN, for those outside [0, V).
+
+    Args:
+        labels: (...) integers.
+        vocab_size: V.
+
+    Returns:
+        labels: (...) int32 in [0, V).
+        invalid: (...) float32 to be added to the loss: zero, NaN where the label was wrong.
+            XLA drops assertions, and a clamped gather would hide the mistake.
+
+    Raises:
+        TypeError: if labels are not integers.
+        InvalidArgumentError: when run, if a label lies outside [0, V).
+    """
+    labels = tf.convert_to_tensor(labels)
+    if not labels.dtype.is_integer:
+        raise TypeError(f"`labels` must be integers. Received: dtype={labels.dtype.name}")
+    valid = (labels >= 0) & (labels < tf.cast(vocab_size, labels.dtype))
+    wrong = tf.where(~valid)[:1]
+    message = f"`labels` must lie in [0, {vocab_size}). Received at position, value:"
+    check = tf.debugging.Assert(
+        tf.reduce_all(valid), [message, wrong, tf.gather_nd(labels, wrong)]
+    )
+    with tf.control_dependencies([check] if check is not None else []):
+        safe = tf.where(valid, tf.cast(labels, tf.int32), 0)
+    return safe, tf.where(valid, 0.0, float("nan"))
+
+
+def _flatten(hidden):
+    """hidden (..., D) as (N, D), and the leading shape for `_restore`."""
+    leading = (hidden.shape[:-1], tf.shape(hidden)[:-1])
+    return tf.reshape(hidden, [-1, hidden.shape[-1]]), leading
+
+
+def _restore(rows, leading, *size):
+    """Rows (N, *size) as (..., *size)."""
+    static, dynamic = leading
+    result = tf.reshape(rows, tf.concat([dynamic, tf.constant(size, tf.int32)], 0))
+    return tf.ensure_shape(result, [*static, *size])

@@ -1,0 +1,272 @@
+"""Softmax cross-entropy over a large vocabulary, in row chunks, with a hand-written gradient.
+
+With z = h Wᵀ + b, m = max z, e = exp(z - m), s = Σ e, the loss of a position with
+weight w is w (m + ln s - z_y), and its gradient is
+
+    a = w / s,   dh = a (e W) - w W_y,   dW = eᵀ (a h) - [scatter of w h to row y],
+
+so that the (N, V) matrix e is never normalised: the division falls on (N, D). Chunks of
+`CHUNK_ROWS` positions, and blocks of the kernel's rows for the products that have the
+kernel's shape, bound the memory beyond weights and gradients by
+
+    4 V CHUNK_ROWS bytes for e, and about 2 BLOCK_BYTES.
+
+Shapes: N positions, D hidden units, V words.
+"""
+
+import dataclasses
+
+import tensorflow as tf
+
+# 256 rows lose a quarter of the matmul's speed, 1,280 gain less than 4 % (V=44,370).
+CHUNK_ROWS = 512
+BLOCK_BYTES = 1 << 27
+
+
+@dataclasses.dataclass(frozen=True)
+class Objective:
+    """What is added to plain cross-entropy.
+
+    Attributes:
+        soft_cap: the logits become `soft_cap * tanh(logits / soft_cap)`.
+        label_smoothing: mass ε moved from the label to the uniform distribution.
+        z_loss: coefficient c of c (ln Σ exp z)², which holds the normaliser near one.
+    """
+
+    soft_cap: float | None = None
+    label_smoothing: float = 0.0
+    z_loss: float = 0.0
+
+
+def capped(logits, soft_cap):
+    """`soft_cap * tanh(logits / soft_cap)`, or the logits themselves without a cap."""
+    return logits if soft_cap is None else soft_cap * tf.tanh(logits / soft_cap)
+
+
+def full_logits(hidden, kernel, bias, soft_cap=None):
+    """Logits (N, V) in float32; the product is taken in the dtype of `hidden`."""
+    logits = tf.matmul(hidden, tf.cast(kernel, hidden.dtype), transpose_b=True)
+    logits = tf.cast(logits, tf.float32)
+    return capped(logits if bias is None else logits + bias, soft_cap)
+
+
+def map_row_chunks(function, hidden, *others):
+    """Applies `function` to chunks of rows, one after the other, and joins the results.
+
+    Args:
+        function: takes (rows, D) and one tensor for each of `others`; returns a structure
+            of tensors with `rows` first.
+        hidden: (N, D), and `others` with N first.
+
+    Returns:
+        The structure with N first.
+    """
+    count, rows, chunks = _chunked(hidden, *others)
+    first = function(*[chunk[0] for chunk in chunks])
+    signature = tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape, t.dtype), first)
+    stacked = tf.map_fn(
+        lambda chunk: function(*chunk), tuple(chunks), parallel_iterations=1,
+        fn_output_signature=signature,
+    )
+    length = tf.shape(hidden)[0]
+    return tf.nest.map_structure(
+        lambda t: tf.reshape(t, tf.concat([[count * rows], tf.shape(t)[2:]], 0))[:length], stacked
+    )
+
+
+def cross_entropy(hidden, kernel, bias, labels, objective=Objective()):
+    """Cross-entropy of each position, for any use that is made of it.
+
+    The gradient computes the logits a second time, since it is only then known how much
+    each position weighs: four matmuls of N V D. Where the weights are known beforehand,
+    `weighted_cross_entropy` needs three.
+
+    Args:
+        hidden: (N, D) float; its dtype is the dtype of the matmuls.
+        kernel: (V, D) float32.
+        bias: (V,) float32, or None.
+        labels: (N,) integers in [0, V).
+        objective: an `Objective`.
+
+    Returns:
+        (N,) float32, nats. Differentiable with respect to hidden, kernel and bias.
+    """
+    arguments = [hidden, kernel] + ([] if bias is None else [bias])
+
+    @tf.custom_gradient
+    def differentiable(hidden, kernel, bias=None):
+        target = _target_logits(hidden, kernel, bias, labels, objective.soft_cap)
+        rows = map_row_chunks(
+            lambda chunk: _row_sums(full_logits(chunk, kernel, bias, objective.soft_cap), objective),
+            hidden,
+        )
+
+        def gradient(upstream):
+            _, _, gradients = _with_gradients(hidden, kernel, bias, labels, upstream, objective)
+            return [tf.cast(g, x.dtype) for g, x in zip(gradients, arguments)]
+
+        return _objective_nats(target, *rows, objective), gradient
+
+    return differentiable(*arguments)
+
+
+def weighted_cross_entropy(hidden, kernel, bias, labels, weights, objective=Objective()):
+    """Σ weights · objective, whose gradients are formed while the logits are at hand.
+
+    Args:
+        hidden, kernel, bias, labels, objective: as in `cross_entropy`.
+        weights: (N,) float32, the weight of each position in the total.
+
+    Returns:
+        total: scalar float32, differentiable with respect to hidden, kernel and bias.
+        nats: (N,) float32, the exact cross-entropy, without smoothing or z-loss; no gradient.
+    """
+    arguments = [hidden, kernel] + ([] if bias is None else [bias])
+
+    @tf.custom_gradient
+    def differentiable(hidden, kernel, bias=None):
+        losses, nats, gradients = _with_gradients(hidden, kernel, bias, labels, weights, objective)
+
+        def gradient(upstream, _):
+            return [tf.cast(upstream * g, x.dtype) for g, x in zip(gradients, arguments)]
+
+        return (tf.reduce_sum(weights * losses), nats), gradient
+
+    return differentiable(*arguments)
+
+
+def _objective_nats(target, log_sum, mean, objective):
+    """Objective of each position, (N,): ln s - (1-ε) z_y - ε mean(z) + c (ln s)²."""
+    smoothing = objective.label_smoothing
+    nats = log_sum - (1 - smoothing) * target + objective.z_loss * tf.square(log_sum)
+    return nats - smoothing * mean if smoothing else nats
+
+
+def _row_sums(logits, objective):
+    """(ln Σ exp z, mean z) of each row; the mean only where smoothing needs it, else zeros."""
+    log_sum = tf.reduce_logsumexp(logits, axis=1)
+    mean = tf.reduce_mean(logits, 1) if objective.label_smoothing else tf.zeros_like(log_sum)
+    return log_sum, mean
+
+
+def _target_logits(hidden, kernel, bias, labels, soft_cap):
+    """The label's logit of each position, (N,) float32."""
+    target_rows = tf.cast(tf.gather(kernel, labels), hidden.dtype)
+    logits = tf.reduce_sum(tf.cast(hidden, tf.float32) * tf.cast(target_rows, tf.float32), axis=1)
+    return capped(logits if bias is None else logits + tf.gather(bias, labels), soft_cap)
+
+
+def _with_gradients(hidden, kernel, bias, labels, weights, objective):
+    """Objective and cross-entropy, (N,) each, and the float32 gradients of Σ weights · objective."""
+    blocks = _kernel_blocks(kernel, bias, hidden.dtype)
+    count, rows, (hidden_chunks, weight_chunks) = _chunked(hidden, weights)
+
+    def chunk(i):
+        return _chunk_with_gradients(hidden_chunks[i], weight_chunks[i], blocks, objective)
+
+    # The first chunk stands outside the loop: zeros to start from would cost the kernel's size.
+    by_row, by_word = chunk(0)
+    arrays = [tf.TensorArray(t.dtype, count, element_shape=t.shape).write(0, t) for t in by_row]
+
+    def body(i, arrays, totals):
+        by_row, by_word = chunk(i)
+        arrays = [array.write(i, t) for array, t in zip(arrays, by_row)]
+        return i + 1, arrays, tf.nest.map_structure(tf.add, totals, by_word)
+
+    _, arrays, (kernel_blocks, bias_blocks) = tf.while_loop(
+        lambda i, *_: i < count, body, (1, arrays, by_word), parallel_iterations=1
+    )
+    length = tf.shape(hidden)[0]
+    d_hidden = tf.reshape(arrays[0].stack(), [-1, hidden.shape[1]])[:length]
+    log_sum, mean = [tf.reshape(array.stack(), [-1])[:length] for array in arrays[1:]]
+    gradients = [d_hidden, tf.concat(kernel_blocks, 0)]
+    if bias is not None:
+        gradients.append(tf.concat(bias_blocks, 0))
+    gradients = _minus_targets(gradients, hidden, kernel, bias, labels, weights, objective)
+    target = _target_logits(hidden, kernel, bias, labels, objective.soft_cap)
+    return _objective_nats(target, log_sum, mean, objective), log_sum - target, gradients
+
+
+def _chunk_with_gradients(hidden, weights, blocks, objective):
+    """One chunk: ((dh, ln s, mean z), ([dW a block], [db a block])), targets left out."""
+    cap, smoothing = objective.soft_cap, objective.label_smoothing
+    logits = [full_logits(hidden, kernel, bias, cap) for kernel, bias in blocks]
+    maximum = tf.reduce_max(tf.stack([tf.reduce_max(z, axis=1) for z in logits]), axis=0)
+    exps = [tf.exp(z - maximum[:, None]) for z in logits]
+    sums = tf.add_n([tf.reduce_sum(e, axis=1) for e in exps])
+    log_sum = maximum + tf.math.log(sums)
+    mean, vocab_size = tf.zeros_like(sums), sum(kernel.shape[0] for kernel, _ in blocks)
+    scale = weights * (1 + 2 * objective.z_loss * log_sum) / sums
+    slopes = exps
+    if smoothing:
+        mean = tf.add_n([tf.reduce_sum(z, axis=1) for z in logits]) / vocab_size
+        uniform = (smoothing / vocab_size * weights)[:, None]
+        slopes, scale = [e * scale[:, None] - uniform for e in exps], tf.ones_like(scale)
+    if cap is not None:
+        slopes = [q * (1 - tf.square(z / cap)) for q, z in zip(slopes, logits)]
+
+    # In float16 the largest factor stays out of the matmul, whose input it would underflow.
+    unit = tf.constant(1.0)
+    if hidden.dtype == tf.float16:
+        unit = tf.maximum(tf.reduce_max(tf.abs(scale)), 1e-30)
+    slopes = [tf.cast(q, hidden.dtype) for q in slopes]
+    scaled = hidden * tf.cast(scale / unit, hidden.dtype)[:, None]
+    d_hidden = tf.add_n(
+        [tf.cast(tf.matmul(q, kernel), tf.float32) for q, (kernel, _) in zip(slopes, blocks)]
+    )
+    d_kernels, d_biases, previous = [], [], d_hidden
+    for q, (_, bias) in zip(slopes, blocks):
+        with tf.control_dependencies([previous]):  # one block's product alive at a time
+            product = tf.cast(tf.matmul(q, scaled, transpose_a=True), tf.float32)
+        previous = product
+        d_kernels.append(product if hidden.dtype != tf.float16 else product * unit)
+        if bias is not None:
+            d_biases.append(tf.linalg.matvec(tf.cast(q, tf.float32), scale, transpose_a=True))
+    return [d_hidden * scale[:, None], log_sum, mean], (d_kernels, d_biases)
+
+
+def _minus_targets(gradients, hidden, kernel, bias, labels, weights, objective):
+    """Subtracts (1-ε) w ∂z_y: the part of the gradients that the labels alone determine."""
+    scale = (1 - objective.label_smoothing) * weights
+    if objective.soft_cap is not None:
+        target = _target_logits(hidden, kernel, bias, labels, objective.soft_cap)
+        scale *= 1 - tf.square(target / objective.soft_cap)
+    rows = scale[:, None] * tf.cast(tf.gather(kernel, labels), tf.float32)
+    ids = labels[:, None]
+    result = [
+        gradients[0] - rows,
+        tf.tensor_scatter_nd_sub(gradients[1], ids, scale[:, None] * tf.cast(hidden, tf.float32)),
+    ]
+    return result + [tf.tensor_scatter_nd_sub(g, ids, scale) for g in gradients[2:]]
+
+
+def _chunked(*tensors):
+    """(count, rows, tensors as (count, rows, ...)): even chunks of at most `CHUNK_ROWS`, zero-padded."""
+    length = tensors[0].shape[0] or tf.shape(tensors[0])[0]
+    count = (length + CHUNK_ROWS - 1) // CHUNK_ROWS
+    if isinstance(count, int):
+        count = max(count, 1)
+        rows = (length + count - 1) // count
+    else:
+        count = tf.maximum(count, 1)
+        rows = (length + count - 1) // count
+
+    def chunked(tensor):
+        padding = [[0, count * rows - length]] + [[0, 0]] * (len(tensor.shape) - 1)
+        shape = tf.concat([tf.stack([count, rows]), tf.shape(tensor)[1:]], 0)
+        result = tf.reshape(tf.pad(tensor, padding), shape)
+        static = [s if isinstance(s, int) else None for s in (count, rows)]
+        return tf.ensure_shape(result, static + tensor.shape[1:].as_list())
+
+    return count, rows, [chunked(t) for t in tensors]
+
+
+def _kernel_blocks(kernel, bias, dtype):
+    """[(rows of the kernel in `dtype`, their biases)], each block's float32 rows at most `BLOCK_BYTES`."""
+    vocab_size, size = kernel.shape
+    # Rows in multiples of 16 keep the split a view of the kernel instead of a copy.
+    rows = max(16, BLOCK_BYTES // (4 * size) // 16 * 16)
+    sizes = [min(rows, vocab_size - start) for start in range(0, vocab_size, rows)]
+    kernels = tf.split(tf.cast(kernel, dtype), sizes)
+    biases = [None] * len(sizes) if bias is None else tf.split(bias, sizes)
+    return list(zip(kernels, biases))

@@ -241,3 +241,16 @@ def test_ptb_is_prepared_from_its_archive(tmp_path, offline):
         "train": 13, "valid": 3, "test": 4
     }
     assert corpus.vocabulary.counts[corpus.vocabulary.oov_id] == 1
+
+
+@needs_tfds
+def test_prepared_corpus_is_found_again_without_archive_and_network(tmp_path, offline):
+    from tfsoftmax.corpora.prepare import prepare
+
+    write_archive(tmp_path / "manual", "ptb", TEXTS)
+    out = str(tmp_path / "out")
+    prepare(PrepareConfig("ptb", out, manual_dir=str(tmp_path / "manual")), progress=False)
+    assert prepare(PrepareConfig("ptb", out), progress=False).name == "ptb"
+    with pytest.raises(ConnectionError, match="`wikitext2` must be downloaded"):
+        prepare(PrepareConfig("wikitext2", str(tmp_path / "other")), progress=False)
+    assert sorted(os.listdir(tmp_path)) == ["home", "manual", "out"]

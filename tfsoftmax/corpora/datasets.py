@@ -16,7 +16,7 @@ import urllib.request
 from tfsoftmax.corpora.text import TextFiles
 
 PROBE_SECONDS = 3.0
-_BLOCK_LINES = 4096
+_BLOCK_LINES = 256  # a line of text8 has 1,000 words
 _LM1B = "1-billion-word-language-modeling-benchmark-r13output"
 
 

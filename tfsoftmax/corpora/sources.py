@@ -1,6 +1,7 @@
 """The corpora by name, each a function that makes its `Source` of sentences."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 
 
@@ -43,13 +44,12 @@ def _text(config):
 
 
 def _dataset(name, min_count):
-    def make(config):
+    def open_dataset(config, scratch, report):
         from tfsoftmax.corpora import datasets
 
-        opener = datasets.check(name, config.manual_dir)
-        return Source(min_count=min_count, inputs=None, open=opener)
+        return datasets.check(name, config.manual_dir)(scratch, report)
 
-    return make
+    return lambda config: Source(min_count, None, functools.partial(open_dataset, config))
 
 
 CORPORA = {

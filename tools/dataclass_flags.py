@@ -1,0 +1,93 @@
+"""absl flags from the fields of configuration dataclasses, and back."""
+
+import dataclasses
+import json
+import sys
+import types
+
+from absl import app, flags
+
+
+def define(*configs):
+    """Defines a flag for each field: its name, default, help and choices."""
+    for config in configs:
+        for field in dataclasses.fields(config):
+            _define(field)
+
+
+def parse(config, preset=None):
+    """Builds a `config` from the flags; a preset gives way to flags that were given."""
+    values = {}
+    for field in dataclasses.fields(config):
+        flag = flags.FLAGS[field.name]
+        values[field.name] = _as_field(flag.value, field)
+        if preset and field.name in preset and not flag.present:
+            values[field.name] = preset[field.name]
+    return config(**values)
+
+
+def run(main):
+    """Runs `main` under absl; mistakes of the user end in one sentence, not a traceback."""
+
+    def quiet(argv):
+        if len(argv) > 1:
+            sys.exit(f"error: all arguments are flags, --name=value. Received: {argv[1]!r}")
+        try:
+            return main()
+        except KeyboardInterrupt:
+            sys.exit(130)
+        except (ValueError, OSError, RuntimeError) as error:
+            if flags.FLAGS.traceback:
+                raise
+            sys.exit(f"error: {error}")
+
+    flags.DEFINE_bool("traceback", False, "show the whole traceback of an error")
+    app.run(quiet)
+
+
+def _default(field):
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return None if field.default is dataclasses.MISSING else field.default
+
+
+def _define(field):
+    default, text = _default(field), field.metadata.get("help", "")
+    if field.metadata.get("choices"):
+        flags.DEFINE_enum(field.name, default, field.metadata["choices"], text)
+    elif isinstance(default, bool):
+        flags.DEFINE_bool(field.name, default, text)
+    elif isinstance(default, dict):
+        flags.DEFINE_string(field.name, json.dumps(default), text)
+    elif isinstance(default, tuple):
+        flags.DEFINE_list(field.name, list(default), text)
+    elif isinstance(default, float):
+        flags.DEFINE_float(field.name, default, text)
+    elif isinstance(default, int) or int in _types(field):
+        flags.DEFINE_integer(field.name, default, text)
+    else:
+        flags.DEFINE_string(field.name, default, text)
+    if default is None and type(None) not in _types(field):
+        flags.mark_flag_as_required(field.name)
+
+
+def _types(field):
+    """The types in an annotation such as `int | None`."""
+    if isinstance(field.type, types.UnionType):
+        return field.type.__args__
+    return (field.type,)
+
+
+def _as_field(value, field):
+    default = _default(field)
+    if isinstance(default, tuple):
+        return tuple(value)
+    if isinstance(default, dict):
+        try:
+            options = json.loads(value)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"`{field.name}` must be JSON: {error}. Received: {value!r}") from None
+        if not isinstance(options, dict):
+            raise ValueError(f"`{field.name}` must be a JSON object. Received: {value!r}")
+        return options
+    return value

@@ -2,10 +2,12 @@
 
 import dataclasses
 import json
+import os
 import sys
+import tempfile
 import types
 
-from absl import app, flags
+from absl import app, flags, logging
 
 
 def define(*configs):
@@ -32,17 +34,42 @@ def run(main):
     def quiet(argv):
         if len(argv) > 1:
             sys.exit(f"error: all arguments are flags, --name=value. Received: {argv[1]!r}")
+        logging.set_verbosity(logging.WARNING)
         try:
             return main()
         except KeyboardInterrupt:
             sys.exit(130)
-        except (ValueError, OSError, RuntimeError) as error:
-            if flags.FLAGS.traceback:
+        except Exception as error:
+            if flags.FLAGS.traceback or not _is_of_the_user(error):
                 raise
             sys.exit(f"error: {error}")
 
     flags.DEFINE_bool("traceback", False, "show the whole traceback of an error")
     app.run(quiet)
+
+
+def load_tensorflow():
+    """Imports TensorFlow without the messages that it writes before its log level is read."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    stderr = os.dup(2)
+    with tempfile.TemporaryFile() as messages:
+        os.dup2(messages.fileno(), 2)
+        try:
+            import tensorflow
+        except BaseException:
+            messages.seek(0)
+            os.write(stderr, messages.read())
+            raise
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
+    return tensorflow
+
+
+def _is_of_the_user(error):
+    """Whether an error's own sentence says it all: bad input, or one that TensorFlow met."""
+    tensorflow = type(error).__module__.startswith("tensorflow")
+    return tensorflow or isinstance(error, (ValueError, OSError, RuntimeError))
 
 
 def _default(field):

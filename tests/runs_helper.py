@@ -1,0 +1,46 @@
+"""A small corpus, and tools run as a user runs them."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+
+from tfsoftmax.corpora.prepare import PrepareConfig, prepare
+
+TOOLS = pathlib.Path(__file__).parent.parent / "tools"
+SMALL = ["--embedding=9", "--hidden=11", "--epochs=2", "--pseudo_epochs=2", "--log_steps=1",
+         "--learning_rate=0.5", "--clip_norm=5",
+         "--checkpoint_steps=3"]
+
+
+def small_corpus(directory, seed=0, words=60, sentences=220, streams=4, steps=6):
+    """Prepares sentences in which each word leans on the one before it."""
+    rng = np.random.default_rng(seed)
+    vocabulary = [f"w{i}" for i in range(words)]
+    for name, count in (("train", sentences), ("valid", sentences // 8), ("test", sentences // 8)):
+        with open(directory / f"{name}.txt", "w", encoding="utf-8") as file:
+            for _ in range(count):
+                word, sentence = rng.integers(words), []
+                for _ in range(rng.integers(3, 9)):
+                    sentence.append(vocabulary[word])
+                    word = (2 * word + rng.integers(3)) % words
+                file.write(" ".join(sentence) + "\n")
+    texts = {s: (str(directory / f"{s}.txt"),) for s in ("train", "valid", "test")}
+    return prepare(
+        PrepareConfig("text", str(directory / "data"), **texts, streams=streams, steps=steps),
+        progress=False,
+    )
+
+
+def tool(name, *arguments, check=True, **options):
+    """Runs tools/NAME.py and returns its completed process, output as text."""
+    command = [sys.executable, str(TOOLS / f"{name}.py"), *map(str, arguments)]
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    result = subprocess.run(
+        command, capture_output=True, text=True, env=environment, check=False, **options
+    )
+    if check and result.returncode:
+        raise AssertionError(f"{command} ended with {result.returncode}:\n{result.stderr}")
+    return result

@@ -1,0 +1,40 @@
+"""The command line: fast help, and mistakes answered in one sentence."""
+
+import statistics
+import time
+
+import pytest
+from runs_helper import tool
+
+TOOLS = ["prepare", "train", "evaluate", "generate"]
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_help_answers_at_once_and_teaches(name):
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        text = tool(name, "--help", check=False).stdout
+        seconds.append(time.perf_counter() - start)
+    assert f"python tools/{name}.py" in text
+    # The promise is half a second; importing TensorFlow would take five times this bound.
+    assert statistics.median(seconds) < 1.5
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["train", "--data=nowhere", "--run={tmp}/run"], "nowhere"),
+        (["train", "--data=x", "--run=y", "--dropout=1"], "`dropout` must lie in [0, 1)"),
+        (["train", "--data=x", "--run=y", "--head_options=[]"], "must be a JSON object"),
+        (["evaluate", "--run={tmp}/nothing"], "`run` must be the directory of a training run"),
+        (["prepare", "--corpus=text", "--out={tmp}/out", "--train={tmp}/no.txt"], "no.txt"),
+        (["prepare", "--out={tmp}/out", "stray"], "all arguments are flags"),
+    ],
+)
+def test_mistakes_end_in_one_sentence(arguments, message, tmp_path):
+    result = tool(*[a.format(tmp=tmp_path) for a in arguments], check=False, cwd=tmp_path)
+    assert result.returncode != 0
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not (tmp_path / "out").exists() and not (tmp_path / "run").exists()

@@ -1,0 +1,48 @@
+"""Exact evaluation of a model on a split: every token once, states carried."""
+
+import math
+import time
+
+import tensorflow as tf
+from tqdm import tqdm
+
+from tfsoftmax.corpora.pipeline import batches
+from tfsoftmax.language_model import recurrent_states, reset_states
+from tfsoftmax.metrics import Perplexity
+
+
+def exact_evaluator(model):
+    """Returns `evaluate(corpus, split, progress=False)`, which may be called many times.
+
+    It returns a dictionary: `perplexity`, `nats_per_token`, `tokens` (words and one end of
+    sentence for each sentence), `oov_tokens` (how many of them were `<unk>`),
+    `words_per_second`. The states of the model are zero at the start of the split, and
+    afterwards what they were before.
+    """
+    metric = Perplexity()
+
+    @tf.function(reduce_retracing=True)
+    def step(words, next_words, weights):
+        metric.update_state(next_words, model(words, training=False), weights)
+
+    def evaluate(corpus, split, progress=False):
+        before = [tf.identity(state.value) for state in recurrent_states(model)]
+        reset_states(model)
+        metric.reset_state()
+        dataset = batches(corpus, split)
+        start = time.perf_counter()
+        for batch in tqdm(dataset, desc=split, unit="batch", leave=False, disable=not progress):
+            step(*batch)
+        seconds = time.perf_counter() - start
+        for state, value in zip(recurrent_states(model), before):
+            state.assign(value)
+        nats, tokens = float(metric.nats.value), float(metric.tokens.value)
+        return {
+            "perplexity": math.exp(nats / tokens),
+            "nats_per_token": nats / tokens,
+            "tokens": round(tokens),
+            "oov_tokens": corpus.split(split).oov,
+            "words_per_second": round(tokens / seconds, 1),
+        }
+
+    return evaluate

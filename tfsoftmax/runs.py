@@ -1,0 +1,198 @@
+"""The folder of a run: configuration, metrics, checkpoints; each file whole or the one before."""
+
+import dataclasses
+import json
+import os
+import shutil
+
+import tensorflow as tf
+
+from tfsoftmax.config import ModelConfig, TrainingConfig
+from tfsoftmax.language_model import language_model, recurrent_states
+from tfsoftmax.vocabulary import Vocabulary
+
+CONFIG, METRICS, VOCABULARY, CHECKPOINTS = (
+    "config.json", "metrics.jsonl", "vocabulary.txt", "checkpoints",
+)
+
+
+class Run:
+    """A run's folder. Nothing in it is ever half written, whenever the process is killed.
+
+    Args:
+        directory: of the run.
+    """
+
+    def __init__(self, directory):
+        self.directory = directory
+
+    def path(self, *names):
+        return os.path.join(self.directory, *names)
+
+    def exists(self):
+        return os.path.exists(self.path(CONFIG))
+
+    def start(self, config, vocabulary):
+        """Writes the configuration and the vocabulary, or checks that they are these.
+
+        Raises:
+            ValueError: if the folder belongs to a run of another configuration.
+        """
+        if not self.exists():
+            if os.path.isdir(self.directory) and os.listdir(self.directory):
+                raise ValueError(
+                    "`run` must be a new or empty directory, or one of an earlier run. "
+                    f"Received: run={self.directory!r}, which holds other files"
+                )
+            os.makedirs(self.path(CHECKPOINTS), exist_ok=True)
+            vocabulary.save(self.path(VOCABULARY))
+            write_whole(self.path(CONFIG), json.dumps(config, indent=1) + "\n")
+            return
+        differences = list(_differences(self.config(), config))
+        if differences:
+            raise ValueError(
+                "`run` holds a run of another configuration; choose another directory, or the "
+                f"same settings. Received: run={self.directory!r}, " + "; ".join(differences)
+            )
+        write_whole(self.path(CONFIG), json.dumps(config, indent=1) + "\n")
+
+    def config(self):
+        """The configuration that the run was started with."""
+        if not self.exists():
+            raise ValueError(
+                f"`run` must be the directory of a training run. Received: run={self.directory!r}, "
+                f"which has no {CONFIG}"
+            )
+        with open(self.path(CONFIG), encoding="utf-8") as file:
+            return json.load(file)
+
+    def vocabulary(self):
+        return Vocabulary.load(self.path(VOCABULARY))
+
+    def log(self, **values):
+        """Appends a line to the metrics; NaN becomes null."""
+        values = {k: None if v != v else v for k, v in values.items()}
+        with open(self.path(METRICS), "a", encoding="utf-8") as file:
+            file.write(json.dumps(values) + "\n")
+
+    def metrics(self):
+        """The metrics' lines; a last line that a kill cut short is left out."""
+        if not os.path.exists(self.path(METRICS)):
+            return []
+        with open(self.path(METRICS), encoding="utf-8") as file:
+            lines = file.read().splitlines(keepends=True)
+        return [json.loads(line) for line in lines if line.endswith("\n")]
+
+    def rewind_metrics(self, step):
+        """Drops what was logged after `step`, and the claim to have finished."""
+        kept = [m for m in self.metrics() if m["step"] <= step and m["event"] in ("train", "valid")]
+        write_whole(self.path(METRICS), "".join(json.dumps(m) + "\n" for m in kept))
+
+    def pointers(self):
+        """Names of the last and the best checkpoint: {"last": ..., "best": ...}."""
+        path = self.path(CHECKPOINTS, "pointers.json")
+        if not os.path.exists(path):
+            return {}
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+
+    def save(self, variables, progress, best=False):
+        """Writes a checkpoint, then points to it, then deletes what nothing points to.
+
+        Args:
+            variables: as `training_variables` returns them.
+            progress: JSON values, for `restore`.
+            best: whether the weights are the best so far.
+        """
+        name = f"step-{progress['step']:09d}"
+        final, partial = self.path(CHECKPOINTS, name), self.path(CHECKPOINTS, name + ".partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        os.makedirs(partial)
+        tf.train.Checkpoint(**variables).write(os.path.join(partial, "variables"))
+        write_whole(os.path.join(partial, "progress.json"), json.dumps(progress))
+        if os.path.isdir(final):  # the same step again: after a resumed run, the same weights
+            shutil.rmtree(partial)
+        else:
+            os.rename(partial, final)
+        pointers = {**self.pointers(), "last": name}
+        if best:
+            pointers["best"] = name
+        write_whole(self.path(CHECKPOINTS, "pointers.json"), json.dumps(pointers))
+        for other in os.listdir(self.path(CHECKPOINTS)):
+            if other.startswith("step-") and other not in pointers.values():
+                shutil.rmtree(self.path(CHECKPOINTS, other), ignore_errors=True)
+
+    def restore(self, variables, which="last"):
+        """Reads a checkpoint into variables and returns its progress, or None without one."""
+        pointers = self.pointers()
+        name = pointers.get(which) or pointers.get("last")
+        if name is None:
+            return None
+        folder = self.path(CHECKPOINTS, name)
+        checkpoint = tf.train.Checkpoint(**variables)
+        status = checkpoint.read(os.path.join(folder, "variables"))
+        status.assert_existing_objects_matched().expect_partial()
+        with open(os.path.join(folder, "progress.json"), encoding="utf-8") as file:
+            return json.load(file)
+
+
+def training_variables(model):
+    """All that a run's future depends on: {"weights": ..., "optimizer": ..., "states": ...}."""
+    return {
+        **weight_variables(model),
+        "optimizer": [v.value for v in model.optimizer.variables],
+        "states": [v.value for v in recurrent_states(model)],
+    }
+
+
+def weight_variables(model):
+    """The model's weights and the seeds of its dropout, without the recurrent states."""
+    return {"weights": [v.value for v in model.variables]}
+
+
+def load(directory, streams, steps=None):
+    """The model of a run with its best weights, for batches of any size.
+
+    Args:
+        directory: of the run.
+        streams: B.
+        steps: T, or None for any.
+
+    Returns:
+        model, vocabulary, configuration as a dictionary.
+    """
+    run = Run(directory)
+    config, vocabulary = run.config(), run.vocabulary()
+    # The weights do not depend on the backend, and the run's own may need another machine.
+    model_config = dataclasses.replace(ModelConfig(**config["model"]), backend="auto")
+    model = language_model(model_config, len(vocabulary), streams, steps)
+    if run.restore(weight_variables(model), "best") is None:
+        raise ValueError(
+            "`run` must have a checkpoint; it has trained too few steps for one. "
+            f"Received: run={directory!r}"
+        )
+    return model, vocabulary, config
+
+
+def write_whole(path, text):
+    """Writes a text file so that a reader, or a crash, finds the old one or the new one."""
+    partial = path + ".partial"
+    with open(partial, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(partial, path)
+
+
+def _differences(old, new):
+    for part in ("model", "training"):
+        for name in {**old[part], **new[part]}:
+            if part == "training" and name in TrainingConfig.EXTENSIBLE:
+                continue
+            before, now = old[part].get(name), new[part].get(name)
+            if before != now:
+                yield f"{name}={before!r} there, {now!r} now"
+    for name in ("vocabulary_sha256", "streams", "steps", "records_sha256"):
+        before, now = old["corpus"].get(name), new["corpus"].get(name)
+        if before != now:
+            yield f"corpus {name}={before!r} there, {now!r} now"

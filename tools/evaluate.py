@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+"""Exact perplexity of a trained model on a split: every token once, whatever it was trained with.
+
+    python tools/evaluate.py --run=runs/first --split=test
+
+The last line is JSON: perplexity, nats_per_token, tokens, oov_tokens, words_per_second. It is
+also appended to the run's metrics.jsonl.
+"""
+
+import json
+import sys
+
+import dataclass_flags
+from absl import flags
+
+
+def main():
+    dataclass_flags.load_tensorflow()
+    from tfsoftmax import runs
+    from tfsoftmax.corpora.records import Corpus
+    from tfsoftmax.evaluation import exact_evaluator
+
+    run = runs.Run(flags.FLAGS.run)
+    recorded = run.config()["corpus"]
+    corpus = Corpus.load(flags.FLAGS.data or recorded["directory"])
+    if corpus.vocabulary.sha256 != recorded["vocabulary_sha256"]:
+        raise ValueError(
+            f"`data` must have the vocabulary that the run was trained with, of "
+            f"{recorded['vocab_size']:,} words. Received: {corpus.directory!r}, "
+            f"of {len(corpus.vocabulary):,} words"
+        )
+    corpus.split(flags.FLAGS.split)
+    model, _, _ = runs.load(run.directory, corpus.streams, corpus.steps)
+    result = exact_evaluator(model)(corpus, flags.FLAGS.split, sys.stderr.isatty())
+    step = run.pointers().get("best") or run.pointers()["last"]
+    run.log(event="test", split=flags.FLAGS.split, step=int(step.split("-")[1]), **result)
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string("run", None, "directory of a training run", required=True)
+    flags.DEFINE_string("split", "test", "train, valid or test")
+    flags.DEFINE_string("data", None, "corpus with the same vocabulary; default: the run's own")
+    dataclass_flags.run(main)

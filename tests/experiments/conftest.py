@@ -1,0 +1,23 @@
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path.insert(0, str(ROOT))
+
+
+@pytest.fixture(scope="session")
+def fakes():
+    """Commands that stand in for train.py and evaluate.py, and need no TensorFlow."""
+    return {
+        name: (sys.executable, str(HERE / "fake_tools.py"), name) for name in ("train", "evaluate")
+    }
+
+
+@pytest.fixture
+def data(tmp_path):
+    """A folder that passes for a corpus; the fakes log their calls in it."""
+    (tmp_path / "data").mkdir()
+    return tmp_path / "data"

@@ -1,0 +1,106 @@
+import shutil
+import sys
+
+import pytest
+
+from experiments import report
+from experiments.definition import Run
+from experiments.outcome import Outcome
+from experiments.runner import run_all
+
+RUNS = [
+    Run("a", paper={"perplexity": 129.51}, scale="1/8 of the units"),
+    Run("cut", paper={"words_per_second": 22110}),
+    Run("never"),
+]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, fakes):
+    folder = tmp_path_factory.mktemp("trained")
+    run_all(RUNS[:2], folder, folder, **fakes)
+    return folder
+
+
+@pytest.fixture
+def outcomes(tmp_path, trained):
+    shutil.copytree(trained, tmp_path / "runs")
+    return [(run, Outcome.read(run, tmp_path / "runs" / run.name)) for run in RUNS]
+
+
+def rows(markdown):
+    lines = [line for line in markdown.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def test_the_table_has_the_papers_values_beside_ours(outcomes):
+    head, _, finished, *_ = rows(report.table(outcomes))
+    assert head == [
+        "run", "scale", "state", "steps", "epochs", "minutes", "validation perplexity", "paper",
+        "test perplexity", "words/s", "paper", "peak GiB",
+    ]
+    assert finished == [
+        "a", "1/8 of the units", "finished", "10", "1.00", "2.0", "200.00", "129.51", "210.50",
+        "1,234", "–", "0.75",
+    ]
+
+
+def test_unfinished_and_missing_runs_are_shown_as_such(outcomes):
+    *_, cut, never = rows(report.table(outcomes))
+    assert cut == ["cut", "", "unfinished", "5", "0.50", "1.0", "400.00", "–", "–", "–",
+                   "22,110", "–"]
+    assert never == ["never", "", "not started"] + ["–"] * 9
+
+
+def test_a_run_of_another_definition_lends_no_numbers(tmp_path, outcomes):
+    changed = Run("a", model={"hidden": 7})
+    outcome = Outcome.read(changed, tmp_path / "runs" / "a")
+    row = rows(report.table([(changed, outcome)]))[-1]
+    assert row == ["a", "", "of another definition"] + ["–"] * 7
+
+
+def test_the_report_states_corpus_and_hardware_and_no_path(tmp_path, outcomes):
+    text = report.write("toy", "Title.\n\n    a command\n", outcomes, tmp_path / "results")
+    assert (tmp_path / "results" / "README.md").read_text() == text
+    assert "Corpus: toy, vocabulary 77; 1,000 tokens in train (1.0% OOV)" in text
+    assert "Hardware: 1 core of a toy" in text
+    assert "    a command" in text
+    assert "trained" not in text and str(tmp_path) not in text
+
+
+def test_different_hardware_is_stated_run_by_run(outcomes):
+    outcomes[1][1].config["hardware"] = "2 cores of a toy"
+    facts = report.facts(outcomes)
+    assert "- Hardware of a: 1 core of a toy\n- Hardware of cut: 2 cores of a toy" in facts
+    assert "- Corpus: toy" in facts
+
+
+def test_the_plot_is_a_png_that_the_report_shows(tmp_path, outcomes):
+    pytest.importorskip("matplotlib")
+    text = report.write("toy", "Title.", outcomes, tmp_path)
+    assert f"]({report.PLOT})" in text
+    assert (tmp_path / report.PLOT).read_bytes().startswith(b"\x89PNG")
+
+
+def test_without_matplotlib_the_table_is_written_and_a_sentence_says_so(
+    tmp_path, outcomes, monkeypatch, capsys
+):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.delitem(sys.modules, "experiments.plot", raising=False)
+    monkeypatch.delattr("experiments.plot", raising=False)
+    text = report.write("toy", "Title.", outcomes, tmp_path)
+    assert report.table(outcomes) in text and report.PLOT not in text
+    assert "matplotlib is not installed: pip install 'tfsoftmax[plot]'" in capsys.readouterr().err
+
+
+def test_a_report_of_nothing_does_not_replace_one(tmp_path):
+    runs = [(run, Outcome.read(run, tmp_path / "absent")) for run in RUNS]
+    with pytest.raises(ValueError, match="`runs` must hold runs of toy: a, cut, never"):
+        report.write("toy", "Title.", runs, tmp_path / "results")
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_line_cut_short_by_a_kill_is_left_out(tmp_path, outcomes):
+    path = tmp_path / "runs" / "cut" / "metrics.jsonl"
+    path.write_text(path.read_text() + '{"event": "valid", "st')
+    assert len(Outcome.read(RUNS[1], path.parent).events) == 1

@@ -1,0 +1,38 @@
+"""Full softmax: perplexity and speed of three model sizes, the baseline of every other head.
+
+Reproduces: Müller 2017, the full softmax of section 3.1, trained as in section 4.3 with the
+hyper-parameters for Text8 of table 4.5; its row in table 5.2a (section 5.3.2). Scaled down to
+two cores: smaller layers, two epochs, and the corpus of your choice.
+
+Command:
+
+    python tools/prepare.py --out=data/docstrings
+    python experiments/run.py full_softmax --data=data/docstrings
+
+Hardware and hours: two CPU cores, 0.25 hours on the docstrings corpus (2, 4 and 6 minutes). A
+step takes time in proportion to vocabulary times units, about 0.3 s for 256 units and 18,829
+words.
+
+The paper's values: 22,110 words/s and validation perplexity 129.51 after 50 epochs of Text8
+(vocabulary 44,370; 16.8 M tokens) with one LSTM layer of 512 units and a dropout of 40 %, on one
+NVIDIA GeForce GTX 1080. Perplexities of different corpora do not compare; words per second of
+different hardware do so only roughly.
+"""
+
+from experiments.definition import Run
+
+PAPER = {"perplexity": 129.51, "words_per_second": 22_110}
+
+
+def _run(units, share):
+    return Run(
+        name=f"lstm{units}",
+        preset="text8",
+        model={"hidden": units, "embedding": units},
+        training={"epochs": 2, "pseudo_epochs": 8},
+        paper=PAPER,
+        scale=f"{share} of the paper's units, 2 of its 50 epochs",
+    )
+
+
+RUNS = [_run(64, "1/8"), _run(128, "1/4"), _run(256, "1/2")]

@@ -1,0 +1,98 @@
+import dataclasses
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from experiments import definition
+from experiments.definition import Run
+from tfsoftmax.config import ModelConfig, TrainingConfig
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def command(*arguments):
+    return subprocess.run(
+        [sys.executable, "experiments/run.py", *arguments], cwd=ROOT, capture_output=True, text=True
+    )
+
+
+def test_a_run_is_what_train_makes_of_its_flags():
+    run = Run("a", preset="text8", model={"hidden": 64, "head_options": {"soft_cap": 30}},
+              training={"epochs": 2})
+    model, training = run.configs()
+    assert model == ModelConfig(hidden=64, head_options={"soft_cap": 30})
+    assert training == TrainingConfig(epochs=2)
+    assert run.flags() == [
+        "--preset=text8", "--hidden=64", '--head_options={"soft_cap": 30}', "--epochs=2",
+    ]
+
+
+def test_a_run_is_frozen():
+    run = Run("a", model={"hidden": 8})
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        run.name = "b"
+    with pytest.raises(TypeError):
+        run.model["hidden"] = 9
+
+
+@pytest.mark.parametrize("arguments, message", [
+    ({"model": {"hiden": 8}}, "Run 'a': `model` has names among head, .*Received: 'hiden'"),
+    ({"training": {"hidden": 8}}, "Run 'a': `training` has names among .*Received: 'hidden'"),
+    ({"paper": {"ppl": 8}}, "Run 'a': `paper` has names among perplexity, .*Received: 'ppl'"),
+    ({"model": {"hidden": 0}}, "Run 'a': `hidden` must be at least 1. Received: hidden=0"),
+    ({"preset": "text9"}, "Run 'a': `preset` must be one of .*text8.* Received: 'text9'"),
+])
+def test_a_bad_name_or_value_is_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Run("a", **arguments)
+
+
+def test_the_name_of_a_run_is_that_of_a_folder():
+    with pytest.raises(ValueError, match="`name` must be .*Received: 'a/b'"):
+        Run("a/b")
+
+
+def test_runs_of_one_name_are_an_error(tmp_path):
+    (tmp_path / "twice.py").write_text(
+        '"""Twice."""\nfrom experiments.definition import Run\nRUNS = [Run("a"), Run("a")]\n'
+    )
+    with pytest.raises(ValueError, match="Run 'a': `name` must be of one run only"):
+        definition.load("twice", tmp_path)
+
+
+def test_listing_imports_nothing(tmp_path):
+    (tmp_path / "heads.py").write_text('"""All heads.\n\nMore."""\nimport absent\nRUNS = []\n')
+    (tmp_path / "helper.py").write_text('"""No experiment."""\n')
+    assert definition.listing(tmp_path) == {"heads": "All heads."}
+
+
+def test_every_experiment_loads():
+    for name in definition.listing():
+        module = definition.load(name)
+        assert module.RUNS and module.__doc__
+
+
+def test_without_name_and_in_help_the_experiments_are_listed():
+    listed = command()
+    assert listed.returncode == 0
+    assert "full_softmax      Full softmax: " in listed.stdout
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        text = command("--help").stdout
+        seconds.append(time.perf_counter() - start)
+    assert "full_softmax      Full softmax: " in text and "--only" in text
+    assert min(seconds) < 0.5
+
+
+def test_mistakes_end_in_one_sentence(tmp_path):
+    unknown = command("fulll_softmax")
+    assert unknown.returncode == 1
+    assert unknown.stderr.startswith("error: NAME must be one of full_softmax")
+    assert "error: `data` must name" in command("full_softmax").stderr
+    empty = command("full_softmax", "--report", f"--runs={tmp_path}", f"--results={tmp_path}")
+    assert "error: `runs` must hold runs of full_softmax: lstm64" in empty.stderr
+    assert not list(tmp_path.iterdir())

@@ -22,7 +22,7 @@ from tfsoftmax.evaluation import exact_evaluator
 from tfsoftmax.language_model import language_model, reset_states
 from tfsoftmax.losses import SoftmaxLoss
 from tfsoftmax.metrics import Perplexity
-from tfsoftmax.pretrained import load_embeddings  # noqa
+from tfsoftmax.pretrained import load_embeddings
 from tfsoftmax.runs import Run, training_variables
 
 

@@ -9,7 +9,7 @@ so that the (N, V) matrix e is never normalised: the division falls on (N, D). C
 `CHUNK_ROWS` positions, and blocks of the kernel's rows for the products that have the
 kernel's shape, bound the memory beyond weights and gradients by
 
-    4 V CHUNK_ROWS bytes for e, and about 2 BLOCK_BYTES.
+    4 V CHUNK_ROWS bytes for e, and about three times BLOCK_BYTES.
 
 Shapes: N positions, D hidden units, V words.
 """
@@ -20,7 +20,7 @@ import tensorflow as tf
 
 # 256 rows lose a quarter of the matmul's speed, 1,280 gain less than 4 % (V=44,370).
 CHUNK_ROWS = 512
-BLOCK_BYTES = 1 << 27
+BLOCK_BYTES = 1 << 25
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,34 +161,31 @@ def _with_gradients(hidden, kernel, bias, labels, weights, objective):
     blocks = _kernel_blocks(kernel, bias, hidden.dtype)
     count, rows, (hidden_chunks, weight_chunks) = _chunked(hidden, weights)
 
-    def chunk(i):
-        return _chunk_with_gradients(hidden_chunks[i], weight_chunks[i], blocks, objective)
+    def chunk(i, totals):
+        return _chunk_with_gradients(hidden_chunks[i], weight_chunks[i], blocks, objective, totals)
 
     # The first chunk stands outside the loop: zeros to start from would cost the kernel's size.
-    by_row, by_word = chunk(0)
+    by_row, by_word = chunk(0, [None] * len(blocks))
     arrays = [tf.TensorArray(t.dtype, count, element_shape=t.shape).write(0, t) for t in by_row]
 
     def body(i, arrays, totals):
-        by_row, by_word = chunk(i)
-        arrays = [array.write(i, t) for array, t in zip(arrays, by_row)]
-        return i + 1, arrays, tf.nest.map_structure(tf.add, totals, by_word)
+        by_row, totals = chunk(i, totals)
+        return i + 1, [array.write(i, t) for array, t in zip(arrays, by_row)], totals
 
-    _, arrays, (kernel_blocks, bias_blocks) = tf.while_loop(
+    _, arrays, totals = tf.while_loop(
         lambda i, *_: i < count, body, (1, arrays, by_word), parallel_iterations=1
     )
     length = tf.shape(hidden)[0]
     d_hidden = tf.reshape(arrays[0].stack(), [-1, hidden.shape[1]])[:length]
     log_sum, mean = [tf.reshape(array.stack(), [-1])[:length] for array in arrays[1:]]
-    gradients = [d_hidden, tf.concat(kernel_blocks, 0)]
-    if bias is not None:
-        gradients.append(tf.concat(bias_blocks, 0))
+    gradients = [d_hidden, *(tf.concat(parts, 0) for parts in zip(*totals))]
     gradients = _minus_targets(gradients, hidden, kernel, bias, labels, weights, objective)
     target = _target_logits(hidden, kernel, bias, labels, objective.soft_cap)
     return _objective_nats(target, log_sum, mean, objective), log_sum - target, gradients
 
 
-def _chunk_with_gradients(hidden, weights, blocks, objective):
-    """One chunk: ((dh, ln s, mean z), ([dW a block], [db a block])), targets left out."""
+def _chunk_with_gradients(hidden, weights, blocks, objective, totals):
+    """One chunk: ([dh, ln s, mean z], [[dW, db] of each block, added to `totals`]), targets left out."""
     cap, smoothing = objective.soft_cap, objective.label_smoothing
     logits = [full_logits(hidden, kernel, bias, cap) for kernel, bias in blocks]
     maximum = tf.reduce_max(tf.stack([tf.reduce_max(z, axis=1) for z in logits]), axis=0)
@@ -214,15 +211,20 @@ def _chunk_with_gradients(hidden, weights, blocks, objective):
     d_hidden = tf.add_n(
         [tf.cast(tf.matmul(q, kernel), tf.float32) for q, (kernel, _) in zip(slopes, blocks)]
     )
-    d_kernels, d_biases, previous = [], [], d_hidden
-    for q, (_, bias) in zip(slopes, blocks):
+    by_word, previous = [], d_hidden
+    for q, (_, bias), total in zip(slopes, blocks, totals):
         with tf.control_dependencies([previous]):  # one block's product alive at a time
             product = tf.cast(tf.matmul(q, scaled, transpose_a=True), tf.float32)
-        previous = product
-        d_kernels.append(product if hidden.dtype != tf.float16 else product * unit)
-        if bias is not None:
-            d_biases.append(tf.linalg.matvec(tf.cast(q, tf.float32), scale, transpose_a=True))
-    return [d_hidden * scale[:, None], log_sum, mean], (d_kernels, d_biases)
+            if hidden.dtype == tf.float16:
+                product *= unit
+            terms = [product]
+            if bias is not None:
+                terms.append(tf.linalg.matvec(tf.cast(q, tf.float32), scale, transpose_a=True))
+            if total is not None:
+                terms = [old + new for old, new in zip(total, terms)]
+        previous = terms[0]
+        by_word.append(terms)
+    return [d_hidden * scale[:, None], log_sum, mean], by_word
 
 
 def _minus_targets(gradients, hidden, kernel, bias, labels, weights, objective):

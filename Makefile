@@ -1,0 +1,35 @@
+# make demo: from nothing to a trained model in one command. make test: the tests.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV ?= .venv
+BIN := $(VENV)/bin
+DATA ?= data/docstrings
+RUN ?= runs/demo
+export TF_CPP_MIN_LOG_LEVEL ?= 3
+
+.PHONY: demo install test test-slow clean
+
+demo: $(VENV)/.installed
+	$(BIN)/python tools/prepare.py --corpus=docstrings --out=$(DATA)
+	$(BIN)/python tools/train.py --preset=demo --data=$(DATA) --run=$(RUN)
+	$(BIN)/python tools/generate.py --run=$(RUN) --prompt="returns the"
+
+install: $(VENV)/.installed
+
+test: $(VENV)/.installed-test
+	$(BIN)/python -m pytest
+
+test-slow: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -m slow
+
+$(VENV)/.installed: setup.py
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	touch $@
+
+$(VENV)/.installed-test: setup.py
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .[test,tfds,plot]
+	touch $@ $(VENV)/.installed
+
+clean:
+	rm -rf $(VENV) data runs build *.egg-info

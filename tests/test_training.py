@@ -216,3 +216,16 @@ def test_every_kind_of_model_trains_a_step(corpus, cell, tmp_path):
     config = TrainingConfig(optimizer="adam", learning_rate=0.01, reduce="token", max_steps=8)
     finished = training.train(corpus.directory, str(tmp_path / "run"), model, config, False)
     assert finished["step"] == 8 and finished["best_perplexity"] < 62
+
+
+def test_pretrained_embeddings_start_the_model(corpus, tmp_path):
+    file = tmp_path / "vectors.txt"
+    file.write_text("w7 " + " ".join("0.125" for _ in range(9)) + "\n")
+    config = TrainingConfig(
+        max_steps=1, learning_rate=1e-9, clip_norm=0, optimizer="sgd", embeddings=str(file)
+    )
+    training.train(corpus.directory, str(tmp_path / "run"), MODEL, config, verbose=False)
+    model, vocabulary, _ = runs.load(str(tmp_path / "run"), streams=1)
+    embeddings = model.get_layer("embedding").get_weights()[0]
+    np.testing.assert_allclose(embeddings[vocabulary.encode(["w7"])[0]], 0.125, rtol=1e-5)
+    assert np.abs(embeddings).max() <= 0.125

@@ -24,7 +24,3 @@ class Embedding(keras.layers.Embedding):
     def call(self, words):
         words = tf.cast(words, tf.int32)
         return tf.cast(tf.gather(self._embeddings.value, words), self.compute_dtype)
-
-    def assign_rows(self, rows, vectors):
-        """Sets the embeddings of words `rows` (n,) to `vectors` (n, D); only these are touched."""
-        self._embeddings.value.scatter_update(tf.IndexedSlices(vectors, rows))

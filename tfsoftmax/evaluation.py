@@ -30,6 +30,7 @@ def exact_evaluator(model):
         reset_states(model)
         metric.reset_state()
         dataset = batches(corpus, split)
+        step.get_concrete_function(*dataset.element_spec)  # tracing is not evaluating
         start = time.perf_counter()
         for batch in tqdm(dataset, desc=split, unit="batch", leave=False, disable=not progress):
             step(*batch)

@@ -22,7 +22,7 @@ from tfsoftmax.evaluation import exact_evaluator
 from tfsoftmax.language_model import language_model, reset_states
 from tfsoftmax.losses import SoftmaxLoss
 from tfsoftmax.metrics import Perplexity
-from tfsoftmax.pretrained import load_embeddings
+from tfsoftmax.pretrained import apply_embeddings, load_embeddings
 from tfsoftmax.runs import Run, training_variables
 
 
@@ -227,9 +227,9 @@ class Trainer:
 
     def _load_embeddings(self, model_config):
         rows, vectors, coverage = load_embeddings(
-            self.config.embeddings, self.corpus.vocabulary, model_config.embedding
+            self.config.embeddings, self.corpus.vocabulary, model_config.embedding, self.verbose
         )
-        self.model.get_layer("embedding").assign_rows(rows, vectors)
+        apply_embeddings(self.model.get_layer("embedding"), rows, vectors)
         self.say(str(coverage))
 
     @contextlib.contextmanager

@@ -21,6 +21,7 @@ def main():
             raise ValueError(
                 f"`{name}` must be at least 1. Received: {name}={flags.FLAGS[name].value}"
             )
+    dataclass_flags.load_tensorflow()
     from tfsoftmax import runs
     from tfsoftmax.generation import next_words, sample
 

@@ -11,6 +11,7 @@ hyper-parameters (table 4.5), demo trains for three minutes; a flag given beside
 """
 
 import json
+import sys
 
 import dataclass_flags
 from absl import flags
@@ -26,8 +27,9 @@ def main():
     from tfsoftmax.training import train
 
     finished = train(flags.FLAGS.data, flags.FLAGS.run, model_config, config)
-    if finished is not None:
-        print(json.dumps(finished))
+    if finished is None:
+        sys.exit(130)  # as the shell says of a program that Ctrl-C ended
+    print(json.dumps(finished))
 
 
 if __name__ == "__main__":

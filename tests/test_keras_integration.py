@@ -22,13 +22,11 @@ def data(batches=3, seed=0):
     return words[:, :-1].copy(), words[:, 1:].copy(), weights
 
 
-def compiled(case, layers="functional", loss=None, **options):
+def compiled(case, layers="functional", optimizer=None, **options):
     model = language_model(CASES[case](V), layers)
     options = {"jit_compile": False, **options}
-    model.compile(
-        Adagrad(0.2, global_clipnorm=1.0), loss=loss or SoftmaxLoss(),
-        weighted_metrics=[Perplexity()], **options,
-    )
+    optimizer = optimizer or Adagrad(0.2, global_clipnorm=1.0)
+    model.compile(optimizer, SoftmaxLoss(), weighted_metrics=[Perplexity()], **options)
     return model
 
 

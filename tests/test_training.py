@@ -190,6 +190,14 @@ def test_a_run_of_another_configuration_is_refused(finished_run, corpus, tmp_pat
         training.train(corpus.directory, str(tmp_path / "foreign"), MODEL, CONFIG, verbose=False)
 
 
+def test_a_mistake_before_the_first_step_leaves_no_run_behind(corpus, tmp_path):
+    wrong = TrainingConfig(embeddings=str(tmp_path / "none.txt"), max_steps=1)
+    with pytest.raises(OSError, match="none.txt"):
+        training.train(corpus.directory, str(tmp_path / "run"), MODEL, wrong, verbose=False)
+    right = TrainingConfig(max_steps=1)
+    assert training.train(corpus.directory, str(tmp_path / "run"), MODEL, right, verbose=False)
+
+
 def test_evaluate_prints_json_last(finished_run, corpus):
     lines = tool("evaluate", f"--run={finished_run.directory}", "--split=test").stdout.splitlines()
     result = json.loads(lines[-1])

@@ -32,21 +32,14 @@ class Run:
     def exists(self):
         return os.path.exists(self.path(CONFIG))
 
-    def start(self, config, vocabulary):
-        """Writes the configuration and the vocabulary, or checks that they are these.
-
-        Raises:
-            ValueError: if the folder belongs to a run of another configuration.
-        """
+    def check(self, config):
+        """Raises ValueError if the folder holds anything but a run of this configuration."""
         if not self.exists():
             if os.path.isdir(self.directory) and os.listdir(self.directory):
                 raise ValueError(
                     "`run` must be a new or empty directory, or one of an earlier run. "
                     f"Received: run={self.directory!r}, which holds other files"
                 )
-            os.makedirs(self.path(CHECKPOINTS), exist_ok=True)
-            vocabulary.save(self.path(VOCABULARY))
-            write_whole(self.path(CONFIG), json.dumps(config, indent=1) + "\n")
             return
         differences = list(_differences(self.config(), config))
         if differences:
@@ -54,6 +47,12 @@ class Run:
                 "`run` holds a run of another configuration; choose another directory, or the "
                 f"same settings. Received: run={self.directory!r}, " + "; ".join(differences)
             )
+
+    def start(self, config, vocabulary):
+        """Writes the vocabulary and, last, the configuration that makes the folder a run."""
+        os.makedirs(self.path(CHECKPOINTS), exist_ok=True)
+        if not self.exists():
+            vocabulary.save(self.path(VOCABULARY))
         write_whole(self.path(CONFIG), json.dumps(config, indent=1) + "\n")
 
     def config(self):

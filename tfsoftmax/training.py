@@ -61,9 +61,11 @@ def train(data, run, model_config, config, verbose=True):
     Source: Müller 2017, section 4.3.
     """
     corpus, run = Corpus.load(data), Run(run)
-    run.start(description(corpus, model_config, config), corpus.vocabulary)
+    described = description(corpus, model_config, config)
+    run.check(described)
     finished = [m for m in run.metrics() if m["event"] == "finished"]
     trainer = Trainer(corpus, run, model_config, config, verbose)
+    run.start(described, corpus.vocabulary)  # nothing is left behind by a mistake so far
     if finished and trainer.progress.step >= trainer.limit:
         trainer.say(f"{run.directory} has finished at step {trainer.progress.step} already.")
         return finished[-1]
@@ -88,7 +90,7 @@ class Trainer:
         if config.max_steps:
             self.limit = min(self.limit, config.max_steps)
         self.evaluate = exact_evaluator(self.model)
-        self.board = tf.summary.create_file_writer(run.path("tensorboard"))
+        self.board = None
         self.interrupted = False
 
     def say(self, text):
@@ -102,6 +104,7 @@ class Trainer:
         if progress.step:
             self.say(f"Resuming {self.run.directory} at step {progress.step}.")
         self.run.rewind_metrics(progress.step)
+        self.board = tf.summary.create_file_writer(self.run.path("tensorboard"))
         while progress.step < self.limit:
             self._train_part(self._end_of_part())
             if self.interrupted:

@@ -45,6 +45,8 @@ def run(main):
             sys.exit(f"error: {error}")
 
     flags.DEFINE_bool("traceback", False, "show the whole traceback of an error")
+    if {"--help", "-h", "-help"} & set(sys.argv):
+        app.usage(writeto_stdout=True, exitcode=0)  # absl itself would call it a failure
     app.run(quiet)
 
 

@@ -1,0 +1,42 @@
+"""Heads under `MirroredStrategy`: two replicas learn what one device learns."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+import test_keras_integration as base
+from cases import CASES
+
+from tfsoftmax.optimizers import Adagrad
+
+TRAINS_EXACTLY = [case for case in CASES if CASES[case](2).trains_exactly]
+
+
+def check_two_replicas():
+    """Run in a process of its own, as logical devices are set before TensorFlow starts."""
+    (cpu,) = tf.config.list_physical_devices("CPU")
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    words, labels, weights = base.data()
+    for case in TRAINS_EXACTLY:
+        results = []
+        for scope in (strategy.scope, tf.distribute.get_strategy().scope):
+            keras.utils.set_random_seed(1)
+            with scope():
+                model = base.compiled(case, optimizer=Adagrad(0.2))  # replicas clip apart
+            options = {"batch_size": base.B, "sample_weight": weights, "verbose": 0}
+            history = model.fit(words, labels, epochs=2, shuffle=False, **options).history
+            exact = model.evaluate(words, labels, return_dict=True, **options)
+            logits = model.predict(words, verbose=0)
+            results.append([history["loss"], exact["loss"], exact["perplexity"], logits])
+        for ours, wanted in zip(*results):
+            np.testing.assert_allclose(ours, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_two_replicas_equal_one_device():
+    command = [sys.executable, "-c", "import test_heads_replicas as t; t.check_two_replicas()"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parent)
+    assert done.returncode == 0, done.stderr[-3000:]

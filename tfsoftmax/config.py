@@ -100,7 +100,7 @@ PRESETS = {
     "demo": {
         "cell": "lstm", "layers": 1, "hidden": 128, "embedding": 128, "optimizer": "adagrad",
         "learning_rate": 0.5, "init_scale": 0.1, "clip_norm": 5.0, "dropout": 0.0,
-        "reduce": "stream", "epochs": 1, "pseudo_epochs": 4,
+        "reduce": "stream", "epochs": 2, "pseudo_epochs": 3,
     },
     # Müller 2017, table 4.5.
     "text8": {

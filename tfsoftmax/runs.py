@@ -1,8 +1,11 @@
 """The folder of a run: configuration, metrics, checkpoints; each file whole or the one before."""
 
+import contextlib
 import dataclasses
+import importlib.metadata
 import json
 import os
+import platform
 import shutil
 
 import tensorflow as tf
@@ -171,6 +174,41 @@ def load(directory, streams, steps=None):
             f"Received: run={directory!r}"
         )
     return model, vocabulary, config
+
+
+def description(corpus, model_config, config):
+    """The contents of a run's `config.json`."""
+    return {
+        "model": dataclasses.asdict(model_config),
+        "training": dataclasses.asdict(config),
+        "corpus": {
+            "name": corpus.name,
+            "directory": os.path.abspath(corpus.directory),
+            "vocab_size": len(corpus.vocabulary),
+            "vocabulary_sha256": corpus.vocabulary.sha256,
+            "records_sha256": [file.sha256 for file in corpus.split("train").files],
+            "streams": corpus.streams,
+            "steps": corpus.steps,
+            "splits": {
+                name: {k: getattr(split, k) for k in ("tokens", "words", "oov", "sentences")}
+                for name, split in corpus.splits.items()
+            },
+        },
+        "hardware": hardware(),
+        "versions": {
+            name: importlib.metadata.version(name) for name in ("tensorflow", "keras", "numpy")
+        },
+    }
+
+
+def hardware():
+    """The devices that compute, in words."""
+    gpus = tf.config.list_physical_devices("GPU")
+    names = [tf.config.experimental.get_device_details(g).get("device_name", "GPU") for g in gpus]
+    model = platform.processor() or platform.machine()
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as file:
+        model = next((ln.split(":")[1].strip() for ln in file if ln.startswith("model name")), model)
+    return " + ".join([f"{len(os.sched_getaffinity(0))} cores of {model}", *names])
 
 
 def write_whole(path, text):

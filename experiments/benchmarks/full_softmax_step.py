@@ -178,7 +178,7 @@ def main(_):
     if flags.FLAGS.memory_of:
         print(memory_of(flags.FLAGS.memory_of, sizes[0]))
         return
-    from tfsoftmax.training import hardware
+    from tfsoftmax.runs import hardware
 
     rows = []
     for size in sizes:

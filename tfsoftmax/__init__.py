@@ -14,7 +14,8 @@ _HOMES = {
     "Vocabulary": "tfsoftmax.vocabulary",
     "language_model": "tfsoftmax.language_model",
 }
-_MODULES = ("corpora", "heads", "losses", "metrics", "ops", "optimizers", "recurrent", "vocabulary")
+_MODULES = ("corpora", "heads", "losses", "metrics", "ops", "optimizers", "recurrent", "samplers",
+            "vocabulary")
 
 __version__ = "0.1.0"
 __all__ = [*_HOMES, *_MODULES]

@@ -1,0 +1,142 @@
+"""Proposal distributions that stay as they are: uniform, log-uniform, unigram."""
+
+import math
+import warnings
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfsoftmax.samplers.alias import alias_table, cells, integer_weights
+from tfsoftmax.samplers.base import Sampler
+from tfsoftmax.samplers.random import random_bits, uniform, uniform_words
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class Uniform(Sampler):
+    """q(w) = 1 / V.
+
+    Args: those of `Sampler`.
+    Source: Müller 2017, table 3.1.
+    """
+
+    def log_q(self, ids):
+        return tf.fill(tf.shape(ids), np.float32(-math.log(self.vocab_size)))
+
+    def _draw(self, count, seed):
+        return uniform_words(count, self.vocab_size, seed)
+
+    def tf_operation(self):
+        return tf.random.uniform_candidate_sampler, {}
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class LogUniform(Sampler):
+    """q(w) = ln((w + 2) / (w + 1)) / ln(V + 1), Zipf's law for ids that fall with frequency.
+
+    Args:
+        vocab_size: V.
+        counts: (V,) occurrences of each word; looked at once, to warn if they do not fall.
+        **kwargs: of `Sampler`.
+
+    Source: Müller 2017, table 3.1.
+    """
+
+    def __init__(self, vocab_size, counts=None, **kwargs):
+        super().__init__(vocab_size, **kwargs)
+        if counts is not None and np.any(np.diff(checked_counts(counts, vocab_size)) > 0):
+            warnings.warn(
+                "`counts` do not fall with the word id, which the log-uniform proposal takes for "
+                "the frequency rank: frequent words of high id will hardly be sampled. "
+                "Use the unigram proposal, or ids by falling frequency.",
+                stacklevel=2,
+            )
+
+    def log_q(self, ids):
+        rank = tf.cast(ids, tf.float32)
+        scale = np.float32(math.log(math.log(self.vocab_size + 1)))
+        return tf.math.log(tf.math.log1p(1 / (rank + 1))) - scale
+
+    def _draw(self, count, seed):
+        words = tf.cast(tf.exp(uniform([count], seed) * math.log(self.vocab_size + 1)), tf.int32) - 1
+        return tf.clip_by_value(words, 0, self.vocab_size - 1)
+
+    def tf_operation(self):
+        return tf.random.log_uniform_candidate_sampler, {}
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class Unigram(Sampler):
+    """q(w) proportional to count(w)^alpha, drawn from an alias table.
+
+    A word of count zero is counted as often as the rarest word that was seen, so that every
+    label has q > 0. The table is in integers and `log_q` is of what the table draws.
+
+    Args:
+        vocab_size: V.
+        counts: (V,) numbers >= 0, in the order of the word ids, whatever it is.
+        alpha: distortion, 0 (uniform) to 1 (unigram).
+        **kwargs: of `Sampler`.
+
+    Raises:
+        ValueError: if counts are not V finite numbers >= 0 or are all zero, or alpha is outside
+            [0, 1].
+
+    Source: Müller 2017, section 5.2.2; Mikolov et al. 2013 (distortion); Walker 1977 (alias).
+    """
+
+    def __init__(self, vocab_size, counts, alpha=1.0, **kwargs):
+        super().__init__(vocab_size, **kwargs)
+        if not 0 <= alpha <= 1:
+            raise ValueError(f"`alpha` must lie in [0, 1]. Received: alpha={alpha}")
+        self.counts = checked_counts(counts, vocab_size)
+        self.alpha = alpha
+        weights = np.where(self.counts > 0, self.counts, self.counts[self.counts > 0].min())
+        scaled = integer_weights(np.asarray(weights, np.float64) ** alpha)
+        capacity = cells(vocab_size) * 2.0**32
+        threshold, alias = alias_table(scaled)
+        with tf.init_scope():
+            self._log_q = tf.constant(np.log(scaled / capacity), tf.float32)
+            self._threshold, self._alias = tf.constant(threshold), tf.constant(alias)
+
+    def log_q(self, ids):
+        return tf.gather(self._log_q, ids)
+
+    def _draw(self, count, seed):
+        bits = random_bits([count], seed)
+        cell = bits & (cells(self.vocab_size) - 1)
+        stays = tf.bitwise.right_shift(bits, 32) < tf.cast(
+            tf.gather(self._threshold, cell), tf.int64
+        )
+        return tf.where(stays, tf.cast(cell, tf.int32), tf.gather(self._alias, cell))
+
+    def tf_operation(self):
+        with tf.init_scope():
+            unigrams = np.exp(self.log_q(tf.range(self.vocab_size)).numpy()).tolist()
+        return tf.random.fixed_unigram_candidate_sampler, {"unigrams": unigrams}
+
+    def get_config(self):
+        return {**super().get_config(), "counts": self.counts.tolist(), "alpha": self.alpha}
+
+
+def checked_counts(counts, vocab_size):
+    """Counts as an array (V,).
+
+    Raises:
+        ValueError: if they are not V finite numbers >= 0 or are all zero.
+    """
+    counts = np.asarray(counts)
+    if counts.shape != (vocab_size,):
+        raise ValueError(
+            f"`counts` must be one number a word, shape ({vocab_size},). "
+            f"Received: shape {counts.shape}"
+        )
+    wrong = ~(np.isfinite(counts) & (counts >= 0))
+    if wrong.any():
+        raise ValueError(
+            f"`counts` must be finite and not negative. Received: {counts[wrong][0]} for word "
+            f"{np.flatnonzero(wrong)[0]}"
+        )
+    if not counts.any():
+        raise ValueError("`counts` must not be all zero. Received: all zero")
+    return counts

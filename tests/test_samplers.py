@@ -288,7 +288,8 @@ class Holder(keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config):
-        return cls(**{**config, "sampler": keras.saving.deserialize_keras_object(config["sampler"])})
+        sampler = keras.saving.deserialize_keras_object(config["sampler"])
+        return cls(**{**config, "sampler": sampler})
 
 
 def test_the_state_is_saved_with_the_model(tmp_path):

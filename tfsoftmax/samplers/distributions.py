@@ -58,8 +58,8 @@ class LogUniform(Sampler):
         return tf.math.log(tf.math.log1p(1 / (rank + 1))) - scale
 
     def _draw(self, count, seed):
-        words = tf.cast(tf.exp(uniform([count], seed) * math.log(self.vocab_size + 1)), tf.int32) - 1
-        return tf.clip_by_value(words, 0, self.vocab_size - 1)
+        height = tf.exp(uniform([count], seed) * math.log(self.vocab_size + 1))
+        return tf.clip_by_value(tf.cast(height, tf.int32) - 1, 0, self.vocab_size - 1)
 
     def tf_operation(self):
         return tf.random.log_uniform_candidate_sampler, {}

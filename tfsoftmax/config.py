@@ -46,6 +46,8 @@ class ModelConfig:
             _check(getattr(self, name) >= 1, name, "must be at least 1", self)
         _check(0 <= self.dropout < 1, "dropout", "must lie in [0, 1)", self)
         _check(self.init_scale > 0, "init_scale", "must be positive", self)
+        if self.unit_forget_bias:
+            _check(self.cell == "lstm", "unit_forget_bias", "needs cell='lstm'", self)
         if self.tie_embeddings:
             _check(self.head == "full", "tie_embeddings", "needs head='full'", self)
             _check(
@@ -93,6 +95,8 @@ class TrainingConfig:
         _check(0 < self.decay <= 1, "decay", "must lie in (0, 1]", self)
         for name in ("clip_norm", "max_steps", "initial_accumulator", "momentum"):
             _check(getattr(self, name) >= 0, name, "must not be negative", self)
+        if self.momentum:
+            _check(self.optimizer == "sgd", "momentum", "needs optimizer='sgd'", self)
 
 
 PRESETS = {

@@ -14,12 +14,20 @@ class Embedding(keras.layers.Embedding):
     """
 
     def build(self, input_shape=None):
+        if self.lora_rank:
+            raise ValueError(
+                "`lora_rank` must be unset; keras.layers.Embedding has it. "
+                f"Received: lora_rank={self.lora_rank}"
+            )
         self._embeddings = self.add_weight(
             shape=(self.input_dim, self.output_dim), name="embeddings", autocast=False,
             initializer=self.embeddings_initializer, regularizer=self.embeddings_regularizer,
             constraint=self.embeddings_constraint,
         )
         self.built = True
+
+    def enable_lora(self, *args, **kwargs):
+        raise ValueError("tfsoftmax.embedding.Embedding has no LoRA; keras.layers.Embedding has.")
 
     def call(self, words):
         words = tf.cast(words, tf.int32)

@@ -39,7 +39,8 @@ def exact_evaluator(model):
             state.assign(value)
         nats, tokens = float(metric.nats.value), float(metric.tokens.value)
         return {
-            "perplexity": math.exp(nats / tokens),
+            # Beyond 700 nats a token the exponential leaves the range of a double.
+            "perplexity": math.exp(nats / tokens) if nats < 700 * tokens else math.inf,
             "nats_per_token": nats / tokens,
             "tokens": round(tokens),
             "oov_tokens": corpus.split(split).oov,

@@ -46,18 +46,20 @@ class HeadCall:
 
     def nats(self, labels):
         """Nats of each position: the head's own objective while training, else exact."""
-        if self.training:
-            return self.head.training_loss(self.hidden, labels.ids)
-        return self.exact_nats(labels)
+        if not self.training:
+            return self.exact_nats(labels)
+        if self.head.trains_exactly:
+            self._known[labels.key] = labels, -self.head.log_prob(self.hidden, labels.ids)
+        return self.head.training_loss(self.hidden, labels.ids)
 
     def exact_nats(self, labels):
         """Exact cross-entropy of each position, computed once for the loss and the metric.
 
-        None while training with a head whose objective does not yield it: computing it
-        would cost the full softmax that such a head is there to avoid.
+        None while training unless the loss has come by it: computing it would cost the full
+        softmax that many heads are there to avoid, and metrics are updated after the weights.
         """
         if labels.key not in self._known:
-            if self.training and not self.head.trains_exactly:
+            if self.training:
                 return None
             self._known[labels.key] = labels, -self.head.log_prob(self.hidden, labels.ids)
         return self._known[labels.key][1]
@@ -90,12 +92,16 @@ def positions(y_true, y_pred, sample_weight=None, ignore_class=None, reduction="
         `Labels` (...) and weights (...) float32.
     """
     labels = tf.convert_to_tensor(y_true)
+    if labels.dtype.is_integer:
+        labels = tf.cast(labels, tf.int64)  # small unsigned types cannot hold V or -1
     rank = len(y_pred.shape) - 1
+    if len(labels.shape) == rank - 1 and y_pred.shape[-2] == 1:
+        labels = labels[..., None]
     if len(labels.shape) == rank + 1 and labels.shape[-1] == 1:
         labels = tf.squeeze(labels, -1)
     mask = getattr(y_pred, "_keras_mask", None)
     if ignore_class is not None:
-        kept = labels != tf.cast(ignore_class, labels.dtype)
+        kept = labels != ignore_class
         labels = tf.where(kept, labels, 0)
         mask = kept if mask is None else kept & mask
     weights = tf.ones(tf.shape(labels))

@@ -14,10 +14,8 @@ Weights `[kernel, recurrent_kernel, bias]` have the same shapes and gate order e
 import keras
 import tensorflow as tf
 
+from tfsoftmax.config import BACKENDS, CELLS
 from tfsoftmax.ops import fused_rnn
-
-CELLS = ("lstm", "gru")
-BACKENDS = ("auto", "cudnn", "cell", "fused")
 
 # What the cuDNN kernel and our own loop compute; both have nothing else.
 _KERNEL_OPTIONS = {

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import importlib.metadata
 import json
+import math
 import os
 import platform
 import shutil
@@ -17,6 +18,8 @@ from tfsoftmax.vocabulary import Vocabulary
 CONFIG, METRICS, VOCABULARY, CHECKPOINTS = (
     "config.json", "metrics.jsonl", "vocabulary.txt", "checkpoints",
 )
+# What a run that was killed while it started may have left.
+_BEFORE_CONFIG = {CHECKPOINTS, VOCABULARY, VOCABULARY + ".partial", CONFIG + ".partial"}
 
 
 class Run:
@@ -38,13 +41,14 @@ class Run:
     def check(self, config):
         """Raises ValueError if the folder holds anything but a run of this configuration."""
         if not self.exists():
-            if os.path.isdir(self.directory) and os.listdir(self.directory):
+            found = set(os.listdir(self.directory)) if os.path.lexists(self.directory) else set()
+            if found and not {CHECKPOINTS} <= found <= _BEFORE_CONFIG:
                 raise ValueError(
                     "`run` must be a new or empty directory, or one of an earlier run. "
                     f"Received: run={self.directory!r}, which holds other files"
                 )
             return
-        differences = list(_differences(self.config(), config))
+        differences = list(_differences(self.config(), json.loads(json.dumps(config))))
         if differences:
             raise ValueError(
                 "`run` holds a run of another configuration; choose another directory, or the "
@@ -52,9 +56,15 @@ class Run:
             )
 
     def start(self, config, vocabulary):
-        """Writes the vocabulary and, last, the configuration that makes the folder a run."""
+        """Writes the vocabulary and, last, the configuration that makes the folder a run.
+
+        Of a run that exists already only the training's configuration is replaced, in which
+        `check` allows an extension.
+        """
         os.makedirs(self.path(CHECKPOINTS), exist_ok=True)
-        if not self.exists():
+        if self.exists():
+            config = {**self.config(), "training": config["training"]}
+        else:
             vocabulary.save(self.path(VOCABULARY))
         write_whole(self.path(CONFIG), json.dumps(config, indent=1) + "\n")
 
@@ -72,22 +82,28 @@ class Run:
         return Vocabulary.load(self.path(VOCABULARY))
 
     def log(self, **values):
-        """Appends a line to the metrics; NaN becomes null."""
-        values = {k: None if v != v else v for k, v in values.items()}
-        with open(self.path(METRICS), "a", encoding="utf-8") as file:
-            file.write(json.dumps(values) + "\n")
+        """Appends a line to the metrics; what is not finite becomes null."""
+        for key, value in values.items():
+            if isinstance(value, float) and not math.isfinite(value):
+                values[key] = None
+        with open(self.path(METRICS), "a+b") as file:
+            if file.tell():
+                file.seek(-1, os.SEEK_END)
+                if file.read() != b"\n":  # a line that a kill cut short
+                    file.write(b"\n")
+            file.write(json.dumps(values, allow_nan=False).encode() + b"\n")
 
     def metrics(self):
-        """The metrics' lines; a last line that a kill cut short is left out."""
+        """The metrics' lines; one that a kill cut short is left out."""
         if not os.path.exists(self.path(METRICS)):
             return []
         with open(self.path(METRICS), encoding="utf-8") as file:
-            lines = file.read().splitlines(keepends=True)
-        return [json.loads(line) for line in lines if line.endswith("\n")]
+            lines = list(map(_parsed, file))
+        return [line for line in lines if line is not None]
 
     def rewind_metrics(self, step):
         """Drops what was logged after `step`, and the claim to have finished."""
-        kept = [m for m in self.metrics() if m["step"] <= step and m["event"] in ("train", "valid")]
+        kept = [m for m in self.metrics() if m["step"] <= step and m["event"] != "finished"]
         write_whole(self.path(METRICS), "".join(json.dumps(m) + "\n" for m in kept))
 
     def pointers(self):
@@ -106,13 +122,15 @@ class Run:
             progress: JSON values, for `restore`.
             best: whether the weights are the best so far.
         """
-        name = f"step-{progress['step']:09d}"
+        # The same step is saved twice if it was interrupted and then validated.
+        validated = progress["validated_step"] == progress["step"]
+        name = f"step-{progress['step']:09d}" + ("-validated" if validated else "")
         final, partial = self.path(CHECKPOINTS, name), self.path(CHECKPOINTS, name + ".partial")
         shutil.rmtree(partial, ignore_errors=True)
         os.makedirs(partial)
         tf.train.Checkpoint(**variables).write(os.path.join(partial, "variables"))
         write_whole(os.path.join(partial, "progress.json"), json.dumps(progress))
-        if os.path.isdir(final):  # the same step again: after a resumed run, the same weights
+        if os.path.isdir(final):  # a resumed run came here again: the same state
             shutil.rmtree(partial)
         else:
             os.rename(partial, final)
@@ -219,6 +237,13 @@ def write_whole(path, text):
         file.flush()
         os.fsync(file.fileno())
     os.replace(partial, path)
+
+
+def _parsed(line):
+    try:
+        return json.loads(line)
+    except json.JSONDecodeError:
+        return None
 
 
 def _differences(old, new):

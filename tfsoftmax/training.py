@@ -62,10 +62,10 @@ def train(data, run, model_config, config, verbose=True):
     run.check(described)
     finished = [m for m in run.metrics() if m["event"] == "finished"]
     trainer = Trainer(corpus, run, model_config, config, verbose)
-    run.start(described, corpus.vocabulary)  # nothing is left behind by a mistake so far
     if finished and trainer.progress.step >= trainer.limit:
         trainer.say(f"{run.directory} has finished at step {trainer.progress.step} already.")
         return finished[-1]
+    run.start(described, corpus.vocabulary)  # nothing is left behind by a mistake so far
     with trainer.interruptible():
         return trainer.run_to_the_end()
 
@@ -103,15 +103,18 @@ class Trainer:
         self.run.rewind_metrics(progress.step)
         self.board = tf.summary.create_file_writer(self.run.path("tensorboard"))
         while progress.step < self.limit:
-            self._train_part(self._end_of_part())
-            if self.interrupted:
+            end = self._end_of_part()
+            self._train_part(end)
+            if progress.step == end:
+                self._validate()
+            else:
                 self._save()
+            if self.interrupted and progress.step < self.limit:
                 self.say(
                     f"Interrupted at step {progress.step}, which is saved: "
                     "the same command goes on from there."
                 )
                 return None
-            self._validate()
         if progress.validated_step < progress.step:  # the limit was lowered to where we stand
             self._validate()
         return self._finish()
@@ -177,6 +180,8 @@ class Trainer:
         progress, optimizer = self.progress, self.model.optimizer
         result = self.evaluate(self.corpus, "valid", self.verbose and sys.stderr.isatty())
         perplexity, rate = result["perplexity"], float(optimizer.learning_rate.value)
+        if not math.isfinite(perplexity):
+            self._fail(f"the validation perplexity is {perplexity}")
         self._log("valid", {
             **{k: result[k] for k in ("perplexity", "nats_per_token", "tokens")},
             "learning_rate": rate,

@@ -1,5 +1,7 @@
 """The contract of a head: a Keras layer that ends the model and knows its own loss."""
 
+import operator
+
 import keras
 import tensorflow as tf
 
@@ -33,11 +35,11 @@ class SoftmaxHead(keras.layers.Layer):
 
     def __init__(self, vocab_size, **kwargs):
         super().__init__(**kwargs)
-        if not isinstance(vocab_size, int) or vocab_size < 1:
+        if isinstance(vocab_size, bool) or not hasattr(vocab_size, "__index__") or vocab_size < 1:
             raise ValueError(
                 f"`vocab_size` must be a positive integer. Received: vocab_size={vocab_size!r}"
             )
-        self.vocab_size = vocab_size
+        self.vocab_size = operator.index(vocab_size)
         self.supports_masking = True
 
     def call(self, hidden, training=None):
@@ -80,13 +82,12 @@ class SoftmaxHead(keras.layers.Layer):
             nats: (...) float32, exact cross-entropy without a gradient, or None where the
                 method does not come by it.
         """
-        labels, invalid = checked_labels(labels, self.vocab_size)
-        rows, leading = _flatten(self._as_hidden(hidden))
-        flat = tf.reshape(labels, [-1])
-        weights = tf.reshape(tf.cast(weights, tf.float32), [-1])
-        total, nats = self._weighted_loss(rows, flat, weights)
-        total += tf.reduce_sum(invalid)
-        return total, None if nats is None else _restore(nats, leading) + invalid
+        hidden = self._as_hidden(hidden)
+        labels, validity = checked_labels(labels, self.vocab_size, hidden)
+        rows, leading = _flatten(hidden)
+        weights = tf.reshape(tf.cast(weights, tf.float32) * validity, [-1])
+        total, nats = self._weighted_loss(rows, tf.reshape(labels, [-1]), weights)
+        return total, None if nats is None else _restore(nats, leading) * validity
 
     def compute_output_shape(self, hidden_shape):
         return (*hidden_shape[:-1], self.vocab_size)
@@ -119,31 +120,41 @@ class SoftmaxHead(keras.layers.Layer):
         return tf.cast(hidden, self.compute_dtype)
 
     def _by_position(self, method, hidden, labels):
-        labels, invalid = checked_labels(labels, self.vocab_size)
-        rows, leading = _flatten(self._as_hidden(hidden))
-        return _restore(method(rows, tf.reshape(labels, [-1])), leading) + invalid
+        hidden = self._as_hidden(hidden)
+        labels, validity = checked_labels(labels, self.vocab_size, hidden)
+        rows, leading = _flatten(hidden)
+        return _restore(method(rows, tf.reshape(labels, [-1])), leading) * validity
 
 
-def checked_labels(labels, vocab_size):
-    """Labels as int32, with an error, or under XLA a NaN, for those outside [0, V).
+def checked_labels(labels, vocab_size, hidden):
+    """Labels as int32, with an error, or under XLA NaN, for those outside [0, V).
 
     Args:
         labels: (...) integers.
         vocab_size: V.
+        hidden: (..., D), whose positions the labels must match.
 
     Returns:
         labels: (...) int32 in [0, V).
-        invalid: (...) float32 to be added to the loss: zero, NaN where the label was wrong.
-            XLA drops assertions, and a clamped gather would hide the mistake.
+        validity: (...) float32, a factor of the loss: one, and NaN where the label was wrong,
+            so that loss and gradients are NaN. XLA drops assertions, and a clamped gather
+            would hide the mistake.
 
     Raises:
         TypeError: if labels are not integers.
+        ValueError: if they are not of the shape of the positions.
         InvalidArgumentError: when run, if a label lies outside [0, V).
     """
     labels = tf.convert_to_tensor(labels)
     if not labels.dtype.is_integer:
         raise TypeError(f"`labels` must be integers. Received: dtype={labels.dtype.name}")
-    valid = (labels >= 0) & (labels < tf.cast(vocab_size, labels.dtype))
+    if not labels.shape.is_compatible_with(hidden.shape[:-1]):
+        raise ValueError(
+            f"`labels` must have the shape of the positions of `hidden`, {hidden.shape[:-1]}. "
+            f"Received: labels of shape {labels.shape}"
+        )
+    labels = tf.cast(labels, tf.int64)
+    valid = (labels >= 0) & (labels < vocab_size)
     wrong = tf.where(~valid)[:1]
     message = f"`labels` must lie in [0, {vocab_size}). Received at position, value:"
     check = tf.debugging.Assert(
@@ -151,7 +162,7 @@ def checked_labels(labels, vocab_size):
     )
     with tf.control_dependencies([check] if check is not None else []):
         safe = tf.where(valid, tf.cast(labels, tf.int32), 0)
-    return safe, tf.where(valid, 0.0, float("nan"))
+    return safe, tf.where(valid, 1.0, float("nan"))
 
 
 def _flatten(hidden):

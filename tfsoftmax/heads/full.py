@@ -108,7 +108,7 @@ class FullSoftmax(SoftmaxHead):
             values, ids = tf.math.top_k(logits, k)
             return ids, values - tf.reduce_logsumexp(logits, axis=1, keepdims=True)
 
-        return map_row_chunks(chunk, hidden)
+        return map_row_chunks(chunk, hidden, self.vocab_size)
 
     def get_config(self):
         return {

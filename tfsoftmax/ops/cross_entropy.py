@@ -9,7 +9,10 @@ so that the (N, V) matrix e is never normalised: the division falls on (N, D). C
 `CHUNK_ROWS` positions, and blocks of the kernel's rows for the products that have the
 kernel's shape, bound the memory beyond weights and gradients by
 
-    4 V CHUNK_ROWS bytes for e, and about three times BLOCK_BYTES.
+    4 V CHUNK_ROWS bytes for e, and about three times BLOCK_BYTES;
+
+a soft cap or label smoothing takes up to three times the first. Vocabularies for which a
+chunk would need more than CHUNK_BYTES and more than the kernel itself get fewer rows.
 
 Shapes: N positions, D hidden units, V words.
 """
@@ -20,6 +23,8 @@ import tensorflow as tf
 
 # 256 rows lose a quarter of the matmul's speed, 1,280 gain less than 4 % (V=44,370).
 CHUNK_ROWS = 512
+CHUNK_BYTES = 1 << 29
+MIN_CHUNK_ROWS = 64
 BLOCK_BYTES = 1 << 25
 
 
@@ -50,28 +55,33 @@ def full_logits(hidden, kernel, bias, soft_cap=None):
     return capped(logits if bias is None else logits + bias, soft_cap)
 
 
-def map_row_chunks(function, hidden, *others):
+def map_row_chunks(function, hidden, vocab_size):
     """Applies `function` to chunks of rows, one after the other, and joins the results.
 
     Args:
-        function: takes (rows, D) and one tensor for each of `others`; returns a structure
-            of tensors with `rows` first.
-        hidden: (N, D), and `others` with N first.
+        function: takes (rows, D), returns a structure of tensors with `rows` first; it may
+            hold tensors (rows, V) while it runs.
+        hidden: (N, D).
+        vocab_size: V.
 
     Returns:
         The structure with N first.
     """
-    count, rows, chunks = _chunked(hidden, *others)
-    first = function(*[chunk[0] for chunk in chunks])
+    count, rows, (chunks,) = _chunked(vocab_size, hidden)
+    first = function(chunks[0])
+    if chunks.shape[0] == 1:
+        return first
     signature = tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape, t.dtype), first)
-    stacked = tf.map_fn(
-        lambda chunk: function(*chunk), tuple(chunks), parallel_iterations=1,
-        fn_output_signature=signature,
+    others = tf.map_fn(
+        function, chunks[1:], parallel_iterations=1, fn_output_signature=signature
     )
     length = tf.shape(hidden)[0]
-    return tf.nest.map_structure(
-        lambda t: tf.reshape(t, tf.concat([[count * rows], tf.shape(t)[2:]], 0))[:length], stacked
-    )
+
+    def join(first, others):
+        shape = tf.concat([[count * rows], tf.shape(first)[1:]], 0)
+        return tf.reshape(tf.concat([first[None], others], 0), shape)[:length]
+
+    return tf.nest.map_structure(join, first, others)
 
 
 def cross_entropy(hidden, kernel, bias, labels, objective=Objective()):
@@ -98,7 +108,7 @@ def cross_entropy(hidden, kernel, bias, labels, objective=Objective()):
         target = _target_logits(hidden, kernel, bias, labels, objective.soft_cap)
         rows = map_row_chunks(
             lambda chunk: _row_sums(full_logits(chunk, kernel, bias, objective.soft_cap), objective),
-            hidden,
+            hidden, kernel.shape[0],
         )
 
         def gradient(upstream):
@@ -159,7 +169,7 @@ def _target_logits(hidden, kernel, bias, labels, soft_cap):
 def _with_gradients(hidden, kernel, bias, labels, weights, objective):
     """Objective and cross-entropy, (N,) each, and the float32 gradients of Σ weights · objective."""
     blocks = _kernel_blocks(kernel, bias, hidden.dtype)
-    count, rows, (hidden_chunks, weight_chunks) = _chunked(hidden, weights)
+    count, _, (hidden_chunks, weight_chunks) = _chunked(kernel.shape[0], hidden, weights)
 
     def chunk(i, totals):
         return _chunk_with_gradients(hidden_chunks[i], weight_chunks[i], blocks, objective, totals)
@@ -194,20 +204,21 @@ def _chunk_with_gradients(hidden, weights, blocks, objective, totals):
     log_sum = maximum + tf.math.log(sums)
     mean, vocab_size = tf.zeros_like(sums), sum(kernel.shape[0] for kernel, _ in blocks)
     scale = weights * (1 + 2 * objective.z_loss * log_sum) / sums
-    slopes = exps
+    slopes, rows_scale, unit = exps, scale, None
     if smoothing:
         mean = tf.add_n([tf.reduce_sum(z, axis=1) for z in logits]) / vocab_size
-        uniform = (smoothing / vocab_size * weights)[:, None]
-        slopes, scale = [e * scale[:, None] - uniform for e in exps], tf.ones_like(scale)
+    if smoothing or cap is not None or hidden.dtype == tf.float16:
+        slopes, rows_scale = [e * scale[:, None] for e in exps], tf.ones_like(scale)
+    if smoothing:
+        slopes = [q - (smoothing / vocab_size * weights)[:, None] for q in slopes]
     if cap is not None:
         slopes = [q * (1 - tf.square(z / cap)) for q, z in zip(slopes, logits)]
+    if hidden.dtype == tf.float16:  # small weights would underflow, unnormalised sums overflow
+        unit = tf.maximum(tf.reduce_max(tf.abs(weights)), 1e-30)
+        slopes, rows_scale = [q / unit for q in slopes], unit * rows_scale
 
-    # In float16 the largest factor stays out of the matmul, whose input it would underflow.
-    unit = tf.constant(1.0)
-    if hidden.dtype == tf.float16:
-        unit = tf.maximum(tf.reduce_max(tf.abs(scale)), 1e-30)
     slopes = [tf.cast(q, hidden.dtype) for q in slopes]
-    scaled = hidden * tf.cast(scale / unit, hidden.dtype)[:, None]
+    scaled = hidden if unit is not None else hidden * tf.cast(rows_scale, hidden.dtype)[:, None]
     d_hidden = tf.add_n(
         [tf.cast(tf.matmul(q, kernel), tf.float32) for q, (kernel, _) in zip(slopes, blocks)]
     )
@@ -215,16 +226,14 @@ def _chunk_with_gradients(hidden, weights, blocks, objective, totals):
     for q, (_, bias), total in zip(slopes, blocks, totals):
         with tf.control_dependencies([previous]):  # one block's product alive at a time
             product = tf.cast(tf.matmul(q, scaled, transpose_a=True), tf.float32)
-            if hidden.dtype == tf.float16:
-                product *= unit
-            terms = [product]
+            terms = [product if unit is None else unit * product]
             if bias is not None:
-                terms.append(tf.linalg.matvec(tf.cast(q, tf.float32), scale, transpose_a=True))
+                terms.append(tf.linalg.matvec(tf.cast(q, tf.float32), rows_scale, transpose_a=True))
             if total is not None:
                 terms = [old + new for old, new in zip(total, terms)]
         previous = terms[0]
         by_word.append(terms)
-    return [d_hidden * scale[:, None], log_sum, mean], by_word
+    return [d_hidden * rows_scale[:, None], log_sum, mean], by_word
 
 
 def _minus_targets(gradients, hidden, kernel, bias, labels, weights, objective):
@@ -242,10 +251,15 @@ def _minus_targets(gradients, hidden, kernel, bias, labels, weights, objective):
     return result + [tf.tensor_scatter_nd_sub(g, ids, scale) for g in gradients[2:]]
 
 
-def _chunked(*tensors):
-    """(count, rows, tensors as (count, rows, ...)): even chunks of at most `CHUNK_ROWS`, zero-padded."""
+def _chunked(vocab_size, *tensors):
+    """(count, rows, tensors as (count, rows, ...)): even chunks of positions, zero-padded.
+
+    The first tensor is (N, D), and 4 V rows bytes the cost of a chunk.
+    """
     length = tensors[0].shape[0] or tf.shape(tensors[0])[0]
-    count = (length + CHUNK_ROWS - 1) // CHUNK_ROWS
+    affordable = max(CHUNK_BYTES // (4 * vocab_size), tensors[0].shape[1], MIN_CHUNK_ROWS)
+    most = min(CHUNK_ROWS, affordable)
+    count = (length + most - 1) // most
     if isinstance(count, int):
         count = max(count, 1)
         rows = (length + count - 1) // count
@@ -267,7 +281,7 @@ def _kernel_blocks(kernel, bias, dtype):
     """[(rows of the kernel in `dtype`, their biases)], each block's float32 rows at most `BLOCK_BYTES`."""
     vocab_size, size = kernel.shape
     # Rows in multiples of 16 keep the split a view of the kernel instead of a copy.
-    rows = max(16, BLOCK_BYTES // (4 * size) // 16 * 16)
+    rows = max(16, BLOCK_BYTES // (4 * max(size, CHUNK_ROWS)) // 16 * 16)
     sizes = [min(rows, vocab_size - start) for start in range(0, vocab_size, rows)]
     kernels = tf.split(tf.cast(kernel, dtype), sizes)
     biases = [None] * len(sizes) if bias is None else tf.split(bias, sizes)

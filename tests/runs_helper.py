@@ -12,7 +12,7 @@ from tfsoftmax.corpora.prepare import PrepareConfig, prepare
 TOOLS = pathlib.Path(__file__).parent.parent / "tools"
 SMALL = ["--embedding=9", "--hidden=11", "--epochs=2", "--pseudo_epochs=2", "--log_steps=1",
          "--learning_rate=0.5", "--clip_norm=5",
-         "--checkpoint_steps=3"]
+         "--checkpoint_steps=3", "--decay_when=5"]
 
 
 def small_corpus(directory, seed=0, words=60, sentences=220, streams=4, steps=6):

@@ -87,6 +87,32 @@ def test_float16_gradients_survive_small_weights():
     assert np.count_nonzero(gradient[untouched]) > 0.99 * gradient[untouched].size
 
 
+@pytest.mark.parametrize("options", [{}, {"label_smoothing": 0.1}, {"soft_cap": 30.0}])
+def test_float16_neither_underflows_nor_overflows(options):
+    """Averaged over 2,560 positions of a large vocabulary, with all weights of one sign."""
+    vocab_size, count = 100_003, 16
+    hidden, labels = positions(vocab_size, count)
+    kernel = np.random.default_rng(0).uniform(size=(vocab_size, UNITS)).astype(np.float32)
+    gradients = []
+    for policy in ("float32", "mixed_float16"):
+        head = FullSoftmax(vocab_size, dtype=policy, use_bias=False, **options)
+        head.build(hidden.shape)
+        head.set_weights([kernel])
+        source = tf.Variable(hidden)
+        with tf.GradientTape() as tape:
+            total, _ = head.weighted_loss(source, labels, np.full(count, 1 / 2560, np.float32))
+            scaled = 2.0**15 * total  # as a LossScaleOptimizer has it
+        gradients.append(tape.gradient(scaled, [source, head.weights[0].value]))
+    for wanted, ours in zip(*gradients):
+        assert np.linalg.norm(ours - wanted) <= 0.01 * np.linalg.norm(wanted)
+
+
+@pytest.mark.parametrize("vocab_size, size, rows", [(10_000, 16, 512), (10**6, 512, 512),
+                                                    (10**6, 16, 134), (10**7, 16, 64)])
+def test_chunks_shrink_with_the_vocabulary(vocab_size, size, rows):
+    assert ops._chunked(vocab_size, tf.zeros((rows * 3, size)))[1] == rows
+
+
 def largest_tensor(function):
     """Elements of the largest tensor in the graph of a concrete function and its loops."""
     graphs = [function.graph]

@@ -109,8 +109,7 @@ def test_weighted_loss_is_the_weighted_training_loss(case, count):
 def test_graph_equals_eager(case, jit_compile):
     head, (hidden, labels) = built(case, V), positions(V, 1100)
     if jit_compile and not head.supports_jit:
-        assert not keras.Model(x := keras.Input((UNITS,)), head(x))._layers[-1].supports_jit
-        return
+        pytest.skip("the head says that it cannot be compiled")
 
     def everything(hidden, labels):
         with tf.GradientTape() as tape:
@@ -127,9 +126,9 @@ def test_graph_equals_eager(case, jit_compile):
 
 
 @every_head
-@pytest.mark.parametrize("policy, tolerance", [("mixed_bfloat16", 0.1), ("mixed_float16", 0.02)])
+@pytest.mark.parametrize("policy, tolerance", [("mixed_bfloat16", 0.02), ("mixed_float16", 0.003)])
 def test_mixed_precision_is_close(case, policy, tolerance):
-    head, (hidden, labels) = built(case, V), positions(V, 40)
+    head, (hidden, labels) = built(case, 601), positions(601, 40)
     config = {**head.get_config(), "dtype": keras.DTypePolicy(policy), "name": "mixed"}
     mixed = type(head).from_config(config)
     mixed.build((None, UNITS))
@@ -143,8 +142,8 @@ def test_mixed_precision_is_close(case, policy, tolerance):
         results.append([total, layer.log_prob(hidden, labels), *gradients])
         assert all(g.dtype == tf.float32 for g in gradients)
     assert mixed(hidden).dtype == mixed.compute_dtype
-    for ours, wanted in zip(*results[::-1]):
-        np.testing.assert_allclose(ours, wanted, atol=tolerance)
+    for wanted, ours in zip(*results):
+        assert np.linalg.norm(ours - wanted) <= tolerance * np.linalg.norm(wanted)
 
 
 @every_head
@@ -174,12 +173,41 @@ def test_labels_outside_the_vocabulary_are_named(case, wrong, method):
 
 @every_head
 def test_a_wrong_label_is_nan_where_xla_drops_assertions(case):
+    """In the loss and in the gradients: a step that clamped the label could go unnoticed."""
     head, (hidden, labels) = built(case, V), positions(V, 5)
     if not head.supports_jit:
-        return
+        pytest.skip("the head says that it cannot be compiled")
     labels[3] = V
-    nats = tf.function(head.training_loss, jit_compile=True)(hidden, labels)
+
+    @tf.function(jit_compile=True)
+    def both(hidden, labels):
+        nats = head.training_loss(hidden, labels)
+        with tf.GradientTape() as tape:
+            total, _ = head.weighted_loss(hidden, labels, tf.ones(5))
+        return nats, total, tape.gradient(total, head.trainable_weights[0].value)
+
+    nats, total, gradient = both(hidden, labels)
     np.testing.assert_array_equal(np.isnan(nats), [False, False, False, True, False])
+    assert np.isnan(total) and np.all(np.isnan(tf.convert_to_tensor(gradient)))
+
+
+@every_head
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int8, np.int64])
+def test_labels_of_any_integer_type(case, dtype):
+    head, (hidden, labels) = built(case, 256), positions(256, 5)
+    labels[:] %= 128
+    np.testing.assert_array_equal(
+        head.log_prob(hidden, labels.astype(dtype)), head.log_prob(hidden, labels)
+    )
+
+
+@every_head
+@pytest.mark.parametrize("method", ["log_prob", "training_loss", "weighted_loss"])
+def test_labels_of_another_shape_are_refused(case, method):
+    head, (hidden, labels) = built(case, V), positions(V, 3)
+    more = [np.ones(3, np.float32)] if method == "weighted_loss" else []
+    with pytest.raises(ValueError, match=r"`labels` must have the shape .*\(3, 1\)"):
+        getattr(head, method)(hidden[:, None], labels, *more)
 
 
 @every_head

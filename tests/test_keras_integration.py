@@ -134,6 +134,37 @@ def test_ignore_class_equals_keras(training):
     np.testing.assert_allclose(metric.result(), np.exp(wanted), rtol=1e-5)
 
 
+@pytest.mark.parametrize("loss", [{"reduction": "none"}, {"ignore_class": 3}])
+def test_perplexity_in_fit_is_never_of_two_models(loss):
+    """Metrics are updated after the weights: nats that the loss has not left behind are gone."""
+    model, (words, labels, _) = language_model(CASES["full"](V)), data(1)
+    before, _ = exact_perplexity(model, words, labels, np.ones(labels.shape))
+    model.compile("sgd", SoftmaxLoss(**loss), weighted_metrics=[Perplexity()])
+    model.optimizer.learning_rate = 0.3
+    if loss.get("reduction"):
+        step = model.compute_loss
+        model.compute_loss = lambda *a, **k: tf.reduce_mean(step(*a, **k))
+    reported = model.fit(words, labels, B, verbose=0).history["perplexity"][0]
+    assert np.isnan(reported) or np.isclose(reported, before, rtol=1e-4)
+    assert np.isnan(reported) == ("ignore_class" in loss)
+
+
+def test_one_position_takes_labels_without_its_axis():
+    words, labels, _ = data(1)
+    model = language_model(CASES["full"](V), steps=1)
+    logits = model(words[:, :1])
+    wanted = SoftmaxLoss()(labels[:, :1], logits)
+    np.testing.assert_allclose(SoftmaxLoss()(labels[:, 0], logits), wanted)
+
+
+def test_ignore_class_beyond_the_labels_type_ignores_nothing():
+    words, labels, _ = data(1)
+    logits = language_model(CASES["full"](V))(words)
+    wanted = SoftmaxLoss()(labels, logits)
+    ours = SoftmaxLoss(ignore_class=-243)(labels.astype(np.uint8), logits)  # 13 modulo 256
+    np.testing.assert_allclose(ours, wanted)
+
+
 def test_no_reduction_gives_nats_of_each_position():
     words, labels, weights = data(1)
     model = language_model(CASES["full"](V))

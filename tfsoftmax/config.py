@@ -4,6 +4,7 @@ No TensorFlow here, so that `--help` answers at once.
 """
 
 import dataclasses
+import math
 
 CELLS = ("lstm", "gru")
 BACKENDS = ("auto", "fused", "cell", "cudnn")
@@ -97,6 +98,8 @@ class TrainingConfig:
             _check(getattr(self, name) >= 0, name, "must not be negative", self)
         if self.momentum:
             _check(self.optimizer == "sgd", "momentum", "needs optimizer='sgd'", self)
+        _check(self.momentum <= 1, "momentum", "must lie in [0, 1]", self)
+        _check(0 <= self.seed < 2**32, "seed", "must lie in [0, 2**32)", self)
 
 
 PRESETS = {
@@ -122,7 +125,9 @@ PRESETS = {
 
 def _check_choices(config):
     for field in dataclasses.fields(config):
-        choices = field.metadata["choices"]
+        value, choices = getattr(config, field.name), field.metadata["choices"]
+        if isinstance(value, float):
+            _check(math.isfinite(value), field.name, "must be finite", config)
         if choices:
             _check(
                 getattr(config, field.name) in choices, field.name,

@@ -52,7 +52,7 @@ def language_model(config, vocab_size, streams, steps=None):
         head = HEADS[config.head](
             vocab_size, dtype=policy, name="head", **{**options, **config.head_options}
         )
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise ValueError(
             f"`head_options` must be arguments of {HEADS[config.head].__name__}: {error}. "
             f"Received: {config.head_options}"

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import fcntl
 import importlib.metadata
 import json
 import math
@@ -15,8 +16,8 @@ from tfsoftmax.config import ModelConfig, TrainingConfig
 from tfsoftmax.language_model import language_model, recurrent_states
 from tfsoftmax.vocabulary import Vocabulary
 
-CONFIG, METRICS, VOCABULARY, CHECKPOINTS = (
-    "config.json", "metrics.jsonl", "vocabulary.txt", "checkpoints",
+CONFIG, METRICS, VOCABULARY, CHECKPOINTS, LOCK = (
+    "config.json", "metrics.jsonl", "vocabulary.txt", "checkpoints", ".lock",
 )
 # What a run that was killed while it started may have left.
 _BEFORE_CONFIG = {CHECKPOINTS, VOCABULARY, VOCABULARY + ".partial", CONFIG + ".partial"}
@@ -30,6 +31,8 @@ class Run:
     """
 
     def __init__(self, directory):
+        if not directory or (os.path.lexists(directory) and not os.path.isdir(directory)):
+            raise ValueError(f"`run` must name a directory. Received: run={directory!r}")
         self.directory = directory
 
     def path(self, *names):
@@ -75,11 +78,31 @@ class Run:
                 f"`run` must be the directory of a training run. Received: run={self.directory!r}, "
                 f"which has no {CONFIG}"
             )
-        with open(self.path(CONFIG), encoding="utf-8") as file:
-            return json.load(file)
+        return _read_object(self.path(CONFIG), ("model", "training", "corpus"))
 
     def vocabulary(self):
-        return Vocabulary.load(self.path(VOCABULARY))
+        """The vocabulary that the run was trained with."""
+        vocabulary = Vocabulary.load(self.path(VOCABULARY))
+        expected = self.config()["corpus"]["vocabulary_sha256"]
+        if vocabulary.sha256 != expected:
+            raise ValueError(
+                f"{self.path(VOCABULARY)}: must be the vocabulary that the run was trained with, "
+                f"of SHA-256 {expected}. Received: {vocabulary.sha256}"
+            )
+        return vocabulary
+
+    @contextlib.contextmanager
+    def locked(self):
+        """Keeps other processes from training here; the lock goes with the process."""
+        with open(self.path(LOCK), "a", encoding="utf-8") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ValueError(
+                    "`run` must not be in training by another process. "
+                    f"Received: run={self.directory!r}, which is"
+                ) from None
+            yield
 
     def log(self, **values):
         """Appends a line to the metrics; what is not finite becomes null."""
@@ -109,10 +132,7 @@ class Run:
     def pointers(self):
         """Names of the last and the best checkpoint: {"last": ..., "best": ...}."""
         path = self.path(CHECKPOINTS, "pointers.json")
-        if not os.path.exists(path):
-            return {}
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
+        return _read_object(path, ("last",)) if os.path.exists(path) else {}
 
     def save(self, variables, progress, best=False):
         """Writes a checkpoint, then points to it, then deletes what nothing points to.
@@ -149,11 +169,17 @@ class Run:
         if name is None:
             return None
         folder = self.path(CHECKPOINTS, name)
-        checkpoint = tf.train.Checkpoint(**variables)
-        status = checkpoint.read(os.path.join(folder, "variables"))
-        status.assert_existing_objects_matched().expect_partial()
-        with open(os.path.join(folder, "progress.json"), encoding="utf-8") as file:
-            return json.load(file)
+        try:
+            status = tf.train.Checkpoint(**variables).read(os.path.join(folder, "variables"))
+            status.expect_partial()
+            status.assert_existing_objects_matched()
+            return _read_object(os.path.join(folder, "progress.json"), ("step",))
+        except (tf.errors.OpError, AssertionError, IndexError, ValueError, OSError) as error:
+            raise ValueError(
+                f"{folder}: must be an undamaged checkpoint of this run; {CHECKPOINTS} has "
+                f"{', '.join(sorted(os.listdir(self.path(CHECKPOINTS)))) or 'nothing else'}. "
+                f"Received: {type(error).__name__}: {error}"
+            ) from error
 
 
 def training_variables(model):
@@ -184,7 +210,10 @@ def load(directory, streams, steps=None):
     run = Run(directory)
     config, vocabulary = run.config(), run.vocabulary()
     # The weights do not depend on the backend, and the run's own may need another machine.
-    model_config = dataclasses.replace(ModelConfig(**config["model"]), backend="auto")
+    try:
+        model_config = ModelConfig(**{**config["model"], "backend": "auto"})
+    except TypeError as error:
+        raise ValueError(f"{run.path(CONFIG)}: must describe a model. Received: {error}") from None
     model = language_model(model_config, len(vocabulary), streams, steps)
     if run.restore(weight_variables(model), "best") is None:
         raise ValueError(
@@ -239,11 +268,25 @@ def write_whole(path, text):
     os.replace(partial, path)
 
 
+def _read_object(path, keys):
+    """The JSON object in a file, which must have these keys."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            value = json.load(file)
+    except ValueError as error:
+        raise ValueError(f"{path}: must be JSON. Received: {error}") from None
+    missing = [key for key in keys if not isinstance(value, dict) or key not in value]
+    if missing:
+        raise ValueError(f"{path}: must be a JSON object with {missing[0]!r}. Received: none")
+    return value
+
+
 def _parsed(line):
     try:
-        return json.loads(line)
+        values = json.loads(line)
     except json.JSONDecodeError:
         return None
+    return values if isinstance(values, dict) and {"event", "step"} <= values.keys() else None
 
 
 def _differences(old, new):

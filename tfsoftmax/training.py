@@ -58,6 +58,14 @@ def train(data, run, model_config, config, verbose=True):
     Source: Müller 2017, section 4.3.
     """
     corpus, run = Corpus.load(data), Run(run)
+    for name in ("train", "valid"):
+        if name not in corpus.splits:
+            raise ValueError(
+                f"`data` must have a {name} split to train with; prepare it with one. "
+                f"Received: data={data!r}, which has {', '.join(corpus.splits)}"
+            )
+        for file in corpus.splits[name].files:
+            file.verify()
     described = description(corpus, model_config, config)
     run.check(described)
     finished = [m for m in run.metrics() if m["event"] == "finished"]
@@ -66,7 +74,7 @@ def train(data, run, model_config, config, verbose=True):
         trainer.say(f"{run.directory} has finished at step {trainer.progress.step} already.")
         return finished[-1]
     run.start(described, corpus.vocabulary)  # nothing is left behind by a mistake so far
-    with trainer.interruptible():
+    with run.locked(), trainer.interruptible():
         return trainer.run_to_the_end()
 
 
@@ -171,9 +179,10 @@ class Trainer:
         progress = self.progress
         where = {"step": progress.step, "epoch": round(progress.step / self.records, 6)}
         self.run.log(event=event, **where, **values, seconds=round(progress.seconds, 3))
-        with self.board.as_default(step=progress.step):
-            for name, value in values.items():
-                tf.summary.scalar(f"{event}/{name}", value)
+        if event != "finished":
+            with self.board.as_default(step=progress.step):
+                for name, value in values.items():
+                    tf.summary.scalar(f"{event}/{name}", value)
 
     def _validate(self):
         """Exact perplexity of the validation split; decays the learning rate; saves."""
@@ -227,7 +236,8 @@ class Trainer:
         last = self.run.pointers().get("last", "none yet")
         raise RuntimeError(
             f"Training stopped at step {self.progress.step}: {what}. The last good checkpoint "
-            f"({last}) is untouched. Try a smaller learning_rate or clip_norm in a new run."
+            f"({last}) is untouched. Try a smaller learning_rate, or a smaller clip_norm "
+            "that is not 0, in a new run."
         )
 
     def _load_embeddings(self, model_config):

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import re
 import sys
 import tempfile
 import types
@@ -42,12 +43,26 @@ def run(main):
         except Exception as error:
             if flags.FLAGS.traceback or not _is_of_the_user(error):
                 raise
-            sys.exit(f"error: {error}")
+            sys.exit(f"error: {_without_ops(str(error))}")
 
     flags.DEFINE_bool("traceback", False, "show the whole traceback of an error")
     if {"--help", "-h", "-help"} & set(sys.argv):
-        app.usage(writeto_stdout=True, exitcode=0)  # absl itself would call it a failure
+        print(_help())
+        return
+    sys.stdout, sys.stderr = (s or open(os.devnull, "w") for s in (sys.stdout, sys.stderr))
     app.run(quiet)
+
+
+def _help():
+    """The tool's docstring and its own flags; absl's are under --helpfull."""
+    modules = [m for m in flags.FLAGS.flags_by_module_dict() if not m.startswith("absl")]
+    listings = [flags.FLAGS.module_help(m).partition("\n")[2].strip("\n") for m in modules]
+    return "\n".join([sys.modules["__main__"].__doc__, "flags:", *listings])
+
+
+def _without_ops(text):
+    """TensorFlow's message without the names of its ops."""
+    return re.sub(r"\{\{function_node .*?\}\}\s*|\s*\[Op:.*?\]", "", text)
 
 
 def load_tensorflow():
@@ -58,7 +73,7 @@ def load_tensorflow():
         os.dup2(messages.fileno(), 2)
         try:
             import tensorflow
-        except BaseException:
+        except Exception:
             messages.seek(0)
             os.write(stderr, messages.read())
             raise

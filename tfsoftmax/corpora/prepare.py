@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import re
 import shutil
 
 from tfsoftmax.corpora import records
@@ -144,6 +145,7 @@ def _write_corpus(directory, scratch, source, settings, config, progress):
     for name in blocks:
         with progress.phase(f"counting {name}") as report:
             tallies[name] = count(blocks[name], name, name == "train", report)
+    _check_shape(config, tallies["train"])
     vocabulary = build_vocabulary(tallies["train"], settings["min_count"], config.max_vocab)
     vocabulary.save(os.path.join(directory, records.VOCABULARY))
     splits = {}
@@ -155,6 +157,17 @@ def _write_corpus(directory, scratch, source, settings, config, progress):
     records.write_manifest(directory, config.corpus, settings, vocabulary, splits)
 
 
+def _check_shape(config, tally):
+    """Refuses records far larger than the corpus, which would be padding."""
+    for name, most in (("streams", tally.sentences), ("steps", tally.words + tally.sentences)):
+        value, most = getattr(config, name), max(most, 1000)
+        if value > most:
+            raise ValueError(
+                f"`{name}` must be at most {most} for a training split of {tally.sentences} "
+                f"sentences. Received: {name}={value}"
+            )
+
+
 @contextlib.contextmanager
 def _whole_or_nothing(out):
     """Yields a directory beside `out` that takes its place at the end, or is removed."""
@@ -162,6 +175,7 @@ def _whole_or_nothing(out):
     os.makedirs(parent, exist_ok=True)
     partial = os.path.join(parent, f".{name}.{os.getpid()}.partial")
     replaced = os.path.join(parent, f".{name}.{os.getpid()}.replaced")
+    _clear_up(out, parent, name)
     os.mkdir(partial)
     try:
         yield partial
@@ -175,6 +189,28 @@ def _whole_or_nothing(out):
     finally:
         shutil.rmtree(partial, ignore_errors=True)
         shutil.rmtree(replaced, ignore_errors=True)
+
+
+def _clear_up(out, parent, name):
+    """Removes, or puts back, what a process that was killed left beside `out`."""
+    for entry in os.listdir(parent):
+        match = re.fullmatch(rf"\.{re.escape(name)}\.(\d+)\.(partial|replaced)", entry)
+        if not match or (int(match[1]) != os.getpid() and _is_alive(int(match[1]))):
+            continue
+        if match[2] == "replaced" and not os.path.exists(out):
+            os.rename(os.path.join(parent, entry), out)
+        else:
+            shutil.rmtree(os.path.join(parent, entry), ignore_errors=True)
+
+
+def _is_alive(process):
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 @contextlib.contextmanager

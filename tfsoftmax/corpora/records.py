@@ -88,7 +88,7 @@ class Corpus:
                 manifest["settings"]["steps"],
                 {name: _split(directory, entry) for name, entry in manifest["splits"].items()},
             )
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(
                 f"{os.path.join(directory, MANIFEST)}: must be complete; prepare the corpus again. "
                 f"Received: {type(error).__name__}: {error}"
@@ -207,8 +207,21 @@ def _load_vocabulary(directory, expected):
 
 
 def _check_sizes(corpus):
+    for name in ("streams", "steps"):
+        value = getattr(corpus, name)
+        if not isinstance(value, int) or value < 1:
+            raise ValueError(
+                f"{os.path.join(corpus.directory, MANIFEST)}: `{name}` must be a positive integer; "
+                f"prepare the corpus again. Received: {name}={value!r}"
+            )
     record_bytes = tfrecord.framed_bytes(corpus.streams * (corpus.steps + 1))
     for split in corpus.splits.values():
+        found = sum(file.records for file in split.files)
+        if split.records != found or found == 0:
+            raise ValueError(
+                f"{os.path.join(corpus.directory, MANIFEST)}: a split must have the records of its "
+                f"files, {found}; prepare the corpus again. Received: {split.records} records"
+            )
         for file in split.files:
             if not os.path.isfile(file.path):
                 raise FileNotFoundError(

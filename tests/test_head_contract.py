@@ -106,8 +106,9 @@ def test_weighted_loss_is_the_weighted_training_loss(case, count):
 
 @every_head
 @pytest.mark.parametrize("jit_compile", [False, True])
-def test_graph_equals_eager(case, jit_compile):
-    head, (hidden, labels) = built(case, V), positions(V, 1100)
+@pytest.mark.parametrize("count", [5, 1100])
+def test_graph_equals_eager(case, jit_compile, count):
+    head, (hidden, labels) = built(case, V), positions(V, count)
     if jit_compile and not head.supports_jit:
         pytest.skip("the head says that it cannot be compiled")
 

@@ -71,17 +71,13 @@ def map_row_chunks(function, hidden, vocab_size):
     first = function(chunks[0])
     if chunks.shape[0] == 1:
         return first
+    # A graph prunes `first`, of which the loop needs shapes and dtypes only.
     signature = tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape, t.dtype), first)
-    others = tf.map_fn(
-        function, chunks[1:], parallel_iterations=1, fn_output_signature=signature
-    )
+    stacked = tf.map_fn(function, chunks, parallel_iterations=1, fn_output_signature=signature)
     length = tf.shape(hidden)[0]
-
-    def join(first, others):
-        shape = tf.concat([[count * rows], tf.shape(first)[1:]], 0)
-        return tf.reshape(tf.concat([first[None], others], 0), shape)[:length]
-
-    return tf.nest.map_structure(join, first, others)
+    return tf.nest.map_structure(
+        lambda t: tf.reshape(t, tf.concat([[count * rows], tf.shape(t)[2:]], 0))[:length], stacked
+    )
 
 
 def cross_entropy(hidden, kernel, bias, labels, objective=Objective()):

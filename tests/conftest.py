@@ -1,4 +1,27 @@
 import os
 
+import pytest
+
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory):
+    """A corpus on which a run takes seconds."""
+    import runs_helper
+
+    return runs_helper.small_corpus(tmp_path_factory.mktemp("corpus"))
+
+
+@pytest.fixture(scope="session")
+def finished_run(corpus, tmp_path_factory):
+    """A run that was never interrupted."""
+    import runs_helper
+
+    from tfsoftmax import runs, training
+
+    directory = str(tmp_path_factory.mktemp("run") / "run")
+    model, config = runs_helper.MODEL, runs_helper.CONFIG
+    training.train(corpus.directory, directory, model, config, verbose=False)
+    return runs.Run(directory)

@@ -191,7 +191,7 @@ def test_language_models_of_any_precision_generate(precision):
 def run_directory(tmp_path_factory):
     """A run's folder with a checkpoint, as training leaves it."""
     run = runs.Run(str(tmp_path_factory.mktemp("run")))
-    corpus = dict.fromkeys(["vocabulary_sha256", "streams", "steps", "records_sha256"])
+    corpus = {"vocabulary_sha256": VOCABULARY.sha256}
     config = {"model": dataclasses.asdict(CONFIG), "training": {}, "corpus": corpus}
     run.start(config, VOCABULARY)
     model = language_model(CONFIG, len(WORDS), streams=3, steps=20)

@@ -1,71 +1,20 @@
-"""Training runs: what they learn, what they leave behind, and how they survive."""
+"""Training runs: what they learn, what they leave behind, and which mistakes they refuse."""
 
 import dataclasses
-import itertools
 import json
 import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
-from runs_helper import SMALL, TOOLS, small_corpus, tool
+from runs_helper import CONFIG, MODEL, events, final_weights, small_corpus, tool
 
 from tfsoftmax import runs, training
 from tfsoftmax.config import ModelConfig, TrainingConfig
+from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.evaluation import exact_evaluator
-
-MODEL = ModelConfig(embedding=9, hidden=11, dropout=0.1)
-CONFIG = TrainingConfig(
-    learning_rate=0.5, clip_norm=5.0, epochs=2, pseudo_epochs=2, log_steps=1, checkpoint_steps=3,
-    decay_when=5.0,
-)
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    return small_corpus(tmp_path_factory.mktemp("corpus"))
-
-
-@pytest.fixture(scope="module")
-def finished_run(corpus, tmp_path_factory):
-    """A run that was never interrupted."""
-    directory = str(tmp_path_factory.mktemp("run") / "run")
-    training.train(corpus.directory, directory, MODEL, CONFIG, verbose=False)
-    return runs.Run(directory)
-
-
-def final_weights(run):
-    reader = tf.train.load_checkpoint(
-        run.path("checkpoints", run.pointers()["last"], "variables")
-    )
-    names = [n for n in reader.get_variable_to_shape_map() if "OBJECT_GRAPH" not in n]
-    return {name: reader.get_tensor(name) for name in names if "save_counter" not in name}
-
-
-def assert_same_weights(one, other):
-    one, other = final_weights(one), final_weights(other)
-    assert one.keys() == other.keys()
-    for name in one:
-        np.testing.assert_array_equal(one[name], other[name])
-
-
-def assert_same_run(finished, run):
-    """The same weights, and the same validations at the same learning rates."""
-    assert_same_weights(finished, run)
-    for event, keys in (("train", ["step"]), ("valid", ["step", "perplexity", "learning_rate"])):
-        assert [[m[k] for k in keys] for m in events(run, event)] == [
-            [m[k] for k in keys] for m in events(finished, event)
-        ]
-
-
-def events(run, event):
-    return [m for m in run.metrics() if m["event"] == event]
+from tfsoftmax.language_model import recurrent_states
 
 
 def test_perplexity_falls_and_is_logged(finished_run, corpus):
@@ -83,8 +32,6 @@ def test_perplexity_falls_and_is_logged(finished_run, corpus):
 def test_logged_validation_is_the_exact_perplexity(finished_run, corpus):
     """Against float64 sums over the logits of one long pass, stream by stream."""
     model, vocabulary, _ = runs.load(finished_run.directory, corpus.streams, corpus.steps)
-    from tfsoftmax.corpora.pipeline import batches
-
     nats, tokens = 0.0, 0
     for words, labels, weights in batches(corpus, "valid"):
         logits = model(words).numpy().astype(np.float64)
@@ -99,8 +46,6 @@ def test_logged_validation_is_the_exact_perplexity(finished_run, corpus):
 
 def test_evaluation_leaves_the_states_as_they_were(corpus):
     model = training.compiled_model(MODEL, CONFIG, corpus)
-    from tfsoftmax.language_model import recurrent_states
-
     for state in recurrent_states(model):
         state.assign(keras.random.normal(state.shape))
     before = [s.numpy() for s in recurrent_states(model)]
@@ -109,112 +54,6 @@ def test_evaluation_leaves_the_states_as_they_were(corpus):
     assert results[0]["nats_per_token"] == results[1]["nats_per_token"]
     for state, value in zip(recurrent_states(model), before):
         np.testing.assert_array_equal(state.numpy(), value)
-
-
-def test_killed_at_any_moment_it_ends_with_the_same_weights(finished_run, corpus, tmp_path):
-    """SIGKILL, at three different steps, of the real program; then the same command again."""
-    command = [
-        sys.executable, str(TOOLS / "train.py"), f"--data={corpus.directory}",
-        f"--run={tmp_path / 'run'}", *SMALL, "--dropout=0.1",
-    ]
-    run = runs.Run(str(tmp_path / "run"))
-    steps = 2 * corpus.split("train").records
-    for fraction in (0.1, 0.4, 0.7):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        while max([m["step"] for m in run.metrics()], default=0) < fraction * steps:
-            assert process.poll() is None, "it ended before it could be killed"
-            time.sleep(0.002)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        assert not events(run, "finished")
-    assert subprocess.run(command, capture_output=True, check=True).stdout
-    assert_same_run(finished_run, run)
-
-
-@pytest.mark.parametrize("at", ["middle", "end of a part", "end"])
-def test_sigterm_saves_the_step_and_the_run_goes_on(at, finished_run, corpus, tmp_path, monkeypatch):
-    run, records = runs.Run(str(tmp_path / "run")), corpus.split("train").records
-    stop = {"middle": 5, "end of a part": records // 2, "end": 2 * records}[at]
-    log = training.Trainer._log_step
-
-    def log_and_stop(self, *arguments):
-        if self.progress.step == stop:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return log(self, *arguments)
-
-    monkeypatch.setattr(training.Trainer, "_log_step", log_and_stop)
-    result = training.train(corpus.directory, run.directory, MODEL, CONFIG, verbose=False)
-    assert (result is None) == (at != "end")
-    assert int(run.pointers()["last"].split("-")[1]) == stop
-    monkeypatch.undo()
-    training.train(corpus.directory, run.directory, MODEL, CONFIG, verbose=False)
-    assert_same_run(finished_run, run)
-
-
-@pytest.mark.parametrize("call", [0, 1, 2, 3, 4, 5, 8, 11])
-def test_killed_between_any_two_files_it_goes_on(call, finished_run, corpus, tmp_path, monkeypatch):
-    """The process ends at the n-th file or folder that it makes, renames or removes."""
-    run, calls = runs.Run(str(tmp_path / "run")), itertools.count()
-
-    class Killed(BaseException):
-        pass
-
-    def mortal(function):
-        def wrapper(*arguments, **options):
-            if next(calls) == call:
-                raise Killed
-            return function(*arguments, **options)
-
-        return wrapper
-
-    for module, name in ((os, "rename"), (os, "replace"), (shutil, "rmtree"), (os, "makedirs")):
-        monkeypatch.setattr(module, name, mortal(getattr(module, name)))
-    with pytest.raises(Killed):
-        training.train(corpus.directory, run.directory, MODEL, CONFIG, verbose=False)
-    monkeypatch.undo()
-    training.train(corpus.directory, run.directory, MODEL, CONFIG, verbose=False)
-    assert_same_run(finished_run, run)
-
-
-def test_a_limit_below_the_checkpoint_validates_it_as_it_is(corpus, tmp_path):
-    directory, short = str(tmp_path / "run"), {"log_steps": 1, "epochs": 1}
-    training.train(corpus.directory, directory, MODEL, TrainingConfig(max_steps=4, **short), False)
-    run = runs.Run(directory)
-    os.rename(run.path("checkpoints", run.pointers()["last"]), tmp_path / "validated")
-    shutil.copytree(tmp_path / "validated", run.path("checkpoints", "step-000000004"))
-    (tmp_path / "run/checkpoints/pointers.json").write_text('{"last": "step-000000004"}')
-    progress = tmp_path / "run/checkpoints/step-000000004/progress.json"
-    progress.write_text('{"step": 4, "seconds": 1.0}')
-    run.rewind_metrics(4)
-    training.train(corpus.directory, directory, MODEL, TrainingConfig(max_steps=3, **short), False)
-    last = run.pointers()["last"]
-    assert last == run.pointers()["best"] == "step-000000004-validated"
-    saved = json.loads((tmp_path / "run/checkpoints" / last / "progress.json").read_text())
-    assert saved["validated_step"] == 4 and saved["best_perplexity"] < 100
-
-
-def test_a_half_written_line_of_metrics_is_left_out(tmp_path):
-    run = runs.Run(str(tmp_path))
-    run.log(event="train", step=1, loss=float("inf"), perplexity=float("nan"))
-    with open(run.path("metrics.jsonl"), "a") as file:
-        file.write('{"event": "tra')
-    run.log(event="test", step=1)
-    assert run.metrics() == [
-        {"event": "train", "step": 1, "loss": None, "perplexity": None},
-        {"event": "test", "step": 1},
-    ]
-
-
-def test_a_finished_run_is_left_alone_and_can_be_extended(corpus, tmp_path):
-    short = TrainingConfig(epochs=1, max_steps=4, log_steps=1)
-    directory = str(tmp_path / "run")
-    first = training.train(corpus.directory, directory, MODEL, short, verbose=False)
-    assert training.train(corpus.directory, directory, MODEL, short, verbose=False) == first
-    longer = TrainingConfig(epochs=1, max_steps=7, log_steps=1)
-    training.train(corpus.directory, directory, MODEL, longer, verbose=False)
-    run = runs.Run(directory)
-    assert [m["step"] for m in events(run, "train")] == list(range(1, 8))
-    assert [m["step"] for m in events(run, "finished")] == [7]
 
 
 def test_learning_rate_halves_when_perplexity_falls_too_little(corpus, tmp_path):
@@ -307,13 +146,6 @@ def test_pretrained_embeddings_start_the_model(corpus, tmp_path):
     assert np.abs(embeddings).max() <= 0.125
 
 
-def test_only_one_process_trains_a_run(finished_run):
-    with finished_run.locked():
-        with pytest.raises(ValueError, match="`run` must not be in training by another process"):
-            with runs.Run(finished_run.directory).locked():
-                pass
-
-
 def test_a_corpus_that_cannot_be_validated_is_refused_before_training(corpus, tmp_path):
     damaged = shutil.copytree(corpus.directory, tmp_path / "damaged")
     (path,) = damaged.glob("valid-*.tfrecord")
@@ -328,22 +160,3 @@ def test_a_corpus_that_cannot_be_validated_is_refused_before_training(corpus, tm
     with pytest.raises(ValueError, match="`data` must have a valid split to train with"):
         training.train(str(damaged), str(tmp_path / "run"), MODEL, CONFIG, verbose=False)
     assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize(
-    "file, content, message",
-    [
-        ("config.json", '{"mod', "config.json: must be JSON"),
-        ("config.json", "{}", "config.json: must be a JSON object with 'model'"),
-        ("vocabulary.txt", "<unk>\t1\n<eos>\t1\n", "must be the vocabulary that the run was"),
-        ("checkpoints/pointers.json", "[]", "pointers.json: must be a JSON object with 'last'"),
-        ("checkpoints/*/variables.data*", "x", "must be an undamaged checkpoint of this run"),
-        ("checkpoints/*/progress.json", "{", "must be an undamaged checkpoint of this run"),
-    ],
-)
-def test_damaged_files_of_a_run_are_named(file, content, message, finished_run, corpus, tmp_path):
-    copy = shutil.copytree(finished_run.directory, tmp_path / "run")
-    for path in copy.glob(file):
-        path.write_text(content)
-    with pytest.raises(ValueError, match=message):
-        runs.load(str(copy), streams=1)

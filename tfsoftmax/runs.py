@@ -143,7 +143,7 @@ class Run:
             best: whether the weights are the best so far.
         """
         # The same step is saved twice if it was interrupted and then validated.
-        validated = progress["validated_step"] == progress["step"]
+        validated = progress.get("validated_step") == progress["step"]
         name = f"step-{progress['step']:09d}" + ("-validated" if validated else "")
         final, partial = self.path(CHECKPOINTS, name), self.path(CHECKPOINTS, name + ".partial")
         shutil.rmtree(partial, ignore_errors=True)

@@ -83,7 +83,9 @@ def test_an_interrupt_lets_train_save_and_the_same_command_goes_on(tmp_path, dat
         f"run_all([Run('slow'), Run('b')], Path({str(tmp_path)!r}), {str(data)!r}, **{fakes!r})\n"
     )
     process = subprocess.Popen(
-        [sys.executable, "-c", code], cwd=ROOT, start_new_session=True, stderr=subprocess.DEVNULL
+        [sys.executable, "-c", code], cwd=ROOT, start_new_session=True, stderr=subprocess.DEVNULL,
+        # A shell without job control lets what it starts in the background ignore SIGINT.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     for _ in range(1000):
         if (tmp_path / "slow" / "waiting").exists():

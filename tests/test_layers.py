@@ -9,7 +9,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 FLOORS = {
     "tfsoftmax.vocabulary": 0, "tfsoftmax.config": 0, "tfsoftmax.pretrained": 0,
     "tfsoftmax.ops": 0, "tfsoftmax.optimizers": 0, "tfsoftmax.head_call": 0,
-    "tfsoftmax.samplers": 0,
+    "tfsoftmax.samplers": 0, "tfsoftmax.partitions": 0,
     "tfsoftmax.corpora": 1, "tfsoftmax.recurrent": 1, "tfsoftmax.embedding": 1,
     "tfsoftmax.heads": 1,
     "tfsoftmax.losses": 2, "tfsoftmax.metrics": 2,
@@ -18,9 +18,12 @@ FLOORS = {
     "tools": 9, "experiments": 10,
 }
 PACKAGES = (  # free within themselves
-    "tfsoftmax.ops", "tfsoftmax.samplers", "tfsoftmax.corpora", "tfsoftmax.heads",
+    "tfsoftmax.ops", "tfsoftmax.samplers", "tfsoftmax.partitions", "tfsoftmax.corpora",
+    "tfsoftmax.heads",
 )
-WITHOUT_TENSORFLOW = ("vocabulary", "config", "pretrained", "corpora.config", "corpora.records")
+WITHOUT_TENSORFLOW = (
+    "vocabulary", "config", "pretrained", "partitions.ranks", "corpora.config", "corpora.records",
+)
 
 
 def part_of(module):

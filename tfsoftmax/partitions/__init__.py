@@ -1,0 +1,1 @@
+"""How a vocabulary is laid out: ranks, cutoffs, classes, trees. NumPy only."""

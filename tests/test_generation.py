@@ -180,7 +180,7 @@ def test_models_that_do_not_fit_are_refused():
 @pytest.mark.parametrize("precision", ["float32", "mixed_bfloat16"])
 def test_language_models_of_any_precision_generate(precision):
     config = dataclasses.replace(CONFIG, precision=precision)
-    model = language_model(config, len(WORDS), streams=40, steps=1)
+    model = language_model(config, VOCABULARY, streams=40, steps=1)
     sentences = sample(model, VOCABULARY, ["the"], 40)
     assert {word for words in sentences for word in words} == set(WORDS) - {"<unk>", "<eos>"}
     probabilities = [p for _, p in next_words(model, VOCABULARY, ["the"], len(WORDS))]
@@ -194,7 +194,7 @@ def run_directory(tmp_path_factory):
     corpus = {"vocabulary_sha256": VOCABULARY.sha256}
     config = {"model": dataclasses.asdict(CONFIG), "training": {}, "corpus": corpus}
     run.start(config, VOCABULARY)
-    model = language_model(CONFIG, len(WORDS), streams=3, steps=20)
+    model = language_model(CONFIG, VOCABULARY, streams=3, steps=20)
     run.save(runs.weight_variables(model), {"step": 1}, best=True)
     return run.directory
 

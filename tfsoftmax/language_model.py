@@ -7,7 +7,7 @@ from tfsoftmax.heads import HEADS
 from tfsoftmax.recurrent import recurrent_layer
 
 
-def language_model(config, vocab_size, streams, steps=None):
+def language_model(config, vocabulary, streams, steps=None):
     """Builds a stateful language model whose weights are drawn from Keras's global seed.
 
     Dropout stands before, between and after the recurrent layers (Zaremba et al. 2014).
@@ -15,7 +15,7 @@ def language_model(config, vocab_size, streams, steps=None):
 
     Args:
         config: `ModelConfig`.
-        vocab_size: V, the number of words.
+        vocabulary: `Vocabulary` of V words, whose counts some heads want too.
         streams: B, sentences read side by side; their states are carried from batch to batch.
         steps: T, or None for any number of steps.
 
@@ -34,7 +34,7 @@ def language_model(config, vocab_size, streams, steps=None):
 
     words = keras.Input(batch_shape=(streams, steps), dtype="int32", name="words")
     embedding = Embedding(
-        vocab_size, config.embedding, embeddings_initializer=uniform(), dtype=policy,
+        len(vocabulary), config.embedding, embeddings_initializer=uniform(), dtype=policy,
         name="embedding",
     )
     hidden = embedding(words)
@@ -49,8 +49,8 @@ def language_model(config, vocab_size, streams, steps=None):
         hidden = keras.layers.Dropout(config.dropout, dtype=policy, name=f"dropout_{i}")(hidden)
     options = {"tied_to": embedding} if config.tie_embeddings else {"kernel_initializer": uniform()}
     try:
-        head = HEADS[config.head](
-            vocab_size, dtype=policy, name="head", **{**options, **config.head_options}
+        head = HEADS[config.head].for_vocabulary(
+            vocabulary, dtype=policy, name="head", **{**options, **config.head_options}
         )
     except (TypeError, ValueError) as error:
         raise ValueError(

@@ -214,7 +214,7 @@ def load(directory, streams, steps=None):
         model_config = ModelConfig(**{**config["model"], "backend": "auto"})
     except TypeError as error:
         raise ValueError(f"{run.path(CONFIG)}: must describe a model. Received: {error}") from None
-    model = language_model(model_config, len(vocabulary), streams, steps)
+    model = language_model(model_config, vocabulary, streams, steps)
     if run.restore(weight_variables(model), "best") is None:
         raise ValueError(
             "`run` must have a checkpoint; it has trained too few steps for one. "

@@ -269,7 +269,7 @@ class Trainer:
 
 def compiled_model(model_config, config, corpus):
     """The language model with the loss, metric and optimiser of a configuration."""
-    model = language_model(model_config, len(corpus.vocabulary), corpus.streams, corpus.steps)
+    model = language_model(model_config, corpus.vocabulary, corpus.streams, corpus.steps)
     clipping = {"global": "global_clipnorm", "variable": "clipnorm"}[config.clip]
     options = {clipping: config.clip_norm} if config.clip_norm else {}
     if config.optimizer == "adagrad":

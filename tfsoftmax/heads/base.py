@@ -42,6 +42,11 @@ class SoftmaxHead(keras.layers.Layer):
         self.vocab_size = operator.index(vocab_size)
         self.supports_masking = True
 
+    @classmethod
+    def for_vocabulary(cls, vocabulary, **options):
+        """A head for the words of a `Vocabulary`; heads that want counts or words take them."""
+        return cls(len(vocabulary), **options)
+
     def call(self, hidden, training=None):
         rows, leading = _flatten(hidden)
         logits = tf.cast(self._logits(rows), self.compute_dtype)

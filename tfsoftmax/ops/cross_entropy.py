@@ -80,6 +80,17 @@ def map_row_chunks(function, hidden, vocab_size):
     )
 
 
+def exact_top_k(hidden, kernel, bias, k, soft_cap=None):
+    """The k likeliest words: ids (N, k) int32 and log-probabilities (N, k) float32."""
+
+    def chunk(hidden):
+        logits = full_logits(hidden, kernel, bias, soft_cap)
+        values, ids = tf.math.top_k(logits, k)
+        return ids, values - tf.reduce_logsumexp(logits, axis=1, keepdims=True)
+
+    return map_row_chunks(chunk, hidden, kernel.shape[0])
+
+
 def cross_entropy(hidden, kernel, bias, labels, objective=Objective()):
     """Cross-entropy of each position, for any use that is made of it.
 

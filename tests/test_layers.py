@@ -22,7 +22,8 @@ PACKAGES = (  # free within themselves
     "tfsoftmax.heads",
 )
 WITHOUT_TENSORFLOW = (
-    "vocabulary", "config", "pretrained", "partitions.ranks", "corpora.config", "corpora.records",
+    "vocabulary", "config", "pretrained", "partitions.ranks", "partitions.cutoffs",
+    "partitions.calibration", "corpora.config", "corpora.records",
 )
 
 

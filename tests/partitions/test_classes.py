@@ -1,0 +1,78 @@
+"""Classes of words: sizes, shares of frequency, codes, and their tree."""
+
+import numpy as np
+import pytest
+
+from tfsoftmax.partitions import classes, files
+
+
+def zipf(vocab_size, seed=0):
+    counts = 1_000_000 // np.arange(1, vocab_size + 1)
+    return np.random.default_rng(seed).permutation(counts)
+
+
+@pytest.mark.parametrize("vocab_size, num_classes", [(1, 1), (2, 2), (13, 4), (1000, 32)])
+def test_equal_classes_differ_in_size_by_at_most_one(vocab_size, num_classes):
+    sizes = np.bincount(classes.equal_size(np.arange(vocab_size)[::-1], num_classes))
+    assert len(sizes) == num_classes and np.ptp(sizes) <= 1
+
+
+@pytest.mark.parametrize("power", [1.0, 0.5])
+def test_frequency_classes_hold_equal_shares(power):
+    """But for the last word of each, which may overshoot, and words frequent in themselves."""
+    counts = zipf(10_000)
+    result = classes.by_frequency(counts, 50, power)
+    mass = counts**power / np.sum(counts**power)
+    shares = np.bincount(result, mass)
+    largest = np.zeros(len(shares))
+    np.maximum.at(largest, result, mass)
+    assert (shares <= 1 / 50 + largest + 1e-9).all()
+    order = np.argsort(-counts, kind="stable")
+    assert (np.diff(result[order]) >= 0).all() and set(result) == set(range(len(shares)))
+
+
+def test_square_roots_make_the_largest_class_smaller():
+    counts = zipf(10_000)
+    largest = [np.bincount(classes.by_frequency(counts, 100, p)).max() for p in (1.0, 0.5)]
+    assert largest[1] < largest[0] / 3
+
+
+def test_frequency_classes_are_those_of_the_rnnlm_toolkit():
+    counts = [50, 20, 10, 10, 5, 3, 1, 1]
+    # Shares .50 .70 .80 .90 .95 .98 .99 1.0 against 1/4, 2/4, 3/4.
+    assert classes.by_frequency(counts, 4).tolist() == [0, 1, 2, 3, 3, 3, 3, 3]
+
+
+def test_codes_make_classes_of_words_that_begin_alike():
+    codes = ["0000", "0001", "001", "1", "0000"]
+    assert classes.from_codes(codes).tolist() == [0, 1, 2, 3, 0]
+    assert classes.from_codes(codes, 3).tolist() == [0, 0, 1, 2, 0]
+
+
+def test_class_tree_holds_the_words_of_each_class():
+    tree = classes.class_tree(np.array([1, 0, 1, 2, 1]))
+    assert tree.sizes.tolist() == [3, 1, 3, 1]
+    assert tree.words.tolist() == [-1, -1, -1, 1, 0, 2, 4, 3]
+
+
+def test_build_from_a_file(tmp_path):
+    words = [f"w{i}" for i in range(5)]
+    files.write_codes(tmp_path / "paths", ["000", "001", "01", "1", "000"], words, range(5))
+    assert classes.build(tmp_path / "paths", 5, words=words).tolist() == [0, 1, 2, 3, 0]
+    assert classes.build(tmp_path / "paths", 5, 3, words=words).tolist() == [0, 0, 1, 2, 0]
+
+
+def test_build_defaults_to_the_square_root_of_the_vocabulary():
+    assert classes.build("equal", 10_000).max() == 99
+    assert classes.build("equal", 10_001).max() == 100
+
+
+def test_mistakes_are_named():
+    with pytest.raises(ValueError, match=r"`num_classes` must lie in \[1, 5\]. Received: .*6"):
+        classes.equal_size(np.arange(5), 6)
+    with pytest.raises(ValueError, match="from 0 on without gaps. Received: 2 classes from 0 to 2"):
+        classes.class_tree(np.array([0, 2, 2]))
+    with pytest.raises(ValueError, match="`counts` must be given for classes='frequency'"):
+        classes.build("frequency", 5)
+    with pytest.raises(ValueError, match=r"`classes` must have one number a word, shape \(5,\)"):
+        classes.build(np.zeros(4, int), 5)

@@ -1,0 +1,74 @@
+"""Files that say where a word belongs: a code a line, or nested lists."""
+
+import json
+import os
+
+
+def read_codes(path, words):
+    """The code of each word, from lines `code<TAB>word`, with or without `<TAB>count` after it.
+
+    Such are the `paths` files of the common brown-cluster tool, whose codes are bit strings,
+    and the files that `write_codes` writes. Words of the file that the vocabulary lacks are
+    left out. Words of the vocabulary that the file lacks (`<unk>` and `<eos>`, say) share one
+    code, "1", and all others begin with "0".
+
+    Args:
+        path: of a UTF-8 file.
+        words: V str.
+
+    Returns:
+        list of V str.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: a line is not of this form, a word stands twice, or no word is known.
+    """
+    codes = {}
+    with open(_existing(path), encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            columns = line.rstrip("\r\n").split("\t")
+            if len(columns) not in (2, 3) or not all(columns):
+                raise ValueError(
+                    f"{os.fspath(path)}, line {number}: must be `code<TAB>word` or "
+                    f"`code<TAB>word<TAB>count`. Received: {line!r}"
+                )
+            if columns[1] in codes:
+                raise ValueError(
+                    f"{os.fspath(path)}, line {number}: words must differ. "
+                    f"Received: {columns[1]!r} again"
+                )
+            codes[columns[1]] = columns[0]
+    known = [codes.get(word) for word in words]
+    if None not in known:
+        return known
+    if not any(known):
+        raise ValueError(f"{os.fspath(path)}: none of its words is in the vocabulary.")
+    return ["1" if code is None else "0" + code for code in known]
+
+
+def write_codes(path, codes, words, counts):
+    """Writes lines `code<TAB>word<TAB>count`, the `paths` format, sorted by code and count."""
+    rows = sorted(zip(codes, (-int(n) for n in counts), words))
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(f"{code}\t{word}\t{-negative}\n" for code, negative, word in rows)
+
+
+def read_nested(path):
+    """Nested lists of words, from a JSON file."""
+    with open(_existing(path), encoding="utf-8") as file:
+        try:
+            nested = json.load(file)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{os.fspath(path)}: must be JSON: {error}.") from None
+    if not isinstance(nested, list):
+        raise ValueError(f"{os.fspath(path)}: must be nested lists. Received: {nested!r}")
+    return nested
+
+
+def _existing(path):
+    if not os.path.isfile(path):
+        raise FileNotFoundError(
+            f"{os.fspath(path)!r} must be a file, or one of the names that the documentation "
+            "lists. Received: no such file"
+        )
+    return path

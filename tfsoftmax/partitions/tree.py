@@ -1,0 +1,204 @@
+"""A tree whose leaves are the words: one representation for all hierarchical heads."""
+
+import dataclasses
+import functools
+
+import numpy as np
+
+MAX_DEPTH = 1000  # heads hold a path of this length for every word
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Tree:
+    """A rooted, ordered tree over V words, numbered breadth-first.
+
+    Inner nodes are numbered from the root, 0, downwards, a level after the other; edges are
+    numbered in the same order, so that the edges below an inner node are consecutive. In a
+    binary tree the edges below node n are 2n and 2n + 1.
+
+    Args:
+        sizes: int (I,), the number of children of each inner node.
+        words: int (E,), for each edge the word at its end, or -1 where an inner node follows;
+            the k-th of these leads to inner node k + 1.
+
+    Raises:
+        ValueError: if the arrays do not describe one tree with each of the words 0 ... V-1 once.
+    """
+
+    sizes: np.ndarray
+    words: np.ndarray
+
+    def __post_init__(self):
+        for name in ("sizes", "words"):
+            array = np.array(getattr(self, name), np.int32)
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+        _check(self)
+
+    @classmethod
+    def from_parents(cls, parents, words):
+        """The tree of nodes in any numbering, with the children of a node in that order.
+
+        Args:
+            parents: int (M,), the parent of each node; -1 for the root, exactly one.
+            words: int (M,), the word at each leaf, -1 at inner nodes.
+
+        Returns:
+            A `Tree`.
+        """
+        parents, words = np.asarray(parents), np.asarray(words)
+        roots = np.flatnonzero(parents < 0)
+        if len(roots) != 1:
+            raise ValueError(f"`parents` must have one root. Received: {len(roots)} roots")
+        children = np.argsort(parents, kind="stable")[1:]
+        counts = np.bincount(parents[parents >= 0], minlength=len(parents))
+        starts = np.cumsum(counts) - counts
+        levels, level = [roots], roots
+        while len(level) and sum(map(len, levels)) <= len(parents):
+            level = children[ranges(starts[level], counts[level])]
+            levels.append(level)
+        order = np.concatenate(levels)
+        if len(order) != len(parents):
+            raise ValueError(
+                "`parents` must lead every node to the root. "
+                f"Received: {len(parents)} nodes, of which the root reaches {len(order)}"
+            )
+        inner = order[counts[order] > 0]
+        if (words[inner] >= 0).any() or (words[counts == 0] < 0).any():
+            raise ValueError("`words` must stand at the leaves, and only there.")
+        return cls(counts[inner], words[order[1:]])
+
+    @property
+    def vocab_size(self):
+        """V."""
+        return len(self.words) - len(self.sizes) + 1
+
+    @property
+    def is_binary(self):
+        """Whether every inner node has two children."""
+        return bool((self.sizes == 2).all())
+
+    @functools.cached_property
+    def starts(self):
+        """int (I,), the first edge below each inner node."""
+        return np.cumsum(self.sizes, dtype=np.int32) - self.sizes
+
+    @functools.cached_property
+    def owners(self):
+        """int (E,), the inner node above each edge."""
+        return np.repeat(np.arange(len(self.sizes), dtype=np.int32), self.sizes)
+
+    @functools.cached_property
+    def entries(self):
+        """int (I,), the edge that leads into each inner node, -1 for the root."""
+        return np.concatenate([[-1], np.flatnonzero(self.words < 0)]).astype(np.int32)
+
+    @functools.cached_property
+    def leaves(self):
+        """int (V,), the edge that ends in each word."""
+        result = np.empty(self.vocab_size, np.int32)
+        edges = np.flatnonzero(self.words >= 0)
+        result[self.words[edges]] = edges
+        return result
+
+    @functools.cached_property
+    def levels(self):
+        """Pairs (first, last + 1) of the inner nodes of each level, from the root down."""
+        followers = np.concatenate([[0], np.cumsum(self.words < 0)])
+        ends = self.starts + self.sizes
+        result = [(0, 1)]
+        while result[-1][1] < len(self.sizes):
+            first, last = result[-1]
+            result.append((last, 1 + int(followers[ends[last - 1]])))
+        return result
+
+    @functools.cached_property
+    def depths(self):
+        """int (V,), the number of edges from the root to each word."""
+        depth = np.repeat(np.arange(len(self.levels)), [b - a for a, b in self.levels])
+        return (depth[self.owners[self.leaves]] + 1).astype(np.int32)
+
+    def paths(self):
+        """The edges from the root to each word: int32 (V, L), -1 behind the end; L = depth."""
+        edges, depths = self.leaves.copy(), self.depths
+        result = np.full((self.vocab_size, depths.max()), -1, np.int32)
+        for step in range(depths.max()):
+            rows = np.flatnonzero(depths > step)
+            result[rows, depths[rows] - 1 - step] = edges[rows]
+            edges[rows] = self.entries[self.owners[edges[rows]]]
+        return result
+
+    def codes(self):
+        """For each word the list of the positions among the children that lead to it."""
+        paths = self.paths()
+        ranks = np.arange(len(self.words)) - self.starts[self.owners]
+        return [ranks[path[:depth]].tolist() for path, depth in zip(paths, self.depths)]
+
+    def report(self, counts=None):
+        """Depth, balance and expected path length.
+
+        Args:
+            counts: (V,), occurrences of each word; None: all the same.
+
+        Returns:
+            dict: `words` V; `nodes` I; `depth` of the deepest word; `mean_depth` over words;
+            `expected_path_length`, edges, over the tokens that `counts` counts; `entropy_bits`
+            of that distribution, which no binary tree's expected path length undercuts;
+            `balance`, ln V over the mean of Σ ln(children) along the paths: 1 where every node
+            shares out its words evenly.
+        """
+        counts = np.ones(self.vocab_size) if counts is None else np.asarray(counts, np.float64)
+        p = counts / counts.sum()
+        entropy = -np.sum(p[p > 0] * np.log2(p[p > 0]))
+        choices = np.append(np.log(self.sizes)[self.owners], 0.0)  # path ends, -1, cost nothing
+        cost = sum(choices[column].mean() for column in self.paths().T)
+        return {
+            "words": self.vocab_size,
+            "nodes": len(self.sizes),
+            "depth": int(self.depths.max()),
+            "mean_depth": float(self.depths.mean()),
+            "expected_path_length": float(p @ self.depths),
+            "entropy_bits": float(entropy),
+            "balance": float(np.log(self.vocab_size) / cost) if cost else 1.0,
+        }
+
+    def to_config(self):
+        """The tree as JSON: `sizes` (2 for a binary tree) and `words`."""
+        return {
+            "sizes": 2 if self.is_binary else self.sizes.tolist(), "words": self.words.tolist()
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        """The tree that `to_config` described."""
+        sizes, words = config["sizes"], config["words"]
+        return cls([sizes] * (len(words) // 2) if isinstance(sizes, int) else sizes, words)
+
+
+def ranges(starts, counts):
+    """The concatenation of start, start + 1, ..., start + count - 1 of each pair."""
+    ends = np.cumsum(counts)
+    return np.repeat(starts - ends + counts, counts) + np.arange(ends[-1] if len(ends) else 0)
+
+
+def _check(tree):
+    sizes, words = tree.sizes, tree.words
+    if sizes.ndim != 1 or words.ndim != 1 or not len(sizes) or sizes.min() < 1:
+        raise ValueError("`sizes` must be positive integers (I,), and `words` integers (E,).")
+    inner = np.flatnonzero(words < 0)
+    if sizes.sum() != len(words) or len(inner) != len(sizes) - 1:
+        raise ValueError(
+            "`sizes` must number the edges, and one inner node less must follow in `words`. "
+            f"Received: {len(sizes)} sizes of sum {sizes.sum()}, {len(words)} edges, "
+            f"{len(inner)} of them without a word"
+        )
+    if (inner >= tree.starts[1:]).any():
+        raise ValueError("`words` must lead to an inner node before the edges below it.")
+    present = np.sort(words[words >= 0])
+    if not np.array_equal(present, np.arange(len(present))):
+        raise ValueError(
+            f"`words` must hold each of 0 ... {len(present) - 1} once. "
+            f"Received: {len(np.unique(present))} different words up to {present.max(initial=-1)}"
+        )
+    if len(tree.levels) > MAX_DEPTH:
+        raise ValueError(f"A tree must have at most {MAX_DEPTH} levels. Received: {len(tree.levels)}")

@@ -1,0 +1,150 @@
+"""Shortlist against float64 loops from eq. 2.8-2.10, with words in any order."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from cases import UNITS, positions, randomise
+
+from references import full_log_probs
+from tfsoftmax.heads.shortlist import Shortlist
+from tfsoftmax.partitions.ranks import frequency_ranks
+from tfsoftmax.vocabulary import Vocabulary
+
+V, S = 13, 4
+COUNTS = np.array([3, 50, 0, 7, 7, 120, 1, 2, 33, 0, 5, 80, 1])
+
+
+def built(**options):
+    head = Shortlist(V, S, **{"counts": COUNTS, **options})
+    head.build((None, UNITS))
+    randomise(head)
+    return head
+
+
+def unigram():
+    """Counts, those of zero raised to the least that was seen."""
+    seen = [max(c, 1) for c in COUNTS]
+    return [c / sum(seen) for c in seen]
+
+
+def reference(head, hidden, u, oos_node):
+    """ln P(w | h), word by word."""
+    ranks = {w: r for r, w in enumerate(sorted(range(V), key=lambda w: (-COUNTS[w], w)))}
+    words = [w for w in range(V) if ranks[w] < S]
+    nodes = full_log_probs(hidden, *head.get_weights())
+    result = np.zeros((len(hidden), V))
+    for i in range(len(hidden)):
+        for w in range(V):
+            if oos_node and w in words:
+                p = np.exp(nodes[i, ranks[w]])
+            elif oos_node:
+                p = u[w] / sum(u[v] for v in range(V) if v not in words) * np.exp(nodes[i, S])
+            elif w in words:
+                p = np.exp(nodes[i, ranks[w]]) * sum(u[v] for v in words) / sum(u)
+            else:
+                p = u[w] / sum(u)
+            result[i, w] = np.log(p)
+    return result
+
+
+@pytest.mark.parametrize("oos_node", [True, False])
+@pytest.mark.parametrize("own", [False, True])
+def test_log_probs_equal_the_equation(oos_node, own):
+    u, options = unigram(), {}
+    if own:
+        u = np.random.default_rng(1).uniform(size=V)
+        options = {"tail_log_probs": np.log(u) + 3}
+    head, (hidden, _) = built(oos_node=oos_node, **options), positions(V, 5)
+    expected = reference(head, hidden, u, oos_node)
+    np.testing.assert_allclose(head.log_probs(hidden), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_there_is_a_row_for_each_word_of_the_shortlist_and_one_for_the_others():
+    assert [w.shape for w in built().weights] == [(S + 1, UNITS), (S + 1,)]
+    assert [w.shape for w in built(oos_node=False, use_bias=False).weights] == [(S, UNITS)]
+
+
+def test_shares_of_an_ngram_model_keep_the_sum_at_one():
+    head, (hidden, _) = built(), positions(V, 6)
+    tail = np.argsort(-COUNTS, kind="stable")[S:]
+    shares = np.random.default_rng(2).uniform(size=(6, V))  # a history of its own each
+    shares[:, np.setdiff1d(np.arange(V), tail)] = np.nan  # never looked at
+    shares /= np.nansum(shares, axis=1, keepdims=True)
+    total = np.zeros(6)
+    for w in range(V):
+        labels = np.full(6, w, np.uint16)
+        log_p = head.log_prob(hidden, labels, tail_log_prob=np.log(shares[:, w])).numpy()
+        total += np.exp(log_p)
+        if w in tail:
+            mass = np.exp(reference(head, hidden, unigram(), True)[:, tail]).sum(axis=1)
+            np.testing.assert_allclose(np.exp(log_p), mass * shares[:, w], rtol=1e-4)
+    np.testing.assert_allclose(total, 1.0, rtol=1e-5)
+
+
+def test_words_outside_the_shortlist_do_not_teach_without_the_node():
+    head, (hidden, _) = built(oos_node=False), positions(V, 3)
+    labels = frequency_ranks(COUNTS).ids[[S, V - 1, 0]]
+    with tf.GradientTape() as tape:
+        source = tf.Variable(hidden)
+        total, _ = head.weighted_loss(source, labels, np.ones(3, np.float32))
+    gradient = tf.convert_to_tensor(tape.gradient(total, source)).numpy()
+    assert not gradient[:2].any() and gradient[2].all()
+
+
+def test_order_of_ids_is_irrelevant():
+    """The same words under other ids have the same probabilities."""
+    shuffle = np.random.default_rng(3).permutation(V)
+    distinct = np.arange(1, V + 1) ** 2
+    hidden, _ = positions(V, 5)
+    heads = [Shortlist(V, S, counts=c) for c in (distinct, distinct[shuffle])]
+    for head in heads:
+        head.build(hidden.shape)
+        randomise(head)
+    np.testing.assert_allclose(
+        heads[0].log_probs(hidden).numpy()[:, shuffle], heads[1].log_probs(hidden), rtol=1e-6
+    )
+
+
+def test_top_k_never_forms_all_logits():
+    head = Shortlist(50_021, 11, counts=np.arange(50_021))
+    hidden, _ = positions(50_021, 3)
+    head.build(hidden.shape)
+
+    @tf.function
+    def top(hidden):
+        return head.top_k(hidden, 5)
+
+    graph = top.get_concrete_function(tf.TensorSpec(hidden.shape)).graph
+    sizes = [t.shape.num_elements() or 0 for op in graph.get_operations() for t in op.outputs]
+    assert max(sizes) <= 50_021  # the order of the words, once
+
+
+def test_a_vocabulary_gives_the_counts():
+    words = ["<unk>", "b", "<eos>", "a"]
+    head = Shortlist.for_vocabulary(Vocabulary(words, [1, 9, 3, 5]), shortlist=2)
+    head.build((None, UNITS))
+    randomise(head)
+    hidden, _ = positions(4, 2)
+    log_probs = head.log_probs(hidden).numpy()
+    np.testing.assert_allclose(log_probs[:, 2] - log_probs[:, 0], np.log(3), rtol=1e-5)
+
+
+@pytest.mark.parametrize("options, message", [
+    ({"shortlist": 0}, r"`shortlist` must lie in \[1, 13\). Received: shortlist=0"),
+    ({"shortlist": V}, r"`shortlist` must lie in \[1, 13\)"),
+    ({"counts": None}, "`counts` or `tail_log_probs` must be given"),
+    ({"counts": np.zeros(V)}, "`counts` must be finite, not negative, and not all zero"),
+    ({"counts": [1, 2]}, "`counts` must be one number a word"),
+    ({"tail_log_probs": [0.0] * (V - 1)}, "`tail_log_probs` must be one finite number a word"),
+    ({"tail_log_probs": [-np.inf] * V}, "`tail_log_probs` must be .*of which 0 finite"),
+    ({"permutation": np.arange(V)}, "`counts` and `permutation` must not both be given"),
+])
+def test_bad_arguments_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        Shortlist(**{"vocab_size": V, "shortlist": S, "counts": COUNTS, **options})
+
+
+def test_shares_need_the_node():
+    head, (hidden, labels) = built(oos_node=False), positions(V, 2)
+    with pytest.raises(ValueError, match="`tail_log_prob` must be None without the node"):
+        head.log_prob(hidden, labels, tail_log_prob=np.zeros(2))

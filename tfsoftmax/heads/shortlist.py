@@ -1,0 +1,228 @@
+"""Shortlist: a softmax over the frequent words; the rest share what an n-gram model gives them."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfsoftmax.heads.base import SoftmaxHead
+from tfsoftmax.ops.cross_entropy import (
+    cross_entropy,
+    full_logits,
+    map_row_chunks,
+    weighted_cross_entropy,
+)
+from tfsoftmax.partitions.ranks import word_order
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class Shortlist(SoftmaxHead):
+    """P(w | h) of the S most frequent words by a softmax that has one more node for all others.
+
+        P(w | h) = softmax(z)_w                      for a word of the shortlist,
+                   softmax(z)_OOS · q(w)             for any other, q(w) = u(w) / Σ_tail u(v),
+
+    a distribution over the whole vocabulary, so that its perplexity is exact and compares with
+    that of any other head. u is the unigram distribution, or one that you pass. Words may have
+    any ids.
+
+    Args:
+        vocab_size: V, the number of words.
+        shortlist: S, the number of words that have a score of their own, below V.
+        counts: (V,) numbers >= 0, occurrences of each word: they say which words are frequent
+            and are the unigram distribution. A word of count zero is counted as often as the
+            rarest word that was seen, so that every label has a probability.
+        tail_log_probs: (V,) finite numbers, ln u(w) up to a constant, instead of the unigram;
+            those of the shortlist matter only without the node.
+        permutation: (V,) integers, the words by falling frequency, where there are no counts.
+            Without both, the ids are taken for the ranks.
+        oos_node: whether the softmax has the node. Without it, P(w | h) = P_S softmax(z)_w and
+            u(w), with the constant P_S = Σ_shortlist u(v): only positions whose label is in
+            the shortlist teach the layer.
+        use_bias: whether there is a bias for each node.
+        kernel_initializer: of the kernel (S + 1, D), without the node (S, D).
+        bias_initializer: of the bias.
+        **kwargs: of `keras.layers.Layer`.
+
+    Source: Müller 2017, eq. 2.10 (Park et al. 2010), and without the node eq. 2.8 and 2.9
+    (Schwenk 2007). Departure: u has no history of words, which `log_prob` lets you supply.
+    """
+
+    trains_exactly = True
+
+    def __init__(
+        self,
+        vocab_size,
+        shortlist,
+        counts=None,
+        tail_log_probs=None,
+        permutation=None,
+        oos_node=True,
+        use_bias=True,
+        kernel_initializer="glorot_uniform",
+        bias_initializer="zeros",
+        **kwargs,
+    ):
+        super().__init__(vocab_size, **kwargs)
+        if not 1 <= shortlist < vocab_size:
+            raise ValueError(
+                f"`shortlist` must lie in [1, {vocab_size}). Received: shortlist={shortlist}"
+            )
+        self.shortlist = int(shortlist)
+        self.counts = counts
+        self.tail_log_probs = tail_log_probs
+        self.permutation = permutation
+        self.oos_node = bool(oos_node)
+        self.use_bias = use_bias
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self._order = word_order(vocab_size, counts, permutation)
+        log_u = _log_unigram(vocab_size, counts, tail_log_probs)[self._order.ids]
+        self._extra_by_rank = _extra_log_probs(log_u, self.shortlist, self.oos_node)
+
+    @classmethod
+    def for_vocabulary(cls, vocabulary, **options):
+        return cls(len(vocabulary), **{"counts": vocabulary.counts, **options})
+
+    def build(self, hidden_shape):
+        nodes = self.shortlist + self.oos_node
+        self.kernel = self.add_weight(
+            name="kernel", shape=(nodes, hidden_shape[-1]), autocast=False,
+            initializer=self.kernel_initializer,
+        )
+        self.bias = None
+        if self.use_bias:
+            self.bias = self.add_weight(
+                name="bias", shape=(nodes,), autocast=False, initializer=self.bias_initializer
+            )
+        tail = np.argsort(-self._extra_by_rank[self.shortlist :], kind="stable") + self.shortlist
+        with tf.init_scope():
+            self._ids = tf.constant(self._order.ids)
+            self._ranks = tf.constant(self._order.ranks)
+            self._extra = tf.constant(self._extra_by_rank, tf.float32)
+            self._likeliest_tail = tf.constant(tail, tf.int32)
+        self.built = True
+
+    def log_prob(self, hidden, labels, tail_log_prob=None):
+        """Exact log-probability of each label, with an n-gram model's shares if you have one.
+
+        Args:
+            hidden: (..., D) float.
+            labels: (...) integers.
+            tail_log_prob: (...) float32, ln of P_NGRAM(label | history) / Σ_tail
+                P_NGRAM(w | history) for this position's history; read where the label is not
+                in the shortlist. None: the shares given to the constructor.
+
+        Returns:
+            (...) float32.
+
+        Raises:
+            ValueError: if the shares are given to a head without the node.
+        """
+        if tail_log_prob is None:
+            return super().log_prob(hidden, labels)
+        if not self.oos_node:
+            raise ValueError("`tail_log_prob` must be None without the node. Received: a tensor")
+        known = super().log_prob(hidden, labels)
+        labels = tf.cast(labels, tf.int32)
+        _, extra = self._targets(labels)
+        in_tail = tf.gather(self._ranks, labels) >= self.shortlist
+        return tf.where(in_tail, known - extra + tf.cast(tail_log_prob, tf.float32), known)
+
+    def _parameters(self):
+        return self.kernel.value, None if self.bias is None else self.bias.value
+
+    def _targets(self, labels):
+        """The node of each label, and what its log-probability has besides the node's."""
+        ranks = tf.gather(self._ranks, labels)
+        return tf.minimum(ranks, self.kernel.shape[0] - 1), tf.gather(self._extra, ranks)
+
+    def _is_learnt(self, labels):
+        """Whether each label has a node: 1 or 0, (N,) float32."""
+        if self.oos_node:
+            return tf.ones(tf.shape(labels))
+        return tf.cast(tf.gather(self._ranks, labels) < self.shortlist, tf.float32)
+
+    def _training_loss(self, hidden, labels):
+        nodes, extra = self._targets(labels)
+        return self._is_learnt(labels) * cross_entropy(hidden, *self._parameters(), nodes) - extra
+
+    def _log_prob(self, hidden, labels):
+        return -self._training_loss(hidden, labels)
+
+    def _weighted_loss(self, hidden, labels, weights):
+        nodes, extra = self._targets(labels)
+        learnt = self._is_learnt(labels)
+        total, nats = weighted_cross_entropy(hidden, *self._parameters(), nodes, weights * learnt)
+        return total - tf.reduce_sum(weights * extra), learnt * nats - extra
+
+    def _node_logits(self, hidden):
+        """Logits of the words' nodes (N, S), and of all other words together (N, 1)."""
+        logits = full_logits(hidden, *self._parameters())
+        if self.oos_node:
+            return logits[:, : self.shortlist], logits[:, self.shortlist :]
+        return tf.nn.log_softmax(logits) + self._extra[0], tf.zeros_like(logits[:, :1])
+
+    def _logits(self, hidden):
+        words, others = self._node_logits(hidden)
+        logits = tf.concat([words, others + self._extra[self.shortlist :]], axis=1)
+        return logits if self._order.identity else tf.gather(logits, self._ranks, axis=1)
+
+    def _top_k(self, hidden, k):
+        tail = self._likeliest_tail[:k]
+        shares = tf.gather(self._extra, tail)
+
+        def chunk(hidden):
+            words, others = self._node_logits(hidden)
+            sums = tf.reduce_logsumexp(tf.concat([words, others], 1), axis=1, keepdims=True)
+            values, places = tf.math.top_k(tf.concat([words, others + shares], axis=1), k)
+            ranks = tf.gather(tf.concat([tf.range(self.shortlist), tail], 0), places)
+            return tf.gather(self._ids, ranks), values - (sums if self.oos_node else 0.0)
+
+        return map_row_chunks(chunk, hidden, self.shortlist + tail.shape[0])
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "shortlist": self.shortlist,
+            "counts": _as_list(self.counts),
+            "tail_log_probs": _as_list(self.tail_log_probs),
+            "permutation": _as_list(self.permutation),
+            "oos_node": self.oos_node,
+            "use_bias": self.use_bias,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+        }
+
+
+def _log_unigram(vocab_size, counts, tail_log_probs):
+    """ln u(w) of each word by its id, normalised, (V,) float64."""
+    if tail_log_probs is not None:
+        log_u = np.asarray(tail_log_probs, np.float64)
+        if log_u.shape != (vocab_size,) or not np.isfinite(log_u).all():
+            raise ValueError(
+                f"`tail_log_probs` must be one finite number a word, shape ({vocab_size},). "
+                f"Received: shape {log_u.shape}, of which "
+                f"{np.isfinite(log_u).sum()} finite"
+            )
+    elif counts is not None:
+        counts = np.asarray(counts, np.float64)
+        seen = counts[counts > 0]
+        if not seen.size or not np.isfinite(counts).all() or counts.min() < 0:
+            raise ValueError("`counts` must be finite, not negative, and not all zero")
+        log_u = np.log(np.where(counts > 0, counts, seen.min()))
+    else:
+        raise ValueError("`counts` or `tail_log_probs` must be given. Received: neither")
+    return log_u - np.logaddexp.reduce(log_u)
+
+
+def _extra_log_probs(log_u, shortlist, oos_node):
+    """By rank: what the log-probability of a word has besides that of its node."""
+    extra = log_u.copy()
+    extra[:shortlist] = 0.0 if oos_node else np.logaddexp.reduce(log_u[:shortlist])
+    if oos_node:
+        extra[shortlist:] -= np.logaddexp.reduce(log_u[shortlist:])
+    return extra
+
+
+def _as_list(values):
+    return None if values is None else np.asarray(values).tolist()

@@ -32,7 +32,7 @@ def cost(counts, cutoffs, hidden, positions, factor, k):
     ends = [*cutoffs[1:], len(counts)]
     for t, (begin, end) in enumerate(zip(cutoffs, ends), start=1):
         rows = positions * sum(p[begin:end])
-        units = hidden if factor is None else max(1, int(hidden / factor**t))
+        units = hidden if factor is None else max(1, int(hidden // factor**t))
         total += g(rows, units, end - begin)
         if factor is not None:
             total += k.multiply_seconds * rows * hidden * units + k.weight_seconds * hidden * units

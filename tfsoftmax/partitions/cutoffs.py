@@ -89,7 +89,7 @@ class CostModel:
         """Units of tail 1, 2, ..."""
         if self.projection_factor is None:
             return self.hidden
-        return max(1, int(self.hidden / self.projection_factor**tail))
+        return max(1, int(self.hidden // self.projection_factor**tail))
 
     def full_seconds(self):
         """A softmax without clusters."""
@@ -112,7 +112,7 @@ class CostModel:
 
     def cluster_seconds(self, cutoffs):
         """Seconds of the head and of each tail, a tuple of floats."""
-        cutoffs = self.checked(cutoffs)
+        cutoffs = checked_cutoffs(cutoffs, self.vocab_size)
         if not cutoffs:
             return (self.full_seconds(),)
         pairs = enumerate(zip(cutoffs, [*cutoffs[1:], self.vocab_size]), start=1)
@@ -123,16 +123,16 @@ class CostModel:
         """C, of all clusters together."""
         return sum(self.cluster_seconds(cutoffs))
 
-    def checked(self, cutoffs):
-        """Cutoffs as a list of int that increases strictly within [1, V)."""
-        cutoffs = [operator.index(c) for c in cutoffs]
-        bounds = [0, *cutoffs, self.vocab_size]
-        if any(a >= b for a, b in zip(bounds, bounds[1:])):
-            raise ValueError(
-                f"`cutoffs` must increase strictly below {self.vocab_size}. "
-                f"Received: cutoffs={cutoffs}"
-            )
-        return cutoffs
+
+def checked_cutoffs(cutoffs, vocab_size):
+    """Cutoffs as a list of int, or a ValueError unless they rise strictly within [1, V)."""
+    cutoffs = [operator.index(c) for c in cutoffs]
+    bounds = [0, *cutoffs, vocab_size]
+    if any(a >= b for a, b in zip(bounds, bounds[1:])):
+        raise ValueError(
+            f"`cutoffs` must increase strictly below {vocab_size}. Received: cutoffs={cutoffs}"
+        )
+    return cutoffs
 
 
 def auto_cutoffs(

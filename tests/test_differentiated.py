@@ -1,0 +1,178 @@
+"""DifferentiatedSoftmax against float64 loops, a block-diagonal full softmax, and its promise."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from cases import UNITS, positions, randomise
+from test_full_softmax import largest_tensor
+
+from references import full_log_probs
+from tfsoftmax.heads.differentiated import DifferentiatedSoftmax, block_units
+from tfsoftmax.heads.full import FullSoftmax
+from tfsoftmax.ops.cross_entropy import CHUNK_ROWS
+from tfsoftmax.vocabulary import Vocabulary
+
+V, CUTOFFS = 13, [3, 8]
+COUNTS = np.array([3, 50, 0, 7, 7, 120, 1, 2, 33, 0, 5, 80, 1])
+
+
+def built(vocab_size=V, cutoffs=CUTOFFS, **options):
+    head = DifferentiatedSoftmax(vocab_size, cutoffs, **options)
+    head.build((None, UNITS))
+    randomise(head)
+    return head
+
+
+def reference(head, hidden):
+    """ln P(w | h) by id: scores word by word from the bands' weights."""
+    hidden = np.asarray(hidden, np.float64)
+    kernels = [w.numpy().astype(np.float64) for w in head.kernels]
+    biases = [w.numpy() for w in head.biases] or [np.zeros(len(k)) for k in kernels]
+    projections = iter(w.numpy().astype(np.float64) for w in head.projections)
+    scores, start = [], 0
+    for kernel, bias in zip(kernels, biases):
+        size = kernel.shape[1]
+        if not head.projected:
+            part, start = hidden[:, start : start + size], start + size
+        else:
+            part = hidden if size == UNITS else hidden @ next(projections)
+        for word in range(len(kernel)):
+            scores.append([sum(a * b for a, b in zip(h, kernel[word])) + bias[word] for h in part])
+    scores = np.transpose(scores)
+    by_rank = scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+    counts = np.arange(V)[::-1] if head.counts is None else head.counts
+    ids = sorted(range(V), key=lambda w: (-counts[w], w))
+    result = np.zeros_like(by_rank)
+    for rank, word in enumerate(ids):
+        result[:, word] = by_rank[:, rank]
+    return result
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"counts": COUNTS}, {"units": [2, 4, 1], "counts": COUNTS}, {"use_bias": False},
+    {"projected": True, "counts": COUNTS}, {"projected": True, "units": [3, UNITS, 9]},
+])
+def test_log_probs_equal_the_equation(options):
+    head, (hidden, _) = built(**options), positions(V, 5)
+    np.testing.assert_allclose(head.log_probs(hidden), reference(head, hidden), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("count", [5, 1100])
+def test_blocks_are_a_full_softmax_with_a_block_diagonal_kernel(count):
+    """Loss and gradients, those of the kernel in its blocks."""
+    head = built(units=[4, 2, 1])
+    full = FullSoftmax(V)
+    full.build((None, UNITS))
+    kernel, row, column = np.zeros((V, UNITS), np.float32), 0, 0
+    blocks = []
+    for weight in head.kernels:
+        words, units = weight.shape
+        blocks.append((slice(row, row + words), slice(column, column + units)))
+        kernel[blocks[-1]] = weight.numpy()
+        row, column = row + words, column + units
+    full.set_weights([kernel, np.concatenate([b.numpy() for b in head.biases])])
+    hidden, labels = positions(V, count)
+    weights = np.random.default_rng(5).uniform(size=count).astype(np.float32) / count
+    hidden = tf.Variable(hidden)
+    results = []
+    for layer in (head, full):
+        with tf.GradientTape() as tape:
+            total, nats = layer.weighted_loss(hidden, labels, weights)
+        sources = [hidden, *(w.value for w in layer.trainable_weights)]
+        results.append((total, nats, [g.numpy() for g in tape.gradient(total, sources)]))
+    (total, nats, ours), (wanted_total, wanted_nats, wanted) = results
+    np.testing.assert_allclose(total, wanted_total, rtol=1e-5)
+    np.testing.assert_allclose(nats, wanted_nats, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(ours[0], wanted[0], atol=1e-6)
+    np.testing.assert_allclose(np.concatenate(ours[2::2]), wanted[2], atol=1e-6)
+    for gradient, block in zip(ours[1::2], blocks):
+        np.testing.assert_allclose(gradient, wanted[1][block], atol=1e-6)
+
+
+def test_projected_with_all_units_is_full_softmax():
+    head = built(projected=True, projection_factor=1.0)
+    assert not head.projections
+    hidden, _ = positions(V, 5)
+    kernel = np.concatenate([w.numpy() for w in head.kernels])
+    expected = full_log_probs(hidden, kernel, np.concatenate([b.numpy() for b in head.biases]))
+    np.testing.assert_allclose(head.log_probs(hidden), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_order_of_ids_is_irrelevant():
+    """The same words under other ids have the same probabilities, by counts or by permutation."""
+    shuffle = np.random.default_rng(3).permutation(V)
+    distinct = np.arange(1, V + 1)[::-1] ** 2
+    hidden, _ = positions(V, 5)
+    expected = built(counts=distinct).log_probs(hidden).numpy()[:, shuffle]
+    by_counts = built(counts=distinct[shuffle])
+    by_words = built(permutation=np.argsort(shuffle))
+    np.testing.assert_allclose(by_counts.log_probs(hidden), expected, rtol=1e-6)
+    np.testing.assert_allclose(by_words.log_probs(hidden), expected, rtol=1e-6)
+
+
+def test_no_tensor_of_all_positions_by_all_words():
+    head, count = built(10_007, [1000, 5003]), 5 * CHUNK_ROWS
+
+    @tf.function
+    def step(hidden, labels):
+        with tf.GradientTape() as tape:
+            loss, _ = head.weighted_loss(hidden, labels, tf.ones(count))
+        return tape.gradient(loss, [w.value for w in head.weights]), head.log_prob(hidden, labels)
+
+    shapes = tf.TensorSpec((count, UNITS)), tf.TensorSpec((count,), tf.int32)
+    assert largest_tensor(step.get_concrete_function(*shapes)) <= CHUNK_ROWS * 10_007
+
+
+def test_fewer_weights_than_full_softmax():
+    head = DifferentiatedSoftmax(1000, [50, 300])
+    head.build((None, 64))
+    assert [w.shape for w in head.kernels] == [(50, 49), (250, 12), (700, 3)]
+    projected = DifferentiatedSoftmax(1000, [50, 300], projected=True)
+    projected.build((None, 64))
+    assert [w.shape for w in projected.kernels] == [(50, 64), (250, 16), (700, 4)]
+    assert [w.shape for w in projected.projections] == [(64, 16), (64, 4)]
+
+
+def test_bands_start_from_weights_of_their_own():
+    head = DifferentiatedSoftmax(12, [6], units=[3, 4], kernel_initializer="glorot_uniform")
+    head.build((None, 7))
+    assert not np.isin(head.kernels[0].numpy(), head.kernels[1].numpy()).any()
+    keras.utils.set_random_seed(0)
+    alike = DifferentiatedSoftmax(
+        12, [4, 8], units=[3, 3, 1], kernel_initializer=keras.initializers.RandomUniform(-1, 1)
+    )
+    alike.build((None, 7))
+    assert not np.isin(alike.kernels[0].numpy(), alike.kernels[1].numpy()).any()
+
+
+@pytest.mark.parametrize("size, bands, factor", [(7, 3, 4.0), (3, 3, 10.0), (512, 4, 2.0), (5, 1, 4.0)])
+def test_blocks_take_all_units_and_fall(size, bands, factor):
+    units = block_units(size, bands, factor)
+    assert sum(units) == size and len(units) == bands
+    assert min(units) >= 1 and units == sorted(units, reverse=True)
+
+
+def test_a_vocabulary_gives_the_counts():
+    words = ["<unk>", "b", "<eos>", "a"]
+    head = DifferentiatedSoftmax.for_vocabulary(Vocabulary(words, [1, 9, 3, 5]), cutoffs=[1])
+    assert head.counts.tolist() == [1, 9, 3, 5]
+    own = DifferentiatedSoftmax.for_vocabulary(
+        Vocabulary(words, [1, 9, 3, 5]), cutoffs=[1], counts=[4, 3, 2, 1]
+    )
+    assert own.get_config()["counts"] == [4, 3, 2, 1]
+
+
+@pytest.mark.parametrize("options, message", [
+    ({"cutoffs": [8, 3]}, "`cutoffs` must increase strictly below 13. Received: cutoffs="),
+    ({"cutoffs": [13]}, "`cutoffs` must increase strictly below 13"),
+    ({"units": [4, 3]}, "`units` must be 3 positive numbers, one a band. Received: units="),
+    ({"units": [4, 3, 0]}, "`units` must be 3 positive numbers"),
+    ({"projection_factor": 0.5}, "`projection_factor` must be at least 1. Received: .*0.5"),
+    ({"counts": COUNTS[1:]}, "`counts` must be one number a word"),
+    ({"units": [4, 3, 1]}, "`units` must add up to those of the hidden state, 7. Received"),
+    ({"cutoffs": list(range(1, 9))}, "`cutoffs` must make no more bands than there are hidden units"),
+])
+def test_bad_arguments_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        built(**options)

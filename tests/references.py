@@ -31,6 +31,33 @@ def full_objective(hidden, kernel, bias, labels, soft_cap=None, label_smoothing=
         )
     return np.array(losses)
 
+def adaptive_log_probs(hidden, kernels, biases, projections, order=None):
+    """ln P(w | h) for each position and word id (Müller 2017, eq. 2.16), as loops.
+
+    `kernels[0]` has a row for each word of the shortlist and then for each tail; `order` lists
+    word ids by frequency rank.
+    """
+    def exps(h, k):
+        if projections[k] is not None:
+            h = [sum(float(a) * float(p) for a, p in zip(h, column)) for column in projections[k].T]
+        return [np.exp(sum(float(a) * float(b) for a, b in zip(h, row)) + float(bias))
+                for row, bias in zip(kernels[k], biases[k])]
+
+    tails = len(kernels) - 1
+    result = []
+    for h in np.asarray(hidden, np.float64):
+        head = exps(h, 0)
+        shortlist = len(head) - tails
+        probs = [e / sum(head) for e in head[:shortlist]]
+        for k in range(1, tails + 1):
+            tail = exps(h, k)
+            probs += [head[shortlist + k - 1] / sum(head) * e / sum(tail) for e in tail]
+        by_id = list(probs)
+        for rank, word in enumerate(range(len(probs)) if order is None else order):
+            by_id[word] = probs[rank]
+        result.append(np.log(by_id))
+    return np.array(result)
+
 
 def numeric_gradient(function, array, step=1e-3):
     """Central differences of a scalar function of one array, entry by entry."""

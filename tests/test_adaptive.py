@@ -1,0 +1,229 @@
+"""AdaptiveSoftmax against float64 loops, its clusters, its order of words, its pruning."""
+
+import warnings
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from cases import UNITS, positions, randomise
+
+from references import adaptive_log_probs
+from tfsoftmax.heads.adaptive import AdaptiveSoftmax
+from tfsoftmax.ops import adaptive as ops
+from tfsoftmax.partitions.bands import band_units, frequency_bands
+
+V = 13
+COUNTS = np.random.default_rng(2).permutation(100)[:V]
+LAYOUTS = {
+    "two tails": {"cutoffs": [4, 9]},
+    "without projections": {"cutoffs": [4, 9], "projection_factor": None, "use_bias": True},
+    "one tail": {"cutoffs": [5], "projection_factor": 2.0},
+    "three tails, the last of one word": {"cutoffs": [3, 6, 12], "projection_factor": 2.0},
+    "unordered": {"cutoffs": [4, 9], "counts": COUNTS, "use_bias": True},
+}
+every_layout = pytest.mark.parametrize("layout", LAYOUTS)
+
+
+def built(layout, units=UNITS, **more):
+    head = AdaptiveSoftmax(V, **{**LAYOUTS[layout], **more})
+    head.build((None, units))
+    randomise(head)
+    return head
+
+
+def reference(head, hidden):
+    """Float64 log-probabilities (N, V) from the head's weights."""
+    kernels = [w.numpy() for w in head.kernels]
+    biases = [w.numpy() for w in head.biases] or [np.zeros(len(k)) for k in kernels]
+    projections = [w.numpy() for w in head.projections] or [None] * (len(kernels) - 1)
+    order = head.bands.order
+    return adaptive_log_probs(
+        hidden, kernels, biases, [None, *projections], None if order is None else order.ids
+    )
+
+
+@every_layout
+def test_probabilities_equal_the_equation(layout):
+    head, (hidden, labels) = built(layout), positions(V, 23)
+    expected = reference(head, hidden)
+    np.testing.assert_allclose(head.log_probs(hidden), expected, rtol=1e-5, atol=1e-5)
+    wanted = np.take_along_axis(expected, labels[:, None], 1)[:, 0]
+    np.testing.assert_allclose(head.log_prob(hidden, labels), wanted, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(head.training_loss(hidden, labels), -wanted, rtol=1e-5, atol=1e-5)
+
+
+@every_layout
+def test_logits_are_those_of_the_thesis(layout):
+    """Eq. 3.4: ln P(w) / P(w_1), where w_1 is the most frequent word."""
+    head, (hidden, _) = built(layout), positions(V, 5)
+    log_probs = reference(head, hidden)
+    first = 0 if head.bands.order is None else head.bands.order.ids[0]
+    np.testing.assert_allclose(
+        head(hidden), log_probs - log_probs[:, first, None], rtol=1e-5, atol=1e-5
+    )
+
+
+def naive_loss(head, hidden, labels, weights):
+    """Σ weights · nats by the tape, through the whole distribution."""
+    log_probs = head.log_probs(hidden)
+    return -tf.reduce_sum(weights * tf.gather(log_probs, labels, batch_dims=1))
+
+
+LABELS = {
+    "in all clusters": np.arange(26) % V,
+    "in the shortlist": np.arange(26) % 3,
+    "in one tail": 9 + np.arange(26) % 3,
+    "of one word": np.full(26, 12),
+}
+
+
+@every_layout
+@pytest.mark.parametrize("where", LABELS)
+@pytest.mark.parametrize("rows, xla", [(26, False), (7, False), (26, True), (7, True)])
+def test_gradients_equal_the_tape_wherever_labels_are(layout, where, rows, xla, monkeypatch):
+    """In one round or many, for labels that leave clusters empty or overflow what was expected."""
+    monkeypatch.setattr(ops, "_affordable_rows", lambda cluster: rows)
+    head, (hidden, _) = built(layout), positions(V, 26)
+    labels = LABELS[where].astype(np.int32)
+    weights = np.random.default_rng(4).normal(size=26).astype(np.float32)
+    source = tf.Variable(hidden)
+    sources = [source, *(w.value for w in head.trainable_weights)]
+
+    @tf.function(jit_compile=xla)
+    def ours():
+        with tf.GradientTape() as tape:
+            total, nats = head.weighted_loss(source, labels, weights)
+        return total, nats, tape.gradient(total, sources)
+
+    with tf.GradientTape() as tape:
+        wanted = naive_loss(head, tf.convert_to_tensor(source), labels, weights)
+    total, nats, gradients = ours()
+    np.testing.assert_allclose(total, wanted, rtol=1e-4, atol=1e-5)
+    expected = np.take_along_axis(reference(head, hidden), labels[:, None], 1)[:, 0]
+    np.testing.assert_allclose(nats, -expected, rtol=1e-5, atol=1e-5)
+    for mine, naive in zip(gradients, tape.gradient(wanted, sources)):
+        naive = np.zeros(mine.shape) if naive is None else tf.convert_to_tensor(naive)
+        np.testing.assert_allclose(mine, naive, rtol=1e-3, atol=1e-4)
+
+
+def test_tails_without_labels_get_zero_gradients():
+    head, (hidden, _) = built("two tails"), positions(V, 6)
+    with tf.GradientTape() as tape:
+        total, _ = head.weighted_loss(hidden, np.full(6, 5), np.ones(6))
+    touched = [np.any(g.numpy()) for g in tape.gradient(total, [w.value for w in head.weights])]
+    assert [w.name for w, t in zip(head.weights, touched) if t] == [
+        "kernel_0", "kernel_1", "projection_1"
+    ]
+
+
+def test_counts_or_permutation_give_ids_any_order():
+    ids = np.argsort(-COUNTS, kind="stable")
+    sorted_head = built("two tails")
+    hidden, labels = positions(V, 9)
+    for more in ({"counts": COUNTS}, {"permutation": ids}, {"permutation": ids.tolist()}):
+        head = built("two tails", **more)
+        np.testing.assert_allclose(
+            head.log_probs(hidden).numpy()[:, ids], sorted_head.log_probs(hidden), rtol=1e-6
+        )
+        np.testing.assert_allclose(
+            head.log_prob(hidden, ids[labels]), sorted_head.log_prob(hidden, labels), rtol=1e-6
+        )
+        assert np.array_equal(head.top_k(hidden, 3)[0], ids[sorted_head.top_k(hidden, 3)[0]])
+
+
+def test_counts_that_contradict_the_order_warn():
+    with pytest.warns(UserWarning, match="`counts` do not fall in the order of `permutation`"):
+        AdaptiveSoftmax(V, [4, 9], counts=COUNTS, permutation="ids")
+    with pytest.warns(UserWarning, match="`counts` do not fall"):
+        AdaptiveSoftmax(V, [4, 9], counts=COUNTS, permutation=np.arange(V)[::-1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        head = AdaptiveSoftmax(V, [4, 9], counts=np.sort(COUNTS)[::-1], permutation="ids")
+        AdaptiveSoftmax(V, [4, 9], counts=COUNTS)
+    assert head.bands.order is None and head.get_config()["permutation"] is None
+
+
+def test_top_k_computes_only_tails_that_can_win():
+    head, (hidden, _) = built("two tails"), positions(V, 40)
+    ids, log_probs, tails = head.top_k_and_tails(hidden.reshape(4, 10, UNITS), 2)
+    plain_ids, plain = head.top_k(hidden, 2)
+    np.testing.assert_array_equal(np.reshape(ids, (40, 2)), plain_ids)
+    np.testing.assert_array_equal(np.reshape(log_probs, (40, 2)), plain)
+    assert tails.shape == (4, 10)
+    head_probs = tf.nn.softmax(head.kernels[0].value @ hidden.T, axis=0).numpy()
+    best = np.sort(head_probs[:4], axis=0)[-2]
+    hopeless = (head_probs[4:] < best).all(axis=0)
+    np.testing.assert_array_equal(np.reshape(tails, -1)[hopeless], 0)
+    assert 0 < hopeless.sum() < 40 and set(np.unique(tails)) == {0, 1, 2}
+
+
+def test_log_prob_computes_only_clusters_that_hold_the_labels(monkeypatch):
+    head, (hidden, _) = built("two tails"), positions(V, 6)
+    rows = []
+    logits = ops.full_logits
+    monkeypatch.setattr(ops, "full_logits", lambda h, *a: rows.append(len(h)) or logits(h, *a))
+    head.log_prob(hidden, np.array([0, 5, 1, 6, 7, 2]))
+    assert rows == [6, 3, 0]  # positions in the head cluster and in each tail
+
+
+def test_shares_come_from_counts_or_zipf():
+    counts = [50, 20, 10, 10, 5, 5]
+    assert frequency_bands(6, [2, 4], counts).shares == (0.2, 0.1)
+    assert frequency_bands(6, [2, 4], counts[::-1]).shares == (0.2, 0.1)
+    harmonic = sum(1 / r for r in range(1, 7))
+    zipf = frequency_bands(6, [2, 4]).shares
+    np.testing.assert_allclose(zipf, [(1 / 3 + 1 / 4) / harmonic, (1 / 5 + 1 / 6) / harmonic])
+
+
+def test_units_of_tails_equal_pytorch():
+    assert band_units(512, 3, 4.0) == [512, 128, 32, 8]
+    assert band_units(7, 3, 2.5) == [7, 2, 1, 1]
+    assert band_units(512, 2, None) == [512, 512, 512]
+
+
+def test_automatic_cutoffs_are_found_once_and_kept(monkeypatch):
+    from tfsoftmax.heads import adaptive
+
+    seen = []
+    monkeypatch.setattr(adaptive, "automatic_cutoffs", lambda *a: seen.append(a) or [3, 7])
+    head = AdaptiveSoftmax(V, "auto", counts=COUNTS)
+    assert head.get_config()["cutoffs"] == "auto"
+    early = AdaptiveSoftmax.from_config(head.get_config())
+    for each in (head, early):
+        each.build((None, UNITS))
+    again = AdaptiveSoftmax.from_config(head.get_config())
+    again.build((None, UNITS))
+    assert len(seen) == 2 and seen[0][2:] == (UNITS, 4.0)
+    assert again.bands.cutoffs == early.bands.cutoffs == [3, 7]
+    assert again.bands.permutation == head.bands.permutation
+
+
+def test_half_precision_keeps_float32_weights_and_gradients():
+    head = built("two tails", dtype=keras.DTypePolicy("mixed_bfloat16"))
+    hidden, labels = positions(V, 9)
+    with tf.GradientTape() as tape:
+        source = tf.Variable(hidden)
+        total, _ = head.weighted_loss(source, labels, np.ones(9))
+    gradients = tape.gradient(total, [source, *(w.value for w in head.weights)])
+    assert {w.dtype for w in head.weights} == {"float32"}
+    assert {g.dtype for g in gradients} == {tf.float32}
+
+
+@pytest.mark.parametrize("cutoffs", [[], [0, 4], [4, 4], [9, 4], [4, 13], [4.5, 9]])
+def test_bad_cutoffs_are_named(cutoffs):
+    with pytest.raises(ValueError, match="`cutoffs` must be whole numbers that increase strictly"):
+        AdaptiveSoftmax(V, cutoffs)
+
+
+def test_other_bad_arguments_are_named():
+    with pytest.raises(ValueError, match='`cutoffs` must be .* or "auto" together with `counts`'):
+        AdaptiveSoftmax(V)
+    with pytest.raises(ValueError, match="`projection_factor` must be at least 1"):
+        AdaptiveSoftmax(V, [4], projection_factor=0.5)
+    with pytest.raises(ValueError, match=r"`counts` must have one number a word, shape \(13,\)"):
+        AdaptiveSoftmax(V, [4], counts=[1, 2])
+    with pytest.raises(ValueError, match="`permutation` must hold each word id"):
+        AdaptiveSoftmax(V, [4], permutation=np.zeros(V, int))
+    with pytest.raises(ValueError, match="`shares` must be one number for each of 1 tails"):
+        AdaptiveSoftmax(V, [4], shares=[0.1, 0.1])

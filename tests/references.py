@@ -71,3 +71,19 @@ def numeric_gradient(function, array, step=1e-3):
             ends.append(function(moved))
         result[index] = (ends[0] - ends[1]) / (2 * step)
     return result
+
+
+def tree_log_probs(hidden, kernel, bias, codes):
+    """ln P(w | h) as the product of decisions (Jiang et al. 2017, eq. 2-3): bits 0 = d of +1."""
+    nodes = {(): 0}  # breadth-first, as the rows of the kernel
+    for depth in range(1, max(map(len, codes))):
+        for prefix in sorted({tuple(code[:depth]) for code in codes if len(code) > depth}):
+            nodes[prefix] = len(nodes)
+    result = np.zeros((len(hidden), len(codes)))
+    for i, h in enumerate(np.asarray(hidden, np.float64)):
+        for word, code in enumerate(codes):
+            for depth, bit in enumerate(code):
+                node = nodes[tuple(code[:depth])]
+                score = sum(float(a) * float(b) for a, b in zip(h, kernel[node])) + float(bias[node])
+                result[i, word] -= np.log1p(np.exp(-(1 - 2 * bit) * score))
+    return result

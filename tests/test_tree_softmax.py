@@ -1,0 +1,159 @@
+"""TreeSoftmax against float64 loops, its two modes against each other, and its promises."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from cases import UNITS, positions, randomise
+
+from references import tree_log_probs
+from tfsoftmax.heads import TreeSoftmax
+from tfsoftmax.ops import chunks
+from tfsoftmax.ops import tree as ops
+from tfsoftmax.optimizers import Adagrad
+from tfsoftmax.partitions import files, trees
+from tfsoftmax.partitions.tree import Tree
+from tfsoftmax.vocabulary import Vocabulary
+
+V = 41
+
+
+def counts(vocab_size=V):
+    return np.random.default_rng(5).permutation(10_000 // np.arange(1, vocab_size + 1))
+
+
+def tree_head(vocab_size=V, seed=0, units=UNITS, **options):
+    head = TreeSoftmax(vocab_size, **{"counts": counts(vocab_size), **options})
+    head.build((None, units))
+    randomise(head, seed)
+    return head
+
+
+@pytest.fixture(params=[0, 3, 64])
+def top_nodes(request, monkeypatch):
+    """With no dense nodes, some, and no others."""
+    monkeypatch.setattr(ops, "TOP_NODES", request.param)
+
+
+@pytest.mark.parametrize("tree", ["huffman", "balanced", "random"])
+def test_log_probs_equal_the_equation(tree):
+    head, (hidden, _) = tree_head(tree=tree), positions(V, 5)
+    expected = tree_log_probs(hidden, *head.get_weights(), head.tree.codes())
+    np.testing.assert_allclose(head.log_probs(hidden), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["parallel", "sequential"])
+def test_log_prob_of_a_path_equals_the_equation(mode, top_nodes):
+    head, (hidden, labels) = tree_head(mode=mode), positions(V, 200)
+    expected = tree_log_probs(hidden, *head.get_weights(), head.tree.codes())
+    expected = expected[np.arange(200), labels]
+    np.testing.assert_allclose(head.log_prob(hidden, labels), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("use_bias", [False, True])
+def test_parallel_and_sequential_gradients_are_the_same(use_bias, top_nodes, monkeypatch):
+    monkeypatch.setattr(ops, "CHUNK_STEPS", 64)
+    hidden, labels = positions(V, 200)
+    weights = np.random.default_rng(3).uniform(size=200).astype(np.float32)
+    hidden, results = tf.Variable(hidden), []
+    for mode in ("parallel", "sequential"):
+        head = tree_head(mode=mode, use_bias=use_bias)
+        with tf.GradientTape() as tape:
+            total, _ = head.weighted_loss(hidden, labels, weights)
+        gradients = tape.gradient(total, [hidden, *[w.value for w in head.weights]])
+        results.append([total, *map(tf.convert_to_tensor, gradients)])
+    for ours, wanted in zip(*results):
+        np.testing.assert_allclose(ours, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_gradient_has_each_node_once_and_no_other():
+    head, (hidden, labels) = tree_head(1000), positions(1000, 20)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(head.training_loss(hidden, labels))
+    paths = head.tree.paths()[labels]
+    touched = set(range(ops.TOP_NODES)) | set(paths[paths >= 0] // 2)
+    for gradient in tape.gradient(loss, [w.value for w in head.weights]):
+        assert isinstance(gradient, tf.IndexedSlices)
+        assert sorted(gradient.indices.numpy()) == sorted(touched)
+
+
+def test_top_k_and_log_probs_are_the_same_in_chunks(monkeypatch):
+    head, (hidden, _) = tree_head(), positions(V, 40)
+    whole = [head.log_probs(hidden), *head.top_k(hidden, 5)]
+    monkeypatch.setattr(chunks, "rows_within", lambda _: 7)
+    for ours, wanted in zip([head.log_probs(hidden), *head.top_k(hidden, 5)], whole):
+        np.testing.assert_allclose(ours, wanted, rtol=1e-6)
+
+
+def test_deepest_of_trees():
+    """A chain: word v lies v + 1 deep."""
+    nested = 19
+    for word in range(18, -1, -1):
+        nested = [word, nested]
+    head, (hidden, labels) = tree_head(20, tree=trees.from_nested(nested)), positions(20, 30)
+    expected = tree_log_probs(hidden, *head.get_weights(), head.tree.codes())
+    np.testing.assert_allclose(head.log_probs(hidden), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        head.log_prob(hidden, labels), expected[np.arange(30), labels], rtol=1e-4, atol=1e-5
+    )
+
+
+def test_no_tensor_of_all_steps_by_units():
+    """Of N L D elements, the gathered paths of the usual computation."""
+    from test_full_softmax import largest_tensor
+
+    head, count = tree_head(10_007, units=64), 2560
+    steps = count * head.tree.depths.max()
+
+    @tf.function
+    def step(hidden, labels):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(head.training_loss(hidden, labels))
+        return tape.gradient(loss, [w.value for w in head.weights])
+
+    shapes = tf.TensorSpec((count, 64)), tf.TensorSpec((count,), tf.int32)
+    assert largest_tensor(step.get_concrete_function(*shapes)) < steps * 64 / 5
+
+
+def test_trees_of_more_children_become_binary():
+    tree = Tree([V], np.arange(V))
+    head = tree_head(tree=tree)
+    assert int(counts() @ head.tree.depths) == int(counts() @ trees.huffman(counts()).depths)
+
+
+def test_for_vocabulary_takes_counts_and_words(tmp_path):
+    words = ["<unk>", "b", "a", "<eos>", "c"]
+    vocabulary = Vocabulary(words, [100, 1, 1, 1, 1])
+    assert TreeSoftmax.for_vocabulary(vocabulary).tree.depths.tolist() == [1, 3, 3, 3, 3]
+    codes = TreeSoftmax.for_vocabulary(vocabulary, tree="alphabetical").tree.codes()
+    assert sorted(words, key=lambda w: codes[words.index(w)]) == sorted(words)
+    files.write_codes(tmp_path / "paths", ["00", "01", "01"], words[1:3] + words[4:], [1, 1, 1])
+    head = TreeSoftmax.for_vocabulary(vocabulary, tree=str(tmp_path / "paths"))
+    codes = head.tree.codes()
+    assert codes[0][0] == codes[3][0] == 1 and codes[1] == [0, 0] and codes[2][:2] == [0, 1]
+    again = TreeSoftmax.from_config(head.get_config())  # which needs no file any more
+    assert again.tree.codes() == codes
+
+
+def test_learns_a_distribution_exactly():
+    """With biases alone the head can be any distribution: its perplexity reaches the entropy."""
+    head = TreeSoftmax(7, counts=[5, 4, 3, 2, 1, 1, 0])
+    inputs = keras.Input((1,))
+    model = keras.Model(inputs, head(inputs))
+    from tfsoftmax.losses import SoftmaxLoss
+
+    model.compile(Adagrad(1.0), SoftmaxLoss())
+    labels = np.repeat(np.arange(6), [5, 4, 3, 2, 1, 1])
+    hidden = np.zeros((16, 1), np.float32)
+    model.fit(hidden, labels, batch_size=16, epochs=400, verbose=0)
+    p = np.array([5, 4, 3, 2, 1, 1]) / 16
+    np.testing.assert_allclose(model.evaluate(hidden, labels, verbose=0), -p @ np.log(p), atol=2e-3)
+
+
+def test_mistakes_are_named():
+    with pytest.raises(ValueError, match="`vocab_size` must be at least 2. Received: .*1"):
+        TreeSoftmax(1)
+    with pytest.raises(ValueError, match="`mode` must be one of .* Received: mode='fast'"):
+        TreeSoftmax(5, mode="fast")
+    with pytest.raises(ValueError, match="`tree` must be a tree of 5 words. Received: one of 4"):
+        TreeSoftmax(5, trees.balanced(np.arange(4)))

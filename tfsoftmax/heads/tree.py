@@ -1,0 +1,135 @@
+"""Tree softmax: a word is a path of binary decisions."""
+
+import keras
+import tensorflow as tf
+
+from tfsoftmax.heads.base import SoftmaxHead
+from tfsoftmax.ops import chunks
+from tfsoftmax.ops.tree import all_log_probs, path_nats, sequential_path_nats
+from tfsoftmax.partitions import trees
+
+MODES = {"parallel": path_nats, "sequential": sequential_path_nats}
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class TreeSoftmax(SoftmaxHead):
+    """Hierarchical softmax over a binary tree, exact, at a training cost of O(log V) a word.
+
+    P(w | h) is the product of σ(±(θ_n h + b_n)) over the nodes n on the path to w. Training
+    and `log_prob` compute the paths of the labels alone; `log_probs` one pass over all nodes.
+    All computation is in float32 whatever the policy.
+
+    Args:
+        vocab_size: V >= 2, the number of words.
+        tree: "huffman", "balanced" (over the ids), "random", "alphabetical", the path of a file
+            (bit strings or Brown `paths`, or nested lists in JSON), a
+            `tfsoftmax.partitions.tree.Tree`, or what its `to_config` returns. Nodes of more
+            than two children become Huffman trees. None: "huffman" if there are counts, else
+            "balanced".
+        counts: (V,) occurrences of the words, for Huffman trees.
+        words: V str, for "alphabetical" and files.
+        mode: "parallel", all nodes of all paths at once (p-tHSM); or "sequential", a level
+            after the other (tHSM), the slower, conventional computation of the same.
+        use_bias: whether nodes have biases.
+        kernel_initializer: of the kernel (V-1, D), one row a node.
+        bias_initializer: of the bias (V-1,).
+        **kwargs: of `keras.layers.Layer`.
+
+    Source: Jiang et al. 2017, equations 2-6; Morin and Bengio 2005. The biases are an addition.
+    """
+
+    trains_exactly = True
+
+    def __init__(
+        self,
+        vocab_size,
+        tree=None,
+        counts=None,
+        words=None,
+        mode="parallel",
+        use_bias=True,
+        kernel_initializer="glorot_uniform",
+        bias_initializer="zeros",
+        **kwargs,
+    ):
+        super().__init__(vocab_size, **kwargs)
+        if self.vocab_size < 2:
+            raise ValueError(f"`vocab_size` must be at least 2. Received: vocab_size={vocab_size}")
+        if mode not in MODES:
+            raise ValueError(f"`mode` must be one of {list(MODES)}. Received: mode={mode!r}")
+        if tree is None:
+            tree = "balanced" if counts is None else "huffman"
+        tree = trees.build(tree, self.vocab_size, counts, words)
+        self.tree = trees.binarised(tree, counts)
+        self.mode = mode
+        self.use_bias = use_bias
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.supports_jit = False  # XLA has no sparse products
+
+    @classmethod
+    def for_vocabulary(cls, vocabulary, **options):
+        options = {"counts": vocabulary.counts, "words": vocabulary.words, **options}
+        return cls(len(vocabulary), **options)
+
+    def build(self, hidden_shape):
+        nodes = self.vocab_size - 1
+        self.kernel = self.add_weight(
+            name="kernel", shape=(nodes, hidden_shape[-1]), autocast=False,
+            initializer=self.kernel_initializer,
+        )
+        self.bias = None
+        if self.use_bias:
+            self.bias = self.add_weight(
+                name="bias", shape=(nodes,), autocast=False, initializer=self.bias_initializer
+            )
+        with tf.init_scope():  # plain variables: they belong to the configuration, not the weights
+            self._paths = tf.Variable(self.tree.paths(), trainable=False)
+            self._leaves = tf.Variable(self.tree.leaves, trainable=False)
+        self.built = True
+
+    def _parameters(self):
+        return self.kernel.value, None if self.bias is None else self.bias.value
+
+    def _training_loss(self, hidden, labels):
+        paths = tf.gather(self._paths, labels)
+        return MODES[self.mode](hidden, *self._parameters(), paths)
+
+    def _log_prob(self, hidden, labels):
+        return -self._training_loss(hidden, labels)
+
+    def _weighted_loss(self, hidden, labels, weights):
+        nats = self._training_loss(hidden, labels)
+        return tf.reduce_sum(weights * nats), tf.stop_gradient(nats)
+
+    def _logits(self, hidden):
+        return self._map(self._all, hidden, tf.TensorSpec([self.vocab_size]))
+
+    def _log_probs(self, hidden):
+        return self._logits(hidden)
+
+    def _top_k(self, hidden, k):
+        def chunk(hidden):
+            values, ids = tf.math.top_k(self._all(hidden), k)
+            return ids, values
+
+        return self._map(chunk, hidden, (tf.TensorSpec([k], tf.int32), tf.TensorSpec([k])))
+
+    def _all(self, hidden):
+        levels, entries = self.tree.levels, self.tree.entries
+        return all_log_probs(hidden, *self._parameters(), levels, entries, self._leaves)
+
+    def _map(self, function, hidden, signature):
+        # About eight tensors of the size of the result are alive at a time.
+        rows = chunks.rows_within(8 * 4 * self.vocab_size)
+        return chunks.map_chunks(function, hidden, rows, signature)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "tree": self.tree.to_config(),
+            "mode": self.mode,
+            "use_bias": self.use_bias,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+        }

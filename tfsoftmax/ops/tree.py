@@ -1,0 +1,166 @@
+"""Probabilities of the words of a binary tree: the product of the decisions on their paths.
+
+With the sign d = ±1 of an edge and the score z_n = θ_n h + b_n of the node above it, the edge is
+taken with probability σ(d z_n), and
+
+    -ln P(w | h) = Σ ζ(-d z_n) over the path of w,    ζ(x) = ln(1 + eˣ),
+
+whose derivative by z_n is -d σ(-d z_n). Edge 2n of node n has d = +1, edge 2n + 1 has d = -1.
+
+Shapes: N positions, D hidden units, V words, L the depth of the tree, R steps of paths, U nodes.
+Source: Jiang et al. 2017, equations 2-6.
+"""
+
+import tensorflow as tf
+
+# Nodes numbered below this are scored for all positions by one matmul. With breadth-first
+# numbers these are the top levels, where most steps of the paths lie: 32 to 256 cost the same.
+TOP_NODES = 64
+# Steps of the paths that are scored at a time: two tensors (CHUNK_STEPS, D).
+CHUNK_STEPS = 2048
+
+
+def signs(edges):
+    """d of each edge: float32 ±1."""
+    return 1.0 - 2.0 * tf.cast(edges % 2, tf.float32)
+
+
+def path_nats(hidden, kernel, bias, edges):
+    """Cross-entropy of the words at the ends of paths, all steps of all paths at once.
+
+    Each node that occurs is gathered once, and so is its gradient, an IndexedSlices without
+    duplicates. The top nodes are scored by a matmul, the steps below them one by one, in
+    chunks; the gradients of those are products with one sparse matrix (N, U).
+
+    Args:
+        hidden: (N, D) float.
+        kernel: (V-1, D) float32 tensor or variable.
+        bias: (V-1,) float32 tensor or variable, or None.
+        edges: (N, L) int32, the path of each position, -1 behind its end.
+
+    Returns:
+        (N,) float32, nats. Differentiable with respect to hidden, kernel and bias.
+    """
+    top = min(TOP_NODES, kernel.shape[0])
+    lower = tf.where(edges >= 2 * top)
+    steps = tf.gather_nd(edges, lower)
+    nodes, local = tf.unique(steps // 2)
+    nodes = tf.concat([tf.range(top), nodes], 0)
+    rows = tf.gather(kernel, nodes)
+    biases = tf.zeros(tf.shape(nodes)) if bias is None else tf.gather(bias, nodes)
+    below = tf.cast(lower[:, 0], tf.int32), local + top, signs(steps)
+    return _nats(tf.cast(hidden, tf.float32), rows, biases, _top_signs(edges, top), below)
+
+
+def _top_signs(edges, top):
+    """(N, top) float32: the sign with which each path leaves each of the top nodes, else 0."""
+    taken = tf.where((edges >= 0) & (edges < 2 * top))
+    steps = tf.gather_nd(edges, taken)
+    index = tf.stack([tf.cast(taken[:, 0], tf.int32), steps // 2], 1)
+    return tf.scatter_nd(index, signs(steps), tf.stack([tf.shape(edges)[0], top]))
+
+
+def _nats(hidden, rows, biases, top_signs, below):
+    """Nats (N,) from gathered rows (U, D), of which the first are the top nodes.
+
+    `below` are the other steps, sorted by position: their positions, the numbers of their
+    nodes among the rows, and their signs, (R,) each.
+    """
+    top = top_signs.shape[1]
+    positions, nodes, below_signs = below
+
+    @tf.custom_gradient
+    def differentiable(hidden, rows, biases):
+        top_scores = tf.matmul(hidden, rows[:top], transpose_b=True) + biases[:top]
+        scores = _scores(hidden, rows, positions, nodes) + tf.gather(biases, nodes)
+        nats = tf.reduce_sum(tf.abs(top_signs) * tf.nn.softplus(-top_signs * top_scores), axis=1)
+        nats += tf.math.unsorted_segment_sum(
+            tf.nn.softplus(-below_signs * scores), positions, tf.shape(hidden)[0]
+        )
+
+        def gradient(upstream):
+            slopes = -top_signs * tf.sigmoid(-top_signs * top_scores) * upstream[:, None]
+            below_slopes = -below_signs * tf.sigmoid(-below_signs * scores)
+            below_slopes *= tf.gather(upstream, positions)
+            size = tf.shape(rows)[0]
+            rest = [[0, size - top]]
+            d_hidden = tf.matmul(slopes, rows[:top])
+            d_hidden += _sparse_product(positions, nodes, below_slopes, rows, tf.shape(hidden)[0])
+            order = tf.argsort(nodes, stable=True)
+            by_node = [tf.gather(t, order) for t in (nodes, positions, below_slopes)]
+            d_rows = _sparse_product(*by_node, hidden, size)
+            d_rows += tf.pad(tf.matmul(slopes, hidden, transpose_a=True), [*rest, [0, 0]])
+            d_biases = tf.math.unsorted_segment_sum(below_slopes, nodes, size)
+            return d_hidden, d_rows, d_biases + tf.pad(tf.reduce_sum(slopes, axis=0), rest)
+
+        return nats, gradient
+
+    return differentiable(hidden, rows, biases)
+
+
+def _scores(hidden, rows, positions, nodes):
+    """h·θ of each step (R,), in chunks."""
+    length = tf.size(nodes)
+    count = (length + CHUNK_STEPS - 1) // CHUNK_STEPS
+    padding = [[0, count * CHUNK_STEPS - length]]
+    chunks = [tf.reshape(tf.pad(t, padding), [-1, CHUNK_STEPS]) for t in (positions, nodes)]
+    scores = tf.map_fn(
+        lambda chunk: tf.reduce_sum(tf.gather(hidden, chunk[0]) * tf.gather(rows, chunk[1]), 1),
+        chunks, fn_output_signature=tf.float32, parallel_iterations=1,
+    )
+    return tf.reshape(scores, [-1])[:length]
+
+
+def _sparse_product(rows, columns, values, dense, size):
+    """Product of the sparse matrix (size, M) of entries sorted by row with dense (M, D)."""
+    matrix = tf.raw_ops.SparseTensorToCSRSparseMatrix(
+        indices=tf.cast(tf.stack([rows, columns], 1), tf.int64), values=values,
+        dense_shape=tf.cast(tf.stack([size, tf.shape(dense)[0]]), tf.int64),
+    )
+    return tf.raw_ops.SparseMatrixMatMul(a=matrix, b=dense)
+
+
+def sequential_path_nats(hidden, kernel, bias, edges):
+    """The same, a level of the tree after the other: the conventional tHSM.
+
+    Args and returns: as `path_nats`. The gradient of the kernel has a row for each step.
+    """
+    hidden = tf.cast(hidden, tf.float32)
+    nats = tf.zeros(tf.shape(hidden)[:1])
+    for level in tf.unstack(edges, axis=1):
+        on_path = tf.cast(level >= 0, tf.float32)
+        node, bit = tf.maximum(level, 0) // 2, tf.cast(level % 2, tf.float32)
+        score = tf.reduce_sum(hidden * tf.gather(kernel, node), axis=1)
+        score = score if bias is None else score + tf.gather(bias, node)
+        taken = (1.0 - bit) * tf.math.log_sigmoid(score) + bit * tf.math.log_sigmoid(-score)
+        nats -= on_path * taken
+    return nats
+
+
+def all_log_probs(hidden, kernel, bias, levels, entries, leaves):
+    """ln P(w | h) of all words: sums down the tree, a level after the other, O(N V D).
+
+    Args:
+        hidden: (N, D) float.
+        kernel: (V-1, D) float32.
+        bias: (V-1,) float32, or None.
+        levels: pairs (first, last + 1) of the nodes of each level.
+        entries: (V-1,) int32 array, the edge that leads to each node.
+        leaves: (V,) int32 tensor, the edge that ends in each word.
+
+    Returns:
+        (N, V) float32.
+    """
+    # Nodes come first in all tensors: rows are what a gather copies fast.
+    scores = tf.matmul(kernel, tf.cast(hidden, tf.float32), transpose_b=True)
+    scores = scores if bias is None else scores + bias[:, None]
+    both = tf.stack([tf.math.log_sigmoid(scores), tf.math.log_sigmoid(-scores)], 1)
+    edges = []
+    above, offset = tf.zeros_like(scores[:1]), 0
+    for first, last in levels:
+        if first:
+            above = tf.gather(edges[-1], entries[first:last] - offset)
+            offset = 2 * first
+        level = both[first:last] + above[:, None]
+        edges.append(tf.reshape(level, [2 * (last - first), -1]))
+    return tf.transpose(tf.gather(tf.concat(edges, 0), leaves))

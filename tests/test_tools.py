@@ -6,7 +6,7 @@ import time
 import pytest
 from runs_helper import tool
 
-TOOLS = ["prepare", "train", "evaluate", "generate"]
+TOOLS = ["prepare", "train", "evaluate", "generate", "cutoffs"]
 
 
 @pytest.mark.parametrize("name", TOOLS)

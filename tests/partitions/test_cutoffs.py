@@ -91,6 +91,13 @@ def test_no_neighbouring_rank_is_better_in_a_large_vocabulary():
         assert model.seconds(moved) >= model.seconds(found)
 
 
+def test_costs_by_shortlist_are_those_of_the_model():
+    model = CostModel(random_counts(50), 64, 2560, 4.0, CONSTANTS)
+    costs = module.one_tail_seconds(model, np.arange(1, 50))
+    np.testing.assert_allclose(costs, [model.seconds([s]) for s in range(1, 50)], rtol=1e-12)
+    assert best_cutoffs(model, 1) == [1 + costs.argmin()]
+
+
 def test_best_number_of_tails_is_the_cheapest_that_is_not_too_narrow():
     counts = random_counts(5000)
     options = {"hidden": 512, "projection_factor": 4.0, "constants": CONSTANTS}

@@ -201,6 +201,15 @@ def best_cutoffs(model, tails):
         ranks = finer
 
 
+def one_tail_seconds(model, shortlists):
+    """Cost with a single tail for each size of the shortlist: (S,) seconds for (S,) integers.
+
+    Source: Müller 2017, figure 5.2.
+    """
+    shortlists = np.asarray(shortlists)
+    return model.head_seconds(shortlists, 1) + model.tail_seconds(1, shortlists, model.vocab_size)
+
+
 def zipf(vocab_size, exponent):
     """Unigram probabilities (V,) that fall as 1 / rank^exponent."""
     weights = np.arange(1, vocab_size + 1, dtype=np.float64) ** -float(exponent)

@@ -1,0 +1,66 @@
+"""tools/cutoffs.py as a user runs it."""
+
+import json
+import re
+
+import pytest
+from runs_helper import tool
+
+from tfsoftmax.partitions.cutoffs import Constants, CostModel, auto_cutoffs
+
+CONSTANTS = {"overhead_seconds": 1e-4, "multiply_seconds": 1.5e-11, "logit_seconds": 9e-10,
+             "weight_seconds": 5e-10, "least_seconds": 0.0}
+GIVEN = f"--constants={json.dumps(CONSTANTS)}"
+
+
+def test_the_report_is_of_the_corpus_and_marks_what_auto_takes(corpus):
+    counts, positions = corpus.vocabulary.counts, corpus.streams * corpus.steps
+    text = tool("cutoffs", f"--data={corpus.directory}", "--hidden=512", "--cutoffs=5,20", GIVEN).stdout
+    assert f"{len(counts)} words; 512 hidden units, {positions} labels a step" in text
+    model = CostModel(counts, 512, positions, 4.0, Constants(**CONSTANTS))
+    marked = re.search(r"^-> *(\d+) +([\d.]+) +[\d.]+  ([\d ]+)$", text, re.MULTILINE)
+    best = auto_cutoffs(counts, 512, positions, constants=CONSTANTS)
+    assert [int(c) for c in marked[3].split()] == best
+    assert int(marked[1]) == len(best)
+    assert float(marked[2]) == round(1000 * model.seconds(best), 2)
+    own = f"{1000 * model.seconds([5, 20]):.2f}"
+    assert re.search(rf"^ +2 +{own} .* 5 20$", text, re.MULTILINE)
+    assert text.count("\ntail ") == len(best)
+
+
+def test_the_constants_that_are_shown_give_the_same_report():
+    first = tool("cutoffs", "--vocab_size=5000", GIVEN).stdout
+    shown = re.search(r"^--constants='(.*)'$", first, re.MULTILINE)[1]
+    assert json.loads(shown) == CONSTANTS
+    assert tool("cutoffs", "--vocab_size=5000", f"--constants={shown}").stdout == first
+
+
+def test_without_constants_the_machine_is_measured_and_remembered(tmp_path, monkeypatch):
+    monkeypatch.setenv("TFSOFTMAX_CACHE", str(tmp_path / "costs.json"))
+    first = tool("cutoffs", "--vocab_size=3000", "--hidden=64").stdout
+    assert len(json.loads((tmp_path / "costs.json").read_text())) == 1
+    assert tool("cutoffs", "--vocab_size=3000", "--hidden=64").stdout == first
+
+
+def test_the_figure_is_drawn(tmp_path):
+    pytest.importorskip("matplotlib")
+    tool("cutoffs", "--vocab_size=2000", "--projection_factor=0", GIVEN, f"--plot={tmp_path}/f.png")
+    assert (tmp_path / "f.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (["--data=nowhere"], "nowhere"),
+    (["--vocab_size=1"], "`vocab_size` must be at least 2"),
+    (["--cutoffs=9,3"], "`cutoffs` must increase strictly below 44370"),
+    (["--cutoffs=a"], "`cutoffs` must be whole numbers. Received: 'a'"),
+    (["--hidden=0"], "`hidden` must be at least 1"),
+])
+def test_mistakes_end_in_one_sentence(arguments, message):
+    result = tool("cutoffs", GIVEN, *arguments, check=False)
+    assert result.returncode == 1
+    assert message in result.stderr and "Traceback" not in result.stderr
+
+
+def test_unknown_constants_are_named():
+    result = tool("cutoffs", '--constants={"speed": 1}', check=False)
+    assert "`constants` must be numbers named overhead_seconds, " in result.stderr

@@ -51,7 +51,7 @@ def test_the_figure_is_drawn(tmp_path):
 @pytest.mark.parametrize("arguments, message", [
     (["--data=nowhere"], "nowhere"),
     (["--vocab_size=1"], "`vocab_size` must be at least 2"),
-    (["--cutoffs=9,3"], "`cutoffs` must increase strictly below 44370"),
+    (["--cutoffs=9,3"], "increase strictly above 0 and below 44370"),
     (["--cutoffs=a"], "`cutoffs` must be whole numbers. Received: 'a'"),
     (["--hidden=0"], "`hidden` must be at least 1"),
 ])

@@ -105,6 +105,16 @@ def test_order_of_ids_is_irrelevant():
     )
 
 
+@pytest.mark.parametrize("permutation", ["ids", np.arange(V)])
+def test_words_may_be_told_in_order(permutation):
+    head = Shortlist(V, S, tail_log_probs=np.zeros(V), permutation=permutation)
+    again = Shortlist.from_config(head.get_config())
+    assert again.get_config() == head.get_config()
+    hidden, _ = positions(V, 2)
+    log_probs = head.log_probs(hidden).numpy()
+    np.testing.assert_allclose(log_probs[:, S:], log_probs[:, S:S + 1].repeat(V - S, 1), rtol=1e-6)
+
+
 def test_top_k_never_forms_all_logits():
     head = Shortlist(50_021, 11, counts=np.arange(50_021))
     hidden, _ = positions(50_021, 3)
@@ -134,10 +144,9 @@ def test_a_vocabulary_gives_the_counts():
     ({"shortlist": V}, r"`shortlist` must lie in \[1, 13\)"),
     ({"counts": None}, "`counts` or `tail_log_probs` must be given"),
     ({"counts": np.zeros(V)}, "`counts` must be finite, not negative, and not all zero"),
-    ({"counts": [1, 2]}, "`counts` must be one number a word"),
+    ({"counts": [1, 2]}, "`counts` must have one number a word"),
     ({"tail_log_probs": [0.0] * (V - 1)}, "`tail_log_probs` must be one finite number a word"),
     ({"tail_log_probs": [-np.inf] * V}, "`tail_log_probs` must be .*of which 0 finite"),
-    ({"permutation": np.arange(V)}, "`counts` and `permutation` must not both be given"),
 ])
 def test_bad_arguments_are_named(options, message):
     with pytest.raises(ValueError, match=message):

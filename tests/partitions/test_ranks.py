@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tfsoftmax.partitions.ranks import frequency_ranks, permutation_ranks, word_order
+from tfsoftmax.partitions.ranks import frequency_ranks, permutation_ranks
 
 
 def test_ranks_follow_falling_counts_and_ties_keep_their_order():
@@ -27,13 +27,3 @@ def test_falling_counts_are_in_order_already():
 def test_what_is_no_permutation_is_named(wrong):
     with pytest.raises(ValueError, match="`permutation` must hold each word id .* Received: "):
         permutation_ranks(wrong)
-
-
-def test_order_is_told_by_counts_or_by_the_words_themselves():
-    assert word_order(3, counts=[1, 3, 2]).ids.tolist() == [1, 2, 0]
-    assert word_order(3, permutation=[1, 2, 0]).ranks.tolist() == [2, 0, 1]
-    assert word_order(3).identity
-    with pytest.raises(ValueError, match="`counts` and `permutation` must not both be given"):
-        word_order(2, [2, 1], [0, 1])
-    with pytest.raises(ValueError, match=r"`counts` must be one number a word, shape \(3,\)"):
-        word_order(3, counts=[2, 1])

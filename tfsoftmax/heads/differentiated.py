@@ -11,8 +11,7 @@ from tfsoftmax.ops.banded import (
     weighted_banded_cross_entropy,
 )
 from tfsoftmax.ops.cross_entropy import map_row_chunks
-from tfsoftmax.partitions.cutoffs import checked_cutoffs
-from tfsoftmax.partitions.ranks import word_order
+from tfsoftmax.partitions.bands import band_units, frequency_bands
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -35,9 +34,10 @@ class DifferentiatedSoftmax(SoftmaxHead):
         projected: whether each band sees a projection of the whole hidden state; one of D units
             sees it as it is.
         projection_factor: of the default `units`.
-        counts: (V,) numbers >= 0, occurrences of each word, which say which words are frequent.
-        permutation: (V,) integers, the words by falling frequency, where there are no counts.
-            Without both, the ids are taken for the ranks.
+        counts: (V,) occurrences of each word, by which words are ranked. Without counts or
+            permutation, ids must already fall in frequency.
+        permutation: (V,) word ids by falling frequency, if not by the counts; `"ids"`: they fall
+            already. Warns if counts say otherwise.
         use_bias: whether there is a bias for each word.
         kernel_initializer: of the kernels (V_b, d_b).
         projection_initializer: of the projections (D, d_b).
@@ -65,10 +65,11 @@ class DifferentiatedSoftmax(SoftmaxHead):
         **kwargs,
     ):
         super().__init__(vocab_size, **kwargs)
-        self.cutoffs = checked_cutoffs(cutoffs, self.vocab_size)
-        if units is not None and (len(units) != len(self.cutoffs) + 1 or min(units) < 1):
+        self.bands = frequency_bands(self.vocab_size, cutoffs, counts, permutation)
+        bands = len(self.bands.sizes)
+        if units is not None and (len(units) != bands or min(units) < 1):
             raise ValueError(
-                f"`units` must be {len(self.cutoffs) + 1} positive numbers, one a band. "
+                f"`units` must be {bands} positive numbers, one a band. "
                 f"Received: units={list(units)}"
             )
         if not projection_factor >= 1:
@@ -79,13 +80,10 @@ class DifferentiatedSoftmax(SoftmaxHead):
         self.units = None if units is None else list(units)
         self.projected = bool(projected)
         self.projection_factor = projection_factor
-        self.counts = counts
-        self.permutation = permutation
         self.use_bias = use_bias
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.projection_initializer = keras.initializers.get(projection_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
-        self._order = word_order(self.vocab_size, counts, permutation)
 
     @classmethod
     def for_vocabulary(cls, vocabulary, **options):
@@ -93,10 +91,8 @@ class DifferentiatedSoftmax(SoftmaxHead):
 
     def build(self, hidden_shape):
         size = hidden_shape[-1]
-        bounds = [0, *self.cutoffs, self.vocab_size]
-        sizes = [end - begin for begin, end in zip(bounds, bounds[1:])]
         self.kernels, self.biases, self.projections = [], [], []
-        for b, (words, units) in enumerate(zip(sizes, self._band_units(size))):
+        for b, (words, units) in enumerate(zip(self.bands.sizes, self._band_units(size))):
             self.kernels.append(self._add(f"kernel_{b}", (words, units), self.kernel_initializer))
             if self.use_bias:
                 self.biases.append(self._add(f"bias_{b}", (words,), self.bias_initializer))
@@ -105,9 +101,6 @@ class DifferentiatedSoftmax(SoftmaxHead):
                 self.projections.append(
                     self._add(f"projection_{b}", shape, self.projection_initializer)
                 )
-        with tf.init_scope():
-            self._ids = tf.constant(self._order.ids)
-            self._ranks = tf.constant(self._order.ranks)
         self.built = True
 
     def _add(self, name, shape, initializer):
@@ -117,9 +110,9 @@ class DifferentiatedSoftmax(SoftmaxHead):
 
     def _band_units(self, size):
         """Units of each band for a hidden state of `size` units."""
-        bands, units = len(self.cutoffs) + 1, self.units
+        bands, units = len(self.bands.sizes), self.units
         if units is None and self.projected:
-            return [max(1, int(size // self.projection_factor**b)) for b in range(bands)]
+            return band_units(size, bands - 1, self.projection_factor)
         if units is None:
             units = block_units(size, bands, self.projection_factor)
         if not self.projected and sum(units) != size:
@@ -144,43 +137,46 @@ class DifferentiatedSoftmax(SoftmaxHead):
         kernels = [kernel.value for kernel in self.kernels]
         return kernels, [bias.value for bias in self.biases] or [None] * len(kernels)
 
+    def _ranked(self, labels):
+        order = self.bands.order
+        return labels if order is None else tf.gather(order.ranks, labels)
+
     def _training_loss(self, hidden, labels):
-        ranks = tf.gather(self._ranks, labels)
-        return banded_cross_entropy(self._by_band(hidden), *self._parameters(), ranks)
+        return banded_cross_entropy(
+            self._by_band(hidden), *self._parameters(), self._ranked(labels)
+        )
 
     def _log_prob(self, hidden, labels):
         return -self._training_loss(hidden, labels)
 
     def _weighted_loss(self, hidden, labels, weights):
-        ranks = tf.gather(self._ranks, labels)
         return weighted_banded_cross_entropy(
-            self._by_band(hidden), *self._parameters(), ranks, weights
+            self._by_band(hidden), *self._parameters(), self._ranked(labels), weights
         )
 
     def _logits(self, hidden):
-        logits = banded_logits(self._by_band(hidden), *self._parameters())
-        return logits if self._order.identity else tf.gather(logits, self._ranks, axis=1)
+        logits, order = banded_logits(self._by_band(hidden), *self._parameters()), self.bands.order
+        return logits if order is None else tf.gather(logits, order.ranks, axis=1)
 
     def _top_k(self, hidden, k):
+        order = self.bands.order
+
         def chunk(hidden):
             logits = banded_logits(self._by_band(hidden), *self._parameters())
             values, ranks = tf.math.top_k(logits, k)
             sums = tf.reduce_logsumexp(logits, axis=1, keepdims=True)
-            return tf.gather(self._ids, ranks), values - sums
+            return ranks if order is None else tf.gather(order.ids, ranks), values - sums
 
         return map_row_chunks(chunk, hidden, self.vocab_size)
 
     def get_config(self):
         return {
             **super().get_config(),
-            "cutoffs": list(self.cutoffs),
+            "cutoffs": self.bands.cutoffs,
             "units": None if self.units is None else list(self.units),
             "projected": self.projected,
             "projection_factor": self.projection_factor,
-            "counts": None if self.counts is None else np.asarray(self.counts).tolist(),
-            "permutation": (
-                None if self.permutation is None else np.asarray(self.permutation).tolist()
-            ),
+            "permutation": self.bands.permutation,
             "use_bias": self.use_bias,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "projection_initializer": keras.initializers.serialize(self.projection_initializer),

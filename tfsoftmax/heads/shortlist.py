@@ -11,7 +11,8 @@ from tfsoftmax.ops.cross_entropy import (
     map_row_chunks,
     weighted_cross_entropy,
 )
-from tfsoftmax.partitions.ranks import word_order
+from tfsoftmax.partitions.bands import frequency_order
+from tfsoftmax.partitions.ranks import permutation_ranks
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -33,8 +34,8 @@ class Shortlist(SoftmaxHead):
             rarest word that was seen, so that every label has a probability.
         tail_log_probs: (V,) finite numbers, ln u(w) up to a constant, instead of the unigram;
             those of the shortlist matter only without the node.
-        permutation: (V,) integers, the words by falling frequency, where there are no counts.
-            Without both, the ids are taken for the ranks.
+        permutation: (V,) word ids by falling frequency, if not by the counts; `"ids"`: they fall
+            already. Warns if counts say otherwise.
         oos_node: whether the softmax has the node. Without it, P(w | h) = P_S softmax(z)_w and
             u(w), with the constant P_S = Σ_shortlist u(v): only positions whose label is in
             the shortlist teach the layer.
@@ -75,7 +76,8 @@ class Shortlist(SoftmaxHead):
         self.use_bias = use_bias
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
-        self._order = word_order(vocab_size, counts, permutation)
+        order = frequency_order(self.vocab_size, counts, permutation)
+        self._order = order or permutation_ranks(np.arange(self.vocab_size))
         log_u = _log_unigram(vocab_size, counts, tail_log_probs)[self._order.ids]
         self._extra_by_rank = _extra_log_probs(log_u, self.shortlist, self.oos_node)
 
@@ -225,4 +227,4 @@ def _extra_log_probs(log_u, shortlist, oos_node):
 
 
 def _as_list(values):
-    return None if values is None else np.asarray(values).tolist()
+    return values if values is None or isinstance(values, str) else np.asarray(values).tolist()

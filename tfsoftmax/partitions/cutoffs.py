@@ -16,10 +16,11 @@ whose gradient is written even if no row needs it; the projections themselves.
 """
 
 import dataclasses
-import operator
 from collections.abc import Mapping
 
 import numpy as np
+
+from tfsoftmax.partitions.bands import checked_cutoffs
 
 MOST_TAILS = 5
 # Narrower tails are not chosen unasked: the model counts seconds, not what a word needs.
@@ -112,9 +113,9 @@ class CostModel:
 
     def cluster_seconds(self, cutoffs):
         """Seconds of the head and of each tail, a tuple of floats."""
-        cutoffs = checked_cutoffs(cutoffs, self.vocab_size)
         if not cutoffs:
             return (self.full_seconds(),)
+        cutoffs = checked_cutoffs(cutoffs, self.vocab_size)
         pairs = enumerate(zip(cutoffs, [*cutoffs[1:], self.vocab_size]), start=1)
         tails = [self.tail_seconds(t, begin, end) for t, (begin, end) in pairs]
         return tuple(map(float, [self.head_seconds(cutoffs[0], len(cutoffs)), *tails]))
@@ -122,17 +123,6 @@ class CostModel:
     def seconds(self, cutoffs):
         """C, of all clusters together."""
         return sum(self.cluster_seconds(cutoffs))
-
-
-def checked_cutoffs(cutoffs, vocab_size):
-    """Cutoffs as a list of int, or a ValueError unless they rise strictly within [1, V)."""
-    cutoffs = [operator.index(c) for c in cutoffs]
-    bounds = [0, *cutoffs, vocab_size]
-    if any(a >= b for a, b in zip(bounds, bounds[1:])):
-        raise ValueError(
-            f"`cutoffs` must increase strictly below {vocab_size}. Received: cutoffs={cutoffs}"
-        )
-    return cutoffs
 
 
 def auto_cutoffs(

@@ -23,34 +23,6 @@ class Ranks:
         return bool(np.array_equal(self.ids, np.arange(len(self.ids))))
 
 
-def word_order(vocab_size, counts=None, permutation=None):
-    """The order by frequency that a head is told in one way or the other.
-
-    Args:
-        vocab_size: V.
-        counts: (V,) numbers, in the order of the word ids; or None.
-        permutation: (V,) integers, the words by falling frequency; or None. Without both, the
-            ids themselves are taken for the ranks.
-
-    Returns:
-        `Ranks`.
-
-    Raises:
-        ValueError: if both are given, or what is given does not fit.
-    """
-    if counts is not None and permutation is not None:
-        raise ValueError("`counts` and `permutation` must not both be given. Received: both")
-    for name, value in (("counts", counts), ("permutation", permutation)):
-        if value is not None and np.shape(value) != (vocab_size,):
-            raise ValueError(
-                f"`{name}` must be one number a word, shape ({vocab_size},). "
-                f"Received: shape {np.shape(value)}"
-            )
-    if counts is not None:
-        return frequency_ranks(counts)
-    return permutation_ranks(np.arange(vocab_size) if permutation is None else permutation)
-
-
 def frequency_ranks(counts):
     """Words by falling count; words of one count keep the order of their ids.
 

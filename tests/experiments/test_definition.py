@@ -1,4 +1,5 @@
 import dataclasses
+import re
 import subprocess
 import sys
 import time
@@ -91,7 +92,7 @@ def test_without_name_and_in_help_the_experiments_are_listed():
 def test_mistakes_end_in_one_sentence(tmp_path):
     unknown = command("fulll_softmax")
     assert unknown.returncode == 1
-    assert unknown.stderr.startswith("error: NAME must be one of full_softmax")
+    assert re.match("error: NAME must be one of .*full_softmax", unknown.stderr)
     assert "error: `data` must name" in command("full_softmax").stderr
     empty = command("full_softmax", "--report", f"--runs={tmp_path}", f"--results={tmp_path}")
     assert "error: `runs` must hold runs of full_softmax: lstm64" in empty.stderr

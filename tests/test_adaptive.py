@@ -11,6 +11,7 @@ from cases import UNITS, positions, randomise
 from references import adaptive_log_probs
 from tfsoftmax.heads.adaptive import AdaptiveSoftmax
 from tfsoftmax.ops import adaptive as ops
+from tfsoftmax.ops import clusters
 from tfsoftmax.partitions.bands import band_units, frequency_bands
 
 V = 13
@@ -83,7 +84,7 @@ LABELS = {
 @pytest.mark.parametrize("rows, xla", [(26, False), (7, False), (26, True), (7, True)])
 def test_gradients_equal_the_tape_wherever_labels_are(layout, where, rows, xla, monkeypatch):
     """In one round or many, for labels that leave clusters empty or overflow what was expected."""
-    monkeypatch.setattr(ops, "_affordable_rows", lambda cluster: rows)
+    monkeypatch.setattr(clusters, "_affordable_rows", lambda cluster: rows)
     head, (hidden, _) = built(layout), positions(V, 26)
     labels = LABELS[where].astype(np.int32)
     weights = np.random.default_rng(4).normal(size=26).astype(np.float32)

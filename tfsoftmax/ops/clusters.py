@@ -1,0 +1,153 @@
+"""Which positions a cluster of words sees: all of them the head, a tail those of its labels.
+
+Positions come in rounds, so that a matrix of exponentials takes at most CHUNK_BYTES, or
+MIN_CHUNK_ROWS rows where V is large. Under XLA, where all shapes are fixed, a tail takes rounds
+of a fixed number of positions, its capacity; nearly always one is enough, and if not, another
+round follows.
+
+Shapes: N positions, D hidden units, K tails.
+"""
+
+import tensorflow as tf
+from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
+
+CHUNK_BYTES = 1 << 28
+MIN_CHUNK_ROWS = 64
+
+
+def under_xla():
+    """Whether the graph being built is one that XLA will compile."""
+    return GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph())
+
+
+def clusters_of(ranks, cutoffs):
+    """Which cluster holds each rank, (N,) int32: 0 the shortlist, k the kth tail."""
+    bounds = tf.constant(list(cutoffs[:-1]), ranks.dtype)
+    return tf.reduce_sum(tf.cast(ranks[:, None] >= bounds, tf.int32), axis=1)
+
+
+def sum_over_clusters(chunk, hidden, clusters, ranks, cutoffs, weights, shares):
+    """Sums what `chunk` returns over the clusters that hold each label.
+
+    `chunk` takes (cluster, hidden, labels, weights, totals) of some positions, and returns a
+    list of tensors with these positions first, which are summed by position, and a list of
+    totals, which it has added to those given unless they are None.
+
+    Returns:
+        The tensors, (N, ...) each; the totals of each cluster.
+    """
+    which = clusters_of(ranks, cutoffs)
+    head_labels = tf.where(which == 0, ranks, cutoffs[0] + which - 1)
+    by_row, totals = _head(chunk, clusters[0], hidden, head_labels, weights)
+    totals = [totals]
+    order = tf.argsort(which, stable=True)
+    ends = tf.cumsum(tf.math.bincount(which, minlength=len(clusters), maxlength=len(clusters)))
+    for k, tail in enumerate(clusters[1:], start=1):
+        first, last = cutoffs[k - 1], cutoffs[k] - 1
+        if first == last:  # the one word of its tail is certain
+            totals.append([tf.zeros_like(p) for p in tail if p is not None])
+            continue
+        inputs = hidden, tf.clip_by_value(ranks, first, last) - first, weights
+        rounds = _rounds(order, ends[k - 1], ends[k], tail, shares[k - 1])
+        by_row, tail_totals = _tail(chunk, tail, inputs, rounds, by_row)
+        totals.append(tail_totals)
+    return by_row, totals
+
+
+def _head(chunk, cluster, *inputs):
+    """`chunk` over all positions, in even chunks of rows, zero-padded at the end."""
+    length = inputs[0].shape[0] or tf.shape(inputs[0])[0]
+    most = _affordable_rows(cluster)
+    if isinstance(length, int):
+        count = max((length + most - 1) // most, 1)
+    else:
+        count = tf.maximum((length + most - 1) // most, 1)
+    rows = (length + count - 1) // count
+
+    def chunked(tensor):
+        padding = [[0, count * rows - length]] + [[0, 0]] * (len(tensor.shape) - 1)
+        shape = tf.concat([tf.stack([count, rows]), tf.shape(tensor)[1:]], 0)
+        static = [s if isinstance(s, int) else None for s in (count, rows)]
+        return tf.ensure_shape(
+            tf.reshape(tf.pad(tensor, padding), shape), static + tensor.shape[1:].as_list()
+        )
+
+    chunks = [chunked(t) for t in inputs]
+
+    def visit(i, totals):
+        return chunk(cluster, *(t[i] for t in chunks), totals)
+
+    # The first chunk stands outside the loop: zeros to start from would cost the kernel's size.
+    first, totals = visit(0, None)
+    if chunks[0].shape[0] == 1:
+        return first, totals
+    arrays = [tf.TensorArray(t.dtype, count, element_shape=t.shape).write(0, t) for t in first]
+
+    def body(i, arrays, totals):
+        by_row, totals = visit(i, totals)
+        return i + 1, [array.write(i, t) for array, t in zip(arrays, by_row)], totals
+
+    _, arrays, totals = tf.while_loop(
+        lambda i, *_: i < count, body, (1, arrays, totals), parallel_iterations=1
+    )
+    shapes = [tf.concat([[count * rows], tf.shape(t)[1:]], 0) for t in first]
+    return [tf.reshape(a.stack(), s)[:length] for a, s in zip(arrays, shapes)], totals
+
+
+def _tail(chunk, cluster, inputs, rounds, by_row):
+    """`chunk` over the positions of each of the rounds, added to `by_row`."""
+    count, positions_of = rounds
+
+    def visit(i, by_row, totals):
+        positions, valid = positions_of(i)
+        hidden, labels, weights = (tf.gather(t, positions) for t in inputs)
+        if valid is not None:
+            weights = tf.where(valid, weights, 0.0)
+        more, totals = chunk(cluster, hidden, labels, weights, totals)
+        if valid is not None:
+            more[0] = tf.where(valid, more[0], 0.0)
+        where = positions[:, None]
+        return [tf.tensor_scatter_nd_add(a, where, b) for a, b in zip(by_row, more)], totals
+
+    by_row, totals = visit(0, by_row, None)
+
+    def body(i, by_row, totals):
+        return i + 1, *visit(i, by_row, totals)
+
+    _, by_row, totals = tf.while_loop(
+        lambda i, *_: i < count, body, (1, by_row, totals), parallel_iterations=1
+    )
+    return by_row, totals
+
+
+def _rounds(order, start, end, cluster, share):
+    """How the positions order[start:end] of a tail are taken, some at a time.
+
+    Returns:
+        Number of rounds, and a function from its number to the positions of a round and, where
+        shapes are fixed, whether each is one of the tail's: the rest are others' and count nothing.
+    """
+    rows = _affordable_rows(cluster)
+    if under_xla():
+        rows = tf.minimum(rows, _capacity(tf.size(order), share))
+
+        def positions_of(i):
+            slots = start + i * rows + tf.range(rows)
+            return tf.gather(order, tf.minimum(slots, tf.size(order) - 1)), slots < end
+    else:
+        def positions_of(i):
+            first = start + i * rows
+            return order[first:tf.minimum(first + rows, end)], None
+
+    return (end - start + rows - 1) // rows, positions_of
+
+
+def _capacity(length, share):
+    """Positions of `length` that a tail nearly never exceeds: two standard deviations above."""
+    mean = share * tf.cast(length, tf.float32)
+    enough = tf.cast(tf.math.ceil(mean + 2 * tf.sqrt(mean)), tf.int32)
+    return tf.clip_by_value(enough, 1, tf.maximum(length, 1))
+
+
+def _affordable_rows(cluster):
+    return max(CHUNK_BYTES // (4 * cluster.kernel.shape[0]), MIN_CHUNK_ROWS)

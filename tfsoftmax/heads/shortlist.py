@@ -85,6 +85,11 @@ class Shortlist(SoftmaxHead):
     def for_vocabulary(cls, vocabulary, **options):
         return cls(len(vocabulary), **{"counts": vocabulary.counts, **options})
 
+    @property
+    def tail(self):
+        """The words outside the shortlist, by falling frequency: int32 (V - S,)."""
+        return self._order.ids[self.shortlist :]
+
     def build(self, hidden_shape):
         nodes = self.shortlist + self.oos_node
         self.kernel = self.add_weight(
@@ -112,7 +117,8 @@ class Shortlist(SoftmaxHead):
             labels: (...) integers.
             tail_log_prob: (...) float32, ln of P_NGRAM(label | history) / Σ_tail
                 P_NGRAM(w | history) for this position's history; read where the label is not
-                in the shortlist. None: the shares given to the constructor.
+                in the shortlist. `partitions.tail_bigrams.TailBigrams` makes such shares.
+                None: those given to the constructor.
 
         Returns:
             (...) float32.

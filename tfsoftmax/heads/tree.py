@@ -103,26 +103,27 @@ class TreeSoftmax(SoftmaxHead):
         return tf.reduce_sum(weights * nats), tf.stop_gradient(nats)
 
     def _logits(self, hidden):
-        return self._map(self._all, hidden, tf.TensorSpec([self.vocab_size]))
+        return self._map(lambda log_probs: log_probs, hidden, tf.TensorSpec([self.vocab_size]))
 
     def _log_probs(self, hidden):
         return self._logits(hidden)
 
     def _top_k(self, hidden, k):
-        def chunk(hidden):
-            values, ids = tf.math.top_k(self._all(hidden), k)
-            return ids, values
-
-        return self._map(chunk, hidden, (tf.TensorSpec([k], tf.int32), tf.TensorSpec([k])))
-
-    def _all(self, hidden):
-        levels, entries = self.tree.levels, self.tree.entries
-        return all_log_probs(hidden, *self._parameters(), levels, entries, self._leaves)
+        signature = tf.TensorSpec([k]), tf.TensorSpec([k], tf.int32)
+        values, ids = self._map(lambda x: tuple(tf.math.top_k(x, k)), hidden, signature)
+        return ids, values
 
     def _map(self, function, hidden, signature):
-        # About eight tensors of the size of the result are alive at a time.
-        rows = chunks.rows_within(8 * 4 * self.vocab_size)
-        return chunks.map_chunks(function, hidden, rows, signature)
+        """A function of the log-probabilities (rows, V) of some positions, for all positions."""
+        # A loop that read the variables itself would not be pruned where logits are not needed.
+        parameters = [None if p is None else tf.convert_to_tensor(p) for p in self._parameters()]
+        leaves = tf.convert_to_tensor(self._leaves)
+        levels, entries = self.tree.levels, self.tree.entries
+        return chunks.map_chunks(
+            lambda rows: function(all_log_probs(rows, *parameters, levels, entries, leaves)),
+            # About eight tensors of the size of the result are alive at a time.
+            hidden, chunks.rows_within(8 * 4 * self.vocab_size), signature,
+        )
 
     def get_config(self):
         return {

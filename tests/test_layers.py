@@ -11,6 +11,7 @@ FLOORS = {
     "tfsoftmax.ops": 0, "tfsoftmax.optimizers": 0, "tfsoftmax.head_call": 0,
     "tfsoftmax.samplers": 0, "tfsoftmax.partitions": 0,
     "tfsoftmax.corpora": 1, "tfsoftmax.recurrent": 1, "tfsoftmax.embedding": 1,
+    "tfsoftmax.adaptive_embedding": 1,
     "tfsoftmax.heads": 1,
     "tfsoftmax.losses": 2, "tfsoftmax.metrics": 2,
     "tfsoftmax.language_model": 3, "tfsoftmax.runs": 4,

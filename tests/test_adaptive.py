@@ -10,9 +10,11 @@ from cases import UNITS, positions, randomise
 
 from references import adaptive_log_probs
 from tfsoftmax.heads.adaptive import AdaptiveSoftmax
+from tfsoftmax.heads.two_level import TwoLevelSoftmax
 from tfsoftmax.ops import adaptive as ops
 from tfsoftmax.ops import clusters
 from tfsoftmax.partitions.bands import band_units, frequency_bands
+from tfsoftmax.vocabulary import Vocabulary
 
 V = 13
 COUNTS = np.random.default_rng(2).permutation(100)[:V]
@@ -195,7 +197,7 @@ def test_automatic_cutoffs_are_found_once_and_kept(monkeypatch):
         each.build((None, UNITS))
     again = AdaptiveSoftmax.from_config(head.get_config())
     again.build((None, UNITS))
-    assert len(seen) == 2 and seen[0][2:] == (UNITS, 4.0)
+    assert len(seen) == 2 and seen[0][2:] == (UNITS, 4.0, None)
     assert again.bands.cutoffs == early.bands.cutoffs == [3, 7]
     assert again.bands.permutation == head.bands.permutation
 
@@ -228,3 +230,19 @@ def test_other_bad_arguments_are_named():
         AdaptiveSoftmax(V, [4], permutation=np.zeros(V, int))
     with pytest.raises(ValueError, match="`shares` must be one number for each of 1 tails"):
         AdaptiveSoftmax(V, [4], shares=[0.1, 0.1])
+
+
+def test_two_level_is_adaptive_of_one_tail():
+    head = TwoLevelSoftmax(V, [5], counts=COUNTS)
+    head.build((None, UNITS))
+    assert [w.shape for w in head.weights] == [(6, UNITS), (8, UNITS)]
+    assert TwoLevelSoftmax.from_config(head.get_config()).get_config() == head.get_config()
+    with pytest.raises(ValueError, match=r"`cutoffs` must be one rank. Received: cutoffs=\[4, 9\]"):
+        TwoLevelSoftmax(V, [4, 9])
+
+
+def test_vocabularies_give_their_counts():
+    vocabulary = Vocabulary(["a", "b", "<unk>", "c", "<eos>"], [1, 9, 3, 4, 8])
+    head = AdaptiveSoftmax.for_vocabulary(vocabulary, cutoffs=[2, 4])
+    assert head.bands.permutation == [1, 4, 3, 2, 0]
+    np.testing.assert_allclose(head.bands.shares, [7 / 25, 1 / 25])

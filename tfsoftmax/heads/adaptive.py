@@ -50,6 +50,7 @@ class AdaptiveSoftmax(SoftmaxHead):
     """
 
     trains_exactly = True
+    tails = None  # number of tails among which "auto" looks for cutoffs; None: any
 
     def __init__(
         self,
@@ -99,7 +100,9 @@ class AdaptiveSoftmax(SoftmaxHead):
     def build(self, hidden_shape):
         size = hidden_shape[-1]
         if self.bands is None:
-            cutoffs = automatic_cutoffs(self._counts, self._permutation, size, self.projection_factor)
+            cutoffs = automatic_cutoffs(
+                self._counts, self._permutation, size, self.projection_factor, self.tails
+            )
             self.bands = frequency_bands(
                 self.vocab_size, cutoffs, self._counts, self._permutation, self._shares
             )

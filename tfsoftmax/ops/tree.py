@@ -82,16 +82,15 @@ def _nats(hidden, rows, biases, top_signs, below):
             slopes = -top_signs * tf.sigmoid(-top_signs * top_scores) * upstream[:, None]
             below_slopes = -below_signs * tf.sigmoid(-below_signs * scores)
             below_slopes *= tf.gather(upstream, positions)
-            size = tf.shape(rows)[0]
-            rest = [[0, size - top]]
             d_hidden = tf.matmul(slopes, rows[:top])
             d_hidden += _sparse_product(positions, nodes, below_slopes, rows, tf.shape(hidden)[0])
             order = tf.argsort(nodes, stable=True)
-            by_node = [tf.gather(t, order) for t in (nodes, positions, below_slopes)]
-            d_rows = _sparse_product(*by_node, hidden, size)
-            d_rows += tf.pad(tf.matmul(slopes, hidden, transpose_a=True), [*rest, [0, 0]])
-            d_biases = tf.math.unsorted_segment_sum(below_slopes, nodes, size)
-            return d_hidden, d_rows, d_biases + tf.pad(tf.reduce_sum(slopes, axis=0), rest)
+            by_node = [tf.gather(t, order) for t in (nodes - top, positions, below_slopes)]
+            size = tf.shape(rows)[0] - top
+            d_below = _sparse_product(*by_node, hidden, size)
+            d_rows = tf.concat([tf.matmul(slopes, hidden, transpose_a=True), d_below], 0)
+            d_below = tf.math.unsorted_segment_sum(below_slopes, nodes - top, size)
+            return d_hidden, d_rows, tf.concat([tf.reduce_sum(slopes, axis=0), d_below], 0)
 
         return nats, gradient
 
@@ -106,7 +105,7 @@ def _scores(hidden, rows, positions, nodes):
     chunks = [tf.reshape(tf.pad(t, padding), [-1, CHUNK_STEPS]) for t in (positions, nodes)]
     scores = tf.map_fn(
         lambda chunk: tf.reduce_sum(tf.gather(hidden, chunk[0]) * tf.gather(rows, chunk[1]), 1),
-        chunks, fn_output_signature=tf.float32, parallel_iterations=1,
+        chunks, fn_output_signature=tf.float32, parallel_iterations=2,
     )
     return tf.reshape(scores, [-1])[:length]
 

@@ -77,6 +77,18 @@ def test_gradient_has_each_node_once_and_no_other():
         assert sorted(gradient.indices.numpy()) == sorted(touched)
 
 
+@pytest.mark.parametrize("vocab_size", [2, V, 1000])
+@pytest.mark.parametrize("count", [0, 1])
+def test_batches_of_none_and_one(vocab_size, count):
+    head, (hidden, labels) = tree_head(vocab_size), positions(vocab_size, count)
+    with tf.GradientTape() as tape:
+        nats = head.training_loss(hidden, labels)
+        loss = tf.reduce_sum(nats)
+    gradients = tape.gradient(loss, [w.value for w in head.weights])
+    assert nats.shape == (count,) and head.log_probs(hidden).shape == (count, vocab_size)
+    assert all(bool(np.any(g.values)) == bool(count) for g in gradients)
+
+
 def test_top_k_and_log_probs_are_the_same_in_chunks(monkeypatch):
     head, (hidden, _) = tree_head(), positions(V, 40)
     whole = [head.log_probs(hidden), *head.top_k(hidden, 5)]

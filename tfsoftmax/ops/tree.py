@@ -112,11 +112,12 @@ def _scores(hidden, rows, positions, nodes):
 
 def _sparse_product(rows, columns, values, dense, size):
     """Product of the sparse matrix (size, M) of entries sorted by row with dense (M, D)."""
+    height = tf.maximum(size, 1)  # of none the op makes a division by zero
     matrix = tf.raw_ops.SparseTensorToCSRSparseMatrix(
         indices=tf.cast(tf.stack([rows, columns], 1), tf.int64), values=values,
-        dense_shape=tf.cast(tf.stack([size, tf.shape(dense)[0]]), tf.int64),
+        dense_shape=tf.cast(tf.stack([height, tf.shape(dense)[0]]), tf.int64),
     )
-    return tf.raw_ops.SparseMatrixMatMul(a=matrix, b=dense)
+    return tf.raw_ops.SparseMatrixMatMul(a=matrix, b=dense)[:size]
 
 
 def sequential_path_nats(hidden, kernel, bias, edges):

@@ -1,18 +1,104 @@
 """The heads that every contract test runs through: a new head joins by one line."""
 
+import weakref
+
 import keras
 import numpy as np
 
-from tfsoftmax.heads import FullSoftmax
+from tfsoftmax.heads import (
+    NCE,
+    BlackOut,
+    DifferentiatedSoftmax,
+    ClassSoftmax,
+    FullSoftmax,
+    NarySoftmax,
+    NegativeSampling,
+    SampledSoftmax,
+    SelfNormalisedSoftmax,
+    Shortlist,
+    TreeSoftmax,
+)
+from tfsoftmax.partitions import trees
 
 UNITS = 7
+_STARTS = weakref.WeakKeyDictionary()
 
 CASES = {
     "full": lambda vocab_size: FullSoftmax(vocab_size),
     "full without bias": lambda vocab_size: FullSoftmax(vocab_size, use_bias=False),
     "full capped": lambda vocab_size: FullSoftmax(vocab_size, soft_cap=2.0),
     "full smoothed": lambda vocab_size: FullSoftmax(vocab_size, label_smoothing=0.2, z_loss=0.01),
+    "self-normalised": lambda V: SelfNormalisedSoftmax(V, fraction=0.4, seed=1),
+    "self-normalised, not squared": lambda V: SelfNormalisedSoftmax(V, squared=False, seed=1),
+    "sampled": lambda V: SampledSoftmax(V, 9, counts=counts(V), seed=1),
+    "sampled static": lambda V: SampledSoftmax(
+        V, 9, counts=counts(V), remove_accidental_hits=True, static_shapes=True, seed=1
+    ),
+    "sampled without replacement": lambda V: SampledSoftmax(
+        V, min(V, 9), "log_uniform", sampler_options={"unique": True}, static_shapes=True, seed=1
+    ),
+    "sampled for each position": lambda V: SampledSoftmax(
+        V, 3, "uniform", shared_samples=False, static_shapes=True, seed=1
+    ),
+    "sampled TAPAS": lambda V: SampledSoftmax(V, 9, keep=4, use_bias=False, seed=1),
+    "nce": lambda V: NCE(V, 9, counts=counts(V), seed=1),
+    "nce with trained Z": lambda V: NCE(
+        V, 5, "uniform", Z=3.0, train_z=True, static_shapes=True, seed=1
+    ),
+    "nce for each position": lambda V: NCE(
+        V, 3, counts=counts(V), shared_samples=False, remove_accidental_hits=True, seed=1
+    ),
+    "negative": lambda V: NegativeSampling(V, 9, counts=counts(V), seed=1),
+    "negative as it is": lambda V: NegativeSampling(
+        V, 9, restore_proposal=False, static_shapes=True, seed=1
+    ),
+    "blackout": lambda V: BlackOut(
+        V, 9, counts=counts(V), sampler_options={"alpha": 0.4}, use_bias=False, seed=1
+    ),
+    "tree": lambda V: TreeSoftmax(V, counts=counts(V)),
+    "tree without bias": lambda V: TreeSoftmax(V, use_bias=False),
+    "tree, a level at a time": lambda V: TreeSoftmax(V, "random", mode="sequential"),
+    "differentiated": lambda V: DifferentiatedSoftmax(V, two_cutoffs(V), counts=counts(V)),
+    "differentiated in order": lambda V: DifferentiatedSoftmax(
+        V, two_cutoffs(V)[:1], units=[5, 2], use_bias=False
+    ),
+    "differentiated, projected": lambda V: DifferentiatedSoftmax(
+        V, two_cutoffs(V), projected=True, projection_factor=2.0, counts=counts(V)
+    ),
+    "shortlist": lambda V: Shortlist(V, (V + 1) // 2, counts=counts(V)),
+    "shortlist without its node": lambda V: Shortlist(
+        V, max(1, 2 * V // 3), counts=counts(V), oos_node=False
+    ),
+    "class": lambda V: ClassSoftmax(V, counts=counts(V)),
+    "class equal without bias": lambda V: ClassSoftmax(V, num_classes=2, use_bias=False),
+    "nary": lambda V: NarySoftmax(V, three_levels(V)),
 }
+
+
+def two_cutoffs(vocab_size):
+    """Ranks that part a vocabulary in three, or, of few words, in two."""
+    return sorted({max(1, vocab_size // 4), max(1, vocab_size // 2)})
+
+
+def three_levels(vocab_size):
+    """A tree of words, classes and classes of classes, the first word by itself."""
+    words = list(range(vocab_size))
+    groups = [words[i : i + 9] for i in range(1, vocab_size, 9)]
+    return trees.from_nested([0, *(groups[i : i + 6] for i in range(0, len(groups), 6))])
+
+
+def counts(vocab_size):
+    """Occurrences of words in no order."""
+    return np.random.default_rng(5).integers(1, 100, vocab_size)
+
+
+def rewind(head):
+    """Sets what is not trained to what it was at the first call: the same samples come again."""
+    state = [v for v in head.variables if not v.trainable]
+    before = _STARTS.setdefault(head, [v.numpy() for v in state])
+    for variable, value in zip(state, before, strict=True):
+        variable.assign(value)
+    return head
 
 
 def built(case, vocab_size, seed=0):
@@ -20,13 +106,14 @@ def built(case, vocab_size, seed=0):
     head = CASES[case](vocab_size)
     head.build((None, UNITS))
     randomise(head, seed)
-    return head
+    return rewind(head)
 
 
 def randomise(layer, seed=0):
-    """Gives every weight distinct values of order one."""
+    """Gives every trained weight distinct values of order one."""
     rng = np.random.default_rng(seed)
-    layer.set_weights([rng.normal(size=w.shape).astype(w.dtype) for w in layer.get_weights()])
+    for weight in layer.trainable_weights:
+        weight.assign(rng.normal(size=weight.shape).astype(weight.dtype))
 
 
 def positions(vocab_size, count, seed=1):

@@ -7,10 +7,20 @@ and only the programs that compute load TensorFlow.
 import importlib
 
 _HOMES = {
+    "BlackOut": "tfsoftmax.heads.blackout",
+    "DifferentiatedSoftmax": "tfsoftmax.heads.differentiated",
+    "ClassSoftmax": "tfsoftmax.heads.class_based",
     "FullSoftmax": "tfsoftmax.heads.full",
+    "NCE": "tfsoftmax.heads.nce",
+    "NarySoftmax": "tfsoftmax.heads.nary",
+    "NegativeSampling": "tfsoftmax.heads.negative",
+    "SampledSoftmax": "tfsoftmax.heads.sampled",
+    "SelfNormalisedSoftmax": "tfsoftmax.heads.self_normalised",
+    "Shortlist": "tfsoftmax.heads.shortlist",
     "SoftmaxHead": "tfsoftmax.heads.base",
     "SoftmaxLoss": "tfsoftmax.losses",
     "Perplexity": "tfsoftmax.metrics",
+    "TreeSoftmax": "tfsoftmax.heads.tree",
     "Vocabulary": "tfsoftmax.vocabulary",
     "language_model": "tfsoftmax.language_model",
 }

@@ -1,8 +1,30 @@
 """Output layers, one a file. `HEADS` names them for command lines."""
 
 from tfsoftmax.heads.base import SoftmaxHead
+from tfsoftmax.heads.blackout import BlackOut
+from tfsoftmax.heads.differentiated import DifferentiatedSoftmax
+from tfsoftmax.heads.class_based import ClassSoftmax
 from tfsoftmax.heads.full import FullSoftmax
+from tfsoftmax.heads.nary import NarySoftmax
+from tfsoftmax.heads.nce import NCE
+from tfsoftmax.heads.negative import NegativeSampling
+from tfsoftmax.heads.sampled import SampledSoftmax
+from tfsoftmax.heads.self_normalised import SelfNormalisedSoftmax
+from tfsoftmax.heads.shortlist import Shortlist
+from tfsoftmax.heads.tree import TreeSoftmax
 
-HEADS = {"full": FullSoftmax}
+HEADS = {
+    "full": FullSoftmax,
+    "self_normalised": SelfNormalisedSoftmax,
+    "sampled": SampledSoftmax,
+    "nce": NCE,
+    "negative": NegativeSampling,
+    "blackout": BlackOut,
+    "differentiated": DifferentiatedSoftmax,
+    "shortlist": Shortlist,
+    "tree": TreeSoftmax,
+    "class": ClassSoftmax,
+    "nary": NarySoftmax,
+}
 
-__all__ = ["HEADS", "FullSoftmax", "SoftmaxHead"]
+__all__ = ["HEADS", "SoftmaxHead", *sorted(head.__name__ for head in HEADS.values())]

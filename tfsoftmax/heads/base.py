@@ -124,6 +124,10 @@ class SoftmaxHead(keras.layers.Layer):
             self.build(hidden.shape)
         return tf.cast(hidden, self.compute_dtype)
 
+    def _by_row(self, method, hidden):
+        rows, leading = _flatten(self._as_hidden(hidden))
+        return _restore(method(rows), leading)
+
     def _by_position(self, method, hidden, labels):
         hidden = self._as_hidden(hidden)
         labels, validity = checked_labels(labels, self.vocab_size, hidden)

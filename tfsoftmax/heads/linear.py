@@ -1,9 +1,16 @@
 """Heads whose logits are an affine map of the hidden state: one kernel row, one bias a word."""
 
 import keras
+import tensorflow as tf
 
 from tfsoftmax.heads.base import SoftmaxHead
-from tfsoftmax.ops.cross_entropy import Objective, cross_entropy, exact_top_k, full_logits
+from tfsoftmax.ops.cross_entropy import (
+    Objective,
+    cross_entropy,
+    exact_top_k,
+    full_logits,
+    map_row_chunks,
+)
 
 
 class LinearHead(SoftmaxHead):
@@ -70,10 +77,33 @@ class LinearHead(SoftmaxHead):
             )
         self.built = True
 
+    def log_normaliser(self, hidden):
+        """ln Z(h) = ln Σ_v exp(z_v), exact: (...) float32 for hidden (..., D), no gradient."""
+        return self._by_row(self._log_normaliser, hidden)
+
+    def _kernel(self):
+        """The variable (V, D), of which training may gather rows."""
+        return (self.kernel if self.tied_to is None else self.tied_to.embeddings).value
+
     def _parameters(self):
         """Kernel (V, D) and bias (V,) or None: of the exact distribution."""
-        kernel = self.kernel if self.tied_to is None else self.tied_to.embeddings
-        return kernel.value, None if self.bias is None else self.bias.value
+        return self._kernel(), None if self.bias is None else self.bias.value
+
+    def _log_normaliser(self, hidden):
+        def chunk(hidden):
+            return tf.reduce_logsumexp(self._logits(hidden), axis=1)
+
+        return tf.stop_gradient(map_row_chunks(chunk, hidden, self.vocab_size))
+
+    def _biases(self, ids):
+        """Biases (...) float32 of ids (...), as trained; zeros without a bias."""
+        return tf.zeros(tf.shape(ids)) if self.bias is None else tf.gather(self.bias.value, ids)
+
+    def _label_scores(self, hidden, labels):
+        """Score of each position's label, (N,) float32, at the cost of N D."""
+        rows = tf.cast(tf.gather(self._kernel(), labels), hidden.dtype)
+        products = tf.cast(hidden, tf.float32) * tf.cast(rows, tf.float32)
+        return tf.reduce_sum(products, axis=1) + self._biases(labels)
 
     def _logits(self, hidden):
         return full_logits(hidden, *self._parameters(), self.soft_cap)

@@ -80,12 +80,30 @@ class Sampler(keras.layers.Layer):
         log_size = np.float32(np.log(num_samples))
         return Candidates(ids, self.log_q(ids) + log_size, self.log_q(labels) + log_size)
 
+    def sample_for_each(self, labels, num_samples, seed):
+        """Draws S words for each label apart, with replacement.
+
+        Args:
+            labels: (N,) integers.
+            num_samples: S.
+            seed: as in `sample`.
+
+        Returns:
+            `Candidates` with ids (N, S), log_expected (N, S) and log_expected_labels (N,).
+        """
+        labels = tf.cast(labels, tf.int32)
+        ids = self._draw(tf.size(labels) * num_samples, _stateless(seed))
+        ids = tf.reshape(ids, [-1, num_samples])
+        log_size = np.float32(np.log(num_samples))
+        return Candidates(ids, self.log_q(ids) + log_size, self.log_q(labels) + log_size)
+
     def log_q(self, ids):
         """Natural logarithm of the probability of each word: (...) float32 for ids (...)."""
         raise NotImplementedError
 
     def update(self, labels):
         """Moves the state, if there is one, by one training step with these labels (...)."""
+        del labels
 
     def tf_operation(self):
         """The operation of `tf.random` that draws from q, and its keyword arguments."""

@@ -1,0 +1,32 @@
+"""BlackOut: a sampled softmax that is also told what the answer is not."""
+
+import keras
+
+from tfsoftmax.heads.sampling import SamplingHead
+from tfsoftmax.ops.sampled import blackout
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class BlackOut(SamplingHead):
+    """-ln p(w) - Σ_{v ∈ S} ln(1 - p(v)), with shares p among the label w and the sample S.
+
+        p(v) = exp(s_v) / c_v / ( exp(s_w) / c_w + Σ_{u ∈ S} exp(s_u) / c_u )
+
+    The first term is `SampledSoftmax`; the second discriminates against each sampled word, as
+    NCE does, with the noise distribution P_n of equation 2.42. c is S q(v), whose S cancels; the
+    authors' proposal is q ∝ count^α: `sampler="unigram", sampler_options={"alpha": 0.4}`.
+
+    Args:
+        vocab_size: V, the number of words.
+        **kwargs: of `SamplingHead` (num_samples, sampler, counts, ...). Accidental hits are
+            removed unless `remove_accidental_hits=False`: the label cannot be a counterexample
+            of itself.
+
+    Source: Müller 2017, equations 2.40 to 2.42 (Ji et al. 2016).
+    """
+
+    def _removes_hits(self):
+        return self.remove_accidental_hits is not False
+
+    def _training_loss(self, hidden, labels):
+        return self._sampled_loss(blackout, hidden, labels, self._biases)

@@ -1,0 +1,88 @@
+"""Noise contrastive estimation with a normalisation constant of the user's choice."""
+
+import math
+
+import keras
+
+from tfsoftmax.heads.sampling import SamplingHead
+from tfsoftmax.ops.sampled import logistic
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class NCE(SamplingHead):
+    """Logistic classification of the label w against k = S words v of a noise distribution q.
+
+        loss = -ln σ(s_w - ln Z - ln k q(w)) - Σ_v ln σ(-(s_v - ln Z - ln k q(v)))
+
+    Z is what the model is told that its exponentiated scores sum to, in every context: exp(s) / Z
+    becomes the probability that the classifier compares with k q, and training makes it come
+    true more or less (`log_normaliser` measures it). `tf.nn.nce_loss` is the case Z = 1; with
+    scores near zero at the start, probabilities then begin at one instead of at 1 / V, and
+    training has to unlearn that.
+
+    With a sampler without replacement, k q is replaced by the probability that the sample
+    includes the word. `tf.nn.nce_loss` takes 1 - (1 - q)^tries there.
+
+    Args:
+        vocab_size: V, the number of words.
+        Z: normalisation constant, or "auto" for V.
+        log_z: ln Z, in place of Z.
+        train_z: whether ln Z is a parameter, one for all contexts, which starts there.
+        **kwargs: of `SamplingHead` (num_samples, sampler, counts, ...). Accidental hits stay
+            unless `remove_accidental_hits=True`: the noise does contain them.
+
+    Source: Müller 2017, equations 2.37 and 2.44, section 3.3 (Gutmann and Hyvärinen 2012; Mnih
+    and Teh 2012; Chen et al. 2015 for Z).
+    """
+
+    def __init__(self, vocab_size, *args, Z="auto", log_z=None, train_z=False, **kwargs):
+        super().__init__(vocab_size, *args, **kwargs)
+        self.initial_log_z = _checked_log_z(Z, log_z, self.vocab_size)
+        self.train_z = train_z
+
+    def build(self, hidden_shape):
+        super().build(hidden_shape)
+        if self.train_z:
+            self.log_z = self.add_weight(
+                name="log_z", shape=(), autocast=False,
+                initializer=keras.initializers.Constant(self.initial_log_z),
+            )
+
+    def self_normalised_log_prob(self, hidden, labels):
+        """s_w - ln Z: (...) float32, the log-probability if the scores were normalised by Z.
+
+        Costs N D, whatever V. It is not exact, and no perplexity.
+
+        Source: Müller 2017, section 2.2.3.6.
+        """
+        return self._by_position(self._self_normalised, hidden, labels)
+
+    def _training_loss(self, hidden, labels):
+        def normalised_biases(ids):
+            return self._biases(ids) - self._log_z()
+
+        return self._sampled_loss(logistic, hidden, labels, normalised_biases)
+
+    def _self_normalised(self, hidden, labels):
+        return self._label_scores(hidden, labels) - self._log_z()
+
+    def _log_z(self):
+        return self.log_z.value if self.train_z else self.initial_log_z
+
+    def get_config(self):
+        return {**super().get_config(), "log_z": self.initial_log_z, "train_z": self.train_z}
+
+
+def _checked_log_z(Z, log_z, vocab_size):
+    if log_z is not None:
+        if Z != "auto" or not math.isfinite(log_z):
+            raise ValueError(
+                "`log_z` must be a finite number, with Z left alone. "
+                f"Received: log_z={log_z!r}, Z={Z!r}"
+            )
+        return float(log_z)
+    if Z == "auto":
+        return math.log(vocab_size)
+    if isinstance(Z, str) or not 0 < Z < math.inf:
+        raise ValueError(f"`Z` must be a positive number or 'auto'. Received: Z={Z!r}")
+    return math.log(Z)

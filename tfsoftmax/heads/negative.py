@@ -1,0 +1,65 @@
+"""Negative sampling, and the distribution that it implies."""
+
+import math
+
+import keras
+import tensorflow as tf
+
+from tfsoftmax.heads.sampling import SamplingHead
+from tfsoftmax.ops.sampled import logistic
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class NegativeSampling(SamplingHead):
+    """Logistic classification of the label w against k = S words v of a proposal q.
+
+        loss = -ln σ(s_w) - Σ_v ln σ(-s_v)
+
+    That is NCE without ln k q. Its optimum is s = ln (P(w | h) / k q(w)), and not a log
+    probability, but where q is uniform and k = V (Dyer 2014). So the words' probabilities are
+    taken to be softmax(s + ln k q): that is what `head(hidden)` and the exact methods return.
+    `restore_proposal=False` leaves softmax(s), the literal reading, whose perplexity is far
+    higher with any q but the uniform.
+
+    Args:
+        vocab_size: V, the number of words.
+        restore_proposal: whether logits outside training are s + ln k q instead of s.
+        **kwargs: of `SamplingHead` (num_samples, sampler, counts, ...). Accidental hits stay
+            unless `remove_accidental_hits=True`, as word2vec has it.
+
+    Source: Müller 2017, equations 2.38 and 2.39 (Mikolov et al. 2013; Dyer 2014; Levy and
+    Goldberg 2014 for the optimum).
+    """
+
+    def __init__(self, vocab_size, *args, restore_proposal=True, **kwargs):
+        super().__init__(vocab_size, *args, **kwargs)
+        self.restore_proposal = restore_proposal
+
+    def self_normalised_log_prob(self, hidden, labels):
+        """s_w + ln k q(w), or s_w: (...) float32, the log-probability if Z were one.
+
+        Costs N D, whatever V. It is not exact, and no perplexity.
+
+        Source: Müller 2017, section 2.2.3.6.
+        """
+        return self._by_position(self._self_normalised, hidden, labels)
+
+    def _parameters(self):
+        kernel, bias = super()._parameters()
+        if self.restore_proposal:
+            shift = self._log_counts(tf.range(self.vocab_size))
+            bias = shift if bias is None else bias + shift
+        return kernel, bias
+
+    def _log_counts(self, ids):
+        return self.sampler.log_q(ids) + math.log(self.num_samples)
+
+    def _training_loss(self, hidden, labels):
+        return self._sampled_loss(logistic, hidden, labels, self._biases, corrected=False)
+
+    def _self_normalised(self, hidden, labels):
+        scores = self._label_scores(hidden, labels)
+        return scores + self._log_counts(labels) if self.restore_proposal else scores
+
+    def get_config(self):
+        return {**super().get_config(), "restore_proposal": self.restore_proposal}

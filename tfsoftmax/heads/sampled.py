@@ -1,0 +1,74 @@
+"""Sampled softmax: importance sampling with the label always among the candidates."""
+
+import keras
+import tensorflow as tf
+
+from tfsoftmax.heads.sampling import SamplingHead
+from tfsoftmax.ops.sampled import keep_highest, softmax
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class SampledSoftmax(SamplingHead):
+    """Cross-entropy over the label w and a sample S, every score divided by its expected count.
+
+        loss = -ln [ exp(s_w) / c_w / ( exp(s_w) / c_w + Σ_{v ∈ S} exp(s_v) / c_v ) ]
+
+    with c_v = S q(v) for samples with replacement, whose S cancels, and the probability that the
+    sample includes v for samples without. Its minimum is the softmax over all words, exactly, if
+
+    - the sample is with replacement and keeps accidental hits: a word drawn m times stands m
+      times in the sum, the label once more; or
+    - it is without replacement and hits are removed: the candidates are a set.
+
+    `remove_accidental_hits=None` is the right one of the two. `tf.nn.sampled_softmax_loss`
+    removes hits in both cases by default: with replacement, frequent labels (S q(w) > 1) are then
+    set against their own expected count but not against themselves.
+
+    The loss is a sampled one: `fit` reports it as `loss`, and never as perplexity.
+
+    Args:
+        vocab_size: V, the number of words.
+        keep: None, or how many of the sampled words count, those of the highest scores at each
+            position (TAPAS). Biased: it suits ranking, and worsens perplexity.
+        **kwargs: of `SamplingHead` (num_samples, sampler, counts, ...).
+
+    Source: Müller 2017, equations 2.29 and 3.2 (Jean et al. 2015); section 2.2.3.5 (TAPAS: Yu et
+    al. 2017). Departure: the expected counts without replacement are those of `Sampler.sample`.
+    """
+
+    def __init__(self, vocab_size, *args, keep=None, **kwargs):
+        super().__init__(vocab_size, *args, **kwargs)
+        if keep is not None and not 0 < keep <= self.num_samples:
+            raise ValueError(
+                f"`keep` must lie in [1, num_samples={self.num_samples}]. Received: keep={keep}"
+            )
+        self.keep = keep
+
+    def effective_sample_size(self, hidden):
+        """(Σ ω)² / Σ ω² with ω = exp(s) / q over a fresh sample: (...) float32, 1 to S.
+
+        Costs a product (N, D) by (D, S).
+
+        Source: Müller 2017, equation 2.30 (Kong 1992).
+        """
+        return self._by_row(self._effective_sample_size, hidden)
+
+    def _removes_hits(self):
+        chosen = self.remove_accidental_hits
+        return self.sampler.unique if chosen is None else bool(chosen)
+
+    def _training_loss(self, hidden, labels):
+        criterion = softmax if self.keep is None else keep_highest(self.keep, softmax)
+        return self._sampled_loss(criterion, hidden, labels, self._biases)
+
+    def _effective_sample_size(self, hidden):
+        none = tf.zeros([0], tf.int32)
+        ids, log_expected, _ = self.sampler.sample(none, self.num_samples, self._next_seed())
+        rows = tf.cast(tf.gather(self._kernel(), ids), hidden.dtype)
+        scores = tf.cast(tf.matmul(hidden, rows, transpose_b=True), tf.float32)
+        scores += self._biases(ids) - log_expected
+        twice = tf.reduce_logsumexp(2 * scores, axis=1)
+        return tf.exp(2 * tf.reduce_logsumexp(scores, axis=1) - twice)
+
+    def get_config(self):
+        return {**super().get_config(), "keep": self.keep}

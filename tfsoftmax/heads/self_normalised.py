@@ -1,0 +1,77 @@
+"""Self-normalisation on a fraction of the positions: infrequent normalisation."""
+
+import keras
+import tensorflow as tf
+
+from tfsoftmax.heads.linear import LinearHead
+from tfsoftmax.ops.cross_entropy import cross_entropy
+from tfsoftmax.samplers.random import uniform
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class SelfNormalisedSoftmax(LinearHead):
+    """Raises the labels' scores, and holds ln Z(h) = ln Σ_v exp(z_v) at zero for some positions.
+
+        loss = -z_w + (α / γ) ln² Z(h)     squared, the default
+        loss = -z_w + (α / γ) ln Z(h)      not squared; with α = 1 the expected cross-entropy
+
+    where the second term stands for a random fraction γ of the positions only, so that a step
+    costs γ of a full softmax. For the whole batch, and cross-entropy beside it (equation 2.45),
+    use `FullSoftmax(z_loss=α)`.
+
+    Args:
+        vocab_size: V, the number of words.
+        fraction: γ, in (0, 1]; at least one position is taken.
+        alpha: α, weight of the penalty.
+        squared: which of the two losses.
+        seed: of the choice of positions.
+        **kwargs: of `LinearHead` (use_bias, kernel_initializer, bias_initializer, tied_to) and
+            `keras.layers.Layer`.
+
+    Source: Müller 2017, equations 2.46 and 2.47, whose penalty is printed with the wrong sign
+    (Andreas and Klein 2015; Chen et al. 2015).
+    """
+
+    def __init__(
+        self, vocab_size, fraction=0.1, alpha=1.0, squared=True, seed=None, **kwargs
+    ):
+        super().__init__(vocab_size, **kwargs)
+        if not 0 < fraction <= 1:
+            raise ValueError(f"`fraction` must lie in (0, 1]. Received: fraction={fraction}")
+        if alpha <= 0:
+            raise ValueError(f"`alpha` must be positive. Received: alpha={alpha}")
+        self.fraction, self.alpha, self.squared, self.seed = fraction, alpha, squared, seed
+        self.seed_generator = keras.random.SeedGenerator(seed)
+
+    def self_normalised_log_prob(self, hidden, labels):
+        """The label's score z_w: (...) float32, its log-probability if Z were one.
+
+        Costs N D, whatever V. It is not exact, and no perplexity.
+
+        Source: Müller 2017, section 2.2.3.6.
+        """
+        return self._by_position(self._label_scores, hidden, labels)
+
+    def _training_loss(self, hidden, labels):
+        count = tf.shape(hidden)[0]
+        wanted = tf.math.ceil(self.fraction * tf.cast(count, tf.float32))
+        wanted = tf.minimum(tf.maximum(tf.cast(wanted, tf.int32), 1), count)
+        seed = tf.cast(self.seed_generator.next(), tf.int64)
+        chosen = tf.argsort(uniform([count], seed))[:wanted]
+        hidden_chosen, labels_chosen = tf.gather(hidden, chosen), tf.gather(labels, chosen)
+        log_z = cross_entropy(hidden_chosen, *self._parameters(), labels_chosen)
+        log_z += self._label_scores(hidden_chosen, labels_chosen)
+        penalty = tf.square(log_z) if self.squared else log_z
+        penalty *= self.alpha * tf.cast(count, tf.float32) / tf.cast(wanted, tf.float32)
+        return tf.tensor_scatter_nd_add(
+            -self._label_scores(hidden, labels), chosen[:, None], penalty
+        )
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "fraction": self.fraction,
+            "alpha": self.alpha,
+            "squared": self.squared,
+            "seed": self.seed,
+        }

@@ -1,0 +1,180 @@
+"""Losses over a sample of the vocabulary that all positions share, with hand-written gradients.
+
+With the labels' scores t (N,) and the scores u (N, M) of the sampled words, of which word j
+counts m_j times, a criterion gives each position's loss and its slopes
+
+    ∂loss/∂u = r ⊗ m ∘ E,    ∂loss/∂t = a,
+
+E (N, M) left without its row factors r (N,) and column factors m (M,): they fall on matrices
+with D columns, dh = r (E (m W)) + a W_y and dW = m (Eᵀ (r h)). The rows of labels and sampled
+words are gathered together, each once, so that the gradient of a variable is one
+`IndexedSlices` of unique rows; nothing else of the variable is read.
+
+Shapes: N positions, D hidden units, S samples, M <= S sampled words, U <= S + N rows.
+"""
+
+import collections
+
+import tensorflow as tf
+
+Slopes = collections.namedtuple("Slopes", "label words rows")
+_Layout = collections.namedtuple("_Layout", "rows word_place label_place copies log_expected")
+_CLOSEST_TO_ONE = 1 - 1e-6  # of a probability whose complement is divided by
+
+
+def sampled_loss(
+    criterion, hidden, kernel, bias, labels, candidates,
+    corrected=True, remove_hits=False, static_shapes=False,
+):
+    """Loss of each position over its label and the sampled words.
+
+    Args:
+        criterion: `softmax`, `logistic` or `blackout`.
+        hidden: (N, D) float; its dtype is the dtype of the matmuls.
+        kernel: (V, D) float32 variable.
+        bias: function of ids (U,) to their biases (U,) float32.
+        labels: (N,) int32.
+        candidates: `Candidates` of S ids for these labels.
+        corrected: whether scores have the logarithm of their expected count subtracted.
+        remove_hits: whether samples that equal a position's label are left out of its loss.
+        static_shapes: whether no shape may depend on the sample, as XLA wants it. Else a word
+            that was drawn twice is computed once: of 1,280 samples of a log-uniform proposal
+            over 200,000 words, with replacement, two thirds are left.
+
+    Returns:
+        (N,) float32, nats. Differentiable with respect to hidden, kernel and bias.
+    """
+    layout = (_static if static_shapes else _distinct)(candidates, labels)
+    rows, word_place, label_place, copies, log_expected = layout
+    shift = log_expected if corrected else tf.zeros_like(log_expected)
+    label_shift = candidates.log_expected_labels if corrected else 0.0
+
+    @tf.custom_gradient
+    def differentiable(hidden, kernel_rows, biases):
+        narrow = tf.cast(kernel_rows, hidden.dtype)
+        word_rows, label_rows = tf.gather(narrow, word_place), tf.gather(narrow, label_place)
+        scores = tf.cast(tf.matmul(hidden, word_rows, transpose_b=True), tf.float32)
+        scores += tf.gather(biases, word_place) - shift
+        products = tf.cast(hidden, tf.float32) * tf.cast(label_rows, tf.float32)
+        label_scores = tf.reduce_sum(products, axis=1)
+        label_scores += tf.gather(biases, label_place) - label_shift
+        if remove_hits:
+            hits = label_place[:, None] == word_place
+            scores = tf.where(hits, float("-inf"), scores)
+        losses, slopes = criterion(label_scores, scores, copies)
+
+        def gradient(upstream):
+            unit = 1.0
+            matrix, by_row, by_label = slopes.words, slopes.rows, upstream * slopes.label
+            if hidden.dtype == tf.float16:  # small weights would underflow
+                unit = tf.maximum(tf.reduce_max(tf.abs(upstream)), 1e-30)
+                matrix, by_row = matrix * by_row[:, None], tf.ones_like(by_row)
+            by_row *= upstream / unit
+            matrix = tf.cast(matrix, hidden.dtype)
+            scaled = hidden * tf.cast(by_row, hidden.dtype)[:, None]
+            weighted = word_rows * tf.cast(copies, hidden.dtype)[:, None]
+            d_hidden = (unit * by_row)[:, None] * tf.cast(tf.matmul(matrix, weighted), tf.float32)
+            d_hidden += by_label[:, None] * tf.cast(label_rows, tf.float32)
+            d_words = tf.cast(tf.matmul(matrix, scaled, transpose_a=True), tf.float32)
+            d_words *= (unit * copies)[:, None]
+            d_word_biases = tf.linalg.matvec(tf.cast(matrix, tf.float32), by_row, transpose_a=True)
+            d_word_biases *= unit * copies
+            d_labels = by_label[:, None] * tf.cast(hidden, tf.float32)
+
+            def placed(words, labels, like):  # in two steps: joining them would copy
+                total = tf.tensor_scatter_nd_add(tf.zeros_like(like), label_place[:, None], labels)
+                return tf.tensor_scatter_nd_add(total, word_place[:, None], words)
+
+            return (
+                tf.cast(d_hidden, hidden.dtype),
+                placed(d_words, d_labels, kernel_rows),
+                placed(d_word_biases, by_label, biases),
+            )
+
+        return losses, gradient
+
+    return differentiable(hidden, tf.gather(kernel, rows), bias(rows))
+
+
+def softmax(label, scores, copies):
+    """-ln of the label's share, exp t / (exp t + Σ m exp u): sampled softmax.
+
+    Source: Müller 2017, equations 2.29 and 3.2.
+    """
+    exps, label_exp, total, maximum = _exponentials(label, scores, copies)
+    losses = tf.math.log(total) - (label - maximum)
+    return losses, Slopes(label_exp / total - 1, exps, 1 / total)
+
+
+def logistic(label, scores, copies):
+    """-ln σ(t) - Σ m ln σ(-u): noise contrastive estimation, negative sampling.
+
+    Source: Müller 2017, equations 2.37 and 2.38.
+    """
+    losses = tf.nn.softplus(-label) + tf.linalg.matvec(tf.nn.softplus(scores), copies)
+    return losses, Slopes(-tf.sigmoid(-label), tf.sigmoid(scores), tf.ones_like(label))
+
+
+def blackout(label, scores, copies):
+    """-ln p_y - Σ m ln(1 - p_j), with the shares p of `softmax`.
+
+    Shares of sampled words are taken for at most 1 - 1e-6.
+
+    Source: Müller 2017, equations 2.40 and 2.41 (Ji et al. 2016).
+    """
+    exps, label_exp, total, maximum = _exponentials(label, scores, copies)
+    shares = tf.minimum(exps / total[:, None], _CLOSEST_TO_ONE)
+    losses = tf.math.log(total) - (label - maximum)
+    losses -= tf.linalg.matvec(tf.math.log1p(-shares), copies)
+    odds = shares / (1 - shares)
+    excess = tf.linalg.matvec(odds, copies) - 1
+    slopes = odds - shares * excess[:, None]
+    return losses, Slopes(-1 - excess * label_exp / total, slopes, tf.ones_like(label))
+
+
+def keep_highest(count, criterion):
+    """`criterion` with only the `count` words of the highest scores at each position (TAPAS).
+
+    Source: Müller 2017, section 2.2.3.5 (Yu et al. 2017).
+    """
+
+    def kept(label, scores, copies):
+        lowest = tf.math.top_k(scores, tf.minimum(count, tf.shape(scores)[1])).values[:, -1:]
+        return criterion(label, tf.where(scores >= lowest, scores, float("-inf")), copies)
+
+    return kept
+
+
+def _exponentials(label, scores, copies):
+    """exp(u - max), exp(t - max), exp t + Σ m exp u less the maximum, and the maximum."""
+    maximum = tf.maximum(tf.reduce_max(scores, axis=1), label)
+    exps, label_exp = tf.exp(scores - maximum[:, None]), tf.exp(label - maximum)
+    return exps, label_exp, tf.linalg.matvec(exps, copies) + label_exp, maximum
+
+
+def _distinct(candidates, labels):
+    """Which rows to gather, and where words and labels are among them: all rows differ."""
+    words, copy_of = tf.unique(candidates.ids)
+    count = tf.size(words)
+    copies = tf.math.unsorted_segment_sum(tf.ones(tf.shape(copy_of)), copy_of, count)
+    log_expected = tf.math.unsorted_segment_max(candidates.log_expected, copy_of, count)
+    rows, place = tf.unique(tf.concat([words, labels], 0))
+    return _Layout(rows, place[:count], place[count:], copies, log_expected)
+
+
+def _static(candidates, labels):
+    """The same with S words, whether they differ or not, and S + N rows."""
+    rows, place = static_unique(tf.concat([candidates.ids, labels], 0))
+    count, copies = tf.size(candidates.ids), tf.ones(tf.shape(candidates.ids))
+    return _Layout(rows, place[:count], place[count:], copies, candidates.log_expected)
+
+
+def static_unique(ids):
+    """`tf.unique` for ids (R,) >= 0, sorted and filled up with zeros to R."""
+    order = tf.argsort(ids)
+    ordered = tf.gather(ids, order)
+    new = tf.concat([[0], tf.cast(ordered[1:] != ordered[:-1], tf.int32)], 0)
+    place_in_order = tf.cumsum(new)
+    place = tf.scatter_nd(order[:, None], place_in_order, tf.shape(ids))
+    rows = tf.math.unsorted_segment_max(ordered, place_in_order, tf.size(ids))
+    return tf.maximum(rows, 0), place

@@ -1,0 +1,49 @@
+"""Class-based softmax: first the class of the word, then the word within its class."""
+
+import keras
+import numpy as np
+
+from tfsoftmax.heads.nary import NarySoftmax
+from tfsoftmax.partitions import classes as partitions
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class ClassSoftmax(NarySoftmax):
+    """P(w | h) = P(class of w | h) · P(w | h, class of w), two softmaxes, exact.
+
+    Training and `log_prob` compute all classes, and the words of those classes alone that the
+    labels belong to; classes are of any size, without padding. All computation is in float32
+    whatever the policy.
+
+    Args:
+        vocab_size: V, the number of words.
+        classes: "sqrt_frequency", "frequency", "equal", the path of a file of lines
+            `class<TAB>word` (such as Brown `paths`), or int (V,), the class of each word. None:
+            "sqrt_frequency" if there are counts, else "equal".
+        num_classes: C; None: ceil(√V), or as many as a file has. Fewer than a file has: words
+            whose codes begin alike are joined.
+        counts: (V,) occurrences of the words, for the frequencies.
+        words: V str, for files.
+        **kwargs: `use_bias`, `kernel_initializer` and `bias_initializer` as in `NarySoftmax`,
+            whose kernel (C + V, D) has the classes first; and of `keras.layers.Layer`.
+
+    Source: Goodman 2001; Mikolov et al. 2011; Jiang et al. 2017 (cHSM).
+    """
+
+    def __init__(
+        self, vocab_size, classes=None, num_classes=None, counts=None, words=None, **kwargs
+    ):
+        if classes is None:
+            classes = "equal" if counts is None else "sqrt_frequency"
+        self.classes = partitions.build(classes, vocab_size, num_classes, counts, words)
+        super().__init__(vocab_size, partitions.class_tree(self.classes), **kwargs)
+
+    @property
+    def num_classes(self):
+        """C."""
+        return int(self.tree.sizes[0])
+
+    def get_config(self):
+        config = super().get_config()
+        del config["tree"]
+        return {**config, "classes": np.asarray(self.classes).tolist()}

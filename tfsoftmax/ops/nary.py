@@ -1,0 +1,213 @@
+"""Probabilities of the words of a tree with any number of children: a softmax at each node.
+
+    ln P(w | h) = Σ over the path of w of  z_e - ln Σ exp z_c,   z_e = θ_e h + b_e,
+
+where e is the edge that the path takes and c runs over all edges below the same node. Edges below
+a node are numbered consecutively, so that a node's part of the kernel is a range of its rows.
+
+Only the nodes on the paths of the batch are computed: their rows are gathered once, the steps of
+all paths are sorted by node, and a loop takes one node after the other, with the positions that
+pass it and its own rows: no padding, neither of positions nor of children.
+
+Shapes: N positions, D hidden units, V words, E edges, L the depth of the tree, R steps of paths,
+M rows of the nodes that occur.
+Source: Mao 2019; with two levels Goodman 2001, Mikolov et al. 2011.
+"""
+
+import dataclasses
+
+import tensorflow as tf
+
+# Nodes whose matmuls may run side by side.
+PARALLEL_NODES = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Steps:
+    """The steps of the paths of a batch, sorted by node.
+
+    Attributes:
+        positions: (R,) int32, whose step it is.
+        targets: (R,) int32, the number of the edge taken among those below its node.
+        ends: (G,) int32, behind the last step of each node that occurs.
+        rows: (M,) int32, the edges below these nodes, one node after the other.
+        row_ends: (G,) int32, behind the last row of each node.
+    """
+
+    positions: tf.Tensor
+    targets: tf.Tensor
+    ends: tf.Tensor
+    rows: tf.Tensor
+    row_ends: tf.Tensor
+
+
+def steps_of(paths, owners, starts, sizes):
+    """The steps of some paths.
+
+    Args:
+        paths: (N, L) int32, the edges of each path, -1 behind its end.
+        owners: (E,) int32, the node above each edge.
+        starts: (I,) int32, the first edge below each node.
+        sizes: (I,) int32, the number of edges below each node.
+
+    Returns:
+        `Steps`.
+    """
+    taken = tf.where(paths >= 0)
+    edges = tf.gather_nd(paths, taken)
+    nodes = tf.gather(owners, edges)
+    order = tf.argsort(nodes, stable=True)
+    nodes, edges = tf.gather(nodes, order), tf.gather(edges, order)
+    present, _, counts = tf.unique_with_counts(nodes)
+    first, size = tf.gather(starts, present), tf.gather(sizes, present)
+    row_ends = tf.cumsum(size)
+    rows = tf.repeat(first - row_ends + size, size) + tf.range(tf.reduce_sum(size))
+    positions = tf.cast(tf.gather(taken[:, 0], order), tf.int32)
+    return Steps(positions, edges - tf.gather(starts, nodes), tf.cumsum(counts), rows, row_ends)
+
+
+def path_nats(hidden, kernel, bias, steps):
+    """Cross-entropy of the words at the ends of paths, for any use that is made of it.
+
+    The gradient, an IndexedSlices without duplicates, computes the logits a second time; where
+    the weights of the positions are known beforehand, `weighted_path_nats` need not.
+
+    Args:
+        hidden: (N, D) float.
+        kernel: (E, D) float32 tensor or variable.
+        bias: (E,) float32 tensor or variable, or None.
+        steps: `Steps` of the N paths.
+
+    Returns:
+        (N,) float32, nats.
+    """
+
+    @tf.custom_gradient
+    def differentiable(hidden, rows, biases):
+        nats = _by_node(hidden, rows, biases, steps)
+
+        def gradient(upstream):
+            return _by_node(hidden, rows, biases, steps, upstream)[1:]
+
+        return nats, gradient
+
+    return differentiable(*_gathered(hidden, kernel, bias, steps))
+
+
+def weighted_path_nats(hidden, kernel, bias, steps, weights):
+    """Σ weights · nats, whose gradients are formed while the logits are at hand.
+
+    Args:
+        hidden, kernel, bias, steps: as in `path_nats`.
+        weights: (N,) float32.
+
+    Returns:
+        total: scalar float32, differentiable with respect to hidden, kernel and bias.
+        nats: (N,) float32, without gradient.
+    """
+
+    @tf.custom_gradient
+    def differentiable(hidden, rows, biases):
+        nats, *gradients = _by_node(hidden, rows, biases, steps, weights)
+        total = tf.reduce_sum(weights * nats)
+        return (total, nats), lambda upstream, _: [upstream * g for g in gradients]
+
+    return differentiable(*_gathered(hidden, kernel, bias, steps))
+
+
+def _gathered(hidden, kernel, bias, steps):
+    """hidden, rows (M, D) and biases (M,), all float32."""
+    rows = tf.gather(kernel, steps.rows)
+    biases = tf.zeros(tf.shape(steps.rows)) if bias is None else tf.gather(bias, steps.rows)
+    return tf.cast(hidden, tf.float32), rows, biases
+
+
+def _by_node(hidden, rows, biases, steps, weights=None):
+    """Nats (N,) and, given weights (N,), the gradients of Σ weights · nats."""
+    shapes = [[None]] if weights is None else [[None], [None, rows.shape[1]], [None, rows.shape[1]], [None]]
+    count = tf.size(steps.ends)
+    arrays = [
+        tf.TensorArray(tf.float32, count, element_shape=shape, infer_shape=False)
+        for shape in shapes
+    ]
+
+    def body(i, arrays):
+        before = tf.maximum(i - 1, 0)
+        some = tf.cast(i > 0, tf.int32)
+        step, row = (
+            slice_of(ends[before] * some, ends[i]) for ends in (steps.ends, steps.row_ends)
+        )
+        positions = steps.positions[step]
+        part = _node(
+            tf.gather(hidden, positions), rows[row], biases[row], steps.targets[step],
+            None if weights is None else tf.gather(weights, positions),
+        )
+        return i + 1, [array.write(i, value) for array, value in zip(arrays, part)]
+
+    _, arrays = tf.while_loop(
+        lambda i, _: i < count, body, (0, arrays), parallel_iterations=PARALLEL_NODES
+    )
+    by_step = [array.concat() for array in arrays]
+    length = tf.shape(hidden)[0]
+    sums = [tf.math.unsorted_segment_sum(t, steps.positions, length) for t in by_step[:2]]
+    return sums[0] if weights is None else [*sums, *by_step[2:]]
+
+
+def slice_of(first, last):
+    """first:last, for tensors."""
+    return slice(first, last)
+
+
+def _node(hidden, rows, biases, targets, weights):
+    """One node: nats (n,) and, given weights (n,), the gradients by hidden, rows and biases.
+
+    As in `tfsoftmax.ops.cross_entropy`, exponentials are never normalised.
+    """
+    logits = tf.matmul(hidden, rows, transpose_b=True) + biases
+    index = tf.stack([tf.range(tf.size(targets)), targets], 1)
+    maximum = tf.reduce_max(logits, axis=1)
+    exps = tf.exp(logits - maximum[:, None])
+    sums = tf.reduce_sum(exps, axis=1)
+    nats = [maximum + tf.math.log(sums) - tf.gather_nd(logits, index)]
+    if weights is None:
+        return nats
+    scale = weights / sums
+    # Weight w of a target is w/s · (e_t - s): subtracted before the matmuls.
+    slopes = tf.tensor_scatter_nd_sub(exps, index, sums)
+    scaled = hidden * scale[:, None]
+    return [
+        *nats, tf.matmul(slopes, rows) * scale[:, None],
+        tf.matmul(slopes, scaled, transpose_a=True),
+        tf.linalg.matvec(slopes, scale, transpose_a=True),
+    ]
+
+
+def all_log_probs(hidden, kernel, bias, tree, leaves):
+    """ln P(w | h) of all words: sums down the tree, a level after the other, O(N E D).
+
+    Args:
+        hidden: (N, D) float.
+        kernel: (E, D) float32.
+        bias: (E,) float32, or None.
+        tree: `tfsoftmax.partitions.tree.Tree`, or what has its `levels`, `owners`, `entries`,
+            `starts` and `sizes`.
+        leaves: (V,) int32 tensor, the edge that ends in each word.
+
+    Returns:
+        (N, V) float32.
+    """
+    # Edges come first in all tensors: rows are what a gather copies fast.
+    scores = tf.matmul(kernel, tf.cast(hidden, tf.float32), transpose_b=True)
+    scores = scores if bias is None else scores + bias[:, None]
+    maximum = tf.math.segment_max(scores, tree.owners)
+    sums = tf.math.segment_sum(tf.exp(scores - tf.gather(maximum, tree.owners)), tree.owners)
+    norms = maximum + tf.math.log(sums)  # of each node
+    levels, offset = [], 0
+    for first, last in tree.levels:
+        above = -norms[first:last]
+        if first:
+            above += tf.gather(levels[-1], tree.entries[first:last] - offset)
+        offset, end = tree.starts[first], tree.starts[last - 1] + tree.sizes[last - 1]
+        owners = tree.owners[offset:end] - first
+        levels.append(scores[offset:end] + tf.gather(above, owners))
+    return tf.transpose(tf.gather(tf.concat(levels, 0), leaves))

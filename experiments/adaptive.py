@@ -63,5 +63,5 @@ RUNS = [
     ),
     _run("adaptive_auto", "adaptive", {"cutoffs": "auto", "projection_factor": 4}),
     _run("differentiated", "differentiated", {"cutoffs": CUTOFFS}),
-    _run("two_level", "adaptive", {"cutoffs": CUTOFFS[:1], "projection_factor": None}),
+    _run("two_level", "two_level", {"cutoffs": CUTOFFS[:1]}),
 ]

@@ -87,3 +87,33 @@ def tree_log_probs(hidden, kernel, bias, codes):
                 score = sum(float(a) * float(b) for a, b in zip(h, kernel[node])) + float(bias[node])
                 result[i, word] -= np.log1p(np.exp(-(1 - 2 * bit) * score))
     return result
+
+
+def nary_log_probs(hidden, kernel, bias, codes):
+    """ln P(w | h) as a product of softmaxes over the children on the way (Mao 2019)."""
+    prefixes = {tuple(code[:depth]) for code in codes for depth in range(1, len(code) + 1)}
+    edges = {p: i for i, p in enumerate(sorted(prefixes, key=lambda p: (len(p), p)))}
+    result = np.zeros((len(hidden), len(codes)))
+    for i, h in enumerate(np.asarray(hidden, np.float64)):
+        scores = {
+            p: sum(float(a) * float(b) for a, b in zip(h, kernel[e])) + float(bias[e])
+            for p, e in edges.items()
+        }
+        for word, code in enumerate(codes):
+            for depth in range(1, len(code) + 1):
+                node = tuple(code[: depth - 1])
+                siblings = [s for p, s in scores.items() if p[:-1] == node and len(p) == depth]
+                total = sum(np.exp(s) for s in siblings)
+                result[i, word] += scores[tuple(code[:depth])] - np.log(total)
+    return result
+
+
+def class_log_probs(hidden, class_kernel, class_bias, kernel, bias, classes):
+    """ln P(c | h) + ln P(w | h, c) (Goodman 2001); kernel and bias in the order of the words."""
+    by_class = full_log_probs(hidden, class_kernel, class_bias)
+    result = np.zeros((len(hidden), len(classes)))
+    for c in set(classes):
+        words = [w for w in range(len(classes)) if classes[w] == c]
+        within = full_log_probs(hidden, kernel[words], bias[words])
+        result[:, words] = by_class[:, [c]] + within
+    return result

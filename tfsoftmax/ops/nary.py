@@ -124,18 +124,21 @@ def _gathered(hidden, kernel, bias, steps):
 
 def _by_node(hidden, rows, biases, steps, weights=None):
     """Nats (N,) and, given weights (N,), the gradients of Σ weights · nats."""
-    shapes = [[None]] if weights is None else [[None], [None, rows.shape[1]], [None, rows.shape[1]], [None]]
+    size = rows.shape[1]
+    shapes = [[]] if weights is None else [[], [size], [size], []]
     count = tf.size(steps.ends)
     arrays = [
-        tf.TensorArray(tf.float32, count, element_shape=shape, infer_shape=False)
+        tf.TensorArray(tf.float32, count + 1, element_shape=[None, *shape], infer_shape=False)
         for shape in shapes
     ]
+    # A last part of nothing, so that batches of nothing can be joined.
+    arrays = [a.write(count, tf.zeros([0, *shape])) for a, shape in zip(arrays, shapes)]
 
     def body(i, arrays):
         before = tf.maximum(i - 1, 0)
         some = tf.cast(i > 0, tf.int32)
         step, row = (
-            slice_of(ends[before] * some, ends[i]) for ends in (steps.ends, steps.row_ends)
+            slice(ends[before] * some, ends[i]) for ends in (steps.ends, steps.row_ends)
         )
         positions = steps.positions[step]
         part = _node(
@@ -151,11 +154,6 @@ def _by_node(hidden, rows, biases, steps, weights=None):
     length = tf.shape(hidden)[0]
     sums = [tf.math.unsorted_segment_sum(t, steps.positions, length) for t in by_step[:2]]
     return sums[0] if weights is None else [*sums, *by_step[2:]]
-
-
-def slice_of(first, last):
-    """first:last, for tensors."""
-    return slice(first, last)
 
 
 def _node(hidden, rows, biases, targets, weights):

@@ -1,0 +1,173 @@
+"""NarySoftmax and ClassSoftmax against float64 loops, against each other and other heads."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from cases import UNITS, positions, randomise, three_levels
+
+from references import class_log_probs, full_log_probs, nary_log_probs
+from tfsoftmax.heads import ClassSoftmax, FullSoftmax, NarySoftmax, TreeSoftmax
+from tfsoftmax.ops import chunks
+from tfsoftmax.partitions import classes, files, trees
+from tfsoftmax.partitions.tree import Tree
+from tfsoftmax.vocabulary import Vocabulary
+
+V = 41
+GOLF_AND_VIOLIN = [["golf", "basketball", ["football", "soccer"]], ["piano", "violin"]]
+WORDS = ["violin", "golf", "soccer", "piano", "football", "basketball"]
+
+
+def built(head, seed=0):
+    head.build((None, UNITS))
+    randomise(head, seed)
+    return head
+
+
+def counts(vocab_size=V):
+    return np.random.default_rng(5).permutation(10_000 // np.arange(1, vocab_size + 1))
+
+
+def results(head, hidden, labels, weights):
+    """Log-probabilities, loss and all gradients as arrays."""
+    source = tf.Variable(hidden)
+    with tf.GradientTape() as tape:
+        total, _ = head.weighted_loss(source, labels, weights)
+    gradients = tape.gradient(total, [source, *[w.value for w in head.trainable_weights]])
+    dense = [tf.convert_to_tensor(g).numpy() for g in gradients]
+    return head.log_probs(hidden).numpy(), total.numpy(), *dense
+
+
+def assert_equal(ours, wanted):
+    for a, b in zip(ours, wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("tree", [three_levels(V), trees.huffman(counts()), Tree([V], range(V))])
+def test_log_probs_equal_the_equation(tree):
+    head, (hidden, labels) = built(NarySoftmax(V, tree)), positions(V, 60)
+    expected = nary_log_probs(hidden[:5], *head.get_weights(), tree.codes())
+    np.testing.assert_allclose(head.log_probs(hidden[:5]), expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        head.log_prob(hidden[:5], labels[:5]), expected[range(5), labels[:5]], rtol=1e-5, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("use_bias", [False, True])
+def test_one_level_is_the_full_softmax(use_bias):
+    nary = built(NarySoftmax(V, Tree([V], np.arange(V)), use_bias=use_bias))
+    full = built(FullSoftmax(V, use_bias=use_bias))
+    data = *positions(V, 60), np.random.default_rng(3).uniform(size=60).astype(np.float32)
+    assert_equal(results(nary, *data), results(full, *data))
+
+
+def test_a_binary_tree_is_the_tree_softmax():
+    """With the difference of the two edges' rows as the node's row."""
+    tree = trees.huffman(counts())
+    nary, binary = built(NarySoftmax(V, tree)), built(TreeSoftmax(V, tree))
+    binary.set_weights([w[0::2] - w[1::2] for w in nary.get_weights()])
+    data = *positions(V, 60), np.random.default_rng(3).uniform(size=60).astype(np.float32)
+    ours, wanted = results(nary, *data), results(binary, *data)
+    assert_equal(ours[:3], wanted[:3])
+    for a, b in zip(ours[3:], wanted[3:]):
+        np.testing.assert_allclose(a[0::2], b, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(a[1::2], -b, rtol=1e-4, atol=1e-4)
+
+
+def test_depth_two_is_the_class_softmax():
+    given = np.random.default_rng(0).integers(0, 6, V)
+    nary, by_class = built(NarySoftmax(V, classes.class_tree(given))), built(ClassSoftmax(V, given))
+    data = *positions(V, 60), np.random.default_rng(3).uniform(size=60).astype(np.float32)
+    assert_equal(results(nary, *data), results(by_class, *data))
+
+
+@pytest.mark.parametrize("given", [
+    np.random.default_rng(0).integers(0, 6, V),  # ragged
+    np.zeros(V, int),  # one class
+    np.arange(V)[::-1].copy(),  # each word its own
+])
+def test_class_log_probs_equal_the_equation(given):
+    head, (hidden, labels) = built(ClassSoftmax(V, given)), positions(V, 5)
+    kernel, bias = head.get_weights()
+    C = head.num_classes
+    own = np.empty((V, UNITS)), np.empty(V)
+    by_class = np.argsort(given, kind="stable")
+    own[0][by_class], own[1][by_class] = kernel[C:], bias[C:]
+    expected = class_log_probs(hidden, kernel[:C], bias[:C], *own, given)
+    np.testing.assert_allclose(head.log_probs(hidden), expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        head.log_prob(hidden, labels), expected[range(5), labels], rtol=1e-5, atol=1e-5
+    )
+
+
+def test_one_class_is_the_full_softmax_of_its_words():
+    head, (hidden, _) = built(ClassSoftmax(V, np.zeros(V, int))), positions(V, 5)
+    kernel, bias = head.get_weights()
+    expected = full_log_probs(hidden, kernel[1:], bias[1:])
+    np.testing.assert_allclose(head.log_probs(hidden), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_gradient_has_the_classes_of_the_batch_and_no_others():
+    given = np.arange(1000) % 25
+    head, (hidden, labels) = built(ClassSoftmax(1000, given)), positions(1000, 9)
+    with tf.GradientTape() as tape:
+        total, _ = head.weighted_loss(hidden, labels, np.ones(9, np.float32))
+    rows = [25 + 40 * c + i for c in set(given[labels]) for i in range(40)]
+    for gradient in tape.gradient(total, [w.value for w in head.weights]):
+        assert isinstance(gradient, tf.IndexedSlices)
+        assert sorted(gradient.indices.numpy()) == sorted([*range(25), *rows])
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_batches_of_none_and_one(count):
+    head, (hidden, labels) = built(ClassSoftmax(V, counts=counts())), positions(V, count)
+    total, nats = head.weighted_loss(hidden, labels, np.ones(count, np.float32))
+    assert nats.shape == (count,) and bool(total > 0) == bool(count)
+    assert head.training_loss(hidden, labels).shape == (count,)
+    assert head.log_probs(hidden).shape == (count, V)
+
+
+def test_unused_logits_are_pruned_from_the_graph(monkeypatch):
+    monkeypatch.setattr(chunks, "rows_within", lambda _: 7)
+    head = built(ClassSoftmax(V, counts=counts()))
+    graph = tf.function(head).get_concrete_function(tf.TensorSpec((40, UNITS))).graph
+    kinds = {op.type for op in graph.get_operations()}
+    assert "StatelessWhile" in kinds and "While" not in kinds
+
+
+def test_the_corpus_tree_of_the_blog():
+    """P(football) = P(0 → 1) P(1 → 3) P(3 → football)."""
+    tree = trees.from_nested(GOLF_AND_VIOLIN, {word: i for i, word in enumerate(WORDS)})
+    head, (hidden, _) = built(NarySoftmax(6, tree)), positions(6, 1)
+    kernel, bias = head.get_weights()
+    scores = kernel.astype(np.float64) @ hidden[0] + bias
+    # Edges breadth-first: sports, music | golf, basketball, 3 | piano, violin | football, soccer.
+    chances = [np.exp(scores[a]) / np.exp(scores[b:c]).sum() for a, b, c in
+               [(0, 0, 2), (4, 2, 5), (7, 7, 9)]]
+    football = head.log_prob(hidden, np.array([WORDS.index("football")]))
+    np.testing.assert_allclose(football, [np.log(np.prod(chances))], rtol=1e-5)
+
+
+def test_for_vocabulary_takes_counts_words_and_files(tmp_path):
+    vocabulary = Vocabulary([*WORDS, "<unk>", "<eos>"], [9, 8, 7, 6, 5, 4, 3, 2])
+    head = ClassSoftmax.for_vocabulary(vocabulary, num_classes=3)
+    assert head.classes.tolist() == classes.by_frequency(vocabulary.counts, 3, 0.5).tolist()
+    files.write_codes(tmp_path / "classes", ["sport", "music"] * 3, WORDS, range(6))
+    head = ClassSoftmax.for_vocabulary(vocabulary, classes=str(tmp_path / "classes"))
+    assert head.num_classes == 3  # and one for the words that the file lacks
+    again = ClassSoftmax.from_config(json.loads(json.dumps(head.get_config())))
+    assert again.classes.tolist() == head.classes.tolist() == [1, 0] * 3 + [2, 2]
+    path = tmp_path / "tree.json"
+    path.write_text(json.dumps([*GOLF_AND_VIOLIN, "<unk>", "<eos>"]))
+    head = NarySoftmax.for_vocabulary(vocabulary, tree=str(path))
+    assert head.tree.codes()[WORDS.index("soccer")] == [0, 2, 1]
+
+
+def test_mistakes_are_named():
+    with pytest.raises(ValueError, match=r"`classes` must have one number a word, shape \(5,\)"):
+        ClassSoftmax(5, np.zeros(4, int))
+    with pytest.raises(ValueError, match="`classes` must number the classes from 0 on"):
+        ClassSoftmax(3, np.array([0, 2, 2]))
+    with pytest.raises(ValueError, match="`tree` must be a tree of 5 words. Received: one of 4"):
+        NarySoftmax(5, trees.balanced(np.arange(4)))

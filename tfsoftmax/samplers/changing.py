@@ -80,7 +80,8 @@ class Interpolated(Unigram):
         counts: (V,) numbers >= 0.
         unigram_weight: λ in [0, 1], or a function of the training step to it, such as
             `keras.optimizers.schedules.PolynomialDecay(0.8, 20000, end_learning_rate=1.0)`;
-            what it returns is clipped to [0, 1]. `update` counts the steps.
+            what it returns is clipped to [0, 1]. `update` counts the steps. A schedule may be
+            given as Keras serialises it, {"class_name": ..., "config": {...}}, from JSON.
         **kwargs: of `Unigram`.
 
     Source: Müller 2017, eq. 5.1. TensorFlow has no such sampler: "tf" takes a constant λ only.
@@ -88,6 +89,8 @@ class Interpolated(Unigram):
 
     def __init__(self, vocab_size, counts, unigram_weight=0.95, **kwargs):
         super().__init__(vocab_size, counts, **kwargs)
+        if isinstance(unigram_weight, dict):
+            unigram_weight = keras.optimizers.schedules.deserialize(unigram_weight)
         if not callable(unigram_weight) and not 0 <= unigram_weight <= 1:
             raise ValueError(
                 "`unigram_weight` must lie in [0, 1] or be a function of the step. "

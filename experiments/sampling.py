@@ -1,0 +1,67 @@
+"""Sampling heads: perplexity of sampled softmax, NCE, negative sampling, BlackOut beside full.
+
+Reproduces: Müller 2017, sections 5.2.1 (normalisation constant of NCE, figure 5.6), 5.2.2
+(proposal distributions, figures 5.9 and 5.10) and the rows of full softmax, importance sampling
+and NCE in table 5.2a. Scaled down to two cores: half the units, and a fixed
+budget of steps instead of 30 to 50 epochs, so that the comparison is of how fast the methods
+learn at first. Departures from table 4.5: no dropout, a learning rate of 0.5 and gradients
+clipped at a norm of 5.
+
+All samples are of 1,280 words shared by a batch, as in section 5.2.2, with replacement but for
+`sampled-unique`. `negative` and `negative-literal` train alike; the first counts softmax(s + ln q)
+as the model's distribution, the second softmax(s).
+
+Command, for a corpus of text files of your own:
+
+    python tools/prepare.py --corpus=text --train=train.txt --valid=valid.txt --test=test.txt \
+        --min_count=10 --out=data/text
+    python experiments/run.py sampling --data=data/text
+
+Hardware and hours: two CPU cores, two hours.
+
+The paper's values: validation perplexities on Text8 (vocabulary 44,370) at convergence, in words
+per second of an NVIDIA GeForce GTX 1080. Perplexities of different corpora do not compare; their
+order does.
+"""
+
+from experiments.definition import Run
+
+STEPS = 1500
+GROWING = {
+    "class_name": "PolynomialDecay",
+    "config": {"initial_learning_rate": 0.8, "end_learning_rate": 1.0, "decay_steps": STEPS},
+}
+
+
+def _run(name, head, **options):
+    return Run(
+        name=name,
+        preset="text8",
+        model={
+            "head": head, "head_options": options, "hidden": 256, "embedding": 256, "dropout": 0.0,
+        },
+        training={
+            "max_steps": STEPS, "epochs": 1, "pseudo_epochs": 12, "learning_rate": 0.5,
+            "clip_norm": 5.0,
+        },
+        scale=f"half the paper's units, {STEPS:,} steps instead of 30 epochs",
+    )
+
+
+RUNS = [
+    _run("sampled-unigram", "sampled"),
+    _run("nce-Z40000", "nce", Z=40000),
+    _run("nce-Z1", "nce", Z=1),
+    _run("blackout", "blackout", sampler_options={"alpha": 0.4}),
+    _run("sampled-uniform", "sampled", sampler="uniform"),
+    _run("negative", "negative"),
+    _run("full", "full"),
+    _run("nce-Z8103", "nce", Z=8103),
+    _run(
+        "sampled-interpolated", "sampled", sampler="interpolated",
+        sampler_options={"unigram_weight": GROWING},
+    ),
+    _run("sampled-unique", "sampled", sampler_options={"unique": True}),
+    _run("negative-literal", "negative", restore_proposal=False),
+    _run("nce-uniform", "nce", Z=40000, sampler="uniform"),
+]

@@ -117,3 +117,53 @@ def class_log_probs(hidden, class_kernel, class_bias, kernel, bias, classes):
         within = full_log_probs(hidden, kernel[words], bias[words])
         result[:, words] = by_class[:, [c]] + within
     return result
+
+
+def candidate_scores(hidden, kernel, bias, label, ids, remove_hits):
+    """The label's score and [(id, score)] of the samples of one position, in float64."""
+
+    def score(word):
+        return sum(float(a) * float(b) for a, b in zip(hidden, kernel[word])) + float(bias[word])
+
+    return score(label), [(w, score(w)) for w in ids if not (remove_hits and w == label)]
+
+
+def sampled_softmax(hidden, kernel, bias, labels, ids, count, remove_hits):
+    """Müller 2017, eq. 2.29; `count` is the expected count of each word."""
+    losses = []
+    for h, label in zip(hidden, labels):
+        target, samples = candidate_scores(h, kernel, bias, label, ids, remove_hits)
+        numerator = np.exp(target) / count[label]
+        losses.append(-np.log(numerator / (numerator + sum(np.exp(s) / count[w] for w, s in samples))))
+    return np.array(losses)
+
+
+def nce(hidden, kernel, bias, labels, ids, count, remove_hits, Z=1.0):
+    """Müller 2017, eq. 2.37, from the posterior of eq. 2.34; `count` is k times the noise's q."""
+    losses = []
+    for h, label in zip(hidden, labels):
+        target, samples = candidate_scores(h, kernel, bias, label, ids, remove_hits)
+        p = np.exp(target) / Z
+        loss = -np.log(p / (count[label] + p))
+        for w, s in samples:
+            p = np.exp(s) / Z
+            loss -= np.log(count[w] / (count[w] + p))
+        losses.append(loss)
+    return np.array(losses)
+
+
+def negative_sampling(hidden, kernel, bias, labels, ids, count, remove_hits):
+    """Müller 2017, eq. 2.38: NCE for whom every count is one."""
+    return nce(hidden, kernel, bias, labels, ids, np.ones_like(count), remove_hits)
+
+
+def blackout(hidden, kernel, bias, labels, ids, count, remove_hits):
+    """Müller 2017, eq. 2.40 and 2.41."""
+    losses = []
+    for h, label in zip(hidden, labels):
+        target, samples = candidate_scores(h, kernel, bias, label, ids, remove_hits)
+        weights = [np.exp(s) / count[w] for w, s in samples]
+        total = np.exp(target) / count[label] + sum(weights)
+        loss = -np.log(np.exp(target) / count[label] / total)
+        losses.append(loss - sum(np.log(1 - weight / total) for weight in weights))
+    return np.array(losses)

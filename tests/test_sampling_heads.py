@@ -1,0 +1,244 @@
+"""Sampling heads: their equations, their limits, what TensorFlow computes, and their options."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from cases import UNITS, counts, positions, randomise, rewind
+
+import references
+from tfsoftmax import samplers
+from tfsoftmax.heads import (
+    NCE,
+    BlackOut,
+    FullSoftmax,
+    NegativeSampling,
+    SampledSoftmax,
+    SelfNormalisedSoftmax,
+)
+
+V, S, N = 13, 8, 6
+HEADS = {
+    "sampled": (SampledSoftmax, references.sampled_softmax),
+    "nce": (NCE, references.nce),
+    "negative": (NegativeSampling, references.negative_sampling),
+    "blackout": (BlackOut, references.blackout),
+}
+
+
+def ready(cls, *args, **options):
+    head = cls(*args, **{"seed": 3, **options})
+    head.build((None, UNITS))
+    randomise(head)
+    return rewind(head)
+
+
+def weights_of(head):
+    return head.kernel.numpy(), head.bias.numpy()
+
+
+def drawn(head, labels):
+    """The candidates of the next training loss, and the expected counts of all words."""
+    seed = tf.cast(head.seed_generator.next(), tf.int64)
+    candidates = head.sampler.sample(labels, head.num_samples, seed)
+    rewind(head)
+    everything = head.sampler.sample(tf.range(V), head.num_samples, seed).log_expected_labels
+    return candidates, np.exp(everything.numpy().astype(np.float64))
+
+
+@pytest.mark.parametrize("name", HEADS)
+@pytest.mark.parametrize("static_shapes", [False, True])
+@pytest.mark.parametrize("remove_accidental_hits", [False, True])
+@pytest.mark.parametrize("unique", [False, True])
+def test_training_loss_is_the_equations(name, static_shapes, remove_accidental_hits, unique):
+    cls, reference = HEADS[name]
+    more = {"Z": 2.5} if name == "nce" else {}
+    head = ready(
+        cls, V, S, counts=counts(V), sampler_options={"unique": unique},
+        remove_accidental_hits=remove_accidental_hits, static_shapes=static_shapes, **more,
+    )
+    hidden, labels = positions(V, N)
+    candidates, expected = drawn(head, labels)
+    ids = candidates.ids.numpy()
+    labels[2:4] = ids[:2]  # accidental hits for certain
+    wanted = reference(
+        hidden, *weights_of(head), labels, ids, expected, remove_accidental_hits, **more
+    )
+    np.testing.assert_allclose(head.training_loss(hidden, labels), wanted, rtol=2e-5)
+
+
+@pytest.mark.parametrize("name", HEADS)
+@pytest.mark.parametrize("static_shapes", [False, True])
+@pytest.mark.parametrize("remove_accidental_hits", [False, True])
+def test_samples_of_each_position_follow_the_equations(
+    name, static_shapes, remove_accidental_hits
+):
+    cls, reference = HEADS[name]
+    more = {"Z": 2.5} if name == "nce" else {}
+    head = ready(
+        cls, V, S, counts=counts(V), shared_samples=False, static_shapes=static_shapes,
+        remove_accidental_hits=remove_accidental_hits, **more,
+    )
+    hidden, labels = positions(V, N)
+    seed = tf.cast(head.seed_generator.next(), tf.int64)
+    ids = head.sampler.sample_for_each(labels, S, seed).ids.numpy()
+    assert ids.shape == (N, S) and len(np.unique(ids, axis=0)) == N
+    expected = S * np.exp(head.sampler.log_q(tf.range(V)).numpy().astype(np.float64))
+    wanted = [
+        reference(
+            hidden[i : i + 1], *weights_of(head), labels[i : i + 1], ids[i], expected,
+            remove_accidental_hits, **more,
+        )[0]
+        for i in range(N)
+    ]
+    losses = rewind(head).training_loss(hidden, labels)
+    np.testing.assert_allclose(losses, wanted, rtol=2e-5)
+
+
+@pytest.mark.parametrize("unique", [False, True])
+@pytest.mark.parametrize("remove", [False, True])
+def test_tensorflow_computes_the_same_of_the_same_samples(unique, remove):
+    hidden, labels = positions(V, N)
+    losses = {
+        tf.nn.sampled_softmax_loss: (SampledSoftmax, {}), tf.nn.nce_loss: (NCE, {"Z": 1}),
+    }
+    for function, (cls, more) in losses.items():
+        options = {"sampler_options": {"unique": unique}, "remove_accidental_hits": remove}
+        head = ready(cls, V, S, "log_uniform", **options, **more)
+        candidates, _ = drawn(head, labels)
+        wanted = function(
+            *weights_of(head), labels[:, None], hidden, S, V, remove_accidental_hits=remove,
+            sampled_values=(
+                tf.cast(candidates.ids, tf.int64), tf.exp(candidates.log_expected_labels)[:, None],
+                tf.exp(candidates.log_expected),
+            ),
+        )
+        np.testing.assert_allclose(head.training_loss(hidden, labels), wanted, rtol=1e-5)
+
+
+def test_gradients_are_unique_rows_of_each_variable():
+    hidden, labels = positions(V, 50)
+    for name, (cls, _) in HEADS.items():
+        head = ready(cls, V, S, counts=counts(V))
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(head.training_loss(hidden, labels))
+        for gradient in tape.gradient(loss, [w.value for w in head.trainable_weights]):
+            assert isinstance(gradient, tf.IndexedSlices), name
+            rows = gradient.indices.numpy()
+            assert len(rows) == len(np.unique(rows)) <= S + len(np.unique(labels))
+
+
+def test_tapas_keeps_the_highest_scores_of_each_position():
+    head = ready(SampledSoftmax, V, S, counts=counts(V), keep=2, remove_accidental_hits=False)
+    hidden, labels = positions(V, N)
+    candidates, expected = drawn(head, labels)
+    ids = np.unique(candidates.ids)
+    multiples = {w: np.sum(candidates.ids.numpy() == w) for w in ids}
+    kernel, bias = weights_of(head)
+    losses = []
+    for h, label in zip(hidden, labels):
+        ranked = sorted(ids, key=lambda w: -(h @ kernel[w] + bias[w] - np.log(expected[w])))
+        kept = [w for w in ranked[:2] for _ in range(multiples[w])]
+        arguments = (h[None], kernel, bias, [label], kept, expected, False)
+        losses.append(references.sampled_softmax(*arguments)[0])
+    np.testing.assert_allclose(head.training_loss(hidden, labels), losses, rtol=2e-5)
+
+
+def test_effective_sample_size_is_between_one_and_all():
+    head = ready(SampledSoftmax, V, S, "uniform")
+    hidden, _ = positions(V, N)
+    seed = tf.cast(head.seed_generator.next(), tf.int64)
+    ids = head.sampler.sample([0], S, seed).ids.numpy()
+    kernel, bias = weights_of(head)
+    omega = np.exp(hidden.astype(np.float64) @ kernel[ids].T + bias[ids])  # q is uniform
+    wanted = omega.sum(1) ** 2 / (omega**2).sum(1)
+    np.testing.assert_allclose(rewind(head).effective_sample_size(hidden), wanted, rtol=1e-4)
+    flat = SampledSoftmax(V, S, "uniform", kernel_initializer="zeros", seed=3)
+    np.testing.assert_allclose(flat.effective_sample_size(hidden), S, rtol=1e-5)
+
+
+@pytest.mark.parametrize("squared", [True, False])
+def test_self_normalisation_of_every_position_is_its_equation(squared):
+    head = ready(SelfNormalisedSoftmax, V, fraction=1.0, alpha=0.7, squared=squared)
+    hidden, labels = positions(V, N)
+    log_probs = references.full_log_probs(hidden, *weights_of(head))
+    for i, loss in enumerate(head.training_loss(hidden, labels).numpy()):
+        kernel, bias = weights_of(head)
+        score = float(hidden[i].astype(np.float64) @ kernel[labels[i]] + bias[labels[i]])
+        log_z = score - log_probs[i][labels[i]]
+        np.testing.assert_allclose(loss, -score + 0.7 * (log_z**2 if squared else log_z), rtol=1e-5)
+
+
+def test_self_normalisation_of_a_fraction_is_unbiased():
+    hidden, labels = positions(V, 40)
+    head = ready(SelfNormalisedSoftmax, V, fraction=0.25, squared=False)
+    full = ready(lambda size, seed: FullSoftmax(size), V)
+    full.set_weights(head.get_weights())
+    totals = [np.mean(head.training_loss(hidden, labels)) for _ in range(400)]
+    error = np.std(totals) / np.sqrt(len(totals))
+    wanted = np.mean(full.training_loss(hidden, labels))
+    assert error > 0 and abs(np.mean(totals) - wanted) < 4 * error
+    score = head.self_normalised_log_prob(hidden, labels)
+    assert np.sum(np.abs(head.training_loss(hidden, labels) + score) > 1e-3) == 10
+
+
+def test_log_normaliser_is_what_separates_scores_from_log_probabilities():
+    head = ready(NCE, V, S, counts=counts(V), Z=1)
+    hidden, labels = positions(V, N)
+    log_z = head.self_normalised_log_prob(hidden, labels) - head.log_prob(hidden, labels)
+    np.testing.assert_allclose(head.log_normaliser(hidden), log_z, rtol=1e-4, atol=1e-4)
+
+
+def test_each_step_draws_anew_and_the_seed_decides():
+    hidden, labels = positions(V, N)
+    head, other = (ready(SampledSoftmax, V, S, counts=counts(V)) for _ in range(2))
+    first, second = (head.training_loss(hidden, labels).numpy() for _ in range(2))
+    assert not np.allclose(first, second)
+    np.testing.assert_array_equal(other.training_loss(hidden, labels), first)
+    fourth = ready(SampledSoftmax, V, S, counts=counts(V), seed=4).training_loss(hidden, labels)
+    assert not np.allclose(fourth, first)
+
+
+def test_a_learning_sampler_learns_from_training_alone():
+    head = ready(SampledSoftmax, V, S)
+    assert isinstance(head.sampler, samplers.LearnedUnigram)
+    hidden, labels = positions(V, N)
+    before = head.sampler.log_q(tf.range(V)).numpy()
+    head.log_prob(hidden, labels)
+    head.effective_sample_size(hidden)
+    np.testing.assert_array_equal(head.sampler.log_q(tf.range(V)), before)
+    head.training_loss(hidden, np.full(N, 5, np.int32))
+    assert np.argmax(head.sampler.log_q(tf.range(V))) == 5
+
+
+@pytest.mark.parametrize(
+    "cls, options, message",
+    [
+        (SampledSoftmax, {"num_samples": 0}, "`num_samples` must be a positive integer.*0"),
+        (SampledSoftmax, {"keep": 9}, r"`keep` must lie in \[1, num_samples=8\].*9"),
+        (SampledSoftmax, {"sampler": "zipf"}, "`sampler` must be one of .*'zipf'"),
+        (SampledSoftmax, {"sampler": "unigram"}, "`counts` must be given"),
+        (
+            SampledSoftmax,
+            {"num_samples": 14, "sampler": "uniform", "sampler_options": {"unique": True}},
+            "`num_samples` must be at most vocab_size=13 .*14",
+        ),
+        (
+            NCE, {"sampler": "uniform", "sampler_options": {"unique": True}, "shared_samples": False},
+            "`shared_samples` must be True",
+        ),
+        (NCE, {"Z": 0}, "`Z` must be a positive number or 'auto'.*0"),
+        (NCE, {"Z": "V"}, "`Z` must be a positive number or 'auto'.*'V'"),
+        (NCE, {"Z": 3, "log_z": 1.0}, "`log_z` must be a finite number, with Z left alone"),
+        (SelfNormalisedSoftmax, {"fraction": 0}, r"`fraction` must lie in \(0, 1\].*0"),
+        (SelfNormalisedSoftmax, {"alpha": -1}, "`alpha` must be positive.*-1"),
+    ],
+)
+def test_wrong_arguments_are_named(cls, options, message):
+    sampling = {} if cls is SelfNormalisedSoftmax else {"num_samples": S}
+    with pytest.raises(ValueError, match=message):
+        cls(V, **{**sampling, **options})
+
+
+def test_log_uniform_warns_of_counts_that_do_not_fall():
+    with pytest.warns(UserWarning, match="`counts` do not fall with the word id"):
+        SampledSoftmax(V, S, "log_uniform", counts=np.arange(1, V + 1))

@@ -7,6 +7,7 @@ import numpy as np
 
 from tfsoftmax.heads import (
     NCE,
+    AdaptiveSoftmax,
     BlackOut,
     DifferentiatedSoftmax,
     ClassSoftmax,
@@ -17,6 +18,7 @@ from tfsoftmax.heads import (
     SelfNormalisedSoftmax,
     Shortlist,
     TreeSoftmax,
+    TwoLevelSoftmax,
 )
 from tfsoftmax.partitions import trees
 
@@ -58,6 +60,14 @@ CASES = {
     "tree": lambda V: TreeSoftmax(V, counts=counts(V)),
     "tree without bias": lambda V: TreeSoftmax(V, use_bias=False),
     "tree, a level at a time": lambda V: TreeSoftmax(V, "random", mode="sequential"),
+    "adaptive": lambda V: AdaptiveSoftmax(V, two_cutoffs(V)),
+    "adaptive without projections": lambda V: AdaptiveSoftmax(
+        V, two_cutoffs(V), projection_factor=None, use_bias=True
+    ),
+    "adaptive, the last tail of one word": lambda V: AdaptiveSoftmax(
+        V, sorted({*two_cutoffs(V), V - 1}), projection_factor=2.0, counts=counts(V)
+    ),
+    "two-level": lambda V: TwoLevelSoftmax(V, two_cutoffs(V)[:1], counts=counts(V)),
     "differentiated": lambda V: DifferentiatedSoftmax(V, two_cutoffs(V), counts=counts(V)),
     "differentiated in order": lambda V: DifferentiatedSoftmax(
         V, two_cutoffs(V)[:1], units=[5, 2], use_bias=False

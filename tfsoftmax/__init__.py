@@ -7,6 +7,8 @@ and only the programs that compute load TensorFlow.
 import importlib
 
 _HOMES = {
+    "AdaptiveEmbedding": "tfsoftmax.adaptive_embedding",
+    "AdaptiveSoftmax": "tfsoftmax.heads.adaptive",
     "BlackOut": "tfsoftmax.heads.blackout",
     "DifferentiatedSoftmax": "tfsoftmax.heads.differentiated",
     "ClassSoftmax": "tfsoftmax.heads.class_based",
@@ -19,8 +21,11 @@ _HOMES = {
     "Shortlist": "tfsoftmax.heads.shortlist",
     "SoftmaxHead": "tfsoftmax.heads.base",
     "SoftmaxLoss": "tfsoftmax.losses",
+    "EffectiveSampleSize": "tfsoftmax.metrics",
+    "Normaliser": "tfsoftmax.metrics",
     "Perplexity": "tfsoftmax.metrics",
     "TreeSoftmax": "tfsoftmax.heads.tree",
+    "TwoLevelSoftmax": "tfsoftmax.heads.two_level",
     "Vocabulary": "tfsoftmax.vocabulary",
     "language_model": "tfsoftmax.language_model",
 }

@@ -1,5 +1,6 @@
 """Output layers, one a file. `HEADS` names them for command lines."""
 
+from tfsoftmax.heads.adaptive import AdaptiveSoftmax
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.heads.blackout import BlackOut
 from tfsoftmax.heads.differentiated import DifferentiatedSoftmax
@@ -12,6 +13,7 @@ from tfsoftmax.heads.sampled import SampledSoftmax
 from tfsoftmax.heads.self_normalised import SelfNormalisedSoftmax
 from tfsoftmax.heads.shortlist import Shortlist
 from tfsoftmax.heads.tree import TreeSoftmax
+from tfsoftmax.heads.two_level import TwoLevelSoftmax
 
 HEADS = {
     "full": FullSoftmax,
@@ -20,6 +22,8 @@ HEADS = {
     "nce": NCE,
     "negative": NegativeSampling,
     "blackout": BlackOut,
+    "adaptive": AdaptiveSoftmax,
+    "two_level": TwoLevelSoftmax,
     "differentiated": DifferentiatedSoftmax,
     "shortlist": Shortlist,
     "tree": TreeSoftmax,

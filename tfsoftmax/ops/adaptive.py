@@ -117,9 +117,11 @@ def adaptive_logits(hidden, clusters, normalised=False):
     base = tf.reduce_logsumexp(head, axis=1, keepdims=True) if normalised else head[:, :1]
     parts = [head[:, :shortlist] - base]
     for k, tail in enumerate(tails, start=shortlist):
-        logits = tail.logits(hidden)
-        gate = head[:, k, None] - base
-        parts.append(logits + (gate - tf.reduce_logsumexp(logits, axis=1, keepdims=True)))
+        projected = tail.project(hidden)
+        logits = [full_logits(projected, *block) for block in _blocks(tail, hidden.dtype)]
+        sums = tf.stack([tf.reduce_logsumexp(z, axis=1) for z in logits], axis=1)
+        gate = head[:, k, None] - base - tf.reduce_logsumexp(sums, axis=1, keepdims=True)
+        parts += [z + gate for z in logits]
     return tf.concat(parts, axis=1)
 
 

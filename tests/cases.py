@@ -69,9 +69,6 @@ CASES = {
     ),
     "two-level": lambda V: TwoLevelSoftmax(V, two_cutoffs(V)[:1], counts=counts(V)),
     "differentiated": lambda V: DifferentiatedSoftmax(V, two_cutoffs(V), counts=counts(V)),
-    "differentiated in order": lambda V: DifferentiatedSoftmax(
-        V, two_cutoffs(V)[:1], units=[5, 2], use_bias=False
-    ),
     "differentiated, projected": lambda V: DifferentiatedSoftmax(
         V, two_cutoffs(V), projected=True, projection_factor=2.0, counts=counts(V)
     ),

@@ -85,12 +85,15 @@ def _nats(hidden, rows, biases, top_signs, below):
             d_hidden = tf.matmul(slopes, rows[:top])
             d_hidden += _sparse_product(positions, nodes, below_slopes, rows, tf.shape(hidden)[0])
             order = tf.argsort(nodes, stable=True)
-            by_node = [tf.gather(t, order) for t in (nodes - top, positions, below_slopes)]
-            size = tf.shape(rows)[0] - top
-            d_below = _sparse_product(*by_node, hidden, size)
-            d_rows = tf.concat([tf.matmul(slopes, hidden, transpose_a=True), d_below], 0)
-            d_below = tf.math.unsorted_segment_sum(below_slopes, nodes - top, size)
-            return d_hidden, d_rows, tf.concat([tf.reduce_sum(slopes, axis=0), d_below], 0)
+            by_node = [tf.gather(t, order) for t in (nodes, positions, below_slopes)]
+            d_rows = _sparse_product(*by_node, hidden, tf.shape(rows)[0])
+            d_biases = tf.math.unsorted_segment_sum(below_slopes, nodes, tf.shape(rows)[0])
+            # In place: a sum or a join would copy all rows for the sake of the top ones.
+            index = tf.range(top)[:, None]
+            d_top = tf.matmul(slopes, hidden, transpose_a=True)
+            d_rows = tf.tensor_scatter_nd_add(d_rows, index, d_top)
+            d_biases = tf.tensor_scatter_nd_add(d_biases, index, tf.reduce_sum(slopes, axis=0))
+            return d_hidden, d_rows, d_biases
 
         return nats, gradient
 

@@ -14,8 +14,9 @@ GIVEN = f"--constants={json.dumps(CONSTANTS)}"
 
 
 def test_the_report_is_of_the_corpus_and_marks_what_auto_takes(corpus):
-    counts, positions = corpus.vocabulary.counts, corpus.streams * corpus.steps
-    text = tool("cutoffs", f"--data={corpus.directory}", "--hidden=512", "--cutoffs=5,20", GIVEN).stdout
+    counts, positions = corpus.vocabulary.counts, 24
+    text = tool("cutoffs", f"--data={corpus.directory}", "--hidden=512", "--cutoffs=5,20",
+                "--positions=24", GIVEN).stdout
     assert f"{len(counts)} words; 512 hidden units, {positions} labels a step" in text
     model = CostModel(counts, 512, positions, 4.0, Constants(**CONSTANTS))
     marked = re.search(r"^-> *(\d+) +([\d.]+) +[\d.]+  ([\d ]+)$", text, re.MULTILINE)

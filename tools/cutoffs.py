@@ -8,7 +8,8 @@
 For each number of tails: the cutoffs of least cost, found by dynamic programming. The cost is
 that of a training step's matrix products, by constants that are measured on this machine once
 (some seconds) and kept; it says nothing of perplexity, which narrow tails and many cuts harm.
-An arrow marks what --head=adaptive --head_options='{"cutoffs": "auto"}' takes.
+An arrow marks what --head=adaptive --head_options='{"cutoffs": "auto"}' takes, if 2,560 labels
+and the head's projection_factor are those given here.
 --plot draws the cost against the size of the shortlist, with one tail, for several exponents
 of Zipf's law. The last line shows the constants in the form that --constants takes.
 """
@@ -42,7 +43,7 @@ class CutoffsConfig:
     vocab_size: int = option(44370, "without --data: so many words, frequent by Zipf's law")
     exponent: float = option(1.0, "without --data: the exponent of Zipf's law")
     hidden: int = option(512, "units of the hidden state")
-    positions: int = option(0, "labels in a step; 0: those of the data, or 2560")
+    positions: int = option(2560, "labels in a training step, streams times steps")
     projection_factor: float = option(
         4.0, "tail k has hidden / factor^k units; 0: tails without projections"
     )
@@ -57,11 +58,10 @@ def main():
     own = [_whole(c) for c in config.cutoffs]
     if config.plot:
         _load_matplotlib()
-    counts, positions, what = _words(config)
+    counts, what = _words(config)
     constants = _constants(config)
     model = CostModel(
-        counts, config.hidden, config.positions or positions, config.projection_factor or None,
-        constants,
+        counts, config.hidden, config.positions, config.projection_factor or None, constants
     )
     print(f"{what}; {model.hidden:,} hidden units, {model.positions:,} labels a step, tails of "
           + (f"1/{config.projection_factor:g}^k of the units" if config.projection_factor
@@ -134,19 +134,19 @@ def plot(model, path, corpus=None):
 
 
 def _words(config):
-    """Counts of the words, labels in a step, and what these words are, as text."""
+    """Counts of the words, and what these words are, as text."""
     if not config.data:
         if config.vocab_size < 2:
             raise ValueError(
                 f"`vocab_size` must be at least 2. Received: vocab_size={config.vocab_size}"
             )
         what = f"{config.vocab_size:,} words by Zipf's law of exponent {config.exponent:g}"
-        return zipf(config.vocab_size, config.exponent), 2560, what
+        return zipf(config.vocab_size, config.exponent), what
     from tfsoftmax.corpora.records import Corpus
 
     corpus = Corpus.load(config.data)
     counts = corpus.vocabulary.counts
-    return counts, corpus.streams * corpus.steps, f"{corpus.name}: {len(counts):,} words"
+    return counts, f"{corpus.name}: {len(counts):,} words"
 
 
 def _constants(config):

@@ -8,8 +8,8 @@
 For each number of tails: the cutoffs of least cost, found by dynamic programming. The cost is
 that of a training step's matrix products, by constants that are measured on this machine once
 (some seconds) and kept; it says nothing of perplexity, which narrow tails and many cuts harm.
-An arrow marks what --head=adaptive --head_options='{"cutoffs": "auto"}' takes, if 2,560 labels
-and the head's projection_factor are those given here.
+An arrow marks what --head=adaptive --head_options='{"cutoffs": "auto"}' takes; the head
+reckons with 2,560 labels a step and its own projection_factor.
 --plot draws the cost against the size of the shortlist, with one tail, for several exponents
 of Zipf's law. The last line shows the constants in the form that --constants takes.
 """

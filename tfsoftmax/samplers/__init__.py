@@ -4,6 +4,7 @@ from tfsoftmax.samplers.audit import Audit, audit_sampler
 from tfsoftmax.samplers.base import Candidates, Sampler
 from tfsoftmax.samplers.changing import Interpolated, LearnedUnigram
 from tfsoftmax.samplers.distributions import LogUniform, Unigram, Uniform
+from tfsoftmax.samplers.target import TargetSampling, target_vocabularies
 
 SAMPLERS = {
     "uniform": Uniform,
@@ -16,7 +17,7 @@ _TAKE_COUNTS = (LogUniform, Unigram, Interpolated)
 
 __all__ = [
     "SAMPLERS", "Audit", "Candidates", "Interpolated", "LearnedUnigram", "LogUniform", "Sampler",
-    "Unigram", "Uniform", "audit_sampler", "get_sampler",
+    "TargetSampling", "Unigram", "Uniform", "audit_sampler", "get_sampler", "target_vocabularies",
 ]
 
 

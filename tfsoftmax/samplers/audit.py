@@ -51,6 +51,7 @@ def _scores(difference, variances, rare):
     certain = variances <= 1e-9
     z[~certain] = difference[~certain] / np.sqrt(variances[~certain])
     z[certain] = np.where(np.abs(difference[certain]) < 1e-3, 0, np.inf)
+    rare = rare & ~certain
     if rare.any():
         z[rare] = difference[rare].sum() / np.sqrt(variances[rare].sum())
     return z

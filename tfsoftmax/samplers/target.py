@@ -1,0 +1,226 @@
+"""Target sampling: each part of the training stream is its own, smaller vocabulary."""
+
+import math
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfsoftmax.samplers.base import Candidates, Sampler
+from tfsoftmax.samplers.random import uniform_words
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class TargetSampling(Sampler):
+    """q(w) = 1 / S on the S words of the present chunk of the training stream, elsewhere zero.
+
+    The sample of every step is the chunk's whole vocabulary V_n, which holds every label that the
+    chunk has: nothing is drawn, and `SampledSoftmax` is the softmax over V_n alone. Only S rows
+    of the output matrix are in use while a chunk lasts. `update` counts the steps, and after
+    the last chunk the first begins again.
+
+        stream = (labels for _, labels, _ in batches(corpus, "train"))
+        sampler = TargetSampling(vocab_size, *target_vocabularies(stream, vocab_size, 8000))
+        head = SampledSoftmax(vocab_size, 8000, sampler=sampler)
+
+    with `tfsoftmax.corpora.pipeline.batches`. Train on the same batches in the same order; where
+    training starts elsewhere in the stream, assign `sampler.step` its number of batches before.
+    A label outside V_n stops training; under `jit_compile=True`, where nothing can, its loss of
+    `SampledSoftmax` is NaN.
+
+    Args:
+        vocab_size: V.
+        vocabularies: (C, S) integers, the words of each chunk, as of `target_vocabularies`.
+        ends: (C,) integers, the batches from the stream's begin to each chunk's end.
+        **kwargs: of `keras.layers.Layer`.
+
+    Raises:
+        ValueError: if the vocabularies are not rows of different words in [0, V), or the ends do
+            not increase from above 0, one a chunk.
+
+    Source: Müller 2017, equation 2.31; Jean et al. 2015, section 3.2; Chen et al. 2015 (the name).
+    """
+
+    def __init__(self, vocab_size, vocabularies, ends, **kwargs):
+        super().__init__(vocab_size, unique=True, implementation="own", **kwargs)
+        self.vocabularies = np.sort(_checked_vocabularies(vocabularies, vocab_size), axis=1)
+        self.ends = _checked_ends(ends, len(self.vocabularies))
+        with tf.init_scope():
+            self._words, self._ends = tf.constant(self.vocabularies), tf.constant(self.ends)
+        self.step = self.add_weight(
+            name="step", shape=(), dtype="int64", initializer="zeros", trainable=False,
+            autocast=False, aggregation="only_first_replica",
+        )
+
+    def chunk(self):
+        """Number of the present chunk: scalar int32."""
+        step = self.step.value % self._ends[-1]
+        return tf.searchsorted(self._ends, step[None], side="right")[0]
+
+    def sample(self, labels, num_samples, seed):
+        """The vocabulary of the present chunk, in increasing order, whatever the seed.
+
+        Args:
+            labels: (...) integers.
+            num_samples: S, the size of the chunks' vocabularies.
+            seed: ignored.
+
+        Returns:
+            ids: (S,) int32.
+            log_expected: (S,) float32, zeros: given the chunk, each of its words is certain.
+            log_expected_labels: (...) float32, zero within the chunk's vocabulary, else -inf.
+
+        Raises:
+            ValueError: if num_samples is not S.
+        """
+        self._check_size(num_samples)
+        words = self._vocabulary()
+        log_expected_labels = _log(_contains(words, labels))
+        return Candidates(words, tf.zeros([num_samples]), log_expected_labels)
+
+    def log_q(self, ids):
+        size = self.vocabularies.shape[1]
+        return _log(_contains(self._vocabulary(), ids)) - np.float32(math.log(size))
+
+    def update(self, labels):
+        inside = _contains(self._vocabulary(), labels)
+        check = tf.debugging.Assert(tf.reduce_all(inside), [
+            "`labels` must be of the stream that `vocabularies` were made from, in its order. "
+            "Received a word outside the chunk's: step, chunk, word:",
+            self.step.value, self.chunk(), tf.boolean_mask(labels, ~inside)[:1],
+        ])
+        with tf.control_dependencies([check] if check is not None else []):
+            self.step.assign_add(1)
+
+    def _vocabulary(self):
+        return tf.gather(self._words, self.chunk())
+
+    def _draw(self, count, seed):
+        place = uniform_words(count, self.vocabularies.shape[1], seed)
+        return tf.gather(self._vocabulary(), place)
+
+    def _check_size(self, num_samples):
+        size = self.vocabularies.shape[1]
+        if num_samples != size:
+            raise ValueError(
+                f"`num_samples` must be {size}, the size of the chunks' vocabularies. "
+                f"Received: num_samples={num_samples}"
+            )
+
+    def get_config(self):
+        config = super().get_config()
+        del config["unique"], config["implementation"]
+        return {
+            **config, "vocabularies": self.vocabularies.tolist(), "ends": self.ends.tolist()
+        }
+
+
+def target_vocabularies(label_batches, vocab_size, num_samples, seed=0):
+    """Cuts a training stream into chunks of batches that have at most S different words each.
+
+    A chunk ends before the batch that would bring its words above S. The places that are left
+    in its vocabulary are filled with other words, all equally likely.
+
+    Args:
+        label_batches: iterable of (...) integer arrays or tensors, the labels of each step. What
+            `SoftmaxLoss(ignore_class=...)` leaves out is to be given as word 0.
+        vocab_size: V.
+        num_samples: S, at most V.
+        seed: of the words that fill up.
+
+    Returns:
+        vocabularies: (C, S) int32, increasing in each row.
+        ends: (C,) int64, the number of batches from the stream's begin to each chunk's end.
+
+    Raises:
+        ValueError: if a batch has more than S different words or one outside [0, V), if S does
+            not lie in [1, V], or if the stream is empty.
+
+    Source: Jean et al. 2015, section 3.2. Departure: chunks are of whole batches, and filled up.
+    """
+    if not 1 <= num_samples <= vocab_size:
+        raise ValueError(
+            f"`num_samples` must lie in [1, vocab_size={vocab_size}]. "
+            f"Received: num_samples={num_samples}"
+        )
+    rng = np.random.default_rng(seed)
+    vocabularies, ends, steps = [], [], 0
+    inside, count = np.zeros(vocab_size, bool), 0
+
+    def close():
+        others = rng.choice(np.flatnonzero(~inside), num_samples - count, replace=False)
+        inside[others] = True
+        vocabularies.append(np.flatnonzero(inside).astype(np.int32))
+        ends.append(steps)
+
+    for labels in label_batches:
+        words = _checked_words(labels, vocab_size, num_samples, steps)
+        new = words[~inside[words]]
+        if count + len(new) > num_samples:
+            close()
+            inside[:], count, new = False, 0, words
+        inside[new] = True
+        count += len(new)
+        steps += 1
+    if not steps:
+        raise ValueError("`label_batches` must not be empty. Received: no batch")
+    close()
+    return np.stack(vocabularies), np.array(ends, np.int64)
+
+
+def _checked_words(labels, vocab_size, num_samples, step):
+    words = np.unique(labels)
+    if np.any(words < 0) or np.any(words >= vocab_size):
+        raise ValueError(
+            f"`label_batches` must hold words in [0, {vocab_size}). "
+            f"Received: from {words[0]} to {words[-1]} in batch {step}"
+        )
+    if len(words) > num_samples:
+        raise ValueError(
+            "`num_samples` must be at least the number of different words of any batch, "
+            f"{len(words)} in batch {step}. Received: num_samples={num_samples}"
+        )
+    return words
+
+
+def _checked_vocabularies(vocabularies, vocab_size):
+    vocabularies = np.asarray(vocabularies, np.int32)
+    if vocabularies.ndim != 2 or not vocabularies.size:
+        raise ValueError(
+            "`vocabularies` must be of shape (chunks, num_samples). "
+            f"Received: shape {vocabularies.shape}"
+        )
+    if vocabularies.min() < 0 or vocabularies.max() >= vocab_size:
+        raise ValueError(
+            f"`vocabularies` must hold words in [0, {vocab_size}). "
+            f"Received: from {vocabularies.min()} to {vocabularies.max()}"
+        )
+    repeats = np.any(np.diff(np.sort(vocabularies, axis=1)) == 0, axis=1)
+    if repeats.any():
+        raise ValueError(
+            "`vocabularies` must be rows of different words. "
+            f"Received: a word twice in row {np.argmax(repeats)}"
+        )
+    return vocabularies
+
+
+def _checked_ends(ends, chunks):
+    ends = np.array(ends, np.int64)
+    if ends.shape != (chunks,):
+        raise ValueError(
+            f"`ends` must be one number a chunk, shape ({chunks},). Received: shape {ends.shape}"
+        )
+    if np.any(np.diff(ends, prepend=0) <= 0):
+        raise ValueError(f"`ends` must increase strictly from above 0. Received: {ends.tolist()}")
+    return ends
+
+
+def _contains(words, labels):
+    """Which labels (...) are among the words (S,), which increase."""
+    flat = tf.reshape(tf.cast(labels, tf.int32), [-1])
+    place = tf.minimum(tf.searchsorted(words, flat), words.shape[0] - 1)
+    return tf.reshape(tf.gather(words, place) == flat, tf.shape(labels))
+
+
+def _log(inside):
+    return tf.where(inside, 0.0, float("-inf"))

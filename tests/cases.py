@@ -16,6 +16,7 @@ from tfsoftmax.heads import (
     NegativeSampling,
     SampledSoftmax,
     SelfNormalisedSoftmax,
+    SelfOrganisedSoftmax,
     Shortlist,
     TreeSoftmax,
     TwoLevelSoftmax,
@@ -61,13 +62,12 @@ CASES = {
     "tree without bias": lambda V: TreeSoftmax(V, use_bias=False),
     "tree, a level at a time": lambda V: TreeSoftmax(V, "random", mode="sequential"),
     "adaptive": lambda V: AdaptiveSoftmax(V, two_cutoffs(V)),
-    "adaptive without projections": lambda V: AdaptiveSoftmax(
-        V, two_cutoffs(V), projection_factor=None, use_bias=True
-    ),
     "adaptive, the last tail of one word": lambda V: AdaptiveSoftmax(
         V, sorted({*two_cutoffs(V), V - 1}), projection_factor=2.0, counts=counts(V)
     ),
-    "two-level": lambda V: TwoLevelSoftmax(V, two_cutoffs(V)[:1], counts=counts(V)),
+    "two-level": lambda V: TwoLevelSoftmax(
+        V, two_cutoffs(V)[:1], counts=counts(V), use_bias=True
+    ),
     "differentiated": lambda V: DifferentiatedSoftmax(V, two_cutoffs(V), counts=counts(V)),
     "differentiated, projected": lambda V: DifferentiatedSoftmax(
         V, two_cutoffs(V), projected=True, projection_factor=2.0, counts=counts(V)
@@ -79,6 +79,11 @@ CASES = {
     "class": lambda V: ClassSoftmax(V, counts=counts(V)),
     "class equal without bias": lambda V: ClassSoftmax(V, num_classes=2, use_bias=False),
     "nary": lambda V: NarySoftmax(V, three_levels(V)),
+    # The kink of relu is no place for numeric gradients.
+    "self-organised": lambda V: SelfOrganisedSoftmax(V, counts(V), activation="tanh"),
+    "self-organised with biases": lambda V: SelfOrganisedSoftmax(
+        V, counts(V), activation="softplus", use_bias=True
+    ),
 }
 
 

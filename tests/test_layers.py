@@ -13,7 +13,7 @@ FLOORS = {
     "tfsoftmax.corpora": 1, "tfsoftmax.recurrent": 1, "tfsoftmax.embedding": 1,
     "tfsoftmax.adaptive_embedding": 1,
     "tfsoftmax.heads": 1,
-    "tfsoftmax.losses": 2, "tfsoftmax.metrics": 2,
+    "tfsoftmax.losses": 2, "tfsoftmax.metrics": 2, "tfsoftmax.clusters": 2,
     "tfsoftmax.language_model": 3, "tfsoftmax.runs": 4,
     "tfsoftmax.evaluation": 5, "tfsoftmax.generation": 5, "tfsoftmax.training": 6,
     "tools": 9, "experiments": 10,

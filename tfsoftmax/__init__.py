@@ -19,6 +19,7 @@ _HOMES = {
     "SampledSoftmax": "tfsoftmax.heads.sampled",
     "SelfNormalisedSoftmax": "tfsoftmax.heads.self_normalised",
     "Shortlist": "tfsoftmax.heads.shortlist",
+    "SelfOrganisedSoftmax": "tfsoftmax.heads.self_organised",
     "SoftmaxHead": "tfsoftmax.heads.base",
     "SoftmaxLoss": "tfsoftmax.losses",
     "EffectiveSampleSize": "tfsoftmax.metrics",

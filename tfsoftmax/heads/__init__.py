@@ -11,6 +11,7 @@ from tfsoftmax.heads.nce import NCE
 from tfsoftmax.heads.negative import NegativeSampling
 from tfsoftmax.heads.sampled import SampledSoftmax
 from tfsoftmax.heads.self_normalised import SelfNormalisedSoftmax
+from tfsoftmax.heads.self_organised import SelfOrganisedSoftmax
 from tfsoftmax.heads.shortlist import Shortlist
 from tfsoftmax.heads.tree import TreeSoftmax
 from tfsoftmax.heads.two_level import TwoLevelSoftmax
@@ -29,6 +30,7 @@ HEADS = {
     "tree": TreeSoftmax,
     "class": ClassSoftmax,
     "nary": NarySoftmax,
+    "self_organised": SelfOrganisedSoftmax,
 }
 
 __all__ = ["HEADS", "SoftmaxHead", *sorted(head.__name__ for head in HEADS.values())]

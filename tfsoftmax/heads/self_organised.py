@@ -1,0 +1,268 @@
+"""Self-organised softmax: a softmax over clusters that are learnt while the model is trained."""
+
+import dataclasses
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfsoftmax.heads.base import SoftmaxHead
+from tfsoftmax.ops import chunks, nary
+from tfsoftmax.ops.cross_entropy import cross_entropy, full_logits, weighted_cross_entropy
+from tfsoftmax.partitions import assignment, files
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class SelfOrganisedSoftmax(SoftmaxHead):
+    """P(w | h) = P(c | h_c) · P(w | h_w, c), exact, with h_c = relu(W_c h) and h_w = relu(W_w h).
+
+    Training keeps, for each word, a smoothed average of the clusters' log-probabilities where the
+    word stood. `reassign` gives the words to clusters by these averages;
+    `tfsoftmax.clusters.Reassign` does so while `fit` runs. Words' rows of the kernel are their
+    own, whatever cluster they are in. All computation is in float32 whatever the policy.
+
+    Args:
+        vocab_size: V, the number of words.
+        counts: (V,) occurrences of the words.
+        gamma: γ, a cluster has at most γ√V words; there are ceil(√V) clusters.
+        frequency_budget: a cluster takes no more words once its words make up this share of
+            the tokens.
+        activation: of the projections of h.
+        use_bias: whether clusters and words have biases.
+        kernel_initializer: of the kernels: two (D, D), one (C, D), one (V, D).
+        bias_initializer: of the biases.
+        seed: of the clusters to begin with, random ones.
+        **kwargs: of `keras.layers.Layer`.
+
+    Source: Shen et al. 2017. Departures: λ(w) = 1 - 1/f_w in equation 9, as equation 10 would
+    forget all but the last occurrence of a frequent word; a word's occurrences in a batch count
+    with their mean; biases can be asked for.
+    """
+
+    trains_exactly = True
+
+    def __init__(
+        self,
+        vocab_size,
+        counts,
+        gamma=1.5,
+        frequency_budget=0.1,
+        activation="relu",
+        use_bias=False,
+        kernel_initializer="glorot_uniform",
+        bias_initializer="zeros",
+        seed=0,
+        **kwargs,
+    ):
+        super().__init__(vocab_size, **kwargs)
+        self.counts = np.asarray(counts, np.float64)
+        if self.counts.shape != (self.vocab_size,) or not (self.counts >= 0).all():
+            raise ValueError(
+                f"`counts` must be non-negative, shape ({self.vocab_size},). "
+                f"Received: shape {self.counts.shape}"
+            )
+        self.num_clusters, self.most_words = assignment.limits(self.vocab_size, gamma)
+        self.gamma, self.frequency_budget = gamma, frequency_budget
+        self.activation = keras.activations.get(activation)
+        self.use_bias = use_bias
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.seed = seed
+        self.supports_jit = False  # clusters differ in their numbers of positions and words
+
+    @classmethod
+    def for_vocabulary(cls, vocabulary, **options):
+        return cls(len(vocabulary), **{"counts": vocabulary.counts, **options})
+
+    def build(self, hidden_shape):
+        size, rows = hidden_shape[-1], self.vocab_size
+        self.cluster_projection, self.word_projection, self.cluster_kernel, self.kernel = (
+            self.add_weight(
+                name=name, shape=shape, autocast=False, initializer=self.kernel_initializer
+            )
+            for name, shape in [
+                ("cluster_projection", (size, size)), ("word_projection", (size, size)),
+                ("cluster_kernel", (self.num_clusters, size)), ("kernel", (rows, size)),
+            ]
+        )
+        self.cluster_bias = self.bias = None
+        if self.use_bias:
+            self.cluster_bias, self.bias = (
+                self.add_weight(
+                    name=name, shape=(number,), autocast=False, initializer=self.bias_initializer
+                )
+                for name, number in [("cluster_bias", self.num_clusters), ("bias", rows)]
+            )
+        order = np.random.default_rng(self.seed).permutation(rows)
+        layout = _layout(order % self.num_clusters, self.num_clusters)
+        self.layout = {name: self._state(name, value) for name, value in layout.items()}
+        even = np.full((rows, self.num_clusters), -np.log2(self.num_clusters), np.float32)
+        self.preferences = self._state("preferences", even)  # q(w, c), bits
+        self.built = True
+
+    def _state(self, name, value):
+        return self.add_weight(
+            name=name, shape=value.shape, dtype=value.dtype.name, trainable=False, autocast=False,
+            initializer=lambda shape, dtype: tf.constant(value), aggregation="only_first_replica",
+        )
+
+    @property
+    def clusters(self):
+        """int32 array (V,), the cluster of each word."""
+        return self.layout["clusters"].numpy()
+
+    def reassign(self):
+        """Gives the words to clusters by what they have been seen to prefer.
+
+        Returns:
+            dict: the shares of the words, `changed_words`, and of the tokens, `changed_tokens`,
+            that are in another cluster now.
+        """
+        before = self.clusters
+        preferences = self.preferences.numpy()
+        preferences[np.arange(len(before)), before] += 1e-4  # words yet unseen stay
+        shares = self.counts / max(self.counts.sum(), 1.0)
+        after = assignment.assign(preferences, shares, self.most_words, self.frequency_budget)
+        for name, value in _layout(after, self.num_clusters).items():
+            self.layout[name].assign(value)
+        changed = after != before
+        return {
+            "changed_words": float(changed.mean()), "changed_tokens": float(shares[changed].sum())
+        }
+
+    def save_clusters(self, path, words):
+        """Writes the clusters to a file that `ClassSoftmax(classes=path)` reads."""
+        width = len(str(self.num_clusters - 1))
+        codes = [f"{c:0{width}}" for c in self.clusters]
+        files.write_codes(path, codes, words, self.counts)
+
+    def cluster_log_prob(self, hidden, labels):
+        """ln P(c | h) of the labels' clusters: (...) for hidden (..., D) and labels (...)."""
+        return self._by_position(self._cluster_log_prob, hidden, labels)
+
+    def _cluster_log_prob(self, hidden, labels):
+        hidden, _ = self._projected(hidden)
+        return -cross_entropy(hidden, *self._cluster_parameters(), self._cluster_of(labels))
+
+    def _cluster_of(self, labels):
+        return tf.gather(self.layout["clusters"].value, labels)
+
+    def _projected(self, hidden):
+        """h_c and h_w."""
+        hidden = tf.cast(hidden, tf.float32)
+        return [
+            self.activation(tf.matmul(hidden, projection.value))
+            for projection in (self.cluster_projection, self.word_projection)
+        ]
+
+    def _cluster_parameters(self):
+        return self.cluster_kernel.value, None if self.bias is None else self.cluster_bias.value
+
+    def _word_parameters(self):
+        return self.kernel.value, None if self.bias is None else self.bias.value
+
+    def _steps(self, labels):
+        layout = {name: variable.value for name, variable in self.layout.items()}
+        slots = tf.gather(layout["slots"], labels)[:, None]
+        sizes = tf.convert_to_tensor(layout["sizes"])
+        owners = tf.repeat(tf.range(self.num_clusters), sizes)
+        steps = nary.steps_of(slots, owners, tf.cumsum(sizes, exclusive=True), sizes)
+        return dataclasses.replace(steps, rows=tf.gather(layout["members"], steps.rows))
+
+    def _nats(self, hidden, labels):
+        by_cluster, by_word = self._projected(hidden)
+        clusters = cross_entropy(by_cluster, *self._cluster_parameters(), self._cluster_of(labels))
+        return clusters + nary.path_nats(by_word, *self._word_parameters(), self._steps(labels))
+
+    def _training_loss(self, hidden, labels):
+        self._observe(hidden, labels)
+        return self._nats(hidden, labels)
+
+    def _weighted_loss(self, hidden, labels, weights):
+        seen = tf.where(weights > 0)[:, 0]
+        self._observe(tf.gather(hidden, seen), tf.gather(labels, seen))
+        by_cluster, by_word = self._projected(hidden)
+        total, nats = weighted_cross_entropy(
+            by_cluster, *self._cluster_parameters(), self._cluster_of(labels), weights
+        )
+        of_words, nats_of_words = nary.weighted_path_nats(
+            by_word, *self._word_parameters(), self._steps(labels), weights
+        )
+        return total + of_words, nats + nats_of_words
+
+    def _observe(self, hidden, labels):
+        """Equation 9: q(w, ·) moves towards log₂ P(· | h) where w stands."""
+        by_cluster, _ = self._projected(tf.stop_gradient(hidden))
+        bits = tf.nn.log_softmax(full_logits(by_cluster, *self._cluster_parameters())) / np.log(2)
+        words, index, times = tf.unique_with_counts(labels)
+        mean = tf.math.unsorted_segment_mean(tf.stop_gradient(bits), index, tf.size(words))
+        frequency = tf.gather(tf.constant(np.maximum(self.counts, 1.0), tf.float32), words)
+        kept = tf.pow(1 - 1 / frequency, tf.cast(times, tf.float32))[:, None]
+        rows = kept * tf.gather(self.preferences.value, words) + (1 - kept) * mean
+        self.preferences.value.scatter_update(tf.IndexedSlices(rows, words))
+
+    def _log_prob(self, hidden, labels):
+        return -self._nats(hidden, labels)
+
+    def _logits(self, hidden):
+        return self._map(lambda log_probs: log_probs, hidden, tf.TensorSpec([self.vocab_size]))
+
+    def _log_probs(self, hidden):
+        return self._logits(hidden)
+
+    def _top_k(self, hidden, k):
+        signature = tf.TensorSpec([k]), tf.TensorSpec([k], tf.int32)
+        values, ids = self._map(lambda x: tuple(tf.math.top_k(x, k)), hidden, signature)
+        return ids, values
+
+    def _map(self, function, hidden, signature):
+        """A function of the log-probabilities (rows, V) of some positions, for all positions."""
+        # A loop that read the variables itself would not be pruned where logits are not needed.
+        read = [
+            [None if p is None else tf.convert_to_tensor(p) for p in parameters]
+            for parameters in (self._cluster_parameters(), self._word_parameters())
+        ]
+        clusters = tf.convert_to_tensor(self.layout["clusters"].value)
+        projections = [
+            tf.convert_to_tensor(p.value) for p in (self.cluster_projection, self.word_projection)
+        ]
+
+        def chunk(rows):
+            rows = tf.cast(rows, tf.float32)
+            by_cluster, by_word = (self.activation(tf.matmul(rows, p)) for p in projections)
+            of_clusters = tf.nn.log_softmax(full_logits(by_cluster, *read[0]))
+            scores = tf.transpose(full_logits(by_word, *read[1]))  # words first
+            number = self.num_clusters
+            maximum = tf.math.unsorted_segment_max(scores, clusters, number)
+            exps = tf.exp(scores - tf.gather(maximum, clusters))
+            norms = maximum + tf.math.log(tf.math.unsorted_segment_sum(exps, clusters, number))
+            above = tf.transpose(of_clusters) - norms
+            return function(tf.transpose(scores + tf.gather(above, clusters)))
+
+        # About eight tensors of the size of the result are alive at a time.
+        rows = chunks.rows_within(8 * 4 * self.vocab_size)
+        return chunks.map_chunks(chunk, hidden, rows, signature)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "counts": self.counts.tolist(),
+            "gamma": self.gamma,
+            "frequency_budget": self.frequency_budget,
+            "activation": keras.activations.serialize(self.activation),
+            "use_bias": self.use_bias,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+            "seed": self.seed,
+        }
+
+
+def _layout(clusters, num_clusters):
+    """Clusters of words, words by cluster, their places therein, and the clusters' sizes."""
+    members = np.argsort(clusters, kind="stable").astype(np.int32)
+    slots = np.empty_like(members)
+    slots[members] = np.arange(len(members), dtype=np.int32)
+    sizes = np.bincount(clusters, minlength=num_clusters).astype(np.int32)
+    return {
+        "clusters": clusters.astype(np.int32), "members": members, "slots": slots, "sizes": sizes
+    }

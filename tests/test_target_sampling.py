@@ -160,8 +160,8 @@ def test_fit_trains_and_a_reloaded_model_goes_on_with_the_chunk_it_was_in(tmp_pa
     proposal = again.layers[-1].sampler
     assert proposal.step.numpy() == 20 * 11 + 7
     assert proposal.chunk() == chunk_of(7, proposal.ends) > 0
-    losses = [m.fit(train.skip(7), shuffle=False, verbose=0).history["loss"] for m in (model, again)]
-    np.testing.assert_allclose(*losses, rtol=1e-6)
+    rest = [m.fit(train.skip(7), shuffle=False, verbose=0).history for m in (model, again)]
+    np.testing.assert_allclose(rest[0]["loss"], rest[1]["loss"], rtol=1e-6)
 
 
 def test_fit_on_another_order_of_the_batches_is_an_error():
@@ -200,7 +200,7 @@ def test_configurations_survive_serialisation():
     (lambda: TargetSampling(5, [[1, 2], [4, 4]], [3, 4]), "different words.*twice in row 1"),
     (lambda: TargetSampling(5, [[1, 2]], [3, 4]), r"`ends` must be one .*\(1,\).*\(2,\)"),
     (lambda: TargetSampling(5, [[1, 2], [3, 4]], [3, 3]), r"`ends` must increase.*\[3, 3\]"),
-    (lambda: TargetSampling(5, [[1, 2]], [0]), r"`ends` must increase strictly from above 0.*\[0\]"),
+    (lambda: TargetSampling(5, [[1, 2]], [0]), r"`ends` must .*from above 0.*\[0\]"),
 ])
 def test_errors_name_the_argument_the_expectation_and_the_value(build, message):
     with pytest.raises(ValueError, match=message):

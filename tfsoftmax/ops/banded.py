@@ -13,12 +13,13 @@ Shapes: N positions, D = Σ d_b hidden units, V = Σ V_b words.
 
 import tensorflow as tf
 
-from tfsoftmax.ops.cross_entropy import _chunked, full_logits, map_row_chunks
+from tfsoftmax.ops.cross_entropy import _chunked, _kernel_blocks, full_logits, map_row_chunks
 
 
 def banded_logits(hidden, kernels, biases):
     """Logits (N, V) float32 in the order of ranks; arguments as in `banded_cross_entropy`."""
-    return tf.concat(_logits(hidden, kernels, biases), axis=1)
+    blocks = [[band] for band in zip(kernels, biases)]
+    return tf.concat([z for band in _logits(hidden, kernels, blocks) for z in band], axis=1)
 
 
 def banded_cross_entropy(hidden, kernels, biases, ranks):
@@ -38,9 +39,9 @@ def banded_cross_entropy(hidden, kernels, biases, ranks):
 
     def function(hidden, kernels, biases):
         vocab_size = sum(kernel.shape[0] for kernel in kernels)
+        blocks = _blocks(kernels, biases, hidden.dtype)
         log_sum = map_row_chunks(
-            lambda rows: tf.reduce_logsumexp(banded_logits(rows, kernels, biases), axis=1),
-            hidden, vocab_size,
+            lambda rows: _exponentials(_logits(rows, kernels, blocks))[1], hidden, vocab_size
         )
         target = _targets(hidden, kernels, biases, ranks)[0]
 
@@ -96,8 +97,26 @@ def _parts(hidden, kernels):
     return tf.split(hidden, [kernel.shape[1] for kernel in kernels], axis=1)
 
 
-def _logits(hidden, kernels, biases):
-    return [full_logits(*band) for band in zip(_parts(hidden, kernels), kernels, biases)]
+def _blocks(kernels, biases, dtype):
+    """For each band, [(some rows of its kernel in `dtype`, their biases)]."""
+    return [_kernel_blocks(*band, dtype) for band in zip(kernels, biases)]
+
+
+def _logits(hidden, kernels, blocks):
+    """Logits (N, rows) of each block of each band."""
+    return [
+        [full_logits(part, kernel, bias) for kernel, bias in band]
+        for part, band in zip(_parts(hidden, kernels), blocks)
+    ]
+
+
+def _exponentials(logits):
+    """exp(z - max z) in the structure of the logits; ln Σ exp z, (N,); Σ exp(z - max z), (N,)."""
+    flat = tf.nest.flatten(logits)
+    maximum = tf.reduce_max(tf.stack([tf.reduce_max(z, axis=1) for z in flat]), axis=0)
+    exps = tf.nest.map_structure(lambda z: tf.exp(z - maximum[:, None]), logits)
+    sums = tf.add_n([tf.reduce_sum(e, axis=1) for e in tf.nest.flatten(exps)])
+    return exps, maximum + tf.math.log(sums), sums
 
 
 def _targets(hidden, kernels, biases, ranks):
@@ -119,11 +138,10 @@ def _with_gradients(hidden, kernels, biases, ranks, weights):
     """Nats (N,), and the float32 gradients of Σ weights · nats: [dh, *dW, *db]."""
     vocab_size = sum(kernel.shape[0] for kernel in kernels)
     count, _, (hidden_chunks, weight_chunks) = _chunked(vocab_size, hidden, weights)
-    cast = [tf.cast(kernel, hidden.dtype) for kernel in kernels]
+    blocks = _blocks(kernels, biases, hidden.dtype)
 
     def chunk(i, totals):
-        by_row, by_word = _chunk(hidden_chunks[i], weight_chunks[i], cast, biases)
-        return by_row, by_word if totals is None else [a + b for a, b in zip(totals, by_word)]
+        return _chunk(hidden_chunks[i], weight_chunks[i], kernels, blocks, totals)
 
     # The first chunk stands outside the loop: zeros to start from would cost the kernels' size.
     by_row, totals = chunk(0, None)
@@ -140,33 +158,36 @@ def _with_gradients(hidden, kernels, biases, ranks, weights):
     d_hidden = tf.reshape(arrays[0].stack(), [-1, hidden.shape[1]])[:length]
     log_sum = tf.reshape(arrays[1].stack(), [-1])[:length]
     target, bands = _targets(hidden, kernels, biases, ranks)
-    gradients = _minus_targets([d_hidden, *totals], hidden, kernels, bands, weights)
+    by_band = [[tf.concat(parts, 0) for parts in zip(*band)] for band in totals]
+    by_word = [terms[i] for i in range(len(by_band[0])) for terms in by_band]
+    gradients = _minus_targets([d_hidden, *by_word], hidden, kernels, bands, weights)
     return log_sum - target, gradients
 
 
-def _chunk(hidden, weights, kernels, biases):
-    """One chunk: [dh, ln Σ exp z], and [*dW, *db], targets left out."""
-    logits = _logits(hidden, kernels, biases)
-    maximum = tf.reduce_max(tf.stack([tf.reduce_max(z, axis=1) for z in logits]), axis=0)
-    slopes = [tf.exp(z - maximum[:, None]) for z in logits]
-    sums = tf.add_n([tf.reduce_sum(e, axis=1) for e in slopes])
+def _chunk(hidden, weights, kernels, blocks, totals):
+    """One chunk: [dh, ln Σ exp z], [[dW, db] of each block] of each band; targets left out."""
+    slopes, log_sum, sums = _exponentials(_logits(hidden, kernels, blocks))
     scale, unit = weights / sums, 1.0
     if hidden.dtype == tf.float16:  # small weights would underflow, unnormalised sums overflow
         unit = tf.maximum(tf.reduce_max(tf.abs(weights)), 1e-30)
-        slopes = [e * (scale / unit)[:, None] for e in slopes]
+        slopes = tf.nest.map_structure(lambda e: e * (scale / unit)[:, None], slopes)
         scale = tf.fill(tf.shape(sums), unit)
-    low = [tf.cast(q, hidden.dtype) for q in slopes]
-    d_hidden = tf.concat([tf.cast(tf.matmul(q, k), tf.float32) for q, k in zip(low, kernels)], 1)
     scaled = hidden * tf.cast(scale / unit, hidden.dtype)[:, None]
-    by_word = [
-        unit * tf.cast(tf.matmul(q, part, transpose_a=True), tf.float32)
-        for q, part in zip(low, _parts(scaled, kernels))
-    ]
-    by_word += [
-        tf.linalg.matvec(q, scale, transpose_a=True)
-        for q, bias in zip(slopes, biases) if bias is not None
-    ]
-    return [d_hidden * scale[:, None], maximum + tf.math.log(sums)], by_word
+    d_hidden, by_word = [], []
+    for band, (part, parts) in enumerate(zip(_parts(scaled, kernels), blocks)):
+        products, terms = [], []
+        for block, (kernel, bias) in enumerate(parts):
+            low = tf.cast(slopes[band][block], hidden.dtype)
+            products.append(tf.cast(tf.matmul(low, kernel), tf.float32))
+            term = [unit * tf.cast(tf.matmul(low, part, transpose_a=True), tf.float32)]
+            if bias is not None:
+                term.append(tf.linalg.matvec(slopes[band][block], scale, transpose_a=True))
+            if totals is not None:
+                term = [old + new for old, new in zip(totals[band][block], term)]
+            terms.append(term)
+        d_hidden.append(tf.add_n(products))
+        by_word.append(terms)
+    return [tf.concat(d_hidden, axis=1) * scale[:, None], log_sum], by_word
 
 
 def _minus_targets(gradients, hidden, kernels, bands, weights):

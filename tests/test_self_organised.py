@@ -1,0 +1,191 @@
+"""SelfOrganisedSoftmax against naive TensorFlow, its clustering, its callback and metrics."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from cases import UNITS, language_model, positions, randomise
+
+from tfsoftmax.clusters import ClusterPerplexity, InClusterPerplexity, Reassign
+from tfsoftmax.heads import ClassSoftmax, SelfOrganisedSoftmax
+from tfsoftmax.losses import SoftmaxLoss
+from tfsoftmax.metrics import Perplexity
+from tfsoftmax.optimizers import Adagrad
+
+V = 41
+
+
+def counts(vocab_size=V):
+    return np.random.default_rng(5).permutation(10_000 // np.arange(1, vocab_size + 1))
+
+
+def built(**options):
+    head = SelfOrganisedSoftmax(V, counts(), **options)
+    head.build((None, UNITS))
+    randomise(head)
+    return head
+
+
+def naive_log_probs(hidden, weights, clusters):
+    """Equations 1-4, with masks in place of ranges."""
+    to_cluster, to_word, cluster_kernel, kernel = weights[:4]
+    cluster_bias, bias = weights[4:] if len(weights) > 4 else (0.0, 0.0)
+    by_cluster, by_word = tf.nn.relu(hidden @ to_cluster), tf.nn.relu(hidden @ to_word)
+    of_clusters = tf.nn.log_softmax(by_cluster @ tf.transpose(cluster_kernel) + cluster_bias)
+    scores = by_word @ tf.transpose(kernel) + bias
+    columns = []
+    for word, cluster in enumerate(clusters):
+        members = np.flatnonzero(clusters == cluster)
+        within = scores[:, word] - tf.reduce_logsumexp(tf.gather(scores, members, axis=1), axis=1)
+        columns.append(of_clusters[:, cluster] + within)
+    return tf.stack(columns, 1)
+
+
+@pytest.mark.parametrize("use_bias", [False, True])
+def test_log_probs_and_gradients_equal_naive_tensorflow(use_bias):
+    head, (hidden, labels) = built(use_bias=use_bias), positions(V, 50)
+    weights = np.random.default_rng(3).uniform(size=50).astype(np.float32)
+    sources = [w.value for w in head.trainable_weights]
+    values = [tf.convert_to_tensor(s) for s in sources]
+    hidden = tf.constant(hidden)
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch([hidden, *values])
+        log_probs = naive_log_probs(hidden, values, head.clusters)
+        nats = -tf.gather(log_probs, labels, axis=1, batch_dims=1)
+        expected = tf.reduce_sum(weights * nats)
+        total, ours = head.weighted_loss(hidden, labels, weights)
+        whole = tf.reduce_sum(weights * head.training_loss(hidden, labels))
+    np.testing.assert_allclose(head.log_probs(hidden), log_probs, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(ours, nats, rtol=1e-4, atol=1e-5)
+    wanted = tape.gradient(expected, [hidden, *values])
+    for loss in (total, whole):
+        for a, b in zip(tape.gradient(loss, [hidden, *sources]), wanted):
+            np.testing.assert_allclose(tf.convert_to_tensor(a), b, rtol=1e-4, atol=1e-4)
+
+
+def test_every_cluster_has_words_within_the_limit():
+    head = built()
+    sizes = np.bincount(head.clusters)
+    assert len(sizes) == 7 and sizes.min() > 0 and sizes.max() <= 1.5 * np.sqrt(V)
+
+
+def test_preferences_are_smoothed_log_probabilities():
+    """Equation 9, occurrence by occurrence, for words that stand once in a batch."""
+    head, kept = built(), 1 - 1 / np.maximum(counts(), 1)
+    expected = np.full((V, head.num_clusters), -np.log2(head.num_clusters))
+    for seed in range(4):
+        hidden, _ = positions(V, 9, seed)
+        labels = np.random.default_rng(seed).permutation(V)[:9].astype(np.int32)
+        to_cluster, _, kernel = (w.numpy().astype(np.float64) for w in head.trainable_weights[:3])
+        scores = np.maximum(hidden @ to_cluster, 0) @ kernel.T
+        bits = (scores - np.log(np.exp(scores).sum(1, keepdims=True))) / np.log(2)
+        for word, row in zip(labels, bits):
+            expected[word] = kept[word] * expected[word] + (1 - kept[word]) * row
+        head.training_loss(hidden, labels)
+    np.testing.assert_allclose(head.preferences, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_positions_without_weight_are_not_observed():
+    head, (hidden, labels) = built(), positions(V, 9)
+    before = head.preferences.numpy()
+    head.weighted_loss(hidden, labels, np.zeros(9, np.float32))
+    np.testing.assert_array_equal(head.preferences, before)
+
+
+def test_words_without_preference_stay():
+    head = built(gamma=3.0, frequency_budget=2.0)
+    before = head.clusters
+    assert head.reassign() == {"changed_words": 0.0, "changed_tokens": 0.0}
+    np.testing.assert_array_equal(head.clusters, before)
+
+
+def test_reassigned_words_keep_their_weights_and_probabilities_still_sum_to_one():
+    head, (hidden, _) = built(), positions(V, 5)
+    rng, before, weights = np.random.default_rng(0), head.clusters, head.kernel.numpy()
+    head.preferences.assign(rng.standard_normal((V, head.num_clusters)))
+    changed = head.reassign()
+    share = counts() / counts().sum()
+    moved = head.clusters != before
+    assert moved.any() and changed["changed_words"] == moved.mean()
+    np.testing.assert_allclose(changed["changed_tokens"], share[moved].sum())
+    np.testing.assert_array_equal(head.kernel, weights)
+    np.testing.assert_allclose(np.exp(head.log_probs(hidden)).sum(1), 1, rtol=1e-5)
+    expected = naive_log_probs(hidden, head.get_weights()[:4], head.clusters)
+    np.testing.assert_allclose(head.log_probs(hidden), expected, rtol=1e-4, atol=1e-5)
+
+
+def compiled(head, **options):
+    model = language_model(head)
+    metrics = [Perplexity(), ClusterPerplexity(), InClusterPerplexity()]
+    model.compile(Adagrad(0.3), SoftmaxLoss(), weighted_metrics=metrics, **options)
+    return model
+
+
+def chain(length=4000, seed=0):
+    """Text in which words of the class v % 6 are followed by words of the next class."""
+    rng = np.random.default_rng(seed)
+    words = (np.arange(length) % 6 + 6 * rng.integers(0, 6, length)).astype(np.int32)
+    return words[: length // 21 * 21].reshape(-1, 21)
+
+
+def test_clusters_of_words_that_follow_the_same_words_are_found():
+    words = chain()
+    head = SelfOrganisedSoftmax(36, np.full(36, 100), gamma=1.0, frequency_budget=1.0)
+    model = language_model(head, steps=20)
+    model.compile(Adagrad(0.3), SoftmaxLoss(), weighted_metrics=[ClusterPerplexity()])
+    callback = Reassign(every=6)
+    model.fit(words[:, :-1], words[:, 1:], 10, epochs=30, callbacks=[callback], verbose=0)
+    after = model.evaluate(words[:, :-1], words[:, 1:], verbose=0, return_dict=True)
+    assert after["cluster_perplexity"] < 1.2
+    kinds = np.zeros((6, 6))
+    np.add.at(kinds, (head.clusters, np.arange(36) % 6), 1)
+    assert kinds.max(1).sum() / 36 > 0.9  # words of a cluster are of one kind
+    assert callback.history[0]["changed_words"] > callback.history[-1]["changed_words"]
+
+
+@pytest.mark.parametrize("steps_per_execution", [1, 4])
+def test_callback_reassigns_every_so_many_batches(steps_per_execution):
+    words, logged = chain(1000), []
+    head = SelfOrganisedSoftmax(36, np.ones(36))
+    model = language_model(head, steps=20)
+    model.compile(Adagrad(0.3), SoftmaxLoss(), steps_per_execution=steps_per_execution)
+    callback = Reassign(8, logged.append)
+    model.fit(words[:, :-1], words[:, 1:], 3, epochs=2, callbacks=[callback], verbose=0)
+    assert [entry["step"] for entry in logged] == [8, 16, 24, 32] and logged == callback.history
+    assert set(logged[0]) == {"step", "changed_words", "changed_tokens"}
+
+
+def test_product_of_cluster_and_in_cluster_perplexity_is_perplexity(tmp_path):
+    model, words = compiled(SelfOrganisedSoftmax(36, np.ones(36))), chain(1000)[:, :6]
+    weights = np.random.default_rng(0).uniform(size=(len(words), 5)).astype(np.float32)
+    data = words[:, :-1], words[:, 1:], 4
+    history = model.fit(*data, sample_weight=weights, verbose=0).history
+    assert np.isnan(history["cluster_perplexity"][0])
+    result = model.evaluate(*data, sample_weight=weights, verbose=0, return_dict=True)
+    product = result["cluster_perplexity"] * result["in_cluster_perplexity"]
+    np.testing.assert_allclose(product, result["perplexity"], rtol=1e-5)
+    model.layers[-1].reassign()
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(again.layers[-1].clusters, model.layers[-1].clusters)
+    assert again.evaluate(*data, verbose=0) == model.evaluate(*data, verbose=0)
+
+
+def test_saved_clusters_are_classes(tmp_path):
+    head = built()
+    words = [f"w{i}" for i in range(V)]
+    head.save_clusters(tmp_path / "clusters", words)
+    by_class = ClassSoftmax(V, str(tmp_path / "clusters"), words=words)
+    np.testing.assert_array_equal(by_class.classes, head.clusters)
+
+
+def test_mistakes_are_named():
+    with pytest.raises(ValueError, match=r"`counts` must be non-negative, shape \(5,\)"):
+        SelfOrganisedSoftmax(5, np.ones(4))
+    with pytest.raises(ValueError, match="`every` must be at least 1"):
+        Reassign(0)
+    model = language_model(ClassSoftmax(36))
+    model.compile("sgd", SoftmaxLoss())
+    words = chain(100)[:, :6]
+    with pytest.raises(ValueError, match="`model` must end in a SelfOrganisedSoftmax"):
+        model.fit(words[:, :-1], words[:, 1:], callbacks=[Reassign(1)], verbose=0)

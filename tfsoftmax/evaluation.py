@@ -11,24 +11,27 @@ from tfsoftmax.language_model import recurrent_states, reset_states
 from tfsoftmax.metrics import Perplexity
 
 
-def exact_evaluator(model):
+def exact_evaluator(model, metrics=()):
     """Returns `evaluate(corpus, split, progress=False)`, which may be called many times.
 
     It returns a dictionary: `perplexity`, `nats_per_token`, `tokens` (words and one end of
     sentence for each sentence), `oov_tokens` (how many of them were `<unk>`),
-    `words_per_second`. The states of the model are zero at the start of the split, and
+    `words_per_second`; and what `metrics` result in, such as `Normaliser()`. The states of the model are zero at the start of the split, and
     afterwards what they were before.
     """
     metric = Perplexity()
 
     @tf.function(reduce_retracing=True)
     def step(words, next_words, weights):
-        metric.update_state(next_words, model(words, training=False), weights)
+        logits = model(words, training=False)
+        for each in (metric, *metrics):
+            each.update_state(next_words, logits, weights)
 
     def evaluate(corpus, split, progress=False):
         before = [tf.identity(state.value) for state in recurrent_states(model)]
         reset_states(model)
-        metric.reset_state()
+        for each in (metric, *metrics):
+            each.reset_state()
         dataset = batches(corpus, split)
         step.get_concrete_function(*dataset.element_spec)  # tracing is not evaluating
         start = time.perf_counter()
@@ -45,6 +48,12 @@ def exact_evaluator(model):
             "tokens": round(tokens),
             "oov_tokens": corpus.split(split).oov,
             "words_per_second": round(tokens / seconds, 1),
+            **{k: float(v) for each in metrics for k, v in _results(each).items()},
         }
 
     return evaluate
+
+
+def _results(metric):
+    result = metric.result()
+    return result if isinstance(result, dict) else {metric.name: result}

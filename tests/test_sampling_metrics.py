@@ -1,0 +1,88 @@
+"""Metrics of sampling heads in `fit` and `evaluate`."""
+
+import dataclasses
+import json
+
+import keras
+import numpy as np
+import pytest
+import runs_helper
+import test_keras_integration as base
+from cases import language_model
+
+import tfsoftmax
+from tfsoftmax import NCE, EffectiveSampleSize, FullSoftmax, Normaliser, SampledSoftmax
+from tfsoftmax import runs, training
+
+V = base.V
+
+
+def compiled(head, metrics):
+    model = language_model(head)
+    model.compile("sgd", tfsoftmax.SoftmaxLoss(), weighted_metrics=metrics)
+    return model
+
+
+def test_effective_sample_size_in_fit_and_evaluate_is_its_weighted_mean():
+    words, labels, weights = base.data()
+    model = compiled(SampledSoftmax(V, 8, "uniform", seed=1), [EffectiveSampleSize()])
+    history = model.fit(words, labels, base.B, sample_weight=weights, verbose=0).history
+    assert 1 < history["effective_sample_size"][0] < 8
+    head, hidden = model.layers[-1], keras.Model(model.input, model.layers[-1].input)(words)
+    state = head.seed_generator.state.numpy()
+    measured = model.evaluate(
+        words, labels, len(words), sample_weight=weights, return_dict=True, verbose=0
+    )
+    head.seed_generator.state.assign(state)
+    sizes = head.effective_sample_size(hidden)
+    np.testing.assert_allclose(
+        measured["effective_sample_size"], np.average(sizes, weights=weights), rtol=1e-5
+    )
+
+
+def test_effective_sample_size_is_of_sampled_softmax_only():
+    words, labels, _ = base.data()
+    with pytest.raises(ValueError, match="must be the output of SampledSoftmax"):
+        compiled(FullSoftmax(V), [EffectiveSampleSize()]).evaluate(words, labels, verbose=0)
+
+
+def test_normaliser_is_mean_and_variance_of_log_z():
+    words, labels, weights = base.data()
+    model = compiled(NCE(V, 8, "uniform", Z=1, seed=1), [Normaliser()])
+    measured = model.evaluate(
+        words, labels, base.B, sample_weight=weights, return_dict=True, verbose=0
+    )
+    logits = model.predict(words, verbose=0).astype(np.float64)
+    log_z = np.log(np.exp(logits).sum(-1))
+    mean = np.average(log_z, weights=weights)
+    np.testing.assert_allclose(measured["log_z_mean"], mean, rtol=1e-5)
+    variance = np.average((log_z - mean) ** 2, weights=weights)
+    np.testing.assert_allclose(measured["log_z_variance"], variance, rtol=1e-4)
+    scores = np.take_along_axis(logits, labels[..., None], -1)[..., 0]
+    np.testing.assert_allclose(
+        measured["self_normalised_nats"], -np.average(scores, weights=weights), rtol=1e-4
+    )
+
+
+def test_heads_train_and_report_from_the_command_line(corpus, tmp_path):
+    run, head = tmp_path / "run", '--head_options={"num_samples": 5, "Z": 7}'
+    size = ["--hidden=8", "--embedding=8", "--max_steps=2", "--head=nce"]
+    runs_helper.tool("train", f"--data={corpus.directory}", f"--run={run}", *size, head)
+    done = runs_helper.tool("evaluate", f"--run={run}", "--split=valid", "--normaliser")
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert result["log_z_variance"] >= 0 and result["self_normalised_nats"] > 0
+    exact = result["log_z_mean"] - np.log(7) + result["self_normalised_nats"]
+    np.testing.assert_allclose(exact, result["nats_per_token"], rtol=1e-4)
+
+
+def test_a_resumed_run_draws_the_samples_that_were_to_come(corpus, tmp_path):
+    """Also where the proposal distribution is learned on the way."""
+    model = dataclasses.replace(
+        runs_helper.MODEL, head="sampled",
+        head_options={"num_samples": 6, "sampler": "learned_unigram", "counts": None},
+    )
+    for name, stops in (("whole", [6]), ("resumed", [3, 6])):
+        for stop in stops:
+            config = dataclasses.replace(runs_helper.CONFIG, max_steps=stop, decay=1.0)
+            training.train(corpus.directory, str(tmp_path / name), model, config, verbose=False)
+    runs_helper.assert_same_weights(*(runs.Run(str(tmp_path / n)) for n in ("whole", "resumed")))

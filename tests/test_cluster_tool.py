@@ -1,28 +1,32 @@
-"""tools/cluster.py on a small corpus: its file feeds the heads."""
+"""tools/cluster.py and tools/clusters.py on a small corpus: their files feed the heads."""
 
-import subprocess
-import sys
-from pathlib import Path
+import json
 
 import numpy as np
 import pytest
+from runs_helper import SMALL, tool
 
 from tfsoftmax.partitions import classes, files, trees
 
-ROOT = Path(__file__).parent.parent
+
+@pytest.fixture(scope="module")
+def paths(corpus, tmp_path_factory):
+    """The file of a clustering into seven classes, and what the tool printed."""
+    out = tmp_path_factory.mktemp("brown") / "paths"
+    data = f"--data={corpus.directory}"
+    return out, tool("cluster", data, f"--out={out}", "--classes=7", "--words=3").stdout
 
 
-def cluster(*arguments):
-    command = [sys.executable, str(ROOT / "tools" / "cluster.py"), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+def train(corpus, run, head, **options):
+    arguments = [f"--head={head}", f"--head_options={json.dumps(options)}", "--max_steps=5"]
+    done = tool("train", f"--data={corpus.directory}", f"--run={run}", *SMALL, *arguments)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_paths_of_every_word_of_the_corpus(corpus, tmp_path):
-    out, words = tmp_path / "paths", corpus.vocabulary.words
-    done = cluster(f"--data={corpus.directory}", f"--out={out}", "--classes=7", "--words=3")
-    assert done.returncode == 0, done.stderr
-    assert "average mutual information" in done.stdout
-    assert len(done.stdout.splitlines()) == 3 + 7
+def test_paths_of_every_word_of_the_corpus(corpus, paths):
+    (out, printed), words = paths, corpus.vocabulary.words
+    assert "average mutual information" in printed
+    assert len(printed.splitlines()) == 3 + 7
     assert len(set(files.read_codes(out, words))) == 7
     assert len(out.read_text().splitlines()) == len(words)
     assert classes.build(out, len(words), words=words).max() == 6
@@ -32,8 +36,8 @@ def test_paths_of_every_word_of_the_corpus(corpus, tmp_path):
 
 def test_the_class_of_one_word(corpus, tmp_path):
     word = corpus.vocabulary.words[5]
-    done = cluster(f"--data={corpus.directory}", f"--out={tmp_path / 'p'}", "--classes=4",
-                   f"--words_of={word}")
+    done = tool("cluster", f"--data={corpus.directory}", f"--out={tmp_path / 'p'}", "--classes=4",
+                f"--words_of={word}")
     assert word in done.stdout.splitlines()[-1].split("\t")[1].split(" ")
 
 
@@ -41,5 +45,32 @@ def test_the_class_of_one_word(corpus, tmp_path):
     ("--classes=0", "`classes` must be positive"), ("--words_of=xyzzy", "`words_of` must be a word"),
 ])
 def test_mistakes_end_in_a_sentence(corpus, tmp_path, flag, message):
-    done = cluster(f"--data={corpus.directory}", f"--out={tmp_path / 'p'}", flag)
+    out = f"--out={tmp_path / 'p'}"
+    done = tool("cluster", f"--data={corpus.directory}", out, flag, check=False)
     assert done.returncode == 1 and done.stderr.startswith(f"error: {message}")
+
+
+@pytest.mark.parametrize("head, option", [
+    ("tree", "tree"), pytest.param("class", "classes", marks=pytest.mark.slow),
+    pytest.param("nary", "tree", marks=pytest.mark.slow),
+])
+def test_heads_are_trained_on_brown_clusters(corpus, paths, tmp_path, head, option):
+    finished = train(corpus, tmp_path / "run", head, **{option: str(paths[0])})
+    assert 1 < finished["best_perplexity"] < 1000
+    again = tool("evaluate", f"--run={tmp_path / 'run'}", "--split=valid").stdout
+    perplexity = json.loads(again.splitlines()[-1])["perplexity"]
+    np.testing.assert_allclose(perplexity, finished["best_perplexity"], rtol=1e-5)
+
+
+def test_learnt_clusters_are_printed_and_become_classes(corpus, tmp_path):
+    train(corpus, tmp_path / "run", "self_organised")
+    out, words = tmp_path / "clusters", corpus.vocabulary.words
+    lines = tool("clusters", f"--run={tmp_path / 'run'}", f"--out={out}").stdout.splitlines()
+    printed = [line.split()[2:] for line in lines]
+    assert sorted(sum(printed, [])) == sorted(words)
+    assert train(corpus, tmp_path / "class", "class", classes=str(out))["best_perplexity"] > 1
+    by_class = classes.build(out, len(words), words=words)
+    for cluster, members in enumerate(printed):
+        assert {by_class[words.index(word)] for word in members} == {cluster}
+    done = tool("clusters", f"--run={tmp_path / 'run'}", f"--words_of={words[3]}", "--words=99")
+    assert words[3] in done.stdout.split() and len(done.stdout.splitlines()) == 1

@@ -8,8 +8,7 @@ learn at first. Departures from table 4.5: no dropout, a learning rate of 0.5 an
 clipped at a norm of 5.
 
 All samples are of 1,280 words shared by a batch, as in section 5.2.2, with replacement but for
-`sampled-unique`. `negative` and `negative-literal` train alike; the first counts softmax(s + ln q)
-as the model's distribution, the second softmax(s).
+`sampled-unique`. Of negative sampling, softmax(s + ln k q) counts as the model's distribution.
 
 Command, for a corpus of text files of your own:
 
@@ -62,6 +61,4 @@ RUNS = [
         sampler_options={"unigram_weight": GROWING},
     ),
     _run("sampled-unique", "sampled", sampler_options={"unique": True}),
-    _run("negative-literal", "negative", restore_proposal=False),
-    _run("nce-uniform", "nce", Z=40000, sampler="uniform"),
 ]

@@ -128,14 +128,6 @@ def test_batches_of_none_and_one(count):
     assert head.log_probs(hidden).shape == (count, V)
 
 
-def test_unused_logits_are_pruned_from_the_graph(monkeypatch):
-    monkeypatch.setattr(chunks, "rows_within", lambda _: 7)
-    head = built(ClassSoftmax(V, counts=counts()))
-    graph = tf.function(head).get_concrete_function(tf.TensorSpec((40, UNITS))).graph
-    kinds = {op.type for op in graph.get_operations()}
-    assert "StatelessWhile" in kinds and "While" not in kinds
-
-
 def test_the_corpus_tree_of_the_blog():
     """P(football) = P(0 → 1) P(1 → 3) P(3 → football)."""
     tree = trees.from_nested(GOLF_AND_VIOLIN, {word: i for i, word in enumerate(WORDS)})

@@ -127,15 +127,6 @@ def test_no_tensor_of_all_steps_by_units():
     assert largest_tensor(step.get_concrete_function(*shapes)) < steps * 64 / 5
 
 
-def test_unused_logits_are_pruned_from_the_graph(monkeypatch):
-    """A loop that reads variables would stay."""
-    monkeypatch.setattr(chunks, "rows_within", lambda _: 7)
-    head = tree_head()
-    graph = tf.function(head).get_concrete_function(tf.TensorSpec((40, UNITS))).graph
-    kinds = {op.type for op in graph.get_operations()}
-    assert "StatelessWhile" in kinds and "While" not in kinds
-
-
 def test_trees_of_more_children_become_binary():
     tree = Tree([V], np.arange(V))
     head = tree_head(tree=tree)

@@ -6,6 +6,7 @@ import tensorflow as tf
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.ops import chunks
 from tfsoftmax.ops.nary import all_log_probs, path_nats, steps_of, weighted_path_nats
+from tfsoftmax.ops.prunable import prunable
 from tfsoftmax.partitions import trees
 
 
@@ -95,10 +96,10 @@ class NarySoftmax(SoftmaxHead):
         return -self._training_loss(hidden, labels)
 
     def _logits(self, hidden):
-        return self._map(lambda log_probs: log_probs, hidden, tf.TensorSpec([self.vocab_size]))
+        return prunable(self._log_probs, hidden)
 
     def _log_probs(self, hidden):
-        return self._logits(hidden)
+        return self._map(lambda log_probs: log_probs, hidden, tf.TensorSpec([self.vocab_size]))
 
     def _top_k(self, hidden, k):
         signature = tf.TensorSpec([k]), tf.TensorSpec([k], tf.int32)
@@ -107,7 +108,6 @@ class NarySoftmax(SoftmaxHead):
 
     def _map(self, function, hidden, signature):
         """A function of the log-probabilities (rows, V) of some positions, for all positions."""
-        # A loop that read the variables itself would not be pruned where logits are not needed.
         parameters = [None if p is None else tf.convert_to_tensor(p) for p in self._parameters()]
         leaves = tf.convert_to_tensor(self._leaves)
         return chunks.map_chunks(

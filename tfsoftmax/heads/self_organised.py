@@ -9,6 +9,7 @@ import tensorflow as tf
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.ops import chunks, nary
 from tfsoftmax.ops.cross_entropy import cross_entropy, full_logits, weighted_cross_entropy
+from tfsoftmax.ops.prunable import prunable
 from tfsoftmax.partitions import assignment, files
 
 
@@ -205,10 +206,10 @@ class SelfOrganisedSoftmax(SoftmaxHead):
         return -self._nats(hidden, labels)
 
     def _logits(self, hidden):
-        return self._map(lambda log_probs: log_probs, hidden, tf.TensorSpec([self.vocab_size]))
+        return prunable(self._log_probs, hidden)
 
     def _log_probs(self, hidden):
-        return self._logits(hidden)
+        return self._map(lambda log_probs: log_probs, hidden, tf.TensorSpec([self.vocab_size]))
 
     def _top_k(self, hidden, k):
         signature = tf.TensorSpec([k]), tf.TensorSpec([k], tf.int32)
@@ -217,7 +218,6 @@ class SelfOrganisedSoftmax(SoftmaxHead):
 
     def _map(self, function, hidden, signature):
         """A function of the log-probabilities (rows, V) of some positions, for all positions."""
-        # A loop that read the variables itself would not be pruned where logits are not needed.
         read = [
             [None if p is None else tf.convert_to_tensor(p) for p in parameters]
             for parameters in (self._cluster_parameters(), self._word_parameters())

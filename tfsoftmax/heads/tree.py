@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.ops import chunks
+from tfsoftmax.ops.prunable import prunable
 from tfsoftmax.ops.tree import all_log_probs, path_nats, sequential_path_nats
 from tfsoftmax.partitions import trees
 
@@ -103,10 +104,10 @@ class TreeSoftmax(SoftmaxHead):
         return tf.reduce_sum(weights * nats), tf.stop_gradient(nats)
 
     def _logits(self, hidden):
-        return self._map(lambda log_probs: log_probs, hidden, tf.TensorSpec([self.vocab_size]))
+        return prunable(self._log_probs, hidden)
 
     def _log_probs(self, hidden):
-        return self._logits(hidden)
+        return self._map(lambda log_probs: log_probs, hidden, tf.TensorSpec([self.vocab_size]))
 
     def _top_k(self, hidden, k):
         signature = tf.TensorSpec([k]), tf.TensorSpec([k], tf.int32)
@@ -115,7 +116,6 @@ class TreeSoftmax(SoftmaxHead):
 
     def _map(self, function, hidden, signature):
         """A function of the log-probabilities (rows, V) of some positions, for all positions."""
-        # A loop that read the variables itself would not be pruned where logits are not needed.
         parameters = [None if p is None else tf.convert_to_tensor(p) for p in self._parameters()]
         leaves = tf.convert_to_tensor(self._leaves)
         levels, entries = self.tree.levels, self.tree.entries

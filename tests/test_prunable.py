@@ -1,0 +1,56 @@
+"""`prunable`: the same results and gradients, and no reading of what nothing uses."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from cases import CASES, UNITS, built, positions
+
+from tfsoftmax.ops.prunable import prunable
+
+PRUNED = [case for case in CASES if case.startswith(("tree", "class", "nary", "self-org"))]
+
+
+def results(function, weights, hidden):
+    @tf.function
+    def step(hidden):
+        with tf.GradientTape() as tape:
+            tape.watch(hidden)
+            value = function(hidden)
+            loss = tf.reduce_sum(tf.square(value))
+        return value, *tape.gradient(loss, [hidden, *[w.value for w in weights]])
+
+    return step(tf.constant(hidden))
+
+
+def test_results_and_gradients_are_the_same():
+    head, (hidden, _) = built("full", 13), positions(13, 5)
+    plain = results(head._logits, head.weights, hidden)
+    ours = results(lambda h: prunable(head._logits, h), head.weights, hidden)
+    for a, b in zip(ours, plain, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def test_follows_the_variables_from_call_to_call():
+    head, (hidden, _) = built("full", 13), positions(13, 5)
+    function = tf.function(lambda h: prunable(head._logits, h))
+    function(hidden)
+    head.set_weights([2 * w for w in head.get_weights()])
+    np.testing.assert_allclose(function(hidden), head._logits(hidden), rtol=1e-6)
+
+
+def must_run(function, hidden):
+    """Types of the operations that the graph runs whether or not they are used."""
+    graph = tf.function(function).get_concrete_function(tf.TensorSpec(hidden.shape)).graph
+    return {op.type for op in graph.control_outputs}
+
+
+def test_an_unused_result_reads_nothing():
+    head, (hidden, _) = built("full", 13), positions(13, 5)
+    assert "ReadVariableOp" in must_run(lambda h: (head._logits(h), h)[1], hidden)
+    assert must_run(lambda h: (prunable(head._logits, h), h)[1], hidden) == set()
+
+
+@pytest.mark.parametrize("case", PRUNED)
+def test_heads_whose_logits_are_unused_read_nothing(case):
+    head, (hidden, _) = built(case, 41), positions(41, 5)
+    assert must_run(lambda h: (head(h, training=True), h)[1], hidden) == set()

@@ -10,6 +10,7 @@ from references import tree_log_probs
 from tfsoftmax.heads import TreeSoftmax
 from tfsoftmax.ops import chunks
 from tfsoftmax.ops import tree as ops
+from tfsoftmax.ops import tree_search as search
 from tfsoftmax.optimizers import Adagrad
 from tfsoftmax.partitions import files, trees
 from tfsoftmax.partitions.tree import Tree
@@ -95,6 +96,41 @@ def test_top_k_and_log_probs_are_the_same_in_chunks(monkeypatch):
     monkeypatch.setattr(chunks, "rows_within", lambda _: 7)
     for ours, wanted in zip([head.log_probs(hidden), *head.top_k(hidden, 5)], whole):
         np.testing.assert_allclose(ours, wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("k", [1, 7, 40])
+@pytest.mark.parametrize("scale", [0.0, 0.3, 3.0])
+def test_best_first_search_finds_what_a_full_pass_finds(k, scale, monkeypatch):
+    """Flat distributions as well as peaked ones; no words tie, thanks to the biases."""
+    monkeypatch.setattr(search, "OPENED", 4)
+    tree = "balanced" if scale == 0 else "huffman"
+    head, (hidden, _) = tree_head(1000, tree=tree), positions(1000, 9)
+    kernel, bias = head.get_weights()
+    head.set_weights([scale * kernel, bias if scale == 3.0 else 0.01 * bias])
+    log_probs = head.log_probs(hidden).numpy()
+    ids, values = head.top_k(hidden, k)
+    np.testing.assert_allclose(values, -np.sort(-log_probs, axis=1)[:, :k], rtol=1e-5, atol=1e-5)
+    found = np.take_along_axis(log_probs, ids.numpy(), 1)
+    np.testing.assert_allclose(found, values, rtol=1e-5, atol=1e-5)
+    assert all(len(set(row)) == k for row in ids.numpy())
+
+
+def test_search_opens_few_nodes_and_gives_up_on_flat_distributions(monkeypatch):
+    monkeypatch.setattr(search, "OPENED", 4)
+    head, (hidden, _) = tree_head(1000, tree="balanced"), positions(1000, 9)
+    for factor, expected in ((1, True), (0, False)):
+        weights = [tf.constant(factor * w) for w in head.get_weights()]
+        *_, done = search.best_first(hidden, *weights, head.tree.children(), 2)
+        assert bool(done) == expected
+
+
+def test_walks_draw_words_as_often_as_they_are_likely():
+    head, (hidden, _) = tree_head(7), positions(7, 1)
+    chances = np.exp(head.log_probs(hidden).numpy()[0])
+    words = head.sample(np.repeat(hidden, 20_000, 0).reshape(200, 100, UNITS), [1, 2])
+    assert words.shape == (200, 100) and words.dtype == tf.int32
+    shares = np.bincount(np.ravel(words), minlength=7) / 20_000
+    np.testing.assert_allclose(shares, chances, atol=4 * np.sqrt(0.25 / 20_000))
 
 
 def test_deepest_of_trees():

@@ -7,6 +7,7 @@ from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.ops import chunks
 from tfsoftmax.ops.prunable import prunable
 from tfsoftmax.ops.tree import all_log_probs, path_nats, sequential_path_nats
+from tfsoftmax.ops.tree_search import OPENED, best_first, walk
 from tfsoftmax.partitions import trees
 
 MODES = {"parallel": path_nats, "sequential": sequential_path_nats}
@@ -87,6 +88,7 @@ class TreeSoftmax(SoftmaxHead):
         with tf.init_scope():  # plain variables: they belong to the configuration, not the weights
             self._paths = tf.Variable(self.tree.paths(), trainable=False)
             self._leaves = tf.Variable(self.tree.leaves, trainable=False)
+            self._children = tf.Variable(self.tree.children(), trainable=False)
         self.built = True
 
     def _parameters(self):
@@ -111,8 +113,36 @@ class TreeSoftmax(SoftmaxHead):
 
     def _top_k(self, hidden, k):
         signature = tf.TensorSpec([k]), tf.TensorSpec([k], tf.int32)
-        values, ids = self._map(lambda x: tuple(tf.math.top_k(x, k)), hidden, signature)
+
+        def chunk(rows):
+            *found, done = best_first(rows, *self._parameters(), self._children, k)
+            return tf.cond(done, lambda: tuple(found), lambda: self._full_top_k(rows, k))
+
+        # The search holds the rows of the nodes that it opens, and a kernel row is D wide.
+        opened = max(OPENED, k) * hidden.shape[1]
+        rows = chunks.rows_within(2 * 4 * opened)
+        values, ids = chunks.map_chunks(chunk, hidden, rows, signature)
         return ids, values
+
+    def _full_top_k(self, hidden, k):
+        signature = tf.TensorSpec([k]), tf.TensorSpec([k], tf.int32)
+        return self._map(lambda x: tuple(tf.math.top_k(x, k)), hidden, signature)
+
+    def sample(self, hidden, seed):
+        """A random word at each position, drawn from P(w | h): O(log V) a word.
+
+        Args:
+            hidden: (..., D) float.
+            seed: (2,) int32; the same seed draws the same words.
+
+        Returns:
+            (...) int32.
+        """
+        hidden = self._as_hidden(hidden)
+        depth = int(self.tree.depths.max())
+        rows = tf.reshape(hidden, [-1, hidden.shape[-1]])
+        words = walk(rows, *self._parameters(), self._children, depth, seed)
+        return tf.reshape(words, tf.shape(hidden)[:-1])
 
     def _map(self, function, hidden, signature):
         """A function of the log-probabilities (rows, V) of some positions, for all positions."""

@@ -118,6 +118,12 @@ class Tree:
         depth = np.repeat(np.arange(len(self.levels)), [b - a for a, b in self.levels])
         return (depth[self.owners[self.leaves]] + 1).astype(np.int32)
 
+    def children(self):
+        """What each edge leads to: int32 (V-1, 2) of a binary tree; -1 - w where it is word w."""
+        inner = self.words < 0
+        result = np.where(inner, np.cumsum(inner), -1 - self.words)
+        return result.astype(np.int32).reshape(-1, 2)
+
     def paths(self):
         """The edges from the root to each word: int32 (V, L), -1 behind the end; L = depth."""
         edges, depths = self.leaves.copy(), self.depths

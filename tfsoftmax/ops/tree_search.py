@@ -1,0 +1,100 @@
+"""The likeliest words of a binary tree, and random ones, without a look at all of it."""
+
+import tensorflow as tf
+
+# Nodes that a round of the search opens at each position, at the least.
+OPENED = 32
+# Rounds after which a distribution is too flat for the search to pay.
+ROUNDS = 32
+
+
+def best_first(hidden, kernel, bias, children, k):
+    """The k likeliest words, by opening the likeliest nodes until no other can matter.
+
+    No word is likelier than a node above it. Each round opens the likeliest nodes that are not
+    yet open; a position is done when its k-th best word is at least as likely as any of them.
+
+    Args:
+        hidden: (N, D) float.
+        kernel: (V-1, D) float32 tensor or variable.
+        bias: (V-1,) float32 tensor or variable, or None.
+        children: (V-1, 2) int32, the node at the end of each of a node's edges, or -1 - w
+            where there is word w.
+        k: number of words.
+
+    Returns:
+        log_probs: (N, k) float32, falling.
+        ids: (N, k) int32.
+        done: bool scalar. False: the search was given up, and the rest is worthless.
+
+    Source: Jiang et al. 2017 for the tree; best-first search as in Mnih and Hinton 2009.
+    """
+    hidden = tf.cast(hidden, tf.float32)
+    count, width = tf.shape(hidden)[0], max(OPENED, k)
+    width = min(width, kernel.shape[0])
+
+    def opened(log_probs, nodes):
+        """Children of nodes (N, B): log-probabilities and names, (N, 2 B)."""
+        inner = tf.maximum(nodes, 0)
+        scores = tf.einsum("nbd,nd->nb", tf.gather(kernel, inner), hidden)
+        scores = scores if bias is None else scores + tf.gather(bias, inner)
+        both = tf.stack([tf.math.log_sigmoid(scores), tf.math.log_sigmoid(-scores)], 2)
+        shape = [count, 2 * log_probs.shape[1]]
+        below = log_probs[:, :, None] + both
+        return tf.reshape(below, shape), tf.reshape(tf.gather(children, inner), shape)
+
+    def body(round_, log_probs, nodes, best, words, _):
+        # `log_probs` and `nodes` are of nodes not yet open, -inf where there is none.
+        chosen, place = tf.math.top_k(log_probs, width)
+        taken = tf.gather(nodes, place, batch_dims=1)
+        rows = tf.repeat(tf.range(count)[:, None], width, 1)
+        log_probs = tf.tensor_scatter_nd_update(
+            log_probs, tf.stack([rows, place], 2), tf.fill([count, width], -float("inf"))
+        )
+        fresh, names = opened(chosen, taken)
+        is_word = names < 0
+        nowhere = tf.fill(tf.shape(fresh), -float("inf"))
+        log_probs = tf.concat([log_probs, tf.where(is_word, nowhere, fresh)], 1)
+        nodes = tf.concat([nodes, names], 1)
+        best = tf.concat([best, tf.where(is_word, fresh, nowhere)], 1)
+        best, place = tf.math.top_k(best, k)
+        words = tf.gather(tf.concat([words, -1 - names], 1), place, batch_dims=1)
+        done = tf.reduce_all(best[:, -1] >= tf.reduce_max(log_probs, axis=1))
+        done = done & tf.reduce_all(best[:, -1] > -float("inf"))
+        return round_ + 1, log_probs, nodes, best, words, done
+
+    start = tf.fill([count, width], -float("inf"))
+    start = tf.concat([tf.zeros([count, 1]), start[:, 1:]], 1)  # the root is certain
+    state = (
+        0, start, tf.zeros([count, width], tf.int32),
+        tf.fill([count, k], -float("inf")), tf.zeros([count, k], tf.int32), False,
+    )
+    grows, fixed, scalar = tf.TensorShape([None, None]), tf.TensorShape([None, k]), tf.TensorShape([])
+    _, _, _, best, words, done = tf.while_loop(
+        lambda i, *rest: (i < ROUNDS) & ~rest[-1], body, state,
+        shape_invariants=(scalar, grows, grows, fixed, fixed, scalar),
+    )
+    return best, words, done
+
+
+def walk(hidden, kernel, bias, children, depth, seed):
+    """A random word at each position, drawn from P(w | h) by a walk from the root.
+
+    Args:
+        hidden, kernel, bias, children: as in `best_first`.
+        depth: L, of the tree.
+        seed: (2,) int32.
+
+    Returns:
+        (N,) int32.
+    """
+    hidden = tf.cast(hidden, tf.float32)
+    chances = tf.random.stateless_uniform([depth, tf.shape(hidden)[0]], seed)
+    place = tf.zeros(tf.shape(hidden)[:1], tf.int32)
+    for chance in tf.unstack(chances):
+        node = tf.maximum(place, 0)
+        score = tf.reduce_sum(hidden * tf.gather(kernel, node), axis=1)
+        score = score if bias is None else score + tf.gather(bias, node)
+        bit = tf.cast(chance >= tf.sigmoid(score), tf.int32)
+        place = tf.where(place < 0, place, tf.gather_nd(children, tf.stack([node, bit], 1)))
+    return -1 - place

@@ -26,6 +26,7 @@ import dataclasses
 
 import numpy as np
 
+from tfsoftmax.partitions.information import g, h, mutual_information
 from tfsoftmax.partitions.tree import Tree
 
 
@@ -74,13 +75,6 @@ def cluster(bigrams, num_classes=1000, passes=3, phase=None):
     with phase("hierarchy", count - 1, "classes") as done:
         codes = hierarchy(bigrams.between(classes, count), done)
     return Clustering(classes, codes, information)
-
-
-def mutual_information(counts):
-    """Average mutual information in nats of neighbouring classes, from counts (C, C)."""
-    total = counts.sum()
-    margins = h(counts.sum(0)).sum() + h(counts.sum(1)).sum()
-    return float((h(counts).sum() - margins) / total + np.log(total))
 
 
 def merged_classes(bigrams, order, num_classes, done):
@@ -301,13 +295,3 @@ def _insertion_gains(counts, after, before, own):
     diagonal = counts.diagonal()
     gains -= h(diagonal + after) + h(diagonal + before) - h(diagonal)
     return gains + h(diagonal + after + before + own)
-
-
-def h(x):
-    """x ln x for counts; h(0) = h(1) = 0 exactly."""
-    return x * np.log(np.maximum(x, 1.0))
-
-
-def g(x, y):
-    """h(x + y) - h(x) - h(y); exactly 0 where either is 0."""
-    return h(x + y) - h(x) - h(y)

@@ -99,6 +99,9 @@ def three_levels(vocab_size):
     return trees.from_nested([0, *(groups[i : i + 6] for i in range(0, len(groups), 6))])
 
 
+ONE_OF_EACH = [case for case in CASES if " " not in case]  # variants are called "case, ..."
+
+
 def counts(vocab_size):
     """Occurrences of words in no order."""
     return np.random.default_rng(5).integers(1, 100, vocab_size)

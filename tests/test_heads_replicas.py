@@ -12,6 +12,8 @@ from cases import CASES
 
 from tfsoftmax.optimizers import Adagrad
 
+RANDOM = ("sampled", "sampled TAPAS", "sampled static", "nce with trained Z", "negative")
+
 
 def check_two_replicas():
     """Run in a process of its own, as logical devices are set before TensorFlow starts."""
@@ -34,6 +36,24 @@ def check_two_replicas():
             results.append([history["loss"], exact["loss"], exact["perplexity"], logits])
         for ours, wanted in zip(*results):
             np.testing.assert_allclose(ours, wanted, rtol=1e-4, atol=1e-5)
+    for case in RANDOM:
+        check_random_head(case, strategy)
+
+
+def check_random_head(case, strategy):
+    """Replicas draw apart, end with the same weights, and learn."""
+    words, labels, _ = base.data()
+    with strategy.scope():
+        model = base.compiled(case, optimizer=Adagrad(0.2))
+    before = model.evaluate(words, labels, verbose=0)[0]
+    model.fit(words, labels, base.B, epochs=8, verbose=0)
+    assert model.evaluate(words, labels, verbose=0)[0] < before, case
+    head = model.layers[-1]
+    for weight in head.weights:
+        one, other = (value.numpy() for value in weight.value.values)
+        np.testing.assert_array_equal(one, other, err_msg=f"{case} {weight.path}")
+    seeds = strategy.run(head.random_state.next)
+    assert seeds.values[0].numpy().tolist() != seeds.values[1].numpy().tolist()
 
 
 def test_two_replicas_equal_one_device():

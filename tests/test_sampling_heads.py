@@ -38,7 +38,7 @@ def weights_of(head):
 
 def drawn(head, labels):
     """The candidates of the next training loss, and the expected counts of all words."""
-    seed = tf.cast(head.seed_generator.next(), tf.int64)
+    seed = head.random_state.next()
     candidates = head.sampler.sample(labels, head.num_samples, seed)
     rewind(head)
     everything = head.sampler.sample(tf.range(V), head.num_samples, seed).log_expected_labels
@@ -79,7 +79,7 @@ def test_samples_of_each_position_follow_the_equations(
         remove_accidental_hits=remove_accidental_hits, **more,
     )
     hidden, labels = positions(V, N)
-    seed = tf.cast(head.seed_generator.next(), tf.int64)
+    seed = head.random_state.next()
     ids = head.sampler.sample_for_each(labels, S, seed).ids.numpy()
     assert ids.shape == (N, S) and len(np.unique(ids, axis=0)) == N
     expected = S * np.exp(head.sampler.log_q(tf.range(V)).numpy().astype(np.float64))
@@ -146,7 +146,7 @@ def test_tapas_keeps_the_highest_scores_of_each_position():
 def test_effective_sample_size_is_between_one_and_all():
     head = ready(SampledSoftmax, V, S, "uniform")
     hidden, _ = positions(V, N)
-    seed = tf.cast(head.seed_generator.next(), tf.int64)
+    seed = head.random_state.next()
     ids = head.sampler.sample([0], S, seed).ids.numpy()
     kernel, bias = weights_of(head)
     omega = np.exp(hidden.astype(np.float64) @ kernel[ids].T + bias[ids])  # q is uniform
@@ -172,7 +172,7 @@ def test_self_normalisation_of_a_fraction_is_unbiased():
     hidden, labels = positions(V, 40)
     head = ready(SelfNormalisedSoftmax, V, fraction=0.25, squared=False)
     full = ready(lambda size, seed: FullSoftmax(size), V)
-    full.set_weights(head.get_weights())
+    full.set_weights(weights_of(head))
     totals = [np.mean(head.training_loss(hidden, labels)) for _ in range(400)]
     error = np.std(totals) / np.sqrt(len(totals))
     wanted = np.mean(full.training_loss(hidden, labels))

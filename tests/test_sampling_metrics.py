@@ -29,11 +29,11 @@ def test_effective_sample_size_in_fit_and_evaluate_is_its_weighted_mean():
     history = model.fit(words, labels, base.B, sample_weight=weights, verbose=0).history
     assert 1 < history["effective_sample_size"][0] < 8
     head, hidden = model.layers[-1], keras.Model(model.input, model.layers[-1].input)(words)
-    state = head.seed_generator.state.numpy()
+    state = head.random_state.state.numpy()
     measured = model.evaluate(
         words, labels, len(words), sample_weight=weights, return_dict=True, verbose=0
     )
-    head.seed_generator.state.assign(state)
+    head.random_state.state.assign(state)
     sizes = head.effective_sample_size(hidden)
     np.testing.assert_allclose(
         measured["effective_sample_size"], np.average(sizes, weights=weights), rtol=1e-5

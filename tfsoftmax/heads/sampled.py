@@ -63,7 +63,7 @@ class SampledSoftmax(SamplingHead):
 
     def _effective_sample_size(self, hidden):
         none = tf.zeros([0], tf.int32)
-        ids, log_expected, _ = self.sampler.sample(none, self.num_samples, self._next_seed())
+        ids, log_expected, _ = self.sampler.sample(none, self.num_samples, self.random_state.next())
         rows = tf.cast(tf.gather(self._kernel(), ids), hidden.dtype)
         scores = tf.cast(tf.matmul(hidden, rows, transpose_b=True), tf.float32)
         scores += self._biases(ids) - log_expected

@@ -1,9 +1,9 @@
 """What heads that train on samples of the vocabulary share: the sampler, the draw, the options."""
 
 import keras
-import tensorflow as tf
 
 from tfsoftmax.heads.linear import LinearHead
+from tfsoftmax.heads.random_state import RandomState
 from tfsoftmax.ops.per_example import per_example_loss
 from tfsoftmax.ops.sampled import sampled_loss
 from tfsoftmax.samplers import get_sampler
@@ -71,7 +71,7 @@ class SamplingHead(LinearHead):
         self.shared_samples = shared_samples
         self.static_shapes = static_shapes
         self.seed = seed
-        self.seed_generator = keras.random.SeedGenerator(seed)
+        self.random_state = RandomState(seed)
         self.supports_jit = bool(static_shapes and self.sampler.supports_jit)
 
     @classmethod
@@ -81,15 +81,12 @@ class SamplingHead(LinearHead):
     def _removes_hits(self):
         return bool(self.remove_accidental_hits)
 
-    def _next_seed(self):
-        return tf.cast(self.seed_generator.next(), tf.int64)
-
     def _sampled_loss(self, criterion, hidden, labels, bias, corrected=True):
         """Loss (N,) by a criterion, on a fresh sample; `bias` is a function of ids."""
         loss, sample = sampled_loss, self.sampler.sample
         if not self.shared_samples:
             loss, sample = per_example_loss, self.sampler.sample_for_each
-        candidates = sample(labels, self.num_samples, self._next_seed())
+        candidates = sample(labels, self.num_samples, self.random_state.next())
         self.sampler.update(labels)
         return loss(
             criterion, hidden, self._kernel(), bias, labels, candidates, corrected,

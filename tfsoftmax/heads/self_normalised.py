@@ -4,6 +4,7 @@ import keras
 import tensorflow as tf
 
 from tfsoftmax.heads.linear import LinearHead
+from tfsoftmax.heads.random_state import RandomState
 from tfsoftmax.ops.cross_entropy import cross_entropy
 from tfsoftmax.samplers.random import uniform
 
@@ -41,7 +42,7 @@ class SelfNormalisedSoftmax(LinearHead):
         if alpha <= 0:
             raise ValueError(f"`alpha` must be positive. Received: alpha={alpha}")
         self.fraction, self.alpha, self.squared, self.seed = fraction, alpha, squared, seed
-        self.seed_generator = keras.random.SeedGenerator(seed)
+        self.random_state = RandomState(seed)
 
     def self_normalised_log_prob(self, hidden, labels):
         """The label's score z_w: (...) float32, its log-probability if Z were one.
@@ -56,7 +57,7 @@ class SelfNormalisedSoftmax(LinearHead):
         count = tf.shape(hidden)[0]
         wanted = tf.math.ceil(self.fraction * tf.cast(count, tf.float32))
         wanted = tf.minimum(tf.maximum(tf.cast(wanted, tf.int32), 1), count)
-        seed = tf.cast(self.seed_generator.next(), tf.int64)
+        seed = self.random_state.next()
         chosen = tf.argsort(uniform([count], seed))[:wanted]
         hidden_chosen, labels_chosen = tf.gather(hidden, chosen), tf.gather(labels, chosen)
         log_z = cross_entropy(hidden_chosen, *self._parameters(), labels_chosen)

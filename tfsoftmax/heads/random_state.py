@@ -1,0 +1,34 @@
+"""Seeds for heads that draw at random while training, as a weight that is saved with them."""
+
+import random
+
+import keras
+import tensorflow as tf
+
+
+class RandomState(keras.layers.Layer):
+    """A stateless seed for each draw: the same sequence from the same seed, also after reloading.
+
+    Keras's `SeedGenerator` starts anew when a `.keras` file is loaded.
+
+    Args:
+        seed: integer, or None for one that `keras.utils.set_random_seed` decides.
+    """
+
+    def __init__(self, seed=None):
+        super().__init__(name="random_state")
+        start = random.randint(1, 10**9) if seed is None else seed
+        self.state = self.add_weight(
+            name="state", shape=(2,), dtype="int64", trainable=False, autocast=False,
+            initializer=lambda shape, dtype: tf.constant([start, 0], dtype),
+            aggregation="only_first_replica",
+        )
+        self.built = True
+
+    def next(self):
+        """A seed (2,) int64; each replica of a strategy gets one of its own."""
+        seed = tf.identity(self.state.value)
+        self.state.assign_add(tf.constant([0, 1], tf.int64))
+        context = tf.distribute.get_replica_context()
+        replica = 0 if context is None else context.replica_id_in_sync_group
+        return seed + tf.stack([tf.bitwise.left_shift(tf.cast(replica, tf.int64), tf.constant(32, tf.int64)), 0])

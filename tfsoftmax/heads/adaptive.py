@@ -6,12 +6,12 @@ import tensorflow as tf
 
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.ops.adaptive import (
-    Cluster,
     adaptive_cross_entropy,
     adaptive_logits,
     adaptive_top_k,
     weighted_adaptive_cross_entropy,
 )
+from tfsoftmax.ops.clusters import Cluster
 from tfsoftmax.ops.cross_entropy import map_row_chunks
 from tfsoftmax.partitions.bands import automatic_cutoffs, band_units, frequency_bands
 

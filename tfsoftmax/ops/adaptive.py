@@ -10,42 +10,16 @@ P_head = softmax(h Wᵀ + b) over shortlist and tails, P_t = softmax(h P_t W_t�
 named by their frequency rank: cluster boundaries are `cutoffs`, the last of which is V.
 
 The gradient is hand-written as in `ops/cross_entropy.py`: exponentials are never normalised,
-the division falls on (N, D).
+the division falls on (N, D). (What oneDNN's softmax normalises in passing is normalised over a
+block of words only.)
 
 Shapes: N positions, D hidden units, K tails, V_k words in tail k.
 """
 
-import typing
-
 import tensorflow as tf
 
-from tfsoftmax.ops.clusters import sum_over_clusters, under_xla
+from tfsoftmax.ops.clusters import Cluster, sum_over_clusters, under_xla
 from tfsoftmax.ops.cross_entropy import full_logits
-
-BLOCK_WORDS = 8192  # one block's logits stay in the cache between the passes over them
-
-
-class Cluster(typing.NamedTuple):
-    """The parameters of one softmax.
-
-    Attributes:
-        kernel: (V_k, d) float32, one row a word; in the head cluster V_0 + K rows.
-        bias: (V_k,) float32, or None.
-        projection: (D, d) float32 from the hidden state, or None where d = D.
-    """
-
-    kernel: tf.Tensor
-    bias: tf.Tensor | None = None
-    projection: tf.Tensor | None = None
-
-    def logits(self, hidden):
-        """(N, V_k) float32 for hidden (N, D)."""
-        return full_logits(self.project(hidden), self.kernel, self.bias)
-
-    def project(self, hidden):
-        if self.projection is None:
-            return hidden
-        return tf.matmul(hidden, tf.cast(self.projection, hidden.dtype))
 
 
 def adaptive_cross_entropy(hidden, clusters, ranks, cutoffs, shares):
@@ -114,14 +88,14 @@ def adaptive_logits(hidden, clusters, normalised=False):
     """
     head, tails = clusters[0].logits(hidden), clusters[1:]
     shortlist = head.shape[1] - len(tails)
-    base = tf.reduce_logsumexp(head, axis=1, keepdims=True) if normalised else head[:, :1]
+    base = _log_sum(head)[:, None] if normalised else head[:, :1]
     parts = [head[:, :shortlist] - base]
     for k, tail in enumerate(tails, start=shortlist):
         projected = tail.project(hidden)
-        logits = [full_logits(projected, *block) for block in _blocks(tail, hidden.dtype)]
-        sums = tf.stack([tf.reduce_logsumexp(z, axis=1) for z in logits], axis=1)
-        gate = head[:, k, None] - base - tf.reduce_logsumexp(sums, axis=1, keepdims=True)
-        parts += [z + gate for z in logits]
+        logits = [full_logits(projected, *block) for block in tail.blocks(hidden.dtype)]
+        log_sum = tf.reduce_logsumexp(tf.stack([_log_sum(z) for z in logits]), axis=0)
+        gate = head[:, k] - base[:, 0] - log_sum
+        parts += [z + gate[:, None] for z in logits]
     return tf.concat(parts, axis=1)
 
 
@@ -148,8 +122,10 @@ def adaptive_top_k(hidden, clusters, k):
     for number, tail in enumerate(tails):
         gate = head[:, shortlist + number]
         able = tf.where(gate > scores[:, -1])
-        more, more_ranks = _top_k(_conditional(tf.gather_nd(hidden, able), tail), k)
-        found = tf.concat([tf.gather_nd(scores, able), tf.gather_nd(gate, able)[:, None] + more], 1)
+        logits = tail.logits(tf.gather_nd(hidden, able))
+        more, more_ranks = _top_k(logits, k)
+        more += (tf.gather_nd(gate, able) - _log_sum(logits))[:, None]
+        found = tf.concat([tf.gather_nd(scores, able), more], 1)
         found_ranks = tf.concat([tf.gather_nd(ranks, able), first + more_ranks], 1)
         best, columns = tf.math.top_k(found, k)
         scores = tf.tensor_scatter_nd_update(scores, able, best)
@@ -158,12 +134,7 @@ def adaptive_top_k(hidden, clusters, k):
         )
         computed = tf.tensor_scatter_nd_add(computed, able, tf.ones_like(able[:, 0], tf.int32))
         first += tail.kernel.shape[0]
-    return ranks, scores - tf.reduce_logsumexp(head, axis=1, keepdims=True), computed
-
-
-def _conditional(hidden, tail):
-    """ln P(word | tail), (N, V_k)."""
-    return tf.nn.log_softmax(tail.logits(hidden))
+    return ranks, scores - _log_sum(head)[:, None], computed
 
 
 def _top_k(scores, k):
@@ -213,19 +184,18 @@ def _chunk_nats(cluster, hidden, labels, weights, totals):
     """One chunk of `sum_over_clusters`: [nats], and nothing to total."""
     del weights, totals
     hidden = cluster.project(hidden)
-    _, maximum, sums, _ = _exponentials(cluster, hidden)
-    return [maximum + tf.math.log(sums) - _target(cluster, hidden, labels)[0]], []
+    log_sum = _exponentials(cluster, hidden)[-1]
+    return [log_sum - _target(cluster, hidden, labels)[0]], []
 
 
 def _chunk_with_gradients(cluster, hidden, labels, weights, totals):
     """One chunk of `sum_over_clusters`: [nats, dh], and the gradients of the cluster's parameters."""
     projected = cluster.project(hidden)
-    exps, maximum, sums, factors = _exponentials(cluster, projected)
+    exps, offsets, log_sum = _exponentials(cluster, projected)
     target, target_rows = _target(cluster, projected, labels)
-    nats = maximum + tf.math.log(sums) - target
     d_projected, by_word = 0.0, []
-    for e, (kernel, _), factor in zip(exps, _blocks(cluster, hidden.dtype), factors):
-        scale = weights / sums * factor
+    for e, (kernel, _), offset in zip(exps, cluster.blocks(hidden.dtype), offsets):
+        scale = weights * tf.exp(offset - log_sum)
         if hidden.dtype == tf.float16:  # sums of what is not normalised overflow
             e, scale = e * scale[:, None], tf.ones_like(scale)
         slopes = tf.cast(e, hidden.dtype)
@@ -249,36 +219,47 @@ def _chunk_with_gradients(cluster, hidden, labels, weights, totals):
         gradients.append(tf.cast(tf.matmul(hidden, slopes, transpose_a=True), tf.float32))
     if totals is not None:
         gradients = [old + new for old, new in zip(totals, gradients)]
-    return [nats, d_hidden], gradients
+    return [log_sum - target, d_hidden], gradients
 
 
 def _exponentials(cluster, projected):
-    """exp(z - m_b) of each block of words and what relates them, for projected (N, d).
+    """exp(z - o_b) of each block of words, for projected hidden states (N, d).
 
     Returns:
-        [exponentials (N, words)], maximum m (N,), sums (N,) of exp(z - m) over all words, and
-        [exp(m_b - m) (N,)]: a block's own maximum m_b lets it be done with while it is cached.
+        [exponentials (N, words)], [o_b (N,)], and ln Σ exp z over all words (N,). Each block has
+        an offset of its own, so that it can be done with while it is cached.
     """
-    exps, maxima, sums = [], [], []
-    for kernel, bias in _blocks(cluster, projected.dtype):
-        logits = full_logits(projected, kernel, bias)
-        maxima.append(tf.reduce_max(logits, axis=1))
-        exps.append(tf.exp(logits - maxima[-1][:, None]))
-        sums.append(tf.reduce_sum(exps[-1], axis=1))
+    exps, offsets, log_sums = zip(*(
+        _offset_exponentials(full_logits(projected, *block))
+        for block in cluster.blocks(projected.dtype)
+    ))
     if len(exps) == 1:
-        return exps, maxima[0], sums[0], [tf.ones_like(sums[0])]
-    maximum = tf.reduce_max(tf.stack(maxima), axis=0)
-    factors = [tf.exp(m - maximum) for m in maxima]
-    return exps, maximum, tf.add_n([s * f for s, f in zip(sums, factors)]), factors
+        return exps, offsets, log_sums[0]
+    return exps, offsets, tf.reduce_logsumexp(tf.stack(log_sums), axis=0)
 
 
-def _blocks(cluster, dtype):
-    """[(rows of the kernel in `dtype`, their biases)], `BLOCK_WORDS` at most in each."""
-    words = cluster.kernel.shape[0]
-    most = words if under_xla() else BLOCK_WORDS  # XLA copies what it splits
-    sizes = [min(most, words - start) for start in range(0, words, most)]
-    biases = [None] * len(sizes) if cluster.bias is None else tf.split(cluster.bias, sizes)
-    return list(zip(tf.split(tf.cast(cluster.kernel, dtype), sizes), biases))
+def _offset_exponentials(logits):
+    """exp(z - o) (N, words), o (N,) and ln Σ exp z (N,)."""
+    maximum = tf.reduce_max(logits, axis=1)
+    if under_xla():
+        exps = tf.exp(logits - maximum[:, None])
+        return exps, maximum, maximum + tf.math.log(tf.reduce_sum(exps, axis=1))
+    # oneDNN's softmax takes a third of the time of exp, its subtraction and its sum, and the
+    # greatest probability is exp(max - ln Σ exp z).
+    probabilities = tf.nn.softmax(logits)
+    log_sum = maximum - tf.math.log(tf.reduce_max(probabilities, axis=1))
+    return probabilities, log_sum, log_sum
+
+
+@tf.custom_gradient
+def _log_sum(logits):
+    """ln Σ exp z of each row, (N,)."""
+    exps, offset, log_sum = _offset_exponentials(logits)
+
+    def gradient(upstream):
+        return exps * (upstream * tf.exp(offset - log_sum))[:, None]
+
+    return log_sum, gradient
 
 
 def _target(cluster, hidden, labels):

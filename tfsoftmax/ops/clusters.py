@@ -1,4 +1,4 @@
-"""Which positions a cluster of words sees: all of them the head, a tail those of its labels.
+"""Clusters of words, and which positions each sees: all the head, a tail those of its labels.
 
 Positions come in rounds, so that a matrix of exponentials takes at most CHUNK_BYTES, or
 MIN_CHUNK_ROWS rows where V is large. Under XLA, where all shapes are fixed, a tail takes rounds
@@ -8,11 +8,47 @@ round follows.
 Shapes: N positions, D hidden units, K tails.
 """
 
+import typing
+
 import tensorflow as tf
 from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
 
+from tfsoftmax.ops.cross_entropy import full_logits
+
 CHUNK_BYTES = 1 << 28
 MIN_CHUNK_ROWS = 64
+BLOCK_WORDS = 4096  # one block's logits stay in the cache between the passes over them
+
+
+class Cluster(typing.NamedTuple):
+    """The parameters of one softmax.
+
+    Attributes:
+        kernel: (V_k, d) float32, one row a word; in the head cluster V_0 + K rows.
+        bias: (V_k,) float32, or None.
+        projection: (D, d) float32 from the hidden state, or None where d = D.
+    """
+
+    kernel: tf.Tensor
+    bias: tf.Tensor | None = None
+    projection: tf.Tensor | None = None
+
+    def logits(self, hidden):
+        """(N, V_k) float32 for hidden (N, D)."""
+        return full_logits(self.project(hidden), self.kernel, self.bias)
+
+    def project(self, hidden):
+        if self.projection is None:
+            return hidden
+        return tf.matmul(hidden, tf.cast(self.projection, hidden.dtype))
+
+    def blocks(self, dtype):
+        """[(rows of the kernel in `dtype`, their biases)], `BLOCK_WORDS` at most in each."""
+        words = self.kernel.shape[0]
+        most = words if under_xla() else BLOCK_WORDS  # XLA copies what it splits
+        sizes = [min(most, words - start) for start in range(0, words, most)]
+        biases = [None] * len(sizes) if self.bias is None else tf.split(self.bias, sizes)
+        return list(zip(tf.split(tf.cast(self.kernel, dtype), sizes), biases))
 
 
 def under_xla():

@@ -159,7 +159,7 @@ def test_counts_that_fall_do_not_warn():
     (lambda: Interpolated(2, [1, 1], 2), "`unigram_weight` must lie .*unigram_weight=2"),
     (lambda: Interpolated(2, [1, 1], abs, implementation="tf"), "`unigram_weight` must be a num"),
     (lambda: Uniform(9, unique=True).sample([1], 10, 0), "at most 9.*num_samples=10"),
-    (lambda: Uniform(9).sample([1], 0, 0), "`num_samples` must be at least 1.*num_samples=0"),
+    (lambda: Uniform(9).sample([1], 0, 0), "`num_samples` must be a positive integer.*num_samples=0"),
     (lambda: get_sampler("zipf", 9), "`sampler` must be one of .*sampler='zipf'"),
     (lambda: get_sampler("unigram", 9), "`counts` must be given for sampler='unigram'"),
     (lambda: get_sampler(Uniform(8), 9), "`sampler` must be of 9 words.*8 words"),

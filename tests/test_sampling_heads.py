@@ -220,7 +220,7 @@ def test_a_learning_sampler_learns_from_training_alone():
         (
             SampledSoftmax,
             {"num_samples": 14, "sampler": "uniform", "sampler_options": {"unique": True}},
-            "`num_samples` must be at most vocab_size=13 .*14",
+            "`num_samples` must be a positive integer of at most 13.*14",
         ),
         (
             NCE, {"sampler": "uniform", "sampler_options": {"unique": True}, "shared_samples": False},

@@ -49,18 +49,10 @@ class SamplingHead(LinearHead):
         **kwargs,
     ):
         super().__init__(vocab_size, **kwargs)
-        if isinstance(num_samples, bool) or not isinstance(num_samples, int) or num_samples < 1:
-            raise ValueError(
-                f"`num_samples` must be a positive integer. Received: num_samples={num_samples!r}"
-            )
         if sampler is None:
             sampler = "learned_unigram" if counts is None else "unigram"
         self.sampler = get_sampler(sampler, self.vocab_size, counts, **(sampler_options or {}))
-        if self.sampler.unique and num_samples > self.vocab_size:
-            raise ValueError(
-                f"`num_samples` must be at most vocab_size={vocab_size} for a sampler without "
-                f"replacement. Received: num_samples={num_samples}"
-            )
+        self.sampler.check_size(num_samples)
         if self.sampler.unique and not shared_samples:
             raise ValueError(
                 "`shared_samples` must be True for a sampler without replacement. "

@@ -70,7 +70,7 @@ class Sampler(keras.layers.Layer):
         Source: Müller 2017, section 3.2. Departure: the claims without replacement are those
             of order sampling (Duffield, Lund, Thorup 2007) instead of 1 - (1 - q)^tries.
         """
-        self._check_size(num_samples)
+        self.check_size(num_samples)
         labels = tf.cast(labels, tf.int32)
         if self.implementation == "tf":
             return Candidates(*tf_candidates(self, labels, num_samples))
@@ -132,11 +132,14 @@ class Sampler(keras.layers.Layer):
         """(V,) float64, a distribution that needs no fewer draws for S different words."""
         return np.exp(self.log_q(tf.range(self.vocab_size)).numpy().astype(np.float64))
 
-    def _check_size(self, num_samples):
-        if num_samples < 1 or (self.unique and num_samples > self.vocab_size):
-            bound = f" and at most {self.vocab_size}, as `unique` is set" * self.unique
+    def check_size(self, num_samples):
+        """Raises ValueError for a sample of a size that cannot be drawn."""
+        whole = isinstance(num_samples, int) and not isinstance(num_samples, bool)
+        if not whole or num_samples < 1 or (self.unique and num_samples > self.vocab_size):
+            bound = f" of at most {self.vocab_size}, as `unique` is set" * self.unique
             raise ValueError(
-                f"`num_samples` must be at least 1{bound}. Received: num_samples={num_samples}"
+                f"`num_samples` must be a positive integer{bound}. "
+                f"Received: num_samples={num_samples!r}"
             )
 
     def get_config(self):

@@ -73,7 +73,7 @@ class TargetSampling(Sampler):
         Raises:
             ValueError: if num_samples is not S.
         """
-        self._check_size(num_samples)
+        self.check_size(num_samples)
         words = self._vocabulary()
         log_expected_labels = _log(_contains(words, labels))
         return Candidates(words, tf.zeros([num_samples]), log_expected_labels)
@@ -99,7 +99,8 @@ class TargetSampling(Sampler):
         place = uniform_words(count, self.vocabularies.shape[1], seed)
         return tf.gather(self._vocabulary(), place)
 
-    def _check_size(self, num_samples):
+    def check_size(self, num_samples):
+        """Raises ValueError for a sample of a size that cannot be drawn."""
         size = self.vocabularies.shape[1]
         if num_samples != size:
             raise ValueError(

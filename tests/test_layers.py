@@ -15,7 +15,8 @@ FLOORS = {
     "tfsoftmax.heads": 1,
     "tfsoftmax.losses": 2, "tfsoftmax.metrics": 2, "tfsoftmax.clusters": 2,
     "tfsoftmax.language_model": 3, "tfsoftmax.runs": 4,
-    "tfsoftmax.evaluation": 5, "tfsoftmax.generation": 5, "tfsoftmax.training": 6,
+    "tfsoftmax.run_description": 5, "tfsoftmax.evaluation": 5, "tfsoftmax.generation": 5,
+    "tfsoftmax.training": 6,
     "tools": 9, "experiments": 10,
 }
 PACKAGES = (  # free within themselves

@@ -1,5 +1,6 @@
 """Runs that are killed, interrupted, extended or damaged, and what becomes of them."""
 
+import dataclasses
 import itertools
 import json
 import os
@@ -146,3 +147,22 @@ def test_damaged_files_of_a_run_are_named(file, content, message, finished_run, 
         path.write_text(content)
     with pytest.raises(ValueError, match=message):
         runs.load(str(copy), streams=1)
+
+
+def test_what_the_machine_decided_stays_with_the_run(corpus, tmp_path, monkeypatch):
+    """Cutoffs that another machine, or a lost cache, would choose otherwise."""
+    adaptive = pytest.importorskip("tfsoftmax.heads.adaptive")
+    model = dataclasses.replace(MODEL, head="adaptive")
+    chosen = iter([[7, 20], [9, 30]])
+    monkeypatch.setattr(adaptive, "automatic_cutoffs", lambda *args, **kwargs: next(chosen))
+    directory = str(tmp_path / "run")
+    for steps, options in ((2, {}), (4, {"cutoffs": "auto"})):
+        config = dataclasses.replace(CONFIG, max_steps=steps)
+        again = dataclasses.replace(model, head_options=options)
+        training.train(corpus.directory, directory, again, config, verbose=False)
+    assert runs.Run(directory).config()["model"]["head_options"]["cutoffs"] == [7, 20]
+    loaded, _, _ = runs.load(directory, 1)
+    assert loaded.get_layer("head").get_config()["cutoffs"] == [7, 20]
+    other = dataclasses.replace(model, head_options={"cutoffs": [8, 20]})
+    with pytest.raises(ValueError, match="head_options=.* there, .* now"):
+        training.train(corpus.directory, directory, other, config, verbose=False)

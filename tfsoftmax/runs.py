@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import fcntl
-import importlib.metadata
 import json
 import math
 import os
@@ -221,31 +220,6 @@ def load(directory, streams, steps=None):
             f"Received: run={directory!r}"
         )
     return model, vocabulary, config
-
-
-def description(corpus, model_config, config):
-    """The contents of a run's `config.json`."""
-    return {
-        "model": dataclasses.asdict(model_config),
-        "training": dataclasses.asdict(config),
-        "corpus": {
-            "name": corpus.name,
-            "directory": os.path.abspath(corpus.directory),
-            "vocab_size": len(corpus.vocabulary),
-            "vocabulary_sha256": corpus.vocabulary.sha256,
-            "records_sha256": [file.sha256 for file in corpus.split("train").files],
-            "streams": corpus.streams,
-            "steps": corpus.steps,
-            "splits": {
-                name: {k: getattr(split, k) for k in ("tokens", "words", "oov", "sentences")}
-                for name, split in corpus.splits.items()
-            },
-        },
-        "hardware": hardware(),
-        "versions": {
-            name: importlib.metadata.version(name) for name in ("tensorflow", "keras", "numpy")
-        },
-    }
 
 
 def hardware():

@@ -20,7 +20,8 @@ from tfsoftmax.language_model import language_model, reset_states
 from tfsoftmax.losses import SoftmaxLoss
 from tfsoftmax.metrics import Perplexity
 from tfsoftmax.pretrained import apply_embeddings, load_embeddings
-from tfsoftmax.runs import Run, description, training_variables
+from tfsoftmax.run_description import decided, description, settled
+from tfsoftmax.runs import Run, training_variables
 
 
 @dataclasses.dataclass
@@ -66,13 +67,14 @@ def train(data, run, model_config, config, verbose=True):
             )
         for file in corpus.splits[name].files:
             file.verify()
-    described = description(corpus, model_config, config)
-    run.check(described)
+    model_config = settled(model_config, run)
+    run.check(description(corpus, model_config, config))
     finished = [m for m in run.metrics() if m["event"] == "finished"]
     trainer = Trainer(corpus, run, model_config, config, verbose)
     if finished and trainer.progress.step >= trainer.limit:
         trainer.say(f"{run.directory} has finished at step {trainer.progress.step} already.")
         return finished[-1]
+    described = description(corpus, decided(model_config, trainer.model), config)
     run.start(described, corpus.vocabulary)  # nothing is left behind by a mistake so far
     with run.locked(), trainer.interruptible():
         return trainer.run_to_the_end()

@@ -50,6 +50,7 @@ class AdaptiveSoftmax(SoftmaxHead):
     """
 
     trains_exactly = True
+    machine_options = ("cutoffs",)
     tails = None  # number of tails among which "auto" looks for cutoffs; None: any
 
     def __init__(

@@ -29,9 +29,12 @@ class SoftmaxHead(keras.layers.Layer):
     Attributes:
         trains_exactly: whether training computes the whole distribution, so that the exact
             cross-entropy may be asked for in training too.
+        machine_options: names of options for which "auto" is decided by measuring the machine,
+            when the head is built; a run keeps what was decided.
     """
 
     trains_exactly = False
+    machine_options = ()
 
     def __init__(self, vocab_size, **kwargs):
         super().__init__(**kwargs)

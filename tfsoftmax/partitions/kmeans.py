@@ -1,0 +1,99 @@
+"""Trees of a few wide levels from word vectors: principal components, then K-means."""
+
+import math
+
+import numpy as np
+
+from tfsoftmax.partitions import trees
+
+CHUNK = 4096  # words whose distances to all centres are held at a time
+
+
+def kmeans_tree(
+    vectors, counts, in_root=0, classes=None, most_words=1000, dimensions=10, iterations=20, seed=0
+):
+    """Frequent words and classes in the root; large classes are split again.
+
+    Args:
+        vectors: (V, D) float, one row a word.
+        counts: (V,), occurrences of each word.
+        in_root: number of the most frequent words that hang on the root themselves.
+        classes: number of classes below the root; None: ⌊√W + 1⌋ for W words.
+        most_words: a class of W words more than this becomes ⌊√W + 1⌋ classes.
+        dimensions: of the principal components that the vectors are reduced to.
+        iterations: of K-means, at most.
+        seed: of the centres to begin with.
+
+    Returns:
+        A `Tree` for `NarySoftmax`.
+
+    Source: SOUL, Le et al. 2011, section 3.2.
+    """
+    vectors = np.asarray(vectors, np.float64)
+    if vectors.ndim != 2 or len(vectors) != len(counts) or not np.isfinite(vectors).all():
+        raise ValueError(
+            f"`vectors` must be finite, one row for each of {len(counts)} words. "
+            f"Received: shape {vectors.shape}"
+        )
+    if not 0 <= in_root <= len(counts):
+        raise ValueError(f"`in_root` must lie in [0, {len(counts)}]. Received: in_root={in_root}")
+    rng = np.random.default_rng(seed)
+    order = np.argsort(-np.asarray(counts), kind="stable")
+    points = principal_components(vectors, dimensions)
+
+    def node(words, number):
+        """Nested lists of words in so many classes."""
+        if number < 2 or number >= len(words):
+            return words.tolist()
+        label = kmeans(points[words], number, iterations, rng)
+        parts = [words[label == c] for c in np.unique(label)]
+        if len(parts) == 1:  # all alike
+            return words.tolist()
+        return [
+            node(part, _number(len(part))) if len(part) > most_words else part.tolist()
+            for part in parts
+        ]
+
+    rest = order[in_root:]
+    nested = order[:in_root].tolist()
+    if len(rest):
+        nested += node(rest, _number(len(rest)) if classes is None else classes)
+    return trees.from_nested(nested)
+
+
+def _number(words):
+    return int(math.sqrt(words) + 1)
+
+
+def principal_components(vectors, dimensions):
+    """The coordinates (V, min(D, dimensions)) along the directions of the largest variance."""
+    centred = vectors - vectors.mean(0)
+    _, directions = np.linalg.eigh(centred.T @ centred)  # of rising variance
+    return centred @ directions[:, ::-1][:, :dimensions]
+
+
+def kmeans(points, number, iterations, rng):
+    """The nearest centre of each point after Lloyd's iterations: int (N,).
+
+    The centres begin at random points; one that loses all points stays where it is.
+    """
+    centres = points[rng.choice(len(points), number, replace=False)]
+    before = None
+    for _ in range(iterations):
+        label = nearest(points, centres)
+        if before is not None and np.array_equal(label, before):
+            break
+        before = label
+        sizes = np.bincount(label, minlength=number)
+        sums = np.stack([np.bincount(label, column, number) for column in points.T], 1)
+        centres = np.where(sizes[:, None] > 0, sums / np.maximum(sizes, 1)[:, None], centres)
+    return label
+
+
+def nearest(points, centres):
+    """The nearest of the centres (K, D) to each of the points (N, D): int (N,)."""
+    offsets = 0.5 * np.square(centres).sum(1)
+    return np.concatenate([
+        (offsets - points[i : i + CHUNK] @ centres.T).argmin(1)
+        for i in range(0, len(points), CHUNK)
+    ])

@@ -69,6 +69,13 @@ def test_every_cluster_has_words_within_the_limit():
     assert len(sizes) == 7 and sizes.min() > 0 and sizes.max() <= 1.5 * np.sqrt(V)
 
 
+def test_the_two_projections_begin_differently():
+    for initializer in ("glorot_uniform", keras.initializers.RandomUniform(-0.1, 0.1)):
+        head = SelfOrganisedSoftmax(V, counts(), kernel_initializer=initializer)
+        head.build((None, UNITS))
+        assert np.any(head.cluster_projection.numpy() != head.word_projection.numpy())
+
+
 def test_preferences_are_smoothed_log_probabilities():
     """Equation 9, occurrence by occurrence, for words that stand once in a batch."""
     head, kept = built(), 1 - 1 / np.maximum(counts(), 1)

@@ -79,7 +79,8 @@ class SelfOrganisedSoftmax(SoftmaxHead):
         size, rows = hidden_shape[-1], self.vocab_size
         self.cluster_projection, self.word_projection, self.cluster_kernel, self.kernel = (
             self.add_weight(
-                name=name, shape=shape, autocast=False, initializer=self.kernel_initializer
+                # A copy each: one initializer draws the same values again and again.
+                name=name, shape=shape, autocast=False, initializer=self.kernel_initializer.clone(),
             )
             for name, shape in [
                 ("cluster_projection", (size, size)), ("word_projection", (size, size)),

@@ -25,7 +25,9 @@ PACKAGES = (  # free within themselves
 )
 WITHOUT_TENSORFLOW = (
     "vocabulary", "config", "pretrained", "partitions.ranks", "partitions.cutoffs",
-    "partitions.calibration", "corpora.config", "corpora.records",
+    "partitions.calibration", "partitions.trees", "partitions.classes",
+    "partitions.brown", "partitions.splits", "partitions.kmeans", "partitions.assignment",
+    "corpora.config", "corpora.records",
 )
 
 

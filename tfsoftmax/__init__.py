@@ -30,8 +30,8 @@ _HOMES = {
     "Vocabulary": "tfsoftmax.vocabulary",
     "language_model": "tfsoftmax.language_model",
 }
-_MODULES = ("corpora", "heads", "losses", "metrics", "ops", "optimizers", "recurrent", "samplers",
-            "vocabulary")
+_MODULES = ("clusters", "corpora", "heads", "losses", "metrics", "ops", "optimizers", "partitions",
+            "recurrent", "samplers", "vocabulary")
 
 __version__ = "0.1.0"
 __all__ = [*_HOMES, *_MODULES]

@@ -42,57 +42,55 @@ def path_nats(hidden, kernel, bias, edges):
         (N,) float32, nats. Differentiable with respect to hidden, kernel and bias.
     """
     top = min(TOP_NODES, kernel.shape[0])
-    lower = tf.where(edges >= 2 * top)
-    steps = tf.gather_nd(edges, lower)
-    nodes, local = tf.unique(steps // 2)
-    nodes = tf.concat([tf.range(top), nodes], 0)
-    rows = tf.gather(kernel, nodes)
-    biases = tf.zeros(tf.shape(nodes)) if bias is None else tf.gather(bias, nodes)
-    below = tf.cast(lower[:, 0], tf.int32), local + top, signs(steps)
-    return _nats(tf.cast(hidden, tf.float32), rows, biases, _top_signs(edges, top), below)
+    upper = _steps((edges >= 0) & (edges < 2 * top), edges)
+    positions, nodes, below_signs = _steps(edges >= 2 * top, edges)
+    below, local = tf.unique(nodes)
+    gathered = tf.concat([tf.range(top), below], 0)
+    rows = tf.gather(kernel, gathered)
+    biases = tf.zeros(tf.shape(gathered)) if bias is None else tf.gather(bias, gathered)
+    lower = positions, local + top, below_signs
+    return _nats(tf.cast(hidden, tf.float32), rows, biases, top, upper, lower)
 
 
-def _top_signs(edges, top):
-    """(N, top) float32: the sign with which each path leaves each of the top nodes, else 0."""
-    taken = tf.where((edges >= 0) & (edges < 2 * top))
-    steps = tf.gather_nd(edges, taken)
-    index = tf.stack([tf.cast(taken[:, 0], tf.int32), steps // 2], 1)
-    return tf.scatter_nd(index, signs(steps), tf.stack([tf.shape(edges)[0], top]))
+def _steps(chosen, edges):
+    """The chosen (N, L) of the edges: positions, nodes and signs (R,), sorted by position."""
+    index = tf.where(chosen)
+    taken = tf.gather_nd(edges, index)
+    return tf.cast(index[:, 0], tf.int32), taken // 2, signs(taken)
 
 
-def _nats(hidden, rows, biases, top_signs, below):
-    """Nats (N,) from gathered rows (U, D), of which the first are the top nodes.
+def _nats(hidden, rows, biases, top, upper, lower):
+    """Nats (N,) from gathered rows (U, D), of which the first `top` are the top nodes.
 
-    `below` are the other steps, sorted by position: their positions, the numbers of their
-    nodes among the rows, and their signs, (R,) each.
+    `upper` and `lower` are the steps at the top nodes and at the others: their positions, the
+    numbers of their nodes among the rows, and their signs.
     """
-    top = top_signs.shape[1]
-    positions, nodes, below_signs = below
+    positions, nodes, _ = lower
+    index = tf.stack(upper[:2], 1)
+    all_positions, all_nodes, all_signs = (tf.concat(both, 0) for both in zip(upper, lower))
 
     @tf.custom_gradient
     def differentiable(hidden, rows, biases):
-        top_scores = tf.matmul(hidden, rows[:top], transpose_b=True) + biases[:top]
-        scores = _scores(hidden, rows, positions, nodes) + tf.gather(biases, nodes)
-        nats = tf.reduce_sum(tf.abs(top_signs) * tf.nn.softplus(-top_signs * top_scores), axis=1)
-        nats += tf.math.unsorted_segment_sum(
-            tf.nn.softplus(-below_signs * scores), positions, tf.shape(hidden)[0]
+        at_top = tf.gather_nd(tf.matmul(hidden, rows[:top], transpose_b=True), index)
+        scores = tf.concat([at_top, _scores(hidden, rows, positions, nodes)], 0)
+        against = -all_signs * (scores + tf.gather(biases, all_nodes))
+        nats = tf.math.unsorted_segment_sum(
+            tf.nn.softplus(against), all_positions, tf.shape(hidden)[0]
         )
 
         def gradient(upstream):
-            slopes = -top_signs * tf.sigmoid(-top_signs * top_scores) * upstream[:, None]
-            below_slopes = -below_signs * tf.sigmoid(-below_signs * scores)
-            below_slopes *= tf.gather(upstream, positions)
-            d_hidden = tf.matmul(slopes, rows[:top])
-            d_hidden += _sparse_product(positions, nodes, below_slopes, rows, tf.shape(hidden)[0])
+            slopes = -all_signs * tf.sigmoid(against) * tf.gather(upstream, all_positions)
+            d_biases = tf.math.unsorted_segment_sum(slopes, all_nodes, tf.shape(rows)[0])
+            at_top, below = tf.split(slopes, [tf.shape(index)[0], tf.size(nodes)])
+            at_top = tf.scatter_nd(index, at_top, tf.stack([tf.shape(hidden)[0], top]))
+            d_hidden = tf.matmul(at_top, rows[:top])
+            d_hidden += _sparse_product(positions, nodes, below, rows, tf.shape(hidden)[0])
             order = tf.argsort(nodes, stable=True)
-            by_node = [tf.gather(t, order) for t in (nodes, positions, below_slopes)]
+            by_node = [tf.gather(t, order) for t in (nodes, positions, below)]
             d_rows = _sparse_product(*by_node, hidden, tf.shape(rows)[0])
-            d_biases = tf.math.unsorted_segment_sum(below_slopes, nodes, tf.shape(rows)[0])
             # In place: a sum or a join would copy all rows for the sake of the top ones.
-            index = tf.range(top)[:, None]
-            d_top = tf.matmul(slopes, hidden, transpose_a=True)
-            d_rows = tf.tensor_scatter_nd_add(d_rows, index, d_top)
-            d_biases = tf.tensor_scatter_nd_add(d_biases, index, tf.reduce_sum(slopes, axis=0))
+            d_top = tf.matmul(at_top, hidden, transpose_a=True)
+            d_rows = tf.tensor_scatter_nd_add(d_rows, tf.range(top)[:, None], d_top)
             return d_hidden, d_rows, d_biases
 
         return nats, gradient

@@ -34,26 +34,28 @@ CASES = {
     "self-normalised": lambda V: SelfNormalisedSoftmax(V, fraction=0.4, seed=1),
     "self-normalised, not squared": lambda V: SelfNormalisedSoftmax(V, squared=False, seed=1),
     "sampled": lambda V: SampledSoftmax(V, 9, counts=counts(V), seed=1),
-    "sampled static": lambda V: SampledSoftmax(
-        V, 9, counts=counts(V), remove_accidental_hits=True, static_shapes=True, seed=1
+    "sampled, no hits": lambda V: SampledSoftmax(
+        V, 9, counts=counts(V), remove_accidental_hits=True, seed=1
     ),
     "sampled without replacement": lambda V: SampledSoftmax(
-        V, min(V, 9), "log_uniform", sampler_options={"unique": True}, static_shapes=True, seed=1
+        V, min(V, 9), "log_uniform", sampler_options={"unique": True}, seed=1
     ),
     "sampled for each position": lambda V: SampledSoftmax(
-        V, 3, "uniform", shared_samples=False, static_shapes=True, seed=1
+        V, 3, "uniform", shared_samples=False, seed=1
     ),
-    "sampled TAPAS": lambda V: SampledSoftmax(V, 9, keep=4, use_bias=False, seed=1),
+    "sampled TAPAS": lambda V: SampledSoftmax(
+        V, min(V, 9), keep=min(V, 4), sampler_options={"unique": True}, use_bias=False, seed=1
+    ),
     "nce": lambda V: NCE(V, 9, counts=counts(V), seed=1),
     "nce with trained Z": lambda V: NCE(
-        V, 5, "uniform", Z=3.0, train_z=True, static_shapes=True, seed=1
+        V, 5, "uniform", Z=3.0, train_z=True, seed=1
     ),
     "nce for each position": lambda V: NCE(
         V, 3, counts=counts(V), shared_samples=False, remove_accidental_hits=True, seed=1
     ),
     "negative": lambda V: NegativeSampling(V, 9, counts=counts(V), seed=1),
     "negative as it is": lambda V: NegativeSampling(
-        V, 9, restore_proposal=False, static_shapes=True, seed=1
+        V, 9, restore_proposal=False, seed=1
     ),
     "blackout": lambda V: BlackOut(
         V, 9, counts=counts(V), sampler_options={"alpha": 0.4}, use_bias=False, seed=1

@@ -12,7 +12,7 @@ from cases import CASES
 
 from tfsoftmax.optimizers import Adagrad
 
-RANDOM = ("sampled", "sampled TAPAS", "sampled static", "nce with trained Z", "negative")
+RANDOM = ("sampled", "sampled TAPAS", "sampled, no hits", "nce with trained Z", "negative")
 
 
 def check_two_replicas():

@@ -28,8 +28,8 @@ def sampler(labels=None, **options):
     return TargetSampling(V, *target_vocabularies(labels, V, S), **options)
 
 
-def ready(static_shapes=False, labels=None):
-    head = SampledSoftmax(V, S, sampler(labels), static_shapes=static_shapes)
+def ready(labels=None):
+    head = SampledSoftmax(V, S, sampler(labels))
     head.build((None, UNITS))
     randomise(head)
     return head
@@ -99,10 +99,10 @@ def test_words_for_each_label_are_drawn_from_the_chunk():
 
 
 @pytest.mark.parametrize(
-    "static_shapes, jit_compile", [(False, False), (True, False), (True, True)]
+    "jit_compile", [False, True]
 )
-def test_the_loss_is_the_softmax_over_the_chunks_words(static_shapes, jit_compile):
-    labels, head = stream(), ready(static_shapes)
+def test_the_loss_is_the_softmax_over_the_chunks_words(jit_compile):
+    labels, head = stream(), ready()
     loss = tf.function(head.training_loss, jit_compile=jit_compile)
     kernel, bias = head.kernel.numpy(), head.bias.numpy()
     for step, batch in enumerate(labels):
@@ -124,7 +124,7 @@ def test_gradients_touch_the_chunks_rows_alone():
 
 
 def test_a_label_of_another_chunk_stops_training_and_under_jit_makes_the_loss_nan():
-    head, (hidden, _) = ready(static_shapes=True), positions(V, 1)
+    head, (hidden, _) = ready(), positions(V, 1)
     outside = np.setdiff1d(np.arange(V), head.sampler.vocabularies[0])[:1].astype(np.int32)
     message = rf"`labels` must be of the stream[\s\S]*{outside[0]}"
     for function in (head.training_loss, tf.function(head.training_loss)):

@@ -18,8 +18,9 @@ class NegativeSampling(SamplingHead):
     That is NCE without ln k q. Its optimum is s = ln (P(w | h) / k q(w)), and not a log
     probability, but where q is uniform and k = V (Dyer 2014). So the words' probabilities are
     taken to be softmax(s + ln k q): that is what `head(hidden)` and the exact methods return.
-    `restore_proposal=False` leaves softmax(s), the literal reading, whose perplexity is far
-    higher with any q but the uniform.
+    `restore_proposal=False` leaves softmax(s), the literal reading. With biases at zero training
+    starts with k times the mass that a distribution has, and words keep it until they are drawn:
+    `bias_initializer=keras.initializers.Constant(-math.log(k))` starts at q instead.
 
     Args:
         vocab_size: V, the number of words.

@@ -28,8 +28,8 @@ class SampledSoftmax(SamplingHead):
 
     Args:
         vocab_size: V, the number of words.
-        keep: None, or how many of the sampled words count, those of the highest scores at each
-            position (TAPAS). Biased: it suits ranking, and worsens perplexity.
+        keep: None, or how many words of a sample without replacement count, those of the
+            highest scores at each position (TAPAS). Biased: for ranking, not for perplexity.
         **kwargs: of `SamplingHead` (num_samples, sampler, counts, ...).
 
     Source: Müller 2017, equations 2.29 and 3.2 (Jean et al. 2015); section 2.2.3.5 (TAPAS: Yu et
@@ -41,6 +41,11 @@ class SampledSoftmax(SamplingHead):
         if keep is not None and not 0 < keep <= self.num_samples:
             raise ValueError(
                 f"`keep` must lie in [1, num_samples={self.num_samples}]. Received: keep={keep}"
+            )
+        if keep is not None and not self.sampler.unique:
+            raise ValueError(
+                "`keep` must be None for a sampler with replacement. "
+                f"Received: keep={keep}, unique=False"
             )
         self.keep = keep
 

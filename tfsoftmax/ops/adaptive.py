@@ -18,8 +18,9 @@ Shapes: N positions, D hidden units, K tails, V_k words in tail k.
 
 import tensorflow as tf
 
-from tfsoftmax.ops.clusters import Cluster, sum_over_clusters, under_xla
+from tfsoftmax.ops.clusters import Cluster, sum_over_clusters
 from tfsoftmax.ops.cross_entropy import full_logits
+from tfsoftmax.ops.xla import under_xla
 
 
 def adaptive_cross_entropy(hidden, clusters, ranks, cutoffs, shares):
@@ -189,7 +190,7 @@ def _chunk_nats(cluster, hidden, labels, weights, totals):
 
 
 def _chunk_with_gradients(cluster, hidden, labels, weights, totals):
-    """One chunk of `sum_over_clusters`: [nats, dh], and the gradients of the cluster's parameters."""
+    """One chunk of `sum_over_clusters`: [nats, dh], and the gradients of the parameters."""
     projected = cluster.project(hidden)
     exps, offsets, log_sum = _exponentials(cluster, projected)
     target, target_rows = _target(cluster, projected, labels)

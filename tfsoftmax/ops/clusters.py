@@ -11,9 +11,9 @@ Shapes: N positions, D hidden units, K tails.
 import typing
 
 import tensorflow as tf
-from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
 
 from tfsoftmax.ops.cross_entropy import full_logits
+from tfsoftmax.ops.xla import under_xla
 
 CHUNK_BYTES = 1 << 28
 MIN_CHUNK_ROWS = 64
@@ -49,11 +49,6 @@ class Cluster(typing.NamedTuple):
         sizes = [min(most, words - start) for start in range(0, words, most)]
         biases = [None] * len(sizes) if self.bias is None else tf.split(self.bias, sizes)
         return list(zip(tf.split(tf.cast(self.kernel, dtype), sizes), biases))
-
-
-def under_xla():
-    """Whether the graph being built is one that XLA will compile."""
-    return GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph())
 
 
 def clusters_of(ranks, cutoffs):

@@ -6,24 +6,24 @@ sample by sample, so that the memory beyond scores and rows is that of (N, D).
 
 import tensorflow as tf
 
-from tfsoftmax.ops.sampled import static_unique
+from tfsoftmax.ops.sampled import NOT_THERE, static_unique
+from tfsoftmax.ops.xla import under_xla
 
 
 def per_example_loss(
-    criterion, hidden, kernel, bias, labels, candidates,
-    corrected=True, remove_hits=False, static_shapes=False,
+    criterion, hidden, kernel, bias, labels, candidates, corrected=True, remove_hits=False
 ):
     """Loss of each position over its label and its own sampled words.
 
     Args:
         candidates: `Candidates` with ids and log_expected (N, S).
-        criterion, hidden, kernel, bias, labels, corrected, remove_hits, static_shapes: as in `sampled_loss`.
+        criterion, hidden, kernel, bias, labels, corrected, remove_hits: as in `sampled_loss`.
 
     Returns:
         (N,) float32, nats. Differentiable with respect to hidden, kernel and bias.
     """
     ids = tf.transpose(candidates.ids)  # (S, N)
-    unique = static_unique if static_shapes else tf.unique
+    unique = static_unique if under_xla() else tf.unique
     rows, place = unique(tf.concat([tf.reshape(ids, [-1]), labels], 0))
     word_place = tf.reshape(place[: tf.size(ids)], tf.shape(ids))
     label_place = place[tf.size(ids) :]
@@ -39,12 +39,14 @@ def per_example_loss(
             return tf.reduce_sum(wide * tf.gather(kernel_rows, place), axis=1)
 
         scores = tf.map_fn(score, word_place, parallel_iterations=1, fn_output_signature=tf.float32)
-        scores = tf.transpose(scores + tf.gather(biases, word_place)) - shift
+        scores = tf.transpose(scores)
+        offset = tf.transpose(tf.gather(biases, word_place)) - shift
         label_scores = score(label_place) + tf.gather(biases, label_place) - label_shift
         if remove_hits:
             hits = candidates.ids == labels[:, None]
-            scores = tf.where(hits, float("-inf"), scores)
-        losses, slopes = criterion(label_scores, scores, tf.ones([candidates.ids.shape[1]]))
+            scores = tf.where(hits, NOT_THERE, scores)
+        ones = tf.ones([candidates.ids.shape[1]])
+        losses, slopes = criterion(label_scores, scores, offset, ones)
 
         def gradient(upstream):
             by_word = tf.transpose(slopes.words * (upstream * slopes.rows)[:, None])

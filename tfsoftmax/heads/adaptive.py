@@ -232,4 +232,5 @@ class AdaptiveSoftmax(SoftmaxHead):
 
     @classmethod
     def from_config(cls, config):
-        return cls(**{**config, "tied_to": keras.saving.deserialize_keras_object(config["tied_to"])})
+        tied_to = keras.saving.deserialize_keras_object(config["tied_to"])
+        return cls(**{**config, "tied_to": tied_to})

@@ -81,8 +81,8 @@ def checked_cutoffs(cutoffs, vocab_size):
     rising = all(a < b for a, b in zip([0, *values], [*values, vocab_size]))
     if not values or not rising or values != list(cutoffs):
         raise ValueError(
-            f"`cutoffs` must be whole numbers that increase strictly above 0 and below {vocab_size}. "
-            f"Received: cutoffs={cutoffs}"
+            "`cutoffs` must be whole numbers that increase strictly above 0 and below "
+            f"{vocab_size}. Received: cutoffs={cutoffs}"
         )
     return values
 

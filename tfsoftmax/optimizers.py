@@ -32,7 +32,12 @@ def sum_duplicates(gradient):
         `tf.IndexedSlices` of the same dense value, each index once, in order of appearance.
     """
     rows, segments = tf.unique(gradient.indices)
-    values = tf.math.unsorted_segment_sum(gradient.values, segments, tf.size(rows))
+    values = tf.cond(
+        tf.size(rows) == tf.size(segments),
+        lambda: gradient.values,  # no duplicates: a copy spared
+        lambda: tf.math.unsorted_segment_sum(gradient.values, segments, tf.size(rows)),
+    )
+    values.set_shape([None, *gradient.values.shape[1:]])
     return tf.IndexedSlices(values, rows, gradient.dense_shape)
 
 

@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from tfsoftmax.head_call import HeadCall
+from tfsoftmax.ops.prunable import prunable
 
 
 class SoftmaxHead(keras.layers.Layer):
@@ -52,7 +53,10 @@ class SoftmaxHead(keras.layers.Layer):
 
     def call(self, hidden, training=None):
         rows, leading = _flatten(hidden)
-        logits = tf.cast(self._logits(rows), self.compute_dtype)
+        # In training nothing uses these logits, unless a user's own metric does.
+        sparse = training and not self.trains_exactly
+        logits = prunable(self._logits, rows) if sparse else self._logits(rows)
+        logits = tf.cast(logits, self.compute_dtype)
         logits = _restore(logits, leading, self.vocab_size)
         return HeadCall(self, hidden, bool(training)).tag(logits)
 

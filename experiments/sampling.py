@@ -2,9 +2,9 @@
 
 Reproduces: Müller 2017, sections 5.2.1 (normalisation constant of NCE, figure 5.6), 5.2.2
 (proposal distributions, figures 5.9 and 5.10) and the rows of full softmax, importance sampling
-and NCE in table 5.2a. Scaled down to two cores: half the units, and a fixed
-budget of steps instead of 30 to 50 epochs, so that the comparison is of how fast the methods
-learn at first. Departures from table 4.5: no dropout, a learning rate of 0.5 and gradients
+and NCE in table 5.2a. Scaled down to two cores: half the units, and a fixed budget of steps
+instead of 30 to 50 epochs, so that the comparison is of how fast the methods learn at first.
+Departures from table 4.5: no dropout, a learning rate of 0.5 and gradients
 clipped at a norm of 5.
 
 All samples are of 1,280 words shared by a batch, as in section 5.2.2, with replacement but for
@@ -16,7 +16,15 @@ Command, for a corpus of text files of your own:
         --min_count=10 --out=data/text
     python experiments/run.py sampling --data=data/text
 
-Hardware and hours: two CPU cores, two hours.
+Hardware and hours: two CPU cores, shared with other work, an hour and a half; words per second
+are therefore low and uneven (results/sampled_step compares speed in one interleaved run).
+
+What to expect so early: NCE with Z = 1, and negative sampling, begin with too much mass on every
+word, 1 and k q(w) instead of 1/V, and a word keeps it until it is drawn or met. Most of the
+vocabulary is rare and has hardly been drawn after a quarter of an epoch, so that the exact
+normaliser, and perplexity with it, is dominated by words that no one has looked at:
+`tools/evaluate.py --normaliser` shows ln Z far above what it should be, ln 1 and 0. Uniform
+sampling is the opposite: rare words are drawn often, and frequent ones hardly.
 
 The paper's values: validation perplexities on Text8 (vocabulary 44,370) at convergence, in words
 per second of an NVIDIA GeForce GTX 1080. Perplexities of different corpora do not compare; their

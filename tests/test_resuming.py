@@ -166,3 +166,12 @@ def test_what_the_machine_decided_stays_with_the_run(corpus, tmp_path, monkeypat
     other = dataclasses.replace(model, head_options={"cutoffs": [8, 20]})
     with pytest.raises(ValueError, match="head_options=.* there, .* now"):
         training.train(corpus.directory, directory, other, config, verbose=False)
+
+
+def test_a_run_older_than_an_option_goes_on_with_its_default(finished_run, corpus, tmp_path):
+    directory = tmp_path / "run"
+    shutil.copytree(finished_run.directory, directory)
+    config = json.loads((directory / "config.json").read_text())
+    del config["training"]["reassign_steps"]
+    (directory / "config.json").write_text(json.dumps(config))
+    assert training.train(corpus.directory, str(directory), MODEL, CONFIG, verbose=False)

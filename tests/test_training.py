@@ -160,3 +160,12 @@ def test_a_corpus_that_cannot_be_validated_is_refused_before_training(corpus, tm
     with pytest.raises(ValueError, match="`data` must have a valid split to train with"):
         training.train(str(damaged), str(tmp_path / "run"), MODEL, CONFIG, verbose=False)
     assert not (tmp_path / "run").exists()
+
+
+def test_words_of_a_self_organised_head_choose_their_clusters(corpus, tmp_path):
+    model = dataclasses.replace(MODEL, head="self_organised")
+    config = dataclasses.replace(CONFIG, max_steps=5, reassign_steps=2)
+    training.train(corpus.directory, str(tmp_path / "run"), model, config, verbose=False)
+    changes = events(runs.Run(str(tmp_path / "run")), "reassigned")
+    assert [change["step"] for change in changes] == [2, 4]
+    assert changes[0]["changed_words"] > 0

@@ -82,6 +82,9 @@ class TrainingConfig:
     max_steps: int = option(0, "stop after so many steps; 0 for no limit")
     checkpoint_steps: int = option(200, "steps between checkpoints; also one at each validation")
     log_steps: int = option(10, "steps between lines of metrics.jsonl and TensorBoard")
+    reassign_steps: int = option(
+        1000, "head=self_organised: steps after which words choose their clusters anew"
+    )
     embeddings: str = option("", "GloVe or word2vec text file to start the input embedding from")
     seed: int = option(1, "of initial weights, dropout and samples")
 
@@ -90,7 +93,7 @@ class TrainingConfig:
 
     def __post_init__(self):
         _check_choices(self)
-        for name in ("epochs", "pseudo_epochs", "checkpoint_steps", "log_steps"):
+        for name in ("epochs", "pseudo_epochs", "checkpoint_steps", "log_steps", "reassign_steps"):
             _check(getattr(self, name) >= 1, name, "must be at least 1", self)
         _check(self.learning_rate > 0, "learning_rate", "must be positive", self)
         _check(0 < self.decay <= 1, "decay", "must lie in (0, 1]", self)

@@ -264,11 +264,12 @@ def _parsed(line):
 
 
 def _differences(old, new):
-    for part in ("model", "training"):
+    for part, kind in (("model", ModelConfig), ("training", TrainingConfig)):
+        defaults = dataclasses.asdict(kind())  # of options that the run is older than
         for name in {**old[part], **new[part]}:
             if part == "training" and name in TrainingConfig.EXTENSIBLE:
                 continue
-            before, now = old[part].get(name), new[part].get(name)
+            before, now = old[part].get(name, defaults.get(name)), new[part].get(name)
             if before != now:
                 yield f"{name}={before!r} there, {now!r} now"
     for name in ("vocabulary_sha256", "streams", "steps", "records_sha256"):

@@ -156,12 +156,20 @@ class Trainer:
                 progress.seconds += time.perf_counter() - start
                 progress.step += 1
                 self._check_finite(logs["loss"])
+                if progress.step % config.reassign_steps == 0:
+                    self._reassign()
                 bar.update()
                 if progress.step % config.log_steps == 0 or progress.step == end:
                     bar.set_postfix(self._log_step(logs, *logged_at), refresh=False)
                     logged_at = (progress.step, progress.seconds)
                 if progress.step % config.checkpoint_steps == 0 and progress.step < end:
                     self._save()
+
+    def _reassign(self):
+        """Lets the words of a head that organises itself choose their clusters."""
+        head = self.model.get_layer("head")
+        if hasattr(head, "reassign"):
+            self._log("reassigned", head.reassign())
 
     def _log_step(self, logs, last_step, last_seconds):
         """Logs a line of training metrics; returns what the progress bar shows."""

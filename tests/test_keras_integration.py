@@ -76,9 +76,11 @@ def test_keras_file_reloads_compiled_and_trains_on(case, tmp_path):
     np.testing.assert_allclose(results[0]["loss"], results[1]["loss"], rtol=1e-6)
 
 
-@every_head
 @pytest.mark.parametrize(
-    "options", [{"run_eagerly": True}, {"steps_per_execution": 3}, {"jit_compile": True}]
+    "case, options",
+    [(case, {"jit_compile": True}) for case in ONE_OF_EACH]
+    + [(case, {"run_eagerly": True}) for case in ("full", "sampled", "tree")]
+    + [(case, {"steps_per_execution": 3}) for case in ("full", "sampled", "adaptive")],
 )
 def test_compile_options_do_not_change_the_result(case, options):
     if "jit_compile" in options and not CASES[case](V).supports_jit:
@@ -209,8 +211,7 @@ def test_the_metric_computes_nothing_again(step):
     assert loops[0] == loops[1] > 0
 
 
-@every_head
-@pytest.mark.parametrize("wrong", [-1, V])
+@pytest.mark.parametrize("case, wrong", [*((case, V) for case in ONE_OF_EACH), ("full", -1)])
 def test_a_wrong_label_stops_fit_with_its_value(case, wrong):
     model, (words, labels, _) = compiled(case), data()
     labels[1, 2] = wrong

@@ -229,6 +229,14 @@ def test_a_learning_sampler_learns_from_training_alone():
             NCE, {"sampler": "uniform", "sampler_options": {"unique": True}, "shared_samples": False},
             "`shared_samples` must be True",
         ),
+        (
+            NCE, {"sampler_options": {"implementation": "tf"}, "shared_samples": False},
+            "`shared_samples` must be True for a sampler with implementation='tf'",
+        ),
+        (
+            NegativeSampling, {"sampler_options": {"implementation": "tf"}},
+            "`restore_proposal` must be False for a sampler that does not tell its q",
+        ),
         (NCE, {"Z": 0}, "`Z` must be a positive number or 'auto'.*0"),
         (NCE, {"Z": "V"}, "`Z` must be a positive number or 'auto'.*'V'"),
         (NCE, {"Z": 3, "log_z": 1.0}, "`log_z` must be a finite number, with Z left alone"),

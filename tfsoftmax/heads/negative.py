@@ -34,6 +34,11 @@ class NegativeSampling(SamplingHead):
 
     def __init__(self, vocab_size, *args, restore_proposal=True, **kwargs):
         super().__init__(vocab_size, *args, **kwargs)
+        if restore_proposal and self.sampler.implementation == "tf" and not self.sampler.tells_q:
+            raise ValueError(
+                "`restore_proposal` must be False for a sampler that does not tell its q. "
+                f"Received: restore_proposal=True, sampler={self.sampler}"
+            )
         self.restore_proposal = restore_proposal
 
     def self_normalised_log_prob(self, hidden, labels):

@@ -56,6 +56,11 @@ class SamplingHead(LinearHead):
                 "`shared_samples` must be True for a sampler without replacement. "
                 "Received: shared_samples=False, unique=True"
             )
+        if self.sampler.implementation == "tf" and not shared_samples:
+            raise ValueError(
+                "`shared_samples` must be True for a sampler with implementation='tf'. "
+                "Received: shared_samples=False"
+            )
         self.num_samples = num_samples
         self.remove_accidental_hits = remove_accidental_hits
         self.shared_samples = shared_samples

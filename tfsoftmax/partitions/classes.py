@@ -114,6 +114,7 @@ def build(spec, vocab_size, num_classes=None, counts=None, words=None):
         power = 1.0 if spec == "frequency" else 0.5
         result = by_frequency(_given(counts, "counts", spec), number, power)
     else:
+        files.check_exists("classes", spec, ("equal", "frequency", "sqrt_frequency"))
         result = _from_file(files.read_codes(spec, _given(words, "words", spec)), num_classes)
     if result.shape != (vocab_size,):
         raise ValueError(

@@ -24,7 +24,7 @@ def read_codes(path, words):
         ValueError: a line is not of this form, a word stands twice, or no word is known.
     """
     codes = {}
-    with open(_existing(path), encoding="utf-8") as file:
+    with open(path, encoding="utf-8") as file:
         for number, line in enumerate(file, start=1):
             columns = line.rstrip("\r\n").split("\t")
             if len(columns) not in (2, 3) or not all(columns):
@@ -42,7 +42,10 @@ def read_codes(path, words):
     if None not in known:
         return known
     if not any(known):
-        raise ValueError(f"{os.fspath(path)}: none of its words is in the vocabulary.")
+        raise ValueError(
+            f"{os.fspath(path)}: must have words of the vocabulary. "
+            f"Received: {len(codes)} words, none of them known"
+        )
     return ["1" if code is None else "0" + code for code in known]
 
 
@@ -55,7 +58,7 @@ def write_codes(path, codes, words, counts):
 
 def read_nested(path):
     """Nested lists of words, from a JSON file."""
-    with open(_existing(path), encoding="utf-8") as file:
+    with open(path, encoding="utf-8") as file:
         try:
             nested = json.load(file)
         except json.JSONDecodeError as error:
@@ -65,10 +68,10 @@ def read_nested(path):
     return nested
 
 
-def _existing(path):
+def check_exists(argument, path, names):
+    """Raises FileNotFoundError if there is no such file; `names` are the option's other values."""
     if not os.path.isfile(path):
         raise FileNotFoundError(
-            f"{os.fspath(path)!r} must be a file, or one of the names that the documentation "
-            "lists. Received: no such file"
+            f"`{argument}` must be one of {', '.join(names)}, or a file. "
+            f"Received: {argument}={os.fspath(path)!r}, and there is no such file"
         )
-    return path

@@ -260,6 +260,7 @@ def build(spec, vocab_size, counts=None, words=None, seed=0):
     elif spec == "alphabetical":
         spec = alphabetical(_given(words, "words", spec))
     elif isinstance(spec, (str, os.PathLike)):
+        files.check_exists("tree", spec, ("balanced", "random", "alphabetical", "huffman"))
         spec = _from_file(spec, _given(words, "words", spec))
     if not isinstance(spec, Tree) or spec.vocab_size != vocab_size:
         found = f"one of {spec.vocab_size} words" if isinstance(spec, Tree) else repr(spec)

@@ -5,6 +5,7 @@ import collections
 import dataclasses
 import importlib.util
 import json
+import os
 import re
 import types
 from pathlib import Path
@@ -21,7 +22,8 @@ class Run:
 
     Args:
         name: its folder below the experiment's, and its row in the table.
-        model: fields of `ModelConfig` that differ from the preset.
+        model: fields of `ModelConfig` that differ from the preset. "{data}" in an option of the
+            head stands for the folder of the corpus.
         training: fields of `TrainingConfig` that differ from the preset.
         preset: a name in `PRESETS`; empty for the configurations' own defaults.
         paper: the paper's values, by the names in `MEASURES`; perplexity is the validation's.
@@ -63,6 +65,17 @@ class Run:
             config(**{k: v for k, v in preset.items() if k in _fields(config)} | dict(own))
             for config, own in ((ModelConfig, self.model), (TrainingConfig, self.training))
         )
+
+    def of_corpus(self, directory):
+        """The same run, in which "{data}" has become a directory."""
+        folder = os.path.abspath(directory)
+        options = {
+            name: value.replace("{data}", folder) if isinstance(value, str) else value
+            for name, value in self.model.get("head_options", {}).items()
+        }
+        if not options:
+            return self
+        return dataclasses.replace(self, model={**self.model, "head_options": options})
 
     def flags(self):
         """The flags of train.py that this run needs, besides --data and --run."""

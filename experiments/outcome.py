@@ -93,10 +93,16 @@ class Outcome:
 
 
 def _is_of(run, config):
-    """Whether `config.json` says what the definition of a run says."""
-    model, training = run.configs()
+    """Whether `config.json` says what the definition of a run says.
+
+    What the definition leaves to the machine, "auto", `config.json` has as it was decided.
+    """
+    model, training = run.of_corpus(config["corpus"]["directory"]).configs()
     try:
-        return type(model)(**config["model"]) == model \
-            and type(training)(**config["training"]) == training
+        recorded = type(model)(**config["model"])
+        options = recorded.head_options
+        asked = {k: v for k, v in model.head_options.items() if v == "auto" and k in options}
+        recorded = dataclasses.replace(recorded, head_options={**options, **asked})
+        return recorded == model and type(training)(**config["training"]) == training
     except (TypeError, ValueError):  # a field that there is no more, or a value of it
         return False

@@ -41,7 +41,7 @@ def run_all(runs, folder, data, train=TRAIN, evaluate=EVALUATE):
     failures = {}
     for number, run in enumerate(runs, 1):
         say(f"[{number}/{len(runs)}] {run.name}")
-        problem = _run(run, folder / run.name, data, train, evaluate)
+        problem = _run(run.of_corpus(data), folder / run.name, data, train, evaluate)
         if problem:
             failures[run.name] = problem
             say(f"{run.name}: {problem}")

@@ -6,6 +6,7 @@ The name of a run says what becomes of it: `fails` fails, `cut` is cut short the
 
 import dataclasses
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -48,7 +49,7 @@ def configuration(data, given):
     preset = PRESETS.get(given.pop("preset", None), {})
     model, training = (
         config(**{
-            f.name: type(default(f))(given[f.name]) if f.name in given
+            f.name: parsed(default(f), given[f.name]) if f.name in given
             else preset.get(f.name, default(f))
             for f in dataclasses.fields(config)
         })
@@ -57,10 +58,14 @@ def configuration(data, given):
     split = {"tokens": 1000, "words": 900, "oov": 9, "sentences": 100}
     return {
         "model": dataclasses.asdict(model), "training": dataclasses.asdict(training),
-        "corpus": {"name": "toy", "directory": data, "vocab_size": 77, "streams": 4, "steps": 5,
+        "corpus": {"name": "toy", "directory": os.path.abspath(data), "vocab_size": 77, "streams": 4, "steps": 5,
                    "splits": {name: split for name in ("train", "valid", "test")}},
         "hardware": "1 core of a toy", "versions": {"tensorflow": "2.0"},
     }
+
+
+def parsed(example, text):
+    return json.loads(text) if isinstance(example, dict) else type(example)(text)
 
 
 def default(field):

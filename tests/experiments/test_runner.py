@@ -1,3 +1,4 @@
+import json
 import os
 import signal
 import subprocess
@@ -106,3 +107,24 @@ def test_select_takes_names_and_patterns():
     assert select(runs, []) == runs
     with pytest.raises(ValueError, match=r"`only` must match one of .*Received: 'rnn\*'"):
         select(runs, ["*64", "rnn*"])
+
+
+def test_a_head_finds_its_file_in_the_folder_of_the_corpus(tmp_path, data, fakes):
+    run = Run("a", model={"head_options": {"tree": "{data}/brown.paths"}})
+    assert run_all([run], tmp_path / "runs", os.path.relpath(data), **fakes) == {}
+    outcome = Outcome.read(run, tmp_path / "runs" / "a")
+    assert outcome.config["model"]["head_options"] == {"tree": f"{data}/brown.paths"}
+    assert outcome.state == "finished"
+
+
+def test_what_the_machine_decides_is_not_another_definition(tmp_path, data, fakes):
+    run = Run("a", model={"head_options": {"cutoffs": "auto", "projection_factor": 4}})
+    run_all([run], tmp_path / "runs", data, **fakes)
+    path = tmp_path / "runs" / "a" / "config.json"
+    config = json.loads(path.read_text())
+    config["model"]["head_options"]["cutoffs"] = [10, 20]
+    path.write_text(json.dumps(config))
+    assert Outcome.read(run, path.parent).state == "finished"
+    config["model"]["head_options"]["projection_factor"] = 2
+    path.write_text(json.dumps(config))
+    assert Outcome.read(run, path.parent).state == "of another definition"

@@ -1,0 +1,60 @@
+"""Hierarchical heads: classes, trees of four clusterings, and clusters learned on the way.
+
+Reproduces: Jiang et al. 2017 ("Exploration of tree-based hierarchical softmax"), the comparison of
+clusterings of p-tHSM on Penn Treebank and the rows of softmax, cHSM and p-tHSM; and the
+self-organised softmax of Shen et al. 2017. Scaled down to two cores: a GRU of 256 units and 1,500
+steps. Departures: Adagrad with a learning rate of 0.5, no dropout and gradients clipped at a norm
+of 5, as in full_softmax.
+
+Command, for one sentence a line, lower case:
+
+    python tools/prepare.py --corpus=text --min_count=10 --train=novels/train.txt.gz \\
+        --valid=novels/valid.txt.gz --test=novels/test.txt.gz --out=data/novels
+    python tools/cluster.py --data=data/novels --classes=1000 --out=data/novels/brown.paths
+    python experiments/run.py hierarchical --data=data/novels
+    python tools/clusters.py --run=runs/hierarchical/self_organised | head -10
+
+Classes are as many as the square root of the vocabulary, by frequency or from Brown's bits; of
+Brown's 1,000 clusters those whose bits begin alike are joined for them. In the tree of Brown's
+bits the words of a cluster are in a Huffman tree. Self-organised clusters are chosen anew every
+150 steps, ten times in all.
+
+The paper's values: exact perplexities on the validation split of Penn Treebank (vocabulary 10,000;
+0.9 M tokens), GRU, at convergence. Perplexities of different corpora do not compare; their order
+does.
+"""
+
+from experiments.definition import Run
+
+STEPS = 1500
+
+
+def _run(name, head, paper=None, reassign_steps=1000, **options):
+    return Run(
+        name=name,
+        preset="text8",
+        model={
+            "cell": "gru", "head": head, "head_options": options, "hidden": 256,
+            "embedding": 256, "dropout": 0.0,
+        },
+        training={
+            "epochs": 1, "pseudo_epochs": 12, "max_steps": STEPS, "learning_rate": 0.5,
+            "clip_norm": 5.0, "reassign_steps": reassign_steps,
+        },
+        paper={"perplexity": paper} if paper else {},
+        scale=f"{STEPS:,} steps",
+    )
+
+
+BROWN = "{data}/brown.paths"
+
+RUNS = [
+    _run("full", "full", 131.59),
+    _run("class-frequency", "class", 133.17, classes="frequency"),
+    _run("class-brown", "class", classes=BROWN, num_classes=170),
+    _run("tree-random", "tree", 199.62, tree="random"),
+    _run("tree-alphabetical", "tree", 154.02, tree="alphabetical"),
+    _run("tree-huffman", "tree", 134.33, tree="huffman"),
+    _run("tree-brown", "tree", 133.12, tree=BROWN),
+    _run("self_organised", "self_organised", reassign_steps=STEPS // 10),
+]

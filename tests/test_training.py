@@ -14,7 +14,7 @@ from tfsoftmax import runs, training
 from tfsoftmax.config import ModelConfig, TrainingConfig
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.evaluation import exact_evaluator
-from tfsoftmax.language_model import recurrent_states
+from tfsoftmax.language_model import language_model, recurrent_states
 
 
 def test_perplexity_falls_and_is_logged(finished_run, corpus):
@@ -131,6 +131,35 @@ def test_every_kind_of_model_trains_a_step(corpus, cell, tmp_path):
     config = TrainingConfig(optimizer="adam", learning_rate=0.01, reduce="token", max_steps=8)
     finished = training.train(corpus.directory, str(tmp_path / "run"), model, config, False)
     assert finished["step"] == 8 and finished["best_perplexity"] < 62
+
+
+@pytest.mark.parametrize("head, options", [
+    ("sampled", {"num_samples": 8}), ("adaptive", {"cutoffs": [9, 30], "projection_factor": 2}),
+])
+def test_heads_tied_to_the_embedding_train_and_come_back(head, options, corpus, tmp_path):
+    tied = ModelConfig(embedding=8, hidden=8, head=head, head_options=options, tie_embeddings=True)
+    directory = str(tmp_path / "run")
+    finished = training.train(
+        corpus.directory, directory, tied, TrainingConfig(max_steps=4), verbose=False
+    )
+    model, _, _ = runs.load(directory, corpus.streams, corpus.steps)
+    assert model.get_layer("head").tied_to is model.get_layer("embedding")
+    loose = dataclasses.replace(tied, tie_embeddings=False)
+    untied = language_model(loose, corpus.vocabulary, corpus.streams)
+    assert model.count_params() < 0.75 * untied.count_params()
+    again = exact_evaluator(model)(corpus, "valid")
+    np.testing.assert_allclose(again["perplexity"], finished["best_perplexity"], rtol=1e-6)
+
+
+def test_what_cannot_be_tied_says_so(corpus, tmp_path):
+    tree = ModelConfig(embedding=8, hidden=8, head="tree", tie_embeddings=True)
+    with pytest.raises(ValueError, match="`tie_embeddings` needs a head with a score a word"):
+        training.train(corpus.directory, str(tmp_path / "a"), tree, CONFIG, verbose=False)
+    (tmp_path / "vectors.txt").write_text("w7 1 2 3 4 5 6 7 8\n")
+    adaptive = dataclasses.replace(tree, head="adaptive", head_options={"cutoffs": [9, 30]})
+    config = dataclasses.replace(CONFIG, embeddings=str(tmp_path / "vectors.txt"))
+    with pytest.raises(ValueError, match="`embeddings` need a layer of as many units for every"):
+        training.train(corpus.directory, str(tmp_path / "b"), adaptive, config, verbose=False)
 
 
 def test_pretrained_embeddings_start_the_model(corpus, tmp_path):

@@ -37,7 +37,8 @@ class ModelConfig:
     dropout: float = option(0.25, "rate of dropout before, between and after recurrent layers")
     init_scale: float = option(0.1, "weight matrices start uniform in [-init_scale, init_scale]")
     tie_embeddings: bool = option(
-        False, "use the input embedding as the kernel of the head (full; embedding = hidden)"
+        False, "use the input embedding as the kernel of the head: those with a score a word, and "
+        "adaptive softmax (embedding = hidden)"
     )
     precision: str = option("float32", "Keras dtype policy of all layers", PRECISIONS)
 
@@ -50,7 +51,6 @@ class ModelConfig:
         if self.unit_forget_bias:
             _check(self.cell == "lstm", "unit_forget_bias", "needs cell='lstm'", self)
         if self.tie_embeddings:
-            _check(self.head == "full", "tie_embeddings", "needs head='full'", self)
             _check(
                 self.embedding == self.hidden, "tie_embeddings",
                 f"needs embedding = hidden, not {self.embedding} and {self.hidden}", self,

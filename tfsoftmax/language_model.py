@@ -1,10 +1,17 @@
 """A recurrent language model as a Keras model: embedding, recurrent layers, head."""
 
+import contextlib
+
 import keras
 
+from tfsoftmax.adaptive_embedding import AdaptiveEmbedding
 from tfsoftmax.embedding import Embedding
 from tfsoftmax.heads import HEADS
+from tfsoftmax.heads.adaptive import AdaptiveSoftmax
+from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.recurrent import recurrent_layer
+
+LAYOUT = ("cutoffs", "projection_factor", "counts", "permutation", "shares")  # of adaptive layers
 
 
 def language_model(config, vocabulary, streams, steps=None):
@@ -33,9 +40,8 @@ def language_model(config, vocabulary, streams, steps=None):
         return keras.initializers.RandomUniform(-config.init_scale, config.init_scale)
 
     words = keras.Input(batch_shape=(streams, steps), dtype="int32", name="words")
-    embedding = Embedding(
-        len(vocabulary), config.embedding, embeddings_initializer=uniform(), dtype=policy,
-        name="embedding",
+    embedding, head_options = _embedding(
+        config, vocabulary, embeddings_initializer=uniform(), dtype=policy, name="embedding"
     )
     hidden = embedding(words)
     hidden = keras.layers.Dropout(config.dropout, dtype=policy, name="dropout_0")(hidden)
@@ -47,17 +53,44 @@ def language_model(config, vocabulary, streams, steps=None):
             name=f"{config.cell}_{i}", **forget_bias,
         )(hidden)
         hidden = keras.layers.Dropout(config.dropout, dtype=policy, name=f"dropout_{i}")(hidden)
-    options = {"tied_to": embedding} if config.tie_embeddings else {"kernel_initializer": uniform()}
-    try:
+    with _named_options(config):
         head = HEADS[config.head].for_vocabulary(
-            vocabulary, dtype=policy, name="head", **{**options, **config.head_options}
+            vocabulary, dtype=policy, name="head",
+            **{"kernel_initializer": uniform(), **head_options},
         )
+    return keras.Model(words, head(hidden), name="language_model")
+
+
+def _embedding(config, vocabulary, **kwargs):
+    """The input embedding, and the options of the head, which may be tied to it."""
+    size, head, options = len(vocabulary), HEADS[config.head], config.head_options
+    if not config.tie_embeddings:
+        return Embedding(size, config.embedding, **kwargs), options
+    if issubclass(head, AdaptiveSoftmax):
+        layout = {"counts": vocabulary.counts, **{k: options[k] for k in LAYOUT if k in options}}
+        with _named_options(config):
+            embedding = AdaptiveEmbedding(size, config.embedding, **layout, **kwargs)
+        options = {k: v for k, v in options.items() if k not in LAYOUT}
+        return embedding, {"cutoffs": embedding.bands.cutoffs, **options, "tied_to": embedding}
+    if issubclass(head, LinearHead):
+        embedding = Embedding(size, config.embedding, **kwargs)
+        return embedding, {**options, "tied_to": embedding}
+    raise ValueError(
+        "`tie_embeddings` needs a head with a score a word, or adaptive softmax. "
+        f"Received: head={config.head!r}"
+    )
+
+
+@contextlib.contextmanager
+def _named_options(config):
+    """Mistakes of the options of a head are said to be of `head_options`."""
+    try:
+        yield
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"`head_options` must be arguments of {HEADS[config.head].__name__}: {error}. "
             f"Received: {config.head_options}"
         ) from None
-    return keras.Model(words, head(hidden), name="language_model")
 
 
 def recurrent_states(model):

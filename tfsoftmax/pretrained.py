@@ -95,6 +95,11 @@ def apply_embeddings(layer, rows, vectors):
         rows: int (n,) in [0, V).
         vectors: float (n, D).
     """
+    if not hasattr(layer, "embeddings"):
+        raise ValueError(
+            "`embeddings` need a layer of as many units for every word; adaptive softmax with "
+            f"tie_embeddings has none. Received: {type(layer).__name__}"
+        )
     shape = (len(rows), layer.output_dim)
     if np.shape(vectors) != shape:
         raise ValueError(

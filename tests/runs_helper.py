@@ -41,9 +41,9 @@ def small_corpus(directory, seed=0, words=60, sentences=220, streams=4, steps=6)
     )
 
 
-def tool(name, *arguments, check=True, **options):
+def tool(name, *arguments, check=True, interpreter=(), **options):
     """Runs tools/NAME.py and returns its completed process, output as text."""
-    command = [sys.executable, str(TOOLS / f"{name}.py"), *map(str, arguments)]
+    command = [sys.executable, *interpreter, str(TOOLS / f"{name}.py"), *map(str, arguments)]
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     result = subprocess.run(
         command, capture_output=True, text=True, env=environment, check=False, **options

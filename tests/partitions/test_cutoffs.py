@@ -1,7 +1,6 @@
 """The cost model against loops, and the dynamic programme against every possible cut."""
 
 import itertools
-import time
 
 import numpy as np
 import pytest
@@ -133,11 +132,9 @@ def test_smallest_vocabularies_have_a_cut(vocab_size):
     assert auto_cutoffs(np.ones(vocab_size), 7, constants=CONSTANTS) in ([1], [2], [1, 2])
 
 
-def test_eight_hundred_thousand_words_take_seconds():
-    start = time.perf_counter()
+def test_cutoffs_of_eight_hundred_thousand_words_are_found():
     found = auto_cutoffs(zipf(800_000, 1.0), 512, projection_factor=None, constants=CONSTANTS)
     assert len(found) == 5
-    assert time.perf_counter() - start < 20
 
 
 @pytest.mark.parametrize("arguments, message", [

@@ -1,20 +1,20 @@
 """Sentences from a language model, and the words that it expects next."""
 
 import contextlib
-import math
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.language_model import reset_states
+from tfsoftmax.decoding import Choice, beam_search
+from tfsoftmax.language_model import recurrent_states, reset_states
 
 
-def sample(model, vocabulary, prompt=(), count=5, max_words=40, temperature=1.0, seed=1):
-    """Draws sentences, all side by side, one word a step.
-
-    Each word is drawn from the model's exact distribution without `<unk>`, whose mass goes to
-    the other words in proportion.
+def sample(
+    model, vocabulary, prompt=(), count=5, max_words=40, temperature=1.0, seed=1, top_k=None,
+    top_p=None,
+):
+    """Draws sentences that go on from one prompt, all side by side, one word a step.
 
     Args:
         model: as `language_model` builds it, with `streams=count` and `steps` 1 or None. Its
@@ -24,8 +24,7 @@ def sample(model, vocabulary, prompt=(), count=5, max_words=40, temperature=1.0,
             them stands `<eos>`.
         count: B, number of sentences.
         max_words: a sentence is cut after so many words, the prompt not counted.
-        temperature: the logarithms of the probabilities are divided by it: below one likely
-            words become likelier, above one the distribution flatter.
+        temperature, top_k, top_p: of the `Choice` of each word, which never is `<unk>`.
         seed: int; the same seed gives the same sentences on the same machine.
 
     Returns:
@@ -35,41 +34,136 @@ def sample(model, vocabulary, prompt=(), count=5, max_words=40, temperature=1.0,
         ValueError: an argument is out of its range, or the model does not fit.
     """
     _check_at_least_one(count=count, max_words=max_words)
-    if not 0 < temperature < math.inf:
-        raise ValueError(
-            f"`temperature` must be positive and finite. Received: temperature={temperature}"
-        )
-    head, hidden_model = _parts(model, vocabulary)
+    choice = Choice(temperature, top_k, top_p)
     streams = model.input.shape[0]
-    if streams != count:
+    if streams is not None and streams != count:
         raise ValueError(
             f"`count` must be the number of streams of the model, {streams}. "
             f"Received: count={count}"
         )
-    forbidden = np.zeros(len(vocabulary), dtype=np.float64)
-    forbidden[vocabulary.oov_id] = -np.inf
+    return complete(model, vocabulary, [prompt] * count, max_words, choice, seed)
+
+
+def complete(model, vocabulary, prompts, max_words=40, choice=Choice(), seed=1):
+    """One sentence for each of B prompts: the lists of words that `stream` yields one by one."""
+    sentences = [[] for _ in prompts]
+    for step in stream(model, vocabulary, prompts, max_words, choice, seed):
+        for sentence, word in zip(sentences, step):
+            if word is not None:
+                sentence.append(word)
+    return sentences
+
+
+def stream(model, vocabulary, prompts, max_words=40, choice=Choice(), seed=1):
+    """Sentences of B prompts side by side, a word of each as soon as it is drawn.
+
+    Args:
+        model, vocabulary, max_words, seed: as for `sample`, with B streams.
+        prompts: B lists of words, of any lengths.
+        choice: `Choice` of each word.
+
+    Yields:
+        Lists of B: a sentence's new word; None where its prompt is still being read or it has
+        ended, by `<eos>` or with its last of `max_words`.
+
+    Raises:
+        ValueError: an argument is out of its range, or the model does not fit.
+    """
+    _check_at_least_one(max_words=max_words)
+    head, hidden_model = _parts(model, vocabulary)
+    if len(prompts) != (streams := model.input.shape[0]):
+        raise ValueError(
+            f"`prompts` must be as many as the model has streams, {streams}. "
+            f"Received: {len(prompts)}"
+        )
+    if choice.top_k is not None and choice.top_k > len(vocabulary):
+        raise ValueError(
+            f"`top_k` must be at most {len(vocabulary)}. Received: top_k={choice.top_k}"
+        )
+    beginnings = [_beginning(vocabulary, prompt) for prompt in prompts]
+    return _stream(model, head, hidden_model, vocabulary, beginnings, max_words, choice, seed)
+
+
+def _stream(model, head, hidden_model, vocabulary, beginnings, max_words, choice, seed):
+    """What `stream` yields, once its arguments are known to fit."""
+    lengths = np.array([len(ids) for ids in beginnings])
+    ends = lengths + max_words - 1
+    given = np.zeros((len(beginnings), lengths.max()), np.int32)
+    for row, ids in zip(given, beginnings):
+        row[: len(ids)] = ids
 
     @tf.function
-    def step(words, number):
-        hidden = hidden_model(words[:, None], training=False)[:, 0]
-        scores = tf.cast(head.log_probs(hidden), tf.float64) + forbidden
-        # The largest becomes zero before the division: no temperature can make all of them -inf.
-        scores = (scores - tf.reduce_max(scores, axis=1, keepdims=True)) / temperature
-        drawn = tf.random.stateless_categorical(scores, 1, seed=[seed, number], dtype=tf.int32)
-        return drawn[:, 0]
+    def read(words):
+        return hidden_model(words[:, None], training=False)[:, 0]
+
+    @tf.function
+    def draw(words, number):
+        return choice.draw(head, read(words), vocabulary.oov_id, tf.stack([seed, number]))
 
     with _states_reset(model):
-        number = 0
-        for number, word in enumerate(_beginning(vocabulary, prompt)):
-            drawn = step(tf.fill([count], word), tf.constant(number, tf.int64))
-        sentences = [drawn.numpy()]
-        ended = sentences[0] == vocabulary.eos_id
-        while len(sentences) < max_words and not ended.all():
-            number += 1
-            drawn = step(drawn, tf.constant(number, tf.int64))
-            sentences.append(drawn.numpy())
-            ended |= sentences[-1] == vocabulary.eos_id
-    return [_words(ids, vocabulary) for ids in np.stack(sentences, axis=1)]
+        words, ended = given[:, 0], np.zeros(len(lengths), bool)
+        for number in range(ends.max()):
+            drawing = number + 1 >= lengths
+            if drawing.any():
+                drawn = draw(tf.constant(words), tf.constant(number, tf.int64)).numpy()
+                ended |= drawing & (drawn == vocabulary.eos_id)
+                yield [
+                    vocabulary.words[word] if new else None
+                    for word, new in zip(drawn, drawing & ~ended)
+                ]
+                ended |= number + 1 >= ends
+                if ended.all():
+                    return
+                words = drawn
+            else:
+                read(tf.constant(words))
+            if number + 1 < given.shape[1]:
+                words = np.where(number + 1 < lengths, given[:, number + 1], words)
+
+
+def beam(model, vocabulary, prompt=(), max_words=40, length_power=1.0):
+    """The best continuations of a prompt, found by a beam as wide as the model has streams.
+
+    `<unk>` is never chosen. Log-probabilities are the model's own: they leave it its mass.
+
+    Args:
+        model, vocabulary, prompt, max_words: as for `sample`, with B >= 1 streams.
+        length_power: sentences are ranked by ln P / n^length_power for n words, `<eos>` counted.
+
+    Returns:
+        At most B `decoding.Hypothesis`, the best first: words (list of str), log_prob (nats),
+        score, and whether the sentence ended, rather than being cut at `max_words`.
+
+    Raises:
+        ValueError: an argument is out of its range, or the model does not fit.
+    """
+    _check_at_least_one(max_words=max_words)
+    if not 0 <= length_power < np.inf:
+        raise ValueError(
+            "`length_power` must be finite and not negative. "
+            f"Received: length_power={length_power}"
+        )
+    head, hidden_model = _parts(model, vocabulary)
+    width, states = model.input.shape[0], recurrent_states(model)
+    candidates = min(width + 2, len(vocabulary))  # <eos> and <unk> may be among them
+
+    @tf.function
+    def read(words):
+        return hidden_model(words[:, None], training=False)[:, 0]
+
+    @tf.function
+    def step(words, parents):
+        for state in states:
+            state.assign(tf.gather(state.value, parents))
+        ids, log_probs = head.top_k(read(words), candidates)
+        return ids, tf.where(ids == vocabulary.oov_id, -np.inf, log_probs)
+
+    with _states_reset(model):
+        *before, last = _beginning(vocabulary, prompt)
+        for word in before:
+            read(tf.fill([width], word))
+        found = beam_search(step, last, width, max_words, vocabulary.eos_id, length_power)
+    return [h._replace(words=vocabulary.decode(h.words)) for h in found]
 
 
 def next_words(model, vocabulary, prompt, k):
@@ -137,12 +231,6 @@ def _states_reset(model):
 def _beginning(vocabulary, prompt):
     """Ids to read before the first word is drawn, int32."""
     return np.concatenate([[vocabulary.eos_id], vocabulary.encode(prompt)]).astype(np.int32)
-
-
-def _words(ids, vocabulary):
-    """The words before the first `<eos>`."""
-    ended = np.flatnonzero(ids == vocabulary.eos_id)
-    return vocabulary.decode(ids[: ended[0]] if len(ended) else ids)
 
 
 def _check_at_least_one(**numbers):

@@ -1,0 +1,207 @@
+"""Facts about `Choice`, `nucleus`, `complete`, `stream` and `beam`."""
+
+import itertools
+
+import cases
+import numpy as np
+import pytest
+from test_generation import VOCABULARY, WORDS, distribution, generate, make_model, run_directory
+
+from tfsoftmax import runs
+from tfsoftmax.decoding import Choice, nucleus
+from tfsoftmax.generation import beam, complete, sample, stream
+from tfsoftmax.language_model import recurrent_states
+
+__all__ = ["run_directory"]  # a fixture
+COUNT, SIZE, EXCLUDED = 20_000, 11, 4
+
+
+def drawn(choice, case, seed=0, count=COUNT):
+    """Frequencies of words in `count` draws at one hidden state, and the head's distribution."""
+    head = cases.built(case, SIZE)
+    hidden = cases.positions(SIZE, 1, seed=seed)[0]
+    words = choice.draw(head, np.repeat(hidden, count, 0), EXCLUDED, [3, seed]).numpy()
+    probabilities = np.exp(head.log_probs(hidden).numpy()[0].astype(np.float64))
+    probabilities[EXCLUDED] = 0
+    return np.bincount(words, minlength=SIZE) / count, probabilities
+
+
+def assert_drawn_from(frequencies, probabilities):
+    probabilities = probabilities / probabilities.sum()
+    deviation = np.sqrt(probabilities * (1 - probabilities) / COUNT)
+    assert (np.abs(frequencies - probabilities) <= 5 * deviation).all()
+
+
+@pytest.mark.parametrize("case", ["full", "adaptive", "tree", "class"])
+@pytest.mark.parametrize("seed", [0, 2])
+def test_top_k_draws_from_the_likeliest_words_but_the_excluded(case, seed):
+    frequencies, probabilities = drawn(Choice(temperature=2.0, top_k=3), case, seed)
+    kept = np.where(probabilities >= np.sort(probabilities)[-3], probabilities**0.5, 0)
+    assert (kept > 0).sum() == 3
+    assert_drawn_from(frequencies, kept)
+
+
+def test_top_k_of_all_words_draws_from_all():
+    frequencies, probabilities = drawn(Choice(top_k=SIZE), "adaptive")
+    assert_drawn_from(frequencies, probabilities)
+
+
+@pytest.mark.parametrize("top_k", [None, 6])
+@pytest.mark.parametrize("top_p", [1e-9, 0.5, 0.9, 1.0])
+def test_the_nucleus_is_the_fewest_words_that_have_the_mass(top_k, top_p):
+    frequencies, probabilities = drawn(Choice(top_k=top_k, top_p=top_p), "full")
+    order = np.argsort(-probabilities)[:top_k]
+    mass = np.cumsum(probabilities[order]) / probabilities[order].sum()
+    kept = np.zeros(SIZE)
+    fewest = order[: np.searchsorted(mass, top_p - 1e-12) + 1]
+    kept[fewest] = probabilities[fewest]
+    assert_drawn_from(frequencies, kept)
+
+
+def test_a_nucleus_of_nothing_is_the_likeliest_word():
+    scores = nucleus(np.log([[0.5, 0.3, 0.2], [0.4, 0.4, 0.2]]), 1e-30).numpy()
+    assert np.isfinite(scores).tolist() == [[True, False, False]] * 2
+
+
+@pytest.mark.parametrize("case", ["full", "adaptive", "tree"])
+def test_one_candidate_is_the_likeliest_word_whatever_the_seed(case):
+    for seed in range(3):
+        frequencies, probabilities = drawn(Choice(top_k=1), case, seed, count=20)
+        assert frequencies[probabilities.argmax()] == 1
+
+
+@pytest.mark.parametrize(
+    "options,message",
+    [
+        ({"top_k": 0}, "`top_k` must be at least 1. Received: top_k=0"),
+        ({"top_p": 0.0}, r"`top_p` must lie in \(0, 1\]. Received: top_p=0.0"),
+        ({"top_p": 1.5}, "top_p=1.5"),
+        ({"top_k": 8}, "`top_k` must be at most 7. Received: top_k=8"),
+    ],
+)
+def test_choices_out_of_range_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        sample(make_model(2), VOCABULARY, count=2, **options)
+
+
+PROMPTS = [("the", "cat"), (), ("on", "the", "zebra", "sat"), ("mat",)]
+
+
+def test_prompts_of_any_length_side_by_side_are_as_each_alone():
+    together = complete(make_model(4), VOCABULARY, PROMPTS, 5, Choice(top_k=1))
+    alone = make_model(1)
+    for prompt, words in zip(PROMPTS, together):
+        assert complete(alone, VOCABULARY, [prompt], 5, Choice(top_k=1)) == [words]
+    assert len(set(map(tuple, together))) > 1
+
+
+def test_a_stream_yields_each_word_when_it_is_drawn():
+    model = make_model(4)
+    steps = list(stream(model, VOCABULARY, PROMPTS, 3))
+    sentences = complete(model, VOCABULARY, PROMPTS, 3)
+    for column, (prompt, words) in enumerate(zip(PROMPTS, sentences)):
+        expected = [None] * len(prompt) + words
+        expected += [None] * (len(steps) - len(expected))
+        assert [step[column] for step in steps] == expected
+
+
+def test_as_many_prompts_as_streams_are_wanted():
+    with pytest.raises(ValueError, match="as many as the model has streams, 2. Received: 3"):
+        complete(make_model(2), VOCABULARY, [()] * 3)
+
+
+def all_sentences(prompt, max_words, seed):
+    """(words, ln P, words with the end, ended) of every sentence without `<unk>`."""
+    usual = [word for word in WORDS if word not in ("<unk>", "<eos>")]
+    log_probs = {}
+    for length in range(max_words):
+        for words in itertools.product(usual, repeat=length):
+            log_probs[words] = np.log(distribution([*prompt, *words], seed=seed))
+    for length in range(max_words + 1):
+        for words in itertools.product(usual, repeat=length):
+            total = sum(
+                log_probs[words[:i]][VOCABULARY.encode([word])[0]] for i, word in enumerate(words)
+            )
+            if length < max_words:
+                end = log_probs[words][VOCABULARY.eos_id]
+                yield list(words), total + end, length + 1, True
+            else:
+                yield list(words), total, length, False
+
+
+@pytest.mark.parametrize("length_power", [0.0, 0.7, 1.0])
+def test_a_beam_that_holds_all_sentences_finds_the_best(length_power):
+    prompt, max_words, seed = ["cat"], 2, 4
+    sentences = list(all_sentences(prompt, max_words, seed))
+    expected = sorted(sentences, key=lambda s: -s[1] / s[2] ** length_power)
+    model = make_model(len(sentences), seed=seed)
+    found = beam(model, VOCABULARY, prompt, max_words, length_power)
+    assert [h.words for h in found] == [words for words, *_ in expected]
+    assert [h.ended for h in found] == [ended for *_, ended in expected]
+    np.testing.assert_allclose([h.log_prob for h in found], [s[1] for s in expected], rtol=1e-5)
+    scores = [s[1] / s[2] ** length_power for s in expected]
+    np.testing.assert_allclose([h.score for h in found], scores, rtol=1e-5)
+
+
+def test_a_narrow_beam_states_log_probabilities_of_its_sentences():
+    model = make_model(3, seed=6)
+    found = beam(model, VOCABULARY, ["on", "the"], 4)
+    assert len(found) == 3 and len({tuple(h.words) for h in found}) == 3
+    for h in found:
+        words = h.words + ["<eos>"] * h.ended
+        total = sum(
+            np.log(distribution(["on", "the", *words[:i]], seed=6)[VOCABULARY.encode([word])[0]])
+            for i, word in enumerate(words)
+        )
+        assert h.log_prob == pytest.approx(total, rel=1e-5)
+    assert not any(state.numpy().any() for state in recurrent_states(model))
+
+
+def test_a_wider_beam_finds_no_worse_sentences():
+    best = [beam(make_model(width, seed=4), VOCABULARY, (), 6)[0].score for width in (1, 4, 16)]
+    assert best == sorted(best)
+
+
+def test_a_length_power_below_zero_is_named():
+    with pytest.raises(ValueError, match="`length_power` must be finite.*=-1"):
+        beam(make_model(2), VOCABULARY, length_power=-1.0)
+
+
+def test_the_tool_searches_and_takes_many_prompts(run_directory, tmp_path):
+    (tmp_path / "prompts.txt").write_text("the cat\n\non the mat\n")
+    result = generate(
+        f"--run={run_directory}", "--prompts=" + str(tmp_path / "prompts.txt"), "--greedy",
+        "--max_words=4",
+    )
+    assert result.returncode == 0, result.stderr
+    model, vocabulary, _ = runs.load(run_directory, streams=3, steps=1)
+    prompts = [["the", "cat"], [], ["on", "the", "mat"]]
+    sentences = complete(model, vocabulary, prompts, 4, Choice(top_k=1))
+    for line, prompt, words in zip(result.stdout.splitlines(), prompts, sentences, strict=True):
+        assert line.split() == prompt + words + ["…"] * (len(words) == 4)
+
+    result = generate(f"--run={run_directory}", "--prompt=the", "--beam=3", "--count=2")
+    found = beam(model, vocabulary, ["the"])[:2]
+    for line, h in zip(result.stdout.splitlines(), found):
+        assert line.split() == [f"{h.log_prob:.3f}", "the", *h.words, *["…"] * (not h.ended)]
+
+
+def test_the_tool_streams_a_single_sentence(run_directory):
+    result = generate(f"--run={run_directory}", "--prompt=on the", "--count=1", "--top_p=0.8")
+    model, vocabulary, _ = runs.load(run_directory, streams=1, steps=1)
+    (words,) = sample(model, vocabulary, ["on", "the"], 1, top_p=0.8)
+    expected = " ".join(["on", "the", *words, *["…"] * (len(words) == 40)])
+    assert result.stdout.splitlines()[0] == expected
+
+
+def test_the_tool_names_flags_that_do_not_go_together(run_directory):
+    for given, message in (
+        (["--beam=3", "--top_k=2"], "`beam` draws nothing: leave out --top_k"),
+        (["--greedy", "--seed=4"], "`greedy` draws nothing: leave out --seed"),
+        (["--greedy", "--count=2"], "`count` must be 1 with --greedy"),
+        (["--beam=2", "--count=3"], "`count` must be at most `beam`, 2. Received: 3"),
+        (["--length_power=0"], "`length_power` belongs to --beam"),
+        (["--prompt=a", "--prompts=b"], "`prompt` and `prompts` must not both be given"),
+    ):
+        result = generate(f"--run={run_directory}", *given)
+        assert result.returncode == 1 and message in result.stderr

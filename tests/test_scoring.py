@@ -1,0 +1,222 @@
+"""Facts about `Scorer` and tools/score.py."""
+
+import dataclasses
+import json
+import math
+import types
+
+import numpy as np
+import pytest
+import runs_helper
+from cases import CASES, ONE_OF_EACH, randomise
+
+from tfsoftmax import language_model as building
+from tfsoftmax import runs
+from tfsoftmax.config import ModelConfig
+from tfsoftmax.corpora.pipeline import batches
+from tfsoftmax.evaluation import exact_evaluator
+from tfsoftmax.heads import HEADS
+from tfsoftmax.language_model import language_model, recurrent_states
+from tfsoftmax.scoring import Scorer, Totals
+from tfsoftmax.vocabulary import Vocabulary
+
+WORDS = ("the", "<unk>", "cat", "sat", "<eos>", "mat", "on", "dog")
+VOCABULARY = Vocabulary(WORDS, [9, 8, 7, 6, 5, 4, 3, 2])
+CONFIG = ModelConfig(embedding=5, hidden=6, init_scale=1.0)
+SENTENCES = [line.split() for line in (
+    "the cat sat on the mat", "the cat", "", "a zebra sat on the dog", "the cat sat on the mat",
+    "dog", "the cat sat", "on " * 40, "the dog sat",
+)]
+
+
+def make_model(streams, steps=None, seed=0, **options):
+    model = language_model(dataclasses.replace(CONFIG, **options), VOCABULARY, streams, steps)
+    randomise(model, seed)
+    return model
+
+
+def reference(words, model):
+    """ln P of each word and `<eos>` by the logits of a model of one stream, word by word."""
+    ids = VOCABULARY.encode(["<eos>", *words, "<eos>"])
+    building.reset_states(model)
+    logits = model(ids[None, :-1], training=False).numpy()[0].astype(np.float64)
+    log_probs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    return log_probs[np.arange(len(ids) - 1), ids[1:]]
+
+
+@pytest.mark.parametrize("streams", [1, 3])
+def test_scores_are_those_of_each_sentence_read_alone(streams):
+    scores = Scorer(make_model(streams), VOCABULARY).sentences(SENTENCES)
+    one = make_model(1)
+    for words, log_probs in zip(SENTENCES, scores, strict=True):
+        np.testing.assert_allclose(log_probs, reference(words, one), rtol=1e-4, atol=1e-5)
+
+
+def test_the_states_are_zero_afterwards():
+    model = make_model(2)
+    Scorer(model, VOCABULARY).sentences(SENTENCES)
+    assert not any(state.numpy().any() for state in recurrent_states(model))
+
+
+def test_a_long_sentence_is_read_in_parts(monkeypatch):
+    model = make_model(3)
+    whole = Scorer(model, VOCABULARY).sentences(SENTENCES)
+    monkeypatch.setattr("tfsoftmax.scoring.POSITIONS", 9)
+    in_parts = Scorer(model, VOCABULARY).sentences(SENTENCES)
+    for one, other in zip(whole, in_parts, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_a_stream_is_one_text_however_it_is_handed_over():
+    scorer = Scorer(make_model(1), VOCABULARY)
+    together = np.concatenate(scorer.stream(SENTENCES))
+    scorer.restart()
+    apart = np.concatenate([scorer.stream([words])[0] for words in SENTENCES])
+    text = " <eos> ".join(map(" ".join, SENTENCES)).split()
+    np.testing.assert_allclose(together, apart, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(together, reference(text, make_model(1)), rtol=1e-4, atol=1e-5)
+    assert scorer.stream([]) == []
+
+
+@pytest.mark.parametrize("case", ONE_OF_EACH)
+def test_every_head_scores(case, monkeypatch):
+    def for_vocabulary(vocabulary, name, **_):
+        head = CASES[case](len(vocabulary))
+        head.name = name
+        return head
+
+    monkeypatch.setitem(HEADS, "full", types.SimpleNamespace(for_vocabulary=for_vocabulary))
+    scores = Scorer(make_model(3), VOCABULARY).sentences(SENTENCES[:4])
+    one = make_model(1)
+    for words, log_probs in zip(SENTENCES, scores):
+        np.testing.assert_allclose(log_probs, reference(words, one), rtol=1e-4, atol=1e-5)
+
+
+def test_a_stream_of_a_split_has_the_evaluators_nats(tmp_path):
+    corpus = runs_helper.small_corpus(tmp_path, sentences=96, streams=1)
+    model = language_model(runs_helper.MODEL, corpus.vocabulary, 1)
+    randomise(model)
+    evaluated = exact_evaluator(model)(corpus, "test")
+    following = np.concatenate([
+        following.numpy()[0, : int(weights.numpy().sum())]
+        for _, following, weights in batches(corpus, "test")
+    ])
+    words = " ".join(corpus.vocabulary.decode(following)).split("<eos>")[:-1]
+    scorer = Scorer(model, corpus.vocabulary)
+    totals = Totals(scorer)
+    sentences = [sentence.split() for sentence in words]
+    for sentence, log_probs in zip(sentences, scorer.stream(sentences), strict=True):
+        totals.add(sentence, log_probs)
+    assert totals.tokens == evaluated["tokens"]
+    assert totals.oov_tokens == evaluated["oov_tokens"]
+    assert totals.result()["nats_per_token"] == pytest.approx(evaluated["nats_per_token"], 1e-5)
+
+
+def test_unknown_words_count_as_asked():
+    words = ["a", "cat", "zebra"]
+    model = make_model(2)
+    (unk,) = Scorer(model, VOCABULARY).sentences([words])
+    (skipped,) = Scorer(model, VOCABULARY, oov="skip").sentences([words])
+    (spread,) = Scorer(model, VOCABULARY, oov="spread", unseen_words=50).sentences([words])
+    unknown = np.array([True, False, True, False])
+    np.testing.assert_array_equal(Scorer(model, VOCABULARY).unknown(words), unknown)
+    np.testing.assert_allclose(skipped, np.where(unknown, 0, unk))
+    np.testing.assert_allclose(spread, unk - unknown * math.log(50))
+
+
+def test_totals_count_the_tokens_that_are_scored():
+    scorer = Scorer(make_model(2), VOCABULARY, oov="skip")
+    totals, words = Totals(scorer), ["a", "cat"]
+    (log_probs,) = scorer.sentences([words])
+    totals.add(words, log_probs)
+    assert (result := totals.result())["oov_tokens"] == 1
+    assert result["tokens"] == 3
+    assert result["perplexity"] == pytest.approx(math.exp(-log_probs.sum() / 2))
+
+
+@pytest.mark.parametrize("head", ["nce", "negative", "self_normalised"])
+def test_constant_normalisation_takes_the_heads_own_scores(head):
+    model = make_model(2, head=head)
+    scorer = Scorer(model, VOCABULARY, "constant")
+    words = ["the", "cat"]
+    (log_probs,) = scorer.sentences([words])
+    ids = VOCABULARY.encode(["<eos>", *words, "<eos>"])
+    hidden = building.keras.Model(model.input, model.get_layer("head").input)
+    expected = model.get_layer("head").self_normalised_log_prob(
+        hidden(np.stack([ids[:-1]] * 2)), np.stack([ids[1:]] * 2)
+    )
+    np.testing.assert_allclose(log_probs, expected[0], rtol=1e-4, atol=1e-5)
+    totals = Totals(scorer)
+    totals.add(words, log_probs)
+    assert "perplexity" not in totals.result()
+    assert totals.result()["self_normalised_nats"] == pytest.approx(-log_probs.mean())
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"normalisation": "constant"}, "must be 'exact' for a head .*with FullSoftmax"),
+        ({"normalisation": "none"}, "`normalisation` must be one of exact, constant"),
+        ({"oov": "drop"}, "`oov` must be one of unk, skip, spread. Received: oov='drop'"),
+        ({"oov": "spread"}, "`unseen_words` must be given .*unseen_words=None"),
+        ({"unseen_words": 5}, "`unseen_words` must be given with oov='spread'.*oov='unk'"),
+        ({"oov": "spread", "unseen_words": 0}, "`unseen_words` must be at least 1.*=0"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        Scorer(make_model(2), VOCABULARY, **options)
+
+
+def test_models_and_sentences_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match="None for `steps`. Received: streams=2, steps=20"):
+        Scorer(make_model(2, 20), VOCABULARY)
+    with pytest.raises(ValueError, match="as many words as the model, 8"):
+        Scorer(make_model(2), Vocabulary(WORDS[1:5], [1] * 4))
+    scorer = Scorer(make_model(2), VOCABULARY)
+    with pytest.raises(ValueError, match="one stream .*Received: 2"):
+        scorer.stream(SENTENCES)
+    with pytest.raises(ValueError, match="must not contain <eos>. Received: 'the <eos>'"):
+        scorer.sentences([["the", "<eos>"]])
+
+
+@pytest.fixture(scope="module")
+def run_directory(tmp_path_factory):
+    run = runs.Run(str(tmp_path_factory.mktemp("run")))
+    config = {"model": dataclasses.asdict(CONFIG), "training": {},
+              "corpus": {"vocabulary_sha256": VOCABULARY.sha256}}
+    run.start(config, VOCABULARY)
+    run.save(runs.weight_variables(make_model(3)), {"step": 1}, best=True)
+    return run.directory
+
+
+def test_the_tool_scores_a_file_in_its_order(run_directory, tmp_path):
+    text = "".join(" ".join(words) + "\n" for words in SENTENCES)
+    (tmp_path / "text").write_text(text)
+    done = runs_helper.tool("score", f"--run={run_directory}", f"--input={tmp_path / 'text'}")
+    scores, printed = zip(*(line.split("\t") for line in done.stdout.splitlines()))
+    assert list(printed) == [" ".join(words) for words in SENTENCES]
+    expected = [reference(words, make_model(1)).sum() for words in SENTENCES]
+    np.testing.assert_allclose(np.array(scores, float), expected, rtol=1e-4)
+    totals = json.loads(done.stderr.splitlines()[-1])
+    assert totals["tokens"] == sum(len(words) + 1 for words in SENTENCES)
+    assert (totals["sentences"], totals["oov_tokens"]) == (len(SENTENCES), 2)
+    assert totals["nats_per_token"] == pytest.approx(-sum(expected) / totals["tokens"], 1e-4)
+
+
+def test_the_tool_scores_words_of_a_stream_from_standard_input(run_directory):
+    done = runs_helper.tool(
+        "score", f"--run={run_directory}", "--words", "--stream", "--base=10", input="the a\ncat\n",
+    )
+    expected = reference("the a <eos> cat".split(), make_model(1)) / math.log(10)
+    lines = [line.split("\t") for line in done.stdout.splitlines()]
+    assert [line[1:] for line in lines] == [
+        ["the"], ["a", "<unk>"], ["<eos>"], [], ["cat"], ["<eos>"], [],
+    ]
+    values = [float(line[0]) for line in lines if line[0]]
+    np.testing.assert_allclose(values, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_tool_names_what_is_wrong(run_directory, tmp_path):
+    done = runs_helper.tool("score", f"--run={run_directory}", check=False, input="")
+    assert done.stderr == "error: `input` must hold sentences. Received: input='-'\n"

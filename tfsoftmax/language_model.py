@@ -14,8 +14,8 @@ from tfsoftmax.recurrent import recurrent_layer
 LAYOUT = ("cutoffs", "projection_factor", "counts", "permutation", "shares")  # of adaptive layers
 
 
-def language_model(config, vocabulary, streams, steps=None):
-    """Builds a stateful language model whose weights are drawn from Keras's global seed.
+def language_model(config, vocabulary, streams, steps=None, stateful=True):
+    """Builds a language model whose weights are drawn from Keras's global seed.
 
     Dropout stands before, between and after the recurrent layers (Zaremba et al. 2014).
     Weight matrices start uniform in [-init_scale, init_scale], biases at zero.
@@ -23,8 +23,9 @@ def language_model(config, vocabulary, streams, steps=None):
     Args:
         config: `ModelConfig`.
         vocabulary: `Vocabulary` of V words, whose counts some heads want too.
-        streams: B, sentences read side by side; their states are carried from batch to batch.
+        streams: B, sentences read side by side; None for any number, if not stateful.
         steps: T, or None for any number of steps.
+        stateful: whether states are carried from batch to batch; else they begin at zero.
 
     Returns:
         A functional `keras.Model` from words (B, T) int32 to logits (B, T, V). Its last layer,
@@ -48,7 +49,7 @@ def language_model(config, vocabulary, streams, steps=None):
     forget_bias = {"unit_forget_bias": config.unit_forget_bias} if config.cell == "lstm" else {}
     for i in range(1, config.layers + 1):
         hidden = recurrent_layer(
-            config.cell, config.hidden, config.backend, return_sequences=True, stateful=True,
+            config.cell, config.hidden, config.backend, return_sequences=True, stateful=stateful,
             kernel_initializer=uniform(), recurrent_initializer=uniform(), dtype=policy,
             name=f"{config.cell}_{i}", **forget_bias,
         )(hidden)

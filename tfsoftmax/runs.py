@@ -195,25 +195,25 @@ def weight_variables(model):
     return {"weights": [v.value for v in model.variables]}
 
 
-def load(directory, streams, steps=None):
+def load(directory, streams, steps=None, stateful=True, backend="auto"):
     """The model of a run with its best weights, for batches of any size.
 
     Args:
         directory: of the run.
-        streams: B.
-        steps: T, or None for any.
+        streams, steps, stateful: as for `language_model`.
+        backend: of the recurrent layers, as in `ModelConfig`. The weights do not depend on it,
+            and the run's own may need another machine.
 
     Returns:
         model, vocabulary, configuration as a dictionary.
     """
     run = Run(directory)
     config, vocabulary = run.config(), run.vocabulary()
-    # The weights do not depend on the backend, and the run's own may need another machine.
     try:
-        model_config = ModelConfig(**{**config["model"], "backend": "auto"})
+        model_config = ModelConfig(**{**config["model"], "backend": backend})
     except TypeError as error:
         raise ValueError(f"{run.path(CONFIG)}: must describe a model. Received: {error}") from None
-    model = language_model(model_config, vocabulary, streams, steps)
+    model = language_model(model_config, vocabulary, streams, steps, stateful)
     if run.restore(weight_variables(model), "best") is None:
         raise ValueError(
             "`run` must have a checkpoint; it has trained too few steps for one. "

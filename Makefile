@@ -28,7 +28,7 @@ $(VENV)/.installed: setup.py
 
 $(VENV)/.installed-test: setup.py
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .[test,tfds,plot]
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .[test,tfds,plot,wer]
 	touch $@ $(VENV)/.installed
 
 clean:

@@ -19,5 +19,7 @@ setup(
         "test": ["pytest>=8"],
         "plot": ["matplotlib>=3.8"],
         "tfds": ["importlib_resources", "dill"],
+        "wer": ["jiwer>=4"],
+        "arpa": ["kenlm>=0.2"],
     },
 )

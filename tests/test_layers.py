@@ -8,16 +8,17 @@ import sys
 ROOT = pathlib.Path(__file__).parent.parent
 FLOORS = {
     "tfsoftmax.vocabulary": 0, "tfsoftmax.config": 0, "tfsoftmax.pretrained": 0,
-    "tfsoftmax.ops": 0, "tfsoftmax.optimizers": 0, "tfsoftmax.head_call": 0,
+    "tfsoftmax.ops": 0, "tfsoftmax.head_call": 0,
     "tfsoftmax.decoding": 0,
+    "tfsoftmax.nbest": 0, "tfsoftmax.word_errors": 0,
     "tfsoftmax.samplers": 0, "tfsoftmax.partitions": 0,
     "tfsoftmax.corpora": 1, "tfsoftmax.recurrent": 1, "tfsoftmax.embedding": 1,
-    "tfsoftmax.adaptive_embedding": 1,
-    "tfsoftmax.heads": 1,
+    "tfsoftmax.adaptive_embedding": 1, "tfsoftmax.rescoring": 1,
+    "tfsoftmax.heads": 1, "tfsoftmax.optimizers": 1,
     "tfsoftmax.losses": 2, "tfsoftmax.metrics": 2, "tfsoftmax.clusters": 2,
     "tfsoftmax.language_model": 3, "tfsoftmax.runs": 4,
     "tfsoftmax.run_description": 5, "tfsoftmax.evaluation": 5, "tfsoftmax.generation": 5,
-    "tfsoftmax.scoring": 5,
+    "tfsoftmax.scoring": 5, "tfsoftmax.export": 5,
     "tfsoftmax.training": 6,
     "tools": 9, "experiments": 10,
 }
@@ -29,7 +30,7 @@ WITHOUT_TENSORFLOW = (
     "vocabulary", "config", "pretrained", "partitions.ranks", "partitions.cutoffs",
     "partitions.calibration", "partitions.trees", "partitions.classes",
     "partitions.brown", "partitions.splits", "partitions.kmeans", "partitions.assignment",
-    "corpora.config", "corpora.records",
+    "corpora.config", "corpora.records", "nbest", "word_errors", "rescoring",
 )
 
 

@@ -1,0 +1,228 @@
+"""Rescoring of n-best lists, word errors and their intervals, and tools/rescore.py."""
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+from runs_helper import tool
+
+from tfsoftmax import nbest, rescoring, runs
+from tfsoftmax.rescoring import Weights
+from tfsoftmax.scoring import Scorer
+from tfsoftmax.word_errors import bootstrap, word_errors
+
+ARPA = """\\data\\
+ngram 1=4
+ngram 2=1
+
+\\1-grams:
+-1.0\t<unk>
+-99\t<s>\t-0.5
+-0.7\t</s>
+-0.3\tcat\t-0.2
+
+\\2-grams:
+-0.1\t<s> cat
+
+\\end\\
+"""
+
+
+def random_lists(seed=0, utterances=9, words="the cat sat on a mat".split()):
+    rng = np.random.default_rng(seed)
+    starts = np.concatenate([[0], np.cumsum(rng.integers(1, 6, utterances))])
+    sentences = tuple(tuple(rng.choice(words, rng.integers(0, 6))) for _ in range(starts[-1]))
+    names = tuple(f"u{i}" for i in range(utterances))
+    scores = rng.normal(size=(2, starts[-1]), scale=3)
+    return nbest.NBest(names, starts, sentences, *scores)
+
+
+def edit_distance(reference, hypothesis):
+    """Fewest substitutions, deletions and insertions, by the recursion."""
+    table = np.zeros((len(reference) + 1, len(hypothesis) + 1), int)
+    table[:, 0], table[0] = range(len(reference) + 1), range(len(hypothesis) + 1)
+    for i, j in itertools.product(range(len(reference)), range(len(hypothesis))):
+        table[i + 1, j + 1] = min(
+            table[i, j + 1] + 1, table[i + 1, j] + 1,
+            table[i, j] + (reference[i] != hypothesis[j]),
+        )
+    return table[-1, -1]
+
+
+def test_word_errors_are_edit_distances_and_know_their_kinds():
+    pytest.importorskip("jiwer")
+    pairs = [("a b c", "a b c"), ("a b c", "a x c"), ("a b c", "a c"), ("a c", "a b c"),
+             ("", "a b"), ("a b", ""), ("", "")]
+    split = [[side.split() for side in pair] for pair in pairs]
+    counts = word_errors(*zip(*split))
+    np.testing.assert_array_equal(
+        counts, [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 2], [0, 2, 0], [0, 0, 0]]
+    )
+    lists = random_lists(utterances=40)
+    references = random_lists(seed=1, utterances=40).sentences[:40]
+    expected = [
+        edit_distance(references[u], lists.sentences[i])
+        for u in range(40) for i in range(*lists.starts[u : u + 2])
+    ]
+    np.testing.assert_array_equal(rescoring.hypothesis_errors(lists, references), expected)
+
+
+def test_intervals_cover_the_difference_as_often_as_they_say():
+    rng, inside = np.random.default_rng(2), 0
+    for trial in range(200):
+        words = rng.integers(1, 30, 150)
+        hard = rng.poisson(0.1 * words)  # what is hard for both systems
+        errors, other = hard + rng.poisson(0.05 * words), hard + rng.poisson(0.08 * words)
+        result = bootstrap(errors, other, words, resamples=400, seed=trial)
+        inside += result.low <= -0.03 <= result.high
+    assert 0.89 <= inside / 200 <= 0.99
+
+
+def test_the_bootstrap_is_seeded_and_paired():
+    rng = np.random.default_rng(0)
+    words, errors = rng.integers(1, 30, 50), rng.integers(0, 9, 50)
+    other = rng.integers(0, 9, 50)
+    first = bootstrap(errors, other, words)
+    assert first == bootstrap(errors, other, words) != bootstrap(errors, other, words, seed=2)
+    assert first.difference == pytest.approx((errors.sum() - other.sum()) / words.sum())
+    assert first.low < first.difference < first.high
+    same = bootstrap(errors, errors, words)
+    assert (same.low, same.high, same.better) == (0, 0, 0.5)
+    assert bootstrap(errors, errors + 1, words).better == 1
+    with pytest.raises(ValueError, match="`words` must not all be zero"):
+        bootstrap([1], [0], [0])
+
+
+def test_the_weighted_sum_of_scores_decides():
+    lists = random_lists()
+    rng = np.random.default_rng(3)
+    lm, arpa = rng.normal(size=(2, len(lists.sentences)))
+    weights = Weights(1.7, 0.6, 0.4, 0.3)
+    scores = rescoring.features(lists, lm, arpa)
+    chosen = rescoring.choose(lists, scores, weights)
+    for u, index in enumerate(chosen):
+        totals = [
+            lists.acoustic[i] + 1.7 * lm[i] + 0.6 * lists.old_lm[i] + 0.4 * arpa[i]
+            - 0.3 * len(lists.sentences[i])
+            for i in range(*lists.starts[u : u + 2])
+        ]
+        assert index == lists.starts[u] + np.argmax(totals)
+
+
+@pytest.mark.parametrize("cells", [1, 1 << 22])
+def test_tuning_finds_the_weights_with_the_fewest_errors(cells, monkeypatch):
+    monkeypatch.setattr(rescoring, "CELLS", cells)
+    lists, rng = random_lists(), np.random.default_rng(4)
+    scores = rescoring.features(lists, rng.normal(size=len(lists.sentences)))
+    errors = rng.integers(0, 5, len(lists.sentences))
+    grid = {"lm_weight": (0, 1, 4), "old_lm_weight": (0, 2), "arpa_weight": (0,),
+            "word_penalty": (-1, 0, 1)}
+    weights, fewest = rescoring.tune(lists, scores, errors, grid)
+    by_hand = {
+        values: errors[rescoring.choose(lists, scores, Weights(*values))].sum()
+        for values in itertools.product(*grid.values())
+    }
+    assert fewest == min(by_hand.values())
+    assert weights == Weights(*min(by_hand, key=by_hand.get))
+
+
+def test_the_oracle_is_the_least_wrong_of_each_list():
+    lists = random_lists()
+    errors = np.random.default_rng(5).integers(0, 5, len(lists.sentences))
+    for u, index in enumerate(rescoring.oracle(lists, errors)):
+        of_list = errors[slice(*lists.starts[u : u + 2])]
+        assert errors[index] == of_list.min() and lists.starts[u] <= index < lists.starts[u + 1]
+
+
+def test_arpa_scores_are_natural_logarithms_of_the_whole_sentence(tmp_path):
+    pytest.importorskip("kenlm")
+    (tmp_path / "arpa").write_text(ARPA)
+    # <s> cat, cat backs off to </s>; <s> backs off to <unk>, then </s>.
+    expected = math.log(10) * np.array([-0.1 - 0.2 - 0.7, -0.5 - 1.0 - 0.7])
+    scores = rescoring.arpa_scores(tmp_path / "arpa", [("cat",), ("dog",)])
+    np.testing.assert_allclose(scores, expected, rtol=1e-5)
+
+
+def test_missing_packages_are_named(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "kenlm", None)
+    monkeypatch.setitem(__import__("sys").modules, "jiwer", None)
+    with pytest.raises(RuntimeError, match=r"need kenlm: pip install 'tfsoftmax\[arpa\]'"):
+        rescoring.arpa_scores("x", [])
+    with pytest.raises(RuntimeError, match=r"need jiwer: pip install 'tfsoftmax\[wer\]'"):
+        word_errors([["a"]], [["a"]])
+
+
+@pytest.fixture(scope="module")
+def lists(finished_run, tmp_path_factory):
+    """Files of lists, in which the sentence of the test split is never the first."""
+    directory = tmp_path_factory.mktemp("lists")
+    rng, words = np.random.default_rng(6), finished_run.vocabulary().words
+    said = {f"utt-{i}": [words[w] for w in rng.integers(3, 9, 5)] for i in range(12)}
+    lines = []
+    for utterance, sentence in said.items():
+        for rank in range(4):
+            changed = list(sentence)
+            if rank != 2:
+                changed[rank] = words[rng.integers(3, 9)]
+            lines.append(f"{utterance} {-rank} {-2 * rank} {' '.join(changed)}\n")
+    (directory / "nbest").write_text("".join(lines))
+    (directory / "said").write_text(nbest.text(said, said.values()))
+    return directory
+
+
+def test_the_tool_rescores_keeps_ids_in_order_and_writes_trn(lists, finished_run, tmp_path):
+    pytest.importorskip("jiwer")
+    done = tool(
+        "rescore", f"--run={finished_run.directory}", f"--nbest={lists / 'nbest'}",
+        f"--reference={lists / 'said'}", "--lm_weight=2", "--old_lm_weight=0.5",
+        f"--out={tmp_path / 'out'}",
+    )
+    read = nbest.read(lists / "nbest")
+    model, vocabulary, _ = runs.load(finished_run.directory, 8)
+    lm = rescoring.lm_scores(Scorer(model, vocabulary), read.sentences)
+    chosen = rescoring.choose(read, rescoring.features(read, lm), Weights(2.0, 0.5))
+    expected = [read.sentences[i] for i in chosen]
+    assert done.stdout == nbest.text(read.utterances, expected)
+    out = tmp_path / "out"
+    assert (out / "hyp.trn").read_text() == nbest.trn(read.utterances, expected)
+    said = nbest.read_transcripts(lists / "said")
+    assert nbest.read_transcripts(out / "ref.trn") == said
+    results = json.loads((out / "results.json").read_text())
+    errors = word_errors(list(said.values()), expected).sum(axis=0).tolist()
+    assert list(results["systems"]["rescored"].values()) == errors
+    assert sum(results["systems"]["oracle"].values()) == 0
+    assert results["low"] <= results["difference"] <= results["high"]
+    assert "oracle       0.00%" in done.stderr and "points, 95 %" in done.stderr
+
+
+def test_the_tool_tunes_weights_and_compares_with_another_system(lists, finished_run, tmp_path):
+    pytest.importorskip("jiwer")
+    done = tool(
+        "rescore", f"--run={finished_run.directory}", f"--nbest={lists / 'nbest'}",
+        f"--reference={lists / 'said'}", f"--tune={lists / 'nbest'}", "--old_lm_weight=0,1",
+        f"--tune_reference={lists / 'said'}", f"--against={lists / 'said'}", f"--out={tmp_path}",
+    )
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert results["tuning_errors"] == sum(results["systems"]["rescored"].values())
+    assert results["lm_weight"] in rescoring.GRID["lm_weight"]
+    assert (results["compared_with"], sum(results["systems"]["against"].values())) == ("against", 0)
+    assert "rescored - against: " in done.stderr
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        (["--lm_weight=1,2"], "`lm_weight` must be one number without --tune. Received: 1,2"),
+        (["--word_penalty=x"], "`word_penalty` must be numbers. Received: x"),
+        (["--tune=x"], "`tune_reference` must be given with `tune`. Received: none"),
+        (["--arpa_weight=1"], "`arpa` must be given with `arpa_weight`. Received: none"),
+        (["--nbest=nowhere"], "nowhere"),
+    ],
+)
+def test_mistakes_end_in_one_sentence(lists, flags, message):
+    done = tool("rescore", "--run=x", f"--nbest={lists / 'nbest'}", *flags, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ") and message in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,204 @@
+"""What is measured, as data: suites of cases, each case one program and its options.
+
+A suite is a function of the vocabulary size V. Cases of a group take turns in one interleaved
+run; a case's peers, the programs that it is compared with, are in its group.
+"""
+
+import dataclasses
+import types
+
+VOCAB_SIZES = (10_000, 44_370, 200_606, 459_454, 793_471)
+MIDDLE_SIZES = (44_370, 200_606)
+GRADIENTS, STEP, FLOOR = "gradients", "step", "floor"
+EVALUATIONS = ("log_probs of 256", "top_k of 256", "top_k of N", "top_k of 256, from the shortlist")
+PARTS = ("embedding", "recurrent", "head", "optimiser")
+WHOLE = "whole step"
+KERAS, TORCH, TORCH_CHUNKED = "Keras Dense", "PyTorch", "PyTorch, 512 positions at a time"
+TORCH_ADAPTIVE = "PyTorch AdaptiveLogSoftmaxWithLoss"
+TF_SAMPLED, TF_NCE = "tf.nn.sampled_softmax_loss", "tf.nn.nce_loss"
+SEQUENTIAL = "TreeSoftmax, sequential (tHSM)"
+LOG_UNIFORM = {"sampler": "log_uniform", "sampler_options": {"unique": True}}
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One program to measure.
+
+    Args:
+        name: its row in the table.
+        kind: who makes the program: a name in `worker.KINDS`.
+        head: a name in `tfsoftmax.heads.HEADS`, or what the kind makes of it.
+        options: arguments of the head, or of the program.
+        group: cases of one group take turns.
+        peers: names of cases of the group that this one is compared with.
+        precision: Keras dtype policy.
+        jit: whether XLA compiles the step.
+        measures: what is timed, besides the floor.
+        up_to: largest V that there is time or memory for.
+    """
+
+    name: str
+    kind: str
+    head: str = ""
+    options: dict = dataclasses.field(default_factory=dict)
+    group: str = ""
+    peers: tuple = ()
+    precision: str = "float32"
+    jit: bool = False
+    measures: tuple = (GRADIENTS, STEP)
+    up_to: int = 10**9
+
+
+def heads(vocab_size):
+    """Every head with what its default or the literature gives it, and its peers."""
+    cutoffs = cutoffs_of(vocab_size)
+    return [
+        _head("FullSoftmax", "full", group="full", peers=(KERAS, TORCH, TORCH_CHUNKED)),
+        Case(KERAS, "keras", group="full", up_to=459_454),
+        Case(TORCH, "torch", "full", group="full", up_to=200_606),
+        Case(TORCH_CHUNKED, "torch", "full", {"chunk": 512}, group="full", up_to=200_606),
+        _head("SelfNormalisedSoftmax", "self_normalised", group="self-normalised"),
+        _head("AdaptiveSoftmax", "adaptive", {"cutoffs": cutoffs}, "bands", (TORCH_ADAPTIVE,)),
+        Case(TORCH_ADAPTIVE, "torch", "adaptive", {"cutoffs": cutoffs}, "bands"),
+        _head("TwoLevelSoftmax", "two_level", {"cutoffs": [vocab_size // 20]}, "bands"),
+        _head("DifferentiatedSoftmax", "differentiated", {"cutoffs": cutoffs}, "bands"),
+        _head("Shortlist", "shortlist", {"shortlist": cutoffs[0]}, "bands"),
+        _head("SampledSoftmax", "sampled", group="sampled", peers=(TF_SAMPLED,)),
+        _head("SampledSoftmax, without replacement", "sampled", LOG_UNIFORM, "sampled",
+              (TF_SAMPLED,)),
+        Case(TF_SAMPLED, "tf_nn", "sampled", {"num_samples": 1280}, "sampled"),
+        _head("NCE", "nce", group="nce", peers=(TF_NCE,)),
+        _head("NCE, without replacement", "nce", LOG_UNIFORM, "nce", (TF_NCE,)),
+        Case(TF_NCE, "tf_nn", "nce", {"num_samples": 1280}, "nce"),
+        _head("NegativeSampling", "negative", group="other samplers"),
+        _head("BlackOut", "blackout", {"sampler_options": {"alpha": 0.4}}, "other samplers"),
+        _head("TreeSoftmax (p-tHSM)", "tree", group="trees", peers=(SEQUENTIAL,)),
+        _head(SEQUENTIAL, "tree", {"mode": "sequential"}, "trees"),
+        _head("ClassSoftmax", "class", group="classes"),
+        _head("NarySoftmax, three levels", "nary", {"levels": 3}, "classes"),
+        _head("SelfOrganisedSoftmax", "self_organised", group="self-organised"),
+    ]
+
+
+def variants(vocab_size):
+    """Precision, XLA and other forms of some heads, against the plain one."""
+    adaptive = {"cutoffs": cutoffs_of(vocab_size)}
+    whole = {**adaptive, "projection_factor": None}
+    result = []
+    for group, name, head, options in (
+        ("full", "FullSoftmax", "full", {}),
+        ("adaptive", "AdaptiveSoftmax", "adaptive", adaptive),
+        ("sampled", "SampledSoftmax", "sampled", {}),
+    ):
+        result += [
+            _head(name, head, options, group),
+            _head(f"{name}, mixed_bfloat16", head, options, group, (name,),
+                  precision="mixed_bfloat16"),
+            _head(f"{name}, jit_compile", head, options, group, (name,), jit=True),
+        ]
+    balanced, sequential = "TreeSoftmax, balanced", "TreeSoftmax, balanced, sequential"
+    few = {"num_samples": 25, "shared_samples": False}
+    return result + [
+        _head("AdaptiveSoftmax, no projections", "adaptive", whole, "adaptive",
+              ("AdaptiveSoftmax",)),
+        _head(balanced, "tree", {"tree": "balanced"}, "balanced trees", (sequential,)),
+        _head(sequential, "tree", {"tree": "balanced", "mode": "sequential"}, "balanced trees"),
+        _head("NCE, 1,280 shared samples", "nce", group="samples of positions"),
+        _head("NCE, 25 samples for each position", "nce", few, "samples of positions",
+              ("NCE, 1,280 shared samples",)),
+    ]
+
+
+def shortlists(vocab_size):
+    """One tail by the size of the shortlist; the cheapest cutoffs by the number of tails."""
+    sizes = [s for s in (250 * 2**k for k in range(11)) if s <= vocab_size // 2]
+    result = [
+        _head(f"shortlist of {size:,}", "adaptive", {"cutoffs": [size]}, "one tail",
+              measures=(GRADIENTS,)) for size in sizes
+    ]
+    for factor, name in ((4.0, "D / 4^k units"), (None, "D units")):
+        plain = f"cutoffs of the table, {name}"
+        options = {"projection_factor": factor}
+        result.append(_head(plain, "adaptive", {**options, "cutoffs": cutoffs_of(vocab_size)},
+                            f"tails of {name}", measures=(GRADIENTS,)))
+        result += [
+            _head(f"cheapest, tails {tails}, {name}", "adaptive", {**options, "tails": tails},
+                  f"tails of {name}", (plain,), measures=(GRADIENTS,)) for tails in range(1, 5)
+        ]
+    return result
+
+
+def projections(vocab_size):
+    """Adaptive softmax by the factor by which tails have fewer units."""
+    options = {"cutoffs": cutoffs_of(vocab_size)}
+    return [
+        _head(f"factor {factor}", "adaptive", {**options, "projection_factor": factor},
+              "projections", () if factor == 1 else ("factor 1",), measures=(GRADIENTS,))
+        for factor in (1, 2, 4, 8, 16)
+    ]
+
+
+def samples(_):
+    """Sampling heads by the number of samples."""
+    return [
+        _head(f"{name}, {count:,} samples", head, {"num_samples": count}, head)
+        for name, head in (("SampledSoftmax", "sampled"), ("NCE", "nce"))
+        for count in (320, 640, 1280, 2560, 5120, 10240)
+    ]
+
+
+def evaluation(vocab_size):
+    """What evaluation and generation ask of adaptive softmax, against PyTorch's module."""
+    options, both = {"cutoffs": cutoffs_of(vocab_size)}, {"measures": EVALUATIONS}
+    return [
+        _head("AdaptiveSoftmax", "adaptive", options, "evaluation", (TORCH_ADAPTIVE,), **both),
+        Case(TORCH_ADAPTIVE, "torch", "adaptive", options, "evaluation", **both),
+    ]
+
+
+def recurrent(_):
+    """LSTM and GRU layers by backend; V plays no part."""
+    result = []
+    for cell, layers, units in (("lstm", 1, 512), ("gru", 1, 512), ("lstm", 1, 2048),
+                                ("lstm", 2, 2048)):
+        group = f"{layers} × {units} {cell.upper()}"
+        for backend in ("cell", "fused", "cudnn"):
+            options = {"cell": cell, "layers": layers, "units": units, "backend": backend}
+            result.append(Case(
+                f"{group}, {backend}", "recurrent", backend, options, group,
+                (f"{group}, cell",) if backend != "cell" else (), measures=(GRADIENTS,),
+            ))
+    return result
+
+
+def whole(vocab_size):
+    """A whole training step of a language model, and its parts apart."""
+    choices = {"full": {}, "adaptive": {"cutoffs": cutoffs_of(vocab_size)}, "sampled": {},
+               "tree": {}, "class": {}}
+    return [
+        Case(f"LSTM and {head}", "whole", head, options, head, measures=(WHOLE, *PARTS))
+        for head, options in choices.items()
+    ]
+
+
+SUITES = types.MappingProxyType({  # name: (cases of V, values of V)
+    "heads": (heads, VOCAB_SIZES),
+    "variants": (variants, MIDDLE_SIZES),
+    "shortlists": (shortlists, MIDDLE_SIZES),
+    "projections": (projections, MIDDLE_SIZES),
+    "samples": (samples, (200_606,)),
+    "evaluation": (evaluation, MIDDLE_SIZES),
+    "recurrent": (recurrent, (0,)),
+    "whole": (whole, MIDDLE_SIZES),
+})
+
+
+def cutoffs_of(vocab_size):
+    """Cutoffs of the thesis for its corpora; for small vocabularies a tenth and a half."""
+    if vocab_size < 44_370:
+        return [vocab_size // 10, vocab_size // 2]
+    return [4000, 22_000] if vocab_size < 100_000 else [4000, 40_000]
+
+
+def _head(name, head, options=None, group="", peers=(), **kwargs):
+    return Case(name, "head", head, dict(options or {}), group, tuple(peers), **kwargs)

@@ -1,0 +1,144 @@
+"""Interleaved measurement of a group of cases, each in a process of its own."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+from experiments.benchmarks.cases import FLOOR
+
+WORKER = pathlib.Path(__file__).resolve().parent / "worker.py"
+LEAST_SAMPLES, MOST_SAMPLES = 3, 15
+SLOW_SECONDS = 1.0  # from here on the run that measures memory is a sample too
+PAUSE_SECONDS = 0.05  # idle threads of the other process have stopped spinning by then
+
+
+class Failed(RuntimeError):
+    """The process of a case ended."""
+
+
+class Worker:
+    """A process that builds one case when told to, and runs its functions."""
+
+    def __init__(self, case, problem):
+        self.case = case
+        self.errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
+        environment = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
+        self.process = subprocess.Popen(
+            [sys.executable, str(WORKER), json.dumps(dataclasses.asdict(case)),
+             json.dumps(dataclasses.asdict(problem))],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True,
+            env={**environment, **os.environ},
+        )
+
+    def build(self):
+        """What there is to measure: {"measures", "parameters", ...}, or {"missing"}."""
+        return self._ask("build")
+
+    def run(self, measure, memory=False):
+        """{"seconds", "value", "peak_bytes"} of one run."""
+        time.sleep(PAUSE_SECONDS)
+        return self._ask(json.dumps({"measure": measure, "memory": memory}))
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+        self.process.stdout.close()
+        self.errors.close()
+
+    def _ask(self, line):
+        try:
+            self.process.stdin.write(line + "\n")
+            self.process.stdin.flush()
+            return json.loads(self.process.stdout.readline())
+        except (BrokenPipeError, json.JSONDecodeError):
+            status = self.process.wait()
+            self.errors.seek(0)
+            last = [text for text in self.errors.read().splitlines() if text.strip()][-1:]
+            what = last[0] if last else "no message"
+            raise Failed(f"{self.case.name}: exit status {status}, {what}") from None
+
+
+def samples_wanted(seconds, budget_seconds):
+    """How often a function is timed: what the budget allows, within limits."""
+    return int(min(MOST_SAMPLES, max(LEAST_SAMPLES, budget_seconds // max(seconds, 1e-9))))
+
+
+def turns(wanted):
+    """The order of runs: each of {key: count} spread evenly over the rounds.
+
+    Yields:
+        Keys, round after round, in the order of the dict.
+    """
+    rounds = max(wanted.values(), default=0)
+    for r in range(rounds):
+        for key, count in wanted.items():
+            if (r + 1) * count // rounds > r * count // rounds:
+                yield key
+
+
+def measure_group(cases, problem, budget_seconds, start=Worker, say=print):
+    """Measures cases that take turns.
+
+    Args:
+        cases: list of `Case`.
+        problem: `Problem`.
+        budget_seconds: for all samples of one measure of one case; three are taken anyhow.
+        start: function of case and problem that starts a `Worker`.
+        say: function of a line of progress.
+
+    Returns:
+        [(case, answer of `build`, {measure: [seconds]}, {measure: peak bytes},
+        {measure: value})] of the cases that could be run, the last being what the first run
+        returned.
+    """
+    workers = [start(case, problem) for case in cases]  # imports side by side, builds in turn
+    try:
+        built = _build(workers, say)
+        seconds, peaks, values, wanted = {}, {}, {}, {}
+        for worker, answer in list(built.items()):
+            try:
+                for measure in answer["measures"]:
+                    key = worker, measure
+                    values[key] = worker.run(measure)["value"]
+                    second = worker.run(measure, memory=measure != FLOOR)
+                    peaks[key] = second["peak_bytes"]
+                    wanted[key] = samples_wanted(second["seconds"], budget_seconds)
+                    seconds[key] = []
+                    if second["seconds"] >= SLOW_SECONDS:
+                        seconds[key].append(second["seconds"])
+                        wanted[key] -= 1
+            except Failed as error:
+                say(f"  {error}")
+                del built[worker]
+        wanted = {key: count for key, count in wanted.items() if key[0] in built}
+        for worker, measure in turns(wanted):
+            seconds[worker, measure].append(worker.run(measure)["seconds"])
+        return [
+            (worker.case, answer, *(
+                {m: of[worker, m] for m in answer["measures"]} for of in (seconds, peaks, values)
+            )) for worker, answer in built.items()
+        ]
+    finally:
+        for worker in workers:
+            worker.close()
+
+
+def _build(workers, say):
+    """{worker: answer} of those that can be measured."""
+    built = {}
+    for worker in workers:
+        try:
+            answer = worker.build()
+        except Failed as error:
+            say(f"  {error}")
+            continue
+        if "missing" in answer:
+            say(f"  {worker.case.name} is left out: {answer['missing']}")
+        else:
+            built[worker] = answer
+    return built

@@ -1,0 +1,139 @@
+"""What others offer: Keras's Dense, tf.nn's sampled losses, PyTorch's full and adaptive softmax."""
+
+import os
+
+import numpy as np
+
+from experiments.benchmarks.cases import EVALUATIONS, STEP
+from experiments.benchmarks.floor import Product
+from experiments.benchmarks.programs import LEARNING_RATE, Program, parameters_of
+
+
+def keras_dense(case, problem):
+    """`Dense(V)` and cross-entropy from logits; Keras's Adagrad."""
+    import keras
+
+    layer = keras.layers.Dense(problem.vocab_size, dtype=case.precision)
+    layer.build((problem.positions, problem.units))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    products = [Product(problem.positions, problem.units, problem.vocab_size)]
+    return _tensorflow(
+        case, problem, layer.trainable_variables, products, parameters_of(layer),
+        lambda hidden, labels: loss(labels, layer(hidden, training=True)),
+    )
+
+
+def tf_nn(case, problem):
+    """`tf.nn.sampled_softmax_loss` or `nce_loss` with their defaults; Keras's Adagrad."""
+    import keras
+    import tensorflow as tf
+
+    size, units, samples = problem.vocab_size, problem.units, case.options["num_samples"]
+    layer = keras.layers.Embedding(size, units)  # only as an owner of variables
+    kernel = layer.add_weight(shape=(size, units), initializer="glorot_uniform", name="kernel")
+    bias = layer.add_weight(shape=(size,), initializer="zeros", name="bias")
+    function = {"sampled": tf.nn.sampled_softmax_loss, "nce": tf.nn.nce_loss}[case.head]
+
+    def loss(hidden, labels):
+        return tf.reduce_mean(
+            function(kernel.value, bias.value, labels[:, None], hidden, samples, size)
+        )
+
+    products = [Product(problem.positions, units, samples)]
+    return _tensorflow(case, problem, [kernel, bias], products, size * (units + 1), loss)
+
+
+def _tensorflow(case, problem, variables, products, parameters, loss):
+    import keras
+    import tensorflow as tf
+
+    hidden, labels = tf.constant(problem.hidden()), tf.constant(problem.labels())
+
+    def function_of(update):
+        made = []
+
+        @tf.function(jit_compile=case.jit)
+        def step():
+            with tf.GradientTape() as tape:
+                tape.watch(hidden)
+                total = loss(hidden, labels)
+            of_hidden, *gradients = tape.gradient(total, [hidden, *[v.value for v in variables]])
+            if not update:
+                return total, of_hidden, gradients
+            made[0].apply(gradients, variables)
+            return total, of_hidden
+
+        def run():
+            if update and not made:
+                made.append(keras.optimizers.Adagrad(LEARNING_RATE))
+                made[0].build(variables)
+            total, of_hidden, *_ = step()
+            return float(total) + 0 * float(of_hidden[0, 0])
+
+        return run
+
+    functions = {measure: function_of(measure == STEP) for measure in case.measures}
+    return Program(functions, products, parameters)
+
+
+def pytorch(case, problem):
+    """PyTorch's full softmax, whole or in chunks of positions, or its adaptive softmax."""
+    import torch
+
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    labels = torch.tensor(problem.labels(), dtype=torch.int64, device=device)
+    if case.head == "adaptive":
+        module = torch.nn.AdaptiveLogSoftmaxWithLoss(
+            problem.units, problem.vocab_size, case.options["cutoffs"], div_value=4.0
+        ).to(device)
+        if set(case.measures) <= set(EVALUATIONS):
+            from experiments.benchmarks import adaptive_evaluation
+
+            return Program(
+                adaptive_evaluation.pytorch(module, problem, device), [], _torch_size(module)
+            )
+
+        def losses(hidden):
+            yield module(hidden, labels).loss
+    else:
+        module = torch.nn.Linear(problem.units, problem.vocab_size).to(device)
+        rows = case.options.get("chunk", problem.positions)
+
+        def losses(hidden):
+            for start in range(0, problem.positions, rows):
+                part = slice(start, start + rows)
+                yield torch.nn.functional.cross_entropy(
+                    module(hidden[part]), labels[part], reduction="sum"
+                ) / problem.positions
+
+    hidden = torch.tensor(problem.hidden(), device=device, requires_grad=True)
+    functions = {
+        measure: _torch_step(module, hidden, losses, measure == STEP) for measure in case.measures
+    }
+    return Program(functions, [], _torch_size(module))
+
+
+def _torch_step(module, hidden, losses, update):
+    import torch
+
+    made = []
+
+    def run():
+        if update and not made:
+            made.append(torch.optim.Adagrad(module.parameters(), LEARNING_RATE))
+        module.zero_grad()
+        hidden.grad = None
+        total = 0.0
+        for loss in losses(hidden):
+            loss.backward()
+            total += loss.detach()
+        if update:
+            made[0].step()
+        return float(total) + 0 * float(hidden.grad[0, 0])
+
+    return run
+
+
+def _torch_size(module):
+    return int(sum(np.prod(p.shape) for p in module.parameters()))

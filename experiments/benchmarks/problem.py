@@ -1,0 +1,75 @@
+"""The numbers that every case of a row is given: hidden states, labels and counts of words."""
+
+import dataclasses
+
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """N = streams · steps positions of D units, and their labels among V words.
+
+    Args:
+        vocab_size: V; words are numbered by falling frequency.
+        units: D.
+        streams: B.
+        steps: T.
+        data: a prepared corpus that labels and counts are taken from; empty for Zipf's law,
+            P(w) proportional to 1 / (w + 1).
+    """
+
+    vocab_size: int
+    units: int = 512
+    streams: int = 128
+    steps: int = 20
+    data: str = ""
+
+    @property
+    def positions(self):
+        """N."""
+        return self.streams * self.steps
+
+    def counts(self):
+        """Occurrences of the words, float64 (V,)."""
+        if self.data:
+            return np.asarray(self._corpus().vocabulary.counts, np.float64)
+        return 1e8 / np.arange(1, self.vocab_size + 1)
+
+    def labels(self):
+        """int32 (N,)."""
+        if self.data:
+            return self._corpus_labels()
+        counts = self.counts()
+        draw = np.random.default_rng(0).choice(
+            self.vocab_size, self.positions, p=counts / counts.sum()
+        )
+        return draw.astype(np.int32)
+
+    def hidden(self):
+        """float32 (N, D)."""
+        rng = np.random.default_rng(1)
+        return 0.3 * rng.standard_normal((self.positions, self.units), np.float32)
+
+    def _corpus(self):
+        from tfsoftmax.corpora.records import Corpus
+
+        corpus = Corpus.load(self.data)
+        if len(corpus.vocabulary) != self.vocab_size:
+            raise ValueError(
+                f"`vocab_sizes` must be the corpus's, {len(corpus.vocabulary)}. "
+                f"Received: {self.vocab_size}"
+            )
+        return corpus
+
+    def _corpus_labels(self):
+        from tfsoftmax.corpora.pipeline import batches
+
+        corpus, found = self._corpus(), []
+        for _, next_words, weights in batches(corpus, "train"):
+            found.extend(next_words.numpy()[weights.numpy() > 0].tolist())
+            if len(found) >= self.positions:
+                return np.array(found[: self.positions], np.int32)
+        raise ValueError(
+            f"`data` must hold at least {self.positions} tokens to train on. "
+            f"Received: {len(found)}"
+        )

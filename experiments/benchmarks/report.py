@@ -1,0 +1,176 @@
+"""results.csv, README.md and plots, made of the rows alone."""
+
+import itertools
+
+from experiments.benchmarks import rows as of_rows
+from experiments.benchmarks.cases import GRADIENTS, PARTS, STEP, SUITES, WHOLE
+
+INTRODUCTION = """\
+# Benchmarks
+
+Written by `python experiments/benchmarks/run.py --report`; what is measured, and how, is in
+[experiments/benchmarks](../../benchmarks/README.md). Every number is in results.csv.
+
+Times are medians of samples that took turns with the other cases of a group, with the quartiles
+in brackets. The floor is the matmuls that the head cannot do without, in its own sizes, measured
+in the same run in the same process. *Gradients* is the loss and all gradients; *step* is that and
+the update of Adagrad, ours for our heads, each library's own for others. MiB is what a run adds
+to the process at its peak (on a GPU: to the device), gradients included. Words/s is of the output
+layer alone, N over the median, but for whole steps.
+"""
+TITLES = {
+    "heads": "Every head by vocabulary",
+    "variants": "Precision, XLA and other forms",
+    "shortlists": "Shortlists and cutoffs (Müller 2017, figure 5.1)",
+    "projections": "Projection factor (figure 5.3)",
+    "samples": "Number of samples (figure 5.11)",
+    "evaluation": "Evaluation and generation with adaptive softmax",
+    "recurrent": "Recurrent layers by backend (table 5.4)",
+    "whole": "Whole training steps against the sum of their parts",
+    "speed": "Training speed of an experiment's runs",
+}
+SHARED = ("hardware", "D", "N", "labels")
+
+
+def write(folder, rows):
+    """Writes the report of all rows into a `Path` that holds them; returns README.md's text."""
+    from experiments.benchmarks import plots
+
+    of_rows.write_csv(folder / "results.csv", rows)
+    parts = [INTRODUCTION]
+    by_run = {}
+    for row in rows:
+        by_run.setdefault(tuple(row[name] for name in SHARED), []).append(row)
+    for number, some in enumerate(by_run.values()):
+        parts.append(f"## {facts(some)}\n")
+        for suite in TITLES:
+            own = [row for row in some if row["suite"] == suite]
+            if own:
+                pictures = plots.draw(suite, own, folder, f"_{number}" if number else "")
+                parts += [f"### {TITLES[suite]}\n", *(table(suite, own)), "", *pictures]
+    text = "\n".join(parts).rstrip() + "\n"
+    (folder / "README.md").write_text(text, encoding="utf-8")
+    return text
+
+
+def facts(rows):
+    """What the rows share, in a line."""
+    first = rows[0]
+    loads = [row["load_average"] for row in rows]
+    versions = {}
+    for row in rows:
+        versions.update(row["versions"])
+    dates = sorted(row["time"][:10] for row in rows)
+    listed = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return (
+        f"{first['hardware']}; D = {first['D']}, N = {first['N']:,}, labels {first['labels']}; "
+        f"load average {min(loads):.1f} to {max(loads):.1f}; {listed}; {dates[-1]}"
+    )
+
+
+def table(suite, rows):
+    """Lines of Markdown, vocabularies in order, cases in the order of the suite."""
+    if suite == "whole":
+        return _whole(rows)
+    if suite == "speed":
+        return _speed(rows)
+    if suite in ("evaluation", "recurrent"):
+        return _plain(rows)
+    columns = [GRADIENTS] + [STEP] * any(row["measure"] == STEP for row in rows)
+    expected = any("expected_ms" in row["facts"] for row in rows) and suite == "shortlists"
+    head = ["V", "case"]
+    for name in columns:
+        head += [f"{name}, ms", "to floor", "to peers", "MiB", "samples"]
+    head += ["words/s", "parameters"] + ["cutoffs", "expected ms"] * expected
+    lines = [head, ["---"] * 2 + ["---:"] * (len(head) - 2)]
+    for (size, _), some in _by_case(suite, rows):
+        by = {row["measure"]: row for row in some}
+        cells = [f"{size:,}", some[0]["case"]]
+        for name in columns:
+            cells += _measured(by.get(name))
+        last = by.get(columns[-1]) or some[0]
+        cells += [f"{last['words_per_second']:,.0f}", f"{last['parameters']:,}"]
+        if expected:
+            own = some[0]["facts"]
+            cells += [", ".join(f"{c:,}" for c in own["cutoffs"]), f"{own['expected_ms']:,.1f}"]
+        lines.append(cells)
+    return _markdown(lines)
+
+
+def _measured(row):
+    if row is None:
+        return [""] * 5
+    return [
+        _time(row), "" if row["to_floor"] is None else f"{row['to_floor']:.2f}", _peers(row),
+        "" if row["peak_mib"] is None else f"{row['peak_mib']:,.0f}", str(row["samples"]),
+    ]
+
+
+def _time(row):
+    form = ",.1f" if row["median_ms"] < 1000 else ",.0f"
+    low, middle, high = (
+        format(row[name], form) for name in ("quartile1_ms", "median_ms", "quartile3_ms")
+    )
+    return f"{middle} [{low}–{high}]"
+
+
+def _peers(row):
+    return ", ".join(f"{ratio:.2f} of {name}" for name, ratio in row["to_peers"].items())
+
+
+def _plain(rows):
+    """A line a measure; without V where it plays no part."""
+    lines = [["V", "case", "measure", "ms", "to floor", "to peers", "MiB", "samples", "words/s"]]
+    lines.append(["---"] * 3 + ["---:"] * 6)
+    for row in sorted(rows, key=lambda r: r["V"]):
+        lines.append([
+            f"{row['V']:,}" if row["V"] else "", row["case"], row["measure"], *_measured(row),
+            f"{row['words_per_second']:,.0f}",
+        ])
+    return _markdown(lines)
+
+
+def _whole(rows):
+    lines = [["V", "case", "whole, ms", *(f"{part}, ms" for part in PARTS), "whole / sum",
+              "MiB", "samples", "words/s"]]
+    lines.append(["---"] * 2 + ["---:"] * (len(lines[0]) - 2))
+    for (size, name), some in _by_case("whole", rows):
+        by = {row["measure"]: row for row in some}
+        lines.append([
+            f"{size:,}", name, _time(by[WHOLE]), *(f"{by[p]['median_ms']:,.1f}" for p in PARTS),
+            f"{to_parts(by):.2f}", *_measured(by[WHOLE])[3:],
+            f"{by[WHOLE]['words_per_second']:,.0f}",
+        ])
+    return _markdown(lines)
+
+
+def to_parts(by):
+    """Time of the whole step over the sum of its parts, from {measure: row}."""
+    return by[WHOLE]["median_ms"] / sum(by[part]["median_ms"] for part in PARTS)
+
+
+def _speed(rows):
+    lines = [["V", "run", "words/s", "step, ms", "speed against the first run", "MiB", "samples"]]
+    lines.append(["---"] * 2 + ["---:"] * 5)
+    for row in rows:
+        ratio = 1 / next(iter(row["to_peers"].values()), 1.0)
+        lines.append([
+            f"{row['V']:,}", row["case"], f"{row['words_per_second']:,.0f}", _time(row),
+            f"{ratio:.2f}", *_measured(row)[3:],
+        ])
+    return _markdown(lines)
+
+
+def _by_case(suite, rows):
+    """((V, case), rows) with V rising, cases in the order of the suite."""
+    sizes = sorted({row["V"] for row in rows})
+    for size in sizes:
+        own = [row for row in rows if row["V"] == size]
+        names = [case.name for case in SUITES[suite][0](size)]
+        own.sort(key=lambda row: names.index(row["case"]) if row["case"] in names else len(names))
+        for name, some in itertools.groupby(own, key=lambda row: row["case"]):
+            yield (size, name), list(some)
+
+
+def _markdown(lines):
+    return ["| " + " | ".join(cells) + " |" for cells in lines]

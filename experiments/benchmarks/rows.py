@@ -1,0 +1,137 @@
+"""Rows of results: what a measurement says, kept as a line of JSON each, and as CSV."""
+
+import csv
+import json
+import os
+import statistics
+import time
+
+from experiments.benchmarks.cases import FLOOR
+
+COLUMNS = (
+    "suite", "case", "kind", "head", "measure", "V", "D", "N", "labels", "precision", "jit",
+    "median_ms", "quartile1_ms", "quartile3_ms", "fastest_ms", "samples", "words_per_second",
+    "floor_ms", "to_floor", "to_peers", "peak_mib", "parameters", "value", "facts", "device",
+    "hardware", "load_average", "versions", "time",
+)
+KEY = ("suite", "case", "measure", "V", "D", "N", "labels", "precision", "jit", "hardware")
+
+
+def quartiles(values):
+    """The quartiles of one value or more, interpolated between neighbours."""
+    if len(values) == 1:
+        return (values[0],) * 3
+    return tuple(statistics.quantiles(values, n=4, method="inclusive"))
+
+
+def rows_of(suite, problem, labels, results, hardware, load_average):
+    """The rows of a group that was measured in one interleaved run.
+
+    Args:
+        suite: its name.
+        problem: `Problem`.
+        labels: where they come from, in a word.
+        results: what `measure_group` returns.
+        hardware: in words.
+        load_average: of the machine before the group.
+
+    Returns:
+        List of {column: value}, a row for each case and measure but the floor.
+    """
+    medians = {case.name: {m: statistics.median(s) for m, s in seconds.items() if s}
+               for case, _, seconds, _, _ in results}
+    devices = {case.name: answer["device"] for case, answer, *_ in results}
+    rows = []
+    for case, answer, seconds, peaks, values in results:
+        for measure, taken in seconds.items():
+            if measure == FLOOR:
+                continue
+            low, middle, high = quartiles(taken)
+            floor = floor_of(case, medians, [result[0] for result in results])
+            peers = {p: middle / medians[p][measure] for p in case.peers
+                     if measure in medians.get(p, ()) and devices[p] == answer["device"]}
+            row = {
+                "suite": suite, "case": case.name, "kind": case.kind, "head": case.head,
+                "measure": measure, "V": problem.vocab_size, "D": problem.units,
+                "N": problem.positions, "labels": labels, "precision": case.precision,
+                "jit": case.jit, "samples": len(taken),
+                "words_per_second": problem.positions / middle,
+                "median_ms": 1000 * middle, "quartile1_ms": 1000 * low,
+                "quartile3_ms": 1000 * high, "fastest_ms": 1000 * min(taken),
+                "floor_ms": floor and 1000 * floor, "to_floor": floor and middle / floor,
+                "to_peers": peers, "parameters": answer["parameters"],
+                "peak_mib": None if peaks[measure] is None else peaks[measure] / 2**20,
+                "value": values[measure], "facts": answer["facts"], "device": answer["device"],
+                "hardware": hardware, "load_average": load_average,
+                "versions": answer["versions"],
+                "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            }
+            rows.append({column: rounded(row[column]) for column in COLUMNS})
+    return rows
+
+
+def floor_of(case, medians, cases):
+    """Seconds of the case's floor: its own, or that of a case which it is a peer of; or None."""
+    owners = [case.name, *(c.name for c in cases if case.name in c.peers)]
+    return next((medians[o][FLOOR] for o in owners if FLOOR in medians.get(o, ())), None)
+
+
+def rounded(value):
+    """Floats with five digits, also inside a dict."""
+    if isinstance(value, dict):
+        return {key: rounded(item) for key, item in value.items()}
+    return float(f"{value:.5g}") if isinstance(value, float) else value
+
+
+def key_of(row):
+    return tuple(row[name] for name in KEY)
+
+
+def read(path):
+    """The rows of a file, of rows with the same key the last; a line cut short is left out."""
+    rows = {}
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            for line in file:
+                try:
+                    row = json.loads(line)
+                except json.JSONDecodeError:
+                    continue
+                rows.pop(key_of(row), None)
+                rows[key_of(row)] = row
+    return list(rows.values())
+
+
+def append(path, rows):
+    """Adds rows to a file, each on a line of its own even after one that was cut short."""
+    with open(path, "a", encoding="utf-8") as file:
+        file.writelines("\n" + json.dumps(row) for row in rows)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def write_csv(path, rows):
+    """All rows as CSV; dicts as name=value;..."""
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(COLUMNS)
+        for row in rows:
+            writer.writerow([_cell(row[column]) for column in COLUMNS])
+
+
+def _cell(value):
+    if isinstance(value, dict):
+        return ";".join(f"{name}={item}" for name, item in value.items())
+    return "" if value is None else value
+
+
+def line(row):
+    """A row as a line of progress."""
+    parts = [f"{row['case']}, {row['measure']}: {row['median_ms']:,.1f} ms"]
+    if row["to_floor"] is not None:
+        parts.append(f"{row['to_floor']:.2f} of the floor")
+    parts += [f"{ratio:.2f} of {name}" for name, ratio in row["to_peers"].items()]
+    if row["peak_mib"] is not None:
+        parts.append(f"{row['peak_mib']:,.0f} MiB")
+    return ", ".join([*parts, f"{row['samples']} samples"])

@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""What output layers cost: time, memory, and their ratios to bare matmuls and to other libraries.
+
+    python experiments/benchmarks/run.py                        # every head, five vocabularies
+    python experiments/benchmarks/run.py all                    # all suites
+    python experiments/benchmarks/run.py variants samples --vocab_sizes=44370
+    python experiments/benchmarks/run.py heads --only='*Softmax' --data=data/novels
+    python experiments/benchmarks/run.py speed --experiment=adaptive --data=data/novels
+    python experiments/benchmarks/run.py --report               # tables and plots, no measuring
+
+Cases of a group take turns, each in a process of its own. Results are added to RESULTS/rows.jsonl
+when a group is done; the same command goes on from there. README.md, results.csv and plots are
+made of the rows. Without PyTorch, or a GPU, what needs them is left out.
+
+`speed` times whole training steps of an experiment's runs, which take turns: its report goes to
+experiments/results/NAME/speed.
+
+Suites:
+"""
+
+import fnmatch
+import os
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path[:1] = [str(ROOT)]
+sys.path.append(str(ROOT / "tools"))
+
+from absl import flags  # noqa: E402
+
+import dataclass_flags  # noqa: E402
+from experiments.benchmarks import rows as of_rows  # noqa: E402
+from experiments.benchmarks.cases import SUITES, WHOLE, Case  # noqa: E402
+from experiments.benchmarks.measure import measure_group  # noqa: E402
+from experiments.benchmarks.problem import Problem  # noqa: E402
+
+__doc__ += "\n".join(f"  {name:<12} {cases.__doc__}" for name, (cases, _) in SUITES.items())
+
+
+def main(words):
+    options = flags.FLAGS
+    if "speed" in words:
+        folder = Path("experiments/results") / (options.experiment or "") / "speed"
+        work = speed(options)
+    else:
+        folder = Path("experiments/results/benchmarks")
+        work = [] if options.report else planned(words or ["heads"], options)
+    folder = Path(options.results) if options.results else folder
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "rows.jsonl"
+    if work and not options.report:
+        dataclass_flags.load_tensorflow()
+        from tfsoftmax.runs import hardware
+
+        measure(work, path, hardware(), options)
+    rows = of_rows.read(path)
+    if not rows:
+        sys.exit(f"error: nothing was measured; no rows in {path}")
+    from experiments.benchmarks import report
+
+    report.write(folder, rows)
+    print(folder / "README.md")
+
+
+def planned(suites, options):
+    """[(suite, problem, cases)], a group each."""
+    if suites == ["all"]:
+        suites = list(SUITES)
+    result = []
+    for suite in suites:
+        if suite not in SUITES:
+            raise ValueError(f"SUITE must be one of {', '.join(SUITES)}. Received: {suite!r}")
+        cases_of, sizes = SUITES[suite]
+        if options.vocab_sizes and sizes != (0,):
+            sizes = tuple(int(v) for v in options.vocab_sizes)
+        if options.data and sizes != (0,):
+            sizes = (corpus_of(options.data)[0],)
+        for size in sizes:
+            problem = Problem(size, options.units, options.streams, options.steps, options.data)
+            groups = {}
+            for case in cases_of(size):
+                if size <= case.up_to and chosen(case.name, options.only):
+                    groups.setdefault(case.group, []).append(case)
+            result += [(suite, problem, cases) for cases in groups.values()]
+    return result
+
+
+def speed(options):
+    """The runs of an experiment as one group of whole training steps."""
+    from experiments import definition
+    from tfsoftmax.corpora.records import Corpus
+
+    if not (options.experiment and options.data):
+        raise ValueError("`experiment` and `data` must both be given for speed.")
+    runs = [run for run in definition.load(options.experiment).RUNS
+            if chosen(run.name, options.only)]
+    if not runs:
+        raise ValueError(f"`only` must match a run. Received: {options.only}")
+    corpus = Corpus.load(options.data)
+    problem = Problem(len(corpus.vocabulary), runs[0].configs()[0].hidden, corpus.streams,
+                      corpus.steps, options.data)
+    first = runs[0].name
+    cases = [
+        Case(run.name, "training", run.name, {"experiment": options.experiment}, "speed",
+             (first,) if run.name != first else (), measures=(WHOLE,)) for run in runs
+    ]
+    return [("speed", problem, cases)]
+
+
+def corpus_of(data):
+    """V and the name of a prepared corpus."""
+    from tfsoftmax.corpora.records import Corpus
+
+    corpus = Corpus.load(data)
+    return len(corpus.vocabulary), corpus.name
+
+
+def chosen(name, patterns):
+    return not patterns or any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
+
+
+def measure(work, path, hardware, options):
+    """Measures the groups that have no rows yet, and adds theirs."""
+    labels = corpus_of(options.data)[1] if options.data else "zipf"
+    known = {of_rows.key_of(row) for row in of_rows.read(path)}
+    begin = time.monotonic()
+    for number, (suite, problem, cases) in enumerate(work, 1):
+        cases = missing(cases, suite, problem, labels, hardware, known)
+        where = f"[{number}/{len(work)}, {(time.monotonic() - begin) / 60:.1f} min] {suite}"
+        print(f"{where}, V = {problem.vocab_size:,}: {', '.join(c.name for c in cases) or 'done'}",
+              flush=True)
+        if not cases:
+            continue
+        load = os.getloadavg()[0]
+        results = measure_group(cases, problem, options.seconds)
+        rows = of_rows.rows_of(suite, problem, labels, results, hardware, load)
+        of_rows.append(path, rows)
+        for row in rows:
+            print("  " + of_rows.line(row), flush=True)
+
+
+def missing(cases, suite, problem, labels, hardware, known):
+    """The cases of a group that have no row, and their peers, without which no ratio is."""
+    def has_row(case):
+        row = {
+            "suite": suite, "case": case.name, "measure": case.measures[0],
+            "V": problem.vocab_size, "D": problem.units, "N": problem.positions,
+            "labels": labels, "precision": case.precision, "jit": case.jit, "hardware": hardware,
+        }
+        return of_rows.key_of(row) in known
+
+    wanted = [case for case in cases if not has_row(case)]
+    names = {case.name for case in wanted} | {p for case in wanted for p in case.peers}
+    names |= {case.name for case in cases if set(case.peers) & names}  # ratios to new peers
+    return [case for case in cases if case.name in names]
+
+
+if __name__ == "__main__":
+    flags.DEFINE_list("vocab_sizes", [], "V, several; each suite has its own by default")
+    flags.DEFINE_list("only", [], "measure only these cases: names, or patterns such as '*Softmax'")
+    flags.DEFINE_integer("units", 512, "D, units of the hidden state")
+    flags.DEFINE_integer("streams", 128, "B, streams of a batch")
+    flags.DEFINE_integer("steps", 20, "T, steps of a batch; N = B T")
+    flags.DEFINE_float("seconds", 3.0, "budget of each measure of a case; 3 samples at least")
+    flags.DEFINE_string("data", "", "prepared corpus for labels and counts, instead of Zipf's law")
+    flags.DEFINE_string("experiment", "", "speed: a module of experiments, such as adaptive")
+    flags.DEFINE_string("results", "", "folder of the report")
+    flags.DEFINE_bool("report", False, "measure nothing, only report")
+    names = [word for word in sys.argv[1:] if not word.startswith("-")]
+    sys.argv = [word for word in sys.argv if word.startswith("-") or word == sys.argv[0]]
+    dataclass_flags.run(lambda: main(names))

@@ -1,0 +1,156 @@
+"""The process of one case: builds its program, then runs what it is asked for, line by line.
+
+Its arguments are the case and the problem as JSON. It answers each line of standard input with
+a line of JSON: `build` with what there is to measure, {"measure", "memory"} with the seconds.
+A process of its own gives each case its own peak of memory, and keeps the threads of TensorFlow
+and PyTorch apart.
+"""
+
+import ctypes
+import json
+import os
+import pathlib
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+PROC = pathlib.Path("/proc/self")
+
+
+def main(case, problem):
+    from experiments.benchmarks import models, peers, programs
+    from experiments.benchmarks.cases import FLOOR, Case
+    from experiments.benchmarks.floor import matmuls, multiplications
+    from experiments.benchmarks.problem import Problem
+
+    kinds = {
+        "head": programs.head, "recurrent": programs.recurrent, "whole": models.whole,
+        "training": models.training, "keras": peers.keras_dense, "tf_nn": peers.tf_nn,
+        "torch": peers.pytorch,
+    }
+    case, problem = Case(**case), Problem(**problem)
+    answers = os.fdopen(os.dup(1), "w")  # what libraries print goes to the other stream
+    os.dup2(2, 1)
+    framework = "torch" if case.kind == "torch" else "tensorflow"
+    functions = {}
+    for line in sys.stdin:
+        if line.strip() == "build":
+            try:
+                __import__(framework)
+                program = kinds[case.kind](case, problem)
+            except ModuleNotFoundError as error:
+                answer = {"missing": str(error)}
+            else:
+                functions.update(program.functions)
+                if program.products:
+                    half = case.precision == "mixed_bfloat16"
+                    functions[FLOOR] = matmuls(program.products, "bfloat16" if half else "float32")
+                answer = {
+                    "measures": list(functions), "parameters": program.parameters,
+                    "facts": program.facts, "device": device(framework),
+                    "floor_multiplications": multiplications(program.products),
+                    "versions": versions(framework),
+                }
+        else:
+            request = json.loads(line)
+            answer = measured(functions[request["measure"]], request["memory"], framework)
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+def measured(function, memory, framework):
+    """Seconds of one run, the number it returns, and, if asked for, its peak of memory."""
+    meter = meter_of(framework) if memory else None
+    begin = meter.begin() if meter else None
+    start = time.perf_counter()
+    value = function()
+    seconds = time.perf_counter() - start
+    peak = None if begin is None else meter.end() - begin
+    return {"seconds": seconds, "value": value, "peak_bytes": peak}
+
+
+def meter_of(framework):
+    """What counts memory: the device's allocator where there is a GPU, else the process."""
+    if device(framework) == "CPU":
+        return ProcessMemory()
+    return {"tensorflow": TensorflowMemory, "torch": TorchMemory}[framework]()
+
+
+class ProcessMemory:
+    """Resident bytes of the process: now, and at the peak since."""
+
+    def begin(self):
+        """Gives back what was freed, so that it counts again; None where there is no counter."""
+        try:
+            ctypes.CDLL(None).malloc_trim(0)
+            (PROC / "clear_refs").write_text("5", encoding="ascii")
+        except (OSError, AttributeError):
+            return None
+        return self._resident("VmRSS")
+
+    def end(self):
+        return self._resident("VmHWM")
+
+    def _resident(self, name):
+        lines = (PROC / "status").read_text(encoding="ascii").splitlines()
+        return next(1024 * int(line.split()[1]) for line in lines if line.startswith(name + ":"))
+
+
+class TensorflowMemory:
+    """Bytes on the first GPU by TensorFlow's allocator."""
+
+    def begin(self):
+        import tensorflow as tf
+
+        tf.config.experimental.reset_memory_stats("GPU:0")
+        return tf.config.experimental.get_memory_info("GPU:0")["current"]
+
+    def end(self):
+        import tensorflow as tf
+
+        return tf.config.experimental.get_memory_info("GPU:0")["peak"]
+
+
+class TorchMemory:
+    """Bytes on the first GPU by PyTorch's allocator."""
+
+    def begin(self):
+        import torch
+
+        torch.cuda.reset_peak_memory_stats()
+        return torch.cuda.memory_allocated()
+
+    def end(self):
+        import torch
+
+        return torch.cuda.max_memory_allocated()
+
+
+def device(framework):
+    """CPU or GPU: where the framework computes."""
+    if framework == "torch":
+        import torch
+
+        return "GPU" if torch.cuda.is_available() else "CPU"
+    import tensorflow as tf
+
+    return "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
+
+
+def versions(framework):
+    """{package: version} of what computes."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    names = ("torch",) if framework == "torch" else ("tensorflow", "keras", "numpy")
+    result = {}
+    for name in names:
+        try:
+            result[name] = version(name)
+        except PackageNotFoundError:
+            result[name] = sys.modules[name].__version__
+    return result
+
+
+if __name__ == "__main__":
+    sys.path[:1] = [str(ROOT)]
+    main(*map(json.loads, sys.argv[1:3]))

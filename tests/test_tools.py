@@ -3,7 +3,7 @@
 import pytest
 from runs_helper import tool
 
-TOOLS = ["prepare", "train", "evaluate", "generate", "cutoffs"]
+TOOLS = ["prepare", "train", "evaluate", "generate", "export", "cutoffs"]
 
 
 @pytest.mark.parametrize("name", TOOLS)

@@ -1,0 +1,204 @@
+"""Facts about `export`: what a process without tfsoftmax and Keras computes is what Keras does."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from runs_helper import MODEL, tool
+
+from tfsoftmax import runs
+from tfsoftmax.config import ModelConfig
+from tfsoftmax.export import export
+from tfsoftmax.heads import HEADS
+from tfsoftmax.language_model import language_model
+from tfsoftmax.vocabulary import Vocabulary
+
+WORDS = ["ß", "w1", "<unk>", "naïve", *(f"w{i}" for i in range(4, 30)), "<eos>", "…"]
+VOCABULARY = Vocabulary(WORDS, np.random.default_rng(3).integers(1, 50, len(WORDS)))
+SENTENCES = [["naïve", "w9", "ß", "w9"], [], ["…", "zebra"], ["w1"], ["qué", "<unk>", "w29"]]
+OPTIONS = {
+    "adaptive": {"cutoffs": [7, 19]}, "two_level": {"cutoffs": [9]}, "nary": {"tree": "huffman"},
+    "differentiated": {"cutoffs": [7], "projected": True}, "shortlist": {"shortlist": 11},
+    "sampled": {"num_samples": 5}, "nce": {"num_samples": 5}, "negative": {"num_samples": 5},
+    "blackout": {"num_samples": 5},
+}
+FIRST = ("full", "adaptive", "tree", "nary", "self_organised", "shortlist")  # others: slow
+K = 3
+# What serves: no tfsoftmax, no Keras, as the import of either ends in an error.
+SERVER = """
+import json, sys
+sys.modules["tfsoftmax"] = sys.modules["keras"] = None
+import tensorflow as tf
+directories, sentences, k = json.load(sys.stdin)
+width = max(map(len, sentences))
+words = tf.constant([s + [""] * (width - len(s)) for s in sentences])
+def plain(outputs):
+    return {n: [[w.decode() if isinstance(w, bytes) else float(w) for w in row]
+                if t.shape.rank == 2 else row for row in t.numpy().tolist()]
+            for n, t in outputs.items()}
+answers = {}
+for name, directory in directories.items():
+    model = tf.saved_model.load(directory)
+    served = model.signatures
+    answers[name] = plain(served["score"](words=words)), plain(
+        served["next_word"](words=words, k=tf.constant(k)))
+for name in ("tfsoftmax", "keras"):
+    assert not [m for m in sys.modules if m.startswith(name + ".")]
+json.dump(answers, open(sys.argv[1], "w"))
+"""
+
+
+def serve(directories, out):
+    command = [sys.executable, "-c", SERVER, str(out)]
+    data = json.dumps([directories, SENTENCES, K])
+    result = subprocess.run(command, input=data, text=True, capture_output=True, check=False)
+    assert result.returncode == 0, result.stderr
+    return json.loads(out.read_text())
+
+
+def make_model(head, **options):
+    config = ModelConfig(
+        embedding=6, hidden=6, init_scale=1.0, head=head, head_options=OPTIONS.get(head, {}),
+        **options,
+    )
+    keras.utils.set_random_seed(4)
+    return language_model(config, VOCABULARY, None, stateful=False)
+
+
+def log_probs_of(model, words):
+    """(T + 1, V) float64, after `<eos>` and each of the words, as Keras computes them."""
+    ids = VOCABULARY.encode(["<eos>", *words])[None]
+    return tf.nn.log_softmax(tf.cast(model(ids, training=False)[0], tf.float64)).numpy()
+
+
+def make_models(heads):
+    models = {head: make_model(head) for head in heads}
+    if "full" in heads:
+        models["two layers"] = make_model("adaptive", layers=2, cell="gru")
+    return models
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """Models of distinct ways to compute, and what another process computes with them."""
+    return exported_models(make_models(FIRST), tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def exported_others(tmp_path_factory):
+    """The same of all other heads."""
+    return exported_models(make_models([h for h in HEADS if h not in FIRST]), tmp_path_factory)
+
+
+def exported_models(models, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("exported")
+    directories = {name: str(folder / name) for name in models}
+    for name, model in models.items():
+        export(model, VOCABULARY, directories[name], max_k=7)
+    answers = serve(directories, folder / "answers.json")
+    return {name: (model, *answers[name]) for name, model in models.items()}
+
+
+@pytest.mark.parametrize("name", [*FIRST, "two layers"])
+def test_what_is_computed_elsewhere_is_what_the_keras_model_does(name, exported):
+    assert_same(*exported[name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [h for h in HEADS if h not in FIRST])
+def test_what_is_computed_elsewhere_is_what_the_keras_model_does_for_any_head(
+    name, exported_others
+):
+    assert_same(*exported_others[name])
+
+
+def assert_same(model, score, found):
+    assert_same_scores(model, score)
+    assert_same_next_words(model, found)
+
+
+def assert_same_scores(model, score):
+    for row, words in enumerate(SENTENCES):
+        log_probs, targets = log_probs_of(model, words), [*words, "<eos>"]
+        expected = log_probs[range(len(targets)), VOCABULARY.encode(targets)]
+        np.testing.assert_allclose(
+            score["log_probs"][row][: len(targets)], expected, rtol=1e-5, atol=1e-5
+        )
+        assert not any(score["log_probs"][row][len(targets) :])
+        assert score["log_prob"][row] == pytest.approx(expected.sum(), rel=1e-5)
+    assert score["oov"] == [0, 0, 1, 0, 2]
+
+
+def assert_same_next_words(model, found):
+    for row, words in enumerate(SENTENCES):
+        log_probs = log_probs_of(model, words)[-1]
+        assert found["words"][row] == [WORDS[i] for i in np.argsort(-log_probs)[:K]]
+        np.testing.assert_allclose(
+            found["log_probs"][row], np.sort(log_probs)[::-1][:K], rtol=1e-5, atol=1e-5
+        )
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory):
+    directory = str(tmp_path_factory.mktemp("loaded") / "model")
+    export(make_model("full"), VOCABULARY, directory, max_k=4)
+    return tf.saved_model.load(directory)
+
+
+def test_what_stands_behind_the_first_empty_string_is_ignored(loaded):
+    whole = loaded.score(tf.constant([["w1", "ß"]]))
+    padded = loaded.score(tf.constant([["w1", "ß", "", "w9"]]))
+    np.testing.assert_allclose(padded["log_probs"][:, :3], whole["log_probs"], rtol=1e-6)
+    assert not padded["log_probs"][:, 3:].numpy().any()
+    followed = loaded.next_word(tf.constant([["w1", "ß", "", "w9"]]), tf.constant(2))
+    np.testing.assert_array_equal(
+        followed["words"], loaded.next_word(tf.constant([["w1", "ß"]]), tf.constant(2))["words"]
+    )
+
+
+def test_a_batch_without_words_scores_the_end_of_empty_sentences(loaded):
+    scores = loaded.score(tf.zeros([2, 0], tf.string))
+    assert scores["log_probs"].shape == (2, 1)
+    assert scores["log_probs"][0, 0] == scores["log_probs"][1, 0] < 0
+
+
+@pytest.mark.parametrize("k", [0, 5])
+def test_k_out_of_range_is_named(loaded, k):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"`k` must lie in \[1, 4\]"):
+        loaded.next_word(tf.constant([["w1"]]), tf.constant(k))
+
+
+def test_models_that_do_not_fit_are_refused(tmp_path):
+    directory, model = str(tmp_path / "out"), make_model("full")
+    with pytest.raises(ValueError, match=r"`max_k` must lie in \[1, 32\]. Received: max_k=33"):
+        export(model, VOCABULARY, directory, max_k=33)
+    with pytest.raises(ValueError, match="as many words as the model, 32"):
+        export(model, Vocabulary(WORDS[:-1], VOCABULARY.counts[:-1]), directory, max_k=2)
+    stateful = language_model(ModelConfig(embedding=6, hidden=6), VOCABULARY, 2)
+    with pytest.raises(ValueError, match="stateful=False. Received: .*stateful layers.*lstm_1"):
+        export(stateful, VOCABULARY, directory, max_k=2)
+    with pytest.raises(ValueError, match="`directory` must be new or empty"):
+        export(model, VOCABULARY, str(tmp_path.parent), max_k=2)
+
+
+def test_the_tool_exports_a_run(tmp_path):
+    run, model = runs.Run(str(tmp_path / "run")), make_model("adaptive")
+    config = dataclasses.asdict(dataclasses.replace(
+        MODEL, embedding=6, hidden=6, head="adaptive", head_options=OPTIONS["adaptive"]
+    ))
+    run.start({"model": config, "training": {},
+               "corpus": {"vocabulary_sha256": VOCABULARY.sha256}}, VOCABULARY)
+    run.save(runs.weight_variables(model), {"step": 1}, best=True)
+    out = tmp_path / "out"
+    printed = tool("export", f"--run={run.directory}", f"--out={out}").stdout
+    assert "k up to 32, 32 words" in printed
+    exported = tf.saved_model.load(str(out))
+    score = exported.score(tf.constant([["w1", "ß"]]))
+    log_probs = log_probs_of(model, ["w1", "ß"])
+    expected = log_probs[range(3), VOCABULARY.encode(["w1", "ß", "<eos>"])].sum()
+    assert float(score["log_prob"][0]) == pytest.approx(expected, rel=1e-5)

@@ -6,7 +6,8 @@ sample by sample, so that the memory beyond scores and rows is that of (N, D).
 
 import tensorflow as tf
 
-from tfsoftmax.ops.sampled import NOT_THERE, static_unique
+from tfsoftmax.ops.sampled import NOT_THERE
+from tfsoftmax.ops.unique import static_unique
 from tfsoftmax.ops.xla import under_xla
 
 

@@ -17,6 +17,7 @@ import collections
 
 import tensorflow as tf
 
+from tfsoftmax.ops.unique import static_unique
 from tfsoftmax.ops.xla import under_xla
 
 Slopes = collections.namedtuple("Slopes", "label words rows columns")
@@ -184,14 +185,3 @@ def _static(candidates, labels):
     rows, place = static_unique(tf.concat([candidates.ids, labels], 0))
     count, copies = tf.size(candidates.ids), tf.ones(tf.shape(candidates.ids))
     return _Layout(rows, place[:count], place[count:], copies, candidates.log_expected)
-
-
-def static_unique(ids):
-    """`tf.unique` for ids (R,) >= 0, sorted and filled up with zeros to R."""
-    order = tf.argsort(ids)
-    ordered = tf.gather(ids, order)
-    new = tf.concat([[0], tf.cast(ordered[1:] != ordered[:-1], tf.int32)], 0)
-    place_in_order = tf.cumsum(new)
-    place = tf.scatter_nd(order[:, None], place_in_order, tf.shape(ids))
-    rows = tf.math.unsorted_segment_max(ordered, place_in_order, tf.size(ids))
-    return tf.maximum(rows, 0), place

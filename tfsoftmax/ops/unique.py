@@ -1,0 +1,22 @@
+"""Distinct ids in tensors of a fixed size, for XLA, under which `tf.unique` has none."""
+
+import tensorflow as tf
+
+
+def static_unique(ids, fill=0):
+    """`tf.unique` for ids (R,) >= 0, sorted and filled up to R.
+
+    Args:
+        ids: (R,) integers, not negative.
+        fill: what stands behind the distinct ids.
+
+    Returns:
+        Distinct ids and fill (R,); for each of `ids` its place among them, (R,) int32.
+    """
+    order = tf.argsort(ids)
+    ordered = tf.gather(ids, order)
+    new = tf.concat([[0], tf.cast(ordered[1:] != ordered[:-1], tf.int32)], 0)
+    place_in_order = tf.cumsum(new)
+    place = tf.scatter_nd(order[:, None], place_in_order, tf.shape(ids))
+    distinct = tf.math.unsorted_segment_max(ordered, place_in_order, tf.size(ids))
+    return tf.where(distinct >= 0, distinct, tf.cast(fill, ids.dtype)), place

@@ -35,6 +35,7 @@ class Case:
         jit: whether XLA compiles the step.
         measures: what is timed, besides the floor.
         up_to: largest V that there is time or memory for.
+        clip: the optimiser's `global_clipnorm`, or None.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Case:
     jit: bool = False
     measures: tuple = (GRADIENTS, STEP)
     up_to: int = 10**9
+    clip: float | None = None
 
 
 def heads(vocab_size):
@@ -98,7 +100,10 @@ def variants(vocab_size):
         ]
     balanced, sequential = "TreeSoftmax, balanced", "TreeSoftmax, balanced, sequential"
     few = {"num_samples": 25, "shared_samples": False}
+    clipped = f"{TF_SAMPLED}, clipped"
     return result + [
+        _head("SampledSoftmax, clipped", "sampled", group="clipped", peers=(clipped,), clip=1.0),
+        Case(clipped, "tf_nn", "sampled", {"num_samples": 1280}, "clipped", clip=1.0),
         _head("AdaptiveSoftmax, no projections", "adaptive", whole, "adaptive",
               ("AdaptiveSoftmax",)),
         _head(balanced, "tree", {"tree": "balanced"}, "balanced trees", (sequential,)),

@@ -65,7 +65,9 @@ def _tensorflow(case, problem, variables, products, parameters, loss):
 
         def run():
             if update and not made:
-                made.append(keras.optimizers.Adagrad(LEARNING_RATE))
+                made.append(
+                    keras.optimizers.Adagrad(LEARNING_RATE, global_clipnorm=case.clip)
+                )
                 made[0].build(variables)
             total, of_hidden, *_ = step()
             return float(total) + 0 * float(of_hidden[0, 0])

@@ -52,7 +52,7 @@ def head(case, problem):
         )
     hidden, device_labels = tf.constant(problem.hidden()), tf.constant(labels)
     functions = {
-        measure: _step(layer, hidden, device_labels, case.jit, measure == STEP)
+        measure: _step(layer, hidden, device_labels, case, measure == STEP)
         for measure in case.measures
     }
     return Program(functions, products_of(layer, labels), parameters_of(layer), facts)
@@ -91,15 +91,16 @@ def _nested(vocab_size, levels):
     return nested
 
 
-def _step(layer, hidden, labels, jit, update):
+def _step(layer, hidden, labels, case, update):
     """A function of one step, compiled at its first call."""
     import tensorflow as tf
 
     from tfsoftmax import SoftmaxLoss
+    from tfsoftmax.optimizers import Adagrad
 
     loss, variables, made = SoftmaxLoss(), layer.trainable_variables, []
 
-    @tf.function(jit_compile=jit)
+    @tf.function(jit_compile=case.jit)
     def step():
         with tf.GradientTape() as tape:
             tape.watch(hidden)
@@ -112,19 +113,12 @@ def _step(layer, hidden, labels, jit, update):
 
     def run():
         if update and not made:  # no slots before they are asked for: they are memory
-            made.append(adagrad(variables))
+            made.append(Adagrad(LEARNING_RATE, global_clipnorm=case.clip))
+            made[0].build(variables)
         total, of_hidden, *_ = step()
         return float(total) + 0 * float(of_hidden[0, 0])
 
     return run
-
-
-def adagrad(variables):
-    from tfsoftmax.optimizers import Adagrad
-
-    optimizer = Adagrad(LEARNING_RATE)
-    optimizer.build(variables)
-    return optimizer
 
 
 def parameters_of(layer):

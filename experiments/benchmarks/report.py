@@ -16,7 +16,8 @@ in brackets. The floor is the matmuls that the head cannot do without, in its ow
 in the same run in the same process. *Gradients* is the loss and all gradients; *step* is that and
 the update of Adagrad, ours for our heads, each library's own for others. MiB is what a run adds
 to the process at its peak (on a GPU: to the device), gradients included. Words/s is of the output
-layer alone, N over the median, but for whole steps.
+layer alone, N over the median, but for whole steps. *Of FullSoftmax* is the ratio of the steps of
+two groups, which did not take turns.
 """
 TITLES = {
     "heads": "Every head by vocabulary",
@@ -82,6 +83,9 @@ def table(suite, rows):
     for name in columns:
         head += [f"{name}, ms", "to floor", "to peers", "MiB", "samples"]
     head += ["words/s", "parameters"] + ["cutoffs", "expected ms"] * expected
+    head += ["of FullSoftmax"] * (suite == "heads")
+    full = {row["V"]: row["median_ms"] for row in rows
+            if row["case"] == "FullSoftmax" and row["measure"] == columns[-1]}
     lines = [head, ["---"] * 2 + ["---:"] * (len(head) - 2)]
     for (size, _), some in _by_case(suite, rows):
         by = {row["measure"]: row for row in some}
@@ -93,6 +97,8 @@ def table(suite, rows):
         if expected:
             own = some[0]["facts"]
             cells += [", ".join(f"{c:,}" for c in own["cutoffs"]), f"{own['expected_ms']:,.1f}"]
+        if suite == "heads":
+            cells.append(f"{last['median_ms'] / full[size]:.3f}" if size in full else "")
         lines.append(cells)
     return _markdown(lines)
 

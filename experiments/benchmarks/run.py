@@ -25,7 +25,8 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-sys.path[:1] = [str(ROOT)]
+if __name__ == "__main__":
+    sys.path[:1] = [str(ROOT)]
 sys.path.append(str(ROOT / "tools"))
 
 from absl import flags  # noqa: E402

@@ -1,0 +1,143 @@
+"""What the benchmarks run: floors counted by hand, and one command from end to end."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from experiments.benchmarks import cases, floor, programs, rows, run
+from experiments.benchmarks.problem import Problem
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PROBLEM = Problem(60, units=8, streams=3, steps=7)
+
+
+def case_of(head, **options):
+    case = next(c for c in cases.heads(60) if c.head == head and c.kind == "head")
+    return cases.Case(case.name, "head", head, {**case.options, **options})
+
+
+@pytest.fixture(scope="module")
+def heads():
+    made = {}
+
+    def get(head, **options):
+        key = head, *options
+        if key not in made:
+            made[key] = programs.built_head(case_of(head, **options), PROBLEM)[0]
+        return made[key]
+
+    return get
+
+
+def by_position(products):
+    """Scores of the products: Σ rows · words."""
+    return sum(product.rows * product.words for product in products)
+
+
+def test_full_softmax_scores_every_word(heads):
+    assert floor.products_of(heads("full"), PROBLEM.labels()) == [(21, 8, 60)]
+
+
+def test_a_sample_counts_its_distinct_words(heads):
+    (product,) = floor.products_of(heads("sampled", num_samples=100), PROBLEM.labels())
+    assert product.rows == 21 and 1 < product.words < 60
+
+
+def test_adaptive_softmax_scores_each_tail_for_the_positions_whose_labels_it_holds(heads):
+    head, labels = heads("adaptive", cutoffs=[10, 30]), PROBLEM.labels()
+    expected = [(21, 8, 12)]
+    for first, last, units in ((10, 30, 2), (30, 60, 1)):
+        expected.append((sum(first <= label < last for label in labels), units, last - first))
+    expected += [(rows, 8, units) for rows, units, _ in expected[1:]]
+    assert floor.products_of(head, labels) == expected
+
+
+@pytest.mark.parametrize("head", ["class", "nary"])
+def test_nodes_are_scored_for_the_positions_that_pass_them(heads, head):
+    head, labels = heads(head), PROBLEM.labels()
+    expected = 0
+    for label in labels:
+        edges = [edge for edge in np.asarray(head.tree.paths())[label] if edge >= 0]
+        expected += sum(head.tree.sizes[head.tree.owners[edge]] for edge in edges)
+    assert by_position(floor.products_of(head, labels)) == expected
+
+
+def test_binary_trees_score_top_nodes_for_all_and_others_step_by_step(heads, monkeypatch):
+    from tfsoftmax.ops import tree
+
+    monkeypatch.setattr(tree, "TOP_NODES", 4)
+    head, labels = heads("tree"), PROBLEM.labels()
+    steps = [edge // 2 for label in labels for edge in np.asarray(head.tree.paths())[label]
+             if edge >= 0]
+    below = sum(node >= 4 for node in steps)
+    assert floor.products_of(head, labels) == [(21, 8, 4), (below, 8, 1)]
+
+
+@pytest.mark.parametrize("head", [c.head for c in cases.heads(60) if c.kind == "head"])
+def test_every_head_has_a_floor(heads, head):
+    products = floor.products_of(heads(head), PROBLEM.labels())
+    assert products and all(min(product) >= 0 for product in products)
+    assert floor.multiplications(products) > 0
+
+
+def test_the_floor_computes_all_products(monkeypatch):
+    import tensorflow as tf
+
+    monkeypatch.setattr(floor, "MOST_SCORES", 12)
+    computed = []
+    matmul = tf.matmul
+
+    def counted(a, b, **kwargs):
+        computed.append(kwargs)
+        return matmul(a, b, **kwargs)
+
+    monkeypatch.setattr(tf, "matmul", counted)
+    tf.config.run_functions_eagerly(True)
+    try:
+        assert np.isfinite(floor.matmuls([floor.Product(3, 2, 9), floor.Product(2, 5, 1)],
+                                         "float32")())
+    finally:
+        tf.config.run_functions_eagerly(False)
+    assert len(computed) == 3 * (2 + 1 + 1)  # 9 words of 3 rows: twice 4, then 1
+
+
+@pytest.mark.parametrize("head", ["full", "sampled", "tree"])
+def test_a_step_is_the_loss_of_the_head_and_trains_it(head):
+    program = programs.head(case_of(head), PROBLEM)
+    assert set(program.functions) == {cases.GRADIENTS, cases.STEP}
+    first = program.functions[cases.GRADIENTS]()
+    for _ in range(5):
+        last = program.functions[cases.STEP]()
+    assert last < first
+    assert program.parameters >= 59 * 8
+
+
+def test_labels_follow_zipfs_law():
+    labels = Problem(1000, streams=100, steps=100).labels()
+    counts = np.bincount(labels, minlength=1000)
+    shares = 1 / np.arange(1, 1001) / sum(1 / r for r in range(1, 1001))
+    assert abs(counts[0] / 10_000 - shares[0]) < 0.02
+    assert abs(counts[:100].sum() / 10_000 - shares[:100].sum()) < 0.03
+
+
+def test_a_command_measures_and_reports_and_would_leave_alone_what_is_done(tmp_path):
+    command = [
+        sys.executable, str(ROOT / "experiments/benchmarks/run.py"), "heads", "--vocab_sizes=60",
+        "--units=8", "--streams=3", "--steps=7", "--seconds=0", "--only=Shortlist",
+        f"--results={tmp_path}",
+    ]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=tmp_path)
+    assert "Shortlist, gradients:" in done.stdout, done.stdout + done.stderr
+    kept = rows.read(tmp_path / "rows.jsonl")
+    assert [row["measure"] for row in kept] == [cases.GRADIENTS, cases.STEP]
+    assert all(row["to_floor"] > 0 and row["samples"] == 3 and row["V"] == 60 for row in kept)
+    assert kept[0]["versions"]["tensorflow"] and kept[0]["hardware"]
+    text = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "| 60 | Shortlist |" in text and "N = 21" in text
+    done = {rows.key_of(row) for row in kept}
+    some = [case_of("shortlist")]
+    assert run.missing(some, "heads", PROBLEM, "zipf", kept[0]["hardware"], done) == []
+    assert run.missing(some, "heads", PROBLEM, "zipf", "another machine", done) == some

@@ -1,0 +1,227 @@
+import csv
+import dataclasses
+import types
+
+import pytest
+
+from experiments.benchmarks import cases, floor, measure, report, rows, run
+from experiments.benchmarks.cases import FLOOR, GRADIENTS, PARTS, STEP, SUITES, WHOLE, Case
+from experiments.benchmarks.problem import Problem
+from tfsoftmax.config import BACKENDS
+
+SIZES = (30, *cases.VOCAB_SIZES)
+PROBLEM = Problem(1000, units=8, streams=4, steps=5)
+OURS = Case("ours", "head", "full", group="g", peers=("theirs",))
+THEIRS = Case("theirs", "torch", "full", group="g")
+
+
+class FakeWorker:
+    """Stands in for a process: seconds as given, runs written down."""
+
+    def __init__(self, case, seconds, log, fails_in=None):
+        self.case, self.seconds, self.log, self.fails_in = case, seconds, log, fails_in
+        self.closed = False
+
+    def build(self):
+        if self.fails_in == "build":
+            return {"missing": "No module named 'torch'"}
+        return {"measures": list(self.seconds), "parameters": 7, "facts": {}, "device": "CPU",
+                "versions": {"numpy": "2"}}
+
+    def run(self, name, memory=False):
+        if self.fails_in == name:
+            raise measure.Failed(f"{self.case.name}: killed")
+        self.log.append((self.case.name, name))
+        return {"seconds": self.seconds[name], "value": 1.5, "peak_bytes": 2**20 if memory else None}
+
+    def close(self):
+        self.closed = True
+
+
+def group(fails_in=None):
+    """Results of a group of two: ours of 2 and 3 seconds over a floor of 1, theirs of 4 and 5."""
+    log, workers = [], []
+
+    def start(case, problem):
+        own = {GRADIENTS: 2.0, STEP: 3.0, FLOOR: 1.0} if case is OURS else {
+            GRADIENTS: 4.0, STEP: 5.0}
+        workers.append(FakeWorker(case, own, log, None if case is OURS else fails_in))
+        return workers[-1]
+
+    results = measure.measure_group([OURS, THEIRS], PROBLEM, 10.0, start, say=lambda text: None)
+    assert all(worker.closed for worker in workers)
+    return results, log
+
+
+def made_rows(suite="heads", size=1000):
+    problem = dataclasses.replace(PROBLEM, vocab_size=size)
+    return rows.rows_of(suite, problem, "zipf", group()[0], "a machine", 0.5)
+
+
+def test_the_table_of_heads_covers_every_head():
+    from tfsoftmax.heads import HEADS
+
+    for size in cases.VOCAB_SIZES:
+        assert {c.head for c in cases.heads(size) if c.kind == "head"} == set(HEADS)
+
+
+@pytest.mark.parametrize("suite", SUITES)
+@pytest.mark.parametrize("size", SIZES)
+def test_cases_have_names_of_their_own_and_peers_in_their_group(suite, size):
+    some = SUITES[suite][0](size)
+    for group_name in {case.group for case in some}:
+        own = [case for case in some if case.group == group_name]
+        names = [case.name for case in own]
+        assert len(set(names)) == len(names)
+        assert all(set(case.peers) <= set(names) - {case.name} for case in own)
+    assert all(0 < c < size for case in some for c in case.options.get("cutoffs", ()))
+
+
+def test_recurrent_layers_are_measured_with_every_backend():
+    assert {case.head for case in cases.recurrent(0)} == set(BACKENDS) - {"auto"}
+
+
+def test_ratios_are_of_medians_to_the_floor_and_to_the_peer():
+    by = {(row["case"], row["measure"]): row for row in made_rows()}
+    ours = by["ours", GRADIENTS]
+    assert (ours["median_ms"], ours["floor_ms"], ours["to_floor"]) == (2000, 1000, 2.0)
+    assert ours["to_peers"] == {"theirs": 0.5}
+    assert by["ours", STEP]["to_peers"] == {"theirs": 0.6}
+    assert ours["words_per_second"] == PROBLEM.positions / 2
+    assert ours["peak_mib"] == 1.0
+
+
+def test_a_peer_without_a_floor_is_held_against_that_of_the_case_it_is_compared_with():
+    theirs = [row for row in made_rows() if row["case"] == "theirs"]
+    assert [row["to_floor"] for row in theirs] == [4.0, 5.0]
+
+
+def test_no_ratio_is_between_devices():
+    (ours, theirs), _ = group()
+    theirs = (theirs[0], {**theirs[1], "device": "GPU"}, *theirs[2:])
+    some = rows.rows_of("heads", PROBLEM, "zipf", [ours, theirs], "a machine", 0.5)
+    assert all(row["to_peers"] == {} for row in some)
+
+
+def test_quartiles_lie_between_neighbours():
+    assert rows.quartiles([3.0]) == (3.0, 3.0, 3.0)
+    assert rows.quartiles([1.0, 2.0, 3.0, 4.0, 5.0]) == (2.0, 3.0, 4.0)
+    assert rows.quartiles([1.0, 2.0]) == (1.25, 1.5, 1.75)
+
+
+def test_the_budget_says_how_often_and_three_is_the_least():
+    assert measure.samples_wanted(100.0, 3.0) == 3
+    assert measure.samples_wanted(0.5, 3.0) == 6
+    assert measure.samples_wanted(1e-6, 3.0) == measure.MOST_SAMPLES
+
+
+def test_turns_spread_the_rarer_evenly():
+    order = list(measure.turns({"slow": 2, "fast": 6}))
+    assert order.count("slow") == 2 and order.count("fast") == 6
+    assert order == ["fast"] * 2 + ["slow", "fast"] + ["fast"] * 2 + ["slow", "fast"]
+    assert list(measure.turns({})) == []
+
+
+def test_cases_take_turns_and_slow_ones_are_sampled_less():
+    _, log = group()
+    after_warm_up = log[10:]
+    counts = {key: after_warm_up.count(key) for key in set(log)}
+    last_round = [("ours", GRADIENTS), ("ours", STEP), ("ours", FLOOR),
+                  ("theirs", GRADIENTS), ("theirs", STEP)]
+    assert after_warm_up[-5:] == last_round
+    # Each was run twice to warm up, of which the second is a sample of what takes a second.
+    assert counts["ours", FLOOR] == 9
+    assert counts["ours", GRADIENTS] == 4
+    assert counts["ours", STEP] == counts["theirs", STEP] == 2
+
+
+@pytest.mark.parametrize("fails_in", ["build", GRADIENTS])
+def test_a_case_that_cannot_run_leaves_the_others_alone(fails_in):
+    results, _ = group(fails_in)
+    assert [result[0].name for result in results] == ["ours"]
+    some = rows.rows_of("heads", PROBLEM, "zipf", results, "a machine", 0.5)
+    assert [row["to_peers"] for row in some] == [{}, {}]
+
+
+def test_rows_are_kept_as_they_come_and_a_line_cut_short_is_left_out(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    first, second = made_rows(size=1000), made_rows(size=2000)
+    rows.append(path, first)
+    with open(path, "a", encoding="utf-8") as file:
+        file.write('{"suite": "heads", "ca')
+    assert rows.read(path) == first
+    rows.append(path, second)
+    assert rows.read(path) == first + second
+
+
+def test_a_row_that_was_measured_again_replaces_the_old_one(tmp_path):
+    path, old = tmp_path / "rows.jsonl", made_rows()
+    rows.append(path, old)
+    rows.append(path, [{**old[0], "median_ms": 7.0}])
+    assert [row["median_ms"] for row in rows.read(path)] == [3000, 4000, 5000, 7.0]
+
+
+def test_only_cases_without_a_row_are_measured_with_their_peers():
+    def left(known):
+        keys = {rows.key_of(row) for row in known}
+        some = run.missing([OURS, THEIRS], "heads", PROBLEM, "zipf", "a machine", keys)
+        return [case.name for case in some]
+
+    known = made_rows()
+    assert left([]) == ["ours", "theirs"]
+    assert left(known) == []
+    assert left([row for row in known if row["case"] == "theirs"]) == ["ours", "theirs"]
+    assert left(made_rows(suite="variants")) == ["ours", "theirs"]
+
+
+def options(**given):
+    defaults = {"vocab_sizes": [], "only": [], "units": 8, "streams": 4, "steps": 5, "data": ""}
+    return types.SimpleNamespace(**{**defaults, **given})
+
+
+def test_suites_cases_and_vocabularies_can_be_chosen():
+    work = run.planned(["heads"], options(vocab_sizes=["1000"], only=["*Softmax", "NCE"]))
+    assert {suite for suite, _, _ in work} == {"heads"}
+    names = {case.name for _, problem, some in work for case in some if problem.vocab_size == 1000}
+    assert {"FullSoftmax", "NCE"} <= names and "BlackOut" not in names
+    assert {problem.vocab_size for _, problem, _ in run.planned(["heads"], options())} == set(
+        cases.VOCAB_SIZES)
+    assert {suite for suite, _, _ in run.planned(["all"], options())} == set(SUITES)
+    with pytest.raises(ValueError, match=r"SUITE must be one of heads.*Received: 'nothing'"):
+        run.planned(["nothing"], options())
+
+
+def test_large_vocabularies_leave_out_what_does_not_fit():
+    work = run.planned(["heads"], options(vocab_sizes=["793471"], only=["*Dense", "FullSoftmax"]))
+    assert [case.name for _, _, some in work for case in some] == ["FullSoftmax"]
+
+
+def test_csv_has_the_columns_and_a_line_a_row(tmp_path):
+    some = made_rows()
+    rows.write_csv(tmp_path / "results.csv", some)
+    with open(tmp_path / "results.csv", encoding="utf-8", newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert tuple(lines[0]) == rows.COLUMNS
+    assert len(lines) == len(some)
+    assert lines[0]["to_peers"] == "theirs=0.5"
+
+
+def test_the_report_shows_times_ratios_and_the_machine(tmp_path):
+    some = made_rows()
+    text = report.write(tmp_path, some)
+    assert "## a machine; D = 8, N = 20, labels zipf; load average 0.5 to 0.5; numpy 2;" in text
+    line = next(line for line in text.splitlines() if line.startswith("| 1,000 | ours"))
+    assert "| 2,000 [2,000–2,000] | 2.00 | 0.50 of theirs | 1 | 5 |" in line
+
+
+def test_a_whole_step_is_held_against_the_sum_of_its_parts():
+    by = {part: {"median_ms": 2.0} for part in PARTS} | {WHOLE: {"median_ms": 10.0}}
+    assert report.to_parts(by) == 1.25
+
+
+def test_turns_of_a_product_make_up_all_its_words():
+    product = floor.Product(1000, 8, 600_001)
+    parts = floor.turns(product)
+    assert sum(part.words * times for part, times in parts) == product.words
+    assert all(part.rows * part.words <= floor.MOST_SCORES for part, _ in parts)
+    assert floor.turns(floor.Product(0, 8, 5)) == []

@@ -141,7 +141,7 @@ def test_arpa_scores_are_natural_logarithms_of_the_whole_sentence(tmp_path):
     (tmp_path / "arpa").write_text(ARPA)
     # <s> cat, cat backs off to </s>; <s> backs off to <unk>, then </s>.
     expected = math.log(10) * np.array([-0.1 - 0.2 - 0.7, -0.5 - 1.0 - 0.7])
-    scores = rescoring.arpa_scores(tmp_path / "arpa", [("cat",), ("dog",)])
+    scores = rescoring.arpa_scorer(tmp_path / "arpa")([("cat",), ("dog",)])
     np.testing.assert_allclose(scores, expected, rtol=1e-5)
 
 
@@ -149,7 +149,7 @@ def test_missing_packages_are_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "kenlm", None)
     monkeypatch.setitem(__import__("sys").modules, "jiwer", None)
     with pytest.raises(RuntimeError, match=r"need kenlm: pip install 'tfsoftmax\[arpa\]'"):
-        rescoring.arpa_scores("x", [])
+        rescoring.arpa_scorer("x")
     with pytest.raises(RuntimeError, match=r"need jiwer: pip install 'tfsoftmax\[wer\]'"):
         word_errors([["a"]], [["a"]])
 

@@ -140,15 +140,13 @@ def lm_scores(scorer, sentences):
     return np.array([s.sum() for part in parts for s in scorer.sentences(part)])
 
 
-def arpa_scores(path, sentences):
-    """ln P of N sentences by an n-gram model, </s> included, as kenlm computes it.
+def arpa_scorer(path):
+    """Returns a function from N sequences of words to ln P by an n-gram model, float64 (N,).
+
+    </s> is part of each sentence; words that the model lacks count as its <unk>.
 
     Args:
         path: of an ARPA file, or of kenlm's own format.
-        sentences: N sequences of words; those that the model lacks count as its <unk>.
-
-    Returns:
-        float64 (N,).
 
     Raises:
         RuntimeError: kenlm is not installed.
@@ -158,8 +156,14 @@ def arpa_scores(path, sentences):
         import kenlm
     except ModuleNotFoundError as error:
         raise RuntimeError("ARPA models need kenlm: pip install 'tfsoftmax[arpa]'") from error
-    model = kenlm.Model(str(path))
-    return math.log(10) * np.array([model.score(" ".join(words)) for words in sentences])
+    settings = kenlm.Config()
+    settings.show_progress = False
+    model = kenlm.Model(str(path), settings)
+
+    def scores(sentences):
+        return math.log(10) * np.array([model.score(" ".join(words)) for words in sentences])
+
+    return scores
 
 
 def _columns(candidates):

@@ -143,13 +143,13 @@ def scores_function():
     from tfsoftmax import rescoring, runs
     from tfsoftmax.scoring import Scorer
 
+    arpa_scores = rescoring.arpa_scorer(options.arpa) if options.arpa else None
     model, vocabulary, _ = runs.load(options.run, BATCH)
     scorer = Scorer(model, vocabulary, options.normalisation, options.oov, options.unseen_words)
 
     def score(lists):
         lm = rescoring.lm_scores(scorer, lists.sentences)
-        arpa = rescoring.arpa_scores(options.arpa, lists.sentences) if options.arpa else None
-        return rescoring.features(lists, lm, arpa)
+        return rescoring.features(lists, lm, arpa_scores and arpa_scores(lists.sentences))
 
     return score
 

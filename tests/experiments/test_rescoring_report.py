@@ -1,0 +1,39 @@
+import importlib
+
+import numpy as np
+import pytest
+
+from tfsoftmax import rescoring
+
+SAID = [["the", "cat", "sat"], ["on", "the", "mat"], ["a", "dog", "sat"], ["on", "a", "cat"]]
+
+
+@pytest.fixture(scope="module")
+def lists(tmp_path_factory):
+    """Lists whose second hypothesis is what was said, and whose scores know it by half."""
+    pytest.importorskip("jiwer")
+    directory = tmp_path_factory.mktemp("lists")
+    with open(directory / "test.nbest", "w") as file, open(directory / "test.ref", "w") as said:
+        for i, words in enumerate(SAID):
+            said.write(f"u{i} {' '.join(words)}\n")
+            file.write(f"u{i} 0 -1 {' '.join(words[:2])}\nu{i} -1 -3 {' '.join(words)}\n")
+    return importlib.import_module("experiments.rescoring").Lists(directory, "test")
+
+
+def test_the_report_orders_oracle_rescored_and_first(lists):
+    report = importlib.import_module("experiments.rescoring")
+    lm = np.array([-9, -2, -9, -2, -9, -2, -1, -2.0])
+    grid = {"lm_weight": (0.0, 1.0), "old_lm_weight": (0.0,), "arpa_weight": (0.0,),
+            "word_penalty": (0.0,)}
+    system = report.rescored(lists, lists, (lm, lm), grid)
+    assert system["weights"] == rescoring.Weights()
+    facts = {"perplexity": 99.5, "alone": 1, "rate": 1234.0}
+    systems = {report.BIGRAM: system, "one": system | facts, "two": system | facts}
+    text = report.report(lists, lists, systems, {"margin": 1}, "a machine")
+    rows = {line.split(" | ")[0][2:]: line.split(" | ") for line in text.splitlines()}
+    assert rows["1-best of the lists"][2] == "33.33"
+    assert rows["one"][1:6] == ["99.50", "8.33", "0.00", "8.33", "0.00"]
+    assert rows["one"][6].startswith("-25.00 [-33.33, ")
+    assert rows["one"][8] == "1, 0, 0" and rows["oracle"][2] == "0.00"
+    assert rows["one − two"][1].startswith("+0.00 [+0.00, +0.00]")
+    assert "no recogniser's" in text and "margin 1" in text and "a machine" in text

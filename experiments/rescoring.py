@@ -104,9 +104,9 @@ def report(test, valid, systems, corruption, hardware):
     settings = ", ".join(f"{name} {value}" for name, value in corruption.items())
     sizes = [f"{len(of.references):,} utterances with {len(of.nbest.sentences):,} hypotheses and "
              f"{of.words.sum():,} words" for of in (valid, test)]
-    rows = [row("1-best of the lists", first, test)]
-    rows += [row(name, s["errors"], test, first, **s) for name, s in systems.items()]
-    rows.append(row("oracle", least, test, first))
+    rows = [row("1-best of the lists", test, errors=first)]
+    rows += [row(name, test, first, **system) for name, system in systems.items()]
+    rows.append(row("oracle", test, first, errors=least))
     pairs = [
         f"| {one} − {other} | {interval(systems[one]['errors'], systems[other]['errors'], test)} |"
         for one, other in itertools.combinations([s for s in systems if s != BIGRAM], 2)
@@ -135,8 +135,7 @@ def report(test, valid, systems, corruption, hardware):
     ])
 
 
-def row(name, errors, test, first=None, weights=None, perplexity=None, alone=None, rate=None,
-        **_):
+def row(name, test, first=None, *, errors, weights=None, perplexity=None, alone=None, rate=None):
     """A line of the table."""
     words = test.words.sum()
     rates = [errors.sum() / words, *(errors.sum(axis=0) / words)]

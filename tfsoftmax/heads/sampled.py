@@ -20,8 +20,9 @@ class SampledSoftmax(SamplingHead):
       times in the sum, the label once more; or
     - it is without replacement and hits are removed: the candidates are a set.
 
-    `remove_accidental_hits=None` is the right one of the two. `tf.nn.sampled_softmax_loss`
-    removes hits in both cases by default: with replacement, frequent labels (S q(w) > 1) are then
+    Of in-batch negatives, `samplers.InBatch`, a position's own label is left out once.
+    `remove_accidental_hits=None` is what is right for the sampler. `tf.nn.sampled_softmax_loss`
+    removes hits in every case by default: with replacement, frequent labels (S q(w) > 1) are then
     set against their own expected count but not against themselves.
 
     The loss is a sampled one: `fit` reports it as `loss`, and never as perplexity.
@@ -38,7 +39,7 @@ class SampledSoftmax(SamplingHead):
 
     def __init__(self, vocab_size, *args, keep=None, **kwargs):
         super().__init__(vocab_size, *args, **kwargs)
-        if keep is not None and not 0 < keep <= self.num_samples:
+        if keep is not None and not 0 < keep <= (self.num_samples or keep):
             raise ValueError(
                 f"`keep` must lie in [1, num_samples={self.num_samples}]. Received: keep={keep}"
             )
@@ -60,6 +61,8 @@ class SampledSoftmax(SamplingHead):
 
     def _removes_hits(self):
         chosen = self.remove_accidental_hits
+        if chosen is None and self.sampler.holds_labels:
+            return "once"
         return self.sampler.unique if chosen is None else bool(chosen)
 
     def _training_loss(self, hidden, labels):

@@ -19,8 +19,9 @@ class SamplingHead(LinearHead):
     Args:
         vocab_size: V, the number of words.
         num_samples: S, words drawn for each step.
-        sampler: proposal distribution: a name in `tfsoftmax.samplers.SAMPLERS`, a `Sampler`, or
-            None for "unigram" where counts are given and "learned_unigram" where not.
+        sampler: proposal distribution: a name in `tfsoftmax.samplers.SAMPLERS`, a `Sampler`
+            (`InBatch`, whose sample is the batch's labels, wants num_samples=None), or None for
+            "unigram" where counts are given and "learned_unigram" where not.
         counts: (V,) occurrences of the words, in the order of their ids, for the samplers that
             take them.
         sampler_options: arguments of a sampler that is given by name, such as `alpha` or `unique`.
@@ -63,6 +64,12 @@ class SamplingHead(LinearHead):
             )
         self.num_samples = num_samples
         self.remove_accidental_hits = remove_accidental_hits
+        if self.sampler.holds_labels and not self._removes_hits():
+            raise ValueError(
+                f"`remove_accidental_hits` must be True for {type(self).__name__} with a sampler "
+                "that holds the labels themselves. "
+                f"Received: remove_accidental_hits={remove_accidental_hits}"
+            )
         self.shared_samples = shared_samples
         self.seed = seed
         self.random_state = RandomState(seed)

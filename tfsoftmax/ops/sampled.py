@@ -42,7 +42,8 @@ def sampled_loss(
         labels: (N,) int32.
         candidates: `Candidates` of S ids for these labels.
         corrected: whether scores have the logarithm of their expected count subtracted.
-        remove_hits: whether samples that equal a position's label are left out of its loss.
+        remove_hits: whether samples that equal a position's label are left out of its loss:
+            False, True, or, of `softmax`, "once": all but one of them stay.
 
     Returns:
         (N,) float32, nats. Differentiable with respect to hidden, kernel and bias.
@@ -63,7 +64,8 @@ def sampled_loss(
         label_scores += tf.gather(biases, label_place) - label_shift
         if remove_hits:
             hits = label_place[:, None] == word_place
-            scores = tf.where(hits, NOT_THERE, scores)
+            left = _share_without_one(hits, copies) if remove_hits == "once" else NOT_THERE
+            scores = tf.where(hits, scores + left, scores)
         losses, slopes = criterion(label_scores, scores, offset, copies)
 
         def gradient(upstream):
@@ -168,6 +170,12 @@ def keep_highest(count, criterion):
         return criterion(label, scores, tf.zeros_like(offset), copies)
 
     return kept
+
+
+def _share_without_one(hits, copies):
+    """ln (m - 1) / m of the m samples that equal each position's label, (N, 1)."""
+    copies = tf.reduce_sum(tf.where(hits, copies, 0.0), axis=1, keepdims=True)
+    return tf.where(copies > 1, tf.math.log((copies - 1) / copies), NOT_THERE)
 
 
 def _distinct(candidates, labels):

@@ -4,6 +4,7 @@ from tfsoftmax.samplers.audit import Audit, audit_sampler
 from tfsoftmax.samplers.base import Candidates, Sampler
 from tfsoftmax.samplers.changing import Interpolated, LearnedUnigram
 from tfsoftmax.samplers.distributions import LogUniform, Unigram, Uniform
+from tfsoftmax.samplers.in_batch import InBatch
 from tfsoftmax.samplers.target import TargetSampling, target_vocabularies
 
 SAMPLERS = {
@@ -16,8 +17,9 @@ SAMPLERS = {
 _TAKE_COUNTS = (LogUniform, Unigram, Interpolated)
 
 __all__ = [
-    "SAMPLERS", "Audit", "Candidates", "Interpolated", "LearnedUnigram", "LogUniform", "Sampler",
-    "TargetSampling", "Unigram", "Uniform", "audit_sampler", "get_sampler", "target_vocabularies",
+    "SAMPLERS", "Audit", "Candidates", "InBatch", "Interpolated", "LearnedUnigram", "LogUniform",
+    "Sampler", "TargetSampling", "Unigram", "Uniform", "audit_sampler", "get_sampler",
+    "target_vocabularies",
 ]
 
 

@@ -29,6 +29,7 @@ class Sampler(keras.layers.Layer):
     """
 
     tells_q = True  # whether `log_q` is known whatever the implementation
+    holds_labels = False  # whether a sample holds each position's own label, once, undrawn
 
     def __init__(self, vocab_size, unique=False, implementation="own", **kwargs):
         super().__init__(**kwargs)

@@ -3,7 +3,7 @@
 import pytest
 from runs_helper import tool
 
-TOOLS = ["prepare", "train", "evaluate", "generate", "export", "cutoffs"]
+TOOLS = ["prepare", "train", "evaluate", "generate", "score", "rescore", "export", "cutoffs"]
 
 
 @pytest.mark.parametrize("name", TOOLS)

@@ -1,4 +1,5 @@
 # make demo: from nothing to a trained model in one command. make test: the tests.
+# make benchmark: what every head costs on this machine, in ten minutes.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -6,7 +7,7 @@ DATA ?= data/docstrings
 RUN ?= runs/demo
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: demo install test test-slow clean
+.PHONY: demo install test test-slow benchmark clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python tools/prepare.py --corpus=docstrings --out=$(DATA)
@@ -20,6 +21,10 @@ test: $(VENV)/.installed-test
 
 test-slow: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -m slow
+
+benchmark: $(VENV)/.installed-test
+	$(BIN)/python experiments/benchmarks/run.py heads --vocab_sizes=10000,44370 --seconds=1 \
+		--results=runs/benchmark
 
 $(VENV)/.installed: setup.py
 	$(PYTHON) -m venv $(VENV)

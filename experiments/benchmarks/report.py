@@ -15,9 +15,9 @@ Times are medians of samples that took turns with the other cases of a group, wi
 in brackets. The floor is the matmuls that the head cannot do without, in its own sizes, measured
 in the same run in the same process. *Gradients* is the loss and all gradients; *step* is that and
 the update of Adagrad, ours for our heads, each library's own for others. MiB is what a run adds
-to the process at its peak (on a GPU: to the device), gradients included. Words/s is of the output
-layer alone, N over the median, but for whole steps. *Of FullSoftmax* is the ratio of the steps of
-two groups, which did not take turns.
+to weights, slots and batch at its peak, gradients included, in a process of its own. Words/s is
+of the output layer alone, N over the median, but for whole steps. *Of FullSoftmax* is the ratio
+of the steps of two groups, which did not take turns.
 """
 TITLES = {
     "heads": "Every head by vocabulary",

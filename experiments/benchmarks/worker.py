@@ -2,7 +2,7 @@
 
 Its arguments are the case and the problem as JSON. It answers each line of standard input with
 a line of JSON: `build` with what there is to measure, {"measure", "memory"} with the seconds.
-A process of its own gives each case its own peak of memory, and keeps the threads of TensorFlow
+A process of its own gives each case a peak of memory of its own, and keeps the threads of TensorFlow
 and PyTorch apart.
 """
 
@@ -70,10 +70,10 @@ def measured(function, memory, framework):
 
 
 def meter_of(framework):
-    """What counts memory: the device's allocator where there is a GPU, else the process."""
-    if device(framework) == "CPU":
-        return ProcessMemory()
-    return {"tensorflow": TensorflowMemory, "torch": TorchMemory}[framework]()
+    """What counts memory: the device's allocator, where PyTorch has none the process."""
+    if framework == "tensorflow":  # it keeps freed pages: the process would tell nothing
+        return TensorflowMemory(device(framework) + ":0")
+    return ProcessMemory() if device(framework) == "CPU" else TorchMemory()
 
 
 class ProcessMemory:
@@ -97,18 +97,24 @@ class ProcessMemory:
 
 
 class TensorflowMemory:
-    """Bytes on the first GPU by TensorFlow's allocator."""
+    """Bytes on a device by TensorFlow's allocator."""
+
+    def __init__(self, name):
+        self.name = name
 
     def begin(self):
         import tensorflow as tf
 
-        tf.config.experimental.reset_memory_stats("GPU:0")
-        return tf.config.experimental.get_memory_info("GPU:0")["current"]
+        try:
+            tf.config.experimental.reset_memory_stats(self.name)
+            return tf.config.experimental.get_memory_info(self.name)["current"]
+        except ValueError:  # an allocator that does not count, as that of CPUs without oneDNN
+            return None
 
     def end(self):
         import tensorflow as tf
 
-        return tf.config.experimental.get_memory_info("GPU:0")["peak"]
+        return tf.config.experimental.get_memory_info(self.name)["peak"]
 
 
 class TorchMemory:

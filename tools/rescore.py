@@ -9,8 +9,9 @@ Lists (--nbest, --tune), each utterance's best hypothesis first:
 
     a file, plain or .gz, of lines        utterance acoustic lm word word ...
         with natural logarithms of the scores of the recogniser and of its language model
-    a directory of Kaldi's, as in steps/rnnlmrescore.sh: words_text (utterance-RANK word ...)
-        and, if there, acwt and lmwt.lmonly (utterance-RANK cost); graph costs are not read
+    a directory as Kaldi's steps/rnnlmrescore.sh makes it (join the files of several jobs):
+        words_text, of lines utterance-RANK word ..., and, if there, acwt and lmwt.lmonly, of
+        lines utterance-RANK cost; graph costs, lmwt.nolm, are not read
     a directory of SRILM's nbest-format, a file (plain or .gz) an utterance, named after it, of
         lines acoustic lm nwords word ..., logarithms to base 10; NBestList1.0 and 2.0 are not read
 
@@ -21,7 +22,8 @@ A hypothesis's score, in natural logarithms, <eos> being part of each sentence, 
     acoustic + lm_weight * lm + old_lm_weight * old lm + arpa_weight * arpa - word_penalty * words
 
 where lm is the run's model, old lm the score in the lists, and arpa an n-gram model (--arpa, which
-needs kenlm: pip install 'tfsoftmax[arpa]'). Without --tune each weight is one number: 1 for
+needs kenlm: pip install 'tfsoftmax[arpa]'). Acoustic scores have weight one, so that, where they
+are not scaled, lm_weight is what Kaldi calls LMWT. Without --tune each weight is one number: 1 for
 lm_weight, or else 0. With --tune those with the fewest word errors on its lists are taken, of the
 values given, separated by commas, or of a grid for those that are not given.
 

@@ -8,10 +8,9 @@ Input: one sentence a line, words between blanks, UTF-8, plain or .gz, .xz, .bz2
 words is a sentence without words: it scores ln P(<eos>).
 
 Output, in the order of the input, 4,096 sentences at a time: a line a sentence, its score, a tab,
-the sentence. With --words
-a line for each word and for <eos> behind the last: score, tab, word; words that the vocabulary
-lacks have a third column, <unk>; an empty line follows each sentence. A sentence's score is the
-sum of its words' and of <eos>'s.
+the sentence. With --words a line for each word and for <eos> behind the last: score, tab, word;
+words that the vocabulary lacks have a third column, <unk>; an empty line follows each sentence.
+A sentence's score is the sum of its words' and of <eos>'s.
 
 The last line on standard error is JSON: perplexity, nats_per_token (natural logarithm, whatever
 --base), sentences, tokens (words, and one <eos> a sentence), oov_tokens, sentences_per_second,

@@ -34,7 +34,7 @@ class Case:
         precision: Keras dtype policy.
         jit: whether XLA compiles the step.
         measures: what is timed, besides the floor.
-        up_to: largest V that there is time or memory for.
+        up_to: largest V that there is time, or memory within 16 GiB, for.
         clip: the optimiser's `global_clipnorm`, or None.
     """
 
@@ -67,10 +67,10 @@ def heads(vocab_size):
         _head("Shortlist", "shortlist", {"shortlist": cutoffs[0]}, "bands"),
         _head("SampledSoftmax", "sampled", group="sampled", peers=(TF_SAMPLED,)),
         _head("SampledSoftmax, without replacement", "sampled", LOG_UNIFORM, "sampled",
-              (TF_SAMPLED,)),
+              (TF_SAMPLED,), up_to=459_454),
         Case(TF_SAMPLED, "tf_nn", "sampled", {"num_samples": 1280}, "sampled"),
         _head("NCE", "nce", group="nce", peers=(TF_NCE,)),
-        _head("NCE, without replacement", "nce", LOG_UNIFORM, "nce", (TF_NCE,)),
+        _head("NCE, without replacement", "nce", LOG_UNIFORM, "nce", (TF_NCE,), up_to=459_454),
         Case(TF_NCE, "tf_nn", "nce", {"num_samples": 1280}, "nce"),
         _head("NegativeSampling", "negative", group="other samplers"),
         _head("BlackOut", "blackout", {"sampler_options": {"alpha": 0.4}}, "other samplers"),

@@ -128,17 +128,18 @@ def _lines(axes, curves, x_label, y_label, log_x=True):
     """Draws {name: [(x, y)]}, y logarithmic from below the smallest."""
     from matplotlib import ticker
 
-    styles = itertools.product(("-", "--", "-."), zip(COLOURS, MARKS))
-    colours = {}
+    points_of = tuple(zip(COLOURS, MARKS))
+    ours = itertools.cycle(itertools.product(("-", "--", "-."), points_of))
+    peers = itertools.cycle(itertools.product((":",), points_of))
+    styles = {}
     for name, points in curves.items():
         base = name.removesuffix(", expected")
-        if base not in colours:
-            colours[base] = next(styles)
-        line, (colour, mark) = colours[base]
-        dotted = name in PEERS or name != base
+        if base not in styles:
+            styles[base] = next(peers if name in PEERS else ours)
+        line, (colour, mark) = styles[base]
         x, y = zip(*sorted(points))
         axes.plot(x, y, color=colour, marker=None if name != base else mark, markersize=5,
-                  linestyle=":" if dotted else line, label=name)
+                  linestyle=line if name == base else ":", label=name)
     if log_x:
         axes.set_xscale("log")
         ticks = sorted({x for points in curves.values() for x, _ in points})

@@ -19,6 +19,7 @@ Suites:
 """
 
 import fnmatch
+import importlib.util
 import os
 import sys
 import time
@@ -55,7 +56,7 @@ def main(words):
         dataclass_flags.load_tensorflow()
         from tfsoftmax.runs import hardware
 
-        measure(work, path, hardware(), options)
+        measure(with_means(work), path, hardware(), options)
     rows = of_rows.read(path)
     if not rows:
         sys.exit(f"error: nothing was measured; no rows in {path}")
@@ -140,6 +141,21 @@ def measure(work, path, hardware, options):
         of_rows.append(path, rows)
         for row in rows:
             print("  " + of_rows.line(row), flush=True)
+
+
+def with_means(work):
+    """The groups without the cases for which a library or a device is missing."""
+    import tensorflow as tf
+
+    means = {"torch": importlib.util.find_spec("torch") is not None,
+             "cudnn": bool(tf.config.list_physical_devices("GPU"))}
+    for name, found in means.items():
+        if not found:
+            print(f"Cases of {name} are left out: there is none here.")
+    return [
+        (suite, problem, [c for c in cases if means.get(c.kind, True) and means.get(c.head, True)])
+        for suite, problem, cases in work
+    ]
 
 
 def missing(cases, suite, problem, labels, hardware, known):

@@ -225,3 +225,29 @@ def test_turns_of_a_product_make_up_all_its_words():
     assert sum(part.words * times for part, times in parts) == product.words
     assert all(part.rows * part.words <= floor.MOST_SCORES for part, _ in parts)
     assert floor.turns(floor.Product(0, 8, 5)) == []
+
+
+def suite_rows(suite, size):
+    """A row of made-up times for every case and measure of a suite."""
+    problem = dataclasses.replace(PROBLEM, vocab_size=size)
+    some = SUITES[suite][0](size)
+    results = []
+    for case in some:
+        times = {m: [0.5, 1.0, 2.0] for m in (*case.measures, FLOOR)}
+        facts = {"cutoffs": case.options.get("cutoffs", [1] * case.options.get("tails", 1)),
+                 "expected_ms": 1.0}
+        answer = {"parameters": 7, "facts": facts, "device": "CPU", "versions": {}}
+        results.append((case, answer, times, dict.fromkeys(times, 2**20), dict.fromkeys(times, 0)))
+    return rows.rows_of(suite, problem, "zipf", results, "a machine", 0.5)
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_every_suite_has_a_table_with_all_its_cases_and_its_plots(suite, tmp_path):
+    pytest.importorskip("matplotlib")
+    some = suite_rows(suite, 44_370) + suite_rows(suite, 200_606)
+    text = report.write(tmp_path, some)
+    for case in SUITES[suite][0](44_370):
+        assert f"| {case.name} |" in text
+    pictures = {path.name for path in tmp_path.glob("*.png")}
+    assert all(f"({name})" in text for name in pictures)
+    assert len(pictures) == {"heads": 2, "shortlists": 1, "projections": 1, "samples": 1}.get(suite, 0)

@@ -46,6 +46,10 @@ WINDOW = 4096  # sentences that are sorted by length together
 
 def main():
     options = flags.FLAGS
+    lines = sentences(options.input)
+    window = list(itertools.islice(lines, WINDOW))  # a missing file is named at once
+    if not window:
+        raise ValueError(f"`input` must hold sentences. Received: input={options.input!r}")
     dataclass_flags.load_tensorflow()
     from tfsoftmax import runs
     from tfsoftmax.scoring import Scorer, Totals
@@ -58,8 +62,7 @@ def main():
     scorer.restart()
     totals, seconds, unit = Totals(scorer), 0.0, math.log(10) if options.base == "10" else 1.0
     show = words_of if options.words else sentence_of
-    lines = sentences(options.input)
-    while window := list(itertools.islice(lines, WINDOW)):
+    while window:
         start = time.perf_counter()
         scores = score(window)
         seconds += time.perf_counter() - start
@@ -67,8 +70,7 @@ def main():
             totals.add(words, log_probs)
             print(show(words, log_probs / unit, scorer))
         sys.stdout.flush()
-    if not totals.sentences:
-        raise ValueError(f"`input` must hold sentences. Received: input={options.input!r}")
+        window = list(itertools.islice(lines, WINDOW))
     rates = {
         "sentences_per_second": round(totals.sentences / seconds, 1),
         "words_per_second": round(totals.tokens / seconds, 1),

@@ -25,6 +25,7 @@ _HOMES = {
     "EffectiveSampleSize": "tfsoftmax.metrics",
     "Normaliser": "tfsoftmax.metrics",
     "Perplexity": "tfsoftmax.metrics",
+    "TrainingMonitor": "tfsoftmax.callbacks",
     "TreeSoftmax": "tfsoftmax.heads.tree",
     "TwoLevelSoftmax": "tfsoftmax.heads.two_level",
     "Vocabulary": "tfsoftmax.vocabulary",

@@ -63,6 +63,8 @@ class SparseRows:
             define for sparse gradients (`loss_scale_factor`).
     """
 
+    gradient_norms = None
+
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         for option in _DENSE_OPTIONS:
@@ -104,6 +106,27 @@ class SparseRows:
         for slot, new in zip(slots, new_rows, strict=True):
             slot.scatter_update(tf.IndexedSlices(new, rows))
         variable.scatter_sub(tf.IndexedSlices(step, rows))
+
+    def record_gradient_norms(self):
+        """Makes every update leave the norms of its gradients, before clipping, behind.
+
+        They are in `gradient_norms`, a `tf.Variable` float32 with an entry for each trainable
+        variable, which is no variable of the optimiser: it is not saved. To be called when the
+        optimiser is built, before a step is traced, and not under a strategy with replicas.
+        """
+        if self.gradient_norms is None:
+            self.gradient_norms = tf.Variable(tf.zeros(len(self._trainable_variables)))
+
+    def _backend_apply_gradients(self, grads, trainable_variables):
+        if self.gradient_norms is not None:
+            grads = _map_sparse(sum_duplicates, grads)
+            norms = dict.fromkeys(range(len(self._trainable_variables)), tf.constant(0.0))
+            for gradient, variable in zip(_map_sparse(lambda g: g.values, grads), trainable_variables):
+                # As Keras clips by the norm, so that the graph computes it once.
+                norm = tf.sqrt(keras.ops.sum(keras.ops.square(gradient)))
+                norms[self._get_variable_index(variable)] = tf.cast(norm, tf.float32)
+            self.gradient_norms.assign(tf.stack(list(norms.values())))
+        super()._backend_apply_gradients(grads, trainable_variables)
 
     def _clip_gradients(self, grads):
         # With each row once, the norm of the values is the norm of the dense gradient.

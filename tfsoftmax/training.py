@@ -13,6 +13,7 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from tfsoftmax import optimizers
+from tfsoftmax.callbacks import TrainingMonitor
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.evaluation import exact_evaluator
@@ -39,7 +40,7 @@ class Progress:
     validated_step: int = 0
 
 
-def train(data, run, model_config, config, verbose=True):
+def train(data, run, model_config, config, verbose=True, profile_batch=None):
     """Trains to the end, from wherever the run's folder stands.
 
     Args:
@@ -48,6 +49,7 @@ def train(data, run, model_config, config, verbose=True):
         model_config: `ModelConfig`.
         config: `TrainingConfig`.
         verbose: whether to show progress and a line for each validation.
+        profile_batch: None, or the first and the last step to trace for TensorBoard.
 
     Returns:
         The last "finished" line of the metrics, or None if the run was interrupted.
@@ -70,20 +72,20 @@ def train(data, run, model_config, config, verbose=True):
     model_config = settled(model_config, run)
     run.check(description(corpus, model_config, config))
     finished = [m for m in run.metrics() if m["event"] == "finished"]
-    trainer = Trainer(corpus, run, model_config, config, verbose)
+    trainer = Trainer(corpus, run, model_config, config, verbose, profile_batch)
     if finished and trainer.progress.step >= trainer.limit:
         trainer.say(f"{run.directory} has finished at step {trainer.progress.step} already.")
         return finished[-1]
     described = description(corpus, decided(model_config, trainer.model), config)
     run.start(described, corpus.vocabulary)  # nothing is left behind by a mistake so far
-    with run.locked(), trainer.interruptible():
+    with run.locked(), trainer.interruptible(), contextlib.closing(trainer.monitor):
         return trainer.run_to_the_end()
 
 
 class Trainer:
     """The parts of a training run that its steps share."""
 
-    def __init__(self, corpus, run, model_config, config, verbose):
+    def __init__(self, corpus, run, model_config, config, verbose, profile_batch=None):
         self.corpus, self.run, self.config, self.verbose = corpus, run, config, verbose
         keras.utils.set_random_seed(config.seed)
         self.model = compiled_model(model_config, config, corpus)
@@ -97,7 +99,10 @@ class Trainer:
         if config.max_steps:
             self.limit = min(self.limit, config.max_steps)
         self.evaluate = exact_evaluator(self.model)
-        self.board = None
+        self.monitor = TrainingMonitor(
+            run.path("tensorboard"), config.log_steps, corpus.streams * corpus.steps, profile_batch
+        )
+        self.monitor.set_model(self.model)
         self.interrupted = False
 
     def say(self, text):
@@ -107,11 +112,13 @@ class Trainer:
 
     def run_to_the_end(self):
         """Alternates parts of an epoch and validations; returns the "finished" line."""
-        progress = self.progress
+        progress, traced = self.progress, self.monitor.profile_batch
+        if traced and progress.step >= traced[1]:
+            self.say(f"Steps {traced[0]} to {traced[1]} are behind us and will not be traced.")
         if progress.step:
             self.say(f"Resuming {self.run.directory} at step {progress.step}.")
         self.run.rewind_metrics(progress.step)
-        self.board = tf.summary.create_file_writer(self.run.path("tensorboard"))
+        self.monitor.on_train_begin()
         while progress.step < self.limit:
             end = self._end_of_part()
             self._train_part(end)
@@ -143,6 +150,7 @@ class Trainer:
             reset_states(self.model)
         self.model.reset_metrics()
         self.model.make_train_function()
+        self.monitor.on_epoch_begin(first // self.records)
         steps = iter(batches(self.corpus, "train", start=record, count=end - first))
         bar = tqdm(
             total=end, initial=first, unit="step", desc=f"epoch {first // self.records + 1}",
@@ -151,10 +159,12 @@ class Trainer:
         logged_at = (progress.step, progress.seconds)
         with bar:
             while progress.step < end and not self.interrupted:
+                self.monitor.on_train_batch_begin(progress.step)
                 start = time.perf_counter()
                 logs = {k: float(v) for k, v in self.model.train_function(steps).items()}
                 progress.seconds += time.perf_counter() - start
                 progress.step += 1
+                self.monitor.on_train_batch_end(progress.step - 1)
                 self._check_finite(logs["loss"])
                 if progress.step % config.reassign_steps == 0:
                     self._reassign()
@@ -190,7 +200,7 @@ class Trainer:
         where = {"step": progress.step, "epoch": round(progress.step / self.records, 6)}
         self.run.log(event=event, **where, **values, seconds=round(progress.seconds, 3))
         if event != "finished":
-            with self.board.as_default(step=progress.step):
+            with self.monitor.writer.as_default(step=progress.step):
                 for name, value in values.items():
                     tf.summary.scalar(f"{event}/{name}", value)
 
@@ -205,7 +215,7 @@ class Trainer:
             **{k: result[k] for k in ("perplexity", "nats_per_token", "tokens")},
             "learning_rate": rate,
         })
-        self.board.flush()
+        self.monitor.writer.flush()
         best = perplexity < progress.best_perplexity
         if best:
             progress.best_perplexity, progress.best_step = perplexity, progress.step
@@ -229,7 +239,6 @@ class Trainer:
             "words_per_second": round(positions / progress.seconds, 1),
             "peak_memory_gib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 3),
         })
-        self.board.close()
         return self.run.metrics()[-1]
 
     def _save(self, best=False):

@@ -54,11 +54,12 @@ class Case:
 def heads(vocab_size):
     """Every head with what its default or the literature gives it, and its peers."""
     cutoffs = cutoffs_of(vocab_size)
+    few = {"measures": (GRADIENTS, STEP) if vocab_size < 100_000 else (GRADIENTS,)}
     return [
         _head("FullSoftmax", "full", group="full", peers=(KERAS, TORCH, TORCH_CHUNKED)),
         Case(KERAS, "keras", group="full", up_to=459_454),
-        Case(TORCH, "torch", "full", group="full", up_to=200_606),
-        Case(TORCH_CHUNKED, "torch", "full", {"chunk": 512}, group="full", up_to=200_606),
+        Case(TORCH, "torch", "full", group="full", up_to=200_606, **few),
+        Case(TORCH_CHUNKED, "torch", "full", {"chunk": 512}, group="full", up_to=44_370),
         _head("SelfNormalisedSoftmax", "self_normalised", group="self-normalised"),
         _head("AdaptiveSoftmax", "adaptive", {"cutoffs": cutoffs}, "bands", (TORCH_ADAPTIVE,)),
         Case(TORCH_ADAPTIVE, "torch", "adaptive", {"cutoffs": cutoffs}, "bands"),

@@ -16,9 +16,8 @@ def keras_dense(case, problem):
     layer = keras.layers.Dense(problem.vocab_size, dtype=case.precision)
     layer.build((problem.positions, problem.units))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    products = [Product(problem.positions, problem.units, problem.vocab_size)]
     return _tensorflow(
-        case, problem, layer.trainable_variables, products, parameters_of(layer),
+        case, problem, layer.trainable_variables, [], parameters_of(layer),
         lambda hidden, labels: loss(labels, layer(hidden, training=True)),
     )
 

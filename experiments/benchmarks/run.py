@@ -180,7 +180,7 @@ if __name__ == "__main__":
     flags.DEFINE_integer("units", 512, "D, units of the hidden state")
     flags.DEFINE_integer("streams", 128, "B, streams of a batch")
     flags.DEFINE_integer("steps", 20, "T, steps of a batch; N = B T")
-    flags.DEFINE_float("seconds", 3.0, "budget of each measure of a case; 3 samples at least")
+    flags.DEFINE_float("seconds", 2.0, "budget of each measure of a case; 3 samples at least")
     flags.DEFINE_string("data", "", "prepared corpus for labels and counts, instead of Zipf's law")
     flags.DEFINE_string("experiment", "", "speed: a module of experiments, such as adaptive")
     flags.DEFINE_string("results", "", "folder of the report")

@@ -131,7 +131,7 @@ def _plain(rows):
     for row in sorted(rows, key=lambda r: r["V"]):
         lines.append([
             f"{row['V']:,}" if row["V"] else "", row["case"], row["measure"], *_measured(row),
-            f"{row['words_per_second']:,.0f}",
+            f"{row['words_per_second']:,.0f}" if row["words_per_second"] else "",
         ])
     return _markdown(lines)
 

@@ -6,7 +6,7 @@ import os
 import statistics
 import time
 
-from experiments.benchmarks.cases import FLOOR
+from experiments.benchmarks.cases import FLOOR, GRADIENTS, STEP, WHOLE
 
 COLUMNS = (
     "suite", "case", "kind", "head", "measure", "V", "D", "N", "labels", "precision", "jit",
@@ -55,7 +55,8 @@ def rows_of(suite, problem, labels, results, hardware, load_average):
                 "measure": measure, "V": problem.vocab_size, "D": problem.units,
                 "N": problem.positions, "labels": labels, "precision": case.precision,
                 "jit": case.jit, "samples": len(taken),
-                "words_per_second": problem.positions / middle,
+                "words_per_second": problem.positions / middle
+                if measure in (GRADIENTS, STEP, WHOLE) else None,
                 "median_ms": 1000 * middle, "quartile1_ms": 1000 * low,
                 "quartile3_ms": 1000 * high, "fastest_ms": 1000 * min(taken),
                 "floor_ms": floor and 1000 * floor, "to_floor": floor and middle / floor,

@@ -7,7 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.benchmarks import cases, floor, programs, rows, run
+from experiments.benchmarks import (
+    adaptive_evaluation,
+    cases,
+    floor,
+    models,
+    programs,
+    rows,
+    run,
+)
 from experiments.benchmarks.problem import Problem
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -113,6 +121,62 @@ def test_a_step_is_the_loss_of_the_head_and_trains_it(head):
         last = program.functions[cases.STEP]()
     assert last < first
     assert program.parameters >= 59 * 8
+
+
+@pytest.mark.parametrize("backend", ["cell", "fused"])
+def test_recurrent_layers_multiply_inputs_and_states_by_their_gates(backend):
+    options = {"cell": "lstm", "layers": 2, "units": 5, "backend": backend}
+    program = programs.recurrent(cases.Case("x", "recurrent", backend, options), PROBLEM)
+    assert np.isfinite(program.functions[cases.GRADIENTS]())
+    assert by_position(program.products) == 2 * (21 + 7 * 3) * 20
+    assert program.parameters == 20 * (8 + 5 + 1) + 20 * (5 + 5 + 1)
+
+
+def test_the_parts_of_a_whole_step_run_apart():
+    program = models.whole(cases.Case("x", "whole", "sampled", {"num_samples": 9}), PROBLEM)
+    assert list(program.functions) == [cases.WHOLE, *cases.PARTS]
+    assert all(np.isfinite(function()) for function in program.functions.values())
+    embedding, lstm, head = 60 * 8, 32 * (8 + 8 + 1), 60 * 9
+    assert program.parameters == embedding + lstm + head
+
+
+def test_a_run_of_an_experiment_takes_training_steps_of_its_corpus(tmp_path, monkeypatch):
+    import types
+
+    from experiments import definition
+    from runs_helper import small_corpus
+
+    small_corpus(tmp_path)
+    small = definition.Run("small", model={"hidden": 8, "embedding": 8})
+    module = types.SimpleNamespace(RUNS=[definition.Run("other"), small])
+    monkeypatch.setattr(definition, "load", lambda name: module)
+    given = types.SimpleNamespace(experiment="made_up", data=str(tmp_path / "data"), only=["small"])
+    ((suite, problem, (case,)),) = run.speed(given)
+    assert suite == "speed" and problem.positions == 24 and case.peers == ()
+    step = models.training(case, problem).functions[cases.WHOLE]
+    first = step()
+    assert [step() for _ in range(30)][-1] < first  # goes round the corpus
+
+
+def test_labels_come_from_a_corpus_where_one_is_given(tmp_path):
+    from runs_helper import small_corpus
+    from tfsoftmax.corpora.records import Corpus
+
+    small_corpus(tmp_path)
+    vocabulary = Corpus.load(str(tmp_path / "data")).vocabulary
+    problem = Problem(len(vocabulary), 8, 4, 6, str(tmp_path / "data"))
+    assert len(problem.labels()) == 24 and problem.labels().max() < len(vocabulary)
+    assert list(problem.counts()) == list(vocabulary.counts)
+    with pytest.raises(ValueError, match="`vocab_sizes` must be the corpus's"):
+        Problem(5, data=str(tmp_path / "data")).labels()
+
+
+def test_adaptive_softmax_finds_frequent_words_where_tails_are_unlikely(heads):
+    head = heads("adaptive", cutoffs=[10, 31])
+    functions = adaptive_evaluation.ours(head, PROBLEM)
+    assert list(functions) == list(cases.EVALUATIONS)
+    assert functions[cases.EVALUATIONS[3]]() < 10
+    assert functions[cases.EVALUATIONS[0]]() < 0
 
 
 def test_labels_follow_zipfs_law():

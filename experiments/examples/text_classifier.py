@@ -1,0 +1,151 @@
+# %% [markdown]
+# A classifier of texts with 100,000 labels, of which a text has several, in Keras: `Dense` against
+# heads of tfsoftmax.
+#
+#     python experiments/examples/text_classifier.py
+#
+# Softmax knows one label a text. So a text's labels are reduced to one: at each epoch one of them
+# is drawn anew, all with the same chance. In the mean that is cross-entropy against 1 / n on each
+# of its n labels, whose minimum ranks labels by E[y / n]; that is right for recall, and with as
+# many labels on every text for precision too (Menon et al. 2019, "pick one label").
+#
+# Texts are made up: each label has words of its own, and labels of a text are related. All models
+# are trained for the same number of seconds, the first step, which compiles, apart.
+
+# %%
+import os
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import tfsoftmax
+from tfsoftmax.runs import hardware
+
+LABELS = 100_000
+MOST = 5  # labels of a text
+WORDS = 20_000
+UNITS = 128
+TEXTS = 200_000
+HELD_OUT = 2_000
+LENGTH = 30
+BATCH = 256
+SECONDS = 20.0
+
+# %% [markdown]
+# A text's labels are one by Zipf's law and some of its nine neighbours; its words are those of its
+# labels, and a fifth are any.
+
+# %%
+rng = np.random.default_rng(0)
+words_of = rng.integers(1, WORDS, (LABELS, 6))
+frequency = 1 / (10 + np.arange(LABELS))
+
+
+def texts(count):
+    """Words (count, LENGTH) int32, labels (count, MOST) int32, how many there are (count,)."""
+    first = rng.choice(LABELS, count, p=frequency / frequency.sum())
+    numbers = rng.integers(1, MOST + 1, count)
+    others = rng.random((count, 9)).argsort(1)[:, : MOST - 1] + 1
+    tens, unit = first // 10 * 10, first % 10
+    labels = np.c_[first, (tens[:, None] + (unit[:, None] + others) % 10) % LABELS]
+    chosen = (rng.random((count, LENGTH)) * numbers[:, None]).astype(int)
+    words = words_of[
+        np.take_along_axis(labels, chosen, 1), rng.integers(0, words_of.shape[1], chosen.shape)
+    ]
+    noise = rng.random(words.shape) < 0.2
+    words = np.where(noise, rng.integers(1, WORDS, words.shape), words)
+    return words.astype(np.int32), labels.astype(np.int32), numbers.astype(np.int32)
+
+
+words, labels, numbers = texts(TEXTS)
+held_out = texts(HELD_OUT)
+
+
+def one_label(words, labels, number):
+    """Draws one of a text's labels; drawn anew whenever the text comes by."""
+    return words, labels[tf.random.uniform([], 0, number, tf.int32)]
+
+
+def batches():
+    data = tf.data.Dataset.from_tensor_slices((words, labels, numbers))
+    return data.shuffle(10_000).map(one_label).batch(BATCH).prefetch(4)
+
+
+present = np.arange(MOST) < numbers[:, None]
+counts = np.bincount(labels[present], minlength=LABELS)
+
+# %% [markdown]
+# Models that differ in their last layer, their loss and their optimiser.
+
+
+# %%
+def with_dense():
+    inputs, hidden = body()
+    model = keras.Model(inputs, keras.layers.Dense(LABELS)(hidden))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.Adam(0.003), loss=loss)
+    return model
+
+
+def with_head(head):
+    inputs, hidden = body()
+    model = keras.Model(inputs, head(hidden))
+    model.compile(tfsoftmax.optimizers.Adam(0.003), loss=tfsoftmax.SoftmaxLoss())
+    return model
+
+
+def body():
+    inputs = keras.Input((LENGTH,), dtype="int32")
+    hidden = keras.layers.GlobalAveragePooling1D()(keras.layers.Embedding(WORDS, UNITS)(inputs))
+    return inputs, keras.layers.Dense(UNITS, "relu")(hidden)
+
+
+class StopAfter(keras.callbacks.Callback):
+    """Ends training after so many seconds, counted from the end of the first step."""
+
+    def on_train_begin(self, logs=None):
+        self.ends = []
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.ends.append(time.perf_counter())
+        self.model.stop_training = self.ends[-1] - self.ends[0] > SECONDS
+
+    def step_seconds(self):
+        return (self.ends[-1] - self.ends[0]) / (len(self.ends) - 1)
+
+
+def precision_and_recall(model):
+    """Precision of the best label, recall of the best `MOST`, means over held-out texts."""
+    scores = [model(part) for part in np.array_split(held_out[0], -(-HELD_OUT // 200))]
+    found = np.concatenate([tf.math.top_k(part, MOST).indices for part in scores])
+    _, labels, numbers = held_out
+    present = np.arange(MOST) < numbers[:, None]
+    hits = (found[:, :, None] == np.where(present, labels, -1)[:, None]).any(2)
+    return hits[:, 0].mean(), (hits.sum(1) / numbers).mean()
+
+
+# %%
+MODELS = {
+    "Dense": with_dense,
+    "AdaptiveSoftmax": lambda: with_head(
+        tfsoftmax.AdaptiveSoftmax(LABELS, [LABELS // 25, LABELS // 5], 2.0, counts=counts)
+    ),
+    "SampledSoftmax": lambda: with_head(tfsoftmax.SampledSoftmax(LABELS, 1024, counts=counts)),
+    "TreeSoftmax": lambda: with_head(tfsoftmax.TreeSoftmax(LABELS, "balanced")),
+}
+print(f"{LABELS:,} labels, {hardware()}, {SECONDS:g} s of training each, batches of {BATCH}\n")
+print(f"| | steps | ms a step | precision@1 | recall@{MOST} |")
+print("|---|---|---|---|---|")
+for name, build in MODELS.items():
+    keras.utils.set_random_seed(1)
+    model, clock = build(), StopAfter()
+    model.fit(batches(), shuffle=False, epochs=100, verbose=0, callbacks=[clock])
+    precision, recall = precision_and_recall(model)
+    print(
+        f"| {name} | {len(clock.ends):,} | {1000 * clock.step_seconds():,.1f} "
+        f"| {precision:.1%} | {recall:.1%} |", flush=True,
+    )

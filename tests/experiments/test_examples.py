@@ -1,0 +1,41 @@
+"""The examples run from top to bottom, in small, and print their tables."""
+
+import contextlib
+import io
+import pathlib
+import re
+
+import pytest
+
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "experiments" / "examples"
+SMALL = {
+    "WORDS": 600, "CLASSES": 7, "UNITS": 8, "SENTENCES": 300, "STEPS": 5, "ITEMS": 900,
+    "TOPICS": 6, "USERS": 500, "HELD_OUT": 150, "HISTORY": 4, "BATCH": 32, "NEAREST": 10,
+    "LABELS": 800, "TEXTS": 400, "LENGTH": 8, "SECONDS": 0.2,
+}
+
+
+def test_every_example_is_run():
+    assert sorted(path.stem for path in EXAMPLES.glob("*.py")) == sorted(ROWS)
+
+
+ROWS = {"language_model": 5, "recommender": 5, "text_classifier": 4}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(ROWS))
+def test_the_example_prints_a_row_for_each_model(name):
+    source = (EXAMPLES / f"{name}.py").read_text(encoding="utf-8")
+    for constant, value in SMALL.items():
+        source = re.sub(rf"(?m)^{constant} = [\d_.]+", f"{constant} = {value}", source)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(source, f"{name}.py", "exec"), {})  # noqa: S102
+    table = [line.split("|")[1:-1] for line in printed.getvalue().splitlines() if "|" in line]
+    header, _, *rows = table
+    assert header[0].strip() == "" and len(rows) == ROWS[name]
+    for row in rows:
+        numbers = [float(cell.strip().rstrip("%").replace(",", "")) for cell in row[1:]]
+        assert len(numbers) == len(header) - 1 and numbers[0] > 1
+        assert all(number >= 0 for number in numbers)
+    assert "s of training each" in printed.getvalue()

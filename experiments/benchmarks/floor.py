@@ -117,7 +117,8 @@ def matmuls(products, dtype):
 
     def matrices(product):
         rows, units, words = product
-        return [tf.cast(tf.random.normal(shape), dtype) for shape in ((rows, units), (words, units))]
+        shapes = (rows, units), (words, units)
+        return [tf.cast(tf.random.normal(shape), dtype) for shape in shapes]
 
     def three(inputs, kernel):
         scores = tf.matmul(inputs, kernel, transpose_b=True)

@@ -8,8 +8,8 @@ from experiments.benchmarks.cases import GRADIENTS, PARTS, STEP, SUITES, WHOLE
 INTRODUCTION = """\
 # Benchmarks
 
-Written by `python experiments/benchmarks/run.py --report`; what is measured, and how, is in
-[experiments/benchmarks](../../benchmarks/README.md). Every number is in results.csv.
+Written by `experiments/benchmarks/run.py`; what is measured, and how, is said in
+experiments/benchmarks/README.md. Every number is in results.csv.
 
 Times are medians of samples that took turns with the other cases of a group, with the quartiles
 in brackets. The floor is the matmuls that the head cannot do without, in its own sizes, measured

@@ -176,7 +176,7 @@ def missing(cases, suite, problem, labels, hardware, known):
 
 if __name__ == "__main__":
     flags.DEFINE_list("vocab_sizes", [], "V, several; each suite has its own by default")
-    flags.DEFINE_list("only", [], "measure only these cases: names, or patterns such as '*Softmax'")
+    flags.DEFINE_list("only", [], "only cases of these names: patterns without commas: '*Softmax'")
     flags.DEFINE_integer("units", 512, "D, units of the hidden state")
     flags.DEFINE_integer("streams", 128, "B, streams of a batch")
     flags.DEFINE_integer("steps", 20, "T, steps of a batch; N = B T")

@@ -2,8 +2,8 @@
 
 Its arguments are the case and the problem as JSON. It answers each line of standard input with
 a line of JSON: `build` with what there is to measure, {"measure", "memory"} with the seconds.
-A process of its own gives each case a peak of memory of its own, and keeps the threads of TensorFlow
-and PyTorch apart.
+A process of its own gives each case a peak of memory of its own, and keeps the threads of
+TensorFlow and PyTorch apart.
 """
 
 import ctypes

@@ -32,7 +32,8 @@ class FakeWorker:
         if self.fails_in == name:
             raise measure.Failed(f"{self.case.name}: killed")
         self.log.append((self.case.name, name))
-        return {"seconds": self.seconds[name], "value": 1.5, "peak_bytes": 2**20 if memory else None}
+        peak = 2**20 if memory else None
+        return {"seconds": self.seconds[name], "value": 1.5, "peak_bytes": peak}
 
     def close(self):
         self.closed = True
@@ -250,4 +251,5 @@ def test_every_suite_has_a_table_with_all_its_cases_and_its_plots(suite, tmp_pat
         assert f"| {case.name} |" in text
     pictures = {path.name for path in tmp_path.glob("*.png")}
     assert all(f"({name})" in text for name in pictures)
-    assert len(pictures) == {"heads": 2, "shortlists": 1, "projections": 1, "samples": 1}.get(suite, 0)
+    expected = {"heads": 2, "shortlists": 1, "projections": 1, "samples": 1}
+    assert len(pictures) == expected.get(suite, 0)

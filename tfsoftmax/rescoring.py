@@ -157,7 +157,7 @@ def arpa_scorer(path):
     except ModuleNotFoundError as error:
         raise RuntimeError("ARPA models need kenlm: pip install 'tfsoftmax[arpa]'") from error
     settings = kenlm.Config()
-    settings.show_progress = False
+    settings.show_progress, settings.arpa_complain = False, kenlm.ARPALoadComplain.NONE
     model = kenlm.Model(str(path), settings)
 
     def scores(sentences):

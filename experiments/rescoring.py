@@ -32,7 +32,9 @@ BATCH = 128
 BIGRAM = "the lists' bigram model, weights tuned"
 RESULTS = ROOT / "experiments" / "results" / "rescoring" / "README.md"
 # Table 5.3: financial speech, weights none, scores by the language model alone.
-THESIS = (("1-best", "–", 21.6), ("Adaptive softmax", 38.4, 21.9), ("Importance sampling", 38.2, 22.0))
+THESIS = (
+    ("1-best", "–", 21.6), ("Adaptive softmax", 38.4, 21.9), ("Importance sampling", 38.2, 22.0),
+)
 
 
 class Lists:

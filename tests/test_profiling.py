@@ -16,13 +16,15 @@ V, E, H, B, T = 1501, 24, 32, 8, 16
 N = B * T
 
 
-def profiled(head, **options):
+def profiled(head, record_norms=False, **options):
     """The profile, the labels and the model, of a head with these options."""
     counts = np.ceil(1e6 / np.arange(1, V + 1)).astype(np.int64)
     words = ["<unk>", "<eos>", *(f"w{i}" for i in range(2, V))]
     corpus = types.SimpleNamespace(vocabulary=Vocabulary(words, counts), streams=B, steps=T)
     config = ModelConfig(head=head, head_options=options, embedding=E, hidden=H, dropout=0.0)
     model = compiled_model(config, TrainingConfig(), corpus)
+    if record_norms:
+        model.optimizer.record_gradient_norms()
     words, labels = np.random.default_rng(3).choice(V, (2, B, T), p=counts / counts.sum())
     step = profiling.Step(
         model, words.astype(np.int32), labels.astype(np.int32), np.ones((B, T), np.float32)
@@ -87,6 +89,12 @@ def test_logits_that_training_does_not_use_are_not_there():
     assert parts["head"]["requested_bytes"] < 100
     assert parts["loss"]["peak_bytes"] + parts["gradients"]["peak_bytes"] < 4 * N * V / 3
     assert parts["head"]["parameters"] == V * H + V
+
+
+def test_recording_gradient_norms_computes_nothing_twice(full):
+    """Clipping by the global norm has them already."""
+    parts = profiled("full", record_norms=True)[0]["parts"]
+    assert parts["optimizer"]["float_ops"] == full["parts"]["optimizer"]["float_ops"]
 
 
 def test_the_tool_profiles_a_run_and_draws_it_beside_another(finished_run, full, tmp_path):

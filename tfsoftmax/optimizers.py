@@ -118,19 +118,21 @@ class SparseRows:
             self.gradient_norms = tf.Variable(tf.zeros(len(self._trainable_variables)))
 
     def _backend_apply_gradients(self, grads, trainable_variables):
-        if self.gradient_norms is not None:
-            grads = _map_sparse(sum_duplicates, grads)
-            norms = dict.fromkeys(range(len(self._trainable_variables)), tf.constant(0.0))
-            for gradient, variable in zip(_map_sparse(lambda g: g.values, grads), trainable_variables):
-                # As Keras clips by the norm, so that the graph computes it once.
-                norm = tf.sqrt(keras.ops.sum(keras.ops.square(gradient)))
-                norms[self._get_variable_index(variable)] = tf.cast(norm, tf.float32)
-            self.gradient_norms.assign(tf.stack(list(norms.values())))
-        super()._backend_apply_gradients(grads, trainable_variables)
-
-    def _clip_gradients(self, grads):
         # With each row once, the norm of the values is the norm of the dense gradient.
         grads = _map_sparse(sum_duplicates, grads)
+        if self.gradient_norms is not None:
+            self._leave_norms(grads, trainable_variables)
+        super()._backend_apply_gradients(grads, trainable_variables)
+
+    def _leave_norms(self, grads, trainable_variables):
+        norms = [tf.constant(0.0)] * len(self._trainable_variables)
+        for gradient, variable in zip(_map_sparse(lambda g: g.values, grads), trainable_variables):
+            # In Keras's words for clipping by the global norm: the graph computes it once.
+            norm = tf.sqrt(keras.ops.sum(keras.ops.square(gradient)))
+            norms[self._get_variable_index(variable)] = tf.cast(norm, tf.float32)
+        self.gradient_norms.assign(tf.stack(norms))
+
+    def _clip_gradients(self, grads):
         clipped = super()._clip_gradients(_map_sparse(lambda g: g.values, grads))
         return [
             tf.IndexedSlices(c, g.indices, g.dense_shape) if isinstance(g, tf.IndexedSlices) else c

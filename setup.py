@@ -18,6 +18,7 @@ setup(
     extras_require={
         "test": ["pytest>=8"],
         "plot": ["matplotlib>=3.8"],
+        "profile": ["xprof>=2.20"],
         "tfds": ["importlib_resources", "dill"],
         "wer": ["jiwer>=4"],
         "arpa": ["kenlm>=0.2"],

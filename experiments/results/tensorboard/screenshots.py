@@ -1,0 +1,43 @@
+"""Takes the pictures beside this file from a TensorBoard that runs, in a headless Chromium.
+
+    python screenshots.py http://localhost:6006
+"""
+
+import pathlib
+import sys
+
+from playwright.sync_api import sync_playwright
+
+HERE = pathlib.Path(__file__).parent
+OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+
+
+def time_series(page, address):
+    """Gradient norms, memory and speed of the run."""
+    page.set_viewport_size({"width": 1500, "height": 2000})
+    page.goto(f"{address}/#timeseries")
+    page.wait_for_timeout(15_000)
+    page.get_by_role("button", name="Settings").first.click()
+    page.get_by_text("speed", exact=True).first.click()
+    page.wait_for_timeout(5_000)
+    page.screenshot(path=HERE / "time_series.png")
+
+
+def traced_steps(page, address):
+    """The profile plugin's trace viewer."""
+    page.set_viewport_size({"width": 1500, "height": 1000})
+    page.goto(f"{address}/?tag=overview_page#profile")
+    page.wait_for_timeout(15_000)
+    plugin = page.frames[1]
+    plugin.get_by_text("Overview Page").first.click()
+    plugin.get_by_role("option", name="Trace Viewer").first.click()
+    page.wait_for_timeout(25_000)
+    page.screenshot(path=HERE / "trace_viewer.png")
+
+
+if __name__ == "__main__":
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=OPTIONS)
+        for take in (time_series, traced_steps):
+            take(browser.new_page(), sys.argv[1])
+        browser.close()

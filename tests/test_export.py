@@ -182,7 +182,7 @@ def test_models_that_do_not_fit_are_refused(tmp_path):
     stateful = language_model(ModelConfig(embedding=6, hidden=6), VOCABULARY, 2)
     with pytest.raises(ValueError, match="stateful=False. Received: .*stateful layers.*lstm_1"):
         export(stateful, VOCABULARY, directory, max_k=2)
-    with pytest.raises(ValueError, match="`directory` must be new or empty"):
+    with pytest.raises(ValueError, match="`out` must be a new or empty directory"):
         export(model, VOCABULARY, str(tmp_path.parent), max_k=2)
 
 

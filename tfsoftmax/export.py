@@ -11,7 +11,7 @@ from tfsoftmax.vocabulary import UNK
 ASSET = "vocabulary.txt"
 
 
-def export(model, vocabulary, directory, max_k=50):
+def export(model, vocabulary, out, max_k=50):
     """Saves a language model that other programs serve without tfsoftmax and without Keras.
 
     The SavedModel has two signatures, for sentences of words (B, T), strings, padded at the end
@@ -34,13 +34,13 @@ def export(model, vocabulary, directory, max_k=50):
         model: as `language_model` builds it, with `streams=None, stateful=False`. On a machine
             with a GPU build it with `backend="fused"`, lest others need cuDNN to serve it.
         vocabulary: the `Vocabulary` of V words that it was trained with.
-        directory: new or empty.
+        out: directory of the SavedModel, new or empty.
         max_k: the largest k of `next_word`, at most V: so many words are always searched for.
 
     Raises:
         ValueError: an argument is out of its range, or the model does not fit.
     """
-    _check(model, vocabulary, directory, max_k)
+    _check(model, vocabulary, out, max_k)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, ASSET)
         vocabulary.save(path)
@@ -58,7 +58,7 @@ def export(model, vocabulary, directory, max_k=50):
         # Heads keep some of their layout in variables that Keras does not list.
         served.read = [v for s in signatures.values() for v in s.graph.variables]
         options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
-        tf.saved_model.save(served, directory, signatures, options)
+        tf.saved_model.save(served, out, signatures, options)
 
 
 def _functions(model, vocabulary, ids_of, words_of, max_k):
@@ -116,7 +116,7 @@ def _tables(path, vocabulary):
     ]
 
 
-def _check(model, vocabulary, directory, max_k):
+def _check(model, vocabulary, out, max_k):
     if not 1 <= max_k <= len(vocabulary):
         raise ValueError(f"`max_k` must lie in [1, {len(vocabulary)}]. Received: max_k={max_k}")
     if model.get_layer("head").vocab_size != len(vocabulary):
@@ -130,7 +130,5 @@ def _check(model, vocabulary, directory, max_k):
             "`model` must read batches of any size, without states: streams=None, steps=None, "
             f"stateful=False. Received: {model.input.shape}, stateful layers {stateful}"
         )
-    if os.path.lexists(directory) and (not os.path.isdir(directory) or os.listdir(directory)):
-        raise ValueError(
-            f"`directory` must be new or empty. Received: directory={directory!r}"
-        )
+    if os.path.lexists(out) and (not os.path.isdir(out) or os.listdir(out)):
+        raise ValueError(f"`out` must be a new or empty directory. Received: out={out!r}")

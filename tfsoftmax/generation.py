@@ -121,7 +121,7 @@ def _stream(model, head, hidden_model, vocabulary, beginnings, max_words, choice
                 words = np.where(number + 1 < lengths, given[:, number + 1], words)
 
 
-def beam(model, vocabulary, prompt=(), max_words=40, length_power=1.0):
+def beam(model, vocabulary, prompt=(), max_words=40, length_power=0.7):
     """The best continuations of a prompt, found by a beam as wide as the model has streams.
 
     `<unk>` is never chosen. Log-probabilities are the model's own: they leave it its mass.

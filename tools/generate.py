@@ -5,7 +5,7 @@
     python tools/generate.py --run=runs/first --greedy
     python tools/generate.py --run=runs/first --top_k=40 --temperature=0.8 --count=1
     python tools/generate.py --run=runs/first --top_p=0.9 --prompts=beginnings.txt
-    python tools/generate.py --run=runs/first --beam=8 --length_power=0.7
+    python tools/generate.py --run=runs/first --beam=8
 
 Words are drawn from the model's distribution; --greedy takes the likeliest, --top_k and --top_p
 draw from few, --beam searches for the likeliest sentence. --greedy, --top_k and --beam ask the
@@ -160,7 +160,7 @@ if __name__ == "__main__":
     flags.DEFINE_float("top_p", None, "draw from the likeliest words that have this mass together")
     flags.DEFINE_integer("beam", None, "search with a beam of this width")
     flags.DEFINE_float(
-        "length_power", 1.0,
+        "length_power", 0.7,
         "--beam ranks by ln P / n^length_power for n words, the end counted; 0: by ln P",
     )
     flags.DEFINE_integer("seed", 1, "another seed gives other sentences")

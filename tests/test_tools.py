@@ -3,7 +3,10 @@
 import pytest
 from runs_helper import tool
 
-TOOLS = ["prepare", "train", "evaluate", "generate", "score", "rescore", "export", "cutoffs"]
+TOOLS = [
+    "prepare", "train", "evaluate", "generate", "score", "rescore", "export", "cutoffs", "tfprof",
+    "memory_timeline",
+]
 
 
 @pytest.mark.parametrize("name", TOOLS)

@@ -23,6 +23,7 @@ where a head forms it in the same pass. --out writes bytes and all digits as JSO
 """
 
 import dataclasses
+import gc
 import importlib.metadata
 import json
 import types
@@ -91,7 +92,8 @@ def measured(config, model_config):
         len(counts), (2, corpus.streams, corpus.steps), p=counts / counts.sum()
     ).astype(np.int32)
     step = profiling.Step(model, *drawn, np.ones(drawn.shape[1:], np.float32))
-    del model  # the step has variables of its own
+    del model  # the step gets variables of its own
+    gc.collect()
     return {
         "model": dataclasses.asdict(model_config), "optimizer": training.optimizer,
         "vocab_size": len(counts), "streams": corpus.streams, "steps": corpus.steps,

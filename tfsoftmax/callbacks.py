@@ -54,7 +54,7 @@ class TrainingMonitor(keras.callbacks.Callback):
     def set_model(self, model):
         super().set_model(model)
         optimizer = model.optimizer
-        replicas = tf.distribute.get_strategy().num_replicas_in_sync
+        replicas = model.distribute_strategy.num_replicas_in_sync
         self.groups = None
         if replicas == 1 and hasattr(optimizer, "record_gradient_norms"):
             optimizer.build(model.trainable_variables)
@@ -107,7 +107,7 @@ class TrainingMonitor(keras.callbacks.Callback):
             self.writer.close()
 
     def _step(self):
-        return int(self.model.optimizer.iterations.value)
+        return int(keras.ops.convert_to_numpy(self.model.optimizer.iterations))
 
     def _start_clock(self):
         self.clock = self._step(), time.perf_counter()

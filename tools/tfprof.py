@@ -19,7 +19,8 @@ output     of all outputs of operations, whether allocated or passed on
 GFLOP counts matrix products, sums and elementwise arithmetic, but no exp, tanh or square root;
 ms is of this one traced step, without fused operations, one after the other. In training a head
 computes what the loss asks of it: that is counted as loss, and much of the gradient with it,
-where a head forms it in the same pass. --out writes bytes and all digits as JSON.
+where a head forms it in the same pass; what loss and gradients share is computed once and may
+be counted as either. --out writes bytes and all digits as JSON.
 """
 
 import dataclasses

@@ -199,7 +199,7 @@ def test_the_tool_names_flags_that_do_not_go_together(run_directory):
         (["--beam=3", "--top_k=2"], "`beam` draws nothing: leave out --top_k"),
         (["--greedy", "--seed=4"], "`greedy` draws nothing: leave out --seed"),
         (["--greedy", "--count=2"], "`count` must be 1 with --greedy"),
-        (["--beam=2", "--count=3"], "`count` must be at most `beam`, 2. Received: 3"),
+        (["--beam=2", "--count=3"], "`count` must be at most `beam`, 2. Received: count=3"),
         (["--length_power=0"], "`length_power` belongs to --beam"),
         (["--prompt=a", "--prompts=b"], "`prompt` and `prompts` must not both be given"),
     ):

@@ -131,11 +131,13 @@ def check():
             raise ValueError(f"`{name}` draws nothing: leave out --{others[0]}")
     if options.greedy and (options["count"].value or 1) > 1:
         raise ValueError(
-            f"`count` must be 1 with --greedy: all were the same. Received: {options['count'].value}"
+            "`count` must be 1 with --greedy: all were the same. "
+            f"Received: count={options['count'].value}"
         )
     if options.beam and (options["count"].value or 1) > options.beam:
         raise ValueError(
-            f"`count` must be at most `beam`, {options.beam}. Received: {options['count'].value}"
+            f"`count` must be at most `beam`, {options.beam}. "
+            f"Received: count={options['count'].value}"
         )
     if options["length_power"].present and not options.beam:
         raise ValueError("`length_power` belongs to --beam. Received: no beam")

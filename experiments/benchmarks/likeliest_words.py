@@ -144,16 +144,17 @@ def main(_):
         lines += rows_of(
             f"{type(head).__name__}, trained ({pathlib.Path(directory).name})", head, hidden
         )
-    command = "python experiments/benchmarks/likeliest_words.py" + " --runs=…" * bool(options.runs)
+    command = "python experiments/benchmarks/likeliest_words.py"
+    command += " --runs=…" * bool(options.runs)
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / "README.md").write_text("\n".join([
         "# The likeliest words: `top_k` of a head against all its log-probabilities", "",
         f"`{command}` on {hardware()}; heads without "
         f"training of D = {options.units} units with Zipf's biases and log-probabilities that "
         f"differ by about {SPREAD:g} nats between contexts. Medians of {options.repeats} calls; "
-        "both ways take turns and find the same words. Positions are sentences side by side; k is 2 "
-        "when generation is greedy, 10 for a beam of 8, 41 for top-k of 40. Trained heads are those "
-        "of `tools/train.py`'s runs, at the hidden states of sentences that they draw.", "",
+        "both ways take turns and find the same words. Positions are sentences side by side; k is "
+        "2 when generation is greedy, 10 for a beam of 8, 41 for top-k of 40. Trained heads are "
+        "those of `tools/train.py`'s runs, at the hidden states of sentences that they draw.", "",
         "| | V | positions | k | top_k, ms | all V, ms | times as fast |",
         "|---|---:|---:|---:|---:|---:|---:|", *lines, "",
     ]), encoding="utf-8")

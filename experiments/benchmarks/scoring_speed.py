@@ -14,7 +14,9 @@ distribution of mean 17 (novels: 17.6); untrained weights, on which the speed do
                        call: common beginnings are scored once
     n-best, apart      the same hypotheses, those of a sentence in different calls
 
-Ways take turns; medians of --repeats. Writes experiments/results/scoring_speed/README.md.
+Ways take turns; medians of --repeats, and of `Scorer` also sentences a second of processor time,
+all threads together, which other work on the machine disturbs less. Writes
+experiments/results/scoring_speed/README.md.
 """
 
 import pathlib
@@ -39,12 +41,12 @@ MODELS = (
     ("nce", "constant", 30_000, 256),
 )
 
-flags.DEFINE_integer("sentences", 4096, "number of sentences; a sixteenth of them one by one")
-flags.DEFINE_integer("repeats", 5, "timed runs of each way")
+flags.DEFINE_integer("sentences", 2048, "number of sentences; a sixteenth of them one by one")
+flags.DEFINE_integer("repeats", 3, "timed runs of each way")
 
 
 def build(head, vocab_size, units):
-    """A vocabulary with Zipf counts, and models of BATCH streams and of one with the same weights."""
+    """A vocabulary with Zipf counts, and models of BATCH streams and of one, of like weights."""
     from tfsoftmax.config import ModelConfig
     from tfsoftmax.language_model import language_model
     from tfsoftmax.vocabulary import Vocabulary
@@ -56,7 +58,7 @@ def build(head, vocab_size, units):
         head=head, head_options=options, embedding=units, hidden=units, dropout=0.0
     )
     wide, narrow = (language_model(config, vocabulary, streams) for streams in (BATCH, 1))
-    narrow.set_weights(wide.get_weights()[: len(narrow.get_weights())])
+    narrow.set_weights(wide.get_weights())
     return vocabulary, wide, narrow
 
 
@@ -129,43 +131,49 @@ def padded_logits(model, vocabulary, sentences):
 
 
 def measure(functions):
-    """Median sentences a second of each way, the ways taking turns."""
+    """Median sentences a second, and a second of processor time, of each way."""
     seconds = {name: [] for name in functions}
-    for name, (function, _) in functions.items():
+    for function, _ in functions.values():
         function()
     for _ in range(flags.FLAGS.repeats):
         for name, (function, _) in functions.items():
-            start = time.perf_counter()
+            start = time.perf_counter(), time.process_time()
             function()
-            seconds[name].append(time.perf_counter() - start)
-    return {name: functions[name][1] / statistics.median(s) for name, s in seconds.items()}
+            end = time.perf_counter(), time.process_time()
+            seconds[name].append([b - a for a, b in zip(start, end)])
+    return [
+        {name: functions[name][1] / statistics.median(s) for name, s in of_clock.items()}
+        for of_clock in ({n: [s[clock] for s in v] for n, v in seconds.items()} for clock in (0, 1))
+    ]
 
 
 def main(_):
-    from tfsoftmax.runs import hardware
+    from tfsoftmax.hardware import hardware
 
     columns = ("Scorer", ALONE, NAIVE, SHARED, APART)
-    lines = ["| head | normalisation | V | units | words/s | " + " | ".join(columns) + " |",
-             "|---|---|---:|---:|---:|" + "---:|" * len(columns)]
+    heading = "| head | normalisation | V | units | Scorer, words/s | per CPU second | "
+    lines = [heading + " | ".join(columns) + " |", "|---|---|" + "---:|" * (4 + len(columns))]
     for head, normalisation, vocab_size, units in MODELS:
         vocabulary, wide, narrow = build(head, vocab_size, units)
         sentences = text(vocabulary, flags.FLAGS.sentences)
         tokens = sum(len(words) + 1 for words in sentences) / len(sentences)
-        rates = measure(ways(vocabulary, wide, narrow, normalisation, sentences))
+        rates, of_processor = measure(ways(vocabulary, wide, narrow, normalisation, sentences))
         cells = [f"{rates[c]:,.0f}" if c in rates else "–" for c in columns]
         lines.append(
             f"| {head} | {normalisation} | {vocab_size:,} | {units} | "
-            f"{tokens * rates['Scorer']:,.0f} | " + " | ".join(cells) + " |"
+            f"{tokens * rates['Scorer']:,.0f} | {of_processor['Scorer']:,.0f} | "
+            + " | ".join(cells) + " |"
         )
         print(lines[-1], flush=True)
+    explained = __doc__.partition("    Scorer")[2].partition("\n\nWays")[0]
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / "README.md").write_text("\n".join([
         "# Sentences scored a second", "",
         f"`python experiments/benchmarks/scoring_speed.py` on {hardware()}: one LSTM layer, "
-        f"sentences of {tokens:.1f} tokens, `<eos>` included. Words/s are tokens by Scorer. "
-        f"Medians of {flags.FLAGS.repeats} runs that take turns.", "",
-        "```", __doc__.partition("\n\n    Scorer")[2].rpartition("\n\nWays")[0].join(["    Scorer", ""]),
-        "```", "", *lines, "",
+        f"sentences of {tokens:.1f} tokens, `<eos>` included. Words/s are tokens; the other "
+        "columns are sentences, or hypotheses, a second, the first of them a second of processor "
+        f"time. Medians of {flags.FLAGS.repeats} runs that take turns.", "",
+        "```", "    Scorer" + explained, "```", "", *lines, "",
     ]), encoding="utf-8")
 
 

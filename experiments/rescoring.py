@@ -59,7 +59,7 @@ def main():
         for name, lm, facts in scored(run, valid, test):
             systems[name] = rescored(valid, test, lm, grid) | facts
             print(f"{name}: {systems[name]['errors'].sum() / test.words.sum():.2%}", flush=True)
-    from tfsoftmax.runs import hardware
+    from tfsoftmax.hardware import hardware
 
     corruption = json.loads((directory / "corruption.json").read_text(encoding="utf-8"))
     RESULTS.parent.mkdir(parents=True, exist_ok=True)

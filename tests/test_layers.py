@@ -7,6 +7,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).parent.parent
 FLOORS = {
+    "tfsoftmax.hardware": -1,
     "tfsoftmax.vocabulary": 0, "tfsoftmax.config": 0, "tfsoftmax.pretrained": 0,
     "tfsoftmax.ops": 0, "tfsoftmax.head_call": 0,
     "tfsoftmax.decoding": 0,
@@ -29,7 +30,7 @@ PACKAGES = (  # free within themselves
     "tfsoftmax.heads",
 )
 WITHOUT_TENSORFLOW = (
-    "vocabulary", "config", "pretrained", "partitions.ranks", "partitions.cutoffs",
+    "vocabulary", "config", "pretrained", "hardware", "partitions.ranks", "partitions.cutoffs",
     "partitions.calibration", "partitions.trees", "partitions.classes",
     "partitions.brown", "partitions.splits", "partitions.kmeans", "partitions.assignment",
     "corpora.config", "corpora.records", "nbest", "word_errors", "rescoring",

@@ -5,7 +5,7 @@ import importlib.metadata
 import os
 
 from tfsoftmax.heads import HEADS
-from tfsoftmax.runs import hardware
+from tfsoftmax.hardware import hardware
 
 
 def settled(model_config, run):

@@ -6,7 +6,6 @@ import fcntl
 import json
 import math
 import os
-import platform
 import shutil
 
 import tensorflow as tf
@@ -220,16 +219,6 @@ def load(directory, streams, steps=None, stateful=True, backend="auto"):
             f"Received: run={directory!r}"
         )
     return model, vocabulary, config
-
-
-def hardware():
-    """The devices that compute, in words."""
-    gpus = tf.config.list_physical_devices("GPU")
-    names = [tf.config.experimental.get_device_details(g).get("device_name", "GPU") for g in gpus]
-    model = platform.processor() or platform.machine()
-    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as file:
-        model = next((ln.split(":")[1].strip() for ln in file if ln.startswith("model name")), model)
-    return " + ".join([f"{len(os.sched_getaffinity(0))} cores of {model}", *names])
 
 
 def write_whole(path, text):

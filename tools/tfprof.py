@@ -82,7 +82,8 @@ def main():
 
 def measured(config, model_config):
     """The profile with a description of what was profiled, as JSON values."""
-    from tfsoftmax import profiling, runs
+    from tfsoftmax import profiling
+    from tfsoftmax.hardware import hardware
     from tfsoftmax.training import compiled_model
 
     described = _of_run(config) if config.run else _of_flags(config, model_config)
@@ -98,7 +99,7 @@ def measured(config, model_config):
     return {
         "model": dataclasses.asdict(model_config), "optimizer": training.optimizer,
         "vocab_size": len(counts), "streams": corpus.streams, "steps": corpus.steps,
-        "hardware": runs.hardware(), "tensorflow": importlib.metadata.version("tensorflow"),
+        "hardware": hardware(), "tensorflow": importlib.metadata.version("tensorflow"),
         **profiling.profile(step),
     }
 

@@ -54,7 +54,7 @@ def main(words):
     path = folder / "rows.jsonl"
     if work and not options.report:
         dataclass_flags.load_tensorflow()
-        from tfsoftmax.runs import hardware
+        from tfsoftmax.hardware import hardware
 
         measure(with_means(work), path, hardware(), options)
     rows = of_rows.read(path)

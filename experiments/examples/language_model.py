@@ -18,7 +18,7 @@ import keras
 import numpy as np
 
 import tfsoftmax
-from tfsoftmax.runs import hardware
+from tfsoftmax.hardware import hardware
 
 WORDS = 50_000
 CLASSES = 300

@@ -24,7 +24,7 @@ import tensorflow as tf
 
 import tfsoftmax
 from tfsoftmax.embedding import Embedding
-from tfsoftmax.runs import hardware
+from tfsoftmax.hardware import hardware
 from tfsoftmax.samplers import InBatch
 
 ITEMS = 500_000
@@ -104,7 +104,9 @@ MODELS = {
     "SampledSoftmax, 2,048 by popularity": lambda: with_samples("unigram", 2048),
     "SampledSoftmax, in-batch, less ln q": lambda: with_samples(InBatch(ITEMS, counts)),
     "the same without ln q": lambda: with_samples(InBatch(ITEMS, np.ones(ITEMS))),
-    "the same, biases from zero": lambda: with_samples(InBatch(ITEMS, np.ones(ITEMS)), bias="zeros"),
+    "the same, biases from zero": lambda: with_samples(
+        InBatch(ITEMS, np.ones(ITEMS)), bias="zeros"
+    ),
 }
 
 

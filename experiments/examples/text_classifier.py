@@ -23,7 +23,7 @@ import numpy as np
 import tensorflow as tf
 
 import tfsoftmax
-from tfsoftmax.runs import hardware
+from tfsoftmax.hardware import hardware
 
 LABELS = 100_000
 MOST = 5  # labels of a text

@@ -51,7 +51,7 @@ def test_constants_are_measured_once_for_each_hardware(cache, monkeypatch):
     assert machine_constants() == first
     monkeypatch.setattr(calibration, "measure", lambda points: np.full(len(points), 1e-3))
     assert machine_constants(remeasure=True) != first
-    monkeypatch.setattr(calibration, "hardware", lambda: "another machine")
+    monkeypatch.setattr(calibration, "measured_on", lambda: "another machine")
     machine_constants()
     assert len(json.loads(cache.read_text())) == 2
 
@@ -63,7 +63,7 @@ def test_auto_cutoffs_are_those_of_the_machine_and_of_its_constants(cache):
 
 @pytest.mark.parametrize("content", ["not JSON", "[]", '{"here": {"seconds": 1}}'])
 def test_a_damaged_file_is_measured_again(cache, content, monkeypatch):
-    monkeypatch.setattr(calibration, "hardware", lambda: "here")
+    monkeypatch.setattr(calibration, "measured_on", lambda: "here")
     cache.parent.mkdir()
     cache.write_text(content)
     constants = machine_constants()
@@ -76,4 +76,4 @@ def test_a_file_that_cannot_be_written_does_no_harm(cache, monkeypatch):
 
 
 def test_hardware_names_processor_and_library():
-    assert "TensorFlow 2." in calibration.hardware() and "threads" in calibration.hardware()
+    assert "TensorFlow 2." in calibration.measured_on() and "cores of" in calibration.measured_on()

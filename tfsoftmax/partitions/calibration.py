@@ -6,16 +6,17 @@ passes `Constants`.
 """
 
 import dataclasses
+import importlib.metadata
 import itertools
 import json
 import os
-import platform
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
 
+from tfsoftmax.hardware import hardware
 from tfsoftmax.partitions.cutoffs import Constants
 
 # (rows, units, words): a head, tails of many and of few rows, and overhead alone.
@@ -36,7 +37,7 @@ def machine_constants(remeasure=False):
     Returns:
         `Constants`.
     """
-    path, key = cache_path(), hardware()
+    path, key = cache_path(), measured_on()
     known = _read(path)
     if not remeasure and key in known:
         try:
@@ -106,17 +107,9 @@ def fit(points, seconds):
     return min(fits, key=lambda f: f[:2])[2]
 
 
-def hardware():
+def measured_on():
     """What the constants depend on, as text."""
-    import tensorflow as tf
-
-    gpus = [
-        tf.config.experimental.get_device_details(gpu).get("device_name", gpu.name)
-        for gpu in tf.config.list_physical_devices("GPU")
-    ]
-    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    threads = tf.config.threading.get_intra_op_parallelism_threads() or processors
-    return ", ".join([_processor(), f"{threads} threads", *gpus, f"TensorFlow {tf.__version__}"])
+    return f"{hardware()}, TensorFlow {importlib.metadata.version('tensorflow')}"
 
 
 def cache_path():
@@ -143,14 +136,6 @@ def _nonnegative(terms):
             if np.all(x >= 0) and x[0] > 0 and error < best[0]:
                 best = (error, dict(zip(columns, x)))
     return [float(best[1].get(i, 0.0)) for i in range(terms.shape[1])]
-
-
-def _processor():
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        return next(x.partition(":")[2].strip() for x in lines if x.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
 
 
 def _read(path):

@@ -1,0 +1,25 @@
+"""The machine that computes, in words: what figures are to be compared with."""
+
+import os
+import platform
+
+
+def hardware():
+    """Cores, processor and GPUs, such as "2 cores of AMD EPYC + NVIDIA H100"."""
+    import tensorflow as tf
+
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    threads = tf.config.threading.get_intra_op_parallelism_threads() or processors
+    gpus = [
+        tf.config.experimental.get_device_details(gpu).get("device_name", gpu.name)
+        for gpu in tf.config.list_physical_devices("GPU")
+    ]
+    return " + ".join([f"{threads} cores of {_processor()}", *gpus])
+
+
+def _processor():
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            return next(x.partition(":")[2].strip() for x in file if x.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()

@@ -186,6 +186,7 @@ def test_the_tool_searches_and_takes_many_prompts(run_directory, tmp_path):
         assert line.split() == [f"{h.log_prob:.3f}", "the", *h.words, *["…"] * (not h.ended)]
 
 
+@pytest.mark.slow
 def test_the_tool_streams_a_single_sentence(run_directory):
     result = generate(f"--run={run_directory}", "--prompt=on the", "--count=1", "--top_p=0.8")
     model, vocabulary, _ = runs.load(run_directory, streams=1, steps=1)

@@ -27,7 +27,7 @@ OPTIONS = {
     "sampled": {"num_samples": 5}, "nce": {"num_samples": 5}, "negative": {"num_samples": 5},
     "blackout": {"num_samples": 5},
 }
-FIRST = ("full", "adaptive", "tree", "nary", "self_organised", "shortlist")  # others: slow
+FIRST = ("full", "adaptive", "tree", "self_organised")  # others: slow
 K = 3
 # What serves: no tfsoftmax, no Keras, as the import of either ends in an error.
 SERVER = """

@@ -28,8 +28,9 @@ def built(**options):
 
 def naive_log_probs(hidden, weights, clusters):
     """Equations 1-4, with masks in place of ranges."""
-    to_cluster, to_word, cluster_kernel, kernel = weights[:4]
-    cluster_bias, bias = weights[4:] if len(weights) > 4 else (0.0, 0.0)
+    if len(weights) == 4:
+        weights = [*weights[:3], 0.0, weights[3], 0.0]
+    to_cluster, to_word, cluster_kernel, cluster_bias, kernel, bias = weights
     by_cluster, by_word = tf.nn.relu(hidden @ to_cluster), tf.nn.relu(hidden @ to_word)
     of_clusters = tf.nn.log_softmax(by_cluster @ tf.transpose(cluster_kernel) + cluster_bias)
     scores = by_word @ tf.transpose(kernel) + bias

@@ -12,8 +12,7 @@ class ClassSoftmax(NarySoftmax):
     """P(w | h) = P(class of w | h) · P(w | h, class of w), two softmaxes, exact.
 
     Training and `log_prob` compute all classes, and the words of those classes alone that the
-    labels belong to; classes are of any size, without padding. All computation is in float32
-    whatever the policy.
+    labels belong to; classes are of any size, without padding.
 
     Args:
         vocab_size: V, the number of words.
@@ -24,8 +23,7 @@ class ClassSoftmax(NarySoftmax):
             whose codes begin alike are joined.
         counts: (V,) occurrences of the words, for the frequencies.
         words: V str, for files.
-        **kwargs: `use_bias`, `kernel_initializer` and `bias_initializer` as in `NarySoftmax`,
-            whose kernel (C + V, D) has the classes first; and of `keras.layers.Layer`.
+        **kwargs: of `NarySoftmax`, whose kernel (C + V, D) has the classes first.
 
     Source: Goodman 2001; Mikolov et al. 2011; Jiang et al. 2017 (cHSM).
     """

@@ -6,21 +6,20 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.heads.base import SoftmaxHead
-from tfsoftmax.ops import chunks, nary
+from tfsoftmax.heads.hierarchical import HierarchicalHead, tensors
+from tfsoftmax.ops import nary
 from tfsoftmax.ops.cross_entropy import cross_entropy, full_logits, weighted_cross_entropy
-from tfsoftmax.ops.prunable import prunable
 from tfsoftmax.partitions import assignment, files
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
-class SelfOrganisedSoftmax(SoftmaxHead):
+class SelfOrganisedSoftmax(HierarchicalHead):
     """P(w | h) = P(c | h_c) · P(w | h_w, c), exact, with h_c = relu(W_c h) and h_w = relu(W_w h).
 
     Training keeps, for each word, a smoothed average of the clusters' log-probabilities where the
     word stood. `reassign` gives the words to clusters by these averages;
     `tfsoftmax.clusters.Reassign` does so while `fit` runs. Words' rows of the kernel are their
-    own, whatever cluster they are in. All computation is in float32 whatever the policy.
+    own, whatever cluster they are in.
 
     Args:
         vocab_size: V, the number of words.
@@ -30,17 +29,14 @@ class SelfOrganisedSoftmax(SoftmaxHead):
             the tokens.
         activation: of the projections of h.
         use_bias: whether clusters and words have biases.
-        kernel_initializer: of the kernels: two (D, D), one (C, D), one (V, D).
-        bias_initializer: of the biases.
         seed: of the clusters to begin with, random ones.
-        **kwargs: of `keras.layers.Layer`.
+        **kwargs: of `HierarchicalHead`, whose kernel has one row a word, (V, D), besides which
+            there are a (C, D) and two (D, D); and of `keras.layers.Layer`.
 
     Source: Shen et al. 2017. Departures: λ(w) = 1 - 1/f_w in equation 9, as equation 10 would
     forget all but the last occurrence of a frequent word; a word's occurrences in a batch count
     with their mean; biases can be asked for.
     """
-
-    trains_exactly = True
 
     def __init__(
         self,
@@ -50,12 +46,10 @@ class SelfOrganisedSoftmax(SoftmaxHead):
         frequency_budget=0.1,
         activation="relu",
         use_bias=False,
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
         seed=0,
         **kwargs,
     ):
-        super().__init__(vocab_size, **kwargs)
+        super().__init__(vocab_size, use_bias, **kwargs)
         self.counts = np.asarray(counts, np.float64)
         if self.counts.shape != (self.vocab_size,) or not (self.counts >= 0).all():
             raise ValueError(
@@ -65,11 +59,7 @@ class SelfOrganisedSoftmax(SoftmaxHead):
         self.num_clusters, self.most_words = assignment.limits(self.vocab_size, gamma)
         self.gamma, self.frequency_budget = gamma, frequency_budget
         self.activation = keras.activations.get(activation)
-        self.use_bias = use_bias
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer)
         self.seed = seed
-        self.supports_jit = False  # clusters differ in their numbers of positions and words
 
     @classmethod
     def for_vocabulary(cls, vocabulary, **options):
@@ -77,24 +67,22 @@ class SelfOrganisedSoftmax(SoftmaxHead):
 
     def build(self, hidden_shape):
         size, rows = hidden_shape[-1], self.vocab_size
-        self.cluster_projection, self.word_projection, self.cluster_kernel, self.kernel = (
+        self.cluster_projection, self.word_projection, self.cluster_kernel = (
             self.add_weight(
-                # A copy each: one initializer draws the same values again and again.
                 name=name, shape=shape, autocast=False, initializer=self.kernel_initializer.clone(),
             )
             for name, shape in [
                 ("cluster_projection", (size, size)), ("word_projection", (size, size)),
-                ("cluster_kernel", (self.num_clusters, size)), ("kernel", (rows, size)),
+                ("cluster_kernel", (self.num_clusters, size)),
             ]
         )
-        self.cluster_bias = self.bias = None
+        self.cluster_bias = None
         if self.use_bias:
-            self.cluster_bias, self.bias = (
-                self.add_weight(
-                    name=name, shape=(number,), autocast=False, initializer=self.bias_initializer
-                )
-                for name, number in [("cluster_bias", self.num_clusters), ("bias", rows)]
+            self.cluster_bias = self.add_weight(
+                name="cluster_bias", shape=(self.num_clusters,), autocast=False,
+                initializer=self.bias_initializer,
             )
+        self._add_kernel_and_bias(rows, size)
         order = np.random.default_rng(self.seed).permutation(rows)
         layout = _layout(order % self.num_clusters, self.num_clusters)
         self.layout = {name: self._state(name, value) for name, value in layout.items()}
@@ -160,9 +148,6 @@ class SelfOrganisedSoftmax(SoftmaxHead):
     def _cluster_parameters(self):
         return self.cluster_kernel.value, None if self.bias is None else self.cluster_bias.value
 
-    def _word_parameters(self):
-        return self.kernel.value, None if self.bias is None else self.bias.value
-
     def _steps(self, labels):
         layout = {name: variable.value for name, variable in self.layout.items()}
         slots = tf.gather(layout["slots"], labels)[:, None]
@@ -174,7 +159,7 @@ class SelfOrganisedSoftmax(SoftmaxHead):
     def _nats(self, hidden, labels):
         by_cluster, by_word = self._projected(hidden)
         clusters = cross_entropy(by_cluster, *self._cluster_parameters(), self._cluster_of(labels))
-        return clusters + nary.path_nats(by_word, *self._word_parameters(), self._steps(labels))
+        return clusters + nary.path_nats(by_word, *self._parameters(), self._steps(labels))
 
     def _training_loss(self, hidden, labels):
         self._observe(hidden, labels)
@@ -188,7 +173,7 @@ class SelfOrganisedSoftmax(SoftmaxHead):
             by_cluster, *self._cluster_parameters(), self._cluster_of(labels), weights
         )
         of_words, nats_of_words = nary.weighted_path_nats(
-            by_word, *self._word_parameters(), self._steps(labels), weights
+            by_word, *self._parameters(), self._steps(labels), weights
         )
         return total + of_words, nats + nats_of_words
 
@@ -203,46 +188,29 @@ class SelfOrganisedSoftmax(SoftmaxHead):
         rows = kept * tf.gather(self.preferences.value, words) + (1 - kept) * mean
         self.preferences.value.scatter_update(tf.IndexedSlices(rows, words))
 
-    def _log_prob(self, hidden, labels):
+    def _log_prob(self, hidden, labels):  # which observes nothing
         return -self._nats(hidden, labels)
 
-    def _logits(self, hidden):
-        return prunable(self._log_probs, hidden)
-
-    def _log_probs(self, hidden):
-        return self._map(lambda log_probs: log_probs, hidden, tf.TensorSpec([self.vocab_size]))
-
-    def _top_k(self, hidden, k):
-        signature = tf.TensorSpec([k]), tf.TensorSpec([k], tf.int32)
-        values, ids = self._map(lambda x: tuple(tf.math.top_k(x, k)), hidden, signature)
-        return ids, values
-
-    def _map(self, function, hidden, signature):
-        """A function of the log-probabilities (rows, V) of some positions, for all positions."""
-        read = [
-            [None if p is None else tf.convert_to_tensor(p) for p in parameters]
-            for parameters in (self._cluster_parameters(), self._word_parameters())
-        ]
+    def _full_pass(self):
+        of_clusters, of_words = tensors(self._cluster_parameters()), tensors(self._parameters())
         clusters = tf.convert_to_tensor(self.layout["clusters"].value)
         projections = [
             tf.convert_to_tensor(p.value) for p in (self.cluster_projection, self.word_projection)
         ]
 
-        def chunk(rows):
-            rows = tf.cast(rows, tf.float32)
-            by_cluster, by_word = (self.activation(tf.matmul(rows, p)) for p in projections)
-            of_clusters = tf.nn.log_softmax(full_logits(by_cluster, *read[0]))
-            scores = tf.transpose(full_logits(by_word, *read[1]))  # words first
+        def full_pass(hidden):
+            hidden = tf.cast(hidden, tf.float32)
+            by_cluster, by_word = (self.activation(tf.matmul(hidden, p)) for p in projections)
+            log_clusters = tf.nn.log_softmax(full_logits(by_cluster, *of_clusters))
+            scores = tf.transpose(full_logits(by_word, *of_words))  # words first
             number = self.num_clusters
             maximum = tf.math.unsorted_segment_max(scores, clusters, number)
             exps = tf.exp(scores - tf.gather(maximum, clusters))
             norms = maximum + tf.math.log(tf.math.unsorted_segment_sum(exps, clusters, number))
-            above = tf.transpose(of_clusters) - norms
-            return function(tf.transpose(scores + tf.gather(above, clusters)))
+            above = tf.transpose(log_clusters) - norms
+            return tf.transpose(scores + tf.gather(above, clusters))
 
-        # About eight tensors of the size of the result are alive at a time.
-        rows = chunks.rows_within(8 * 4 * self.vocab_size)
-        return chunks.map_chunks(chunk, hidden, rows, signature)
+        return full_pass
 
     def get_config(self):
         return {
@@ -251,9 +219,6 @@ class SelfOrganisedSoftmax(SoftmaxHead):
             "gamma": self.gamma,
             "frequency_budget": self.frequency_budget,
             "activation": keras.activations.serialize(self.activation),
-            "use_bias": self.use_bias,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
             "seed": self.seed,
         }
 

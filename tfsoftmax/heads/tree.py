@@ -3,9 +3,8 @@
 import keras
 import tensorflow as tf
 
-from tfsoftmax.heads.base import SoftmaxHead
+from tfsoftmax.heads.hierarchical import HierarchicalHead, tensors
 from tfsoftmax.ops import chunks
-from tfsoftmax.ops.prunable import prunable
 from tfsoftmax.ops.tree import all_log_probs, path_nats, sequential_path_nats
 from tfsoftmax.ops.tree_search import OPENED, best_first, walk
 from tfsoftmax.partitions import trees
@@ -14,7 +13,7 @@ MODES = {"parallel": path_nats, "sequential": sequential_path_nats}
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
-class TreeSoftmax(SoftmaxHead):
+class TreeSoftmax(HierarchicalHead):
     """Hierarchical softmax over a binary tree, exact, at a training cost of O(log V) a word.
 
     P(w | h) is the product of σ(±(θ_n h + b_n)) over the nodes n on the path to w. Training
@@ -32,27 +31,14 @@ class TreeSoftmax(SoftmaxHead):
         words: V str, for "alphabetical" and files.
         mode: "parallel", all nodes of all paths at once (p-tHSM); or "sequential", a level
             after the other (tHSM), the slower, conventional computation of the same.
-        use_bias: whether nodes have biases.
-        kernel_initializer: of the kernel (V-1, D), one row a node.
-        bias_initializer: of the bias (V-1,).
-        **kwargs: of `keras.layers.Layer`.
+        **kwargs: of `HierarchicalHead`, whose kernel has one row a node, (V-1, D); and of
+            `keras.layers.Layer`.
 
     Source: Jiang et al. 2017, equations 2-6; Morin and Bengio 2005. The biases are an addition.
     """
 
-    trains_exactly = True
-
     def __init__(
-        self,
-        vocab_size,
-        tree=None,
-        counts=None,
-        words=None,
-        mode="parallel",
-        use_bias=True,
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        **kwargs,
+        self, vocab_size, tree=None, counts=None, words=None, mode="parallel", **kwargs
     ):
         super().__init__(vocab_size, **kwargs)
         if self.vocab_size < 2:
@@ -64,10 +50,6 @@ class TreeSoftmax(SoftmaxHead):
         tree = trees.build(tree, self.vocab_size, counts, words)
         self.tree = trees.binarised(tree, counts)
         self.mode = mode
-        self.use_bias = use_bias
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer)
-        self.supports_jit = False  # XLA has no sparse products
 
     @classmethod
     def for_vocabulary(cls, vocabulary, **options):
@@ -75,58 +57,30 @@ class TreeSoftmax(SoftmaxHead):
         return cls(len(vocabulary), **options)
 
     def build(self, hidden_shape):
-        nodes = self.vocab_size - 1
-        self.kernel = self.add_weight(
-            name="kernel", shape=(nodes, hidden_shape[-1]), autocast=False,
-            initializer=self.kernel_initializer,
-        )
-        self.bias = None
-        if self.use_bias:
-            self.bias = self.add_weight(
-                name="bias", shape=(nodes,), autocast=False, initializer=self.bias_initializer
-            )
+        self._add_kernel_and_bias(self.vocab_size - 1, hidden_shape[-1])
         with tf.init_scope():  # plain variables: they belong to the configuration, not the weights
             self._paths = tf.Variable(self.tree.paths(), trainable=False)
             self._leaves = tf.Variable(self.tree.leaves, trainable=False)
             self._children = tf.Variable(self.tree.children(), trainable=False)
         self.built = True
 
-    def _parameters(self):
-        return self.kernel.value, None if self.bias is None else self.bias.value
-
     def _training_loss(self, hidden, labels):
         paths = tf.gather(self._paths, labels)
         return MODES[self.mode](hidden, *self._parameters(), paths)
-
-    def _log_prob(self, hidden, labels):
-        return -self._training_loss(hidden, labels)
 
     def _weighted_loss(self, hidden, labels, weights):
         nats = self._training_loss(hidden, labels)
         return tf.reduce_sum(weights * nats), tf.stop_gradient(nats)
 
-    def _logits(self, hidden):
-        return prunable(self._log_probs, hidden)
-
-    def _log_probs(self, hidden):
-        return self._map(lambda log_probs: log_probs, hidden, tf.TensorSpec([self.vocab_size]))
-
     def _top_k(self, hidden, k):
-        signature = tf.TensorSpec([k]), tf.TensorSpec([k], tf.int32)
-
         def chunk(rows):
-            *found, done = best_first(rows, *self._parameters(), self._children, k)
-            return tf.cond(done, lambda: tuple(found), lambda: self._full_top_k(rows, k))
+            log_probs, ids, done = best_first(rows, *self._parameters(), self._children, k)
+            return tf.cond(done, lambda: (ids, log_probs), lambda: by_full_pass(rows, k))
 
+        by_full_pass = super()._top_k
         # The search holds the rows of the nodes that it opens, and a kernel row is D wide.
         opened = max(OPENED, k) * hidden.shape[1]
-        rows = chunks.rows_within(2 * 4 * opened)
-        values, ids = chunks.map_chunks(chunk, hidden, rows, signature)
-        return ids, values
-
-    def _full_top_k(self, hidden, k):
-        signature = tf.TensorSpec([k]), tf.TensorSpec([k], tf.int32)
-        return self._map(lambda x: tuple(tf.math.top_k(x, k)), hidden, signature)
+        return chunks.map_chunks(chunk, hidden, chunks.rows_within(2 * 4 * opened))
 
     def sample(self, hidden, seed):
         """A random word at each position, drawn from P(w | h): O(log V) a word.
@@ -144,23 +98,10 @@ class TreeSoftmax(SoftmaxHead):
         words = walk(rows, *self._parameters(), self._children, depth, seed)
         return tf.reshape(words, tf.shape(hidden)[:-1])
 
-    def _map(self, function, hidden, signature):
-        """A function of the log-probabilities (rows, V) of some positions, for all positions."""
-        parameters = [None if p is None else tf.convert_to_tensor(p) for p in self._parameters()]
-        leaves = tf.convert_to_tensor(self._leaves)
-        levels, entries = self.tree.levels, self.tree.entries
-        return chunks.map_chunks(
-            lambda rows: function(all_log_probs(rows, *parameters, levels, entries, leaves)),
-            # About eight tensors of the size of the result are alive at a time.
-            hidden, chunks.rows_within(8 * 4 * self.vocab_size), signature,
-        )
+    def _full_pass(self):
+        parameters, leaves = tensors(self._parameters()), tf.convert_to_tensor(self._leaves)
+        layout = self.tree.levels, self.tree.entries, leaves
+        return lambda hidden: all_log_probs(hidden, *parameters, *layout)
 
     def get_config(self):
-        return {
-            **super().get_config(),
-            "tree": self.tree.to_config(),
-            "mode": self.mode,
-            "use_bias": self.use_bias,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
-        }
+        return {**super().get_config(), "tree": self.tree.to_config(), "mode": self.mode}

@@ -13,7 +13,8 @@ Shapes: N positions, D = Σ d_b hidden units, V = Σ V_b words.
 
 import tensorflow as tf
 
-from tfsoftmax.ops.cross_entropy import _chunked, _kernel_blocks, full_logits, map_row_chunks
+from tfsoftmax.ops.chunks import sum_over_chunks
+from tfsoftmax.ops.cross_entropy import kernel_blocks, full_logits, map_row_chunks, most_rows
 
 
 def banded_logits(hidden, kernels, biases):
@@ -99,7 +100,7 @@ def _parts(hidden, kernels):
 
 def _blocks(kernels, biases, dtype):
     """For each band, [(some rows of its kernel in `dtype`, their biases)]."""
-    return [_kernel_blocks(*band, dtype) for band in zip(kernels, biases)]
+    return [kernel_blocks(*band, dtype) for band in zip(kernels, biases)]
 
 
 def _logits(hidden, kernels, blocks):
@@ -137,26 +138,14 @@ def _targets(hidden, kernels, biases, ranks):
 def _with_gradients(hidden, kernels, biases, ranks, weights):
     """Nats (N,), and the float32 gradients of Σ weights · nats: [dh, *dW, *db]."""
     vocab_size = sum(kernel.shape[0] for kernel in kernels)
-    count, _, (hidden_chunks, weight_chunks) = _chunked(vocab_size, hidden, weights)
     blocks = _blocks(kernels, biases, hidden.dtype)
 
-    def chunk(i, totals):
-        return _chunk(hidden_chunks[i], weight_chunks[i], kernels, blocks, totals)
+    def chunk(hidden, weights, totals):
+        return _chunk(hidden, weights, kernels, blocks, totals)
 
-    # The first chunk stands outside the loop: zeros to start from would cost the kernels' size.
-    by_row, totals = chunk(0, None)
-    arrays = [tf.TensorArray(t.dtype, count, element_shape=t.shape).write(0, t) for t in by_row]
-
-    def body(i, arrays, totals):
-        by_row, totals = chunk(i, totals)
-        return i + 1, [array.write(i, t) for array, t in zip(arrays, by_row)], totals
-
-    _, arrays, totals = tf.while_loop(
-        lambda i, *_: i < count, body, (1, arrays, totals), parallel_iterations=1
+    (d_hidden, log_sum), totals = sum_over_chunks(
+        chunk, most_rows(vocab_size, hidden.shape[1]), hidden, weights
     )
-    length = tf.shape(hidden)[0]
-    d_hidden = tf.reshape(arrays[0].stack(), [-1, hidden.shape[1]])[:length]
-    log_sum = tf.reshape(arrays[1].stack(), [-1])[:length]
     target, bands = _targets(hidden, kernels, biases, ranks)
     by_band = [[tf.concat(parts, 0) for parts in zip(*band)] for band in totals]
     by_word = [terms[i] for i in range(len(by_band[0])) for terms in by_band]

@@ -8,10 +8,12 @@ round follows.
 Shapes: N positions, D hidden units, K tails.
 """
 
+import functools
 import typing
 
 import tensorflow as tf
 
+from tfsoftmax.ops.chunks import sum_over_chunks
 from tfsoftmax.ops.cross_entropy import full_logits
 from tfsoftmax.ops.xla import under_xla
 
@@ -69,11 +71,14 @@ def sum_over_clusters(chunk, hidden, clusters, ranks, cutoffs, weights, shares):
     """
     which = clusters_of(ranks, cutoffs)
     head_labels = tf.where(which == 0, ranks, cutoffs[0] + which - 1)
-    by_row, totals = _head(chunk, clusters[0], hidden, head_labels, weights)
+    head, tails = clusters[0], clusters[1:]
+    by_row, totals = sum_over_chunks(
+        functools.partial(chunk, head), _affordable_rows(head), hidden, head_labels, weights
+    )
     totals = [totals]
     order = tf.argsort(which, stable=True)
     ends = tf.cumsum(tf.math.bincount(which, minlength=len(clusters), maxlength=len(clusters)))
-    for k, tail in enumerate(clusters[1:], start=1):
+    for k, tail in enumerate(tails, start=1):
         first, last = cutoffs[k - 1], cutoffs[k] - 1
         if first == last:  # the one word of its tail is certain
             totals.append([tf.zeros_like(p) for p in tail if p is not None])
@@ -83,46 +88,6 @@ def sum_over_clusters(chunk, hidden, clusters, ranks, cutoffs, weights, shares):
         by_row, tail_totals = _tail(chunk, tail, inputs, rounds, by_row)
         totals.append(tail_totals)
     return by_row, totals
-
-
-def _head(chunk, cluster, *inputs):
-    """`chunk` over all positions, in even chunks of rows, zero-padded at the end."""
-    length = inputs[0].shape[0] or tf.shape(inputs[0])[0]
-    most = _affordable_rows(cluster)
-    if isinstance(length, int):
-        count = max((length + most - 1) // most, 1)
-    else:
-        count = tf.maximum((length + most - 1) // most, 1)
-    rows = (length + count - 1) // count
-
-    def chunked(tensor):
-        padding = [[0, count * rows - length]] + [[0, 0]] * (len(tensor.shape) - 1)
-        shape = tf.concat([tf.stack([count, rows]), tf.shape(tensor)[1:]], 0)
-        static = [s if isinstance(s, int) else None for s in (count, rows)]
-        return tf.ensure_shape(
-            tf.reshape(tf.pad(tensor, padding), shape), static + tensor.shape[1:].as_list()
-        )
-
-    chunks = [chunked(t) for t in inputs]
-
-    def visit(i, totals):
-        return chunk(cluster, *(t[i] for t in chunks), totals)
-
-    # The first chunk stands outside the loop: zeros to start from would cost the kernel's size.
-    first, totals = visit(0, None)
-    if chunks[0].shape[0] == 1:
-        return first, totals
-    arrays = [tf.TensorArray(t.dtype, count, element_shape=t.shape).write(0, t) for t in first]
-
-    def body(i, arrays, totals):
-        by_row, totals = visit(i, totals)
-        return i + 1, [array.write(i, t) for array, t in zip(arrays, by_row)], totals
-
-    _, arrays, totals = tf.while_loop(
-        lambda i, *_: i < count, body, (1, arrays, totals), parallel_iterations=1
-    )
-    shapes = [tf.concat([[count * rows], tf.shape(t)[1:]], 0) for t in first]
-    return [tf.reshape(a.stack(), s)[:length] for a, s in zip(arrays, shapes)], totals
 
 
 def _tail(chunk, cluster, inputs, rounds, by_row):

@@ -21,6 +21,8 @@ import dataclasses
 
 import tensorflow as tf
 
+from tfsoftmax.ops.chunks import map_chunks, sum_over_chunks
+
 # 256 rows lose a quarter of the matmul's speed, 1,280 gain less than 4 % (V=44,370).
 CHUNK_ROWS = 512
 CHUNK_BYTES = 1 << 29
@@ -67,17 +69,7 @@ def map_row_chunks(function, hidden, vocab_size):
     Returns:
         The structure with N first.
     """
-    count, rows, (chunks,) = _chunked(vocab_size, hidden)
-    first = function(chunks[0])
-    if chunks.shape[0] == 1:
-        return first
-    # A graph prunes `first`, of which the loop needs shapes and dtypes only.
-    signature = tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape, t.dtype), first)
-    stacked = tf.map_fn(function, chunks, parallel_iterations=1, fn_output_signature=signature)
-    length = tf.shape(hidden)[0]
-    return tf.nest.map_structure(
-        lambda t: tf.reshape(t, tf.concat([[count * rows], tf.shape(t)[2:]], 0))[:length], stacked
-    )
+    return map_chunks(function, hidden, most_rows(vocab_size, hidden.shape[1]))
 
 
 def exact_top_k(hidden, kernel, bias, k, soft_cap=None):
@@ -175,26 +167,14 @@ def _target_logits(hidden, kernel, bias, labels, soft_cap):
 
 def _with_gradients(hidden, kernel, bias, labels, weights, objective):
     """Objective and cross-entropy, (N,) each, and the float32 gradients of Σ weights · objective."""
-    blocks = _kernel_blocks(kernel, bias, hidden.dtype)
-    count, _, (hidden_chunks, weight_chunks) = _chunked(kernel.shape[0], hidden, weights)
+    blocks = kernel_blocks(kernel, bias, hidden.dtype)
 
-    def chunk(i, totals):
-        return _chunk_with_gradients(hidden_chunks[i], weight_chunks[i], blocks, objective, totals)
+    def chunk(hidden, weights, totals):
+        return _chunk_with_gradients(hidden, weights, blocks, objective, totals)
 
-    # The first chunk stands outside the loop: zeros to start from would cost the kernel's size.
-    by_row, by_word = chunk(0, [None] * len(blocks))
-    arrays = [tf.TensorArray(t.dtype, count, element_shape=t.shape).write(0, t) for t in by_row]
-
-    def body(i, arrays, totals):
-        by_row, totals = chunk(i, totals)
-        return i + 1, [array.write(i, t) for array, t in zip(arrays, by_row)], totals
-
-    _, arrays, totals = tf.while_loop(
-        lambda i, *_: i < count, body, (1, arrays, by_word), parallel_iterations=1
+    (d_hidden, log_sum, mean), totals = sum_over_chunks(
+        chunk, most_rows(*kernel.shape), hidden, weights
     )
-    length = tf.shape(hidden)[0]
-    d_hidden = tf.reshape(arrays[0].stack(), [-1, hidden.shape[1]])[:length]
-    log_sum, mean = [tf.reshape(array.stack(), [-1])[:length] for array in arrays[1:]]
     gradients = [d_hidden, *(tf.concat(parts, 0) for parts in zip(*totals))]
     gradients = _minus_targets(gradients, hidden, kernel, bias, labels, weights, objective)
     target = _target_logits(hidden, kernel, bias, labels, objective.soft_cap)
@@ -230,7 +210,7 @@ def _chunk_with_gradients(hidden, weights, blocks, objective, totals):
         [tf.cast(tf.matmul(q, kernel), tf.float32) for q, (kernel, _) in zip(slopes, blocks)]
     )
     by_word, previous = [], d_hidden
-    for q, (_, bias), total in zip(slopes, blocks, totals):
+    for q, (_, bias), total in zip(slopes, blocks, totals or [None] * len(blocks)):
         with tf.control_dependencies([previous]):  # one block's product alive at a time
             product = tf.cast(tf.matmul(q, scaled, transpose_a=True), tf.float32)
             terms = [product if unit is None else unit * product]
@@ -258,33 +238,12 @@ def _minus_targets(gradients, hidden, kernel, bias, labels, weights, objective):
     return result + [tf.tensor_scatter_nd_sub(g, ids, scale) for g in gradients[2:]]
 
 
-def _chunked(vocab_size, *tensors):
-    """(count, rows, tensors as (count, rows, ...)): even chunks of positions, zero-padded.
-
-    The first tensor is (N, D), and 4 V rows bytes the cost of a chunk.
-    """
-    length = tensors[0].shape[0] or tf.shape(tensors[0])[0]
-    affordable = max(CHUNK_BYTES // (4 * vocab_size), tensors[0].shape[1], MIN_CHUNK_ROWS)
-    most = min(CHUNK_ROWS, affordable)
-    count = (length + most - 1) // most
-    if isinstance(count, int):
-        count = max(count, 1)
-        rows = (length + count - 1) // count
-    else:
-        count = tf.maximum(count, 1)
-        rows = (length + count - 1) // count
-
-    def chunked(tensor):
-        padding = [[0, count * rows - length]] + [[0, 0]] * (len(tensor.shape) - 1)
-        shape = tf.concat([tf.stack([count, rows]), tf.shape(tensor)[1:]], 0)
-        result = tf.reshape(tf.pad(tensor, padding), shape)
-        static = [s if isinstance(s, int) else None for s in (count, rows)]
-        return tf.ensure_shape(result, static + tensor.shape[1:].as_list())
-
-    return count, rows, [chunked(t) for t in tensors]
+def most_rows(vocab_size, size):
+    """Positions in a chunk, each of which costs 4 V bytes."""
+    return min(CHUNK_ROWS, max(CHUNK_BYTES // (4 * vocab_size), size, MIN_CHUNK_ROWS))
 
 
-def _kernel_blocks(kernel, bias, dtype):
+def kernel_blocks(kernel, bias, dtype):
     """[(rows of the kernel in `dtype`, their biases)], each block's float32 rows at most `BLOCK_BYTES`."""
     vocab_size, size = kernel.shape
     # Rows in multiples of 16 keep the split a view of the kernel instead of a copy.

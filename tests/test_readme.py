@@ -1,11 +1,12 @@
-"""What the README shows to Keras users runs as it stands, for a smaller vocabulary."""
+"""What the README shows to Keras users runs as it stands, in small, and its links lead somewhere."""
 
 import pathlib
 import re
 
 import numpy as np
 
-README = (pathlib.Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+ROOT = pathlib.Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def example(heading):
@@ -31,3 +32,14 @@ def test_the_keras_example_trains_and_agrees_with_the_one_before_it():
     before.set_weights([*after.get_weights()[:-2], kernel.T, bias])
     expected = before.evaluate(words, next_words, verbose=0)
     np.testing.assert_allclose(loss, expected, rtol=1e-5)
+
+
+def test_links_between_our_pages_and_pictures_lead_somewhere():
+    dead, links = [], 0
+    for page in [ROOT / "README.md", *ROOT.glob("experiments/**/*.md")]:
+        for target in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
+            if "://" not in target:
+                links += 1
+                if not (page.parent / target).exists():
+                    dead.append(f"{page.relative_to(ROOT)}: {target}")
+    assert links > 10 and dead == []

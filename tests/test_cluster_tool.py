@@ -66,11 +66,13 @@ def test_learnt_clusters_are_printed_and_become_classes(corpus, tmp_path):
     train(corpus, tmp_path / "run", "self_organised")
     out, words = tmp_path / "clusters", corpus.vocabulary.words
     lines = tool("clusters", f"--run={tmp_path / 'run'}", f"--out={out}").stdout.splitlines()
-    printed = [line.split()[2:] for line in lines]
+    numbers, printed = [int(line.split()[0]) for line in lines], [x.split()[2:] for x in lines]
     assert sorted(sum(printed, [])) == sorted(words)
+    shares = [float(line.split()[1].strip("%")) for line in lines]
+    assert shares == sorted(shares, reverse=True)
     assert train(corpus, tmp_path / "class", "class", classes=str(out))["best_perplexity"] > 1
     by_class = classes.build(out, len(words), words=words)
-    for cluster, members in enumerate(printed):
+    for cluster, members in zip(numbers, printed):
         assert {by_class[words.index(word)] for word in members} == {cluster}
     done = tool("clusters", f"--run={tmp_path / 'run'}", f"--words_of={words[3]}", "--words=99")
     assert words[3] in done.stdout.split() and len(done.stdout.splitlines()) == 1

@@ -7,7 +7,8 @@
     python tools/train.py --data=data/text8 --run=runs/class --head=class \\
         --head_options='{"classes": "clusters.txt"}'
 
-Each line is a cluster: its number, its share of the tokens, its most frequent words.
+Each line is a cluster, that of most tokens first: its number, its share of the tokens, its most
+frequent words.
 """
 
 import dataclass_flags
@@ -30,7 +31,8 @@ def main():
     clusters = head.clusters
     if options.out:
         head.save_clusters(options.out, vocabulary.words)
-    shown = np.unique(clusters)
+    tokens = np.bincount(clusters, weights=vocabulary.counts)
+    shown = [c for c in np.argsort(-tokens, kind="stable") if np.any(clusters == c)]
     if options.words_of is not None:
         shown = clusters[vocabulary.encode([options.words_of])]
     for cluster in shown:

@@ -16,7 +16,7 @@ setup(
         "tensorboard>=2.19",
     ],
     extras_require={
-        "test": ["pytest>=8"],
+        "test": ["pytest>=8", "pytest-xdist>=3.6"],
         "plot": ["matplotlib>=3.8"],
         "profile": ["xprof>=2.20"],
         "tfds": ["importlib_resources", "dill"],

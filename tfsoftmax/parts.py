@@ -4,12 +4,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfsoftmax.adaptive_embedding import AdaptiveEmbedding
 from tfsoftmax.heads import SoftmaxHead
 
 PARTS = ("embedding", "recurrent", "dropout", "head", "loss", "gradients", "optimizer", "other")
 _KINDS = {
-    SoftmaxHead: "head", keras.layers.Embedding: "embedding", keras.layers.RNN: "recurrent",
-    keras.layers.Dropout: "dropout",
+    SoftmaxHead: "head", keras.layers.Embedding: "embedding", AdaptiveEmbedding: "embedding",
+    keras.layers.RNN: "recurrent", keras.layers.Dropout: "dropout",
 }
 
 

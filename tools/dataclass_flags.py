@@ -40,6 +40,9 @@ def run(main):
             return main()
         except KeyboardInterrupt:
             sys.exit(130)
+        except BrokenPipeError:  # whoever reads has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nothing left to flush to
+            sys.exit(141)
         except Exception as error:
             if flags.FLAGS.traceback or not _is_of_the_user(error):
                 raise

@@ -53,6 +53,8 @@ def sum_over_chunks(chunk, most, *tensors):
     if chunks[0].shape[0] == 1:
         return first, totals
     flat = tf.nest.flatten(first)
+    with tf.control_dependencies([*flat, *tf.nest.flatten(totals)]):
+        start = tf.identity(1)  # lest the second chunk's tensors join the first's
     arrays = [tf.TensorArray(t.dtype, count, element_shape=t.shape).write(0, t) for t in flat]
 
     def body(i, arrays, totals):
@@ -61,7 +63,7 @@ def sum_over_chunks(chunk, most, *tensors):
         return i + 1, written, totals
 
     _, arrays, totals = tf.while_loop(
-        lambda i, *_: i < count, body, (1, arrays, totals), parallel_iterations=1
+        lambda i, *_: i < count, body, (start, arrays, totals), parallel_iterations=1
     )
     joined = [_joined(array.stack(), count * rows)[:length] for array in arrays]
     return tf.nest.pack_sequence_as(first, joined), totals

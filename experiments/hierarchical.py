@@ -12,12 +12,23 @@ Command, for one sentence a line, lower case:
         --valid=novels/valid.txt.gz --test=novels/test.txt.gz --out=data/novels
     python tools/cluster.py --data=data/novels --classes=1000 --out=data/novels/brown.paths
     python experiments/run.py hierarchical --data=data/novels
-    python tools/clusters.py --run=runs/hierarchical/self_organised | head -10
+    python tools/clusters.py --run=runs/hierarchical/self_organised | head -20
+
+Hardware and hours: two CPU cores, shared with other work, an hour; words per second are therefore
+low and uneven. Speeds that compare are those of one interleaved run, in
+results/hierarchical/speed:
+
+    python experiments/benchmarks/run.py speed --experiment=hierarchical --data=data/novels
 
 Classes are as many as the square root of the vocabulary, by frequency or from Brown's bits; of
 Brown's 1,000 clusters those whose bits begin alike are joined for them. In the tree of Brown's
 bits the words of a cluster are in a Huffman tree. Self-organised clusters are chosen anew every
 150 steps, ten times in all.
+
+What to expect so early: the paper's order, random worst and Brown best by far, but Huffman no
+better than alphabetical. Its short paths help the most frequent words only; rare words it puts
+together by frequency alone, where the alphabet puts the forms of a word, and so it loses on them
+what it has won.
 
 The paper's values: exact perplexities on the validation split of Penn Treebank (vocabulary 10,000;
 0.9 M tokens), GRU, at convergence. Perplexities of different corpora do not compare; their order

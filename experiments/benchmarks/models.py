@@ -16,7 +16,7 @@ def training(case, problem):
     module = definition.load(case.options["experiment"])
     run = next(run for run in module.RUNS if run.name == case.head)
     corpus = Corpus.load(problem.data)
-    model = compiled_model(*run.configs(), corpus)
+    model = compiled_model(*run.of_corpus(problem.data).configs(), corpus)
     model.make_train_function()
     steps = iter(batches(corpus, "train").repeat())
     return Program(

@@ -25,6 +25,11 @@ in the last tail, as section 5.1.2.2 recommends; for two levels [4000]. Those of
 cheapest by the cost model of section 2.2.2.4 on the machine that trains, whatever they do to
 perplexity. Tails have 128 and 64 units by a factor of 2, and 64 and 16 by a factor of 4.
 
+What to expect so early: adaptive softmax ahead of full softmax, most with the smallest shortlist
+and the narrowest tails. How much mass the rare words have together, and how they share it, is
+learned from all of them at once, where full softmax learns it word by word. The paper's order, full
+softmax first by a little, is that after 50 epochs.
+
 The paper's values: Text8 (vocabulary 44,370; 16.8 M tokens), one LSTM layer of 512 units, a
 dropout of 40 %, 50 epochs, one NVIDIA GeForce GTX 1080. The projection factor of its second
 adaptive row is not said; it stands beside factor 4, beyond which figure 5.3 sees no gain.

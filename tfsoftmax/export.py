@@ -3,9 +3,9 @@
 import os
 import tempfile
 
-import keras
 import tensorflow as tf
 
+from tfsoftmax.language_model import head_and_hidden_model
 from tfsoftmax.vocabulary import UNK
 
 ASSET = "vocabulary.txt"
@@ -40,13 +40,14 @@ def export(model, vocabulary, out, max_k=50):
     Raises:
         ValueError: an argument is out of its range, or the model does not fit.
     """
+    parts = head_and_hidden_model(model, vocabulary)
     _check(model, vocabulary, out, max_k)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, ASSET)
         vocabulary.save(path)
         served = tf.Module(name="language_model")
         served.tables = _tables(path, vocabulary)
-        score, next_word = _functions(model, vocabulary, *served.tables, max_k)
+        score, next_word = _functions(*parts, vocabulary, *served.tables, max_k)
         words = tf.TensorSpec([None, None], tf.string, name="words")
         k = tf.TensorSpec([], tf.int32, name="k")
         served.score = tf.function(score, autograph=False)
@@ -61,10 +62,8 @@ def export(model, vocabulary, out, max_k=50):
         tf.saved_model.save(served, out, signatures, options)
 
 
-def _functions(model, vocabulary, ids_of, words_of, max_k):
+def _functions(head, hidden_model, vocabulary, ids_of, words_of, max_k):
     """The functions `score` and `next_word`."""
-    head = model.get_layer("head")
-    hidden_model = keras.Model(model.input, head.input)
 
     def read(words):
         """Hidden states (B, T + 1, D), ids (B, T + 1) of what comes next, lengths (B,)."""
@@ -119,11 +118,6 @@ def _tables(path, vocabulary):
 def _check(model, vocabulary, out, max_k):
     if not 1 <= max_k <= len(vocabulary):
         raise ValueError(f"`max_k` must lie in [1, {len(vocabulary)}]. Received: max_k={max_k}")
-    if model.get_layer("head").vocab_size != len(vocabulary):
-        raise ValueError(
-            "`vocabulary` must have as many words as the model, "
-            f"{model.get_layer('head').vocab_size}. Received: {vocabulary!r}"
-        )
     stateful = [layer.name for layer in model.layers if getattr(layer, "stateful", False)]
     if tuple(model.input.shape) != (None, None) or stateful:
         raise ValueError(

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.decoding import Choice, beam_search
-from tfsoftmax.language_model import recurrent_states, reset_states
+from tfsoftmax.language_model import head_and_hidden_model, recurrent_states, reset_states
 
 
 def sample(
@@ -196,13 +196,8 @@ def next_words(model, vocabulary, prompt, k):
 
 
 def _parts(model, vocabulary):
-    """The model's head, and a model of the same layers up to the head's input."""
-    head = model.get_layer("head")
-    if head.vocab_size != len(vocabulary):
-        raise ValueError(
-            f"`vocabulary` must have as many words as the model, {head.vocab_size}. "
-            f"Received: {vocabulary!r}"
-        )
+    """The head and the model below it, of a model that reads a word a step."""
+    parts = head_and_hidden_model(model, vocabulary)
     streams, steps = model.input.shape
     if streams is None or steps not in (1, None):
         raise ValueError(
@@ -215,7 +210,7 @@ def _parts(model, vocabulary):
                 "`model` must have stateful recurrent layers, since it reads one word a step. "
                 f"Received: layer {layer.name!r} with stateful=False"
             )
-    return head, keras.Model(model.input, head.input)
+    return parts
 
 
 @contextlib.contextmanager

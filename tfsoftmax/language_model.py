@@ -94,6 +94,21 @@ def _named_options(config):
         ) from None
 
 
+def head_and_hidden_model(model, vocabulary):
+    """The head of a language model, and a model of the same layers from words to its input.
+
+    Raises:
+        ValueError: the model has another number of words than the vocabulary.
+    """
+    head = model.get_layer("head")
+    if head.vocab_size != len(vocabulary):
+        raise ValueError(
+            f"`vocabulary` must have as many words as the model, {head.vocab_size}. "
+            f"Received: {vocabulary!r}"
+        )
+    return head, keras.Model(model.input, head.input)
+
+
 def recurrent_states(model):
     """The variables that hold the states of the model's recurrent layers."""
     return [state for layer in model.layers for state in getattr(layer, "states", None) or []]

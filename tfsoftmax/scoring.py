@@ -2,11 +2,10 @@
 
 import math
 
-import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.language_model import reset_states
+from tfsoftmax.language_model import head_and_hidden_model, reset_states
 from tfsoftmax.vocabulary import EOS
 
 NORMALISATIONS = ("exact", "constant")
@@ -44,8 +43,9 @@ class Scorer:
         _check_oov(oov, unseen_words)
         self.vocabulary, self.normalisation, self.oov = vocabulary, normalisation, oov
         self._model, self._unseen_words = model, unseen_words
-        self._streams = _checked_streams(model, vocabulary)
-        self._step = _step(model, _log_prob_method(model.get_layer("head"), normalisation))
+        head, hidden_model = head_and_hidden_model(model, vocabulary)
+        self._streams = _checked_streams(model)
+        self._step = _step(hidden_model, _log_prob_method(head, normalisation))
 
     def sentences(self, sentences):
         """Scores each sentence by itself, with `<eos>` before its first word.
@@ -179,10 +179,9 @@ class Totals:
         return {"perplexity": perplexity, "nats_per_token": nats, **counts}
 
 
-def _step(model, log_prob):
+def _step(hidden_model, log_prob):
     """A function of words, labels, wanted (B, T): ln P of the N wanted labels, row by row."""
-    hidden_model = keras.Model(model.input, model.get_layer("head").input)
-    shape = (model.input.shape[0], None)
+    shape = (hidden_model.input.shape[0], None)
 
     @tf.function(
         input_signature=[
@@ -251,14 +250,9 @@ def _check_oov(oov, unseen_words):
         )
 
 
-def _checked_streams(model, vocabulary):
+def _checked_streams(model):
     """B of a model that fits."""
-    head, (streams, steps) = model.get_layer("head"), model.input.shape
-    if head.vocab_size != len(vocabulary):
-        raise ValueError(
-            f"`vocabulary` must have as many words as the model, {head.vocab_size}. "
-            f"Received: {vocabulary!r}"
-        )
+    streams, steps = model.input.shape
     if streams is None or steps is not None:
         raise ValueError(
             "`model` must have a fixed number of streams, and None for `steps`. "

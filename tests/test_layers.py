@@ -17,7 +17,7 @@ FLOORS = {
     "tfsoftmax.adaptive_embedding": 1, "tfsoftmax.rescoring": 1,
     "tfsoftmax.heads": 1, "tfsoftmax.optimizers": 1,
     "tfsoftmax.memory": 0, "tfsoftmax.memory_timeline": 0, "tfsoftmax.parts": 2,
-    "tfsoftmax.profiling": 3, "tfsoftmax.callbacks": 3,
+    "tfsoftmax.executions": 3, "tfsoftmax.profiling": 4, "tfsoftmax.callbacks": 3,
     "tfsoftmax.losses": 2, "tfsoftmax.metrics": 2, "tfsoftmax.clusters": 2,
     "tfsoftmax.language_model": 3, "tfsoftmax.runs": 4,
     "tfsoftmax.run_description": 5, "tfsoftmax.evaluation": 5, "tfsoftmax.generation": 5,

@@ -9,6 +9,7 @@ from runs_helper import tool
 
 from tfsoftmax import profiling
 from tfsoftmax.config import ModelConfig, TrainingConfig
+from tfsoftmax.executions import Step
 from tfsoftmax.training import compiled_model
 from tfsoftmax.vocabulary import Vocabulary
 
@@ -26,7 +27,7 @@ def profiled(head, record_norms=False, **options):
     if record_norms:
         model.optimizer.record_gradient_norms()
     words, labels = np.random.default_rng(3).choice(V, (2, B, T), p=counts / counts.sum())
-    step = profiling.Step(
+    step = Step(
         model, words.astype(np.int32), labels.astype(np.int32), np.ones((B, T), np.float32)
     )
     return profiling.profile(step), labels, model

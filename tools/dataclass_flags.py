@@ -18,6 +18,18 @@ def define(*configs):
             _define(field)
 
 
+def define_scoring():
+    """Defines the flags of what scores sentences."""
+    flags.DEFINE_enum(
+        "oov", "unk", ["unk", "skip", "spread"], "what words count for that the vocabulary lacks"
+    )
+    flags.DEFINE_integer("unseen_words", None, "number of words that share <unk>; for spread")
+    flags.DEFINE_enum(
+        "normalisation", "exact", ["exact", "constant"],
+        "constant: take the scores of self-normalised heads as they are",
+    )
+
+
 def parse(config, preset=None):
     """Builds a `config` from the flags; a preset gives way to flags that were given."""
     values = {}

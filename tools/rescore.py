@@ -202,12 +202,5 @@ if __name__ == "__main__":
     flags.DEFINE_string("against", None, "another system's output, to compare with")
     flags.DEFINE_string("out", None, "directory for trn files and results.json")
     flags.DEFINE_integer("seed", 1, "of the bootstrap")
-    flags.DEFINE_enum(
-        "oov", "unk", ["unk", "skip", "spread"], "what words count for that the vocabulary lacks"
-    )
-    flags.DEFINE_integer("unseen_words", None, "number of words that share <unk>; for spread")
-    flags.DEFINE_enum(
-        "normalisation", "exact", ["exact", "constant"],
-        "constant: take the scores of self-normalised heads as they are",
-    )
+    dataclass_flags.define_scoring()
     dataclass_flags.run(main)

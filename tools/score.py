@@ -110,12 +110,5 @@ if __name__ == "__main__":
     flags.DEFINE_bool("words", False, "also score each word")
     flags.DEFINE_enum("base", "e", ["e", "10"], "of the logarithms")
     flags.DEFINE_bool("stream", False, "score the sentences as one text instead of each by itself")
-    flags.DEFINE_enum(
-        "oov", "unk", ["unk", "skip", "spread"], "what words count for that the vocabulary lacks"
-    )
-    flags.DEFINE_integer("unseen_words", None, "number of words that share <unk>; for spread")
-    flags.DEFINE_enum(
-        "normalisation", "exact", ["exact", "constant"],
-        "constant: take the scores of self-normalised heads as they are",
-    )
+    dataclass_flags.define_scoring()
     dataclass_flags.run(main)

@@ -83,6 +83,7 @@ def main():
 def measured(config, model_config):
     """The profile with a description of what was profiled, as JSON values."""
     from tfsoftmax import profiling
+    from tfsoftmax.executions import Step
     from tfsoftmax.hardware import hardware
     from tfsoftmax.training import compiled_model
 
@@ -93,7 +94,7 @@ def measured(config, model_config):
     drawn = np.random.default_rng(0).choice(
         len(counts), (2, corpus.streams, corpus.steps), p=counts / counts.sum()
     ).astype(np.int32)
-    step = profiling.Step(model, *drawn, np.ones(drawn.shape[1:], np.float32))
+    step = Step(model, *drawn, np.ones(drawn.shape[1:], np.float32))
     del model  # the step gets variables of its own
     gc.collect()
     return {

@@ -74,7 +74,7 @@ def scored(run, valid, test):
     model, vocabulary, _ = runs.load(run, BATCH)
     tests = [m for m in runs.Run(run).metrics() if m["event"] == "test" and m["split"] == "test"]
     perplexity = tests[-1]["perplexity"] if tests else None
-    own = hasattr(model.get_layer("head"), "self_normalised_log_prob")
+    own = model.get_layer("head").self_normalised
     for normalisation in ("exact", "constant") if own else ("exact",):
         scorer = Scorer(model, vocabulary, normalisation)
         scorer.sentences([[]])

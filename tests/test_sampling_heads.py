@@ -183,6 +183,33 @@ def test_self_normalisation_of_a_fraction_is_unbiased():
     assert np.sum(np.abs(head.training_loss(hidden, labels) + score) > 1e-3) == 10
 
 
+@pytest.mark.parametrize("squared", [True, False])
+def test_self_normalisation_of_a_fraction_has_the_gradient_of_its_equation(squared):
+    hidden, labels = positions(V, 10)
+    head = ready(SelfNormalisedSoftmax, V, fraction=0.3, alpha=0.7, squared=squared)
+    scores = head.self_normalised_log_prob(hidden, labels).numpy()
+    chosen = np.abs(head.training_loss(hidden, labels) + scores) > 1e-3
+    assert chosen.sum() == 3
+    weights, kernel, bias = np.linspace(0.5, 2.0, 10), *weights_of(head)
+    with tf.GradientTape() as tape:
+        sources = [tf.Variable(x.astype(np.float64)) for x in (hidden, kernel, bias)]
+        z = tf.matmul(sources[0], sources[1], transpose_b=True) + sources[2]
+        log_z = tf.reduce_logsumexp(z, axis=1)
+        nats = -tf.gather(z, labels, batch_dims=1)
+        nats += 0.7 * 10 / 3 * chosen * (tf.square(log_z) if squared else log_z)
+        wanted = tf.reduce_sum(weights * nats)
+    wanted_gradients = tape.gradient(wanted, sources)
+    ours = [tf.Variable(hidden), *head.trainable_variables]
+    with tf.GradientTape(persistent=True) as tape:
+        by_position = rewind(head).training_loss(ours[0], labels)
+        summed = tf.reduce_sum(weights.astype(np.float32) * by_position)
+        total, _ = rewind(head).weighted_loss(ours[0], labels, weights)
+    for value in (summed, total):
+        np.testing.assert_allclose(value, wanted, rtol=1e-5)
+        for ours_at, wanted_at in zip(tape.gradient(value, ours), wanted_gradients):
+            np.testing.assert_allclose(ours_at, wanted_at, rtol=1e-4, atol=1e-5)
+
+
 def test_log_normaliser_is_what_separates_scores_from_log_probabilities():
     head = ready(NCE, V, S, counts=counts(V), Z=1)
     hidden, labels = positions(V, N)

@@ -134,9 +134,13 @@ def test_totals_count_the_tokens_that_are_scored():
     assert result["perplexity"] == pytest.approx(math.exp(-log_probs.sum() / 2))
 
 
-@pytest.mark.parametrize("head", ["nce", "negative", "self_normalised"])
-def test_constant_normalisation_takes_the_heads_own_scores(head):
-    model = make_model(2, head=head)
+@pytest.mark.parametrize(
+    "head, options",
+    [("nce", {}), ("negative", {}), ("self_normalised", {}),
+     ("full", {"z_loss": 0.1, "soft_cap": 3.0})],
+)
+def test_constant_normalisation_takes_the_heads_own_scores(head, options):
+    model = make_model(2, head=head, head_options=options)
     scorer = Scorer(model, VOCABULARY, "constant")
     words = ["the", "cat"]
     (log_probs,) = scorer.sentences([words])

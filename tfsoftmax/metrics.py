@@ -86,8 +86,8 @@ class EffectiveSampleSize(keras.metrics.Metric):
 class Normaliser(keras.metrics.Metric):
     """Mean and variance of ln Z(h), and nats of the scores taken for normalised.
 
-    Its result is a dictionary: `log_z_mean`, `log_z_variance` and, for heads that have a
-    `self_normalised_log_prob`, `self_normalised_nats`, the mean of its negative: what scoring
+    Its result is a dictionary: `log_z_mean`, `log_z_variance` and, for heads that are
+    `self_normalised`, `self_normalised_nats`, the mean of its negative: what scoring
     by the labels' scores alone comes to, which is not a cross-entropy, as nothing sums to one.
     Costs a pass over the vocabulary beside that of `Perplexity`. Not for training.
 
@@ -116,7 +116,7 @@ class Normaliser(keras.metrics.Metric):
         weights = tf.cast(weights, "float64")
         log_z = tf.cast(call.head.log_normaliser(call.hidden), "float64")
         terms = {"tokens": weights, "log_z": weights * log_z, "squares": weights * log_z**2}
-        self.has_scores = hasattr(call.head, "self_normalised_log_prob")
+        self.has_scores = call.head.self_normalised
         if self.has_scores:
             scores = call.head.self_normalised_log_prob(call.hidden, labels.ids)
             terms["scores"] = weights * tf.cast(scores, "float64")

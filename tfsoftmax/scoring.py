@@ -228,7 +228,7 @@ def _log_prob_method(head, normalisation):
         )
     if normalisation == "exact":
         return head.log_prob
-    if not hasattr(head, "self_normalised_log_prob"):
+    if not head.self_normalised:
         raise ValueError(
             "`normalisation` must be 'exact' for a head that is not trained to be normalised. "
             f"Received: normalisation={normalisation!r} with {type(head).__name__}"

@@ -25,9 +25,9 @@ the vocabulary lacks:
     --oov=spread   P(<unk>) / K, if --unseen_words=K words share it: comparable with models of
                    larger vocabularies
 
---normalisation=constant takes the scores of nce, negative and self_normalised heads for
-log-probabilities, as they are meant to be. That is faster and not exact, so that the totals are
-called self_normalised_nats, and there is no perplexity.
+--normalisation=constant takes the scores of nce, negative and self_normalised heads, and of full
+with a z_loss, for log-probabilities, as they are meant to be. That is faster and not exact, so
+that the totals are called self_normalised_nats, and there is no perplexity.
 """
 
 import io

@@ -30,11 +30,14 @@ class SoftmaxHead(keras.layers.Layer):
     Attributes:
         trains_exactly: whether training computes the whole distribution, so that the exact
             cross-entropy may be asked for in training too.
+        self_normalised: whether training holds Z(h) near a constant, so that a label's score
+            alone, `self_normalised_log_prob(hidden, labels)`, stands for its log-probability.
         machine_options: names of options for which "auto" is decided by measuring the machine,
             when the head is built; a run keeps what was decided.
     """
 
     trains_exactly = False
+    self_normalised = False
     machine_options = ()
 
     def __init__(self, vocab_size, **kwargs):

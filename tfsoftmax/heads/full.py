@@ -32,6 +32,7 @@ class FullSoftmax(LinearHead):
         super().__init__(vocab_size, **kwargs)
         _check(label_smoothing, z_loss, soft_cap)
         self.soft_cap = soft_cap
+        self.self_normalised = z_loss > 0
         self.objective = Objective(soft_cap, label_smoothing, z_loss)
 
     def _training_loss(self, hidden, labels):

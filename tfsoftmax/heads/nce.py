@@ -35,6 +35,8 @@ class NCE(SamplingHead):
     and Teh 2012; Chen et al. 2015 for Z).
     """
 
+    self_normalised = True
+
     def __init__(self, vocab_size, *args, Z="auto", log_z=None, train_z=False, **kwargs):
         super().__init__(vocab_size, *args, **kwargs)
         self.initial_log_z = _checked_log_z(Z, log_z, self.vocab_size)
@@ -48,15 +50,6 @@ class NCE(SamplingHead):
                 initializer=keras.initializers.Constant(self.initial_log_z),
             )
 
-    def self_normalised_log_prob(self, hidden, labels):
-        """s_w - ln Z: (...) float32, the log-probability if the scores were normalised by Z.
-
-        Costs N D, whatever V. It is not exact, and no perplexity.
-
-        Source: Müller 2017, section 2.2.3.6.
-        """
-        return self._by_position(self._self_normalised, hidden, labels)
-
     def _training_loss(self, hidden, labels):
         def normalised_biases(ids):
             return self._biases(ids) - self._log_z()
@@ -64,6 +57,7 @@ class NCE(SamplingHead):
         return self._sampled_loss(logistic, hidden, labels, normalised_biases)
 
     def _self_normalised(self, hidden, labels):
+        """s_w - ln Z."""
         return self._label_scores(hidden, labels) - self._log_z()
 
     def _log_z(self):

@@ -32,6 +32,8 @@ class NegativeSampling(SamplingHead):
     Goldberg 2014 for the optimum).
     """
 
+    self_normalised = True
+
     def __init__(self, vocab_size, *args, restore_proposal=True, **kwargs):
         super().__init__(vocab_size, *args, **kwargs)
         if restore_proposal and self.sampler.implementation == "tf" and not self.sampler.tells_q:
@@ -40,15 +42,6 @@ class NegativeSampling(SamplingHead):
                 f"Received: restore_proposal=True, sampler={self.sampler}"
             )
         self.restore_proposal = restore_proposal
-
-    def self_normalised_log_prob(self, hidden, labels):
-        """s_w + ln k q(w), or s_w: (...) float32, the log-probability if Z were one.
-
-        Costs N D, whatever V. It is not exact, and no perplexity.
-
-        Source: Müller 2017, section 2.2.3.6.
-        """
-        return self._by_position(self._self_normalised, hidden, labels)
 
     def _parameters(self):
         kernel, bias = super()._parameters()
@@ -64,6 +57,7 @@ class NegativeSampling(SamplingHead):
         return self._sampled_loss(logistic, hidden, labels, self._biases, corrected=False)
 
     def _self_normalised(self, hidden, labels):
+        """s_w + ln k q(w), or s_w where the proposal is not restored: with Z = 1."""
         scores = self._label_scores(hidden, labels)
         return scores + self._log_counts(labels) if self.restore_proposal else scores
 

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.heads.random_state import RandomState
-from tfsoftmax.ops.cross_entropy import cross_entropy
+from tfsoftmax.ops.cross_entropy import Objective, cross_entropy, weighted_cross_entropy
 from tfsoftmax.samplers.random import uniform
 
 
@@ -33,6 +33,8 @@ class SelfNormalisedSoftmax(LinearHead):
     (Andreas and Klein 2015; Chen et al. 2015).
     """
 
+    self_normalised = True
+
     def __init__(
         self, vocab_size, fraction=0.1, alpha=1.0, squared=True, seed=None, **kwargs
     ):
@@ -43,30 +45,23 @@ class SelfNormalisedSoftmax(LinearHead):
             raise ValueError(f"`alpha` must be positive. Received: alpha={alpha}")
         self.fraction, self.alpha, self.squared, self.seed = fraction, alpha, squared, seed
         self.random_state = RandomState(seed)
-
-    def self_normalised_log_prob(self, hidden, labels):
-        """The label's score z_w: (...) float32, its log-probability if Z were one.
-
-        Costs N D, whatever V. It is not exact, and no perplexity.
-
-        Source: Müller 2017, section 2.2.3.6.
-        """
-        return self._by_position(self._label_scores, hidden, labels)
+        self.objective = Objective(z_loss=alpha if squared else 0.0, log_z=0.0 if squared else alpha)
 
     def _training_loss(self, hidden, labels):
-        count = tf.shape(hidden)[0]
+        some = self._some_positions(tf.shape(hidden)[0])
+        return cross_entropy(hidden, *self._parameters(), labels, self.objective, some)
+
+    def _weighted_loss(self, hidden, labels, weights):
+        some = self._some_positions(tf.shape(hidden)[0])
+        return weighted_cross_entropy(
+            hidden, *self._parameters(), labels, weights, self.objective, some
+        )
+
+    def _some_positions(self, count):
+        """(n,) int32, γ of them, drawn anew."""
         wanted = tf.math.ceil(self.fraction * tf.cast(count, tf.float32))
         wanted = tf.minimum(tf.maximum(tf.cast(wanted, tf.int32), 1), count)
-        seed = self.random_state.next()
-        chosen = tf.argsort(uniform([count], seed))[:wanted]
-        hidden_chosen, labels_chosen = tf.gather(hidden, chosen), tf.gather(labels, chosen)
-        log_z = cross_entropy(hidden_chosen, *self._parameters(), labels_chosen)
-        log_z += self._label_scores(hidden_chosen, labels_chosen)
-        penalty = tf.square(log_z) if self.squared else log_z
-        penalty *= self.alpha * tf.cast(count, tf.float32) / tf.cast(wanted, tf.float32)
-        return tf.tensor_scatter_nd_add(
-            -self._label_scores(hidden, labels), chosen[:, None], penalty
-        )
+        return tf.argsort(uniform([count], self.random_state.next()))[:wanted]
 
     def get_config(self):
         return {

@@ -38,11 +38,13 @@ class Objective:
         soft_cap: the logits become `soft_cap * tanh(logits / soft_cap)`.
         label_smoothing: mass ε moved from the label to the uniform distribution.
         z_loss: coefficient c of c (ln Σ exp z)², which holds the normaliser near one.
+        log_z: coefficient of ln Σ exp z; any but one is no likelihood.
     """
 
     soft_cap: float | None = None
     label_smoothing: float = 0.0
     z_loss: float = 0.0
+    log_z: float = 1.0
 
 
 def capped(logits, soft_cap):
@@ -83,7 +85,7 @@ def exact_top_k(hidden, kernel, bias, k, soft_cap=None):
     return map_row_chunks(chunk, hidden, kernel.shape[0])
 
 
-def cross_entropy(hidden, kernel, bias, labels, objective=Objective()):
+def cross_entropy(hidden, kernel, bias, labels, objective=Objective(), some=None):
     """Cross-entropy of each position, for any use that is made of it.
 
     The gradient computes the logits a second time, since it is only then known how much
@@ -96,6 +98,8 @@ def cross_entropy(hidden, kernel, bias, labels, objective=Objective()):
         bias: (V,) float32, or None.
         labels: (N,) integers in [0, V).
         objective: an `Objective`.
+        some: (n,) int32 positions whose normalisers are computed, each of which stands for
+            N / n; None: all. The others have what the objective makes of z_y alone.
 
     Returns:
         (N,) float32, nats. Differentiable with respect to hidden, kernel and bias.
@@ -105,50 +109,80 @@ def cross_entropy(hidden, kernel, bias, labels, objective=Objective()):
     @tf.custom_gradient
     def differentiable(hidden, kernel, bias=None):
         target = _target_logits(hidden, kernel, bias, labels, objective.soft_cap)
-        rows = map_row_chunks(
+        (rows,) = _of_some(some, hidden)
+        sums = map_row_chunks(
             lambda chunk: _row_sums(full_logits(chunk, kernel, bias, objective.soft_cap), objective),
-            hidden, kernel.shape[0],
+            rows, kernel.shape[0],
         )
+        nats = _stands_for(some, hidden) * _normaliser_nats(*sums, objective)
+        (above,) = _for_all(some, hidden, nats)
 
         def gradient(upstream):
-            _, _, gradients = _with_gradients(hidden, kernel, bias, labels, upstream, objective)
+            _, _, gradients = _with_gradients(
+                hidden, kernel, bias, labels, upstream, objective, some
+            )
             return [tf.cast(g, x.dtype) for g, x in zip(gradients, arguments)]
 
-        return _objective_nats(target, *rows, objective), gradient
+        return above - (1 - objective.label_smoothing) * target, gradient
 
     return differentiable(*arguments)
 
 
-def weighted_cross_entropy(hidden, kernel, bias, labels, weights, objective=Objective()):
+def weighted_cross_entropy(
+    hidden, kernel, bias, labels, weights, objective=Objective(), some=None
+):
     """Σ weights · objective, whose gradients are formed while the logits are at hand.
 
     Args:
-        hidden, kernel, bias, labels, objective: as in `cross_entropy`.
+        hidden, kernel, bias, labels, objective, some: as in `cross_entropy`.
         weights: (N,) float32, the weight of each position in the total.
 
     Returns:
         total: scalar float32, differentiable with respect to hidden, kernel and bias.
         nats: (N,) float32, the exact cross-entropy, without smoothing or z-loss; no gradient.
+            None where only some normalisers are computed.
     """
     arguments = [hidden, kernel] + ([] if bias is None else [bias])
 
     @tf.custom_gradient
     def differentiable(hidden, kernel, bias=None):
-        losses, nats, gradients = _with_gradients(hidden, kernel, bias, labels, weights, objective)
+        losses, nats, gradients = _with_gradients(
+            hidden, kernel, bias, labels, weights, objective, some
+        )
 
-        def gradient(upstream, _):
+        def gradient(upstream, *_):
             return [tf.cast(upstream * g, x.dtype) for g, x in zip(gradients, arguments)]
 
-        return (tf.reduce_sum(weights * losses), nats), gradient
+        return (tf.reduce_sum(weights * losses), *nats), gradient
 
-    return differentiable(*arguments)
+    total, *nats = differentiable(*arguments)
+    return total, nats[0] if nats else None
 
 
-def _objective_nats(target, log_sum, mean, objective):
-    """Objective of each position, (N,): ln s - (1-ε) z_y - ε mean(z) + c (ln s)²."""
-    smoothing = objective.label_smoothing
-    nats = log_sum - (1 - smoothing) * target + objective.z_loss * tf.square(log_sum)
-    return nats - smoothing * mean if smoothing else nats
+def _normaliser_nats(log_sum, mean, objective):
+    """What the objective makes of all logits but the label's, (n,): ln s + c (ln s)² - ε mean(z)."""
+    nats = objective.log_z * log_sum + objective.z_loss * tf.square(log_sum)
+    return nats - objective.label_smoothing * mean if objective.label_smoothing else nats
+
+
+def _of_some(some, *tensors):
+    """The rows (n, ...) of tensors (N, ...)."""
+    return tensors if some is None else [tf.gather(t, some) for t in tensors]
+
+
+def _for_all(some, hidden, *tensors):
+    """Tensors (n, ...) as (N, ...), zeros elsewhere."""
+    if some is None:
+        return tensors
+    count = tf.shape(hidden)[:1]
+    return [
+        tf.scatter_nd(some[:, None], t, tf.concat([count, tf.shape(t)[1:]], 0)) for t in tensors
+    ]
+
+
+def _stands_for(some, hidden):
+    """N / n."""
+    return 1.0 if some is None else tf.cast(tf.shape(hidden)[0] / tf.size(some), tf.float32)
 
 
 def _row_sums(logits, objective):
@@ -165,20 +199,24 @@ def _target_logits(hidden, kernel, bias, labels, soft_cap):
     return capped(logits if bias is None else logits + tf.gather(bias, labels), soft_cap)
 
 
-def _with_gradients(hidden, kernel, bias, labels, weights, objective):
-    """Objective and cross-entropy, (N,) each, and the float32 gradients of Σ weights · objective."""
+def _with_gradients(hidden, kernel, bias, labels, weights, objective, some):
+    """Objective (N,), [cross-entropy (N,)] or [], and the gradients, float32, of Σ weights · objective."""
     blocks = kernel_blocks(kernel, bias, hidden.dtype)
 
     def chunk(hidden, weights, totals):
         return _chunk_with_gradients(hidden, weights, blocks, objective, totals)
 
+    times = _stands_for(some, hidden)
     (d_hidden, log_sum, mean), totals = sum_over_chunks(
-        chunk, most_rows(*kernel.shape), hidden, weights
+        chunk, most_rows(*kernel.shape), *_of_some(some, hidden, times * weights)
     )
+    nats = times * _normaliser_nats(log_sum, mean, objective)
+    d_hidden, above = _for_all(some, hidden, d_hidden, nats)
     gradients = [d_hidden, *(tf.concat(parts, 0) for parts in zip(*totals))]
     gradients = _minus_targets(gradients, hidden, kernel, bias, labels, weights, objective)
     target = _target_logits(hidden, kernel, bias, labels, objective.soft_cap)
-    return _objective_nats(target, log_sum, mean, objective), log_sum - target, gradients
+    losses = above - (1 - objective.label_smoothing) * target
+    return losses, [log_sum - target] if some is None else [], gradients
 
 
 def _chunk_with_gradients(hidden, weights, blocks, objective, totals):
@@ -190,7 +228,7 @@ def _chunk_with_gradients(hidden, weights, blocks, objective, totals):
     sums = tf.add_n([tf.reduce_sum(e, axis=1) for e in exps])
     log_sum = maximum + tf.math.log(sums)
     mean, vocab_size = tf.zeros_like(sums), sum(kernel.shape[0] for kernel, _ in blocks)
-    scale = weights * (1 + 2 * objective.z_loss * log_sum) / sums
+    scale = weights * (objective.log_z + 2 * objective.z_loss * log_sum) / sums
     slopes, rows_scale, unit = exps, scale, None
     if smoothing:
         mean = tf.add_n([tf.reduce_sum(z, axis=1) for z in logits]) / vocab_size

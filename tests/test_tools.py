@@ -24,6 +24,7 @@ def test_help_teaches_and_waits_for_no_import_of_tensorflow(name):
         (["train", "--data=x", "--run=y", "--head_options=[]"], "must be a JSON object"),
         (["evaluate", "--run={tmp}/nothing"], "`run` must be the directory of a training run"),
         (["prepare", "--corpus=text", "--out={tmp}/out", "--train={tmp}/no.txt"], "no.txt"),
+        (["score", "--run=x", "--input={tmp}/no.txt"], "`input` cannot be used: No such file"),
         (["prepare", "--out={tmp}/out", "stray"], "all arguments are flags"),
     ],
 )

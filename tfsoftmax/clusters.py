@@ -26,17 +26,23 @@ class Reassign(keras.callbacks.Callback):
         if every < 1:
             raise ValueError(f"`every` must be at least 1. Received: every={every}")
         self.every, self.logger = every, logger
-        self.history, self.step, self._last = [], 0, -1
+        self.history, self.step, self._last, self._chosen = [], 0, -1, 0
+
+    def on_train_begin(self, logs=None):
+        heads_of(self.model)  # a model without any is named at once
 
     def on_epoch_begin(self, epoch, logs=None):
         self._last = -1
 
     def on_train_batch_end(self, batch, logs=None):
-        before = self.step
         self.step += batch - self._last  # more than one with `steps_per_execution`
         self._last = batch
-        if before // self.every == self.step // self.every:
+
+    def on_train_batch_begin(self, batch, logs=None):
+        # Before a batch: no model is left to its user that has not learned in its clusters.
+        if self.step // self.every == self._chosen:
             return
+        self._chosen = self.step // self.every
         for head in heads_of(self.model):
             self.history.append({"step": self.step, **head.reassign()})
             if self.logger is not None:

@@ -123,8 +123,9 @@ class Run:
         return [line for line in lines if line is not None]
 
     def rewind_metrics(self, step):
-        """Drops what was logged after `step`, and the claim to have finished."""
-        kept = [m for m in self.metrics() if m["step"] <= step and m["event"] != "finished"]
+        """Drops what was logged after `step` was saved, and the claim to have finished."""
+        repeated = {"finished": 0, "reassigned": step}  # the latter comes before the next step
+        kept = [m for m in self.metrics() if m["step"] < repeated.get(m["event"], step + 1)]
         write_whole(self.path(METRICS), "".join(json.dumps(m) + "\n" for m in kept))
 
     def pointers(self):

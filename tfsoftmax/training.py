@@ -159,6 +159,8 @@ class Trainer:
         logged_at = (progress.step, progress.seconds)
         with bar:
             while progress.step < end and not self.interrupted:
+                if progress.step and progress.step % config.reassign_steps == 0:
+                    self._reassign()
                 self.monitor.on_train_batch_begin(progress.step)
                 start = time.perf_counter()
                 logs = {k: float(v) for k, v in self.model.train_function(steps).items()}
@@ -166,8 +168,6 @@ class Trainer:
                 progress.step += 1
                 self.monitor.on_train_batch_end(progress.step - 1)
                 self._check_finite(logs["loss"])
-                if progress.step % config.reassign_steps == 0:
-                    self._reassign()
                 bar.update()
                 if progress.step % config.log_steps == 0 or progress.step == end:
                     bar.set_postfix(self._log_step(logs, *logged_at), refresh=False)
@@ -176,7 +176,11 @@ class Trainer:
                     self._save()
 
     def _reassign(self):
-        """Lets the words of a head that organises itself choose their clusters."""
+        """Lets the words of a head that organises itself choose their clusters.
+
+        Before a step and not behind one: no model is validated or left to its user that has
+        not learned in its clusters.
+        """
         head = self.model.get_layer("head")
         if hasattr(head, "reassign"):
             self._log("reassigned", head.reassign())

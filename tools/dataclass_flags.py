@@ -58,7 +58,7 @@ def run(main):
         except Exception as error:
             if flags.FLAGS.traceback or not _is_of_the_user(error):
                 raise
-            sys.exit(f"error: {_without_ops(str(error))}")
+            sys.exit(f"error: {_sentence(error)}")
 
     flags.DEFINE_bool("traceback", False, "show the whole traceback of an error")
     if {"--help", "-h", "-help"} & set(sys.argv):
@@ -75,9 +75,13 @@ def _help():
     return "\n".join([sys.modules["__main__"].__doc__, "flags:", *listings])
 
 
-def _without_ops(text):
-    """TensorFlow's message without the names of its ops."""
-    return re.sub(r"\{\{function_node .*?\}\}\s*|\s*\[Op:.*?\]", "", text)
+def _sentence(error):
+    """What an error says: of a file the flag that named it, of TensorFlow no names of ops."""
+    path = getattr(error, "filename", None)
+    named = [name for name in flags.FLAGS if path and flags.FLAGS[name].value == path]
+    if named:
+        return f"`{named[0]}` cannot be used: {error.strerror}. Received: {named[0]}={path!r}"
+    return re.sub(r"\{\{function_node .*?\}\}\s*|\s*\[Op:.*?\]", "", str(error))
 
 
 def load_tensorflow():

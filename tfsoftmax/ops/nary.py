@@ -124,9 +124,13 @@ def _gathered(hidden, kernel, bias, steps):
 
 def _by_node(hidden, rows, biases, steps, weights=None):
     """Nats (N,) and, given weights (N,), the gradients of Σ weights · nats."""
-    size = rows.shape[1]
-    shapes = [[]] if weights is None else [[], [size], [size], []]
+    size, length = rows.shape[1], tf.shape(hidden)[0]
+    by_step = [tf.gather(t, steps.positions) for t in (hidden, weights) if t is not None]
+    if weights is not None:
+        by_step.append(by_step[0] * by_step[1][:, None])
+    bounds = [tf.concat([[0], ends], 0) for ends in (steps.ends, steps.row_ends)]
     count = tf.size(steps.ends)
+    shapes = [[]] if weights is None else [[], [size], [size], []]
     arrays = [
         tf.TensorArray(tf.float32, count + 1, element_shape=[None, *shape], infer_shape=False)
         for shape in shapes
@@ -135,48 +139,37 @@ def _by_node(hidden, rows, biases, steps, weights=None):
     arrays = [a.write(count, tf.zeros([0, *shape])) for a, shape in zip(arrays, shapes)]
 
     def body(i, arrays):
-        before = tf.maximum(i - 1, 0)
-        some = tf.cast(i > 0, tf.int32)
-        step, row = (
-            slice(ends[before] * some, ends[i]) for ends in (steps.ends, steps.row_ends)
-        )
-        positions = steps.positions[step]
-        part = _node(
-            tf.gather(hidden, positions), rows[row], biases[row], steps.targets[step],
-            None if weights is None else tf.gather(weights, positions),
-        )
+        step, row = (slice(bound[i], bound[i + 1]) for bound in bounds)  # views, not copies
+        part = _node(rows[row], biases[row], steps.targets[step], *[t[step] for t in by_step])
         return i + 1, [array.write(i, value) for array, value in zip(arrays, part)]
 
     _, arrays = tf.while_loop(
         lambda i, _: i < count, body, (0, arrays), parallel_iterations=PARALLEL_NODES
     )
-    by_step = [array.concat() for array in arrays]
-    length = tf.shape(hidden)[0]
-    sums = [tf.math.unsorted_segment_sum(t, steps.positions, length) for t in by_step[:2]]
-    return sums[0] if weights is None else [*sums, *by_step[2:]]
-
-
-def _node(hidden, rows, biases, targets, weights):
-    """One node: nats (n,) and, given weights (n,), the gradients by hidden, rows and biases.
-
-    As in `tfsoftmax.ops.cross_entropy`, exponentials are never normalised.
-    """
-    logits = tf.matmul(hidden, rows, transpose_b=True) + biases
-    index = tf.stack([tf.range(tf.size(targets)), targets], 1)
-    maximum = tf.reduce_max(logits, axis=1)
-    exps = tf.exp(logits - maximum[:, None])
-    sums = tf.reduce_sum(exps, axis=1)
-    nats = [maximum + tf.math.log(sums) - tf.gather_nd(logits, index)]
+    nats, *gradients = [array.concat() for array in arrays]
+    nats = tf.math.unsorted_segment_sum(nats, steps.positions, length)
     if weights is None:
         return nats
-    scale = weights / sums
-    # Weight w of a target is w/s · (e_t - s): subtracted before the matmuls.
-    slopes = tf.tensor_scatter_nd_sub(exps, index, sums)
-    scaled = hidden * scale[:, None]
+    d_hidden, *of_rows = gradients
+    d_hidden = tf.math.unsorted_segment_sum(
+        d_hidden * by_step[1][:, None], steps.positions, length
+    )
+    return [nats, d_hidden, *of_rows]
+
+
+def _node(rows, biases, targets, hidden, weights=None, weighted_hidden=None):
+    """One node: nats (n,) and, given weights (n,), gradients by hidden, rows and biases.
+
+    The first of them is still to be multiplied by the weights.
+    """
+    nats, slopes = tf.raw_ops.SparseSoftmaxCrossEntropyWithLogits(
+        features=tf.matmul(hidden, rows, transpose_b=True) + biases, labels=targets
+    )
+    if weights is None:
+        return [nats]
     return [
-        *nats, tf.matmul(slopes, rows) * scale[:, None],
-        tf.matmul(slopes, scaled, transpose_a=True),
-        tf.linalg.matvec(slopes, scale, transpose_a=True),
+        nats, tf.matmul(slopes, rows), tf.matmul(slopes, weighted_hidden, transpose_a=True),
+        tf.linalg.matvec(slopes, weights, transpose_a=True),
     ]
 
 

@@ -63,7 +63,7 @@ def heads(vocab_size):
         _head("SelfNormalisedSoftmax", "self_normalised", group="self-normalised"),
         _head("AdaptiveSoftmax", "adaptive", {"cutoffs": cutoffs}, "bands", (TORCH_ADAPTIVE,)),
         Case(TORCH_ADAPTIVE, "torch", "adaptive", {"cutoffs": cutoffs}, "bands"),
-        _head("TwoLevelSoftmax", "two_level", {"cutoffs": [vocab_size // 20]}, "bands"),
+        _head("TwoLevelSoftmax", "two_level", {"cutoffs": [vocab_size // 20]}, "two-level"),
         _head("DifferentiatedSoftmax", "differentiated", {"cutoffs": cutoffs}, "bands"),
         _head("Shortlist", "shortlist", {"shortlist": cutoffs[0]}, "bands"),
         _head("SampledSoftmax", "sampled", group="sampled", peers=(TF_SAMPLED,)),

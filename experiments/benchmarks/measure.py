@@ -117,7 +117,13 @@ def measure_group(cases, problem, budget_seconds, start=Worker, say=print):
                 del built[worker]
         wanted = {key: count for key, count in wanted.items() if key[0] in built}
         for worker, measure in turns(wanted):
-            seconds[worker, measure].append(worker.run(measure)["seconds"])
+            if worker not in built:
+                continue
+            try:
+                seconds[worker, measure].append(worker.run(measure)["seconds"])
+            except Failed as error:
+                say(f"  {error}")
+                del built[worker]
         return [
             (worker.case, answer, *(
                 {m: of[worker, m] for m in answer["measures"]} for of in (seconds, peaks, values)

@@ -8,6 +8,7 @@ from cases import counts, positions
 from test_sampling_heads import V, ready
 
 from tfsoftmax.heads import NCE, FullSoftmax, NegativeSampling, SampledSoftmax
+from tfsoftmax.ops.sampled import logistic
 
 
 def gradient_error(head, draws=20):
@@ -90,3 +91,14 @@ def test_negative_sampling_finds_the_distribution_if_its_proposal_is_restored(re
     assert (np.abs(found - frequencies).max() < 0.01) == restore_proposal
     if restore_proposal:
         np.testing.assert_allclose(head.log_normaliser(one), 0, atol=0.05)
+
+
+def test_the_loss_of_noise_is_the_equation_for_scores_of_any_size():
+    scores = np.linspace(-200, 200, 801, dtype=np.float32)[None]
+    label, copies = np.float32([0.0]), np.ones(801, np.float32)
+    losses, slopes = logistic(tf.constant(label), tf.constant(scores), 0.0, tf.constant(copies))
+    wanted = np.logaddexp(0, scores.astype(np.float64))
+    np.testing.assert_allclose(losses[0] - np.log(2), wanted.sum(), rtol=1e-6)
+    np.testing.assert_allclose(slopes.words, np.exp(scores - wanted), rtol=2e-5, atol=1e-38)
+    one_by_one, _ = logistic(*map(tf.constant, (np.zeros(801, np.float32), scores.T)), 0.0, tf.ones(1))
+    np.testing.assert_allclose(one_by_one - np.log(2), wanted[0], rtol=1e-6, atol=2e-7)

@@ -29,7 +29,7 @@ class SamplingHead(LinearHead):
             that position's loss. None is what each loss is meant with: see the subclass.
         shared_samples: False draws S words for each position apart. A step then multiplies N S
             rows one by one, where a shared sample is one matrix: 25 samples a position take
-            longer than 1,280 shared ones (experiments/results/sampled_step).
+            longer than 1,280 shared ones (experiments/results/benchmarks).
         seed: of the samples.
         **kwargs: of `LinearHead` (use_bias, kernel_initializer, bias_initializer, tied_to) and
             `keras.layers.Layer`.

@@ -17,7 +17,7 @@ Command, for a corpus of text files of your own:
     python experiments/run.py sampling --data=data/text
 
 Hardware and hours: two CPU cores, shared with other work, an hour and a half; words per second
-are therefore low and uneven (results/sampled_step compares speed in one interleaved run).
+are therefore low and uneven (results/benchmarks compares speed in interleaved runs).
 
 What to expect so early: NCE with Z = 1, and negative sampling, begin with too much mass on every
 word, 1 and k q(w) instead of 1/V, and a word keeps it until it is drawn or met. Most of the

@@ -11,7 +11,7 @@ import pytest
 
 from tfsoftmax import runs
 from tfsoftmax.config import ModelConfig
-from tfsoftmax.generation import next_words, sample
+from tfsoftmax.generation import beam, next_words, sample
 from tfsoftmax.heads import FullSoftmax
 from tfsoftmax.language_model import language_model, recurrent_states
 from tfsoftmax.recurrent import recurrent_layer
@@ -228,3 +228,24 @@ def test_the_tool_names_what_is_wrong(run_directory):
     result = generate(f"--run={run_directory}/absent")
     assert result.returncode == 1
     assert "error: `run` must be the directory of a training run. Received" in result.stderr
+
+
+def test_a_model_is_traced_once_for_all_its_sentences_and_read_anew():
+    model, traces = make_model(2), []
+    head = model.get_layer("head")
+    top_k = type(head).top_k
+
+    class Counting(type(head)):
+        def top_k(self, *args):
+            traces.append(args)
+            return top_k(self, *args)
+
+    head.__class__ = Counting
+    first = beam(model, VOCABULARY, ["the"], 5)
+    before = len(traces)
+    assert beam(model, VOCABULARY, ["the"], 5) == first and len(traces) == before
+    model.set_weights([-w for w in model.get_weights()])
+    assert beam(model, VOCABULARY, ["the"], 5) != first and len(traces) == before
+    assert sample(model, VOCABULARY, count=2, seed=1) == sample(model, VOCABULARY, count=2, seed=1)
+    other = Vocabulary(tuple(reversed(WORDS)), [9, 8, 7, 6, 5, 4, 3])
+    assert "<unk>" not in sum(sample(model, other, count=2), [])

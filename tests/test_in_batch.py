@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import tfsoftmax
-from tfsoftmax.heads import NCE, SampledSoftmax
+from tfsoftmax.heads import NCE, NegativeSampling, SampledSoftmax
 from tfsoftmax.samplers import InBatch
 
 SIZE, UNITS = 9, 4
@@ -150,6 +150,8 @@ def test_the_head_comes_back_from_its_configuration():
 def test_other_heads_leave_out_all_hits():
     head, hidden = make(head=NCE, remove_accidental_hits=True)
     assert np.isfinite(head.training_loss(hidden, LABELS)).all()
+    with pytest.raises(ValueError, match="`restore_proposal` must be False for a sampler that h"):
+        make(head=NegativeSampling, remove_accidental_hits=True)
     with pytest.raises(ValueError, match="`remove_accidental_hits` must be True for NCE"):
         make(head=NCE)
 

@@ -57,6 +57,15 @@ def monitored(tmp_path_factory):
     return model, directory
 
 
+def test_calls_of_several_steps_are_recorded_and_traced_where_they_overlap(tmp_path):
+    model = small_model(global_clipnorm=0.01)
+    model.steps_per_execution = 2
+    fit(model, TrainingMonitor(str(tmp_path), every=3, profile_batch=(4, 4)))
+    found = scalars(tmp_path)
+    assert [step for step, _ in found["speed/words_per_second"]] == [4, 6]
+    assert list(tmp_path.rglob("*.xplane.pb"))
+
+
 def test_gradient_norms_are_those_before_clipping(monitored):
     model = small_model(global_clipnorm=0.01)
     with tf.GradientTape() as tape:

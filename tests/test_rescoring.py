@@ -1,5 +1,6 @@
 """Rescoring of n-best lists, word errors and their intervals, and tools/rescore.py."""
 
+import dataclasses
 import itertools
 import json
 import math
@@ -125,7 +126,14 @@ def test_tuning_finds_the_weights_with_the_fewest_errors(cells, monkeypatch):
         for values in itertools.product(*grid.values())
     }
     assert fewest == min(by_hand.values())
-    assert weights == Weights(*min(by_hand, key=by_hand.get))
+    assert by_hand[dataclasses.astuple(weights)] == fewest
+
+
+def test_of_equal_weights_those_nearest_to_the_defaults_are_taken():
+    lists = random_lists()
+    scores, errors = np.zeros((len(lists.sentences), 5)), np.ones(len(lists.sentences), int)
+    weights, _ = rescoring.tune(lists, scores, errors, rescoring.GRID)
+    assert weights == Weights()
 
 
 def test_the_oracle_is_the_least_wrong_of_each_list():

@@ -31,7 +31,8 @@ class TrainingMonitor(keras.callbacks.Callback):
             its shape is static, and else to record steps per second.
         profile_batch: None, or the first and the last step to trace, counted from 1 by the
             optimiser. `tools/memory_timeline.py` reads the trace, and so does TensorBoard with
-            its profile plugin. Steps 1 and 2 also trace and allocate.
+            its profile plugin. Steps 1 and 2 also trace and allocate. With
+            `steps_per_execution` whole calls are traced.
 
     Raises:
         ValueError: if `every` or `profile_batch` are not as above.
@@ -81,7 +82,8 @@ class TrainingMonitor(keras.callbacks.Callback):
     def on_train_batch_begin(self, batch, logs=None):
         first, last = self.profile_batch or (0, -1)
         step = self._step() + 1
-        if first <= step <= last:
+        behind = step + getattr(self.model, "steps_per_execution", 1)  # the steps of this call
+        if step <= last and first < behind:
             if not self.tracing:
                 tf.profiler.experimental.start(self.log_dir)
                 self.tracing = True
@@ -94,7 +96,7 @@ class TrainingMonitor(keras.callbacks.Callback):
             self._end_marker()
             if step >= self.profile_batch[1]:
                 self._stop_tracing()
-        if step % self.every == 0 and step > self.clock[0]:
+        if step // self.every > self.clock[0] // self.every:
             self._record(step)
 
     def on_train_end(self, logs=None):

@@ -1,6 +1,7 @@
 """Sentences from a language model, and the words that it expects next."""
 
 import contextlib
+import weakref
 
 import keras
 import numpy as np
@@ -70,7 +71,7 @@ def stream(model, vocabulary, prompts, max_words=40, choice=Choice(), seed=1):
         ValueError: an argument is out of its range, or the model does not fit.
     """
     _check_at_least_one(max_words=max_words)
-    head, hidden_model = _parts(model, vocabulary)
+    functions = _functions(model, vocabulary)
     if len(prompts) != (streams := model.input.shape[0]):
         raise ValueError(
             f"`prompts` must be as many as the model has streams, {streams}. "
@@ -81,10 +82,10 @@ def stream(model, vocabulary, prompts, max_words=40, choice=Choice(), seed=1):
             f"`top_k` must be at most {len(vocabulary)}. Received: top_k={choice.top_k}"
         )
     beginnings = [_beginning(vocabulary, prompt) for prompt in prompts]
-    return _stream(model, head, hidden_model, vocabulary, beginnings, max_words, choice, seed)
+    return _stream(model, functions, vocabulary, beginnings, max_words, choice, seed)
 
 
-def _stream(model, head, hidden_model, vocabulary, beginnings, max_words, choice, seed):
+def _stream(model, functions, vocabulary, beginnings, max_words, choice, seed):
     """What `stream` yields, once its arguments are known to fit."""
     lengths = np.array([len(ids) for ids in beginnings])
     ends = lengths + max_words - 1
@@ -92,20 +93,13 @@ def _stream(model, head, hidden_model, vocabulary, beginnings, max_words, choice
     for row, ids in zip(given, beginnings):
         row[: len(ids)] = ids
 
-    @tf.function
-    def read(words):
-        return hidden_model(words[:, None], training=False)[:, 0]
-
-    @tf.function
-    def draw(words, number):
-        return choice.draw(head, read(words), vocabulary.oov_id, tf.stack([seed, number]))
-
     with _states_reset(model):
         words, ended = given[:, 0], np.zeros(len(lengths), bool)
         for number in range(ends.max()):
             drawing = number + 1 >= lengths
             if drawing.any():
-                drawn = draw(tf.constant(words), tf.constant(number, tf.int64)).numpy()
+                key = tf.constant([seed, number], tf.int64)
+                drawn = functions.draw(tf.constant(words), key, choice).numpy()
                 ended |= drawing & (drawn == vocabulary.eos_id)
                 yield [
                     vocabulary.words[word] if new else None
@@ -116,7 +110,7 @@ def _stream(model, head, hidden_model, vocabulary, beginnings, max_words, choice
                     return
                 words = drawn
             else:
-                read(tf.constant(words))
+                functions.read(tf.constant(words))
             if number + 1 < given.shape[1]:
                 words = np.where(number + 1 < lengths, given[:, number + 1], words)
 
@@ -143,26 +137,12 @@ def beam(model, vocabulary, prompt=(), max_words=40, length_power=0.7):
             "`length_power` must be finite and not negative. "
             f"Received: length_power={length_power}"
         )
-    head, hidden_model = _parts(model, vocabulary)
-    width, states = model.input.shape[0], recurrent_states(model)
-    candidates = min(width + 2, len(vocabulary))  # <eos> and <unk> may be among them
-
-    @tf.function
-    def read(words):
-        return hidden_model(words[:, None], training=False)[:, 0]
-
-    @tf.function
-    def step(words, parents):
-        for state in states:
-            state.assign(tf.gather(state.value, parents))
-        ids, log_probs = head.top_k(read(words), candidates)
-        return ids, tf.where(ids == vocabulary.oov_id, -np.inf, log_probs)
-
+    functions, width = _functions(model, vocabulary), model.input.shape[0]
     with _states_reset(model):
         *before, last = _beginning(vocabulary, prompt)
         for word in before:
-            read(tf.fill([width], word))
-        found = beam_search(step, last, width, max_words, vocabulary.eos_id, length_power)
+            functions.read(tf.fill([width], word))
+        found = beam_search(functions.step, last, width, max_words, vocabulary.eos_id, length_power)
     return [h._replace(words=vocabulary.decode(h.words)) for h in found]
 
 
@@ -181,23 +161,55 @@ def next_words(model, vocabulary, prompt, k):
     Raises:
         ValueError: `k` is out of its range, or the model does not fit.
     """
-    head, hidden_model = _parts(model, vocabulary)
-    streams = model.input.shape[0]
-
-    @tf.function
-    def step(words):
-        return hidden_model(words[:, None], training=False)[:, 0]
-
+    functions, streams = _functions(model, vocabulary), model.input.shape[0]
     with _states_reset(model):
         for word in _beginning(vocabulary, prompt):
-            hidden = step(tf.fill([streams], word))
-    ids, log_probs = head.top_k(hidden[0], k)
+            hidden = functions.read(tf.fill([streams], word))
+    ids, log_probs = functions.head.top_k(hidden[0], k)
     return list(zip(vocabulary.decode(ids), np.exp(log_probs).tolist()))
 
 
-def _parts(model, vocabulary):
-    """The head and the model below it, of a model that reads a word a step."""
-    parts = head_and_hidden_model(model, vocabulary)
+class _Functions:
+    """What a model of B streams is asked for at each word, traced once for all sentences."""
+
+    def __init__(self, model, vocabulary):
+        self.head, self.hidden_model = head_and_hidden_model(model, vocabulary)
+        self.states, self.vocabulary = recurrent_states(model), vocabulary
+        # <eos> and <unk> may be among them.
+        self.candidates = min(model.input.shape[0] + 2, len(vocabulary))
+
+    @tf.function
+    def read(self, words):
+        """Hidden states (B, D) behind words (B,)."""
+        return self.hidden_model(words[:, None], training=False)[:, 0]
+
+    @tf.function
+    def draw(self, words, key, choice):
+        """The next words, (B,), drawn with the key int64 (2,)."""
+        return choice.draw(self.head, self.read(words), self.vocabulary.oov_id, key)
+
+    @tf.function
+    def step(self, words, parents):
+        """Ids and log-probabilities of candidates (B, k), each stream going on from its parent."""
+        for state in self.states:
+            state.assign(tf.gather(state.value, parents))
+        ids, log_probs = self.head.top_k(self.read(words), self.candidates)
+        return ids, tf.where(ids == self.vocabulary.oov_id, -np.inf, log_probs)
+
+
+_FUNCTIONS = weakref.WeakKeyDictionary()  # of each model
+
+
+def _functions(model, vocabulary):
+    """The `_Functions` of a model, which must read a word a step."""
+    _check_model(model)
+    functions = _FUNCTIONS.get(model)
+    if functions is None or functions.vocabulary is not vocabulary:
+        functions = _FUNCTIONS[model] = _Functions(model, vocabulary)
+    return functions
+
+
+def _check_model(model):
     streams, steps = model.input.shape
     if streams is None or steps not in (1, None):
         raise ValueError(
@@ -210,7 +222,6 @@ def _parts(model, vocabulary):
                 "`model` must have stateful recurrent layers, since it reads one word a step. "
                 f"Received: layer {layer.name!r} with stateful=False"
             )
-    return parts
 
 
 @contextlib.contextmanager

@@ -63,7 +63,7 @@ def choose(nbest, scores, weights):
 
 
 def tune(nbest, scores, errors, grid):
-    """The weights of a grid with the fewest word errors, of equals the first.
+    """The weights of a grid with the fewest word errors, of equals the nearest to the defaults.
 
     Args:
         nbest: `NBest` of N hypotheses.
@@ -81,7 +81,14 @@ def tune(nbest, scores, errors, grid):
         best = nbest.best(scores @ _columns(candidates[start : start + part]))
         totals.append(np.asarray(errors)[best].sum(axis=0))
     totals = np.concatenate(totals)
-    return candidates[np.argmin(totals)], int(totals.min())
+    fewest = [candidates[i] for i in np.flatnonzero(totals == totals.min())]
+    return min(fewest, key=_distance), int(totals.min())
+
+
+def _distance(weights):
+    """From the defaults."""
+    plain, own = dataclasses.astuple(Weights()), dataclasses.astuple(weights)
+    return sum(abs(a - b) for a, b in zip(own, plain))
 
 
 def oracle(nbest, errors):

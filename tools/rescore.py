@@ -38,6 +38,7 @@ and results.json.
 
 import dataclasses
 import json
+import math
 import os
 import sys
 
@@ -99,6 +100,8 @@ def values_of_weights():
             grid[name] = tuple(float(value) for value in given or ())
         except ValueError:
             raise ValueError(f"`{name}` must be numbers. Received: {','.join(given)}") from None
+        if not all(map(math.isfinite, grid[name])):
+            raise ValueError(f"`{name}` must be finite. Received: {','.join(given)}")
         if given and len(given) > 1 and not options.tune:
             raise ValueError(
                 f"`{name}` must be one number without --tune. Received: {','.join(given)}"

@@ -176,6 +176,23 @@ def test_only_cases_without_a_row_are_measured_with_their_peers():
     assert left(made_rows(suite="variants")) == ["ours", "theirs"]
 
 
+def test_a_new_peer_has_the_others_measured_again_for_whose_ratios_its_owner_stands():
+    owner = dataclasses.replace(OURS, peers=("theirs", "others"))
+    group = [owner, THEIRS, dataclasses.replace(THEIRS, name="others")]
+    keys = {rows.key_of(row) for row in made_rows()}  # of ours and theirs
+    some = run.missing(group, "heads", PROBLEM, "zipf", "a machine", keys)
+    assert [case.name for case in some] == ["ours", "theirs", "others"]
+
+
+def test_a_process_that_was_killed_is_named_and_can_be_closed():
+    worker = measure.Worker(THEIRS, PROBLEM)
+    worker.process.kill()
+    worker.process.wait()
+    with pytest.raises(measure.Failed, match="theirs: exit status -9"):
+        worker.run(GRADIENTS)
+    worker.close()
+
+
 def options(**given):
     defaults = {"vocab_sizes": [], "only": [], "units": 8, "streams": 4, "steps": 5, "data": ""}
     return types.SimpleNamespace(**{**defaults, **given})

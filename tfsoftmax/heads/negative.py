@@ -36,6 +36,12 @@ class NegativeSampling(SamplingHead):
 
     def __init__(self, vocab_size, *args, restore_proposal=True, **kwargs):
         super().__init__(vocab_size, *args, **kwargs)
+        if restore_proposal and self.sampler.holds_labels:
+            raise ValueError(
+                "`restore_proposal` must be False for a sampler that holds the labels themselves, "
+                "as many as the batch has. "
+                f"Received: restore_proposal=True, sampler={self.sampler}"
+            )
         if restore_proposal and self.sampler.implementation == "tf" and not self.sampler.tells_q:
             raise ValueError(
                 "`restore_proposal` must be False for a sampler that does not tell its q. "

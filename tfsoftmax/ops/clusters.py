@@ -1,7 +1,7 @@
 """Clusters of words, and which positions each sees: all the head, a tail those of its labels.
 
-Positions come in rounds, so that a matrix of exponentials takes at most CHUNK_BYTES, or
-MIN_CHUNK_ROWS rows where V is large. Under XLA, where all shapes are fixed, a tail takes rounds
+Positions come in rounds, so that a matrix of exponentials takes at most CHUNK_BYTES, or as much
+as the cluster's kernel, or MIN_CHUNK_ROWS rows where V is large. Under XLA, where all shapes are fixed, a tail takes rounds
 of a fixed number of positions, its capacity; nearly always one is enough, and if not, another
 round follows.
 
@@ -146,4 +146,5 @@ def _capacity(length, share):
 
 
 def _affordable_rows(cluster):
-    return max(CHUNK_BYTES // (4 * cluster.kernel.shape[0]), MIN_CHUNK_ROWS)
+    words, units = cluster.kernel.shape
+    return max(CHUNK_BYTES // (4 * words), units, MIN_CHUNK_ROWS)

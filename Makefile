@@ -7,7 +7,7 @@ DATA ?= data/docstrings
 RUN ?= runs/demo
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: demo install test test-slow benchmark clean
+.PHONY: demo install test test-slow benchmark walkthrough clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python tools/prepare.py --corpus=docstrings --out=$(DATA)
@@ -21,6 +21,9 @@ test: $(VENV)/.installed-test
 
 test-slow: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -m slow
+
+walkthrough: $(VENV)/.installed-test
+	$(BIN)/python experiments/walkthrough.py README.md
 
 benchmark: $(VENV)/.installed-test
 	$(BIN)/python experiments/benchmarks/run.py heads --vocab_sizes=10000,44370 --seconds=1 \

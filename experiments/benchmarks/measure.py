@@ -1,5 +1,6 @@
 """Interleaved measurement of a group of cases, each in a process of its own."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -45,7 +46,8 @@ class Worker:
         return self._ask(json.dumps({"measure": measure, "memory": memory}))
 
     def close(self):
-        self.process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # of a line that a killed process did not read
+            self.process.stdin.close()
         self.process.wait()
         self.process.stdout.close()
         self.errors.close()

@@ -2,11 +2,11 @@
 """Where the time of each head's training step goes: by kind of operation.
 
     python experiments/benchmarks/operations.py
-    python experiments/benchmarks/operations.py --vocab_size=200606 --only='*Tree*'
+    python experiments/benchmarks/operations.py --vocab_size=200606 --only='*Tree*' --results=trees
 
 Loss, gradients and Adagrad's update of every head of the suite `heads`, traced as tools/tfprof.py
 traces: operations one after the other, of the last of a few traced steps those with the median
-sum. Writes experiments/results/operations/README.md, operations.json and a picture.
+sum. Writes README.md, operations.json and a picture.
 """
 
 import collections
@@ -26,9 +26,10 @@ LEFT_OUT = ("sequential", "without replacement")
 flags.DEFINE_integer("vocab_size", 44_370, "V")
 flags.DEFINE_integer("units", 512, "D, units of the hidden state")
 flags.DEFINE_list("only", [], "only heads of these names, patterns")
+flags.DEFINE_string("results", str(RESULTS), "folder of the report")
 flags.DEFINE_integer("traces", 5, "traced steps of each head")
 
-SMALL_BYTES = 1 << 16  # operations with less output are counted as small ones
+SMALL_SIZE = 1 << 14  # numbers: operations with less output are counted as small ones
 UPDATE, SMALL, OTHER = "Adagrad's update", "small operations", "elementwise and sums"
 KINDS = {
     "matmuls": ("MatMul", "_FusedMatMul", "BatchMatMulV2", "SparseMatrixMatMul",
@@ -117,10 +118,10 @@ def model_of(case, problem):
 def kind_of(execution):
     if execution.part == "optimizer":
         return UPDATE
-    outputs = execution.stats.output
-    size = sum(o.tensor_description.allocation_description.requested_bytes for o in outputs)
+    shapes = (output.tensor_description.shape.dim for output in execution.stats.output)
+    size = sum(int(np.prod([dim.size for dim in shape], dtype=np.int64)) for shape in shapes)
     kind = KIND_OF.get(execution.node.op.replace("_Mkl", ""))
-    if kind != "matmuls" and size < SMALL_BYTES:
+    if kind != "matmuls" and size < SMALL_SIZE:
         return SMALL
     return kind or OTHER
 
@@ -132,14 +133,15 @@ def line(name, seconds):
 
 
 def write(table, problem, hardware):
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / "operations.json").write_text(json.dumps(table, indent=1) + "\n")
+    folder = pathlib.Path(flags.FLAGS.results)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "operations.json").write_text(json.dumps(table, indent=1) + "\n")
     rows = [
         f"| {name} | {1000 * sum(s.values()):,.1f} | "
         + " | ".join(f"{s.get(kind, 0) / sum(s.values()):.0%}" for kind in ORDER) + " |"
         for name, s in table.items()
     ]
-    (RESULTS / "README.md").write_text("\n".join([
+    (folder / "README.md").write_text("\n".join([
         "# Where the time of a step goes", "",
         "Written by `experiments/benchmarks/operations.py`, whose docstring says how. "
         f"V = {problem.vocab_size:,}, D = {problem.units}, N = {problem.positions:,}, labels "
@@ -149,10 +151,10 @@ def write(table, problem, hardware):
         "|---|---:|" + "---:|" * len(ORDER), *rows, "",
         "![Shares of the kinds of operations in the time of a step.](operations.png)", "",
     ]))
-    draw(table)
+    draw(table, folder / "operations.png")
 
 
-def draw(table):
+def draw(table, path):
     import matplotlib
 
     matplotlib.use("Agg")
@@ -166,7 +168,7 @@ def draw(table):
         left += shares
     axes.set(xlim=(0, 1), xlabel="share of the time in operations of a step")
     figure.legend(loc="outside upper center", ncols=4, frameon=False)
-    figure.savefig(RESULTS / "operations.png", dpi=110)
+    figure.savefig(path, dpi=110)
 
 
 if __name__ == "__main__":

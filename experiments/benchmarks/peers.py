@@ -123,15 +123,16 @@ def _torch_step(module, hidden, losses, update):
     def run():
         if update and not made:
             made.append(torch.optim.Adagrad(module.parameters(), LEARNING_RATE))
-        module.zero_grad()
-        hidden.grad = None
         total = 0.0
         for loss in losses(hidden):
             loss.backward()
             total += loss.detach()
         if update:
             made[0].step()
-        return float(total) + 0 * float(hidden.grad[0, 0])
+        value = float(total) + 0 * float(hidden.grad[0, 0])
+        module.zero_grad()  # now: gradients that the next run frees would hide its own
+        hidden.grad = None
+        return value
 
     return run
 

@@ -2,7 +2,7 @@
 """What output layers cost: time, memory, and their ratios to bare matmuls and to other libraries.
 
     python experiments/benchmarks/run.py                        # every head, five vocabularies
-    python experiments/benchmarks/run.py all                    # all suites
+    python experiments/benchmarks/run.py all                    # all suites but speed
     python experiments/benchmarks/run.py variants samples --vocab_sizes=44370
     python experiments/benchmarks/run.py heads --only='*Softmax' --data=data/novels
     python experiments/benchmarks/run.py speed --experiment=adaptive --data=data/novels
@@ -26,6 +26,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+RESULTS = ROOT / "experiments" / "results"
 if __name__ == "__main__":
     sys.path[:1] = [str(ROOT)]
 sys.path.append(str(ROOT / "tools"))
@@ -44,10 +45,10 @@ __doc__ += "\n".join(f"  {name:<12} {cases.__doc__}" for name, (cases, _) in SUI
 def main(words):
     options = flags.FLAGS
     if "speed" in words:
-        folder = Path("experiments/results") / (options.experiment or "") / "speed"
-        work = speed(options)
+        folder = RESULTS / (options.experiment or "") / "speed"
+        work = [] if options.report else speed(options)
     else:
-        folder = Path("experiments/results/benchmarks")
+        folder = RESULTS / "benchmarks"
         work = [] if options.report else planned(words or ["heads"], options)
     folder = Path(options.results) if options.results else folder
     folder.mkdir(parents=True, exist_ok=True)
@@ -78,6 +79,11 @@ def planned(suites, options):
         if options.vocab_sizes and sizes != (0,):
             sizes = tuple(int(v) for v in options.vocab_sizes)
         if options.data and sizes != (0,):
+            if options.vocab_sizes:
+                raise ValueError(
+                    "`vocab_sizes` must be left out with `data`, whose size it is. "
+                    f"Received: vocab_sizes={','.join(options.vocab_sizes)}"
+                )
             sizes = (corpus_of(options.data)[0],)
         for size in sizes:
             problem = Problem(size, options.units, options.streams, options.steps, options.data)
@@ -168,9 +174,11 @@ def missing(cases, suite, problem, labels, hardware, known):
         }
         return of_rows.key_of(row) in known
 
-    wanted = [case for case in cases if not has_row(case)]
-    names = {case.name for case in wanted} | {p for case in wanted for p in case.peers}
-    names |= {case.name for case in cases if set(case.peers) & names}  # ratios to new peers
+    names, more = set(), {case.name for case in cases if not has_row(case)}
+    while more - names:  # ratios need all peers of a case, and new peers make new ratios
+        names |= more
+        owners = [c for c in cases if c.name in names or set(c.peers) & names]
+        more = {name for c in owners for name in (c.name, *c.peers)}
     return [case for case in cases if case.name in names]
 
 

@@ -16,6 +16,7 @@ WHOLE = "whole step"
 KERAS, TORCH, TORCH_CHUNKED = "Keras Dense", "PyTorch", "PyTorch, 512 positions at a time"
 TORCH_ADAPTIVE = "PyTorch AdaptiveLogSoftmaxWithLoss"
 TF_SAMPLED, TF_NCE = "tf.nn.sampled_softmax_loss", "tf.nn.nce_loss"
+PEERS = (KERAS, TORCH, TORCH_CHUNKED, TORCH_ADAPTIVE, TF_SAMPLED, TF_NCE)
 SEQUENTIAL = "TreeSoftmax, sequential (tHSM)"
 LOG_UNIFORM = {"sampler": "log_uniform", "sampler_options": {"unique": True}}
 

@@ -2,19 +2,10 @@
 
 import itertools
 
-from experiments.benchmarks.cases import (
-    KERAS,
-    STEP,
-    TF_NCE,
-    TF_SAMPLED,
-    TORCH,
-    TORCH_ADAPTIVE,
-    TORCH_CHUNKED,
-)
+from experiments.benchmarks.cases import PEERS, STEP
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
-PEERS = (KERAS, TORCH, TORCH_CHUNKED, TORCH_ADAPTIVE, TF_SAMPLED, TF_NCE)
 
 
 def draw(suite, rows, folder, suffix=""):

@@ -3,7 +3,7 @@
 import itertools
 
 from experiments.benchmarks import rows as of_rows
-from experiments.benchmarks.cases import GRADIENTS, PARTS, STEP, SUITES, WHOLE
+from experiments.benchmarks.cases import GRADIENTS, PARTS, PEERS, STEP, SUITES, WHOLE
 
 INTRODUCTION = """\
 # Benchmarks
@@ -48,7 +48,8 @@ def write(folder, rows):
             own = [row for row in some if row["suite"] == suite]
             if own:
                 pictures = plots.draw(suite, own, folder, f"_{number}" if number else "")
-                parts += [f"### {TITLES[suite]}\n", *(table(suite, own)), "", *pictures]
+                floors = [*to_floors(own), ""] if suite == "heads" else []
+                parts += [f"### {TITLES[suite]}\n", *floors, *table(suite, own), "", *pictures]
     text = "\n".join(parts).rstrip() + "\n"
     (folder / "README.md").write_text(text, encoding="utf-8")
     return text
@@ -100,6 +101,21 @@ def table(suite, rows):
         if suite == "heads":
             cells.append(f"{last['median_ms'] / full[size]:.3f}" if size in full else "")
         lines.append(cells)
+    return _markdown(lines)
+
+
+def to_floors(rows):
+    """Times over the floor, gradients / step: a line a head, a column a vocabulary."""
+    sizes = sorted({row["V"] for row in rows})
+    by_case = {}
+    for (size, name), some in _by_case("heads", rows):
+        ratios = {row["measure"]: row["to_floor"] for row in some if row["to_floor"]}
+        if name not in PEERS and ratios:
+            shown = (f"{ratios[m]:.2f}" if m in ratios else "" for m in (GRADIENTS, STEP))
+            by_case.setdefault(name, {})[size] = " / ".join(shown)
+    lines = [["gradients / step over the floor", *(f"V = {size:,}" for size in sizes)]]
+    lines.append(["---"] + ["---:"] * len(sizes))
+    lines += [[name, *(own.get(size, "") for size in sizes)] for name, own in by_case.items()]
     return _markdown(lines)
 
 

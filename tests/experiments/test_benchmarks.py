@@ -231,6 +231,8 @@ def test_the_report_shows_times_ratios_and_the_machine(tmp_path):
     assert "## a machine; D = 8, N = 20, labels zipf; load average 0.5 to 0.5; numpy 2;" in text
     line = next(line for line in text.splitlines() if line.startswith("| 1,000 | ours"))
     assert "| 2,000 [2,000–2,000] | 2.00 | 0.50 of theirs | 1 | 5 |" in line
+    assert "| gradients / step over the floor | V = 1,000 |" in text
+    assert "| ours | 2.00 / 3.00 |" in text
 
 
 def test_a_whole_step_is_held_against_the_sum_of_its_parts():

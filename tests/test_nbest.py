@@ -48,6 +48,9 @@ def test_kaldis_archive_is_read_by_rank_and_costs_are_negated(tmp_path):
     lists = nbest.read(tmp_path)
     np.testing.assert_array_equal(lists.acoustic, [-5, -7, -6.5, -8])
     np.testing.assert_array_equal(lists.old_lm, [-1, -7, -6.1, -8])
+    assert lists.graph is None
+    write(tmp_path, **{"lmwt.nolm": costs.replace("5", "2")})
+    np.testing.assert_array_equal(nbest.read(tmp_path).graph, [-2, -7, -6.2, -8])
 
 
 def test_srilms_files_are_utterances_and_logarithms_are_to_base_10(tmp_path):

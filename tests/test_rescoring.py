@@ -112,6 +112,15 @@ def test_the_weighted_sum_of_scores_decides():
         assert index == lists.starts[u] + np.argmax(totals)
 
 
+def test_graph_scores_have_the_weight_of_each_language_model():
+    lists = random_lists()
+    rng = np.random.default_rng(3)
+    lm, arpa, graph = rng.normal(size=(3, len(lists.sentences)))
+    plain = rescoring.features(lists, lm, arpa)
+    scores = rescoring.features(dataclasses.replace(lists, graph=graph), lm, arpa)
+    np.testing.assert_allclose(scores - plain, graph[:, None] * [0, 1, 1, 1, 0], atol=1e-12)
+
+
 @pytest.mark.parametrize("cells", [1, 1 << 22])
 def test_tuning_finds_the_weights_with_the_fewest_errors(cells, monkeypatch):
     monkeypatch.setattr(rescoring, "CELLS", cells)

@@ -7,8 +7,9 @@ import os
 
 import numpy as np
 
-# What Kaldi's scripts call the files of an n-best archive: words, acoustic and LM costs.
-KALDI_WORDS, KALDI_ACOUSTIC, KALDI_LM = "words_text", "acwt", "lmwt.lmonly"
+# What Kaldi's scripts call the files of an n-best archive: words, and costs of the acoustics, the
+# language model, and the rest of the graph (pronunciations, transitions, silence).
+KALDI_WORDS, KALDI_COSTS = "words_text", ("acwt", "lmwt.lmonly", "lmwt.nolm")
 SRILM_NO_WORDS = {"<s>", "</s>", "-pau-"}
 
 
@@ -22,6 +23,7 @@ class NBest:
         sentences: N tuples of words.
         acoustic: float64 (N,), natural logarithms, or None if there are none.
         old_lm: float64 (N,), of the language model that made the lists, or None.
+        graph: float64 (N,), of the decoding graph without its language model, or None.
     """
 
     utterances: tuple
@@ -29,6 +31,7 @@ class NBest:
     sentences: tuple
     acoustic: np.ndarray | None
     old_lm: np.ndarray | None
+    graph: np.ndarray | None = None
 
     def best(self, scores):
         """The highest score of each utterance, of equals the first.
@@ -68,8 +71,8 @@ def read(path):
             a file (plain or .gz) of lines `utterance acoustic lm word word ...`, natural
                 logarithms, each utterance's best hypothesis first;
             a directory as Kaldi's n-best scripts write it, with `words_text` (lines
-                `utterance-RANK word ...`), and, if it has them, `acwt` and `lmwt.lmonly`
-                (lines `utterance-RANK cost`, costs being negative natural logarithms);
+                `utterance-RANK word ...`), and, if it has them, `acwt`, `lmwt.lmonly` and
+                `lmwt.nolm` (lines `utterance-RANK cost`, costs being negative natural logarithms);
             a directory of SRILM's n-best files (plain or .gz), one an utterance, named after
                 it, of lines `acoustic lm nwords word ...`, logarithms to base 10; <s>, </s>
                 and -pau- are no words.
@@ -93,12 +96,11 @@ def read(path):
     for utterance, *hypothesis in rows:
         lists.setdefault(utterance, []).append(hypothesis)
     hypotheses = [hypothesis for of_utterance in lists.values() for hypothesis in of_utterance]
-    sentences, acoustic, old_lm = zip(*hypotheses)
+    sentences, *scores = zip(*hypotheses)
     sizes = [len(of_utterance) for of_utterance in lists.values()]
     return NBest(
         tuple(lists), np.concatenate([[0], np.cumsum(sizes)]), sentences,
-        None if acoustic[0] is None else np.array(acoustic),
-        None if old_lm[0] is None else np.array(old_lm),
+        *(None if of[0] is None else np.array(of) for of in scores),
     )
 
 
@@ -149,14 +151,14 @@ def _columns(path):
 
 
 def _kaldi(directory):
-    costs = [_costs(os.path.join(directory, name)) for name in (KALDI_ACOUSTIC, KALDI_LM)]
+    costs = [_costs(os.path.join(directory, name)) for name in KALDI_COSTS]
     rows, order = [], {}
     for where, (key, *words) in _lines(os.path.join(directory, KALDI_WORDS)):
         utterance, _, rank = key.rpartition("-")
         if not utterance or not (rank.isascii() and rank.isdigit()):
             raise ValueError(f"{where}: must begin with `utterance-RANK`. Received: {key!r}")
         of_key = [None if of is None else of.get(key, math.nan) for of in costs]
-        for name, cost in zip((KALDI_ACOUSTIC, KALDI_LM), of_key):
+        for name, cost in zip(KALDI_COSTS, of_key):
             if cost is not None and math.isnan(cost):
                 raise ValueError(f"{where}: must have a cost in {name}. Received: none for {key!r}")
         scores = [None if cost is None else -cost for cost in of_key]

@@ -37,6 +37,8 @@ class Weights:
 def features(nbest, lm, arpa=None):
     """The scores of the hypotheses, a column for each term of `Weights`.
 
+    Scores of the decoding graph go with each language model, which they have the weight of.
+
     Args:
         nbest: `NBest` of N hypotheses.
         lm: (N,), ln P by the language model.
@@ -46,7 +48,9 @@ def features(nbest, lm, arpa=None):
         float64 (N, 5): acoustic, lm, old_lm, arpa, -words; zeros for what is not given.
     """
     none = np.zeros(len(nbest.sentences))
-    columns = [nbest.acoustic, lm, nbest.old_lm, arpa]
+    graph = none if nbest.graph is None else nbest.graph
+    models = [None if of is None else of + graph for of in (lm, nbest.old_lm, arpa)]
+    columns = [nbest.acoustic, *models]
     lengths = [-len(words) for words in nbest.sentences]
     return np.stack([none if c is None else c for c in columns] + [lengths], axis=1)
 

@@ -10,8 +10,9 @@ Lists (--nbest, --tune), each utterance's best hypothesis first:
     a file, plain or .gz, of lines        utterance acoustic lm word word ...
         with natural logarithms of the scores of the recogniser and of its language model
     a directory as Kaldi's steps/rnnlmrescore.sh makes it (join the files of several jobs):
-        words_text, of lines utterance-RANK word ..., and, if there, acwt and lmwt.lmonly, of
-        lines utterance-RANK cost; graph costs, lmwt.nolm, are not read
+        words_text, of lines utterance-RANK word ..., and, if there, acwt, lmwt.lmonly and
+        lmwt.nolm, of lines utterance-RANK cost; the last, graph costs, are added to the costs
+        of each language model, as Kaldi does
     a directory of SRILM's nbest-format, a file (plain or .gz) an utterance, named after it, of
         lines acoustic lm nwords word ..., logarithms to base 10; NBestList1.0 and 2.0 are not read
 

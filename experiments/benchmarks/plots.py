@@ -151,4 +151,6 @@ def _lines(axes, curves, x_label, y_label, log_x=True):
 
 
 def _legend(axes):
-    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    axes.legend(
+        frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5), handlelength=4
+    )

@@ -14,11 +14,9 @@ import typing
 import tensorflow as tf
 
 from tfsoftmax.ops.chunks import sum_over_chunks
-from tfsoftmax.ops.cross_entropy import full_logits
+from tfsoftmax.ops.cross_entropy import CHUNK_BYTES, MIN_CHUNK_ROWS, full_logits
 from tfsoftmax.ops.xla import under_xla
 
-CHUNK_BYTES = 1 << 28
-MIN_CHUNK_ROWS = 64
 BLOCK_WORDS = 4096  # one block's logits stay in the cache between the passes over them
 
 

@@ -29,7 +29,7 @@ flags.DEFINE_list("only", [], "only heads of these names, patterns")
 flags.DEFINE_string("results", str(RESULTS), "folder of the report")
 flags.DEFINE_integer("traces", 5, "traced steps of each head")
 
-SMALL_SIZE = 1 << 14  # numbers: operations with less output are counted as small ones
+SMALL_SIZE = 1 << 14  # numbers: operations with smaller tensors are counted as small ones
 UPDATE, SMALL, OTHER = "Adagrad's update", "small operations", "elementwise and sums"
 KINDS = {
     "matmuls": ("MatMul", "_FusedMatMul", "BatchMatMulV2", "SparseMatrixMatMul",
@@ -118,8 +118,12 @@ def model_of(case, problem):
 def kind_of(execution):
     if execution.part == "optimizer":
         return UPDATE
-    shapes = (output.tensor_description.shape.dim for output in execution.stats.output)
-    size = sum(int(np.prod([dim.size for dim in shape], dtype=np.int64)) for shape in shapes)
+    shapes = [
+        [dim.size for dim in output.tensor_description.shape.dim]
+        for output in execution.stats.output
+    ]
+    shapes += [known[1] for known in execution.inputs if known]
+    size = max((int(np.prod(shape, dtype=np.int64)) for shape in shapes), default=0)
     kind = KIND_OF.get(execution.node.op.replace("_Mkl", ""))
     if kind != "matmuls" and size < SMALL_SIZE:
         return SMALL

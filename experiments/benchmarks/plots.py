@@ -2,7 +2,7 @@
 
 import itertools
 
-from experiments.benchmarks.cases import PEERS, STEP
+from experiments.benchmarks.cases import MIDDLE_SIZES, PEERS, STEP, heads
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
@@ -108,8 +108,8 @@ def _samples(rows, make):
 
 def _curves(rows, measure, column):
     """{case: [(V, value)]}, peers last."""
-    curves = {}
-    for row in sorted(rows, key=lambda row: row["case"] in PEERS):
+    curves, order = {}, {case.name: i for i, case in enumerate(heads(MIDDLE_SIZES[0]))}
+    for row in sorted(rows, key=lambda r: (r["case"] in PEERS, order.get(r["case"], len(order)))):
         if row["measure"] == measure and row[column]:
             curves.setdefault(row["case"], []).append((row["V"], row[column]))
     return curves
@@ -140,6 +140,7 @@ def _lines(axes, curves, x_label, y_label, log_x=True):
     else:
         axes.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
     axes.set_yscale("log")
+    axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(ticker.StrMethodFormatter("{x:,.0f}"))
     axes.yaxis.set_minor_formatter(ticker.NullFormatter())

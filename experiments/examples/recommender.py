@@ -35,7 +35,7 @@ HELD_OUT = 2_000
 HISTORY = 10
 BATCH = 256
 NEAREST = 100
-SECONDS = 15.0
+SECONDS = 8.0
 
 # %% [markdown]
 # A user's `HISTORY` items, and the item that comes next.

@@ -10,9 +10,9 @@ export TF_CPP_MIN_LOG_LEVEL ?= 3
 .PHONY: demo install test test-slow benchmark walkthrough clean
 
 demo: $(VENV)/.installed
-	$(BIN)/python tools/prepare.py --corpus=docstrings --out=$(DATA)
-	$(BIN)/python tools/train.py --preset=demo --data=$(DATA) --run=$(RUN)
-	$(BIN)/python tools/generate.py --run=$(RUN) --prompt="returns the"
+	$(BIN)/tfsoftmax prepare --corpus=docstrings --out=$(DATA)
+	$(BIN)/tfsoftmax train --preset=demo --data=$(DATA) --run=$(RUN)
+	$(BIN)/tfsoftmax generate --run=$(RUN) --prompt="returns the"
 
 install: $(VENV)/.installed
 
@@ -23,10 +23,10 @@ test-slow: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -m slow
 
 walkthrough: $(VENV)/.installed-test
-	$(BIN)/python experiments/walkthrough.py README.md
+	$(BIN)/python -m experiments.walkthrough README.md
 
 benchmark: $(VENV)/.installed-test
-	$(BIN)/python experiments/benchmarks/run.py heads --vocab_sizes=10000,44370 --seconds=1 \
+	$(BIN)/python -m experiments.benchmarks.run heads --vocab_sizes=10000,44370 --seconds=1 \
 		--results=runs/benchmark
 
 $(VENV)/.installed: setup.py

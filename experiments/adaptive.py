@@ -10,15 +10,15 @@ ends long before regularisation matters.
 
 Command, for one sentence a line, lower case:
 
-    python tools/prepare.py --corpus=text --min_count=3 --train=novels/train.txt.gz \\
+    tfsoftmax prepare --corpus=text --min_count=3 --train=novels/train.txt.gz \\
         --valid=novels/valid.txt.gz --test=novels/test.txt.gz --out=data/novels
-    python experiments/run.py adaptive --data=data/novels
+    python -m experiments.run adaptive --data=data/novels
 
 Hardware and hours: two CPU cores, shared with other work, an hour and a half; words per second
 are therefore low and uneven. Speeds that compare are those of one interleaved run, in
 results/adaptive/speed:
 
-    python experiments/benchmarks/run.py speed --experiment=adaptive --data=data/novels
+    python -m experiments.benchmarks.run speed --experiment=adaptive --data=data/novels
 
 Cutoffs are [4000, 22000] for some 47,500 words: a shortlist of 9 %, and about half of the words
 in the last tail, as section 5.1.2.2 recommends; for two levels [4000]. Those of `auto` are the

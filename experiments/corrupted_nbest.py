@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """N-best lists by corrupting sentences at known rates: a stand-in for a speech recogniser.
 
-    python experiments/corrupted_nbest.py --data=data/novels --valid=valid.txt.gz \\
+    python -m experiments.corrupted_nbest --data=data/novels --valid=valid.txt.gz \\
         --test=test.txt.gz --out=data/nbest
 
 No sound is involved, and no figure obtained with these lists is one of speech recognition. What
@@ -22,7 +22,7 @@ is known of each list is what was done to it:
  3. A beam search ranks hypotheses by acoustic score + --lm_scale · ln P + --word_reward · words,
     P being a bigram model of the corpus's training split, and the best --hypotheses distinct
     ones are the list. Its first is the output of the recogniser that is simulated. Scale and
-    reward are about what tools/rescore.py --tune finds for the bigram model alone.
+    reward are about what `tfsoftmax rescore` --tune finds for the bigram model alone.
 
 Written are valid.nbest and test.nbest (utterance acoustic lm word ...), valid.ref and test.ref,
 bigram.arpa, and corruption.json with the settings. Sentences are taken from the beginning of the
@@ -36,14 +36,12 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:1] = [str(ROOT)]
-sys.path.append(str(ROOT / "tools"))
 
-from absl import flags  # noqa: E402
-import numpy as np  # noqa: E402
+from absl import flags
+import numpy as np
 
-import dataclass_flags  # noqa: E402
-from experiments.bigram import BigramModel  # noqa: E402
+from experiments.bigram_model import BigramModel
+from tfsoftmax.commands import program
 
 BEAM = 64
 SETTINGS = ("substitutions", "deletions", "insertions", "margin", "lm_scale", "word_reward",
@@ -198,7 +196,7 @@ def main():
 
 def neighbours(corpus):
     """Pairs of words and following words of the training split."""
-    dataclass_flags.load_tensorflow()
+    program.load_tensorflow()
     from tfsoftmax.corpora.pipeline import batches
 
     for words, following, weights in batches(corpus, "train").as_numpy_iterator():
@@ -206,7 +204,7 @@ def neighbours(corpus):
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string("data", None, "directory that tools/prepare.py made", required=True)
+    flags.DEFINE_string("data", None, "directory that `tfsoftmax prepare` made", required=True)
     flags.DEFINE_string("valid", None, "sentences to make lists of, to tune on", required=True)
     flags.DEFINE_string("test", None, "sentences to make lists of, to report on", required=True)
     flags.DEFINE_string("out", None, "directory to write to", required=True)
@@ -221,4 +219,4 @@ if __name__ == "__main__":
     flags.DEFINE_float("lm_scale", 0.5, "weight of the bigram model in the search")
     flags.DEFINE_float("word_reward", 3.0, "nats for each word in the search")
     flags.DEFINE_integer("seed", 1, "of all draws")
-    dataclass_flags.run(main)
+    program.run(main, __doc__, sys.argv)

@@ -10,7 +10,7 @@ import re
 import types
 from pathlib import Path
 
-from tfsoftmax.config import PRESETS, ModelConfig, TrainingConfig
+from tfsoftmax.lm.config import PRESETS, ModelConfig, TrainingConfig
 
 FOLDER = Path(__file__).resolve().parent
 MEASURES = ("perplexity", "test_perplexity", "words_per_second", "peak_memory_gib")

@@ -8,8 +8,8 @@ long before regularisation matters.
 
 Command:
 
-    python tools/prepare.py --out=data/docstrings
-    python experiments/run.py full_softmax --data=data/docstrings
+    tfsoftmax prepare --out=data/docstrings
+    python -m experiments.run full_softmax --data=data/docstrings
 
 Hardware and hours: two CPU cores, 0.25 hours on the docstrings corpus (2, 4 and 6 minutes). A
 step takes time in proportion to vocabulary times units, about 0.3 s for 256 units and 18,829

@@ -8,17 +8,17 @@ of 5, as in full_softmax.
 
 Command, for one sentence a line, lower case:
 
-    python tools/prepare.py --corpus=text --min_count=10 --train=novels/train.txt.gz \\
+    tfsoftmax prepare --corpus=text --min_count=10 --train=novels/train.txt.gz \\
         --valid=novels/valid.txt.gz --test=novels/test.txt.gz --out=data/novels
-    python tools/cluster.py --data=data/novels --classes=1000 --out=data/novels/brown.paths
-    python experiments/run.py hierarchical --data=data/novels
-    python tools/clusters.py --run=runs/hierarchical/self_organised | head -20
+    tfsoftmax brown --data=data/novels --classes=1000 --out=data/novels/brown.paths
+    python -m experiments.run hierarchical --data=data/novels
+    tfsoftmax show_clusters --run=runs/hierarchical/self_organised | head -20
 
 Hardware and hours: two CPU cores, shared with other work, an hour; words per second are therefore
 low and uneven. Speeds that compare are those of one interleaved run, in
 results/hierarchical/speed:
 
-    python experiments/benchmarks/run.py speed --experiment=hierarchical --data=data/novels
+    python -m experiments.benchmarks.run speed --experiment=hierarchical --data=data/novels
 
 Classes are as many as the square root of the vocabulary, by frequency or from Brown's bits; of
 Brown's 1,000 clusters those whose bits begin alike are joined for them. In the tree of Brown's

@@ -46,7 +46,7 @@ def write(name, docstring, outcomes, folder):
     parts = [
         f"# {name}", docstring.strip(), "## Results", facts(outcomes),
         table(outcomes), NOTE, plot if _plotted(name, outcomes, folder / PLOT) else "",
-        f"Written by `python experiments/run.py {name} --report`.\n",
+        f"Written by `python -m experiments.run {name} --report`.\n",
     ]
     text = "\n\n".join(part for part in parts if part)
     partial = folder / "README.md.partial"

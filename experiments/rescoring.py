@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Rescoring n-best lists with trained models: word errors, and whether their differences are real.
 
-    python experiments/corrupted_nbest.py --data=data/novels --valid=valid.txt.gz \\
+    python -m experiments.corrupted_nbest --data=data/novels --valid=valid.txt.gz \\
         --test=test.txt.gz --out=data/nbest
-    python experiments/rescoring.py --nbest=data/nbest --runs=runs/sampling/full,runs/nce
+    python -m experiments.rescoring --nbest=data/nbest --runs=runs/sampling/full,runs/nce
 
 Müller 2017, section 5.3.3, with lists that experiments/corrupted_nbest.py made. For each run the
 weights are tuned on valid.nbest (the grid of tfsoftmax/rescoring.py) and test.nbest is rescored
@@ -18,15 +18,14 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:1] = [str(ROOT)]
-sys.path.append(str(ROOT / "tools"))
 
-from absl import flags  # noqa: E402
-import numpy as np  # noqa: E402
+from absl import flags
+import numpy as np
 
-import dataclass_flags  # noqa: E402
-from tfsoftmax import nbest, rescoring  # noqa: E402
-from tfsoftmax.word_errors import bootstrap, word_errors  # noqa: E402
+from tfsoftmax.commands import program
+from tfsoftmax.nbest import lists as nbest
+from tfsoftmax.nbest import rescoring
+from tfsoftmax.nbest.word_errors import bootstrap, word_errors
 
 BATCH = 128
 BIGRAM = "the lists' bigram model, weights tuned"
@@ -54,7 +53,7 @@ def main():
     zeros = [np.zeros(len(of.nbest.sentences)) for of in (valid, test)]
     grid = rescoring.GRID | {"arpa_weight": (0.0,)}
     systems = {BIGRAM: rescored(valid, test, zeros, grid | {"lm_weight": (0.0,)})}
-    dataclass_flags.load_tensorflow()
+    program.load_tensorflow()
     for run in flags.FLAGS.runs:
         for name, lm, facts in scored(run, valid, test):
             systems[name] = rescored(valid, test, lm, grid) | facts
@@ -68,8 +67,8 @@ def main():
 
 def scored(run, valid, test):
     """Yields name, (lm of valid, lm of test) and facts of a run, in each way to normalise."""
-    from tfsoftmax import runs
-    from tfsoftmax.scoring import Scorer
+    from tfsoftmax.lm import runs
+    from tfsoftmax.lm.scoring import Scorer
 
     model, vocabulary, _ = runs.load(run, BATCH)
     tests = [m for m in runs.Run(run).metrics() if m["event"] == "test" and m["split"] == "test"]
@@ -133,7 +132,7 @@ def report(test, valid, systems, corruption, hardware):
         "more than chance:", "", "| WER | points |", "|---|---|", *pairs, "",
         "Thesis, table 5.3 (other data: lists of a commercial recogniser for finance, LM alone):",
         "", "| | test perplexity | WER |", "|---|---:|---:|", *thesis, "",
-        "Written by `python experiments/rescoring.py`.", "",
+        "Written by `python -m experiments.rescoring`.", "",
     ])
 
 
@@ -163,4 +162,4 @@ def interval(errors, other, test):
 if __name__ == "__main__":
     flags.DEFINE_string("nbest", None, "directory of corrupted_nbest.py", required=True)
     flags.DEFINE_list("runs", None, "directories of training runs", required=True)
-    dataclass_flags.run(main)
+    program.run(main, __doc__, sys.argv)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Runs an experiment: trains what has no finished run yet, resumes what was cut, reports.
 
-    python experiments/run.py NAME --data=data/docstrings
-    python experiments/run.py NAME --report
+    python -m experiments.run NAME --data=data/docstrings
+    python -m experiments.run NAME --report
 
 NAME is one of the experiments below; without it they are listed. Interrupt it whenever you like:
 the same command goes on. A run that fails is reported at the end, after the others, and the exit
@@ -14,14 +14,12 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:1] = [str(ROOT)]
-sys.path.append(str(ROOT / "tools"))
 
-from absl import flags  # noqa: E402
+from absl import flags
 
-import dataclass_flags  # noqa: E402
-from experiments import definition, report, runner  # noqa: E402
-from experiments.outcome import Outcome  # noqa: E402
+from experiments import definition, report, runner
+from experiments.outcome import Outcome
+from tfsoftmax.commands import program
 
 
 def experiments():
@@ -32,14 +30,14 @@ def experiments():
 
 def main(name):
     if name is None:
-        print(experiments(), "", "python experiments/run.py NAME --data=DIR runs one.", sep="\n")
+        print(experiments(), "", "python -m experiments.run NAME --data=DIR runs one.", sep="\n")
         return
     experiment = definition.load(name)
     chosen = runner.select(experiment.RUNS, flags.FLAGS.only)
     folder, failures = Path(flags.FLAGS.runs) / name, {}
     if not flags.FLAGS.report:
         if not flags.FLAGS.data:
-            raise ValueError("`data` must name what tools/prepare.py made. Received: none")
+            raise ValueError("`data` must name what `tfsoftmax prepare` made. Received: none")
         failures = runner.run_all(chosen, folder, flags.FLAGS.data)
     outcomes = [(run, Outcome.read(run, folder / run.name)) for run in experiment.RUNS]
     results = Path(flags.FLAGS.results) / name
@@ -51,7 +49,7 @@ def main(name):
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string("data", None, "prepared corpus to train on; tools/prepare.py makes one")
+    flags.DEFINE_string("data", None, "prepared corpus to train on; `tfsoftmax prepare` makes one")
     flags.DEFINE_string("runs", "runs", "run folders are RUNS/NAME/RUN")
     flags.DEFINE_string("results", "experiments/results", "reports are RESULTS/NAME/README.md")
     flags.DEFINE_list("only", [], "train only these runs: names, or patterns such as '*256'")
@@ -61,4 +59,4 @@ if __name__ == "__main__":
     words = [word for word in sys.argv[1:] if not word.startswith("-")]
     if words:
         sys.argv.remove(words[0])
-    dataclass_flags.run(lambda: main(words[0] if words else None))
+    program.run(lambda: main(words[0] if words else None), __doc__, sys.argv)

@@ -4,13 +4,11 @@ import fnmatch
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 
 from experiments.outcome import Outcome
 
-TOOLS = Path(__file__).resolve().parent.parent / "tools"
-TRAIN = (sys.executable, str(TOOLS / "train.py"))
-EVALUATE = (sys.executable, str(TOOLS / "evaluate.py"))
+TRAIN = (sys.executable, "-m", "tfsoftmax_command", "train")
+EVALUATE = (sys.executable, "-m", "tfsoftmax_command", "evaluate")
 PATIENCE_SECONDS = 20  # of a Ctrl-C with train.py, which ends after a step and saves it
 
 

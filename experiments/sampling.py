@@ -12,9 +12,9 @@ All samples are of 1,280 words shared by a batch, as in section 5.2.2, with repl
 
 Command, for a corpus of text files of your own:
 
-    python tools/prepare.py --corpus=text --train=train.txt --valid=valid.txt --test=test.txt \
+    tfsoftmax prepare --corpus=text --train=train.txt --valid=valid.txt --test=test.txt \
         --min_count=10 --out=data/text
-    python experiments/run.py sampling --data=data/text
+    python -m experiments.run sampling --data=data/text
 
 Hardware and hours: two CPU cores, shared with other work, an hour and a half; words per second
 are therefore low and uneven (results/benchmarks compares speed in interleaved runs).
@@ -23,7 +23,7 @@ What to expect so early: NCE with Z = 1, and negative sampling, begin with too m
 word, 1 and k q(w) instead of 1/V, and a word keeps it until it is drawn or met. Most of the
 vocabulary is rare and has hardly been drawn after a quarter of an epoch, so that the exact
 normaliser, and perplexity with it, is dominated by words that no one has looked at:
-`tools/evaluate.py --normaliser` shows ln Z far above what it should be, ln 1 and 0. Uniform
+`tfsoftmax evaluate --normaliser` shows ln Z far above what it should be, ln 1 and 0. Uniform
 sampling is the opposite: rare words are drawn often, and frequent ones hardly.
 
 The paper's values: validation perplexities on Text8 (vocabulary 44,370) at convergence, in words

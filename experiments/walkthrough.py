@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the commands of a Markdown file and writes what they print below them.
 
-    make demo && python experiments/walkthrough.py README.md
+    make demo && python -m experiments.walkthrough README.md
 
 Commands stand behind `$ ` in blocks of ```console, and go on behind a backslash at the end of a
 line; what stands between them is replaced by their standard output. They run one after the other in

@@ -21,7 +21,7 @@ from tfsoftmax.heads import (
     TreeSoftmax,
     TwoLevelSoftmax,
 )
-from tfsoftmax.partitions import trees
+from tfsoftmax.partitions import tree_builders
 
 UNITS = 7
 _STARTS = weakref.WeakKeyDictionary()
@@ -98,7 +98,7 @@ def three_levels(vocab_size):
     """A tree of words, classes and classes of classes, the first word by itself."""
     words = list(range(vocab_size))
     groups = [words[i : i + 9] for i in range(1, vocab_size, 9)]
-    return trees.from_nested([0, *(groups[i : i + 6] for i in range(0, len(groups), 6))])
+    return tree_builders.from_nested([0, *(groups[i : i + 6] for i in range(0, len(groups), 6))])
 
 
 ONE_OF_EACH = [case for case in CASES if " " not in case]  # variants are called "case, ..."

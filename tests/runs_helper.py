@@ -1,17 +1,15 @@
 """A small corpus, runs on it, and tools run as a user runs them."""
 
 import os
-import pathlib
 import subprocess
 import sys
 
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.config import ModelConfig, TrainingConfig
+from tfsoftmax.lm.config import ModelConfig, TrainingConfig
 from tfsoftmax.corpora.prepare import PrepareConfig, prepare
 
-TOOLS = pathlib.Path(__file__).parent.parent / "tools"
 SMALL = ["--embedding=9", "--hidden=11", "--epochs=2", "--pseudo_epochs=2", "--log_steps=1",
          "--learning_rate=0.5", "--clip_norm=5",
          "--checkpoint_steps=3", "--decay_when=5"]
@@ -42,8 +40,8 @@ def small_corpus(directory, seed=0, words=60, sentences=220, streams=4, steps=6)
 
 
 def tool(name, *arguments, check=True, interpreter=(), **options):
-    """Runs tools/NAME.py and returns its completed process, output as text."""
-    command = [sys.executable, *interpreter, str(TOOLS / f"{name}.py"), *map(str, arguments)]
+    """Runs `tfsoftmax NAME` and returns its completed process, output as text."""
+    command = [sys.executable, *interpreter, "-m", "tfsoftmax_command", name, *map(str, arguments)]
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     result = subprocess.run(
         command, capture_output=True, text=True, env=environment, check=False, **options

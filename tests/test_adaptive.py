@@ -12,7 +12,7 @@ from references import adaptive_log_probs
 from tfsoftmax.heads.adaptive import AdaptiveSoftmax
 from tfsoftmax.heads.two_level import TwoLevelSoftmax
 from tfsoftmax.ops import adaptive as ops
-from tfsoftmax.ops import clusters
+from tfsoftmax.ops import adaptive_clusters
 from tfsoftmax.partitions.bands import band_units, frequency_bands
 from tfsoftmax.vocabulary import Vocabulary
 

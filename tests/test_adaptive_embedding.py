@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 from cases import UNITS, randomise
 
-from tfsoftmax.adaptive_embedding import AdaptiveEmbedding
+from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
 from tfsoftmax.heads.adaptive import AdaptiveSoftmax
 from tfsoftmax.losses import SoftmaxLoss
 

@@ -1,4 +1,4 @@
-"""tools/cluster.py and tools/clusters.py on a small corpus: their files feed the heads."""
+"""`tfsoftmax brown` and `tfsoftmax show_clusters` on a small corpus: their files feed the heads."""
 
 import json
 
@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from runs_helper import SMALL, tool
 
-from tfsoftmax.partitions import classes, files, trees
+from tfsoftmax.partitions import classes
+from tfsoftmax.partitions import code_files
+from tfsoftmax.partitions import tree_builders
 
 
 @pytest.fixture(scope="module")
@@ -27,10 +29,10 @@ def test_paths_of_every_word_of_the_corpus(corpus, paths):
     (out, printed), words = paths, corpus.vocabulary.words
     assert "average mutual information" in printed
     assert len(printed.splitlines()) == 3 + 7
-    assert len(set(files.read_codes(out, words))) == 7
+    assert len(set(code_files.read_codes(out, words))) == 7
     assert len(out.read_text().splitlines()) == len(words)
     assert classes.build(out, len(words), words=words).max() == 6
-    tree = trees.binarised(trees.build(out, len(words), words=words), corpus.vocabulary.counts)
+    tree = tree_builders.binarised(tree_builders.build(out, len(words), words=words), corpus.vocabulary.counts)
     assert tree.is_binary and np.all(tree.depths > 0)
 
 

@@ -1,4 +1,4 @@
-"""tools/cutoffs.py as a user runs it."""
+"""`tfsoftmax cutoffs` as a user runs it."""
 
 import json
 import re
@@ -6,7 +6,8 @@ import re
 import pytest
 from runs_helper import tool
 
-from tfsoftmax.partitions.cutoffs import Constants, CostModel, auto_cutoffs
+from tfsoftmax.partitions.cost_model import CostModel, MachineCosts
+from tfsoftmax.partitions.cutoffs import auto_cutoffs
 
 CONSTANTS = {"overhead_seconds": 1e-4, "multiply_seconds": 1.5e-11, "logit_seconds": 9e-10,
              "weight_seconds": 5e-10, "least_seconds": 0.0}
@@ -18,7 +19,7 @@ def test_the_report_is_of_the_corpus_and_marks_what_auto_takes(corpus):
     text = tool("cutoffs", f"--data={corpus.directory}", "--hidden=512", "--cutoffs=5,20",
                 "--positions=24", GIVEN).stdout
     assert f"{len(counts)} words; 512 hidden units, {positions} labels a step" in text
-    model = CostModel(counts, 512, positions, 4.0, Constants(**CONSTANTS))
+    model = CostModel(counts, 512, positions, 4.0, MachineCosts(**CONSTANTS))
     marked = re.search(r"^-> *(\d+) +([\d.]+) +[\d.]+  ([\d ]+)$", text, re.MULTILINE)
     best = auto_cutoffs(counts, 512, positions, constants=CONSTANTS)
     assert [int(c) for c in marked[3].split()] == best

@@ -1,4 +1,4 @@
-"""Facts about `Choice`, `nucleus`, `complete`, `stream` and `beam`."""
+"""Facts about `NextWordSampler`, `nucleus`, `complete`, `stream` and `beam`."""
 
 import itertools
 
@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from test_generation import VOCABULARY, WORDS, distribution, generate, make_model, run_directory
 
-from tfsoftmax import runs
-from tfsoftmax.decoding import Choice, nucleus
-from tfsoftmax.generation import beam, complete, sample, stream
-from tfsoftmax.language_model import recurrent_states
+from tfsoftmax.lm import runs
+from tfsoftmax.lm.decoding import NextWordSampler, nucleus
+from tfsoftmax.lm.generation import beam, complete, sample, stream
+from tfsoftmax.lm.model import recurrent_states
 
 __all__ = ["run_directory"]  # a fixture
 COUNT, SIZE, EXCLUDED = 20_000, 11, 4
@@ -35,21 +35,21 @@ def assert_drawn_from(frequencies, probabilities):
 @pytest.mark.parametrize("case", ["full", "adaptive", "tree", "class"])
 @pytest.mark.parametrize("seed", [0, 2])
 def test_top_k_draws_from_the_likeliest_words_but_the_excluded(case, seed):
-    frequencies, probabilities = drawn(Choice(temperature=2.0, top_k=3), case, seed)
+    frequencies, probabilities = drawn(NextWordSampler(temperature=2.0, top_k=3), case, seed)
     kept = np.where(probabilities >= np.sort(probabilities)[-3], probabilities**0.5, 0)
     assert (kept > 0).sum() == 3
     assert_drawn_from(frequencies, kept)
 
 
 def test_top_k_of_all_words_draws_from_all():
-    frequencies, probabilities = drawn(Choice(top_k=SIZE), "adaptive")
+    frequencies, probabilities = drawn(NextWordSampler(top_k=SIZE), "adaptive")
     assert_drawn_from(frequencies, probabilities)
 
 
 @pytest.mark.parametrize("top_k", [None, 6])
 @pytest.mark.parametrize("top_p", [1e-9, 0.5, 0.9, 1.0])
 def test_the_nucleus_is_the_fewest_words_that_have_the_mass(top_k, top_p):
-    frequencies, probabilities = drawn(Choice(top_k=top_k, top_p=top_p), "full")
+    frequencies, probabilities = drawn(NextWordSampler(top_k=top_k, top_p=top_p), "full")
     order = np.argsort(-probabilities)[:top_k]
     mass = np.cumsum(probabilities[order]) / probabilities[order].sum()
     kept = np.zeros(SIZE)
@@ -66,7 +66,7 @@ def test_a_nucleus_of_nothing_is_the_likeliest_word():
 @pytest.mark.parametrize("case", ["full", "adaptive", "tree"])
 def test_one_candidate_is_the_likeliest_word_whatever_the_seed(case):
     for seed in range(3):
-        frequencies, probabilities = drawn(Choice(top_k=1), case, seed, count=20)
+        frequencies, probabilities = drawn(NextWordSampler(top_k=1), case, seed, count=20)
         assert frequencies[probabilities.argmax()] == 1
 
 
@@ -88,10 +88,10 @@ PROMPTS = [("the", "cat"), (), ("on", "the", "zebra", "sat"), ("mat",)]
 
 
 def test_prompts_of_any_length_side_by_side_are_as_each_alone():
-    together = complete(make_model(4), VOCABULARY, PROMPTS, 5, Choice(top_k=1))
+    together = complete(make_model(4), VOCABULARY, PROMPTS, 5, NextWordSampler(top_k=1))
     alone = make_model(1)
     for prompt, words in zip(PROMPTS, together):
-        assert complete(alone, VOCABULARY, [prompt], 5, Choice(top_k=1)) == [words]
+        assert complete(alone, VOCABULARY, [prompt], 5, NextWordSampler(top_k=1)) == [words]
     assert len(set(map(tuple, together))) > 1
 
 
@@ -176,7 +176,7 @@ def test_the_tool_searches_and_takes_many_prompts(run_directory, tmp_path):
     assert result.returncode == 0, result.stderr
     model, vocabulary, _ = runs.load(run_directory, streams=3, steps=1)
     prompts = [["the", "cat"], [], ["on", "the", "mat"]]
-    sentences = complete(model, vocabulary, prompts, 4, Choice(top_k=1))
+    sentences = complete(model, vocabulary, prompts, 4, NextWordSampler(top_k=1))
     for line, prompt, words in zip(result.stdout.splitlines(), prompts, sentences, strict=True):
         assert line.split() == prompt + words + ["…"] * (len(words) == 4)
 

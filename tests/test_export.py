@@ -11,11 +11,11 @@ import pytest
 import tensorflow as tf
 from runs_helper import MODEL, tool
 
-from tfsoftmax import runs
-from tfsoftmax.config import ModelConfig
-from tfsoftmax.export import export
+from tfsoftmax.lm import runs
+from tfsoftmax.lm.config import ModelConfig
+from tfsoftmax.lm.export import export
 from tfsoftmax.heads import HEADS
-from tfsoftmax.language_model import language_model
+from tfsoftmax.lm.model import language_model
 from tfsoftmax.vocabulary import Vocabulary
 
 WORDS = ["ß", "w1", "<unk>", "naïve", *(f"w{i}" for i in range(4, 30)), "<eos>", "…"]

@@ -7,7 +7,7 @@ import tensorflow as tf
 from cases import UNITS, built, positions
 
 from references import full_log_probs, full_objective
-from tfsoftmax.embedding import Embedding
+from tfsoftmax.layers.embedding import Embedding
 from tfsoftmax.heads import FullSoftmax
 from tfsoftmax.ops import cross_entropy as ops
 

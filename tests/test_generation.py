@@ -9,17 +9,16 @@ import keras
 import numpy as np
 import pytest
 
-from tfsoftmax import runs
-from tfsoftmax.config import ModelConfig
-from tfsoftmax.generation import beam, next_words, sample
+from tfsoftmax.lm import runs
+from tfsoftmax.lm.config import ModelConfig
+from tfsoftmax.lm.generation import beam, next_words, sample
 from tfsoftmax.heads import FullSoftmax
-from tfsoftmax.language_model import language_model, recurrent_states
-from tfsoftmax.recurrent import recurrent_layer
+from tfsoftmax.lm.model import language_model, recurrent_states
+from tfsoftmax.layers.recurrent import recurrent_layer
 from tfsoftmax.vocabulary import Vocabulary
 
 WORDS = ("the", "<unk>", "cat", "sat", "<eos>", "mat", "on")
 VOCABULARY = Vocabulary(WORDS, [9, 8, 7, 6, 5, 4, 3])
-TOOL = pathlib.Path(__file__).parent.parent / "tools" / "generate.py"
 CONFIG = ModelConfig(embedding=6, hidden=6, layers=2, tie_embeddings=True, init_scale=1.0)
 
 
@@ -200,7 +199,7 @@ def run_directory(tmp_path_factory):
 
 
 def generate(*flags):
-    return subprocess.run([sys.executable, TOOL, *flags], capture_output=True, encoding="utf-8")
+    return subprocess.run([sys.executable, "-m", "tfsoftmax_command", "generate", *flags], capture_output=True, encoding="utf-8")
 
 
 def test_the_tool_prints_sentences_and_the_next_words(run_directory):

@@ -10,9 +10,12 @@ from runs_helper import MODEL, tool
 from tensorflow.core.util import event_pb2
 
 import tfsoftmax
-from tfsoftmax import memory, memory_timeline, runs, training
-from tfsoftmax.callbacks import TrainingMonitor, parameter_table
-from tfsoftmax.config import TrainingConfig
+from tfsoftmax.profiling import memory
+from tfsoftmax.profiling import memory_timeline
+from tfsoftmax.lm import runs
+from tfsoftmax.lm import training
+from tfsoftmax.profiling.monitor import TrainingMonitor, parameter_table
+from tfsoftmax.lm.config import TrainingConfig
 
 V, D, B, T = 1009, 32, 16, 10
 WORDS = np.random.default_rng(5).integers(0, V, (6 * B, T))
@@ -22,8 +25,8 @@ NEXT = np.random.default_rng(6).integers(0, V, (6 * B, T))
 def small_model(**clipping):
     keras.utils.set_random_seed(4)
     words = keras.Input(batch_shape=(B, T), dtype="int32")
-    hidden = tfsoftmax.recurrent.recurrent_layer("gru", D, return_sequences=True)(
-        tfsoftmax.embedding.Embedding(V, D)(words)
+    hidden = tfsoftmax.layers.recurrent.recurrent_layer("gru", D, return_sequences=True)(
+        tfsoftmax.layers.embedding.Embedding(V, D)(words)
     )
     model = keras.Model(words, tfsoftmax.FullSoftmax(V)(hidden))
     optimizer = tfsoftmax.optimizers.Adagrad(0.5, **clipping)

@@ -10,7 +10,9 @@ from cases import UNITS, positions, randomise, three_levels
 from references import class_log_probs, full_log_probs, nary_log_probs
 from tfsoftmax.heads import ClassSoftmax, FullSoftmax, NarySoftmax, TreeSoftmax
 from tfsoftmax.ops import chunks
-from tfsoftmax.partitions import classes, files, trees
+from tfsoftmax.partitions import classes
+from tfsoftmax.partitions import code_files
+from tfsoftmax.partitions import tree_builders
 from tfsoftmax.partitions.tree import Tree
 from tfsoftmax.vocabulary import Vocabulary
 
@@ -44,7 +46,7 @@ def assert_equal(ours, wanted):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("tree", [three_levels(V), trees.huffman(counts()), Tree([V], range(V))])
+@pytest.mark.parametrize("tree", [three_levels(V), tree_builders.huffman(counts()), Tree([V], range(V))])
 def test_log_probs_equal_the_equation(tree):
     head, (hidden, labels) = built(NarySoftmax(V, tree)), positions(V, 60)
     expected = nary_log_probs(hidden[:5], *head.get_weights(), tree.codes())
@@ -64,7 +66,7 @@ def test_one_level_is_the_full_softmax(use_bias):
 
 def test_a_binary_tree_is_the_tree_softmax():
     """With the difference of the two edges' rows as the node's row."""
-    tree = trees.huffman(counts())
+    tree = tree_builders.huffman(counts())
     nary, binary = built(NarySoftmax(V, tree)), built(TreeSoftmax(V, tree))
     binary.set_weights([w[0::2] - w[1::2] for w in nary.get_weights()])
     data = *positions(V, 60), np.random.default_rng(3).uniform(size=60).astype(np.float32)
@@ -130,7 +132,7 @@ def test_batches_of_none_and_one(count):
 
 def test_the_corpus_tree_of_the_blog():
     """P(football) = P(0 → 1) P(1 → 3) P(3 → football)."""
-    tree = trees.from_nested(GOLF_AND_VIOLIN, {word: i for i, word in enumerate(WORDS)})
+    tree = tree_builders.from_nested(GOLF_AND_VIOLIN, {word: i for i, word in enumerate(WORDS)})
     head, (hidden, _) = built(NarySoftmax(6, tree)), positions(6, 1)
     kernel, bias = head.get_weights()
     scores = kernel.astype(np.float64) @ hidden[0] + bias
@@ -145,7 +147,7 @@ def test_for_vocabulary_takes_counts_words_and_files(tmp_path):
     vocabulary = Vocabulary([*WORDS, "<unk>", "<eos>"], [9, 8, 7, 6, 5, 4, 3, 2])
     head = ClassSoftmax.for_vocabulary(vocabulary, num_classes=3)
     assert head.classes.tolist() == classes.by_frequency(vocabulary.counts, 3, 0.5).tolist()
-    files.write_codes(tmp_path / "classes", ["sport", "music"] * 3, WORDS, range(6))
+    code_files.write_codes(tmp_path / "classes", ["sport", "music"] * 3, WORDS, range(6))
     head = ClassSoftmax.for_vocabulary(vocabulary, classes=str(tmp_path / "classes"))
     assert head.num_classes == 3  # and one for the words that the file lacks
     again = ClassSoftmax.from_config(json.loads(json.dumps(head.get_config())))
@@ -162,4 +164,4 @@ def test_mistakes_are_named():
     with pytest.raises(ValueError, match="`classes` must number the classes from 0 on"):
         ClassSoftmax(3, np.array([0, 2, 2]))
     with pytest.raises(ValueError, match="`tree` must be a tree of 5 words. Received: one of 4"):
-        NarySoftmax(5, trees.balanced(np.arange(4)))
+        NarySoftmax(5, tree_builders.balanced(np.arange(4)))

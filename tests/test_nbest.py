@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from tfsoftmax import nbest
+from tfsoftmax.nbest import lists as nbest
 
 COLUMNS = """\
 b -1.5 -2 the cat sat

@@ -8,9 +8,9 @@ import keras
 import numpy as np
 import pytest
 
-from tfsoftmax.embedding import Embedding
+from tfsoftmax.layers.embedding import Embedding
 from tfsoftmax.heads import FullSoftmax
-from tfsoftmax.pretrained import apply_embeddings, load_embeddings
+from tfsoftmax.lm.pretrained import apply_embeddings, load_embeddings
 from tfsoftmax.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary(["the", "<eos>", "café", "<unk>", "mat", "3"], [50, 20, 15, 10, 4, 1])
@@ -153,5 +153,5 @@ def test_apply_refuses_vectors_of_another_size():
 
 
 def test_reading_vectors_does_not_import_tensorflow():
-    code = "import sys, tfsoftmax.pretrained; sys.exit('tensorflow' in sys.modules)"
+    code = "import sys, tfsoftmax.lm.pretrained; sys.exit('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from runs_helper import tool
 
-from tfsoftmax import profiling
-from tfsoftmax.config import ModelConfig, TrainingConfig
-from tfsoftmax.executions import Step
-from tfsoftmax.training import compiled_model
+from tfsoftmax.profiling.profile import profile
+from tfsoftmax.lm.config import ModelConfig, TrainingConfig
+from tfsoftmax.profiling.traced_step import Step
+from tfsoftmax.lm.training import compiled_model
 from tfsoftmax.vocabulary import Vocabulary
 
 V, E, H, B, T = 1501, 24, 32, 8, 16
@@ -30,7 +30,7 @@ def profiled(head, record_norms=False, **options):
     step = Step(
         model, words.astype(np.int32), labels.astype(np.int32), np.ones((B, T), np.float32)
     )
-    return profiling.profile(step), labels, model
+    return profile(step), labels, model
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from tfsoftmax.samplers import (
     Uniform,
     get_sampler,
 )
-from tfsoftmax.samplers.alias import alias_table, cells, integer_weights
+from tfsoftmax.samplers.alias_table import alias_table, cells, integer_weights
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,11 +1,11 @@
-"""`prunable`: the same results and gradients, and no reading of what nothing uses."""
+"""`computed_if_used`: the same results and gradients, and no reading of what nothing uses."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from cases import CASES, UNITS, built, positions
 
-from tfsoftmax.ops.prunable import prunable
+from tfsoftmax.ops.computed_if_used import computed_if_used
 
 PRUNED = [case for case in CASES if case.startswith(("tree", "class", "nary", "self-org"))]
 
@@ -25,14 +25,14 @@ def results(function, weights, hidden):
 def test_results_and_gradients_are_the_same():
     head, (hidden, _) = built("full", 13), positions(13, 5)
     plain = results(head._logits, head.weights, hidden)
-    ours = results(lambda h: prunable(head._logits, h), head.weights, hidden)
+    ours = results(lambda h: computed_if_used(head._logits, h), head.weights, hidden)
     for a, b in zip(ours, plain, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6)
 
 
 def test_follows_the_variables_from_call_to_call():
     head, (hidden, _) = built("full", 13), positions(13, 5)
-    function = tf.function(lambda h: prunable(head._logits, h))
+    function = tf.function(lambda h: computed_if_used(head._logits, h))
     function(hidden)
     head.set_weights([2 * w for w in head.get_weights()])
     np.testing.assert_allclose(function(hidden), head._logits(hidden), rtol=1e-6)
@@ -47,7 +47,7 @@ def must_run(function, hidden):
 def test_an_unused_result_reads_nothing():
     head, (hidden, _) = built("full", 13), positions(13, 5)
     assert "ReadVariableOp" in must_run(lambda h: (head._logits(h), h)[1], hidden)
-    assert must_run(lambda h: (prunable(head._logits, h), h)[1], hidden) == set()
+    assert must_run(lambda h: (computed_if_used(head._logits, h), h)[1], hidden) == set()
 
 
 @pytest.mark.parametrize("case", PRUNED)

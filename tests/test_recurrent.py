@@ -3,8 +3,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfsoftmax import recurrent
-from tfsoftmax.recurrent import recurrent_layer
+from tfsoftmax.layers import recurrent
+from tfsoftmax.layers.recurrent import recurrent_layer
 
 B, T, D, H = 3, 7, 5, 4
 CELLS = ("lstm", "gru")

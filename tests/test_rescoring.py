@@ -1,4 +1,4 @@
-"""Rescoring of n-best lists, word errors and their intervals, and tools/rescore.py."""
+"""Rescoring of n-best lists, word errors and their intervals, and `tfsoftmax rescore`."""
 
 import dataclasses
 import itertools
@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 from runs_helper import tool
 
-from tfsoftmax import nbest, rescoring, runs
-from tfsoftmax.rescoring import Weights
-from tfsoftmax.scoring import Scorer
-from tfsoftmax.word_errors import bootstrap, word_errors
+from tfsoftmax.nbest import lists as nbest
+from tfsoftmax.nbest import rescoring
+from tfsoftmax.lm import runs
+from tfsoftmax.nbest.rescoring import Weights
+from tfsoftmax.lm.scoring import Scorer
+from tfsoftmax.nbest.word_errors import bootstrap, word_errors
 
 ARPA = """\\data\\
 ngram 1=4

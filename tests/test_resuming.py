@@ -13,8 +13,9 @@ import time
 import pytest
 from runs_helper import CONFIG, MODEL, SMALL, TOOLS, assert_same_run, events
 
-from tfsoftmax import runs, training
-from tfsoftmax.config import TrainingConfig
+from tfsoftmax.lm import runs
+from tfsoftmax.lm import training
+from tfsoftmax.lm.config import TrainingConfig
 
 
 def test_killed_at_any_moment_it_ends_with_the_same_weights(finished_run, corpus, tmp_path):

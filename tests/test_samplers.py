@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tfsoftmax.samplers import SAMPLERS, Unigram, Uniform, audit_sampler, get_sampler
-from tfsoftmax.samplers.race import race, tries_needed
+from tfsoftmax.samplers.poisson_race import poisson_race, tries_needed
 
 LABELS = np.array([[3, 0, 7], [9, 3, 5]])
 NAMES = sorted(SAMPLERS)
@@ -174,7 +174,7 @@ def test_tries_suffice_nearly_always():
 
 def test_the_race_keeps_the_order_of_arrival():
     stream = tf.constant([4, 4, 2, 4, 0, 2, 1])
-    ids, inside, outside = race(
+    ids, inside, outside = poisson_race(
         lambda count, seed: stream[:count], None, 5, 3, 7, tf.constant([1, 2])
     )
     assert ids.numpy().tolist() == [4, 2, 0]

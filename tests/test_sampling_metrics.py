@@ -12,7 +12,8 @@ from cases import language_model
 
 import tfsoftmax
 from tfsoftmax import NCE, EffectiveSampleSize, FullSoftmax, Normaliser, SampledSoftmax
-from tfsoftmax import runs, training
+from tfsoftmax.lm import runs
+from tfsoftmax.lm import training
 
 V = base.V
 

@@ -1,4 +1,4 @@
-"""Facts about `Scorer` and tools/score.py."""
+"""Facts about `Scorer` and `tfsoftmax score`."""
 
 import dataclasses
 import json
@@ -10,14 +10,14 @@ import pytest
 import runs_helper
 from cases import CASES, ONE_OF_EACH, randomise
 
-from tfsoftmax import language_model as building
-from tfsoftmax import runs
-from tfsoftmax.config import ModelConfig
+from tfsoftmax.lm import model as building
+from tfsoftmax.lm import runs
+from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.corpora.pipeline import batches
-from tfsoftmax.evaluation import exact_evaluator
+from tfsoftmax.lm.evaluation import exact_evaluator
 from tfsoftmax.heads import HEADS
-from tfsoftmax.language_model import language_model, recurrent_states
-from tfsoftmax.scoring import Scorer, Totals
+from tfsoftmax.lm.model import language_model, recurrent_states
+from tfsoftmax.lm.scoring import Scorer, Totals
 from tfsoftmax.vocabulary import Vocabulary
 
 WORDS = ("the", "<unk>", "cat", "sat", "<eos>", "mat", "on", "dog")
@@ -61,7 +61,7 @@ def test_the_states_are_zero_afterwards():
 def test_a_long_sentence_is_read_in_parts(monkeypatch):
     model = make_model(3)
     whole = Scorer(model, VOCABULARY).sentences(SENTENCES)
-    monkeypatch.setattr("tfsoftmax.scoring.POSITIONS", 9)
+    monkeypatch.setattr("tfsoftmax.lm.scoring.POSITIONS", 9)
     in_parts = Scorer(model, VOCABULARY).sentences(SENTENCES)
     for one, other in zip(whole, in_parts, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)

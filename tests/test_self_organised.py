@@ -6,7 +6,8 @@ import pytest
 import tensorflow as tf
 from cases import UNITS, language_model, positions, randomise
 
-from tfsoftmax.clusters import ClusterPerplexity, InClusterPerplexity, Reassign
+from tfsoftmax.heads.reassign import Reassign
+from tfsoftmax.metrics import ClusterPerplexity, InClusterPerplexity
 from tfsoftmax.heads import ClassSoftmax, SelfOrganisedSoftmax
 from tfsoftmax.losses import SoftmaxLoss
 from tfsoftmax.metrics import Perplexity

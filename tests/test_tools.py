@@ -12,7 +12,7 @@ TOOLS = [
 @pytest.mark.parametrize("name", TOOLS)
 def test_help_teaches_and_waits_for_no_import_of_tensorflow(name):
     result = tool(name, "--help", interpreter=["-X", "importtime"])
-    assert f"python tools/{name}.py" in result.stdout
+    assert f"tfsoftmax {name}" in result.stdout
     assert "absl.flags" in result.stderr and "tensorflow" not in result.stderr
 
 

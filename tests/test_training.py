@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from runs_helper import CONFIG, MODEL, events, final_weights, small_corpus, tool
 
-from tfsoftmax import runs, training
-from tfsoftmax.config import ModelConfig, TrainingConfig
+from tfsoftmax.lm import runs
+from tfsoftmax.lm import training
+from tfsoftmax.lm.config import ModelConfig, TrainingConfig
 from tfsoftmax.corpora.pipeline import batches
-from tfsoftmax.evaluation import exact_evaluator
-from tfsoftmax.language_model import language_model, recurrent_states
+from tfsoftmax.lm.evaluation import exact_evaluator
+from tfsoftmax.lm.model import language_model, recurrent_states
 
 
 def test_perplexity_falls_and_is_logged(finished_run, corpus):

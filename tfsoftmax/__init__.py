@@ -1,50 +1,51 @@
 """Softmax output layers for large vocabularies, and the language models that prove them.
 
-Names are imported on first use, so that `import tfsoftmax` costs milliseconds
-and only the programs that compute load TensorFlow.
+Importing the package registers every layer, loss, metric and optimiser with Keras, so that saved
+models load. Only the `tfsoftmax` program, which should answer `--help` at once, goes without.
 """
 
-import importlib
-
-_HOMES = {
-    "AdaptiveEmbedding": "tfsoftmax.adaptive_embedding",
-    "AdaptiveSoftmax": "tfsoftmax.heads.adaptive",
-    "BlackOut": "tfsoftmax.heads.blackout",
-    "DifferentiatedSoftmax": "tfsoftmax.heads.differentiated",
-    "ClassSoftmax": "tfsoftmax.heads.class_based",
-    "FullSoftmax": "tfsoftmax.heads.full",
-    "NCE": "tfsoftmax.heads.nce",
-    "NarySoftmax": "tfsoftmax.heads.nary",
-    "NegativeSampling": "tfsoftmax.heads.negative",
-    "SampledSoftmax": "tfsoftmax.heads.sampled",
-    "SelfNormalisedSoftmax": "tfsoftmax.heads.self_normalised",
-    "Shortlist": "tfsoftmax.heads.shortlist",
-    "SelfOrganisedSoftmax": "tfsoftmax.heads.self_organised",
-    "SoftmaxHead": "tfsoftmax.heads.base",
-    "SoftmaxLoss": "tfsoftmax.losses",
-    "EffectiveSampleSize": "tfsoftmax.metrics",
-    "Normaliser": "tfsoftmax.metrics",
-    "Perplexity": "tfsoftmax.metrics",
-    "TrainingMonitor": "tfsoftmax.callbacks",
-    "TreeSoftmax": "tfsoftmax.heads.tree",
-    "TwoLevelSoftmax": "tfsoftmax.heads.two_level",
-    "Vocabulary": "tfsoftmax.vocabulary",
-    "language_model": "tfsoftmax.language_model",
-}
-_MODULES = ("clusters", "corpora", "heads", "losses", "metrics", "ops", "optimizers", "partitions",
-            "recurrent", "samplers", "vocabulary")
+import sys
 
 __version__ = "0.1.0"
-__all__ = [*_HOMES, *_MODULES]
 
+if "tfsoftmax_command" not in sys.modules:
+    from tfsoftmax import (
+        corpora,
+        heads,
+        layers,
+        lm,
+        losses,
+        metrics,
+        nbest,
+        ops,
+        optimizers,
+        partitions,
+        profiling,
+        samplers,
+        vocabulary,
+    )
+    from tfsoftmax.heads import *  # noqa: F403
+    from tfsoftmax.heads.reassign import Reassign
+    from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
+    from tfsoftmax.layers.embedding import Embedding
+    from tfsoftmax.layers.recurrent import GRU, LSTM
+    from tfsoftmax.lm.model import language_model
+    from tfsoftmax.losses import SoftmaxLoss
+    from tfsoftmax.metrics import (
+        ClusterPerplexity,
+        EffectiveSampleSize,
+        InClusterPerplexity,
+        Normaliser,
+        Perplexity,
+    )
+    from tfsoftmax.profiling.monitor import TrainingMonitor
+    from tfsoftmax.vocabulary import Vocabulary
 
-def __getattr__(name):
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    if name in _MODULES:
-        return importlib.import_module(f"tfsoftmax.{name}")
-    raise AttributeError(f"module 'tfsoftmax' has no attribute {name!r}")
-
-
-def __dir__():
-    return sorted([*globals(), *__all__])
+    __all__ = [
+        "GRU", "LSTM", "AdaptiveEmbedding", "ClusterPerplexity", "EffectiveSampleSize",
+        "Embedding", "InClusterPerplexity", "Normaliser", "Perplexity", "Reassign",
+        "SoftmaxLoss", "TrainingMonitor", "Vocabulary", "corpora", "heads", "language_model",
+        "layers", "lm", "losses", "metrics", "nbest", "ops", "optimizers", "partitions",
+        "profiling", "samplers", "vocabulary",
+    ]
+    __all__ += heads.__all__

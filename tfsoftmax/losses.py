@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 from keras.src.losses.loss import scale_loss_for_distribution
 
-from tfsoftmax.head_call import HeadCall, positions
+from tfsoftmax.logits_tag import LogitsTag, positions
 
 REDUCTIONS = ("sum_over_batch_size", "mean", "mean_with_sample_weight", "sum", "none", None,
               "sum_over_steps")
@@ -36,7 +36,7 @@ class SoftmaxLoss(keras.losses.Loss):
         self.ignore_class = ignore_class
 
     def __call__(self, y_true, y_pred, sample_weight=None):
-        call = HeadCall.of(y_pred)
+        call = LogitsTag.of(y_pred)
         labels, weights = positions(y_true, y_pred, sample_weight, self.ignore_class, self.reduction)
         if call is None:  # Keras builds the model: only the shape matters
             return tf.zeros_like(weights) if self.reduction in (None, "none") else tf.zeros(())

@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from tfsoftmax.head_call import HeadCall, positions
+from tfsoftmax.logits_tag import LogitsTag, positions
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -27,7 +27,7 @@ class Perplexity(keras.metrics.Metric):
         self.tokens = self.add_variable((), "zeros", dtype="float64", name="tokens")
 
     def update_state(self, y_true, y_pred, sample_weight=None):
-        call = HeadCall.of(y_pred)
+        call = LogitsTag.of(y_pred)
         labels, weights = positions(y_true, y_pred, sample_weight, self.ignore_class)
         nats = None if call is None else call.exact_nats(labels)
         if nats is None:
@@ -63,7 +63,7 @@ class EffectiveSampleSize(keras.metrics.Metric):
         self.tokens = self.add_variable((), "zeros", dtype="float64", name="tokens")
 
     def update_state(self, y_true, y_pred, sample_weight=None):
-        call = HeadCall.of(y_pred)
+        call = LogitsTag.of(y_pred)
         if call is None:
             return
         if not hasattr(call.head, "effective_sample_size"):
@@ -104,7 +104,7 @@ class Normaliser(keras.metrics.Metric):
         self.has_scores = False
 
     def update_state(self, y_true, y_pred, sample_weight=None):
-        call = HeadCall.of(y_pred)
+        call = LogitsTag.of(y_pred)
         if call is None:
             return
         if not hasattr(call.head, "log_normaliser"):
@@ -133,3 +133,61 @@ class Normaliser(keras.metrics.Metric):
         if self.has_scores:
             results["self_normalised_nats"] = -self.sums["scores"].value / tokens
         return results
+
+
+class _ClusterMetric(keras.metrics.Metric):
+    """exp(Σ nats / Σ tokens) of one of the two factors of a word's probability."""
+
+    def __init__(self, name=None, dtype=None):
+        super().__init__(name=name, dtype=dtype)
+        self.nats = self.add_variable((), "zeros", dtype="float64", name="nats")
+        self.tokens = self.add_variable((), "zeros", dtype="float64", name="tokens")
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        call = LogitsTag.of(y_pred)
+        if call is None or call.training:
+            return
+        if not hasattr(call.head, "cluster_log_prob"):
+            raise ValueError(
+                f"`y_pred` must be the output of SelfOrganisedSoftmax. Received: one of {call.head}"
+            )
+        labels, weights = positions(y_true, y_pred, sample_weight)
+        nats = self._nats(call, labels, -call.head.cluster_log_prob(call.hidden, labels.ids))
+        self.nats.assign_add(tf.cast(tf.reduce_sum(nats * weights), "float64"))
+        self.tokens.assign_add(tf.cast(tf.reduce_sum(weights), "float64"))
+
+    def _nats(self, call, labels, of_cluster):
+        raise NotImplementedError
+
+    def result(self):
+        return tf.cast(tf.exp(self.nats.value / self.tokens.value), "float32")
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class ClusterPerplexity(_ClusterMetric):
+    """Perplexity of the words' clusters; NaN in `fit`, as the weights have moved on there.
+
+    Its product with `InClusterPerplexity` is `Perplexity`.
+
+    Source: Shen et al. 2017, equation 5.
+    """
+
+    def __init__(self, name="cluster_perplexity", dtype=None):
+        super().__init__(name, dtype)
+
+    def _nats(self, call, labels, of_cluster):
+        return of_cluster
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class InClusterPerplexity(_ClusterMetric):
+    """Perplexity of the words, their clusters given; NaN in `fit`.
+
+    Source: Shen et al. 2017, equation 6.
+    """
+
+    def __init__(self, name="in_cluster_perplexity", dtype=None):
+        super().__init__(name, dtype)
+
+    def _nats(self, call, labels, of_cluster):
+        return call.exact_nats(labels) - of_cluster

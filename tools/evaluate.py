@@ -1,50 +1,6 @@
 #!/usr/bin/env python3
-"""Exact perplexity of a trained model on a split: every token once, whatever it was trained with.
+"""Runs `tfsoftmax evaluate`; see its --help."""
 
-    python tools/evaluate.py --run=runs/first --split=test
-    python tools/evaluate.py --run=runs/nce --split=valid --normaliser
+from tfsoftmax_command import main
 
-The last line is JSON: perplexity, nats_per_token, tokens, oov_tokens, words_per_second. It is
-also appended to the run's metrics.jsonl. With --normaliser, which computes everything twice,
-also mean and variance of ln Z(h), by which a self-normalised head, or the Z of NCE, is judged:
-log_z_mean, log_z_variance, self_normalised_nats.
-"""
-
-import json
-import sys
-
-import dataclass_flags
-from absl import flags
-
-
-def main():
-    dataclass_flags.load_tensorflow()
-    from tfsoftmax import runs
-    from tfsoftmax.corpora.records import Corpus
-    from tfsoftmax.evaluation import exact_evaluator
-    from tfsoftmax.metrics import Normaliser
-
-    run = runs.Run(flags.FLAGS.run)
-    recorded = run.config()["corpus"]
-    corpus = Corpus.load(flags.FLAGS.data or recorded["directory"])
-    if corpus.vocabulary.sha256 != recorded["vocabulary_sha256"]:
-        raise ValueError(
-            f"`data` must have the vocabulary that the run was trained with, of "
-            f"{recorded['vocab_size']:,} words. Received: {corpus.directory!r}, "
-            f"of {len(corpus.vocabulary):,} words"
-        )
-    corpus.split(flags.FLAGS.split)
-    model, _, _ = runs.load(run.directory, corpus.streams, corpus.steps)
-    metrics = [Normaliser()] if flags.FLAGS.normaliser else []
-    result = exact_evaluator(model, metrics)(corpus, flags.FLAGS.split, sys.stderr.isatty())
-    step = run.pointers().get("best") or run.pointers()["last"]
-    run.log(event="test", split=flags.FLAGS.split, step=int(step.split("-")[1]), **result)
-    print(json.dumps(result))
-
-
-if __name__ == "__main__":
-    flags.DEFINE_string("run", None, "directory of a training run", required=True)
-    flags.DEFINE_string("split", "test", "train, valid or test")
-    flags.DEFINE_string("data", None, "corpus with the same vocabulary; default: the run's own")
-    flags.DEFINE_bool("normaliser", False, "also measure ln Z(h): full, sampled, nce, negative, ...")
-    dataclass_flags.run(main)
+main("evaluate")

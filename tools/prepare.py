@@ -1,27 +1,6 @@
 #!/usr/bin/env python3
-"""Turns text into a vocabulary and TFRecords, once, for any number of training runs.
+"""Runs `tfsoftmax prepare`; see its --help."""
 
-    python tools/prepare.py --out=data/docstrings
-    python tools/prepare.py --corpus=text --train='books/*.txt.gz' --valid=v.txt --out=data/books
+from tfsoftmax_command import main
 
-Splits: docstrings, ptb and wikitext have train, valid and test; text what is given; text8 and
-lm1b train and valid. Words are counted, then encoded by falling frequency; sentences are
-shuffled and dealt to parallel streams, cut into records of (streams, steps + 1) words. The
-directory appears whole or not at all.
-"""
-
-import dataclass_flags
-
-from tfsoftmax.corpora.config import PrepareConfig
-
-
-def main():
-    config = dataclass_flags.parse(PrepareConfig)
-    from tfsoftmax.corpora.prepare import prepare, summary
-
-    print(summary(prepare(config)))
-
-
-if __name__ == "__main__":
-    dataclass_flags.define(PrepareConfig)
-    dataclass_flags.run(main)
+main("prepare")

@@ -1,60 +1,6 @@
 #!/usr/bin/env python3
-"""Trains a recurrent language model with the output layer of your choice.
+"""Runs `tfsoftmax train`; see its --help."""
 
-    python tools/train.py --data=data/docstrings --run=runs/first --hidden=256 --embedding=256
-    python tools/train.py --data=data/text8 --run=runs/text8 --preset=text8
+from tfsoftmax_command import main
 
-Kill it whenever you like: the same command goes on from the last checkpoint and ends with the
-same weights. DIR/metrics.jsonl and `tensorboard --logdir=DIR/tensorboard` show how it goes;
-tools/evaluate.py and tools/generate.py use the result. Presets text8 and fdt are the thesis's
-hyper-parameters (table 4.5), demo trains for three minutes; a flag given beside a preset wins.
-
-TensorBoard also shows memory, words per second and gradient norms. --profile_batch=11,15 traces
-these steps: tools/memory_timeline.py --run=DIR prints the memory over their time, and TensorBoard's
-profile plugin (pip install 'tfsoftmax[profile]') shows everything else.
-"""
-
-import json
-import sys
-
-import dataclass_flags
-from absl import flags
-
-from tfsoftmax.config import PRESETS, ModelConfig, TrainingConfig
-
-
-def main():
-    preset = PRESETS.get(flags.FLAGS.preset)
-    model_config = dataclass_flags.parse(ModelConfig, preset)
-    config = dataclass_flags.parse(TrainingConfig, preset)
-    profile_batch = steps_to_trace(flags.FLAGS.profile_batch)
-    dataclass_flags.load_tensorflow()
-    from tfsoftmax.training import train
-
-    finished = train(
-        flags.FLAGS.data, flags.FLAGS.run, model_config, config, profile_batch=profile_batch
-    )
-    if finished is None:
-        sys.exit(130)  # as the shell says of a program that Ctrl-C ended
-    print(json.dumps(finished))
-
-
-def steps_to_trace(texts):
-    """The two numbers of --profile_batch, or None without it."""
-    if not texts:
-        return None
-    if len(texts) != 2 or not all(text.strip().isdigit() for text in texts):
-        raise ValueError(
-            "`profile_batch` must be two steps, such as 11,15. "
-            f"Received: profile_batch={','.join(texts)}"
-        )
-    return int(texts[0]), int(texts[1])
-
-
-if __name__ == "__main__":
-    flags.DEFINE_string("data", None, "directory that tools/prepare.py made", required=True)
-    flags.DEFINE_string("run", None, "directory of the run: new, or one to go on with", required=True)
-    flags.DEFINE_enum("preset", None, list(PRESETS), "named hyper-parameters; other flags win")
-    flags.DEFINE_list("profile_batch", [], "first and last step to trace, such as 11,15")
-    dataclass_flags.define(ModelConfig, TrainingConfig)
-    dataclass_flags.run(main)
+main("train")

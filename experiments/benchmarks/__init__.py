@@ -1,1 +1,1 @@
-"""What output layers cost: see README.md here, and `python experiments/benchmarks/run.py`."""
+"""What output layers cost: see README.md here, and `python -m experiments.benchmarks.run`."""

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The likeliest words of a head: its own `top_k` against the k best of all V log-probabilities.
 
-    python experiments/benchmarks/likeliest_words.py
-    python experiments/benchmarks/likeliest_words.py --runs=runs/adaptive,runs/tree
+    python -m experiments.benchmarks.likeliest_words
+    python -m experiments.benchmarks.likeliest_words --runs=runs/adaptive,runs/tree
 
 What generation asks for at each step: greedily (k = 2, <unk> being left out), of a beam of 8
 (k = 10), and by top-k of 40 (k = 41). Heads without training: biases of Zipf's law, and kernels
@@ -22,7 +22,6 @@ import numpy as np
 from absl import app, flags
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path[:1] = [str(ROOT)]
 RESULTS = ROOT / "experiments" / "results" / "likeliest_words"
 SPREAD = 2.0  # nats
 KS = (2, 10, 41)
@@ -84,8 +83,8 @@ def trained(directory):
     """A run's head and hidden states of sentences that it draws, (positions, D)."""
     import keras
 
-    from tfsoftmax import runs
-    from tfsoftmax.generation import sample
+    from tfsoftmax.lm import runs
+    from tfsoftmax.lm.generation import sample
 
     model, vocabulary, _ = runs.load(directory, streams=64, steps=1)
     sentences = sample(model, vocabulary, count=64, max_words=20)
@@ -144,7 +143,7 @@ def main(_):
         lines += rows_of(
             f"{type(head).__name__}, trained ({pathlib.Path(directory).name})", head, hidden
         )
-    command = "python experiments/benchmarks/likeliest_words.py"
+    command = "python -m experiments.benchmarks.likeliest_words"
     command += " --runs=…" * bool(options.runs)
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / "README.md").write_text("\n".join([
@@ -154,7 +153,7 @@ def main(_):
         f"differ by about {SPREAD:g} nats between contexts. Medians of {options.repeats} calls; "
         "both ways take turns and find the same words. Positions are sentences side by side; k is "
         "2 when generation is greedy, 10 for a beam of 8, 41 for top-k of 40. Trained heads are "
-        "those of `tools/train.py`'s runs, at the hidden states of sentences that they draw.", "",
+        "those of `tfsoftmax train`'s runs, at the hidden states of sentences that they draw.", "",
         "| | V | positions | k | top_k, ms | all V, ms | times as fast |",
         "|---|---:|---:|---:|---:|---:|---:|", *lines, "",
     ]), encoding="utf-8")

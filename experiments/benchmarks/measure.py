@@ -12,7 +12,7 @@ import time
 
 from experiments.benchmarks.cases import FLOOR
 
-WORKER = pathlib.Path(__file__).resolve().parent / "worker.py"
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 LEAST_SAMPLES, MOST_SAMPLES = 3, 15
 SLOW_SECONDS = 1.0  # from here on the run that measures memory is a sample too
 PAUSE_SECONDS = 0.05  # idle threads of the other process have stopped spinning by then
@@ -30,10 +30,10 @@ class Worker:
         self.errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
         environment = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
         self.process = subprocess.Popen(
-            [sys.executable, str(WORKER), json.dumps(dataclasses.asdict(case)),
-             json.dumps(dataclasses.asdict(problem))],
+            [sys.executable, "-m", "experiments.benchmarks.worker",
+             json.dumps(dataclasses.asdict(case)), json.dumps(dataclasses.asdict(problem))],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True,
-            env={**environment, **os.environ},
+            env={**environment, **os.environ}, cwd=ROOT,
         )
 
     def build(self):

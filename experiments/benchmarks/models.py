@@ -11,7 +11,7 @@ def training(case, problem):
     from experiments import definition
     from tfsoftmax.corpora.pipeline import batches
     from tfsoftmax.corpora.records import Corpus
-    from tfsoftmax.training import compiled_model
+    from tfsoftmax.lm.training import compiled_model
 
     module = definition.load(case.options["experiment"])
     run = next(run for run in module.RUNS if run.name == case.head)
@@ -30,8 +30,8 @@ def whole(case, problem):
     import tensorflow as tf
 
     from tfsoftmax import Perplexity, SoftmaxLoss
-    from tfsoftmax.config import ModelConfig
-    from tfsoftmax.language_model import language_model
+    from tfsoftmax.lm.config import ModelConfig
+    from tfsoftmax.lm.model import language_model
     from tfsoftmax.optimizers import Adagrad
 
     keras.utils.set_random_seed(1)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Where the time of each head's training step goes: by kind of operation.
 
-    python experiments/benchmarks/operations.py
-    python experiments/benchmarks/operations.py --vocab_size=200606 --only='*Tree*' --results=trees
+    python -m experiments.benchmarks.operations
+    python -m experiments.benchmarks.operations --vocab_size=200606 --only='*Tree*' --results=trees
 
-Loss, gradients and Adagrad's update of every head of the suite `heads`, traced as tools/tfprof.py
+Loss, gradients and Adagrad's update of every head of the suite `heads`, traced as `tfsoftmax tfprof`
 traces, each in a process of its own: operations one after the other, of a few traced steps the one
 with the median sum. Writes README.md, operations.json and a picture.
 """
@@ -20,8 +20,9 @@ from multiprocessing import get_context
 import numpy as np
 from absl import app, flags
 
+from tfsoftmax.commands import program
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path[:1] = [str(ROOT)]
 RESULTS = ROOT / "experiments" / "results" / "operations"
 LEFT_OUT = ("sequential", "without replacement")
 
@@ -53,9 +54,7 @@ ORDER = (*KINDS, OTHER, UPDATE, SMALL)
 
 
 def main(_):
-    import dataclass_flags
-
-    dataclass_flags.load_tensorflow()
+    program.load_tensorflow()
     from experiments.benchmarks.cases import heads
     from experiments.benchmarks.problem import Problem
     from tfsoftmax.hardware import hardware
@@ -77,7 +76,7 @@ def main(_):
 
 def seconds_by_kind(case, problem, traces):
     """{kind: seconds} of the traced step with the median sum."""
-    from tfsoftmax.executions import Step, executions_of
+    from tfsoftmax.profiling.traced_step import Step, executions_of
 
     model = model_of(case, problem)
     shape = problem.streams, problem.steps
@@ -151,7 +150,7 @@ def write(table, problem, hardware):
     ]
     (folder / "README.md").write_text("\n".join([
         "# Where the time of a step goes", "",
-        "Written by `experiments/benchmarks/operations.py`, whose docstring says how. "
+        "Written by `python -m experiments.benchmarks.operations`, whose docstring says how. "
         f"V = {problem.vocab_size:,}, D = {problem.units}, N = {problem.positions:,}, labels "
         f"by Zipf's law, float32; {hardware}. One operation at a time, recorded: the sum is not "
         "the time of a step.", "",
@@ -180,5 +179,4 @@ def draw(table, path):
 
 
 if __name__ == "__main__":
-    sys.path.append(str(ROOT / "tools"))
     app.run(main)

@@ -61,15 +61,16 @@ def head(case, problem):
 def built_head(case, problem):
     """The head of a case, and what was decided for it."""
     from tfsoftmax.heads import HEADS
-    from tfsoftmax.partitions import trees
+    from tfsoftmax.partitions import tree_builders
 
     options, facts, counts = dict(case.options), {}, problem.counts()
     kind = HEADS[case.head]
     if "levels" in options:
-        options["tree"] = trees.from_nested(_nested(problem.vocab_size, options.pop("levels")))
+        options["tree"] = tree_builders.from_nested(_nested(problem.vocab_size, options.pop("levels")))
     if case.head == "adaptive":
         from tfsoftmax.partitions.calibration import machine_constants
-        from tfsoftmax.partitions.cutoffs import CostModel, best_cutoffs
+        from tfsoftmax.partitions.cost_model import CostModel
+        from tfsoftmax.partitions.cutoffs import best_cutoffs
 
         model = CostModel(counts, problem.units, problem.positions,
                           options.get("projection_factor", 4.0), machine_constants())
@@ -129,7 +130,7 @@ def recurrent(case, problem):
     """Forward and all gradients of recurrent layers over (B, T, D)."""
     import tensorflow as tf
 
-    from tfsoftmax.recurrent import recurrent_layer
+    from tfsoftmax.layers.recurrent import recurrent_layer
 
     options = case.options
     units, gates = options["units"], {"lstm": 4, "gru": 3}[options["cell"]]

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """What output layers cost: time, memory, and their ratios to bare matmuls and to other libraries.
 
-    python experiments/benchmarks/run.py                        # every head, five vocabularies
-    python experiments/benchmarks/run.py all                    # all suites but speed
-    python experiments/benchmarks/run.py variants samples --vocab_sizes=44370
-    python experiments/benchmarks/run.py heads --only='*Softmax' --data=data/novels
-    python experiments/benchmarks/run.py speed --experiment=adaptive --data=data/novels
-    python experiments/benchmarks/run.py --report               # tables and plots, no measuring
+    python -m experiments.benchmarks.run                        # every head, five vocabularies
+    python -m experiments.benchmarks.run all                    # all suites but speed
+    python -m experiments.benchmarks.run variants samples --vocab_sizes=44370
+    python -m experiments.benchmarks.run heads --only='*Softmax' --data=data/novels
+    python -m experiments.benchmarks.run speed --experiment=adaptive --data=data/novels
+    python -m experiments.benchmarks.run --report               # tables and plots, no measuring
 
 Cases of a group take turns, each in a process of its own. Results are added to RESULTS/rows.jsonl
 when a group is done; the same command goes on from there. README.md, results.csv and plots are
@@ -27,17 +27,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 RESULTS = ROOT / "experiments" / "results"
-if __name__ == "__main__":
-    sys.path[:1] = [str(ROOT)]
-sys.path.append(str(ROOT / "tools"))
+from absl import flags
 
-from absl import flags  # noqa: E402
-
-import dataclass_flags  # noqa: E402
-from experiments.benchmarks import rows as of_rows  # noqa: E402
-from experiments.benchmarks.cases import SUITES, WHOLE, Case  # noqa: E402
-from experiments.benchmarks.measure import measure_group  # noqa: E402
-from experiments.benchmarks.problem import Problem  # noqa: E402
+from experiments.benchmarks import rows as of_rows
+from experiments.benchmarks.cases import SUITES, WHOLE, Case
+from experiments.benchmarks.measure import measure_group
+from experiments.benchmarks.problem import Problem
+from tfsoftmax.commands import program
 
 __doc__ += "\n".join(f"  {name:<12} {cases.__doc__}" for name, (cases, _) in SUITES.items())
 
@@ -54,7 +50,7 @@ def main(words):
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "rows.jsonl"
     if work and not options.report:
-        dataclass_flags.load_tensorflow()
+        program.load_tensorflow()
         from tfsoftmax.hardware import hardware
 
         measure(with_means(work), path, hardware(), options)
@@ -195,4 +191,4 @@ if __name__ == "__main__":
     flags.DEFINE_bool("report", False, "measure nothing, only report")
     names = [word for word in sys.argv[1:] if not word.startswith("-")]
     sys.argv = [word for word in sys.argv if word.startswith("-") or word == sys.argv[0]]
-    dataclass_flags.run(lambda: main(names))
+    program.run(lambda: main(names), __doc__, sys.argv)

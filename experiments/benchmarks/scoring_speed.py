@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """How many sentences a second `Scorer` scores, against simpler ways to the same numbers.
 
-    python experiments/benchmarks/scoring_speed.py
+    python -m experiments.benchmarks.scoring_speed
 
 Sentences of words drawn from Zipf's distribution, their lengths from a negative binomial
 distribution of mean 17 (novels: 17.6); untrained weights, on which the speed does not depend.
 
-    Scorer             as tools/score.py uses it: sorted by length, 128 side by side
+    Scorer             as `tfsoftmax score` uses it: sorted by length, 128 side by side
     one by one         the same, a sentence at a time
     full logits        batches of 128 in the order of the file, padded to the longest; softmax
                        over the vocabulary of every position, of which the word's is taken
@@ -28,7 +28,6 @@ import numpy as np
 from absl import app, flags
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path[:1] = [str(ROOT)]
 RESULTS = ROOT / "experiments" / "results" / "scoring_speed"
 BATCH, HYPOTHESES = 128, 20
 ALONE, NAIVE, SHARED, APART = "one by one", "full logits", "n-best, shared", "n-best, apart"
@@ -47,8 +46,8 @@ flags.DEFINE_integer("repeats", 3, "timed runs of each way")
 
 def build(head, vocab_size, units):
     """A vocabulary with Zipf counts, and models of BATCH streams and of one, of like weights."""
-    from tfsoftmax.config import ModelConfig
-    from tfsoftmax.language_model import language_model
+    from tfsoftmax.lm.config import ModelConfig
+    from tfsoftmax.lm.model import language_model
     from tfsoftmax.vocabulary import Vocabulary
 
     words = ["<eos>", "<unk>", *(f"w{i}" for i in range(vocab_size - 2))]
@@ -86,7 +85,7 @@ def hypotheses_of(sentences, vocabulary):
 
 def ways(vocabulary, wide, narrow, normalisation, sentences):
     """{way: (a function to time, number of sentences that it scores)}."""
-    from tfsoftmax.scoring import Scorer
+    from tfsoftmax.lm.scoring import Scorer
 
     scorer, alone = (Scorer(model, vocabulary, normalisation) for model in (wide, narrow))
     few = sentences[: len(sentences) // 16]
@@ -109,7 +108,7 @@ def padded_logits(model, vocabulary, sentences):
     """A function that scores sentences by logits of all words and positions."""
     import tensorflow as tf
 
-    from tfsoftmax.language_model import reset_states
+    from tfsoftmax.lm.model import reset_states
 
     @tf.function(reduce_retracing=True)
     def step(words, labels):
@@ -169,7 +168,7 @@ def main(_):
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / "README.md").write_text("\n".join([
         "# Sentences scored a second", "",
-        f"`python experiments/benchmarks/scoring_speed.py` on {hardware()}: one LSTM layer, "
+        f"`python -m experiments.benchmarks.scoring_speed` on {hardware()}: one LSTM layer, "
         f"sentences of {tokens:.1f} tokens, `<eos>` included. Words/s are tokens; the other "
         "columns are sentences, or hypotheses, a second, the first of them a second of processor "
         f"time. Medians of {flags.FLAGS.repeats} runs that take turns.", "",

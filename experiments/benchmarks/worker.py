@@ -13,7 +13,6 @@ import pathlib
 import sys
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PROC = pathlib.Path("/proc/self")
 
 
@@ -158,5 +157,4 @@ def versions(framework):
 
 
 if __name__ == "__main__":
-    sys.path[:1] = [str(ROOT)]
     main(*map(json.loads, sys.argv[1:3]))

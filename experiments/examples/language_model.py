@@ -1,7 +1,7 @@
 # %% [markdown]
 # A language model of 50,000 words in Keras: `Dense` against heads of tfsoftmax, all else equal.
 #
-#     python experiments/examples/language_model.py
+#     python -m experiments.examples.language_model
 #
 # The text is made up: a word belongs to one of 300 classes, the class of the next word depends on
 # the class of this one, words of a class follow Zipf's law. The perplexity of the source itself is

@@ -2,7 +2,7 @@
 # Two towers over 500,000 items in Keras: `Dense` against `SampledSoftmax` with negatives drawn by
 # popularity, and with in-batch negatives, with and without the correction by ln q.
 #
-#     python experiments/examples/recommender.py
+#     python -m experiments.examples.recommender
 #
 # The tower of items is its embedding; the tower of users reads the embeddings of the items that
 # the user had before, and the score of an item is the product of the two. Users are made up: each
@@ -23,7 +23,7 @@ import numpy as np
 import tensorflow as tf
 
 import tfsoftmax
-from tfsoftmax.embedding import Embedding
+from tfsoftmax.layers.embedding import Embedding
 from tfsoftmax.hardware import hardware
 from tfsoftmax.samplers import InBatch
 

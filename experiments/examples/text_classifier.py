@@ -2,7 +2,7 @@
 # A classifier of texts with 100,000 labels, of which a text has several, in Keras: `Dense` against
 # heads of tfsoftmax.
 #
-#     python experiments/examples/text_classifier.py
+#     python -m experiments.examples.text_classifier
 #
 # Softmax knows one label a text. So a text's labels are reduced to one: at each epoch one of them
 # is drawn anew, all with the same chance. In the mean that is cross-entropy against 1 / n on each

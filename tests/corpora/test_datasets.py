@@ -1,5 +1,6 @@
 """Facts about the public corpora, on tiny archives of the same layout."""
 
+import dataclasses
 import functools
 import http.server
 import io
@@ -14,7 +15,8 @@ import pytest
 
 from tfsoftmax.corpora import datasets
 from tfsoftmax.corpora.config import PrepareConfig
-from tfsoftmax.corpora.datasets import DATASETS, Dataset, check, find_manual, is_reachable
+from tfsoftmax.corpora.catalogue import DATASETS, Dataset, find_manual
+from tfsoftmax.corpora.datasets import check, is_reachable
 
 TEXTS = {
     "train": " the cat sat \n \n = A Heading = \n the <unk> sat \n",
@@ -88,15 +90,15 @@ def test_unpacked_files_in_the_manual_folder_are_read(tmp_path, offline):
 def test_builders_are_tfds_builders(tmp_path):
     import tensorflow_datasets as tfds
 
-    from tfsoftmax.corpora.builders import BUILDERS
+    from tfsoftmax.corpora.builders import Wikitext2
 
     write_archive(tmp_path / "manual", "wikitext2", TEXTS)
-    builder = BUILDERS["wikitext2"](data_dir=tmp_path / "data")
+    builder = Wikitext2(data_dir=tmp_path / "data")
     assert isinstance(builder, tfds.core.GeneratorBasedBuilder)
     config = tfds.download.DownloadConfig(manual_dir=tmp_path / "manual")
     builder.download_and_prepare(download_config=config)
     assert builder.info.splits["train"].num_examples == 3
-    reloaded = BUILDERS["wikitext2"](data_dir=tmp_path / "data")
+    reloaded = Wikitext2(data_dir=tmp_path / "data")
     assert [x["text"].decode() for x in tfds.as_numpy(reloaded.as_dataset("test"))] == [
         "a naïve cat"
     ]
@@ -111,7 +113,7 @@ def test_dataset_is_downloaded_once_and_then_kept(tmp_path, monkeypatch):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{server.server_port}/{DATASETS['ptb'].archive}"
-    monkeypatch.setitem(DATASETS, "ptb", Dataset(url, DATASETS["ptb"].members))
+    monkeypatch.setitem(DATASETS, "ptb", dataclasses.replace(DATASETS["ptb"], url=url))
     for variable in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(variable, raising=False)
     assert read("ptb", None, tmp_path / "first") == EXPECTED

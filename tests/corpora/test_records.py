@@ -142,7 +142,7 @@ def test_bad_ranges_are_refused(tmp_path, arguments, message):
 
 
 def test_directory_without_manifest_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match="must be a corpus made by tools/prepare.py"):
+    with pytest.raises(FileNotFoundError, match="must be a corpus made by `tfsoftmax prepare`"):
         Corpus.load(tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""Stands in for tools/train.py and tools/evaluate.py: writes what they write, learns nothing.
+"""Stands in for `tfsoftmax train` and `tfsoftmax evaluate`: writes what they write, learns nothing.
 
 The name of a run says what becomes of it: `fails` fails, `cut` is cut short the first time,
 `slow` waits for Ctrl-C the first time.
@@ -11,7 +11,8 @@ import sys
 import time
 from pathlib import Path
 
-from tfsoftmax.config import PRESETS, ModelConfig, TrainingConfig
+import tfsoftmax_command  # noqa: F401 (a stand-in for commands starts as fast as they do)
+from tfsoftmax.lm.config import PRESETS, ModelConfig, TrainingConfig
 
 HALF, END = 5, 10
 

@@ -189,11 +189,11 @@ def test_labels_follow_zipfs_law():
 
 def test_a_command_measures_and_reports_and_would_leave_alone_what_is_done(tmp_path):
     command = [
-        sys.executable, str(ROOT / "experiments/benchmarks/run.py"), "heads", "--vocab_sizes=60",
+        sys.executable, "-m", "experiments.benchmarks.run", "heads", "--vocab_sizes=60",
         "--units=8", "--streams=3", "--steps=7", "--seconds=0", "--only=Shortlist",
         f"--results={tmp_path}",
     ]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=tmp_path)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
     assert "Shortlist, gradients:" in done.stdout, done.stdout + done.stderr
     kept = rows.read(tmp_path / "rows.jsonl")
     assert [row["measure"] for row in kept] == [cases.GRADIENTS, cases.STEP]

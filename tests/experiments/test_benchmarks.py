@@ -7,7 +7,7 @@ import pytest
 from experiments.benchmarks import cases, floor, measure, report, rows, run
 from experiments.benchmarks.cases import FLOOR, GRADIENTS, PARTS, STEP, SUITES, WHOLE, Case
 from experiments.benchmarks.problem import Problem
-from tfsoftmax.config import BACKENDS
+from tfsoftmax.lm.config import BACKENDS
 
 SIZES = (30, *cases.VOCAB_SIZES)
 PROBLEM = Problem(1000, units=8, streams=4, steps=5)

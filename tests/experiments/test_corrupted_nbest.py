@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from experiments.bigram import BigramModel
-from tfsoftmax.rescoring import arpa_scorer
+from tfsoftmax.nbest.rescoring import arpa_scorer
 from tfsoftmax.vocabulary import Vocabulary
 
 WORDS = ("<eos>", "the", "cat", "cart", "<unk>", "act", "mat", "zoo", "unheard")

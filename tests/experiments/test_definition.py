@@ -8,13 +8,13 @@ import pytest
 
 from experiments import definition
 from experiments.definition import Run
-from tfsoftmax.config import ModelConfig, TrainingConfig
+from tfsoftmax.lm.config import ModelConfig, TrainingConfig
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def command(*arguments, options=()):
-    words = [sys.executable, *options, "experiments/run.py", *arguments]
+    words = [sys.executable, *options, "-m", "experiments.run", *arguments]
     return subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
 
 

@@ -3,7 +3,7 @@ import importlib
 import numpy as np
 import pytest
 
-from tfsoftmax import rescoring
+from tfsoftmax.nbest import rescoring
 
 SAID = [["the", "cat", "sat"], ["on", "the", "mat"], ["a", "dog", "sat"], ["on", "a", "cat"]]
 

@@ -6,13 +6,14 @@ import pytest
 
 from tfsoftmax.partitions import calibration
 from tfsoftmax.partitions.calibration import POINTS, fit, machine_constants, measure
-from tfsoftmax.partitions.cutoffs import Constants, auto_cutoffs, zipf
+from tfsoftmax.partitions.cost_model import MachineCosts, zipf
+from tfsoftmax.partitions.cutoffs import auto_cutoffs
 
 
 @pytest.mark.parametrize("true", [
-    Constants(3e-4, 1.5e-11, 9e-10, 5e-10),
-    Constants(1e-5, 1e-12, 0.0, 0.0, 2e-4),
-    Constants(0.0, 1e-11),
+    MachineCosts(3e-4, 1.5e-11, 9e-10, 5e-10),
+    MachineCosts(1e-5, 1e-12, 0.0, 0.0, 2e-4),
+    MachineCosts(0.0, 1e-11),
 ])
 def test_fit_finds_the_constants_that_made_the_times(true):
     points = np.array(POINTS, np.float64).T
@@ -24,7 +25,7 @@ def test_fit_finds_the_constants_that_made_the_times(true):
 
 
 def test_fit_of_noisy_times_is_near_and_never_negative():
-    true = Constants(3e-4, 1.5e-11, 9e-10, 0.0)
+    true = MachineCosts(3e-4, 1.5e-11, 9e-10, 0.0)
     noise = np.random.default_rng(0).uniform(0.9, 1.1, size=len(POINTS))
     found = fit(POINTS, noise * true.product_seconds(*np.array(POINTS, np.float64).T))
     assert min(dataclasses.astuple(found)) >= 0

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tfsoftmax.partitions import classes, files
+from tfsoftmax.partitions import classes
+from tfsoftmax.partitions import code_files
 
 
 def zipf(vocab_size, seed=0):
@@ -57,7 +58,7 @@ def test_class_tree_holds_the_words_of_each_class():
 
 def test_build_from_a_file(tmp_path):
     words = [f"w{i}" for i in range(5)]
-    files.write_codes(tmp_path / "paths", ["000", "001", "01", "1", "000"], words, range(5))
+    code_files.write_codes(tmp_path / "paths", ["000", "001", "01", "1", "000"], words, range(5))
     assert classes.build(tmp_path / "paths", 5, words=words).tolist() == [0, 1, 2, 3, 0]
     assert classes.build(tmp_path / "paths", 5, 3, words=words).tolist() == [0, 0, 1, 2, 0]
 

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from tfsoftmax.partitions import cutoffs as module
-from tfsoftmax.partitions.cutoffs import Constants, CostModel, auto_cutoffs, best_cutoffs, zipf
+from tfsoftmax.partitions.cost_model import CostModel, MachineCosts, zipf
+from tfsoftmax.partitions.cutoffs import auto_cutoffs, best_cutoffs
 
-CONSTANTS = Constants(1e-4, 1.5e-11, 9e-10, 5e-10, 3e-5)
-LINEAR = Constants(1e-4, 1.5e-11)
+CONSTANTS = MachineCosts(1e-4, 1.5e-11, 9e-10, 5e-10, 3e-5)
+LINEAR = MachineCosts(1e-4, 1.5e-11)
 
 
 def random_counts(vocab_size, seed=0):
@@ -57,7 +58,7 @@ def test_linear_cost_is_that_of_the_thesis():
     np.testing.assert_allclose(model.seconds([200]), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("constants", [CONSTANTS, LINEAR, Constants(1e-9, 1e-12, least_seconds=1e-6)])
+@pytest.mark.parametrize("constants", [CONSTANTS, LINEAR, MachineCosts(1e-9, 1e-12, least_seconds=1e-6)])
 @pytest.mark.parametrize("factor", [None, 4.0])
 @pytest.mark.parametrize("tails", [1, 2, 3])
 def test_the_programme_finds_the_cheapest_of_all_cuts(tails, factor, constants):
@@ -105,7 +106,7 @@ def test_best_number_of_tails_is_the_cheapest_that_is_not_too_narrow():
     best = auto_cutoffs(counts, **options)
     np.testing.assert_allclose(model.seconds(best), min(costs.values()), rtol=1e-12)
     assert model.units(len(best)) >= module.LEAST_UNITS
-    dear = Constants(1.0, 1.5e-11)  # each product costs a second: one tail
+    dear = MachineCosts(1.0, 1.5e-11)  # each product costs a second: one tail
     assert len(auto_cutoffs(counts, 512, constants=dear)) == 1
 
 
@@ -120,7 +121,7 @@ def test_order_of_counts_and_form_of_constants_do_not_matter():
 
 def test_uniform_words_are_cut_in_the_middle_and_skewed_ones_early():
     """Müller 2017, section 5.1.1.2 and figure 5.2."""
-    constants = Constants(0.0, 1.5e-11)
+    constants = MachineCosts(0.0, 1.5e-11)
     cuts = [auto_cutoffs(zipf(10_000, n), 512, projection_factor=None, tails=1, constants=constants)
             for n in (0.0, 0.5, 1.0, 1.5)]
     assert cuts[0] == [5000]

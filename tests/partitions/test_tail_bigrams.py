@@ -3,8 +3,8 @@ import pytest
 from cases import UNITS, positions, randomise
 
 from tfsoftmax.heads.shortlist import Shortlist
-from tfsoftmax.partitions.bigrams import Bigrams
-from tfsoftmax.partitions.tail_bigrams import TailBigrams
+from tfsoftmax.partitions.ngram_counts import Bigrams
+from tfsoftmax.partitions.tail_model import TailBigrams
 
 V, S = 11, 3
 

@@ -7,7 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from tfsoftmax.partitions import files, trees
+from tfsoftmax.partitions import code_files
+from tfsoftmax.partitions import tree_builders
 from tfsoftmax.partitions.tree import Tree
 
 SIZES = [1, 2, 3, 4, 5, 13, 64, 1000]
@@ -49,7 +50,7 @@ def assert_prefix_free(codes):
 
 @pytest.mark.parametrize("vocab_size", SIZES)
 def test_balanced_depths_differ_by_at_most_one(vocab_size):
-    tree = trees.balanced(np.random.default_rng(0).permutation(vocab_size))
+    tree = tree_builders.balanced(np.random.default_rng(0).permutation(vocab_size))
     assert tree.vocab_size == vocab_size
     assert np.ptp(tree.depths) <= 1
     assert tree.depths.max() == max(1, int(np.ceil(np.log2(vocab_size))))
@@ -58,39 +59,39 @@ def test_balanced_depths_differ_by_at_most_one(vocab_size):
 
 def test_balanced_keeps_the_order_from_left_to_right():
     order = np.random.default_rng(0).permutation(13)
-    codes = trees.balanced(order).codes()
+    codes = tree_builders.balanced(order).codes()
     assert sorted(range(13), key=codes.__getitem__) == order.tolist()
     words = [f"w{n}" for n in order]
-    codes = trees.alphabetical(words).codes()
+    codes = tree_builders.alphabetical(words).codes()
     assert sorted(range(13), key=codes.__getitem__) == sorted(range(13), key=words.__getitem__)
 
 
 @pytest.mark.parametrize("vocab_size", SIZES)
 def test_huffman_cost_equals_that_of_a_heap(vocab_size):
     counts = zipf(vocab_size)
-    tree = trees.huffman(counts)
+    tree = tree_builders.huffman(counts)
     assert vocab_size == 1 or int(counts @ tree.depths) == heap_cost(counts)
     assert_prefix_free(tree.codes())
 
 
 def test_no_tree_of_six_words_is_cheaper_than_huffman():
     counts = [7, 1, 1, 30, 4, 11]
-    assert int(np.array(counts) @ trees.huffman(counts).depths) == least_cost(counts)
+    assert int(np.array(counts) @ tree_builders.huffman(counts).depths) == least_cost(counts)
 
 
 def test_huffman_lies_within_a_bit_of_the_entropy():
     counts = zipf(1000)
-    report = trees.huffman(counts).report(counts)
+    report = tree_builders.huffman(counts).report(counts)
     assert report["entropy_bits"] <= report["expected_path_length"] < report["entropy_bits"] + 1
 
 
 def test_huffman_of_equal_counts_is_balanced():
     for counts in (np.zeros(1000), np.ones(1000)):
-        assert np.ptp(trees.huffman(counts).depths) <= 1
+        assert np.ptp(tree_builders.huffman(counts).depths) <= 1
 
 
 def test_paths_lead_from_the_root_to_the_word():
-    tree = trees.huffman(zipf(50))
+    tree = tree_builders.huffman(zipf(50))
     for word, path in enumerate(tree.paths()):
         node = 0
         for edge in path[path >= 0]:
@@ -100,7 +101,7 @@ def test_paths_lead_from_the_root_to_the_word():
 
 
 def test_levels_are_the_nodes_of_one_depth():
-    tree = trees.huffman(zipf(50))
+    tree = tree_builders.huffman(zipf(50))
     depth = [0] * len(tree.sizes)
     for node in range(1, len(tree.sizes)):
         depth[node] = depth[tree.owners[tree.entries[node]]] + 1
@@ -108,53 +109,53 @@ def test_levels_are_the_nodes_of_one_depth():
 
 
 def test_codes_make_the_tree_that_has_them():
-    tree = trees.huffman(zipf(1000))
-    again = trees.from_codes(["".join(map(str, code)) for code in tree.codes()])
+    tree = tree_builders.huffman(zipf(1000))
+    again = tree_builders.from_codes(["".join(map(str, code)) for code in tree.codes()])
     np.testing.assert_array_equal(tree.words, again.words)
     np.testing.assert_array_equal(tree.sizes, again.sizes)
 
 
 def test_words_of_one_code_share_a_node_and_single_children_vanish():
-    tree = trees.from_codes(["0000", "0011", "1", "0011", "0011"])
+    tree = tree_builders.from_codes(["0000", "0011", "1", "0011", "0011"])
     assert tree.codes() == [[0, 0], [0, 1, 0], [1], [0, 1, 1], [0, 1, 2]]
     assert not tree.is_binary
 
 
 def test_a_code_that_begins_another_is_refused():
     with pytest.raises(ValueError, match="`codes` must not begin one with another. .*'01' and '010'"):
-        trees.from_codes(["00", "010", "01"])
+        tree_builders.from_codes(["00", "010", "01"])
 
 
 def test_binarised_nodes_are_huffman_trees():
     counts = zipf(1000)
     flat = Tree([1000], np.arange(1000))
-    tree = trees.binarised(flat, counts)
+    tree = tree_builders.binarised(flat, counts)
     assert tree.is_binary and int(counts @ tree.depths) == heap_cost(counts)
-    nested = trees.from_nested([[0, [1, 2, 3]], [4, 5, [6]]])
-    tree = trees.binarised(nested, [1, 1, 1, 9, 1, 9, 1])
+    nested = tree_builders.from_nested([[0, [1, 2, 3]], [4, 5, [6]]])
+    tree = tree_builders.binarised(nested, [1, 1, 1, 9, 1, 9, 1])
     assert tree.is_binary
     assert tree.depths.tolist() == [2, 4, 4, 3, 3, 2, 3]
 
 
 def test_nested_lists_are_the_corpus_tree_of_the_blog(tmp_path):
-    tree = trees.from_nested(NESTED, {word: i for i, word in enumerate(WORDS)})
+    tree = tree_builders.from_nested(NESTED, {word: i for i, word in enumerate(WORDS)})
     codes = dict(zip(WORDS, tree.codes()))
     assert codes["football"] == [0, 1, 1] and codes["violin"] == [1, 1] and codes["golf"] == [0, 0, 0]
     path = tmp_path / "tree.json"
     path.write_text(json.dumps(NESTED))
-    again = trees.build(path, 6, words=WORDS)
+    again = tree_builders.build(path, 6, words=WORDS)
     np.testing.assert_array_equal(tree.words, again.words)
     with pytest.raises(ValueError, match="`nested` must hold words of the vocabulary. .*'tuba'"):
-        trees.from_nested(["tuba", "golf"], {"golf": 0})
+        tree_builders.from_nested(["tuba", "golf"], {"golf": 0})
 
 
 def test_paths_file_round_trip(tmp_path):
     path, codes = tmp_path / "paths", ["00", "01", "01", "1", "00", "00"]
-    files.write_codes(path, codes, WORDS, [5, 4, 3, 2, 1, 9])
+    code_files.write_codes(path, codes, WORDS, [5, 4, 3, 2, 1, 9])
     assert path.read_text().splitlines()[0] == "00\tbasketball\t9"
-    assert files.read_codes(path, WORDS) == codes
+    assert code_files.read_codes(path, WORDS) == codes
     # Words that the file lacks hang together beside all others, foreign words are left out.
-    assert files.read_codes(path, ["<unk>", "golf", "<eos>"]) == ["1", "001", "1"]
+    assert code_files.read_codes(path, ["<unk>", "golf", "<eos>"]) == ["1", "001", "1"]
 
 
 @pytest.mark.parametrize("line, message", [
@@ -164,29 +165,29 @@ def test_paths_file_round_trip(tmp_path):
 def test_wrong_lines_are_named(tmp_path, line, message):
     (tmp_path / "paths").write_text(f"0\tviolin\t3\n{line}\n")
     with pytest.raises(ValueError, match=message):
-        files.read_codes(tmp_path / "paths", WORDS)
+        code_files.read_codes(tmp_path / "paths", WORDS)
 
 
 def test_missing_and_useless_files_are_named(tmp_path):
     (tmp_path / "paths").write_text("0\tviolin\n")
     with pytest.raises(ValueError, match="must have words of the vocabulary.*none of them known"):
-        trees.build(tmp_path / "paths", 2, words=["a", "b"])
+        tree_builders.build(tmp_path / "paths", 2, words=["a", "b"])
     with pytest.raises(FileNotFoundError, match="`tree` must be one of balanced, .* Received: tree='hufman'"):
-        trees.build("hufman", 2, words=["a", "b"])
+        tree_builders.build("hufman", 2, words=["a", "b"])
     (tmp_path / "x.json").write_text("[[")
     with pytest.raises(ValueError, match="x.json: must be JSON"):
-        trees.build(tmp_path / "x.json", 2, words=["a", "b"])
+        tree_builders.build(tmp_path / "x.json", 2, words=["a", "b"])
 
 
 def test_config_round_trip():
-    for tree in (trees.huffman(zipf(50)), trees.from_nested([[0, [1, 2, 3]], [4, 5, [6]]])):
-        again = trees.build(json.loads(json.dumps(tree.to_config())), tree.vocab_size)
+    for tree in (tree_builders.huffman(zipf(50)), tree_builders.from_nested([[0, [1, 2, 3]], [4, 5, [6]]])):
+        again = tree_builders.build(json.loads(json.dumps(tree.to_config())), tree.vocab_size)
         np.testing.assert_array_equal(tree.sizes, again.sizes)
         np.testing.assert_array_equal(tree.words, again.words)
 
 
 def test_report_of_a_tree_counted_by_hand():
-    report = trees.from_nested([0, [1, 2, 3]]).report([4, 2, 1, 1])
+    report = tree_builders.from_nested([0, [1, 2, 3]]).report([4, 2, 1, 1])
     assert report["words"] == 4 and report["nodes"] == 2 and report["depth"] == 2
     assert report["mean_depth"] == 1.75 and report["expected_path_length"] == 1.5
     np.testing.assert_allclose(report["entropy_bits"], 1.75)
@@ -214,8 +215,8 @@ def test_parents_with_a_cycle_or_two_roots_are_refused():
 
 def test_build_says_what_is_missing():
     with pytest.raises(ValueError, match="`counts` must be given for tree='huffman'"):
-        trees.build("huffman", 5)
+        tree_builders.build("huffman", 5)
     with pytest.raises(ValueError, match="`words` must be given for tree='alphabetical'"):
-        trees.build("alphabetical", 5)
+        tree_builders.build("alphabetical", 5)
     with pytest.raises(ValueError, match="`tree` must be a tree of 5 words. Received: one of 4"):
-        trees.build(trees.balanced(np.arange(4)), 5)
+        tree_builders.build(tree_builders.balanced(np.arange(4)), 5)

@@ -12,7 +12,7 @@ import zlib
 
 import tensorflow_datasets as tfds
 
-from tfsoftmax.corpora.datasets import DATASETS, find_manual
+from tfsoftmax.corpora.catalogue import DATASETS, find_manual
 
 _TFDS_NAMES = {"train": "train", "valid": "validation", "test": "test"}
 _CHUNK_BYTES = 1 << 20
@@ -100,9 +100,6 @@ class Text8(_SentencesBuilder):
             )
         first, last = (0, cut) if split == "train" else (cut, size)
         return fixed_sentences(byte_range(file, first, last), self.SENTENCE_WORDS)
-
-
-BUILDERS = {"ptb": Ptb, "wikitext2": Wikitext2, "wikitext103": Wikitext103, "text8": Text8}
 
 
 def fixed_sentences(chunks, size):

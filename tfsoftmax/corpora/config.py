@@ -2,6 +2,8 @@
 
 import dataclasses
 
+from tfsoftmax.corpora.catalogue import DATASETS, MIN_COUNTS
+
 
 def _field(default, text):
     return dataclasses.field(default=default, metadata={"help": text})
@@ -13,8 +15,8 @@ class PrepareConfig:
 
     corpus: str = _field(
         "docstrings",
-        "docstrings (English of the installed Python packages), text (your own files), "
-        "text8, ptb, wikitext2, wikitext103 or lm1b",
+        "docstrings (English of the installed Python packages), text (your own files), or "
+        f"one to download: {', '.join(DATASETS)}",
     )
     out: str = _field("", "directory to make; appears whole or not at all")
     train: tuple = _field((), "text: training files or globs, plain, .gz, .xz or .bz2; "
@@ -22,7 +24,8 @@ class PrepareConfig:
     valid: tuple = _field((), "text: validation files or globs")
     test: tuple = _field((), "text: test files or globs")
     min_count: int | None = _field(
-        None, "rarer words become <unk>; unset: docstrings 2, text8 10, lm1b 3, others 1"
+        None, "words that occur less often become <unk>. By default 1, but "
+              f"{', '.join(f'{n} for {name}' for name, n in MIN_COUNTS.items() if n > 1)}"
     )
     max_vocab: int | None = _field(
         None, "keep only so many words, the most frequent, <unk> and <eos> included"
@@ -31,8 +34,8 @@ class PrepareConfig:
     steps: int = _field(20, "time steps in a batch")
     seed: int = _field(1, "of the shuffling; the same seed gives the same bytes")
     manual_dir: str | None = _field(
-        None, "folder looked at before downloading text8, ptb, wikitext2, wikitext103 or lm1b; "
-              "may hold the archive or its unpacked files"
+        None, "folder to look at before downloading a corpus; it may hold the archive or its "
+              "unpacked files"
     )
     overwrite: bool = _field(False, "replace a corpus prepared before with other settings")
 

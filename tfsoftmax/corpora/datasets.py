@@ -1,7 +1,6 @@
-"""The public corpora: where they come from, and whether they can be had here and now."""
+"""Whether a public corpus can be had here and now, and its sentences."""
 
 import contextlib
-import dataclasses
 import functools
 import glob
 import importlib.util
@@ -13,48 +12,11 @@ import threading
 import urllib.parse
 import urllib.request
 
+from tfsoftmax.corpora.catalogue import DATASETS, find_manual
 from tfsoftmax.corpora.text import TextFiles
 
 PROBE_SECONDS = 3.0
 _BLOCK_LINES = 256  # a line of text8 has 1,000 words
-_LM1B = "1-billion-word-language-modeling-benchmark-r13output"
-
-
-@dataclasses.dataclass(frozen=True)
-class Dataset:
-    """A download: address, and the file inside that holds each split (may be a glob)."""
-
-    url: str
-    members: dict
-
-    @property
-    def archive(self):
-        """File name of the download."""
-        return self.url.rsplit("/", 1)[1]
-
-
-def _wikitext(name):
-    members = {split: f"{name}/wiki.{split}.tokens" for split in ("train", "valid", "test")}
-    # The host of the first author; the first address, on S3, has refused access since 2024.
-    return Dataset(f"https://wikitext.smerity.com/{name}-v1.zip", members)
-
-
-DATASETS = {
-    "text8": Dataset("http://mattmahoney.net/dc/text8.zip", {"train": "text8", "valid": "text8"}),
-    "ptb": Dataset(
-        "http://www.fit.vutbr.cz/~imikolov/rnnlm/simple-examples.tgz",
-        {s: f"simple-examples/data/ptb.{s}.txt" for s in ("train", "valid", "test")},
-    ),
-    "wikitext2": _wikitext("wikitext-2"),
-    "wikitext103": _wikitext("wikitext-103"),
-    "lm1b": Dataset(
-        f"http://www.statmt.org/lm-benchmark/{_LM1B}.tar.gz",
-        {
-            "train": f"{_LM1B}/training-monolingual.tokenized.shuffled/news.en-*",
-            "valid": f"{_LM1B}/heldout-monolingual.tokenized.shuffled/news.en.heldout-*",
-        },
-    ),
-}
 
 
 def check(name, manual_dir=None):
@@ -98,24 +60,6 @@ def check(name, manual_dir=None):
     return functools.partial(_open, name, folder)
 
 
-def find_manual(dataset, folder):
-    """Returns where the splits lie in a folder: dict from split to (path, member), or None.
-
-    `member` is a file in the archive at `path`; None if `path` itself is the unpacked file.
-    """
-    unpacked = {}
-    for split, member in dataset.members.items():
-        for candidate in (member, os.path.join(*member.split("/")[-2:]), os.path.basename(member)):
-            if split not in unpacked and glob.glob(os.path.join(glob.escape(folder), candidate)):
-                unpacked[split] = (os.path.join(glob.escape(folder), candidate), None)
-    if len(unpacked) == len(dataset.members):
-        return unpacked
-    archive = os.path.join(folder, dataset.archive)
-    if os.path.isfile(archive):
-        return {split: (archive, member) for split, member in dataset.members.items()}
-    return None
-
-
 def is_reachable(url, seconds=PROBE_SECONDS):
     """Whether the host of an address, or the proxy to it, accepts a connection in time."""
     parts = urllib.parse.urlsplit(url)
@@ -156,13 +100,13 @@ def _open(name, manual_dir, scratch, report):
     if not sys.stderr.isatty():
         tfds.disable_progress_bar()
     downloads = os.path.join(_data_dir(), "downloads")
-    if name == "lm1b":
-        builder = tfds.builder("lm1b", data_dir=_data_dir())
+    if DATASETS[name].builder is None:
+        builder = tfds.builder(name, data_dir=_data_dir())
     else:
-        from tfsoftmax.corpora.builders import BUILDERS
+        from tfsoftmax.corpora import builders
 
         # In the scratch folder, so that no stale copy is left: only downloads are kept.
-        builder = BUILDERS[name](data_dir=os.path.join(scratch, "tfds"))
+        builder = getattr(builders, DATASETS[name].builder)(data_dir=os.path.join(scratch, "tfds"))
     with contextlib.redirect_stdout(sys.stderr):
         builder.download_and_prepare(
             download_dir=downloads,

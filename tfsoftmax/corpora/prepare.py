@@ -7,6 +7,7 @@ import re
 import shutil
 
 from tfsoftmax.corpora import records
+from tfsoftmax.corpora.catalogue import MIN_COUNTS
 from tfsoftmax.corpora.config import PrepareConfig
 from tfsoftmax.corpora.counting import build_vocabulary, count
 from tfsoftmax.corpora.encoding import encode_split
@@ -118,7 +119,7 @@ def is_prepared(out, name, settings, overwrite):
 
 
 def _settings(config, source):
-    min_count = source.min_count if config.min_count is None else config.min_count
+    min_count = MIN_COUNTS[config.corpus] if config.min_count is None else config.min_count
     return {
         "min_count": min_count,
         "max_vocab": config.max_vocab,

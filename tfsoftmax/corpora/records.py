@@ -130,7 +130,7 @@ def read_manifest(directory):
     path = os.path.join(directory, MANIFEST)
     if not os.path.isfile(path):
         raise FileNotFoundError(
-            f"`{directory}` must be a corpus made by tools/prepare.py. Received: no file {path}"
+            f"`{directory}` must be a corpus made by `tfsoftmax prepare`. Received: no file {path}"
         )
     try:
         with open(path, encoding="utf-8") as file:

@@ -4,20 +4,20 @@ import dataclasses
 import functools
 from collections.abc import Callable
 
+from tfsoftmax.corpora.catalogue import DATASETS
+
 
 @dataclasses.dataclass(frozen=True)
 class Source:
     """Where the sentences of a corpus come from.
 
     Attributes:
-        min_count: default of `min_count`.
         inputs: JSON value that identifies the input files, kept in the manifest.
         open: function of a scratch directory and of a function that reports progress in
             words; returns a dict from split to blocks: an iterable that can be iterated
             twice, of lists of lines (str), one sentence a line, words between blanks.
     """
 
-    min_count: int
     inputs: object
     open: Callable
 
@@ -25,7 +25,7 @@ class Source:
 def _docstrings(config):
     from tfsoftmax.corpora.docstrings import open_docstrings
 
-    return Source(min_count=2, inputs=None, open=open_docstrings)
+    return Source(inputs=None, open=open_docstrings)
 
 
 def _text(config):
@@ -36,30 +36,25 @@ def _text(config):
         raise ValueError(f"`train` must name files for corpus text. Received: {config.train!r}")
     files = {split: text.expand(given, split) for split, given in patterns.items() if given}
     return Source(
-        min_count=1,
         inputs={split: [text.fingerprint(path) for path in paths]
                 for split, paths in files.items()},
         open=lambda scratch, report: {s: text.TextFiles(paths) for s, paths in files.items()},
     )
 
 
-def _dataset(name, min_count):
+def _dataset(name):
     def open_dataset(config, scratch, report):
         from tfsoftmax.corpora import datasets
 
         return datasets.check(name, config.manual_dir)(scratch, report)
 
-    return lambda config: Source(min_count, None, functools.partial(open_dataset, config))
+    return lambda config: Source(None, functools.partial(open_dataset, config))
 
 
 CORPORA = {
     "docstrings": _docstrings,
     "text": _text,
-    "text8": _dataset("text8", min_count=10),
-    "ptb": _dataset("ptb", min_count=1),
-    "wikitext2": _dataset("wikitext2", min_count=1),
-    "wikitext103": _dataset("wikitext103", min_count=1),
-    "lm1b": _dataset("lm1b", min_count=3),
+    **{name: _dataset(name) for name in DATASETS},
 }
 
 

@@ -33,4 +33,9 @@ HEADS = {
     "self_organised": SelfOrganisedSoftmax,
 }
 
-__all__ = ["HEADS", "SoftmaxHead", *sorted(head.__name__ for head in HEADS.values())]
+__all__ = [
+    "AdaptiveSoftmax", "BlackOut", "ClassSoftmax", "DifferentiatedSoftmax", "FullSoftmax",
+    "HEADS", "NCE", "NarySoftmax", "NegativeSampling", "SampledSoftmax",
+    "SelfNormalisedSoftmax", "SelfOrganisedSoftmax", "Shortlist", "SoftmaxHead", "TreeSoftmax",
+    "TwoLevelSoftmax",
+]

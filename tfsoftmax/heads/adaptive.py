@@ -11,9 +11,10 @@ from tfsoftmax.ops.adaptive import (
     adaptive_top_k,
     weighted_adaptive_cross_entropy,
 )
-from tfsoftmax.ops.clusters import Cluster
+from tfsoftmax.ops.adaptive_clusters import Cluster
 from tfsoftmax.ops.cross_entropy import map_row_chunks
-from tfsoftmax.partitions.bands import automatic_cutoffs, band_units, frequency_bands
+from tfsoftmax.partitions.bands import band_units, frequency_bands
+from tfsoftmax.partitions.cutoffs import automatic_cutoffs
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

@@ -5,8 +5,8 @@ import operator
 import keras
 import tensorflow as tf
 
-from tfsoftmax.head_call import HeadCall
-from tfsoftmax.ops.prunable import prunable
+from tfsoftmax.logits_tag import LogitsTag
+from tfsoftmax.ops.computed_if_used import computed_if_used
 
 
 class SoftmaxHead(keras.layers.Layer):
@@ -58,10 +58,10 @@ class SoftmaxHead(keras.layers.Layer):
         rows, leading = _flatten(hidden)
         # In training nothing uses these logits, unless a user's own metric does.
         sparse = training and not self.trains_exactly
-        logits = prunable(self._logits, rows) if sparse else self._logits(rows)
+        logits = computed_if_used(self._logits, rows) if sparse else self._logits(rows)
         logits = tf.cast(logits, self.compute_dtype)
         logits = _restore(logits, leading, self.vocab_size)
-        return HeadCall(self, hidden, bool(training)).tag(logits)
+        return LogitsTag(self, hidden, bool(training)).tag(logits)
 
     def training_loss(self, hidden, labels):
         """The method's own objective: (...) nats for hidden (..., D) and labels (...)."""

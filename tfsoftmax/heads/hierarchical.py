@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.ops import chunks
-from tfsoftmax.ops.prunable import prunable
+from tfsoftmax.ops.computed_if_used import computed_if_used
 
 
 class HierarchicalHead(SoftmaxHead):
@@ -62,7 +62,7 @@ class HierarchicalHead(SoftmaxHead):
         return -self._training_loss(hidden, labels)
 
     def _logits(self, hidden):
-        return prunable(self._log_probs, hidden)
+        return computed_if_used(self._log_probs, hidden)
 
     def _log_probs(self, hidden):
         return self._map(lambda log_probs: log_probs, hidden)

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from tfsoftmax.heads.hierarchical import HierarchicalHead, tensors
 from tfsoftmax.ops.nary import all_log_probs, path_nats, steps_of, weighted_path_nats
-from tfsoftmax.partitions import trees
+from tfsoftmax.partitions import tree_builders
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -16,7 +16,7 @@ class NarySoftmax(HierarchicalHead):
     the paths of the labels alone; `log_probs` one pass over all edges. With one level this is `FullSoftmax`, with two `ClassSoftmax`;
     binary trees are faster in `TreeSoftmax`.
 
-        tree = trees.from_nested([["golf", "soccer"], ["piano", "violin"]], ids)
+        tree = tree_builders.from_nested([["golf", "soccer"], ["piano", "violin"]], ids)
         head = NarySoftmax(4, tree)
 
     Args:
@@ -34,7 +34,7 @@ class NarySoftmax(HierarchicalHead):
 
     def __init__(self, vocab_size, tree, counts=None, words=None, **kwargs):
         super().__init__(vocab_size, **kwargs)
-        self.tree = trees.build(tree, self.vocab_size, counts, words)
+        self.tree = tree_builders.build(tree, self.vocab_size, counts, words)
 
     @classmethod
     def for_vocabulary(cls, vocabulary, **options):

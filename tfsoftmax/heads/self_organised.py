@@ -9,7 +9,8 @@ import tensorflow as tf
 from tfsoftmax.heads.hierarchical import HierarchicalHead, tensors
 from tfsoftmax.ops import nary
 from tfsoftmax.ops.cross_entropy import cross_entropy, full_logits, weighted_cross_entropy
-from tfsoftmax.partitions import assignment, files
+from tfsoftmax.partitions import assignment
+from tfsoftmax.partitions import code_files
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -124,7 +125,7 @@ class SelfOrganisedSoftmax(HierarchicalHead):
         """Writes the clusters to a file that `ClassSoftmax(classes=path)` reads."""
         width = len(str(self.num_clusters - 1))
         codes = [f"{c:0{width}}" for c in self.clusters]
-        files.write_codes(path, codes, words, self.counts)
+        code_files.write_codes(path, codes, words, self.counts)
 
     def cluster_log_prob(self, hidden, labels):
         """ln P(c | h) of the labels' clusters: (...) for hidden (..., D) and labels (...)."""

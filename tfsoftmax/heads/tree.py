@@ -7,7 +7,7 @@ from tfsoftmax.heads.hierarchical import HierarchicalHead, tensors
 from tfsoftmax.ops import chunks
 from tfsoftmax.ops.tree import all_log_probs, path_nats, sequential_path_nats
 from tfsoftmax.ops.tree_search import OPENED, best_first, walk
-from tfsoftmax.partitions import trees
+from tfsoftmax.partitions import tree_builders
 
 MODES = {"parallel": path_nats, "sequential": sequential_path_nats}
 
@@ -47,8 +47,8 @@ class TreeSoftmax(HierarchicalHead):
             raise ValueError(f"`mode` must be one of {list(MODES)}. Received: mode={mode!r}")
         if tree is None:
             tree = "balanced" if counts is None else "huffman"
-        tree = trees.build(tree, self.vocab_size, counts, words)
-        self.tree = trees.binarised(tree, counts)
+        tree = tree_builders.build(tree, self.vocab_size, counts, words)
+        self.tree = tree_builders.binarised(tree, counts)
         self.mode = mode
 
     @classmethod

@@ -108,15 +108,6 @@ def frequency_order(vocab_size, counts=None, permutation=None):
     return None if order is None or order.identity else order
 
 
-def automatic_cutoffs(counts, permutation, units, projection_factor, tails=None):
-    """The cutoffs of least expected cost on this machine for (V,) counts and D units."""
-    from tfsoftmax.partitions.cutoffs import auto_cutoffs
-
-    order = frequency_order(len(counts), counts, permutation)
-    falling = np.asarray(counts) if order is None else np.asarray(counts)[order.ids]
-    return auto_cutoffs(falling, units, projection_factor=projection_factor, tails=tails)
-
-
 def band_units(units, tails, projection_factor):
     """Units of the shortlist and of each of K tails: D / factor^k, rounded down, at least one."""
     factor = 1 if projection_factor is None else projection_factor

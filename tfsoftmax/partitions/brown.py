@@ -26,7 +26,7 @@ import dataclasses
 
 import numpy as np
 
-from tfsoftmax.partitions.information import g, h, mutual_information
+from tfsoftmax.partitions.mutual_information import g, h, mutual_information
 from tfsoftmax.partitions.tree import Tree
 
 

@@ -2,7 +2,7 @@
 
 The file is TFSOFTMAX_CACHE, or else tfsoftmax/costs.json in the user's cache directory, with
 an entry for each hardware and version of TensorFlow. Whoever must not depend on a measurement
-passes `Constants`.
+passes `MachineCosts`.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from tfsoftmax.hardware import hardware
-from tfsoftmax.partitions.cutoffs import Constants
+from tfsoftmax.partitions.cost_model import MachineCosts
 
 # (rows, units, words): a head, tails of many and of few rows, and overhead alone.
 POINTS = (
@@ -29,19 +29,19 @@ ROUNDS = 9
 
 
 def machine_constants(remeasure=False):
-    """The `Constants` of this machine, from the file or measured and put there.
+    """The `MachineCosts` of this machine, from the file or measured and put there.
 
     Args:
         remeasure: whether to measure even if the file has them.
 
     Returns:
-        `Constants`.
+        `MachineCosts`.
     """
     path, key = cache_path(), measured_on()
     known = _read(path)
     if not remeasure and key in known:
         try:
-            return Constants(**known[key])
+            return MachineCosts(**known[key])
         except (TypeError, ValueError):
             pass  # written by another version, or by hand
     constants = fit(POINTS, measure(POINTS))
@@ -84,7 +84,7 @@ def measure(points, rounds=ROUNDS):
 
 
 def fit(points, seconds):
-    """The `Constants` that explain measurements best, in relative error; none is negative.
+    """The `MachineCosts` that explain measurements best, in relative error; none is negative.
 
     Args:
         points: P tuples of (rows, units, words).
@@ -101,7 +101,7 @@ def fit(points, seconds):
     for count in range(len(seconds) // 2 + 1):
         flat = np.isin(np.arange(len(seconds)), quickest[:count])[:, None]
         terms = np.hstack([np.ones_like(flat), np.where(flat, 0, work), flat])
-        constants = Constants(*_nonnegative(terms / seconds[:, None]))
+        constants = MachineCosts(*_nonnegative(terms / seconds[:, None]))
         wrong = constants.product_seconds(rows, units, words) / seconds - 1
         fits.append((np.sum(wrong**2), count, constants))
     return min(fits, key=lambda f: f[:2])[2]

@@ -5,7 +5,7 @@ import os
 
 import numpy as np
 
-from tfsoftmax.partitions import files
+from tfsoftmax.partitions import code_files
 from tfsoftmax.partitions.tree import Tree
 
 
@@ -94,7 +94,7 @@ def build(spec, vocab_size, num_classes=None, counts=None, words=None):
 
     Args:
         spec: int (V,), the class of each word; "equal" (neighbouring ids), "frequency",
-            "sqrt_frequency"; or the path of a file of codes, see `tfsoftmax.partitions.files`.
+            "sqrt_frequency"; or the path of a file of codes, see `tfsoftmax.partitions.code_files`.
         vocab_size: V.
         num_classes: C; None: ceil(√V), for a file all its classes. For a file that has
             more: the words are classed by so few characters of their codes that at most C
@@ -114,8 +114,8 @@ def build(spec, vocab_size, num_classes=None, counts=None, words=None):
         power = 1.0 if spec == "frequency" else 0.5
         result = by_frequency(_given(counts, "counts", spec), number, power)
     else:
-        files.check_exists("classes", spec, ("equal", "frequency", "sqrt_frequency"))
-        result = _from_file(files.read_codes(spec, _given(words, "words", spec)), num_classes)
+        code_files.check_exists("classes", spec, ("equal", "frequency", "sqrt_frequency"))
+        result = _from_file(code_files.read_codes(spec, _given(words, "words", spec)), num_classes)
     if result.shape != (vocab_size,):
         raise ValueError(
             f"`classes` must have one number a word, shape ({vocab_size},). "

@@ -1,128 +1,16 @@
-"""Where to cut the vocabulary of an adaptive softmax: what a cut costs, and the cheapest one.
-
-A matrix product of N rows with a cluster of k words and d units costs, with the gradients,
-
-    g(N, d, k) = o + max(λ₀, λ N d k + ε N k + μ d k)   seconds,
-
-and an adaptive softmax with shortlist V_h and tails V_1 ... V_K, of mass p_t and d_t units,
-
-    C = g(N, D, V_h + K) + Σ_t g(p_t N, d_t, V_t) + λ p_t N D d_t + μ D d_t.
-
-Source: Müller 2017, eq. 2.17-2.19, and Grave et al. 2017, section 4.1, from whom the rows p_t N
-are taken: the thesis weighs g(V_t) as a whole by p_t, as though an overhead were paid in part
-(eq. 2.18), and counts it whole in eq. 2.19. Departures: units, without which projections would
-save nothing; ε, the exponential of a logit, as dear as a hundred units on a CPU; μ, a weight
-whose gradient is written even if no row needs it; the projections themselves.
-"""
-
-import dataclasses
-from collections.abc import Mapping
+"""Where to cut the vocabulary of an adaptive softmax so that a training step costs least."""
 
 import numpy as np
 
-from tfsoftmax.partitions.bands import checked_cutoffs
+from tfsoftmax.partitions.bands import frequency_order
+from tfsoftmax.partitions.calibration import machine_constants
+from tfsoftmax.partitions.cost_model import CostModel
 
 MOST_TAILS = 5
 # Narrower tails are not chosen unasked: the model counts seconds, not what a word needs.
 LEAST_UNITS = 8
 GRID = 1000
 WINDOW = 64
-
-
-@dataclasses.dataclass(frozen=True)
-class Constants:
-    """What products cost on one machine, forward and both gradients.
-
-    Attributes:
-        overhead_seconds: o, of each product, whatever its size.
-        multiply_seconds: λ, of each row, unit and word.
-        logit_seconds: ε, of each row and word.
-        weight_seconds: μ, of each unit and word.
-        least_seconds: λ₀, below which smaller products save nothing: λ k₀ of eq. 2.17.
-    """
-
-    overhead_seconds: float
-    multiply_seconds: float
-    logit_seconds: float = 0.0
-    weight_seconds: float = 0.0
-    least_seconds: float = 0.0
-
-    def __post_init__(self):
-        for name, value in dataclasses.asdict(self).items():
-            if not (np.isfinite(value) and value >= 0):
-                raise ValueError(f"`{name}` must be finite and not negative. Received: {value}")
-        if self.multiply_seconds == 0:
-            raise ValueError("`multiply_seconds` must be positive. Received: 0")
-
-    def product_seconds(self, rows, units, words):
-        """g(rows, units, words); numbers or arrays that broadcast."""
-        work = words * (self.multiply_seconds * rows * units + self.logit_seconds * rows)
-        work = work + self.weight_seconds * units * words
-        return self.overhead_seconds + np.maximum(self.least_seconds, work)
-
-
-class CostModel:
-    """Expected seconds of one training step of an adaptive softmax's clusters.
-
-    Args:
-        counts: (V,) numbers >= 0 in any order, V at least 2.
-        hidden: D, units of the hidden state.
-        positions: N, labels in a step.
-        projection_factor: tail t has D / factor^t units; None for tails without projections.
-        constants: `Constants`, or a mapping of its fields.
-    """
-
-    def __init__(self, counts, hidden, positions, projection_factor, constants):
-        self.constants = Constants(**constants) if isinstance(constants, Mapping) else constants
-        self.hidden = _positive("hidden", hidden)
-        self.positions = _positive("positions", positions)
-        self.projection_factor = projection_factor
-        if projection_factor is not None and not projection_factor >= 1:
-            raise ValueError(
-                "`projection_factor` must be None or at least 1. "
-                f"Received: projection_factor={projection_factor}"
-            )
-        self.mass = np.concatenate([[0.0], np.cumsum(_falling(counts))])
-        self.mass /= self.mass[-1]
-        self.vocab_size = len(self.mass) - 1
-
-    def units(self, tail):
-        """Units of tail 1, 2, ..."""
-        if self.projection_factor is None:
-            return self.hidden
-        return max(1, int(self.hidden // self.projection_factor**tail))
-
-    def full_seconds(self):
-        """A softmax without clusters."""
-        return float(self.constants.product_seconds(self.positions, self.hidden, self.vocab_size))
-
-    def head_seconds(self, shortlist, tails):
-        """The first cluster: `shortlist` words and a logit for each tail."""
-        return self.constants.product_seconds(self.positions, self.hidden, shortlist + tails)
-
-    def tail_seconds(self, tail, begin, end):
-        """Tail 1, 2, ... when it holds the words of ranks [begin, end); numbers or arrays."""
-        rows = self.positions * (self.mass[end] - self.mass[begin])
-        units, costs = self.units(tail), self.constants
-        seconds = costs.product_seconds(rows, units, end - begin)
-        if self.projection_factor is None:
-            return seconds
-        return seconds + self.hidden * units * (
-            costs.multiply_seconds * rows + costs.weight_seconds
-        )
-
-    def cluster_seconds(self, cutoffs):
-        """Seconds of the head and of each tail, a tuple of floats."""
-        if not cutoffs:
-            return (self.full_seconds(),)
-        cutoffs = checked_cutoffs(cutoffs, self.vocab_size)
-        pairs = enumerate(zip(cutoffs, [*cutoffs[1:], self.vocab_size]), start=1)
-        tails = [self.tail_seconds(t, begin, end) for t, (begin, end) in pairs]
-        return tuple(map(float, [self.head_seconds(cutoffs[0], len(cutoffs)), *tails]))
-
-    def seconds(self, cutoffs):
-        """C, of all clusters together."""
-        return sum(self.cluster_seconds(cutoffs))
 
 
 def auto_cutoffs(
@@ -137,7 +25,7 @@ def auto_cutoffs(
         projection_factor: tail t has D / factor^t units; None for tails without projections.
         tails: their number, or None for the number that costs least: at most `MOST_TAILS`, and
             none narrower than `LEAST_UNITS`.
-        constants: `Constants` or a mapping of its fields; None for those of this machine,
+        constants: `MachineCosts` or a mapping of its fields; None for those of this machine,
             which are measured once (some seconds) and kept in a file.
 
     Returns:
@@ -147,12 +35,17 @@ def auto_cutoffs(
         ValueError: if an argument does not fit, or there are not more words than tails.
     """
     if constants is None:
-        from tfsoftmax.partitions.calibration import machine_constants
-
         constants = machine_constants()
     model = CostModel(counts, hidden, positions, projection_factor, constants)
     numbers = sensible_tails(model) if tails is None else [tails]
     return min((best_cutoffs(model, number) for number in numbers), key=model.seconds)
+
+
+def automatic_cutoffs(counts, permutation, units, projection_factor, tails=None):
+    """The cutoffs of least expected cost on this machine for (V,) counts and D units."""
+    order = frequency_order(len(counts), counts, permutation)
+    falling = np.asarray(counts) if order is None else np.asarray(counts)[order.ids]
+    return auto_cutoffs(falling, units, projection_factor=projection_factor, tails=tails)
 
 
 def sensible_tails(model):
@@ -200,12 +93,6 @@ def one_tail_seconds(model, shortlists):
     return model.head_seconds(shortlists, 1) + model.tail_seconds(1, shortlists, model.vocab_size)
 
 
-def zipf(vocab_size, exponent):
-    """Unigram probabilities (V,) that fall as 1 / rank^exponent."""
-    weights = np.arange(1, vocab_size + 1, dtype=np.float64) ** -float(exponent)
-    return weights / weights.sum()
-
-
 def _cheapest_among(ranks, model, tails):
     """The dynamic programme: best[j], the least cost of all clusters before ranks[j]."""
     best, choices = model.head_seconds(ranks, tails), []
@@ -227,25 +114,3 @@ def _window(ranks, cutoff):
     j = np.searchsorted(ranks, cutoff)
     low, high = ranks[max(j - 1, 0)], ranks[min(j + 1, len(ranks) - 1)]
     return np.unique(np.linspace(low, high, WINDOW).round().astype(np.int64))
-
-
-def _falling(counts):
-    counts = np.asarray(counts, np.float64)
-    if counts.ndim != 1 or len(counts) < 2:
-        raise ValueError(
-            f"`counts` must be one number a word, of two words at least. "
-            f"Received: counts of shape {counts.shape}"
-        )
-    wrong = counts[~(np.isfinite(counts) & (counts >= 0))]
-    if wrong.size or not counts.any():
-        raise ValueError(
-            "`counts` must be finite and not negative, and not all zero. "
-            f"Received: {wrong[0] if wrong.size else 'all zero'}"
-        )
-    return np.sort(counts)[::-1]
-
-
-def _positive(name, value):
-    if value < 1:
-        raise ValueError(f"`{name}` must be at least 1. Received: {name}={value}")
-    return value

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from tfsoftmax.partitions import trees
+from tfsoftmax.partitions import tree_builders
 
 CHUNK = 4096  # words whose distances to all centres are held at a time
 
@@ -58,7 +58,7 @@ def kmeans_tree(
     nested = order[:in_root].tolist()
     if len(rest):
         nested += node(rest, _number(len(rest)) if classes is None else classes)
-    return trees.from_nested(nested)
+    return tree_builders.from_nested(nested)
 
 
 def _number(words):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tfsoftmax.partitions import trees
+from tfsoftmax.partitions import tree_builders
 
 MAX_DEPTH = 64
 
@@ -44,7 +44,7 @@ def split_tree(vectors, balanced=True, gaussians=True, iterations=10, seed=0):
         words, number = words[order], np.add.reduceat(right.astype(int), starts)
         starts = np.sort(np.concatenate([starts, starts + sizes - number]))
     codes = ["".join(code) for code in zip(*bits)] if bits else ["0"]
-    return trees.from_codes(codes)
+    return tree_builders.from_codes(codes)
 
 
 def _sides(odds, starts, sizes, balanced, levels_left):

@@ -2,7 +2,7 @@
 
 from tfsoftmax.samplers.audit import Audit, audit_sampler
 from tfsoftmax.samplers.base import Candidates, Sampler
-from tfsoftmax.samplers.changing import Interpolated, LearnedUnigram
+from tfsoftmax.samplers.learned import Interpolated, LearnedUnigram
 from tfsoftmax.samplers.distributions import LogUniform, Unigram, Uniform
 from tfsoftmax.samplers.in_batch import InBatch
 from tfsoftmax.samplers.target import TargetSampling, target_vocabularies

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.samplers.race import race, tries_needed
+from tfsoftmax.samplers.poisson_race import poisson_race, tries_needed
 from tfsoftmax.samplers.tf_candidates import tf_candidates
 
 Candidates = collections.namedtuple("Candidates", "ids log_expected log_expected_labels")
@@ -115,7 +115,7 @@ class Sampler(keras.layers.Layer):
         raise NotImplementedError
 
     def _sample_unique(self, labels, num_samples, seed):
-        ids, inside, outside = race(
+        ids, inside, outside = poisson_race(
             self._draw, lambda: self.log_q(tf.range(self.vocab_size)), self.vocab_size,
             num_samples, self._tries_for(num_samples), seed,
         )

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.samplers.alias import alias_table, cells, integer_weights
+from tfsoftmax.samplers.alias_table import alias_table, cells, integer_weights
 from tfsoftmax.samplers.base import Sampler
 from tfsoftmax.samplers.random import random_bits, uniform, uniform_words
 

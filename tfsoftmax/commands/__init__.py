@@ -1,0 +1,1 @@
+"""The commands of the `tfsoftmax` program, one a file."""

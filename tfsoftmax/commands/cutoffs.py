@@ -1,0 +1,174 @@
+"""Where to cut a vocabulary for the adaptive softmax, and what each cut is expected to cost.
+
+    tfsoftmax cutoffs --data=data/docstrings
+    tfsoftmax cutoffs --data=data/text8 --hidden=512 --cutoffs=4000,22000
+    tfsoftmax cutoffs --vocab_size=44370 --projection_factor=0 --plot=figure_5_2.png
+
+For each number of tails: the cutoffs of least cost, found by dynamic programming. The cost is
+that of a training step's matrix products, by constants that are measured on this machine once
+(some seconds) and kept; it says nothing of perplexity, which narrow tails and many cuts harm.
+An arrow marks what --head=adaptive --head_options='{"cutoffs": "auto"}' takes; the head
+reckons with 2,560 labels a step and its own projection_factor.
+--plot draws the cost against the size of the shortlist, with one tail, for several exponents
+of Zipf's law. The last line shows the constants in the form that --constants takes.
+"""
+
+import dataclasses
+import json
+
+import numpy as np
+from absl import flags
+
+from tfsoftmax.commands import dataclass_flags
+from tfsoftmax.commands.program import load_tensorflow
+from tfsoftmax.lm.config import option
+from tfsoftmax.partitions.cost_model import CostModel, MachineCosts, zipf
+from tfsoftmax.partitions.cutoffs import MOST_TAILS, best_cutoffs, one_tail_seconds, sensible_tails
+
+EXPONENTS = (0.0, 0.5, 0.8, 1.0, 1.2, 1.5)
+
+
+@dataclasses.dataclass(frozen=True)
+class CutoffsConfig:
+    """What to calculate."""
+
+    data: str = option("", "directory that `tfsoftmax prepare` made: whose words to cut")
+    vocab_size: int = option(44370, "without --data: so many words, frequent by Zipf's law")
+    exponent: float = option(1.0, "without --data: the exponent of Zipf's law")
+    hidden: int = option(512, "units of the hidden state")
+    positions: int = option(2560, "labels in a training step, streams times steps")
+    projection_factor: float = option(
+        4.0, "tail k has hidden / factor^k units; 0: tails without projections"
+    )
+    cutoffs: tuple = option((), "cutoffs of your own to show besides, such as 4000,22000")
+    constants: dict = option({}, "constants as JSON instead of those of this machine")
+    remeasure: bool = option(False, "measure the constants of this machine again")
+    plot: str = option("", "PNG to draw cost against shortlist to; needs matplotlib")
+
+
+def define_flags():
+    dataclass_flags.define(CutoffsConfig)
+
+
+def main():
+    config = dataclass_flags.parse(CutoffsConfig)
+    own = [_whole(c) for c in config.cutoffs]
+    if config.plot:
+        _load_matplotlib()
+    counts, what = _words(config)
+    constants = _constants(config)
+    model = CostModel(
+        counts, config.hidden, config.positions, config.projection_factor or None, constants
+    )
+    print(f"{what}; {model.hidden:,} hidden units, {model.positions:,} labels a step, tails of "
+          + (f"1/{config.projection_factor:g}^k of the units" if config.projection_factor
+             else "all units, without projections"))
+    best, listed = candidates(model, own)
+    print("", table(model, best, listed), "", clusters(model, best), "", sep="\n")
+    print(f"--constants='{json.dumps(dataclasses.asdict(constants))}'")
+    if config.plot:
+        plot(model, config.plot, what if config.data else None)
+
+
+def candidates(model, own):
+    """The cheapest of all cutoffs, and a list of the cheapest for each number of tails, and own."""
+    listed = [best_cutoffs(model, n) for n in range(1, min(MOST_TAILS, model.vocab_size - 1) + 1)]
+    best = min((listed[n - 1] for n in sensible_tails(model)), key=model.seconds)
+    return best, listed + ([own] if own else [])
+
+
+def table(model, best, listed):
+    """Expected cost of each candidate, as text."""
+    lines = ["   tails  ms a step  speed-up  cutoffs"]
+    full = model.full_seconds()
+    for cutoffs in [[], *listed]:
+        seconds = model.seconds(cutoffs)
+        arrow = "->" if cutoffs == best else "  "
+        named = " ".join(map(str, cutoffs)) or "full softmax"
+        lines.append(
+            f"{arrow}{len(cutoffs):>6}{1000 * seconds:>11,.2f}{full / seconds:>10.1f}  {named}"
+        )
+    return "\n".join(lines)
+
+
+def clusters(model, cutoffs):
+    """Size and expected cost of each cluster, as text."""
+    lines = ["cluster       words  units  labels  ms a step"]
+    bounds = [0, *cutoffs, model.vocab_size]
+    for k, seconds in enumerate(model.cluster_seconds(cutoffs)):
+        begin, end = bounds[k], bounds[k + 1]
+        share = model.mass[end] - model.mass[begin]
+        units = model.units(k) if k else model.hidden
+        lines.append(f"{f'tail {k}' if k else 'head':<8}{end - begin:>11,}{units:>7,}"
+                     f"{share:>8.1%}{1000 * seconds:>11,.2f}")
+    return "\n".join(lines)
+
+
+def plot(model, path, corpus=None):
+    """Draws Müller 2017, figure 5.2: cost with one tail against the shortlist, minima crossed."""
+    from matplotlib.figure import Figure
+
+    words = model.vocab_size
+    sizes = np.unique(np.geomspace(1, words - 1, 400).astype(int))
+    sizes = np.union1d(sizes, np.linspace(1, words - 1, 400).astype(int))
+    like = (model.hidden, model.positions, model.projection_factor, model.constants)
+    curves = {f"exponent {n:g}": CostModel(zipf(words, n), *like) for n in EXPONENTS}
+    curves |= {corpus: model} if corpus else {}
+    axes = Figure(figsize=(7, 4.5), layout="constrained").subplots()
+    for name, curve in curves.items():
+        seconds, (shortlist,) = one_tail_seconds(curve, sizes), best_cutoffs(curve, 1)
+        own = {"color": "black", "linestyle": "--"} if curve is model else {}
+        (line,) = axes.plot(sizes, seconds / curve.full_seconds(), label=name, **own)
+        axes.plot(shortlist, curve.seconds([shortlist]) / curve.full_seconds(), "x",
+                  color=line.get_color(), markersize=8, markeredgewidth=2)
+    axes.set(xlabel="words in the shortlist", ylabel="expected cost, full softmax = 1",
+             title="Adaptive softmax with one tail, words by Zipf's law", ylim=(0, 1.1))
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.grid(True, color="0.88", linewidth=0.8)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False)
+    axes.figure.savefig(path, dpi=120)
+
+
+def _words(config):
+    """Counts of the words, and what these words are, as text."""
+    if not config.data:
+        if config.vocab_size < 2:
+            raise ValueError(
+                f"`vocab_size` must be at least 2. Received: vocab_size={config.vocab_size}"
+            )
+        what = f"{config.vocab_size:,} words by Zipf's law of exponent {config.exponent:g}"
+        return zipf(config.vocab_size, config.exponent), what
+    from tfsoftmax.corpora.records import Corpus
+
+    corpus = Corpus.load(config.data)
+    counts = corpus.vocabulary.counts
+    return counts, f"{corpus.name}: {len(counts):,} words"
+
+
+def _constants(config):
+    if config.constants:
+        try:
+            return MachineCosts(**config.constants)
+        except TypeError:
+            names = ", ".join(field.name for field in dataclasses.fields(MachineCosts))
+            raise ValueError(
+                f"`constants` must be numbers named {names}. Received: {config.constants}"
+            ) from None
+    load_tensorflow()
+    from tfsoftmax.partitions.calibration import machine_constants
+
+    return machine_constants(config.remeasure)
+
+
+def _whole(text):
+    if not text.strip().isdigit():
+        raise ValueError(f"`cutoffs` must be whole numbers. Received: {text!r}")
+    return int(text)
+
+
+def _load_matplotlib():
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise RuntimeError("`plot` needs matplotlib: pip install matplotlib") from None

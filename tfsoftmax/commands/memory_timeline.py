@@ -1,0 +1,111 @@
+"""Memory over the time of traced training steps, read from the trace, without a browser.
+
+    tfsoftmax train --data=data/docstrings --run=runs/first --profile_batch=11,15
+    tfsoftmax memory_timeline --run=runs/first --plot=memory.png
+
+For each allocator: memory at the start and the peak of each step, a bar for each stretch of
+time as long as the most that was held in it, and what was held at the highest point. On a CPU
+tensors of less than 256 KiB are not recorded. --trace names a trace of another program.
+"""
+
+from absl import flags
+
+from tfsoftmax.commands.program import load_tensorflow
+
+MIB = 2**20
+ROWS, BAR, LARGEST = 24, 50, 10
+
+
+def define_flags():
+    flags.DEFINE_string("run", "", "directory of a training run that was traced")
+    flags.DEFINE_string("trace", "", "an .xplane.pb file instead")
+    flags.DEFINE_string("plot", "", "PNG to draw to; needs matplotlib")
+
+
+def main():
+    if bool(flags.FLAGS.run) == bool(flags.FLAGS.trace):
+        raise ValueError(
+            "either `run` or `trace` must be given. "
+            f"Received: run={flags.FLAGS.run!r}, trace={flags.FLAGS.trace!r}"
+        )
+    load_tensorflow()
+    from tfsoftmax.profiling.memory_timeline import at_peak, find_trace, read_timeline
+
+    path = flags.FLAGS.trace or find_trace(flags.FLAGS.run)
+    timeline = read_timeline(path)
+    print(path)
+    if not timeline.allocators:
+        print("No allocations: all tensors were too small, or the allocator keeps no record.")
+    for name, events in timeline.allocators.items():
+        print("", f"{name}: {len(events):,} allocations and deallocations", sep="\n")
+        if timeline.steps:
+            print("", steps_table(timeline.steps, events), sep="\n")
+        print("", bars(events), "", peak_table(events, *at_peak(events)), sep="\n")
+    if flags.FLAGS.plot:
+        plot(timeline, flags.FLAGS.plot)
+
+
+def steps_table(steps, events):
+    """Duration, memory at the start, and peak of each step, as text."""
+    lines = ["  step    seconds  MiB at start  MiB at peak"]
+    for number, begin, end in steps:
+        before = [event.held for event in events if event.seconds < begin]
+        start = before[-1] if before else events[0].held - events[0].size
+        peak = max([start, *(e.held for e in events if begin <= e.seconds < end)])
+        lines.append(f"{number:>6}{end - begin:>11.3f}{start / MIB:>14,.1f}{peak / MIB:>13,.1f}")
+    return "\n".join(lines)
+
+
+def bars(events):
+    """The most that was held in each stretch of time, as text."""
+    stretch = events[-1].seconds / ROWS or 1.0
+    most, held, i = [], events[0].held - events[0].size, 0
+    for row in range(ROWS):
+        highest = held
+        while i < len(events) and (events[i].seconds < (row + 1) * stretch or row == ROWS - 1):
+            held = events[i].held
+            highest, i = max(highest, held), i + 1
+        most.append(highest)
+    top = max(most)
+    lines = ["   seconds       MiB"]
+    for row, size in enumerate(most):
+        bar = "#" * round(BAR * size / top)
+        lines.append(f"{row * stretch:>10.3f}{size / MIB:>10,.1f}  {bar}")
+    return "\n".join(lines)
+
+
+def peak_table(events, highest, held, before):
+    """What was held at the highest point, as text."""
+    top = events[highest]
+    lines = [f"most, {top.held / MIB:,.1f} MiB, at {top.seconds:.3f} seconds:",
+             f"{before / MIB:>10,.1f}  from before the trace"]
+    for event in held[:LARGEST]:
+        op = event.op.removeprefix("StatefulPartitionedCall/") or "unknown"
+        lines.append(f"{event.size / MIB:>10,.1f}  {op} {event.shape}")
+    if len(held) > LARGEST:
+        rest = sum(event.size for event in held[LARGEST:])
+        lines.append(f"{rest / MIB:>10,.1f}  {len(held) - LARGEST} smaller ones")
+    return "\n".join(lines)
+
+
+def plot(timeline, path):
+    """Draws memory over time; steps alternate in shade."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise RuntimeError("`plot` needs matplotlib: pip install matplotlib") from None
+    axes = Figure(figsize=(9, 4), layout="constrained").subplots()
+    for name, events in timeline.allocators.items():
+        axes.plot([e.seconds for e in events], [e.held / MIB for e in events],
+                  drawstyle="steps-post", linewidth=1, label=name)
+    for number, begin, end in timeline.steps:
+        axes.axvspan(begin, end, color="0.93" if number % 2 else "0.97", zorder=0)
+        axes.annotate(f"step {number}", ((begin + end) / 2, 0.02), color="0.4", ha="center",
+                      xycoords=("data", "axes fraction"), fontsize="small")
+    axes.set(xlabel="seconds", ylabel="MiB that the allocator has given out",
+             title="Memory during traced training steps")
+    axes.set_ylim(bottom=0)
+    axes.grid(True, axis="y", color="0.88", linewidth=0.8)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, loc="upper right")
+    axes.figure.savefig(path, dpi=110)

@@ -1,0 +1,80 @@
+"""The public corpora, a row each: where they come from and how they are read. Loads nothing."""
+
+import dataclasses
+import glob
+import os
+
+_SPLITS = ("train", "valid", "test")
+_LM1B = "1-billion-word-language-modeling-benchmark-r13output"
+
+
+@dataclasses.dataclass(frozen=True)
+class Dataset:
+    """A public corpus.
+
+    Attributes:
+        url: address of the archive.
+        members: dict from split to the file in the archive that holds it, which may be a glob.
+        min_count: rarer words become `<unk>`, unless the user says otherwise.
+        builder: name of the class in `tfsoftmax.corpora.builders` that reads the archive; None
+            where tensorflow-datasets has a builder under the name of the corpus.
+    """
+
+    url: str
+    members: dict
+    min_count: int = 1
+    builder: str | None = None
+
+    @property
+    def archive(self):
+        """File name of the download."""
+        return self.url.rsplit("/", 1)[1]
+
+
+def _wikitext(name, builder):
+    # The host of the first author; the first address, on S3, has refused access since 2024.
+    url = f"https://wikitext.smerity.com/{name}-v1.zip"
+    return Dataset(url, {s: f"{name}/wiki.{s}.tokens" for s in _SPLITS}, builder=builder)
+
+
+DATASETS = {
+    "text8": Dataset(
+        "http://mattmahoney.net/dc/text8.zip", {"train": "text8", "valid": "text8"},
+        min_count=10, builder="Text8",
+    ),
+    "ptb": Dataset(
+        "http://www.fit.vutbr.cz/~imikolov/rnnlm/simple-examples.tgz",
+        {s: f"simple-examples/data/ptb.{s}.txt" for s in _SPLITS}, builder="Ptb",
+    ),
+    "wikitext2": _wikitext("wikitext-2", "Wikitext2"),
+    "wikitext103": _wikitext("wikitext-103", "Wikitext103"),
+    "lm1b": Dataset(
+        f"http://www.statmt.org/lm-benchmark/{_LM1B}.tar.gz",
+        {
+            "train": f"{_LM1B}/training-monolingual.tokenized.shuffled/news.en-*",
+            "valid": f"{_LM1B}/heldout-monolingual.tokenized.shuffled/news.en.heldout-*",
+        },
+        min_count=3,
+    ),
+}
+
+# Defaults of `min_count` by the name of the corpus, for all that `prepare` reads.
+MIN_COUNTS = {"docstrings": 2, "text": 1, **{n: d.min_count for n, d in DATASETS.items()}}
+
+
+def find_manual(dataset, folder):
+    """Returns where the splits lie in a folder: dict from split to (path, member), or None.
+
+    `member` is a file in the archive at `path`; None if `path` itself is the unpacked file.
+    """
+    unpacked = {}
+    for split, member in dataset.members.items():
+        for candidate in (member, os.path.join(*member.split("/")[-2:]), os.path.basename(member)):
+            if split not in unpacked and glob.glob(os.path.join(glob.escape(folder), candidate)):
+                unpacked[split] = (os.path.join(glob.escape(folder), candidate), None)
+    if len(unpacked) == len(dataset.members):
+        return unpacked
+    archive = os.path.join(folder, dataset.archive)
+    if os.path.isfile(archive):
+        return {split: (archive, member) for split, member in dataset.members.items()}
+    return None

@@ -1,0 +1,57 @@
+"""Lets the words of self-organised heads choose their clusters anew while a model is trained."""
+
+import keras
+
+from tfsoftmax.heads.self_organised import SelfOrganisedSoftmax
+
+
+class Reassign(keras.callbacks.Callback):
+    """Lets the words of every `SelfOrganisedSoftmax` in the model choose their clusters anew.
+
+    Args:
+        every: K, batches between two choices.
+        logger: a function that is called with a dict after each: `step`, the batches so far, and
+            the shares `changed_words` and `changed_tokens`. None: none.
+
+    Attributes:
+        history: list of these dicts.
+
+    Source: Shen et al. 2017, section 3.5 and figure 1.
+    """
+
+    def __init__(self, every=1000, logger=None):
+        super().__init__()
+        if every < 1:
+            raise ValueError(f"`every` must be at least 1. Received: every={every}")
+        self.every, self.logger = every, logger
+        self.history, self.step, self._last, self._chosen = [], 0, -1, 0
+
+    def on_train_begin(self, logs=None):
+        heads_of(self.model)  # a model without any is named at once
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._last = -1
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.step += batch - self._last  # more than one with `steps_per_execution`
+        self._last = batch
+
+    def on_train_batch_begin(self, batch, logs=None):
+        # Before a batch: no model is left to its user that has not learned in its clusters.
+        if self.step // self.every == self._chosen:
+            return
+        self._chosen = self.step // self.every
+        for head in heads_of(self.model):
+            self.history.append({"step": self.step, **head.reassign()})
+            if self.logger is not None:
+                self.logger(self.history[-1])
+
+
+def heads_of(model):
+    """The `SelfOrganisedSoftmax` layers of a model, however deep; an error if there are none."""
+    heads = [
+        layer for layer in model._flatten_layers() if isinstance(layer, SelfOrganisedSoftmax)
+    ]
+    if not heads:
+        raise ValueError(f"`model` must end in a SelfOrganisedSoftmax. Received: {model}")
+    return heads

@@ -1,0 +1,1 @@
+"""Layers that stand before the head: embeddings and recurrent layers."""

@@ -1,0 +1,124 @@
+"""Input embeddings of fewer units for rarer words."""
+
+import keras
+import tensorflow as tf
+
+from tfsoftmax.ops.adaptive_clusters import clusters_of
+from tfsoftmax.partitions.bands import band_units, frequency_bands
+from tfsoftmax.partitions.cutoffs import automatic_cutoffs
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class AdaptiveEmbedding(keras.layers.Layer):
+    """Embeddings of D / factor^k units for the words of band k, projected to D units.
+
+    The bands are those of `AdaptiveSoftmax`, which may be tied to the layer. Only the rows
+    asked for are read, and their gradients are sparse.
+
+    Args:
+        input_dim: V, the number of words.
+        output_dim: D, units of every word's embedding.
+        cutoffs, projection_factor, counts, permutation, shares: as in `AdaptiveSoftmax`. Without a
+            factor all embeddings have D units, and nothing is projected.
+        embeddings_initializer: of the embeddings (V_k, D_k).
+        projection_initializer: of the projections (D, D_k), whose transposes are applied.
+        mask_zero: whether word 0 is masked, as in `keras.layers.Embedding`.
+        **kwargs: of `keras.layers.Layer`.
+
+    Raises:
+        InvalidArgumentError: when run on a CPU, if a word lies outside [0, V).
+
+    Source: Baevski and Auli 2019, section 3, without their projection of the most frequent words.
+    """
+
+    def __init__(
+        self,
+        input_dim,
+        output_dim,
+        cutoffs="auto",
+        projection_factor=4.0,
+        counts=None,
+        permutation=None,
+        shares=None,
+        embeddings_initializer="uniform",
+        projection_initializer="glorot_uniform",
+        mask_zero=False,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        if isinstance(cutoffs, str):
+            if cutoffs != "auto" or counts is None:
+                raise ValueError(
+                    '`cutoffs` must be a list of ranks, or "auto" together with `counts`. '
+                    f"Received: cutoffs={cutoffs!r}, counts={counts}"
+                )
+            cutoffs = automatic_cutoffs(counts, permutation, output_dim, projection_factor)
+        self.input_dim, self.output_dim = input_dim, output_dim
+        self.projection_factor = projection_factor
+        self.bands = frequency_bands(input_dim, cutoffs, counts, permutation, shares)
+        self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
+        self.projection_initializer = keras.initializers.get(projection_initializer)
+        self.mask_zero = self.supports_masking = mask_zero
+
+    def build(self, input_shape=None):
+        tails = len(self.bands.cutoffs)
+        units = band_units(self.output_dim, tails, self.projection_factor)
+        self.tables = [
+            self._add(f"embeddings_{k}", shape, self.embeddings_initializer)
+            for k, shape in enumerate(zip(self.bands.sizes, units))
+        ]
+        self.projections = [] if self.projection_factor is None else [
+            self._add(f"projection_{k}", (self.output_dim, units[k]), self.projection_initializer)
+            for k in range(1, tails + 1)
+        ]
+        self.built = True
+
+    def call(self, words):
+        ranks = tf.cast(tf.reshape(words, [-1]), tf.int32)
+        if self.bands.order is not None:
+            ranks = tf.gather(self.bands.order.ranks, ranks)
+        bands = clusters_of(ranks, self.bands.ends)
+        positions = [tf.where(bands == k) for k in range(len(self.bands.ends))]
+        starts = [0, *self.bands.cutoffs]
+        parts = [
+            self._embed(k, tf.gather_nd(ranks, where) - starts[k])
+            for k, where in enumerate(positions)
+        ]
+        joined = tf.scatter_nd(
+            tf.concat(positions, 0), tf.concat(parts, 0),
+            tf.cast(tf.stack([tf.size(ranks), self.output_dim]), tf.int64),
+        )
+        shape = tf.concat([tf.shape(words), [self.output_dim]], 0)
+        return tf.ensure_shape(tf.reshape(joined, shape), [*words.shape, self.output_dim])
+
+    def compute_mask(self, words, mask=None):
+        return tf.not_equal(words, 0) if self.mask_zero else None
+
+    def compute_output_shape(self, words_shape):
+        return (*words_shape, self.output_dim)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "input_dim": self.input_dim,
+            "output_dim": self.output_dim,
+            "cutoffs": self.bands.cutoffs,
+            "projection_factor": self.projection_factor,
+            "permutation": self.bands.permutation,
+            "shares": list(self.bands.shares),
+            "embeddings_initializer": keras.initializers.serialize(self.embeddings_initializer),
+            "projection_initializer": keras.initializers.serialize(self.projection_initializer),
+            "mask_zero": self.mask_zero,
+        }
+
+    def _embed(self, k, rows):
+        """Embeddings (n, D) of words of band k, given by their rows (n,)."""
+        embeddings = tf.cast(tf.gather(self.tables[k].value, rows), self.compute_dtype)
+        if k == 0 or not self.projections:
+            return embeddings
+        projection = tf.cast(self.projections[k - 1].value, self.compute_dtype)
+        return tf.matmul(embeddings, projection, transpose_b=True)
+
+    def _add(self, name, shape, initializer):
+        again = type(initializer).from_config(initializer.get_config())  # draws anew each time
+        return self.add_weight(name=name, shape=shape, initializer=again, autocast=False)

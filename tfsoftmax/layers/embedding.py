@@ -1,0 +1,34 @@
+"""Input embeddings that a sparse optimiser may update."""
+
+import keras
+import tensorflow as tf
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class Embedding(keras.layers.Embedding):
+    """`keras.layers.Embedding` that reads only the rows it is asked for.
+
+    Keras's own layer reads the whole variable, which copies it once an optimiser updates it
+    sparsely (42 ms against 7 ms a step at V=200,606, D=512 on two CPU cores), and casts it
+    whole under a mixed policy. Words outside [0, V) are an error on a CPU.
+    """
+
+    def build(self, input_shape=None):
+        if self.lora_rank:
+            raise ValueError(
+                "`lora_rank` must be unset; keras.layers.Embedding has it. "
+                f"Received: lora_rank={self.lora_rank}"
+            )
+        self._embeddings = self.add_weight(
+            shape=(self.input_dim, self.output_dim), name="embeddings", autocast=False,
+            initializer=self.embeddings_initializer, regularizer=self.embeddings_regularizer,
+            constraint=self.embeddings_constraint,
+        )
+        self.built = True
+
+    def enable_lora(self, *args, **kwargs):
+        raise ValueError("tfsoftmax.layers.embedding.Embedding has no LoRA; keras.layers.Embedding has.")
+
+    def call(self, words):
+        words = tf.cast(words, tf.int32)
+        return tf.cast(tf.gather(self._embeddings.value, words), self.compute_dtype)

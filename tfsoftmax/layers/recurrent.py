@@ -1,0 +1,128 @@
+"""LSTM and GRU layers whose backend is one word, over the same weights.
+
+| backend | computes with |
+|---|---|
+| `cell` | Keras's loop over `LSTMCell` / `GRUCell`: takes every option, the slowest |
+| `cudnn` | NVIDIA's kernel; an error where there is no GPU (thesis section 3.5) |
+| `fused` | `tfsoftmax.ops.fused_rnn`, on any device, also under `jit_compile=True` |
+| `auto` | `cudnn` where TensorFlow sees a GPU, else `fused`; Keras's loop for other options |
+
+Weights `[kernel, recurrent_kernel, bias]` have the same shapes and gate order everywhere, so
+`set_weights(get_weights())` and saved weights carry over from one backend to another.
+"""
+
+import keras
+import tensorflow as tf
+
+from tfsoftmax.layers.names import BACKENDS, CELLS
+from tfsoftmax.ops import fused_rnn
+
+# What the cuDNN kernel and our own loop compute; both have nothing else.
+_KERNEL_OPTIONS = {
+    "activation": keras.activations.tanh,
+    "recurrent_activation": keras.activations.sigmoid,
+    "use_bias": True,
+    "dropout": 0,
+    "recurrent_dropout": 0,
+    "unroll": False,
+    "reset_after": True,
+}
+
+
+def recurrent_layer(cell, units, backend="auto", **kwargs):
+    """Returns an LSTM or GRU layer.
+
+    Args:
+        cell: `"lstm"` or `"gru"`.
+        units: positive int, H.
+        backend: `"auto"`, `"cudnn"`, `"cell"` or `"fused"`, see the module.
+        kwargs: arguments of `keras.layers.LSTM` / `keras.layers.GRU`, with their defaults, except
+            `unit_forget_bias=False`: the forget gate's bias starts at 0.
+
+    Returns:
+        A Keras layer, (B, T, D) -> (B, T, H), or (B, H) without `return_sequences`.
+
+    Raises:
+        ValueError: unknown cell or backend; `cudnn` without a GPU; `cudnn` or `fused` with an
+            option other than tanh, sigmoid, bias, no dropout, no unrolling, `reset_after`.
+    """
+    if cell not in CELLS:
+        raise ValueError(f"`cell` must be one of {CELLS}. Received: cell={cell!r}")
+    if cell == "lstm":
+        kwargs.setdefault("unit_forget_bias", False)
+    return {"lstm": LSTM, "gru": GRU}[cell](units, backend=backend, **kwargs)
+
+
+class _KernelBackends:
+    """What LSTM and GRU add to Keras's layers: the choice of the sequence kernel.
+
+    States, `stateful`, `go_backwards`, `return_state` and serialisation stay Keras's. A mask
+    (`fused`, or `auto` on a CPU) is computed by Keras's loop: right, but no faster than `cell`.
+    """
+
+    def __init__(self, units, backend="auto", **kwargs):
+        if backend not in BACKENDS:
+            raise ValueError(f"`backend` must be one of {BACKENDS}. Received: backend={backend!r}")
+        use_cudnn = {"auto": "auto", "cudnn": True}.get(backend, False)
+        super().__init__(units, use_cudnn=use_cudnn, **kwargs)
+        self.backend = backend
+        if backend == "cudnn" and not _gpus():
+            devices = [device.name for device in tf.config.list_logical_devices()]
+            raise ValueError(
+                '`backend="cudnn"` needs a GPU that TensorFlow can see; "auto" and "fused" run '
+                f"anywhere. Received: backend='cudnn' with devices={devices}"
+            )
+        if backend in ("cudnn", "fused"):
+            self._require_kernel_options()
+
+    def _require_kernel_options(self):
+        for name, required in _KERNEL_OPTIONS.items():
+            received = getattr(self, name, required)
+            if received != required:
+                required = getattr(required, "__name__", required)
+                received = getattr(received, "__name__", received)
+                raise ValueError(
+                    f'`backend="{self.backend}"` needs {name}={required!r}; "auto" and "cell" '
+                    f"take any. Received: {name}={received!r}"
+                )
+
+    def _fuses(self, mask):
+        wanted = self.backend == "fused" or (self.backend == "auto" and not _gpus())
+        if not wanted or mask is not None:
+            return False
+        return all(getattr(self, name, value) == value for name, value in _KERNEL_OPTIONS.items())
+
+    def inner_loop(self, sequences, initial_state, mask, training=False):
+        mask = keras.tree.flatten(mask)[0] if keras.tree.is_nested(mask) else mask
+        if not self._fuses(mask):
+            return super().inner_loop(sequences, initial_state, mask, training=training)
+        if self.go_backwards:
+            sequences = tf.reverse(sequences, axis=[1])
+        cell = self.cell
+        weights = [
+            tf.convert_to_tensor(weight, dtype=sequences.dtype)
+            for weight in (cell.kernel, cell.recurrent_kernel, cell.bias)
+        ]
+        outputs, *states = self._sequence_kernel(sequences, *initial_state, *weights)
+        return states[0], outputs, states
+
+    def get_config(self):
+        return {**super().get_config(), "backend": self.backend}
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class LSTM(_KernelBackends, keras.layers.LSTM):
+    """`keras.layers.LSTM` with `backend`: `"auto"`, `"cudnn"`, `"cell"` or `"fused"`."""
+
+    _sequence_kernel = staticmethod(fused_rnn.lstm)
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class GRU(_KernelBackends, keras.layers.GRU):
+    """`keras.layers.GRU` with `backend`: `"auto"`, `"cudnn"`, `"cell"` or `"fused"`."""
+
+    _sequence_kernel = staticmethod(fused_rnn.gru)
+
+
+def _gpus():
+    return tf.config.list_logical_devices("GPU")

@@ -1,0 +1,128 @@
+"""A language model as a SavedModel of plain TensorFlow: strings in, strings out."""
+
+import os
+import tempfile
+
+import tensorflow as tf
+
+from tfsoftmax.lm.model import head_and_hidden_model
+from tfsoftmax.vocabulary import UNK
+
+ASSET = "vocabulary.txt"
+
+
+def export(model, vocabulary, out, max_k=50):
+    """Saves a language model that other programs serve without tfsoftmax and without Keras.
+
+    The SavedModel has two signatures, for sentences of words (B, T), strings, padded at the end
+    with empty ones: a sentence ends before its first empty string, and what stands behind that
+    is ignored. Words that the vocabulary lacks are read and scored as `<unk>`. States begin at
+    zero with every sentence, before whose first word `<eos>` is read.
+
+        score(words) -> log_probs (B, T + 1) float32, ln P of each word and, behind the last, of
+                            `<eos>`; zero behind that
+                        log_prob (B,) float32, their sums
+                        oov (B,) int32, how many words were read as `<unk>`
+        next_word(words, k) -> words (B, k) string, log_probs (B, k) float32, the likeliest next
+                            words, the likeliest first, `<unk>` and `<eos>` among them; k is a
+                            scalar int32 in [1, max_k]
+
+    The vocabulary is an asset. Only target words' probabilities, and what a head's `top_k` looks
+    at, are computed.
+
+    Args:
+        model: as `language_model` builds it, with `streams=None, stateful=False`. On a machine
+            with a GPU build it with `backend="fused"`, lest others need cuDNN to serve it.
+        vocabulary: the `Vocabulary` of V words that it was trained with.
+        out: directory of the SavedModel, new or empty.
+        max_k: the largest k of `next_word`, at most V: so many words are always searched for.
+
+    Raises:
+        ValueError: an argument is out of its range, or the model does not fit.
+    """
+    parts = head_and_hidden_model(model, vocabulary)
+    _check(model, vocabulary, out, max_k)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, ASSET)
+        vocabulary.save(path)
+        served = tf.Module(name="language_model")
+        served.tables = _tables(path, vocabulary)
+        score, next_word = _functions(*parts, vocabulary, *served.tables, max_k)
+        words = tf.TensorSpec([None, None], tf.string, name="words")
+        k = tf.TensorSpec([], tf.int32, name="k")
+        served.score = tf.function(score, autograph=False)
+        served.next_word = tf.function(next_word, autograph=False)
+        signatures = {
+            "score": served.score.get_concrete_function(words),
+            "next_word": served.next_word.get_concrete_function(words, k),
+        }
+        # Heads keep some of their layout in variables that Keras does not list.
+        served.read = [v for s in signatures.values() for v in s.graph.variables]
+        options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
+        tf.saved_model.save(served, out, signatures, options)
+
+
+def _functions(head, hidden_model, vocabulary, ids_of, words_of, max_k):
+    """The functions `score` and `next_word`."""
+
+    def read(words):
+        """Hidden states (B, T + 1, D), ids (B, T + 1) of what comes next, lengths (B,)."""
+        inside = tf.cast(words != "", tf.int32)
+        lengths = tf.reduce_sum(tf.math.cumprod(inside, axis=1), axis=1)
+        inside = tf.sequence_mask(lengths, tf.shape(words)[1])
+        ids = tf.where(inside, tf.cast(ids_of.lookup(words), tf.int32), vocabulary.eos_id)
+        ends = tf.fill([tf.shape(ids)[0], 1], vocabulary.eos_id)
+        hidden = hidden_model(tf.concat([ends, ids], 1), training=False)
+        return hidden, tf.concat([ids, ends], 1), lengths
+
+    def score(words):
+        hidden, targets, lengths = read(words)
+        counted = tf.sequence_mask(lengths + 1, tf.shape(targets)[1])
+        places = tf.where(counted)
+        log_probs = head.log_prob(tf.gather_nd(hidden, places), tf.gather_nd(targets, places))
+        log_probs = tf.scatter_nd(places, log_probs, tf.shape(targets, tf.int64))
+        oov = counted & (targets == vocabulary.oov_id)
+        return {
+            "log_probs": log_probs,
+            "log_prob": tf.reduce_sum(log_probs, axis=1),
+            "oov": tf.reduce_sum(tf.cast(oov, tf.int32), axis=1),
+        }
+
+    def next_word(words, k):
+        message = f"`k` must lie in [1, {max_k}]"
+        checks = [
+            tf.debugging.assert_positive(k, message),
+            tf.debugging.assert_less_equal(k, max_k, message),
+        ]
+        hidden, _, lengths = read(words)
+        ids, log_probs = head.top_k(tf.gather(hidden, lengths, batch_dims=1), max_k)
+        with tf.control_dependencies(checks):
+            ids = tf.cast(ids[:, :k], tf.int64)
+        return {"words": words_of.lookup(ids), "log_probs": log_probs[:, :k]}
+
+    return score, next_word
+
+
+def _tables(path, vocabulary):
+    """Words to ids and ids to words, read from the asset: the line number is the id."""
+    word, line = (tf.string, 0), (tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER)
+    default = tf.constant(vocabulary.oov_id, tf.int64)
+    return [
+        tf.lookup.StaticHashTable(
+            tf.lookup.TextFileInitializer(path, *key, *value, delimiter="\t"), other
+        )
+        for key, value, other in ((word, line, default), (line, word, tf.constant(UNK)))
+    ]
+
+
+def _check(model, vocabulary, out, max_k):
+    if not 1 <= max_k <= len(vocabulary):
+        raise ValueError(f"`max_k` must lie in [1, {len(vocabulary)}]. Received: max_k={max_k}")
+    stateful = [layer.name for layer in model.layers if getattr(layer, "stateful", False)]
+    if tuple(model.input.shape) != (None, None) or stateful:
+        raise ValueError(
+            "`model` must read batches of any size, without states: streams=None, steps=None, "
+            f"stateful=False. Received: {model.input.shape}, stateful layers {stateful}"
+        )
+    if os.path.lexists(out) and (not os.path.isdir(out) or os.listdir(out)):
+        raise ValueError(f"`out` must be a new or empty directory. Received: out={out!r}")

@@ -1,0 +1,120 @@
+"""A recurrent language model as a Keras model: embedding, recurrent layers, head."""
+
+import contextlib
+
+import keras
+
+from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
+from tfsoftmax.layers.embedding import Embedding
+from tfsoftmax.heads import HEADS
+from tfsoftmax.heads.adaptive import AdaptiveSoftmax
+from tfsoftmax.heads.linear import LinearHead
+from tfsoftmax.layers.recurrent import recurrent_layer
+
+LAYOUT = ("cutoffs", "projection_factor", "counts", "permutation", "shares")  # of adaptive layers
+
+
+def language_model(config, vocabulary, streams, steps=None, stateful=True):
+    """Builds a language model whose weights are drawn from Keras's global seed.
+
+    Dropout stands before, between and after the recurrent layers (Zaremba et al. 2014).
+    Weight matrices start uniform in [-init_scale, init_scale], biases at zero.
+
+    Args:
+        config: `ModelConfig`.
+        vocabulary: `Vocabulary` of V words, whose counts some heads want too.
+        streams: B, sentences read side by side; None for any number, if not stateful.
+        steps: T, or None for any number of steps.
+        stateful: whether states are carried from batch to batch; else they begin at zero.
+
+    Returns:
+        A functional `keras.Model` from words (B, T) int32 to logits (B, T, V). Its last layer,
+        `head`, is the `SoftmaxHead`, and `model.get_layer("head").input` the hidden states.
+
+    Source: Müller 2017, section 4.3 and table 4.5.
+    """
+    if config.head not in HEADS:
+        raise ValueError(f"`head` must be one of {', '.join(HEADS)}. Received: {config.head!r}")
+    policy = keras.DTypePolicy(config.precision)
+
+    def uniform():
+        return keras.initializers.RandomUniform(-config.init_scale, config.init_scale)
+
+    words = keras.Input(batch_shape=(streams, steps), dtype="int32", name="words")
+    embedding, head_options = _embedding(
+        config, vocabulary, embeddings_initializer=uniform(), dtype=policy, name="embedding"
+    )
+    hidden = embedding(words)
+    hidden = keras.layers.Dropout(config.dropout, dtype=policy, name="dropout_0")(hidden)
+    forget_bias = {"unit_forget_bias": config.unit_forget_bias} if config.cell == "lstm" else {}
+    for i in range(1, config.layers + 1):
+        hidden = recurrent_layer(
+            config.cell, config.hidden, config.backend, return_sequences=True, stateful=stateful,
+            kernel_initializer=uniform(), recurrent_initializer=uniform(), dtype=policy,
+            name=f"{config.cell}_{i}", **forget_bias,
+        )(hidden)
+        hidden = keras.layers.Dropout(config.dropout, dtype=policy, name=f"dropout_{i}")(hidden)
+    with _named_options(config):
+        head = HEADS[config.head].for_vocabulary(
+            vocabulary, dtype=policy, name="head",
+            **{"kernel_initializer": uniform(), **head_options},
+        )
+    return keras.Model(words, head(hidden), name="language_model")
+
+
+def _embedding(config, vocabulary, **kwargs):
+    """The input embedding, and the options of the head, which may be tied to it."""
+    size, head, options = len(vocabulary), HEADS[config.head], config.head_options
+    if not config.tie_embeddings:
+        return Embedding(size, config.embedding, **kwargs), options
+    if issubclass(head, AdaptiveSoftmax):
+        layout = {"counts": vocabulary.counts, **{k: options[k] for k in LAYOUT if k in options}}
+        with _named_options(config):
+            embedding = AdaptiveEmbedding(size, config.embedding, **layout, **kwargs)
+        options = {k: v for k, v in options.items() if k not in LAYOUT}
+        return embedding, {"cutoffs": embedding.bands.cutoffs, **options, "tied_to": embedding}
+    if issubclass(head, LinearHead):
+        embedding = Embedding(size, config.embedding, **kwargs)
+        return embedding, {**options, "tied_to": embedding}
+    raise ValueError(
+        "`tie_embeddings` needs a head with a score a word, or adaptive softmax. "
+        f"Received: head={config.head!r}"
+    )
+
+
+@contextlib.contextmanager
+def _named_options(config):
+    """Mistakes of the options of a head are said to be of `head_options`."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"`head_options` must be arguments of {HEADS[config.head].__name__}: {error}. "
+            f"Received: {config.head_options}"
+        ) from None
+
+
+def head_and_hidden_model(model, vocabulary):
+    """The head of a language model, and a model of the same layers from words to its input.
+
+    Raises:
+        ValueError: the model has another number of words than the vocabulary.
+    """
+    head = model.get_layer("head")
+    if head.vocab_size != len(vocabulary):
+        raise ValueError(
+            f"`vocabulary` must have as many words as the model, {head.vocab_size}. "
+            f"Received: {vocabulary!r}"
+        )
+    return head, keras.Model(model.input, head.input)
+
+
+def recurrent_states(model):
+    """The variables that hold the states of the model's recurrent layers."""
+    return [state for layer in model.layers for state in getattr(layer, "states", None) or []]
+
+
+def reset_states(model):
+    """Sets the states of all recurrent layers to zero."""
+    for state in recurrent_states(model):
+        state.assign(keras.ops.zeros_like(state))

@@ -1,0 +1,214 @@
+"""Pretrained word vectors from text files: GloVe, and the text format of word2vec and fastText."""
+
+import array
+import dataclasses
+import gzip
+import os
+import re
+import zlib
+
+import numpy as np
+
+BLOCK_BYTES = 1 << 20
+_HEADER = re.compile(rb"\d+ \d+")
+
+
+@dataclasses.dataclass(frozen=True)
+class Coverage:
+    """How much of a vocabulary has a vector, `<unk>` and `<eos>` counted like any word."""
+
+    types: int
+    types_covered: int
+    tokens: int
+    tokens_covered: int
+
+    def __str__(self):
+        return (
+            f"vectors for {self.types_covered:,} of {self.types:,} words "
+            f"({self.types_covered / self.types:.1%}), which are {self.tokens_covered:,} of "
+            f"{self.tokens:,} training tokens ({self.tokens_covered / max(self.tokens, 1):.1%})"
+        )
+
+
+def load_embeddings(path, vocabulary, size, progress=True):
+    """Reads the vectors of the words of a vocabulary.
+
+    A line is a word and its values, separated by blanks; a first line `count size` is a
+    word2vec header. Words match exactly, case included; of a word that is there twice, the
+    first vector is taken. A word may contain blanks, but does not end in a number then.
+    Numbers are read only for the words of the vocabulary, and only these stay in memory.
+
+    Args:
+        path: text file, or .gz of one.
+        vocabulary: `Vocabulary` of V words.
+        size: D, the units of the embedding layer that the vectors are for.
+        progress: whether to show a bar, if the standard error stream is a terminal.
+
+    Returns:
+        rows: int32 (n,), ids of the words that have a vector, in the order of the file.
+        vectors: float32 (n, D).
+        coverage: `Coverage`.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the vectors do not have D values; none is of the vocabulary; a line is
+            malformed, the message names it; the file is damaged or shorter than its header.
+
+    Source: Pennington et al. 2014 (GloVe); Mikolov et al. 2013 (word2vec).
+    """
+    path = os.fspath(path)
+    unread = {word.encode("utf-8"): index for index, word in enumerate(vocabulary.words)}
+    rows, numbers, values = array.array("i"), array.array("q"), array.array("f")
+    promised, number = None, 0
+    for number, line in enumerate(_lines(path, progress), start=1):
+        line = line.rstrip(b" \t\r\n")
+        if number == 1:
+            line = line.removeprefix(b"\xef\xbb\xbf")
+            promised = _promised_vectors(line)
+            _check_size(path, line, size)
+            if promised is not None:
+                continue
+        word, fields = _parse(line, size, unread, f"{path}, line {number}")
+        if word in unread:
+            rows.append(unread.pop(word))
+            numbers.append(number)
+            _append(values, fields, f"{path}, line {number}")
+    _check_length(path, number, promised)
+    rows = np.array(rows, dtype=np.int32)
+    if not len(rows):
+        raise ValueError(
+            f"{path}: must hold words of the vocabulary. Received: none of its "
+            f"{len(vocabulary):,} words, such as {', '.join(map(repr, vocabulary.words[:5]))}"
+        )
+    vectors = np.frombuffer(values, dtype=np.float32).reshape(len(rows), size)
+    _check_finite(path, vectors, numbers)
+    counts = vocabulary.counts
+    coverage = Coverage(len(vocabulary), len(rows), int(counts.sum()), int(counts[rows].sum()))
+    return rows, vectors, coverage
+
+
+def apply_embeddings(layer, rows, vectors):
+    """Assigns the vectors to rows of a built embedding layer; the other rows stay.
+
+    Args:
+        layer: `tfsoftmax.layers.embedding.Embedding` or `keras.layers.Embedding`, (V, D).
+        rows: int (n,) in [0, V).
+        vectors: float (n, D).
+    """
+    if not hasattr(layer, "embeddings"):
+        raise ValueError(
+            "`embeddings` need a layer of as many units for every word; adaptive softmax with "
+            f"tie_embeddings has none. Received: {type(layer).__name__}"
+        )
+    shape = (len(rows), layer.output_dim)
+    if np.shape(vectors) != shape:
+        raise ValueError(
+            f"`vectors` must have the shape {shape}. Received: vectors of shape {np.shape(vectors)}"
+        )
+    layer.embeddings.value.scatter_nd_update(
+        np.asarray(rows, dtype=np.int32)[:, None], np.asarray(vectors, dtype=layer.variable_dtype)
+    )
+
+
+def _lines(path, progress):
+    """Yields the lines as bytes, so that they end at "\\n" only."""
+    from tqdm import tqdm
+
+    with open(path, "rb") as raw, tqdm(
+        desc="pretrained vectors", total=os.path.getsize(path), unit="B", unit_scale=True,
+        dynamic_ncols=True, mininterval=0.2, leave=False, disable=None if progress else True,
+    ) as bar:
+        file = gzip.GzipFile(fileobj=raw) if path.endswith(".gz") else raw
+        try:
+            while lines := file.readlines(BLOCK_BYTES):
+                yield from lines
+                bar.update(raw.tell() - bar.n)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise ValueError(f"{path}: must be an undamaged file. Received: {error}") from error
+
+
+def _promised_vectors(first):
+    """The number of vectors that a word2vec header announces; None if it is no header."""
+    return int(first.split()[0]) if _HEADER.fullmatch(first) else None
+
+
+def _check_size(path, first, size):
+    fields = first.split()
+    if _HEADER.fullmatch(first):
+        found = int(fields[1])
+    elif len(fields) == size + 1:
+        found = size
+    else:
+        found = 0
+        while found < len(fields) - 1 and _is_number(fields[-1 - found]):
+            found += 1
+    if not found:
+        raise ValueError(
+            f"{path}, line 1: must be a word and the values of its vector. "
+            f"Received: {_brief(first)}"
+        )
+    if found != size:
+        raise ValueError(
+            f"{path}: vectors of {found} values need `embedding` to be {found}. "
+            f"Received: embedding={size}"
+        )
+
+
+def _parse(line, size, unread, where):
+    """The word and its fields; no fields where they are not wanted."""
+    word, _, rest = line.partition(b" ")
+    fields = None
+    if word in unread or rest.count(b" ") != size - 1:
+        parts = line.split()
+        fields = parts[-size:]
+        extra = parts[:-size]
+        if not extra or (len(extra) > 1 and _is_number(extra[-1])):
+            raise ValueError(
+                f"{where}: must be a word and {size} values. "
+                f"Received: {len(parts)} fields, {_brief(line)}"
+            )
+        word = b" ".join(extra)
+    try:
+        word.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ValueError(f"{where}: must be UTF-8. Received: {_brief(line)}") from None
+    return word, fields
+
+
+def _append(values, fields, where):
+    try:
+        values.extend(map(float, fields))
+    except ValueError:
+        wrong = next(field for field in fields if not _is_number(field))
+        raise ValueError(f"{where}: the values must be numbers. Received: {wrong!r}") from None
+
+
+def _is_number(field):
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return True
+
+
+def _check_length(path, lines, promised):
+    if not lines:
+        raise ValueError(f"{path}: must hold word vectors. Received: an empty file")
+    if promised is not None and lines - 1 != promised:
+        raise ValueError(
+            f"{path}: must hold as many vectors as its first line says, {promised}. "
+            f"Received: {lines - 1}"
+        )
+
+
+def _check_finite(path, vectors, numbers):
+    wrong = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if len(wrong):
+        value = next(v for v in vectors[wrong[0]] if not np.isfinite(v))
+        raise ValueError(
+            f"{path}, line {numbers[wrong[0]]}: the values must be finite. Received: {value}"
+        )
+
+
+def _brief(line):
+    return repr(line[:60]) + ("…" if len(line) > 60 else "")

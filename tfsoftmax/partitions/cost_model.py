@@ -1,0 +1,147 @@
+"""What the clusters of an adaptive softmax cost: seconds of a training step's matrix products.
+
+A matrix product of N rows with a cluster of k words and d units costs, with the gradients,
+
+    g(N, d, k) = o + max(λ₀, λ N d k + ε N k + μ d k)   seconds,
+
+and an adaptive softmax with shortlist V_h and tails V_1 ... V_K, of mass p_t and d_t units,
+
+    C = g(N, D, V_h + K) + Σ_t g(p_t N, d_t, V_t) + λ p_t N D d_t + μ D d_t.
+
+Source: Müller 2017, eq. 2.17-2.19, and Grave et al. 2017, section 4.1, from whom the rows p_t N
+are taken: the thesis weighs g(V_t) as a whole by p_t, as though an overhead were paid in part
+(eq. 2.18), and counts it whole in eq. 2.19. Departures: units, without which projections would
+save nothing; ε, the exponential of a logit, as dear as a hundred units on a CPU; μ, a weight
+whose gradient is written even if no row needs it; the projections themselves.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+
+from tfsoftmax.partitions.bands import checked_cutoffs
+
+
+@dataclasses.dataclass(frozen=True)
+class MachineCosts:
+    """What products cost on one machine, forward and both gradients.
+
+    Attributes:
+        overhead_seconds: o, of each product, whatever its size.
+        multiply_seconds: λ, of each row, unit and word.
+        logit_seconds: ε, of each row and word.
+        weight_seconds: μ, of each unit and word.
+        least_seconds: λ₀, below which smaller products save nothing: λ k₀ of eq. 2.17.
+    """
+
+    overhead_seconds: float
+    multiply_seconds: float
+    logit_seconds: float = 0.0
+    weight_seconds: float = 0.0
+    least_seconds: float = 0.0
+
+    def __post_init__(self):
+        for name, value in dataclasses.asdict(self).items():
+            if not (np.isfinite(value) and value >= 0):
+                raise ValueError(f"`{name}` must be finite and not negative. Received: {value}")
+        if self.multiply_seconds == 0:
+            raise ValueError("`multiply_seconds` must be positive. Received: 0")
+
+    def product_seconds(self, rows, units, words):
+        """g(rows, units, words); numbers or arrays that broadcast."""
+        work = words * (self.multiply_seconds * rows * units + self.logit_seconds * rows)
+        work = work + self.weight_seconds * units * words
+        return self.overhead_seconds + np.maximum(self.least_seconds, work)
+
+
+class CostModel:
+    """Expected seconds of one training step of an adaptive softmax's clusters.
+
+    Args:
+        counts: (V,) numbers >= 0 in any order, V at least 2.
+        hidden: D, units of the hidden state.
+        positions: N, labels in a step.
+        projection_factor: tail t has D / factor^t units; None for tails without projections.
+        constants: `MachineCosts`, or a mapping of its fields.
+    """
+
+    def __init__(self, counts, hidden, positions, projection_factor, constants):
+        self.constants = MachineCosts(**constants) if isinstance(constants, Mapping) else constants
+        self.hidden = _positive("hidden", hidden)
+        self.positions = _positive("positions", positions)
+        self.projection_factor = projection_factor
+        if projection_factor is not None and not projection_factor >= 1:
+            raise ValueError(
+                "`projection_factor` must be None or at least 1. "
+                f"Received: projection_factor={projection_factor}"
+            )
+        self.mass = np.concatenate([[0.0], np.cumsum(_falling(counts))])
+        self.mass /= self.mass[-1]
+        self.vocab_size = len(self.mass) - 1
+
+    def units(self, tail):
+        """Units of tail 1, 2, ..."""
+        if self.projection_factor is None:
+            return self.hidden
+        return max(1, int(self.hidden // self.projection_factor**tail))
+
+    def full_seconds(self):
+        """A softmax without clusters."""
+        return float(self.constants.product_seconds(self.positions, self.hidden, self.vocab_size))
+
+    def head_seconds(self, shortlist, tails):
+        """The first cluster: `shortlist` words and a logit for each tail."""
+        return self.constants.product_seconds(self.positions, self.hidden, shortlist + tails)
+
+    def tail_seconds(self, tail, begin, end):
+        """Tail 1, 2, ... when it holds the words of ranks [begin, end); numbers or arrays."""
+        rows = self.positions * (self.mass[end] - self.mass[begin])
+        units, costs = self.units(tail), self.constants
+        seconds = costs.product_seconds(rows, units, end - begin)
+        if self.projection_factor is None:
+            return seconds
+        return seconds + self.hidden * units * (
+            costs.multiply_seconds * rows + costs.weight_seconds
+        )
+
+    def cluster_seconds(self, cutoffs):
+        """Seconds of the head and of each tail, a tuple of floats."""
+        if not cutoffs:
+            return (self.full_seconds(),)
+        cutoffs = checked_cutoffs(cutoffs, self.vocab_size)
+        pairs = enumerate(zip(cutoffs, [*cutoffs[1:], self.vocab_size]), start=1)
+        tails = [self.tail_seconds(t, begin, end) for t, (begin, end) in pairs]
+        return tuple(map(float, [self.head_seconds(cutoffs[0], len(cutoffs)), *tails]))
+
+    def seconds(self, cutoffs):
+        """C, of all clusters together."""
+        return sum(self.cluster_seconds(cutoffs))
+
+
+def zipf(vocab_size, exponent):
+    """Unigram probabilities (V,) that fall as 1 / rank^exponent."""
+    weights = np.arange(1, vocab_size + 1, dtype=np.float64) ** -float(exponent)
+    return weights / weights.sum()
+
+
+def _falling(counts):
+    counts = np.asarray(counts, np.float64)
+    if counts.ndim != 1 or len(counts) < 2:
+        raise ValueError(
+            f"`counts` must be one number a word, of two words at least. "
+            f"Received: counts of shape {counts.shape}"
+        )
+    wrong = counts[~(np.isfinite(counts) & (counts >= 0))]
+    if wrong.size or not counts.any():
+        raise ValueError(
+            "`counts` must be finite and not negative, and not all zero. "
+            f"Received: {wrong[0] if wrong.size else 'all zero'}"
+        )
+    return np.sort(counts)[::-1]
+
+
+def _positive(name, value):
+    if value < 1:
+        raise ValueError(f"`{name}` must be at least 1. Received: {name}={value}")
+    return value

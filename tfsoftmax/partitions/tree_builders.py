@@ -1,0 +1,281 @@
+"""Trees over a vocabulary: balanced, random, alphabetical, Huffman, from codes, from lists."""
+
+import os
+
+import numpy as np
+
+from tfsoftmax.partitions import code_files
+from tfsoftmax.partitions.tree import Tree
+
+
+def balanced(order):
+    """Binary tree whose words differ in depth by at most one.
+
+    Args:
+        order: int (V,), the words from left to right; the shallower leaves come first.
+
+    Returns:
+        A `Tree`.
+
+    Source: Morin and Bengio 2005, section 4.
+    """
+    order = np.asarray(order)
+    if len(order) == 1:
+        return Tree([1], order)
+    row = 1 << (len(order).bit_length() - 1)  # the last full row
+    deeper = len(order) - row
+    inner = np.full(row - 2, -1)
+    parts = inner, order[: row - deeper], np.full(deeper, -1), order[row - deeper :]
+    return Tree(np.full(len(order) - 1, 2), np.concatenate(parts))
+
+
+def shuffled(vocab_size, seed=0):
+    """Balanced tree over the words in random order (Jiang et al. 2017, "random shuffle")."""
+    return balanced(np.random.default_rng(seed).permutation(vocab_size))
+
+
+def alphabetical(words):
+    """Balanced tree over the words in code point order (Jiang et al. 2017)."""
+    return balanced(np.array(sorted(range(len(words)), key=words.__getitem__), np.int32))
+
+
+def huffman(counts):
+    """Binary tree of the least expected path length under the counts.
+
+    Of several such trees it is the one of the least depth.
+
+    Args:
+        counts: (V,) non-negative numbers.
+
+    Returns:
+        A `Tree`.
+
+    Source: Huffman 1952; two queues as in van Leeuwen 1976.
+    """
+    counts = np.asarray(counts, np.float64)
+    if counts.ndim != 1 or not len(counts) or not (counts >= 0).all():
+        raise ValueError(f"`counts` must be non-negative numbers (V,). Received: {counts}")
+    order = np.argsort(counts, kind="stable")
+    parents, size = _merge(counts[order].tolist()), len(counts)
+    words = np.full(2 * size - 1, -1)
+    words[:size] = order
+    # From the root down, the heavier child first.
+    return Tree.from_parents(_renumbered(parents), words[::-1]) if size > 1 else Tree([1], [0])
+
+
+def _merge(weights):
+    """Parents of the nodes 0 ... 2V-2 of the Huffman tree of V rising weights; -1 at the root."""
+    size = len(weights)
+    parents = [-1] * (2 * size - 1)
+    leaf, inner = 0, size
+    for node in range(size, 2 * size - 1):
+        total = 0
+        for _ in range(2):
+            # Leaves win ties, which keeps the tree as shallow as it can be.
+            if leaf < size and (inner >= node or weights[leaf] <= weights[inner]):
+                child, leaf = leaf, leaf + 1
+            else:
+                child, inner = inner, inner + 1
+            parents[child] = node
+            total += weights[child]
+        weights.append(total)
+    return parents
+
+
+def _renumbered(parents):
+    """The same parents where node n is called M - 1 - n."""
+    parents = np.array(parents[::-1])
+    return np.where(parents < 0, -1, len(parents) - 1 - parents)
+
+
+def from_codes(codes):
+    """Tree of the words' codes, such as the bit strings of a Brown clustering.
+
+    Words of one code become the children of one node. Nodes with a single child vanish.
+
+    Args:
+        codes: list of V str; none may be the beginning of another.
+
+    Returns:
+        A `Tree`; binary if the codes are of 0 and 1 and differ.
+    """
+    distinct = sorted(set(codes))
+    parents, leftmost, first = _trie(distinct)
+    count = len(parents)
+    leaf_of = {code: leaf for leaf, code in enumerate(distinct)}
+    owners = np.array([leaf_of[code] for code in codes])
+    sharing = np.bincount(owners, minlength=first) > 1
+    # A word that has its code for itself is the leaf; the others hang below theirs.
+    words = np.full(count, -1)
+    alone = np.flatnonzero(~sharing[owners])
+    words[owners[alone]] = alone
+    below = np.flatnonzero(sharing[owners])
+    parents = np.concatenate([parents, owners[below]])
+    leftmost = np.concatenate([leftmost, np.full(len(below), first)])
+    order = np.argsort(leftmost, kind="stable")
+    names = np.empty_like(order)
+    names[order] = np.arange(len(order))
+    parents = np.where(parents < 0, -1, names[parents])[order]
+    words = np.concatenate([words, below])[order]
+    return Tree([1], [0]) if len(words) == 1 else Tree.from_parents(parents, words)
+
+
+def _trie(codes):
+    """Compressed trie of n sorted codes: parents, the leftmost leaf below each node, and n."""
+    parents, leftmost = [-1] * len(codes), list(range(len(codes)))
+    stack = []  # (length of the common prefix, node): the rightmost path
+    for leaf in range(1, len(codes)):
+        common = len(os.path.commonprefix(codes[leaf - 1 : leaf + 1]))
+        if common == len(codes[leaf - 1]):
+            raise ValueError(
+                "`codes` must not begin one with another. "
+                f"Received: {codes[leaf - 1]!r} and {codes[leaf]!r}"
+            )
+        last = leaf - 1
+        while stack and stack[-1][0] > common:
+            parents[last] = stack[-1][1]
+            last = stack.pop()[1]
+        if not stack or stack[-1][0] < common:
+            stack.append((common, len(parents)))
+            parents.append(-1)
+            leftmost.append(leftmost[last])
+        parents[last] = stack[-1][1]
+    last = len(codes) - 1
+    while stack:
+        parents[last] = stack[-1][1]
+        last = stack.pop()[1]
+    return np.array(parents), np.array(leftmost), len(codes)
+
+
+def from_nested(nested, ids=None):
+    """Tree of nested lists: a list is a node, anything else a word.
+
+        from_nested([["golf", ["soccer", "football"]], ["piano", "violin"]], ids={"golf": 0, ...})
+
+    Args:
+        nested: lists within lists; at the leaves words or, without `ids`, word ids.
+        ids: mapping from word to id.
+
+    Returns:
+        A `Tree`.
+
+    Source: Mao 2019, whose corpus trees these are.
+    """
+    parents, words, pending = [], [], [(nested, -1)]
+    while pending:
+        node, parent = pending.pop()
+        is_list = isinstance(node, (list, tuple))
+        if not is_list and ids is not None and node not in ids:
+            raise ValueError(f"`nested` must hold words of the vocabulary. Received: {node!r}")
+        if is_list and not node:
+            raise ValueError("`nested` must not hold an empty list.")
+        pending += [(child, len(parents)) for child in reversed(node)] if is_list else []
+        parents.append(parent)
+        words.append(-1 if is_list else node if ids is None else ids[node])
+    return Tree.from_parents(parents, words)
+
+
+def binarised(tree, counts=None):
+    """The tree with a Huffman tree in place of each node of more than two children.
+
+    Args:
+        tree: a `Tree`; nodes with one child vanish.
+        counts: (V,), occurrences of each word; None: all the same.
+
+    Returns:
+        A binary `Tree`.
+    """
+    if tree.is_binary:
+        return tree
+    weights = edge_weights(tree, np.ones(tree.vocab_size) if counts is None else counts)
+    targets = np.cumsum(tree.words < 0)  # the inner node behind each edge that has no word
+    parents, words, pending = [], [], [(0, -1, None)]
+    while pending:
+        node, parent, word = pending.pop()
+        if word is None and tree.sizes[node] == 1:
+            edge = tree.starts[node]
+            pending.append((targets[edge], parent, _word(tree, edge)))
+            continue
+        name = len(parents)
+        parents.append(parent)
+        words.append(-1 if word is None else word)
+        if word is not None:
+            continue
+        first, size = tree.starts[node], tree.sizes[node]
+        edges, above = np.arange(first, first + size), [name] * size
+        if size > 2:
+            edges = edges[np.argsort(weights[edges], kind="stable")]
+            inner = _merge(weights[edges].tolist())
+            # inner[-1] is the node itself, the others are new; parents come before children.
+            places = {2 * size - 2: name}
+            for k in range(2 * size - 3, size - 1, -1):
+                places[k] = len(parents)
+                parents.append(places[inner[k]])
+                words.append(-1)
+            above = [places[k] for k in inner[:size]]
+        pending += [
+            (targets[e], a, _word(tree, e)) for e, a in reversed(list(zip(edges, above)))
+        ]
+    return Tree.from_parents(parents, words) if len(words) > 1 else Tree([1], [0])
+
+
+def _word(tree, edge):
+    return None if tree.words[edge] < 0 else int(tree.words[edge])
+
+
+def edge_weights(tree, counts):
+    """The counts of the words below each edge, added up: float64 (E,)."""
+    weights = np.zeros(len(tree.words))
+    weights[tree.leaves] = np.asarray(counts, np.float64)
+    for first, last in reversed(tree.levels[1:]):
+        start, stop = tree.starts[first], tree.starts[last - 1] + tree.sizes[last - 1]
+        sums = np.add.reduceat(weights[start:stop], tree.starts[first:last] - start)
+        weights[tree.entries[first:last]] = sums
+    return weights
+
+
+def build(spec, vocab_size, counts=None, words=None, seed=0):
+    """The tree that a head's `tree` option means.
+
+    Args:
+        spec: a `Tree`; what `Tree.to_config` returns; "balanced" (over the ids), "random",
+            "alphabetical", "huffman"; or the path of a file of codes or nested lists, see
+            `tfsoftmax.partitions.code_files`.
+        vocab_size: V.
+        counts: (V,) occurrences, for "huffman".
+        words: V str, for "alphabetical" and files.
+        seed: of "random".
+
+    Returns:
+        A `Tree` over V words.
+    """
+    if isinstance(spec, dict):
+        spec = Tree.from_config(spec)
+    elif spec == "balanced":
+        spec = balanced(np.arange(vocab_size))
+    elif spec == "random":
+        spec = shuffled(vocab_size, seed)
+    elif spec == "huffman":
+        spec = huffman(_given(counts, "counts", spec))
+    elif spec == "alphabetical":
+        spec = alphabetical(_given(words, "words", spec))
+    elif isinstance(spec, (str, os.PathLike)):
+        code_files.check_exists("tree", spec, ("balanced", "random", "alphabetical", "huffman"))
+        spec = _from_file(spec, _given(words, "words", spec))
+    if not isinstance(spec, Tree) or spec.vocab_size != vocab_size:
+        found = f"one of {spec.vocab_size} words" if isinstance(spec, Tree) else repr(spec)
+        raise ValueError(f"`tree` must be a tree of {vocab_size} words. Received: {found}")
+    return spec
+
+
+def _given(value, name, spec):
+    if value is None:
+        raise ValueError(f"`{name}` must be given for tree={str(spec)!r}. Received: {name}=None")
+    return value
+
+
+def _from_file(path, words):
+    if str(path).endswith(".json"):
+        ids = {word: index for index, word in enumerate(words)}
+        return from_nested(code_files.read_nested(path), ids)
+    return from_codes(code_files.read_codes(path, words))

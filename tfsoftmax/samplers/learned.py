@@ -1,0 +1,166 @@
+"""Proposal distributions that change while training: learned unigram, interpolated."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfsoftmax.samplers.alias_table import cells
+from tfsoftmax.samplers.base import Sampler
+from tfsoftmax.samplers.distributions import Unigram
+from tfsoftmax.samplers.random import split_seed, uniform, uniform_words
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class LearnedUnigram(Sampler):
+    """q(w) proportional to 1 + the number of times `update` has seen w.
+
+    The counts are the leaves of a binary tree of sums, in one variable: a draw descends it and
+    an update adds along the labels' paths, both O(log V) a word. float64 holds counts exactly
+    up to 2^53. With several replicas, the labels of the first are counted.
+
+    Args: those of `Sampler`.
+    Source: Müller 2017, table 3.1; TensorFlow's learned unigram sampler (the same q; TensorFlow's
+        operation keeps the counts out of reach and learns whenever it is asked for a sample).
+    """
+
+    tells_q = False  # TensorFlow's operation keeps it inside
+
+    def __init__(self, vocab_size, **kwargs):
+        super().__init__(vocab_size, **kwargs)
+        self.sums = None
+        if self.implementation == "own":
+            self.sums = self.add_weight(
+                name="sums", shape=(2 * cells(vocab_size),), dtype="float64", trainable=False,
+                autocast=False, aggregation="only_first_replica",
+                initializer=lambda shape, dtype: tf.constant(_sum_tree(vocab_size), dtype),
+            )
+
+    def log_q(self, ids):
+        if self.sums is None:
+            raise NotImplementedError("TensorFlow's learned unigram does not tell its q")
+        count = tf.gather(self.sums.value, tf.cast(ids, tf.int64) + cells(self.vocab_size))
+        return tf.cast(tf.math.log(count / self._total()), tf.float32)
+
+    def update(self, labels):
+        if self.sums is None:
+            return
+        leaves = tf.reshape(tf.cast(labels, tf.int64), [-1]) + cells(self.vocab_size)
+        depth = cells(self.vocab_size).bit_length()
+        paths = [tf.bitwise.right_shift(leaves, np.int64(level)) for level in range(depth)]
+        nodes = tf.concat(paths, 0)
+        self.sums.value.scatter_add(tf.IndexedSlices(tf.ones_like(nodes, tf.float64), nodes))
+
+    def _draw(self, count, seed):
+        total = self._total()
+        rest = tf.minimum(tf.floor(uniform([count], seed) * total), total - 1)
+        node = tf.ones([count], tf.int64)
+        for _ in range(cells(self.vocab_size).bit_length() - 1):
+            left = tf.gather(self.sums.value, 2 * node)
+            right = rest >= left
+            rest -= tf.where(right, left, 0)
+            node = 2 * node + tf.cast(right, tf.int64)
+        return tf.cast(node - cells(self.vocab_size), tf.int32)
+
+    def _total(self):
+        return tf.gather(self.sums.value, 1)
+
+    def _typical_q(self):
+        return _zipf(self.vocab_size)  # of the words to come
+
+    def tf_operation(self):
+        return tf.random.learned_unigram_candidate_sampler, {}
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class Interpolated(Unigram):
+    """q(w) = λ unigram(w) + (1 - λ) / V.
+
+    Args:
+        vocab_size: V.
+        counts: (V,) numbers >= 0.
+        unigram_weight: λ in [0, 1], or a function of the training step to it, such as
+            `keras.optimizers.schedules.PolynomialDecay(0.8, 20000, end_learning_rate=1.0)`;
+            what it returns is clipped to [0, 1]. `update` counts the steps. A schedule may be
+            given as Keras serialises it, {"class_name": ..., "config": {...}}, from JSON.
+        **kwargs: of `Unigram`.
+
+    Source: Müller 2017, eq. 5.1. TensorFlow has no such sampler: "tf" takes a constant λ only.
+    """
+
+    def __init__(self, vocab_size, counts, unigram_weight=0.95, **kwargs):
+        super().__init__(vocab_size, counts, **kwargs)
+        if isinstance(unigram_weight, dict):
+            unigram_weight = keras.optimizers.schedules.deserialize(unigram_weight)
+        if not callable(unigram_weight) and not 0 <= unigram_weight <= 1:
+            raise ValueError(
+                "`unigram_weight` must lie in [0, 1] or be a function of the step. "
+                f"Received: unigram_weight={unigram_weight}"
+            )
+        if callable(unigram_weight) and self.implementation == "tf":
+            raise ValueError(
+                "`unigram_weight` must be a number, as TensorFlow's sampler is fixed. "
+                f"Received: unigram_weight={unigram_weight}"
+            )
+        self.unigram_weight = unigram_weight
+        self.step = None
+        if callable(unigram_weight):
+            self.step = self.add_weight(
+                name="step", shape=(), dtype="int64", initializer="zeros", trainable=False,
+                autocast=False, aggregation="only_first_replica",
+            )
+
+    def weight(self):
+        """λ at the present step: scalar float32."""
+        if self.step is None:
+            return tf.constant(self.unigram_weight, tf.float32)
+        weight = tf.cast(self.unigram_weight(self.step.value), tf.float32)
+        return tf.clip_by_value(weight, 0.0, 1.0)
+
+    def log_q(self, ids):
+        weight = self.weight()
+        unigram = tf.exp(super().log_q(ids))
+        return tf.math.log(weight * unigram + (1 - weight) / self.vocab_size)
+
+    def update(self, labels):
+        if self.step is not None:
+            self.step.assign_add(1)
+
+    def _draw(self, count, seed):
+        coin_seed, unigram_seed, uniform_seed = split_seed(seed, 3)
+        from_unigram = uniform([count], coin_seed) < tf.cast(self.weight(), tf.float64)
+        return tf.where(
+            from_unigram,
+            super()._draw(count, unigram_seed),
+            uniform_words(count, self.vocab_size, uniform_seed),
+        )
+
+    def _typical_q(self):
+        # Mixing in the uniform distribution brings different words sooner.
+        return np.exp(self._log_q.numpy().astype(np.float64))
+
+    def get_config(self):
+        weight = self.unigram_weight
+        if callable(weight):
+            weight = keras.saving.serialize_keras_object(weight)
+        return {**super().get_config(), "unigram_weight": weight}
+
+    @classmethod
+    def from_config(cls, config):
+        weight = keras.saving.deserialize_keras_object(config["unigram_weight"])
+        return cls(**{**config, "unigram_weight": weight})
+
+
+def _sum_tree(vocab_size):
+    """(2P,) float64: node n sums its children 2n and 2n + 1; a word is leaf P + w, here 1."""
+    sums = np.zeros(2 * cells(vocab_size))
+    sums[cells(vocab_size) : cells(vocab_size) + vocab_size] = 1
+    width = cells(vocab_size)
+    while width > 1:
+        sums[width // 2 : width] = sums[width : 2 * width].reshape(-1, 2).sum(1)
+        width //= 2
+    return sums
+
+
+def _zipf(vocab_size):
+    weights = 1 / np.arange(1, vocab_size + 1)
+    return weights / weights.sum()

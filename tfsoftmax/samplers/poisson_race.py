@@ -1,0 +1,88 @@
+"""Sampling without replacement as a race, with inclusion probabilities that are exact.
+
+Words drawn one after the other at the ticks of a Poisson process of rate 1 arrive first at
+independent times, exponential with rate q(w). The sample is the first S different words.
+Given the arrivals of all other words, w is in the sample if it arrives before the S-th of
+those others, at time t: with probability 1 - exp(-q(w) t), whatever q, S and V. Seen from the
+whole race, t is the time of arrival S+1 for a word of the sample and S for any other word.
+Hence E[claim] = P(w in sample) and E[1{w in sample} / claim] = 1 (Horvitz-Thompson).
+"""
+
+import numpy as np
+import tensorflow as tf
+
+from tfsoftmax.samplers.random import exponential, split_seed
+
+
+def tries_needed(q, num_samples):
+    """Draws after which S+1 different words have appeared but for one case in ten thousand.
+
+    Args:
+        q: (V,) float64, probabilities.
+        num_samples: S.
+
+    Returns:
+        int, at most V, since an exhaustive race costs no more than V draws.
+    """
+    target = num_samples + 1 + 4 * np.sqrt(num_samples + 1)
+    time = target
+    while time < len(q) and -np.expm1(-q * time).sum() < target:
+        time *= 1.1
+    return int(min(time, len(q)))
+
+
+def poisson_race(draw, log_q, vocab_size, num_samples, tries, seed):
+    """The first S different words of a stream of draws, and the times that admitted them.
+
+    Draws `tries` words; where they do not suffice (rare), the race goes on from there over
+    all words, O(V): waiting times have no memory, so that this is the same distribution.
+
+    Args:
+        draw: function of (count, seed) to independent words (count,) int32.
+        log_q: function of no argument to ln q of all words (V,), called if tries run out.
+        vocab_size: V.
+        num_samples: S <= V.
+        tries: length of the stream.
+        seed: (2,) integers.
+
+    Returns:
+        ids: (S,) int32, all different, in order of arrival.
+        time_inside: scalar float32, arrival of word S+1, infinite where S = V.
+        time_outside: scalar float32, arrival of word S.
+    """
+    word_seed, time_seed, rest_seed = split_seed(seed, 3)
+    words = draw(tries, word_seed)
+    times = tf.cumsum(exponential([tries], time_seed))
+    first = _first_positions(words)
+    count = min(tries, num_samples + 1)
+
+    def in_stream():
+        ends = tf.gather(times, tf.minimum(first[num_samples - 1 : num_samples + 1], tries - 1))
+        return tf.gather(words, first[:num_samples]), ends[1], ends[0]
+
+    def over_all_words():
+        keys = exponential([vocab_size], rest_seed) * tf.exp(-tf.cast(log_q(), tf.float64))
+        # Relative to the end of the stream: what arrived in it lies before zero.
+        keys = tf.tensor_scatter_nd_min(keys, words[:, None], times - times[-1])
+        keys, ids = tf.math.top_k(-keys, min(num_samples + 1, vocab_size))
+        ends = tf.concat([times[-1] - keys, [np.inf]], 0)
+        return ids[:num_samples], ends[num_samples], ends[num_samples - 1]
+
+    if count <= num_samples:
+        ids, inside, outside = over_all_words()
+    else:
+        enough = first[num_samples] < tries
+        ids, inside, outside = tf.cond(enough, in_stream, over_all_words)
+    ids = tf.ensure_shape(ids, [num_samples])
+    return ids, tf.cast(inside, tf.float32), tf.cast(outside, tf.float32)
+
+
+def _first_positions(words):
+    """Where each different word appears first: (M,) int64, increasing, then M's."""
+    size = words.shape[0]
+    shift = max(size - 1, 1).bit_length()
+    position = tf.range(size, dtype=tf.int64)
+    keys = tf.sort(tf.bitwise.left_shift(tf.cast(words, tf.int64), shift) | position)
+    word = tf.bitwise.right_shift(keys, shift)
+    starts = tf.concat([[True], word[1:] != word[:-1]], 0)
+    return tf.sort(tf.where(starts, keys & ((1 << shift) - 1), size))

@@ -47,7 +47,7 @@ def _run(name, head, options=None, paper=None):
         name=name,
         preset="text8",
         model={
-            "head": head, "head_options": options or {}, "hidden": 256, "embedding": 256,
+            "head": head, "head_options": options or {}, "hidden_units": 256, "embedding_units": 256,
             "dropout": 0.0,
         },
         training={

@@ -30,7 +30,7 @@ def _run(units, share):
     return Run(
         name=f"lstm{units}",
         preset="text8",
-        model={"hidden": units, "embedding": units, "dropout": 0.0},
+        model={"hidden_units": units, "embedding_units": units, "dropout": 0.0},
         training={"epochs": 2, "pseudo_epochs": 8, "learning_rate": 0.5, "clip_norm": 5.0},
         paper=PAPER,
         scale=f"{share} of the paper's units, 2 of its 50 epochs",

@@ -45,8 +45,8 @@ def _run(name, head, paper=None, reassign_steps=1000, **options):
         name=name,
         preset="text8",
         model={
-            "cell": "gru", "head": head, "head_options": options, "hidden": 256,
-            "embedding": 256, "dropout": 0.0,
+            "cell": "gru", "head": head, "head_options": options, "hidden_units": 256,
+            "embedding_units": 256, "dropout": 0.0,
         },
         training={
             "epochs": 1, "pseudo_epochs": 12, "max_steps": STEPS, "learning_rate": 0.5,

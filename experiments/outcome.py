@@ -6,6 +6,8 @@ import itertools
 import json
 import os
 
+from tfsoftmax.lm.config import with_todays_names
+
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
@@ -26,6 +28,7 @@ class Outcome:
         """Reads the folder of a `Run`; a last line that a kill cut short is left out."""
         try:
             config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+            config = with_todays_names(config)
         except FileNotFoundError:
             return cls(None, [], False)
         path = directory / "metrics.jsonl"

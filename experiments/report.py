@@ -103,7 +103,7 @@ def _corpus(config):
     )
     return (
         f"{corpus['name']}, vocabulary {corpus['vocab_size']:,}; {splits}; "
-        f"{corpus['streams']} streams of {corpus['steps']} steps"
+        f"{corpus['streams']} streams of {corpus['time_steps']} steps"
     )
 
 

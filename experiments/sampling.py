@@ -45,7 +45,7 @@ def _run(name, head, **options):
         name=name,
         preset="text8",
         model={
-            "head": head, "head_options": options, "hidden": 256, "embedding": 256, "dropout": 0.0,
+            "head": head, "head_options": options, "hidden_units": 256, "embedding_units": 256, "dropout": 0.0,
         },
         training={
             "max_steps": STEPS, "epochs": 1, "pseudo_epochs": 12, "learning_rate": 0.5,

@@ -10,10 +10,10 @@ import tensorflow as tf
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
 from tfsoftmax.corpora.prepare import PrepareConfig, prepare
 
-SMALL = ["--embedding=9", "--hidden=11", "--epochs=2", "--pseudo_epochs=2", "--log_steps=1",
+SMALL = ["--embedding_units=9", "--hidden_units=11", "--epochs=2", "--pseudo_epochs=2", "--log_steps=1",
          "--learning_rate=0.5", "--clip_norm=5",
          "--checkpoint_steps=3", "--decay_when=5"]
-MODEL = ModelConfig(embedding=9, hidden=11, dropout=0.1)
+MODEL = ModelConfig(embedding_units=9, hidden_units=11, dropout=0.1)
 CONFIG = TrainingConfig(
     learning_rate=0.5, clip_norm=5.0, epochs=2, pseudo_epochs=2, log_steps=1, checkpoint_steps=3,
     decay_when=5.0,
@@ -34,7 +34,7 @@ def small_corpus(directory, seed=0, words=60, sentences=220, streams=4, steps=6)
                 file.write(" ".join(sentence) + "\n")
     texts = {s: (str(directory / f"{s}.txt"),) for s in ("train", "valid", "test")}
     return prepare(
-        PrepareConfig("text", str(directory / "data"), **texts, streams=streams, steps=steps),
+        PrepareConfig("text", str(directory / "data"), **texts, streams=streams, time_steps=steps),
         progress=False,
     )
 

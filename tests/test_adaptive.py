@@ -97,7 +97,7 @@ def test_gradients_equal_the_tape_wherever_labels_are(layout, where, rows, xla, 
     @tf.function(jit_compile=xla)
     def ours():
         with tf.GradientTape() as tape:
-            total, nats = head.weighted_loss(source, labels, weights)
+            total, nats = head.loss_and_nats(source, labels, weights)
         return total, nats, tape.gradient(total, sources)
 
     with tf.GradientTape() as tape:
@@ -114,7 +114,7 @@ def test_gradients_equal_the_tape_wherever_labels_are(layout, where, rows, xla, 
 def test_tails_without_labels_get_zero_gradients():
     head, (hidden, _) = built("two tails"), positions(V, 6)
     with tf.GradientTape() as tape:
-        total, _ = head.weighted_loss(hidden, np.full(6, 5), np.ones(6))
+        total, _ = head.loss_and_nats(hidden, np.full(6, 5), np.ones(6))
     touched = [np.any(g.numpy()) for g in tape.gradient(total, [w.value for w in head.weights])]
     assert [w.name for w, t in zip(head.weights, touched) if t] == [
         "kernel_0", "kernel_1", "projection_1"
@@ -208,7 +208,7 @@ def test_half_precision_keeps_float32_weights_and_gradients():
     hidden, labels = positions(V, 9)
     with tf.GradientTape() as tape:
         source = tf.Variable(hidden)
-        total, _ = head.weighted_loss(source, labels, np.ones(9))
+        total, _ = head.loss_and_nats(source, labels, np.ones(9))
     gradients = tape.gradient(total, [source, *(w.value for w in head.weights)])
     assert {w.dtype for w in head.weights} == {"float32"}
     assert {g.dtype for g in gradients} == {tf.float32}

@@ -48,7 +48,7 @@ def test_losses_and_gradients_equal(pair):
     source = tf.Variable(hidden)
     own = [source, *(w.value for w in [*head.kernels, *head.projections])]
     with tf.GradientTape() as tape:
-        total, nats = head.weighted_loss(source, labels, np.full(120, 1 / 120))
+        total, nats = head.loss_and_nats(source, labels, np.full(120, 1 / 120))
     gradients = tape.gradient(total, own)
     np.testing.assert_allclose(nats, -output.output.detach().numpy(), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(total, output.loss.item(), rtol=1e-5)

@@ -16,7 +16,7 @@ GIVEN = f"--constants={json.dumps(CONSTANTS)}"
 
 def test_the_report_is_of_the_corpus_and_marks_what_auto_takes(corpus):
     counts, positions = corpus.vocabulary.counts, 24
-    text = tool("cutoffs", f"--data={corpus.directory}", "--hidden=512", "--cutoffs=5,20",
+    text = tool("cutoffs", f"--data={corpus.directory}", "--hidden_units=512", "--cutoffs=5,20",
                 "--positions=24", GIVEN).stdout
     assert f"{len(counts)} words; 512 hidden units, {positions} labels a step" in text
     model = CostModel(counts, 512, positions, 4.0, MachineCosts(**CONSTANTS))
@@ -39,9 +39,9 @@ def test_the_constants_that_are_shown_give_the_same_report():
 
 def test_without_constants_the_machine_is_measured_and_remembered(tmp_path, monkeypatch):
     monkeypatch.setenv("TFSOFTMAX_CACHE", str(tmp_path / "costs.json"))
-    first = tool("cutoffs", "--vocab_size=3000", "--hidden=64").stdout
+    first = tool("cutoffs", "--vocab_size=3000", "--hidden_units=64").stdout
     assert len(json.loads((tmp_path / "costs.json").read_text())) == 1
-    assert tool("cutoffs", "--vocab_size=3000", "--hidden=64").stdout == first
+    assert tool("cutoffs", "--vocab_size=3000", "--hidden_units=64").stdout == first
 
 
 def test_the_figure_is_drawn(tmp_path):
@@ -55,7 +55,7 @@ def test_the_figure_is_drawn(tmp_path):
     (["--vocab_size=1"], "`vocab_size` must be at least 2"),
     (["--cutoffs=9,3"], "increase strictly above 0 and below 44370"),
     (["--cutoffs=a"], "`cutoffs` must be whole numbers. Received: 'a'"),
-    (["--hidden=0"], "`hidden` must be at least 1"),
+    (["--hidden_units=0"], "`hidden_units` must be at least 1"),
 ])
 def test_mistakes_end_in_one_sentence(arguments, message):
     result = tool("cutoffs", GIVEN, *arguments, check=False)

@@ -174,7 +174,7 @@ def test_the_tool_searches_and_takes_many_prompts(run_directory, tmp_path):
         "--max_words=4",
     )
     assert result.returncode == 0, result.stderr
-    model, vocabulary, _ = runs.load(run_directory, streams=3, steps=1)
+    model, vocabulary, _ = runs.load(run_directory, streams=3, time_steps=1)
     prompts = [["the", "cat"], [], ["on", "the", "mat"]]
     sentences = complete(model, vocabulary, prompts, 4, NextWordSampler(top_k=1))
     for line, prompt, words in zip(result.stdout.splitlines(), prompts, sentences, strict=True):
@@ -189,7 +189,7 @@ def test_the_tool_searches_and_takes_many_prompts(run_directory, tmp_path):
 @pytest.mark.slow
 def test_the_tool_streams_a_single_sentence(run_directory):
     result = generate(f"--run={run_directory}", "--prompt=on the", "--count=1", "--top_p=0.8")
-    model, vocabulary, _ = runs.load(run_directory, streams=1, steps=1)
+    model, vocabulary, _ = runs.load(run_directory, streams=1, time_steps=1)
     (words,) = sample(model, vocabulary, ["on", "the"], 1, top_p=0.8)
     expected = " ".join(["on", "the", *words, *["…"] * (len(words) == 40)])
     assert result.stdout.splitlines()[0] == expected

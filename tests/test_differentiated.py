@@ -77,7 +77,7 @@ def test_blocks_are_a_full_softmax_with_a_block_diagonal_kernel(count):
     results = []
     for layer in (head, full):
         with tf.GradientTape() as tape:
-            total, nats = layer.weighted_loss(hidden, labels, weights)
+            total, nats = layer.loss_and_nats(hidden, labels, weights)
         sources = [hidden, *(w.value for w in layer.trainable_weights)]
         results.append((total, nats, [g.numpy() for g in tape.gradient(total, sources)]))
     (total, nats, ours), (wanted_total, wanted_nats, wanted) = results
@@ -116,7 +116,7 @@ def test_no_tensor_of_all_positions_by_all_words():
     @tf.function
     def step(hidden, labels):
         with tf.GradientTape() as tape:
-            loss, _ = head.weighted_loss(hidden, labels, tf.ones(count))
+            loss, _ = head.loss_and_nats(hidden, labels, tf.ones(count))
         return tape.gradient(loss, [w.value for w in head.weights]), head.log_prob(hidden, labels)
 
     shapes = tf.TensorSpec((count, UNITS)), tf.TensorSpec((count,), tf.int32)

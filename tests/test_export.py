@@ -63,7 +63,7 @@ def serve(directories, out):
 
 def make_model(head, **options):
     config = ModelConfig(
-        embedding=6, hidden=6, init_scale=1.0, head=head, head_options=OPTIONS.get(head, {}),
+        embedding_units=6, hidden_units=6, init_scale=1.0, head=head, head_options=OPTIONS.get(head, {}),
         **options,
     )
     keras.utils.set_random_seed(4)
@@ -179,7 +179,7 @@ def test_models_that_do_not_fit_are_refused(tmp_path):
         export(model, VOCABULARY, directory, max_k=33)
     with pytest.raises(ValueError, match="as many words as the model, 32"):
         export(model, Vocabulary(WORDS[:-1], VOCABULARY.counts[:-1]), directory, max_k=2)
-    stateful = language_model(ModelConfig(embedding=6, hidden=6), VOCABULARY, 2)
+    stateful = language_model(ModelConfig(embedding_units=6, hidden_units=6), VOCABULARY, 2)
     with pytest.raises(ValueError, match="stateful=False. Received: .*stateful layers.*lstm_1"):
         export(stateful, VOCABULARY, directory, max_k=2)
     with pytest.raises(ValueError, match="`out` must be a new or empty directory"):

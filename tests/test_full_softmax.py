@@ -54,7 +54,7 @@ def test_loss_and_gradients_equal_naive_keras(vocab_size, count, blocks, monkeyp
     kernel, bias = (w.value for w in head.weights)
     wanted, gradients = naive(*map(tf.convert_to_tensor, (hidden, kernel, bias)), labels, weights)
     with tf.GradientTape() as tape:
-        loss, _ = head.weighted_loss(hidden, labels, weights)
+        loss, _ = head.loss_and_nats(hidden, labels, weights)
     np.testing.assert_allclose(loss, wanted, rtol=1e-5)
     for ours, expected in zip(tape.gradient(loss, [hidden, kernel, bias]), gradients):
         np.testing.assert_allclose(ours, expected, atol=1e-5 * np.abs(expected).max())
@@ -67,7 +67,7 @@ def test_kernel_gradient_is_accumulated_in_float32(monkeypatch):
     head = FullSoftmax(2, dtype=keras.DTypePolicy("mixed_bfloat16"), use_bias=False)
     head.build((None, 1))
     with tf.GradientTape() as tape:
-        total, _ = head.weighted_loss(tf.ones((count, 1)), tf.zeros(count, tf.int32), tf.ones(count))
+        total, _ = head.loss_and_nats(tf.ones((count, 1)), tf.zeros(count, tf.int32), tf.ones(count))
     kernel = head.weights[0]
     gradient = tape.gradient(total, kernel.value).numpy()[:, 0]
     p = tf.nn.softmax(kernel.value[:, 0]).numpy()[1]
@@ -81,7 +81,7 @@ def test_float16_gradients_survive_small_weights():
     head.build(hidden.shape)
     weights = np.full(40, 1e-7, np.float32)
     with tf.GradientTape() as tape:
-        total, _ = head.weighted_loss(hidden, labels, weights)
+        total, _ = head.loss_and_nats(hidden, labels, weights)
     gradient = tape.gradient(total, head.weights[0].value).numpy()
     untouched = np.setdiff1d(np.arange(4001), labels)
     assert np.count_nonzero(gradient[untouched]) > 0.99 * gradient[untouched].size
@@ -100,7 +100,7 @@ def test_float16_neither_underflows_nor_overflows(options):
         head.set_weights([kernel])
         source = tf.Variable(hidden)
         with tf.GradientTape() as tape:
-            total, _ = head.weighted_loss(source, labels, np.full(count, 1 / 2560, np.float32))
+            total, _ = head.loss_and_nats(source, labels, np.full(count, 1 / 2560, np.float32))
             scaled = 2.0**15 * total  # as a LossScaleOptimizer has it
         gradients.append(tape.gradient(scaled, [source, head.weights[0].value]))
     for wanted, ours in zip(*gradients):
@@ -132,7 +132,7 @@ def test_no_tensor_of_all_positions_by_all_words():
     @tf.function
     def step(hidden, labels):
         with tf.GradientTape() as tape:
-            loss, _ = head.weighted_loss(hidden, labels, tf.ones(count))
+            loss, _ = head.loss_and_nats(hidden, labels, tf.ones(count))
         return tape.gradient(loss, [w.value for w in head.weights])
 
     @tf.function

@@ -19,7 +19,7 @@ from tfsoftmax.vocabulary import Vocabulary
 
 WORDS = ("the", "<unk>", "cat", "sat", "<eos>", "mat", "on")
 VOCABULARY = Vocabulary(WORDS, [9, 8, 7, 6, 5, 4, 3])
-CONFIG = ModelConfig(embedding=6, hidden=6, layers=2, tie_embeddings=True, init_scale=1.0)
+CONFIG = ModelConfig(embedding_units=6, hidden_units=6, layers=2, tie_embeddings=True, init_scale=1.0)
 
 
 def make_model(streams, steps=None, cell="lstm", stateful=True, scale=1.0, seed=0):
@@ -166,7 +166,7 @@ def test_a_prompt_that_is_one_string_is_refused():
 def test_models_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="stateful=False"):
         next_words(make_model(2, stateful=False), VOCABULARY, (), 2)
-    with pytest.raises(ValueError, match="streams=2, steps=20"):
+    with pytest.raises(ValueError, match="streams=2, time_steps=20"):
         next_words(make_model(2, 20), VOCABULARY, (), 2)
     with pytest.raises(ValueError, match="streams=None"):
         sample(make_model(None, stateful=False), VOCABULARY)
@@ -179,7 +179,7 @@ def test_models_that_do_not_fit_are_refused():
 @pytest.mark.parametrize("precision", ["float32", "mixed_bfloat16"])
 def test_language_models_of_any_precision_generate(precision):
     config = dataclasses.replace(CONFIG, precision=precision)
-    model = language_model(config, VOCABULARY, streams=40, steps=1)
+    model = language_model(config, VOCABULARY, streams=40, time_steps=1)
     sentences = sample(model, VOCABULARY, ["the"], 40)
     assert {word for words in sentences for word in words} == set(WORDS) - {"<unk>", "<eos>"}
     probabilities = [p for _, p in next_words(model, VOCABULARY, ["the"], len(WORDS))]
@@ -193,7 +193,7 @@ def run_directory(tmp_path_factory):
     corpus = {"vocabulary_sha256": VOCABULARY.sha256}
     config = {"model": dataclasses.asdict(CONFIG), "training": {}, "corpus": corpus}
     run.start(config, VOCABULARY)
-    model = language_model(CONFIG, VOCABULARY, streams=3, steps=20)
+    model = language_model(CONFIG, VOCABULARY, streams=3, time_steps=20)
     run.save(runs.weight_variables(model), {"step": 1}, best=True)
     return run.directory
 
@@ -208,7 +208,7 @@ def test_the_tool_prints_sentences_and_the_next_words(run_directory):
     )
     assert result.returncode == 0, result.stderr
     assert "not in the vocabulary, read as <unk>: zebra\n" in result.stderr
-    model, vocabulary, _ = runs.load(run_directory, streams=4, steps=1)
+    model, vocabulary, _ = runs.load(run_directory, streams=4, time_steps=1)
     prompt = ["on", "the", "zebra"]
     *sentences, blank, header = (lines := result.stdout.splitlines())[:6]
     for line, words in zip(sentences, sample(model, vocabulary, prompt, 4, 3), strict=True):

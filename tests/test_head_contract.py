@@ -92,7 +92,7 @@ def test_weighted_loss_is_the_weighted_training_loss(case, count):
     hidden = tf.Variable(hidden)
     sources = [hidden, *[w.value for w in head.trainable_weights]]
     with tf.GradientTape(persistent=True) as tape:
-        total, nats = rewind(head).weighted_loss(hidden, labels, weights)
+        total, nats = rewind(head).loss_and_nats(hidden, labels, weights)
         total *= 3.0
         expected = 3.0 * tf.reduce_sum(weights * rewind(head).training_loss(hidden, labels))
     np.testing.assert_allclose(total, expected, rtol=1e-5)
@@ -114,7 +114,7 @@ def test_graph_equals_eager(case, jit_compile, count):
 
     def everything(hidden, labels):
         with tf.GradientTape() as tape:
-            total, _ = head.weighted_loss(hidden, labels, tf.ones(tf.shape(labels)))
+            total, _ = head.loss_and_nats(hidden, labels, tf.ones(tf.shape(labels)))
         gradients = tape.gradient(total, [w.value for w in head.trainable_weights])
         top = head.top_k(hidden, 2)
         return head(hidden), head.log_prob(hidden, labels), *top, total, *gradients
@@ -141,7 +141,7 @@ def test_mixed_precision_is_close(case, policy, tolerance):
     results = []
     for layer in (head, mixed):
         with tf.GradientTape() as tape:
-            total, _ = layer.weighted_loss(hidden, labels, weights)
+            total, _ = layer.loss_and_nats(hidden, labels, weights)
         gradients = tape.gradient(total, [w.value for w in layer.trainable_weights])
         gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
         results.append([total, layer.log_prob(hidden, labels), *gradients])
@@ -166,11 +166,11 @@ def test_config_round_trip(case):
 
 @every_head
 @pytest.mark.parametrize("wrong", [-1, V, 2**31 - 1])
-@pytest.mark.parametrize("method", ["log_prob", "training_loss", "weighted_loss"])
+@pytest.mark.parametrize("method", ["log_prob", "training_loss", "loss_and_nats"])
 def test_labels_outside_the_vocabulary_are_named(case, wrong, method):
     head, (hidden, labels) = built(case, V), positions(V, 5)
     labels[3] = wrong
-    more = [np.ones(5, np.float32)] if method == "weighted_loss" else []
+    more = [np.ones(5, np.float32)] if method == "loss_and_nats" else []
     message = rf"`labels` must lie in \[0, {V}\)[\s\S]*{wrong}"
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         getattr(head, method)(hidden, labels, *more)
@@ -188,7 +188,7 @@ def test_a_wrong_label_is_nan_where_xla_drops_assertions(case):
     def both(hidden, labels):
         nats = head.training_loss(hidden, labels)
         with tf.GradientTape() as tape:
-            total, _ = head.weighted_loss(hidden, labels, tf.ones(5))
+            total, _ = head.loss_and_nats(hidden, labels, tf.ones(5))
         return nats, total, tape.gradient(total, head.trainable_weights[0].value)
 
     nats, total, gradient = both(hidden, labels)
@@ -207,10 +207,10 @@ def test_labels_of_any_integer_type(case, dtype):
 
 
 @every_head
-@pytest.mark.parametrize("method", ["log_prob", "training_loss", "weighted_loss"])
+@pytest.mark.parametrize("method", ["log_prob", "training_loss", "loss_and_nats"])
 def test_labels_of_another_shape_are_refused(case, method):
     head, (hidden, labels) = built(case, V), positions(V, 3)
-    more = [np.ones(3, np.float32)] if method == "weighted_loss" else []
+    more = [np.ones(3, np.float32)] if method == "loss_and_nats" else []
     with pytest.raises(ValueError, match=r"`labels` must have the shape .*\(3, 1\)"):
         getattr(head, method)(hidden[:, None], labels, *more)
 

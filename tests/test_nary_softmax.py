@@ -35,7 +35,7 @@ def results(head, hidden, labels, weights):
     """Log-probabilities, loss and all gradients as arrays."""
     source = tf.Variable(hidden)
     with tf.GradientTape() as tape:
-        total, _ = head.weighted_loss(source, labels, weights)
+        total, _ = head.loss_and_nats(source, labels, weights)
     gradients = tape.gradient(total, [source, *[w.value for w in head.trainable_weights]])
     dense = [tf.convert_to_tensor(g).numpy() for g in gradients]
     return head.log_probs(hidden).numpy(), total.numpy(), *dense
@@ -114,7 +114,7 @@ def test_gradient_has_the_classes_of_the_batch_and_no_others():
     given = np.arange(1000) % 25
     head, (hidden, labels) = built(ClassSoftmax(1000, given)), positions(1000, 9)
     with tf.GradientTape() as tape:
-        total, _ = head.weighted_loss(hidden, labels, np.ones(9, np.float32))
+        total, _ = head.loss_and_nats(hidden, labels, np.ones(9, np.float32))
     rows = [25 + 40 * c + i for c in set(given[labels]) for i in range(40)]
     for gradient in tape.gradient(total, [w.value for w in head.weights]):
         assert isinstance(gradient, tf.IndexedSlices)
@@ -124,7 +124,7 @@ def test_gradient_has_the_classes_of_the_batch_and_no_others():
 @pytest.mark.parametrize("count", [0, 1])
 def test_batches_of_none_and_one(count):
     head, (hidden, labels) = built(ClassSoftmax(V, counts=counts())), positions(V, count)
-    total, nats = head.weighted_loss(hidden, labels, np.ones(count, np.float32))
+    total, nats = head.loss_and_nats(hidden, labels, np.ones(count, np.float32))
     assert nats.shape == (count,) and bool(total > 0) == bool(count)
     assert head.training_loss(hidden, labels).shape == (count,)
     assert head.log_probs(hidden).shape == (count, V)

@@ -21,8 +21,8 @@ def profiled(head, record_norms=False, **options):
     """The profile, the labels and the model, of a head with these options."""
     counts = np.ceil(1e6 / np.arange(1, V + 1)).astype(np.int64)
     words = ["<unk>", "<eos>", *(f"w{i}" for i in range(2, V))]
-    corpus = types.SimpleNamespace(vocabulary=Vocabulary(words, counts), streams=B, steps=T)
-    config = ModelConfig(head=head, head_options=options, embedding=E, hidden=H, dropout=0.0)
+    corpus = types.SimpleNamespace(vocabulary=Vocabulary(words, counts), streams=B, time_steps=T)
+    config = ModelConfig(head=head, head_options=options, embedding_units=E, hidden_units=H, dropout=0.0)
     model = compiled_model(config, TrainingConfig(), corpus)
     if record_norms:
         model.optimizer.record_gradient_norms()
@@ -101,7 +101,7 @@ def test_recording_gradient_norms_computes_nothing_twice(full):
 def test_the_tool_profiles_a_run_and_draws_it_beside_another(finished_run, full, tmp_path):
     pytest.importorskip("matplotlib")
     out, other, picture = (tmp_path / name for name in ("run.json", "full.json", "run.png"))
-    other.write_text(json.dumps({"model": {"head": "full", "hidden": H}, "vocab_size": V, **full}))
+    other.write_text(json.dumps({"model": {"head": "full", "hidden_units": H}, "vocab_size": V, **full}))
     text = tool(
         "tfprof", f"--run={finished_run.directory}", f"--out={out}", f"--plot={picture}",
         f"--compare={other}",
@@ -117,9 +117,9 @@ def test_the_tool_profiles_a_run_and_draws_it_beside_another(finished_run, full,
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["--hidden=5"], "`hidden` must not be given beside --run"),
+        (["--hidden_units=5"], "`hidden_units` must not be given beside --run"),
         (["--compare=x.json"], "`compare` needs --plot"),
-        (["--steps=0"], "`steps` must be at least 1"),
+        (["--time_steps=0"], "`time_steps` must be at least 1"),
     ],
 )
 def test_mistakes_are_named(arguments, message, finished_run):

@@ -203,7 +203,7 @@ def test_self_normalisation_of_a_fraction_has_the_gradient_of_its_equation(squar
     with tf.GradientTape(persistent=True) as tape:
         by_position = rewind(head).training_loss(ours[0], labels)
         summed = tf.reduce_sum(weights.astype(np.float32) * by_position)
-        total, _ = rewind(head).weighted_loss(ours[0], labels, weights)
+        total, _ = rewind(head).loss_and_nats(ours[0], labels, weights)
     for value in (summed, total):
         np.testing.assert_allclose(value, wanted, rtol=1e-5)
         for ours_at, wanted_at in zip(tape.gradient(value, ours), wanted_gradients):

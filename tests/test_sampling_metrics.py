@@ -67,7 +67,7 @@ def test_normaliser_is_mean_and_variance_of_log_z():
 
 def test_heads_train_and_report_from_the_command_line(corpus, tmp_path):
     run, head = tmp_path / "run", '--head_options={"num_samples": 5, "Z": 7}'
-    size = ["--hidden=8", "--embedding=8", "--max_steps=2", "--head=nce"]
+    size = ["--hidden_units=8", "--embedding_units=8", "--max_steps=2", "--head=nce"]
     runs_helper.tool("train", f"--data={corpus.directory}", f"--run={run}", *size, head)
     done = runs_helper.tool("evaluate", f"--run={run}", "--split=valid", "--normaliser")
     result = json.loads(done.stdout.splitlines()[-1])

@@ -22,7 +22,7 @@ from tfsoftmax.vocabulary import Vocabulary
 
 WORDS = ("the", "<unk>", "cat", "sat", "<eos>", "mat", "on", "dog")
 VOCABULARY = Vocabulary(WORDS, [9, 8, 7, 6, 5, 4, 3, 2])
-CONFIG = ModelConfig(embedding=5, hidden=6, init_scale=1.0)
+CONFIG = ModelConfig(embedding_units=5, hidden_units=6, init_scale=1.0)
 SENTENCES = [line.split() for line in (
     "the cat sat on the mat", "the cat", "", "a zebra sat on the dog", "the cat sat on the mat",
     "dog", "the cat sat", "on " * 40, "the dog sat",
@@ -173,7 +173,7 @@ def test_arguments_that_do_not_fit_are_named(options, message):
 
 
 def test_models_and_sentences_that_do_not_fit_are_refused():
-    with pytest.raises(ValueError, match="None for `steps`. Received: streams=2, steps=20"):
+    with pytest.raises(ValueError, match="None for `time_steps`. Received: streams=2, time_steps=20"):
         Scorer(make_model(2, 20), VOCABULARY)
     with pytest.raises(ValueError, match="as many words as the model, 8"):
         Scorer(make_model(2), Vocabulary(WORDS[1:5], [1] * 4))

@@ -55,7 +55,7 @@ def test_log_probs_and_gradients_equal_naive_tensorflow(use_bias):
         log_probs = naive_log_probs(hidden, values, head.clusters)
         nats = -tf.gather(log_probs, labels, axis=1, batch_dims=1)
         expected = tf.reduce_sum(weights * nats)
-        total, ours = head.weighted_loss(hidden, labels, weights)
+        total, ours = head.loss_and_nats(hidden, labels, weights)
         whole = tf.reduce_sum(weights * head.training_loss(hidden, labels))
     np.testing.assert_allclose(head.log_probs(hidden), log_probs, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(ours, nats, rtol=1e-4, atol=1e-5)
@@ -97,7 +97,7 @@ def test_preferences_are_smoothed_log_probabilities():
 def test_positions_without_weight_are_not_observed():
     head, (hidden, labels) = built(), positions(V, 9)
     before = head.preferences.numpy()
-    head.weighted_loss(hidden, labels, np.zeros(9, np.float32))
+    head.loss_and_nats(hidden, labels, np.zeros(9, np.float32))
     np.testing.assert_array_equal(head.preferences, before)
 
 
@@ -141,7 +141,7 @@ def test_clusters_of_words_that_follow_the_same_words_are_found():
     keras.utils.set_random_seed(2)  # one beginning in ten needs more epochs than these
     words = chain()
     head = SelfOrganisedSoftmax(36, np.full(36, 100), gamma=1.0, frequency_budget=1.0, seed=2)
-    model = language_model(head, steps=20)
+    model = language_model(head, time_steps=20)
     model.compile(Adagrad(0.3), SoftmaxLoss(), weighted_metrics=[ClusterPerplexity()])
     callback = Reassign(every=6)
     model.fit(words[:, :-1], words[:, 1:], 10, epochs=30, callbacks=[callback], verbose=0)
@@ -157,7 +157,7 @@ def test_clusters_of_words_that_follow_the_same_words_are_found():
 def test_callback_reassigns_every_so_many_batches(steps_per_execution):
     words, logged = chain(1000), []
     head = SelfOrganisedSoftmax(36, np.ones(36))
-    model = language_model(head, steps=20)
+    model = language_model(head, time_steps=20)
     model.compile(Adagrad(0.3), SoftmaxLoss(), steps_per_execution=steps_per_execution)
     callback = Reassign(8, logged.append)
     model.fit(words[:, :-1], words[:, 1:], 3, epochs=2, callbacks=[callback], verbose=0)

@@ -86,7 +86,7 @@ def test_words_outside_the_shortlist_do_not_teach_without_the_node():
     labels = frequency_ranks(COUNTS).ids[[S, V - 1, 0]]
     with tf.GradientTape() as tape:
         source = tf.Variable(hidden)
-        total, _ = head.weighted_loss(source, labels, np.ones(3, np.float32))
+        total, _ = head.loss_and_nats(source, labels, np.ones(3, np.float32))
     gradient = tf.convert_to_tensor(tape.gradient(total, source)).numpy()
     assert not gradient[:2].any() and gradient[2].all()
 

@@ -32,7 +32,7 @@ def test_perplexity_falls_and_is_logged(finished_run, corpus):
 
 def test_logged_validation_is_the_exact_perplexity(finished_run, corpus):
     """Against float64 sums over the logits of one long pass, stream by stream."""
-    model, vocabulary, _ = runs.load(finished_run.directory, corpus.streams, corpus.steps)
+    model, vocabulary, _ = runs.load(finished_run.directory, corpus.streams, corpus.time_steps)
     nats, tokens = 0.0, 0
     for words, labels, weights in batches(corpus, "valid"):
         logits = model(words).numpy().astype(np.float64)
@@ -99,7 +99,7 @@ def test_a_run_of_another_configuration_is_refused(finished_run, corpus, tmp_pat
 
 
 def test_a_mistake_before_the_first_step_leaves_no_run_behind(corpus, tmp_path):
-    wrong = TrainingConfig(embeddings=str(tmp_path / "none.txt"), max_steps=1)
+    wrong = TrainingConfig(pretrained=str(tmp_path / "none.txt"), max_steps=1)
     with pytest.raises(OSError, match="none.txt"):
         training.train(corpus.directory, str(tmp_path / "run"), MODEL, wrong, verbose=False)
     right = TrainingConfig(max_steps=1)
@@ -127,7 +127,7 @@ def test_evaluate_refuses_another_vocabulary(finished_run, tmp_path):
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 def test_every_kind_of_model_trains_a_step(corpus, cell, tmp_path):
-    model = ModelConfig(embedding=10, hidden=10, layers=2, cell=cell, tie_embeddings=True,
+    model = ModelConfig(embedding_units=10, hidden_units=10, layers=2, cell=cell, tie_embeddings=True,
                         precision="mixed_bfloat16", head_options={"z_loss": 1e-4})
     config = TrainingConfig(optimizer="adam", learning_rate=0.01, reduce="token", max_steps=8)
     finished = training.train(corpus.directory, str(tmp_path / "run"), model, config, False)
@@ -138,12 +138,12 @@ def test_every_kind_of_model_trains_a_step(corpus, cell, tmp_path):
     ("sampled", {"num_samples": 8}), ("adaptive", {"cutoffs": [9, 30], "projection_factor": 2}),
 ])
 def test_heads_tied_to_the_embedding_train_and_come_back(head, options, corpus, tmp_path):
-    tied = ModelConfig(embedding=8, hidden=8, head=head, head_options=options, tie_embeddings=True)
+    tied = ModelConfig(embedding_units=8, hidden_units=8, head=head, head_options=options, tie_embeddings=True)
     directory = str(tmp_path / "run")
     finished = training.train(
         corpus.directory, directory, tied, TrainingConfig(max_steps=4), verbose=False
     )
-    model, _, _ = runs.load(directory, corpus.streams, corpus.steps)
+    model, _, _ = runs.load(directory, corpus.streams, corpus.time_steps)
     assert model.get_layer("head").tied_to is model.get_layer("embedding")
     loose = dataclasses.replace(tied, tie_embeddings=False)
     untied = language_model(loose, corpus.vocabulary, corpus.streams)
@@ -153,12 +153,12 @@ def test_heads_tied_to_the_embedding_train_and_come_back(head, options, corpus, 
 
 
 def test_what_cannot_be_tied_says_so(corpus, tmp_path):
-    tree = ModelConfig(embedding=8, hidden=8, head="tree", tie_embeddings=True)
+    tree = ModelConfig(embedding_units=8, hidden_units=8, head="tree", tie_embeddings=True)
     with pytest.raises(ValueError, match="`tie_embeddings` needs a head with a score a word"):
         training.train(corpus.directory, str(tmp_path / "a"), tree, CONFIG, verbose=False)
     (tmp_path / "vectors.txt").write_text("w7 1 2 3 4 5 6 7 8\n")
     adaptive = dataclasses.replace(tree, head="adaptive", head_options={"cutoffs": [9, 30]})
-    config = dataclasses.replace(CONFIG, embeddings=str(tmp_path / "vectors.txt"))
+    config = dataclasses.replace(CONFIG, pretrained=str(tmp_path / "vectors.txt"))
     with pytest.raises(ValueError, match="`embeddings` need a layer of as many units for every"):
         training.train(corpus.directory, str(tmp_path / "b"), adaptive, config, verbose=False)
 
@@ -167,7 +167,7 @@ def test_pretrained_embeddings_start_the_model(corpus, tmp_path):
     file = tmp_path / "vectors.txt"
     file.write_text("w7 " + " ".join("0.125" for _ in range(9)) + "\n")
     config = TrainingConfig(
-        max_steps=1, learning_rate=1e-9, clip_norm=0, optimizer="sgd", embeddings=str(file)
+        max_steps=1, learning_rate=1e-9, clip_norm=0, optimizer="sgd", pretrained=str(file)
     )
     training.train(corpus.directory, str(tmp_path / "run"), MODEL, config, verbose=False)
     model, vocabulary, _ = runs.load(str(tmp_path / "run"), streams=1)

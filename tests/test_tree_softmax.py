@@ -61,7 +61,7 @@ def test_parallel_and_sequential_gradients_are_the_same(use_bias, top_nodes, mon
     for mode in ("parallel", "sequential"):
         head = tree_head(mode=mode, use_bias=use_bias)
         with tf.GradientTape() as tape:
-            total, _ = head.weighted_loss(hidden, labels, weights)
+            total, _ = head.loss_and_nats(hidden, labels, weights)
         gradients = tape.gradient(total, [hidden, *[w.value for w in head.weights]])
         results.append([total, *map(tf.convert_to_tensor, gradients)])
     for ours, wanted in zip(*results):

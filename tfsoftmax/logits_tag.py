@@ -35,11 +35,11 @@ class LogitsTag:
             )
         return call
 
-    def weighted_loss(self, labels, weights):
+    def total_loss(self, labels, weights):
         """Σ weights · nats: the head's own objective while training, else exact."""
         if not self.training:
             return tf.reduce_sum(weights * self.exact_nats(labels))
-        total, nats = self.head.weighted_loss(self.hidden, labels.ids, weights)
+        total, nats = self.head.loss_and_nats(self.hidden, labels.ids, weights)
         if nats is not None:
             self._known[labels.key] = labels, nats
         return total

@@ -43,7 +43,7 @@ class SoftmaxLoss(keras.losses.Loss):
         if self.reduction in (None, "none"):
             return weights * call.nats(labels)
         divisor = self._divisor(weights)
-        loss = call.weighted_loss(labels, tf.math.divide_no_nan(weights, divisor))
+        loss = call.total_loss(labels, tf.math.divide_no_nan(weights, divisor))
         return loss if self.reduction == "sum" else scale_loss_for_distribution(loss)
 
     def _divisor(self, weights):

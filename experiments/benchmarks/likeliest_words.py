@@ -86,7 +86,7 @@ def trained(directory):
     from tfsoftmax.lm import runs
     from tfsoftmax.lm.generation import sample
 
-    model, vocabulary, _ = runs.load(directory, streams=64, steps=1)
+    model, vocabulary, _ = runs.load(directory, streams=64, time_steps=1)
     sentences = sample(model, vocabulary, count=64, max_words=20)
     flat = ["<eos>", *(word for words in sentences for word in [*words, "<eos>"])]
     reader, _, _ = runs.load(directory, streams=None, stateful=False)

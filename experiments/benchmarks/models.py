@@ -35,8 +35,8 @@ def whole(case, problem):
     from tfsoftmax.optimizers import Adagrad
 
     keras.utils.set_random_seed(1)
-    config = ModelConfig(head=case.head, head_options=case.options, embedding=problem.units,
-                         hidden=problem.units, dropout=0.0, precision=case.precision)
+    config = ModelConfig(head=case.head, head_options=case.options, embedding_units=problem.units,
+                         hidden_units=problem.units, dropout=0.0, precision=case.precision)
     vocabulary = Words(problem.counts())
     model = language_model(config, vocabulary, problem.streams, problem.steps)
     optimizer = Adagrad(0.1, global_clipnorm=5.0)

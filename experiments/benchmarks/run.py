@@ -104,7 +104,7 @@ def speed(options):
         raise ValueError(f"`only` must match a run. Received: {options.only}")
     corpus = Corpus.load(options.data)
     problem = Problem(len(corpus.vocabulary), runs[0].configs()[0].hidden, corpus.streams,
-                      corpus.steps, options.data)
+                      corpus.time_steps, options.data)
     first = runs[0].name
     cases = [
         Case(run.name, "training", run.name, {"experiment": options.experiment}, "speed",

@@ -54,7 +54,7 @@ def build(head, vocab_size, units):
     vocabulary = Vocabulary(words, (1e7 / np.arange(1, vocab_size + 1)).astype(int) + 1)
     options = {"cutoffs": [3000, 12000]} if head == "adaptive" else {}
     config = ModelConfig(
-        head=head, head_options=options, embedding=units, hidden=units, dropout=0.0
+        head=head, head_options=options, embedding_units=units, hidden_units=units, dropout=0.0
     )
     wide, narrow = (language_model(config, vocabulary, streams) for streams in (BATCH, 1))
     narrow.set_weights(wide.get_weights())

@@ -235,7 +235,7 @@ def test_ptb_is_prepared_from_its_archive(tmp_path, offline):
     write_archive(tmp_path / "manual", "ptb", TEXTS)
     corpus = prepare(
         PrepareConfig("ptb", str(tmp_path / "out"), manual_dir=str(tmp_path / "manual"),
-                      streams=2, steps=3),
+                      streams=2, time_steps=3),
         progress=False,
     )
     assert sorted(os.listdir(tmp_path)) == ["home", "manual", "out"]

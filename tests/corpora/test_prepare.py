@@ -39,7 +39,7 @@ def texts(tmp_path):
 
 def config(tmp_path, **changes):
     files = {split: str(tmp_path / f"{split}.gz") for split in ("train", "valid", "test")}
-    settings = {"corpus": "text", "out": str(tmp_path / "out"), "streams": 5, "steps": 4}
+    settings = {"corpus": "text", "out": str(tmp_path / "out"), "streams": 5, "time_steps": 4}
     return PrepareConfig(**settings | files | changes)
 
 
@@ -117,7 +117,7 @@ def test_prepared_again_with_the_same_settings_it_is_left_alone(tmp_path, texts,
 @pytest.mark.parametrize(
     "change, message",
     [({"min_count": 2}, "min_count is 1, not 2"), ({"seed": 9}, "seed is 1, not 9"),
-     ({"steps": 7}, "steps is 4, not 7")],
+     ({"time_steps": 7}, "time_steps is 4, not 7")],
 )
 def test_other_settings_are_refused_by_name_unless_overwritten(tmp_path, texts, change, message):
     prepare(config(tmp_path), progress=False)
@@ -255,7 +255,7 @@ def test_unknown_corpus_and_misplaced_files_are_refused(tmp_path, texts):
 
 
 @pytest.mark.parametrize(
-    "setting", [{"min_count": 0}, {"max_vocab": 2}, {"streams": 0}, {"steps": 0}, {"seed": -1}]
+    "setting", [{"min_count": 0}, {"max_vocab": 2}, {"streams": 0}, {"time_steps": 0}, {"seed": -1}]
 )
 def test_impossible_settings_are_refused(setting):
     (name, value), = setting.items()

@@ -35,7 +35,7 @@ def make_corpus(directory, sentence_lengths=(5, 2, 7, 1, 3, 3, 4, 9, 2), shard_b
     count = sum(file.records for file in files)
     split = Split(files, count, len(sentences), total, total + len(sentences), 0)
     vocabulary.save(os.path.join(directory, records.VOCABULARY))
-    settings = {"streams": STREAMS, "steps": STEPS}
+    settings = {"streams": STREAMS, "time_steps": STEPS}
     records.write_manifest(directory, "tiny", settings, vocabulary, {"train": split})
     return [sentence.tolist() for sentence in sentences]
 

@@ -147,7 +147,7 @@ def test_a_run_of_an_experiment_takes_training_steps_of_its_corpus(tmp_path, mon
     from runs_helper import small_corpus
 
     small_corpus(tmp_path)
-    small = definition.Run("small", model={"hidden": 8, "embedding": 8})
+    small = definition.Run("small", model={"hidden_units": 8, "embedding_units": 8})
     module = types.SimpleNamespace(RUNS=[definition.Run("other"), small])
     monkeypatch.setattr(definition, "load", lambda name: module)
     given = types.SimpleNamespace(experiment="made_up", data=str(tmp_path / "data"), only=["small"])

@@ -19,29 +19,29 @@ def command(*arguments, options=()):
 
 
 def test_a_run_is_what_train_makes_of_its_flags():
-    run = Run("a", preset="text8", model={"hidden": 64, "head_options": {"soft_cap": 30}},
+    run = Run("a", preset="text8", model={"hidden_units": 64, "head_options": {"soft_cap": 30}},
               training={"epochs": 2})
     model, training = run.configs()
-    assert model == ModelConfig(hidden=64, head_options={"soft_cap": 30})
+    assert model == ModelConfig(hidden_units=64, head_options={"soft_cap": 30})
     assert training == TrainingConfig(epochs=2)
     assert run.flags() == [
-        "--preset=text8", "--hidden=64", '--head_options={"soft_cap": 30}', "--epochs=2",
+        "--preset=text8", "--hidden_units=64", '--head_options={"soft_cap": 30}', "--epochs=2",
     ]
 
 
 def test_a_run_is_frozen():
-    run = Run("a", model={"hidden": 8})
+    run = Run("a", model={"hidden_units": 8})
     with pytest.raises(dataclasses.FrozenInstanceError):
         run.name = "b"
     with pytest.raises(TypeError):
-        run.model["hidden"] = 9
+        run.model["hidden_units"] = 9
 
 
 @pytest.mark.parametrize("arguments, message", [
     ({"model": {"hiden": 8}}, "Run 'a': `model` has names among head, .*Received: 'hiden'"),
-    ({"training": {"hidden": 8}}, "Run 'a': `training` has names among .*Received: 'hidden'"),
+    ({"training": {"hidden_units": 8}}, "Run 'a': `training` has names among .*Received: 'hidden_units'"),
     ({"paper": {"ppl": 8}}, "Run 'a': `paper` has names among perplexity, .*Received: 'ppl'"),
-    ({"model": {"hidden": 0}}, "Run 'a': `hidden` must be at least 1. Received: hidden=0"),
+    ({"model": {"hidden_units": 0}}, "Run 'a': `hidden_units` must be at least 1. Received: hidden_units=0"),
     ({"preset": "text9"}, "Run 'a': `preset` must be one of .*text8.* Received: 'text9'"),
 ])
 def test_a_bad_name_or_value_is_named(arguments, message):

@@ -53,7 +53,7 @@ def test_unfinished_and_missing_runs_are_shown_as_such(outcomes):
 
 
 def test_a_run_of_another_definition_lends_no_numbers(tmp_path, outcomes):
-    changed = Run("a", model={"hidden": 7})
+    changed = Run("a", model={"hidden_units": 7})
     outcome = Outcome.read(changed, tmp_path / "runs" / "a")
     row = rows(report.table([(changed, outcome)]))[-1]
     assert row == ["a", "", "of another definition"] + ["–"] * 7

@@ -20,11 +20,11 @@ def calls(data):
 
 
 def test_each_run_is_trained_then_evaluated(tmp_path, data, fakes):
-    runs = [Run("a", model={"hidden": 8}), Run("b", model={"hidden": 16})]
+    runs = [Run("a", model={"hidden_units": 8}), Run("b", model={"hidden_units": 16})]
     assert run_all(runs, tmp_path / "runs", data, **fakes) == {}
     assert calls(data) == ["train a", "evaluate a", "train b", "evaluate b"]
     outcome = Outcome.read(runs[1], tmp_path / "runs" / "b")
-    assert outcome.config["model"]["hidden"] == 16
+    assert outcome.config["model"]["hidden_units"] == 16
     assert outcome.state == "finished"
     assert outcome.test["perplexity"] == 210.5
 
@@ -62,8 +62,8 @@ def test_the_others_go_on_after_a_failure(tmp_path, data, fakes):
 
 
 def test_a_changed_definition_reaches_train_and_its_error_the_user(tmp_path, data, fakes, capfd):
-    run_all([Run("a", model={"hidden": 8})], tmp_path / "runs", data, **fakes)
-    failures = run_all([Run("a", model={"hidden": 9})], tmp_path / "runs", data, **fakes)
+    run_all([Run("a", model={"hidden_units": 8})], tmp_path / "runs", data, **fakes)
+    failures = run_all([Run("a", model={"hidden_units": 9})], tmp_path / "runs", data, **fakes)
     assert list(failures) == ["a"]
     assert "another configuration" in capfd.readouterr().err
 

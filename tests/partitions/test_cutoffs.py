@@ -100,7 +100,7 @@ def test_costs_by_shortlist_are_those_of_the_model():
 
 def test_best_number_of_tails_is_the_cheapest_that_is_not_too_narrow():
     counts = random_counts(5000)
-    options = {"hidden": 512, "projection_factor": 4.0, "constants": CONSTANTS}
+    options = {"hidden_units": 512, "projection_factor": 4.0, "constants": CONSTANTS}
     model = CostModel(counts, 512, 2560, 4.0, CONSTANTS)
     costs = {n: model.seconds(auto_cutoffs(counts, tails=n, **options)) for n in (1, 2, 3)}
     best = auto_cutoffs(counts, **options)
@@ -142,7 +142,7 @@ def test_cutoffs_of_eight_hundred_thousand_words_are_found():
     ({"counts": [3]}, "`counts` must be one number a word, .*shape \\(1,\\)"),
     ({"counts": [3, -1]}, "`counts` must be finite .*Received: -1"),
     ({"counts": [0, 0]}, "`counts` must be .*Received: all zero"),
-    ({"hidden": 0}, "`hidden` must be at least 1. Received: hidden=0"),
+    ({"hidden_units": 0}, "`hidden_units` must be at least 1. Received: hidden_units=0"),
     ({"positions": 0}, "`positions` must be at least 1"),
     ({"projection_factor": 0.5}, "`projection_factor` must be None or at least 1"),
     ({"tails": 3}, r"`tails` must lie in \[1, 3\), .*Received: tails=3"),
@@ -151,7 +151,7 @@ def test_cutoffs_of_eight_hundred_thousand_words_are_found():
 ])
 def test_bad_arguments_are_named(arguments, message):
     with pytest.raises(ValueError, match=message):
-        auto_cutoffs(**{"counts": [3, 2, 1], "hidden": 8, "constants": CONSTANTS, **arguments})
+        auto_cutoffs(**{"counts": [3, 2, 1], "hidden_units": 8, "constants": CONSTANTS, **arguments})
 
 
 @pytest.mark.parametrize("cutoffs", [[0], [2, 2], [3], [2, 1]])

@@ -1,7 +1,7 @@
 """Where to cut a vocabulary for the adaptive softmax, and what each cut is expected to cost.
 
     tfsoftmax cutoffs --data=data/docstrings
-    tfsoftmax cutoffs --data=data/text8 --hidden=512 --cutoffs=4000,22000
+    tfsoftmax cutoffs --data=data/text8 --hidden_units=512 --cutoffs=4000,22000
     tfsoftmax cutoffs --vocab_size=44370 --projection_factor=0 --plot=figure_5_2.png
 
 For each number of tails: the cutoffs of least cost, found by dynamic programming. The cost is
@@ -35,7 +35,7 @@ class CutoffsConfig:
     data: str = option("", "directory that `tfsoftmax prepare` made: whose words to cut")
     vocab_size: int = option(44370, "without --data: so many words, frequent by Zipf's law")
     exponent: float = option(1.0, "without --data: the exponent of Zipf's law")
-    hidden: int = option(512, "units of the hidden state")
+    hidden_units: int = option(512, "units of the hidden state")
     positions: int = option(2560, "labels in a training step, streams times steps")
     projection_factor: float = option(
         4.0, "tail k has hidden / factor^k units; 0: tails without projections"
@@ -58,9 +58,9 @@ def main():
     counts, what = _words(config)
     constants = _constants(config)
     model = CostModel(
-        counts, config.hidden, config.positions, config.projection_factor or None, constants
+        counts, config.hidden_units, config.positions, config.projection_factor or None, constants
     )
-    print(f"{what}; {model.hidden:,} hidden units, {model.positions:,} labels a step, tails of "
+    print(f"{what}; {model.hidden_units:,} hidden units, {model.positions:,} labels a step, tails of "
           + (f"1/{config.projection_factor:g}^k of the units" if config.projection_factor
              else "all units, without projections"))
     best, listed = candidates(model, own)
@@ -98,7 +98,7 @@ def clusters(model, cutoffs):
     for k, seconds in enumerate(model.cluster_seconds(cutoffs)):
         begin, end = bounds[k], bounds[k + 1]
         share = model.mass[end] - model.mass[begin]
-        units = model.units(k) if k else model.hidden
+        units = model.units(k) if k else model.hidden_units
         lines.append(f"{f'tail {k}' if k else 'head':<8}{end - begin:>11,}{units:>7,}"
                      f"{share:>8.1%}{1000 * seconds:>11,.2f}")
     return "\n".join(lines)
@@ -111,7 +111,7 @@ def plot(model, path, corpus=None):
     words = model.vocab_size
     sizes = np.unique(np.geomspace(1, words - 1, 400).astype(int))
     sizes = np.union1d(sizes, np.linspace(1, words - 1, 400).astype(int))
-    like = (model.hidden, model.positions, model.projection_factor, model.constants)
+    like = (model.hidden_units, model.positions, model.projection_factor, model.constants)
     curves = {f"exponent {n:g}": CostModel(zipf(words, n), *like) for n in EXPONENTS}
     curves |= {corpus: model} if corpus else {}
     axes = Figure(figsize=(7, 4.5), layout="constrained").subplots()

@@ -41,7 +41,7 @@ def main():
             f"of {len(corpus.vocabulary):,} words"
         )
     corpus.split(flags.FLAGS.split)
-    model, _, _ = runs.load(run.directory, corpus.streams, corpus.steps)
+    model, _, _ = runs.load(run.directory, corpus.streams, corpus.time_steps)
     metrics = [Normaliser()] if flags.FLAGS.normaliser else []
     result = exact_evaluator(model, metrics)(corpus, flags.FLAGS.split, sys.stderr.isatty())
     step = run.pointers().get("best") or run.pointers()["last"]

@@ -58,7 +58,7 @@ def main():
 
     per_prompt = count(options)
     streams = options.beam or min(SIDE_BY_SIDE, per_prompt * len(prompts))
-    model, vocabulary, _ = runs.load(options.run, streams=streams, steps=1)
+    model, vocabulary, _ = runs.load(options.run, streams=streams, time_steps=1)
     words = dict.fromkeys(word for prompt in prompts for word in prompt)
     if unknown := [word for word in words if word not in vocabulary]:
         print(f"not in the vocabulary, read as <unk>: {' '.join(unknown)}", file=sys.stderr)

@@ -29,7 +29,7 @@ def main():
     from tfsoftmax.lm import runs
     from tfsoftmax.heads.reassign import heads_of
 
-    model, vocabulary, _ = runs.load(options.run, streams=1, steps=1)
+    model, vocabulary, _ = runs.load(options.run, streams=1, time_steps=1)
     if options.words_of is not None and options.words_of not in vocabulary:
         raise ValueError(
             f"`words_of` must be a word of the vocabulary. Received: {options.words_of!r}"

@@ -1,6 +1,6 @@
 """What a training step of a model asks of memory and arithmetic, part by part, before you train.
 
-    tfsoftmax tfprof --head=full --vocab_size=44370 --hidden=512
+    tfsoftmax tfprof --head=full --vocab_size=44370 --hidden_units=512
     tfsoftmax tfprof --head=sampled --head_options='{"num_samples": 2560}' --vocab_size=200606
     tfsoftmax tfprof --run=runs/first --out=first.json --plot=first.png
     tfsoftmax tfprof --head=adaptive --compare=full.json,sampled.json --plot=heads.png
@@ -45,7 +45,7 @@ class ProfileConfig:
     run: str = option("", "directory of a training run, whose model and words to take")
     vocab_size: int = option(44370, "without --run: so many words, frequent by Zipf's law")
     streams: int = option(128, "without --run: sentences read side by side")
-    steps: int = option(20, "without --run: words of each stream in a training step")
+    time_steps: int = option(20, "without --run: words of each stream in a training step")
     optimizer: str = option("adagrad", "without --run: optimiser", OPTIMIZERS)
     out: str = option("", "JSON file to write")
     plot: str = option("", "PNG to draw parameters and memory to; needs matplotlib")
@@ -58,7 +58,7 @@ def define_flags():
 
 def main():
     config, model_config = dataclass_flags.parse(ProfileConfig), dataclass_flags.parse(ModelConfig)
-    for name in ("streams", "steps"):
+    for name in ("streams", "time_steps"):
         if getattr(config, name) < 1:
             raise ValueError(
                 f"`{name}` must be at least 1. Received: {name}={getattr(config, name)}"
@@ -96,14 +96,14 @@ def measured(config, model_config):
     model = compiled_model(model_config, training, corpus)
     counts = np.maximum(corpus.vocabulary.counts, 1)
     drawn = np.random.default_rng(0).choice(
-        len(counts), (2, corpus.streams, corpus.steps), p=counts / counts.sum()
+        len(counts), (2, corpus.streams, corpus.time_steps), p=counts / counts.sum()
     ).astype(np.int32)
     step = Step(model, *drawn, np.ones(drawn.shape[1:], np.float32))
     del model  # the step gets variables of its own
     gc.collect()
     return {
         "model": dataclasses.asdict(model_config), "optimizer": training.optimizer,
-        "vocab_size": len(counts), "streams": corpus.streams, "steps": corpus.steps,
+        "vocab_size": len(counts), "streams": corpus.streams, "time_steps": corpus.time_steps,
         "hardware": hardware(), "tensorflow": importlib.metadata.version("tensorflow"),
         **profile(step),
     }
@@ -116,7 +116,7 @@ def _of_flags(config, model_config):
     words = ["<unk>", "<eos>", *(f"word{i}" for i in range(2, config.vocab_size))]
     counts = np.ceil(1e9 * zipf(config.vocab_size, 1.0)).astype(np.int64)
     corpus = types.SimpleNamespace(
-        vocabulary=Vocabulary(words, counts), streams=config.streams, steps=config.steps
+        vocabulary=Vocabulary(words, counts), streams=config.streams, time_steps=config.time_steps
     )
     return model_config, TrainingConfig(optimizer=config.optimizer), corpus
 
@@ -128,14 +128,14 @@ def _of_run(config):
     kept = run.config()
     corpus = types.SimpleNamespace(
         vocabulary=run.vocabulary(), streams=kept["corpus"]["streams"],
-        steps=kept["corpus"]["steps"],
+        time_steps=kept["corpus"]["time_steps"],
     )
     return ModelConfig(**kept["model"]), TrainingConfig(**kept["training"]), corpus
 
 
 def _refuse_flags_beside_run():
     names = [field.name for field in dataclasses.fields(ModelConfig)]
-    for name in (*names, "vocab_size", "streams", "steps", "optimizer"):
+    for name in (*names, "vocab_size", "streams", "time_steps", "optimizer"):
         if flags.FLAGS[name].present:
             raise ValueError(
                 f"`{name}` must not be given beside --run, which has its own. "
@@ -148,7 +148,7 @@ def table(result):
     columns = ("variable", "requested", "peak", "at_peak", "residual", "output")
     names = ("variables", "requested", "peak", "at peak", "residual", "output")
     rows = {**result["parts"], "total": result["total"]}
-    lines = [f"{label(result)}: {result['streams']} x {result['steps']} words a step, "
+    lines = [f"{label(result)}: {result['streams']} x {result['time_steps']} words a step, "
              f"{result['optimizer']}, {result['hardware']}", "",
              f"{'part':<10}{'parameters':>12}" + "".join(f"{name:>11}" for name in names)
              + f"{'GFLOP':>11}{'ms':>10}"]
@@ -168,7 +168,7 @@ def table(result):
 def label(result):
     """What was profiled, in a few words."""
     model = result["model"]
-    return f"{model['head']}, V = {result['vocab_size']:,}, D = {model['hidden']:,}"
+    return f"{model['head']}, V = {result['vocab_size']:,}, D = {model['hidden_units']:,}"
 
 
 def plot(results, path):

@@ -1,6 +1,6 @@
 """Trains a recurrent language model with the output layer of your choice.
 
-    tfsoftmax train --data=data/docstrings --run=runs/first --hidden=256 --embedding=256
+    tfsoftmax train --data=data/docstrings --run=runs/first --hidden_units=256 --embedding_units=256
     tfsoftmax train --data=data/text8 --run=runs/text8 --preset=text8
 
 Kill it whenever you like: the same command goes on from the last checkpoint and ends with the

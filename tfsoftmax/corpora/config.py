@@ -31,7 +31,7 @@ class PrepareConfig:
         None, "keep only so many words, the most frequent, <unk> and <eos> included"
     )
     streams: int = _field(128, "parallel streams of sentences, the batch size")
-    steps: int = _field(20, "time steps in a batch")
+    time_steps: int = _field(20, "time steps in a batch")
     seed: int = _field(1, "of the shuffling; the same seed gives the same bytes")
     manual_dir: str | None = _field(
         None, "folder to look at before downloading a corpus; it may hold the archive or its "
@@ -43,7 +43,7 @@ class PrepareConfig:
         for name in ("train", "valid", "test"):
             value = getattr(self, name)
             object.__setattr__(self, name, (value,) if isinstance(value, str) else tuple(value))
-        lowest = {"min_count": 1, "max_vocab": 3, "streams": 1, "steps": 1, "seed": 0}
+        lowest = {"min_count": 1, "max_vocab": 3, "streams": 1, "time_steps": 1, "seed": 0}
         for name, low in lowest.items():
             value = getattr(self, name)
             if value is not None and value < low:

@@ -35,8 +35,8 @@ def encode_split(blocks, name, tally, vocabulary, config, directory, scratch, re
     for ids, lengths in encode_blocks(blocks, vocabulary):
         shuffle.add(ids, lengths)
         report(len(ids) - len(lengths))
-    streams = Streams(config.streams, config.steps, vocabulary.eos_id)
-    writer = RecordWriter(directory, name, config.streams * (config.steps + 1))
+    streams = Streams(config.streams, config.time_steps, vocabulary.eos_id)
+    writer = RecordWriter(directory, name, config.streams * (config.time_steps + 1))
     written = np.zeros(len(vocabulary), dtype=np.int64)
     for ids, lengths in shuffle.drain():
         streams.deal(ids, lengths)

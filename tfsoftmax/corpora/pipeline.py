@@ -63,7 +63,7 @@ def _files_from(files, start):
 
 
 def _parser(corpus):
-    shape = (corpus.streams, corpus.steps + 1)
+    shape = (corpus.streams, corpus.time_steps + 1)
     eos = tf.constant(corpus.vocabulary.eos_id, tf.int32)
 
     def parse(record):

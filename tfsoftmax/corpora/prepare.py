@@ -60,7 +60,7 @@ def summary(corpus):
     """Returns a table of a corpus's splits as text, for a person to read."""
     lines = [
         f"{corpus.directory}: {corpus.name}, vocabulary {len(corpus.vocabulary):,}, "
-        f"{corpus.streams} streams of {corpus.steps} steps",
+        f"{corpus.streams} streams of {corpus.time_steps} steps",
         f"{'split':<6}{'sentences':>13}{'words':>15}{'tokens in = out':>17}"
         f"{'records':>10}{'OOV words':>12}{'OOV':>9}",
     ]
@@ -124,7 +124,7 @@ def _settings(config, source):
         "min_count": min_count,
         "max_vocab": config.max_vocab,
         "streams": config.streams,
-        "steps": config.steps,
+        "time_steps": config.time_steps,
         "seed": config.seed,
         "inputs": source.inputs,
     }
@@ -160,7 +160,7 @@ def _write_corpus(directory, scratch, source, settings, config, progress):
 
 def _check_shape(config, tally):
     """Refuses records far larger than the corpus, which would be padding."""
-    for name, most in (("streams", tally.sentences), ("steps", tally.words + tally.sentences)):
+    for name, most in (("streams", tally.sentences), ("time_steps", tally.words + tally.sentences)):
         value, most = getattr(config, name), max(most, 1000)
         if value > most:
             raise ValueError(

@@ -53,14 +53,14 @@ class Split:
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
-    """A prepared corpus. A record of a split holds (streams, steps + 1) little-endian int32."""
+    """A prepared corpus. A record of a split holds (streams, time_steps + 1) little-endian int32."""
 
     directory: str
     name: str
     settings: dict
     vocabulary: Vocabulary
     streams: int
-    steps: int
+    time_steps: int
     splits: dict
 
     @classmethod
@@ -85,7 +85,7 @@ class Corpus:
                 manifest["settings"],
                 vocabulary,
                 manifest["settings"]["streams"],
-                manifest["settings"]["steps"],
+                manifest["settings"]["time_steps"],
                 {name: _split(directory, entry) for name, entry in manifest["splits"].items()},
             )
         except (KeyError, TypeError, AttributeError) as error:
@@ -144,6 +144,9 @@ def read_manifest(directory):
             f"{path}: must be of version {VERSION}; prepare the corpus again. "
             f"Received: version {manifest.get('version')}"
         )
+    settings = manifest.get("settings")
+    if isinstance(settings, dict) and "steps" in settings:  # its name until November 2026
+        settings["time_steps"] = settings.pop("steps")
     return manifest
 
 
@@ -207,14 +210,14 @@ def _load_vocabulary(directory, expected):
 
 
 def _check_sizes(corpus):
-    for name in ("streams", "steps"):
+    for name in ("streams", "time_steps"):
         value = getattr(corpus, name)
         if not isinstance(value, int) or value < 1:
             raise ValueError(
                 f"{os.path.join(corpus.directory, MANIFEST)}: `{name}` must be a positive integer; "
                 f"prepare the corpus again. Received: {name}={value!r}"
             )
-    record_bytes = tfrecord.framed_bytes(corpus.streams * (corpus.steps + 1))
+    record_bytes = tfrecord.framed_bytes(corpus.streams * (corpus.time_steps + 1))
     for split in corpus.splits.values():
         found = sum(file.records for file in split.files)
         if split.records != found or found == 0:

@@ -194,7 +194,7 @@ class AdaptiveSoftmax(SoftmaxHead):
             hidden, self._clusters(), self._ranked(labels), self.bands.ends, self.bands.shares
         )
 
-    def _weighted_loss(self, hidden, labels, weights):
+    def _loss_and_nats(self, hidden, labels, weights):
         return weighted_adaptive_cross_entropy(
             hidden, self._clusters(), self._ranked(labels), self.bands.ends, weights,
             self.bands.shares,

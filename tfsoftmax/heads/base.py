@@ -84,7 +84,7 @@ class SoftmaxHead(keras.layers.Layer):
         ids, log_probs = self._top_k(rows, k)
         return _restore(ids, leading, k), _restore(log_probs, leading, k)
 
-    def weighted_loss(self, hidden, labels, weights):
+    def loss_and_nats(self, hidden, labels, weights):
         """Σ weights · training loss, for heads that form the gradient while they compute it.
 
         Args:
@@ -101,7 +101,7 @@ class SoftmaxHead(keras.layers.Layer):
         labels, validity = checked_labels(labels, self.vocab_size, hidden)
         rows, leading = _flatten(hidden)
         weights = tf.reshape(tf.cast(weights, tf.float32) * validity, [-1])
-        total, nats = self._weighted_loss(rows, tf.reshape(labels, [-1]), weights)
+        total, nats = self._loss_and_nats(rows, tf.reshape(labels, [-1]), weights)
         return total, None if nats is None else _restore(nats, leading) * validity
 
     def compute_output_shape(self, hidden_shape):
@@ -125,7 +125,7 @@ class SoftmaxHead(keras.layers.Layer):
     def _log_probs(self, hidden):
         return tf.nn.log_softmax(tf.cast(self._logits(hidden), tf.float32))
 
-    def _weighted_loss(self, hidden, labels, weights):
+    def _loss_and_nats(self, hidden, labels, weights):
         return tf.reduce_sum(weights * self._training_loss(hidden, labels)), None
 
     def _as_hidden(self, hidden):

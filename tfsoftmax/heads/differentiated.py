@@ -149,7 +149,7 @@ class DifferentiatedSoftmax(SoftmaxHead):
     def _log_prob(self, hidden, labels):
         return -self._training_loss(hidden, labels)
 
-    def _weighted_loss(self, hidden, labels, weights):
+    def _loss_and_nats(self, hidden, labels, weights):
         return weighted_banded_cross_entropy(
             self._by_band(hidden), *self._parameters(), self._ranked(labels), weights
         )

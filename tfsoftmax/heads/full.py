@@ -38,7 +38,7 @@ class FullSoftmax(LinearHead):
     def _training_loss(self, hidden, labels):
         return cross_entropy(hidden, *self._parameters(), labels, self.objective)
 
-    def _weighted_loss(self, hidden, labels, weights):
+    def _loss_and_nats(self, hidden, labels, weights):
         return weighted_cross_entropy(
             hidden, *self._parameters(), labels, weights, self.objective
         )

@@ -56,7 +56,7 @@ class NarySoftmax(HierarchicalHead):
     def _training_loss(self, hidden, labels):
         return path_nats(hidden, *self._parameters(), self._steps(labels))
 
-    def _weighted_loss(self, hidden, labels, weights):
+    def _loss_and_nats(self, hidden, labels, weights):
         return weighted_path_nats(hidden, *self._parameters(), self._steps(labels), weights)
 
     def _full_pass(self):

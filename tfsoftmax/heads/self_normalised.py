@@ -51,7 +51,7 @@ class SelfNormalisedSoftmax(LinearHead):
         some = self._some_positions(tf.shape(hidden)[0])
         return cross_entropy(hidden, *self._parameters(), labels, self.objective, some)
 
-    def _weighted_loss(self, hidden, labels, weights):
+    def _loss_and_nats(self, hidden, labels, weights):
         some = self._some_positions(tf.shape(hidden)[0])
         return weighted_cross_entropy(
             hidden, *self._parameters(), labels, weights, self.objective, some

@@ -166,7 +166,7 @@ class SelfOrganisedSoftmax(HierarchicalHead):
         self._observe(hidden, labels)
         return self._nats(hidden, labels)
 
-    def _weighted_loss(self, hidden, labels, weights):
+    def _loss_and_nats(self, hidden, labels, weights):
         seen = tf.where(weights > 0)[:, 0]
         self._observe(tf.gather(hidden, seen), tf.gather(labels, seen))
         by_cluster, by_word = self._projected(hidden)

@@ -157,7 +157,7 @@ class Shortlist(SoftmaxHead):
     def _log_prob(self, hidden, labels):
         return -self._training_loss(hidden, labels)
 
-    def _weighted_loss(self, hidden, labels, weights):
+    def _loss_and_nats(self, hidden, labels, weights):
         nodes, extra = self._targets(labels)
         learnt = self._is_learnt(labels)
         total, nats = weighted_cross_entropy(hidden, *self._parameters(), nodes, weights * learnt)

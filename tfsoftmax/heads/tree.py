@@ -68,7 +68,7 @@ class TreeSoftmax(HierarchicalHead):
         paths = tf.gather(self._paths, labels)
         return MODES[self.mode](hidden, *self._parameters(), paths)
 
-    def _weighted_loss(self, hidden, labels, weights):
+    def _loss_and_nats(self, hidden, labels, weights):
         nats = self._training_loss(hidden, labels)
         return tf.reduce_sum(weights * nats), tf.stop_gradient(nats)
 

@@ -26,8 +26,8 @@ class ModelConfig:
 
     head: str = option("full", "output layer: a name in tfsoftmax.heads.HEADS")
     head_options: dict = option({}, 'arguments of the head as JSON, e.g. {"soft_cap": 30}')
-    embedding: int = option(512, "units of the input embedding")
-    hidden: int = option(512, "units of each recurrent layer")
+    embedding_units: int = option(512, "units of the input embedding")
+    hidden_units: int = option(512, "units of each recurrent layer")
     layers: int = option(1, "number of recurrent layers")
     cell: str = option("lstm", "recurrent cell", CELLS)
     backend: str = option(
@@ -38,13 +38,13 @@ class ModelConfig:
     init_scale: float = option(0.1, "weight matrices start uniform in [-init_scale, init_scale]")
     tie_embeddings: bool = option(
         False, "use the input embedding as the kernel of the head: those with a score a word, and "
-        "adaptive softmax (embedding = hidden)"
+        "adaptive softmax; needs embedding_units = hidden_units"
     )
     precision: str = option("float32", "Keras dtype policy of all layers", PRECISIONS)
 
     def __post_init__(self):
         _check_choices(self)
-        for name in ("embedding", "hidden", "layers"):
+        for name in ("embedding_units", "hidden_units", "layers"):
             _check(getattr(self, name) >= 1, name, "must be at least 1", self)
         _check(0 <= self.dropout < 1, "dropout", "must lie in [0, 1)", self)
         _check(self.init_scale > 0, "init_scale", "must be positive", self)
@@ -52,8 +52,8 @@ class ModelConfig:
             _check(self.cell == "lstm", "unit_forget_bias", "needs cell='lstm'", self)
         if self.tie_embeddings:
             _check(
-                self.embedding == self.hidden, "tie_embeddings",
-                f"needs embedding = hidden, not {self.embedding} and {self.hidden}", self,
+                self.embedding_units == self.hidden_units, "tie_embeddings",
+                f"needs embedding_units = hidden_units, not {self.embedding_units} and {self.hidden_units}", self,
             )
 
 
@@ -85,7 +85,7 @@ class TrainingConfig:
     reassign_steps: int = option(
         1000, "head=self_organised: steps after which words choose their clusters anew"
     )
-    embeddings: str = option("", "GloVe or word2vec text file to start the input embedding from")
+    pretrained: str = option("", "GloVe or word2vec text file to start the input embedding from")
     seed: int = option(1, "of initial weights, dropout and samples")
 
     # What may change between the start of a run and its continuation.
@@ -108,22 +108,39 @@ class TrainingConfig:
 PRESETS = {
     # Three minutes on two cores with the docstrings corpus.
     "demo": {
-        "cell": "lstm", "layers": 1, "hidden": 128, "embedding": 128, "optimizer": "adagrad",
+        "cell": "lstm", "layers": 1, "hidden_units": 128, "embedding_units": 128, "optimizer": "adagrad",
         "learning_rate": 0.5, "init_scale": 0.1, "clip_norm": 5.0, "dropout": 0.0,
         "reduce": "stream", "epochs": 2, "pseudo_epochs": 3,
     },
     # Müller 2017, table 4.5.
     "text8": {
-        "cell": "lstm", "layers": 1, "hidden": 512, "embedding": 512, "optimizer": "adagrad",
+        "cell": "lstm", "layers": 1, "hidden_units": 512, "embedding_units": 512, "optimizer": "adagrad",
         "learning_rate": 0.2, "decay": 0.5, "init_scale": 0.1, "clip_norm": 0.25, "dropout": 0.25,
         "reduce": "stream",
     },
     "fdt": {
-        "cell": "lstm", "layers": 1, "hidden": 2048, "embedding": 512, "optimizer": "sgd",
+        "cell": "lstm", "layers": 1, "hidden_units": 2048, "embedding_units": 512, "optimizer": "sgd",
         "learning_rate": 2.0, "decay": 1.0, "init_scale": 0.05, "clip_norm": 1.0, "dropout": 0.0,
         "reduce": "stream",
     },
 }
+
+
+# Names in `config.json` until November 2026, and what they are called now.
+RENAMED = {
+    "model": {"embedding": "embedding_units", "hidden": "hidden_units"},
+    "training": {"embeddings": "pretrained"},
+    "corpus": {"steps": "time_steps"},
+}
+
+
+def with_todays_names(config):
+    """The contents of a run's `config.json`, whatever version of the toolkit wrote them."""
+    return {
+        part: {RENAMED[part].get(name, name): value for name, value in fields.items()}
+        if part in RENAMED and isinstance(fields, dict) else fields
+        for part, fields in config.items()
+    }
 
 
 def _check_choices(config):

@@ -121,7 +121,7 @@ def _check(model, vocabulary, out, max_k):
     stateful = [layer.name for layer in model.layers if getattr(layer, "stateful", False)]
     if tuple(model.input.shape) != (None, None) or stateful:
         raise ValueError(
-            "`model` must read batches of any size, without states: streams=None, steps=None, "
+            "`model` must read batches of any size, without states: streams=None, time_steps=None, "
             f"stateful=False. Received: {model.input.shape}, stateful layers {stateful}"
         )
     if os.path.lexists(out) and (not os.path.isdir(out) or os.listdir(out)):

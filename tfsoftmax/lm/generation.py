@@ -18,7 +18,7 @@ def sample(
     """Draws sentences that go on from one prompt, all side by side, one word a step.
 
     Args:
-        model: as `language_model` builds it, with `streams=count` and `steps` 1 or None. Its
+        model: as `language_model` builds it, with `streams=count` and `time_steps` 1 or None. Its
             recurrent states are zero afterwards.
         vocabulary: the `Vocabulary` of V words that it was trained with.
         prompt: words of the sentence's beginning; unknown ones are read as `<unk>`. Before
@@ -150,7 +150,7 @@ def next_words(model, vocabulary, prompt, k):
     """The k likeliest words after a prompt, `<unk>` and `<eos>` among them.
 
     Args:
-        model: as `language_model` builds it, for any number of streams, with `steps` 1 or None.
+        model: as `language_model` builds it, for any number of streams, with `time_steps` 1 or None.
             Its recurrent states are zero afterwards.
         vocabulary, prompt: as for `sample`.
         k: int in [1, V].
@@ -210,11 +210,11 @@ def _functions(model, vocabulary):
 
 
 def _check_model(model):
-    streams, steps = model.input.shape
-    if streams is None or steps not in (1, None):
+    streams, time_steps = model.input.shape
+    if streams is None or time_steps not in (1, None):
         raise ValueError(
-            "`model` must have a fixed number of streams, and 1 or None for `steps`. "
-            f"Received: streams={streams}, steps={steps}"
+            "`model` must have a fixed number of streams, and 1 or None for `time_steps`. "
+            f"Received: streams={streams}, time_steps={time_steps}"
         )
     for layer in model.layers:
         if isinstance(layer, keras.layers.RNN) and not layer.stateful:

@@ -14,7 +14,7 @@ from tfsoftmax.layers.recurrent import recurrent_layer
 LAYOUT = ("cutoffs", "projection_factor", "counts", "permutation", "shares")  # of adaptive layers
 
 
-def language_model(config, vocabulary, streams, steps=None, stateful=True):
+def language_model(config, vocabulary, streams, time_steps=None, stateful=True):
     """Builds a language model whose weights are drawn from Keras's global seed.
 
     Dropout stands before, between and after the recurrent layers (Zaremba et al. 2014).
@@ -24,7 +24,7 @@ def language_model(config, vocabulary, streams, steps=None, stateful=True):
         config: `ModelConfig`.
         vocabulary: `Vocabulary` of V words, whose counts some heads want too.
         streams: B, sentences read side by side; None for any number, if not stateful.
-        steps: T, or None for any number of steps.
+        time_steps: T, or None for any number.
         stateful: whether states are carried from batch to batch; else they begin at zero.
 
     Returns:
@@ -40,7 +40,7 @@ def language_model(config, vocabulary, streams, steps=None, stateful=True):
     def uniform():
         return keras.initializers.RandomUniform(-config.init_scale, config.init_scale)
 
-    words = keras.Input(batch_shape=(streams, steps), dtype="int32", name="words")
+    words = keras.Input(batch_shape=(streams, time_steps), dtype="int32", name="words")
     embedding, head_options = _embedding(
         config, vocabulary, embeddings_initializer=uniform(), dtype=policy, name="embedding"
     )
@@ -49,7 +49,7 @@ def language_model(config, vocabulary, streams, steps=None, stateful=True):
     forget_bias = {"unit_forget_bias": config.unit_forget_bias} if config.cell == "lstm" else {}
     for i in range(1, config.layers + 1):
         hidden = recurrent_layer(
-            config.cell, config.hidden, config.backend, return_sequences=True, stateful=stateful,
+            config.cell, config.hidden_units, config.backend, return_sequences=True, stateful=stateful,
             kernel_initializer=uniform(), recurrent_initializer=uniform(), dtype=policy,
             name=f"{config.cell}_{i}", **forget_bias,
         )(hidden)
@@ -66,15 +66,15 @@ def _embedding(config, vocabulary, **kwargs):
     """The input embedding, and the options of the head, which may be tied to it."""
     size, head, options = len(vocabulary), HEADS[config.head], config.head_options
     if not config.tie_embeddings:
-        return Embedding(size, config.embedding, **kwargs), options
+        return Embedding(size, config.embedding_units, **kwargs), options
     if issubclass(head, AdaptiveSoftmax):
         layout = {"counts": vocabulary.counts, **{k: options[k] for k in LAYOUT if k in options}}
         with _named_options(config):
-            embedding = AdaptiveEmbedding(size, config.embedding, **layout, **kwargs)
+            embedding = AdaptiveEmbedding(size, config.embedding_units, **layout, **kwargs)
         options = {k: v for k, v in options.items() if k not in LAYOUT}
         return embedding, {"cutoffs": embedding.bands.cutoffs, **options, "tied_to": embedding}
     if issubclass(head, LinearHead):
-        embedding = Embedding(size, config.embedding, **kwargs)
+        embedding = Embedding(size, config.embedding_units, **kwargs)
         return embedding, {**options, "tied_to": embedding}
     raise ValueError(
         "`tie_embeddings` needs a head with a score a word, or adaptive softmax. "

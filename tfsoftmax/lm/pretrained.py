@@ -97,7 +97,7 @@ def apply_embeddings(layer, rows, vectors):
     """
     if not hasattr(layer, "embeddings"):
         raise ValueError(
-            "`embeddings` need a layer of as many units for every word; adaptive softmax with "
+            "`pretrained` needs a layer of as many units for every word; adaptive softmax with "
             f"tie_embeddings has none. Received: {type(layer).__name__}"
         )
     shape = (len(rows), layer.output_dim)
@@ -149,8 +149,8 @@ def _check_size(path, first, size):
         )
     if found != size:
         raise ValueError(
-            f"{path}: vectors of {found} values need `embedding` to be {found}. "
-            f"Received: embedding={size}"
+            f"{path}: vectors of {found} values need `embedding_units` to be {found}. "
+            f"Received: embedding_units={size}"
         )
 
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from tfsoftmax.hardware import hardware
 from tfsoftmax.heads import HEADS
-from tfsoftmax.lm.config import ModelConfig, TrainingConfig
+from tfsoftmax.lm.config import ModelConfig, TrainingConfig, with_todays_names
 from tfsoftmax.lm.model import language_model, recurrent_states
 from tfsoftmax.vocabulary import Vocabulary
 
@@ -79,7 +79,7 @@ class Run:
                 f"`run` must be the directory of a training run. Received: run={self.directory!r}, "
                 f"which has no {CONFIG}"
             )
-        return _read_object(self.path(CONFIG), ("model", "training", "corpus"))
+        return with_todays_names(_read_object(self.path(CONFIG), ("model", "training", "corpus")))
 
     def vocabulary(self):
         """The vocabulary that the run was trained with."""
@@ -220,7 +220,7 @@ def description(corpus, model_config, config):
             "vocabulary_sha256": corpus.vocabulary.sha256,
             "records_sha256": [file.sha256 for file in corpus.split("train").files],
             "streams": corpus.streams,
-            "steps": corpus.steps,
+            "time_steps": corpus.time_steps,
             "splits": {
                 name: {k: getattr(split, k) for k in ("tokens", "words", "oov", "sentences")}
                 for name, split in corpus.splits.items()
@@ -247,12 +247,12 @@ def weight_variables(model):
     return {"weights": [v.value for v in model.variables]}
 
 
-def load(directory, streams, steps=None, stateful=True, backend="auto"):
+def load(directory, streams, time_steps=None, stateful=True, backend="auto"):
     """The model of a run with its best weights, for batches of any size.
 
     Args:
         directory: of the run.
-        streams, steps, stateful: as for `language_model`.
+        streams, time_steps, stateful: as for `language_model`.
         backend: of the recurrent layers, as in `ModelConfig`. The weights do not depend on it,
             and the run's own may need another machine.
 
@@ -265,7 +265,7 @@ def load(directory, streams, steps=None, stateful=True, backend="auto"):
         model_config = ModelConfig(**{**config["model"], "backend": backend})
     except TypeError as error:
         raise ValueError(f"{run.path(CONFIG)}: must describe a model. Received: {error}") from None
-    model = language_model(model_config, vocabulary, streams, steps, stateful)
+    model = language_model(model_config, vocabulary, streams, time_steps, stateful)
     if run.restore(weight_variables(model), "best") is None:
         raise ValueError(
             "`run` must have a checkpoint; it has trained too few steps for one. "
@@ -314,7 +314,7 @@ def _differences(old, new):
             before, now = old[part].get(name, defaults.get(name)), new[part].get(name)
             if before != now:
                 yield f"{name}={before!r} there, {now!r} now"
-    for name in ("vocabulary_sha256", "streams", "steps", "records_sha256"):
+    for name in ("vocabulary_sha256", "streams", "time_steps", "records_sha256"):
         before, now = old["corpus"].get(name), new["corpus"].get(name)
         if before != now:
             yield f"corpus {name}={before!r} there, {now!r} now"

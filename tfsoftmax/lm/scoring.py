@@ -252,10 +252,10 @@ def _check_oov(oov, unseen_words):
 
 def _checked_streams(model):
     """B of a model that fits."""
-    streams, steps = model.input.shape
-    if streams is None or steps is not None:
+    streams, time_steps = model.input.shape
+    if streams is None or time_steps is not None:
         raise ValueError(
-            "`model` must have a fixed number of streams, and None for `steps`. "
-            f"Received: streams={streams}, steps={steps}"
+            "`model` must have a fixed number of streams, and None for `time_steps`. "
+            f"Received: streams={streams}, time_steps={time_steps}"
         )
     return streams

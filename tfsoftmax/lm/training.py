@@ -91,7 +91,7 @@ class Trainer:
         self.variables = training_variables(self.model)
         saved = run.restore(self.variables)
         self.progress = Progress(**saved) if saved else Progress()
-        if saved is None and config.embeddings:
+        if saved is None and config.pretrained:
             self._load_embeddings(model_config)
         self.records = corpus.split("train").records
         self.limit = config.epochs * self.records
@@ -99,7 +99,7 @@ class Trainer:
             self.limit = min(self.limit, config.max_steps)
         self.evaluate = exact_evaluator(self.model)
         self.monitor = TrainingMonitor(
-            run.path("tensorboard"), config.log_steps, corpus.streams * corpus.steps, profile_batch
+            run.path("tensorboard"), config.log_steps, corpus.streams * corpus.time_steps, profile_batch
         )
         self.monitor.set_model(self.model)
         self.interrupted = False
@@ -187,7 +187,7 @@ class Trainer:
     def _log_step(self, logs, last_step, last_seconds):
         """Logs a line of training metrics; returns what the progress bar shows."""
         progress = self.progress
-        positions = (progress.step - last_step) * self.corpus.streams * self.corpus.steps
+        positions = (progress.step - last_step) * self.corpus.streams * self.corpus.time_steps
         speed = positions / (progress.seconds - last_seconds)
         values = {
             "loss": logs["loss"], "perplexity": logs["perplexity"],
@@ -236,7 +236,7 @@ class Trainer:
 
     def _finish(self):
         progress = self.progress
-        positions = progress.step * self.corpus.streams * self.corpus.steps
+        positions = progress.step * self.corpus.streams * self.corpus.time_steps
         self._log("finished", {
             "best_perplexity": progress.best_perplexity, "best_step": progress.best_step,
             "words_per_second": round(positions / progress.seconds, 1),
@@ -264,7 +264,7 @@ class Trainer:
 
     def _load_embeddings(self, model_config):
         rows, vectors, coverage = load_embeddings(
-            self.config.embeddings, self.corpus.vocabulary, model_config.embedding, self.verbose
+            self.config.pretrained, self.corpus.vocabulary, model_config.embedding, self.verbose
         )
         apply_embeddings(self.model.get_layer("embedding"), rows, vectors)
         self.say(str(coverage))
@@ -291,7 +291,7 @@ class Trainer:
 
 def compiled_model(model_config, config, corpus):
     """The language model with the loss, metric and optimiser of a configuration."""
-    model = language_model(model_config, corpus.vocabulary, corpus.streams, corpus.steps)
+    model = language_model(model_config, corpus.vocabulary, corpus.streams, corpus.time_steps)
     clipping = {"global": "global_clipnorm", "variable": "clipnorm"}[config.clip]
     options = {clipping: config.clip_norm} if config.clip_norm else {}
     if config.optimizer == "adagrad":

@@ -60,15 +60,15 @@ class CostModel:
 
     Args:
         counts: (V,) numbers >= 0 in any order, V at least 2.
-        hidden: D, units of the hidden state.
+        hidden_units: D, units of the hidden state.
         positions: N, labels in a step.
         projection_factor: tail t has D / factor^t units; None for tails without projections.
         constants: `MachineCosts`, or a mapping of its fields.
     """
 
-    def __init__(self, counts, hidden, positions, projection_factor, constants):
+    def __init__(self, counts, hidden_units, positions, projection_factor, constants):
         self.constants = MachineCosts(**constants) if isinstance(constants, Mapping) else constants
-        self.hidden = _positive("hidden", hidden)
+        self.hidden_units = _positive("hidden_units", hidden_units)
         self.positions = _positive("positions", positions)
         self.projection_factor = projection_factor
         if projection_factor is not None and not projection_factor >= 1:
@@ -83,16 +83,16 @@ class CostModel:
     def units(self, tail):
         """Units of tail 1, 2, ..."""
         if self.projection_factor is None:
-            return self.hidden
-        return max(1, int(self.hidden // self.projection_factor**tail))
+            return self.hidden_units
+        return max(1, int(self.hidden_units // self.projection_factor**tail))
 
     def full_seconds(self):
         """A softmax without clusters."""
-        return float(self.constants.product_seconds(self.positions, self.hidden, self.vocab_size))
+        return float(self.constants.product_seconds(self.positions, self.hidden_units, self.vocab_size))
 
     def head_seconds(self, shortlist, tails):
         """The first cluster: `shortlist` words and a logit for each tail."""
-        return self.constants.product_seconds(self.positions, self.hidden, shortlist + tails)
+        return self.constants.product_seconds(self.positions, self.hidden_units, shortlist + tails)
 
     def tail_seconds(self, tail, begin, end):
         """Tail 1, 2, ... when it holds the words of ranks [begin, end); numbers or arrays."""
@@ -101,7 +101,7 @@ class CostModel:
         seconds = costs.product_seconds(rows, units, end - begin)
         if self.projection_factor is None:
             return seconds
-        return seconds + self.hidden * units * (
+        return seconds + self.hidden_units * units * (
             costs.multiply_seconds * rows + costs.weight_seconds
         )
 

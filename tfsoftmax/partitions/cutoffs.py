@@ -14,13 +14,13 @@ WINDOW = 64
 
 
 def auto_cutoffs(
-    counts, hidden, positions=2560, projection_factor=4.0, tails=None, constants=None
+    counts, hidden_units, positions=2560, projection_factor=4.0, tails=None, constants=None
 ):
     """The cutoffs that cost least on this machine.
 
     Args:
         counts: (V,) numbers >= 0, occurrences of each word, in any order.
-        hidden: D, units of the hidden state.
+        hidden_units: D, units of the hidden state.
         positions: N, labels in a training step.
         projection_factor: tail t has D / factor^t units; None for tails without projections.
         tails: their number, or None for the number that costs least: at most `MOST_TAILS`, and
@@ -36,7 +36,7 @@ def auto_cutoffs(
     """
     if constants is None:
         constants = machine_constants()
-    model = CostModel(counts, hidden, positions, projection_factor, constants)
+    model = CostModel(counts, hidden_units, positions, projection_factor, constants)
     numbers = sensible_tails(model) if tails is None else [tails]
     return min((best_cutoffs(model, number) for number in numbers), key=model.seconds)
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
+import tfsoftmax_command  # noqa: F401  (first, so that nothing below loads TensorFlow)
 from absl import flags
 import numpy as np
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
+import tfsoftmax_command  # noqa: F401  (first, so that nothing below loads TensorFlow)
 from absl import flags
 
 from experiments import definition, report, runner

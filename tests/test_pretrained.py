@@ -153,5 +153,5 @@ def test_apply_refuses_vectors_of_another_size():
 
 
 def test_reading_vectors_does_not_import_tensorflow():
-    code = "import sys, tfsoftmax.lm.pretrained; sys.exit('tensorflow' in sys.modules)"
+    code = "import sys, tfsoftmax_command, tfsoftmax.lm.pretrained; sys.exit('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

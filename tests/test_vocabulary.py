@@ -118,5 +118,5 @@ def test_build_refuses_impossible_limits(argument):
 
 
 def test_import_does_not_load_tensorflow():
-    code = "import sys, tfsoftmax.vocabulary; sys.exit('tensorflow' in sys.modules)"
+    code = "import sys, tfsoftmax_command, tfsoftmax.vocabulary; sys.exit('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

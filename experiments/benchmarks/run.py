@@ -27,6 +27,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 RESULTS = ROOT / "experiments" / "results"
+import tfsoftmax_command  # noqa: F401  (first, so that nothing below loads TensorFlow)
 from absl import flags
 
 from experiments.benchmarks import rows as of_rows

@@ -271,7 +271,7 @@ def test_every_setting_has_help():
 
 def test_preparing_text_does_not_load_tensorflow(tmp_path, texts):
     code = (
-        "import sys; from tfsoftmax.corpora.config import PrepareConfig\n"
+        "import sys, tfsoftmax_command; from tfsoftmax.corpora.config import PrepareConfig\n"
         "assert 'numpy' not in sys.modules\n"
         "from tfsoftmax.corpora.prepare import prepare\n"
         "prepare(PrepareConfig('text', 'out', 'train.gz'))\n"

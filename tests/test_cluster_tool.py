@@ -16,7 +16,7 @@ def paths(corpus, tmp_path_factory):
     """The file of a clustering into seven classes, and what the tool printed."""
     out = tmp_path_factory.mktemp("brown") / "paths"
     data = f"--data={corpus.directory}"
-    return out, tool("cluster", data, f"--out={out}", "--classes=7", "--words=3").stdout
+    return out, tool("brown", data, f"--out={out}", "--classes=7", "--words=3").stdout
 
 
 def train(corpus, run, head, **options):
@@ -38,7 +38,7 @@ def test_paths_of_every_word_of_the_corpus(corpus, paths):
 
 def test_the_class_of_one_word(corpus, tmp_path):
     word = corpus.vocabulary.words[5]
-    done = tool("cluster", f"--data={corpus.directory}", f"--out={tmp_path / 'p'}", "--classes=4",
+    done = tool("brown", f"--data={corpus.directory}", f"--out={tmp_path / 'p'}", "--classes=4",
                 f"--words_of={word}")
     assert word in done.stdout.splitlines()[-1].split("\t")[1].split(" ")
 
@@ -48,7 +48,7 @@ def test_the_class_of_one_word(corpus, tmp_path):
 ])
 def test_mistakes_end_in_a_sentence(corpus, tmp_path, flag, message):
     out = f"--out={tmp_path / 'p'}"
-    done = tool("cluster", f"--data={corpus.directory}", out, flag, check=False)
+    done = tool("brown", f"--data={corpus.directory}", out, flag, check=False)
     assert done.returncode == 1 and done.stderr.startswith(f"error: {message}")
 
 
@@ -67,7 +67,7 @@ def test_heads_are_trained_on_brown_clusters(corpus, paths, tmp_path, head, opti
 def test_learnt_clusters_are_printed_and_become_classes(corpus, tmp_path):
     train(corpus, tmp_path / "run", "self_organised")
     out, words = tmp_path / "clusters", corpus.vocabulary.words
-    lines = tool("clusters", f"--run={tmp_path / 'run'}", f"--out={out}").stdout.splitlines()
+    lines = tool("show_clusters", f"--run={tmp_path / 'run'}", f"--out={out}").stdout.splitlines()
     numbers, printed = [int(line.split()[0]) for line in lines], [x.split()[2:] for x in lines]
     assert sorted(sum(printed, [])) == sorted(words)
     shares = [float(line.split()[1].strip("%")) for line in lines]
@@ -76,5 +76,5 @@ def test_learnt_clusters_are_printed_and_become_classes(corpus, tmp_path):
     by_class = classes.build(out, len(words), words=words)
     for cluster, members in zip(numbers, printed):
         assert {by_class[words.index(word)] for word in members} == {cluster}
-    done = tool("clusters", f"--run={tmp_path / 'run'}", f"--words_of={words[3]}", "--words=99")
+    done = tool("show_clusters", f"--run={tmp_path / 'run'}", f"--words_of={words[3]}", "--words=99")
     assert words[3] in done.stdout.split() and len(done.stdout.splitlines()) == 1

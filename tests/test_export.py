@@ -189,7 +189,7 @@ def test_models_that_do_not_fit_are_refused(tmp_path):
 def test_the_tool_exports_a_run(tmp_path):
     run, model = runs.Run(str(tmp_path / "run")), make_model("adaptive")
     config = dataclasses.asdict(dataclasses.replace(
-        MODEL, embedding=6, hidden=6, head="adaptive", head_options=OPTIONS["adaptive"]
+        MODEL, embedding_units=6, hidden_units=6, head="adaptive", head_options=OPTIONS["adaptive"]
     ))
     run.start({"model": config, "training": {},
                "corpus": {"vocabulary_sha256": VOCABULARY.sha256}}, VOCABULARY)

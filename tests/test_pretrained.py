@@ -96,7 +96,7 @@ def test_lines_end_at_newline_only(tmp_path):
         ("of 1 2 3\nthe 1 1e50 3\n", "v, line 2: the values must be finite. Received: inf"),
         (b"of 1 2 3\ncaf\xe9 1 2 3\n", r"v, line 2: must be UTF-8. Received: b'caf\\xe9 1"),
         (GLOVE.encode("utf-16"), "v, line 1: must be"),
-        ("the 1 2\nmat 3 4\n", "v: vectors of 2 values need `embedding_units` to be 2. .*embedding=3"),
+        ("the 1 2\nmat 3 4\n", "v: vectors of 2 values need `embedding_units` to be 2. .*embedding_units=3"),
         ("1 5\nthe 1 2 3 4 5\n", "v: vectors of 5 values need `embedding_units` to be 5. .*=3"),
         (". . 1 2 3 4 5\n", "v: vectors of 5 values need `embedding_units` to be 5. .*=3"),
         ("the cat sat on the mat\n", "v, line 1: must be a word and the values of its vector."),

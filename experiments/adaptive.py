@@ -2,39 +2,40 @@
 
 Reproduces: Müller 2017, the rows of table 5.2a (section 5.3.2) for full and adaptive softmax,
 the comparison of projection factors of figure 5.5, and the clusters of section 5.1, with the
-relatives of sections 2.2.2.3 (differentiated softmax) and 2.2.2.4 (one tail: two levels). Scaled
-down to two cores: half of the units, 1,500 steps, and a corpus of novels about as large as
-Text8. Departures from the hyper-parameters for Text8 of table 4.5, as in full_softmax: no
-dropout, a learning rate of 0.5 and gradients clipped at a norm of 5, since a quarter of an epoch
-ends long before regularisation matters.
+relatives of sections 2.2.2.3 (differentiated softmax) and 2.2.2.4 (one tail: two levels). The
+experiment is scaled down to two cores: half of the units, 1,500 steps, and a corpus of novels about
+as large as Text8. As in full_softmax, it departs from the hyper-parameters for Text8 of table 4.5:
+there is no dropout, the learning rate is 0.5, and gradients are clipped at a norm of 5, since a
+quarter of an epoch ends long before regularisation matters.
 
-Command, for one sentence a line, lower case:
+Commands, for text in lower case with one sentence on each line:
 
     tfsoftmax prepare --corpus=text --min_count=3 --train=novels/train.txt.gz \\
         --valid=novels/valid.txt.gz --test=novels/test.txt.gz --out=data/novels
     python -m experiments.run adaptive --data=data/novels
 
-Hardware and hours: two CPU cores, shared with other work, an hour and a half; words per second
-are therefore low and uneven. Speeds that compare are those of one interleaved run, in
-results/adaptive/speed:
+Hardware and hours: an hour and a half on two CPU cores that were shared with other work, so that
+words per second are low and uneven. The speeds in results/adaptive/speed do compare, since the
+heads took turns in one run:
 
     python -m experiments.benchmarks.run speed --experiment=adaptive --data=data/novels
 
-Cutoffs are [4000, 22000] for some 47,500 words: a shortlist of 9 %, and about half of the words
-in the last tail, as section 5.1.2.2 recommends; for two levels [4000]. Those of `auto` are the
-cheapest by the cost model of section 2.2.2.4 on the machine that trains, whatever they do to
-perplexity. Tails have 128 and 64 units by a factor of 2, and 64 and 16 by a factor of 4.
+The cutoffs are [4000, 22000] for some 47,500 words: a shortlist of 9 %, and about half of the words
+in the last tail, as section 5.1.2.2 recommends. With two levels they are [4000]. The cutoffs of
+`auto` are the cheapest on the training machine by the cost model of section 2.2.2.4, whatever they
+do to perplexity. The tails have 128 and 64 units with a factor of 2, and 64 and 16 with a factor of
+4.
 
-What to expect so early: adaptive softmax ahead of full softmax, most with the smallest shortlist
-and the narrowest tails. How much mass the rare words have together, and how they share it, is
-learned from all of them at once, where full softmax learns it word by word. The paper's order, full
-softmax first by a little, is that after 50 epochs.
+So early in training, expect adaptive softmax to be ahead of full softmax, most of all with the
+smallest shortlist and the narrowest tails. It learns from all rare words at once how much mass they
+have together and how they share it, while full softmax learns this word by word. In the paper full
+softmax is slightly ahead, but after 50 epochs.
 
 The paper's values: Text8 (vocabulary 44,370; 16.8 M tokens), one LSTM layer of 512 units, a
-dropout of 40 %, 50 epochs, one NVIDIA GeForce GTX 1080. The projection factor of its second
-adaptive row is not said; it stands beside factor 4, beyond which figure 5.3 sees no gain.
-Perplexities of different corpora do not compare; words per second of different hardware do so
-only roughly, and their ratios to full softmax better.
+dropout of 40 %, 50 epochs, one NVIDIA GeForce GTX 1080. The paper does not state the projection
+factor of its second adaptive row; that row stands beside factor 4, beyond which figure 5.3 shows no
+gain. Perplexities of different corpora do not compare. Words per second of different hardware
+compare only roughly, and their ratios to full softmax compare better.
 """
 
 from experiments.definition import Run
@@ -47,8 +48,8 @@ def _run(name, head, options=None, paper=None):
         name=name,
         preset="text8",
         model={
-            "head": head, "head_options": options or {}, "hidden_units": 256, "embedding_units": 256,
-            "dropout": 0.0,
+            "head": head, "head_options": options or {}, "hidden_units": 256,
+            "embedding_units": 256, "dropout": 0.0,
         },
         training={
             "epochs": 1, "pseudo_epochs": 15, "max_steps": 1500, "learning_rate": 0.5,

@@ -1,24 +1,24 @@
 """Full softmax: perplexity and speed of three model sizes, the baseline of every other head.
 
 Reproduces: Müller 2017, the full softmax of section 3.1, trained as in section 4.3; its row in
-table 5.2a (section 5.3.2). Scaled down to two cores: smaller layers, two epochs, and the corpus
-of your choice. Departures from the hyper-parameters for Text8 of table 4.5: no dropout, a
-learning rate of 0.5 and gradients clipped at a norm of 5, since two epochs of a small corpus end
-long before regularisation matters.
+table 5.2a (section 5.3.2). The experiment is scaled down to two cores: smaller layers, two epochs,
+and a corpus of your choice. It departs from the hyper-parameters for Text8 of table 4.5: there is
+no dropout, the learning rate is 0.5, and gradients are clipped at a norm of 5, since two epochs of
+a small corpus end long before regularisation matters.
 
-Command:
+Commands:
 
     tfsoftmax prepare --out=data/docstrings
     python -m experiments.run full_softmax --data=data/docstrings
 
-Hardware and hours: two CPU cores, 0.25 hours on the docstrings corpus (2, 4 and 6 minutes). A
-step takes time in proportion to vocabulary times units, about 0.3 s for 256 units and 18,829
+Hardware and hours: 0.25 hours on two CPU cores with the docstrings corpus (2, 4 and 6 minutes). The
+time of a step is proportional to vocabulary times units; it is about 0.3 s for 256 units and 18,829
 words.
 
 The paper's values: 22,110 words/s and validation perplexity 129.51 after 50 epochs of Text8
 (vocabulary 44,370; 16.8 M tokens) with one LSTM layer of 512 units and a dropout of 40 %, on one
-NVIDIA GeForce GTX 1080. Perplexities of different corpora do not compare; words per second of
-different hardware do so only roughly.
+NVIDIA GeForce GTX 1080. Perplexities of different corpora do not compare. Words per second of
+different hardware compare only roughly.
 """
 
 from experiments.definition import Run

@@ -1,12 +1,12 @@
-"""Hierarchical heads: classes, trees of four clusterings, and clusters learned on the way.
+"""Hierarchical heads: classes, trees of four clusterings, and clusters learned while training.
 
 Reproduces: Jiang et al. 2017 ("Exploration of tree-based hierarchical softmax"), the comparison of
 clusterings of p-tHSM on Penn Treebank and the rows of softmax, cHSM and p-tHSM; and the
-self-organised softmax of Shen et al. 2017. Scaled down to two cores: a GRU of 256 units and 1,500
-steps. Departures: Adagrad with a learning rate of 0.5, no dropout and gradients clipped at a norm
-of 5, as in full_softmax.
+self-organised softmax of Shen et al. 2017. The experiment is scaled down to two cores: a GRU of 256
+units and 1,500 steps. As in full_softmax, it departs from the paper: Adagrad has a learning rate of
+0.5, there is no dropout, and gradients are clipped at a norm of 5.
 
-Command, for one sentence a line, lower case:
+Commands, for text in lower case with one sentence on each line:
 
     tfsoftmax prepare --corpus=text --min_count=10 --train=novels/train.txt.gz \\
         --valid=novels/valid.txt.gz --test=novels/test.txt.gz --out=data/novels
@@ -14,25 +14,25 @@ Command, for one sentence a line, lower case:
     python -m experiments.run hierarchical --data=data/novels
     tfsoftmax show_clusters --run=runs/hierarchical/self_organised | head -20
 
-Hardware and hours: two CPU cores, shared with other work, an hour; words per second are therefore
-low and uneven. Speeds that compare are those of one interleaved run, in
-results/hierarchical/speed:
+Hardware and hours: an hour on two CPU cores that were shared with other work, so that words per
+second are low and uneven. The speeds in results/hierarchical/speed do compare, since the heads took
+turns in one run:
 
     python -m experiments.benchmarks.run speed --experiment=hierarchical --data=data/novels
 
-Classes are as many as the square root of the vocabulary, by frequency or from Brown's bits; of
-Brown's 1,000 clusters those whose bits begin alike are joined for them. In the tree of Brown's
-bits the words of a cluster are in a Huffman tree. Self-organised clusters are chosen anew every
-150 steps, ten times in all.
+The number of classes is the square root of the vocabulary. Classes are made by frequency or from
+Brown's bits, for which those of Brown's 1,000 clusters are joined whose bits begin alike. In the
+tree of Brown's bits the words of a cluster form a Huffman tree. Self-organised clusters are chosen
+anew every 150 steps, ten times in all.
 
-What to expect so early: the paper's order, random worst and Brown best by far, but Huffman no
-better than alphabetical. Its short paths help the most frequent words only; rare words it puts
-together by frequency alone, where the alphabet puts the forms of a word, and so it loses on them
-what it has won.
+So early in training, expect the paper's order, with random trees worst and Brown's best by far, but
+Huffman trees no better than alphabetical ones. Their short paths help only the most frequent words.
+They put rare words together by frequency alone, where the alphabet puts the forms of a word
+together, and lose on rare words what they have gained.
 
 The paper's values: exact perplexities on the validation split of Penn Treebank (vocabulary 10,000;
-0.9 M tokens), GRU, at convergence. Perplexities of different corpora do not compare; their order
-does.
+0.9 M tokens), with a GRU, at convergence. Perplexities of different corpora do not compare, but
+their order does.
 """
 
 from experiments.definition import Run

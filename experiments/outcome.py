@@ -1,4 +1,4 @@
-"""What became of a run: read from its `config.json` and `metrics.jsonl`, and nothing else."""
+"""What became of a run, as its `config.json` and `metrics.jsonl` alone tell it."""
 
 import dataclasses
 import functools
@@ -11,12 +11,12 @@ from tfsoftmax.lm.config import with_todays_names
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """The records that a run's folder holds; none if the run was never started.
+    """The records in the folder of a run.
 
     Args:
-        config: contents of `config.json`, or None.
-        events: lines of `metrics.jsonl`.
-        foreign: whether the configuration is not that of the definition.
+        config: the contents of `config.json`, or None if the run was never started.
+        events: list of dicts, the lines of `metrics.jsonl`.
+        foreign: whether the configuration differs from that of the definition.
     """
 
     config: dict | None
@@ -25,7 +25,7 @@ class Outcome:
 
     @classmethod
     def read(cls, run, directory):
-        """Reads the folder of a `Run`; a last line that a kill cut short is left out."""
+        """Reads the folder of a `Run`, without a last line that was cut short by a kill."""
         try:
             config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
             config = with_todays_names(config)
@@ -38,7 +38,7 @@ class Outcome:
 
     @functools.cached_property
     def training(self):
-        """All events but the evaluations after training."""
+        """All events except the evaluations after training."""
         return [event for event in self.events if event["event"] != "test"]
 
     @property
@@ -55,17 +55,12 @@ class Outcome:
 
     @property
     def validations(self):
-        """The validations that have a perplexity; NaN is logged as null."""
+        """The validations with a perplexity; a perplexity of NaN is logged as null."""
         return [e for e in self.training if e["event"] == "valid" and e["perplexity"] is not None]
-
-    def curve(self):
-        """Validations as (step, seconds of training, perplexity)."""
-        points = [] if self.foreign else self.validations
-        return [(e["step"], e["seconds"], e["perplexity"]) for e in points]
 
     @property
     def state(self):
-        """finished, unfinished, not started, or of another definition."""
+        """One of "finished", "unfinished", "not started" and "of another definition"."""
         if self.config is None:
             return "not started"
         if self.foreign:
@@ -73,15 +68,16 @@ class Outcome:
         return "finished" if self.finished else "unfinished"
 
     def has_test_split(self):
+        """Whether the corpus of the run has a test split."""
         return "test" in self.config["corpus"]["splits"]
 
     def is_of_corpus(self, directory):
-        """Whether the run was trained on the corpus in a directory, as far as its path says."""
+        """Whether the run was trained on the corpus in a directory, judged by its path."""
         recorded = self.config["corpus"]["directory"]
         return os.path.realpath(recorded) == os.path.realpath(directory)
 
     def measures(self):
-        """What was measured so far, by the names in `definition.MEASURES`, and the length."""
+        """What was measured so far, by the names in `definition.MEASURES`, and how long it took."""
         if self.foreign or not self.training:
             return {}
         last, finished, test = self.training[-1], self.finished or {}, self.test or {}
@@ -96,9 +92,9 @@ class Outcome:
 
 
 def _is_of(run, config):
-    """Whether `config.json` says what the definition of a run says.
+    """Whether `config.json` agrees with the definition of a run.
 
-    What the definition leaves to the machine, "auto", `config.json` has as it was decided.
+    Where the definition says "auto", `config.json` holds what was decided on the machine.
     """
     model, training = run.of_corpus(config["corpus"]["directory"]).configs()
     try:
@@ -107,5 +103,5 @@ def _is_of(run, config):
         asked = {k: v for k, v in model.head_options.items() if v == "auto" and k in options}
         recorded = dataclasses.replace(recorded, head_options={**options, **asked})
         return recorded == model and type(training)(**config["training"]) == training
-    except (TypeError, ValueError):  # a field that there is no more, or a value of it
+    except (TypeError, ValueError):  # a field or a value that no longer exists
         return False

@@ -1,11 +1,12 @@
-"""The report of an experiment: README.md with a table, and a plot if matplotlib is there."""
+"""The report of an experiment: a page with a table of its runs and a picture of their results."""
 
-import os
-import sys
+import statistics
 
+from experiments import markdown, pictures
 from experiments.definition import MEASURES
 
-PLOT = "perplexity.png"
+PICTURE = "perplexity.png"
+MOST_MEDIANS = 2.5  # a perplexity of more than so many medians is drawn at the edge of the picture
 HEADINGS = {
     "perplexity": "validation perplexity",
     "test_perplexity": "test perplexity",
@@ -17,69 +18,61 @@ FORMATS = {
     "peak_memory_gib": ".2f",
 }
 NOTE = """\
-Perplexities are exact: every token of the split once, the state carried over; of validation the
-best. Words/s and minutes are of training steps alone; peak memory is that of the whole process."""
+Perplexities are exact: every token of a split counts once, and the recurrent state is carried over
+the whole split. The validation perplexity is the best of the run. Words/s and minutes count the
+training steps alone. Peak memory is that of the whole process."""
 
 
 def write(name, docstring, outcomes, folder):
     """Writes the report of an experiment.
 
     Args:
-        name: of the experiment.
-        docstring: of its module.
+        name: name of the experiment.
+        docstring: docstring of its module.
         outcomes: list of (`Run`, `Outcome`) in the order of the table.
-        folder: `Path` to write into; made if missing.
+        folder: `Path` to write into, which is made if it is missing.
 
     Returns:
         The text of README.md.
 
     Raises:
-        ValueError: if no run was started; a report of nothing would replace an earlier one.
+        ValueError: if no run was started, since an empty report would replace an earlier one.
     """
     if all(outcome.config is None for _, outcome in outcomes):
         raise ValueError(
             f"`runs` must hold runs of {name}: {', '.join(run.name for run, _ in outcomes)}. "
             "Received: a directory without any"
         )
-    folder.mkdir(parents=True, exist_ok=True)
-    plot = f"![Validation perplexity against steps and training time]({PLOT})"
-    parts = [
-        f"# {name}", docstring.strip(), "## Results", facts(outcomes),
-        table(outcomes), NOTE, plot if _plotted(name, outcomes, folder / PLOT) else "",
-        f"Written by `python -m experiments.run {name} --report`.\n",
-    ]
-    text = "\n\n".join(part for part in parts if part)
-    partial = folder / "README.md.partial"
-    partial.write_text(text, encoding="utf-8")
-    os.replace(partial, folder / "README.md")
-    return text
+    measured = [(run.name, outcome.measures()) for run, outcome in outcomes]
+    results = [(run, own["perplexity"], own["seconds"] / 60) for run, own in measured
+               if own.get("perplexity")]
+    return markdown.write(
+        folder / "README.md", f"# {name}", docstring.strip(), "## Results", facts(outcomes),
+        table(outcomes), NOTE, picture(name, results, note_of(outcomes), folder / PICTURE),
+        f"Written by `python -m experiments.run {name} --report`.",
+    )
 
 
 def table(outcomes):
-    """A Markdown table, a row a run; the paper's values beside ours where it has any."""
+    """A Markdown table with one row for each run and the paper's values beside ours."""
     columns = []
     for measure in MEASURES:
         columns.append((HEADINGS[measure], measure, False))
         if any(measure in run.paper for run, _ in outcomes):
             columns.append(("paper", measure, True))
-    words = ["run", "scale", "state"]
-    lengths = ["steps", "epochs", "minutes"]
-    lines = [
-        words + lengths + [heading for heading, _, _ in columns],
-        ["---"] * len(words) + ["---:"] * (len(lengths) + len(columns)),
-    ]
+    rows = [["run", "scale", "state", "steps", "epochs", "minutes", *(c[0] for c in columns)]]
     for run, outcome in outcomes:
         ours = outcome.measures()
-        lines.append([
+        rows.append([
             run.name, run.scale, outcome.state, _cell(ours.get("step"), ",d"),
             _cell(ours.get("epoch"), ".2f"), _cell(ours.get("seconds"), ".1f", 60),
             *(_cell((run.paper if paper else ours).get(m), FORMATS[m]) for _, m, paper in columns),
         ])
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+    return markdown.table(rows, text_columns=3)
 
 
 def facts(outcomes):
-    """Corpus, hardware and versions: a line each if all runs share them, else a line a run."""
+    """Corpus, hardware and versions: one line each if all runs share them, else a line a run."""
     started = [(run.name, o.config) for run, o in outcomes if o.config and not o.foreign]
     lines = []
     for heading, state in (
@@ -93,6 +86,65 @@ def facts(outcomes):
         else:
             lines += [f"- {heading} of {name}: {text}" for name, text in stated.items()]
     return "\n".join(lines)
+
+
+def note_of(outcomes):
+    """Corpus, hardware and scale in one line, without what the runs do not share."""
+    described = [
+        (f"{o.config['corpus']['name']}, V = {o.config['corpus']['vocab_size']:,}",
+         o.config["hardware"], run.scale)
+        for run, o in outcomes if o.config and not o.foreign
+    ]
+    shared = (values.pop() for values in map(set, zip(*described)) if len(values) == 1)
+    return "; ".join(filter(None, shared))
+
+
+def picture(name, results, note, path):
+    """Draws perplexities and training times; returns the Markdown that shows them.
+
+    Args:
+        name: name of the experiment.
+        results: list of (run, validation perplexity, minutes of training).
+        note: corpus, hardware and scale.
+        path: `Path` of the PNG.
+    """
+    results = sorted(results, key=lambda result: result[1])
+    if not results:
+        return ""
+    limit = MOST_MEDIANS * statistics.median(perplexity for _, perplexity, _ in results)
+    beyond = [run for run, perplexity, _ in results if perplexity > limit]
+    caption = (
+        f"Exact validation perplexity and training time of the runs of {name}, the best run on "
+        "top." + f" ({note}.)" * bool(note)
+    )
+    if beyond:
+        caption += f" The perplexity of {' and '.join(beyond)} lies far beyond the axis."
+    return pictures.shown(lambda: draw(name, results, limit, note), path, caption)
+
+
+def draw(name, results, limit, note):
+    """The picture of sorted results, in which perplexities above the limit stand at the edge."""
+    names, perplexities, minutes = zip(*results)
+    figure = pictures.new(9, 1.5 + 0.33 * len(names), f"{name}: which run learns best, and how "
+                          "long it trains", note)
+    left, right = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
+    pictures.bars(right, names, minutes, [f"{m:,.1f}" for m in minutes], pictures.GREY,
+                  "minutes of training")
+    shown = [p for p in perplexities if p <= limit]
+    low, high = min(shown), max(shown)
+    edge = high + 0.3 * (high - low or high)
+    left.set_xlim(low - 0.1 * (edge - low), edge + 0.25 * (edge - low))
+    pictures.frame(left)
+    for row, perplexity in enumerate(perplexities):
+        clipped = perplexity > limit
+        place = edge if clipped else perplexity
+        left.plot(place, row, ">" if clipped else "o", markersize=7,
+                  color=pictures.COLOURS[1 if clipped else 0])
+        text = f"{perplexity:,.0f}, off the axis" if clipped else f"{perplexity:,.1f}"
+        left.annotate(text, (place, row), (-8 if clipped else 8, 0), textcoords="offset points",
+                      fontsize=9, va="center", ha="right" if clipped else "left")
+    left.set_title("exact validation perplexity, lower is better", loc="left", fontsize=10)
+    return figure
 
 
 def _corpus(config):
@@ -113,22 +165,3 @@ def _listed(versions):
 
 def _cell(value, form, divisor=1):
     return "–" if value is None else format(value if divisor == 1 else value / divisor, form)
-
-
-def _plotted(name, outcomes, path):
-    """Draws the plot; returns whether there is one."""
-    curves = {run.name: outcome.curve() for run, outcome in outcomes}
-    curves = {run: curve for run, curve in curves.items() if curve}
-    try:
-        from experiments import plot
-    except ModuleNotFoundError as error:
-        if error.name != "matplotlib":
-            raise
-        print(
-            "No plot was drawn, for matplotlib is not installed: pip install 'tfsoftmax[plot]'",
-            file=sys.stderr,
-        )
-        return False
-    if curves:
-        plot.draw(name, curves, path)
-    return bool(curves)

@@ -1,34 +1,34 @@
-"""Sampling heads: perplexity of sampled softmax, NCE, negative sampling, BlackOut beside full.
+"""Sampling heads: sampled softmax, NCE, negative sampling and BlackOut beside full softmax.
 
 Reproduces: Müller 2017, sections 5.2.1 (normalisation constant of NCE, figure 5.6), 5.2.2
 (proposal distributions, figures 5.9 and 5.10) and the rows of full softmax, importance sampling
-and NCE in table 5.2a. Scaled down to two cores: half the units, and a fixed budget of steps
-instead of 30 to 50 epochs, so that the comparison is of how fast the methods learn at first.
-Departures from table 4.5: no dropout, a learning rate of 0.5 and gradients
-clipped at a norm of 5.
+and NCE in table 5.2a. The experiment is scaled down to two cores: half of the units, and a fixed
+number of steps instead of 30 to 50 epochs, so that it compares how fast the methods learn at first.
+It departs from table 4.5: there is no dropout, the learning rate is 0.5, and gradients are clipped
+at a norm of 5.
 
-All samples are of 1,280 words shared by a batch, as in section 5.2.2, with replacement but for
-`sampled-unique`. Of negative sampling, softmax(s + ln k q) counts as the model's distribution.
+Each batch shares a sample of 1,280 words, as in section 5.2.2. Words are drawn with replacement,
+except by `sampled-unique`. For negative sampling softmax(s + ln k q) is the model's distribution.
 
-Command, for a corpus of text files of your own:
+Commands, for text files of your own:
 
-    tfsoftmax prepare --corpus=text --train=train.txt --valid=valid.txt --test=test.txt \
+    tfsoftmax prepare --corpus=text --train=train.txt --valid=valid.txt --test=test.txt \\
         --min_count=10 --out=data/text
     python -m experiments.run sampling --data=data/text
 
-Hardware and hours: two CPU cores, shared with other work, an hour and a half; words per second
-are therefore low and uneven (results/benchmarks compares speed in interleaved runs).
+Hardware and hours: an hour and a half on two CPU cores that were shared with other work, so that
+words per second are low and uneven (results/benchmarks compares speeds of heads that took turns).
 
-What to expect so early: NCE with Z = 1, and negative sampling, begin with too much mass on every
-word, 1 and k q(w) instead of 1/V, and a word keeps it until it is drawn or met. Most of the
-vocabulary is rare and has hardly been drawn after a quarter of an epoch, so that the exact
-normaliser, and perplexity with it, is dominated by words that no one has looked at:
-`tfsoftmax evaluate --normaliser` shows ln Z far above what it should be, ln 1 and 0. Uniform
-sampling is the opposite: rare words are drawn often, and frequent ones hardly.
+So early in training, expect NCE with Z = 1 and negative sampling to fail. They begin with too much
+mass on every word, 1 and k q(w) instead of 1 / V, and a word keeps that mass until it is drawn or
+occurs as a label. Most of the vocabulary is rare and has hardly been drawn after a quarter of an
+epoch, so that these words dominate the exact normaliser and therefore perplexity.
+`tfsoftmax evaluate --normaliser` shows that ln Z is far above 0, where it should be. With uniform
+sampling the opposite holds: rare words are drawn often, and frequent words hardly at all.
 
-The paper's values: validation perplexities on Text8 (vocabulary 44,370) at convergence, in words
-per second of an NVIDIA GeForce GTX 1080. Perplexities of different corpora do not compare; their
-order does.
+The paper's values: validation perplexities on Text8 (vocabulary 44,370) at convergence, and words
+per second of an NVIDIA GeForce GTX 1080. Perplexities of different corpora do not compare, but
+their order does.
 """
 
 from experiments.definition import Run
@@ -45,7 +45,8 @@ def _run(name, head, **options):
         name=name,
         preset="text8",
         model={
-            "head": head, "head_options": options, "hidden_units": 256, "embedding_units": 256, "dropout": 0.0,
+            "head": head, "head_options": options, "hidden_units": 256, "embedding_units": 256,
+            "dropout": 0.0,
         },
         training={
             "max_steps": STEPS, "epochs": 1, "pseudo_epochs": 12, "learning_rate": 0.5,

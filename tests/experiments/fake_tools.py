@@ -59,7 +59,8 @@ def configuration(data, given):
     split = {"tokens": 1000, "words": 900, "oov": 9, "sentences": 100}
     return {
         "model": dataclasses.asdict(model), "training": dataclasses.asdict(training),
-        "corpus": {"name": "toy", "directory": os.path.abspath(data), "vocab_size": 77, "streams": 4, "steps": 5,
+        "corpus": {"name": "toy", "directory": os.path.abspath(data), "vocab_size": 77,
+                   "streams": 4, "time_steps": 5,
                    "splits": {name: split for name in ("train", "valid", "test")}},
         "hardware": "1 core of a toy", "versions": {"tensorflow": "2.0"},
     }

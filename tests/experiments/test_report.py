@@ -75,21 +75,32 @@ def test_different_hardware_is_stated_run_by_run(outcomes):
     assert "- Corpus: toy" in facts
 
 
-def test_the_plot_is_a_png_that_the_report_shows(tmp_path, outcomes):
+def test_the_picture_is_a_png_that_the_report_shows_with_a_caption(tmp_path, outcomes):
     pytest.importorskip("matplotlib")
     text = report.write("toy", "Title.", outcomes, tmp_path)
-    assert f"]({report.PLOT})" in text
-    assert (tmp_path / report.PLOT).read_bytes().startswith(b"\x89PNG")
+    assert f"]({report.PICTURE})" in text
+    assert "the runs of toy, the best run on top. (toy, V = 77; 1 core of a toy.)" in text
+    assert (tmp_path / report.PICTURE).read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_perplexity_far_beyond_the_others_does_not_stretch_the_axis(tmp_path):
+    pytest.importorskip("matplotlib")
+    results = [("nce", 3.7e6, 2.9), ("full", 213.0, 23.7), ("sampled", 215.0, 2.5)]
+    text = report.picture("toy", results, "", tmp_path / "p.png")
+    assert text.endswith("The perplexity of nce lies far beyond the axis.")
+    left, right = report.draw("toy", sorted(results, key=lambda r: r[1]), 500.0, "").axes
+    assert left.get_xlim()[1] < 300
+    assert [text.get_text() for text in left.texts] == ["213.0", "215.0", "3,700,000, off the axis"]
+    assert [text.get_text() for text in right.texts] == ["23.7", "2.5", "2.9"]
 
 
 def test_without_matplotlib_the_table_is_written_and_a_sentence_says_so(
     tmp_path, outcomes, monkeypatch, capsys
 ):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.delitem(sys.modules, "experiments.plot", raising=False)
-    monkeypatch.delattr("experiments.plot", raising=False)
+    monkeypatch.delitem(sys.modules, "matplotlib.figure", raising=False)
     text = report.write("toy", "Title.", outcomes, tmp_path)
-    assert report.table(outcomes) in text and report.PLOT not in text
+    assert report.table(outcomes) in text and report.PICTURE not in text
     assert "matplotlib is not installed: pip install 'tfsoftmax[plot]'" in capsys.readouterr().err
 
 

@@ -51,7 +51,7 @@ def test_a_cut_run_is_resumed(tmp_path, data, fakes):
     assert Outcome.read(runs[0], tmp_path / "runs" / "cut").state == "unfinished"
     assert run_all(runs, tmp_path / "runs", data, **fakes) == {}
     outcome = Outcome.read(runs[0], tmp_path / "runs" / "cut")
-    assert [point[0] for point in outcome.curve()] == [5, 10]
+    assert [event["step"] for event in outcome.validations] == [5, 10]
 
 
 def test_the_others_go_on_after_a_failure(tmp_path, data, fakes):

@@ -1,0 +1,101 @@
+"""What all pictures of results share: colours, a frame, labels at bars and lines, and Markdown."""
+
+import math
+import sys
+
+# The colours of Okabe and Ito, which colour-blind readers can tell apart.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+GREY = "0.6"
+DOTS_PER_INCH = 110
+TICKS = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8), (1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1,)
+LARGEST_RATIOS = 4, 12, 3000, math.inf  # of an axis with these ticks in each decade
+
+
+def shown(draw, path, caption):
+    """Draws a picture and returns the Markdown that shows it above its caption.
+
+    Args:
+        draw: function () that returns a matplotlib figure.
+        path: `Path` of the PNG.
+        caption: sentences that say what is seen; the first is also the text for those who cannot
+            see the picture.
+
+    Returns:
+        Markdown; empty if matplotlib is not installed, which is then said on standard error.
+    """
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ModuleNotFoundError:
+        print(
+            f"{path.name} was not drawn because matplotlib is not installed: "
+            "pip install 'tfsoftmax[plot]'", file=sys.stderr,
+        )
+        return ""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draw().savefig(path, dpi=DOTS_PER_INCH)
+    return f"![{caption.partition('. ')[0].rstrip('.')}.]({path.name})\n\n{caption}"
+
+
+def new(width, height, title, note=""):
+    """An empty figure.
+
+    Args:
+        width, height: inches.
+        title: what the picture shows.
+        note: hardware and scale, in small print at the bottom.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
+    if note:
+        figure.supxlabel(note, x=0.01, ha="left", fontsize=8, color="0.35")
+    return figure
+
+
+def bars(axes, names, values, texts, colours, title):
+    """Draws horizontal bars from the top, each with a text at its end instead of an axis."""
+    drawn = axes.barh(names, values, color=colours, height=0.7)
+    axes.bar_label(drawn, texts, padding=4, fontsize=9)
+    axes.set_title(title, loc="left", fontsize=10)
+    axes.set_xlim(0, 1.2 * max(values, default=1))
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.xaxis.set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    axes.spines[["top", "right", "bottom"]].set_visible(False)
+
+
+def frame(axes, log_axes="", grid="both"):
+    """Gives axes a grid, no box, and on logarithmic axes at least three ticks with numbers."""
+    from matplotlib import ticker
+
+    for name in log_axes:
+        axis = {"x": axes.xaxis, "y": axes.yaxis}[name]
+        axes.set(**{f"{name}scale": "log"})
+        low, high = axis.get_view_interval()
+        subs = next(t for t, most in zip(TICKS, LARGEST_RATIOS) if high <= most * low)
+        axis.set_major_locator(ticker.LogLocator(subs=subs, numticks=50))
+        axis.set_major_formatter(ticker.StrMethodFormatter("{x:,.0f}"))
+        axis.set_minor_locator(ticker.NullLocator())
+    axes.grid(True, axis=grid, color="0.9", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def label_ends(axes, ends, gap=0.065):
+    """Writes names beside lines, right of the axes, moved apart where they would overlap.
+
+    Args:
+        axes: with a logarithmic y axis, whose limits are final.
+        ends: list of (y of the last point, name, colour).
+        gap: least distance of two names, as a share of the height of the axes.
+    """
+    low, high = map(math.log, axes.get_ylim())
+    ends = sorted(ends)
+    places = [(math.log(y) - low) / (high - low) for y, _, _ in ends]
+    for i in range(1, len(places)):
+        places[i] = max(places[i], places[i - 1] + gap)
+    for i, (place, (_, name, colour)) in enumerate(zip(places, ends)):
+        highest = 1 - gap * (len(ends) - 1 - i)
+        axes.text(1.02, min(place, highest), name, color=colour, fontsize=9, va="center",
+                  transform=axes.transAxes)

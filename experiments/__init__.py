@@ -1,1 +1,1 @@
-"""Tables and figures of the papers as data, and what runs and reports them."""
+"""The tables and figures of the papers as data, and the programs that run and report them."""

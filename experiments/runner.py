@@ -1,4 +1,4 @@
-"""Trains and evaluates runs one after the other, each in a process of its own."""
+"""Trains and evaluates runs one after another, each in its own process."""
 
 import fnmatch
 import shlex
@@ -9,11 +9,11 @@ from experiments.outcome import Outcome
 
 TRAIN = (sys.executable, "-m", "tfsoftmax_command", "train")
 EVALUATE = (sys.executable, "-m", "tfsoftmax_command", "evaluate")
-PATIENCE_SECONDS = 20  # of a Ctrl-C with train.py, which ends after a step and saves it
+PATIENCE_SECONDS = 20  # after Ctrl-C, for `tfsoftmax train` to end its step and save it
 
 
 def select(runs, patterns):
-    """The runs whose names match one of the patterns; all without patterns."""
+    """The runs whose names match one of the patterns, or all runs if there are no patterns."""
     names = [run.name for run in runs]
     for pattern in patterns:
         if not fnmatch.filter(names, pattern):
@@ -24,14 +24,14 @@ def select(runs, patterns):
 
 
 def run_all(runs, folder, data, train=TRAIN, evaluate=EVALUATE):
-    """Does what is still to be done for each run; a run that fails does not stop the others.
+    """Does what remains to be done for each run, also after another run has failed.
 
     Args:
         runs: list of `Run`.
-        folder: `Path` that holds, or will hold, a folder for each run.
+        folder: `Path` of the directory in which each run has its own.
         data: directory of a prepared corpus.
-        train: command that trains; the flags are appended.
-        evaluate: command that evaluates.
+        train: command that trains, to which the flags are appended.
+        evaluate: command that evaluates, to which the flags are appended.
 
     Returns:
         {name of a run that failed: what failed}.
@@ -47,7 +47,7 @@ def run_all(runs, folder, data, train=TRAIN, evaluate=EVALUATE):
 
 
 def _run(run, directory, data, train, evaluate):
-    """Trains and evaluates what is not yet; returns what failed, or None."""
+    """Trains and evaluates a run unless that is done already; returns what failed, or None."""
     outcome = Outcome.read(run, directory)
     if outcome.state == "finished" and outcome.is_of_corpus(data):
         say("  finished before")
@@ -66,12 +66,12 @@ def _run(run, directory, data, train, evaluate):
 
 
 def _call(command):
-    """Runs a command, its output visible; returns what went wrong, or None."""
+    """Runs a command, whose output stays visible; returns what went wrong, or None."""
     say("  " + shlex.join(command))
     process = subprocess.Popen(command)
     try:
         status = process.wait()
-    except KeyboardInterrupt:  # from a terminal, the command has received it too
+    except KeyboardInterrupt:  # a terminal sends it to the command, too
         say("  Interrupted: waiting for the step to end.")
         try:
             process.wait(PATIENCE_SECONDS)
@@ -85,4 +85,5 @@ def _call(command):
 
 
 def say(text):
+    """Prints a line at once, so that it stands before the output of the next command."""
     print(text, flush=True)

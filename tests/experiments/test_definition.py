@@ -2,11 +2,12 @@ import dataclasses
 import re
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
 
-from experiments import definition
+from experiments import catalogue
 from experiments.definition import Run
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
 
@@ -38,10 +39,12 @@ def test_a_run_is_frozen():
 
 
 @pytest.mark.parametrize("arguments, message", [
-    ({"model": {"hiden": 8}}, "Run 'a': `model` has names among head, .*Received: 'hiden'"),
-    ({"training": {"hidden_units": 8}}, "Run 'a': `training` has names among .*Received: 'hidden_units'"),
-    ({"paper": {"ppl": 8}}, "Run 'a': `paper` has names among perplexity, .*Received: 'ppl'"),
-    ({"model": {"hidden_units": 0}}, "Run 'a': `hidden_units` must be at least 1. Received: hidden_units=0"),
+    ({"model": {"hiden": 8}}, "Run 'a': `model` must have names among head, .*Received: 'hiden'"),
+    ({"training": {"hidden_units": 8}},
+     "Run 'a': `training` must have names among .*Received: 'hidden_units'"),
+    ({"paper": {"ppl": 8}}, "Run 'a': `paper` must have names among perplexity, .*Received: 'ppl'"),
+    ({"model": {"hidden_units": 0}},
+     "Run 'a': `hidden_units` must be at least 1. Received: hidden_units=0"),
     ({"preset": "text9"}, "Run 'a': `preset` must be one of .*text8.* Received: 'text9'"),
 ])
 def test_a_bad_name_or_value_is_named(arguments, message):
@@ -54,24 +57,29 @@ def test_the_name_of_a_run_is_that_of_a_folder():
         Run("a/b")
 
 
-def test_runs_of_one_name_are_an_error(tmp_path):
-    (tmp_path / "twice.py").write_text(
-        '"""Twice."""\nfrom experiments.definition import Run\nRUNS = [Run("a"), Run("a")]\n'
-    )
-    with pytest.raises(ValueError, match="Run 'a': `name` must be of one run only"):
-        definition.load("twice", tmp_path)
+def test_runs_of_one_name_are_an_error(monkeypatch):
+    twice = types.SimpleNamespace(RUNS=[Run("a"), Run("a")])
+    monkeypatch.setitem(catalogue.EXPERIMENTS, "twice", twice)
+    with pytest.raises(ValueError, match="`RUNS` of twice must have distinct names. Received: 'a'"):
+        catalogue.load("twice")
 
 
-def test_listing_imports_nothing(tmp_path):
-    (tmp_path / "heads.py").write_text('"""All heads.\n\nMore."""\nimport absent\nRUNS = []\n')
-    (tmp_path / "helper.py").write_text('"""No experiment."""\n')
-    assert definition.listing(tmp_path) == {"heads": "All heads."}
+def test_every_module_with_runs_is_in_the_catalogue():
+    modules = (ROOT / "experiments").glob("*.py")
+    with_runs = {path.stem for path in modules if "\nRUNS = [" in path.read_text(encoding="utf-8")}
+    assert with_runs == set(catalogue.EXPERIMENTS)
 
 
 def test_every_experiment_loads():
-    for name in definition.listing():
-        module = definition.load(name)
-        assert module.RUNS and module.__doc__
+    for name in catalogue.EXPERIMENTS:
+        module = catalogue.load(name)
+        assert module.RUNS and module.__name__ == f"experiments.{name}"
+
+
+def test_the_listing_has_the_first_line_of_each_docstring():
+    listed = catalogue.listing()
+    assert listed["full_softmax"].startswith("Full softmax: ")
+    assert all(line.endswith(".") for line in listed.values())
 
 
 def test_without_name_and_in_help_the_experiments_are_listed():
@@ -80,7 +88,8 @@ def test_without_name_and_in_help_the_experiments_are_listed():
     assert "full_softmax      Full softmax: " in listed.stdout
     helped = command("--help", options=["-X", "importtime"])
     assert "full_softmax      Full softmax: " in helped.stdout and "--only" in helped.stdout
-    assert "absl.flags" in helped.stderr and "tensorflow" not in helped.stderr  # which takes seconds
+    assert "absl.flags" in helped.stderr
+    assert "tensorflow" not in helped.stderr  # its import takes seconds
 
 
 def test_mistakes_end_in_one_sentence(tmp_path):

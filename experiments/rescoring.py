@@ -1,14 +1,13 @@
-#!/usr/bin/env python3
-"""Rescoring n-best lists with trained models: word errors, and whether their differences are real.
+"""Rescores n-best lists with trained models and reports word errors with their uncertainty.
 
     python -m experiments.corrupted_nbest --data=data/novels --valid=valid.txt.gz \\
         --test=test.txt.gz --out=data/nbest
     python -m experiments.rescoring --nbest=data/nbest --runs=runs/sampling/full,runs/nce
 
-Müller 2017, section 5.3.3, with lists that experiments/corrupted_nbest.py made. For each run the
-weights are tuned on valid.nbest (the grid of tfsoftmax/rescoring.py) and test.nbest is rescored
-with them; heads that are trained to be normalised are tried with their scores as they are, too.
-Writes experiments/results/rescoring/README.md.
+Müller 2017, section 5.3.3, with lists that `experiments.corrupted_nbest` made. For each run the
+weights are tuned on valid.nbest over the grid of tfsoftmax/nbest/rescoring.py, and test.nbest is
+rescored with them. Heads that are trained to be normalised are also tried with their scores as they
+are. Writes experiments/results/rescoring/README.md.
 """
 
 import itertools
@@ -17,12 +16,11 @@ import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-
-import tfsoftmax_command  # noqa: F401  (first, so that nothing below loads TensorFlow)
-from absl import flags
 import numpy as np
+from absl import flags
 
+import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
+from experiments import markdown
 from tfsoftmax.commands import program
 from tfsoftmax.nbest import lists as nbest
 from tfsoftmax.nbest import rescoring
@@ -30,15 +28,15 @@ from tfsoftmax.nbest.word_errors import bootstrap, word_errors
 
 BATCH = 128
 BIGRAM = "the lists' bigram model, weights tuned"
-RESULTS = ROOT / "experiments" / "results" / "rescoring" / "README.md"
-# Table 5.3: financial speech, weights none, scores by the language model alone.
+RESULTS = Path("experiments/results/rescoring/README.md")
+# Table 5.3: financial speech, no weights, scores of the language model alone.
 THESIS = (
     ("1-best", "–", 21.6), ("Adaptive softmax", 38.4, 21.9), ("Importance sampling", 38.2, 22.0),
 )
 
 
 class Lists:
-    """Lists of a split, what was said, and the errors of each hypothesis."""
+    """The n-best lists of a split, what was said, and the errors of each hypothesis."""
 
     def __init__(self, directory, split):
         self.nbest = nbest.read(directory / f"{split}.nbest")
@@ -49,6 +47,7 @@ class Lists:
 
 
 def main():
+    """Rescores the test lists with every run and writes the page."""
     directory = Path(flags.FLAGS.nbest)
     valid, test = (Lists(directory, split) for split in ("valid", "test"))
     zeros = [np.zeros(len(of.nbest.sentences)) for of in (valid, test)]
@@ -62,12 +61,11 @@ def main():
     from tfsoftmax.hardware import hardware
 
     corruption = json.loads((directory / "corruption.json").read_text(encoding="utf-8"))
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    RESULTS.write_text(report(test, valid, systems, corruption, hardware()), encoding="utf-8")
+    markdown.write(RESULTS, *report(test, valid, systems, corruption, hardware()))
 
 
 def scored(run, valid, test):
-    """Yields name, (lm of valid, lm of test) and facts of a run, in each way to normalise."""
+    """Yields name, [lm of valid, lm of test] and facts of a run for each way to normalise."""
     from tfsoftmax.lm import runs
     from tfsoftmax.lm.scoring import Scorer
 
@@ -82,13 +80,14 @@ def scored(run, valid, test):
         lm = [rescoring.lm_scores(scorer, of.nbest.sentences) for of in (valid, test)]
         rate = sum(map(len, lm)) / (time.perf_counter() - start)
         facts = {"perplexity": perplexity if normalisation == "exact" else None, "rate": rate,
+                 "vocab_size": len(vocabulary),
                  "alone": test.errors[test.nbest.best(lm[1][:, None])[:, 0]].sum()}
         name = Path(run).name + (", constant normaliser" if normalisation == "constant" else "")
         yield name, lm, facts
 
 
 def rescored(valid, test, lm, grid):
-    """Tuned weights, and errors (U, 3) of the test lists with them."""
+    """The tuned weights, and the errors (U, 3) of the test lists with them."""
     of_valid, of_test = (rescoring.features(of.nbest, s) for of, s in zip((valid, test), lm))
     weights, _ = rescoring.tune(valid.nbest, of_valid, valid.errors, grid)
     chosen = rescoring.choose(test.nbest, of_test, weights)
@@ -97,52 +96,72 @@ def rescored(valid, test, lm, grid):
 
 
 def report(test, valid, systems, corruption, hardware):
-    """The text of README.md."""
+    """The blocks of the page.
+
+    Args:
+        test, valid: `Lists`.
+        systems: {name: what `rescored` returns, and the facts of `scored`}.
+        corruption: {setting: value} with which the lists were made.
+        hardware: the hardware, in words.
+    """
+    sizes = [f"{len(of.references):,} utterances with {len(of.nbest.sentences):,} hypotheses and "
+             f"{of.words.sum():,} words" for of in (valid, test)]
+    settings = ", ".join(f"{name} {value}" for name, value in corruption.items())
+    pairs = [
+        [f"{one} − {other}", interval(systems[one]["errors"], systems[other]["errors"], test)]
+        for one, other in itertools.combinations([s for s in systems if s != BIGRAM], 2)
+    ]
+    return [
+        "# Rescoring n-best lists",
+        "**These lists do not come from a recogniser.** They were made by corrupting held-out "
+        "sentences at known rates (`experiments/corrupted_nbest.py` says how). The figures show "
+        "that the tools work and what the models add to a bigram model, not what they would do "
+        "for speech.",
+        f"- Settings of the corruption: {settings}\n"
+        f"- The weights were tuned on {sizes[0]}; the errors are those of {sizes[1]}\n"
+        f"- Hardware: {hardware}, shared with other work",
+        "WER and its parts are in per cent, differences in points, with 95 % bootstrap intervals "
+        "paired over utterances. *LM alone* is the WER if neither the acoustic scores nor the "
+        "bigram model count, as in the thesis. Hypotheses per second are those of both lists; a "
+        "beginning that hypotheses share is scored once. Perplexities compare within a column "
+        "only, since models of different vocabularies predict different words.",
+        table(test, systems),
+        "Differences between the systems. The thesis could not say whether its own were more than "
+        "chance:",
+        markdown.table([["WER", "points"], *pairs]),
+        "Table 5.3 of the thesis (other data: a commercial recogniser's lists of financial speech, "
+        "LM alone):",
+        markdown.table([["", "test perplexity", "WER"], *([str(c) for c in r] for r in THESIS)]),
+        "Written by `python -m experiments.rescoring`.",
+    ]
+
+
+def table(test, systems):
+    """The table of all systems, with a column of perplexities for each vocabulary."""
     first = word_errors(
         test.references, [test.nbest.sentences[i] for i in test.nbest.starts[:-1]]
     )
     best = rescoring.oracle(test.nbest, test.errors)
     least = word_errors(test.references, [test.nbest.sentences[i] for i in best])
-    settings = ", ".join(f"{name} {value}" for name, value in corruption.items())
-    sizes = [f"{len(of.references):,} utterances with {len(of.nbest.sentences):,} hypotheses and "
-             f"{of.words.sum():,} words" for of in (valid, test)]
-    rows = [row("1-best of the lists", test, errors=first)]
-    rows += [row(name, test, first, **system) for name, system in systems.items()]
-    rows.append(row("oracle", test, first, errors=least))
-    pairs = [
-        f"| {one} − {other} | {interval(systems[one]['errors'], systems[other]['errors'], test)} |"
-        for one, other in itertools.combinations([s for s in systems if s != BIGRAM], 2)
-    ]
-    thesis = [f"| {name} | {perplexity} | {wer} |" for name, perplexity, wer in THESIS]
-    return "\n".join([
-        "# Rescoring n-best lists", "",
-        "**The lists are no recogniser's**: they were made by corrupting held-out sentences at "
-        "known rates (`experiments/corrupted_nbest.py` says how). The figures show that the "
-        "tools work and what the models add to a bigram model, not what they would do for speech.",
-        "", f"- Settings of the corruption: {settings}",
-        f"- Weights tuned on {sizes[0]}; errors counted on {sizes[1]}",
-        f"- Hardware: {hardware}, shared with other work", "",
-        "WER and its parts in per cent, differences in points, with 95 % bootstrap intervals "
-        "paired over utterances. *LM alone*: WER if neither acoustic scores nor the bigram "
-        "model count, as in the thesis. Hypotheses per second: scoring of both lists, what "
-        "hypotheses begin with alike being scored once.", "",
-        "| | test perplexity | WER | sub | del | ins | WER − 1-best | LM alone | weights: lm, "
-        "bigram, word penalty | hypotheses/s |",
-        "|---|---:|---:|---:|---:|---:|---|---:|---|---:|", *rows, "",
-        "Differences between the systems, of which the thesis could not say whether they were "
-        "more than chance:", "", "| WER | points |", "|---|---|", *pairs, "",
-        "Thesis, table 5.3 (other data: lists of a commercial recogniser for finance, LM alone):",
-        "", "| | test perplexity | WER |", "|---|---:|---:|", *thesis, "",
-        "Written by `python -m experiments.rescoring`.", "",
+    sizes = sorted({s["vocab_size"] for s in systems.values() if "vocab_size" in s})
+    return markdown.table([
+        ["", *(f"test perplexity, V = {size:,}" for size in sizes), "WER", "sub", "del", "ins",
+         "WER − 1-best", "LM alone", "weights: lm, bigram, word penalty", "hypotheses/s"],
+        row("1-best of the lists", test, sizes, errors=first),
+        *(row(name, test, sizes, first, **system) for name, system in systems.items()),
+        row("oracle", test, sizes, first, errors=least),
     ])
 
 
-def row(name, test, first=None, *, errors, weights=None, perplexity=None, alone=None, rate=None):
-    """A line of the table."""
+def row(name, test, sizes, first=None, *, errors, weights=None, perplexity=None,
+        vocab_size=None, alone=None, rate=None):
+    """The cells of a row of the table."""
     words = test.words.sum()
     rates = [errors.sum() / words, *(errors.sum(axis=0) / words)]
-    cells = [
-        name, "–" if perplexity is None else f"{perplexity:,.2f}",
+    return [
+        name,
+        *("–" if perplexity is None or size != vocab_size else f"{perplexity:,.2f}"
+          for size in sizes),
         *(f"{100 * rate:.2f}" for rate in rates),
         "–" if first is None else interval(errors, first, test),
         "–" if alone is None else f"{100 * alone / words:.2f}",
@@ -150,17 +169,17 @@ def row(name, test, first=None, *, errors, weights=None, perplexity=None, alone=
         f"{weights.lm_weight:g}, {weights.old_lm_weight:g}, {weights.word_penalty:g}",
         "–" if rate is None else f"{rate:,.0f}",
     ]
-    return "| " + " | ".join(cells) + " |"
 
 
 def interval(errors, other, test):
-    """Difference of two systems with its interval, as text."""
+    """The difference of two systems with its interval, as text."""
     result = bootstrap(errors.sum(axis=1), other.sum(axis=1), test.words)
     points = [f"{100 * x:+.2f}" for x in (result.difference, result.low, result.high)]
     return f"{points[0]} [{points[1]}, {points[2]}]"
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string("nbest", None, "directory of corrupted_nbest.py", required=True)
-    flags.DEFINE_list("runs", None, "directories of training runs", required=True)
+    flags.DEFINE_string("nbest", None, "Directory that `experiments.corrupted_nbest` wrote.",
+                        required=True)
+    flags.DEFINE_list("runs", None, "Directories of training runs.", required=True)
     program.run(main, __doc__, sys.argv)

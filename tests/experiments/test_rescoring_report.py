@@ -27,13 +27,16 @@ def test_the_report_orders_oracle_rescored_and_first(lists):
             "word_penalty": (0.0,)}
     system = report.rescored(lists, lists, (lm, lm), grid)
     assert system["weights"] == rescoring.Weights()
-    facts = {"perplexity": 99.5, "alone": 1, "rate": 1234.0}
-    systems = {report.BIGRAM: system, "one": system | facts, "two": system | facts}
-    text = report.report(lists, lists, systems, {"margin": 1}, "a machine")
+    facts = {"perplexity": 99.5, "vocab_size": 1000, "alone": 1, "rate": 1234.0}
+    systems = {report.BIGRAM: system, "one": system | facts,
+               "two": system | facts | {"vocab_size": 2000}}
+    text = "\n\n".join(report.report(lists, lists, systems, {"margin": 1}, "a machine"))
     rows = {line.split(" | ")[0][2:]: line.split(" | ") for line in text.splitlines()}
-    assert rows["1-best of the lists"][2] == "33.33"
-    assert rows["one"][1:6] == ["99.50", "8.33", "0.00", "8.33", "0.00"]
-    assert rows["one"][6].startswith("-25.00 [-33.33, ")
-    assert rows["one"][8] == "1, 0, 0" and rows["oracle"][2] == "0.00"
+    assert rows["1-best of the lists"][3] == "33.33"
+    assert rows["one"][1:7] == ["99.50", "–", "8.33", "0.00", "8.33", "0.00"]
+    assert rows["one"][7].startswith("-25.00 [-33.33, ")
+    assert rows["one"][9] == "1, 0, 0" and rows["oracle"][3] == "0.00"
+    assert rows["two"][1:3] == ["–", "99.50"]  # perplexities of other vocabularies do not compare
+    assert "| test perplexity, V = 1,000 | test perplexity, V = 2,000 |" in text
     assert rows["one − two"][1].startswith("+0.00 [+0.00, +0.00]")
-    assert "no recogniser's" in text and "margin 1" in text and "a machine" in text
+    assert "do not come from a recogniser" in text and "margin 1" in text and "a machine" in text

@@ -1,51 +1,48 @@
-#!/usr/bin/env python3
-"""The likeliest words of a head: its own `top_k` against the k best of all V log-probabilities.
+"""The likeliest words: a head's own `top_k` compared with the k best of all V log-probabilities.
 
     python -m experiments.benchmarks.likeliest_words
     python -m experiments.benchmarks.likeliest_words --runs=runs/adaptive,runs/tree
 
-What generation asks for at each step: greedily (k = 2, <unk> being left out), of a beam of 8
-(k = 10), and by top-k of 40 (k = 41). Heads without training: biases of Zipf's law, and kernels
-and hidden states drawn so that a word's log-probability differs from context to context by about
-two nats. With --runs also trained heads, at the hidden states of sentences that they draw.
+These are the calls of generation at each step: greedy generation has k = 2, because <unk> is left
+out, a beam of 8 has k = 10, and sampling from the 40 best has k = 41. The heads are untrained:
+their biases follow Zipf's law, and kernels and hidden states are drawn so that the log-probability
+of a word differs between contexts by about two nats. --runs adds trained heads, at the hidden
+states of sentences that they draw themselves.
 
-Both ways take turns and find the same words; medians. Writes
+Both ways take turns and must find the same words; the medians count. Writes
 experiments/results/likeliest_words/README.md.
 """
 
-import pathlib
-import statistics
 import sys
-import time
+from pathlib import Path
 
 import numpy as np
-from absl import app, flags
+from absl import flags
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-RESULTS = ROOT / "experiments" / "results" / "likeliest_words"
+import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
+from experiments import markdown
+from experiments.benchmarks.measure import medians
+from tfsoftmax.commands import program
+
+RESULTS = Path("experiments/results/likeliest_words")
+HEADINGS = ["", "V", "positions", "k", "top_k, ms", "all V, ms", "times as fast"]
 SPREAD = 2.0  # nats
 KS = (2, 10, 41)
 
-flags.DEFINE_list("vocab_sizes", ["50000", "200000"], "V, several")
-flags.DEFINE_list("positions", ["1", "64"], "positions at a time, several")
-flags.DEFINE_integer("units", 256, "D, units of the hidden state")
-flags.DEFINE_integer("repeats", 15, "timed calls of each way")
-flags.DEFINE_list("runs", [], "directories of trained runs, to be measured too")
 
-
-def untrained(vocab_size):
-    """{name: head} with the distribution that the module describes."""
-    import tfsoftmax
+def untrained(vocab_size, units):
+    """{name: head} with the distribution that the docstring of the module describes."""
+    from tfsoftmax.heads import AdaptiveSoftmax, FullSoftmax, TreeSoftmax
 
     counts = 1e8 / np.arange(1, vocab_size + 1)
     cutoffs = [vocab_size // 20, vocab_size // 4]
     heads = {
-        "FullSoftmax": tfsoftmax.FullSoftmax(vocab_size),
-        "AdaptiveSoftmax": tfsoftmax.AdaptiveSoftmax(vocab_size, cutoffs, use_bias=True),
-        "TreeSoftmax, Huffman": tfsoftmax.TreeSoftmax(vocab_size, counts=counts),
+        "FullSoftmax": FullSoftmax(vocab_size),
+        "AdaptiveSoftmax": AdaptiveSoftmax(vocab_size, cutoffs, use_bias=True),
+        "TreeSoftmax, Huffman": TreeSoftmax(vocab_size, counts=counts),
     }
     for head in heads.values():
-        head.build((None, flags.FLAGS.units))
+        head.build((None, units))
     full, adaptive, tree = heads.values()
     rng = np.random.default_rng(0)
     full.bias.assign(np.log(counts))
@@ -65,13 +62,13 @@ def untrained(vocab_size):
 
 
 def _spread(weight, scale, rng, rows=None):
-    """Normal values of which products with unit normal ones have this standard deviation."""
+    """Draws a weight so that its products with unit normal rows have this standard deviation."""
     width = rows or weight.shape[1]
     weight.assign(scale / np.sqrt(width) * rng.standard_normal(weight.shape, np.float32))
 
 
 def _masses(children, counts):
-    """Counts below the two edges of each node; nodes come before those below them."""
+    """The counts below the two edges of each node; a node comes before the nodes below it."""
     masses = np.zeros(children.shape)
     for node in reversed(range(len(children))):
         for edge, child in enumerate(children[node]):
@@ -80,7 +77,7 @@ def _masses(children, counts):
 
 
 def trained(directory):
-    """A run's head and hidden states of sentences that it draws, (positions, D)."""
+    """The head of a run, and hidden states (positions, D) of sentences that the run draws."""
     import keras
 
     from tfsoftmax.lm import runs
@@ -95,69 +92,69 @@ def trained(directory):
     return head, np.random.default_rng(0).permutation(hidden[0].numpy())
 
 
-def times(head, hidden, k):
+def times(head, hidden, k, repeats):
     """Median seconds of `top_k` and of all log-probabilities, which take turns."""
     import tensorflow as tf
 
-    ways = [
-        tf.function(lambda hidden: head.top_k(hidden, k)),
-        tf.function(lambda hidden: tf.math.top_k(head.log_probs(hidden), k)[::-1]),
-    ]
     hidden = tf.constant(hidden)
-    (ids, values), (all_ids, all_values) = (way(hidden) for way in ways)
+    own = tf.function(lambda: head.top_k(hidden, k))
+    full = tf.function(lambda: tf.math.top_k(head.log_probs(hidden), k)[::-1])
+    (ids, values), (all_ids, all_values) = own(), full()
     np.testing.assert_allclose(values, all_values, atol=1e-3)
-    assert np.mean(ids.numpy() == all_ids.numpy()) > 0.99  # but for ties by rounding
-    seconds = [[], []]
-    for _ in range(flags.FLAGS.repeats):
-        for way, taken in zip(ways, seconds):
-            start = time.perf_counter()
-            way(hidden)[0].numpy()
-            taken.append(time.perf_counter() - start)
-    return [statistics.median(taken) for taken in seconds]
+    if np.mean(ids.numpy() == all_ids.numpy()) <= 0.99:  # rounding may swap words of equal rank
+        raise RuntimeError(f"{head.name}: `top_k` found other words than all log-probabilities.")
+    functions = {"own": lambda: own()[0].numpy(), "full": lambda: full()[0].numpy()}
+    return [wall for wall, _ in medians(functions, repeats).values()]
 
 
-def rows_of(name, head, hidden):
-    """Lines of the table of one head."""
-    for count in map(int, flags.FLAGS.positions):
+def rows_of(name, head, hidden, options):
+    """The rows of one head in the table."""
+    for count in map(int, options.positions):
         for k in KS:
-            own, full = times(head, hidden[:count], k)
-            row = (
-                f"| {name} | {head.vocab_size:,} | {count} | {k} | {1000 * own:,.2f} "
-                f"| {1000 * full:,.2f} | {full / own:,.1f} |"
-            )
-            print(row, flush=True)
+            own, full = times(head, hidden[:count], k, options.repeats)
+            row = [name, f"{head.vocab_size:,}", str(count), str(k), f"{1000 * own:,.2f}",
+                   f"{1000 * full:,.2f}", f"{full / own:,.1f}"]
+            print(*row, sep=" | ", flush=True)
             yield row
 
 
-def main(_):
+def main():
+    program.load_tensorflow()
     from tfsoftmax.hardware import hardware
 
-    options, lines = flags.FLAGS, []
+    options, rows = flags.FLAGS, []
     for size in map(int, options.vocab_sizes):
         shape = max(map(int, options.positions)), options.units
         hidden = np.random.default_rng(1).standard_normal(shape, np.float32)
-        for name, head in untrained(size).items():
-            lines += rows_of(name, head, hidden)
+        for name, head in untrained(size, options.units).items():
+            rows += rows_of(name, head, hidden, options)
     for directory in options.runs:
         head, hidden = trained(directory)
-        lines += rows_of(
-            f"{type(head).__name__}, trained ({pathlib.Path(directory).name})", head, hidden
-        )
-    command = "python -m experiments.benchmarks.likeliest_words"
-    command += " --runs=…" * bool(options.runs)
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / "README.md").write_text("\n".join([
-        "# The likeliest words: `top_k` of a head against all its log-probabilities", "",
-        f"`{command}` on {hardware()}; heads without "
-        f"training of D = {options.units} units with Zipf's biases and log-probabilities that "
-        f"differ by about {SPREAD:g} nats between contexts. Medians of {options.repeats} calls; "
-        "both ways take turns and find the same words. Positions are sentences side by side; k is "
-        "2 when generation is greedy, 10 for a beam of 8, 41 for top-k of 40. Trained heads are "
-        "those of `tfsoftmax train`'s runs, at the hidden states of sentences that they draw.", "",
-        "| | V | positions | k | top_k, ms | all V, ms | times as fast |",
-        "|---|---:|---:|---:|---:|---:|---:|", *lines, "",
-    ]), encoding="utf-8")
+        name = f"{type(head).__name__}, trained ({Path(directory).name})"
+        rows += rows_of(name, head, hidden, options)
+    write(rows, hardware(), options.units, options.repeats, bool(options.runs))
+
+
+def write(rows, hardware, units, repeats, with_runs):
+    """Writes the page of results."""
+    command = "python -m experiments.benchmarks.likeliest_words" + " --runs=…" * with_runs
+    markdown.write(
+        RESULTS / "README.md",
+        "# The likeliest words: `top_k` of a head compared with all its log-probabilities",
+        f"`{command}` on {hardware}. The untrained heads have D = {units} units, biases by Zipf's "
+        f"law, and log-probabilities that differ between contexts by about {SPREAD:g} nats. "
+        f"Medians of {repeats} calls; both ways take turns and find the same words. Positions are "
+        "sentences side by side; k is 2 for greedy generation, 10 for a beam of 8, and 41 for "
+        "sampling from the 40 best. Trained heads are those of runs of `tfsoftmax train`, at the "
+        "hidden states of sentences that they draw.",
+        markdown.table([HEADINGS, *rows]),
+    )
 
 
 if __name__ == "__main__":
-    app.run(main)
+    flags.DEFINE_list("vocab_sizes", ["50000", "200000"], "Sizes V of the vocabulary.")
+    flags.DEFINE_list("positions", ["1", "64"], "Numbers of positions in a call.")
+    flags.DEFINE_integer("units", 256, "Units D of the hidden state.")
+    flags.DEFINE_integer("repeats", 15, "Number of timed calls of each way.")
+    flags.DEFINE_list("runs", [], "Directories of trained runs to measure as well.")
+    program.run(main, __doc__, sys.argv)

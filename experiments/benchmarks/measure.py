@@ -1,10 +1,10 @@
-"""Interleaved measurement of a group of cases, each in a process of its own."""
+"""Interleaved measurements: of functions, and of groups of cases in processes of their own."""
 
 import contextlib
 import dataclasses
 import json
 import os
-import pathlib
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -12,18 +12,17 @@ import time
 
 from experiments.benchmarks.cases import FLOOR
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 LEAST_SAMPLES, MOST_SAMPLES = 3, 15
-SLOW_SECONDS = 1.0  # from here on the run that measures memory is a sample too
-PAUSE_SECONDS = 0.05  # idle threads of the other process have stopped spinning by then
+SLOW_SECONDS = 1.0  # above it the run that measures memory is a sample, too
+PAUSE_SECONDS = 0.05  # by then the idle threads of the other process no longer spin
 
 
 class Failed(RuntimeError):
-    """The process of a case ended."""
+    """The process of a case has ended."""
 
 
 class Worker:
-    """A process that builds one case when told to, and runs its functions."""
+    """A process that builds one case when it is told to, and runs its functions."""
 
     def __init__(self, case, problem):
         self.case = case
@@ -33,20 +32,21 @@ class Worker:
             [sys.executable, "-m", "experiments.benchmarks.worker",
              json.dumps(dataclasses.asdict(case)), json.dumps(dataclasses.asdict(problem))],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True,
-            env={**environment, **os.environ}, cwd=ROOT,
+            env={**environment, **os.environ},
         )
 
     def build(self):
-        """What there is to measure: {"measures", "parameters", ...}, or {"missing"}."""
+        """Builds the case; returns {"measures", "parameters", ...}, or {"missing"}."""
         return self._ask("build")
 
     def run(self, measure, memory=False):
-        """{"seconds", "value", "peak_bytes"} of one run."""
+        """Runs a measure once; returns {"seconds", "value", "peak_bytes"}."""
         time.sleep(PAUSE_SECONDS)
         return self._ask(json.dumps({"measure": measure, "memory": memory}))
 
     def close(self):
-        with contextlib.suppress(BrokenPipeError):  # of a line that a killed process did not read
+        """Ends the process."""
+        with contextlib.suppress(BrokenPipeError):  # a killed process did not read the last line
             self.process.stdin.close()
         self.process.wait()
         self.process.stdout.close()
@@ -66,21 +66,38 @@ class Worker:
 
 
 def samples_wanted(seconds, budget_seconds):
-    """How often a function is timed: what the budget allows, within limits."""
+    """How often a function is timed: as often as the budget allows, within limits."""
     return int(min(MOST_SAMPLES, max(LEAST_SAMPLES, budget_seconds // max(seconds, 1e-9))))
 
 
 def turns(wanted):
-    """The order of runs: each of {key: count} spread evenly over the rounds.
-
-    Yields:
-        Keys, round after round, in the order of the dict.
-    """
+    """Yields each key of {key: count} that many times, spread evenly over the rounds."""
     rounds = max(wanted.values(), default=0)
     for r in range(rounds):
         for key, count in wanted.items():
             if (r + 1) * count // rounds > r * count // rounds:
                 yield key
+
+
+def medians(functions, repeats):
+    """Times functions that take turns, after a call of each that is not timed.
+
+    Args:
+        functions: {name: function ()}, which returns when its work is done.
+        repeats: number of timed calls of each function.
+
+    Returns:
+        {name: (median seconds, median seconds of processor time)}.
+    """
+    for function in functions.values():
+        function()
+    samples = {name: [] for name in functions}
+    for name in turns(dict.fromkeys(functions, repeats)):
+        start = time.perf_counter(), time.process_time()
+        functions[name]()
+        end = time.perf_counter(), time.process_time()
+        samples[name].append([b - a for a, b in zip(start, end)])
+    return {name: tuple(map(statistics.median, zip(*taken))) for name, taken in samples.items()}
 
 
 def measure_group(cases, problem, budget_seconds, start=Worker, say=print):
@@ -89,14 +106,13 @@ def measure_group(cases, problem, budget_seconds, start=Worker, say=print):
     Args:
         cases: list of `Case`.
         problem: `Problem`.
-        budget_seconds: for all samples of one measure of one case; three are taken anyhow.
+        budget_seconds: budget for all samples of one measure of one case; three are always taken.
         start: function of case and problem that starts a `Worker`.
-        say: function of a line of progress.
+        say: function of a str that reports progress.
 
     Returns:
-        [(case, answer of `build`, {measure: [seconds]}, {measure: peak bytes},
-        {measure: value})] of the cases that could be run, the last being what the first run
-        returned.
+        [(case, answer of `build`, {measure: [seconds]}, {measure: peak bytes}, {measure: value})]
+        of the cases that could be run, where a value is what the first run returned.
     """
     workers = [start(case, problem) for case in cases]  # imports side by side, builds in turn
     try:
@@ -137,7 +153,7 @@ def measure_group(cases, problem, budget_seconds, start=Worker, say=print):
 
 
 def _build(workers, say):
-    """{worker: answer} of those that can be measured."""
+    """{worker: answer of `build`} of the workers whose cases can be measured."""
     built = {}
     for worker in workers:
         try:

@@ -1,38 +1,32 @@
-#!/usr/bin/env python3
-"""Where the time of each head's training step goes: by kind of operation.
+"""Where the time of each head's training step goes, by kind of operation.
 
     python -m experiments.benchmarks.operations
     python -m experiments.benchmarks.operations --vocab_size=200606 --only='*Tree*' --results=trees
 
-Loss, gradients and Adagrad's update of every head of the suite `heads`, traced as `tfsoftmax tfprof`
-traces, each in a process of its own: operations one after the other, of a few traced steps the one
-with the median sum. Writes README.md, operations.json and a picture.
+Traces loss, gradients and Adagrad's update of every head of the suite `heads` in the way of
+`tfsoftmax tfprof`: each head in a process of its own, and one operation after another. Of several
+traced steps the one with the median sum counts. Writes README.md, operations.json and a picture.
 """
 
 import collections
 import fnmatch
 import json
-import pathlib
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
 
 import numpy as np
-from absl import app, flags
+from absl import flags
 
+import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
+from experiments import markdown, pictures
+from experiments.benchmarks import cases
+from experiments.benchmarks.problem import Problem
 from tfsoftmax.commands import program
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-RESULTS = ROOT / "experiments" / "results" / "operations"
 LEFT_OUT = ("sequential", "without replacement")
-
-flags.DEFINE_integer("vocab_size", 44_370, "V")
-flags.DEFINE_integer("units", 512, "D, units of the hidden state")
-flags.DEFINE_list("only", [], "only heads of these names, patterns")
-flags.DEFINE_string("results", str(RESULTS), "folder of the report")
-flags.DEFINE_integer("traces", 5, "traced steps of each head")
-
-SMALL_SIZE = 1 << 14  # numbers: operations with smaller tensors are counted as small ones
+SMALL_SIZE = 1 << 14  # numbers; operations on smaller tensors count as small operations
 UPDATE, SMALL, OTHER = "Adagrad's update", "small operations", "elementwise and sums"
 KINDS = {
     "matmuls": ("MatMul", "_FusedMatMul", "BatchMatMulV2", "SparseMatrixMatMul",
@@ -51,31 +45,33 @@ KINDS = {
 }
 KIND_OF = {op: kind for kind, ops in KINDS.items() for op in ops}
 ORDER = (*KINDS, OTHER, UPDATE, SMALL)
+BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK = pictures.COLOURS
+COLOURS = BLUE, ORANGE, GREEN, BLACK, SKY, PURPLE, VERMILION, "0.87"
+DARK = BLUE, GREEN, BLACK, VERMILION
+LEAST_SHARE = 0.06  # smaller shares have no number in the picture
 
 
-def main(_):
+def main():
     program.load_tensorflow()
-    from experiments.benchmarks.cases import heads
-    from experiments.benchmarks.problem import Problem
     from tfsoftmax.hardware import hardware
 
     options = flags.FLAGS
     problem = Problem(options.vocab_size, options.units)
     patterns, table = options.only or ["*"], {}
-    for case in heads(options.vocab_size):
+    for case in cases.heads(options.vocab_size):
         chosen = any(fnmatch.fnmatch(case.name, p) for p in patterns)
         if case.kind == "head" and chosen and not any(o in case.name for o in LEFT_OUT):
             with ProcessPoolExecutor(1, get_context("spawn")) as apart:  # no threads of others
                 task = apart.submit(seconds_by_kind, case, problem, options.traces)
                 table[case.name] = task.result()
-            print(line(case.name, table[case.name]), flush=True)
+            print(*row_of(case.name, table[case.name]), sep=" | ", flush=True)
     if not table:
         sys.exit(f"error: `only` must match a head. Received: only={options.only}")
-    write(table, problem, hardware())
+    write(table, problem, hardware(), Path(options.results))
 
 
 def seconds_by_kind(case, problem, traces):
-    """{kind: seconds} of the traced step with the median sum."""
+    """{kind: seconds} of the traced step whose sum is the median."""
     from tfsoftmax.profiling.traced_step import Step, executions_of
 
     model = model_of(case, problem)
@@ -96,11 +92,11 @@ def seconds_by_kind(case, problem, traces):
 
 
 def model_of(case, problem):
-    """The head above one trained vector, for whose sake the gradient by hidden states is formed."""
+    """The head on top of one trained vector, so that the gradient of hidden states is computed."""
     import keras
 
     from experiments.benchmarks.programs import LEARNING_RATE, built_head
-    from tfsoftmax import SoftmaxLoss
+    from tfsoftmax.losses import SoftmaxLoss
     from tfsoftmax.optimizers import Adagrad
 
     class Shift(keras.layers.Layer):
@@ -119,6 +115,7 @@ def model_of(case, problem):
 
 
 def kind_of(execution):
+    """The kind of a traced operation."""
     if execution.part == "optimizer":
         return UPDATE
     shapes = [
@@ -133,50 +130,62 @@ def kind_of(execution):
     return kind or OTHER
 
 
-def line(name, seconds):
+def row_of(name, seconds):
+    """The row of a head: milliseconds, and the share of each kind."""
     total = sum(seconds.values())
-    parts = (f"{kind} {seconds.get(kind, 0) / total:.0%}" for kind in ORDER if kind in seconds)
-    return f"{name}: {1000 * total:.1f} ms; {', '.join(parts)}"
+    shares = (f"{seconds.get(kind, 0) / total:.0%}" for kind in ORDER)
+    return [name, f"{1000 * total:,.1f}", *shares]
 
 
-def write(table, problem, hardware):
-    folder = pathlib.Path(flags.FLAGS.results)
-    folder.mkdir(parents=True, exist_ok=True)
+def write(table, problem, hardware, folder):
+    """Writes the page, the picture and the numbers of {head: {kind: seconds}}."""
+    note = (f"V = {problem.vocab_size:,} words, D = {problem.units} units, "
+            f"N = {problem.positions:,} positions, float32; {hardware}")
+    rows = [["head", "operations, ms", *ORDER], *(row_of(*item) for item in table.items())]
+    markdown.write(
+        folder / "README.md", "# Where the time of a training step goes",
+        "Written by `python -m experiments.benchmarks.operations`, whose docstring says how it is "
+        f"measured. {note}; labels by Zipf's law. Operations are recorded one at a time, so that "
+        "their sum is not the time of a step.",
+        markdown.table(rows),
+        pictures.shown(
+            lambda: draw(table, note), folder / "operations.png",
+            "Shares of the kinds of operations in the time of a training step. The more blue a "
+            "bar, the less the head adds to the matmuls that it cannot do without. The number "
+            f"on the right is the sum of the operations. ({note}.)"
+        ),
+    )
     (folder / "operations.json").write_text(json.dumps(table, indent=1) + "\n")
-    rows = [
-        f"| {name} | {1000 * sum(s.values()):,.1f} | "
-        + " | ".join(f"{s.get(kind, 0) / sum(s.values()):.0%}" for kind in ORDER) + " |"
-        for name, s in table.items()
-    ]
-    (folder / "README.md").write_text("\n".join([
-        "# Where the time of a step goes", "",
-        "Written by `python -m experiments.benchmarks.operations`, whose docstring says how. "
-        f"V = {problem.vocab_size:,}, D = {problem.units}, N = {problem.positions:,}, labels "
-        f"by Zipf's law, float32; {hardware}. One operation at a time, recorded: the sum is not "
-        "the time of a step.", "",
-        "| head | operations, ms | " + " | ".join(ORDER) + " |",
-        "|---|---:|" + "---:|" * len(ORDER), *rows, "",
-        "![Shares of the kinds of operations in the time of a step.](operations.png)", "",
-    ]))
-    draw(table, folder / "operations.png")
 
 
-def draw(table, path):
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(10, 0.45 * len(table) + 1.5), layout="constrained")
-    names, left = list(table)[::-1], np.zeros(len(table))
-    for i, kind in enumerate(ORDER):
+def draw(table, note):
+    """Stacked bars of shares, a bar for each head."""
+    figure = pictures.new(11, 0.42 * len(table) + 2.2,
+                          "Where the time of a training step goes, by kind of operation", note)
+    axes, names, left = figure.subplots(), list(table), np.zeros(len(table))
+    for kind, colour in zip(ORDER, COLOURS):
         shares = np.array([table[n].get(kind, 0) / sum(table[n].values()) for n in names])
-        axes.barh(names, shares, left=left, label=kind, color=f"C{i}" if i < 7 else "lightgrey")
+        drawn = axes.barh(names, shares, left=left, label=kind, color=colour, height=0.75,
+                          edgecolor="white", linewidth=0.6)
+        axes.bar_label(drawn, [f"{s:.0%}" if s >= LEAST_SHARE else "" for s in shares],
+                       label_type="center", fontsize=8,
+                       color="white" if colour in DARK else "black")
         left += shares
-    axes.set(xlim=(0, 1), xlabel="share of the time in operations of a step")
-    figure.legend(loc="outside upper center", ncols=4, frameon=False)
-    figure.savefig(path, dpi=110)
+    for row, name in enumerate(names):
+        axes.annotate(f"{1000 * sum(table[name].values()):,.0f} ms", (1, row), (6, 0), va="center",
+                      textcoords="offset points", fontsize=9)
+    axes.set(xlim=(0, 1), ylim=(len(names) - 0.5, -0.5))
+    axes.xaxis.set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    axes.spines[:].set_visible(False)
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False, fontsize=9)
+    return figure
 
 
 if __name__ == "__main__":
-    app.run(main)
+    flags.DEFINE_integer("vocab_size", 44_370, "Size V of the vocabulary.")
+    flags.DEFINE_integer("units", 512, "Units D of the hidden state.")
+    flags.DEFINE_list("only", [], "Patterns of the names of heads to trace; by default all.")
+    flags.DEFINE_string("results", "experiments/results/operations", "Directory of the report.")
+    flags.DEFINE_integer("traces", 5, "Number of traced steps of each head.")
+    program.run(main, __doc__, sys.argv)

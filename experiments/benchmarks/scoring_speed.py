@@ -1,36 +1,40 @@
-#!/usr/bin/env python3
-"""How many sentences a second `Scorer` scores, against simpler ways to the same numbers.
+"""How many sentences `Scorer` scores in a second, compared with simpler ways to the same numbers.
 
     python -m experiments.benchmarks.scoring_speed
 
-Sentences of words drawn from Zipf's distribution, their lengths from a negative binomial
-distribution of mean 17 (novels: 17.6); untrained weights, on which the speed does not depend.
+The words of the sentences are drawn from Zipf's distribution, and their lengths from a negative
+binomial distribution of mean 17 (the mean of novels is 17.6). The weights are untrained, on which
+the speed does not depend.
 
     Scorer             as `tfsoftmax score` uses it: sorted by length, 128 side by side
-    one by one         the same, a sentence at a time
-    full logits        batches of 128 in the order of the file, padded to the longest; softmax
-                       over the vocabulary of every position, of which the word's is taken
-    n-best, shared     20 hypotheses a sentence, which differ from it in one word each, in one
-                       call: common beginnings are scored once
-    n-best, apart      the same hypotheses, those of a sentence in different calls
+    one by one         the same scorer with one sentence at a time
+    full logits        batches of 128 in the order of the file, padded to the longest sentence; a
+                       softmax over the vocabulary at every position, from which the probability
+                       of the word is taken
+    n-best, shared     20 hypotheses for each sentence, which differ from it in one word each, in
+                       one call: common beginnings are scored once
+    n-best, apart      the same hypotheses, those of one sentence in different calls
 
-Ways take turns; medians of --repeats, and of `Scorer` also sentences a second of processor time,
-all threads together, which other work on the machine disturbs less. Writes
-experiments/results/scoring_speed/README.md.
+The ways take turns, and the medians of --repeats runs count. For `Scorer` the table also has
+sentences per second of processor time of all threads together, which other work on the machine
+disturbs less. Writes experiments/results/scoring_speed/README.md.
 """
 
-import pathlib
-import statistics
 import sys
-import time
+from pathlib import Path
 
 import numpy as np
-from absl import app, flags
+from absl import flags
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-RESULTS = ROOT / "experiments" / "results" / "scoring_speed"
+import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
+from experiments import markdown
+from experiments.benchmarks.measure import medians
+from tfsoftmax.commands import program
+
+RESULTS = Path("experiments/results/scoring_speed")
 BATCH, HYPOTHESES = 128, 20
-ALONE, NAIVE, SHARED, APART = "one by one", "full logits", "n-best, shared", "n-best, apart"
+SCORER, ALONE, NAIVE = "Scorer", "one by one", "full logits"
+SHARED, APART = "n-best, shared", "n-best, apart"
 # (head, normalisation, V, units)
 MODELS = (
     ("full", "exact", 10_000, 128),
@@ -40,12 +44,9 @@ MODELS = (
     ("nce", "constant", 30_000, 256),
 )
 
-flags.DEFINE_integer("sentences", 2048, "number of sentences; a sixteenth of them one by one")
-flags.DEFINE_integer("repeats", 3, "timed runs of each way")
-
 
 def build(head, vocab_size, units):
-    """A vocabulary with Zipf counts, and models of BATCH streams and of one, of like weights."""
+    """A vocabulary with Zipf counts, and models of BATCH streams and of one with equal weights."""
     from tfsoftmax.lm.config import ModelConfig
     from tfsoftmax.lm.model import language_model
     from tfsoftmax.vocabulary import Vocabulary
@@ -62,7 +63,7 @@ def build(head, vocab_size, units):
 
 
 def text(vocabulary, count):
-    """Sentences of words by Zipf's distribution."""
+    """Sentences of words that are drawn from Zipf's distribution."""
     rng = np.random.default_rng(0)
     lengths = 1 + rng.negative_binomial(2, 2 / 18, count)
     mass = vocabulary.counts / vocabulary.counts.sum()
@@ -84,7 +85,7 @@ def hypotheses_of(sentences, vocabulary):
 
 
 def ways(vocabulary, wide, narrow, normalisation, sentences):
-    """{way: (a function to time, number of sentences that it scores)}."""
+    """Two dicts by the name of the way: functions to time, and how many sentences each scores."""
     from tfsoftmax.lm.scoring import Scorer
 
     scorer, alone = (Scorer(model, vocabulary, normalisation) for model in (wide, narrow))
@@ -92,20 +93,20 @@ def ways(vocabulary, wide, narrow, normalisation, sentences):
     lists = hypotheses_of(few, vocabulary)
     together = [words for of_sentence in lists for words in of_sentence]
     functions = {
-        "Scorer": (lambda: scorer.sentences(sentences), len(sentences)),
-        ALONE: (lambda: [alone.sentences([words]) for words in few], len(few)),
-        SHARED: (lambda: scorer.sentences(together), len(together)),
-        APART: (
-            lambda: [scorer.sentences(list(of_rank)) for of_rank in zip(*lists)], len(together)
-        ),
+        SCORER: lambda: scorer.sentences(sentences),
+        ALONE: lambda: [alone.sentences([words]) for words in few],
+        SHARED: lambda: scorer.sentences(together),
+        APART: lambda: [scorer.sentences(list(of_rank)) for of_rank in zip(*lists)],
     }
     if normalisation == "exact":
-        functions[NAIVE] = (padded_logits(wide, vocabulary, few), len(few))
-    return functions
+        functions[NAIVE] = padded_logits(wide, vocabulary, few)
+    sizes = {SCORER: len(sentences), ALONE: len(few), NAIVE: len(few), SHARED: len(together),
+             APART: len(together)}
+    return functions, sizes
 
 
 def padded_logits(model, vocabulary, sentences):
-    """A function that scores sentences by logits of all words and positions."""
+    """A function that scores sentences from the logits of all words at all positions."""
     import tensorflow as tf
 
     from tfsoftmax.lm.model import reset_states
@@ -129,52 +130,42 @@ def padded_logits(model, vocabulary, sentences):
     return score
 
 
-def measure(functions):
-    """Median sentences a second, and a second of processor time, of each way."""
-    seconds = {name: [] for name in functions}
-    for function, _ in functions.values():
-        function()
-    for _ in range(flags.FLAGS.repeats):
-        for name, (function, _) in functions.items():
-            start = time.perf_counter(), time.process_time()
-            function()
-            end = time.perf_counter(), time.process_time()
-            seconds[name].append([b - a for a, b in zip(start, end)])
-    return [
-        {name: functions[name][1] / statistics.median(s) for name, s in of_clock.items()}
-        for of_clock in ({n: [s[clock] for s in v] for n, v in seconds.items()} for clock in (0, 1))
-    ]
-
-
-def main(_):
+def main():
+    program.load_tensorflow()
     from tfsoftmax.hardware import hardware
 
-    columns = ("Scorer", ALONE, NAIVE, SHARED, APART)
-    heading = "| head | normalisation | V | units | Scorer, words/s | per CPU second | "
-    lines = [heading + " | ".join(columns) + " |", "|---|---|" + "---:|" * (4 + len(columns))]
+    columns = (SCORER, ALONE, NAIVE, SHARED, APART)
+    rows = [["head", "normalisation", "V", "units", "Scorer, words/s", "per CPU second", *columns]]
     for head, normalisation, vocab_size, units in MODELS:
         vocabulary, wide, narrow = build(head, vocab_size, units)
         sentences = text(vocabulary, flags.FLAGS.sentences)
         tokens = sum(len(words) + 1 for words in sentences) / len(sentences)
-        rates, of_processor = measure(ways(vocabulary, wide, narrow, normalisation, sentences))
-        cells = [f"{rates[c]:,.0f}" if c in rates else "–" for c in columns]
-        lines.append(
-            f"| {head} | {normalisation} | {vocab_size:,} | {units} | "
-            f"{tokens * rates['Scorer']:,.0f} | {of_processor['Scorer']:,.0f} | "
-            + " | ".join(cells) + " |"
-        )
-        print(lines[-1], flush=True)
-    explained = __doc__.partition("    Scorer")[2].partition("\n\nWays")[0]
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / "README.md").write_text("\n".join([
-        "# Sentences scored a second", "",
-        f"`python -m experiments.benchmarks.scoring_speed` on {hardware()}: one LSTM layer, "
-        f"sentences of {tokens:.1f} tokens, `<eos>` included. Words/s are tokens; the other "
-        "columns are sentences, or hypotheses, a second, the first of them a second of processor "
-        f"time. Medians of {flags.FLAGS.repeats} runs that take turns.", "",
-        "```", "    Scorer" + explained, "```", "", *lines, "",
-    ]), encoding="utf-8")
+        functions, sizes = ways(vocabulary, wide, narrow, normalisation, sentences)
+        seconds = medians(functions, flags.FLAGS.repeats)
+        rates = {name: sizes[name] / wall for name, (wall, _) in seconds.items()}
+        rows.append([
+            head, normalisation, f"{vocab_size:,}", str(units), f"{tokens * rates[SCORER]:,.0f}",
+            f"{sizes[SCORER] / seconds[SCORER][1]:,.0f}",
+            *(f"{rates[c]:,.0f}" if c in rates else "–" for c in columns),
+        ])
+        print(*rows[-1], sep=" | ", flush=True)
+    write(rows, tokens, hardware(), flags.FLAGS.repeats)
+
+
+def write(rows, tokens, hardware, repeats):
+    """Writes the page of results."""
+    explained = __doc__.partition("    Scorer")[2].partition("\n\nThe ways")[0]
+    markdown.write(
+        RESULTS / "README.md", "# Sentences scored in a second",
+        f"`python -m experiments.benchmarks.scoring_speed` on {hardware}: one LSTM layer, and "
+        f"sentences of {tokens:.1f} tokens on average, `<eos>` included. Words/s counts tokens. "
+        "The other columns count sentences or hypotheses in a second; the first of them counts "
+        f"sentences in a second of processor time. Medians of {repeats} runs that take turns.",
+        f"```\n    Scorer{explained}\n```", markdown.table(rows, text_columns=2),
+    )
 
 
 if __name__ == "__main__":
-    app.run(main)
+    flags.DEFINE_integer("sentences", 2048, "Number of sentences; a sixteenth goes one by one.")
+    flags.DEFINE_integer("repeats", 3, "Number of timed runs of each way.")
+    program.run(main, __doc__, sys.argv)

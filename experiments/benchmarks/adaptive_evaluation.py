@@ -1,8 +1,8 @@
-"""What evaluation and generation ask of adaptive softmax: log-probabilities, likeliest words.
+"""The calls of evaluation and generation: log-probabilities and likeliest words.
 
-Both libraries get the same weights, whose head cluster has learnt how frequent words and tails
-are: the first unit of the hidden state carries the unigram distribution, so that most positions
-find their likeliest word in the shortlist. Where that unit is -1, the tails are the least likely.
+Both libraries get the same weights. Their head cluster knows how frequent words and tails are: the
+first unit of the hidden state carries the unigram distribution, so that most positions find their
+likeliest word in the shortlist. Where that unit is -1, the tails are the least likely.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ FEW = 256
 
 
 def weights(problem, shapes, cutoffs, units):
-    """Kernels of the given shapes, rows words, and projections (D, units)."""
+    """Kernels of the given shapes, with words as rows, and projections (D, units)."""
     rng = np.random.default_rng(2)
     shares = problem.counts() / problem.counts().sum()
     ends = [*cutoffs, problem.vocab_size]
@@ -27,7 +27,7 @@ def weights(problem, shapes, cutoffs, units):
 
 
 def hidden_of(measure, problem):
-    """The positions of an evaluation."""
+    """The hidden states that a measure evaluates."""
     *_, everywhere, sure = EVALUATIONS
     hidden = problem.hidden()[: None if measure == everywhere else FEW]
     hidden[:, 0] = -1 if measure == sure else 1

@@ -1,7 +1,7 @@
-"""What is measured, as data: suites of cases, each case one program and its options.
+"""What is measured, as data: suites of cases, where a case is one program with its options.
 
-A suite is a function of the vocabulary size V. Cases of a group take turns in one interleaved
-run; a case's peers, the programs that it is compared with, are in its group.
+A suite is a function of the vocabulary size V. The cases of a group take turns in one interleaved
+run. The peers of a case are the programs of its group that it is compared with.
 """
 
 import dataclasses
@@ -26,17 +26,17 @@ class Case:
     """One program to measure.
 
     Args:
-        name: its row in the table.
-        kind: who makes the program: a name in `worker.KINDS`.
-        head: a name in `tfsoftmax.heads.HEADS`, or what the kind makes of it.
-        options: arguments of the head, or of the program.
-        group: cases of one group take turns.
-        peers: names of cases of the group that this one is compared with.
+        name: the name of its row in the table.
+        kind: which function makes the program: one of the names in `worker.main`.
+        head: a name in `tfsoftmax.heads.HEADS`, or another word that the kind understands.
+        options: arguments of the head or of the program.
+        group: name of the cases that take turns with this one.
+        peers: names of the cases of the group that this one is compared with.
         precision: Keras dtype policy.
         jit: whether XLA compiles the step.
-        measures: what is timed, besides the floor.
-        up_to: largest V that there is time, or memory within 16 GiB, for.
-        clip: the optimiser's `global_clipnorm`, or None.
+        measures: what is timed besides the floor.
+        up_to: largest V for which time and 16 GiB of memory suffice.
+        clip: `global_clipnorm` of the optimiser, or None.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Case:
 
 
 def heads(vocab_size):
-    """Every head with what its default or the literature gives it, and its peers."""
+    """Every head with its defaults or with the options of the literature, and its peers."""
     cutoffs = cutoffs_of(vocab_size)
     few = {"measures": (GRADIENTS, STEP) if vocab_size < 100_000 else (GRADIENTS,)}
     return [
@@ -85,7 +85,7 @@ def heads(vocab_size):
 
 
 def variants(vocab_size):
-    """Precision, XLA and other forms of some heads, against the plain one."""
+    """Some heads in other precisions, under XLA and in other forms, against the plain head."""
     adaptive = {"cutoffs": cutoffs_of(vocab_size)}
     whole = {**adaptive, "projection_factor": None}
     result = []
@@ -117,7 +117,7 @@ def variants(vocab_size):
 
 
 def shortlists(vocab_size):
-    """One tail by the size of the shortlist; the cheapest cutoffs by the number of tails."""
+    """One tail by size of the shortlist, and the cheapest cutoffs by number of tails."""
     sizes = [s for s in (250 * 2**k for k in range(11)) if s <= vocab_size // 2]
     result = [
         _head(f"shortlist of {size:,}", "adaptive", {"cutoffs": [size]}, "one tail",
@@ -136,7 +136,7 @@ def shortlists(vocab_size):
 
 
 def projections(vocab_size):
-    """Adaptive softmax by the factor by which tails have fewer units."""
+    """Adaptive softmax by the factor by which each tail has fewer units."""
     options = {"cutoffs": cutoffs_of(vocab_size)}
     return [
         _head(f"factor {factor}", "adaptive", {**options, "projection_factor": factor},
@@ -146,7 +146,7 @@ def projections(vocab_size):
 
 
 def samples(_):
-    """Sampling heads by the number of samples."""
+    """Sampling heads by number of samples."""
     return [
         _head(f"{name}, {count:,} samples", head, {"num_samples": count}, head)
         for name, head in (("SampledSoftmax", "sampled"), ("NCE", "nce"))
@@ -155,7 +155,7 @@ def samples(_):
 
 
 def evaluation(vocab_size):
-    """What evaluation and generation ask of adaptive softmax, against PyTorch's module."""
+    """The calls of evaluation and generation to adaptive softmax, against PyTorch's module."""
     options, both = {"cutoffs": cutoffs_of(vocab_size)}, {"measures": EVALUATIONS}
     return [
         _head("AdaptiveSoftmax", "adaptive", options, "evaluation", (TORCH_ADAPTIVE,), **both),
@@ -164,7 +164,7 @@ def evaluation(vocab_size):
 
 
 def recurrent(_):
-    """LSTM and GRU layers by backend; V plays no part."""
+    """LSTM and GRU layers by backend. They do not depend on V."""
     result = []
     for cell, layers, units in (("lstm", 1, 512), ("gru", 1, 512), ("lstm", 1, 2048),
                                 ("lstm", 2, 2048)):
@@ -179,7 +179,7 @@ def recurrent(_):
 
 
 def whole(vocab_size):
-    """A whole training step of a language model, and its parts apart."""
+    """A whole training step of a language model, and each of its parts by itself."""
     choices = {"full": {}, "adaptive": {"cutoffs": cutoffs_of(vocab_size)}, "sampled": {},
                "tree": {}, "class": {}}
     return [
@@ -201,7 +201,7 @@ SUITES = types.MappingProxyType({  # name: (cases of V, values of V)
 
 
 def cutoffs_of(vocab_size):
-    """Cutoffs of the thesis for its corpora; for small vocabularies a tenth and a half."""
+    """The thesis's cutoffs for its corpora; for small V a tenth and a half of the vocabulary."""
     if vocab_size < 44_370:
         return [vocab_size // 10, vocab_size // 2]
     return [4000, 22_000] if vocab_size < 100_000 else [4000, 40_000]

@@ -1,4 +1,4 @@
-"""Whole training steps of language models: against the sum of their parts, and by experiment."""
+"""Whole training steps of language models, and the parts of such steps by themselves."""
 
 import itertools
 
@@ -7,13 +7,13 @@ from experiments.benchmarks.programs import Program, Words, parameters_of
 
 
 def training(case, problem):
-    """A whole training step of one run of an experiment, on the batches of its corpus."""
-    from experiments import definition
+    """A whole training step of a run of an experiment, on the batches of its corpus."""
+    from experiments import catalogue
     from tfsoftmax.corpora.pipeline import batches
     from tfsoftmax.corpora.records import Corpus
     from tfsoftmax.lm.training import compiled_model
 
-    module = definition.load(case.options["experiment"])
+    module = catalogue.load(case.options["experiment"])
     run = next(run for run in module.RUNS if run.name == case.head)
     corpus = Corpus.load(problem.data)
     model = compiled_model(*run.of_corpus(problem.data).configs(), corpus)
@@ -25,13 +25,14 @@ def training(case, problem):
 
 
 def whole(case, problem):
-    """A training step of embedding, LSTM and head, with Adagrad; and each of them apart."""
+    """A training step of embedding, LSTM and head with Adagrad, and each of them by itself."""
     import keras
     import tensorflow as tf
 
-    from tfsoftmax import Perplexity, SoftmaxLoss
     from tfsoftmax.lm.config import ModelConfig
     from tfsoftmax.lm.model import language_model
+    from tfsoftmax.losses import SoftmaxLoss
+    from tfsoftmax.metrics import Perplexity
     from tfsoftmax.optimizers import Adagrad
 
     keras.utils.set_random_seed(1)
@@ -55,7 +56,7 @@ def whole(case, problem):
 
 
 def _parts(model, loss, optimizer, words, labels):
-    """Functions of the gradients of embedding, recurrent layer and head, and of the update."""
+    """Functions for the gradients of embedding, recurrent layer and head, and for the update."""
     import tensorflow as tf
 
     embedding, recurrent, head = (model.get_layer(n) for n in ("embedding", "lstm_1", "head"))

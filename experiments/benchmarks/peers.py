@@ -1,4 +1,4 @@
-"""What others offer: Keras's Dense, tf.nn's sampled losses, PyTorch's full and adaptive softmax."""
+"""Other libraries: Keras's Dense, tf.nn's sampled losses, PyTorch's full and adaptive softmax."""
 
 import os
 
@@ -6,29 +6,30 @@ import numpy as np
 
 from experiments.benchmarks.cases import EVALUATIONS, STEP
 from experiments.benchmarks.floor import Product
-from experiments.benchmarks.programs import LEARNING_RATE, Program, parameters_of
+from experiments.benchmarks.programs import LEARNING_RATE, Program, parameters_of, steps_of
 
 
 def keras_dense(case, problem):
-    """`Dense(V)` and cross-entropy from logits; Keras's Adagrad."""
+    """`Dense(V)` and cross-entropy from logits, with Keras's Adagrad."""
     import keras
 
     layer = keras.layers.Dense(problem.vocab_size, dtype=case.precision)
     layer.build((problem.positions, problem.units))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    return _tensorflow(
-        case, problem, layer.trainable_variables, [], parameters_of(layer),
-        lambda hidden, labels: loss(labels, layer(hidden, training=True)),
+    functions = steps_of(
+        case, problem, lambda hidden, labels: loss(labels, layer(hidden, training=True)),
+        layer.trainable_variables, keras.optimizers.Adagrad,
     )
+    return Program(functions, [], parameters_of(layer))
 
 
 def tf_nn(case, problem):
-    """`tf.nn.sampled_softmax_loss` or `nce_loss` with their defaults; Keras's Adagrad."""
+    """`tf.nn.sampled_softmax_loss` or `nce_loss` with their defaults, with Keras's Adagrad."""
     import keras
     import tensorflow as tf
 
     size, units, samples = problem.vocab_size, problem.units, case.options["num_samples"]
-    layer = keras.layers.Embedding(size, units)  # only as an owner of variables
+    layer = keras.layers.Embedding(size, units)  # only owns the variables
     kernel = layer.add_weight(shape=(size, units), initializer="glorot_uniform", name="kernel")
     bias = layer.add_weight(shape=(size,), initializer="zeros", name="bias")
     function = {"sampled": tf.nn.sampled_softmax_loss, "nce": tf.nn.nce_loss}[case.head]
@@ -38,43 +39,8 @@ def tf_nn(case, problem):
             function(kernel.value, bias.value, labels[:, None], hidden, samples, size)
         )
 
-    products = [Product(problem.positions, units, samples)]
-    return _tensorflow(case, problem, [kernel, bias], products, size * (units + 1), loss)
-
-
-def _tensorflow(case, problem, variables, products, parameters, loss):
-    import keras
-    import tensorflow as tf
-
-    hidden, labels = tf.constant(problem.hidden()), tf.constant(problem.labels())
-
-    def function_of(update):
-        made = []
-
-        @tf.function(jit_compile=case.jit)
-        def step():
-            with tf.GradientTape() as tape:
-                tape.watch(hidden)
-                total = loss(hidden, labels)
-            of_hidden, *gradients = tape.gradient(total, [hidden, *[v.value for v in variables]])
-            if not update:
-                return total, of_hidden, gradients
-            made[0].apply(gradients, variables)
-            return total, of_hidden
-
-        def run():
-            if update and not made:
-                made.append(
-                    keras.optimizers.Adagrad(LEARNING_RATE, global_clipnorm=case.clip)
-                )
-                made[0].build(variables)
-            total, of_hidden, *_ = step()
-            return float(total) + 0 * float(of_hidden[0, 0])
-
-        return run
-
-    functions = {measure: function_of(measure == STEP) for measure in case.measures}
-    return Program(functions, products, parameters)
+    functions = steps_of(case, problem, loss, [kernel, bias], keras.optimizers.Adagrad)
+    return Program(functions, [Product(problem.positions, units, samples)], size * (units + 1))
 
 
 def pytorch(case, problem):
@@ -130,7 +96,7 @@ def _torch_step(module, hidden, losses, update):
         if update:
             made[0].step()
         value = float(total) + 0 * float(hidden.grad[0, 0])
-        module.zero_grad()  # now: gradients that the next run frees would hide its own
+        module.zero_grad()  # now, or the next run would free them and hide its own
         hidden.grad = None
         return value
 

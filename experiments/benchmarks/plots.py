@@ -1,157 +1,215 @@
-"""The plots of the suites, where matplotlib is installed."""
+"""The pictures of the suites."""
 
-import itertools
+import re
 
-from experiments.benchmarks.cases import MIDDLE_SIZES, PEERS, STEP, heads
+from experiments import pictures
+from experiments.benchmarks.cases import GRADIENTS, KERAS, MIDDLE_SIZES, PEERS, STEP, heads
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-MARKS = ("o", "s", "^", "D", "v", "P", "X")
+# Panels of the pictures by vocabulary, with the groups of cases that each of them shows.
+FAMILIES = {
+    "Full softmax": ("full", "self-normalised"),
+    "Shortlists and tails": ("bands", "two-level"),
+    "Sampled softmax": ("sampled",),
+    "NCE and its relatives": ("nce", "other samplers"),
+    "Binary trees": ("trees",),
+    "Classes and clusters": ("classes", "self-organised"),
+}
+HEADLINE = {  # cases of the picture for newcomers, with their names there
+    KERAS: "Keras: Dense and cross-entropy", "FullSoftmax": "FullSoftmax",
+    "SelfNormalisedSoftmax": "SelfNormalisedSoftmax", "AdaptiveSoftmax": "AdaptiveSoftmax",
+    "SampledSoftmax": "SampledSoftmax", "TreeSoftmax (p-tHSM)": "TreeSoftmax",
+}
+BY_NUMBER = {  # suite: measure, title, label of the numbers, rest of the caption
+    "projections": (
+        GRADIENTS, "Training speed of adaptive softmax by projection factor", "projection factor",
+        "(figure 5.3). The larger the factor, the fewer units the tails have. Loss and gradients.",
+    ),
+    "samples": (
+        STEP, "Training speed of sampling heads by number of samples", "samples of a batch",
+        "(figure 5.11, left). Loss, gradients and Adagrad's update.",
+    ),
+}
+SPEED = "words/s of the output layer"
+PANELS = (
+    "Each panel shows one family of heads, with the other families in grey; dashed lines are other "
+    "libraries. A line ends where time or memory ran out. Both axes are logarithmic."
+)
 
 
-def draw(suite, rows, folder, suffix=""):
-    """Draws what a suite has to show; returns lines of Markdown."""
-    makers = {"heads": _heads, "shortlists": _shortlists, "projections": _projections,
-              "samples": _samples}
+def shown(suite, rows, folder, suffix=""):
+    """Draws the pictures of a suite.
+
+    Args:
+        suite: name of the suite.
+        rows: list of its rows, all of the same hardware and sizes but for V.
+        folder: `Path` of the directory for the PNG files.
+        suffix: what the names of the files end in.
+
+    Returns:
+        Markdown that shows the pictures.
+    """
+    makers = {"heads": _heads, "shortlists": _shortlists, **dict.fromkeys(BY_NUMBER, _by_number)}
     if suite not in makers:
-        return []
-    try:
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError:
-        return ["No plots: matplotlib is not installed (`pip install 'tfsoftmax[plot]'`).", ""]
-    lines = []
-    for name, figure, caption in makers[suite](rows, Figure):
-        figure.savefig(folder / f"{name}{suffix}.png", dpi=110)
-        lines += [f"![{caption}]({name}{suffix}.png)", "", caption, ""]
-    return lines
+        return ""
+    blocks = [
+        pictures.shown(draw, folder / f"{name}{suffix}.png", f"{caption} ({note(rows)}.)")
+        for name, caption, draw in makers[suite](rows)
+    ]
+    return "\n\n".join(filter(None, blocks))
 
 
-def _heads(rows, make):
-    figure = make(figsize=(10, 6), layout="constrained")
-    axes = figure.subplots()
-    _lines(axes, _curves(rows, STEP, "words_per_second"), "V, words in the vocabulary",
-           "words/s of the output layer")
-    _legend(axes)
-    yield "speed_by_vocabulary", figure, (
-        "Training speed of the output layer, loss, gradients and Adagrad's update, by vocabulary, "
-        "logarithmic (Müller 2017, figure 5.15; Jiang et al. 2017, scalability). Dotted: peers."
-    )
-    figure = make(figsize=(12, 6), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    _lines(left, _curves(rows, STEP, "parameters"), "V, words in the vocabulary",
-           "trained parameters")
-    _lines(right, _curves(rows, STEP, "peak_mib"), "V, words in the vocabulary",
-           "MiB that a step adds at its peak")
-    _legend(right)
-    yield "memory_by_vocabulary", figure, (
-        "Parameters of the output layer, and the memory that a step adds to them and to Adagrad's "
-        "slots at its peak (figures 5.13 and 5.14 by measurement). Dotted: peers."
-    )
+def note(rows):
+    """Hardware and sizes of the measurements."""
+    first = rows[0]
+    return f"D = {first['D']} units, N = {first['N']:,} positions, {first['hardware']}"
 
 
-def _shortlists(rows, make):
-    figure = make(figsize=(11, 4.5), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    sizes, tails = {}, {}
-    for row in rows:
-        cutoffs, size = row["facts"]["cutoffs"], f"V = {row['V']:,}"
-        if row["case"].startswith("shortlist"):
-            sizes.setdefault(size, []).append((cutoffs[0], row["words_per_second"]))
-            expected = row["N"] / row["facts"]["expected_ms"] * 1000
-            sizes.setdefault(f"{size}, expected", []).append((cutoffs[0], expected))
-        elif row["case"].startswith("cheapest"):
-            units = row["case"].rpartition(", ")[2]
-            tails.setdefault(f"{size}, {units}", []).append((len(cutoffs), row["words_per_second"]))
-    _lines(left, sizes, "words in the shortlist, one tail of D / 4 units",
-           "words/s of the output layer")
-    _lines(right, tails, "tails, their cutoffs the cheapest by the cost model",
-           "words/s of the output layer", log_x=False)
-    for axes in (left, right):
-        axes.legend(frameon=False, fontsize=8)
-    yield "shortlists", figure, (
-        "Training speed of adaptive softmax by the size of the shortlist, with what the cost model "
-        "expects dotted, and by the number of tails (figure 5.1). Loss and gradients."
-    )
+def _heads(rows):
+    sizes = {row["V"] for row in rows if row["case"] == KERAS} or {row["V"] for row in rows}
+    size = min(sizes, key=lambda v: abs(v - MIDDLE_SIZES[-1]))
+    steps = {row["case"]: row for row in rows if row["V"] == size and row["measure"] == STEP}
+    if HEADLINE.keys() & steps.keys():
+        yield "heads", (
+            f"Time and memory of a training step of the output layer with {size:,} words. Memory "
+            "is what the step needs at its peak besides weights, slots and batch."
+        ), lambda: _headline([steps[case] for case in HEADLINE if case in steps])
+    yield "speed_by_vocabulary", (
+        "Training speed of the output layer by size of the vocabulary, with loss, gradients and "
+        f"Adagrad's update. {PANELS} (Müller 2017, figure 5.15; Jiang et al. 2017, scalability.)"
+    ), lambda: _panels(rows, "words_per_second", SPEED, "Training speed by size of the vocabulary")
+    yield "memory_by_vocabulary", (
+        "Memory that a training step of the output layer needs at its peak besides weights, slots "
+        f"and batch, by size of the vocabulary. {PANELS} (Figure 5.14 by measurement; the "
+        "parameters of figure 5.13 are in the table.)"
+    ), lambda: _panels(rows, "peak_mib", "MiB at the peak",
+                       "Memory of a training step by size of the vocabulary")
 
 
-def _projections(rows, make):
-    figure = make(figsize=(6, 4.5), layout="constrained")
-    axes = figure.subplots()
+def _headline(rows):
+    """Time and memory of the heads that newcomers choose from."""
+    title = f"What a training step of the output layer costs with {rows[0]['V']:,} words"
+    figure = pictures.new(8.2, 1.1 + 0.36 * len(rows), title,
+                          f"Loss, all gradients and Adagrad's update, float32; {note(rows)}")
+    names = [HEADLINE[row["case"]] for row in rows]
+    colours = [pictures.GREY if row["case"] in PEERS else pictures.COLOURS[0] for row in rows]
+    for axes, column, title in zip(
+        figure.subplots(1, 2, sharey=True), ("median_ms", "peak_mib"),
+        ("time, ms", "memory besides the weights, MiB"),
+    ):
+        values = [row[column] or 0 for row in rows]
+        pictures.bars(axes, names, values, [f"{v:,.0f}" for v in values], colours, title)
+    return figure
+
+
+def _panels(rows, column, unit, title):
+    """A panel for each family of heads, in which the lines of the other families are grey."""
     curves = {}
     for row in rows:
-        factor = int(row["case"].rpartition(" ")[2])
-        curves.setdefault(f"V = {row['V']:,}", []).append((factor, row["words_per_second"]))
-    _lines(axes, curves, "projection factor", "words/s of the output layer")
-    axes.legend(frameon=False)
-    yield "projections", figure, (
-        "Training speed of adaptive softmax by projection factor (figure 5.3). Loss and gradients."
-    )
-
-
-def _samples(rows, make):
-    figure = make(figsize=(6, 4.5), layout="constrained")
-    axes = figure.subplots()
-    curves = {}
-    for row in rows:
-        if row["measure"] == STEP:
-            name, _, count = row["case"].partition(", ")
-            count = int(count.split()[0].replace(",", ""))
-            curves.setdefault(f"{name}, V = {row['V']:,}", []).append(
-                (count, row["words_per_second"])
-            )
-    _lines(axes, curves, "samples", "words/s of the output layer")
-    axes.legend(frameon=False)
-    yield "samples", figure, (
-        "Training speed of sampling heads by the number of samples (figure 5.11, left). Loss, "
-        "gradients and Adagrad's update."
-    )
-
-
-def _curves(rows, measure, column):
-    """{case: [(V, value)]}, peers last."""
-    curves, order = {}, {case.name: i for i, case in enumerate(heads(MIDDLE_SIZES[0]))}
-    for row in sorted(rows, key=lambda r: (r["case"] in PEERS, order.get(r["case"], len(order)))):
-        if row["measure"] == measure and row[column]:
+        if row["measure"] == STEP and row[column]:
             curves.setdefault(row["case"], []).append((row["V"], row[column]))
-    return curves
+    groups = {case.name: case.group for case in heads(MIDDLE_SIZES[0])}
+    figure = pictures.new(12, 10, title, note(rows))
+    panels, ends = figure.subplots(3, 2, sharex=True, sharey=True), []
+    for axes, (family, members) in zip(panels.flat, FAMILIES.items()):
+        own = [name for name in groups if groups[name] in members and name in curves]
+        own.sort(key=lambda name: name in PEERS)
+        for name in (n for n in curves if n not in own):
+            axes.plot(*zip(*sorted(curves[name])), color="0.87", linewidth=1)
+        ends.append([
+            _line(axes, name, curves[name], colour, "--" if name in PEERS else "-")
+            for name, colour in zip(own, pictures.COLOURS)
+        ])
+        axes.set_title(family, loc="left", fontsize=10, fontweight="bold")
+    for axes, of_axes in zip(panels.flat, ends):
+        _finish(axes, of_axes, sorted({row["V"] for row in rows}))
+    for axes in panels[-1]:
+        axes.set_xlabel("V, words in the vocabulary")
+    for axes in panels[:, 0]:
+        axes.set_ylabel(unit)
+    return figure
 
 
-def _lines(axes, curves, x_label, y_label, log_x=True):
-    """Draws {name: [(x, y)]}, y logarithmic from below the smallest."""
-    from matplotlib import ticker
+def _shortlists(rows):
+    def draw():
+        figure = pictures.new(12, 4.8, "Which cutoffs make adaptive softmax fast", note(rows))
+        left, right = figure.subplots(1, 2)
+        colours = dict(zip(sorted({row["V"] for row in rows}), pictures.COLOURS))
+        _one_tail(left, [row for row in rows if row["case"].startswith("shortlist")], colours)
+        _tails(right, [row for row in rows if row["case"].startswith("cheapest")], colours)
+        return figure
 
-    points_of = tuple(zip(COLOURS, MARKS))
-    ours = itertools.cycle(itertools.product(("-", "--", "-."), points_of))
-    peers = itertools.cycle(itertools.product((":",), points_of))
-    styles = {}
-    for name, points in curves.items():
-        base = name.removesuffix(", expected")
-        if base not in styles:
-            styles[base] = next(peers if name in PEERS else ours)
-        line, (colour, mark) = styles[base]
-        x, y = zip(*sorted(points))
-        axes.plot(x, y, color=colour, marker=None if name != base else mark, markersize=5,
-                  linestyle=line if name == base else ":", label=name)
-    if log_x:
-        axes.set_xscale("log")
-        ticks = sorted({x for points in curves.values() for x, _ in points})
-        axes.xaxis.set_major_locator(ticker.FixedLocator(ticks))
-        axes.xaxis.set_minor_locator(ticker.NullLocator())
-        axes.tick_params(axis="x", labelrotation=30)
-    else:
-        axes.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
-    axes.set_yscale("log")
-    axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(ticker.StrMethodFormatter("{x:,.0f}"))
-    axes.yaxis.set_minor_formatter(ticker.NullFormatter())
-    axes.set_xlabel(x_label)
-    axes.set_ylabel(y_label)
-    axes.grid(True, color="0.88", linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
+    yield "shortlists", (
+        "Training speed of adaptive softmax by size of the shortlist, and by number of tails with "
+        "the cutoffs that are cheapest by the cost model (figure 5.1). Loss and gradients."
+    ), draw
 
 
-def _legend(axes):
-    axes.legend(
-        frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5), handlelength=4
-    )
+def _one_tail(axes, rows, colours):
+    ends, sizes = [], [row["facts"]["cutoffs"][0] for row in rows]
+    for vocab_size, colour in colours.items():
+        own = [(row["facts"]["cutoffs"][0], row) for row in rows if row["V"] == vocab_size]
+        measured = [(words, row["words_per_second"]) for words, row in own]
+        expected = [(words, 1000 * row["N"] / row["facts"]["expected_ms"]) for words, row in own]
+        ends.append(_line(axes, f"V = {vocab_size:,}", measured, colour))
+        _line(axes, "", expected, colour, ":")
+        words, speed = max(measured, key=lambda point: point[1])
+        axes.annotate(f"fastest: {words:,} words", (words, speed), (0, 9), ha="center",
+                      textcoords="offset points", fontsize=9, color=colour)
+    axes.margins(y=0.12)
+    _finish(axes, ends, sorted(set(sizes)))
+    axes.set(xlabel="words in the shortlist", ylabel=SPEED)
+    axes.set_title("One tail of D / 4 units; dotted: expected by the cost model", loc="left",
+                   fontsize=10)
+
+
+def _tails(axes, rows, colours):
+    curves = {}
+    for row in rows:
+        units = row["case"].rpartition(", ")[2]
+        point = len(row["facts"]["cutoffs"]), row["words_per_second"]
+        curves.setdefault((row["V"], units), []).append(point)
+    ends = [
+        _line(axes, f"V = {vocab_size:,}, {units}", points, colours[vocab_size],
+              "--" if units == "D units" else "-")
+        for (vocab_size, units), points in curves.items()
+    ]
+    _finish(axes, ends, sorted({x for points in curves.values() for x, _ in points}), "y")
+    axes.set_xlabel("number of tails")
+    axes.set_title("The cheapest cutoffs, tail k of D / 4^k or of D units", loc="left", fontsize=10)
+
+
+def _by_number(rows):
+    """One line for each V, and for each name if the cases have names, of speeds by number."""
+    measure, title, label, caption = BY_NUMBER[rows[0]["suite"]]
+
+    def draw():
+        curves = {}
+        for row in rows:
+            name, number = re.match(r"(?:(.+?), )?\D*([\d,]+)", row["case"]).groups()
+            if row["measure"] == measure:
+                curves.setdefault(", ".join(filter(None, (name, f"V = {row['V']:,}"))), []).append(
+                    (int(number.replace(",", "")), row["words_per_second"])
+                )
+        figure = pictures.new(8, 4.5, title, note(rows))
+        axes = figure.subplots()
+        ends = [_line(axes, name, points, colour)
+                for (name, points), colour in zip(curves.items(), pictures.COLOURS)]
+        _finish(axes, ends, sorted({x for points in curves.values() for x, _ in points}))
+        axes.set(xlabel=label, ylabel=SPEED)
+        return figure
+
+    yield rows[0]["suite"], f"{title} {caption}", draw
+
+
+def _line(axes, name, points, colour, style="-"):
+    """Draws points; returns the end of their line for `pictures.label_ends`."""
+    x, y = zip(*sorted(points))
+    axes.plot(x, y, style, color=colour, marker="" if style == ":" else "o", markersize=4)
+    return y[-1], name, colour
+
+
+def _finish(axes, ends, ticks, log_axes="xy"):
+    pictures.frame(axes, log_axes)
+    axes.set_xticks(ticks)
+    axes.tick_params(axis="x", labelrotation=30 if max(ticks) >= 1000 else 0)
+    pictures.label_ends(axes, ends)

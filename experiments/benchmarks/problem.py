@@ -1,4 +1,4 @@
-"""The numbers that every case of a row is given: hidden states, labels and counts of words."""
+"""The numbers that every case of a group receives: hidden states, labels and word counts."""
 
 import dataclasses
 
@@ -7,15 +7,15 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """N = streams · steps positions of D units, and their labels among V words.
+    """N = streams · steps positions of D units, with labels among V words.
 
     Args:
-        vocab_size: V; words are numbered by falling frequency.
-        units: D.
-        streams: B.
-        steps: T.
-        data: a prepared corpus that labels and counts are taken from; empty for Zipf's law,
-            P(w) proportional to 1 / (w + 1).
+        vocab_size: number of words V, numbered by falling frequency.
+        units: size D of a hidden state.
+        streams: streams B of a batch.
+        steps: time steps T of a batch.
+        data: directory of a prepared corpus that gives labels and counts; if it is empty, they
+            follow Zipf's law, P(w) proportional to 1 / (w + 1).
     """
 
     vocab_size: int
@@ -26,17 +26,17 @@ class Problem:
 
     @property
     def positions(self):
-        """N."""
+        """Number of positions N."""
         return self.streams * self.steps
 
     def counts(self):
-        """Occurrences of the words, float64 (V,)."""
+        """Counts of the words, float64 (V,)."""
         if self.data:
             return np.asarray(self._corpus().vocabulary.counts, np.float64)
         return 1e8 / np.arange(1, self.vocab_size + 1)
 
     def labels(self):
-        """int32 (N,)."""
+        """Labels of the positions, int32 (N,)."""
         if self.data:
             return self._corpus_labels()
         counts = self.counts()
@@ -46,7 +46,7 @@ class Problem:
         return draw.astype(np.int32)
 
     def hidden(self):
-        """float32 (N, D)."""
+        """Hidden states, float32 (N, D)."""
         rng = np.random.default_rng(1)
         return 0.3 * rng.standard_normal((self.positions, self.units), np.float32)
 

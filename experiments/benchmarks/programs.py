@@ -1,4 +1,4 @@
-"""The programs of our own that are timed: a head's step, a recurrent layer's, a model's."""
+"""Our own programs that are timed: steps of heads and of recurrent layers."""
 
 import dataclasses
 import typing
@@ -16,10 +16,11 @@ class Program:
     """What a worker times.
 
     Attributes:
-        functions: {measure: function () -> float}; to return the number, the device must be done.
-        products: the matmuls of the floor; empty where there is none.
+        functions: {measure: function () -> float}. The number can only be returned when the device
+            has finished.
+        products: the matmuls of the floor; empty if there is no floor.
         parameters: number of trained parameters.
-        facts: what else the row says, {name: value}.
+        facts: {name: value} of what else the row says.
     """
 
     functions: dict
@@ -29,7 +30,7 @@ class Program:
 
 
 class Words(typing.NamedTuple):
-    """What a head asks of a vocabulary."""
+    """The parts of a vocabulary that heads need."""
 
     counts: np.ndarray
     words: list | None = None
@@ -39,34 +40,36 @@ class Words(typing.NamedTuple):
 
 
 def head(case, problem):
-    """Loss and gradients of a head; the same with Adagrad's update; or evaluations."""
-    import tensorflow as tf
+    """Loss and gradients of a head, with and without Adagrad's update; or evaluations."""
+    from tfsoftmax.losses import SoftmaxLoss
+    from tfsoftmax.optimizers import Adagrad
 
     layer, facts = built_head(case, problem)
-    labels = problem.labels()
     if set(case.measures) <= set(EVALUATIONS):
         from experiments.benchmarks import adaptive_evaluation
 
         return Program(
             adaptive_evaluation.ours(layer, problem), [], parameters_of(layer), facts
         )
-    hidden, device_labels = tf.constant(problem.hidden()), tf.constant(labels)
-    functions = {
-        measure: _step(layer, hidden, device_labels, case, measure == STEP)
-        for measure in case.measures
-    }
-    return Program(functions, products_of(layer, labels), parameters_of(layer), facts)
+    loss = SoftmaxLoss()
+    functions = steps_of(
+        case, problem, lambda hidden, labels: loss(labels, layer(hidden, training=True)),
+        layer.trainable_variables, Adagrad,
+    )
+    products = products_of(layer, problem.labels())
+    return Program(functions, products, parameters_of(layer), facts)
 
 
 def built_head(case, problem):
-    """The head of a case, and what was decided for it."""
+    """The head of a case, and facts about it that were decided here."""
     from tfsoftmax.heads import HEADS
     from tfsoftmax.partitions import tree_builders
 
     options, facts, counts = dict(case.options), {}, problem.counts()
     kind = HEADS[case.head]
     if "levels" in options:
-        options["tree"] = tree_builders.from_nested(_nested(problem.vocab_size, options.pop("levels")))
+        nested = _nested(problem.vocab_size, options.pop("levels"))
+        options["tree"] = tree_builders.from_nested(nested)
     if case.head == "adaptive":
         from tfsoftmax.partitions.calibration import machine_constants
         from tfsoftmax.partitions.cost_model import CostModel
@@ -84,7 +87,7 @@ def built_head(case, problem):
 
 
 def _nested(vocab_size, levels):
-    """Nested lists of words, as many branches at each of some levels."""
+    """Nested lists of words with the same number of branches at each level."""
     fan_out = int(np.ceil(vocab_size ** (1 / levels)))
     nested = list(range(vocab_size))
     for _ in range(levels - 1):
@@ -92,42 +95,53 @@ def _nested(vocab_size, levels):
     return nested
 
 
-def _step(layer, hidden, labels, case, update):
-    """A function of one step, compiled at its first call."""
+def steps_of(case, problem, loss, variables, adagrad):
+    """{measure: function of one step}, where a step is compiled at its first call.
+
+    Args:
+        case: `Case`; of its measures, STEP updates the variables, and GRADIENTS does not.
+        problem: `Problem`.
+        loss: function (hidden, labels) -> scalar tensor.
+        variables: list of the trained Keras variables.
+        adagrad: class of the optimiser.
+    """
     import tensorflow as tf
 
-    from tfsoftmax import SoftmaxLoss
-    from tfsoftmax.optimizers import Adagrad
+    hidden, labels = tf.constant(problem.hidden()), tf.constant(problem.labels())
 
-    loss, variables, made = SoftmaxLoss(), layer.trainable_variables, []
+    def function_of(update):
+        made = []
 
-    @tf.function(jit_compile=case.jit)
-    def step():
-        with tf.GradientTape() as tape:
-            tape.watch(hidden)
-            total = loss(labels, layer(hidden, training=True))
-        of_hidden, *gradients = tape.gradient(total, [hidden, *[v.value for v in variables]])
-        if not update:
-            return total, of_hidden, gradients
-        made[0].apply(gradients, variables)
-        return total, of_hidden
+        @tf.function(jit_compile=case.jit)
+        def step():
+            with tf.GradientTape() as tape:
+                tape.watch(hidden)
+                total = loss(hidden, labels)
+            of_hidden, *gradients = tape.gradient(total, [hidden, *[v.value for v in variables]])
+            if not update:
+                return total, of_hidden, gradients
+            made[0].apply(gradients, variables)
+            return total, of_hidden
 
-    def run():
-        if update and not made:  # no slots before they are asked for: they are memory
-            made.append(Adagrad(LEARNING_RATE, global_clipnorm=case.clip))
-            made[0].build(variables)
-        total, of_hidden, *_ = step()
-        return float(total) + 0 * float(of_hidden[0, 0])
+        def run():
+            if update and not made:  # the slots of an unused optimiser would count
+                made.append(adagrad(LEARNING_RATE, global_clipnorm=case.clip))
+                made[0].build(variables)
+            total, of_hidden, *_ = step()
+            return float(total) + 0 * float(of_hidden[0, 0])
 
-    return run
+        return run
+
+    return {measure: function_of(measure == STEP) for measure in case.measures}
 
 
 def parameters_of(layer):
+    """Number of trained parameters."""
     return int(sum(np.prod(v.shape) for v in layer.trainable_variables))
 
 
 def recurrent(case, problem):
-    """Forward and all gradients of recurrent layers over (B, T, D)."""
+    """The forward pass and all gradients of recurrent layers over (B, T, D)."""
     import tensorflow as tf
 
     from tfsoftmax.layers.recurrent import recurrent_layer

@@ -1,24 +1,24 @@
-"""results.csv, README.md and plots, made of the rows alone."""
+"""The page of the benchmarks, its pictures and results.csv, made from the rows alone."""
 
 import itertools
 
+from experiments import markdown
+from experiments.benchmarks import plots
 from experiments.benchmarks import rows as of_rows
 from experiments.benchmarks.cases import GRADIENTS, PARTS, PEERS, STEP, SUITES, WHOLE
 
 INTRODUCTION = """\
-# Benchmarks
-
-Written by `experiments/benchmarks/run.py`; what is measured, and how, is said in
+Written by `python -m experiments.benchmarks.run`. What is measured, and how, is said in
 experiments/benchmarks/README.md. Every number is in results.csv.
 
-Times are medians of samples that took turns with the other cases of a group, with the quartiles
-in brackets. The floor is the matmuls that the head cannot do without, in its own sizes, measured
-in the same run in the same process. *Gradients* is the loss and all gradients; *step* is that and
-the update of Adagrad, ours for our heads, each library's own for others. MiB is what a run adds
-to weights, slots and batch at its peak, gradients included, in a process of its own. Words/s is
-of the output layer alone, N over the median, but for whole steps. *Of FullSoftmax* is the ratio
-of the steps of two groups, which did not take turns.
-"""
+Times are medians of samples for which the cases of a group took turns, with the quartiles in
+brackets. The floor is the matrix products that a head cannot do without, in its own sizes; it is
+measured in the same process, in turn with the head. *Gradients* is the loss and all gradients;
+*step* adds the update by Adagrad: ours for our heads, and each library's own for the others. MiB is
+what a run needs at its peak besides weights, slots and batch, gradients included, in a process of
+its own. Words/s is N over the median time of the output layer alone, or of the whole step where
+the table says so. *Of FullSoftmax* is the ratio of the steps of two groups, which did not take
+turns."""
 TITLES = {
     "heads": "Every head by vocabulary",
     "variants": "Precision, XLA and other forms",
@@ -34,29 +34,24 @@ SHARED = ("hardware", "D", "N", "labels")
 
 
 def write(folder, rows):
-    """Writes the report of all rows into a `Path` that holds them; returns README.md's text."""
-    from experiments.benchmarks import plots
-
+    """Writes the report of all rows into the `Path` of their directory; returns the page's text."""
     of_rows.write_csv(folder / "results.csv", rows)
-    parts = [INTRODUCTION]
-    by_run = {}
+    blocks, by_run = ["# Benchmarks", INTRODUCTION], {}
     for row in rows:
         by_run.setdefault(tuple(row[name] for name in SHARED), []).append(row)
-    for number, some in enumerate(by_run.values()):
-        parts.append(f"## {facts(some)}\n")
-        for suite in TITLES:
-            own = [row for row in some if row["suite"] == suite]
+    for number, subset in enumerate(by_run.values()):
+        blocks.append(f"## {facts(subset)}")
+        for suite, title in TITLES.items():
+            own = [row for row in subset if row["suite"] == suite]
             if own:
-                pictures = plots.draw(suite, own, folder, f"_{number}" if number else "")
-                floors = [*to_floors(own), ""] if suite == "heads" else []
-                parts += [f"### {TITLES[suite]}\n", *floors, *table(suite, own), "", *pictures]
-    text = "\n".join(parts).rstrip() + "\n"
-    (folder / "README.md").write_text(text, encoding="utf-8")
-    return text
+                floors = to_floors(own) if suite == "heads" else ""
+                drawn = plots.shown(suite, own, folder, f"_{number}" if number else "")
+                blocks += [f"### {title}", floors, table(suite, own), drawn]
+    return markdown.write(folder / "README.md", *blocks)
 
 
 def facts(rows):
-    """What the rows share, in a line."""
+    """What the rows share, in one line."""
     first = rows[0]
     loads = [row["load_average"] for row in rows]
     versions = {}
@@ -71,7 +66,7 @@ def facts(rows):
 
 
 def table(suite, rows):
-    """Lines of Markdown, vocabularies in order, cases in the order of the suite."""
+    """The table of a suite: vocabularies in rising order, cases in the order of the suite."""
     if suite == "whole":
         return _whole(rows)
     if suite == "speed":
@@ -87,36 +82,35 @@ def table(suite, rows):
     head += ["of FullSoftmax"] * (suite == "heads")
     full = {row["V"]: row["median_ms"] for row in rows
             if row["case"] == "FullSoftmax" and row["measure"] == columns[-1]}
-    lines = [head, ["---"] * 2 + ["---:"] * (len(head) - 2)]
-    for (size, _), some in _by_case(suite, rows):
-        by = {row["measure"]: row for row in some}
-        cells = [f"{size:,}", some[0]["case"]]
+    lines = [head]
+    for (size, _), subset in _by_case(suite, rows):
+        by = {row["measure"]: row for row in subset}
+        cells = [f"{size:,}", subset[0]["case"]]
         for name in columns:
             cells += _measured(by.get(name))
-        last = by.get(columns[-1]) or some[0]
+        last = by.get(columns[-1]) or subset[0]
         cells += [f"{last['words_per_second']:,.0f}", f"{last['parameters']:,}"]
         if expected:
-            own = some[0]["facts"]
+            own = subset[0]["facts"]
             cells += [", ".join(f"{c:,}" for c in own["cutoffs"]), f"{own['expected_ms']:,.1f}"]
         if suite == "heads":
             cells.append(f"{last['median_ms'] / full[size]:.3f}" if size in full else "")
         lines.append(cells)
-    return _markdown(lines)
+    return markdown.table(lines, text_columns=2)
 
 
 def to_floors(rows):
-    """Times over the floor, gradients / step: a line a head, a column a vocabulary."""
+    """Times over the floor, gradients / step: one row for each head, one column for each V."""
     sizes = sorted({row["V"] for row in rows})
     by_case = {}
-    for (size, name), some in _by_case("heads", rows):
-        ratios = {row["measure"]: row["to_floor"] for row in some if row["to_floor"]}
+    for (size, name), subset in _by_case("heads", rows):
+        ratios = {row["measure"]: row["to_floor"] for row in subset if row["to_floor"]}
         if name not in PEERS and ratios:
-            shown = (f"{ratios[m]:.2f}" if m in ratios else "" for m in (GRADIENTS, STEP))
-            by_case.setdefault(name, {})[size] = " / ".join(shown)
+            cells = (f"{ratios[m]:.2f}" if m in ratios else "" for m in (GRADIENTS, STEP))
+            by_case.setdefault(name, {})[size] = " / ".join(cells)
     lines = [["gradients / step over the floor", *(f"V = {size:,}" for size in sizes)]]
-    lines.append(["---"] + ["---:"] * len(sizes))
     lines += [[name, *(own.get(size, "") for size in sizes)] for name, own in by_case.items()]
-    return _markdown(lines)
+    return markdown.table(lines)
 
 
 def _measured(row):
@@ -141,58 +135,51 @@ def _peers(row):
 
 
 def _plain(rows):
-    """A line a measure; without V where it plays no part."""
+    """One line for each measure, without V where it plays no part."""
     lines = [["V", "case", "measure", "ms", "to floor", "to peers", "MiB", "samples", "words/s"]]
-    lines.append(["---"] * 3 + ["---:"] * 6)
     for row in sorted(rows, key=lambda r: r["V"]):
         lines.append([
             f"{row['V']:,}" if row["V"] else "", row["case"], row["measure"], *_measured(row),
             f"{row['words_per_second']:,.0f}" if row["words_per_second"] else "",
         ])
-    return _markdown(lines)
+    return markdown.table(lines, text_columns=3)
 
 
 def _whole(rows):
     lines = [["V", "case", "whole, ms", *(f"{part}, ms" for part in PARTS), "whole / sum",
               "MiB", "samples", "words/s"]]
-    lines.append(["---"] * 2 + ["---:"] * (len(lines[0]) - 2))
-    for (size, name), some in _by_case("whole", rows):
-        by = {row["measure"]: row for row in some}
+    for (size, name), subset in _by_case("whole", rows):
+        by = {row["measure"]: row for row in subset}
         lines.append([
             f"{size:,}", name, _time(by[WHOLE]), *(f"{by[p]['median_ms']:,.1f}" for p in PARTS),
             f"{to_parts(by):.2f}", *_measured(by[WHOLE])[3:],
             f"{by[WHOLE]['words_per_second']:,.0f}",
         ])
-    return _markdown(lines)
+    return markdown.table(lines, text_columns=2)
 
 
 def to_parts(by):
-    """Time of the whole step over the sum of its parts, from {measure: row}."""
+    """The time of the whole step over the sum of its parts, from {measure: row}."""
     return by[WHOLE]["median_ms"] / sum(by[part]["median_ms"] for part in PARTS)
 
 
 def _speed(rows):
     lines = [["V", "run", "words/s", "step, ms", "speed against the first run", "MiB", "samples"]]
-    lines.append(["---"] * 2 + ["---:"] * 5)
     for row in rows:
         ratio = 1 / next(iter(row["to_peers"].values()), 1.0)
         lines.append([
             f"{row['V']:,}", row["case"], f"{row['words_per_second']:,.0f}", _time(row),
             f"{ratio:.2f}", *_measured(row)[3:],
         ])
-    return _markdown(lines)
+    return markdown.table(lines, text_columns=2)
 
 
 def _by_case(suite, rows):
-    """((V, case), rows) with V rising, cases in the order of the suite."""
+    """Yields (V, case) and its rows, with V rising and the cases in the order of the suite."""
     sizes = sorted({row["V"] for row in rows})
     for size in sizes:
         own = [row for row in rows if row["V"] == size]
         names = [case.name for case in SUITES[suite][0](size)]
         own.sort(key=lambda row: names.index(row["case"]) if row["case"] in names else len(names))
-        for name, some in itertools.groupby(own, key=lambda row: row["case"]):
-            yield (size, name), list(some)
-
-
-def _markdown(lines):
-    return ["| " + " | ".join(cells) + " |" for cells in lines]
+        for name, subset in itertools.groupby(own, key=lambda row: row["case"]):
+            yield (size, name), list(subset)

@@ -1,4 +1,4 @@
-"""Rows of results: what a measurement says, kept as a line of JSON each, and as CSV."""
+"""Rows of results: each measurement is a row, kept as a line of JSON and as a line of CSV."""
 
 import csv
 import json
@@ -18,7 +18,7 @@ KEY = ("suite", "case", "measure", "V", "D", "N", "labels", "precision", "jit", 
 
 
 def quartiles(values):
-    """The quartiles of one value or more, interpolated between neighbours."""
+    """The quartiles of one or more values, interpolated between neighbours."""
     if len(values) == 1:
         return (values[0],) * 3
     return tuple(statistics.quantiles(values, n=4, method="inclusive"))
@@ -28,15 +28,15 @@ def rows_of(suite, problem, labels, results, hardware, load_average):
     """The rows of a group that was measured in one interleaved run.
 
     Args:
-        suite: its name.
+        suite: name of the suite.
         problem: `Problem`.
-        labels: where they come from, in a word.
+        labels: a word that says where the labels come from.
         results: what `measure_group` returns.
-        hardware: in words.
-        load_average: of the machine before the group.
+        hardware: the hardware, in words.
+        load_average: load average of the machine before the group was measured.
 
     Returns:
-        List of {column: value}, a row for each case and measure but the floor.
+        List of {column: value}, one row for each case and each of its measures except the floor.
     """
     medians = {case.name: {m: statistics.median(s) for m, s in seconds.items() if s}
                for case, _, seconds, _, _ in results}
@@ -72,24 +72,25 @@ def rows_of(suite, problem, labels, results, hardware, load_average):
 
 
 def floor_of(case, medians, cases):
-    """Seconds of the case's floor: its own, or that of a case which it is a peer of; or None."""
+    """Seconds of the floor of a case, or of a case that has it as a peer; None without a floor."""
     owners = [case.name, *(c.name for c in cases if case.name in c.peers)]
     return next((medians[o][FLOOR] for o in owners if FLOOR in medians.get(o, ())), None)
 
 
 def rounded(value):
-    """Floats with five digits, also inside a dict."""
+    """A value whose floats, also those inside a dict, have five digits."""
     if isinstance(value, dict):
         return {key: rounded(item) for key, item in value.items()}
     return float(f"{value:.5g}") if isinstance(value, float) else value
 
 
 def key_of(row):
+    """What tells a row from the others; a row with the same key replaces an older one."""
     return tuple(row[name] for name in KEY)
 
 
 def read(path):
-    """The rows of a file, of rows with the same key the last; a line cut short is left out."""
+    """The rows of a file: the last of each key, and none from a line that was cut short."""
     rows = {}
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
@@ -104,7 +105,7 @@ def read(path):
 
 
 def append(path, rows):
-    """Adds rows to a file, each on a line of its own even after one that was cut short."""
+    """Appends rows to a file, each on a line of its own even after a line that was cut short."""
     with open(path, "a", encoding="utf-8") as file:
         file.writelines("\n" + json.dumps(row) for row in rows)
         file.write("\n")
@@ -113,7 +114,7 @@ def append(path, rows):
 
 
 def write_csv(path, rows):
-    """All rows as CSV; dicts as name=value;..."""
+    """Writes all rows as CSV, dicts as name=value;..."""
     with open(path, "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(COLUMNS)

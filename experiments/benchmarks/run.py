@@ -1,5 +1,4 @@
-#!/usr/bin/env python3
-"""What output layers cost: time, memory, and their ratios to bare matmuls and to other libraries.
+"""What output layers cost: time, memory, and ratios to bare matmuls and to other libraries.
 
     python -m experiments.benchmarks.run                        # every head, five vocabularies
     python -m experiments.benchmarks.run all                    # all suites but speed
@@ -8,12 +7,13 @@
     python -m experiments.benchmarks.run speed --experiment=adaptive --data=data/novels
     python -m experiments.benchmarks.run --report               # tables and plots, no measuring
 
-Cases of a group take turns, each in a process of its own. Results are added to RESULTS/rows.jsonl
-when a group is done; the same command goes on from there. README.md, results.csv and plots are
-made of the rows. Without PyTorch, or a GPU, what needs them is left out.
+The cases of a group take turns, each in a process of its own. When a group is done, its results are
+added to RESULTS/rows.jsonl, and the same command goes on from there. README.md, results.csv and the
+pictures are made from these rows. Without PyTorch or without a GPU, the cases that need them are
+left out.
 
-`speed` times whole training steps of an experiment's runs, which take turns: its report goes to
-experiments/results/NAME/speed.
+The suite `speed` times whole training steps of the runs of an experiment, which take turns. Its
+report goes to experiments/results/NAME/speed.
 
 Suites:
 """
@@ -25,21 +25,21 @@ import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-RESULTS = ROOT / "experiments" / "results"
-import tfsoftmax_command  # noqa: F401  (first, so that nothing below loads TensorFlow)
 from absl import flags
 
+import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
 from experiments.benchmarks import rows as of_rows
 from experiments.benchmarks.cases import SUITES, WHOLE, Case
 from experiments.benchmarks.measure import measure_group
 from experiments.benchmarks.problem import Problem
 from tfsoftmax.commands import program
 
+RESULTS = Path("experiments/results")
 __doc__ += "\n".join(f"  {name:<12} {cases.__doc__}" for name, (cases, _) in SUITES.items())
 
 
 def main(words):
+    """Measures the suites of these names and writes their report."""
     options = flags.FLAGS
     if "speed" in words:
         folder = RESULTS / (options.experiment or "") / "speed"
@@ -65,7 +65,7 @@ def main(words):
 
 
 def planned(suites, options):
-    """[(suite, problem, cases)], a group each."""
+    """The groups of cases to measure: [(suite, problem, cases)]."""
     if suites == ["all"]:
         suites = list(SUITES)
     result = []
@@ -94,18 +94,21 @@ def planned(suites, options):
 
 def speed(options):
     """The runs of an experiment as one group of whole training steps."""
-    from experiments import definition
+    from experiments import catalogue
     from tfsoftmax.corpora.records import Corpus
 
     if not (options.experiment and options.data):
-        raise ValueError("`experiment` and `data` must both be given for speed.")
-    runs = [run for run in definition.load(options.experiment).RUNS
+        raise ValueError(
+            "`experiment` and `data` must both be given for speed. "
+            f"Received: experiment={options.experiment!r}, data={options.data!r}"
+        )
+    runs = [run for run in catalogue.load(options.experiment).RUNS
             if chosen(run.name, options.only)]
     if not runs:
         raise ValueError(f"`only` must match a run. Received: {options.only}")
     corpus = Corpus.load(options.data)
-    problem = Problem(len(corpus.vocabulary), runs[0].configs()[0].hidden, corpus.streams,
-                      corpus.time_steps, options.data)
+    problem = Problem(len(corpus.vocabulary), runs[0].configs()[0].hidden_units,
+                      corpus.streams, corpus.time_steps, options.data)
     first = runs[0].name
     cases = [
         Case(run.name, "training", run.name, {"experiment": options.experiment}, "speed",
@@ -123,11 +126,12 @@ def corpus_of(data):
 
 
 def chosen(name, patterns):
+    """Whether a name matches one of the patterns, or there are none."""
     return not patterns or any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
 
 
 def measure(work, path, hardware, options):
-    """Measures the groups that have no rows yet, and adds theirs."""
+    """Measures the groups that have no rows yet and appends their rows to the file."""
     labels = corpus_of(options.data)[1] if options.data else "zipf"
     known = {of_rows.key_of(row) for row in of_rows.read(path)}
     begin = time.monotonic()
@@ -147,14 +151,14 @@ def measure(work, path, hardware, options):
 
 
 def with_means(work):
-    """The groups without the cases for which a library or a device is missing."""
+    """The groups of `work` without the cases for which a library or a device is missing."""
     import tensorflow as tf
 
     means = {"torch": importlib.util.find_spec("torch") is not None,
              "cudnn": bool(tf.config.list_physical_devices("GPU"))}
     for name, found in means.items():
         if not found:
-            print(f"Cases of {name} are left out: there is none here.")
+            print(f"Cases of {name} are left out because it is not available here.")
     return [
         (suite, problem, [c for c in cases if means.get(c.kind, True) and means.get(c.head, True)])
         for suite, problem, cases in work
@@ -162,7 +166,7 @@ def with_means(work):
 
 
 def missing(cases, suite, problem, labels, hardware, known):
-    """The cases of a group that have no row, and their peers, without which no ratio is."""
+    """The cases of a group that have no row yet, and the peers that their ratios need."""
     def has_row(case):
         row = {
             "suite": suite, "case": case.name, "measure": case.measures[0],
@@ -172,7 +176,7 @@ def missing(cases, suite, problem, labels, hardware, known):
         return of_rows.key_of(row) in known
 
     names, more = set(), {case.name for case in cases if not has_row(case)}
-    while more - names:  # ratios need all peers of a case, and new peers make new ratios
+    while more - names:  # ratios need all peers of a case, and a new peer makes new ratios
         names |= more
         owners = [c for c in cases if c.name in names or set(c.peers) & names]
         more = {name for c in owners for name in (c.name, *c.peers)}
@@ -180,16 +184,18 @@ def missing(cases, suite, problem, labels, hardware, known):
 
 
 if __name__ == "__main__":
-    flags.DEFINE_list("vocab_sizes", [], "V, several; each suite has its own by default")
-    flags.DEFINE_list("only", [], "only cases of these names: patterns without commas: '*Softmax'")
-    flags.DEFINE_integer("units", 512, "D, units of the hidden state")
-    flags.DEFINE_integer("streams", 128, "B, streams of a batch")
-    flags.DEFINE_integer("steps", 20, "T, steps of a batch; N = B T")
-    flags.DEFINE_float("seconds", 2.0, "budget of each measure of a case; 3 samples at least")
-    flags.DEFINE_string("data", "", "prepared corpus for labels and counts, instead of Zipf's law")
-    flags.DEFINE_string("experiment", "", "speed: a module of experiments, such as adaptive")
-    flags.DEFINE_string("results", "", "folder of the report")
-    flags.DEFINE_bool("report", False, "measure nothing, only report")
+    flags.DEFINE_list("vocab_sizes", [], "Sizes V of the vocabulary; each suite has its own.")
+    flags.DEFINE_list("only", [], "Names of cases to measure, or patterns such as '*Softmax'.")
+    flags.DEFINE_integer("units", 512, "Units D of the hidden state.")
+    flags.DEFINE_integer("streams", 128, "Streams B of a batch.")
+    flags.DEFINE_integer("steps", 20, "Time steps T of a batch, which has N = B T positions.")
+    flags.DEFINE_float("seconds", 2.0,
+                       "Seconds to spend on each measure of a case; three samples are the least.")
+    flags.DEFINE_string("data", "", "Directory of a prepared corpus that gives labels and counts; "
+                        "without one, they follow Zipf's law.")
+    flags.DEFINE_string("experiment", "", "Name of the experiment that `speed` measures.")
+    flags.DEFINE_string("results", "", "Directory of the report, other than the usual one.")
+    flags.DEFINE_bool("report", False, "Write the report without measuring anything.")
     names = [word for word in sys.argv[1:] if not word.startswith("-")]
     sys.argv = [word for word in sys.argv if word.startswith("-") or word == sys.argv[0]]
     program.run(lambda: main(names), __doc__, sys.argv)

@@ -1,9 +1,9 @@
-"""The process of one case: builds its program, then runs what it is asked for, line by line.
+"""The process of one case, which builds its program and then runs what it is asked to run.
 
-Its arguments are the case and the problem as JSON. It answers each line of standard input with
-a line of JSON: `build` with what there is to measure, {"measure", "memory"} with the seconds.
-A process of its own gives each case a peak of memory of its own, and keeps the threads of
-TensorFlow and PyTorch apart.
+Its arguments are the case and the problem as JSON. It answers each line of standard input with a
+line of JSON: `build` with what there is to measure, and {"measure", "memory"} with the seconds of
+one run. With a process of its own each case has its own peak of memory, and the threads of
+TensorFlow and PyTorch stay apart.
 """
 
 import ctypes
@@ -17,6 +17,7 @@ PROC = pathlib.Path("/proc/self")
 
 
 def main(case, problem):
+    """Answers the lines of standard input until it ends."""
     from experiments.benchmarks import models, peers, programs
     from experiments.benchmarks.cases import FLOOR, Case
     from experiments.benchmarks.floor import matmuls, multiplications
@@ -28,7 +29,7 @@ def main(case, problem):
         "torch": peers.pytorch,
     }
     case, problem = Case(**case), Problem(**problem)
-    answers = os.fdopen(os.dup(1), "w")  # what libraries print goes to the other stream
+    answers = os.fdopen(os.dup(1), "w")  # standard output is for answers alone
     os.dup2(2, 1)
     framework = "torch" if case.kind == "torch" else "tensorflow"
     functions = {}
@@ -58,7 +59,7 @@ def main(case, problem):
 
 
 def measured(function, memory, framework):
-    """Seconds of one run, the number it returns, and, if asked for, its peak of memory."""
+    """Seconds of one run, the number that it returns, and its peak of memory if asked for."""
     meter = meter_of(framework) if memory else None
     begin = meter.begin() if meter else None
     start = time.perf_counter()
@@ -69,17 +70,17 @@ def measured(function, memory, framework):
 
 
 def meter_of(framework):
-    """What counts memory: the device's allocator, where PyTorch has none the process."""
-    if framework == "tensorflow":  # it keeps freed pages: the process would tell nothing
+    """What counts memory: the allocator of the device, or the process for PyTorch on a CPU."""
+    if framework == "tensorflow":  # it keeps freed pages, so that the process says nothing
         return TensorflowMemory(device(framework) + ":0")
     return ProcessMemory() if device(framework) == "CPU" else TorchMemory()
 
 
 class ProcessMemory:
-    """Resident bytes of the process: now, and at the peak since."""
+    """Resident bytes of the process: at the beginning, and at the peak since then."""
 
     def begin(self):
-        """Gives back what was freed, so that it counts again; None where there is no counter."""
+        """Returns freed memory to the system, then the bytes in use; None without a counter."""
         try:
             ctypes.CDLL(None).malloc_trim(0)
             (PROC / "clear_refs").write_text("5", encoding="ascii")
@@ -96,7 +97,7 @@ class ProcessMemory:
 
 
 class TensorflowMemory:
-    """Bytes on a device by TensorFlow's allocator."""
+    """Bytes on a device, counted by TensorFlow's allocator."""
 
     def __init__(self, name):
         self.name = name
@@ -107,7 +108,7 @@ class TensorflowMemory:
         try:
             tf.config.experimental.reset_memory_stats(self.name)
             return tf.config.experimental.get_memory_info(self.name)["current"]
-        except ValueError:  # an allocator that does not count, as that of CPUs without oneDNN
+        except ValueError:  # the allocator of CPUs without oneDNN does not count
             return None
 
     def end(self):
@@ -117,7 +118,7 @@ class TensorflowMemory:
 
 
 class TorchMemory:
-    """Bytes on the first GPU by PyTorch's allocator."""
+    """Bytes on the first GPU, counted by PyTorch's allocator."""
 
     def begin(self):
         import torch
@@ -132,7 +133,7 @@ class TorchMemory:
 
 
 def device(framework):
-    """CPU or GPU: where the framework computes."""
+    """Where the framework computes: "CPU" or "GPU"."""
     if framework == "torch":
         import torch
 
@@ -143,7 +144,7 @@ def device(framework):
 
 
 def versions(framework):
-    """{package: version} of what computes."""
+    """{package: version} of the packages that compute."""
     from importlib.metadata import PackageNotFoundError, version
 
     names = ("torch",) if framework == "torch" else ("tensorflow", "keras", "numpy")

@@ -3,6 +3,8 @@ from pathlib import Path
 
 import pytest
 
+import tfsoftmax  # noqa: F401  (all of it, before a program is imported that starts without it)
+
 HERE = Path(__file__).resolve().parent
 
 

@@ -143,13 +143,14 @@ def test_the_parts_of_a_whole_step_run_apart():
 def test_a_run_of_an_experiment_takes_training_steps_of_its_corpus(tmp_path, monkeypatch):
     import types
 
-    from experiments import definition
     from runs_helper import small_corpus
+
+    from experiments import catalogue, definition
 
     small_corpus(tmp_path)
     small = definition.Run("small", model={"hidden_units": 8, "embedding_units": 8})
     module = types.SimpleNamespace(RUNS=[definition.Run("other"), small])
-    monkeypatch.setattr(definition, "load", lambda name: module)
+    monkeypatch.setitem(catalogue.EXPERIMENTS, "made_up", module)
     given = types.SimpleNamespace(experiment="made_up", data=str(tmp_path / "data"), only=["small"])
     ((suite, problem, (case,)),) = run.speed(given)
     assert suite == "speed" and problem.positions == 24 and case.peers == ()
@@ -160,6 +161,7 @@ def test_a_run_of_an_experiment_takes_training_steps_of_its_corpus(tmp_path, mon
 
 def test_labels_come_from_a_corpus_where_one_is_given(tmp_path):
     from runs_helper import small_corpus
+
     from tfsoftmax.corpora.records import Corpus
 
     small_corpus(tmp_path)

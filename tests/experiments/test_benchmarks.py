@@ -4,7 +4,7 @@ import types
 
 import pytest
 
-from experiments.benchmarks import cases, floor, measure, report, rows, run
+from experiments.benchmarks import cases, floor, measure, plots, report, rows, run
 from experiments.benchmarks.cases import FLOOR, GRADIENTS, PARTS, STEP, SUITES, WHOLE, Case
 from experiments.benchmarks.problem import Problem
 from tfsoftmax.lm.config import BACKENDS
@@ -122,6 +122,21 @@ def test_turns_spread_the_rarer_evenly():
     assert order.count("slow") == 2 and order.count("fast") == 6
     assert order == ["fast"] * 2 + ["slow", "fast"] + ["fast"] * 2 + ["slow", "fast"]
     assert list(measure.turns({})) == []
+
+
+def test_functions_take_turns_and_the_first_call_does_not_count(monkeypatch):
+    log, clock = [], [0.0]
+    monkeypatch.setattr(measure.time, "perf_counter", lambda: clock[0])
+
+    def function(name, seconds):
+        def run():
+            log.append(name)
+            clock[0] += 100 if log.count(name) == 1 else seconds
+        return run
+
+    found = measure.medians({"fast": function("fast", 1.0), "slow": function("slow", 3.0)}, 3)
+    assert log == ["fast", "slow"] * 4
+    assert {name: wall for name, (wall, _) in found.items()} == {"fast": 1.0, "slow": 3.0}
 
 
 def test_cases_take_turns_and_slow_ones_are_sampled_less():
@@ -262,6 +277,12 @@ def suite_rows(suite, size):
     return rows.rows_of(suite, problem, "zipf", results, "a machine", 0.5)
 
 
+def test_every_case_of_the_heads_is_in_one_panel_of_the_pictures():
+    panels = [group for groups in plots.FAMILIES.values() for group in groups]
+    assert sorted(panels) == sorted({case.group for case in cases.heads(44_370)})
+    assert set(plots.HEADLINE) <= {case.name for case in cases.heads(44_370)}
+
+
 @pytest.mark.parametrize("suite", SUITES)
 def test_every_suite_has_a_table_with_all_its_cases_and_its_plots(suite, tmp_path):
     pytest.importorskip("matplotlib")
@@ -271,5 +292,5 @@ def test_every_suite_has_a_table_with_all_its_cases_and_its_plots(suite, tmp_pat
         assert f"| {case.name} |" in text
     pictures = {path.name for path in tmp_path.glob("*.png")}
     assert all(f"({name})" in text for name in pictures)
-    expected = {"heads": 2, "shortlists": 1, "projections": 1, "samples": 1}
+    expected = {"heads": 3, "shortlists": 1, "projections": 1, "samples": 1}
     assert len(pictures) == expected.get(suite, 0)

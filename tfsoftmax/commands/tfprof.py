@@ -36,6 +36,10 @@ from tfsoftmax.commands.program import load_tensorflow
 from tfsoftmax.lm.config import OPTIMIZERS, ModelConfig, TrainingConfig, option
 
 MIB = 2**20
+COLOURS = {  # Okabe and Ito's, for colour-blind readers
+    "embedding": "0.8", "recurrent": "0.5", "dropout": "#56B4E9", "head": "#0072B2",
+    "loss": "#D55E00", "gradients": "#CC79A7", "optimizer": "#E69F00", "other": "#000000",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,33 +182,31 @@ def plot(results, path):
     """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10, 1.8 + 0.5 * len(results)), layout="constrained")
-    left, right = figure.subplots(1, 2, sharey=True)
-    names = [label(result) for result in results]
-    for axes, unit, values in (
-        (left, 1e6, lambda part: part["parameters"]),
-        (right, MIB, lambda part: part["variable_bytes"] + part["at_peak_bytes"]),
+    figure = Figure(figsize=(11, 1.6 + 0.45 * len(results)), layout="constrained")
+    panels = figure.subplots(1, 2, sharey=True)
+    rows = range(len(results))
+    for axes, unit, title, values in (
+        (panels[0], 1e6, "Trainable parameters, millions", lambda part: part["parameters"]),
+        (panels[1], MIB, "Memory at the peak of a training step, MiB",
+         lambda part: part["variable_bytes"] + part["at_peak_bytes"]),
     ):
-        begin = np.zeros(len(results))
-        for i, part in enumerate(results[0]["parts"]):
+        totals = np.zeros(len(results))
+        for part, colour in COLOURS.items():
             widths = np.array([values(result["parts"][part]) for result in results]) / unit
-            axes.barh(range(len(results)), widths, left=begin, label=part, color=f"C{i}")
-            begin += widths
-        axes.set_yticks(range(len(results)), names)
-        axes.grid(True, axis="x", color="0.88", linewidth=0.8)
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.xaxis.set_major_formatter("{x:,.0f}")
-    left.invert_yaxis()
-    left.set(title="Trainable parameters, millions")
-    right.set(title="Memory at the peak of a step, MiB")
-    shown = [i for i, part in enumerate(results[0]["parts"]) if any(
-        result["parts"][part]["variable_bytes"] + result["parts"][part]["at_peak_bytes"] > 0
-        for result in results
-    )]
-    handles, labels = right.get_legend_handles_labels()
-    figure.legend([handles[i] for i in shown], [labels[i] for i in shown], frameon=False,
-                  loc="outside lower center", ncols=len(shown))
+            drawn = axes.barh(rows, widths, left=totals, label=part, color=colour, height=0.7)
+            totals += widths
+        axes.bar_label(drawn, [f"{total:,.0f}" for total in totals], padding=4)
+        axes.set_xlim(0, 1.12 * totals.max())
+        axes.set_title(title, loc="left", fontsize=11, fontweight="bold")
+        axes.xaxis.set_visible(False)
+        axes.tick_params(axis="y", length=0)
+        axes.spines[["top", "right", "bottom"]].set_visible(False)
+    panels[0].set_yticks(rows, [label(result) for result in results])
+    panels[0].invert_yaxis()
+    handles = [bars for bars in panels[1].containers  # less than a hundredth cannot be seen
+               if max(bar.get_width() for bar in bars) > 0.01 * totals.max()]
+    figure.legend(handles, [bars.get_label() for bars in handles], frameon=False,
+                  loc="outside lower center", ncols=len(handles))
     figure.savefig(path, dpi=110)
 
 

@@ -1,6 +1,6 @@
-"""Takes the pictures beside this file from a TensorBoard that runs, in a headless Chromium.
+"""Takes the pictures beside this file from a running TensorBoard, in a headless Chromium.
 
-    python screenshots.py http://localhost:6006
+    python -m experiments.results.tensorboard.screenshots http://localhost:6006
 """
 
 import pathlib
@@ -9,16 +9,17 @@ import sys
 from playwright.sync_api import sync_playwright
 
 HERE = pathlib.Path(__file__).parent
+TAGS = "train/(loss|perplexity)|valid/perplexity|norm/global|0_mib|speed"
 OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 
 def time_series(page, address):
-    """Gradient norms, memory and speed of the run."""
-    page.set_viewport_size({"width": 1500, "height": 2000})
-    page.goto(f"{address}/#timeseries")
+    """Loss, perplexity, gradient norm, memory and speed of the run."""
+    page.set_viewport_size({"width": 1500, "height": 1040})
+    page.goto(f"{address}/?smoothing=0#timeseries")
     page.wait_for_timeout(15_000)
+    page.get_by_role("combobox", name="Filter tags (regex)").fill(TAGS)
     page.get_by_role("button", name="Settings").first.click()
-    page.get_by_text("speed", exact=True).first.click()
     page.wait_for_timeout(5_000)
     page.screenshot(path=HERE / "time_series.png")
 

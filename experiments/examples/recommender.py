@@ -4,17 +4,17 @@
 #
 #     python -m experiments.examples.recommender
 #
-# The tower of items is its embedding; the tower of users reads the embeddings of the items that
-# the user had before, and the score of an item is the product of the two. Users are made up: each
-# has a topic, and most of a user's items are of that topic, popular ones more often. All models
-# are trained for the same number of seconds, the first step, which compiles, apart.
+# The tower of an item is its embedding. The tower of users reads the embeddings of the items that
+# the user had before. The score of an item is the product of the two. Users are made up: each has a
+# topic, and most of a user's items are of that topic, popular ones more often. All models are
+# trained for the same number of seconds, not counting the first step, which compiles.
 #
-# Popular items are popular negatives. Less ln q, scores come to be log-probabilities; without,
-# they come to be ln P - ln q, what a user likes more than others do. Perplexity tells them apart.
+# Popular items are often negatives. With the correction by ln q, scores approach log-probabilities.
+# Without it they approach ln P - ln q: how much more a user likes an item than others do.
+# Perplexity tells the two apart.
 
 # %%
 import os
-import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -23,7 +23,7 @@ import numpy as np
 import tensorflow as tf
 
 import tfsoftmax
-from tfsoftmax.layers.embedding import Embedding
+from experiments.stop_after import StopAfter
 from tfsoftmax.hardware import hardware
 from tfsoftmax.samplers import InBatch
 
@@ -67,7 +67,7 @@ counts = np.bincount(train[:, -1], minlength=ITEMS)
 
 # %% [markdown]
 # The towers. `tied_to` makes the items' embedding the kernel of the head. An item's bias starts at
-# the logarithm of its popularity, so that training begins where the most popular items leave off.
+# the logarithm of its popularity, so that the untrained model recommends the most popular items.
 
 # %%
 bias = keras.initializers.Constant(np.log((counts + 1) / (counts + 1).sum()))
@@ -89,7 +89,7 @@ def with_dense():
 
 def with_samples(sampler, num_samples=None, bias=bias):
     items = keras.Input((HISTORY,), dtype="int32")
-    embedding = Embedding(ITEMS, UNITS)
+    embedding = tfsoftmax.Embedding(ITEMS, UNITS)
     head = tfsoftmax.SampledSoftmax(
         ITEMS, num_samples, sampler, counts=counts, tied_to=embedding, bias_initializer=bias,
         name="head",
@@ -112,7 +112,7 @@ MODELS = {
 
 # %% [markdown]
 # Recall: how often the item that came next is among the `NEAREST` best of all items. The head's
-# `top_k` and `evaluate` hold the scores of a few users at a time; with `Dense` that is up to us.
+# `top_k` and `evaluate` hold the scores of a few users at a time; with `Dense` we must do so.
 
 
 # %%
@@ -130,20 +130,6 @@ def likeliest(model):
     return np.concatenate([tf.math.top_k(part, NEAREST).indices for part in parts])
 
 
-class StopAfter(keras.callbacks.Callback):
-    """Ends training after so many seconds, counted from the end of the first step."""
-
-    def on_train_begin(self, logs=None):
-        self.ends = []
-
-    def on_train_batch_end(self, batch, logs=None):
-        self.ends.append(time.perf_counter())
-        self.model.stop_training = self.ends[-1] - self.ends[0] > SECONDS
-
-    def step_seconds(self):
-        return (self.ends[-1] - self.ends[0]) / (len(self.ends) - 1)
-
-
 # %%
 popular = np.argsort(-counts)[:NEAREST]
 best_of_topic = [
@@ -157,12 +143,12 @@ print(f"| | steps | ms a step | recall@{NEAREST} | perplexity |")
 print("|---|---|---|---|---|")
 for name, build in MODELS.items():
     keras.utils.set_random_seed(1)
-    model, clock = build(), StopAfter()
+    model, clock = build(), StopAfter(SECONDS)
     model.fit(
         train[:, :-1], train[:, -1], batch_size=BATCH, epochs=100, verbose=0, callbacks=[clock]
     )
     nats = model.evaluate(held_out[:, :-1], held_out[:, -1], batch_size=100, verbose=0)
     print(
-        f"| {name} | {len(clock.ends):,} | {1000 * clock.step_seconds():,.1f} "
+        f"| {name} | {clock.steps:,} | {1000 * clock.step_seconds():,.1f} "
         f"| {recall(likeliest(model)):.1%} | {np.exp(min(nats, 700)):,.0f} |", flush=True,
     )

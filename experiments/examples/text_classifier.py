@@ -4,17 +4,17 @@
 #
 #     python -m experiments.examples.text_classifier
 #
-# Softmax knows one label a text. So a text's labels are reduced to one: at each epoch one of them
-# is drawn anew, all with the same chance. In the mean that is cross-entropy against 1 / n on each
-# of its n labels, whose minimum ranks labels by E[y / n]; that is right for recall, and with as
-# many labels on every text for precision too (Menon et al. 2019, "pick one label").
+# Softmax has one label for each text. So the labels of a text are reduced to one, which is drawn
+# anew in each epoch, all of them with the same chance. On average that is cross-entropy against
+# 1 / n on each of the n labels, whose minimum ranks labels by E[y / n]. This ranking is right for
+# recall, and also for precision if every text has the same number of labels (Menon et al. 2019,
+# "pick one label").
 #
-# Texts are made up: each label has words of its own, and labels of a text are related. All models
-# are trained for the same number of seconds, the first step, which compiles, apart.
+# Texts are made up: each label has its own words, and the labels of a text are related. All models
+# are trained for the same number of seconds, not counting the first step, which compiles.
 
 # %%
 import os
-import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -23,6 +23,7 @@ import numpy as np
 import tensorflow as tf
 
 import tfsoftmax
+from experiments.stop_after import StopAfter
 from tfsoftmax.hardware import hardware
 
 LABELS = 100_000
@@ -36,8 +37,8 @@ BATCH = 256
 SECONDS = 20.0
 
 # %% [markdown]
-# A text's labels are one by Zipf's law and some of its nine neighbours; its words are those of its
-# labels, and a fifth are any.
+# A text has one label drawn by Zipf's law and some of the nine neighbours of that label. Four
+# fifths of its words are words of its labels; the others are any words.
 
 # %%
 rng = np.random.default_rng(0)
@@ -46,7 +47,7 @@ frequency = 1 / (10 + np.arange(LABELS))
 
 
 def texts(count):
-    """Words (count, LENGTH) int32, labels (count, MOST) int32, how many there are (count,)."""
+    """Words (count, LENGTH), labels (count, MOST) and numbers of labels (count,), all int32."""
     first = rng.choice(LABELS, count, p=frequency / frequency.sum())
     numbers = rng.integers(1, MOST + 1, count)
     others = rng.random((count, 9)).argsort(1)[:, : MOST - 1] + 1
@@ -66,7 +67,7 @@ held_out = texts(HELD_OUT)
 
 
 def one_label(words, labels, number):
-    """Draws one of a text's labels; drawn anew whenever the text comes by."""
+    """Draws one of the labels of a text, anew in each epoch."""
     return words, labels[tf.random.uniform([], 0, number, tf.int32)]
 
 
@@ -104,22 +105,8 @@ def body():
     return inputs, keras.layers.Dense(UNITS, "relu")(hidden)
 
 
-class StopAfter(keras.callbacks.Callback):
-    """Ends training after so many seconds, counted from the end of the first step."""
-
-    def on_train_begin(self, logs=None):
-        self.ends = []
-
-    def on_train_batch_end(self, batch, logs=None):
-        self.ends.append(time.perf_counter())
-        self.model.stop_training = self.ends[-1] - self.ends[0] > SECONDS
-
-    def step_seconds(self):
-        return (self.ends[-1] - self.ends[0]) / (len(self.ends) - 1)
-
-
 def precision_and_recall(model):
-    """Precision of the best label, recall of the best `MOST`, means over held-out texts."""
+    """Precision of the best label and recall of the `MOST` best, averaged over held-out texts."""
     scores = [model(part) for part in np.array_split(held_out[0], -(-HELD_OUT // 200))]
     found = np.concatenate([tf.math.top_k(part, MOST).indices for part in scores])
     _, labels, numbers = held_out
@@ -142,10 +129,10 @@ print(f"| | steps | ms a step | precision@1 | recall@{MOST} |")
 print("|---|---|---|---|---|")
 for name, build in MODELS.items():
     keras.utils.set_random_seed(1)
-    model, clock = build(), StopAfter()
+    model, clock = build(), StopAfter(SECONDS)
     model.fit(batches(), shuffle=False, epochs=100, verbose=0, callbacks=[clock])
     precision, recall = precision_and_recall(model)
     print(
-        f"| {name} | {len(clock.ends):,} | {1000 * clock.step_seconds():,.1f} "
+        f"| {name} | {clock.steps:,} | {1000 * clock.step_seconds():,.1f} "
         f"| {precision:.1%} | {recall:.1%} |", flush=True,
     )

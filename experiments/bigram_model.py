@@ -10,8 +10,8 @@ from tfsoftmax.partitions.ngram_counts import Bigrams
 class BigramModel:
     """P(w | v) = max(n(v, w) - d, 0) / n(v) + d n₊(v) / n(v) · P(w), P(w) add-one smoothed.
 
-    n₊(v) is the number of distinct words seen after v, d = n₁ / (n₁ + 2 n₂) of the numbers of
-    bigrams seen once and twice.
+    n₊(v) is the number of distinct words seen after v. The discount is d = n₁ / (n₁ + 2 n₂), where
+    n₁ and n₂ are the numbers of bigrams seen once and twice.
 
     Args:
         bigrams: `Bigrams` of a text whose sentences begin and end with `<eos>`.
@@ -29,7 +29,7 @@ class BigramModel:
         discount = once / max(once + 2 * twice, 1)
         totals, _ = bigrams.totals()
         distinct = np.diff(starts)
-        # A word that nothing was seen after leaves everything to the unigrams.
+        # After a word that was never followed by another, only the unigrams count.
         self._backoff = np.where(
             totals > 0, np.log(np.maximum(discount * distinct, 1e-9) / np.maximum(totals, 1)), 0.0
         )
@@ -42,18 +42,18 @@ class BigramModel:
 
     @classmethod
     def count(cls, batches, vocabulary):
-        """The model of a text; `batches` yields pairs of ids: words, and what follows each."""
+        """The model of a text; `batches` yields pairs of ids: words, and the words after them."""
         return cls(Bigrams.count(batches, len(vocabulary)), vocabulary)
 
     def log_prob(self, before, word):
-        """ln P(word | before), of ids."""
+        """ln P(word | before), both given as ids."""
         seen = self._table.get(before * len(self.vocabulary) + word)
         return self._backoff[before] + self._unigram[word] if seen is None else seen
 
     def write_arpa(self, path):
-        """Writes the model as an ARPA file: `<eos>` becomes <s> before and </s> behind."""
+        """Writes the model as an ARPA file, where `<eos>` becomes <s> or </s> by its place."""
         names, eos = self.vocabulary.words, self.vocabulary.eos_id
-        # Nothing follows </s>, and nothing is followed by <s>.
+        # No word follows </s>, and no word is followed by <s>.
         behind = ["</s>" if i == eos else word for i, word in enumerate(names)]
         before = ["<s>" if i == eos else word for i, word in enumerate(names)]
         base = math.log(10)

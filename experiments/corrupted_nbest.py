@@ -1,32 +1,31 @@
-#!/usr/bin/env python3
-"""N-best lists by corrupting sentences at known rates: a stand-in for a speech recogniser.
+"""Makes n-best lists by corrupting sentences at known rates, in place of a speech recogniser.
 
     python -m experiments.corrupted_nbest --data=data/novels --valid=valid.txt.gz \\
         --test=test.txt.gz --out=data/nbest
 
-No sound is involved, and no figure obtained with these lists is one of speech recognition. What
-is known of each list is what was done to it:
+No sound is involved, and no figure obtained with these lists is one of speech recognition. The
+lists are made in three steps:
 
- 1. At a share of the words, --substitutions, one to three other words compete with the true one:
-    words of similar spelling (one letter more, less, other or swapped), if there are any, three
-    times in four, and words drawn from the unigram distribution. At a share --deletions
-    of the words competes that none was said; at a share --insertions of the gaps competes a
-    word drawn from the unigram distribution. Words that the corpus's vocabulary lacks are not
-    among the competitors, so that what stands there is always wrong.
- 2. An alternative's acoustic score, relative to what was said, is drawn from a normal
-    distribution of mean -m and variance 2 m (--margin), as log-likelihood ratios are distributed
-    of two Gaussian sources: it beats the truth with probability Φ(-sqrt(m / 2)). The acoustic score
-    of a hypothesis is the sum over its errors, and a number that all of an utterance share; so it
-    is a noisy function, -m times the number of its errors on average, and hypotheses with the
-    same error share the noise.
+ 1. One to three other words compete with the true word at a share --substitutions of the words.
+    Three times in four a competitor is a word of similar spelling (one letter more, less, other or
+    swapped) if there is one; else it is drawn from the unigram distribution. At a share --deletions
+    of the words, the absence of the word competes. At a share --insertions of the gaps, a word
+    drawn from the unigram distribution competes. Only words of the corpus's vocabulary compete,
+    so that a word outside the vocabulary is always replaced by a wrong one.
+ 2. The acoustic score of an alternative, relative to what was said, is drawn from a normal
+    distribution of mean -m and variance 2 m (--margin), which is the distribution of the
+    log-likelihood ratio of two Gaussian sources. It beats the truth with probability
+    Φ(-sqrt(m / 2)). The acoustic score of a hypothesis is the sum over its errors plus a number
+    that all hypotheses of an utterance share. On average it is -m times the number of errors plus
+    that number, and hypotheses with the same error share its noise.
  3. A beam search ranks hypotheses by acoustic score + --lm_scale · ln P + --word_reward · words,
-    P being a bigram model of the corpus's training split, and the best --hypotheses distinct
-    ones are the list. Its first is the output of the recogniser that is simulated. Scale and
-    reward are about what `tfsoftmax rescore` --tune finds for the bigram model alone.
+    where P is a bigram model of the corpus's training split. The list is the --hypotheses best
+    distinct ones; the first of them is the output of the simulated recogniser. The defaults of
+    scale and reward are close to what `tfsoftmax rescore --tune` finds for the bigram model alone.
 
-Written are valid.nbest and test.nbest (utterance acoustic lm word ...), valid.ref and test.ref,
-bigram.arpa, and corruption.json with the settings. Sentences are taken from the beginning of the
-files, those of --min_words to --max_words words.
+The program writes valid.nbest and test.nbest (utterance acoustic lm word ...), valid.ref and
+test.ref, bigram.arpa, and corruption.json with the settings. It takes the first sentences of each
+file that have --min_words to --max_words words.
 """
 
 import itertools
@@ -35,12 +34,10 @@ import math
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-
-import tfsoftmax_command  # noqa: F401  (first, so that nothing below loads TensorFlow)
-from absl import flags
 import numpy as np
+from absl import flags
 
+import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
 from experiments.bigram_model import BigramModel
 from tfsoftmax.commands import program
 
@@ -50,13 +47,13 @@ SETTINGS = ("substitutions", "deletions", "insertions", "margin", "lm_scale", "w
 
 
 class Corruption:
-    """Draws what competes with the words of a sentence, and how it scores.
+    """Draws what competes with the words of a sentence, and the scores of the competitors.
 
     Args:
-        vocabulary: `Vocabulary`; competitors are its words.
+        vocabulary: `Vocabulary` of the competitors.
         substitutions, deletions, insertions: shares of words, words and gaps with competitors.
-        margin: m, mean acoustic loss of an error, in nats.
-        seed: of all draws.
+        margin: mean acoustic loss m of an error, in nats.
+        seed: seed of all draws.
     """
 
     def __init__(self, vocabulary, substitutions, deletions, insertions, margin, seed):
@@ -69,10 +66,10 @@ class Corruption:
         self._spelling = _by_variant(vocabulary)
 
     def slots(self, words):
-        """What the recogniser may hear: a list of slots, gaps and words in turn.
+        """What the recogniser may hear: a list of slots, which are gaps and words in turn.
 
-        Each slot is a list of alternatives (word or None, relative acoustic score), what was
-        said first unless the vocabulary lacks it.
+        Each slot is a list of alternatives (word or None, relative acoustic score). What was said
+        comes first, unless the vocabulary lacks it.
         """
         substitutions, deletions, insertions = self._shares
         rng, slots = self._rng, []
@@ -91,7 +88,7 @@ class Corruption:
             slots.append(slot)
 
     def offset(self, words):
-        """A part of the acoustic score that all hypotheses of an utterance share."""
+        """The part of the acoustic score that all hypotheses of an utterance share."""
         return float(self._rng.normal(-30 * len(words), 10))
 
     def _loss(self):
@@ -110,7 +107,7 @@ class Corruption:
 
 
 def variants(word):
-    """The word, and the word without each of its letters: what words of like spelling share."""
+    """The word itself and the word without each of its letters; similar words share a variant."""
     return {word, *(word[:i] + word[i + 1 :] for i in range(len(word)))}
 
 
@@ -127,13 +124,13 @@ def nbest(slots, bigram, count, lm_scale=1.0, word_reward=0.0):
     """The best hypotheses by acoustic + lm_scale · lm + word_reward · words.
 
     Args:
-        slots: as `Corruption.slots` returns them.
+        slots: what `Corruption.slots` returns.
         bigram: `BigramModel`.
         count: number of hypotheses, at most BEAM.
-        lm_scale, word_reward: weights.
+        lm_scale, word_reward: weights of the bigram model and of the number of words.
 
     Returns:
-        List of (words, acoustic, lm), best first; lm is ln P of words and `<eos>`.
+        List of (words, acoustic, lm), best first, where lm is ln P of the words and `<eos>`.
     """
     vocabulary = bigram.vocabulary
     eos = vocabulary.eos_id
@@ -150,7 +147,7 @@ def nbest(slots, bigram, count, lm_scale=1.0, word_reward=0.0):
             if word is not None:
                 lm += bigram.log_prob(ids[words[-1]] if words else eos, ids[word])
                 words = (*words, word)
-            # The same words come about in several ways; the likeliest counts.
+            # The same words may arise in several ways, of which the likeliest counts.
             if words not in extended or extended[words][0] < acoustic + loss:
                 extended[words] = acoustic + loss, lm
         beam = dict(sorted(extended.items(), key=rank)[:BEAM])
@@ -162,6 +159,7 @@ def nbest(slots, bigram, count, lm_scale=1.0, word_reward=0.0):
 
 
 def main():
+    """Writes the lists of both splits, the bigram model and the settings."""
     from tfsoftmax.corpora.records import Corpus
     from tfsoftmax.corpora.text import TextFiles
 
@@ -196,7 +194,7 @@ def main():
 
 
 def neighbours(corpus):
-    """Pairs of words and following words of the training split."""
+    """Yields the words of the training split and the words that follow them, as pairs of ids."""
     program.load_tensorflow()
     from tfsoftmax.corpora.pipeline import batches
 
@@ -205,19 +203,19 @@ def neighbours(corpus):
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string("data", None, "directory that `tfsoftmax prepare` made", required=True)
-    flags.DEFINE_string("valid", None, "sentences to make lists of, to tune on", required=True)
-    flags.DEFINE_string("test", None, "sentences to make lists of, to report on", required=True)
-    flags.DEFINE_string("out", None, "directory to write to", required=True)
-    flags.DEFINE_integer("utterances", 2000, "at most so many of each file")
-    flags.DEFINE_integer("hypotheses", 20, "length of a list")
-    flags.DEFINE_integer("min_words", 4, "shorter sentences are left out")
-    flags.DEFINE_integer("max_words", 30, "longer sentences are left out")
-    flags.DEFINE_float("substitutions", 0.8, "share of words with competitors")
-    flags.DEFINE_float("deletions", 0.06, "share of words that may be missed")
-    flags.DEFINE_float("insertions", 0.06, "share of gaps where a word may be heard")
-    flags.DEFINE_float("margin", 0.8, "mean acoustic loss of an error, in nats")
-    flags.DEFINE_float("lm_scale", 0.5, "weight of the bigram model in the search")
-    flags.DEFINE_float("word_reward", 3.0, "nats for each word in the search")
-    flags.DEFINE_integer("seed", 1, "of all draws")
+    flags.DEFINE_string("data", None, "Directory that `tfsoftmax prepare` made.", required=True)
+    flags.DEFINE_string("valid", None, "File of sentences for lists to tune on.", required=True)
+    flags.DEFINE_string("test", None, "File of sentences for lists to test on.", required=True)
+    flags.DEFINE_string("out", None, "Directory to write to.", required=True)
+    flags.DEFINE_integer("utterances", 2000, "Largest number of sentences of each file.")
+    flags.DEFINE_integer("hypotheses", 20, "Number of hypotheses of each list.")
+    flags.DEFINE_integer("min_words", 4, "Fewest words of a sentence.")
+    flags.DEFINE_integer("max_words", 30, "Most words of a sentence.")
+    flags.DEFINE_float("substitutions", 0.8, "Share of the words that have competitors.")
+    flags.DEFINE_float("deletions", 0.06, "Share of the words that may be missed.")
+    flags.DEFINE_float("insertions", 0.06, "Share of the gaps where a word may be heard.")
+    flags.DEFINE_float("margin", 0.8, "Mean acoustic loss of an error, in nats.")
+    flags.DEFINE_float("lm_scale", 0.5, "Weight of the bigram model in the search.")
+    flags.DEFINE_float("word_reward", 3.0, "Reward of each word in the search, in nats.")
+    flags.DEFINE_integer("seed", 1, "Seed of all draws.")
     program.run(main, __doc__, sys.argv)

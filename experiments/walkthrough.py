@@ -1,12 +1,11 @@
-#!/usr/bin/env python3
-"""Runs the commands of a Markdown file and writes what they print below them.
+"""Runs the commands of a Markdown page and writes below each what it prints.
 
-    make demo && python -m experiments.walkthrough README.md
+    make demo && python -m experiments.walkthrough docs/walkthrough.md
 
-Commands stand behind `$ ` in blocks of ```console, and go on behind a backslash at the end of a
-line; what stands between them is replaced by their standard output. They run one after the other in
-bash, in the folder that you are in, with this Python first in PATH. A command that fails ends the
-program, and the file stays as it was.
+A command stands after `$ ` in a block that begins with ```console; a backslash at the end of a line
+continues it on the next. Everything else in such a block is replaced by the standard output of the
+commands. They run one after another in bash, in the current directory, with the directory of this
+Python first in PATH. If a command fails, the program ends, and the page stays as it was.
 """
 
 import os
@@ -21,19 +20,21 @@ WIDTH = 118
 
 
 def main(path):
+    """Replaces the page."""
     path = Path(path)
     text = path.read_text()
     path.write_text(BLOCK.sub(lambda block: f"```console\n{shown(block[1])}```", text))
 
 
 def shown(block):
-    """The block's commands, each with what it prints."""
+    """The commands of a block, each followed by what it prints."""
     return "\n".join(
         command + output_of(command[2:]) for command in COMMAND.findall(block)
     )
 
 
 def output_of(command):
+    """Runs a command; returns its standard output in lines of at most `WIDTH` characters."""
     print("$", command, end="", flush=True)
     place = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
     done = subprocess.run(

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from experiments.bigram import BigramModel
+from experiments.bigram_model import BigramModel
 from tfsoftmax.nbest.rescoring import arpa_scorer
 from tfsoftmax.vocabulary import Vocabulary
 

@@ -139,8 +139,8 @@ def test_cutoffs_of_eight_hundred_thousand_words_are_found():
 
 
 @pytest.mark.parametrize("arguments, message", [
-    ({"counts": [3]}, "`counts` must be one number a word, .*shape \\(1,\\)"),
-    ({"counts": [3, -1]}, "`counts` must be finite .*Received: -1"),
+    ({"counts": [3]}, "`counts` must be of two words at least. Received: 1 words"),
+    ({"counts": [3, -1]}, "`counts` must be finite, .*Received: -1 for word 1"),
     ({"counts": [0, 0]}, "`counts` must be .*Received: all zero"),
     ({"hidden_units": 0}, "`hidden_units` must be at least 1. Received: hidden_units=0"),
     ({"positions": 0}, "`positions` must be at least 1"),

@@ -5,27 +5,29 @@ import math
 import numpy as np
 
 
-def limits(vocab_size, gamma=1.5):
-    """(C, most words of a cluster): ceil(√V) and γ√V, at least what holds all words."""
+def limits(vocab_size: int, gamma: float = 1.5) -> tuple[int, int]:
+    """C = ceil(√V), and the most words of a cluster, γ√V or as many as C clusters need."""
     if gamma < 1:
         raise ValueError(f"`gamma` must be at least 1. Received: gamma={gamma}")
     num_clusters = math.isqrt(vocab_size - 1) + 1
     return num_clusters, max(int(gamma * math.sqrt(vocab_size)), -(-vocab_size // num_clusters))
 
 
-def assign(preferences, frequencies, most_words, budget):
+def assign(
+    preferences: np.ndarray, frequencies: np.ndarray, most_words: int, budget: float
+) -> np.ndarray:
     """The cluster of each word: the most frequent words choose first, among clusters with room.
 
     Args:
         preferences: (V, C), larger is better.
         frequencies: (V,), shares of the tokens.
-        most_words: a cluster with so many words is full.
-        budget: a cluster whose words' shares come to so much is full. Where all clusters are,
-            it does not count.
+        most_words: number of words at which a cluster is full.
+        budget: sum of its words' shares at which a cluster is full. Once all clusters have
+            reached it, it no longer counts.
 
     Returns:
         int32 (V,). No cluster is empty where there are enough words: the rarest words of the
-        largest clusters fill those that nobody chose.
+        largest clusters fill those that no word chose.
 
     Source: Shen et al. 2017, algorithm 1. The last two rules are additions: a cluster without
     words would keep a probability that no word has.

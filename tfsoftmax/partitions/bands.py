@@ -1,11 +1,18 @@
-"""Words in bands of falling frequency: a shortlist and tails, whatever the order of word ids."""
+"""Words in bands of falling frequency, whatever the order of word ids.
+
+Adaptive softmax calls its bands clusters: the first is the head cluster, the others are tails.
+Differentiated softmax calls them bands. Both lay out the vocabulary by this module.
+"""
 
 import dataclasses
 import warnings
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from tfsoftmax.partitions.ranks import frequency_ranks, permutation_ranks
+from tfsoftmax.partitions.counts import checked_counts
+from tfsoftmax.partitions.ranks import Ranks, frequency_ranks, permutation_ranks
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -15,31 +22,45 @@ class Bands:
     Attributes:
         ends: K + 1 ints, the frequency rank at which the shortlist and each tail end; the last
             is V.
-        order: `Ranks`, or None where every word's id is its rank.
+        order: the `Ranks` of the words.
         shares: K floats, the share of all tokens expected in each tail.
+
+    Example:
+        bands = tfsoftmax.partitions.bands.frequency_bands(6, [2], counts=[5, 9, 0, 7, 1, 3])
+        print(bands.sizes)                     # [2, 4]
+        print(bands.order.ids[:2])             # [1 3], the two most frequent words
+        print(round(bands.shares[0], 2))       # 0.36, the share of all tokens in the tail
     """
 
-    ends: tuple
-    order: object
-    shares: tuple
+    ends: tuple[int, ...]
+    order: Ranks
+    shares: tuple[float, ...]
 
     @property
-    def cutoffs(self):
-        """The ends without the last, which says nothing."""
+    def cutoffs(self) -> list[int]:
+        """The ends without the last, which is always V."""
         return list(self.ends[:-1])
 
     @property
-    def sizes(self):
+    def sizes(self) -> list[int]:
         """K + 1 ints, the number of words of the shortlist and of each tail."""
         return [int(n) for n in np.diff([0, *self.ends])]
 
     @property
-    def permutation(self):
+    def permutation(self) -> list[int] | None:
         """Word ids by falling frequency as a list, or None where they are so already."""
-        return None if self.order is None else self.order.ids.tolist()
+        return None if self.order.identity else self.order.ids.tolist()
+
+    def positions(self, labels: ArrayLike) -> np.ndarray:
+        """How many of the labels each band holds, the shortlist first: int (K + 1,)."""
+        bands = np.searchsorted(self.ends, self.order.ranks[np.asarray(labels)], side="right")
+        return np.bincount(bands, minlength=len(self.ends))
 
 
-def frequency_bands(vocab_size, cutoffs, counts=None, permutation=None, shares=None):
+def frequency_bands(
+    vocab_size: int, cutoffs: Sequence[int], counts: ArrayLike | None = None,
+    permutation: ArrayLike | str | None = None, shares: Sequence[float] | None = None,
+) -> Bands:
     """Parts a vocabulary at frequency ranks.
 
     Args:
@@ -63,11 +84,10 @@ def frequency_bands(vocab_size, cutoffs, counts=None, permutation=None, shares=N
     ends = (*checked_cutoffs(cutoffs, vocab_size), vocab_size)
     order = frequency_order(vocab_size, counts, permutation)
     if shares is None:
-        weights = 1 / np.arange(1, vocab_size + 1) if counts is None else np.asarray(counts, float)
-        if counts is not None and order is not None:
-            weights = weights[order.ids]
-        total = weights.sum() or 1.0
-        shares = [weights[a:b].sum() / total for a, b in zip(ends, ends[1:])]
+        falling = 1 / np.arange(1, vocab_size + 1)
+        if counts is not None:
+            falling = np.asarray(counts, np.float64)[order.ids]
+        shares = [falling[a:b].sum() / falling.sum() for a, b in zip(ends, ends[1:])]
     if len(shares) != len(ends) - 1:
         raise ValueError(
             f"`shares` must be one number for each of {len(ends) - 1} tails. Received: {shares}"
@@ -75,7 +95,7 @@ def frequency_bands(vocab_size, cutoffs, counts=None, permutation=None, shares=N
     return Bands(ends, order, tuple(float(s) for s in shares))
 
 
-def checked_cutoffs(cutoffs, vocab_size):
+def checked_cutoffs(cutoffs: Sequence[int], vocab_size: int) -> list[int]:
     """The cutoffs as a list of ints, or a ValueError."""
     values = [int(c) for c in cutoffs]
     rising = all(a < b for a, b in zip([0, *values], [*values, vocab_size]))
@@ -87,28 +107,27 @@ def checked_cutoffs(cutoffs, vocab_size):
     return values
 
 
-def frequency_order(vocab_size, counts=None, permutation=None):
-    """`Ranks` by the permutation, else by the counts; None where ids fall in frequency."""
-    for name, values in (("counts", counts), ("permutation", permutation)):
-        if values is not None and not isinstance(values, str) and np.shape(values) != (vocab_size,):
-            raise ValueError(
-                f"`{name}` must have one number a word, shape ({vocab_size},). "
-                f"Received: {name} of shape {np.shape(values)}"
-            )
-    if permutation is None:
-        order = None if counts is None else frequency_ranks(counts)
+def frequency_order(
+    vocab_size: int, counts: ArrayLike | None = None, permutation: ArrayLike | str | None = None
+) -> Ranks:
+    """`Ranks` by the permutation, else by the counts; without either, each id is its rank."""
+    if counts is not None:
+        counts = checked_counts(counts, vocab_size)
+    if permutation is None and counts is not None:
+        return frequency_ranks(counts)
+    if permutation is None or isinstance(permutation, str):
+        order = permutation_ranks(np.arange(vocab_size))
     else:
-        order = None if isinstance(permutation, str) else permutation_ranks(permutation)
-        ranked = counts if counts is None or order is None else np.asarray(counts)[order.ids]
-        if ranked is not None and (np.diff(np.asarray(ranked, np.float64)) > 0).any():
-            warnings.warn(
-                "`counts` do not fall in the order of `permutation`: frequent words among the rare "
-                "ones cost time and accuracy", stacklevel=4,
-            )
-    return None if order is None or order.identity else order
+        order = permutation_ranks(permutation, vocab_size)
+    if counts is not None and (np.diff(counts[order.ids].astype(np.float64)) > 0).any():
+        warnings.warn(
+            "`counts` do not fall in the order of `permutation`: frequent words among the rare "
+            "ones cost time and accuracy", stacklevel=4,
+        )
+    return order
 
 
-def band_units(units, tails, projection_factor):
+def band_units(units: int, tails: int, projection_factor: float | None) -> list[int]:
     """Units of the shortlist and of each of K tails: D / factor^k, rounded down, at least one."""
     factor = 1 if projection_factor is None else projection_factor
     return [max(1, int(units // factor**k)) for k in range(tails + 1)]

@@ -23,37 +23,47 @@ for the exchange. Departures: the class of the words to come; the exchange after
 
 import contextlib
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 
 from tfsoftmax.partitions.mutual_information import g, h, mutual_information
+from tfsoftmax.partitions.ngram_counts import Bigrams
 from tfsoftmax.partitions.tree import Tree
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Clustering:
-    """The result.
+    """Brown classes of a vocabulary, and their binary tree.
 
     Attributes:
         classes: int (V,), the class of each word, 0 ... C-1.
         codes: list of C bit strings, the path to each class.
         information: average mutual information in nats after merging and after each pass.
+
+    Example:
+        from tfsoftmax.partitions import brown, ngram_counts
+        text = [0, 2, 0, 3, 1, 2, 1, 3] * 10
+        bigrams = ngram_counts.Bigrams.count([(text[:-1], text[1:])], vocab_size=4)
+        print(brown.cluster(bigrams, num_classes=2).classes)  # 0 and 1 apart from 2 and 3
     """
 
     classes: np.ndarray
-    codes: list
-    information: list
+    codes: list[str]
+    information: list[float]
 
 
-def cluster(bigrams, num_classes=1000, passes=3, phase=None):
+def cluster(
+    bigrams: Bigrams, num_classes: int = 1000, passes: int = 3, phase: Callable | None = None
+) -> Clustering:
     """Brown classes of a vocabulary, and their binary tree.
 
     Args:
         bigrams: `Bigrams`.
-        num_classes: C, the size of the window; no more than V are made.
-        passes: of the exchange at most; the last is the first that moves no word.
-        phase: `phase(description, total, unit)` returns a context manager of a function that is
-            called with the number of units done; None: silent.
+        num_classes: C, the size of the window; there are at most V classes.
+        passes: the most passes of the exchange, which ends with the first that moves no word.
+        phase: a function `phase(description, total, unit)` that returns a context manager, whose
+            value is a function to be called with the number of units done; None reports nothing.
 
     Returns:
         A `Clustering`.
@@ -111,6 +121,16 @@ class Window:
     """Classes in slots, and what it costs to merge each pair of them.
 
     The last slot holds all words that have not come.
+
+    Args:
+        size: number of slots for classes.
+        bigrams: `Bigrams` from which words are inserted, or None for classes set by `fill`.
+
+    Example:
+        window = tfsoftmax.partitions.brown.Window(3)
+        window.fill(keras.ops.convert_to_numpy([[0.0, 4, 4], [2, 1, 1], [2, 1, 1]]))
+        print(window.cheapest())  # (1, 2), two classes whose neighbours are the same
+        kept, freed = window.merge(1, 2)
     """
 
     def __init__(self, size, bigrams=None):
@@ -172,11 +192,11 @@ class Window:
         return divmod(int(self._cost.argmin()), self.size)
 
     def cost(self, a, b):
-        """What merging two slots loses of T · AMI."""
+        """The part of T · AMI that merging two slots loses."""
         return self.others[a, b] - self.gains[a, b]
 
     def merge(self, a, b):
-        """Merges two slots into the one with more tokens; returns (that one, the freed one)."""
+        """Merges two slots into the one with more tokens; returns that one and the freed one."""
         if self.first[a] < self.first[b]:
             a, b = b, a
         for table in (self.counts, self.counts.T):
@@ -226,7 +246,8 @@ class Window:
         active = np.ones(self.size + 1, bool)
         active[[*self.free, self.rest, slot]] = False
         d = np.flatnonzero(active)
-        own, across, back, other = counts[slot, slot], counts[slot, d], counts[d, slot], counts[d, d]
+        own, other = counts[slot, slot], counts[d, d]
+        across, back = counts[slot, d], counts[d, slot]
         # What G has of the four counts among the two, in place of their sum's h.
         corner = h(own + across + back + other) + h(own) + h(across) + h(back) + h(other)
         corner -= h(own + back) + h(across + other) + h(own + across) + h(back + other)
@@ -239,7 +260,7 @@ def exchange(bigrams, order, classes, num_classes, done):
 
     Args:
         bigrams: `Bigrams`.
-        order: int (V,), the words, in which order they are tried.
+        order: int (V,), the words in the order in which they are tried.
         classes: int (V,), changed in place.
         num_classes: C.
         done: called with the number of words done.

@@ -1,8 +1,8 @@
 """The constants of the cost model on this machine: measured once, kept in a file.
 
 The file is TFSOFTMAX_CACHE, or else tfsoftmax/costs.json in the user's cache directory, with
-an entry for each hardware and version of TensorFlow. Whoever must not depend on a measurement
-passes `MachineCosts`.
+an entry for each hardware and version of TensorFlow. Pass `MachineCosts` to depend on no
+measurement.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ import numpy as np
 from tfsoftmax.hardware import hardware
 from tfsoftmax.partitions.cost_model import MachineCosts
 
-# (rows, units, words): a head, tails of many and of few rows, and overhead alone.
+# (rows, units, words) of a head cluster, of tails with many and with few rows, and of overhead.
 POINTS = (
     (2560, 512, 4096), (2560, 128, 4096), (2560, 16, 4096), (512, 512, 4096), (512, 64, 8192),
     (128, 128, 32768), (64, 512, 16384), (8, 256, 32768), (8, 32, 65536), (512, 128, 64),
@@ -28,7 +28,7 @@ POINTS = (
 ROUNDS = 9
 
 
-def machine_constants(remeasure=False):
+def machine_constants(remeasure: bool = False) -> MachineCosts:
     """The `MachineCosts` of this machine, from the file or measured and put there.
 
     Args:
@@ -50,14 +50,14 @@ def machine_constants(remeasure=False):
 
 
 def measure(points, rounds=ROUNDS):
-    """Seconds of the products of a cluster, forward and both gradients: the least of some rounds.
+    """Seconds of the products of a cluster, forward and both gradients, in the fastest round.
 
-    Each is called from Python, and the call counts: 0.1 ms that stand for what a tail needs
-    besides products to find, gather and scatter its rows.
+    The time of the call from Python is included, about 0.1 ms. It stands for what a tail needs
+    to find, gather and scatter its rows.
 
     Args:
         points: P tuples of (rows, units, words).
-        rounds: measurements of each, taken in turn.
+        rounds: number of measurements of each point; the points take turns.
 
     Returns:
         (P,) float64, seconds.
@@ -80,7 +80,7 @@ def measure(points, rounds=ROUNDS):
             call = tf.function(products).get_concrete_function(*tensors)
             calls.append(lambda call=call, tensors=tensors: float(call(*tensors)))
         seconds = [[_seconds(call) for call in calls] for _ in range(rounds + 1)]
-    return np.min(seconds[1:], axis=0)  # what else the machine did is not the product's cost
+    return np.min(seconds[1:], axis=0)  # the least: other work on the machine only adds time
 
 
 def fit(points, seconds):
@@ -88,7 +88,7 @@ def fit(points, seconds):
 
     Args:
         points: P tuples of (rows, units, words).
-        seconds: (P,) what each took.
+        seconds: (P,) the time of each.
 
     Source: Müller 2017, eq. 2.17, whose k₀ is found by trying how many of the quickest products
     show nothing but the constant part.
@@ -121,7 +121,7 @@ def cache_path():
 
 
 def _nonnegative(terms):
-    """x >= 0 that makes |terms x - 1| least, with x[1], the multiplications, among the positive."""
+    """x >= 0 that makes |terms x - 1| least; x[1], the cost of multiplications, is positive."""
     best = (np.inf, None)
     others = [i for i in range(terms.shape[1]) if i != 1]
     for size in range(len(others) + 1):
@@ -131,7 +131,8 @@ def _nonnegative(terms):
             scale = np.abs(terms[:, columns]).max(axis=0)
             if not scale.all():
                 continue
-            x = np.linalg.lstsq(terms[:, columns] / scale, np.ones(len(terms)), rcond=None)[0] / scale
+            x = np.linalg.lstsq(terms[:, columns] / scale, np.ones(len(terms)), rcond=None)[0]
+            x = x / scale
             error = np.sum((terms[:, columns] @ x - 1) ** 2)
             if np.all(x >= 0) and x[0] > 0 and error < best[0]:
                 best = (error, dict(zip(columns, x)))
@@ -147,7 +148,7 @@ def _read(path):
 
 
 def _write(path, known):
-    """Puts the file in its place whole; without it the next program measures again."""
+    """Writes the file in one step. If that fails, the next program measures again."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:

@@ -2,14 +2,17 @@
 
 import math
 import os
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tfsoftmax.partitions import code_files
+from tfsoftmax.partitions.counts import checked_counts
 from tfsoftmax.partitions.tree import Tree
 
 
-def equal_size(order, num_classes):
+def equal_size(order: np.ndarray, num_classes: int) -> np.ndarray:
     """Classes whose sizes differ by at most one, of neighbours in `order`.
 
     Args:
@@ -25,14 +28,14 @@ def equal_size(order, num_classes):
     return result
 
 
-def by_frequency(counts, num_classes, power=1.0):
+def by_frequency(counts: ArrayLike, num_classes: int, power: float = 1.0) -> np.ndarray:
     """Classes of about equal frequency, of words in falling order of their counts.
 
     Args:
         counts: (V,), occurrences of each word.
-        num_classes: the most classes there can be; words more frequent than a class should
-            be have one for themselves, and the last classes may be left over.
-        power: 0.5 shares out the square roots of the counts, which makes the classes of
+        num_classes: the most classes there can be. A word that is more frequent than a class
+            should be has a class of its own, and then the last classes may be missing.
+        power: 0.5 divides the square roots of the counts evenly, which makes the classes of
             rare words smaller.
 
     Returns:
@@ -41,10 +44,10 @@ def by_frequency(counts, num_classes, power=1.0):
     Source: Mikolov et al. 2011 (extensions of RNNLM), and the square root of the RNNLM toolkit
     and of Zweig and Makarychev 2013. The boundaries are the toolkit's.
     """
-    counts = np.asarray(counts, np.float64)
+    counts = checked_counts(counts).astype(np.float64)
     _check_number(num_classes, len(counts))
     order = np.argsort(-counts, kind="stable")
-    mass = np.maximum(counts[order], 1e-300) ** power
+    mass = counts[order] ** power
     filled = np.minimum(np.cumsum(mass / mass.sum()), 1.0)
     result, current = np.empty(len(counts), np.int64), 0
     for word, share in zip(order.tolist(), filled.tolist()):
@@ -54,12 +57,12 @@ def by_frequency(counts, num_classes, power=1.0):
     return result
 
 
-def from_codes(codes, length=None):
+def from_codes(codes: Sequence[str], length: int | None = None) -> np.ndarray:
     """Classes of words whose codes begin alike.
 
     Args:
         codes: list of V str, such as the bit strings of a Brown clustering.
-        length: so many characters; None: the whole code.
+        length: number of characters that must be the same; None: the whole code.
 
     Returns:
         int (V,), the class of each word, in the order of the codes.
@@ -67,7 +70,7 @@ def from_codes(codes, length=None):
     return np.unique([code[:length] for code in codes], return_inverse=True)[1]
 
 
-def class_tree(classes):
+def class_tree(classes: ArrayLike) -> Tree:
     """The tree of two levels: the classes below the root, their words below them.
 
     Args:
@@ -89,21 +92,29 @@ def class_tree(classes):
     return Tree(np.concatenate([[len(sizes)], sizes]), words)
 
 
-def build(spec, vocab_size, num_classes=None, counts=None, words=None):
+def build(
+    spec: ArrayLike | str | os.PathLike, vocab_size: int, num_classes: int | None = None,
+    counts: ArrayLike | None = None, words: Sequence[str] | None = None,
+) -> np.ndarray:
     """The classes that a head's `classes` option means.
 
     Args:
         spec: int (V,), the class of each word; "equal" (neighbouring ids), "frequency",
             "sqrt_frequency"; or the path of a file of codes, see `tfsoftmax.partitions.code_files`.
         vocab_size: V.
-        num_classes: C; None: ceil(√V), for a file all its classes. For a file that has
-            more: the words are classed by so few characters of their codes that at most C
-            classes remain.
+        num_classes: C; None: ceil(√V), or all classes of a file. Where a file has more than C,
+            its codes are shortened until at most C different ones remain.
         counts: (V,) occurrences, for the frequencies.
         words: V str, for a file.
 
     Returns:
         int64 (V,).
+
+    Example:
+        from tfsoftmax.partitions import classes
+        word_classes = classes.build("sqrt_frequency", 6, num_classes=2, counts=[9, 5, 4, 3, 2, 1])
+        print(word_classes)  # [0 0 0 1 1 1]
+        head = tfsoftmax.ClassSoftmax(6, word_classes)
     """
     number = math.isqrt(vocab_size - 1) + 1 if num_classes is None else num_classes
     if not isinstance(spec, (str, os.PathLike)):
@@ -112,13 +123,14 @@ def build(spec, vocab_size, num_classes=None, counts=None, words=None):
         result = equal_size(np.arange(vocab_size), number)
     elif spec in ("frequency", "sqrt_frequency"):
         power = 1.0 if spec == "frequency" else 0.5
-        result = by_frequency(_given(counts, "counts", spec), number, power)
+        result = by_frequency(code_files.given(counts, "counts", "classes", spec), number, power)
     else:
         code_files.check_exists("classes", spec, ("equal", "frequency", "sqrt_frequency"))
-        result = _from_file(code_files.read_codes(spec, _given(words, "words", spec)), num_classes)
+        words = code_files.given(words, "words", "classes", spec)
+        result = _from_file(code_files.read_codes(spec, words), num_classes)
     if result.shape != (vocab_size,):
         raise ValueError(
-            f"`classes` must have one number a word, shape ({vocab_size},). "
+            f"`classes` must have one number for each word, shape ({vocab_size},). "
             f"Received: shape {result.shape}"
         )
     return result
@@ -131,12 +143,6 @@ def _from_file(codes, num_classes):
             break
         length -= 1
     return from_codes(codes, length)
-
-
-def _given(value, name, spec):
-    if value is None:
-        raise ValueError(f"`{name}` must be given for classes={str(spec)!r}. Received: {name}=None")
-    return value
 
 
 def _check_number(num_classes, vocab_size):

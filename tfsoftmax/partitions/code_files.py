@@ -1,19 +1,22 @@
-"""Files that say where a word belongs: a code a line, or nested lists."""
+"""Files that say where a word belongs: lines of a code and a word, or nested lists."""
 
 import json
 import os
+from collections.abc import Sequence
+
+from numpy.typing import ArrayLike
 
 
-def read_codes(path, words):
+def read_codes(path: str | os.PathLike, words: Sequence[str]) -> list[str]:
     """The code of each word, from lines `code<TAB>word`, with or without `<TAB>count` after it.
 
-    Such are the `paths` files of the common brown-cluster tool, whose codes are bit strings,
-    and the files that `write_codes` writes. Words of the file that the vocabulary lacks are
-    left out. Words of the vocabulary that the file lacks (`<unk>` and `<eos>`, say) share one
-    code, "1", and all others begin with "0".
+    The `paths` files of the common brown-cluster tool, whose codes are bit strings, have this
+    form, and so have the files that `write_codes` writes. Words that are only in the file are
+    left out. Words that are only in the vocabulary (`<unk>` and `<eos>`, say) share the code "1",
+    and then all other codes begin with "0".
 
     Args:
-        path: of a UTF-8 file.
+        path: path of a UTF-8 file.
         words: V str.
 
     Returns:
@@ -21,7 +24,7 @@ def read_codes(path, words):
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: a line is not of this form, a word stands twice, or no word is known.
+        ValueError: a line is not of this form, a word occurs twice, or no word is known.
     """
     codes = {}
     with open(path, encoding="utf-8") as file:
@@ -49,14 +52,16 @@ def read_codes(path, words):
     return ["1" if code is None else "0" + code for code in known]
 
 
-def write_codes(path, codes, words, counts):
+def write_codes(
+    path: str | os.PathLike, codes: Sequence[str], words: Sequence[str], counts: ArrayLike
+) -> None:
     """Writes lines `code<TAB>word<TAB>count`, the `paths` format, sorted by code and count."""
     rows = sorted(zip(codes, (-int(n) for n in counts), words))
     with open(path, "w", encoding="utf-8") as file:
         file.writelines(f"{code}\t{word}\t{-negative}\n" for code, negative, word in rows)
 
 
-def read_nested(path):
+def read_nested(path: str | os.PathLike) -> list:
     """Nested lists of words, from a JSON file."""
     with open(path, encoding="utf-8") as file:
         try:
@@ -75,3 +80,12 @@ def check_exists(argument, path, names):
             f"`{argument}` must be one of {', '.join(names)}, or a file. "
             f"Received: {argument}={os.fspath(path)!r}, and there is no such file"
         )
+
+
+def given(value, name, argument, spec):
+    """The value of the argument that an option needs, or an error where it is None."""
+    if value is None:
+        raise ValueError(
+            f"`{name}` must be given for {argument}={str(spec)!r}. Received: {name}=None"
+        )
+    return value

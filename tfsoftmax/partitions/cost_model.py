@@ -9,18 +9,20 @@ and an adaptive softmax with shortlist V_h and tails V_1 ... V_K, of mass p_t an
     C = g(N, D, V_h + K) + Σ_t g(p_t N, d_t, V_t) + λ p_t N D d_t + μ D d_t.
 
 Source: Müller 2017, eq. 2.17-2.19, and Grave et al. 2017, section 4.1, from whom the rows p_t N
-are taken: the thesis weighs g(V_t) as a whole by p_t, as though an overhead were paid in part
+are taken. The thesis multiplies all of g(V_t) by p_t, as though part of an overhead could be paid
 (eq. 2.18), and counts it whole in eq. 2.19. Departures: units, without which projections would
-save nothing; ε, the exponential of a logit, as dear as a hundred units on a CPU; μ, a weight
-whose gradient is written even if no row needs it; the projections themselves.
+save nothing; ε, the exponential of a logit, which costs as much as a hundred units on a CPU; μ, a
+weight, whose gradient is written even if no row needs it; the projections themselves.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from tfsoftmax.partitions.bands import checked_cutoffs
+from tfsoftmax.partitions.bands import band_units, checked_cutoffs
+from tfsoftmax.partitions.counts import checked_counts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +35,12 @@ class MachineCosts:
         logit_seconds: ε, of each row and word.
         weight_seconds: μ, of each unit and word.
         least_seconds: λ₀, below which smaller products save nothing: λ k₀ of eq. 2.17.
+
+    Example:
+        from tfsoftmax.partitions.cost_model import MachineCosts
+        costs = MachineCosts(overhead_seconds=1e-4, multiply_seconds=2e-11)
+        print(costs.product_seconds(rows=2560, units=512, words=4000))  # 0.105
+        cutoffs = tfsoftmax.partitions.cutoffs.auto_cutoffs(range(9000, 0, -1), 64, constants=costs)
     """
 
     overhead_seconds: float
@@ -48,7 +56,7 @@ class MachineCosts:
         if self.multiply_seconds == 0:
             raise ValueError("`multiply_seconds` must be positive. Received: 0")
 
-    def product_seconds(self, rows, units, words):
+    def product_seconds(self, rows: ArrayLike, units: ArrayLike, words: ArrayLike) -> np.ndarray:
         """g(rows, units, words); numbers or arrays that broadcast."""
         work = words * (self.multiply_seconds * rows * units + self.logit_seconds * rows)
         work = work + self.weight_seconds * units * words
@@ -64,9 +72,18 @@ class CostModel:
         positions: N, labels in a step.
         projection_factor: tail t has D / factor^t units; None for tails without projections.
         constants: `MachineCosts`, or a mapping of its fields.
+
+    Example:
+        from tfsoftmax.partitions.cost_model import CostModel, MachineCosts, zipf
+        costs = MachineCosts(overhead_seconds=1e-4, multiply_seconds=2e-11)
+        model = CostModel(zipf(9000, 1.0), 512, 2560, projection_factor=4.0, constants=costs)
+        print(model.seconds([1000, 4000]), model.full_seconds())
     """
 
-    def __init__(self, counts, hidden_units, positions, projection_factor, constants):
+    def __init__(
+        self, counts: ArrayLike, hidden_units: int, positions: int, projection_factor: float | None,
+        constants: MachineCosts | Mapping,
+    ):
         self.constants = MachineCosts(**constants) if isinstance(constants, Mapping) else constants
         self.hidden_units = _positive("hidden_units", hidden_units)
         self.positions = _positive("positions", positions)
@@ -80,21 +97,19 @@ class CostModel:
         self.mass /= self.mass[-1]
         self.vocab_size = len(self.mass) - 1
 
-    def units(self, tail):
+    def units(self, tail: int) -> int:
         """Units of tail 1, 2, ..."""
-        if self.projection_factor is None:
-            return self.hidden_units
-        return max(1, int(self.hidden_units // self.projection_factor**tail))
+        return band_units(self.hidden_units, tail, self.projection_factor)[tail]
 
-    def full_seconds(self):
+    def full_seconds(self) -> float:
         """A softmax without clusters."""
-        return float(self.constants.product_seconds(self.positions, self.hidden_units, self.vocab_size))
+        return float(self.head_seconds(self.vocab_size, 0))
 
-    def head_seconds(self, shortlist, tails):
+    def head_seconds(self, shortlist: ArrayLike, tails: int) -> np.ndarray:
         """The first cluster: `shortlist` words and a logit for each tail."""
         return self.constants.product_seconds(self.positions, self.hidden_units, shortlist + tails)
 
-    def tail_seconds(self, tail, begin, end):
+    def tail_seconds(self, tail: int, begin: ArrayLike, end: ArrayLike) -> np.ndarray:
         """Tail 1, 2, ... when it holds the words of ranks [begin, end); numbers or arrays."""
         rows = self.positions * (self.mass[end] - self.mass[begin])
         units, costs = self.units(tail), self.constants
@@ -105,7 +120,7 @@ class CostModel:
             costs.multiply_seconds * rows + costs.weight_seconds
         )
 
-    def cluster_seconds(self, cutoffs):
+    def cluster_seconds(self, cutoffs: Sequence[int]) -> tuple[float, ...]:
         """Seconds of the head and of each tail, a tuple of floats."""
         if not cutoffs:
             return (self.full_seconds(),)
@@ -114,31 +129,22 @@ class CostModel:
         tails = [self.tail_seconds(t, begin, end) for t, (begin, end) in pairs]
         return tuple(map(float, [self.head_seconds(cutoffs[0], len(cutoffs)), *tails]))
 
-    def seconds(self, cutoffs):
+    def seconds(self, cutoffs: Sequence[int]) -> float:
         """C, of all clusters together."""
         return sum(self.cluster_seconds(cutoffs))
 
 
-def zipf(vocab_size, exponent):
+def zipf(vocab_size: int, exponent: float) -> np.ndarray:
     """Unigram probabilities (V,) that fall as 1 / rank^exponent."""
     weights = np.arange(1, vocab_size + 1, dtype=np.float64) ** -float(exponent)
     return weights / weights.sum()
 
 
 def _falling(counts):
-    counts = np.asarray(counts, np.float64)
-    if counts.ndim != 1 or len(counts) < 2:
-        raise ValueError(
-            f"`counts` must be one number a word, of two words at least. "
-            f"Received: counts of shape {counts.shape}"
-        )
-    wrong = counts[~(np.isfinite(counts) & (counts >= 0))]
-    if wrong.size or not counts.any():
-        raise ValueError(
-            "`counts` must be finite and not negative, and not all zero. "
-            f"Received: {wrong[0] if wrong.size else 'all zero'}"
-        )
-    return np.sort(counts)[::-1]
+    counts = checked_counts(counts)
+    if counts.size < 2:
+        raise ValueError(f"`counts` must be of two words at least. Received: {counts.size} words")
+    return np.sort(counts.astype(np.float64))[::-1]
 
 
 def _positive(name, value):

@@ -1,21 +1,26 @@
 """Where to cut the vocabulary of an adaptive softmax so that a training step costs least."""
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tfsoftmax.partitions.bands import frequency_order
 from tfsoftmax.partitions.calibration import machine_constants
-from tfsoftmax.partitions.cost_model import CostModel
+from tfsoftmax.partitions.cost_model import CostModel, MachineCosts
 
 MOST_TAILS = 5
-# Narrower tails are not chosen unasked: the model counts seconds, not what a word needs.
+# Narrower tails are chosen only on request: the model counts seconds, not what a word needs.
 LEAST_UNITS = 8
 GRID = 1000
 WINDOW = 64
 
 
 def auto_cutoffs(
-    counts, hidden_units, positions=2560, projection_factor=4.0, tails=None, constants=None
-):
+    counts: ArrayLike, hidden_units: int, positions: int = 2560,
+    projection_factor: float | None = 4.0, tails: int | None = None,
+    constants: MachineCosts | Mapping | None = None,
+) -> list[int]:
     """The cutoffs that cost least on this machine.
 
     Args:
@@ -23,8 +28,8 @@ def auto_cutoffs(
         hidden_units: D, units of the hidden state.
         positions: N, labels in a training step.
         projection_factor: tail t has D / factor^t units; None for tails without projections.
-        tails: their number, or None for the number that costs least: at most `MOST_TAILS`, and
-            none narrower than `LEAST_UNITS`.
+        tails: number of tails, or None for the number that costs least, of at most `MOST_TAILS`
+            tails, none of them narrower than `LEAST_UNITS`.
         constants: `MachineCosts` or a mapping of its fields; None for those of this machine,
             which are measured once (some seconds) and kept in a file.
 
@@ -33,6 +38,12 @@ def auto_cutoffs(
 
     Raises:
         ValueError: if an argument does not fit, or there are not more words than tails.
+
+    Example:
+        counts = [1_000_000 // rank for rank in range(1, 20_001)]
+        costs = {"overhead_seconds": 1e-4, "multiply_seconds": 2e-11}
+        cutoffs = tfsoftmax.partitions.cutoffs.auto_cutoffs(counts, 512, constants=costs)
+        head = tfsoftmax.AdaptiveSoftmax(20_000, cutoffs)
     """
     if constants is None:
         constants = machine_constants()
@@ -41,20 +52,31 @@ def auto_cutoffs(
     return min((best_cutoffs(model, number) for number in numbers), key=model.seconds)
 
 
+def are_automatic(cutoffs: Sequence[int] | str, counts: ArrayLike | None) -> bool:
+    """Whether an option `cutoffs` asks for the cheapest cutoffs, for which it needs counts."""
+    if isinstance(cutoffs, str) and (cutoffs != "auto" or counts is None):
+        raise ValueError(
+            '`cutoffs` must be a list of ranks, or "auto" together with `counts`. '
+            f"Received: cutoffs={cutoffs!r}, counts={counts}"
+        )
+    return isinstance(cutoffs, str)
+
+
 def automatic_cutoffs(counts, permutation, units, projection_factor, tails=None):
     """The cutoffs of least expected cost on this machine for (V,) counts and D units."""
     order = frequency_order(len(counts), counts, permutation)
-    falling = np.asarray(counts) if order is None else np.asarray(counts)[order.ids]
+    falling = np.asarray(counts)[order.ids]
     return auto_cutoffs(falling, units, projection_factor=projection_factor, tails=tails)
 
 
-def sensible_tails(model):
+def sensible_tails(model: CostModel) -> list[int]:
     """Numbers of tails to choose from, unless the user says how many."""
-    wide = [t for t in range(1, MOST_TAILS + 1) if model.units(t) >= min(LEAST_UNITS, model.units(1))]
-    return [t for t in wide if t < model.vocab_size]
+    least = min(LEAST_UNITS, model.units(1))
+    numbers = range(1, min(MOST_TAILS, model.vocab_size - 1) + 1)
+    return [tails for tails in numbers if model.units(tails) >= least]
 
 
-def best_cutoffs(model, tails):
+def best_cutoffs(model: CostModel, tails: int) -> list[int]:
     """The cheapest cutoffs for a number of tails, by dynamic programming.
 
     Exact for vocabularies of up to `GRID` words. Beyond, exact among `GRID` geometrically
@@ -71,7 +93,7 @@ def best_cutoffs(model, tails):
     """
     if not 1 <= tails < model.vocab_size:
         raise ValueError(
-            f"`tails` must lie in [1, {model.vocab_size}), with a word for each cluster. "
+            f"`tails` must lie in [1, {model.vocab_size}), so that each cluster has a word. "
             f"Received: tails={tails}"
         )
     ranks = np.unique(np.geomspace(1, model.vocab_size - 1, GRID).round().astype(np.int64))
@@ -84,7 +106,7 @@ def best_cutoffs(model, tails):
         ranks = finer
 
 
-def one_tail_seconds(model, shortlists):
+def one_tail_seconds(model: CostModel, shortlists: ArrayLike) -> np.ndarray:
     """Cost with a single tail for each size of the shortlist: (S,) seconds for (S,) integers.
 
     Source: Müller 2017, figure 5.2.

@@ -3,29 +3,38 @@
 import math
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tfsoftmax.partitions import tree_builders
+from tfsoftmax.partitions.tree import Tree
 
 CHUNK = 4096  # words whose distances to all centres are held at a time
 
 
 def kmeans_tree(
-    vectors, counts, in_root=0, classes=None, most_words=1000, dimensions=10, iterations=20, seed=0
-):
-    """Frequent words and classes in the root; large classes are split again.
+    vectors: ArrayLike, counts: ArrayLike, in_root: int = 0, classes: int | None = None,
+    most_words: int = 1000, dimensions: int = 10, iterations: int = 20, seed: int = 0,
+) -> Tree:
+    """Tree whose root has frequent words and classes as children; large classes are split again.
 
     Args:
-        vectors: (V, D) float, one row a word.
+        vectors: (V, D) float, one row for each word.
         counts: (V,), occurrences of each word.
-        in_root: number of the most frequent words that hang on the root themselves.
+        in_root: number of the most frequent words that are children of the root.
         classes: number of classes below the root; None: ⌊√W + 1⌋ for W words.
-        most_words: a class of W words more than this becomes ⌊√W + 1⌋ classes.
-        dimensions: of the principal components that the vectors are reduced to.
-        iterations: of K-means, at most.
-        seed: of the centres to begin with.
+        most_words: a class of W words, if W is more than this, becomes ⌊√W + 1⌋ classes.
+        dimensions: number of principal components that the vectors are reduced to.
+        iterations: the most iterations of K-means.
+        seed: seed of the centres from which K-means starts.
 
     Returns:
         A `Tree` for `NarySoftmax`.
+
+    Example:
+        vectors = keras.ops.convert_to_numpy(keras.random.normal((100, 8)))
+        counts = [1000 // rank for rank in range(1, 101)]
+        tree = tfsoftmax.partitions.kmeans.kmeans_tree(vectors, counts, in_root=20)
+        head = tfsoftmax.NarySoftmax(100, tree)
 
     Source: SOUL, Le et al. 2011, section 3.2.
     """
@@ -42,7 +51,7 @@ def kmeans_tree(
     points = principal_components(vectors, dimensions)
 
     def node(words, number):
-        """Nested lists of words in so many classes."""
+        """Nested lists of the words, divided into `number` classes."""
         if number < 2 or number >= len(words):
             return words.tolist()
         label = kmeans(points[words], number, iterations, rng)

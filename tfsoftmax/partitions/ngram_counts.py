@@ -1,8 +1,10 @@
 """Counts of neighbouring words, sparse: what Brown clustering reads of a corpus."""
 
 import dataclasses
+from collections.abc import Iterable
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 MERGE_AT = 1 << 24  # bigrams that wait to be counted, 128 MiB
 
@@ -16,6 +18,12 @@ class Bigrams:
         successors: (starts (V+1,), words (R,), counts (R,)): the words that follow v, and how
             often, stand at starts[v] ... starts[v+1].
         predecessors: the same with the words that stand before w.
+
+    Example:
+        from tfsoftmax.partitions.ngram_counts import Bigrams
+        words, next_words = [0, 1, 0, 2], [1, 0, 2, 0]
+        bigrams = Bigrams.count([(words, next_words)], vocab_size=3)
+        (after, counts), _ = bigrams.row(0)  # the words 1 and 2 follow word 0, once each
     """
 
     vocab_size: int
@@ -23,7 +31,7 @@ class Bigrams:
     predecessors: tuple
 
     @classmethod
-    def count(cls, batches, vocab_size):
+    def count(cls, batches: Iterable[tuple[ArrayLike, ArrayLike]], vocab_size: int) -> "Bigrams":
         """Counts pairs of neighbours.
 
         Args:
@@ -51,21 +59,21 @@ class Bigrams:
             _rows(second[backwards], first[backwards], counts[backwards], vocab_size),
         )
 
-    def row(self, word):
+    def row(self, word: int) -> tuple:
         """((words after, counts), (words before, counts)) of one word."""
         return tuple(
             (words[starts[word] : starts[word + 1]], counts[starts[word] : starts[word + 1]])
             for starts, words, counts in (self.successors, self.predecessors)
         )
 
-    def totals(self):
+    def totals(self) -> tuple[np.ndarray, np.ndarray]:
         """How often each word is the first, and the second, of a bigram: float64 (V,) each."""
         sums = []
         for starts, _, counts in (self.successors, self.predecessors):
             sums.append(np.diff(np.concatenate([[0], np.cumsum(counts)])[starts]))
         return tuple(np.asarray(s, np.float64) for s in sums)
 
-    def between(self, classes, num_classes):
+    def between(self, classes: np.ndarray, num_classes: int) -> np.ndarray:
         """How often class c is followed by class d: float64 (C, C)."""
         starts, words, counts = self.successors
         first = np.repeat(classes, np.diff(starts))
@@ -75,7 +83,7 @@ class Bigrams:
 
 
 def _merged(keys, counts, waiting):
-    """Distinct keys, sorted, and their counts, with one more for each that waits."""
+    """Distinct keys, sorted, and their counts, with those of the waiting keys added."""
     fresh, numbers = np.unique(np.concatenate([keys[:0], *waiting]), return_counts=True)
     keys, index = np.unique(np.concatenate([keys, fresh]), return_inverse=True)
     return keys, np.bincount(index, np.concatenate([counts, numbers]), len(keys)).astype(np.int64)

@@ -1,27 +1,38 @@
 """Binary trees from word vectors: all words are split in two, and the halves again."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tfsoftmax.partitions import tree_builders
+from tfsoftmax.partitions.tree import Tree
 
 MAX_DEPTH = 64
 
 
-def split_tree(vectors, balanced=True, gaussians=True, iterations=10, seed=0):
-    """Tree of words whose vectors are alike, from splitting them in two again and again.
+def split_tree(
+    vectors: ArrayLike, balanced: bool = True, gaussians: bool = True, iterations: int = 10,
+    seed: int = 0,
+) -> Tree:
+    """Tree in which words with similar vectors are close, made by splitting words in two.
 
-    All nodes of a level are fitted at a time.
+    All nodes of a level are fitted at the same time.
 
     Args:
-        vectors: (V, D) float, one row a word.
-        balanced: whether each node gets half of the words, those with the larger odds; else
-            each word goes to its likelier side.
+        vectors: (V, D) float, one row for each word.
+        balanced: whether both sides of a node get half of the words, by their odds; else each
+            word goes to its likelier side.
         gaussians: whether to fit two spherical Gaussians by EM; else two means.
-        iterations: of EM or of two-means, in each level.
-        seed: of the two words of a node that the fit begins with.
+        iterations: number of iterations of EM or of two-means at each level.
+        seed: seed of the two words of each node from which the fit starts.
 
     Returns:
-        A binary `Tree` of a depth of at most `MAX_DEPTH`, which halves what would be deeper.
+        A binary `Tree` of a depth of at most `MAX_DEPTH`; nodes that would lead deeper are halved.
+
+    Example:
+        vectors = keras.ops.convert_to_numpy(keras.random.normal((100, 8)))
+        tree = tfsoftmax.partitions.splits.split_tree(vectors)
+        print(tree.report()["depth"])  # 7
+        head = tfsoftmax.TreeSoftmax(100, tree)
 
     Source: Mnih and Hinton 2009, section 4 (BALANCED, ADAPTIVE without words on both sides).
     """
@@ -48,7 +59,7 @@ def split_tree(vectors, balanced=True, gaussians=True, iterations=10, seed=0):
 
 
 def _sides(odds, starts, sizes, balanced, levels_left):
-    """Whether each word goes right: never all of a node, nor none."""
+    """Whether each word goes right. Both sides of a node get at least one word."""
     node = np.repeat(np.arange(len(sizes)), sizes)
     rank = np.empty(len(odds), np.int64)
     rank[np.lexsort([odds, node])] = np.arange(len(odds))
@@ -90,7 +101,7 @@ def _odds(x, starts, sizes, gaussians, iterations, rng):
             means[k] = np.where(held[:, None], sums / np.maximum(mass, 1e-6)[:, None], means[k])
             variance = np.add.reduceat(s * _distance(x, means[k], node), starts)
             variance = variance / np.maximum(mass, 1e-6) / x.shape[1]
-            # Narrower than a thousandth of the node a Gaussian holds but one word.
+            # A Gaussian narrower than a thousandth of the node would hold only one word.
             variances[k] = np.maximum(variance, 1e-3 * spread)
             weights[k] = mass / sizes
 

@@ -1,6 +1,10 @@
 """How the words outside a shortlist share its probability, given the word before them."""
 
 import numpy as np
+from numpy.typing import ArrayLike
+
+from tfsoftmax.partitions.counts import checked_counts, with_unseen
+from tfsoftmax.partitions.ngram_counts import Bigrams
 
 
 class TailBigrams:
@@ -22,18 +26,25 @@ class TailBigrams:
         tail: integers, the ids of the words outside the shortlist.
         discount: δ, in (0, 1].
 
+    Example:
+        from tfsoftmax.partitions import ngram_counts, tail_model
+        bigrams = ngram_counts.Bigrams.count([([0, 2, 0, 3], [2, 0, 3, 0])], vocab_size=4)
+        model = tail_model.TailBigrams(bigrams, counts=[4, 3, 2, 1], tail=[2, 3])
+        shares = model.log_prob(words=[0, 0], labels=[2, 3])  # ln P(label | word) in the tail
+
     Source: Müller 2017, eq. 2.10 (Park et al. 2010); Ney et al. 1994 (absolute discounting).
     """
 
-    def __init__(self, bigrams, counts, tail, discount=0.75):
+    def __init__(
+        self, bigrams: Bigrams, counts: ArrayLike, tail: ArrayLike, discount: float = 0.75
+    ):
         if not 0 < discount <= 1:
             raise ValueError(f"`discount` must lie in (0, 1]. Received: discount={discount}")
         self.vocab_size = bigrams.vocab_size
         self.discount = discount
         self.in_tail = np.zeros(self.vocab_size, bool)
         self.in_tail[tail] = True
-        counts = np.asarray(counts, np.float64)
-        counts = np.where(counts > 0, counts, counts[counts > 0].min())
+        counts = with_unseen(checked_counts(counts, self.vocab_size)).astype(np.float64)
         self.unigram = np.where(self.in_tail, counts, 0) / counts[self.in_tail].sum()
         starts, words, times = bigrams.successors
         first = np.repeat(np.arange(self.vocab_size), np.diff(starts))
@@ -43,7 +54,7 @@ class TailBigrams:
         self._sums = np.bincount(first, self._times, self.vocab_size)
         self._kinds = np.bincount(first, minlength=self.vocab_size)
 
-    def log_prob(self, words, labels):
+    def log_prob(self, words: ArrayLike, labels: ArrayLike) -> np.ndarray:
         """ln P(label | word before it) within the tail.
 
         Args:
@@ -51,7 +62,7 @@ class TailBigrams:
             labels: (...) integers.
 
         Returns:
-            (...) float32, nats; zero for labels of the shortlist, of which it knows nothing.
+            (...) float32, nats; zero for labels of the shortlist, which the model does not cover.
         """
         words, labels = np.asarray(words, np.int64), np.asarray(labels, np.int64)
         sums = self._sums[words]

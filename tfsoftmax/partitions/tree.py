@@ -4,6 +4,7 @@ import dataclasses
 import functools
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 MAX_DEPTH = 1000  # heads hold a path of this length for every word
 
@@ -23,6 +24,12 @@ class Tree:
 
     Raises:
         ValueError: if the arrays do not describe one tree with each of the words 0 ... V-1 once.
+
+    Example:
+        tree = tfsoftmax.partitions.tree.Tree(sizes=[2, 2], words=[2, -1, 0, 1])
+        print(tree.codes())   # [[1, 0], [1, 1], [0]]: word 2 is the first child of the root
+        print(tree.depths)    # [2 2 1]
+        head = tfsoftmax.TreeSoftmax(3, tree)
     """
 
     sizes: np.ndarray
@@ -36,7 +43,7 @@ class Tree:
         _check(self)
 
     @classmethod
-    def from_parents(cls, parents, words):
+    def from_parents(cls, parents: ArrayLike, words: ArrayLike) -> "Tree":
         """The tree of nodes in any numbering, with the children of a node in that order.
 
         Args:
@@ -69,32 +76,32 @@ class Tree:
         return cls(counts[inner], words[order[1:]])
 
     @property
-    def vocab_size(self):
+    def vocab_size(self) -> int:
         """V."""
         return len(self.words) - len(self.sizes) + 1
 
     @property
-    def is_binary(self):
+    def is_binary(self) -> bool:
         """Whether every inner node has two children."""
         return bool((self.sizes == 2).all())
 
     @functools.cached_property
-    def starts(self):
+    def starts(self) -> np.ndarray:
         """int (I,), the first edge below each inner node."""
         return np.cumsum(self.sizes, dtype=np.int32) - self.sizes
 
     @functools.cached_property
-    def owners(self):
+    def owners(self) -> np.ndarray:
         """int (E,), the inner node above each edge."""
         return np.repeat(np.arange(len(self.sizes), dtype=np.int32), self.sizes)
 
     @functools.cached_property
-    def entries(self):
+    def entries(self) -> np.ndarray:
         """int (I,), the edge that leads into each inner node, -1 for the root."""
         return np.concatenate([[-1], np.flatnonzero(self.words < 0)]).astype(np.int32)
 
     @functools.cached_property
-    def leaves(self):
+    def leaves(self) -> np.ndarray:
         """int (V,), the edge that ends in each word."""
         result = np.empty(self.vocab_size, np.int32)
         edges = np.flatnonzero(self.words >= 0)
@@ -102,7 +109,7 @@ class Tree:
         return result
 
     @functools.cached_property
-    def levels(self):
+    def levels(self) -> list[tuple[int, int]]:
         """Pairs (first, last + 1) of the inner nodes of each level, from the root down."""
         followers = np.concatenate([[0], np.cumsum(self.words < 0)])
         ends = self.starts + self.sizes
@@ -113,19 +120,19 @@ class Tree:
         return result
 
     @functools.cached_property
-    def depths(self):
+    def depths(self) -> np.ndarray:
         """int (V,), the number of edges from the root to each word."""
         depth = np.repeat(np.arange(len(self.levels)), [b - a for a, b in self.levels])
         return (depth[self.owners[self.leaves]] + 1).astype(np.int32)
 
-    def children(self):
-        """What each edge leads to: int32 (V-1, 2) of a binary tree; -1 - w where it is word w."""
+    def children(self) -> np.ndarray:
+        """What each edge of a binary tree leads to: int32 (V-1, 2), a node or -1 - w for word w."""
         inner = self.words < 0
         result = np.where(inner, np.cumsum(inner), -1 - self.words)
         return result.astype(np.int32).reshape(-1, 2)
 
-    def paths(self):
-        """The edges from the root to each word: int32 (V, L), -1 behind the end; L = depth."""
+    def paths(self) -> np.ndarray:
+        """The edges from the root to each word: int32 (V, L) for depth L, -1 after the end."""
         edges, depths = self.leaves.copy(), self.depths
         result = np.full((self.vocab_size, depths.max()), -1, np.int32)
         for step in range(depths.max()):
@@ -134,13 +141,13 @@ class Tree:
             edges[rows] = self.entries[self.owners[edges[rows]]]
         return result
 
-    def codes(self):
+    def codes(self) -> list[list[int]]:
         """For each word the list of the positions among the children that lead to it."""
         paths = self.paths()
         ranks = np.arange(len(self.words)) - self.starts[self.owners]
         return [ranks[path[:depth]].tolist() for path, depth in zip(paths, self.depths)]
 
-    def report(self, counts=None):
+    def report(self, counts: ArrayLike | None = None) -> dict[str, float]:
         """Depth, balance and expected path length.
 
         Args:
@@ -149,9 +156,9 @@ class Tree:
         Returns:
             dict: `words` V; `nodes` I; `depth` of the deepest word; `mean_depth` over words;
             `expected_path_length`, edges, over the tokens that `counts` counts; `entropy_bits`
-            of that distribution, which no binary tree's expected path length undercuts;
+            of that distribution, below which no binary tree's expected path length can be;
             `balance`, ln V over the mean of Σ ln(children) along the paths: 1 where every node
-            shares out its words evenly.
+            divides its words evenly.
         """
         counts = np.ones(self.vocab_size) if counts is None else np.asarray(counts, np.float64)
         p = counts / counts.sum()
@@ -168,21 +175,21 @@ class Tree:
             "balance": float(np.log(self.vocab_size) / cost) if cost else 1.0,
         }
 
-    def to_config(self):
+    def to_config(self) -> dict:
         """The tree as JSON: `sizes` (2 for a binary tree) and `words`."""
         return {
             "sizes": 2 if self.is_binary else self.sizes.tolist(), "words": self.words.tolist()
         }
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict) -> "Tree":
         """The tree that `to_config` described."""
         sizes, words = config["sizes"], config["words"]
         return cls([sizes] * (len(words) // 2) if isinstance(sizes, int) else sizes, words)
 
 
 def ranges(starts, counts):
-    """The concatenation of start, start + 1, ..., start + count - 1 of each pair."""
+    """For each pair start, start + 1, ..., start + count - 1, one after the other."""
     ends = np.cumsum(counts)
     return np.repeat(starts - ends + counts, counts) + np.arange(ends[-1] if len(ends) else 0)
 
@@ -207,4 +214,6 @@ def _check(tree):
             f"Received: {len(np.unique(present))} different words up to {present.max(initial=-1)}"
         )
     if len(tree.levels) > MAX_DEPTH:
-        raise ValueError(f"A tree must have at most {MAX_DEPTH} levels. Received: {len(tree.levels)}")
+        raise ValueError(
+            f"A tree must have at most {MAX_DEPTH} levels. Received: {len(tree.levels)} levels"
+        )

@@ -1,14 +1,17 @@
 """Trees over a vocabulary: balanced, random, alphabetical, Huffman, from codes, from lists."""
 
 import os
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tfsoftmax.partitions import code_files
+from tfsoftmax.partitions.counts import checked_counts
 from tfsoftmax.partitions.tree import Tree
 
 
-def balanced(order):
+def balanced(order: ArrayLike) -> Tree:
     """Binary tree whose words differ in depth by at most one.
 
     Args:
@@ -29,32 +32,30 @@ def balanced(order):
     return Tree(np.full(len(order) - 1, 2), np.concatenate(parts))
 
 
-def shuffled(vocab_size, seed=0):
+def shuffled(vocab_size: int, seed: int = 0) -> Tree:
     """Balanced tree over the words in random order (Jiang et al. 2017, "random shuffle")."""
     return balanced(np.random.default_rng(seed).permutation(vocab_size))
 
 
-def alphabetical(words):
+def alphabetical(words: Sequence[str]) -> Tree:
     """Balanced tree over the words in code point order (Jiang et al. 2017)."""
     return balanced(np.array(sorted(range(len(words)), key=words.__getitem__), np.int32))
 
 
-def huffman(counts):
+def huffman(counts: ArrayLike) -> Tree:
     """Binary tree of the least expected path length under the counts.
 
     Of several such trees it is the one of the least depth.
 
     Args:
-        counts: (V,) non-negative numbers.
+        counts: (V,) numbers >= 0, not all zero.
 
     Returns:
         A `Tree`.
 
     Source: Huffman 1952; two queues as in van Leeuwen 1976.
     """
-    counts = np.asarray(counts, np.float64)
-    if counts.ndim != 1 or not len(counts) or not (counts >= 0).all():
-        raise ValueError(f"`counts` must be non-negative numbers (V,). Received: {counts}")
+    counts = checked_counts(counts).astype(np.float64)
     order = np.argsort(counts, kind="stable")
     parents, size = _merge(counts[order].tolist()), len(counts)
     words = np.full(2 * size - 1, -1)
@@ -88,7 +89,7 @@ def _renumbered(parents):
     return np.where(parents < 0, -1, len(parents) - 1 - parents)
 
 
-def from_codes(codes):
+def from_codes(codes: Sequence[str]) -> Tree:
     """Tree of the words' codes, such as the bit strings of a Brown clustering.
 
     Words of one code become the children of one node. Nodes with a single child vanish.
@@ -147,7 +148,7 @@ def _trie(codes):
     return np.array(parents), np.array(leftmost), len(codes)
 
 
-def from_nested(nested, ids=None):
+def from_nested(nested: list, ids: Mapping[str, int] | None = None) -> Tree:
     """Tree of nested lists: a list is a node, anything else a word.
 
         from_nested([["golf", ["soccer", "football"]], ["piano", "violin"]], ids={"golf": 0, ...})
@@ -175,7 +176,7 @@ def from_nested(nested, ids=None):
     return Tree.from_parents(parents, words)
 
 
-def binarised(tree, counts=None):
+def binarised(tree: Tree, counts: ArrayLike | None = None) -> Tree:
     """The tree with a Huffman tree in place of each node of more than two children.
 
     Args:
@@ -202,7 +203,7 @@ def binarised(tree, counts=None):
         if word is not None:
             continue
         first, size = tree.starts[node], tree.sizes[node]
-        edges, above = np.arange(first, first + size), [name] * size
+        edges, owners = np.arange(first, first + size), [name] * size
         if size > 2:
             edges = edges[np.argsort(weights[edges], kind="stable")]
             inner = _merge(weights[edges].tolist())
@@ -212,9 +213,9 @@ def binarised(tree, counts=None):
                 places[k] = len(parents)
                 parents.append(places[inner[k]])
                 words.append(-1)
-            above = [places[k] for k in inner[:size]]
+            owners = [places[k] for k in inner[:size]]
         pending += [
-            (targets[e], a, _word(tree, e)) for e, a in reversed(list(zip(edges, above)))
+            (targets[e], n, _word(tree, e)) for e, n in reversed(list(zip(edges, owners)))
         ]
     return Tree.from_parents(parents, words) if len(words) > 1 else Tree([1], [0])
 
@@ -223,7 +224,7 @@ def _word(tree, edge):
     return None if tree.words[edge] < 0 else int(tree.words[edge])
 
 
-def edge_weights(tree, counts):
+def edge_weights(tree: Tree, counts: ArrayLike) -> np.ndarray:
     """The counts of the words below each edge, added up: float64 (E,)."""
     weights = np.zeros(len(tree.words))
     weights[tree.leaves] = np.asarray(counts, np.float64)
@@ -234,7 +235,10 @@ def edge_weights(tree, counts):
     return weights
 
 
-def build(spec, vocab_size, counts=None, words=None, seed=0):
+def build(
+    spec: Tree | dict | str | os.PathLike, vocab_size: int, counts: ArrayLike | None = None,
+    words: Sequence[str] | None = None, seed: int = 0,
+) -> Tree:
     """The tree that a head's `tree` option means.
 
     Args:
@@ -244,10 +248,16 @@ def build(spec, vocab_size, counts=None, words=None, seed=0):
         vocab_size: V.
         counts: (V,) occurrences, for "huffman".
         words: V str, for "alphabetical" and files.
-        seed: of "random".
+        seed: seed of "random".
 
     Returns:
         A `Tree` over V words.
+
+    Example:
+        from tfsoftmax.partitions import tree_builders
+        huffman = tree_builders.build("huffman", 5, counts=[9, 5, 3, 2, 1])
+        alphabetical = tree_builders.build("alphabetical", 3, words=["b", "c", "a"])
+        head = tfsoftmax.TreeSoftmax(5, huffman)
     """
     if isinstance(spec, dict):
         spec = Tree.from_config(spec)
@@ -256,22 +266,16 @@ def build(spec, vocab_size, counts=None, words=None, seed=0):
     elif spec == "random":
         spec = shuffled(vocab_size, seed)
     elif spec == "huffman":
-        spec = huffman(_given(counts, "counts", spec))
+        spec = huffman(code_files.given(counts, "counts", "tree", spec))
     elif spec == "alphabetical":
-        spec = alphabetical(_given(words, "words", spec))
+        spec = alphabetical(code_files.given(words, "words", "tree", spec))
     elif isinstance(spec, (str, os.PathLike)):
         code_files.check_exists("tree", spec, ("balanced", "random", "alphabetical", "huffman"))
-        spec = _from_file(spec, _given(words, "words", spec))
+        spec = _from_file(spec, code_files.given(words, "words", "tree", spec))
     if not isinstance(spec, Tree) or spec.vocab_size != vocab_size:
         found = f"one of {spec.vocab_size} words" if isinstance(spec, Tree) else repr(spec)
         raise ValueError(f"`tree` must be a tree of {vocab_size} words. Received: {found}")
     return spec
-
-
-def _given(value, name, spec):
-    if value is None:
-        raise ValueError(f"`{name}` must be given for tree={str(spec)!r}. Received: {name}=None")
-    return value
 
 
 def _from_file(path, words):

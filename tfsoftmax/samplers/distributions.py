@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfsoftmax.partitions.counts import checked_counts, with_unseen
 from tfsoftmax.samplers.alias_table import alias_table, cells, integer_weights
 from tfsoftmax.samplers.base import Sampler
 from tfsoftmax.samplers.random import random_bits, uniform, uniform_words
@@ -91,8 +92,7 @@ class Unigram(Sampler):
             raise ValueError(f"`alpha` must lie in [0, 1]. Received: alpha={alpha}")
         self.counts = checked_counts(counts, vocab_size)
         self.alpha = alpha
-        weights = np.where(self.counts > 0, self.counts, self.counts[self.counts > 0].min())
-        scaled = integer_weights(np.asarray(weights, np.float64) ** alpha)
+        scaled = integer_weights(with_unseen(self.counts).astype(np.float64) ** alpha)
         capacity = cells(vocab_size) * 2.0**32
         threshold, alias = alias_table(scaled)
         with tf.init_scope():
@@ -117,26 +117,3 @@ class Unigram(Sampler):
 
     def get_config(self):
         return {**super().get_config(), "counts": self.counts.tolist(), "alpha": self.alpha}
-
-
-def checked_counts(counts, vocab_size):
-    """Counts as an array (V,).
-
-    Raises:
-        ValueError: if they are not V finite numbers >= 0 or are all zero.
-    """
-    counts = np.asarray(counts)
-    if counts.shape != (vocab_size,):
-        raise ValueError(
-            f"`counts` must be one number a word, shape ({vocab_size},). "
-            f"Received: shape {counts.shape}"
-        )
-    wrong = ~(np.isfinite(counts) & (counts >= 0))
-    if wrong.any():
-        raise ValueError(
-            f"`counts` must be finite and not negative. Received: {counts[wrong][0]} for word "
-            f"{np.flatnonzero(wrong)[0]}"
-        )
-    if not counts.any():
-        raise ValueError("`counts` must not be all zero. Received: all zero")
-    return counts

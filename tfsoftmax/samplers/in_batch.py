@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfsoftmax.partitions.counts import checked_counts, with_unseen
 from tfsoftmax.samplers.base import Candidates, Sampler
-from tfsoftmax.samplers.distributions import checked_counts
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -49,7 +49,7 @@ class InBatch(Sampler):
     def __init__(self, vocab_size, counts, **kwargs):
         super().__init__(vocab_size, unique=False, implementation="own", **kwargs)
         self.counts = checked_counts(counts, vocab_size)
-        seen = np.where(self.counts > 0, self.counts, self.counts[self.counts > 0].min())
+        seen = with_unseen(self.counts)
         with tf.init_scope():
             self._log_q = tf.constant(np.log(seen / seen.sum(dtype=np.float64)), tf.float32)
 

@@ -141,17 +141,17 @@ def positions(vocab_size, count, seed=1):
     return rng.normal(size=(count, UNITS)).astype(np.float32), labels
 
 
-def language_model(head, layers="functional", steps=5, streams=4, masked=False, seed=0):
+def language_model(head, layers="functional", time_steps=5, streams=4, masked=False, seed=0):
     """A small Keras model that ends in `head`, in each of the ways Keras builds models."""
     embed = keras.layers.Embedding(head.vocab_size, UNITS, mask_zero=masked)
     recur = keras.layers.SimpleRNN(UNITS, return_sequences=True)
     if layers == "sequential":
-        model = keras.Sequential([keras.Input((steps,), dtype="int32"), embed, recur, head])
+        model = keras.Sequential([keras.Input((time_steps,), dtype="int32"), embed, recur, head])
     elif layers == "subclassed":
         model = Subclassed(embed, recur, head)
-        model(np.zeros((streams, steps), np.int32))
+        model(np.zeros((streams, time_steps), np.int32))
     else:
-        words = keras.Input((steps,), dtype="int32")
+        words = keras.Input((time_steps,), dtype="int32")
         hidden = recur(embed(words))
         if layers == "nested":
             inner = keras.Input(hidden.shape[1:])

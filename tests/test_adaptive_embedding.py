@@ -29,7 +29,7 @@ def rows_of(layer):
     if not layer.projections:
         projections = [np.eye(UNITS)] * len(tables)
     by_rank = [p @ row for table, p in zip(tables, projections) for row in table]
-    order = range(V) if layer.bands.order is None else layer.bands.order.ranks
+    order = layer.bands.order.ranks
     return np.array([by_rank[rank] for rank in order])
 
 

@@ -41,7 +41,7 @@ def reference(head, hidden):
             scores.append([sum(a * b for a, b in zip(h, kernel[word])) + bias[word] for h in part])
     scores = np.transpose(scores)
     by_rank = scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
-    ids = range(V) if head.bands.order is None else sorted(range(V), key=lambda w: (-COUNTS[w], w))
+    ids = range(V) if head.bands.order.identity else sorted(range(V), key=lambda w: (-COUNTS[w], w))
     result = np.zeros_like(by_rank)
     for rank, word in enumerate(ids):
         result[:, word] = by_rank[:, rank]
@@ -159,16 +159,16 @@ def test_a_vocabulary_gives_the_counts():
     own = DifferentiatedSoftmax.for_vocabulary(
         Vocabulary(words, [1, 9, 3, 5]), cutoffs=[1], counts=[4, 3, 2, 1]
     )
-    assert own.bands.order is None
+    assert own.bands.order.identity
 
 
 @pytest.mark.parametrize("options, message", [
     ({"cutoffs": [8, 3]}, "`cutoffs` must be .* increase .*below 13. Received: cutoffs="),
     ({"cutoffs": [13]}, "`cutoffs` must be .* below 13"),
-    ({"units": [4, 3]}, "`units` must be 3 positive numbers, one a band. Received: units="),
+    ({"units": [4, 3]}, "`units` must be 3 positive numbers, one for each band. Received: units="),
     ({"units": [4, 3, 0]}, "`units` must be 3 positive numbers"),
     ({"projection_factor": 0.5}, "`projection_factor` must be at least 1. Received: .*0.5"),
-    ({"counts": COUNTS[1:]}, "`counts` must have one number a word"),
+    ({"counts": COUNTS[1:]}, r"`counts` must be .*one number for each of \d+ words"),
     ({"units": [4, 3, 1]}, "`units` must add up to those of the hidden state, 7. Received"),
     ({"cutoffs": list(range(1, 9))}, "`cutoffs` must make no more bands than there are hidden units"),
 ])

@@ -156,7 +156,7 @@ def test_perplexity_in_fit_is_never_of_two_models(loss):
 
 def test_one_position_takes_labels_without_its_axis():
     words, labels, _ = data(1)
-    model = language_model(CASES["full"](V), steps=1)
+    model = language_model(CASES["full"](V), time_steps=1)
     logits = model(words[:, :1])
     wanted = SoftmaxLoss()(labels[:, :1], logits)
     np.testing.assert_allclose(SoftmaxLoss()(labels[:, 0], logits), wanted)

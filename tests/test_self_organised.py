@@ -192,7 +192,7 @@ def test_saved_clusters_are_classes(tmp_path):
 
 
 def test_mistakes_are_named():
-    with pytest.raises(ValueError, match=r"`counts` must be non-negative, shape \(5,\)"):
+    with pytest.raises(ValueError, match=r"`counts` must be .*each of 5 words. Received: counts of shape \(4,\)"):
         SelfOrganisedSoftmax(5, np.ones(4))
     with pytest.raises(ValueError, match="`every` must be at least 1"):
         Reassign(0)

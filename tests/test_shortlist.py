@@ -144,8 +144,8 @@ def test_a_vocabulary_gives_the_counts():
     ({"shortlist": V}, r"`shortlist` must lie in \[1, 13\)"),
     ({"counts": None}, "`counts` or `tail_log_probs` must be given"),
     ({"counts": np.zeros(V)}, "`counts` must be finite, not negative, and not all zero"),
-    ({"counts": [1, 2]}, "`counts` must have one number a word"),
-    ({"tail_log_probs": [0.0] * (V - 1)}, "`tail_log_probs` must be one finite number a word"),
+    ({"counts": [1, 2]}, r"`counts` must be .*each of 13 words. Received: counts of shape \(2,\)"),
+    ({"tail_log_probs": [0.0] * (V - 1)}, "`tail_log_probs` must be one finite number for each word"),
     ({"tail_log_probs": [-np.inf] * V}, "`tail_log_probs` must be .*of which 0 finite"),
 ])
 def test_bad_arguments_are_named(options, message):

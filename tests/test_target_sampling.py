@@ -141,7 +141,7 @@ def data(words):
 
 
 def compiled(words):
-    model = language_model(ready(labels=words[..., 1:]), steps=T, streams=B)
+    model = language_model(ready(labels=words[..., 1:]), time_steps=T, streams=B)
     model.compile(
         Adagrad(0.2), SoftmaxLoss(), weighted_metrics=[Perplexity()], jit_compile=False
     )

@@ -154,7 +154,7 @@ def test_heads_tied_to_the_embedding_train_and_come_back(head, options, corpus, 
 
 def test_what_cannot_be_tied_says_so(corpus, tmp_path):
     tree = ModelConfig(embedding_units=8, hidden_units=8, head="tree", tie_embeddings=True)
-    with pytest.raises(ValueError, match="`tie_embeddings` needs a head with a score a word"):
+    with pytest.raises(ValueError, match="`tie_embeddings` needs a head with a score for each word"):
         training.train(corpus.directory, str(tmp_path / "a"), tree, CONFIG, verbose=False)
     (tmp_path / "vectors.txt").write_text("w7 1 2 3 4 5 6 7 8\n")
     adaptive = dataclasses.replace(tree, head="adaptive", head_options={"cutoffs": [9, 30]})

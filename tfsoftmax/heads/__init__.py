@@ -1,10 +1,10 @@
-"""Output layers, one a file. `HEADS` names them for command lines."""
+"""Output layers, one in each file. `HEADS` lists them all, by the names that commands use."""
 
 from tfsoftmax.heads.adaptive import AdaptiveSoftmax
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.heads.blackout import BlackOut
-from tfsoftmax.heads.differentiated import DifferentiatedSoftmax
 from tfsoftmax.heads.class_based import ClassSoftmax
+from tfsoftmax.heads.differentiated import DifferentiatedSoftmax
 from tfsoftmax.heads.full import FullSoftmax
 from tfsoftmax.heads.nary import NarySoftmax
 from tfsoftmax.heads.nce import NCE

@@ -1,10 +1,15 @@
 """Adaptive softmax: frequent words in the head cluster, rare ones in tails of fewer units."""
 
+from collections.abc import Sequence
+
 import keras
 import numpy as np
 import tensorflow as tf
+from numpy.typing import ArrayLike
 
-from tfsoftmax.heads.base import SoftmaxHead
+from tfsoftmax.heads.tied import TiedHead
+from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
+from tfsoftmax.layers.initializers import Initializer, add_weight
 from tfsoftmax.ops.adaptive import (
     adaptive_cross_entropy,
     adaptive_logits,
@@ -14,37 +19,46 @@ from tfsoftmax.ops.adaptive import (
 from tfsoftmax.ops.adaptive_clusters import Cluster
 from tfsoftmax.ops.cross_entropy import map_row_chunks
 from tfsoftmax.partitions.bands import band_units, frequency_bands
-from tfsoftmax.partitions.cutoffs import automatic_cutoffs
+from tfsoftmax.partitions.cutoffs import are_automatic, automatic_cutoffs
+
+LAYOUT = ("cutoffs", "projection_factor", "counts", "permutation", "shares")  # what a tie shares
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
-class AdaptiveSoftmax(SoftmaxHead):
+class AdaptiveSoftmax(TiedHead):
     """P(w | h) = P_head(w | h) for frequent words, P_head(tail | h) P_tail(w | h) for others.
 
     The head cluster is a softmax over the shortlist, the most frequent words, and one more
-    logit for each of K tails. Tail k sees the hidden state through a projection to
+    logit for each of K tail clusters. Tail k sees the hidden state through a projection to
     D / projection_factor^k units, and in training only the positions whose labels it holds.
 
     Args:
         vocab_size: V, the number of words.
-        cutoffs: K rising frequency ranks: the shortlist is the `cutoffs[0]` most frequent words,
-            tail k the words from `cutoffs[k - 1]` on. `"auto"`, which wants `counts`: those of
-            least expected cost on this machine, found when the head is built.
-        projection_factor: by which each tail has fewer units than the one before, or None for
-            tails that see the whole hidden state.
+        cutoffs: K rising frequency ranks. The shortlist is the `cutoffs[0]` most frequent words,
+            and tail k begins at rank `cutoffs[k - 1]`. `"auto"`, which needs `counts`, takes the
+            cutoffs of least expected cost on this machine, found when the head is built.
+        projection_factor: the factor by which each tail has fewer units than the one before, or
+            None for tails that see the whole hidden state.
         use_bias: whether there is a bias for each word and tail.
         counts: (V,) occurrences of each word, by which words are ranked. Without counts or
-            permutation, ids must already fall in frequency.
-        permutation: (V,) word ids by falling frequency, if not by the counts; `"ids"`: they fall
-            already. Warns if counts say otherwise.
+            permutation, the frequency of words must fall with their ids.
+        permutation: (V,) word ids by falling frequency, which overrides the order of the counts;
+            `"ids"` says that frequency falls with the ids. Warns if counts say otherwise.
         shares: K floats, the share of labels in each tail, from which compiled code takes the
             size of its buffers. By default from the counts, or Zipf's law.
-        kernel_initializer: of the kernels, (V_0 + K, D) and (V_k, D_k), one row a word.
-        projection_initializer: of the projections (D, D_k).
-        bias_initializer: of the biases.
+        kernel_initializer: initializer of the kernels, (V_0 + K, D) and (V_k, D_k), which have
+            one row for each word.
+        projection_initializer: initializer of the projections (D, D_k).
+        bias_initializer: initializer of the biases.
         tied_to: an `AdaptiveEmbedding` of the same layout, whose embeddings serve as the kernels.
-        tie_projections: whether its projections serve, transposed, as the projections too.
-        **kwargs: of `keras.layers.Layer`.
+        tie_projections: whether its projections, transposed, serve as the projections too.
+        **kwargs: arguments of `keras.layers.Layer`.
+
+    Example:
+        counts = [1_000_000 // rank for rank in range(1, 1001)]
+        hidden, labels = keras.random.normal((8, 64)), keras.random.randint((8,), 0, 1000)
+        head = tfsoftmax.AdaptiveSoftmax(1000, cutoffs=[100, 400], counts=counts)
+        nats, (ids, log_probs) = head.training_loss(hidden, labels), head.top_k(hidden, 5)
 
     Source: Grave et al. 2017; Müller 2017, eq. 2.16 and sections 2.2.2.4, 3.4 (without biases;
     full-vocabulary logits by eq. 3.5 and 3.6); Baevski and Auli 2019 (tying).
@@ -52,52 +66,44 @@ class AdaptiveSoftmax(SoftmaxHead):
 
     trains_exactly = True
     machine_options = ("cutoffs",)
-    tails = None  # number of tails among which "auto" looks for cutoffs; None: any
+    vocabulary_options = ("counts",)
+    ties_to = AdaptiveEmbedding
+    tails: int | None = None  # number of tails among which "auto" looks for cutoffs; None: any
 
     def __init__(
-        self,
-        vocab_size,
-        cutoffs="auto",
-        projection_factor=4.0,
-        use_bias=False,
-        counts=None,
-        permutation=None,
-        shares=None,
-        kernel_initializer="glorot_uniform",
-        projection_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        tied_to=None,
-        tie_projections=True,
-        **kwargs,
+        self, vocab_size: int, cutoffs: Sequence[int] | str = "auto",
+        projection_factor: float | None = 4.0, use_bias: bool = False,
+        counts: ArrayLike | None = None, permutation: ArrayLike | str | None = None,
+        shares: Sequence[float] | None = None, kernel_initializer: Initializer = "glorot_uniform",
+        projection_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros", tied_to: AdaptiveEmbedding | None = None,
+        tie_projections: bool = True, **kwargs,
     ):
-        super().__init__(vocab_size, **kwargs)
+        super().__init__(
+            vocab_size, tied_to, use_bias=use_bias, kernel_initializer=kernel_initializer,
+            bias_initializer=bias_initializer, **kwargs,
+        )
         if projection_factor is not None and projection_factor < 1:
             raise ValueError(
                 "`projection_factor` must be at least 1, or None. "
                 f"Received: projection_factor={projection_factor}"
             )
         self.projection_factor = projection_factor
-        self.use_bias = use_bias
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.projection_initializer = keras.initializers.get(projection_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer)
-        self.tied_to = tied_to
         self.tie_projections = tie_projections
         self._counts, self._permutation, self._shares = counts, permutation, shares
         self.bands = None
         if tied_to is not None:
             self._take_bands_of_embedding(cutoffs)
-        elif not isinstance(cutoffs, str):
+        elif not are_automatic(cutoffs, counts):
             self.bands = frequency_bands(vocab_size, cutoffs, counts, permutation, shares)
-        elif cutoffs != "auto" or counts is None:
-            raise ValueError(
-                '`cutoffs` must be a list of ranks, or "auto" together with `counts`. '
-                f"Received: cutoffs={cutoffs!r}, counts={counts}"
-            )
 
     @classmethod
-    def for_vocabulary(cls, vocabulary, **options):
-        return cls(len(vocabulary), **{"counts": vocabulary.counts, **options})
+    def tied_embedding(cls, vocabulary, units: int, options: dict, **kwargs):
+        layout = {"counts": vocabulary.counts, **{k: options[k] for k in LAYOUT if k in options}}
+        embedding = AdaptiveEmbedding(len(vocabulary), units, **layout, **kwargs)
+        others = {name: value for name, value in options.items() if name not in LAYOUT}
+        return embedding, {"cutoffs": embedding.bands.cutoffs, **others, "tied_to": embedding}
 
     def build(self, hidden_shape):
         size = hidden_shape[-1]
@@ -108,32 +114,29 @@ class AdaptiveSoftmax(SoftmaxHead):
             self.bands = frequency_bands(
                 self.vocab_size, cutoffs, self._counts, self._permutation, self._shares
             )
-        if self.tied_to is not None:
-            if self.tied_to.output_dim != size:
-                raise ValueError(
-                    f"`tied_to` must have as many units as the hidden state, {size}. "
-                    f"Received: an embedding of {self.tied_to.output_dim} units"
-                )
-            if not self.tied_to.built:
-                self.tied_to.build()
+        tied = self.tied_to is not None
+        if tied:
+            self._build_tied(size)
+        projected = self.projection_factor is not None and not (tied and self.tie_projections)
         tails = len(self.bands.cutoffs)
         widths = band_units(size, tails, self.projection_factor)
         self.kernels, self.biases, self.projections = [], [], []
         for k, (words, units) in enumerate(zip(self.bands.sizes, widths)):
             rows = words + tails if k == 0 else words
-            if self.tied_to is None:
+            if not tied:
                 self._add(self.kernels, f"kernel_{k}", (rows, units), self.kernel_initializer)
             if self.use_bias:
                 self._add(self.biases, f"bias_{k}", (rows,), self.bias_initializer)
-            tied = self.tied_to is not None and self.tie_projections
-            if k and self.projection_factor is not None and not tied:
-                shape = (size, units)
+            if k and projected:
+                shape = size, units
                 self._add(self.projections, f"projection_{k}", shape, self.projection_initializer)
-        if self.tied_to is not None:
+        if tied:
             self._add(self.kernels, "tail_kernel", (tails, size), self.kernel_initializer)
         self.built = True
 
-    def top_k_and_tails(self, hidden, k):
+    def top_k_and_tails(
+        self, hidden: ArrayLike, k: int
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """`top_k`, and how many tails were computed for each position, (...) int32."""
         hidden = tf.convert_to_tensor(hidden)
         rows = self._as_hidden(tf.reshape(hidden, [-1, hidden.shape[-1]]))
@@ -142,24 +145,26 @@ class AdaptiveSoftmax(SoftmaxHead):
         wide = tf.concat([leading, [k]], 0)
         return tf.reshape(ids, wide), tf.reshape(log_probs, wide), tf.reshape(tails, leading)
 
+    def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
+        rows = [len(labels), *self.bands.positions(labels)[1:].tolist()]
+        kernels = [(*reversed(cluster.kernel.shape),) for cluster in self._clusters()]
+        projections = [c.projection.shape for c in self._clusters() if c.projection is not None]
+        return [
+            *((n, *shape) for n, shape in zip(rows, kernels)),
+            *((n, *shape) for n, shape in zip(rows[1:], projections)),
+        ]
+
     def _add(self, weights, name, shape, initializer):
-        again = type(initializer).from_config(initializer.get_config())  # draws anew each time
-        weights.append(self.add_weight(name=name, shape=shape, initializer=again, autocast=False))
+        weights.append(add_weight(self, name, shape, initializer))
 
     def _take_bands_of_embedding(self, cutoffs):
-        tied_to = self.tied_to
-        if not hasattr(tied_to, "bands") or tied_to.input_dim != self.vocab_size:
+        bands = self.tied_to.bands
+        if cutoffs not in ("auto", bands.cutoffs):
             raise ValueError(
-                f"`tied_to` must be an AdaptiveEmbedding of {self.vocab_size} words. "
-                f"Received: {tied_to}"
-            )
-        if cutoffs not in ("auto", tied_to.bands.cutoffs):
-            raise ValueError(
-                f"`cutoffs` must be those of `tied_to`, {tied_to.bands.cutoffs}. "
+                f"`cutoffs` must be those of `tied_to`, {bands.cutoffs}. "
                 f"Received: cutoffs={cutoffs}"
             )
-        self.bands = tied_to.bands
-        self.projection_factor = tied_to.projection_factor
+        self.bands, self.projection_factor = bands, self.tied_to.projection_factor
 
     def _clusters(self):
         """The parameters as `Cluster`s, the head first."""
@@ -175,33 +180,22 @@ class AdaptiveSoftmax(SoftmaxHead):
             projections = [None] * len(kernels)
         return [Cluster(*parts) for parts in zip(kernels, biases, projections)]
 
-    def _ranked(self, labels):
-        order = self.bands.order
-        return labels if order is None else tf.gather(order.ranks, labels)
-
-    def _by_word(self, by_rank):
-        order = self.bands.order
-        return by_rank if order is None else tf.gather(by_rank, order.ranks, axis=1)
-
     def _logits(self, hidden):
-        return self._by_word(adaptive_logits(hidden, self._clusters()))
+        return self.bands.order.by_word(adaptive_logits(hidden, self._clusters()))
 
     def _log_probs(self, hidden):
-        return self._by_word(adaptive_logits(hidden, self._clusters(), normalised=True))
+        by_rank = adaptive_logits(hidden, self._clusters(), normalised=True)
+        return self.bands.order.by_word(by_rank)
 
     def _training_loss(self, hidden, labels):
-        return adaptive_cross_entropy(
-            hidden, self._clusters(), self._ranked(labels), self.bands.ends, self.bands.shares
-        )
+        ranks, bands = self.bands.order.rank(labels), self.bands
+        return adaptive_cross_entropy(hidden, self._clusters(), ranks, bands.ends, bands.shares)
 
     def _loss_and_nats(self, hidden, labels, weights):
+        ranks, bands = self.bands.order.rank(labels), self.bands
         return weighted_adaptive_cross_entropy(
-            hidden, self._clusters(), self._ranked(labels), self.bands.ends, weights,
-            self.bands.shares,
+            hidden, self._clusters(), ranks, bands.ends, weights, bands.shares
         )
-
-    def _log_prob(self, hidden, labels):
-        return -self._training_loss(hidden, labels)
 
     def _top_k(self, hidden, k):
         return self._top_k_and_tails(hidden, k)[:2]
@@ -211,8 +205,7 @@ class AdaptiveSoftmax(SoftmaxHead):
         ranks, log_probs, tails = map_row_chunks(
             lambda rows: adaptive_top_k(rows, clusters, k), hidden, max(self.bands.sizes)
         )
-        order = self.bands.order
-        return ranks if order is None else tf.gather(order.ids, ranks), log_probs, tails
+        return self.bands.order.word(ranks), log_probs, tails
 
     def get_config(self):
         known = self.bands is not None
@@ -220,18 +213,9 @@ class AdaptiveSoftmax(SoftmaxHead):
             **super().get_config(),
             "cutoffs": self.bands.cutoffs if known else "auto",
             "projection_factor": self.projection_factor,
-            "use_bias": self.use_bias,
             "counts": None if known else np.asarray(self._counts).tolist(),
             "permutation": self.bands.permutation if known else self._permutation,
             "shares": list(self.bands.shares) if known else self._shares,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "projection_initializer": keras.initializers.serialize(self.projection_initializer),
-            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
-            "tied_to": keras.saving.serialize_keras_object(self.tied_to),
             "tie_projections": self.tie_projections,
         }
-
-    @classmethod
-    def from_config(cls, config):
-        tied_to = keras.saving.deserialize_keras_object(config["tied_to"])
-        return cls(**{**config, "tied_to": tied_to})

@@ -1,16 +1,20 @@
 """The contract of a head: a Keras layer that ends the model and knows its own loss."""
 
 import operator
+from typing import ClassVar
 
 import keras
 import tensorflow as tf
+from numpy.typing import ArrayLike
 
+from tfsoftmax.layers.initializers import Initializer, add_weight
 from tfsoftmax.logits_tag import LogitsTag
 from tfsoftmax.ops.computed_if_used import computed_if_used
+from tfsoftmax.vocabulary import Vocabulary
 
 
 class SoftmaxHead(keras.layers.Layer):
-    """Base of all output layers. The mode is the method called.
+    """Base of all output layers. The method that is called says what is computed.
 
     | method                          | result                                                     |
     |---------------------------------|------------------------------------------------------------|
@@ -21,38 +25,94 @@ class SoftmaxHead(keras.layers.Layer):
     | `top_k(hidden, k)`              | ids and exact log-probabilities (..., k), likeliest first  |
 
     A subclass writes the methods with a leading underscore, for `hidden` (N, D) and labels
-    (N,) int32 that are known to lie in [0, V).
+    (N,) int32 that are known to lie in [0, V), and `training_products`.
 
     Args:
         vocab_size: V, the number of words.
-        **kwargs: of `keras.layers.Layer`.
+        use_bias: whether the scores have biases.
+        kernel_initializer: initializer of the kernels.
+        bias_initializer: initializer of the biases.
+        **kwargs: arguments of `keras.layers.Layer`.
 
     Attributes:
         trains_exactly: whether training computes the whole distribution, so that the exact
-            cross-entropy may be asked for in training too.
+            cross-entropy may be asked for in training too. A subclass whose training loss is
+            not that cross-entropy writes `_log_prob`.
         self_normalised: whether training holds Z(h) near a constant, so that a label's score
             alone, `self_normalised_log_prob(hidden, labels)`, stands for its log-probability.
         machine_options: names of options for which "auto" is decided by measuring the machine,
             when the head is built; a run keeps what was decided.
+        vocabulary_options: names of the arguments that `for_vocabulary` fills with what the
+            vocabulary has under the same names: `counts`, `words`.
+
+    Example:
+        hidden, labels = keras.random.normal((8, 64)), keras.random.randint((8,), 0, 1000)
+        head = tfsoftmax.HEADS["full"](1000)
+        assert isinstance(head, tfsoftmax.SoftmaxHead)
+        nats, log_prob = head.training_loss(hidden, labels), head.log_prob(hidden, labels)
     """
 
     trains_exactly = False
     self_normalised = False
-    machine_options = ()
+    machine_options: ClassVar[tuple[str, ...]] = ()
+    vocabulary_options: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, vocab_size, **kwargs):
+    def __init__(
+        self, vocab_size: int, use_bias: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform", bias_initializer: Initializer = "zeros",
+        **kwargs,
+    ):
         super().__init__(**kwargs)
         if isinstance(vocab_size, bool) or not hasattr(vocab_size, "__index__") or vocab_size < 1:
             raise ValueError(
                 f"`vocab_size` must be a positive integer. Received: vocab_size={vocab_size!r}"
             )
         self.vocab_size = operator.index(vocab_size)
+        self.use_bias = use_bias
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
         self.supports_masking = True
 
     @classmethod
-    def for_vocabulary(cls, vocabulary, **options):
-        """A head for the words of a `Vocabulary`; heads that want counts or words take them."""
-        return cls(len(vocabulary), **options)
+    def for_vocabulary(cls, vocabulary: Vocabulary, **options) -> "SoftmaxHead":
+        """A head for the words of a `Vocabulary`, with its counts and words where it takes them.
+
+        Args:
+            vocabulary: a `Vocabulary` of V words.
+            **options: arguments of the head, which override what the vocabulary has.
+        """
+        taken = {name: getattr(vocabulary, name) for name in cls.vocabulary_options}
+        return cls(len(vocabulary), **{**taken, **options})
+
+    @classmethod
+    def tied_embedding(
+        cls, vocabulary: Vocabulary, units: int, options: dict, **kwargs
+    ) -> tuple[keras.layers.Layer, dict] | None:
+        """An input embedding for the head to be tied to, and the options left for the head.
+
+        Args:
+            vocabulary: a `Vocabulary` of V words.
+            units: D, units of the embedding and of the hidden state.
+            options: arguments of the head.
+            **kwargs: arguments of the embedding.
+
+        Returns:
+            A Keras layer, and a dict of arguments for `for_vocabulary`; or None for a head that
+            cannot be tied.
+        """
+        return None
+
+    def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
+        """The matrix products that a training step of the built head cannot do without.
+
+        Args:
+            labels: (N,) integers.
+
+        Returns:
+            List of (rows, units, columns): a product of (rows, units) and (units, columns), with
+            its two gradients.
+        """
+        raise NotImplementedError
 
     def call(self, hidden, training=None):
         rows, leading = _flatten(hidden)
@@ -63,20 +123,20 @@ class SoftmaxHead(keras.layers.Layer):
         logits = _restore(logits, leading, self.vocab_size)
         return LogitsTag(self, hidden, bool(training)).tag(logits)
 
-    def training_loss(self, hidden, labels):
+    def training_loss(self, hidden: ArrayLike, labels: ArrayLike) -> tf.Tensor:
         """The method's own objective: (...) nats for hidden (..., D) and labels (...)."""
         return self._by_position(self._training_loss, hidden, labels)
 
-    def log_prob(self, hidden, labels):
+    def log_prob(self, hidden: ArrayLike, labels: ArrayLike) -> tf.Tensor:
         """Exact log-probability of each label: (...) for hidden (..., D) and labels (...)."""
         return self._by_position(self._log_prob, hidden, labels)
 
-    def log_probs(self, hidden):
+    def log_probs(self, hidden: ArrayLike) -> tf.Tensor:
         """Exact log-probabilities (..., V), float32, for hidden (..., D)."""
         rows, leading = _flatten(self._as_hidden(hidden))
         return _restore(self._log_probs(rows), leading, self.vocab_size)
 
-    def top_k(self, hidden, k):
+    def top_k(self, hidden: ArrayLike, k: int) -> tuple[tf.Tensor, tf.Tensor]:
         """The k likeliest words: ids (..., k) int32 and log-probabilities (..., k) float32."""
         if not 0 < k <= self.vocab_size:
             raise ValueError(f"`k` must lie in [1, {self.vocab_size}]. Received: k={k}")
@@ -84,7 +144,9 @@ class SoftmaxHead(keras.layers.Layer):
         ids, log_probs = self._top_k(rows, k)
         return _restore(ids, leading, k), _restore(log_probs, leading, k)
 
-    def loss_and_nats(self, hidden, labels, weights):
+    def loss_and_nats(
+        self, hidden: ArrayLike, labels: ArrayLike, weights: ArrayLike
+    ) -> tuple[tf.Tensor, tf.Tensor | None]:
         """Σ weights · training loss, for heads that form the gradient while they compute it.
 
         Args:
@@ -94,8 +156,8 @@ class SoftmaxHead(keras.layers.Layer):
 
         Returns:
             total: scalar float32, differentiable with respect to hidden and the head.
-            nats: (...) float32, exact cross-entropy without a gradient, or None where the
-                method does not come by it.
+            nats: (...) float32, exact cross-entropy without a gradient, or None where training
+                does not compute it.
         """
         hidden = self._as_hidden(hidden)
         labels, validity = checked_labels(labels, self.vocab_size, hidden)
@@ -108,7 +170,25 @@ class SoftmaxHead(keras.layers.Layer):
         return (*hidden_shape[:-1], self.vocab_size)
 
     def get_config(self):
-        return {**super().get_config(), "vocab_size": self.vocab_size}
+        return {
+            **super().get_config(),
+            "vocab_size": self.vocab_size,
+            "use_bias": self.use_bias,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+        }
+
+    def _kernel_and_bias(self, rows, units, suffix=""):
+        """New weights: a kernel (rows, units), and a bias (rows,) or None without biases."""
+        kernel = add_weight(self, f"kernel{suffix}", (rows, units), self.kernel_initializer)
+        return kernel, self._bias(rows, f"bias{suffix}")
+
+    def _bias(self, rows, name="bias"):
+        return add_weight(self, name, (rows,), self.bias_initializer) if self.use_bias else None
+
+    def _parameters(self):
+        """The kernel, and the bias or None."""
+        return self.kernel.value, None if self.bias is None else self.bias.value
 
     def _logits(self, hidden):
         raise NotImplementedError
@@ -117,7 +197,9 @@ class SoftmaxHead(keras.layers.Layer):
         raise NotImplementedError
 
     def _log_prob(self, hidden, labels):
-        raise NotImplementedError
+        if not self.trains_exactly:
+            raise NotImplementedError
+        return -self._training_loss(hidden, labels)
 
     def _top_k(self, hidden, k):
         raise NotImplementedError
@@ -146,7 +228,7 @@ class SoftmaxHead(keras.layers.Layer):
 
 
 def checked_labels(labels, vocab_size, hidden):
-    """Labels as int32, with an error, or under XLA NaN, for those outside [0, V).
+    """Labels as int32. Those outside [0, V) are an error, or make the loss NaN under XLA.
 
     Args:
         labels: (...) integers.
@@ -155,13 +237,13 @@ def checked_labels(labels, vocab_size, hidden):
 
     Returns:
         labels: (...) int32 in [0, V).
-        validity: (...) float32, a factor of the loss: one, and NaN where the label was wrong,
-            so that loss and gradients are NaN. XLA drops assertions, and a clamped gather
+        validity: (...) float32, a factor of the loss: one, or NaN where the label was wrong,
+            which makes loss and gradients NaN. XLA drops assertions, and a clamped gather
             would hide the mistake.
 
     Raises:
         TypeError: if labels are not integers.
-        ValueError: if they are not of the shape of the positions.
+        ValueError: if their shape is not that of the positions.
         InvalidArgumentError: when run, if a label lies outside [0, V).
     """
     labels = tf.convert_to_tensor(labels)

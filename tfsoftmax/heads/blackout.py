@@ -18,9 +18,15 @@ class BlackOut(SamplingHead):
 
     Args:
         vocab_size: V, the number of words.
-        **kwargs: of `SamplingHead` (num_samples, sampler, counts, ...). Accidental hits are
-            removed unless `remove_accidental_hits=False`: the label cannot be a counterexample
-            of itself.
+        **kwargs: arguments of `SamplingHead` (num_samples, sampler, counts, ...). Accidental
+            hits are removed unless `remove_accidental_hits=False`: the label cannot be a
+            counterexample of itself.
+
+    Example:
+        counts = [1_000_000 // rank for rank in range(1, 1001)]
+        hidden, labels = keras.random.normal((8, 64)), keras.random.randint((8,), 0, 1000)
+        head = tfsoftmax.BlackOut(1000, 50, counts=counts, sampler_options={"alpha": 0.4})
+        nats = head.training_loss(hidden, labels)
 
     Source: Müller 2017, equations 2.40 to 2.42 (Ji et al. 2016).
     """

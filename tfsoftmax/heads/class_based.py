@@ -1,7 +1,11 @@
 """Class-based softmax: first the class of the word, then the word within its class."""
 
+from collections.abc import Sequence
+from os import PathLike
+
 import keras
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tfsoftmax.heads.nary import NarySoftmax
 from tfsoftmax.partitions import classes as partitions
@@ -11,25 +15,33 @@ from tfsoftmax.partitions import classes as partitions
 class ClassSoftmax(NarySoftmax):
     """P(w | h) = P(class of w | h) · P(w | h, class of w), two softmaxes, exact.
 
-    Training and `log_prob` compute all classes, and the words of those classes alone that the
-    labels belong to; classes are of any size, without padding.
+    Training and `log_prob` compute all classes, and only the words of those classes that the
+    labels belong to. Classes may be of any size, without padding.
 
     Args:
         vocab_size: V, the number of words.
         classes: "sqrt_frequency", "frequency", "equal", the path of a file of lines
             `class<TAB>word` (such as Brown `paths`), or int (V,), the class of each word. None:
             "sqrt_frequency" if there are counts, else "equal".
-        num_classes: C; None: ceil(√V), or as many as a file has. Fewer than a file has: words
+        num_classes: C; None: ceil(√V), or as many as a file has. If a file has more, words
             whose codes begin alike are joined.
         counts: (V,) occurrences of the words, for the frequencies.
         words: V str, for files.
-        **kwargs: of `NarySoftmax`, whose kernel (C + V, D) has the classes first.
+        **kwargs: arguments of `NarySoftmax`, whose kernel (C + V, D) has the classes first.
+
+    Example:
+        counts = [1_000_000 // rank for rank in range(1, 1001)]
+        hidden, labels = keras.random.normal((8, 64)), keras.random.randint((8,), 0, 1000)
+        head = tfsoftmax.ClassSoftmax(1000, counts=counts, num_classes=32)
+        nats = head.training_loss(hidden, labels)
 
     Source: Goodman 2001; Mikolov et al. 2011; Jiang et al. 2017 (cHSM).
     """
 
     def __init__(
-        self, vocab_size, classes=None, num_classes=None, counts=None, words=None, **kwargs
+        self, vocab_size: int, classes: ArrayLike | str | PathLike | None = None,
+        num_classes: int | None = None, counts: ArrayLike | None = None,
+        words: Sequence[str] | None = None, **kwargs,
     ):
         if classes is None:
             classes = "equal" if counts is None else "sqrt_frequency"
@@ -37,7 +49,7 @@ class ClassSoftmax(NarySoftmax):
         super().__init__(vocab_size, partitions.class_tree(self.classes), **kwargs)
 
     @property
-    def num_classes(self):
+    def num_classes(self) -> int:
         """C."""
         return int(self.tree.sizes[0])
 

@@ -1,10 +1,14 @@
 """Differentiated softmax: many hidden units for frequent words, few for rare ones."""
 
+from collections.abc import Sequence
+
 import keras
 import numpy as np
 import tensorflow as tf
+from numpy.typing import ArrayLike
 
 from tfsoftmax.heads.base import SoftmaxHead
+from tfsoftmax.layers.initializers import Initializer, add_weight
 from tfsoftmax.ops.banded import (
     banded_cross_entropy,
     banded_logits,
@@ -28,48 +32,45 @@ class DifferentiatedSoftmax(SoftmaxHead):
 
     Args:
         vocab_size: V, the number of words.
-        cutoffs: K frequency ranks, rising: where bands 1 to K begin.
-        units: K + 1 numbers d_b; of blocks, their sum is D. None: falling by
-            `projection_factor` from band to band, the first with D units if projected.
-        projected: whether each band sees a projection of the whole hidden state; one of D units
-            sees it as it is.
-        projection_factor: of the default `units`.
+        cutoffs: K rising frequency ranks, at which bands 1 to K begin.
+        units: K + 1 numbers d_b, which add up to D unless the bands are projected. None: units
+            that fall by `projection_factor` from band to band; the first band has D units if
+            projected.
+        projected: whether each band sees a projection of the whole hidden state. A band of D
+            units sees the hidden state as it is.
+        projection_factor: the factor by which the default `units` fall.
         counts: (V,) occurrences of each word, by which words are ranked. Without counts or
-            permutation, ids must already fall in frequency.
-        permutation: (V,) word ids by falling frequency, if not by the counts; `"ids"`: they fall
-            already. Warns if counts say otherwise.
-        use_bias: whether there is a bias for each word.
-        kernel_initializer: of the kernels (V_b, d_b).
-        projection_initializer: of the projections (D, d_b).
-        bias_initializer: of the biases.
-        **kwargs: of `keras.layers.Layer`.
+            permutation, the frequency of words must fall with their ids.
+        permutation: (V,) word ids by falling frequency, which overrides the order of the counts;
+            `"ids"` says that frequency falls with the ids. Warns if counts say otherwise.
+        projection_initializer: initializer of the projections (D, d_b).
+        **kwargs: arguments of `SoftmaxHead` (use_bias, kernel_initializer, bias_initializer) and
+            of `keras.layers.Layer`. The kernels are (V_b, d_b).
+
+    Example:
+        hidden, labels = keras.random.normal((8, 64)), keras.random.randint((8,), 0, 1000)
+        head = tfsoftmax.DifferentiatedSoftmax(1000, cutoffs=[100, 400], units=[40, 16, 8])
+        nats = head.training_loss(hidden, labels)
+        words, log_probs = head.top_k(hidden, 5)
 
     Source: Müller 2017, section 2.2.2.3: Chen et al. 2016 (blocks), Grave et al. 2017 (projected).
     """
 
     trains_exactly = True
+    vocabulary_options = ("counts",)
 
     def __init__(
-        self,
-        vocab_size,
-        cutoffs,
-        units=None,
-        projected=False,
-        projection_factor=4.0,
-        counts=None,
-        permutation=None,
-        use_bias=True,
-        kernel_initializer="glorot_uniform",
-        projection_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        **kwargs,
+        self, vocab_size: int, cutoffs: Sequence[int], units: Sequence[int] | None = None,
+        projected: bool = False, projection_factor: float = 4.0, counts: ArrayLike | None = None,
+        permutation: ArrayLike | str | None = None,
+        projection_initializer: Initializer = "glorot_uniform", **kwargs,
     ):
         super().__init__(vocab_size, **kwargs)
         self.bands = frequency_bands(self.vocab_size, cutoffs, counts, permutation)
         bands = len(self.bands.sizes)
         if units is not None and (len(units) != bands or min(units) < 1):
             raise ValueError(
-                f"`units` must be {bands} positive numbers, one a band. "
+                f"`units` must be {bands} positive numbers, one for each band. "
                 f"Received: units={list(units)}"
             )
         if not projection_factor >= 1:
@@ -80,33 +81,27 @@ class DifferentiatedSoftmax(SoftmaxHead):
         self.units = None if units is None else list(units)
         self.projected = bool(projected)
         self.projection_factor = projection_factor
-        self.use_bias = use_bias
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.projection_initializer = keras.initializers.get(projection_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer)
-
-    @classmethod
-    def for_vocabulary(cls, vocabulary, **options):
-        return cls(len(vocabulary), **{"counts": vocabulary.counts, **options})
 
     def build(self, hidden_shape):
         size = hidden_shape[-1]
         self.kernels, self.biases, self.projections = [], [], []
         for b, (words, units) in enumerate(zip(self.bands.sizes, self._band_units(size))):
-            self.kernels.append(self._add(f"kernel_{b}", (words, units), self.kernel_initializer))
+            kernel, bias = self._kernel_and_bias(words, units, f"_{b}")
+            self.kernels.append(kernel)
             if self.use_bias:
-                self.biases.append(self._add(f"bias_{b}", (words,), self.bias_initializer))
+                self.biases.append(bias)
             if self.projected and units != size:
                 shape = size, units
                 self.projections.append(
-                    self._add(f"projection_{b}", shape, self.projection_initializer)
+                    add_weight(self, f"projection_{b}", shape, self.projection_initializer)
                 )
         self.built = True
 
-    def _add(self, name, shape, initializer):
-        # One initializer called for several weights would draw them alike.
-        initializer = initializer.clone() if hasattr(initializer, "clone") else initializer
-        return self.add_weight(name=name, shape=shape, initializer=initializer, autocast=False)
+    def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
+        weights = [*(kernel.shape[::-1] for kernel in self.kernels),
+                   *(projection.shape for projection in self.projections)]
+        return [(len(labels), units, columns) for units, columns in weights]
 
     def _band_units(self, size):
         """Units of each band for a hidden state of `size` units."""
@@ -137,35 +132,26 @@ class DifferentiatedSoftmax(SoftmaxHead):
         kernels = [kernel.value for kernel in self.kernels]
         return kernels, [bias.value for bias in self.biases] or [None] * len(kernels)
 
-    def _ranked(self, labels):
-        order = self.bands.order
-        return labels if order is None else tf.gather(order.ranks, labels)
-
     def _training_loss(self, hidden, labels):
-        return banded_cross_entropy(
-            self._by_band(hidden), *self._parameters(), self._ranked(labels)
-        )
-
-    def _log_prob(self, hidden, labels):
-        return -self._training_loss(hidden, labels)
+        ranks = self.bands.order.rank(labels)
+        return banded_cross_entropy(self._by_band(hidden), *self._parameters(), ranks)
 
     def _loss_and_nats(self, hidden, labels, weights):
+        ranks = self.bands.order.rank(labels)
         return weighted_banded_cross_entropy(
-            self._by_band(hidden), *self._parameters(), self._ranked(labels), weights
+            self._by_band(hidden), *self._parameters(), ranks, weights
         )
 
     def _logits(self, hidden):
-        logits, order = banded_logits(self._by_band(hidden), *self._parameters()), self.bands.order
-        return logits if order is None else tf.gather(logits, order.ranks, axis=1)
+        by_rank = banded_logits(self._by_band(hidden), *self._parameters())
+        return self.bands.order.by_word(by_rank)
 
     def _top_k(self, hidden, k):
-        order = self.bands.order
-
         def chunk(hidden):
             logits = banded_logits(self._by_band(hidden), *self._parameters())
             values, ranks = tf.math.top_k(logits, k)
             sums = tf.reduce_logsumexp(logits, axis=1, keepdims=True)
-            return ranks if order is None else tf.gather(order.ids, ranks), values - sums
+            return self.bands.order.word(ranks), values - sums
 
         return map_row_chunks(chunk, hidden, self.vocab_size)
 
@@ -177,10 +163,7 @@ class DifferentiatedSoftmax(SoftmaxHead):
             "projected": self.projected,
             "projection_factor": self.projection_factor,
             "permutation": self.bands.permutation,
-            "use_bias": self.use_bias,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "projection_initializer": keras.initializers.serialize(self.projection_initializer),
-            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
         }
 
 

@@ -1,6 +1,7 @@
 """Full softmax: the exact distribution, trained as it is."""
 
 import keras
+from numpy.typing import ArrayLike
 
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.ops.cross_entropy import Objective, cross_entropy, weighted_cross_entropy
@@ -15,12 +16,18 @@ class FullSoftmax(LinearHead):
 
     Args:
         vocab_size: V, the number of words.
-        label_smoothing: mass taken from the label and spread evenly over all words; training only.
+        label_smoothing: mass that training takes from the label and spreads evenly over all words.
         z_loss: coefficient α of (ln Z)², Z = Σ_v exp(z_v), in the training loss, which holds Z
             near one (self-normalisation).
         soft_cap: caps the logits smoothly, z → soft_cap · tanh(z / soft_cap).
-        **kwargs: of `LinearHead` (use_bias, kernel_initializer, bias_initializer, tied_to) and
-            `keras.layers.Layer`.
+        **kwargs: arguments of `LinearHead` (use_bias, kernel_initializer, bias_initializer,
+            tied_to) and of `keras.layers.Layer`.
+
+    Example:
+        words = keras.Input((20,), dtype="int32")
+        hidden = tfsoftmax.LSTM(64, return_sequences=True)(tfsoftmax.Embedding(1000, 64)(words))
+        model = keras.Model(words, tfsoftmax.FullSoftmax(1000, label_smoothing=0.1)(hidden))
+        model.compile("adam", tfsoftmax.SoftmaxLoss(), weighted_metrics=[tfsoftmax.Perplexity()])
 
     Source: Müller 2017, section 3.1 and equation 2.45 (z_loss; Devlin et al. 2014); Szegedy et
     al. 2016 (smoothing).
@@ -28,12 +35,18 @@ class FullSoftmax(LinearHead):
 
     trains_exactly = True
 
-    def __init__(self, vocab_size, label_smoothing=0.0, z_loss=0.0, soft_cap=None, **kwargs):
+    def __init__(
+        self, vocab_size: int, label_smoothing: float = 0.0, z_loss: float = 0.0,
+        soft_cap: float | None = None, **kwargs,
+    ):
         super().__init__(vocab_size, **kwargs)
         _check(label_smoothing, z_loss, soft_cap)
         self.soft_cap = soft_cap
         self.self_normalised = z_loss > 0
         self.objective = Objective(soft_cap, label_smoothing, z_loss)
+
+    def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
+        return [(len(labels), self._kernel().shape[1], self.vocab_size)]
 
     def _training_loss(self, hidden, labels):
         return cross_entropy(hidden, *self._parameters(), labels, self.objective)

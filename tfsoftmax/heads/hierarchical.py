@@ -1,6 +1,5 @@
-"""Heads that factor a word's probability, and get those of all words by one pass over the factors."""
+"""Heads that factor a word's probability; one pass over the factors gives that of every word."""
 
-import keras
 import tensorflow as tf
 
 from tfsoftmax.heads.base import SoftmaxHead
@@ -16,50 +15,28 @@ class HierarchicalHead(SoftmaxHead):
 
     Args:
         vocab_size: V, the number of words.
-        use_bias: whether the factors have biases.
-        kernel_initializer: of the kernel, one row a factor.
-        bias_initializer: of the biases.
-        **kwargs: of `keras.layers.Layer`.
+        **kwargs: arguments of `SoftmaxHead` (use_bias, kernel_initializer, bias_initializer),
+            whose kernel has one row for each factor, and of `keras.layers.Layer`.
+
+    Example:
+        hidden = keras.random.normal((8, 64))
+        head = tfsoftmax.TreeSoftmax(1000)
+        assert isinstance(head, tfsoftmax.heads.hierarchical.HierarchicalHead)
+        log_probs = head.log_probs(hidden)  # (8, 1000), one pass over all nodes
     """
 
     trains_exactly = True
 
-    def __init__(
-        self,
-        vocab_size,
-        use_bias=True,
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        **kwargs,
-    ):
+    def __init__(self, vocab_size: int, **kwargs):
         super().__init__(vocab_size, **kwargs)
-        self.use_bias = use_bias
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer)
         self.supports_jit = False
 
-    def _add_kernel_and_bias(self, rows, size):
-        """kernel (rows, size) and bias (rows,), which is None without biases."""
-        # A copy: one initializer draws the same values again and again.
-        self.kernel = self.add_weight(
-            name="kernel", shape=(rows, size), autocast=False,
-            initializer=self.kernel_initializer.clone(),
-        )
-        self.bias = None
-        if self.use_bias:
-            self.bias = self.add_weight(
-                name="bias", shape=(rows,), autocast=False, initializer=self.bias_initializer
-            )
-
-    def _parameters(self):
-        return self.kernel.value, None if self.bias is None else self.bias.value
-
     def _full_pass(self):
-        """A function from hidden states (n, D) to log-probabilities (n, V), parameters read."""
-        raise NotImplementedError
+        """A function from hidden states (n, D) to log-probabilities (n, V).
 
-    def _log_prob(self, hidden, labels):
-        return -self._training_loss(hidden, labels)
+        The parameters are read now, once for all chunks of positions.
+        """
+        raise NotImplementedError
 
     def _logits(self, hidden):
         return computed_if_used(self._log_probs, hidden)
@@ -72,19 +49,11 @@ class HierarchicalHead(SoftmaxHead):
         return ids, values
 
     def _map(self, function, hidden):
-        """A function of the log-probabilities (n, V) of some positions, for all positions."""
+        """Applies a function of log-probabilities (n, V) to all positions, in chunks."""
         full_pass = self._full_pass()
         # About eight tensors of the size of the result are alive at a time.
         most = chunks.rows_within(8 * 4 * self.vocab_size)
         return chunks.map_chunks(lambda rows: function(full_pass(rows)), hidden, most)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "use_bias": self.use_bias,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
-        }
 
 
 def tensors(parameters):

@@ -1,9 +1,9 @@
-"""Heads whose logits are an affine map of the hidden state: one kernel row, one bias a word."""
+"""Heads whose logits are an affine map of the hidden state: a kernel row and a bias per word."""
 
-import keras
 import tensorflow as tf
+from numpy.typing import ArrayLike
 
-from tfsoftmax.heads.base import SoftmaxHead
+from tfsoftmax.heads.tied import TiedHead
 from tfsoftmax.ops.cross_entropy import (
     Objective,
     capped,
@@ -14,90 +14,59 @@ from tfsoftmax.ops.cross_entropy import (
 )
 
 
-class LinearHead(SoftmaxHead):
+class LinearHead(TiedHead):
     """P(w | h) = exp(z_w) / Σ_v exp(z_v) with z = h Wᵀ + b, computed exactly outside training.
 
-    What exact log-probabilities need is computed in chunks of positions: no (N, V) tensor
-    outlives its chunk. Logits are float32 whatever the policy. A subclass says how to train.
+    Exact log-probabilities are computed in chunks of positions: no (N, V) tensor outlives its
+    chunk. Logits are float32 whatever the policy. A subclass says how to train.
 
     Args:
         vocab_size: V, the number of words.
-        use_bias: whether there is a bias for each word.
-        kernel_initializer: of the kernel (V, D), one row a word.
-        bias_initializer: of the bias (V,).
-        tied_to: an `Embedding` layer of V words and D units whose embeddings serve as the kernel.
-            The tie survives `model.save` and `keras.saving.load_model`, not `clone_model`.
-        **kwargs: of `keras.layers.Layer`.
+        **kwargs: arguments of `TiedHead` and `SoftmaxHead` (tied_to, use_bias, kernel_initializer,
+            bias_initializer), whose kernel (V, D) has one row for each word, and of
+            `keras.layers.Layer`.
 
-    Source: Müller 2017, section 3.1 (the kernel there is transposed, and the (N, V) logits are
-    formed whole); Press and Wolf 2017 (tying).
+    Example:
+        hidden = keras.random.normal((8, 64))
+        head = tfsoftmax.SampledSoftmax(1000, num_samples=50)
+        assert isinstance(head, tfsoftmax.heads.linear.LinearHead)
+        log_z = head.log_normaliser(hidden)  # (8,)
+
+    Source: Müller 2017, section 3.1. Departures: the kernel there is transposed, and the (N, V)
+    logits are formed whole.
     """
 
-    soft_cap = None  # of the logits; a subclass may offer one
-
-    def __init__(
-        self,
-        vocab_size,
-        use_bias=True,
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        tied_to=None,
-        **kwargs,
-    ):
-        super().__init__(vocab_size, **kwargs)
-        if tied_to is not None and tied_to.input_dim != vocab_size:
-            raise ValueError(
-                f"`tied_to` must be an embedding of {vocab_size} words. "
-                f"Received: an embedding of {tied_to.input_dim} words"
-            )
-        self.use_bias = use_bias
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer)
-        self.tied_to = tied_to
+    soft_cap: float | None = None  # a subclass may cap its logits
 
     def build(self, hidden_shape):
         size = hidden_shape[-1]
         if self.tied_to is None:
-            self.kernel = self.add_weight(
-                name="kernel", shape=(self.vocab_size, size), autocast=False,
-                initializer=self.kernel_initializer,
-            )
+            self.kernel, self.bias = self._kernel_and_bias(self.vocab_size, size)
         else:
-            if self.tied_to.output_dim != size:
-                raise ValueError(
-                    f"`tied_to` must have as many units as the hidden state, {size}. "
-                    f"Received: an embedding of {self.tied_to.output_dim} units"
-                )
-            if not self.tied_to.built:
-                self.tied_to.build()
-        self.bias = None
-        if self.use_bias:
-            self.bias = self.add_weight(
-                name="bias", shape=(self.vocab_size,), autocast=False,
-                initializer=self.bias_initializer,
-            )
+            self._build_tied(size)
+            self.bias = self._bias(self.vocab_size)
         self.built = True
 
-    def log_normaliser(self, hidden):
+    def log_normaliser(self, hidden: ArrayLike) -> tf.Tensor:
         """ln Z(h) = ln Σ_v exp(z_v), exact: (...) float32 for hidden (..., D), no gradient."""
         return self._by_row(self._log_normaliser, hidden)
 
-    def self_normalised_log_prob(self, hidden, labels):
+    def self_normalised_log_prob(self, hidden: ArrayLike, labels: ArrayLike) -> tf.Tensor:
         """The label's log-probability if Z(h) were the constant that training holds it to.
 
-        (...) float32 for hidden (..., D) and labels (...), at the cost of N D whatever V. Near
-        the exact one for heads that are `self_normalised`; no perplexity.
+        (...) float32 for hidden (..., D) and labels (...), at the cost of N D whatever V is. It
+        is near the exact one for heads that are `self_normalised`, and gives no perplexity.
 
         Source: Müller 2017, section 2.2.3.6.
         """
         return self._by_position(self._self_normalised, hidden, labels)
 
     def _kernel(self):
-        """The variable (V, D), of which training may gather rows."""
+        """The variable (V, D), from which training may gather rows."""
         return (self.kernel if self.tied_to is None else self.tied_to.embeddings).value
 
     def _parameters(self):
-        """Kernel (V, D) and bias (V,) or None: of the exact distribution."""
+        """Kernel (V, D) and bias (V,), or None, of the exact distribution."""
         return self._kernel(), None if self.bias is None else self.bias.value
 
     def _log_normaliser(self, hidden):
@@ -129,16 +98,3 @@ class LinearHead(SoftmaxHead):
 
     def _top_k(self, hidden, k):
         return exact_top_k(hidden, *self._parameters(), k, self.soft_cap)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "use_bias": self.use_bias,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
-            "tied_to": keras.saving.serialize_keras_object(self.tied_to),
-        }
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**{**config, "tied_to": keras.saving.deserialize_keras_object(config["tied_to"])})

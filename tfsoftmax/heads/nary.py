@@ -1,11 +1,17 @@
 """Softmax over a tree of any shape: at each node a softmax over its children."""
 
+from collections.abc import Sequence
+from os import PathLike
+
 import keras
+import numpy as np
 import tensorflow as tf
+from numpy.typing import ArrayLike
 
 from tfsoftmax.heads.hierarchical import HierarchicalHead, tensors
 from tfsoftmax.ops.nary import all_log_probs, path_nats, steps_of, weighted_path_nats
 from tfsoftmax.partitions import tree_builders
+from tfsoftmax.partitions.tree import Tree
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -13,11 +19,8 @@ class NarySoftmax(HierarchicalHead):
     """Hierarchical softmax over a corpus tree: P(w | h) is a product of softmaxes, exact.
 
     Every edge of the tree has a row of the kernel. Training and `log_prob` compute the nodes on
-    the paths of the labels alone; `log_probs` one pass over all edges. With one level this is `FullSoftmax`, with two `ClassSoftmax`;
-    binary trees are faster in `TreeSoftmax`.
-
-        tree = tree_builders.from_nested([["golf", "soccer"], ["piano", "violin"]], ids)
-        head = NarySoftmax(4, tree)
+    the paths of the labels alone; `log_probs` makes one pass over all edges. With one level this
+    is `FullSoftmax`, with two `ClassSoftmax`; binary trees are faster in `TreeSoftmax`.
 
     Args:
         vocab_size: V, the number of words.
@@ -26,28 +29,42 @@ class NarySoftmax(HierarchicalHead):
             `TreeSoftmax`.
         counts: (V,) occurrences of the words, for "huffman".
         words: V str, for "alphabetical" and files.
-        **kwargs: of `HierarchicalHead`, whose kernel has one row an edge, (E, D); and of
-            `keras.layers.Layer`.
+        **kwargs: arguments of `HierarchicalHead` (use_bias, kernel_initializer,
+            bias_initializer) and of `keras.layers.Layer`. The kernel has one row for each edge,
+            (E, D).
 
-    Source: Mao 2019. The biases of inner nodes are there too.
+    Example:
+        ids = {"golf": 0, "soccer": 1, "piano": 2, "violin": 3}
+        sports_and_instruments = [["golf", "soccer"], ["piano", "violin"]]
+        tree = tfsoftmax.partitions.tree_builders.from_nested(sports_and_instruments, ids)
+        head = tfsoftmax.NarySoftmax(4, tree)
+
+    Source: Mao 2019. The biases of inner nodes are an addition.
     """
 
-    def __init__(self, vocab_size, tree, counts=None, words=None, **kwargs):
+    vocabulary_options = ("counts", "words")
+
+    def __init__(
+        self, vocab_size: int, tree: Tree | dict | str | PathLike, counts: ArrayLike | None = None,
+        words: Sequence[str] | None = None, **kwargs,
+    ):
         super().__init__(vocab_size, **kwargs)
         self.tree = tree_builders.build(tree, self.vocab_size, counts, words)
 
-    @classmethod
-    def for_vocabulary(cls, vocabulary, **options):
-        options = {"counts": vocabulary.counts, "words": vocabulary.words, **options}
-        return cls(len(vocabulary), **options)
-
     def build(self, hidden_shape):
-        self._add_kernel_and_bias(len(self.tree.words), hidden_shape[-1])
-        with tf.init_scope():  # plain variables: they belong to the configuration, not the weights
+        rows = len(self.tree.words)
+        self.kernel, self.bias = self._kernel_and_bias(rows, hidden_shape[-1])
+        with tf.init_scope():  # plain variables: the configuration has them, not the weights
             arrays = self.tree.paths(), self.tree.owners, self.tree.starts, self.tree.sizes
             self._layout = [tf.Variable(array, trainable=False) for array in arrays]
             self._leaves = tf.Variable(self.tree.leaves, trainable=False)
         self.built = True
+
+    def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
+        edges = self.tree.paths()[np.asarray(labels)]
+        nodes, rows = np.unique(self.tree.owners[edges[edges >= 0]], return_counts=True)
+        sizes, units = self.tree.sizes[nodes], self.kernel.shape[1]
+        return [(n, units, size) for n, size in zip(rows.tolist(), sizes.tolist())]
 
     def _steps(self, labels):
         paths, *layout = self._layout

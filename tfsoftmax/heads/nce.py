@@ -27,9 +27,15 @@ class NCE(SamplingHead):
         vocab_size: V, the number of words.
         Z: normalisation constant, or "auto" for V.
         log_z: ln Z, in place of Z.
-        train_z: whether ln Z is a parameter, one for all contexts, which starts there.
-        **kwargs: of `SamplingHead` (num_samples, sampler, counts, ...). Accidental hits stay
-            unless `remove_accidental_hits=True`: the noise does contain them.
+        train_z: whether ln Z is trained, as one parameter for all contexts that starts there.
+        **kwargs: arguments of `SamplingHead` (num_samples, sampler, counts, ...). Accidental
+            hits stay unless `remove_accidental_hits=True`, as the noise does contain them.
+
+    Example:
+        hidden, labels = keras.random.normal((8, 64)), keras.random.randint((8,), 0, 1000)
+        head = tfsoftmax.NCE(1000, num_samples=50, sampler="log_uniform")
+        nats = head.training_loss(hidden, labels)
+        log_z = head.log_normaliser(hidden)  # training holds it near ln 1000
 
     Source: Müller 2017, equations 2.37 and 2.44, section 3.3 (Gutmann and Hyvärinen 2012; Mnih
     and Teh 2012; Chen et al. 2015 for Z).
@@ -37,7 +43,10 @@ class NCE(SamplingHead):
 
     self_normalised = True
 
-    def __init__(self, vocab_size, *args, Z="auto", log_z=None, train_z=False, **kwargs):
+    def __init__(
+        self, vocab_size: int, *args, Z: float | str = "auto", log_z: float | None = None,
+        train_z: bool = False, **kwargs,
+    ):
         super().__init__(vocab_size, *args, **kwargs)
         self.initial_log_z = _checked_log_z(Z, log_z, self.vocab_size)
         self.train_z = train_z

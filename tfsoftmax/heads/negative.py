@@ -15,9 +15,9 @@ class NegativeSampling(SamplingHead):
 
         loss = -ln σ(s_w) - Σ_v ln σ(-s_v)
 
-    That is NCE without ln k q. Its optimum is s = ln (P(w | h) / k q(w)), and not a log
-    probability, but where q is uniform and k = V (Dyer 2014). So the words' probabilities are
-    taken to be softmax(s + ln k q): that is what `head(hidden)` and the exact methods return.
+    That is NCE without ln k q. Its optimum is s = ln (P(w | h) / k q(w)), which is a log
+    probability only where q is uniform and k = V (Dyer 2014). The words' probabilities are
+    therefore softmax(s + ln k q), which `head(hidden)` and the exact methods return.
     `restore_proposal=False` leaves softmax(s), the literal reading. With biases at zero training
     starts with k times the mass that a distribution has, and words keep it until they are drawn:
     `bias_initializer=keras.initializers.Constant(-math.log(k))` starts at q instead.
@@ -25,8 +25,14 @@ class NegativeSampling(SamplingHead):
     Args:
         vocab_size: V, the number of words.
         restore_proposal: whether logits outside training are s + ln k q instead of s.
-        **kwargs: of `SamplingHead` (num_samples, sampler, counts, ...). Accidental hits stay
-            unless `remove_accidental_hits=True`, as word2vec has it.
+        **kwargs: arguments of `SamplingHead` (num_samples, sampler, counts, ...). Accidental
+            hits stay unless `remove_accidental_hits=True`, as in word2vec.
+
+    Example:
+        hidden, labels = keras.random.normal((8, 64)), keras.random.randint((8,), 0, 1000)
+        head = tfsoftmax.NegativeSampling(1000, num_samples=50, sampler="log_uniform")
+        nats = head.training_loss(hidden, labels)
+        log_prob = head.log_prob(hidden, labels)  # of softmax(s + ln k q)
 
     Source: Müller 2017, equations 2.38 and 2.39 (Mikolov et al. 2013; Dyer 2014; Levy and
     Goldberg 2014 for the optimum).
@@ -34,7 +40,7 @@ class NegativeSampling(SamplingHead):
 
     self_normalised = True
 
-    def __init__(self, vocab_size, *args, restore_proposal=True, **kwargs):
+    def __init__(self, vocab_size: int, *args, restore_proposal: bool = True, **kwargs):
         super().__init__(vocab_size, *args, **kwargs)
         if restore_proposal and self.sampler.holds_labels:
             raise ValueError(
@@ -63,7 +69,7 @@ class NegativeSampling(SamplingHead):
         return self._sampled_loss(logistic, hidden, labels, self._biases, corrected=False)
 
     def _self_normalised(self, hidden, labels):
-        """s_w + ln k q(w), or s_w where the proposal is not restored: with Z = 1."""
+        """s_w + ln k q(w), or s_w where the proposal is not restored, which takes Z to be one."""
         scores = self._label_scores(hidden, labels)
         return scores + self._log_counts(labels) if self.restore_proposal else scores
 

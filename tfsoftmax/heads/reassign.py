@@ -1,5 +1,7 @@
 """Lets the words of self-organised heads choose their clusters anew while a model is trained."""
 
+from collections.abc import Callable
+
 import keras
 
 from tfsoftmax.heads.self_organised import SelfOrganisedSoftmax
@@ -9,17 +11,23 @@ class Reassign(keras.callbacks.Callback):
     """Lets the words of every `SelfOrganisedSoftmax` in the model choose their clusters anew.
 
     Args:
-        every: K, batches between two choices.
-        logger: a function that is called with a dict after each: `step`, the batches so far, and
-            the shares `changed_words` and `changed_tokens`. None: none.
+        every: number of batches between two choices.
+        logger: a function that is called after each choice with a dict: `step`, the batches so
+            far, and the shares `changed_words` and `changed_tokens`; or None.
 
     Attributes:
         history: list of these dicts.
 
+    Example:
+        inputs, labels = keras.random.normal((64, 16)), keras.random.randint((64,), 0, 100)
+        model = keras.Sequential([tfsoftmax.SelfOrganisedSoftmax(100, [1] * 100)])
+        model.compile("adam", tfsoftmax.SoftmaxLoss())
+        model.fit(inputs, labels, callbacks=[tfsoftmax.Reassign(every=1)], verbose=0)
+
     Source: Shen et al. 2017, section 3.5 and figure 1.
     """
 
-    def __init__(self, every=1000, logger=None):
+    def __init__(self, every: int = 1000, logger: Callable[[dict], None] | None = None):
         super().__init__()
         if every < 1:
             raise ValueError(f"`every` must be at least 1. Received: every={every}")
@@ -27,7 +35,7 @@ class Reassign(keras.callbacks.Callback):
         self.history, self.step, self._last, self._chosen = [], 0, -1, 0
 
     def on_train_begin(self, logs=None):
-        heads_of(self.model)  # a model without any is named at once
+        heads_of(self.model)  # raises at once for a model without such a head
 
     def on_epoch_begin(self, epoch, logs=None):
         self._last = -1
@@ -37,7 +45,8 @@ class Reassign(keras.callbacks.Callback):
         self._last = batch
 
     def on_train_batch_begin(self, batch, logs=None):
-        # Before a batch: no model is left to its user that has not learned in its clusters.
+        # Words move before a batch and never after the last one: the model that the user gets
+        # has been trained with its clusters.
         if self.step // self.every == self._chosen:
             return
         self._chosen = self.step // self.every

@@ -2,6 +2,7 @@
 
 import keras
 import tensorflow as tf
+from numpy.typing import ArrayLike
 
 from tfsoftmax.heads.sampling import SamplingHead
 from tfsoftmax.ops.sampled import keep_highest, softmax
@@ -20,8 +21,8 @@ class SampledSoftmax(SamplingHead):
       times in the sum, the label once more; or
     - it is without replacement and hits are removed: the candidates are a set.
 
-    Of in-batch negatives, `samplers.InBatch`, a position's own label is left out once.
-    `remove_accidental_hits=None` is what is right for the sampler. `tf.nn.sampled_softmax_loss`
+    With in-batch negatives, `samplers.InBatch`, a position's own label is left out once.
+    `remove_accidental_hits=None` does what is right for the sampler. `tf.nn.sampled_softmax_loss`
     removes hits in every case by default: with replacement, frequent labels (S q(w) > 1) are then
     set against their own expected count but not against themselves.
 
@@ -29,15 +30,22 @@ class SampledSoftmax(SamplingHead):
 
     Args:
         vocab_size: V, the number of words.
-        keep: None, or how many words of a sample without replacement count, those of the
-            highest scores at each position (TAPAS). Biased: for ranking, not for perplexity.
-        **kwargs: of `SamplingHead` (num_samples, sampler, counts, ...).
+        keep: the number of words of a sample without replacement that count at each position,
+            those of the highest scores (TAPAS), or None for all. The loss is then biased: it
+            suits ranking, not perplexity.
+        **kwargs: arguments of `SamplingHead` (num_samples, sampler, counts, ...).
+
+    Example:
+        hidden, labels = keras.random.normal((8, 64)), keras.random.randint((8,), 0, 1000)
+        head = tfsoftmax.SampledSoftmax(1000, num_samples=50, sampler="log_uniform")
+        nats = head.training_loss(hidden, labels)    # a sampled loss
+        perplexity = keras.ops.exp(-keras.ops.mean(head.log_prob(hidden, labels)))  # exact
 
     Source: Müller 2017, equations 2.29 and 3.2 (Jean et al. 2015); section 2.2.3.5 (TAPAS: Yu et
     al. 2017). Departure: the expected counts without replacement are those of `Sampler.sample`.
     """
 
-    def __init__(self, vocab_size, *args, keep=None, **kwargs):
+    def __init__(self, vocab_size: int, *args, keep: int | None = None, **kwargs):
         super().__init__(vocab_size, *args, **kwargs)
         if keep is not None and not 0 < keep <= (self.num_samples or keep):
             raise ValueError(
@@ -50,7 +58,7 @@ class SampledSoftmax(SamplingHead):
             )
         self.keep = keep
 
-    def effective_sample_size(self, hidden):
+    def effective_sample_size(self, hidden: ArrayLike) -> tf.Tensor:
         """(Σ ω)² / Σ ω² with ω = exp(s) / q over a fresh sample: (...) float32, 1 to S.
 
         Costs a product (N, D) by (D, S).

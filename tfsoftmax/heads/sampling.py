@@ -1,12 +1,14 @@
-"""What heads that train on samples of the vocabulary share: the sampler, the draw, the options."""
+"""What heads that train on samples of the vocabulary share: the sampler and its options."""
 
 import keras
+import numpy as np
+from numpy.typing import ArrayLike
 
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.heads.random_state import RandomState
 from tfsoftmax.ops.per_example import per_example_loss
 from tfsoftmax.ops.sampled import sampled_loss
-from tfsoftmax.samplers import get_sampler
+from tfsoftmax.samplers import Sampler, get_sampler
 
 
 class SamplingHead(LinearHead):
@@ -20,32 +22,34 @@ class SamplingHead(LinearHead):
         vocab_size: V, the number of words.
         num_samples: S, words drawn for each step.
         sampler: proposal distribution: a name in `tfsoftmax.samplers.SAMPLERS`, a `Sampler`
-            (`InBatch`, whose sample is the batch's labels, wants num_samples=None), or None for
-            "unigram" where counts are given and "learned_unigram" where not.
+            (`InBatch`, whose sample is the batch's labels, needs num_samples=None), or None for
+            "unigram" with counts and "learned_unigram" without.
         counts: (V,) occurrences of the words, in the order of their ids, for the samplers that
             take them.
         sampler_options: arguments of a sampler that is given by name, such as `alpha` or `unique`.
         remove_accidental_hits: whether samples that equal a position's label are left out of
-            that position's loss. None is what each loss is meant with: see the subclass.
-        shared_samples: False draws S words for each position apart. A step then multiplies N S
-            rows one by one, where a shared sample is one matrix: 25 samples a position take
-            longer than 1,280 shared ones (experiments/results/benchmarks).
-        seed: of the samples.
-        **kwargs: of `LinearHead` (use_bias, kernel_initializer, bias_initializer, tied_to) and
-            `keras.layers.Layer`.
+            that position's loss. None is what suits the loss: see the subclass.
+        shared_samples: False draws S words for each position separately. A step then multiplies
+            N S rows one by one, where a shared sample is one matrix: 25 samples for each position
+            take longer than 1,280 shared ones (experiments/results/benchmarks).
+        seed: seed of the samples.
+        **kwargs: arguments of `LinearHead` (use_bias, kernel_initializer, bias_initializer,
+            tied_to) and of `keras.layers.Layer`.
+
+    Example:
+        hidden, labels = keras.random.normal((8, 64)), keras.random.randint((8,), 0, 1000)
+        head = tfsoftmax.NCE(1000, num_samples=50, sampler="log_uniform", seed=1)
+        assert isinstance(head, tfsoftmax.heads.sampling.SamplingHead)
+        sampled, exact = head.training_loss(hidden, labels), head.log_prob(hidden, labels)
     """
 
+    vocabulary_options = ("counts",)
+
     def __init__(
-        self,
-        vocab_size,
-        num_samples=1280,
-        sampler=None,
-        counts=None,
-        sampler_options=None,
-        remove_accidental_hits=None,
-        shared_samples=True,
-        seed=None,
-        **kwargs,
+        self, vocab_size: int, num_samples: int | None = 1280, sampler: str | Sampler | None = None,
+        counts: ArrayLike | None = None, sampler_options: dict | None = None,
+        remove_accidental_hits: bool | None = None, shared_samples: bool = True,
+        seed: int | None = None, **kwargs,
     ):
         super().__init__(vocab_size, **kwargs)
         if sampler is None:
@@ -75,9 +79,13 @@ class SamplingHead(LinearHead):
         self.random_state = RandomState(seed)
         self.supports_jit = self.sampler.supports_jit
 
-    @classmethod
-    def for_vocabulary(cls, vocabulary, **options):
-        return cls(len(vocabulary), **{"counts": vocabulary.counts, **options})
+    def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
+        units, samples = self._kernel().shape[1], self.num_samples
+        if not self.shared_samples:  # a product for each position costs as much as one of all
+            return [(1, units, len(labels) * samples)]
+        draws = [self.sampler.sample(labels[:1], samples, (0, seed)).ids for seed in range(5)]
+        words = np.mean([len(np.unique(ids)) for ids in draws])  # a row that is drawn twice is one
+        return [(len(labels), units, round(words))]
 
     def _removes_hits(self):
         return bool(self.remove_accidental_hits)

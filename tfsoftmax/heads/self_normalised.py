@@ -1,7 +1,10 @@
 """Self-normalisation on a fraction of the positions: infrequent normalisation."""
 
+import math
+
 import keras
 import tensorflow as tf
+from numpy.typing import ArrayLike
 
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.heads.random_state import RandomState
@@ -25,9 +28,15 @@ class SelfNormalisedSoftmax(LinearHead):
         fraction: γ, in (0, 1]; at least one position is taken.
         alpha: α, weight of the penalty.
         squared: which of the two losses.
-        seed: of the choice of positions.
-        **kwargs: of `LinearHead` (use_bias, kernel_initializer, bias_initializer, tied_to) and
-            `keras.layers.Layer`.
+        seed: seed of the choice of positions.
+        **kwargs: arguments of `LinearHead` (use_bias, kernel_initializer, bias_initializer,
+            tied_to) and of `keras.layers.Layer`.
+
+    Example:
+        hidden, labels = keras.random.normal((8, 64)), keras.random.randint((8,), 0, 1000)
+        head = tfsoftmax.SelfNormalisedSoftmax(1000, fraction=0.25)
+        nats = head.training_loss(hidden, labels)                 # two positions compute ln Z
+        estimate = head.self_normalised_log_prob(hidden, labels)  # takes ln Z to be zero
 
     Source: Müller 2017, equations 2.46 and 2.47, whose penalty is printed with the wrong sign
     (Andreas and Klein 2015; Chen et al. 2015).
@@ -36,7 +45,8 @@ class SelfNormalisedSoftmax(LinearHead):
     self_normalised = True
 
     def __init__(
-        self, vocab_size, fraction=0.1, alpha=1.0, squared=True, seed=None, **kwargs
+        self, vocab_size: int, fraction: float = 0.1, alpha: float = 1.0, squared: bool = True,
+        seed: int | None = None, **kwargs,
     ):
         super().__init__(vocab_size, **kwargs)
         if not 0 < fraction <= 1:
@@ -45,20 +55,25 @@ class SelfNormalisedSoftmax(LinearHead):
             raise ValueError(f"`alpha` must be positive. Received: alpha={alpha}")
         self.fraction, self.alpha, self.squared, self.seed = fraction, alpha, squared, seed
         self.random_state = RandomState(seed)
-        self.objective = Objective(z_loss=alpha if squared else 0.0, log_z=0.0 if squared else alpha)
+        z_loss, log_z = (alpha, 0.0) if squared else (0.0, alpha)
+        self.objective = Objective(z_loss=z_loss, log_z=log_z)
+
+    def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
+        chosen = math.ceil(self.fraction * len(labels))
+        return [(chosen, self._kernel().shape[1], self.vocab_size)]
 
     def _training_loss(self, hidden, labels):
-        some = self._some_positions(tf.shape(hidden)[0])
-        return cross_entropy(hidden, *self._parameters(), labels, self.objective, some)
+        chosen = self._chosen_positions(tf.shape(hidden)[0])
+        return cross_entropy(hidden, *self._parameters(), labels, self.objective, chosen)
 
     def _loss_and_nats(self, hidden, labels, weights):
-        some = self._some_positions(tf.shape(hidden)[0])
+        chosen = self._chosen_positions(tf.shape(hidden)[0])
         return weighted_cross_entropy(
-            hidden, *self._parameters(), labels, weights, self.objective, some
+            hidden, *self._parameters(), labels, weights, self.objective, chosen
         )
 
-    def _some_positions(self, count):
-        """(n,) int32, γ of them, drawn anew."""
+    def _chosen_positions(self, count):
+        """A fraction γ of the positions 0 ... count - 1, drawn anew: (n,) int32."""
         wanted = tf.math.ceil(self.fraction * tf.cast(count, tf.float32))
         wanted = tf.minimum(tf.maximum(tf.cast(wanted, tf.int32), 1), count)
         return tf.argsort(uniform([count], self.random_state.next()))[:wanted]

@@ -1,16 +1,20 @@
 """Self-organised softmax: a softmax over clusters that are learnt while the model is trained."""
 
 import dataclasses
+from collections.abc import Callable, Sequence
+from os import PathLike
 
 import keras
 import numpy as np
 import tensorflow as tf
+from numpy.typing import ArrayLike
 
 from tfsoftmax.heads.hierarchical import HierarchicalHead, tensors
+from tfsoftmax.layers.initializers import add_weight
 from tfsoftmax.ops import nary
 from tfsoftmax.ops.cross_entropy import cross_entropy, full_logits, weighted_cross_entropy
-from tfsoftmax.partitions import assignment
-from tfsoftmax.partitions import code_files
+from tfsoftmax.partitions import assignment, code_files
+from tfsoftmax.partitions.counts import checked_counts
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -18,78 +22,72 @@ class SelfOrganisedSoftmax(HierarchicalHead):
     """P(w | h) = P(c | h_c) · P(w | h_w, c), exact, with h_c = relu(W_c h) and h_w = relu(W_w h).
 
     Training keeps, for each word, a smoothed average of the clusters' log-probabilities where the
-    word stood. `reassign` gives the words to clusters by these averages;
-    `tfsoftmax.clusters.Reassign` does so while `fit` runs. Words' rows of the kernel are their
-    own, whatever cluster they are in.
+    word stood. `reassign` gives the words to clusters by these averages, and the callback
+    `tfsoftmax.Reassign` calls it while `fit` runs. A word keeps its row of the kernel when it
+    moves to another cluster.
 
     Args:
         vocab_size: V, the number of words.
         counts: (V,) occurrences of the words.
-        gamma: γ, a cluster has at most γ√V words; there are ceil(√V) clusters.
+        gamma: γ. A cluster has at most γ√V words; there are ceil(√V) clusters.
         frequency_budget: a cluster takes no more words once its words make up this share of
             the tokens.
-        activation: of the projections of h.
+        activation: activation of the projections of h.
         use_bias: whether clusters and words have biases.
-        seed: of the clusters to begin with, random ones.
-        **kwargs: of `HierarchicalHead`, whose kernel has one row a word, (V, D), besides which
-            there are a (C, D) and two (D, D); and of `keras.layers.Layer`.
+        seed: seed of the random clusters that training starts from.
+        **kwargs: arguments of `HierarchicalHead` (kernel_initializer, bias_initializer) and of
+            `keras.layers.Layer`. The kernel has one row for each word, (V, D); besides it there
+            are a kernel (C, D) of the clusters and two projections (D, D).
+
+    Example:
+        counts = [1_000_000 // rank for rank in range(1, 1001)]
+        hidden, labels = keras.random.normal((8, 64)), keras.random.randint((8,), 0, 1000)
+        head = tfsoftmax.SelfOrganisedSoftmax(1000, counts)
+        nats, moved = head.training_loss(hidden, labels), head.reassign()
 
     Source: Shen et al. 2017. Departures: λ(w) = 1 - 1/f_w in equation 9, as equation 10 would
     forget all but the last occurrence of a frequent word; a word's occurrences in a batch count
     with their mean; biases can be asked for.
     """
 
+    vocabulary_options = ("counts",)
+
     def __init__(
-        self,
-        vocab_size,
-        counts,
-        gamma=1.5,
-        frequency_budget=0.1,
-        activation="relu",
-        use_bias=False,
-        seed=0,
-        **kwargs,
+        self, vocab_size: int, counts: ArrayLike, gamma: float = 1.5, frequency_budget: float = 0.1,
+        activation: str | Callable = "relu", use_bias: bool = False, seed: int = 0, **kwargs,
     ):
-        super().__init__(vocab_size, use_bias, **kwargs)
-        self.counts = np.asarray(counts, np.float64)
-        if self.counts.shape != (self.vocab_size,) or not (self.counts >= 0).all():
-            raise ValueError(
-                f"`counts` must be non-negative, shape ({self.vocab_size},). "
-                f"Received: shape {self.counts.shape}"
-            )
+        super().__init__(vocab_size, use_bias=use_bias, **kwargs)
+        self.counts = checked_counts(counts, self.vocab_size).astype(np.float64)
         self.num_clusters, self.most_words = assignment.limits(self.vocab_size, gamma)
         self.gamma, self.frequency_budget = gamma, frequency_budget
         self.activation = keras.activations.get(activation)
         self.seed = seed
 
-    @classmethod
-    def for_vocabulary(cls, vocabulary, **options):
-        return cls(len(vocabulary), **{"counts": vocabulary.counts, **options})
-
     def build(self, hidden_shape):
         size, rows = hidden_shape[-1], self.vocab_size
         self.cluster_projection, self.word_projection, self.cluster_kernel = (
-            self.add_weight(
-                name=name, shape=shape, autocast=False, initializer=self.kernel_initializer.clone(),
-            )
-            for name, shape in [
+            add_weight(self, name, shape, self.kernel_initializer) for name, shape in [
                 ("cluster_projection", (size, size)), ("word_projection", (size, size)),
                 ("cluster_kernel", (self.num_clusters, size)),
             ]
         )
-        self.cluster_bias = None
-        if self.use_bias:
-            self.cluster_bias = self.add_weight(
-                name="cluster_bias", shape=(self.num_clusters,), autocast=False,
-                initializer=self.bias_initializer,
-            )
-        self._add_kernel_and_bias(rows, size)
+        self.cluster_bias = self._bias(self.num_clusters, "cluster_bias")
+        self.kernel, self.bias = self._kernel_and_bias(rows, size)
         order = np.random.default_rng(self.seed).permutation(rows)
         layout = _layout(order % self.num_clusters, self.num_clusters)
         self.layout = {name: self._state(name, value) for name, value in layout.items()}
         even = np.full((rows, self.num_clusters), -np.log2(self.num_clusters), np.float32)
         self.preferences = self._state("preferences", even)  # q(w, c), bits
         self.built = True
+
+    def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
+        units, count = self.kernel.shape[1], len(labels)
+        clusters, rows = np.unique(self.clusters[np.asarray(labels)], return_counts=True)
+        sizes = self.layout["sizes"].numpy()[clusters]
+        return [
+            (count, units, units), (count, units, units), (count, units, self.num_clusters),
+            *((n, units, size) for n, size in zip(rows.tolist(), sizes.tolist())),
+        ]
 
     def _state(self, name, value):
         return self.add_weight(
@@ -98,21 +96,21 @@ class SelfOrganisedSoftmax(HierarchicalHead):
         )
 
     @property
-    def clusters(self):
+    def clusters(self) -> np.ndarray:
         """int32 array (V,), the cluster of each word."""
         return self.layout["clusters"].numpy()
 
-    def reassign(self):
-        """Gives the words to clusters by what they have been seen to prefer.
+    def reassign(self) -> dict[str, float]:
+        """Gives the words to the clusters that they have been seen to prefer.
 
         Returns:
-            dict: the shares of the words, `changed_words`, and of the tokens, `changed_tokens`,
-            that are in another cluster now.
+            dict: the share of the words, `changed_words`, and of the tokens, `changed_tokens`,
+            whose cluster has changed.
         """
         before = self.clusters
         preferences = self.preferences.numpy()
         preferences[np.arange(len(before)), before] += 1e-4  # words yet unseen stay
-        shares = self.counts / max(self.counts.sum(), 1.0)
+        shares = self.counts / self.counts.sum()
         after = assignment.assign(preferences, shares, self.most_words, self.frequency_budget)
         for name, value in _layout(after, self.num_clusters).items():
             self.layout[name].assign(value)
@@ -121,13 +119,13 @@ class SelfOrganisedSoftmax(HierarchicalHead):
             "changed_words": float(changed.mean()), "changed_tokens": float(shares[changed].sum())
         }
 
-    def save_clusters(self, path, words):
+    def save_clusters(self, path: str | PathLike, words: Sequence[str]) -> None:
         """Writes the clusters to a file that `ClassSoftmax(classes=path)` reads."""
         width = len(str(self.num_clusters - 1))
         codes = [f"{c:0{width}}" for c in self.clusters]
         code_files.write_codes(path, codes, words, self.counts)
 
-    def cluster_log_prob(self, hidden, labels):
+    def cluster_log_prob(self, hidden: ArrayLike, labels: ArrayLike) -> tf.Tensor:
         """ln P(c | h) of the labels' clusters: (...) for hidden (..., D) and labels (...)."""
         return self._by_position(self._cluster_log_prob, hidden, labels)
 
@@ -147,7 +145,8 @@ class SelfOrganisedSoftmax(HierarchicalHead):
         ]
 
     def _cluster_parameters(self):
-        return self.cluster_kernel.value, None if self.bias is None else self.cluster_bias.value
+        bias = self.cluster_bias
+        return self.cluster_kernel.value, None if bias is None else bias.value
 
     def _steps(self, labels):
         layout = {name: variable.value for name, variable in self.layout.items()}
@@ -182,14 +181,14 @@ class SelfOrganisedSoftmax(HierarchicalHead):
         """Equation 9: q(w, ·) moves towards log₂ P(· | h) where w stands."""
         by_cluster, _ = self._projected(tf.stop_gradient(hidden))
         bits = tf.nn.log_softmax(full_logits(by_cluster, *self._cluster_parameters())) / np.log(2)
-        words, index, times = tf.unique_with_counts(labels)
+        words, index, repeats = tf.unique_with_counts(labels)
         mean = tf.math.unsorted_segment_mean(tf.stop_gradient(bits), index, tf.size(words))
         frequency = tf.gather(tf.constant(np.maximum(self.counts, 1.0), tf.float32), words)
-        kept = tf.pow(1 - 1 / frequency, tf.cast(times, tf.float32))[:, None]
+        kept = tf.pow(1 - 1 / frequency, tf.cast(repeats, tf.float32))[:, None]
         rows = kept * tf.gather(self.preferences.value, words) + (1 - kept) * mean
         self.preferences.value.scatter_update(tf.IndexedSlices(rows, words))
 
-    def _log_prob(self, hidden, labels):  # which observes nothing
+    def _log_prob(self, hidden, labels):  # unlike training, it observes nothing
         return -self._nats(hidden, labels)
 
     def _full_pass(self):
@@ -208,8 +207,8 @@ class SelfOrganisedSoftmax(HierarchicalHead):
             maximum = tf.math.unsorted_segment_max(scores, clusters, number)
             exps = tf.exp(scores - tf.gather(maximum, clusters))
             norms = maximum + tf.math.log(tf.math.unsorted_segment_sum(exps, clusters, number))
-            above = tf.transpose(log_clusters) - norms
-            return tf.transpose(scores + tf.gather(above, clusters))
+            shifts = tf.transpose(log_clusters) - norms
+            return tf.transpose(scores + tf.gather(shifts, clusters))
 
         return full_pass
 
@@ -225,7 +224,7 @@ class SelfOrganisedSoftmax(HierarchicalHead):
 
 
 def _layout(clusters, num_clusters):
-    """Clusters of words, words by cluster, their places therein, and the clusters' sizes."""
+    """Each word's cluster, the words cluster by cluster, each word's place there, and all sizes."""
     members = np.argsort(clusters, kind="stable").astype(np.int32)
     slots = np.empty_like(members)
     slots[members] = np.arange(len(members), dtype=np.int32)

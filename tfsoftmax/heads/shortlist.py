@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import tensorflow as tf
+from numpy.typing import ArrayLike
 
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.ops.cross_entropy import (
@@ -12,7 +13,7 @@ from tfsoftmax.ops.cross_entropy import (
     weighted_cross_entropy,
 )
 from tfsoftmax.partitions.bands import frequency_order
-from tfsoftmax.partitions.ranks import permutation_ranks
+from tfsoftmax.partitions.counts import checked_counts, with_unseen
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -29,39 +30,36 @@ class Shortlist(SoftmaxHead):
     Args:
         vocab_size: V, the number of words.
         shortlist: S, the number of words that have a score of their own, below V.
-        counts: (V,) numbers >= 0, occurrences of each word: they say which words are frequent
-            and are the unigram distribution. A word of count zero is counted as often as the
-            rarest word that was seen, so that every label has a probability.
-        tail_log_probs: (V,) finite numbers, ln u(w) up to a constant, instead of the unigram;
-            those of the shortlist matter only without the node.
-        permutation: (V,) word ids by falling frequency, if not by the counts; `"ids"`: they fall
-            already. Warns if counts say otherwise.
+        counts: (V,) numbers >= 0, occurrences of each word, which rank the words and are the
+            unigram distribution. A word of count zero is counted as often as the rarest word
+            that was seen, so that every label has a probability.
+        tail_log_probs: (V,) finite numbers, ln u(w) up to a constant, instead of the unigram.
+            Those of the shortlist matter only without the node.
+        permutation: (V,) word ids by falling frequency, which overrides the order of the counts;
+            `"ids"` says that frequency falls with the ids. Warns if counts say otherwise.
         oos_node: whether the softmax has the node. Without it, P(w | h) = P_S softmax(z)_w and
-            u(w), with the constant P_S = Σ_shortlist u(v): only positions whose label is in
+            u(w), with the constant P_S = Σ_shortlist u(v), and only positions whose label is in
             the shortlist teach the layer.
-        use_bias: whether there is a bias for each node.
-        kernel_initializer: of the kernel (S + 1, D), without the node (S, D).
-        bias_initializer: of the bias.
-        **kwargs: of `keras.layers.Layer`.
+        **kwargs: arguments of `SoftmaxHead` (use_bias, kernel_initializer, bias_initializer) and
+            of `keras.layers.Layer`. The kernel is (S + 1, D), without the node (S, D).
+
+    Example:
+        counts = [1_000_000 // rank for rank in range(1, 1001)]
+        hidden, labels = keras.random.normal((8, 64)), keras.random.randint((8,), 0, 1000)
+        head = tfsoftmax.Shortlist(1000, shortlist=100, counts=counts)
+        nats = head.training_loss(hidden, labels)
 
     Source: Müller 2017, eq. 2.10 (Park et al. 2010), and without the node eq. 2.8 and 2.9
     (Schwenk 2007). Departure: u has no history of words, which `log_prob` lets you supply.
     """
 
     trains_exactly = True
+    vocabulary_options = ("counts",)
 
     def __init__(
-        self,
-        vocab_size,
-        shortlist,
-        counts=None,
-        tail_log_probs=None,
-        permutation=None,
-        oos_node=True,
-        use_bias=True,
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        **kwargs,
+        self, vocab_size: int, shortlist: int, counts: ArrayLike | None = None,
+        tail_log_probs: ArrayLike | None = None, permutation: ArrayLike | str | None = None,
+        oos_node: bool = True, **kwargs,
     ):
         super().__init__(vocab_size, **kwargs)
         if not 1 <= shortlist < vocab_size:
@@ -73,43 +71,30 @@ class Shortlist(SoftmaxHead):
         self.tail_log_probs = tail_log_probs
         self.permutation = permutation
         self.oos_node = bool(oos_node)
-        self.use_bias = use_bias
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer)
-        order = frequency_order(self.vocab_size, counts, permutation)
-        self._order = order or permutation_ranks(np.arange(self.vocab_size))
-        log_u = _log_unigram(vocab_size, counts, tail_log_probs)[self._order.ids]
+        self.order = frequency_order(self.vocab_size, counts, permutation)
+        log_u = _log_unigram(self.vocab_size, counts, tail_log_probs)[self.order.ids]
         self._extra_by_rank = _extra_log_probs(log_u, self.shortlist, self.oos_node)
 
-    @classmethod
-    def for_vocabulary(cls, vocabulary, **options):
-        return cls(len(vocabulary), **{"counts": vocabulary.counts, **options})
-
     @property
-    def tail(self):
+    def tail(self) -> np.ndarray:
         """The words outside the shortlist, by falling frequency: int32 (V - S,)."""
-        return self._order.ids[self.shortlist :]
+        return self.order.ids[self.shortlist :]
 
     def build(self, hidden_shape):
-        nodes = self.shortlist + self.oos_node
-        self.kernel = self.add_weight(
-            name="kernel", shape=(nodes, hidden_shape[-1]), autocast=False,
-            initializer=self.kernel_initializer,
-        )
-        self.bias = None
-        if self.use_bias:
-            self.bias = self.add_weight(
-                name="bias", shape=(nodes,), autocast=False, initializer=self.bias_initializer
-            )
+        rows = self.shortlist + self.oos_node
+        self.kernel, self.bias = self._kernel_and_bias(rows, hidden_shape[-1])
         tail = np.argsort(-self._extra_by_rank[self.shortlist :], kind="stable") + self.shortlist
         with tf.init_scope():
-            self._ids = tf.constant(self._order.ids)
-            self._ranks = tf.constant(self._order.ranks)
             self._extra = tf.constant(self._extra_by_rank, tf.float32)
             self._likeliest_tail = tf.constant(tail, tf.int32)
         self.built = True
 
-    def log_prob(self, hidden, labels, tail_log_prob=None):
+    def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
+        return [(len(labels), *self.kernel.shape[::-1])]
+
+    def log_prob(
+        self, hidden: ArrayLike, labels: ArrayLike, tail_log_prob: ArrayLike | None = None
+    ) -> tf.Tensor:
         """Exact log-probability of each label, with an n-gram model's shares if you have one.
 
         Args:
@@ -117,7 +102,7 @@ class Shortlist(SoftmaxHead):
             labels: (...) integers.
             tail_log_prob: (...) float32, ln of P_NGRAM(label | history) / Σ_tail
                 P_NGRAM(w | history) for this position's history; read where the label is not
-                in the shortlist. `partitions.tail_bigrams.TailBigrams` makes such shares.
+                in the shortlist. `partitions.tail_model.TailBigrams` makes such shares.
                 None: those given to the constructor.
 
         Returns:
@@ -133,29 +118,23 @@ class Shortlist(SoftmaxHead):
         known = super().log_prob(hidden, labels)
         labels = tf.cast(labels, tf.int32)
         _, extra = self._targets(labels)
-        in_tail = tf.gather(self._ranks, labels) >= self.shortlist
+        in_tail = self.order.rank(labels) >= self.shortlist
         return tf.where(in_tail, known - extra + tf.cast(tail_log_prob, tf.float32), known)
 
-    def _parameters(self):
-        return self.kernel.value, None if self.bias is None else self.bias.value
-
     def _targets(self, labels):
-        """The node of each label, and what its log-probability has besides the node's."""
-        ranks = tf.gather(self._ranks, labels)
+        """The node of each label, and what is added to the node's log-probability."""
+        ranks = self.order.rank(labels)
         return tf.minimum(ranks, self.kernel.shape[0] - 1), tf.gather(self._extra, ranks)
 
     def _is_learnt(self, labels):
         """Whether each label has a node: 1 or 0, (N,) float32."""
         if self.oos_node:
             return tf.ones(tf.shape(labels))
-        return tf.cast(tf.gather(self._ranks, labels) < self.shortlist, tf.float32)
+        return tf.cast(self.order.rank(labels) < self.shortlist, tf.float32)
 
     def _training_loss(self, hidden, labels):
         nodes, extra = self._targets(labels)
         return self._is_learnt(labels) * cross_entropy(hidden, *self._parameters(), nodes) - extra
-
-    def _log_prob(self, hidden, labels):
-        return -self._training_loss(hidden, labels)
 
     def _loss_and_nats(self, hidden, labels, weights):
         nodes, extra = self._targets(labels)
@@ -173,7 +152,7 @@ class Shortlist(SoftmaxHead):
     def _logits(self, hidden):
         words, others = self._node_logits(hidden)
         logits = tf.concat([words, others + self._extra[self.shortlist :]], axis=1)
-        return logits if self._order.identity else tf.gather(logits, self._ranks, axis=1)
+        return self.order.by_word(logits)
 
     def _top_k(self, hidden, k):
         tail = self._likeliest_tail[:k]
@@ -184,7 +163,7 @@ class Shortlist(SoftmaxHead):
             sums = tf.reduce_logsumexp(tf.concat([words, others], 1), axis=1, keepdims=True)
             values, places = tf.math.top_k(tf.concat([words, others + shares], axis=1), k)
             ranks = tf.gather(tf.concat([tf.range(self.shortlist), tail], 0), places)
-            return tf.gather(self._ids, ranks), values - (sums if self.oos_node else 0.0)
+            return self.order.word(ranks), values - (sums if self.oos_node else 0.0)
 
         return map_row_chunks(chunk, hidden, self.shortlist + tail.shape[0])
 
@@ -196,9 +175,6 @@ class Shortlist(SoftmaxHead):
             "tail_log_probs": _as_list(self.tail_log_probs),
             "permutation": _as_list(self.permutation),
             "oos_node": self.oos_node,
-            "use_bias": self.use_bias,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
         }
 
 
@@ -208,23 +184,19 @@ def _log_unigram(vocab_size, counts, tail_log_probs):
         log_u = np.asarray(tail_log_probs, np.float64)
         if log_u.shape != (vocab_size,) or not np.isfinite(log_u).all():
             raise ValueError(
-                f"`tail_log_probs` must be one finite number a word, shape ({vocab_size},). "
+                f"`tail_log_probs` must be one finite number for each word, shape ({vocab_size},). "
                 f"Received: shape {log_u.shape}, of which "
                 f"{np.isfinite(log_u).sum()} finite"
             )
     elif counts is not None:
-        counts = np.asarray(counts, np.float64)
-        seen = counts[counts > 0]
-        if not seen.size or not np.isfinite(counts).all() or counts.min() < 0:
-            raise ValueError("`counts` must be finite, not negative, and not all zero")
-        log_u = np.log(np.where(counts > 0, counts, seen.min()))
+        log_u = np.log(with_unseen(checked_counts(counts, vocab_size)).astype(np.float64))
     else:
         raise ValueError("`counts` or `tail_log_probs` must be given. Received: neither")
     return log_u - np.logaddexp.reduce(log_u)
 
 
 def _extra_log_probs(log_u, shortlist, oos_node):
-    """By rank: what the log-probability of a word has besides that of its node."""
+    """What is added to the log-probability of a word's node, by the word's rank: (V,)."""
     extra = log_u.copy()
     extra[:shortlist] = 0.0 if oos_node else np.logaddexp.reduce(log_u[:shortlist])
     if oos_node:

@@ -1,24 +1,30 @@
 """Tree softmax: a word is a path of binary decisions."""
 
+from collections.abc import Sequence
+from os import PathLike
+
 import keras
+import numpy as np
 import tensorflow as tf
+from numpy.typing import ArrayLike
 
 from tfsoftmax.heads.hierarchical import HierarchicalHead, tensors
 from tfsoftmax.ops import chunks
-from tfsoftmax.ops.tree import all_log_probs, path_nats, sequential_path_nats
+from tfsoftmax.ops.tree import TOP_NODES, all_log_probs, path_nats, sequential_path_nats
 from tfsoftmax.ops.tree_search import OPENED, best_first, walk
 from tfsoftmax.partitions import tree_builders
+from tfsoftmax.partitions.tree import Tree
 
 MODES = {"parallel": path_nats, "sequential": sequential_path_nats}
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
 class TreeSoftmax(HierarchicalHead):
-    """Hierarchical softmax over a binary tree, exact, at a training cost of O(log V) a word.
+    """Hierarchical softmax over a binary tree, exact, which costs O(log V) per word to train.
 
     P(w | h) is the product of σ(±(θ_n h + b_n)) over the nodes n on the path to w. Training
-    and `log_prob` compute the paths of the labels alone; `log_probs` one pass over all nodes.
-    All computation is in float32 whatever the policy.
+    and `log_prob` compute the paths of the labels alone; `log_probs` makes one pass over all
+    nodes. All computation is in float32 whatever the policy.
 
     Args:
         vocab_size: V >= 2, the number of words.
@@ -29,16 +35,27 @@ class TreeSoftmax(HierarchicalHead):
             "balanced".
         counts: (V,) occurrences of the words, for Huffman trees.
         words: V str, for "alphabetical" and files.
-        mode: "parallel", all nodes of all paths at once (p-tHSM); or "sequential", a level
-            after the other (tHSM), the slower, conventional computation of the same.
-        **kwargs: of `HierarchicalHead`, whose kernel has one row a node, (V-1, D); and of
-            `keras.layers.Layer`.
+        mode: "parallel" computes all nodes of all paths at once (p-tHSM); "sequential" computes
+            one level after the other (tHSM), the slower, conventional way to the same numbers.
+        **kwargs: arguments of `HierarchicalHead` (use_bias, kernel_initializer,
+            bias_initializer) and of `keras.layers.Layer`. The kernel has one row for each node,
+            (V-1, D).
+
+    Example:
+        counts = [1_000_000 // rank for rank in range(1, 1001)]
+        hidden, labels = keras.random.normal((8, 64)), keras.random.randint((8,), 0, 1000)
+        head = tfsoftmax.TreeSoftmax(1000, counts=counts)
+        nats, words = head.training_loss(hidden, labels), head.sample(hidden, seed=(0, 1))
 
     Source: Jiang et al. 2017, equations 2-6; Morin and Bengio 2005. The biases are an addition.
     """
 
+    vocabulary_options = ("counts", "words")
+
     def __init__(
-        self, vocab_size, tree=None, counts=None, words=None, mode="parallel", **kwargs
+        self, vocab_size: int, tree: Tree | dict | str | PathLike | None = None,
+        counts: ArrayLike | None = None, words: Sequence[str] | None = None, mode: str = "parallel",
+        **kwargs,
     ):
         super().__init__(vocab_size, **kwargs)
         if self.vocab_size < 2:
@@ -51,18 +68,18 @@ class TreeSoftmax(HierarchicalHead):
         self.tree = tree_builders.binarised(tree, counts)
         self.mode = mode
 
-    @classmethod
-    def for_vocabulary(cls, vocabulary, **options):
-        options = {"counts": vocabulary.counts, "words": vocabulary.words, **options}
-        return cls(len(vocabulary), **options)
-
     def build(self, hidden_shape):
-        self._add_kernel_and_bias(self.vocab_size - 1, hidden_shape[-1])
-        with tf.init_scope():  # plain variables: they belong to the configuration, not the weights
+        self.kernel, self.bias = self._kernel_and_bias(self.vocab_size - 1, hidden_shape[-1])
+        with tf.init_scope():  # plain variables: the configuration has them, not the weights
             self._paths = tf.Variable(self.tree.paths(), trainable=False)
             self._leaves = tf.Variable(self.tree.leaves, trainable=False)
             self._children = tf.Variable(self.tree.children(), trainable=False)
         self.built = True
+
+    def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
+        nodes = self.tree.paths()[np.asarray(labels)] // 2  # -1 where the path has ended
+        top, units = min(TOP_NODES, self.vocab_size - 1), self.kernel.shape[1]
+        return [(len(labels), units, top), (int((nodes >= top).sum()), units, 1)]
 
     def _training_loss(self, hidden, labels):
         paths = tf.gather(self._paths, labels)
@@ -82,8 +99,8 @@ class TreeSoftmax(HierarchicalHead):
         opened = max(OPENED, k) * hidden.shape[1]
         return chunks.map_chunks(chunk, hidden, chunks.rows_within(2 * 4 * opened))
 
-    def sample(self, hidden, seed):
-        """A random word at each position, drawn from P(w | h): O(log V) a word.
+    def sample(self, hidden: ArrayLike, seed: ArrayLike) -> tf.Tensor:
+        """A random word at each position, drawn from P(w | h) in O(log V) time.
 
         Args:
             hidden: (..., D) float.

@@ -1,18 +1,22 @@
 """Input embeddings of fewer units for rarer words."""
 
+from collections.abc import Sequence
+
 import keras
 import tensorflow as tf
+from numpy.typing import ArrayLike
 
+from tfsoftmax.layers.initializers import Initializer, add_weight
 from tfsoftmax.ops.adaptive_clusters import clusters_of
 from tfsoftmax.partitions.bands import band_units, frequency_bands
-from tfsoftmax.partitions.cutoffs import automatic_cutoffs
+from tfsoftmax.partitions.cutoffs import are_automatic, automatic_cutoffs
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
 class AdaptiveEmbedding(keras.layers.Layer):
-    """Embeddings of D / factor^k units for the words of band k, projected to D units.
+    """Embeddings of D / factor^k units for the words of cluster k, projected to D units.
 
-    The bands are those of `AdaptiveSoftmax`, which may be tied to the layer. Only the rows
+    The clusters are those of `AdaptiveSoftmax`, which may be tied to the layer. Only the rows
     asked for are read, and their gradients are sparse.
 
     Args:
@@ -20,38 +24,33 @@ class AdaptiveEmbedding(keras.layers.Layer):
         output_dim: D, units of every word's embedding.
         cutoffs, projection_factor, counts, permutation, shares: as in `AdaptiveSoftmax`. Without a
             factor all embeddings have D units, and nothing is projected.
-        embeddings_initializer: of the embeddings (V_k, D_k).
-        projection_initializer: of the projections (D, D_k), whose transposes are applied.
+        embeddings_initializer: initializer of the embeddings (V_k, D_k).
+        projection_initializer: initializer of the projections (D, D_k), whose transposes are
+            applied.
         mask_zero: whether word 0 is masked, as in `keras.layers.Embedding`.
-        **kwargs: of `keras.layers.Layer`.
+        **kwargs: arguments of `keras.layers.Layer`.
 
     Raises:
         InvalidArgumentError: when run on a CPU, if a word lies outside [0, V).
+
+    Example:
+        embedding = tfsoftmax.AdaptiveEmbedding(1000, 64, cutoffs=[100, 400])
+        words = keras.Input((20,), dtype="int32")
+        logits = tfsoftmax.AdaptiveSoftmax(1000, tied_to=embedding)(embedding(words))
+        model = keras.Model(words, logits)
 
     Source: Baevski and Auli 2019, section 3, without their projection of the most frequent words.
     """
 
     def __init__(
-        self,
-        input_dim,
-        output_dim,
-        cutoffs="auto",
-        projection_factor=4.0,
-        counts=None,
-        permutation=None,
-        shares=None,
-        embeddings_initializer="uniform",
-        projection_initializer="glorot_uniform",
-        mask_zero=False,
-        **kwargs,
+        self, input_dim: int, output_dim: int, cutoffs: Sequence[int] | str = "auto",
+        projection_factor: float | None = 4.0, counts: ArrayLike | None = None,
+        permutation: ArrayLike | str | None = None, shares: Sequence[float] | None = None,
+        embeddings_initializer: Initializer = "uniform",
+        projection_initializer: Initializer = "glorot_uniform", mask_zero: bool = False, **kwargs,
     ):
         super().__init__(**kwargs)
-        if isinstance(cutoffs, str):
-            if cutoffs != "auto" or counts is None:
-                raise ValueError(
-                    '`cutoffs` must be a list of ranks, or "auto" together with `counts`. '
-                    f"Received: cutoffs={cutoffs!r}, counts={counts}"
-                )
+        if are_automatic(cutoffs, counts):
             cutoffs = automatic_cutoffs(counts, permutation, output_dim, projection_factor)
         self.input_dim, self.output_dim = input_dim, output_dim
         self.projection_factor = projection_factor
@@ -61,24 +60,21 @@ class AdaptiveEmbedding(keras.layers.Layer):
         self.mask_zero = self.supports_masking = mask_zero
 
     def build(self, input_shape=None):
-        tails = len(self.bands.cutoffs)
-        units = band_units(self.output_dim, tails, self.projection_factor)
+        units = band_units(self.output_dim, len(self.bands.cutoffs), self.projection_factor)
         self.tables = [
-            self._add(f"embeddings_{k}", shape, self.embeddings_initializer)
+            add_weight(self, f"embeddings_{k}", shape, self.embeddings_initializer)
             for k, shape in enumerate(zip(self.bands.sizes, units))
         ]
         self.projections = [] if self.projection_factor is None else [
-            self._add(f"projection_{k}", (self.output_dim, units[k]), self.projection_initializer)
-            for k in range(1, tails + 1)
+            add_weight(self, f"projection_{k}", shape, self.projection_initializer)
+            for k, shape in enumerate(((self.output_dim, size) for size in units[1:]), start=1)
         ]
         self.built = True
 
     def call(self, words):
-        ranks = tf.cast(tf.reshape(words, [-1]), tf.int32)
-        if self.bands.order is not None:
-            ranks = tf.gather(self.bands.order.ranks, ranks)
-        bands = clusters_of(ranks, self.bands.ends)
-        positions = [tf.where(bands == k) for k in range(len(self.bands.ends))]
+        ranks = self.bands.order.rank(tf.cast(tf.reshape(words, [-1]), tf.int32))
+        clusters = clusters_of(ranks, self.bands.ends)
+        positions = [tf.where(clusters == k) for k in range(len(self.bands.ends))]
         starts = [0, *self.bands.cutoffs]
         parts = [
             self._embed(k, tf.gather_nd(ranks, where) - starts[k])
@@ -112,13 +108,9 @@ class AdaptiveEmbedding(keras.layers.Layer):
         }
 
     def _embed(self, k, rows):
-        """Embeddings (n, D) of words of band k, given by their rows (n,)."""
+        """Embeddings (n, D) of words of cluster k, given by their rows (n,)."""
         embeddings = tf.cast(tf.gather(self.tables[k].value, rows), self.compute_dtype)
         if k == 0 or not self.projections:
             return embeddings
         projection = tf.cast(self.projections[k - 1].value, self.compute_dtype)
         return tf.matmul(embeddings, projection, transpose_b=True)
-
-    def _add(self, name, shape, initializer):
-        again = type(initializer).from_config(initializer.get_config())  # draws anew each time
-        return self.add_weight(name=name, shape=shape, initializer=again, autocast=False)

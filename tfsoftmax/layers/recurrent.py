@@ -29,7 +29,9 @@ _KERNEL_OPTIONS = {
 }
 
 
-def recurrent_layer(cell, units, backend="auto", **kwargs):
+def recurrent_layer(
+    cell: str, units: int, backend: str = "auto", **kwargs
+) -> keras.layers.Layer:
     """Returns an LSTM or GRU layer.
 
     Args:
@@ -60,7 +62,7 @@ class _KernelBackends:
     (`fused`, or `auto` on a CPU) is computed by Keras's loop: right, but no faster than `cell`.
     """
 
-    def __init__(self, units, backend="auto", **kwargs):
+    def __init__(self, units: int, backend: str = "auto", **kwargs):
         if backend not in BACKENDS:
             raise ValueError(f"`backend` must be one of {BACKENDS}. Received: backend={backend!r}")
         use_cudnn = {"auto": "auto", "cudnn": True}.get(backend, False)
@@ -112,14 +114,28 @@ class _KernelBackends:
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
 class LSTM(_KernelBackends, keras.layers.LSTM):
-    """`keras.layers.LSTM` with `backend`: `"auto"`, `"cudnn"`, `"cell"` or `"fused"`."""
+    """`keras.layers.LSTM` with `backend`: `"auto"`, `"cudnn"`, `"cell"` or `"fused"`.
+
+    Example:
+        words = keras.Input((20,), dtype="int32")
+        hidden = tfsoftmax.Embedding(1000, 64)(words)
+        hidden = tfsoftmax.LSTM(64, backend="fused", return_sequences=True)(hidden)
+        model = keras.Model(words, tfsoftmax.FullSoftmax(1000)(hidden))
+    """
 
     _sequence_kernel = staticmethod(fused_rnn.lstm)
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
 class GRU(_KernelBackends, keras.layers.GRU):
-    """`keras.layers.GRU` with `backend`: `"auto"`, `"cudnn"`, `"cell"` or `"fused"`."""
+    """`keras.layers.GRU` with `backend`: `"auto"`, `"cudnn"`, `"cell"` or `"fused"`.
+
+    Example:
+        words = keras.Input((20,), dtype="int32")
+        hidden = tfsoftmax.Embedding(1000, 64)(words)
+        hidden = tfsoftmax.GRU(64, backend="fused", return_sequences=True)(hidden)
+        model = keras.Model(words, tfsoftmax.FullSoftmax(1000)(hidden))
+    """
 
     _sequence_kernel = staticmethod(fused_rnn.gru)
 

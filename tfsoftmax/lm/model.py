@@ -4,14 +4,9 @@ import contextlib
 
 import keras
 
-from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
-from tfsoftmax.layers.embedding import Embedding
 from tfsoftmax.heads import HEADS
-from tfsoftmax.heads.adaptive import AdaptiveSoftmax
-from tfsoftmax.heads.linear import LinearHead
+from tfsoftmax.layers.embedding import Embedding
 from tfsoftmax.layers.recurrent import recurrent_layer
-
-LAYOUT = ("cutoffs", "projection_factor", "counts", "permutation", "shares")  # of adaptive layers
 
 
 def language_model(config, vocabulary, streams, time_steps=None, stateful=True):
@@ -49,9 +44,9 @@ def language_model(config, vocabulary, streams, time_steps=None, stateful=True):
     forget_bias = {"unit_forget_bias": config.unit_forget_bias} if config.cell == "lstm" else {}
     for i in range(1, config.layers + 1):
         hidden = recurrent_layer(
-            config.cell, config.hidden_units, config.backend, return_sequences=True, stateful=stateful,
-            kernel_initializer=uniform(), recurrent_initializer=uniform(), dtype=policy,
-            name=f"{config.cell}_{i}", **forget_bias,
+            config.cell, config.hidden_units, config.backend, return_sequences=True,
+            stateful=stateful, kernel_initializer=uniform(), recurrent_initializer=uniform(),
+            dtype=policy, name=f"{config.cell}_{i}", **forget_bias,
         )(hidden)
         hidden = keras.layers.Dropout(config.dropout, dtype=policy, name=f"dropout_{i}")(hidden)
     with _named_options(config):
@@ -64,27 +59,22 @@ def language_model(config, vocabulary, streams, time_steps=None, stateful=True):
 
 def _embedding(config, vocabulary, **kwargs):
     """The input embedding, and the options of the head, which may be tied to it."""
-    size, head, options = len(vocabulary), HEADS[config.head], config.head_options
+    head, units, options = HEADS[config.head], config.embedding_units, config.head_options
     if not config.tie_embeddings:
-        return Embedding(size, config.embedding_units, **kwargs), options
-    if issubclass(head, AdaptiveSoftmax):
-        layout = {"counts": vocabulary.counts, **{k: options[k] for k in LAYOUT if k in options}}
-        with _named_options(config):
-            embedding = AdaptiveEmbedding(size, config.embedding_units, **layout, **kwargs)
-        options = {k: v for k, v in options.items() if k not in LAYOUT}
-        return embedding, {"cutoffs": embedding.bands.cutoffs, **options, "tied_to": embedding}
-    if issubclass(head, LinearHead):
-        embedding = Embedding(size, config.embedding_units, **kwargs)
-        return embedding, {**options, "tied_to": embedding}
-    raise ValueError(
-        "`tie_embeddings` needs a head with a score a word, or adaptive softmax. "
-        f"Received: head={config.head!r}"
-    )
+        return Embedding(len(vocabulary), units, **kwargs), options
+    with _named_options(config):
+        tied = head.tied_embedding(vocabulary, units, options, **kwargs)
+    if tied is None:
+        raise ValueError(
+            "`tie_embeddings` needs a head with a score for each word, or adaptive softmax. "
+            f"Received: head={config.head!r}"
+        )
+    return tied
 
 
 @contextlib.contextmanager
 def _named_options(config):
-    """Mistakes of the options of a head are said to be of `head_options`."""
+    """Names `head_options` in the error where the head refuses one of its options."""
     try:
         yield
     except (TypeError, ValueError) as error:

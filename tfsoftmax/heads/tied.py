@@ -1,0 +1,66 @@
+"""Heads whose kernel may be the input embedding."""
+
+from typing import ClassVar
+
+import keras
+
+from tfsoftmax.heads.base import SoftmaxHead
+from tfsoftmax.layers.embedding import Embedding
+
+
+class TiedHead(SoftmaxHead):
+    """A head that takes an embedding layer, `tied_to`, and uses its embeddings as its kernel.
+
+    Args:
+        vocab_size: V, the number of words.
+        tied_to: an embedding layer of V words and D units, or None for a kernel of the head's own.
+            The tie survives `model.save` and `keras.saving.load_model`, not `clone_model`.
+        **kwargs: arguments of `SoftmaxHead` and of `keras.layers.Layer`.
+
+    Attributes:
+        ties_to: class of the embeddings that the head can be tied to.
+
+    Example:
+        embedding = tfsoftmax.Embedding(1000, 64)
+        words = keras.Input((20,), dtype="int32")
+        logits = tfsoftmax.FullSoftmax(1000, tied_to=embedding)(embedding(words))
+        model = keras.Model(words, logits)
+
+    Source: Press and Wolf 2017.
+    """
+
+    ties_to: ClassVar[type] = keras.layers.Embedding
+
+    def __init__(self, vocab_size: int, tied_to: keras.layers.Layer | None = None, **kwargs):
+        super().__init__(vocab_size, **kwargs)
+        fits = isinstance(tied_to, self.ties_to) and tied_to.input_dim == self.vocab_size
+        if tied_to is not None and not fits:
+            raise ValueError(
+                f"`tied_to` must be an {self.ties_to.__name__} of {self.vocab_size} words. "
+                f"Received: {tied_to} of {getattr(tied_to, 'input_dim', 'no')} words"
+            )
+        self.tied_to = tied_to
+
+    @classmethod
+    def tied_embedding(cls, vocabulary, units: int, options: dict, **kwargs):
+        embedding = Embedding(len(vocabulary), units, **kwargs)
+        return embedding, {**options, "tied_to": embedding}
+
+    def _build_tied(self, units):
+        """Builds the embedding, which must have as many units as the hidden state."""
+        if self.tied_to.output_dim != units:
+            raise ValueError(
+                f"`tied_to` must have as many units as the hidden state, {units}. "
+                f"Received: an embedding of {self.tied_to.output_dim} units"
+            )
+        if not self.tied_to.built:
+            self.tied_to.build()
+
+    def get_config(self):
+        tied_to = keras.saving.serialize_keras_object(self.tied_to)
+        return {**super().get_config(), "tied_to": tied_to}
+
+    @classmethod
+    def from_config(cls, config):
+        tied_to = keras.saving.deserialize_keras_object(config["tied_to"])
+        return cls(**{**config, "tied_to": tied_to})

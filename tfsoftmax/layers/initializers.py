@@ -1,0 +1,27 @@
+"""Weights whose initializers draw anew each time."""
+
+from collections.abc import Callable, Sequence
+
+import keras
+
+Initializer = str | keras.initializers.Initializer | Callable
+
+
+def add_weight(
+    layer: keras.layers.Layer, name: str, shape: Sequence[int], initializer: Callable
+) -> keras.Variable:
+    """Adds a weight to a layer, kept in float32 whatever the layer's policy computes in.
+
+    Keras's initializers draw the same values at every call, so that several weights would start
+    alike. Each weight takes a copy, which draws values of its own unless the initializer has a
+    seed. A plain function of shape and dtype is called as it is.
+
+    Args:
+        layer: the layer that owns the weight.
+        name: name of the weight.
+        shape: shape of the weight.
+        initializer: what `keras.initializers.get` returns.
+    """
+    if isinstance(initializer, keras.initializers.Initializer):
+        initializer = initializer.clone()
+    return layer.add_weight(name=name, shape=shape, initializer=initializer, autocast=False)

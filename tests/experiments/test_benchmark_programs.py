@@ -74,7 +74,7 @@ def test_nodes_are_scored_for_the_positions_that_pass_them(heads, head):
 
 
 def test_binary_trees_score_top_nodes_for_all_and_others_step_by_step(heads, monkeypatch):
-    from tfsoftmax.ops import tree
+    from tfsoftmax.heads import tree
 
     monkeypatch.setattr(tree, "TOP_NODES", 4)
     head, labels = heads("tree"), PROBLEM.labels()

@@ -1,0 +1,83 @@
+"""A head is listed everywhere: in `HEADS`, the exports, the contract, the README, the benchmarks."""
+
+import importlib
+import pathlib
+import pkgutil
+import re
+
+import keras
+import numpy as np
+import pytest
+from cases import CASES, UNITS, built, positions
+
+import tfsoftmax
+from experiments.benchmarks import cases as benchmarks
+from tfsoftmax import HEADS, SoftmaxHead, heads
+
+ROOT = pathlib.Path(__file__).parent.parent
+V = 20
+CASE_OF = {type(make(V)): case for case, make in reversed(CASES.items())}  # the first of each
+
+
+def descendants(cls):
+    return {cls}.union(*map(descendants, cls.__subclasses__()))
+
+
+def test_heads_lists_every_head_that_keras_can_load():
+    for module in pkgutil.iter_modules(heads.__path__):
+        importlib.import_module(f"tfsoftmax.heads.{module.name}")
+    ours = {cls for cls in descendants(SoftmaxHead) if cls.__module__.startswith("tfsoftmax.")}
+    saved = {cls for cls in ours if keras.saving.get_registered_name(cls) != cls.__name__}
+    assert saved == set(HEADS.values())
+
+
+@pytest.mark.parametrize("head", HEADS.values())
+def test_heads_are_exported_at_the_top(head):
+    assert head.__name__ in tfsoftmax.__all__ and head.__name__ in heads.__all__
+    assert getattr(tfsoftmax, head.__name__) is head
+
+
+@pytest.mark.parametrize("head", HEADS.values())
+def test_heads_run_through_the_contract(head):
+    assert head in CASE_OF
+
+
+def test_the_readme_lists_every_head():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    cells = re.findall(r"^\| ([^|]*) \|", readme, re.MULTILINE)
+    listed = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+    assert {head.__name__ for head in HEADS.values()} <= listed
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_benchmarks_time_every_head_and_know_its_products(name):
+    assert name in {case.head for case in benchmarks.heads(1000)}
+    products = built(CASE_OF[HEADS[name]], V).training_products(positions(V, 9)[1])
+    assert products and all(min(product) >= 0 for product in products)
+    assert sum(np.prod(product) for product in products) > 0
+
+
+def test_products_of_parts_of_the_hidden_state_and_of_the_vocabulary():
+    labels = np.arange(10, dtype=np.int32)
+    head = tfsoftmax.DifferentiatedSoftmax(V, [4], units=[5, 2])
+    head.build((None, UNITS))
+    assert head.training_products(labels) == [(10, 5, 4), (10, 2, 16)]
+    head = tfsoftmax.DifferentiatedSoftmax(V, [4], units=[UNITS, 2], projected=True)
+    head.build((None, UNITS))
+    assert head.training_products(labels) == [(10, UNITS, 4), (10, 2, 16), (10, UNITS, 2)]
+    head = tfsoftmax.Shortlist(V, 4, counts=np.ones(V))
+    head.build((None, UNITS))
+    assert head.training_products(labels) == [(10, UNITS, 5)]
+    head = tfsoftmax.SelfNormalisedSoftmax(V, fraction=0.25)
+    head.build((None, UNITS))
+    assert head.training_products(labels) == [(3, UNITS, V)]
+
+
+def test_products_of_clusters_that_are_learnt():
+    head = tfsoftmax.SelfOrganisedSoftmax(V, np.ones(V))
+    head.build((None, UNITS))
+    labels = np.array([3, 3, 7], np.int32)
+    whole, words = head.training_products(labels)[:3], head.training_products(labels)[3:]
+    assert whole == [(3, UNITS, UNITS), (3, UNITS, UNITS), (3, UNITS, 5)]
+    scores = sum(int((head.clusters == head.clusters[label]).sum()) for label in labels)
+    assert sum(rows * columns for rows, _, columns in words) == scores

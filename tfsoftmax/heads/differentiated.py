@@ -5,12 +5,8 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.heads.base import SoftmaxHead
-from tfsoftmax.ops.banded import (
-    banded_cross_entropy,
-    banded_logits,
-    weighted_banded_cross_entropy,
-)
-from tfsoftmax.ops.cross_entropy import map_row_chunks
+from tfsoftmax.ops.cross_entropy import cross_entropy, weighted_cross_entropy
+from tfsoftmax.ops.logits import exact_top_k, full_logits
 from tfsoftmax.partitions.bands import band_units, frequency_bands
 
 
@@ -142,7 +138,7 @@ class DifferentiatedSoftmax(SoftmaxHead):
         return labels if order is None else tf.gather(order.ranks, labels)
 
     def _training_loss(self, hidden, labels):
-        return banded_cross_entropy(
+        return cross_entropy(
             self._by_band(hidden), *self._parameters(), self._ranked(labels)
         )
 
@@ -150,24 +146,18 @@ class DifferentiatedSoftmax(SoftmaxHead):
         return -self._training_loss(hidden, labels)
 
     def _loss_and_nats(self, hidden, labels, weights):
-        return weighted_banded_cross_entropy(
+        return weighted_cross_entropy(
             self._by_band(hidden), *self._parameters(), self._ranked(labels), weights
         )
 
     def _logits(self, hidden):
-        logits, order = banded_logits(self._by_band(hidden), *self._parameters()), self.bands.order
+        logits, order = full_logits(self._by_band(hidden), *self._parameters()), self.bands.order
         return logits if order is None else tf.gather(logits, order.ranks, axis=1)
 
     def _top_k(self, hidden, k):
         order = self.bands.order
-
-        def chunk(hidden):
-            logits = banded_logits(self._by_band(hidden), *self._parameters())
-            values, ranks = tf.math.top_k(logits, k)
-            sums = tf.reduce_logsumexp(logits, axis=1, keepdims=True)
-            return ranks if order is None else tf.gather(order.ids, ranks), values - sums
-
-        return map_row_chunks(chunk, hidden, self.vocab_size)
+        ranks, log_probs = exact_top_k(self._by_band(hidden), *self._parameters(), k)
+        return ranks if order is None else tf.gather(order.ids, ranks), log_probs
 
     def get_config(self):
         return {

@@ -4,12 +4,12 @@ import keras
 import tensorflow as tf
 
 from tfsoftmax.heads.base import SoftmaxHead
-from tfsoftmax.ops.cross_entropy import (
-    Objective,
+from tfsoftmax.ops.cross_entropy import Objective, cross_entropy
+from tfsoftmax.ops.logits import (
     capped,
-    cross_entropy,
     exact_top_k,
     full_logits,
+    label_logits,
     map_row_chunks,
 )
 
@@ -112,9 +112,7 @@ class LinearHead(SoftmaxHead):
 
     def _label_scores(self, hidden, labels):
         """Score of each position's label, (N,) float32, at the cost of N D."""
-        rows = tf.cast(tf.gather(self._kernel(), labels), hidden.dtype)
-        products = tf.cast(hidden, tf.float32) * tf.cast(rows, tf.float32)
-        return tf.reduce_sum(products, axis=1) + self._biases(labels)
+        return label_logits(hidden, self._kernel(), None, labels)[0] + self._biases(labels)
 
     def _self_normalised(self, hidden, labels):
         """(N,): with Z = 1, the label's score."""

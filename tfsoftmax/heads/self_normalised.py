@@ -48,17 +48,17 @@ class SelfNormalisedSoftmax(LinearHead):
         self.objective = Objective(z_loss=alpha if squared else 0.0, log_z=0.0 if squared else alpha)
 
     def _training_loss(self, hidden, labels):
-        some = self._some_positions(tf.shape(hidden)[0])
-        return cross_entropy(hidden, *self._parameters(), labels, self.objective, some)
+        subset = self._random_subset(tf.shape(hidden)[0])
+        return cross_entropy(hidden, *self._parameters(), labels, self.objective, subset)
 
     def _loss_and_nats(self, hidden, labels, weights):
-        some = self._some_positions(tf.shape(hidden)[0])
+        subset = self._random_subset(tf.shape(hidden)[0])
         return weighted_cross_entropy(
-            hidden, *self._parameters(), labels, weights, self.objective, some
+            hidden, *self._parameters(), labels, weights, self.objective, subset
         )
 
-    def _some_positions(self, count):
-        """(n,) int32, γ of them, drawn anew."""
+    def _random_subset(self, count):
+        """A fraction γ of the positions, drawn anew: (n,) int32."""
         wanted = tf.math.ceil(self.fraction * tf.cast(count, tf.float32))
         wanted = tf.minimum(tf.maximum(tf.cast(wanted, tf.int32), 1), count)
         return tf.argsort(uniform([count], self.random_state.next()))[:wanted]

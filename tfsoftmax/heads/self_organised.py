@@ -8,7 +8,8 @@ import tensorflow as tf
 
 from tfsoftmax.heads.hierarchical import HierarchicalHead, tensors
 from tfsoftmax.ops import nary
-from tfsoftmax.ops.cross_entropy import cross_entropy, full_logits, weighted_cross_entropy
+from tfsoftmax.ops.cross_entropy import cross_entropy, weighted_cross_entropy
+from tfsoftmax.ops.logits import full_logits
 from tfsoftmax.partitions import assignment
 from tfsoftmax.partitions import code_files
 

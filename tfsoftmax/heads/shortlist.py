@@ -5,12 +5,8 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.heads.base import SoftmaxHead
-from tfsoftmax.ops.cross_entropy import (
-    cross_entropy,
-    full_logits,
-    map_row_chunks,
-    weighted_cross_entropy,
-)
+from tfsoftmax.ops.cross_entropy import cross_entropy, weighted_cross_entropy
+from tfsoftmax.ops.logits import full_logits, map_row_chunks
 from tfsoftmax.partitions.bands import frequency_order
 from tfsoftmax.partitions.ranks import permutation_ranks
 

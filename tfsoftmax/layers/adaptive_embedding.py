@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from tfsoftmax.ops.adaptive_clusters import clusters_of
+from tfsoftmax.ops.ends import interval_of
 from tfsoftmax.partitions.bands import band_units, frequency_bands
 from tfsoftmax.partitions.cutoffs import automatic_cutoffs
 
@@ -77,7 +77,7 @@ class AdaptiveEmbedding(keras.layers.Layer):
         ranks = tf.cast(tf.reshape(words, [-1]), tf.int32)
         if self.bands.order is not None:
             ranks = tf.gather(self.bands.order.ranks, ranks)
-        bands = clusters_of(ranks, self.bands.ends)
+        bands = interval_of(ranks, self.bands.ends)
         positions = [tf.where(bands == k) for k in range(len(self.bands.ends))]
         starts = [0, *self.bands.cutoffs]
         parts = [

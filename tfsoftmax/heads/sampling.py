@@ -5,7 +5,7 @@ import keras
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.heads.random_state import RandomState
 from tfsoftmax.ops.per_example import per_example_loss
-from tfsoftmax.ops.sampled import sampled_loss
+from tfsoftmax.ops.sampled import Hits, sampled_loss
 from tfsoftmax.samplers import get_sampler
 
 
@@ -64,7 +64,7 @@ class SamplingHead(LinearHead):
             )
         self.num_samples = num_samples
         self.remove_accidental_hits = remove_accidental_hits
-        if self.sampler.holds_labels and not self._removes_hits():
+        if self.sampler.holds_labels and self._hits() == Hits.KEEP:
             raise ValueError(
                 f"`remove_accidental_hits` must be True for {type(self).__name__} with a sampler "
                 "that holds the labels themselves. "
@@ -79,8 +79,8 @@ class SamplingHead(LinearHead):
     def for_vocabulary(cls, vocabulary, **options):
         return cls(len(vocabulary), **{"counts": vocabulary.counts, **options})
 
-    def _removes_hits(self):
-        return bool(self.remove_accidental_hits)
+    def _hits(self):
+        return Hits.REMOVE if self.remove_accidental_hits else Hits.KEEP
 
     def _sampled_loss(self, criterion, hidden, labels, bias, corrected=True):
         """Loss (N,) by a criterion, on a fresh sample; `bias` is a function of ids."""
@@ -91,7 +91,7 @@ class SamplingHead(LinearHead):
         self.sampler.update(labels)
         return loss(
             criterion, hidden, self._kernel(), bias, labels, candidates, corrected,
-            self._removes_hits(),
+            self._hits(),
         )
 
     def get_config(self):

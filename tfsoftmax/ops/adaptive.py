@@ -172,10 +172,12 @@ def _chunk_with_gradients(cluster, hidden, labels, weights, totals):
     target, rows = label_logits(projected, cluster.kernel, cluster.bias, labels)
     d_projected, by_block = 0.0, []
     for e, (kernel, bias), offset in zip(exps, cluster.blocks(hidden.dtype), offsets):
-        (slopes,), factors = products.narrowed([e], tf.exp(offset - log_sum), hidden.dtype)
+        factors = tf.exp(offset - log_sum)
+        d_biases = [] if bias is None else [products.by_biases(e, factors * weights)]
+        (slopes,), factors = products.narrowed([e], factors, hidden.dtype)
         factors *= weights
         d_projected += products.by_hidden(slopes, factors, kernel)
-        by_block.append(products.by_words(slopes, factors, projected, bias is not None))
+        by_block.append([products.by_words(slopes, factors, projected), *d_biases])
     d_projected -= weights[:, None] * rows
     joined = [tf.concat(parts, 0) for parts in zip(*by_block)]
     d_hidden, d_projection = _through_projection(cluster.projection, hidden, d_projected)

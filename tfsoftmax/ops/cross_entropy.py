@@ -247,30 +247,35 @@ def _chunk(hidden, weights, parts, blocks, objective, totals):
     exps, log_sum, sums = _exponentials(logits)
     terms = _normaliser_terms(logits, log_sum, objective)
     factors = (objective.log_z + 2 * objective.z_loss * log_sum) / sums
-    slopes, factors = _slopes(logits, exps, factors, objective, hidden.dtype)
+    slopes, factors = _slopes(logits, exps, factors, objective)
+    d_biases = [
+        [] if bias is None else [products.by_biases(q, factors * weights)]
+        for q, (*_, bias) in zip(slopes, blocks)
+    ]
+    slopes, factors = products.narrowed(slopes, factors, hidden.dtype)
     factors *= weights
     d_parts = [products.by_hidden(q, factors, block[1]) for q, block in zip(slopes, blocks)]
     d_hidden = tf.concat([tf.add_n(band) for band in _by_band(d_parts, blocks)], axis=1)
-    by_block = _word_gradients(slopes, factors, parts, blocks, totals, d_hidden)
+    by_block = _word_gradients(slopes, factors, parts, blocks, d_biases, totals, d_hidden)
     return [d_hidden, log_sum, terms], by_block
 
 
-def _slopes(logits, exps, factors, objective, dtype):
+def _slopes(logits, exps, factors, objective):
     """Derivatives of the normaliser terms by the products h Wᵀ + b of each block.
 
     Returns:
-        Slopes (n, rows) in `dtype`, and factors (n,) that remain to be multiplied into them.
+        Slopes (n, rows) float32, and factors (n,) that remain to be multiplied into them.
     """
     smoothing, cap = objective.label_smoothing, objective.soft_cap
     if not smoothing and cap is None:
-        return products.narrowed(exps, factors, dtype)
+        return exps, factors
     slopes = [e * factors[:, None] for e in exps]
     if smoothing:
         uniform = smoothing / sum(z.shape[1] for z in logits)
         slopes = [q - uniform for q in slopes]
     if cap is not None:
         slopes = [q * _cap_slope(z, cap) for q, z in zip(slopes, logits)]
-    return products.narrowed(slopes, tf.ones_like(factors), dtype)
+    return slopes, tf.ones_like(factors)
 
 
 def _cap_slope(capped_logits, soft_cap):
@@ -278,16 +283,16 @@ def _cap_slope(capped_logits, soft_cap):
     return 1 - tf.square(capped_logits / soft_cap)
 
 
-def _word_gradients(slopes, factors, parts, blocks, totals, previous):
+def _word_gradients(slopes, factors, parts, blocks, d_biases, totals, previous):
     """[dW, db] of each block, added to `totals` unless they are None.
 
-    They are computed one after the other, and after `previous`, so that one block's product is
-    alive at a time.
+    The kernels' are computed one after the other, and after `previous`, so that one block's
+    product is alive at a time.
     """
     by_block = []
-    for i, (q, (band, _, bias)) in enumerate(zip(slopes, blocks)):
+    for i, (q, block) in enumerate(zip(slopes, blocks)):
         with tf.control_dependencies([previous]):
-            terms = products.by_words(q, factors, parts[band], bias is not None)
+            terms = [products.by_words(q, factors, parts[block[0]]), *d_biases[i]]
             if totals is not None:
                 terms = [old + new for old, new in zip(totals[i], terms)]
         previous = terms[0]

@@ -35,14 +35,15 @@ def by_hidden(slopes, factors, kernel):
     return factors[:, None] * tf.cast(tf.matmul(slopes, kernel), tf.float32)
 
 
-def by_words(slopes, factors, hidden, with_bias=True):
-    """[dW = Mᵀ (f h)], or with a bias [dW, db = Mᵀ f]: (V, D) and (V,) float32."""
+def by_words(slopes, factors, hidden):
+    """dW = Mᵀ (f h): (V, D) float32."""
     scaled = hidden * tf.cast(factors, hidden.dtype)[:, None]
-    gradients = [tf.cast(tf.matmul(slopes, scaled, transpose_a=True), tf.float32)]
-    if with_bias:
-        wide = tf.cast(slopes, tf.float32)
-        gradients.append(tf.linalg.matvec(wide, factors, transpose_a=True))
-    return gradients
+    return tf.cast(tf.matmul(slopes, scaled, transpose_a=True), tf.float32)
+
+
+def by_biases(matrix, factors):
+    """db = Mᵀ f: (V,) float32 from a matrix that is not yet `narrowed`."""
+    return tf.linalg.matvec(matrix, factors, transpose_a=True)
 
 
 def minus_labels(gradients, labels, weights, hidden):

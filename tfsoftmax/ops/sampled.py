@@ -93,6 +93,7 @@ def _without_hits(scores, layout, hits):
 
 def _gradients(slopes, weights, hidden, word_rows, label_rows, layout):
     """Gradients of Σ weights · loss: dh (N, D), those of the gathered rows (U, D) and biases (U,)."""
+    d_word_biases = products.by_biases(slopes.words, slopes.rows * weights)
     (matrix,), factors = products.narrowed([slopes.words], slopes.rows, hidden.dtype)
     factors *= weights
     columns, by_label = slopes.columns, weights * slopes.label
@@ -100,7 +101,7 @@ def _gradients(slopes, weights, hidden, word_rows, label_rows, layout):
     if columns is not None:
         weighted_rows *= tf.cast(columns, hidden.dtype)[:, None]
     d_hidden = products.by_hidden(matrix, factors, weighted_rows) + by_label[:, None] * label_rows
-    d_words, d_word_biases = products.by_words(matrix, factors, hidden)
+    d_words = products.by_words(matrix, factors, hidden)
     if columns is not None:
         d_words, d_word_biases = d_words * columns[:, None], d_word_biases * columns
     d_labels = by_label[:, None] * tf.cast(hidden, tf.float32)

@@ -55,7 +55,8 @@ def reference(head, hidden):
 ])
 def test_log_probs_equal_the_equation(options):
     head, (hidden, _) = built(**options), positions(V, 5)
-    np.testing.assert_allclose(head.log_probs(hidden), reference(head, hidden), rtol=1e-5, atol=1e-5)
+    expected = reference(head, hidden)
+    np.testing.assert_allclose(head.log_probs(hidden), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("count", [5, 1100])

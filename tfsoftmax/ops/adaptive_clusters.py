@@ -91,7 +91,7 @@ def sum_over_clusters(chunk, hidden, clusters, ranks, ends, weights, shares):
 
 
 def _tail(chunk, cluster, inputs, rounds, by_row):
-    """The results of `chunk` over the positions of each round, added to `by_row`, and the totals."""
+    """Adds the results of `chunk` for each round to `by_row`, and returns them and the totals."""
     count, positions_of = rounds
 
     def visit(i, by_row, totals):

@@ -92,7 +92,11 @@ def _without_hits(scores, layout, hits):
 
 
 def _gradients(slopes, weights, hidden, word_rows, label_rows, layout):
-    """Gradients of Σ weights · loss: dh (N, D), those of the gathered rows (U, D) and biases (U,)."""
+    """Gradients of Σ weights · loss.
+
+    Returns:
+        dh (N, D), and the gradients of the gathered rows (U, D) and of their biases (U,).
+    """
     d_word_biases = products.by_biases(slopes.words, slopes.rows * weights)
     (matrix,), factors = products.narrowed([slopes.words], slopes.rows, hidden.dtype)
     factors *= weights

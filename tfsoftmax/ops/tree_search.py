@@ -72,7 +72,7 @@ def best_first(hidden, kernel, bias, children, k):
         0, start, tf.zeros([count, width], tf.int32),
         tf.fill([count, k], -float("inf")), tf.zeros([count, k], tf.int32), False,
     )
-    grows, fixed, scalar = tf.TensorShape([None, None]), tf.TensorShape([None, k]), tf.TensorShape([])
+    grows, fixed, scalar = map(tf.TensorShape, ([None, None], [None, k], []))
     _, _, _, best, words, done = tf.while_loop(
         lambda i, *rest: (i < ROUNDS) & ~rest[-1], body, state,
         shape_invariants=(scalar, grows, grows, fixed, fixed, scalar),

@@ -10,7 +10,8 @@ from test_full_softmax import largest_tensor
 from references import full_log_probs
 from tfsoftmax.heads.differentiated import DifferentiatedSoftmax, block_units
 from tfsoftmax.heads.full import FullSoftmax
-from tfsoftmax.ops.cross_entropy import CHUNK_ROWS
+from tfsoftmax.ops.chunks import CHUNK_ROWS
+from tfsoftmax.ops.cross_entropy import Objective, cross_entropy, weighted_cross_entropy
 from tfsoftmax.vocabulary import Vocabulary
 
 V, CUTOFFS = 13, [3, 8]
@@ -54,7 +55,8 @@ def reference(head, hidden):
 ])
 def test_log_probs_equal_the_equation(options):
     head, (hidden, _) = built(**options), positions(V, 5)
-    np.testing.assert_allclose(head.log_probs(hidden), reference(head, hidden), rtol=1e-5, atol=1e-5)
+    expected = reference(head, hidden)
+    np.testing.assert_allclose(head.log_probs(hidden), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("count", [5, 1100])
@@ -87,6 +89,45 @@ def test_blocks_are_a_full_softmax_with_a_block_diagonal_kernel(count):
     np.testing.assert_allclose(np.concatenate(ours[2::2]), wanted[2], atol=1e-6)
     for gradient, block in zip(ours[1::2], blocks):
         np.testing.assert_allclose(gradient, wanted[1][block], atol=1e-6)
+
+
+@pytest.mark.parametrize("objective", [
+    Objective(soft_cap=2.0, label_smoothing=0.2, z_loss=0.01), Objective(z_loss=0.5, log_z=0.0)
+])
+@pytest.mark.parametrize("subset", [None, tf.constant([4, 0, 2])], ids=["all", "subset"])
+def test_bands_have_any_objective_of_a_full_softmax(objective, subset):
+    """Loss and gradients of `cross_entropy` for bands and for a block-diagonal kernel."""
+    head = built(units=[4, 2, 1])
+    kernels, biases = ([tf.convert_to_tensor(w) for w in ws] for ws in (head.kernels, head.biases))
+    operators = [tf.linalg.LinearOperatorFullMatrix(kernel) for kernel in kernels]
+    hidden, labels = positions(V, 5)
+    hidden = tf.constant(hidden)
+    weights = tf.constant([0.1, 0.5, 0.2, 0.3, 0.7])
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch([hidden, kernels, biases])
+        kernel = tf.linalg.LinearOperatorBlockDiag(operators).to_dense()
+        whole = kernel, tf.concat(biases, 0)
+        wanted = cross_entropy(hidden, *whole, labels, objective, subset)
+        ours = cross_entropy(hidden, kernels, biases, labels, objective, subset)
+        total, _ = weighted_cross_entropy(
+            hidden, kernels, biases, labels, weights, objective, subset
+        )
+        sums = [tf.reduce_sum(weights * losses) for losses in (wanted, ours)]
+    np.testing.assert_allclose(ours, wanted, rtol=1e-5)
+    np.testing.assert_allclose(total, sums[0], rtol=1e-5)
+    expected = tape.gradient(sums[0], [hidden, *kernels, *biases])
+    for loss in (sums[1], total):
+        for mine, gradient in zip(tape.gradient(loss, [hidden, *kernels, *biases]), expected):
+            np.testing.assert_allclose(mine, gradient, atol=1e-5)
+
+
+@pytest.mark.parametrize("label", [-1, V])
+def test_labels_outside_the_vocabulary_are_an_error(label):
+    hidden, labels = positions(V, 5)
+    labels[3] = label
+    kernels, biases = built(units=[4, 2, 1])._parameters()
+    with pytest.raises(tf.errors.InvalidArgumentError, match="indices.* is not in"):
+        cross_entropy(tf.constant(hidden), kernels, biases, tf.constant(labels))
 
 
 def test_projected_with_all_units_is_full_softmax():

@@ -9,7 +9,9 @@ from cases import UNITS, built, positions
 from references import full_log_probs, full_objective
 from tfsoftmax.layers.embedding import Embedding
 from tfsoftmax.heads import FullSoftmax
+from tfsoftmax.ops import chunks
 from tfsoftmax.ops import cross_entropy as ops
+from tfsoftmax.ops.logits import logits_rows
 
 
 @pytest.mark.parametrize("soft_cap", [None, 2.0])
@@ -62,8 +64,8 @@ def test_loss_and_gradients_equal_naive_keras(vocab_size, count, blocks, monkeyp
 
 def test_kernel_gradient_is_accumulated_in_float32(monkeypatch):
     """Of 2,048 equal contributions a bfloat16 sum would lose the greater part."""
-    monkeypatch.setattr(ops, "CHUNK_ROWS", 4)
-    count = 2048 * ops.CHUNK_ROWS
+    monkeypatch.setattr(chunks, "CHUNK_ROWS", 4)
+    count = 2048 * chunks.CHUNK_ROWS
     head = FullSoftmax(2, dtype=keras.DTypePolicy("mixed_bfloat16"), use_bias=False)
     head.build((None, 1))
     with tf.GradientTape() as tape:
@@ -110,7 +112,7 @@ def test_float16_neither_underflows_nor_overflows(options):
 @pytest.mark.parametrize("vocab_size, size, rows", [(10_000, 16, 512), (10**6, 512, 512),
                                                     (10**6, 16, 134), (10**7, 16, 64)])
 def test_chunks_shrink_with_the_vocabulary(vocab_size, size, rows):
-    assert ops.most_rows(vocab_size, size) == rows
+    assert logits_rows(vocab_size, size) == rows
 
 
 def largest_tensor(function):
@@ -127,7 +129,7 @@ def largest_tensor(function):
 
 
 def test_no_tensor_of_all_positions_by_all_words():
-    head, count = built("full", 10_007), 5 * ops.CHUNK_ROWS
+    head, count = built("full", 10_007), 5 * chunks.CHUNK_ROWS
 
     @tf.function
     def step(hidden, labels):
@@ -141,7 +143,7 @@ def test_no_tensor_of_all_positions_by_all_words():
         return naive(hidden, kernel, bias, labels, tf.ones(count))
 
     shapes = tf.TensorSpec((count, UNITS)), tf.TensorSpec((count,), tf.int32)
-    assert largest_tensor(step.get_concrete_function(*shapes)) <= ops.CHUNK_ROWS * 10_007
+    assert largest_tensor(step.get_concrete_function(*shapes)) <= chunks.CHUNK_ROWS * 10_007
     assert largest_tensor(naive_step.get_concrete_function(*shapes)) == count * 10_007
 
 

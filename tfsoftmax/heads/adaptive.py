@@ -17,7 +17,7 @@ from tfsoftmax.ops.adaptive import (
     weighted_adaptive_cross_entropy,
 )
 from tfsoftmax.ops.adaptive_clusters import Cluster
-from tfsoftmax.ops.cross_entropy import map_row_chunks
+from tfsoftmax.ops.logits import map_row_chunks
 from tfsoftmax.partitions.bands import band_units, frequency_bands
 from tfsoftmax.partitions.cutoffs import are_automatic, automatic_cutoffs
 

@@ -3,7 +3,7 @@
 import keras
 
 from tfsoftmax.heads.sampling import SamplingHead
-from tfsoftmax.ops.sampled import blackout
+from tfsoftmax.ops.sampled import Hits, blackout
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -31,8 +31,8 @@ class BlackOut(SamplingHead):
     Source: Müller 2017, equations 2.40 to 2.42 (Ji et al. 2016).
     """
 
-    def _removes_hits(self):
-        return self.remove_accidental_hits is not False
+    def _hits(self):
+        return Hits.KEEP if self.remove_accidental_hits is False else Hits.REMOVE
 
     def _training_loss(self, hidden, labels):
         return self._sampled_loss(blackout, hidden, labels, self._biases)

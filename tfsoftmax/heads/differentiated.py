@@ -9,12 +9,8 @@ from numpy.typing import ArrayLike
 
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.layers.initializers import Initializer, add_weight
-from tfsoftmax.ops.banded import (
-    banded_cross_entropy,
-    banded_logits,
-    weighted_banded_cross_entropy,
-)
-from tfsoftmax.ops.cross_entropy import map_row_chunks
+from tfsoftmax.ops.cross_entropy import cross_entropy, weighted_cross_entropy
+from tfsoftmax.ops.logits import exact_top_k, full_logits
 from tfsoftmax.partitions.bands import band_units, frequency_bands
 
 
@@ -134,26 +130,19 @@ class DifferentiatedSoftmax(SoftmaxHead):
 
     def _training_loss(self, hidden, labels):
         ranks = self.bands.order.rank(labels)
-        return banded_cross_entropy(self._by_band(hidden), *self._parameters(), ranks)
+        return cross_entropy(self._by_band(hidden), *self._parameters(), ranks)
 
     def _loss_and_nats(self, hidden, labels, weights):
         ranks = self.bands.order.rank(labels)
-        return weighted_banded_cross_entropy(
-            self._by_band(hidden), *self._parameters(), ranks, weights
-        )
+        return weighted_cross_entropy(self._by_band(hidden), *self._parameters(), ranks, weights)
 
     def _logits(self, hidden):
-        by_rank = banded_logits(self._by_band(hidden), *self._parameters())
+        by_rank = full_logits(self._by_band(hidden), *self._parameters())
         return self.bands.order.by_word(by_rank)
 
     def _top_k(self, hidden, k):
-        def chunk(hidden):
-            logits = banded_logits(self._by_band(hidden), *self._parameters())
-            values, ranks = tf.math.top_k(logits, k)
-            sums = tf.reduce_logsumexp(logits, axis=1, keepdims=True)
-            return self.bands.order.word(ranks), values - sums
-
-        return map_row_chunks(chunk, hidden, self.vocab_size)
+        ranks, log_probs = exact_top_k(self._by_band(hidden), *self._parameters(), k)
+        return self.bands.order.word(ranks), log_probs
 
     def get_config(self):
         return {

@@ -52,7 +52,7 @@ class HierarchicalHead(SoftmaxHead):
         """Applies a function of log-probabilities (n, V) to all positions, in chunks."""
         full_pass = self._full_pass()
         # About eight tensors of the size of the result are alive at a time.
-        most = chunks.rows_within(8 * 4 * self.vocab_size)
+        most = chunks.chunk_rows(8 * 4 * self.vocab_size)
         return chunks.map_chunks(lambda rows: function(full_pass(rows)), hidden, most)
 
 

@@ -4,12 +4,12 @@ import tensorflow as tf
 from numpy.typing import ArrayLike
 
 from tfsoftmax.heads.tied import TiedHead
-from tfsoftmax.ops.cross_entropy import (
-    Objective,
+from tfsoftmax.ops.cross_entropy import Objective, cross_entropy
+from tfsoftmax.ops.logits import (
     capped,
-    cross_entropy,
     exact_top_k,
     full_logits,
+    label_logits,
     map_row_chunks,
 )
 
@@ -81,9 +81,7 @@ class LinearHead(TiedHead):
 
     def _label_scores(self, hidden, labels):
         """Score of each position's label, (N,) float32, at the cost of N D."""
-        rows = tf.cast(tf.gather(self._kernel(), labels), hidden.dtype)
-        products = tf.cast(hidden, tf.float32) * tf.cast(rows, tf.float32)
-        return tf.reduce_sum(products, axis=1) + self._biases(labels)
+        return label_logits(hidden, self._kernel(), None, labels)[0] + self._biases(labels)
 
     def _self_normalised(self, hidden, labels):
         """(N,): with Z = 1, the label's score."""

@@ -5,7 +5,7 @@ import tensorflow as tf
 from numpy.typing import ArrayLike
 
 from tfsoftmax.heads.sampling import SamplingHead
-from tfsoftmax.ops.sampled import keep_highest, softmax
+from tfsoftmax.ops.sampled import Hits, keep_highest, softmax
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -67,11 +67,12 @@ class SampledSoftmax(SamplingHead):
         """
         return self._by_row(self._effective_sample_size, hidden)
 
-    def _removes_hits(self):
+    def _hits(self):
         chosen = self.remove_accidental_hits
         if chosen is None and self.sampler.holds_labels:
-            return "once"
-        return self.sampler.unique if chosen is None else bool(chosen)
+            return Hits.REMOVE_ONE
+        removed = self.sampler.unique if chosen is None else chosen
+        return Hits.REMOVE if removed else Hits.KEEP
 
     def _training_loss(self, hidden, labels):
         criterion = softmax if self.keep is None else keep_highest(self.keep, softmax)

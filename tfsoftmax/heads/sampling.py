@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.heads.random_state import RandomState
 from tfsoftmax.ops.per_example import per_example_loss
-from tfsoftmax.ops.sampled import sampled_loss
+from tfsoftmax.ops.sampled import Hits, sampled_loss
 from tfsoftmax.samplers import Sampler, get_sampler
 
 
@@ -68,7 +68,7 @@ class SamplingHead(LinearHead):
             )
         self.num_samples = num_samples
         self.remove_accidental_hits = remove_accidental_hits
-        if self.sampler.holds_labels and not self._removes_hits():
+        if self.sampler.holds_labels and self._hits() == Hits.KEEP:
             raise ValueError(
                 f"`remove_accidental_hits` must be True for {type(self).__name__} with a sampler "
                 "that holds the labels themselves. "
@@ -87,8 +87,8 @@ class SamplingHead(LinearHead):
         words = np.mean([len(np.unique(ids)) for ids in draws])  # a row that is drawn twice is one
         return [(len(labels), units, round(words))]
 
-    def _removes_hits(self):
-        return bool(self.remove_accidental_hits)
+    def _hits(self):
+        return Hits.REMOVE if self.remove_accidental_hits else Hits.KEEP
 
     def _sampled_loss(self, criterion, hidden, labels, bias, corrected=True):
         """Loss (N,) by a criterion, on a fresh sample; `bias` is a function of ids."""
@@ -99,7 +99,7 @@ class SamplingHead(LinearHead):
         self.sampler.update(labels)
         return loss(
             criterion, hidden, self._kernel(), bias, labels, candidates, corrected,
-            self._removes_hits(),
+            self._hits(),
         )
 
     def get_config(self):

@@ -63,17 +63,17 @@ class SelfNormalisedSoftmax(LinearHead):
         return [(chosen, self._kernel().shape[1], self.vocab_size)]
 
     def _training_loss(self, hidden, labels):
-        chosen = self._chosen_positions(tf.shape(hidden)[0])
-        return cross_entropy(hidden, *self._parameters(), labels, self.objective, chosen)
+        subset = self._random_subset(tf.shape(hidden)[0])
+        return cross_entropy(hidden, *self._parameters(), labels, self.objective, subset)
 
     def _loss_and_nats(self, hidden, labels, weights):
-        chosen = self._chosen_positions(tf.shape(hidden)[0])
+        subset = self._random_subset(tf.shape(hidden)[0])
         return weighted_cross_entropy(
-            hidden, *self._parameters(), labels, weights, self.objective, chosen
+            hidden, *self._parameters(), labels, weights, self.objective, subset
         )
 
-    def _chosen_positions(self, count):
-        """A fraction γ of the positions 0 ... count - 1, drawn anew: (n,) int32."""
+    def _random_subset(self, count):
+        """A fraction γ of the positions, drawn anew: (n,) int32."""
         wanted = tf.math.ceil(self.fraction * tf.cast(count, tf.float32))
         wanted = tf.minimum(tf.maximum(tf.cast(wanted, tf.int32), 1), count)
         return tf.argsort(uniform([count], self.random_state.next()))[:wanted]

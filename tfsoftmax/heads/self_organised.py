@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 from tfsoftmax.heads.hierarchical import HierarchicalHead, tensors
 from tfsoftmax.layers.initializers import add_weight
 from tfsoftmax.ops import nary
-from tfsoftmax.ops.cross_entropy import cross_entropy, full_logits, weighted_cross_entropy
+from tfsoftmax.ops.cross_entropy import cross_entropy, weighted_cross_entropy
+from tfsoftmax.ops.logits import full_logits
 from tfsoftmax.partitions import assignment, code_files
 from tfsoftmax.partitions.counts import checked_counts
 

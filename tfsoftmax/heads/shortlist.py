@@ -6,12 +6,8 @@ import tensorflow as tf
 from numpy.typing import ArrayLike
 
 from tfsoftmax.heads.base import SoftmaxHead
-from tfsoftmax.ops.cross_entropy import (
-    cross_entropy,
-    full_logits,
-    map_row_chunks,
-    weighted_cross_entropy,
-)
+from tfsoftmax.ops.cross_entropy import cross_entropy, weighted_cross_entropy
+from tfsoftmax.ops.logits import full_logits, map_row_chunks
 from tfsoftmax.partitions.bands import frequency_order
 from tfsoftmax.partitions.counts import checked_counts, with_unseen
 

@@ -97,7 +97,7 @@ class TreeSoftmax(HierarchicalHead):
         by_full_pass = super()._top_k
         # The search holds the rows of the nodes that it opens, and a kernel row is D wide.
         opened = max(OPENED, k) * hidden.shape[1]
-        return chunks.map_chunks(chunk, hidden, chunks.rows_within(2 * 4 * opened))
+        return chunks.map_chunks(chunk, hidden, chunks.chunk_rows(2 * 4 * opened))
 
     def sample(self, hidden: ArrayLike, seed: ArrayLike) -> tf.Tensor:
         """A random word at each position, drawn from P(w | h) in O(log V) time.

@@ -7,7 +7,7 @@ import tensorflow as tf
 from numpy.typing import ArrayLike
 
 from tfsoftmax.layers.initializers import Initializer, add_weight
-from tfsoftmax.ops.adaptive_clusters import clusters_of
+from tfsoftmax.ops.ends import interval_of
 from tfsoftmax.partitions.bands import band_units, frequency_bands
 from tfsoftmax.partitions.cutoffs import are_automatic, automatic_cutoffs
 
@@ -73,7 +73,7 @@ class AdaptiveEmbedding(keras.layers.Layer):
 
     def call(self, words):
         ranks = self.bands.order.rank(tf.cast(tf.reshape(words, [-1]), tf.int32))
-        clusters = clusters_of(ranks, self.bands.ends)
+        clusters = interval_of(ranks, self.bands.ends)
         positions = [tf.where(clusters == k) for k in range(len(self.bands.ends))]
         starts = [0, *self.bands.cutoffs]
         parts = [

@@ -1,23 +1,25 @@
-"""Clusters of words, and which positions each sees: all the head, a tail those of its labels.
+"""Clusters of words and the positions that each sees: the head cluster all, a tail its labels'.
 
-Positions come in rounds, so that a matrix of exponentials takes at most CHUNK_BYTES, or as much
-as the cluster's kernel, or MIN_CHUNK_ROWS rows where V is large. Under XLA, where all shapes are fixed, a tail takes rounds
-of a fixed number of positions, its capacity; nearly always one is enough, and if not, another
-round follows.
+Positions are taken in rounds, so that a matrix of exponentials takes at most LOGITS_BYTES, or as
+much as the cluster's kernel, or MIN_LOGITS_ROWS rows where V is large. Under XLA, where all
+shapes are fixed, a tail takes rounds of a fixed number of positions, its capacity. Nearly always
+one round is enough; if not, another follows.
 
 Shapes: N positions, D hidden units, K tails.
 """
 
 import functools
+import math
 import typing
 
 import tensorflow as tf
 
 from tfsoftmax.ops.chunks import sum_over_chunks
-from tfsoftmax.ops.cross_entropy import CHUNK_BYTES, MIN_CHUNK_ROWS, full_logits
+from tfsoftmax.ops.ends import interval_of
+from tfsoftmax.ops.logits import full_logits, kernel_blocks, logits_rows
 from tfsoftmax.ops.xla import under_xla
 
-BLOCK_WORDS = 4096  # one block's logits stay in the cache between the passes over them
+BLOCK_WORDS = 4096  # One block's logits stay in the cache between the passes over them.
 
 
 class Cluster(typing.NamedTuple):
@@ -43,53 +45,53 @@ class Cluster(typing.NamedTuple):
         return tf.matmul(hidden, tf.cast(self.projection, hidden.dtype))
 
     def blocks(self, dtype):
-        """[(rows of the kernel in `dtype`, their biases)], `BLOCK_WORDS` at most in each."""
-        words = self.kernel.shape[0]
-        most = words if under_xla() else BLOCK_WORDS  # XLA copies what it splits
-        sizes = [min(most, words - start) for start in range(0, words, most)]
-        biases = [None] * len(sizes) if self.bias is None else tf.split(self.bias, sizes)
-        return list(zip(tf.split(tf.cast(self.kernel, dtype), sizes), biases))
+        """[(rows of the kernel in `dtype`, their biases)], at most `BLOCK_WORDS` in each."""
+        # XLA copies what it splits.
+        most = self.kernel.shape[0] if under_xla() else BLOCK_WORDS
+        return kernel_blocks(self.kernel, self.bias, dtype, most)
+
+    def chunk_rows(self):
+        """How many positions are taken at a time."""
+        return logits_rows(*self.kernel.shape, most=math.inf)
 
 
-def clusters_of(ranks, cutoffs):
-    """Which cluster holds each rank, (N,) int32: 0 the shortlist, k the kth tail."""
-    bounds = tf.constant(list(cutoffs[:-1]), ranks.dtype)
-    return tf.reduce_sum(tf.cast(ranks[:, None] >= bounds, tf.int32), axis=1)
+def sum_over_clusters(chunk, hidden, clusters, ranks, ends, weights, shares):
+    """Sums the results of `chunk` over the clusters that hold each label.
 
-
-def sum_over_clusters(chunk, hidden, clusters, ranks, cutoffs, weights, shares):
-    """Sums what `chunk` returns over the clusters that hold each label.
-
-    `chunk` takes (cluster, hidden, labels, weights, totals) of some positions, and returns a
-    list of tensors with these positions first, which are summed by position, and a list of
-    totals, which it has added to those given unless they are None.
+    Args:
+        chunk: takes (cluster, hidden, labels, weights, totals) of some positions. Returns a list
+            of tensors with these positions first, which are summed by position, and a list of
+            totals, which it has added to those given unless they are None.
+        hidden, clusters, ranks, ends, weights, shares: as in
+            `adaptive.weighted_adaptive_cross_entropy`.
 
     Returns:
-        The tensors, (N, ...) each; the totals of each cluster.
+        The tensors, (N, ...) each, and the totals of each cluster.
     """
-    which = clusters_of(ranks, cutoffs)
-    head_labels = tf.where(which == 0, ranks, cutoffs[0] + which - 1)
+    which = interval_of(ranks, ends)  # 0 for the shortlist, k for the kth tail
+    head_labels = tf.where(which == 0, ranks, ends[0] + which - 1)
     head, tails = clusters[0], clusters[1:]
     by_row, totals = sum_over_chunks(
-        functools.partial(chunk, head), _affordable_rows(head), hidden, head_labels, weights
+        functools.partial(chunk, head), head.chunk_rows(), hidden, head_labels, weights
     )
     totals = [totals]
     order = tf.argsort(which, stable=True)
-    ends = tf.cumsum(tf.math.bincount(which, minlength=len(clusters), maxlength=len(clusters)))
+    counts = tf.math.bincount(which, minlength=len(clusters), maxlength=len(clusters))
+    slots = tf.cumsum(counts)  # where the positions of each cluster end in `order`
     for k, tail in enumerate(tails, start=1):
-        first, last = cutoffs[k - 1], cutoffs[k] - 1
-        if first == last:  # the one word of its tail is certain
+        first, last = ends[k - 1], ends[k] - 1
+        if first == last:  # The only word of a tail is certain.
             totals.append([tf.zeros_like(p) for p in tail if p is not None])
             continue
         inputs = hidden, tf.clip_by_value(ranks, first, last) - first, weights
-        rounds = _rounds(order, ends[k - 1], ends[k], tail, shares[k - 1])
+        rounds = _rounds(order, slots[k - 1], slots[k], tail, shares[k - 1])
         by_row, tail_totals = _tail(chunk, tail, inputs, rounds, by_row)
         totals.append(tail_totals)
     return by_row, totals
 
 
 def _tail(chunk, cluster, inputs, rounds, by_row):
-    """`chunk` over the positions of each of the rounds, added to `by_row`."""
+    """Adds the results of `chunk` for each round to `by_row`, and returns them and the totals."""
     count, positions_of = rounds
 
     def visit(i, by_row, totals):
@@ -115,13 +117,14 @@ def _tail(chunk, cluster, inputs, rounds, by_row):
 
 
 def _rounds(order, start, end, cluster, share):
-    """How the positions order[start:end] of a tail are taken, some at a time.
+    """Divides the positions order[start:end] of a tail into rounds.
 
     Returns:
-        Number of rounds, and a function from its number to the positions of a round and, where
-        shapes are fixed, whether each is one of the tail's: the rest are others' and count nothing.
+        The number of rounds, and a function from the number of a round to its positions. Where
+        shapes are fixed, the function also returns whether each position is one of the tail's;
+        the others only fill the round. Elsewhere it returns None for that.
     """
-    rows = _affordable_rows(cluster)
+    rows = cluster.chunk_rows()
     if under_xla():
         rows = tf.minimum(rows, _capacity(tf.size(order), share))
 
@@ -137,12 +140,7 @@ def _rounds(order, start, end, cluster, share):
 
 
 def _capacity(length, share):
-    """Positions of `length` that a tail nearly never exceeds: two standard deviations above."""
+    """How many of `length` positions a tail hardly ever exceeds: two standard deviations more."""
     mean = share * tf.cast(length, tf.float32)
     enough = tf.cast(tf.math.ceil(mean + 2 * tf.sqrt(mean)), tf.int32)
     return tf.clip_by_value(enough, 1, tf.maximum(length, 1))
-
-
-def _affordable_rows(cluster):
-    words, units = cluster.kernel.shape
-    return max(CHUNK_BYTES // (4 * words), units, MIN_CHUNK_ROWS)

@@ -1,8 +1,8 @@
-"""Results that a graph computes only where something uses them, down to the variables they read.
+"""Results that a graph computes only if something uses them, including reads of variables.
 
-TensorFlow prunes what nothing uses, but not the reading of a variable: an operation that has read
-one must run. A variable whose rows are gathered or updated sparsely is copied whole by each such
-reading: 20 to 40 ms for 400 MB, as much as the step of a tree takes.
+TensorFlow prunes operations whose results nothing uses, but never the read of a variable. Each
+read copies the whole of a variable whose rows are gathered or updated sparsely, which takes 20 to
+40 ms for 400 MB, as much as the step of a tree.
 """
 
 import tensorflow as tf
@@ -10,13 +10,13 @@ from tensorflow.python.eager import record
 
 
 def computed_if_used(function, tensor):
-    """`function(tensor)`, which nothing runs where nothing uses it.
+    """`function(tensor)`, computed only if something uses the result.
 
-    Where something does, the variables are read without waiting for assignments of the same
-    step: a metric that looks at logits in `fit` may see weights before or after the update.
+    If something does, the variables are read without waiting for assignments of the same step:
+    a metric that looks at logits in `fit` may see weights before or after the update.
 
     Args:
-        function: of one tensor, reads variables, returns one tensor.
+        function: maps one tensor to another, and may read variables.
         tensor: float.
 
     Returns:
@@ -29,8 +29,8 @@ def computed_if_used(function, tensor):
     inner = inner.get_concrete_function(tf.TensorSpec(tensor.shape, tensor.dtype))
     variables = [v for v in inner.variables if v.trainable]
     with record.stop_recording():
-        # By another name a variable's handle orders nothing, and PartitionedCall, unlike the
-        # StatefulPartitionedCall of tf.function, may be dropped.
+        # TensorFlow orders the uses of a variable by its handle, but not those of a copy of the
+        # handle; and it may drop a PartitionedCall, but not tf.function's StatefulPartitionedCall.
         handles = [
             tf.raw_ops.Identity(input=t) if t.dtype == tf.resource else t
             for t in inner.captured_inputs

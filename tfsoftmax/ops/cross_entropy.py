@@ -1,32 +1,49 @@
 """Softmax cross-entropy over a large vocabulary, in row chunks, with a hand-written gradient.
 
-With z = h Wᵀ + b, m = max z, e = exp(z - m), s = Σ e, the loss of a position with
-weight w is w (m + ln s - z_y), and its gradient is
+Words may lie in bands. Band b has a kernel W_b (V_b, d_b), biases b_b, and sees a part h_b
+(N, d_b) of the hidden state h = [h_0, h_1, ...]; full softmax is the case of one band. With
 
-    a = w / s,   dh = a (e W) - w W_y,   dW = eᵀ (a h) - [scatter of w h to row y],
+    z = [h_0 W_0ᵀ + b_0, h_1 W_1ᵀ + b_1, ...],   m = max z,   e = exp(z - m),   s = Σ e,
 
-so that the (N, V) matrix e is never normalised: the division falls on (N, D). Chunks of
-`CHUNK_ROWS` positions, and blocks of the kernel's rows for the products that have the
-kernel's shape, bound the memory beyond weights and gradients by
+the loss of a position with weight w is w (m + ln s - z_y), and with f = w / s its gradient is
+
+    dh_b = f (e_b W_b) - w W_y,   dW_b = e_bᵀ (f h_b) - [scatter of w h_b to row y],
+
+where the terms of the label y belong to its band only. The (N, V) matrix e is never normalised:
+the division falls on (N, D).
+
+Chunks of `CHUNK_ROWS` positions, and blocks of the kernels' rows for the products that have the
+kernels' shape, bound the memory beyond weights and gradients by
 
     4 V CHUNK_ROWS bytes for e, and about three times BLOCK_BYTES;
 
 a soft cap or label smoothing takes up to three times the first. Vocabularies for which a
-chunk would need more than CHUNK_BYTES and more than the kernel itself get fewer rows.
+chunk would need more than LOGITS_BYTES and more than the kernel itself get fewer rows.
 
-Shapes: N positions, D hidden units, V words.
+Shapes: N positions, n of them in a chunk or a subset, D = Σ d_b hidden units, V = Σ V_b words.
 """
 
 import dataclasses
 
+import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.ops.chunks import map_chunks, sum_over_chunks
+from tfsoftmax.ops import products
+from tfsoftmax.ops.chunks import CHUNK_ROWS, sum_over_chunks
+from tfsoftmax.ops.custom_gradients import immediate_gradient, recomputed_gradient
+from tfsoftmax.ops.ends import interval_of
+from tfsoftmax.ops.logits import (
+    bands_of,
+    capped,
+    full_logits,
+    kernel_blocks,
+    label_logits,
+    logits_rows,
+    map_row_chunks,
+    parts_of,
+    words_of,
+)
 
-# 256 rows lose a quarter of the matmul's speed, 1,280 gain less than 4 % (V=44,370).
-CHUNK_ROWS = 512
-CHUNK_BYTES = 1 << 29
-MIN_CHUNK_ROWS = 64
 BLOCK_BYTES = 1 << 25
 
 
@@ -35,10 +52,10 @@ class Objective:
     """What is added to plain cross-entropy.
 
     Attributes:
-        soft_cap: the logits become `soft_cap * tanh(logits / soft_cap)`.
+        soft_cap: makes the logits `soft_cap * tanh(logits / soft_cap)`, unless it is None.
         label_smoothing: mass ε moved from the label to the uniform distribution.
         z_loss: coefficient c of c (ln Σ exp z)², which holds the normaliser near one.
-        log_z: coefficient of ln Σ exp z; any but one is no likelihood.
+        log_z: coefficient of ln Σ exp z. The objective is a likelihood only if it is one.
     """
 
     soft_cap: float | None = None
@@ -47,246 +64,251 @@ class Objective:
     log_z: float = 1.0
 
 
-def capped(logits, soft_cap):
-    """`soft_cap * tanh(logits / soft_cap)`, or the logits themselves without a cap."""
-    return logits if soft_cap is None else soft_cap * tf.tanh(logits / soft_cap)
+PLAIN = Objective()
 
 
-def full_logits(hidden, kernel, bias, soft_cap=None):
-    """Logits (N, V) in float32; the product is taken in the dtype of `hidden`."""
-    logits = tf.matmul(hidden, tf.cast(kernel, hidden.dtype), transpose_b=True)
-    logits = tf.cast(logits, tf.float32)
-    return capped(logits if bias is None else logits + bias, soft_cap)
-
-
-def map_row_chunks(function, hidden, vocab_size):
-    """Applies `function` to chunks of rows, one after the other, and joins the results.
-
-    Args:
-        function: takes (rows, D), returns a structure of tensors with `rows` first; it may
-            hold tensors (rows, V) while it runs.
-        hidden: (N, D).
-        vocab_size: V.
-
-    Returns:
-        The structure with N first.
-    """
-    return map_chunks(function, hidden, most_rows(vocab_size, hidden.shape[1]))
-
-
-def exact_top_k(hidden, kernel, bias, k, soft_cap=None):
-    """The k likeliest words: ids (N, k) int32 and log-probabilities (N, k) float32."""
-
-    def chunk(hidden):
-        logits = full_logits(hidden, kernel, bias, soft_cap)
-        values, ids = tf.math.top_k(logits, k)
-        return ids, values - tf.reduce_logsumexp(logits, axis=1, keepdims=True)
-
-    return map_row_chunks(chunk, hidden, kernel.shape[0])
-
-
-def cross_entropy(hidden, kernel, bias, labels, objective=Objective(), some=None):
+def cross_entropy(hidden, kernel, bias, labels, objective=PLAIN, subset=None):
     """Cross-entropy of each position, for any use that is made of it.
 
-    The gradient computes the logits a second time, since it is only then known how much
-    each position weighs: four matmuls of N V D. Where the weights are known beforehand,
+    The gradient computes the logits a second time, because the weight of each position is known
+    only then: four matmuls of N V D. Where the weights are known beforehand,
     `weighted_cross_entropy` needs three.
 
     Args:
         hidden: (N, D) float; its dtype is the dtype of the matmuls.
-        kernel: (V, D) float32.
-        bias: (V,) float32, or None.
-        labels: (N,) integers in [0, V).
+        kernel: (V, D) float32, or the list of (V_b, d_b) of words in bands.
+        bias: (V,) float32, or None; for words in bands, a list of them.
+        labels: (N,) integers in [0, V), numbered through all bands.
         objective: an `Objective`.
-        some: (n,) int32 positions whose normalisers are computed, each of which stands for
-            N / n; None: all. The others have what the objective makes of z_y alone.
+        subset: (n,) int32, the positions whose normalisers are computed. Each of them stands for
+            N / n positions, and the others keep only the term of z_y. None: all positions.
 
     Returns:
         (N,) float32, nats. Differentiable with respect to hidden, kernel and bias.
     """
-    arguments = [hidden, kernel] + ([] if bias is None else [bias])
 
-    @tf.custom_gradient
-    def differentiable(hidden, kernel, bias=None):
-        target = _target_logits(hidden, kernel, bias, labels, objective.soft_cap)
-        (rows,) = _of_some(some, hidden)
-        sums = map_row_chunks(
-            lambda chunk: _row_sums(full_logits(chunk, kernel, bias, objective.soft_cap), objective),
-            rows, kernel.shape[0],
-        )
-        nats = _stands_for(some, hidden) * _normaliser_nats(*sums, objective)
-        (above,) = _for_all(some, hidden, nats)
+    def nats(hidden, bands):
+        blocks = _blocks(bands, hidden.dtype)
 
-        def gradient(upstream):
-            _, _, gradients = _with_gradients(
-                hidden, kernel, bias, labels, upstream, objective, some
-            )
-            return [tf.cast(g, x.dtype) for g, x in zip(gradients, arguments)]
+        def chunk(hidden):
+            logits = _logits(parts_of(hidden, bands), blocks, objective.soft_cap)
+            return _normaliser_terms(logits, _exponentials(logits)[1], objective)
 
-        return above - (1 - objective.label_smoothing) * target, gradient
+        terms = map_row_chunks(chunk, _rows_of(subset, hidden), words_of(bands))
+        terms = _scattered(subset, labels, _scale(subset, labels) * terms)
+        return _losses(terms, _targets(hidden, bands, labels)[0], objective)
 
-    return differentiable(*arguments)
+    def gradients(upstream, hidden, bands):
+        return _with_gradients(hidden, bands, labels, upstream, objective, subset)[1]
+
+    return recomputed_gradient(nats, gradients, hidden, bands_of(kernel, bias))
 
 
 def weighted_cross_entropy(
-    hidden, kernel, bias, labels, weights, objective=Objective(), some=None
+    hidden, kernel, bias, labels, weights, objective=PLAIN, subset=None
 ):
     """Σ weights · objective, whose gradients are formed while the logits are at hand.
 
     Args:
-        hidden, kernel, bias, labels, objective, some: as in `cross_entropy`.
+        hidden, kernel, bias, labels, objective, subset: as in `cross_entropy`.
         weights: (N,) float32, the weight of each position in the total.
 
     Returns:
         total: scalar float32, differentiable with respect to hidden, kernel and bias.
         nats: (N,) float32, the exact cross-entropy, without smoothing or z-loss; no gradient.
-            None where only some normalisers are computed.
+            None if only a subset of the normalisers is computed.
     """
-    arguments = [hidden, kernel] + ([] if bias is None else [bias])
 
-    @tf.custom_gradient
-    def differentiable(hidden, kernel, bias=None):
-        losses, nats, gradients = _with_gradients(
-            hidden, kernel, bias, labels, weights, objective, some
+    def function(hidden, bands):
+        (losses, *nats), gradients = _with_gradients(
+            hidden, bands, labels, weights, objective, subset
         )
+        return (tf.reduce_sum(weights * losses), *nats), gradients
 
-        def gradient(upstream, *_):
-            return [tf.cast(upstream * g, x.dtype) for g, x in zip(gradients, arguments)]
-
-        return (tf.reduce_sum(weights * losses), *nats), gradient
-
-    total, *nats = differentiable(*arguments)
+    total, *nats = immediate_gradient(function, hidden, bands_of(kernel, bias))
     return total, nats[0] if nats else None
 
 
-def _normaliser_nats(log_sum, mean, objective):
-    """What the objective makes of all logits but the label's, (n,): ln s + c (ln s)² - ε mean(z)."""
-    nats = objective.log_z * log_sum + objective.z_loss * tf.square(log_sum)
-    return nats - objective.label_smoothing * mean if objective.label_smoothing else nats
+def _blocks(bands, dtype):
+    """[(number of the band, rows of its kernel in `dtype`, their biases)]."""
+    blocks = []
+    for number, (kernel, bias) in enumerate(bands):
+        # Rows in multiples of 16 keep the split a view of the kernel instead of a copy.
+        most = max(16, BLOCK_BYTES // (4 * max(kernel.shape[1], CHUNK_ROWS)) // 16 * 16)
+        blocks += [(number, *block) for block in kernel_blocks(kernel, bias, dtype, most)]
+    return blocks
 
 
-def _of_some(some, *tensors):
-    """The rows (n, ...) of tensors (N, ...)."""
-    return tensors if some is None else [tf.gather(t, some) for t in tensors]
+def _by_band(results, blocks):
+    """The results of each band's blocks, in lists."""
+    count = blocks[-1][0] + 1
+    return [[r for r, block in zip(results, blocks) if block[0] == b] for b in range(count)]
 
 
-def _for_all(some, hidden, *tensors):
-    """Tensors (n, ...) as (N, ...), zeros elsewhere."""
-    if some is None:
-        return tensors
-    count = tf.shape(hidden)[:1]
-    return [
-        tf.scatter_nd(some[:, None], t, tf.concat([count, tf.shape(t)[1:]], 0)) for t in tensors
-    ]
+def _logits(parts, blocks, soft_cap):
+    """Logits (n, rows) of each block."""
+    return [full_logits(parts[band], kernel, bias, soft_cap) for band, kernel, bias in blocks]
 
 
-def _stands_for(some, hidden):
-    """N / n."""
-    return 1.0 if some is None else tf.cast(tf.shape(hidden)[0] / tf.size(some), tf.float32)
-
-
-def _row_sums(logits, objective):
-    """(ln Σ exp z, mean z) of each row; the mean only where smoothing needs it, else zeros."""
-    log_sum = tf.reduce_logsumexp(logits, axis=1)
-    mean = tf.reduce_mean(logits, 1) if objective.label_smoothing else tf.zeros_like(log_sum)
-    return log_sum, mean
-
-
-def _target_logits(hidden, kernel, bias, labels, soft_cap):
-    """The label's logit of each position, (N,) float32."""
-    target_rows = tf.cast(tf.gather(kernel, labels), hidden.dtype)
-    logits = tf.reduce_sum(tf.cast(hidden, tf.float32) * tf.cast(target_rows, tf.float32), axis=1)
-    return capped(logits if bias is None else logits + tf.gather(bias, labels), soft_cap)
-
-
-def _with_gradients(hidden, kernel, bias, labels, weights, objective, some):
-    """Objective (N,), [cross-entropy (N,)] or [], and the gradients, float32, of Σ weights · objective."""
-    blocks = kernel_blocks(kernel, bias, hidden.dtype)
-
-    def chunk(hidden, weights, totals):
-        return _chunk_with_gradients(hidden, weights, blocks, objective, totals)
-
-    times = _stands_for(some, hidden)
-    (d_hidden, log_sum, mean), totals = sum_over_chunks(
-        chunk, most_rows(*kernel.shape), *_of_some(some, hidden, times * weights)
-    )
-    nats = times * _normaliser_nats(log_sum, mean, objective)
-    d_hidden, above = _for_all(some, hidden, d_hidden, nats)
-    gradients = [d_hidden, *(tf.concat(parts, 0) for parts in zip(*totals))]
-    gradients = _minus_targets(gradients, hidden, kernel, bias, labels, weights, objective)
-    target = _target_logits(hidden, kernel, bias, labels, objective.soft_cap)
-    losses = above - (1 - objective.label_smoothing) * target
-    return losses, [log_sum - target] if some is None else [], gradients
-
-
-def _chunk_with_gradients(hidden, weights, blocks, objective, totals):
-    """One chunk: ([dh, ln s, mean z], [[dW, db] of each block, added to `totals`]), targets left out."""
-    cap, smoothing = objective.soft_cap, objective.label_smoothing
-    logits = [full_logits(hidden, kernel, bias, cap) for kernel, bias in blocks]
+def _exponentials(logits):
+    """e of each block (n, rows), ln Σ exp z (n,) and s (n,)."""
     maximum = tf.reduce_max(tf.stack([tf.reduce_max(z, axis=1) for z in logits]), axis=0)
     exps = [tf.exp(z - maximum[:, None]) for z in logits]
     sums = tf.add_n([tf.reduce_sum(e, axis=1) for e in exps])
-    log_sum = maximum + tf.math.log(sums)
-    mean, vocab_size = tf.zeros_like(sums), sum(kernel.shape[0] for kernel, _ in blocks)
-    scale = weights * (objective.log_z + 2 * objective.z_loss * log_sum) / sums
-    slopes, rows_scale, unit = exps, scale, None
-    if smoothing:
-        mean = tf.add_n([tf.reduce_sum(z, axis=1) for z in logits]) / vocab_size
-    if smoothing or cap is not None or hidden.dtype == tf.float16:
-        slopes, rows_scale = [e * scale[:, None] for e in exps], tf.ones_like(scale)
-    if smoothing:
-        slopes = [q - (smoothing / vocab_size * weights)[:, None] for q in slopes]
-    if cap is not None:
-        slopes = [q * (1 - tf.square(z / cap)) for q, z in zip(slopes, logits)]
-    if hidden.dtype == tf.float16:  # small weights would underflow, unnormalised sums overflow
-        unit = tf.maximum(tf.reduce_max(tf.abs(weights)), 1e-30)
-        slopes, rows_scale = [q / unit for q in slopes], unit * rows_scale
-
-    slopes = [tf.cast(q, hidden.dtype) for q in slopes]
-    scaled = hidden if unit is not None else hidden * tf.cast(rows_scale, hidden.dtype)[:, None]
-    d_hidden = tf.add_n(
-        [tf.cast(tf.matmul(q, kernel), tf.float32) for q, (kernel, _) in zip(slopes, blocks)]
-    )
-    by_word, previous = [], d_hidden
-    for q, (_, bias), total in zip(slopes, blocks, totals or [None] * len(blocks)):
-        with tf.control_dependencies([previous]):  # one block's product alive at a time
-            product = tf.cast(tf.matmul(q, scaled, transpose_a=True), tf.float32)
-            terms = [product if unit is None else unit * product]
-            if bias is not None:
-                terms.append(tf.linalg.matvec(tf.cast(q, tf.float32), rows_scale, transpose_a=True))
-            if total is not None:
-                terms = [old + new for old, new in zip(total, terms)]
-        previous = terms[0]
-        by_word.append(terms)
-    return [d_hidden * rows_scale[:, None], log_sum, mean], by_word
+    return exps, maximum + tf.math.log(sums), sums
 
 
-def _minus_targets(gradients, hidden, kernel, bias, labels, weights, objective):
-    """Subtracts (1-ε) w ∂z_y: the part of the gradients that the labels alone determine."""
-    scale = (1 - objective.label_smoothing) * weights
-    if objective.soft_cap is not None:
-        target = _target_logits(hidden, kernel, bias, labels, objective.soft_cap)
-        scale *= 1 - tf.square(target / objective.soft_cap)
-    rows = scale[:, None] * tf.cast(tf.gather(kernel, labels), tf.float32)
-    ids = labels[:, None]
-    result = [
-        gradients[0] - rows,
-        tf.tensor_scatter_nd_sub(gradients[1], ids, scale[:, None] * tf.cast(hidden, tf.float32)),
+def _normaliser_terms(logits, log_sum, objective):
+    """What the objective makes of all logits: ln s + c (ln s)² - ε mean z, (n,)."""
+    terms = objective.log_z * log_sum + objective.z_loss * tf.square(log_sum)
+    if objective.label_smoothing:
+        total = tf.add_n([tf.reduce_sum(z, axis=1) for z in logits])
+        terms -= objective.label_smoothing / sum(z.shape[1] for z in logits) * total
+    return terms
+
+
+def _losses(terms, target, objective):
+    """The objective (N,) from its normaliser terms and the labels' logits."""
+    return terms - (1 - objective.label_smoothing) * capped(target, objective.soft_cap)
+
+
+def _targets(hidden, bands, labels):
+    """The labels' logits before the cap (N,), and what each band holds of the labels.
+
+    The latter are (whether the label is in the band (N,), its number in the band (N,), its row of
+    the kernel (N, d_b)). Labels of other bands have number 0.
+    """
+    logits, held, first = 0.0, [], 0
+    which = interval_of(labels, np.cumsum([kernel.shape[0] for kernel, _ in bands]))
+    for number, (part, band) in enumerate(zip(parts_of(hidden, bands), bands)):
+        inside = which == number
+        words = tf.where(inside, labels - first, 0)
+        band_logits, rows = label_logits(part, *band, words)
+        logits += tf.where(inside, band_logits, 0.0)
+        held.append((inside, words, rows))
+        first += band[0].shape[0]
+    return logits, held
+
+
+def _rows_of(subset, tensor):
+    """The rows (n, ...) of a tensor (N, ...)."""
+    return tensor if subset is None else tf.gather(tensor, subset)
+
+
+def _scattered(subset, labels, tensor):
+    """A tensor (n, ...) as (N, ...), with zeros outside the subset."""
+    if subset is None:
+        return tensor
+    shape = tf.concat([tf.shape(labels), tf.shape(tensor)[1:]], 0)
+    return tf.scatter_nd(subset[:, None], tensor, shape)
+
+
+def _scale(subset, labels):
+    """N / n, the number of positions for which one of the subset stands."""
+    return 1.0 if subset is None else tf.cast(tf.size(labels) / tf.size(subset), tf.float32)
+
+
+def _with_gradients(hidden, bands, labels, weights, objective, subset):
+    """The objective (N,) and its gradients: dh (N, D) and [[dW_b, db_b] of each band], float32.
+
+    Without a subset, the plain cross-entropy (N,) follows the objective.
+    """
+    blocks, scale = _blocks(bands, hidden.dtype), _scale(subset, labels)
+    targets = _targets(hidden, bands, labels)
+
+    def chunk(hidden, weights, totals):
+        return _chunk(hidden, weights, parts_of(hidden, bands), blocks, objective, totals)
+
+    def function(weights):
+        rows = _rows_of(subset, hidden), _rows_of(subset, scale * weights)
+        most = logits_rows(words_of(bands), hidden.shape[1])
+        (d_hidden, *results), totals = sum_over_chunks(chunk, most, *rows)
+        d_hidden = _scattered(subset, labels, d_hidden)
+        d_bands = [[tf.concat(t, 0) for t in zip(*band)] for band in _by_band(totals, blocks)]
+        return results, _minus_targets(
+            d_hidden, d_bands, hidden, bands, targets, weights, objective
+        )
+
+    (log_sum, terms), gradients = products.with_unit_weights(function, weights, hidden.dtype)
+    losses = _losses(_scattered(subset, labels, scale * terms), targets[0], objective)
+    if subset is not None:
+        return [losses], gradients
+    return [losses, log_sum - capped(targets[0], objective.soft_cap)], gradients
+
+
+def _chunk(hidden, weights, parts, blocks, objective, totals):
+    """One chunk of positions, without the terms of the labels.
+
+    Returns:
+        [dh (n, D), ln s (n,), normaliser terms (n,)], and for each block [dW, db] added to
+        `totals`.
+    """
+    logits = _logits(parts, blocks, objective.soft_cap)
+    exps, log_sum, sums = _exponentials(logits)
+    terms = _normaliser_terms(logits, log_sum, objective)
+    factors = (objective.log_z + 2 * objective.z_loss * log_sum) / sums
+    slopes, factors = _slopes(logits, exps, factors, objective)
+    d_biases = [
+        [] if bias is None else [products.by_biases(q, factors * weights)]
+        for q, (*_, bias) in zip(slopes, blocks)
     ]
-    return result + [tf.tensor_scatter_nd_sub(g, ids, scale) for g in gradients[2:]]
+    slopes, factors = products.narrowed(slopes, factors, hidden.dtype)
+    factors *= weights
+    d_parts = [products.by_hidden(q, factors, block[1]) for q, block in zip(slopes, blocks)]
+    d_hidden = tf.concat([tf.add_n(band) for band in _by_band(d_parts, blocks)], axis=1)
+    by_block = _word_gradients(slopes, factors, parts, blocks, d_biases, totals, d_hidden)
+    return [d_hidden, log_sum, terms], by_block
 
 
-def most_rows(vocab_size, size):
-    """Positions in a chunk, each of which costs 4 V bytes."""
-    return min(CHUNK_ROWS, max(CHUNK_BYTES // (4 * vocab_size), size, MIN_CHUNK_ROWS))
+def _slopes(logits, exps, factors, objective):
+    """Derivatives of the normaliser terms by the products h Wᵀ + b of each block.
+
+    Returns:
+        Slopes (n, rows) float32, and factors (n,) that remain to be multiplied into them.
+    """
+    smoothing, cap = objective.label_smoothing, objective.soft_cap
+    if not smoothing and cap is None:
+        return exps, factors
+    slopes = [e * factors[:, None] for e in exps]
+    if smoothing:
+        uniform = smoothing / sum(z.shape[1] for z in logits)
+        slopes = [q - uniform for q in slopes]
+    if cap is not None:
+        slopes = [q * _cap_slope(z, cap) for q, z in zip(slopes, logits)]
+    return slopes, tf.ones_like(factors)
 
 
-def kernel_blocks(kernel, bias, dtype):
-    """[(rows of the kernel in `dtype`, their biases)], each block's float32 rows at most `BLOCK_BYTES`."""
-    vocab_size, size = kernel.shape
-    # Rows in multiples of 16 keep the split a view of the kernel instead of a copy.
-    rows = max(16, BLOCK_BYTES // (4 * max(size, CHUNK_ROWS)) // 16 * 16)
-    sizes = [min(rows, vocab_size - start) for start in range(0, vocab_size, rows)]
-    kernels = tf.split(tf.cast(kernel, dtype), sizes)
-    biases = [None] * len(sizes) if bias is None else tf.split(bias, sizes)
-    return list(zip(kernels, biases))
+def _cap_slope(capped_logits, soft_cap):
+    """∂ capped z / ∂z."""
+    return 1 - tf.square(capped_logits / soft_cap)
+
+
+def _word_gradients(slopes, factors, parts, blocks, d_biases, totals, previous):
+    """[dW, db] of each block, added to `totals` unless they are None.
+
+    The kernels' are computed one after the other, and after `previous`, so that one block's
+    product is alive at a time.
+    """
+    by_block = []
+    for i, (q, block) in enumerate(zip(slopes, blocks)):
+        with tf.control_dependencies([previous]):
+            terms = [products.by_words(q, factors, parts[block[0]]), *d_biases[i]]
+            if totals is not None:
+                terms = [old + new for old, new in zip(totals[i], terms)]
+        previous = terms[0]
+        by_block.append(terms)
+    return by_block
+
+
+def _minus_targets(d_hidden, d_bands, hidden, bands, targets, weights, objective):
+    """Subtracts (1-ε) w ∂z_y, the part of the gradients that the labels alone determine."""
+    logits, held = targets
+    weights = (1 - objective.label_smoothing) * weights
+    if objective.soft_cap is not None:
+        weights *= _cap_slope(capped(logits, objective.soft_cap), objective.soft_cap)
+    of_labels, gradients = [], []
+    for part, (inside, words, rows), terms in zip(parts_of(hidden, bands), held, d_bands):
+        own = tf.where(inside, weights, 0.0)
+        of_labels.append(own[:, None] * rows)
+        gradients.append(products.minus_labels(terms, words, own, part))
+    return d_hidden - tf.concat(of_labels, axis=1), gradients

@@ -1,22 +1,23 @@
 """LSTM and GRU over whole sequences, with a hand-written gradient.
 
 Only what depends on the previous step stays in the time loop: the recurrent
-matmul and the gates, and backwards the gates' gradient and dh. The input
+matmul and the gates, and in the backward pass the gates' gradient and dh. The input
 projection and the gradients of the kernel, the recurrent kernel and the inputs
 are one matmul each over all time steps.
 
-The loop is a `tf.while_loop`: unrolling it in Python was slower by a tenth on a
-CPU (T = 20), compiles several times longer under XLA and needs a static T. Weights
-are transposed once before they are multiplied from the transposed side, which
-is twice as fast as `transpose_b` in every step. The loops' tensors leave them
-stacked, not as TensorArrays, which XLA cannot hand from forward to backward.
+The loop is a `tf.while_loop`. Unrolling it in Python was slower by a tenth on a
+CPU (T = 20), takes several times longer to compile under XLA, and needs a static T.
+The recurrent kernel is transposed once before the backward loop, which is twice as
+fast as `transpose_b` in every step. The loops return stacked tensors instead of
+TensorArrays, because XLA cannot pass those from the forward to the backward pass.
 
 Shapes: B streams, T time steps, D features, H units. Gates in Keras order.
 """
 
 import tensorflow as tf
 
-_sigmoid_grad = tf.raw_ops.SigmoidGrad  # (y, dy): from the output, not the input
+# Both take (y, dy), where y is the output of the function, not its input.
+_sigmoid_grad = tf.raw_ops.SigmoidGrad
 _tanh_grad = tf.raw_ops.TanhGrad
 
 
@@ -24,8 +25,8 @@ def lstm(inputs, hidden, carry, kernel, recurrent_kernel, bias):
     """Runs an LSTM over sequences.
 
     Args:
-        inputs: float, (B, T, D).
-        hidden: initial hidden state h_0, (B, H), of the inputs' dtype like all that follow.
+        inputs: float, (B, T, D). All other arguments have its dtype.
+        hidden: initial hidden state h_0, (B, H).
         carry: initial cell state c_0, (B, H).
         kernel: input weights, (D, 4H), gates in the order input, forget, candidate, output.
         recurrent_kernel: (H, 4H).
@@ -42,14 +43,14 @@ def lstm(inputs, hidden, carry, kernel, recurrent_kernel, bias):
 
 
 def gru(inputs, hidden, kernel, recurrent_kernel, bias):
-    """Runs a GRU, reset gate after the recurrent matmul, over sequences.
+    """Runs a GRU over sequences, with the reset gate after the recurrent matmul.
 
     Args:
-        inputs: float, (B, T, D).
-        hidden: initial hidden state h_0, (B, H), of the inputs' dtype like all that follow.
+        inputs: float, (B, T, D). All other arguments have its dtype.
+        hidden: initial hidden state h_0, (B, H).
         kernel: input weights, (D, 3H), gates in the order update, reset, candidate.
         recurrent_kernel: (H, 3H).
-        bias: (2, 3H), of the inputs and of the recurrence.
+        bias: (2, 3H), for the input projection and for the recurrent one.
 
     Returns:
         Hidden states (B, T, H), the last hidden state (B, H).
@@ -151,9 +152,17 @@ def _gru(inputs, h_0, kernel, recurrent_kernel, bias):
 
 
 def _scan(step, state, x, widths, reverse=False):
-    """Carries `state` through `step(t, *state) -> state, emitted` for every time step of x.
+    """Carries a state through the time steps of x.
 
-    Returns the last state, and each emitted (B, width) tensor stacked over time (T, B, width).
+    Args:
+        step: maps (t, *state) to the next state and the tensors (B, width) that it emits.
+        state: tuple of tensors, the state before the first step.
+        x: (T, B, D), of which only the shape and the dtype matter.
+        widths: of the emitted tensors.
+        reverse: whether the steps run from the last to the first.
+
+    Returns:
+        The last state, and the emitted tensors stacked over time (T, B, width).
     """
     static_steps, batch = x.shape[:2]
     steps = tf.shape(x)[0] if static_steps is None else static_steps
@@ -195,7 +204,7 @@ def _product_over_time(left, dz):
 
 
 def _sum_over_time(dz):
-    # As a matmul: five times faster than `reduce_sum` over the rows.
+    # A matmul is five times faster than `reduce_sum` over the rows.
     rows = _rows(dz)
     return tf.matmul(tf.ones([1, tf.shape(rows)[0]], rows.dtype), rows)[0]
 
@@ -207,5 +216,5 @@ def _previous(h_0, h):
 
 def _outputs(h, inputs, units):
     outputs = _swap_batch_and_time(h)
-    outputs.set_shape([inputs.shape[0], inputs.shape[1], units])  # the loop forgets a static T
+    outputs.set_shape([inputs.shape[0], inputs.shape[1], units])  # The loop forgets a static T.
     return outputs

@@ -5,9 +5,9 @@
 where e is the edge that the path takes and c runs over all edges below the same node. Edges below
 a node are numbered consecutively, so that a node's part of the kernel is a range of its rows.
 
-Only the nodes on the paths of the batch are computed: their rows are gathered once, the steps of
+Only the nodes on the paths of the batch are computed. Their rows are gathered once, the steps of
 all paths are sorted by node, and a loop takes one node after the other, with the positions that
-pass it and its own rows: no padding, neither of positions nor of children.
+pass it and its own rows. So neither positions nor children are padded.
 
 Shapes: N positions, D hidden units, V words, E edges, L the depth of the tree, R steps of paths,
 M rows of the nodes that occur.
@@ -18,6 +18,8 @@ import dataclasses
 
 import tensorflow as tf
 
+from tfsoftmax.ops.custom_gradients import immediate_gradient, recomputed_gradient
+
 # Nodes whose matmuls may run side by side.
 PARALLEL_NODES = 4
 
@@ -27,11 +29,11 @@ class Steps:
     """The steps of the paths of a batch, sorted by node.
 
     Attributes:
-        positions: (R,) int32, whose step it is.
+        positions: (R,) int32, the position whose path has the step.
         targets: (R,) int32, the number of the edge taken among those below its node.
-        ends: (G,) int32, behind the last step of each node that occurs.
+        ends: (G,) int32, the index after the last step of each node that occurs.
         rows: (M,) int32, the edges below these nodes, one node after the other.
-        row_ends: (G,) int32, behind the last row of each node.
+        row_ends: (G,) int32, the index after the last row of each node.
     """
 
     positions: tf.Tensor
@@ -45,7 +47,7 @@ def steps_of(paths, owners, starts, sizes):
     """The steps of some paths.
 
     Args:
-        paths: (N, L) int32, the edges of each path, -1 behind its end.
+        paths: (N, L) int32, the edges of each path, filled up with -1.
         owners: (E,) int32, the node above each edge.
         starts: (I,) int32, the first edge below each node.
         sizes: (I,) int32, the number of edges below each node.
@@ -69,8 +71,8 @@ def steps_of(paths, owners, starts, sizes):
 def path_nats(hidden, kernel, bias, steps):
     """Cross-entropy of the words at the ends of paths, for any use that is made of it.
 
-    The gradient, an IndexedSlices without duplicates, computes the logits a second time; where
-    the weights of the positions are known beforehand, `weighted_path_nats` need not.
+    The gradient, an IndexedSlices without duplicates, computes the logits a second time. Where
+    the weights of the positions are known beforehand, `weighted_path_nats` computes them once.
 
     Args:
         hidden: (N, D) float.
@@ -82,16 +84,13 @@ def path_nats(hidden, kernel, bias, steps):
         (N,) float32, nats.
     """
 
-    @tf.custom_gradient
-    def differentiable(hidden, rows, biases):
-        nats = _by_node(hidden, rows, biases, steps)
+    def nats(hidden, rows, biases):
+        return _by_node(hidden, rows, biases, steps)
 
-        def gradient(upstream):
-            return _by_node(hidden, rows, biases, steps, upstream)[1:]
+    def gradients(upstream, hidden, rows, biases):
+        return _by_node(hidden, rows, biases, steps, upstream)[1:]
 
-        return nats, gradient
-
-    return differentiable(*_gathered(hidden, kernel, bias, steps))
+    return recomputed_gradient(nats, gradients, *_gathered(hidden, kernel, bias, steps))
 
 
 def weighted_path_nats(hidden, kernel, bias, steps, weights):
@@ -106,13 +105,11 @@ def weighted_path_nats(hidden, kernel, bias, steps, weights):
         nats: (N,) float32, without gradient.
     """
 
-    @tf.custom_gradient
-    def differentiable(hidden, rows, biases):
+    def function(hidden, rows, biases):
         nats, *gradients = _by_node(hidden, rows, biases, steps, weights)
-        total = tf.reduce_sum(weights * nats)
-        return (total, nats), lambda upstream, _: [upstream * g for g in gradients]
+        return (tf.reduce_sum(weights * nats), nats), gradients
 
-    return differentiable(*_gathered(hidden, kernel, bias, steps))
+    return immediate_gradient(function, *_gathered(hidden, kernel, bias, steps))
 
 
 def _gathered(hidden, kernel, bias, steps):
@@ -135,11 +132,11 @@ def _by_node(hidden, rows, biases, steps, weights=None):
         tf.TensorArray(tf.float32, count + 1, element_shape=[None, *shape], infer_shape=False)
         for shape in shapes
     ]
-    # A last part of nothing, so that batches of nothing can be joined.
+    # An empty part at the end, so that the parts of an empty batch can be joined.
     arrays = [a.write(count, tf.zeros([0, *shape])) for a, shape in zip(arrays, shapes)]
 
     def body(i, arrays):
-        step, row = (slice(bound[i], bound[i + 1]) for bound in bounds)  # views, not copies
+        step, row = (slice(bound[i], bound[i + 1]) for bound in bounds)  # These make views.
         part = _node(rows[row], biases[row], steps.targets[step], *[t[step] for t in by_step])
         return i + 1, [array.write(i, value) for array, value in zip(arrays, part)]
 
@@ -160,7 +157,7 @@ def _by_node(hidden, rows, biases, steps, weights=None):
 def _node(rows, biases, targets, hidden, weights=None, weighted_hidden=None):
     """One node: nats (n,) and, given weights (n,), gradients by hidden, rows and biases.
 
-    The first of them is still to be multiplied by the weights.
+    The gradient by hidden is not yet multiplied by the weights.
     """
     nats, slopes = tf.raw_ops.SparseSoftmaxCrossEntropyWithLogits(
         features=tf.matmul(hidden, rows, transpose_b=True) + biases, labels=targets
@@ -174,28 +171,28 @@ def _node(rows, biases, targets, hidden, weights=None, weighted_hidden=None):
 
 
 def all_log_probs(hidden, kernel, bias, tree, leaves):
-    """ln P(w | h) of all words: sums down the tree, a level after the other, O(N E D).
+    """ln P(w | h) of all words by sums down the tree, one level after the other, in O(N E D).
 
     Args:
         hidden: (N, D) float.
         kernel: (E, D) float32.
         bias: (E,) float32, or None.
-        tree: `tfsoftmax.partitions.tree.Tree`, or what has its `levels`, `owners`, `entries`,
-            `starts` and `sizes`.
+        tree: `tfsoftmax.partitions.tree.Tree`, or an object that has its `levels`, `owners`,
+            `entries`, `starts` and `sizes`.
         leaves: (V,) int32 tensor, the edge that ends in each word.
 
     Returns:
         (N, V) float32.
     """
-    # Edges come first in all tensors: rows are what a gather copies fast.
+    # Edges come first in all tensors, because a gather copies whole rows fast.
     scores = tf.matmul(kernel, tf.cast(hidden, tf.float32), transpose_b=True)
     scores = scores if bias is None else scores + bias[:, None]
     maximum = tf.math.segment_max(scores, tree.owners)
     sums = tf.math.segment_sum(tf.exp(scores - tf.gather(maximum, tree.owners)), tree.owners)
-    norms = maximum + tf.math.log(sums)  # of each node
+    log_sums = maximum + tf.math.log(sums)  # of each node
     levels, offset = [], 0
     for first, last in tree.levels:
-        above = -norms[first:last]
+        above = -log_sums[first:last]
         if first:
             above += tf.gather(levels[-1], tree.entries[first:last] - offset)
         offset, end = tree.starts[first], tree.starts[last - 1] + tree.sizes[last - 1]

@@ -1,24 +1,25 @@
 """The losses of `sampled`, with samples of its own for each position.
 
-There is no matrix product to be had: each position multiplies other rows. They are gathered
-sample by sample, so that the memory beyond scores and rows is that of (N, D).
+Each position multiplies other rows, so there is no matrix product. The rows are gathered sample
+by sample, so that the memory beyond scores and rows is that of (N, D).
 """
 
 import tensorflow as tf
 
-from tfsoftmax.ops.sampled import NOT_THERE
+from tfsoftmax.ops.sampled import LEFT_OUT, Hits
 from tfsoftmax.ops.unique import static_unique
 from tfsoftmax.ops.xla import under_xla
 
 
 def per_example_loss(
-    criterion, hidden, kernel, bias, labels, candidates, corrected=True, remove_hits=False
+    criterion, hidden, kernel, bias, labels, candidates, corrected=True, hits=Hits.KEEP
 ):
     """Loss of each position over its label and its own sampled words.
 
     Args:
         candidates: `Candidates` with ids and log_expected (N, S).
-        criterion, hidden, kernel, bias, labels, corrected, remove_hits: as in `sampled_loss`.
+        criterion, hidden, kernel, bias, labels, corrected: as in `sampled_loss`.
+        hits: a `Hits`, `KEEP` or `REMOVE`.
 
     Returns:
         (N,) float32, nats. Differentiable with respect to hidden, kernel and bias.
@@ -43,9 +44,8 @@ def per_example_loss(
         scores = tf.transpose(scores)
         offset = tf.transpose(tf.gather(biases, word_place)) - shift
         label_scores = score(label_place) + tf.gather(biases, label_place) - label_shift
-        if remove_hits:
-            hits = candidates.ids == labels[:, None]
-            scores = tf.where(hits, NOT_THERE, scores)
+        if hits != Hits.KEEP:
+            scores = tf.where(candidates.ids == labels[:, None], LEFT_OUT, scores)
         ones = tf.ones([candidates.ids.shape[1]])
         losses, slopes = criterion(label_scores, scores, offset, ones)
 

@@ -5,33 +5,45 @@ was drawn m_j times, a criterion gives each position's loss and its slopes
 
     ∂loss/∂u = r ⊗ c ∘ E,    ∂loss/∂t = a,
 
-E (N, M) left without its row factors r (N,) and column factors c (M,): they fall on matrices
-with D columns, dh = r (E (c W)) + a W_y and dW = c (Eᵀ (r h)). The rows of labels and sampled
-words are gathered together, each once, so that the gradient of a variable is one
+where the row factors r (N,) and the column factors c (M,) are left out of E (N, M). They fall on
+matrices with D columns, dh = r (E (c W)) + a W_y and dW = c (Eᵀ (r h)). The rows of labels and
+sampled words are gathered together, each once, so that the gradient of a variable is one
 `IndexedSlices` of unique rows; nothing else of the variable is read.
 
 Shapes: N positions, D hidden units, S samples, M <= S sampled words, U <= S + N rows.
 """
 
 import collections
+import enum
 
 import tensorflow as tf
 
+from tfsoftmax.ops import products
+from tfsoftmax.ops.custom_gradients import differentiable
+from tfsoftmax.ops.logits import full_logits, label_logits
 from tfsoftmax.ops.unique import static_unique
 from tfsoftmax.ops.xla import under_xla
 
 Slopes = collections.namedtuple("Slopes", "label words rows columns")
 _Layout = collections.namedtuple("_Layout", "rows word_place label_place copies log_expected")
-_CLOSEST_TO_ONE = 1 - 1e-6  # of a probability whose complement is divided by
-NOT_THERE = -1e30  # score of a word that is left out; -inf would make NaN of none but such
+_CLOSEST_TO_ONE = 1 - 1e-6  # The largest probability whose complement is divided by.
+LEFT_OUT = -1e30  # The score of a word that is left out. With -inf, rows of only such are NaN.
+
+
+class Hits(enum.Enum):
+    """What happens to the samples that equal a position's label."""
+
+    KEEP = "keep"  # They stay in the loss of the position.
+    REMOVE = "remove"  # They are left out of it.
+    REMOVE_ONE = "remove one"  # One of them is left out, and the others stay.
 
 
 def sampled_loss(
-    criterion, hidden, kernel, bias, labels, candidates, corrected=True, remove_hits=False
+    criterion, hidden, kernel, bias, labels, candidates, corrected=True, hits=Hits.KEEP
 ):
     """Loss of each position over its label and the sampled words.
 
-    A word that was drawn twice is computed once, but under XLA, where no shape may depend on
+    A word that was drawn twice is computed once, except under XLA, where no shape may depend on
     the sample.
 
     Args:
@@ -41,69 +53,73 @@ def sampled_loss(
         bias: function of ids (U,) to their biases (U,) float32.
         labels: (N,) int32.
         candidates: `Candidates` of S ids for these labels.
-        corrected: whether scores have the logarithm of their expected count subtracted.
-        remove_hits: whether samples that equal a position's label are left out of its loss:
-            False, True, or, of `softmax`, "once": all but one of them stay.
+        corrected: whether the logarithms of the expected counts are subtracted from the scores.
+        hits: a `Hits`. `Hits.REMOVE_ONE` is for `softmax` only.
 
     Returns:
         (N,) float32, nats. Differentiable with respect to hidden, kernel and bias.
     """
     layout = (_static if under_xla() else _distinct)(candidates, labels)
-    rows, word_place, label_place, copies, log_expected = layout
-    shift = log_expected if corrected else tf.zeros_like(log_expected)
     label_shift = candidates.log_expected_labels if corrected else 0.0
 
-    @tf.custom_gradient
-    def differentiable(hidden, kernel_rows, biases):
+    def function(hidden, kernel_rows, biases):
         narrow = tf.cast(kernel_rows, hidden.dtype)
-        word_rows, label_rows = tf.gather(narrow, word_place), tf.gather(narrow, label_place)
-        scores = tf.cast(tf.matmul(hidden, word_rows, transpose_b=True), tf.float32)
-        offset = tf.gather(biases, word_place) - shift
-        products = tf.cast(hidden, tf.float32) * tf.cast(label_rows, tf.float32)
-        label_scores = tf.reduce_sum(products, axis=1)
-        label_scores += tf.gather(biases, label_place) - label_shift
-        if remove_hits:
-            hits = label_place[:, None] == word_place
-            left = _share_without_one(hits, copies) if remove_hits == "once" else NOT_THERE
-            scores = tf.where(hits, scores + left, scores)
-        losses, slopes = criterion(label_scores, scores, offset, copies)
+        word_rows = tf.gather(narrow, layout.word_place)
+        scores = _without_hits(full_logits(hidden, word_rows, None), layout, hits)
+        offset = tf.gather(biases, layout.word_place)
+        offset -= layout.log_expected if corrected else tf.zeros_like(layout.log_expected)
+        label_scores, label_rows = label_logits(hidden, narrow, biases, layout.label_place)
+        losses, slopes = criterion(label_scores - label_shift, scores, offset, layout.copies)
 
-        def gradient(upstream):
-            unit = 1.0
-            matrix, by_row, by_label = slopes.words, slopes.rows, upstream * slopes.label
-            if hidden.dtype == tf.float16:  # small weights would underflow
-                unit = tf.maximum(tf.reduce_max(tf.abs(upstream)), 1e-30)
-                matrix, by_row = matrix * by_row[:, None], tf.ones_like(by_row)
-            by_row *= upstream / unit
-            matrix = tf.cast(matrix, hidden.dtype)
-            scaled = hidden * tf.cast(by_row, hidden.dtype)[:, None]
-            weighted, columns = word_rows, slopes.columns
-            if columns is not None:
-                weighted *= tf.cast(columns, hidden.dtype)[:, None]
-            d_hidden = (unit * by_row)[:, None] * tf.cast(tf.matmul(matrix, weighted), tf.float32)
-            d_hidden += by_label[:, None] * tf.cast(label_rows, tf.float32)
-            d_words = tf.cast(tf.matmul(matrix, scaled, transpose_a=True), tf.float32)
-            d_word_biases = tf.linalg.matvec(tf.cast(matrix, tf.float32), by_row, transpose_a=True)
-            if columns is not None:
-                d_words *= columns[:, None]
-                d_word_biases *= columns
-            if hidden.dtype == tf.float16:
-                d_words, d_word_biases = unit * d_words, unit * d_word_biases
-            d_labels = by_label[:, None] * tf.cast(hidden, tf.float32)
+        def weighted_gradients(weights):
+            return (), _gradients(slopes, weights, hidden, word_rows, label_rows, layout)
 
-            def placed(words, labels, like):  # in two steps: joining them would copy
-                total = tf.tensor_scatter_nd_add(tf.zeros_like(like), label_place[:, None], labels)
-                return tf.tensor_scatter_nd_add(total, word_place[:, None], words)
+        return losses, lambda upstream: products.with_unit_weights(
+            weighted_gradients, upstream, hidden.dtype
+        )[1]
 
-            return (
-                tf.cast(d_hidden, hidden.dtype),
-                placed(d_words, d_labels, kernel_rows),
-                placed(d_word_biases, by_label, biases),
-            )
+    return differentiable(function, hidden, tf.gather(kernel, layout.rows), bias(layout.rows))
 
-        return losses, gradient
 
-    return differentiable(hidden, tf.gather(kernel, rows), bias(rows))
+def _without_hits(scores, layout, hits):
+    """Scores (N, M), lowered where a sampled word equals the position's label."""
+    if hits == Hits.KEEP:
+        return scores
+    equal = layout.label_place[:, None] == layout.word_place
+    if hits == Hits.REMOVE:
+        return tf.where(equal, LEFT_OUT, scores)
+    return tf.where(equal, scores + _share_without_one(equal, layout.copies), scores)
+
+
+def _gradients(slopes, weights, hidden, word_rows, label_rows, layout):
+    """Gradients of Σ weights · loss.
+
+    Returns:
+        dh (N, D), and the gradients of the gathered rows (U, D) and of their biases (U,).
+    """
+    d_word_biases = products.by_biases(slopes.words, slopes.rows * weights)
+    (matrix,), factors = products.narrowed([slopes.words], slopes.rows, hidden.dtype)
+    factors *= weights
+    columns, by_label = slopes.columns, weights * slopes.label
+    weighted_rows = word_rows
+    if columns is not None:
+        weighted_rows *= tf.cast(columns, hidden.dtype)[:, None]
+    d_hidden = products.by_hidden(matrix, factors, weighted_rows) + by_label[:, None] * label_rows
+    d_words = products.by_words(matrix, factors, hidden)
+    if columns is not None:
+        d_words, d_word_biases = d_words * columns[:, None], d_word_biases * columns
+    d_labels = by_label[:, None] * tf.cast(hidden, tf.float32)
+    return [
+        d_hidden, _placed(d_words, d_labels, layout), _placed(d_word_biases, by_label, layout)
+    ]
+
+
+def _placed(of_words, of_labels, layout):
+    """The sums (U, ...) for the gathered rows of what belongs to words and to labels."""
+    # In two steps: joining them would copy.
+    shape = tf.concat([tf.shape(layout.rows), tf.shape(of_words)[1:]], 0)
+    total = tf.scatter_nd(layout.label_place[:, None], of_labels, shape)
+    return tf.tensor_scatter_nd_add(total, layout.word_place[:, None], of_words)
 
 
 def softmax(label, scores, offset, copies):
@@ -118,7 +134,7 @@ def softmax(label, scores, offset, copies):
     Source: Müller 2017, equations 2.29 and 3.2.
     """
     scores += offset + tf.math.log(copies)
-    shares = tf.nn.softmax(scores)  # a third of the time of exp, its subtraction and its sum
+    shares = tf.nn.softmax(scores)  # Takes a third of the time of the subtraction, exp and sum.
     log_sum = tf.reduce_max(scores, axis=1) - tf.math.log(tf.reduce_max(shares, axis=1))
     log_total = tf.maximum(log_sum, label) + tf.nn.softplus(-tf.abs(log_sum - label))
     slopes = Slopes(
@@ -139,9 +155,9 @@ def logistic(label, scores, offset, copies):
 
 
 def blackout(label, scores, offset, copies):
-    """-ln p_y - Σ m ln(1 - p_j), with the shares p of `softmax`, those of one copy of a word.
+    """-ln p_y - Σ m ln(1 - p_j), where p are the shares of `softmax` for one copy of a word.
 
-    Shares of sampled words are taken for at most 1 - 1e-6.
+    Shares of sampled words are clipped at 1 - 1e-6.
 
     Args: those of `softmax`.
     Source: Müller 2017, equations 2.40 and 2.41 (Ji et al. 2016).
@@ -158,7 +174,7 @@ def blackout(label, scores, offset, copies):
 
 
 def keep_highest(count, criterion):
-    """`criterion` with only the `count` words of the highest scores at each position (TAPAS).
+    """`criterion` over only the `count` sampled words with the highest scores (TAPAS).
 
     Source: Müller 2017, section 2.2.3.5 (Yu et al. 2017).
     """
@@ -166,7 +182,7 @@ def keep_highest(count, criterion):
     def kept(label, scores, offset, copies):
         scores += offset
         lowest = tf.math.top_k(scores, tf.minimum(count, tf.shape(scores)[1])).values[:, -1:]
-        scores = tf.where(scores >= lowest, scores, NOT_THERE)
+        scores = tf.where(scores >= lowest, scores, LEFT_OUT)
         return criterion(label, scores, tf.zeros_like(offset), copies)
 
     return kept
@@ -180,11 +196,11 @@ def _softplus(scores):
 def _share_without_one(hits, copies):
     """ln (m - 1) / m of the m samples that equal each position's label, (N, 1)."""
     copies = tf.reduce_sum(tf.where(hits, copies, 0.0), axis=1, keepdims=True)
-    return tf.where(copies > 1, tf.math.log((copies - 1) / copies), NOT_THERE)
+    return tf.where(copies > 1, tf.math.log((copies - 1) / copies), LEFT_OUT)
 
 
 def _distinct(candidates, labels):
-    """Which rows to gather, and where words and labels are among them: all rows differ."""
+    """The distinct rows to gather, and the places of words and labels among them."""
     words, copy_of = tf.unique(candidates.ids)
     count = tf.size(words)
     copies = tf.math.unsorted_segment_sum(tf.ones(tf.shape(copy_of)), copy_of, count)
@@ -194,7 +210,7 @@ def _distinct(candidates, labels):
 
 
 def _static(candidates, labels):
-    """The same with S words, whether they differ or not, and S + N rows."""
+    """The same with fixed shapes: S words, whether they differ or not, and S + N rows."""
     rows, place = static_unique(tf.concat([candidates.ids, labels], 0))
     count, copies = tf.size(candidates.ids), tf.ones(tf.shape(candidates.ids))
     return _Layout(rows, place[:count], place[count:], copies, candidates.log_expected)

@@ -1,11 +1,11 @@
 """Probabilities of the words of a binary tree: the product of the decisions on their paths.
 
 With the sign d = ±1 of an edge and the score z_n = θ_n h + b_n of the node above it, the edge is
-taken with probability σ(d z_n), and
+taken with probability σ(d z_n). So
 
     -ln P(w | h) = Σ ζ(-d z_n) over the path of w,    ζ(x) = ln(1 + eˣ),
 
-whose derivative by z_n is -d σ(-d z_n). Edge 2n of node n has d = +1, edge 2n + 1 has d = -1.
+and the derivative by z_n is -d σ(-d z_n). Edge 2n of node n has d = +1, edge 2n + 1 has d = -1.
 
 Shapes: N positions, D hidden units, V words, L the depth of the tree, R steps of paths, U nodes.
 Source: Jiang et al. 2017, equations 2-6.
@@ -13,10 +13,12 @@ Source: Jiang et al. 2017, equations 2-6.
 
 import tensorflow as tf
 
+from tfsoftmax.ops.logits import label_logits
+
 # Nodes numbered below this are scored for all positions by one matmul. With breadth-first
 # numbers these are the top levels, where most steps of the paths lie: 32 to 256 cost the same.
 TOP_NODES = 64
-# Steps of the paths that are scored at a time: two tensors (CHUNK_STEPS, D).
+# Steps of the paths that are scored at a time, which takes two tensors (CHUNK_STEPS, D).
 CHUNK_STEPS = 2048
 
 
@@ -26,17 +28,17 @@ def signs(edges):
 
 
 def path_nats(hidden, kernel, bias, edges):
-    """Cross-entropy of the words at the ends of paths, all steps of all paths at once.
+    """Cross-entropy of the words at the ends of paths, with all steps of all paths at once.
 
-    Each node that occurs is gathered once, and so is its gradient, an IndexedSlices without
-    duplicates. The top nodes are scored by a matmul, the steps below them one by one, in
-    chunks; the gradients of those are products with one sparse matrix (N, U).
+    Each node that occurs is gathered once, so that the gradient is an IndexedSlices without
+    duplicates. The top nodes are scored by a matmul, and the steps below them one by one, in
+    chunks. The gradients of these are products with a sparse matrix (N, U).
 
     Args:
         hidden: (N, D) float.
         kernel: (V-1, D) float32 tensor or variable.
         bias: (V-1,) float32 tensor or variable, or None.
-        edges: (N, L) int32, the path of each position, -1 behind its end.
+        edges: (N, L) int32, the path of each position, filled up with -1.
 
     Returns:
         (N,) float32, nats. Differentiable with respect to hidden, kernel and bias.
@@ -53,7 +55,7 @@ def path_nats(hidden, kernel, bias, edges):
 
 
 def _steps(chosen, edges):
-    """The chosen (N, L) of the edges: positions, nodes and signs (R,), sorted by position."""
+    """Positions, nodes and signs (R,) of the edges that `chosen` (N, L) marks, by position."""
     index = tf.where(chosen)
     taken = tf.gather_nd(edges, index)
     return tf.cast(index[:, 0], tf.int32), taken // 2, signs(taken)
@@ -88,7 +90,7 @@ def _nats(hidden, rows, biases, top, upper, lower):
             order = tf.argsort(nodes, stable=True)
             by_node = [tf.gather(t, order) for t in (nodes, positions, below)]
             d_rows = _sparse_product(*by_node, hidden, tf.shape(rows)[0])
-            # In place: a sum or a join would copy all rows for the sake of the top ones.
+            # Adds in place; a sum or a concatenation would copy all rows.
             d_top = tf.matmul(at_top, hidden, transpose_a=True)
             d_rows = tf.tensor_scatter_nd_add(d_rows, tf.range(top)[:, None], d_top)
             return d_hidden, d_rows, d_biases
@@ -113,7 +115,7 @@ def _scores(hidden, rows, positions, nodes):
 
 def _sparse_product(rows, columns, values, dense, size):
     """Product of the sparse matrix (size, M) of entries sorted by row with dense (M, D)."""
-    height = tf.maximum(size, 1)  # of none the op makes a division by zero
+    height = tf.maximum(size, 1)  # The op divides by the height.
     matrix = tf.raw_ops.SparseTensorToCSRSparseMatrix(
         indices=tf.cast(tf.stack([rows, columns], 1), tf.int64), values=values,
         dense_shape=tf.cast(tf.stack([height, tf.shape(dense)[0]]), tf.int64),
@@ -122,24 +124,24 @@ def _sparse_product(rows, columns, values, dense, size):
 
 
 def sequential_path_nats(hidden, kernel, bias, edges):
-    """The same, a level of the tree after the other: the conventional tHSM.
+    """The same as `path_nats`, but one level of the tree after the other: the conventional tHSM.
 
-    Args and returns: as `path_nats`. The gradient of the kernel has a row for each step.
+    Arguments and result are those of `path_nats`. The gradient of the kernel has a row for each
+    step.
     """
     hidden = tf.cast(hidden, tf.float32)
     nats = tf.zeros(tf.shape(hidden)[:1])
     for level in tf.unstack(edges, axis=1):
         on_path = tf.cast(level >= 0, tf.float32)
         node, bit = tf.maximum(level, 0) // 2, tf.cast(level % 2, tf.float32)
-        score = tf.reduce_sum(hidden * tf.gather(kernel, node), axis=1)
-        score = score if bias is None else score + tf.gather(bias, node)
+        score, _ = label_logits(hidden, kernel, bias, node)
         taken = (1.0 - bit) * tf.math.log_sigmoid(score) + bit * tf.math.log_sigmoid(-score)
         nats -= on_path * taken
     return nats
 
 
 def all_log_probs(hidden, kernel, bias, levels, entries, leaves):
-    """ln P(w | h) of all words: sums down the tree, a level after the other, O(N V D).
+    """ln P(w | h) of all words by sums down the tree, one level after the other, in O(N V D).
 
     Args:
         hidden: (N, D) float.
@@ -152,7 +154,7 @@ def all_log_probs(hidden, kernel, bias, levels, entries, leaves):
     Returns:
         (N, V) float32.
     """
-    # Nodes come first in all tensors: rows are what a gather copies fast.
+    # Nodes come first in all tensors, because a gather copies whole rows fast.
     scores = tf.matmul(kernel, tf.cast(hidden, tf.float32), transpose_b=True)
     scores = scores if bias is None else scores + bias[:, None]
     both = tf.stack([tf.math.log_sigmoid(scores), tf.math.log_sigmoid(-scores)], 1)

@@ -1,31 +1,34 @@
-"""The likeliest words of a binary tree, and random ones, without a look at all of it."""
+"""The likeliest words of a binary tree, and random ones, found without visiting all nodes."""
 
 import tensorflow as tf
 
-# Nodes that a round of the search opens at each position, at the least.
+from tfsoftmax.ops.logits import label_logits
+
+# The least number of nodes that a round of the search opens at each position.
 OPENED = 32
-# Rounds after which a distribution is too flat for the search to pay.
+# Rounds after which a distribution counts as too flat for the search to pay.
 ROUNDS = 32
 
 
 def best_first(hidden, kernel, bias, children, k):
-    """The k likeliest words, by opening the likeliest nodes until no other can matter.
+    """The k likeliest words, found by opening the likeliest nodes until no other can matter.
 
     No word is likelier than a node above it. Each round opens the likeliest nodes that are not
-    yet open; a position is done when its k-th best word is at least as likely as any of them.
+    open yet. A position is done when its kth best word is at least as likely as any of them.
 
     Args:
         hidden: (N, D) float.
         kernel: (V-1, D) float32 tensor or variable.
         bias: (V-1,) float32 tensor or variable, or None.
-        children: (V-1, 2) int32, the node at the end of each of a node's edges, or -1 - w
-            where there is word w.
+        children: (V-1, 2) int32, the node at the end of each of a node's edges, or -1 - w if
+            the edge ends in word w.
         k: number of words.
 
     Returns:
         log_probs: (N, k) float32, falling.
         ids: (N, k) int32.
-        done: bool scalar. False: the search was given up, and the rest is worthless.
+        done: bool scalar. If it is False, the search was given up, and the other results are
+            meaningless.
 
     Source: Jiang et al. 2017 for the tree; best-first search as in Mnih and Hinton 2009.
     """
@@ -44,7 +47,7 @@ def best_first(hidden, kernel, bias, children, k):
         return tf.reshape(below, shape), tf.reshape(tf.gather(children, inner), shape)
 
     def body(round_, log_probs, nodes, best, words, _):
-        # `log_probs` and `nodes` are of nodes not yet open, -inf where there is none.
+        # `log_probs` and `nodes` are those of nodes not open yet, with -inf for empty places.
         chosen, place = tf.math.top_k(log_probs, width)
         taken = tf.gather(nodes, place, batch_dims=1)
         rows = tf.repeat(tf.range(count)[:, None], width, 1)
@@ -64,12 +67,12 @@ def best_first(hidden, kernel, bias, children, k):
         return round_ + 1, log_probs, nodes, best, words, done
 
     start = tf.fill([count, width], -float("inf"))
-    start = tf.concat([tf.zeros([count, 1]), start[:, 1:]], 1)  # the root is certain
+    start = tf.concat([tf.zeros([count, 1]), start[:, 1:]], 1)  # P(root) = 1
     state = (
         0, start, tf.zeros([count, width], tf.int32),
         tf.fill([count, k], -float("inf")), tf.zeros([count, k], tf.int32), False,
     )
-    grows, fixed, scalar = tf.TensorShape([None, None]), tf.TensorShape([None, k]), tf.TensorShape([])
+    grows, fixed, scalar = map(tf.TensorShape, ([None, None], [None, k], []))
     _, _, _, best, words, done = tf.while_loop(
         lambda i, *rest: (i < ROUNDS) & ~rest[-1], body, state,
         shape_invariants=(scalar, grows, grows, fixed, fixed, scalar),
@@ -82,7 +85,7 @@ def walk(hidden, kernel, bias, children, depth, seed):
 
     Args:
         hidden, kernel, bias, children: as in `best_first`.
-        depth: L, of the tree.
+        depth: L, the depth of the tree.
         seed: (2,) int32.
 
     Returns:
@@ -93,8 +96,7 @@ def walk(hidden, kernel, bias, children, depth, seed):
     place = tf.zeros(tf.shape(hidden)[:1], tf.int32)
     for chance in tf.unstack(chances):
         node = tf.maximum(place, 0)
-        score = tf.reduce_sum(hidden * tf.gather(kernel, node), axis=1)
-        score = score if bias is None else score + tf.gather(bias, node)
+        score, _ = label_logits(hidden, kernel, bias, node)
         bit = tf.cast(chance >= tf.sigmoid(score), tf.int32)
         place = tf.where(place < 0, place, tf.gather_nd(children, tf.stack([node, bit], 1)))
     return -1 - place

@@ -1,4 +1,4 @@
-"""Distinct ids in tensors of a fixed size, for XLA, under which `tf.unique` has none."""
+"""Distinct ids in tensors of a fixed size, which XLA needs and `tf.unique` does not offer."""
 
 import tensorflow as tf
 
@@ -8,10 +8,11 @@ def static_unique(ids, fill=0):
 
     Args:
         ids: (R,) integers, not negative.
-        fill: what stands behind the distinct ids.
+        fill: the id that fills the places after the distinct ids.
 
     Returns:
-        Distinct ids and fill (R,); for each of `ids` its place among them, (R,) int32.
+        The distinct ids followed by `fill` (R,), and the place of each of `ids` among them, (R,)
+        int32.
     """
     order = tf.argsort(ids)
     ordered = tf.gather(ids, order)

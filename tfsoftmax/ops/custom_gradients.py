@@ -1,0 +1,67 @@
+"""Losses with hand-written gradients: formed together with the loss, or by a second pass.
+
+The gradient of Σ weights · nats can be formed while the logits are at hand only if the weights
+are known. A loss that returns nats for any use learns them from the upstream gradient, when the
+logits are gone, and computes the logits again.
+"""
+
+import tensorflow as tf
+
+
+def differentiable(function, *parameters):
+    """Calls `function(*parameters)` and differentiates it by the gradient that it returns.
+
+    Args:
+        function: returns its results and a function that maps their upstream gradients to the
+            gradients of the parameters, in the order in which `tf.nest.flatten` lists them.
+        *parameters: tensors or structures of tensors. A None in them has no gradient.
+
+    Returns:
+        The results. The gradients are cast to the parameters' dtypes.
+    """
+
+    @tf.custom_gradient
+    def flat_function(*tensors):
+        remaining = iter(tensors)
+        packed = tf.nest.map_structure(
+            lambda p: None if p is None else next(remaining), parameters
+        )
+        results, gradient = function(*packed)
+
+        def flat_gradient(*upstream):
+            gradients = tf.nest.flatten(gradient(*upstream))
+            return [tf.cast(g, t.dtype) for g, t in zip(gradients, tensors, strict=True)]
+
+        return results, flat_gradient
+
+    return flat_function(*(p for p in tf.nest.flatten(parameters) if p is not None))
+
+
+def recomputed_gradient(nats, gradients, *parameters):
+    """`nats(*parameters)`, whose gradient is `gradients(upstream, *parameters)`."""
+
+    def function(*parameters):
+        return nats(*parameters), lambda upstream: gradients(upstream, *parameters)
+
+    return differentiable(function, *parameters)
+
+
+def immediate_gradient(function, *parameters):
+    """The results of `function(*parameters)`, which also returns the gradients of the first.
+
+    Args:
+        function: returns (total, *others), where the total is a scalar and the others have no
+            gradient, and the gradients of the total.
+        *parameters: as in `differentiable`.
+
+    Returns:
+        (total, *others).
+    """
+
+    def with_gradient(*parameters):
+        results, gradients = function(*parameters)
+        return results, lambda upstream, *_: tf.nest.map_structure(
+            lambda g: upstream * g, gradients
+        )
+
+    return differentiable(with_gradient, *parameters)

@@ -1,0 +1,95 @@
+"""Logits h Wᵀ + b of a hidden state, for all words, for the labels, or for words in bands.
+
+Shapes: N positions, D hidden units, V words.
+"""
+
+import tensorflow as tf
+
+from tfsoftmax.ops.chunks import chunk_rows, map_chunks
+
+LOGITS_BYTES = 1 << 29
+MIN_LOGITS_ROWS = 64
+
+
+def capped(logits, soft_cap):
+    """`soft_cap * tanh(logits / soft_cap)`, or the logits themselves without a cap."""
+    return logits if soft_cap is None else soft_cap * tf.tanh(logits / soft_cap)
+
+
+def bands_of(kernel, bias):
+    """[(kernel, bias or None) of each band]; full softmax has one band."""
+    return list(zip(kernel, bias)) if isinstance(kernel, (list, tuple)) else [(kernel, bias)]
+
+
+def parts_of(hidden, bands):
+    """The part (N, d_b) of the hidden state that each band (V_b, d_b) sees, from left to right."""
+    return tf.split(hidden, [kernel.shape[1] for kernel, _ in bands], axis=1)
+
+
+def words_of(bands):
+    """V, the number of words in all bands."""
+    return sum(kernel.shape[0] for kernel, _ in bands)
+
+
+def full_logits(hidden, kernel, bias, soft_cap=None):
+    """Logits (N, V) in float32; the product is taken in the dtype of `hidden`.
+
+    The arguments are those of `cross_entropy`.
+    """
+    if isinstance(kernel, (list, tuple)):
+        bands = bands_of(kernel, bias)
+        by_band = zip(parts_of(hidden, bands), bands)
+        return tf.concat([full_logits(part, *band, soft_cap) for part, band in by_band], axis=1)
+    logits = tf.matmul(hidden, tf.cast(kernel, hidden.dtype), transpose_b=True)
+    logits = tf.cast(logits, tf.float32)
+    return capped(logits if bias is None else logits + bias, soft_cap)
+
+
+def label_logits(hidden, kernel, bias, labels):
+    """The logit of each position's label (N,) and its row of the kernel (N, D), float32."""
+    rows = tf.cast(tf.cast(tf.gather(kernel, labels), hidden.dtype), tf.float32)
+    logits = tf.reduce_sum(tf.cast(hidden, tf.float32) * rows, axis=1)
+    return logits if bias is None else logits + tf.gather(bias, labels), rows
+
+
+def kernel_blocks(kernel, bias, dtype, most):
+    """[(rows of the kernel in `dtype`, their biases or None)], at most `most` rows in each."""
+    words = kernel.shape[0]
+    sizes = [min(most, words - start) for start in range(0, words, most)]
+    biases = [None] * len(sizes) if bias is None else tf.split(bias, sizes)
+    return list(zip(tf.split(tf.cast(kernel, dtype), sizes), biases))
+
+
+def logits_rows(vocab_size, units, most=None):
+    """How many positions go into a chunk whose logits take 4 V bytes for each."""
+    budget = max(LOGITS_BYTES, 4 * vocab_size * units)
+    return chunk_rows(4 * vocab_size, budget, MIN_LOGITS_ROWS, most)
+
+
+def map_row_chunks(function, hidden, vocab_size):
+    """Applies `function` to chunks of rows, one after the other, and joins the results.
+
+    Args:
+        function: maps (rows, D) to a structure of tensors with `rows` first. Its intermediate
+            results may be tensors (rows, V).
+        hidden: (N, D).
+        vocab_size: V.
+
+    Returns:
+        The structure with N first.
+    """
+    return map_chunks(function, hidden, logits_rows(vocab_size, hidden.shape[1]))
+
+
+def exact_top_k(hidden, kernel, bias, k, soft_cap=None):
+    """The k likeliest words: ids (N, k) int32 and log-probabilities (N, k) float32.
+
+    The arguments are those of `cross_entropy`.
+    """
+
+    def chunk(hidden):
+        logits = full_logits(hidden, kernel, bias, soft_cap)
+        values, ids = tf.math.top_k(logits, k)
+        return ids, values - tf.reduce_logsumexp(logits, axis=1, keepdims=True)
+
+    return map_row_chunks(chunk, hidden, words_of(bands_of(kernel, bias)))

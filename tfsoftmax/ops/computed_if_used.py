@@ -6,7 +6,8 @@ reading: 20 to 40 ms for 400 MB, as much as the step of a tree takes.
 """
 
 import tensorflow as tf
-from tensorflow.python.eager import record
+
+from tfsoftmax._compat import record_operation, stop_recording
 
 
 def computed_if_used(function, tensor):
@@ -28,7 +29,7 @@ def computed_if_used(function, tensor):
     inner = tf.function(function, autograph=False)
     inner = inner.get_concrete_function(tf.TensorSpec(tensor.shape, tensor.dtype))
     variables = [v for v in inner.variables if v.trainable]
-    with record.stop_recording():
+    with stop_recording():
         # By another name a variable's handle orders nothing, and PartitionedCall, unlike the
         # StatefulPartitionedCall of tf.function, may be dropped.
         handles = [
@@ -46,7 +47,7 @@ def computed_if_used(function, tensor):
             again = function(tensor)
         return tape.gradient(again, [tensor, *variables], upstream)
 
-    record.record_operation(
+    record_operation(
         "Prunable", [result], [tensor, *[v.handle for v in variables]], gradient
     )
     return result

@@ -8,8 +8,8 @@ too, is given to `tf.compat.v1.profiler` with the shapes that it had, under the 
 import collections
 
 import tensorflow as tf
-from tensorflow.python.framework import ops
 
+from tfsoftmax._compat import flops_registry
 from tfsoftmax.profiling.traced_step import executions_of
 from tfsoftmax.profiling.model_parts import PARTS
 
@@ -122,7 +122,7 @@ def _add_node(graph, placeholders, name, execution):
 
 def _has_flops(kind):
     try:
-        ops._stats_registry.lookup(f"{kind},flops")
+        flops_registry.lookup(f"{kind},flops")
     except LookupError:
         return False
     return True

@@ -230,5 +230,5 @@ def test_logits_that_passed_another_layer_are_refused():
 
 
 def test_unknown_reduction_is_named():
-    with pytest.raises(ValueError, match="`reduction` must be one of .* Received: 'average'"):
+    with pytest.raises(ValueError, match="`reduction` must be one of .* Received: reduction='average'"):
         SoftmaxLoss(reduction="average")

@@ -1,4 +1,4 @@
-"""Loads saved models in a process of its own: `load_models.py DIRECTORY FIRST SECOND`.
+"""Loads saved models in a process of its own: `python -m tests.load_models DIRECTORY FIRST SECOND`.
 
 FIRST and SECOND are `keras` and `tfsoftmax`, imported in that order; nothing else is imported
 before the models are loaded. What the loaded models give goes to `DIRECTORY/FIRST.npz`.

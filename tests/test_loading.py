@@ -1,4 +1,8 @@
-"""Saved models load in a new process, after `import keras, tfsoftmax` in either order."""
+"""Saved models load in a new process, after `import keras, tfsoftmax` in either order.
+
+They run eagerly, because tracing would take most of the time; test_keras_integration.py reloads
+every head within a process in graphs.
+"""
 
 import pathlib
 import subprocess
@@ -95,8 +99,8 @@ def loaded(saved, request):
     """What the same files give in a process that imported the two packages in this order."""
     directory, _ = saved
     packages = request.param.split()
-    program = pathlib.Path(load_models.__file__)
-    subprocess.run([sys.executable, program, directory, *packages], check=True)
+    command = [sys.executable, "-m", "tests.load_models", directory, *packages]
+    subprocess.run(command, check=True, cwd=pathlib.Path(__file__).parent.parent)
     found = {}
     with np.load(directory / f"{packages[0]}.npz") as numbers:
         for key in numbers:

@@ -50,7 +50,9 @@ class SoftmaxLoss(keras.losses.Loss):
 
     def __call__(self, y_true, y_pred, sample_weight=None) -> tf.Tensor:
         tag = LogitsTag.of(y_pred)
-        labels, weights = positions(y_true, y_pred, sample_weight, self.ignore_class, self.reduction)
+        labels, weights = positions(
+            y_true, y_pred, sample_weight, self.ignore_class, self.reduction
+        )
         if tag is None:  # Keras builds the model, and only the shape matters
             return tf.zeros_like(weights) if self.reduction in (None, "none") else tf.zeros(())
         if self.reduction in (None, "none"):

@@ -198,8 +198,8 @@ def test_configurations_survive_serialisation():
     (lambda: TargetSampling(5, [1, 2], [3]), r"`vocabularies` must be of shape.*\(2,\)"),
     (lambda: TargetSampling(5, [[1, 5]], [3]), "`vocabularies` must hold .*from 1 to 5"),
     (lambda: TargetSampling(5, [[1, 2], [4, 4]], [3, 4]), "different words.*repeated .* row 1"),
-    (lambda: TargetSampling(5, [[1, 2]], [3, 4]), r"`ends` must be one .*\(1,\).*\(2,\)"),
-    (lambda: TargetSampling(5, [[1, 2], [3, 4]], [3, 3]), r"`ends` must increase.*\[3, 3\]"),
+    (lambda: TargetSampling(5, [[1, 2]], [3, 4]), r"`ends` must be 1 .*ends=\[3, 4\]"),
+    (lambda: TargetSampling(5, [[1, 2], [3, 4]], [3, 3]), r"increase strictly.*ends=\[3, 3\]"),
     (lambda: TargetSampling(5, [[1, 2]], [0]), r"`ends` must .*from above 0.*\[0\]"),
 ])
 def test_errors_name_the_argument_the_expectation_and_the_value(build, message):

@@ -8,24 +8,20 @@ import keras
 import tensorflow as tf
 
 # Keras attaches masks to tensors; it has no public function that reads them.
-from keras.src.backend import get_keras_mask
+from keras.src.backend import get_keras_mask as get_keras_mask
 
 # Nothing public tells whether Keras is building a model from placeholders.
-from keras.src.backend.common.symbolic_scope import in_symbolic_scope
+from keras.src.backend.common.symbolic_scope import in_symbolic_scope as in_symbolic_scope
 
 # `tf.custom_gradient` reads the variables that `ops.computed_if_used` must leave unread.
-from tensorflow.python.eager.record import record_operation, stop_recording
+from tensorflow.python.eager.record import record_operation as record_operation
+from tensorflow.python.eager.record import stop_recording as stop_recording
 
-# Nothing public tells for which operations TensorFlow's profiler counts FLOPs.
-from tensorflow.python.framework.ops import _stats_registry as flops_registry
+# TensorFlow's profiler counts FLOPs only for the operations in this registry.
+from tensorflow.python.framework.ops import _stats_registry
 
 # Nothing public tells whether `jit_compile=True` is in force.
 from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
-
-__all__ = [
-    "MEMBERS", "flops_registry", "get_keras_mask", "in_symbolic_scope", "layers_of",
-    "record_operation", "stop_recording", "under_xla", "xplane_space",
-]
 
 # {class: {private member: why a subclass in the package overrides, reads or sets it}}
 MEMBERS = {
@@ -51,6 +47,15 @@ MEMBERS = {
 def under_xla() -> bool:
     """Whether XLA will compile the graph that is being built, as in `jit_compile=True`."""
     return GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph())
+
+
+def has_flops(operation: str) -> bool:
+    """Whether TensorFlow's profiler counts the FLOPs of an operation, such as "MatMul"."""
+    try:
+        _stats_registry.lookup(f"{operation},flops")
+    except LookupError:
+        return False
+    return True
 
 
 def layers_of(model: keras.Model) -> list[keras.layers.Layer]:

@@ -105,11 +105,8 @@ class Labels:
 
 
 def positions(
-    y_true: tf.Tensor,
-    y_pred: tf.Tensor,
-    sample_weight: tf.Tensor | None = None,
-    ignore_class: int | None = None,
-    reduction: str | None = "sum",
+    y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None,
+    ignore_class: int | None = None, reduction: str | None = "sum",
 ) -> tuple[Labels, tf.Tensor]:
     """Labels and weights of the positions that a loss or a metric counts.
 

@@ -34,11 +34,8 @@ class SoftmaxLoss(keras.losses.Loss):
     """
 
     def __init__(
-        self,
-        ignore_class: int | None = None,
-        reduction: str | None = "sum_over_batch_size",
-        name: str = "softmax_loss",
-        dtype: str | None = None,
+        self, ignore_class: int | None = None, reduction: str | None = "sum_over_batch_size",
+        name: str = "softmax_loss", dtype: str | None = None,
     ):
         if reduction not in REDUCTIONS:
             raise ValueError(

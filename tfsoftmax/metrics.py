@@ -26,10 +26,7 @@ class _TokenMean(keras.metrics.Metric):
     needs = ("log_prob", "a tfsoftmax head")  # a method of the head, and which heads have it
 
     def __init__(
-        self,
-        ignore_class: int | None = None,
-        name: str | None = None,
-        dtype: str | None = None,
+        self, ignore_class: int | None = None, name: str | None = None, dtype: str | None = None
     ):
         super().__init__(name=name or self.default_name, dtype=dtype)
         self.ignore_class = ignore_class
@@ -206,9 +203,8 @@ class ClusterPerplexity(_TokenMean):
     needs = ("cluster_log_prob", "SelfOrganisedSoftmax")
 
     def _values(self, tag, labels):
-        if tag.training:
-            return None
-        return (-tag.head.cluster_log_prob(tag.hidden, labels.ids),)
+        cluster_log_prob = tag.head.cluster_log_prob
+        return None if tag.training else (-cluster_log_prob(tag.hidden, labels.ids),)
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -231,7 +227,5 @@ class InClusterPerplexity(ClusterPerplexity):
     default_name = "in_cluster_perplexity"
 
     def _values(self, tag, labels):
-        if tag.training:
-            return None
-        (cluster_nats,) = super()._values(tag, labels)
-        return (tag.exact_nats(labels) - cluster_nats,)
+        values = super()._values(tag, labels)
+        return values and (tag.exact_nats(labels) - values[0],)

@@ -37,11 +37,7 @@ class Audit(NamedTuple):
 
 
 def audit_sampler(
-    sampler: Sampler,
-    num_samples: int,
-    draws: int = 2000,
-    seed: int = 0,
-    jit_compile: bool = False,
+    sampler: Sampler, num_samples: int, draws: int = 2000, seed: int = 0, jit_compile: bool = False
 ) -> Audit:
     """Compares the expected counts that a sampler claims with the counts of its samples.
 

@@ -112,11 +112,8 @@ class Interpolated(Unigram):
     """
 
     def __init__(
-        self,
-        vocab_size: int,
-        counts: ArrayLike,
-        unigram_weight: float | Callable | dict = 0.95,
-        **kwargs,
+        self, vocab_size: int, counts: ArrayLike,
+        unigram_weight: float | Callable | dict = 0.95, **kwargs,
     ):
         super().__init__(vocab_size, counts, **kwargs)
         if isinstance(unigram_weight, dict):

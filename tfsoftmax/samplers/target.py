@@ -217,13 +217,11 @@ def _checked_vocabularies(vocabularies, vocab_size):
 
 def _checked_ends(ends, chunks):
     ends = np.array(ends, np.int64)
-    if ends.shape != (chunks,):
+    if ends.shape != (chunks,) or np.any(np.diff(ends, prepend=0) <= 0):
         raise ValueError(
-            f"`ends` must have one number for each chunk, shape ({chunks},). "
-            f"Received: shape {ends.shape}"
+            f"`ends` must be {chunks} numbers, one for each chunk, that increase strictly from "
+            f"above 0. Received: ends={ends.tolist()}"
         )
-    if np.any(np.diff(ends, prepend=0) <= 0):
-        raise ValueError(f"`ends` must increase strictly from above 0. Received: {ends.tolist()}")
     return ends
 
 

@@ -10,8 +10,8 @@ import collections
 import tensorflow as tf
 
 from tfsoftmax._compat import has_flops
-from tfsoftmax.profiling.traced_step import executions_of
 from tfsoftmax.profiling.model_parts import PARTS
+from tfsoftmax.profiling.traced_step import executions_of
 
 LARGEST = 8  # tensors that are listed
 

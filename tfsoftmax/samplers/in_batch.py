@@ -57,7 +57,9 @@ class InBatch(Sampler):
         with tf.init_scope():
             self._log_q = tf.constant(np.log(seen / seen.sum(dtype=np.float64)), tf.float32)
 
-    def sample(self, labels: tf.Tensor, num_samples: None, seed: int | tf.Tensor) -> Candidates:
+    def sample(
+        self, labels: tf.Tensor, num_samples: int | None, seed: int | tf.Tensor
+    ) -> Candidates:
         """Returns the labels themselves as the sample.
 
         Args:
@@ -93,7 +95,7 @@ class InBatch(Sampler):
     def log_q(self, ids):
         return tf.gather(self._log_q, ids)
 
-    def check_size(self, num_samples: None) -> None:
+    def check_size(self, num_samples: int | None) -> None:
         """Raises ValueError for anything but None, because the batch decides the size."""
         if num_samples is not None:
             raise ValueError(

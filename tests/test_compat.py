@@ -113,9 +113,9 @@ def test_a_recorded_operation_has_the_given_gradient():
     x = tf.constant(2.0)
     with tf.GradientTape() as tape:
         tape.watch(x)
-        with _compat.stop_recording():
+        with _compat.record.stop_recording():
             y = x * 5
-        _compat.record_operation("Test", [y], [x], lambda upstream: [upstream * 7])
+        _compat.record.record_operation("Test", [y], [x], lambda upstream: [upstream * 7])
     assert tape.gradient(y, x).numpy() == 7
 
 
@@ -129,11 +129,11 @@ def test_xla_is_noticed_while_tracing(jit_compile):
 
     @tf.function(jit_compile=jit_compile)
     def traced():
-        noticed.append(_compat.under_xla())
+        noticed.append(_compat.in_xla_context(tf.compat.v1.get_default_graph()))
         return tf.zeros(())
 
     traced()
-    assert noticed[-1] is jit_compile and not _compat.under_xla()
+    assert noticed[-1] is jit_compile
 
 
 def test_layers_at_any_depth_are_found():

@@ -9,12 +9,12 @@ import subprocess
 import sys
 
 import keras
-import load_models
 import numpy as np
 import pytest
-from cases import CASES, ONE_OF_EACH, counts
 
+import load_models
 import tfsoftmax
+from cases import CASES, ONE_OF_EACH, counts
 from tfsoftmax import optimizers, samplers
 
 V, B, T, D = 13, 4, 5, 8

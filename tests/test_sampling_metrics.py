@@ -6,11 +6,11 @@ import json
 import keras
 import numpy as np
 import pytest
+
 import runs_helper
 import test_keras_integration as base
-from cases import CASES, language_model
-
 import tfsoftmax
+from cases import CASES, language_model
 from tfsoftmax import NCE, EffectiveSampleSize, FullSoftmax, Normaliser, SampledSoftmax
 from tfsoftmax.lm import runs, training
 

@@ -3,10 +3,10 @@
 import keras
 import numpy as np
 import pytest
-import references
 import tensorflow as tf
-from cases import UNITS, language_model, positions, randomise
 
+import references
+from cases import UNITS, language_model, positions, randomise
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.heads import SampledSoftmax
 from tfsoftmax.losses import SoftmaxLoss

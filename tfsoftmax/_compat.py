@@ -5,7 +5,6 @@ the package is imported.
 """
 
 import keras
-import tensorflow as tf
 
 # Keras attaches masks to tensors; it has no public function that reads them.
 from keras.src.backend import get_keras_mask as get_keras_mask
@@ -14,8 +13,7 @@ from keras.src.backend import get_keras_mask as get_keras_mask
 from keras.src.backend.common.symbolic_scope import in_symbolic_scope as in_symbolic_scope
 
 # `tf.custom_gradient` reads the variables that `ops.computed_if_used` must leave unread.
-from tensorflow.python.eager.record import record_operation as record_operation
-from tensorflow.python.eager.record import stop_recording as stop_recording
+from tensorflow.python.eager import record as record
 
 # TensorFlow's profiler counts FLOPs only for the operations in this registry.
 from tensorflow.python.framework.ops import _stats_registry
@@ -44,9 +42,9 @@ MEMBERS = {
 }
 
 
-def under_xla() -> bool:
-    """Whether XLA will compile the graph that is being built, as in `jit_compile=True`."""
-    return GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph())
+def in_xla_context(graph) -> bool:
+    """Whether XLA will compile a graph, as in `jit_compile=True`."""
+    return GraphOrParentsInXlaContext(graph)
 
 
 def has_flops(operation: str) -> bool:

@@ -8,8 +8,9 @@ def hardware() -> str:
     """Names the cores, the processor and the GPUs, as in "2 cores of AMD EPYC + NVIDIA H100"."""
     import tensorflow as tf
 
-    affinity = getattr(os, "sched_getaffinity", None)  # not on every system
-    processors = len(affinity(0)) if affinity else os.cpu_count()
+    processors = os.cpu_count()
+    if hasattr(os, "sched_getaffinity"):
+        processors = len(os.sched_getaffinity(0))
     threads = tf.config.threading.get_intra_op_parallelism_threads() or processors
     gpus = [
         tf.config.experimental.get_device_details(gpu).get("device_name", gpu.name)

@@ -18,8 +18,8 @@ constraint on the variable, and the test for finite gradients in `LossScaleOptim
 import keras
 import tensorflow as tf
 
-from tfsoftmax._compat import under_xla
 from tfsoftmax.ops.unique import static_unique
+from tfsoftmax.ops.xla import under_xla
 
 _DENSE_OPTIONS = ("weight_decay", "use_ema", "gradient_accumulation_steps", "loss_scale_factor")
 

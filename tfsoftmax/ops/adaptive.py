@@ -18,9 +18,9 @@ Shapes: N positions, D hidden units, K tails, V_k words in tail k.
 
 import tensorflow as tf
 
-from tfsoftmax._compat import under_xla
 from tfsoftmax.ops.adaptive_clusters import Cluster, sum_over_clusters
 from tfsoftmax.ops.cross_entropy import full_logits
+from tfsoftmax.ops.xla import under_xla
 
 
 def adaptive_cross_entropy(hidden, clusters, ranks, cutoffs, shares):

@@ -13,9 +13,9 @@ import typing
 
 import tensorflow as tf
 
-from tfsoftmax._compat import under_xla
 from tfsoftmax.ops.chunks import sum_over_chunks
 from tfsoftmax.ops.cross_entropy import CHUNK_BYTES, MIN_CHUNK_ROWS, full_logits
+from tfsoftmax.ops.xla import under_xla
 
 BLOCK_WORDS = 4096  # one block's logits stay in the cache between the passes over them
 

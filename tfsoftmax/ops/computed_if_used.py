@@ -7,7 +7,7 @@ reading: 20 to 40 ms for 400 MB, as much as the step of a tree takes.
 
 import tensorflow as tf
 
-from tfsoftmax._compat import record_operation, stop_recording
+from tfsoftmax._compat import record
 
 
 def computed_if_used(function, tensor):
@@ -29,7 +29,7 @@ def computed_if_used(function, tensor):
     inner = tf.function(function, autograph=False)
     inner = inner.get_concrete_function(tf.TensorSpec(tensor.shape, tensor.dtype))
     variables = [v for v in inner.variables if v.trainable]
-    with stop_recording():
+    with record.stop_recording():
         # By another name a variable's handle orders nothing, and PartitionedCall, unlike the
         # StatefulPartitionedCall of tf.function, may be dropped.
         handles = [
@@ -47,7 +47,7 @@ def computed_if_used(function, tensor):
             again = function(tensor)
         return tape.gradient(again, [tensor, *variables], upstream)
 
-    record_operation(
+    record.record_operation(
         "Prunable", [result], [tensor, *[v.handle for v in variables]], gradient
     )
     return result

@@ -6,9 +6,9 @@ sample by sample, so that the memory beyond scores and rows is that of (N, D).
 
 import tensorflow as tf
 
-from tfsoftmax._compat import under_xla
 from tfsoftmax.ops.sampled import NOT_THERE
 from tfsoftmax.ops.unique import static_unique
+from tfsoftmax.ops.xla import under_xla
 
 
 def per_example_loss(

@@ -17,8 +17,8 @@ import collections
 
 import tensorflow as tf
 
-from tfsoftmax._compat import under_xla
 from tfsoftmax.ops.unique import static_unique
+from tfsoftmax.ops.xla import under_xla
 
 Slopes = collections.namedtuple("Slopes", "label words rows columns")
 _Layout = collections.namedtuple("_Layout", "rows word_place label_place copies log_expected")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfsoftmax.samplers import SAMPLERS, Unigram, Uniform, audit_sampler, get_sampler
+from tfsoftmax.samplers import SAMPLERS, Uniform, Unigram, audit_sampler, get_sampler
 from tfsoftmax.samplers.poisson_race import poisson_race, tries_needed
 
 LABELS = np.array([[3, 0, 7], [9, 3, 5]])
@@ -86,8 +86,23 @@ def test_the_audit_refuses_different_claims_for_samples_and_labels():
             drawn = super().sample(labels, num_samples, seed)
             return drawn._replace(log_expected=drawn.log_expected - 0.1)
 
-    with pytest.raises(AssertionError, match="differ by 0.1"):
+    with pytest.raises(ValueError, match="must claim the same count .*: claims that differ by 0.1"):
         audit_sampler(TwoTongued(10), 5, draws=3)
+
+
+@pytest.mark.parametrize("shift, unique, message", [
+    (7, False, r"must draw ids in \[0, 10\)\. Received: 15 of 15 ids outside"),
+    (0, True, "must draw different words, .* Received: a word 5 times in one sample"),
+])
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_the_audit_refuses_words_that_cannot_be_in_a_sample(shift, unique, message, jit_compile):
+    class Stuck(Uniform):
+        def sample(self, labels, num_samples, seed):
+            drawn = super().sample(labels, num_samples, seed)
+            return drawn._replace(ids=tf.fill([num_samples], 3 + shift))
+
+    with pytest.raises(ValueError, match=message):
+        audit_sampler(Stuck(10, unique=unique), 5, draws=3, jit_compile=jit_compile)
 
 
 def test_tensorflows_claim_of_tries_equal_to_samples_is_corrected():

@@ -6,14 +6,13 @@ import json
 import keras
 import numpy as np
 import pytest
+
 import runs_helper
 import test_keras_integration as base
-from cases import language_model
-
 import tfsoftmax
+from cases import CASES, language_model
 from tfsoftmax import NCE, EffectiveSampleSize, FullSoftmax, Normaliser, SampledSoftmax
-from tfsoftmax.lm import runs
-from tfsoftmax.lm import training
+from tfsoftmax.lm import runs, training
 
 V = base.V
 
@@ -43,7 +42,8 @@ def test_effective_sample_size_in_fit_and_evaluate_is_its_weighted_mean():
 
 def test_effective_sample_size_is_of_sampled_softmax_only():
     words, labels, _ = base.data()
-    with pytest.raises(ValueError, match="must be the output of SampledSoftmax"):
+    message = "must be the output of SampledSoftmax. Received: the output of FullSoftmax"
+    with pytest.raises(ValueError, match=message):
         compiled(FullSoftmax(V), [EffectiveSampleSize()]).evaluate(words, labels, verbose=0)
 
 
@@ -63,6 +63,36 @@ def test_normaliser_is_mean_and_variance_of_log_z():
     np.testing.assert_allclose(
         measured["self_normalised_nats"], -np.average(scores, weights=weights), rtol=1e-4
     )
+
+
+def test_normaliser_reports_the_same_figures_for_every_head_and_before_any_batch():
+    words, labels, _ = base.data()
+    metric = Normaliser()
+    before = metric.result()
+    model = compiled(FullSoftmax(V), [metric])
+    measured = model.evaluate(words, labels, base.B, return_dict=True, verbose=0)
+    assert set(before) == set(measured) - {"loss"}
+    assert all(np.isnan(value) for value in before.values())
+    scores = np.take_along_axis(model.predict(words, verbose=0), labels[..., None], -1)
+    np.testing.assert_allclose(measured["self_normalised_nats"], -np.mean(scores), rtol=1e-4)
+
+
+@pytest.mark.parametrize("case, metric", [
+    ("full", Normaliser),
+    ("self-organised", tfsoftmax.ClusterPerplexity),
+    ("self-organised", tfsoftmax.InClusterPerplexity),
+    ("tree", tfsoftmax.Perplexity),
+])
+def test_an_ignored_class_counts_as_weight_zero(case, metric):
+    words, labels, _ = base.data()
+    logits = language_model(CASES[case](V))(words)
+    ignoring, weighted = metric(ignore_class=3), metric()
+    ignoring.update_state(labels, logits)
+    weighted.update_state(labels, logits, labels != 3)
+    assert 0 < np.sum(labels == 3) < labels.size
+    assert ignoring.get_config()["ignore_class"] == 3
+    for a, b in zip(*(keras.tree.flatten(m.result()) for m in (ignoring, weighted)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
 
 
 def test_heads_train_and_report_from_the_command_line(corpus, tmp_path):

@@ -1,14 +1,32 @@
 """Softmax output layers for large vocabularies, and the language models that prove them.
 
 Importing the package registers every layer, loss, metric and optimiser with Keras, so that saved
-models load. Only the `tfsoftmax` program, which should answer `--help` at once, goes without.
+models load. The `tfsoftmax` program imports only the modules that a command needs, so that
+`--help` does not wait for TensorFlow.
 """
 
+import os
 import sys
 
 __version__ = "0.1.0"
 
+
+def _require_tensorflow(backend):
+    if backend != "tensorflow":
+        raise ImportError(
+            '`KERAS_BACKEND` must be "tensorflow", the only backend of Keras that tfsoftmax runs '
+            f"on. Received: KERAS_BACKEND={backend!r}"
+        )
+
+
+# Before Keras is imported, which fails by itself where its backend is not installed.
+_require_tensorflow(os.environ.get("KERAS_BACKEND") or "tensorflow")
+
 if "tfsoftmax_command" not in sys.modules:
+    import keras
+
+    _require_tensorflow(keras.backend.backend())  # which a configuration file may choose too
+
     from tfsoftmax import (
         corpora,
         heads,

@@ -1,14 +1,16 @@
-"""The machine that computes, in words: what figures are to be compared with."""
+"""Describes the machine in words, for reports of measurements."""
 
 import os
 import platform
 
 
-def hardware():
-    """Cores, processor and GPUs, such as "2 cores of AMD EPYC + NVIDIA H100"."""
+def hardware() -> str:
+    """Names the cores, the processor and the GPUs, as in "2 cores of AMD EPYC + NVIDIA H100"."""
     import tensorflow as tf
 
-    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    processors = os.cpu_count()
+    if hasattr(os, "sched_getaffinity"):
+        processors = len(os.sched_getaffinity(0))
     threads = tf.config.threading.get_intra_op_parallelism_threads() or processors
     gpus = [
         tf.config.experimental.get_device_details(gpu).get("device_name", gpu.name)

@@ -3,40 +3,52 @@
 import dataclasses
 
 import tensorflow as tf
-from keras.src.backend.common.symbolic_scope import in_symbolic_scope
-from keras.src.losses.loss import apply_mask
 
-_TAG = "_tfsoftmax_head_call"
+from tfsoftmax._compat import get_keras_mask, in_symbolic_scope
+
+_TAG = "_tfsoftmax_logits_tag"
 
 
 class LogitsTag:
-    """What the logits remember of the head that made them, so that a loss can ask it.
+    """What the logits remember of the head that made them, so that a loss can ask the head.
 
-    Keras marks tensors in this way itself (`_keras_mask`, `_keras_logits`). The logits are
-    not needed for any loss, and their computation is pruned from the graph.
+    Keras attaches masks to tensors in the same way. The losses of heads do not use the logits
+    themselves, whose computation TensorFlow therefore prunes from the graph.
+
+    Args:
+        head: the `SoftmaxHead` that made the logits.
+        hidden: (..., D) float, what the head was called with.
+        training: whether the head was called in training.
+
+    Example:
+        head = tfsoftmax.FullSoftmax(1000)
+        hidden = keras.random.normal((8, 16))
+        tag = tfsoftmax.logits_tag.LogitsTag.of(head(hidden))
+        assert tag.head is head and tag.hidden is hidden and not tag.training
     """
 
-    def __init__(self, head, hidden, training):
+    def __init__(self, head, hidden: tf.Tensor, training: bool):
         self.head, self.hidden, self.training = head, hidden, training
         self._known = {}  # key of labels -> (labels, their exact nats)
 
-    def tag(self, logits):
+    def tag(self, logits: tf.Tensor) -> tf.Tensor:
+        """Attaches this tag to the logits and returns them."""
         setattr(logits, _TAG, self)
         return logits
 
     @staticmethod
-    def of(logits):
-        """The call that made `logits`; None while Keras builds a model from placeholders."""
-        call = getattr(logits, _TAG, None)
-        if call is None and not in_symbolic_scope():
+    def of(logits: tf.Tensor) -> "LogitsTag | None":
+        """The tag of `logits`, or None while Keras builds a model from placeholders."""
+        tag = getattr(logits, _TAG, None)
+        if tag is None and not in_symbolic_scope():
             raise ValueError(
                 "`y_pred` must be the output of a tfsoftmax head, with no layer after it. "
                 f"Received: y_pred={logits}"
             )
-        return call
+        return tag
 
-    def total_loss(self, labels, weights):
-        """Σ weights · nats: the head's own objective while training, else exact."""
+    def total_loss(self, labels: "Labels", weights: tf.Tensor) -> tf.Tensor:
+        """Σ weights · nats, with the head's own objective in training and exact otherwise."""
         if not self.training:
             return tf.reduce_sum(weights * self.exact_nats(labels))
         total, nats = self.head.loss_and_nats(self.hidden, labels.ids, weights)
@@ -44,19 +56,20 @@ class LogitsTag:
             self._known[labels.key] = labels, nats
         return total
 
-    def nats(self, labels):
-        """Nats of each position: the head's own objective while training, else exact."""
+    def nats(self, labels: "Labels") -> tf.Tensor:
+        """Nats of each position, by the head's own objective in training and exact otherwise."""
         if not self.training:
             return self.exact_nats(labels)
         if self.head.trains_exactly:
             self._known[labels.key] = labels, -self.head.log_prob(self.hidden, labels.ids)
         return self.head.training_loss(self.hidden, labels.ids)
 
-    def exact_nats(self, labels):
-        """Exact cross-entropy of each position, computed once for the loss and the metric.
+    def exact_nats(self, labels: "Labels") -> tf.Tensor | None:
+        """Exact cross-entropy of each position, computed once for the loss and the metrics.
 
-        None while training unless the loss has come by it: computing it would cost the full
-        softmax that many heads are there to avoid, and metrics are updated after the weights.
+        In training it is None unless the loss has computed it on its way. To compute it here
+        would cost the full softmax that many heads avoid, and metrics are updated when the
+        weights have changed already.
         """
         if labels.key not in self._known:
             if self.training:
@@ -67,26 +80,43 @@ class LogitsTag:
 
 @dataclasses.dataclass(frozen=True)
 class Labels:
-    """Labels `ids` (...), and the tensor and the option that they were made from."""
+    """Labels with the tensor and the option that they were made from, which identify them.
+
+    Attributes:
+        ids: (...) integers.
+        source: the `y_true` of the loss or metric.
+        ignore_class: the `ignore_class` of the loss or metric.
+
+    Example:
+        logits = tfsoftmax.FullSoftmax(1000)(keras.random.normal((8, 16)))
+        y_true = keras.random.randint((8, 1), 0, 1000)
+        labels, weights = tfsoftmax.logits_tag.positions(y_true, logits, ignore_class=0)
+        assert labels.ids.shape == weights.shape == (8,)
+    """
 
     ids: tf.Tensor
     source: tf.Tensor
     ignore_class: int | None
 
     @property
-    def key(self):
+    def key(self) -> tuple[int, int | None]:
+        """Equal for the same labels in the loss and in a metric."""
         return id(self.source), self.ignore_class
 
 
-def positions(y_true, y_pred, sample_weight=None, ignore_class=None, reduction="sum"):
+def positions(
+    y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None,
+    ignore_class: int | None = None, reduction: str | None = "sum",
+) -> tuple[Labels, tf.Tensor]:
     """Labels and weights of the positions that a loss or a metric counts.
 
     Args:
         y_true: (...) or (..., 1) integers; Keras sometimes adds the last axis.
-        y_pred: logits (..., V), whose Keras mask, if any, is honoured.
+        y_pred: logits (..., V). Positions that their Keras mask leaves out have weight zero.
         sample_weight: None or a tensor that broadcasts to (...) from the left.
-        ignore_class: label of weight zero, or None.
-        reduction: decides, as in Keras, whether a mask renormalises an average.
+        ignore_class: label whose positions have weight zero, or None.
+        reduction: reduction of the loss. As in Keras, an average over positions becomes one
+            over the positions that a mask leaves in.
 
     Returns:
         `Labels` (...) and weights (...) float32.
@@ -99,20 +129,27 @@ def positions(y_true, y_pred, sample_weight=None, ignore_class=None, reduction="
         labels = labels[..., None]
     if len(labels.shape) == rank + 1 and labels.shape[-1] == 1:
         labels = tf.squeeze(labels, -1)
-    mask = getattr(y_pred, "_keras_mask", None)
+    mask = get_keras_mask(y_pred)
     if ignore_class is not None:
         kept = labels != ignore_class
         labels = tf.where(kept, labels, 0)
         mask = kept if mask is None else kept & mask
     weights = tf.ones(tf.shape(labels))
     if sample_weight is not None:
-        sample_weight = tf.cast(sample_weight, tf.float32)
-        missing = len(labels.shape) - len(sample_weight.shape)
-        if missing == -1:
-            sample_weight = tf.squeeze(sample_weight, -1)
-        for _ in range(missing):
-            sample_weight = sample_weight[..., None]
-        weights *= sample_weight
+        weights *= _aligned(tf.cast(sample_weight, tf.float32), len(labels.shape))
     if mask is not None:
-        weights = apply_mask(weights, mask, tf.float32, reduction)
+        kept = tf.cast(mask, tf.float32)
+        weights *= kept
+        if reduction in ("mean", "sum_over_batch_size"):
+            size = tf.cast(tf.size(kept), tf.float32)
+            weights *= tf.math.divide_no_nan(size, tf.reduce_sum(kept))
     return Labels(labels, y_true, ignore_class), weights
+
+
+def _aligned(sample_weight, rank):
+    """Sample weights with axes added or removed at the end, so that they have `rank` axes."""
+    if len(sample_weight.shape) == rank + 1:
+        return tf.squeeze(sample_weight, -1)
+    for _ in range(rank - len(sample_weight.shape)):
+        sample_weight = sample_weight[..., None]
+    return sample_weight

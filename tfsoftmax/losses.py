@@ -1,8 +1,7 @@
-"""The loss for `keras.Model.compile`: whatever the head is trained with, exact elsewhere."""
+"""The loss for `keras.Model.compile`: the head's own objective in training, exact elsewhere."""
 
 import keras
 import tensorflow as tf
-from keras.src.losses.loss import scale_loss_for_distribution
 
 from tfsoftmax.logits_tag import LogitsTag, positions
 
@@ -12,39 +11,53 @@ REDUCTIONS = ("sum_over_batch_size", "mean", "mean_with_sample_weight", "sum", "
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
 class SoftmaxLoss(keras.losses.Loss):
-    """The head's own training loss in `fit`, exact cross-entropy in `evaluate`; nats.
+    """The head's own training loss in `fit`, exact cross-entropy in `evaluate`; in nats.
 
     Args:
-        ignore_class: label whose positions count nothing, or None.
-        reduction: as in every Keras loss, or `"sum_over_steps"`: the nats of a batch (B, T)
-            summed over the T steps and averaged over the B streams, the objective for which the
-            learning rates and clipping thresholds of Zaremba et al. 2014 and Müller 2017 are meant.
-        name: of the loss.
-        dtype: ignored but for Keras's sake: losses are float32.
+        ignore_class: label whose positions do not contribute to the loss, or None.
+        reduction: one of the reductions of Keras, or `"sum_over_steps"`: the nats of a batch
+            (B, T) are summed over the T steps and averaged over the B streams. The learning
+            rates and clipping thresholds of Zaremba et al. 2014 and Müller 2017 are meant for
+            this objective.
+        name: name of the loss.
+        dtype: accepted because Keras passes it to every loss. The loss is always float32.
 
     Raises:
-        ValueError: if `y_pred` is not the output of a head.
+        ValueError: if `reduction` is unknown, or, when called, if `y_pred` is not the output of
+            a head.
+
+    Example:
+        model = keras.Sequential([keras.Input((16,)), tfsoftmax.SampledSoftmax(1000, 50)])
+        model.compile("sgd", loss=tfsoftmax.SoftmaxLoss())
+        hidden, labels = keras.random.normal((8, 16)), keras.random.randint((8,), 0, 1000)
+        model.fit(hidden, labels)
     """
 
     def __init__(
-        self, ignore_class=None, reduction="sum_over_batch_size", name="softmax_loss", dtype=None
+        self, ignore_class: int | None = None, reduction: str | None = "sum_over_batch_size",
+        name: str = "softmax_loss", dtype: str | None = None,
     ):
         if reduction not in REDUCTIONS:
-            raise ValueError(f"`reduction` must be one of {REDUCTIONS}. Received: {reduction!r}")
+            raise ValueError(
+                f"`reduction` must be one of {REDUCTIONS}. Received: reduction={reduction!r}"
+            )
         super().__init__(name=name, reduction="sum", dtype=dtype)
         self.reduction = reduction
         self.ignore_class = ignore_class
 
-    def __call__(self, y_true, y_pred, sample_weight=None):
-        call = LogitsTag.of(y_pred)
-        labels, weights = positions(y_true, y_pred, sample_weight, self.ignore_class, self.reduction)
-        if call is None:  # Keras builds the model: only the shape matters
+    def __call__(self, y_true, y_pred, sample_weight=None) -> tf.Tensor:
+        tag = LogitsTag.of(y_pred)
+        labels, weights = positions(
+            y_true, y_pred, sample_weight, self.ignore_class, self.reduction
+        )
+        if tag is None:  # Keras builds the model, and only the shape matters
             return tf.zeros_like(weights) if self.reduction in (None, "none") else tf.zeros(())
         if self.reduction in (None, "none"):
-            return weights * call.nats(labels)
-        divisor = self._divisor(weights)
-        loss = call.total_loss(labels, tf.math.divide_no_nan(weights, divisor))
-        return loss if self.reduction == "sum" else scale_loss_for_distribution(loss)
+            return weights * tag.nats(labels)
+        loss = tag.total_loss(labels, tf.math.divide_no_nan(weights, self._divisor(weights)))
+        if self.reduction == "sum":
+            return loss
+        return loss / tf.distribute.get_strategy().num_replicas_in_sync  # Keras adds the replicas
 
     def _divisor(self, weights):
         if self.reduction == "sum":

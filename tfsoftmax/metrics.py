@@ -1,193 +1,231 @@
-"""Exact perplexity; what sampling heads are watched by."""
+"""Metrics for `keras.Model.compile`: exact perplexity, and figures about particular heads."""
 
 import keras
 import tensorflow as tf
 
-from tfsoftmax.logits_tag import LogitsTag, positions
+from tfsoftmax.logits_tag import Labels, LogitsTag, positions
 
 
-@keras.saving.register_keras_serializable(package="tfsoftmax")
-class Perplexity(keras.metrics.Metric):
-    """exp(Σ nats / Σ tokens) over all positions seen since the last reset.
+class _TokenMean(keras.metrics.Metric):
+    """Base of our metrics: weighted means over all positions since the last reset.
 
-    Nats are exact, normalised log-probabilities, whatever the head is trained with; weights,
-    as in `weighted_metrics`, say how many tokens a position counts for. While training with a
-    head whose objective is sampled, the exact figure would cost the full softmax, and the
-    metric says NaN: measure it with `evaluate`.
+    The weights of `weighted_metrics` say how many tokens each position counts for. Sums are
+    kept in float64. A subclass names its `quantities` and writes `_values` and `_report`.
 
     Args:
         ignore_class: label whose positions are not counted, or None.
-        name, dtype: of `keras.metrics.Metric`. Sums are kept in float64.
+        name, dtype: as in `keras.metrics.Metric`.
+
+    Raises:
+        ValueError: when updated, if `y_pred` is not the output of a head that the metric can
+            measure.
     """
 
-    def __init__(self, ignore_class=None, name="perplexity", dtype=None):
-        super().__init__(name=name, dtype=dtype)
+    quantities = ("nats",)
+    default_name = None
+    needs = ("log_prob", "a tfsoftmax head")  # a method of the head, and which heads have it
+
+    def __init__(
+        self, ignore_class: int | None = None, name: str | None = None, dtype: str | None = None
+    ):
+        super().__init__(name=name or self.default_name, dtype=dtype)
         self.ignore_class = ignore_class
-        self.nats = self.add_variable((), "zeros", dtype="float64", name="nats")
-        self.tokens = self.add_variable((), "zeros", dtype="float64", name="tokens")
+        self.sums = {
+            name: self.add_variable((), "zeros", dtype="float64", name=name)
+            for name in (*self.quantities, "tokens")
+        }
 
     def update_state(self, y_true, y_pred, sample_weight=None):
-        call = LogitsTag.of(y_pred)
-        labels, weights = positions(y_true, y_pred, sample_weight, self.ignore_class)
-        nats = None if call is None else call.exact_nats(labels)
-        if nats is None:
+        tag = LogitsTag.of(y_pred)
+        if tag is None:
             return
-        self.nats.assign_add(tf.cast(tf.reduce_sum(nats * weights), "float64"))
-        self.tokens.assign_add(tf.cast(tf.reduce_sum(weights), "float64"))
+        method, heads = self.needs
+        if not hasattr(tag.head, method):
+            raise ValueError(
+                f"`y_pred` must be the output of {heads}. "
+                f"Received: the output of {type(tag.head).__name__}"
+            )
+        labels, weights = positions(y_true, y_pred, sample_weight, self.ignore_class)
+        values = self._values(tag, labels)
+        if values is None:
+            return
+        weights = tf.cast(weights, "float64")
+        self.sums["tokens"].assign_add(tf.reduce_sum(weights))
+        for quantity, value in zip(self.quantities, values, strict=True):
+            self.sums[quantity].assign_add(tf.reduce_sum(weights * tf.cast(value, "float64")))
 
     def result(self):
-        return tf.cast(tf.exp(self.nats.value / self.tokens.value), "float32")
+        tokens = self.sums["tokens"].value
+        return self._report(*(self.sums[name].value / tokens for name in self.quantities))
 
     def get_config(self):
         return {**super().get_config(), "ignore_class": self.ignore_class}
 
+    def _values(self, tag: LogitsTag, labels: Labels):
+        """A tensor (...) for each of `quantities`, or None if they cannot be known."""
+        raise NotImplementedError
+
+    def _report(self, *means):
+        """What the metric reports, from the means of `quantities`: by default a perplexity."""
+        (nats,) = means
+        return tf.cast(tf.exp(nats), "float32")
+
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
-class EffectiveSampleSize(keras.metrics.Metric):
-    """Mean over positions of (Σ ω)² / Σ ω², ω = exp(s) / q, over a sample of `SampledSoftmax`.
+class Perplexity(_TokenMean):
+    """exp(Σ nats / Σ tokens) over all positions since the last reset.
 
-    Of S samples, so many count: a small share says that the proposal is far from the model, or S
-    too small. The sample is a fresh one, for which a step pays a product (N, D) by (D, S).
+    Nats are those of the exact, normalised distribution, whatever the head is trained with. In
+    `fit`, a head with a sampled objective makes the metric NaN, because the exact value would
+    cost the full softmax that sampling avoids; `evaluate` measures it.
 
     Args:
         ignore_class: label whose positions are not counted, or None.
-        name, dtype: of `keras.metrics.Metric`.
+        name, dtype: as in `keras.metrics.Metric`.
+
+    Example:
+        model = keras.Sequential([keras.Input((16,)), tfsoftmax.FullSoftmax(1000)])
+        model.compile("sgd", tfsoftmax.SoftmaxLoss(), weighted_metrics=[tfsoftmax.Perplexity()])
+        hidden, labels = keras.random.normal((8, 16)), keras.random.randint((8,), 0, 1000)
+        print(model.evaluate(hidden, labels, return_dict=True)["perplexity"])
+    """
+
+    default_name = "perplexity"
+
+    @property
+    def nats(self) -> keras.Variable:
+        """Σ weights · nats since the last reset."""
+        return self.sums["nats"]
+
+    @property
+    def tokens(self) -> keras.Variable:
+        """Σ weights since the last reset."""
+        return self.sums["tokens"]
+
+    def _values(self, tag, labels):
+        nats = tag.exact_nats(labels)
+        return None if nats is None else (nats,)
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class EffectiveSampleSize(_TokenMean):
+    """Mean over positions of (Σ ω)² / Σ ω² with ω = exp(s) / q, over a sample of `SampledSoftmax`.
+
+    That many of the S samples count. A small share of S says that the proposal distribution is
+    far from the model's, or that S is too small. The metric draws a sample of its own, so that
+    each step costs an additional product of (N, D) and (D, S).
+
+    Args:
+        ignore_class: label whose positions are not counted, or None.
+        name, dtype: as in `keras.metrics.Metric`.
+
+    Example:
+        head = tfsoftmax.SampledSoftmax(1000, num_samples=50)
+        model = keras.Sequential([keras.Input((16,)), head])
+        model.compile("sgd", tfsoftmax.SoftmaxLoss(), metrics=[tfsoftmax.EffectiveSampleSize()])
+        model.fit(keras.random.normal((8, 16)), keras.random.randint((8,), 0, 1000))
 
     Source: Müller 2017, equation 2.30.
     """
 
-    def __init__(self, ignore_class=None, name="effective_sample_size", dtype=None):
-        super().__init__(name=name, dtype=dtype)
-        self.ignore_class = ignore_class
-        self.total = self.add_variable((), "zeros", dtype="float64", name="total")
-        self.tokens = self.add_variable((), "zeros", dtype="float64", name="tokens")
+    quantities = ("total",)
+    default_name = "effective_sample_size"
+    needs = ("effective_sample_size", "SampledSoftmax")
 
-    def update_state(self, y_true, y_pred, sample_weight=None):
-        call = LogitsTag.of(y_pred)
-        if call is None:
-            return
-        if not hasattr(call.head, "effective_sample_size"):
-            raise ValueError(
-                f"`y_pred` must be the output of SampledSoftmax. Received: one of {call.head}"
-            )
-        _, weights = positions(y_true, y_pred, sample_weight, self.ignore_class)
-        sizes = call.head.effective_sample_size(tf.stop_gradient(call.hidden))
-        self.total.assign_add(tf.cast(tf.reduce_sum(weights * sizes), "float64"))
-        self.tokens.assign_add(tf.cast(tf.reduce_sum(weights), "float64"))
+    def _values(self, tag, labels):
+        return (tag.head.effective_sample_size(tf.stop_gradient(tag.hidden)),)
 
-    def result(self):
-        return tf.cast(self.total.value / self.tokens.value, "float32")
-
-    def get_config(self):
-        return {**super().get_config(), "ignore_class": self.ignore_class}
+    def _report(self, size):
+        return tf.cast(size, "float32")
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
-class Normaliser(keras.metrics.Metric):
-    """Mean and variance of ln Z(h), and nats of the scores taken for normalised.
+class Normaliser(_TokenMean):
+    """Mean and variance of ln Z(h), and the nats of the scores as they are.
 
-    Its result is a dictionary: `log_z_mean`, `log_z_variance` and, for heads that are
-    `self_normalised`, `self_normalised_nats`, the mean of its negative: what scoring
-    by the labels' scores alone comes to, which is not a cross-entropy, as nothing sums to one.
-    Costs a pass over the vocabulary beside that of `Perplexity`. Not for training.
+    The result is a dictionary: `log_z_mean`, `log_z_variance` and `self_normalised_nats`, the
+    mean of the negative of `head.self_normalised_log_prob`. The last is what scoring by the
+    labels' scores alone comes to. It is not a cross-entropy, because the probabilities need not
+    sum to one, and it is near the cross-entropy only if training holds Z near a constant
+    (`head.self_normalised`). Each batch costs another pass over the vocabulary; the metric is
+    meant for `evaluate`.
 
     Args:
-        name, dtype: of `keras.metrics.Metric`. Sums are kept in float64.
+        ignore_class: label whose positions are not counted, or None.
+        name, dtype: as in `keras.metrics.Metric`.
+
+    Example:
+        model = keras.Sequential([keras.Input((16,)), tfsoftmax.NCE(1000, num_samples=50)])
+        model.compile("sgd", tfsoftmax.SoftmaxLoss(), weighted_metrics=[tfsoftmax.Normaliser()])
+        hidden, labels = keras.random.normal((8, 16)), keras.random.randint((8,), 0, 1000)
+        print(model.evaluate(hidden, labels, return_dict=True)["log_z_variance"])
 
     Source: Müller 2017, sections 2.2.3.6 and 5.2.1 (Chen et al. 2015).
     """
 
-    def __init__(self, name="normaliser", dtype=None):
-        super().__init__(name=name, dtype=dtype)
-        names = ("tokens", "log_z", "squares", "scores")
-        self.sums = {n: self.add_variable((), "zeros", dtype="float64", name=n) for n in names}
-        self.has_scores = False
+    quantities = ("log_z", "squares", "scores")
+    default_name = "normaliser"
+    needs = ("log_normaliser", "a head with one score for each word")
 
-    def update_state(self, y_true, y_pred, sample_weight=None):
-        call = LogitsTag.of(y_pred)
-        if call is None:
-            return
-        if not hasattr(call.head, "log_normaliser"):
-            raise ValueError(
-                "`y_pred` must be the output of a head with one score a word. "
-                f"Received: one of {call.head}"
-            )
-        labels, weights = positions(y_true, y_pred, sample_weight)
-        weights = tf.cast(weights, "float64")
-        log_z = tf.cast(call.head.log_normaliser(call.hidden), "float64")
-        terms = {"tokens": weights, "log_z": weights * log_z, "squares": weights * log_z**2}
-        self.has_scores = call.head.self_normalised
-        if self.has_scores:
-            scores = call.head.self_normalised_log_prob(call.hidden, labels.ids)
-            terms["scores"] = weights * tf.cast(scores, "float64")
-        for name, term in terms.items():
-            self.sums[name].assign_add(tf.reduce_sum(term))
+    def _values(self, tag, labels):
+        log_z = tf.cast(tag.head.log_normaliser(tag.hidden), "float64")
+        return log_z, log_z**2, tag.head.self_normalised_log_prob(tag.hidden, labels.ids)
 
-    def result(self):
-        tokens = self.sums["tokens"].value
-        mean = self.sums["log_z"].value / tokens
-        results = {
-            "log_z_mean": mean,
-            "log_z_variance": self.sums["squares"].value / tokens - mean**2,
+    def _report(self, log_z, squares, scores):
+        return {
+            "log_z_mean": log_z,
+            "log_z_variance": squares - log_z**2,
+            "self_normalised_nats": -scores,
         }
-        if self.has_scores:
-            results["self_normalised_nats"] = -self.sums["scores"].value / tokens
-        return results
-
-
-class _ClusterMetric(keras.metrics.Metric):
-    """exp(Σ nats / Σ tokens) of one of the two factors of a word's probability."""
-
-    def __init__(self, name=None, dtype=None):
-        super().__init__(name=name, dtype=dtype)
-        self.nats = self.add_variable((), "zeros", dtype="float64", name="nats")
-        self.tokens = self.add_variable((), "zeros", dtype="float64", name="tokens")
-
-    def update_state(self, y_true, y_pred, sample_weight=None):
-        call = LogitsTag.of(y_pred)
-        if call is None or call.training:
-            return
-        if not hasattr(call.head, "cluster_log_prob"):
-            raise ValueError(
-                f"`y_pred` must be the output of SelfOrganisedSoftmax. Received: one of {call.head}"
-            )
-        labels, weights = positions(y_true, y_pred, sample_weight)
-        nats = self._nats(call, labels, -call.head.cluster_log_prob(call.hidden, labels.ids))
-        self.nats.assign_add(tf.cast(tf.reduce_sum(nats * weights), "float64"))
-        self.tokens.assign_add(tf.cast(tf.reduce_sum(weights), "float64"))
-
-    def _nats(self, call, labels, of_cluster):
-        raise NotImplementedError
-
-    def result(self):
-        return tf.cast(tf.exp(self.nats.value / self.tokens.value), "float32")
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
-class ClusterPerplexity(_ClusterMetric):
-    """Perplexity of the words' clusters; NaN in `fit`, as the weights have moved on there.
+class ClusterPerplexity(_TokenMean):
+    """Perplexity of the words' clusters under `SelfOrganisedSoftmax`.
 
-    Its product with `InClusterPerplexity` is `Perplexity`.
+    Its product with `InClusterPerplexity` is `Perplexity`. In `fit` the metric is NaN, because
+    metrics are updated after the weights, and computing it anew would mix two models.
+
+    Args:
+        ignore_class: label whose positions are not counted, or None.
+        name, dtype: as in `keras.metrics.Metric`.
+
+    Example:
+        head = tfsoftmax.SelfOrganisedSoftmax(100, counts=list(range(100, 0, -1)))
+        model = keras.Sequential([keras.Input((16,)), head])
+        model.compile("sgd", tfsoftmax.SoftmaxLoss(), metrics=[tfsoftmax.ClusterPerplexity()])
+        model.evaluate(keras.random.normal((8, 16)), keras.random.randint((8,), 0, 100))
 
     Source: Shen et al. 2017, equation 5.
     """
 
-    def __init__(self, name="cluster_perplexity", dtype=None):
-        super().__init__(name, dtype)
+    default_name = "cluster_perplexity"
+    needs = ("cluster_log_prob", "SelfOrganisedSoftmax")
 
-    def _nats(self, call, labels, of_cluster):
-        return of_cluster
+    def _values(self, tag, labels):
+        cluster_log_prob = tag.head.cluster_log_prob
+        return None if tag.training else (-cluster_log_prob(tag.hidden, labels.ids),)
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
-class InClusterPerplexity(_ClusterMetric):
-    """Perplexity of the words, their clusters given; NaN in `fit`.
+class InClusterPerplexity(ClusterPerplexity):
+    """Perplexity of the words given their clusters, under `SelfOrganisedSoftmax`; NaN in `fit`.
+
+    Args:
+        ignore_class: label whose positions are not counted, or None.
+        name, dtype: as in `keras.metrics.Metric`.
+
+    Example:
+        head = tfsoftmax.SelfOrganisedSoftmax(100, counts=list(range(100, 0, -1)))
+        model = keras.Sequential([keras.Input((16,)), head])
+        model.compile("sgd", tfsoftmax.SoftmaxLoss(), metrics=[tfsoftmax.InClusterPerplexity()])
+        model.evaluate(keras.random.normal((8, 16)), keras.random.randint((8,), 0, 100))
 
     Source: Shen et al. 2017, equation 6.
     """
 
-    def __init__(self, name="in_cluster_perplexity", dtype=None):
-        super().__init__(name, dtype)
+    default_name = "in_cluster_perplexity"
 
-    def _nats(self, call, labels, of_cluster):
-        return call.exact_nats(labels) - of_cluster
+    def _values(self, tag, labels):
+        values = super()._values(tag, labels)
+        return values and (tag.exact_nats(labels) - values[0],)

@@ -2,37 +2,44 @@
 
 import hashlib
 import os
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 UNK = "<unk>"
 EOS = "<eos>"
 
 
 class Vocabulary:
-    """The words of a corpus: a word's position is its id.
+    """The words of a corpus. A word's position is its id.
 
-    `<unk>` stands for every word that has no id of its own (out of vocabulary,
-    OOV), `<eos>` for the end of a sentence. Both are ordinary members, anywhere
-    in the list.
+    `<unk>` stands for every word that has no id of its own (out of vocabulary, OOV), and `<eos>`
+    for the end of a sentence. Both are ordinary members, anywhere in the list.
 
     Args:
-        words: sequence of distinct str without whitespace, `<unk>` and `<eos>` among them.
-        counts: int (V,), occurrences in the training split; `<unk>` counts the OOV
-            tokens, `<eos>` the sentences.
+        words: distinct str without whitespace, `<unk>` and `<eos>` among them.
+        counts: (V,) integers, occurrences in the training split. `<unk>` counts the OOV tokens
+            and `<eos>` the sentences.
 
     Raises:
-        ValueError: a word is missing, repeated, empty or contains whitespace, or
-            `counts` does not fit.
+        ValueError: if `<unk>` or `<eos>` is missing, if a word is repeated, empty or contains
+            whitespace, or if `counts` are not V numbers >= 0.
+
+    Example:
+        counts = {"the": 9, "cat": 4, "sat": 1, "<eos>": 3}
+        vocabulary = tfsoftmax.Vocabulary.build(counts, min_count=2)
+        print(vocabulary.words)                          # ('the', 'cat', '<eos>', '<unk>')
+        print(vocabulary.encode("the cat sat".split()))  # [0 1 3]
     """
 
-    def __init__(self, words, counts):
+    def __init__(self, words: Iterable[str], counts: ArrayLike):
         self.words = tuple(words)
         self.counts = np.array(counts, dtype=np.int64)
         if self.counts.shape != (len(self.words),):
             raise ValueError(
-                f"`counts` must have one number a word, shape ({len(self.words)},). "
+                f"`counts` must have one number for each word, shape ({len(self.words)},). "
                 f"Received: counts of shape {self.counts.shape}"
             )
         if (self.counts < 0).any():
@@ -51,22 +58,24 @@ class Vocabulary:
         self.eos_id = self._ids[EOS]
 
     @classmethod
-    def build(cls, counts, min_count=1, max_size=None):
-        """Makes the vocabulary of a corpus: ids by falling frequency.
+    def build(
+        cls, counts: Mapping[str, int], min_count: int = 1, max_size: int | None = None
+    ) -> "Vocabulary":
+        """Makes the vocabulary of a corpus, with ids by falling frequency.
 
         Args:
             counts: mapping from word to its number of occurrences. `<eos>` is the number
                 of sentences, `<unk>` the number of times it stands in the text.
-            min_count: rarer words become OOV. Does not apply to `<unk>` and `<eos>`.
-            max_size: at most this many entries, `<unk>` and `<eos>` included: the most
-                frequent ones. None: no limit.
+            min_count: rarer words become OOV, except for `<unk>` and `<eos>`.
+            max_size: how many of the most frequent words to keep at most, `<unk>` and `<eos>`
+                included. None means no limit.
 
         Returns:
-            A `Vocabulary`. `<unk>` and `<eos>` are ranked by their own counts; words of
-            the same count are in alphabetical (code point) order.
+            A `Vocabulary`. `<unk>` and `<eos>` are ranked by their own counts. Words of the same
+            count are in alphabetical (code point) order.
 
         Raises:
-            ValueError: `min_count` < 1 or `max_size` < 2.
+            ValueError: if `min_count` is below 1 or `max_size` below 2.
 
         Source: Müller 2017, section 4.2.
         """
@@ -89,12 +98,12 @@ class Vocabulary:
         return cls([word for _, word in ranked], [-n for n, _ in ranked])
 
     @classmethod
-    def load(cls, path):
-        """Reads a file written by `save`, or by hand.
+    def load(cls, path: str | os.PathLike) -> "Vocabulary":
+        """Reads a file that was written by `save` or by hand.
 
         Raises:
-            FileNotFoundError: there is no such file.
-            ValueError: the file is not such a list; the message names file and line.
+            FileNotFoundError: if there is no such file.
+            ValueError: if the file is not such a list. The message names the file and the line.
         """
         with open(path, "rb") as file:
             data = file.read()
@@ -117,26 +126,26 @@ class Vocabulary:
                 )
         return cls(words, counts)
 
-    def save(self, path):
-        """Writes one `word<TAB>count` a line in UTF-8; the line number, from 0, is the id."""
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes a line `word<TAB>count` for each word, in the order of the ids, in UTF-8."""
         with open(path, "wb") as file:
             file.write(self._bytes())
 
     @property
-    def sha256(self):
+    def sha256(self) -> str:
         """Hexadecimal SHA-256 of the bytes that `save` writes."""
         return hashlib.sha256(self._bytes()).hexdigest()
 
-    def encode(self, words):
-        """Returns the ids of an iterable of N words, `oov_id` for the unknown: int32 (N,)."""
+    def encode(self, words: Iterable[str]) -> np.ndarray:
+        """Returns the ids of N words, (N,) int32, with `oov_id` for unknown words."""
         if isinstance(words, (str, bytes)):
             raise TypeError(f"`words` must be a list of words, not one string. Received: {words!r}")
         words = words if isinstance(words, (list, tuple)) else list(words)
         ids = map(self._ids.get, words, repeat(self.oov_id))
         return np.fromiter(ids, dtype=np.int32, count=len(words))
 
-    def decode(self, ids):
-        """Returns the words of N ids as a list of str; an id outside [0, V) is a ValueError."""
+    def decode(self, ids: ArrayLike) -> list[str]:
+        """Returns the words of N ids. Raises ValueError for an id outside [0, V)."""
         ids = np.asarray(ids, dtype=np.int64).reshape(-1)
         outside = ids[(ids < 0) | (ids >= len(self.words))]
         if outside.size:
@@ -145,10 +154,10 @@ class Vocabulary:
             )
         return [self.words[index] for index in ids]
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.words)
 
-    def __contains__(self, word):
+    def __contains__(self, word: str) -> bool:
         return word in self._ids
 
     def __repr__(self):
@@ -190,5 +199,5 @@ def _parse(line, where):
     return word, int(count)
 
 
-def _brief(words):
+def _brief(words: Sequence[str]) -> str:
     return f"{', '.join(map(repr, words[:5]))}{', …' if len(words) > 5 else ''}"

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import keras
 
+from tfsoftmax._compat import layers_of
 from tfsoftmax.heads.self_organised import SelfOrganisedSoftmax
 
 
@@ -58,9 +59,7 @@ class Reassign(keras.callbacks.Callback):
 
 def heads_of(model):
     """The `SelfOrganisedSoftmax` layers of a model, however deep; an error if there are none."""
-    heads = [
-        layer for layer in model._flatten_layers() if isinstance(layer, SelfOrganisedSoftmax)
-    ]
+    heads = [layer for layer in layers_of(model) if isinstance(layer, SelfOrganisedSoftmax)]
     if not heads:
         raise ValueError(f"`model` must end in a SelfOrganisedSoftmax. Received: {model}")
     return heads

@@ -6,7 +6,8 @@ read copies the whole of a variable whose rows are gathered or updated sparsely,
 """
 
 import tensorflow as tf
-from tensorflow.python.eager import record
+
+from tfsoftmax._compat import record
 
 
 def computed_if_used(function, tensor):

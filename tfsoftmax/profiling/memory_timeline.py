@@ -4,7 +4,7 @@ import dataclasses
 import glob
 import os
 
-from tensorflow.tsl.profiler.protobuf import xplane_pb2
+from tfsoftmax._compat import xplane_space
 
 STEP = "train"  # name of the events that mark training steps
 
@@ -62,7 +62,7 @@ def read_timeline(path):
     Raises:
         ValueError: if the file is no trace.
     """
-    space = xplane_pb2.XSpace()
+    space = xplane_space()
     try:
         with open(path, "rb") as file:
             space.ParseFromString(file.read())

@@ -8,10 +8,10 @@ too, is given to `tf.compat.v1.profiler` with the shapes that it had, under the 
 import collections
 
 import tensorflow as tf
-from tensorflow.python.framework import ops
 
-from tfsoftmax.profiling.traced_step import executions_of
+from tfsoftmax._compat import has_flops
 from tfsoftmax.profiling.model_parts import PARTS
+from tfsoftmax.profiling.traced_step import executions_of
 
 LARGEST = 8  # tensors that are listed
 
@@ -104,7 +104,7 @@ def _profiled(executions):
 def _add_node(graph, placeholders, name, execution):
     """Adds the operation with inputs of its shapes; without FLOPs, a node to hang memory on."""
     kind = execution.node.op.replace("_Mkl", "")  # oneDNN's kernels of the same operations
-    if not _has_flops(kind) or None in execution.inputs:
+    if not has_flops(kind) or None in execution.inputs:
         graph.node.add(name=name, op="NoOp")
         return
     node = graph.node.add(name=name, op=kind)
@@ -118,14 +118,6 @@ def _add_node(graph, placeholders, name, execution):
             held.attr["dtype"].type = dtype
             held.attr["shape"].shape.CopyFrom(tf.TensorShape(shape).as_proto())
         node.input.append(placeholders[dtype, shape])
-
-
-def _has_flops(kind):
-    try:
-        ops._stats_registry.lookup(f"{kind},flops")
-    except LookupError:
-        return False
-    return True
 
 
 def _peaks(executions):

@@ -10,7 +10,6 @@ import re
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.core.protobuf import rewriter_config_pb2
 
 from tfsoftmax.profiling.model_parts import parameters_and_bytes, part_of_layer, variables_by_part
 
@@ -144,7 +143,8 @@ def _captures(graph, model):
 def _trace(step):
     """Runs the step three times in a session; returns the RunMetadata of the last."""
     v1, options = tf.compat.v1, tf.compat.v1.ConfigProto(inter_op_parallelism_threads=1)
-    options.graph_options.rewrite_options.remapping = rewriter_config_pb2.RewriterConfig.OFF
+    rewrite = options.graph_options.rewrite_options
+    rewrite.remapping = rewrite.OFF
     with tf.Graph().as_default() as graph, v1.Session(graph=graph, config=options) as session:
         placed, feeds = {}, {}
         for name, is_variable, dtype, shape, value in step.captures:

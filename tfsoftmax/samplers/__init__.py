@@ -1,10 +1,12 @@
-"""Proposal distributions: which words to sample, and how often each was to be expected."""
+"""Proposal distributions: which words to sample, and how often to expect each of them."""
+
+from numpy.typing import ArrayLike
 
 from tfsoftmax.samplers.audit import Audit, audit_sampler
 from tfsoftmax.samplers.base import Candidates, Sampler
-from tfsoftmax.samplers.learned import Interpolated, LearnedUnigram
-from tfsoftmax.samplers.distributions import LogUniform, Unigram, Uniform
+from tfsoftmax.samplers.distributions import LogUniform, Uniform, Unigram
 from tfsoftmax.samplers.in_batch import InBatch
+from tfsoftmax.samplers.learned import Interpolated, LearnedUnigram
 from tfsoftmax.samplers.target import TargetSampling, target_vocabularies
 
 SAMPLERS = {
@@ -23,24 +25,26 @@ __all__ = [
 ]
 
 
-def get_sampler(sampler, vocab_size, counts=None, **options):
-    """A sampler by its name.
+def get_sampler(
+    sampler: str | Sampler, vocab_size: int, counts: ArrayLike | None = None, **options
+) -> Sampler:
+    """Makes a sampler by its name.
 
     Args:
         sampler: a key of `SAMPLERS`, or a `Sampler`, which is returned as it is.
         vocab_size: V.
         counts: (V,) occurrences of the words, for the samplers that take them.
-        **options: of the sampler's class.
+        **options: arguments of the sampler's class.
 
     Raises:
-        ValueError: if the name is unknown, the counts are missing, or a given sampler is of
-            another V or comes with options.
+        ValueError: if the name is unknown, if the sampler needs counts and there are none, or if
+            a `Sampler` is given for another V or together with options.
     """
     if isinstance(sampler, Sampler):
         if sampler.vocab_size != vocab_size or options:
             raise ValueError(
-                f"`sampler` must be of {vocab_size} words and complete. "
-                f"Received: {sampler.vocab_size} words, options {options}"
+                f"`sampler` must be made for {vocab_size} words and take no more options. "
+                f"Received: a sampler of {sampler.vocab_size} words, options={options}"
             )
         return sampler
     if sampler not in SAMPLERS:

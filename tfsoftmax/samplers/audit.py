@@ -1,44 +1,79 @@
-"""Holds what a sampler claims against what it draws."""
+"""Compares what a sampler claims with what it draws."""
 
-import collections
 import statistics
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-Audit = collections.namedtuple("Audit", "claimed empirical z limit honest")
-_FEWEST = 25  # occurrences to be expected before a word is judged on its own
+from tfsoftmax.samplers.base import Sampler
+
+_FEWEST = 25  # expected occurrences from which a word is judged on its own
 
 
-def audit_sampler(sampler, num_samples, draws=2000, seed=0, jit_compile=False):
+class Audit(NamedTuple):
+    """What `audit_sampler` found.
+
+    Attributes:
+        claimed: (V,) float64, mean of the expected counts claimed for each word as a label.
+        empirical: (V,) float64, mean count of each word in a sample.
+        z: (V,) float64, their difference in standard deviations. Words with fewer than 25
+            expected occurrences are judged together and share one figure.
+        limit: the |z| that some word exceeds by chance in one audit of ten thousand.
+        honest: whether no |z| exceeds the limit.
+
+    Example:
+        sampler = tfsoftmax.samplers.Unigram(4, counts=[50, 30, 15, 5], unique=True)
+        audit = tfsoftmax.samplers.audit_sampler(sampler, num_samples=2, draws=200)
+        print(audit.claimed, audit.empirical)
+        assert audit.honest
+    """
+
+    claimed: np.ndarray
+    empirical: np.ndarray
+    z: np.ndarray
+    limit: float
+    honest: bool
+
+
+def audit_sampler(
+    sampler: Sampler, num_samples: int, draws: int = 2000, seed: int = 0, jit_compile: bool = False
+) -> Audit:
     """Compares the expected counts that a sampler claims with the counts of its samples.
 
     Args:
-        sampler: a `Sampler`; its state is not updated.
+        sampler: the sampler, whose state is not updated.
         num_samples: S.
         draws: number of samples of S words.
-        seed: int.
+        seed: seed of the draws.
         jit_compile: whether to compile the loop over draws.
 
     Returns:
-        `Audit`:
-        claimed: (V,) float64, mean of the expected counts claimed for each word as a label.
-        empirical: (V,) float64, mean count of the word in a sample.
-        z: (V,) float64, their difference in standard deviations; words with fewer than 25
-            expected occurrences are judged together and share one figure.
-        limit: what |z| exceeds by chance for some word in one audit of ten thousand.
-        honest: whether no |z| exceeds it.
+        `Audit`.
 
     Raises:
-        AssertionError: if an id lies outside [0, V), a word appears twice in a sample without
-            replacement, or a word's claim as a sample differs from its claim as a label.
+        ValueError: if the sampler draws an id outside [0, V), draws a word twice although it is
+            `unique`, or claims another count for a word as a sample than for the same word as a
+            label.
     """
-    counts, claims, variances, mismatch, most = _tally(
+    counts, claims, variances, mismatch, most, outside = _tally(
         sampler, num_samples, draws, seed, jit_compile
     )
-    assert mismatch <= 1e-5, f"claims for samples and labels differ by {mismatch} nats"
-    assert counts.sum() == draws * num_samples, "an id lies outside [0, V)"
-    assert not sampler.unique or most <= 1, "a word appears twice in a sample"
+    if outside:
+        raise ValueError(
+            f"`sampler` must draw ids in [0, {sampler.vocab_size}). "
+            f"Received: {outside} of {draws * num_samples} ids outside"
+        )
+    if sampler.unique and most > 1:
+        raise ValueError(
+            "`sampler` must draw different words, because it is `unique`. "
+            f"Received: a word {most:.0f} times in one sample"
+        )
+    if mismatch > 1e-5:
+        raise ValueError(
+            "`sampler` must claim the same count for a word as a sample and as a label. "
+            f"Received: claims that differ by {mismatch:.6g} nats"
+        )
     z = _scores(counts - claims, variances, claims < _FEWEST)
     limit = statistics.NormalDist().inv_cdf(1 - 0.5e-4 / len(np.unique(z)))
     honest = bool(np.all(np.abs(z) <= limit))
@@ -47,7 +82,7 @@ def audit_sampler(sampler, num_samples, draws=2000, seed=0, jit_compile=False):
 
 def _scores(difference, variances, rare):
     z = np.empty_like(difference)
-    # Where a word is certain the variance is zero, and the claim right to rounding.
+    # A word that is certain has variance zero; its claim must be right up to rounding.
     certain = variances <= 1e-9
     z[~certain] = difference[~certain] / np.sqrt(variances[~certain])
     z[certain] = np.where(np.abs(difference[certain]) < 1e-3, 0, np.inf)
@@ -58,7 +93,11 @@ def _scores(difference, variances, rare):
 
 
 def _tally(sampler, num_samples, draws, seed, jit_compile):
-    """Sums over draws of counts, claims and variances (V,), the worst mismatch, the top count."""
+    """Sums over draws of counts, claims and variances, each (V,) float64, and three scalars.
+
+    These are the largest difference between two claims for a word, the largest count of a word
+    in one sample, and the number of ids outside [0, V).
+    """
     size = sampler.vocab_size
     labels = tf.range(size)
 
@@ -66,18 +105,22 @@ def _tally(sampler, num_samples, draws, seed, jit_compile):
     def run():
         zeros = tf.zeros([size], tf.float64)
         counts, claims, variances, mismatch, most = zeros, zeros, zeros, 0.0, zeros[0]
+        outside = 0
         for draw in tf.range(draws):
             ids, log_expected, log_expected_labels = sampler.sample(
                 labels, num_samples, tf.stack([seed, draw])
             )
-            wrong = log_expected - tf.gather(log_expected_labels, ids)
-            mismatch = tf.maximum(mismatch, tf.reduce_max(tf.abs(wrong)))
+            wrong = (ids < 0) | (ids >= size)
+            outside += tf.math.count_nonzero(wrong, dtype=tf.int32)
+            ids = tf.where(wrong, 0, ids)
+            gap = tf.abs(log_expected - tf.gather(log_expected_labels, ids))
+            mismatch = tf.maximum(mismatch, tf.reduce_max(gap))
             count = tf.math.unsorted_segment_sum(tf.ones([num_samples], tf.float64), ids, size)
             claim = tf.exp(tf.cast(log_expected_labels, tf.float64))
             trials = 1 if sampler.unique else num_samples
             counts, claims = counts + count, claims + claim
             variances += claim * (1 - claim / trials)
             most = tf.maximum(most, tf.reduce_max(count))
-        return counts, claims, variances, mismatch, most
+        return counts, claims, variances, mismatch, most, outside
 
     return [result.numpy() for result in run()]

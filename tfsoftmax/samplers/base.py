@@ -1,6 +1,6 @@
-"""What every proposal distribution shares: the draw, with or without replacement."""
+"""The base of all proposal distributions: draws with and without replacement."""
 
-import collections
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -9,29 +9,61 @@ import tensorflow as tf
 from tfsoftmax.samplers.poisson_race import poisson_race, tries_needed
 from tfsoftmax.samplers.tf_candidates import tf_candidates
 
-Candidates = collections.namedtuple("Candidates", "ids log_expected log_expected_labels")
 IMPLEMENTATIONS = ("own", "tf")
 
 
-class Sampler(keras.layers.Layer):
-    """A proposal distribution q over V words, and samples from it. A head holds it as a sublayer.
+class Candidates(NamedTuple):
+    """A sample of words, and how often each word was to be expected in it.
 
-    A subclass writes `log_q` and `_draw`; one with a state also `update`.
+    Attributes:
+        ids: (S,) int32, the words of the sample.
+        log_expected: (S,) float32, ln of the expected count of each.
+        log_expected_labels: (...) float32, ln of the expected count of each label.
 
-    Args:
-        vocab_size: V, below 2^30.
-        unique: whether all words of a sample differ (sampling without replacement).
-        implementation: "own", plain TensorFlow operations for any device, with and without
-            jit; or "tf", the candidate samplers of `tf.random`, for comparison: CPU, no jit,
-            a random generator of their own (`tf.random.set_seed`), and under `unique` the
-            expected count 1 - (1 - q)^tries, which is an approximation (see `tf_candidates`).
-        **kwargs: of `keras.layers.Layer`.
+    Example:
+        sampler = tfsoftmax.samplers.Uniform(1000)
+        sample = sampler.sample(labels=[3, 5], num_samples=50, seed=0)
+        assert sample.ids.shape == sample.log_expected.shape == (50,)
+        assert sample.log_expected_labels.shape == (2,)
     """
 
-    tells_q = True  # whether `log_q` is known whatever the implementation
-    holds_labels = False  # whether a sample holds each position's own label, once, undrawn
+    ids: tf.Tensor
+    log_expected: tf.Tensor
+    log_expected_labels: tf.Tensor
 
-    def __init__(self, vocab_size, unique=False, implementation="own", **kwargs):
+
+class Sampler(keras.layers.Layer):
+    """A proposal distribution q over V words, from which a head draws samples.
+
+    The head holds the sampler as a sublayer. A subclass writes `log_q` and `_draw`, and
+    `update` if its distribution changes in training.
+
+    Args:
+        vocab_size: V, at most 2^30.
+        unique: whether all words of a sample differ (sampling without replacement).
+        implementation: "own" computes with plain TensorFlow operations on any device, with and
+            without jit. "tf" uses the candidate samplers of `tf.random`, for comparison: they
+            need a CPU, cannot be compiled by jit, have a random generator of their own
+            (`tf.random.set_seed`), and under `unique` claim the expected count
+            1 - (1 - q)^tries, which is an approximation (see `tf_candidates`).
+        **kwargs: as in `keras.layers.Layer`.
+
+    Raises:
+        ValueError: if `vocab_size` or `implementation` is none of these.
+
+    Example:
+        sampler = tfsoftmax.samplers.Unigram(4, counts=[50, 30, 15, 5], unique=True)
+        assert isinstance(sampler, tfsoftmax.samplers.Sampler)
+        print(sampler.sample(labels=[0, 3], num_samples=2, seed=1).ids)
+        head = tfsoftmax.SampledSoftmax(4, num_samples=2, sampler=sampler)
+    """
+
+    tells_q = True  # whether `log_q` is known with either implementation
+    holds_labels = False  # whether a sample contains the label of each position once, undrawn
+
+    def __init__(
+        self, vocab_size: int, unique: bool = False, implementation: str = "own", **kwargs
+    ):
         super().__init__(**kwargs)
         if not isinstance(vocab_size, int) or not 1 <= vocab_size <= 1 << 30:
             raise ValueError(
@@ -50,23 +82,21 @@ class Sampler(keras.layers.Layer):
         self._tries = {}
         self.built = True
 
-    def sample(self, labels, num_samples, seed):
+    def sample(self, labels: tf.Tensor, num_samples: int, seed: int | tf.Tensor) -> Candidates:
         """Draws words and states how often each was to be expected in this sample.
 
         Args:
-            labels: (...) integers, the words whose expected counts are wanted too.
+            labels: (...) integers, words whose expected counts the caller needs too.
             num_samples: S, at most V if `unique`.
             seed: int, or (2,) integers; the same seed draws the same words on every device.
 
         Returns:
-            ids: (S,) int32.
-            log_expected: (S,) float32, ln of the expected count of each id: ln S q with
-                replacement; without, ln of the exact probability of inclusion given what the
-                other words did (see `race`).
-            log_expected_labels: (...) float32, the same for the labels.
+            `Candidates`. The expected count of a word is S q with replacement. Without, it is
+            the exact probability of inclusion given the arrivals of the other words (see
+            `poisson_race`).
 
         Raises:
-            ValueError: if num_samples is below 1, or above V for a sample without replacement.
+            ValueError: if `num_samples` is below 1, or above V for a sample without replacement.
 
         Source: Müller 2017, section 3.2. Departure: the claims without replacement are those
             of order sampling (Duffield, Lund, Thorup 2007) instead of 1 - (1 - q)^tries.
@@ -78,11 +108,12 @@ class Sampler(keras.layers.Layer):
         if self.unique:
             return self._sample_unique(labels, num_samples, _stateless(seed))
         ids = self._draw(num_samples, _stateless(seed))
-        log_size = np.float32(np.log(num_samples))
-        return Candidates(ids, self.log_q(ids) + log_size, self.log_q(labels) + log_size)
+        return self._with_replacement(ids, labels, num_samples)
 
-    def sample_for_each(self, labels, num_samples, seed):
-        """Draws S words for each label apart, with replacement.
+    def sample_for_each(
+        self, labels: tf.Tensor, num_samples: int, seed: int | tf.Tensor
+    ) -> Candidates:
+        """Draws S words for each label by itself, with replacement.
 
         Args:
             labels: (N,) integers.
@@ -94,21 +125,23 @@ class Sampler(keras.layers.Layer):
         """
         labels = tf.cast(labels, tf.int32)
         ids = self._draw(tf.size(labels) * num_samples, _stateless(seed))
-        ids = tf.reshape(ids, [-1, num_samples])
-        log_size = np.float32(np.log(num_samples))
-        return Candidates(ids, self.log_q(ids) + log_size, self.log_q(labels) + log_size)
+        return self._with_replacement(tf.reshape(ids, [-1, num_samples]), labels, num_samples)
 
-    def log_q(self, ids):
+    def log_q(self, ids: tf.Tensor) -> tf.Tensor:
         """Natural logarithm of the probability of each word: (...) float32 for ids (...)."""
         raise NotImplementedError
 
-    def update(self, labels):
-        """Moves the state, if there is one, by one training step with these labels (...)."""
+    def update(self, labels: tf.Tensor) -> None:
+        """Adapts the distribution to a training step with these labels (...), if it changes."""
         del labels
 
     def tf_operation(self):
         """The operation of `tf.random` that draws from q, and its keyword arguments."""
         raise NotImplementedError
+
+    def _with_replacement(self, ids, labels, num_samples):
+        log_size = np.float32(np.log(num_samples))
+        return Candidates(ids, self.log_q(ids) + log_size, self.log_q(labels) + log_size)
 
     def _draw(self, count, seed):
         """Independent words (count,) int32 by a stateless seed (2,)."""
@@ -119,7 +152,7 @@ class Sampler(keras.layers.Layer):
             self._draw, lambda: self.log_q(tf.range(self.vocab_size)), self.vocab_size,
             num_samples, self._tries_for(num_samples), seed,
         )
-        time = tf.where(_contains(ids, labels), inside, outside)
+        time = tf.where(contains(tf.sort(ids), labels), inside, outside)
         log_expected_labels = _log_inclusion(self.log_q(labels), time)
         return Candidates(ids, _log_inclusion(self.log_q(ids), inside), log_expected_labels)
 
@@ -130,11 +163,11 @@ class Sampler(keras.layers.Layer):
         return self._tries[num_samples]
 
     def _typical_q(self):
-        """(V,) float64, a distribution that needs no fewer draws for S different words."""
+        """(V,) float64, a distribution that needs at least as many draws for S different words."""
         return np.exp(self.log_q(tf.range(self.vocab_size)).numpy().astype(np.float64))
 
-    def check_size(self, num_samples):
-        """Raises ValueError for a sample of a size that cannot be drawn."""
+    def check_size(self, num_samples: int | None) -> None:
+        """Raises ValueError if the sampler cannot draw samples of this size."""
         whole = isinstance(num_samples, int) and not isinstance(num_samples, bool)
         if not whole or num_samples < 1 or (self.unique and num_samples > self.vocab_size):
             bound = f" of at most {self.vocab_size}, as `unique` is set" * self.unique
@@ -157,11 +190,11 @@ def _stateless(seed):
     return tf.stack([seed, tf.zeros_like(seed)]) if seed.shape.rank == 0 else seed
 
 
-def _contains(ids, labels):
-    ordered = tf.sort(ids)
-    flat = tf.reshape(labels, [-1])
-    place = tf.minimum(tf.searchsorted(ordered, flat), ordered.shape[0] - 1)
-    return tf.reshape(tf.gather(ordered, place) == flat, tf.shape(labels))
+def contains(words: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    """Whether each label (...) is among the words (S,) int32, which increase."""
+    flat = tf.reshape(tf.cast(labels, tf.int32), [-1])
+    place = tf.minimum(tf.searchsorted(words, flat), words.shape[0] - 1)
+    return tf.reshape(tf.gather(words, place) == flat, tf.shape(labels))
 
 
 def _log_inclusion(log_q, time):

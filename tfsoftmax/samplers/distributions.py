@@ -1,4 +1,4 @@
-"""Proposal distributions that stay as they are: uniform, log-uniform, unigram."""
+"""Proposal distributions that do not change in training: uniform, log-uniform, unigram."""
 
 import math
 import warnings
@@ -6,6 +6,7 @@ import warnings
 import keras
 import numpy as np
 import tensorflow as tf
+from numpy.typing import ArrayLike
 
 from tfsoftmax.partitions.counts import checked_counts, with_unseen
 from tfsoftmax.samplers.alias_table import alias_table, cells, integer_weights
@@ -17,7 +18,16 @@ from tfsoftmax.samplers.random import random_bits, uniform, uniform_words
 class Uniform(Sampler):
     """q(w) = 1 / V.
 
-    Args: those of `Sampler`.
+    Args:
+        vocab_size: V.
+        unique, implementation, **kwargs: as in `Sampler`.
+
+    Example:
+        sampler = tfsoftmax.samplers.Uniform(1000)
+        sample = sampler.sample(labels=[3, 5], num_samples=50, seed=0)
+        head = tfsoftmax.SampledSoftmax(1000, 50, sampler)
+        head = tfsoftmax.SampledSoftmax(1000, 50, "uniform")  # the same
+
     Source: Müller 2017, table 3.1.
     """
 
@@ -33,23 +43,32 @@ class Uniform(Sampler):
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
 class LogUniform(Sampler):
-    """q(w) = ln((w + 2) / (w + 1)) / ln(V + 1), Zipf's law for ids that fall with frequency.
+    """q(w) = ln((w + 2) / (w + 1)) / ln(V + 1): Zipf's law for ids sorted by falling frequency.
 
     Args:
         vocab_size: V.
-        counts: (V,) occurrences of each word; looked at once, to warn if they do not fall.
-        **kwargs: of `Sampler`.
+        counts: None, or (V,) occurrences of each word. A warning tells if they do not fall.
+        **kwargs: as in `Sampler`.
+
+    Raises:
+        ValueError: if `counts` are not V finite numbers >= 0, or all are zero.
+
+    Example:
+        sampler = tfsoftmax.samplers.LogUniform(1000, unique=True)
+        sample = sampler.sample(labels=[3, 5], num_samples=50, seed=0)
+        head = tfsoftmax.SampledSoftmax(1000, 50, sampler)
+        head = tfsoftmax.SampledSoftmax(1000, 50, "log_uniform", sampler_options={"unique": True})
 
     Source: Müller 2017, table 3.1.
     """
 
-    def __init__(self, vocab_size, counts=None, **kwargs):
+    def __init__(self, vocab_size: int, counts: ArrayLike | None = None, **kwargs):
         super().__init__(vocab_size, **kwargs)
         if counts is not None and np.any(np.diff(checked_counts(counts, vocab_size)) > 0):
             warnings.warn(
-                "`counts` do not fall with the word id, which the log-uniform proposal takes for "
-                "the frequency rank: frequent words of high id will hardly be sampled. "
-                "Use the unigram proposal, or ids by falling frequency.",
+                "`counts` do not fall with the word id, but the log-uniform proposal takes the "
+                "id for the frequency rank: it will rarely sample frequent words with high ids. "
+                "Use the unigram proposal, or sort the ids by falling frequency.",
                 stacklevel=2,
             )
 
@@ -71,22 +90,28 @@ class Unigram(Sampler):
     """q(w) proportional to count(w)^alpha, drawn from an alias table.
 
     A word of count zero is counted as often as the rarest word that was seen, so that every
-    label has q > 0. The table is in integers and `log_q` is of what the table draws.
+    label has q > 0. The table consists of integers, and `log_q` is exactly what it draws.
 
     Args:
         vocab_size: V.
-        counts: (V,) numbers >= 0, in the order of the word ids, whatever it is.
-        alpha: distortion, 0 (uniform) to 1 (unigram).
-        **kwargs: of `Sampler`.
+        counts: (V,) numbers >= 0 in the order of the word ids, which may be any order.
+        alpha: distortion, from 0 (uniform) to 1 (unigram).
+        **kwargs: as in `Sampler`.
 
     Raises:
-        ValueError: if counts are not V finite numbers >= 0 or are all zero, or alpha is outside
-            [0, 1].
+        ValueError: if `counts` are not V finite numbers >= 0, if all are zero, or if `alpha` lies
+            outside [0, 1].
+
+    Example:
+        sampler = tfsoftmax.samplers.Unigram(4, counts=[50, 30, 15, 5], alpha=0.75)
+        print(keras.ops.exp(sampler.log_q([0, 1, 2, 3])))  # the probabilities of the four words
+        head = tfsoftmax.SampledSoftmax(4, num_samples=2, sampler=sampler)
+        head = tfsoftmax.SampledSoftmax(4, 2, "unigram", counts=[50, 30, 15, 5])  # alpha=1
 
     Source: Müller 2017, section 5.2.2; Mikolov et al. 2013 (distortion); Walker 1977 (alias).
     """
 
-    def __init__(self, vocab_size, counts, alpha=1.0, **kwargs):
+    def __init__(self, vocab_size: int, counts: ArrayLike, alpha: float = 1.0, **kwargs):
         super().__init__(vocab_size, **kwargs)
         if not 0 <= alpha <= 1:
             raise ValueError(f"`alpha` must lie in [0, 1]. Received: alpha={alpha}")

@@ -1,8 +1,9 @@
-"""In-batch negatives: the labels of a batch are the sample that all its positions share."""
+"""In-batch negatives: the labels of a batch are the sample for all its positions."""
 
 import keras
 import numpy as np
 import tensorflow as tf
+from numpy.typing import ArrayLike
 
 from tfsoftmax.partitions.counts import checked_counts, with_unseen
 from tfsoftmax.samplers.base import Candidates, Sampler
@@ -10,86 +11,95 @@ from tfsoftmax.samplers.base import Candidates, Sampler
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
 class InBatch(Sampler):
-    """q(w) proportional to count(w), and the labels of the other positions are the draws from it.
+    """q(w) proportional to count(w); the labels of the other positions are the draws from it.
 
-    What recommenders train a tower of users and a tower of items with: the rows of the labels
-    are needed anyway, and the step reads no others.
+    Recommenders train a tower of users and a tower of items in this way. A step needs the rows
+    of its labels anyway, and it reads no others.
 
-        counts = np.bincount(train_labels, minlength=vocab_size)
-        head = SampledSoftmax(vocab_size, None, InBatch(vocab_size, counts))
+    For each position, the sample contains its own label and N - 1 draws, the labels of the other
+    positions. `SampledSoftmax` leaves the own label out once, so that the loss of a position is
 
-    A sample holds each position's own label once more than its draws, the N - 1 other positions,
-    do. `SampledSoftmax` leaves that one out, so that the loss of a position is
+        -ln [ exp(s_w) / q(w) / Σ_n exp(s_n) / q(n) ],    n over the labels of the N positions.
 
-        -ln [ exp(s_w) / q(w) / Σ_n exp(s_n) / q(n) ],    n over the labels of the N positions;
+    If positions are drawn independently, its minimum is exactly the softmax over all V words.
+    Other heads need `remove_accidental_hits=True`. It also leaves out equal labels of other
+    positions, which is an approximation.
 
-    with positions drawn independently its minimum is the softmax over all V words, exactly. Other
-    heads take the sampler with `remove_accidental_hits=True`, which leaves out labels of other
-    positions that happen to be the same, too, and is an approximation.
-
-    Dividing by q is the correction by ln q, without which frequent words, being frequent
-    negatives, end up with low scores. Equal counts leave it out. Positions of weight zero are
-    among the negatives too, with the label that they have.
+    The division by q is known as the correction by ln q. Without it, frequent words end up with
+    low scores, because they are frequent negatives. Equal counts turn it off. Positions of weight
+    zero are negatives like all others.
 
     Args:
         vocab_size: V.
         counts: (V,) numbers >= 0, how often each word is a label in training. A word of count
             zero is counted as often as the rarest word that was seen.
-        **kwargs: of `keras.layers.Layer`.
+        **kwargs: as in `keras.layers.Layer`.
 
     Raises:
-        ValueError: if counts are not V finite numbers >= 0 or are all zero.
+        ValueError: if `counts` are not V finite numbers >= 0, or all are zero.
 
-    Source: Yi et al. 2019, with counts in place of their running estimate of q. Departure: a
-    position's own label counts once, and other positions' labels however often they occur.
+    Example:
+        labels = keras.random.randint((1024,), 0, 100)
+        counts = keras.ops.bincount(labels, minlength=100)
+        sampler = tfsoftmax.samplers.InBatch(100, counts)
+        head = tfsoftmax.SampledSoftmax(100, num_samples=None, sampler=sampler)
+
+    Source: Yi et al. 2019, with counts instead of their running estimate of q. Departure: a
+    position's own label counts once, and the label of each other position counts every time.
     """
 
     holds_labels = True
 
-    def __init__(self, vocab_size, counts, **kwargs):
+    def __init__(self, vocab_size: int, counts: ArrayLike, **kwargs):
         super().__init__(vocab_size, unique=False, implementation="own", **kwargs)
         self.counts = checked_counts(counts, vocab_size)
         seen = with_unseen(self.counts)
         with tf.init_scope():
             self._log_q = tf.constant(np.log(seen / seen.sum(dtype=np.float64)), tf.float32)
 
-    def sample(self, labels, num_samples, seed):
-        """The labels themselves, whatever the seed.
+    def sample(
+        self, labels: tf.Tensor, num_samples: int | None, seed: int | tf.Tensor
+    ) -> Candidates:
+        """Returns the labels themselves as the sample.
 
         Args:
-            labels: (...) integers, N in all, not none.
+            labels: (...) integers, the N labels of a batch, at least one.
             num_samples: None.
-            seed: ignored.
+            seed: has no effect, because nothing is drawn.
 
         Returns:
-            ids: (N,) int32, the labels in their order.
-            log_expected: (N,) float32, ln (N - 1) q, the count to be expected among the other
-                positions.
-            log_expected_labels: (...) float32, the same.
+            `Candidates` with the labels in their order. The expected count of a word is
+            (N - 1) q, its count among the other positions.
 
         Raises:
-            ValueError: if num_samples is not None, or there are no labels.
+            ValueError: if `num_samples` is not None, or if there are no labels.
         """
         self.check_size(num_samples)
         labels = tf.cast(labels, tf.int32)
         if labels.shape.num_elements() == 0:
-            raise ValueError("`labels` must be those of a batch: nothing else is the sample.")
+            raise ValueError(
+                "`labels` must be those of a batch, because they are the sample. "
+                "Received: no labels"
+            )
         others = tf.cast(tf.maximum(tf.size(labels) - 1, 1), tf.float32)
         log_expected = self.log_q(labels) + tf.math.log(others)
         ids, flat = tf.reshape(labels, [-1]), tf.reshape(log_expected, [-1])
         return Candidates(ids, flat, log_expected)
 
     def sample_for_each(self, labels, num_samples, seed):
-        raise ValueError("`shared_samples` must be True for a sampler that is the batch's labels.")
+        raise ValueError(
+            "`shared_samples` must be True if the labels of the batch are the sample. "
+            "Received: shared_samples=False"
+        )
 
     def log_q(self, ids):
         return tf.gather(self._log_q, ids)
 
-    def check_size(self, num_samples):
-        """Raises ValueError for anything but None: the batch decides."""
+    def check_size(self, num_samples: int | None) -> None:
+        """Raises ValueError for anything but None, because the batch decides the size."""
         if num_samples is not None:
             raise ValueError(
-                "`num_samples` must be None, as the labels of a batch are the sample. "
+                "`num_samples` must be None, because the labels of a batch are the sample. "
                 f"Received: num_samples={num_samples}"
             )
 

@@ -1,8 +1,11 @@
-"""Proposal distributions that change while training: learned unigram, interpolated."""
+"""Proposal distributions that change in training: learned unigram, interpolated."""
+
+from collections.abc import Callable
 
 import keras
 import numpy as np
 import tensorflow as tf
+from numpy.typing import ArrayLike
 
 from tfsoftmax.samplers.alias_table import cells
 from tfsoftmax.samplers.base import Sampler
@@ -14,18 +17,27 @@ from tfsoftmax.samplers.random import split_seed, uniform, uniform_words
 class LearnedUnigram(Sampler):
     """q(w) proportional to 1 + the number of times `update` has seen w.
 
-    The counts are the leaves of a binary tree of sums, in one variable: a draw descends it and
-    an update adds along the labels' paths, both O(log V) a word. float64 holds counts exactly
-    up to 2^53. With several replicas, the labels of the first are counted.
+    The counts are the leaves of a binary tree of sums in one variable. A draw descends the tree
+    and an update adds along the paths of the labels; both take O(log V) for each word. float64
+    holds counts exactly up to 2^53. With several replicas, only the labels of the first count.
 
-    Args: those of `Sampler`.
-    Source: Müller 2017, table 3.1; TensorFlow's learned unigram sampler (the same q; TensorFlow's
-        operation keeps the counts out of reach and learns whenever it is asked for a sample).
+    Args:
+        vocab_size: V.
+        unique, implementation, **kwargs: as in `Sampler`.
+
+    Example:
+        sampler = tfsoftmax.samplers.LearnedUnigram(1000)
+        sampler.update([3, 3, 5])
+        print(keras.ops.exp(sampler.log_q([3, 5, 7])) * 1003)  # 3, 2 and 1
+        head = tfsoftmax.SampledSoftmax(1000, num_samples=50, sampler=sampler)
+
+    Source: Müller 2017, table 3.1; TensorFlow's learned unigram sampler, which has the same q but
+        gives no access to its counts, and which learns whenever it is asked for a sample.
     """
 
-    tells_q = False  # TensorFlow's operation keeps it inside
+    tells_q = False  # TensorFlow's operation does not
 
-    def __init__(self, vocab_size, **kwargs):
+    def __init__(self, vocab_size: int, **kwargs):
         super().__init__(vocab_size, **kwargs)
         self.sums = None
         if self.implementation == "own":
@@ -37,7 +49,9 @@ class LearnedUnigram(Sampler):
 
     def log_q(self, ids):
         if self.sums is None:
-            raise NotImplementedError("TensorFlow's learned unigram does not tell its q")
+            raise NotImplementedError(
+                "`log_q` is not known for implementation='tf', because TensorFlow does not tell it."
+            )
         count = tf.gather(self.sums.value, tf.cast(ids, tf.int64) + cells(self.vocab_size))
         return tf.cast(tf.math.log(count / self._total()), tf.float32)
 
@@ -65,7 +79,7 @@ class LearnedUnigram(Sampler):
         return tf.gather(self.sums.value, 1)
 
     def _typical_q(self):
-        return _zipf(self.vocab_size)  # of the words to come
+        return _zipf(self.vocab_size)  # not the counts so far, which will change
 
     def tf_operation(self):
         return tf.random.learned_unigram_candidate_sampler, {}
@@ -78,16 +92,29 @@ class Interpolated(Unigram):
     Args:
         vocab_size: V.
         counts: (V,) numbers >= 0.
-        unigram_weight: λ in [0, 1], or a function of the training step to it, such as
-            `keras.optimizers.schedules.PolynomialDecay(0.8, 20000, end_learning_rate=1.0)`;
-            what it returns is clipped to [0, 1]. `update` counts the steps. A schedule may be
-            given as Keras serialises it, {"class_name": ..., "config": {...}}, from JSON.
-        **kwargs: of `Unigram`.
+        unigram_weight: λ in [0, 1], or a function that returns it for a training step, such as
+            `keras.optimizers.schedules.PolynomialDecay(0.8, 20000, end_learning_rate=1.0)`. Its
+            results are clipped to [0, 1]. `update` counts the steps. A schedule may also be given
+            in the form {"class_name": ..., "config": {...}} in which Keras writes it to JSON.
+        **kwargs: as in `Unigram`.
 
-    Source: Müller 2017, eq. 5.1. TensorFlow has no such sampler: "tf" takes a constant λ only.
+    Raises:
+        ValueError: as in `Unigram`, and if `unigram_weight` is neither a number in [0, 1] nor a
+            function, or is a function with `implementation="tf"`.
+
+    Example:
+        schedule = keras.optimizers.schedules.PolynomialDecay(0.8, 100, end_learning_rate=1.0)
+        sampler = tfsoftmax.samplers.Interpolated(4, [50, 30, 15, 5], unigram_weight=schedule)
+        print(sampler.weight())  # 0.8 at the first step
+        head = tfsoftmax.SampledSoftmax(4, num_samples=2, sampler=sampler)
+
+    Source: Müller 2017, equation 5.1.
     """
 
-    def __init__(self, vocab_size, counts, unigram_weight=0.95, **kwargs):
+    def __init__(
+        self, vocab_size: int, counts: ArrayLike,
+        unigram_weight: float | Callable | dict = 0.95, **kwargs,
+    ):
         super().__init__(vocab_size, counts, **kwargs)
         if isinstance(unigram_weight, dict):
             unigram_weight = keras.optimizers.schedules.deserialize(unigram_weight)
@@ -98,7 +125,7 @@ class Interpolated(Unigram):
             )
         if callable(unigram_weight) and self.implementation == "tf":
             raise ValueError(
-                "`unigram_weight` must be a number, as TensorFlow's sampler is fixed. "
+                "`unigram_weight` must be a number if implementation='tf'. "
                 f"Received: unigram_weight={unigram_weight}"
             )
         self.unigram_weight = unigram_weight
@@ -109,8 +136,8 @@ class Interpolated(Unigram):
                 autocast=False, aggregation="only_first_replica",
             )
 
-    def weight(self):
-        """λ at the present step: scalar float32."""
+    def weight(self) -> tf.Tensor:
+        """λ at the present step, scalar float32."""
         if self.step is None:
             return tf.constant(self.unigram_weight, tf.float32)
         weight = tf.cast(self.unigram_weight(self.step.value), tf.float32)
@@ -135,7 +162,7 @@ class Interpolated(Unigram):
         )
 
     def _typical_q(self):
-        # Mixing in the uniform distribution brings different words sooner.
+        # With the uniform distribution mixed in, fewer draws bring as many different words.
         return np.exp(self._log_q.numpy().astype(np.float64))
 
     def get_config(self):

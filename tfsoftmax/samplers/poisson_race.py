@@ -1,10 +1,10 @@
-"""Sampling without replacement as a race, with inclusion probabilities that are exact.
+"""Sampling without replacement as a race, with exact inclusion probabilities.
 
-Words drawn one after the other at the ticks of a Poisson process of rate 1 arrive first at
-independent times, exponential with rate q(w). The sample is the first S different words.
-Given the arrivals of all other words, w is in the sample if it arrives before the S-th of
-those others, at time t: with probability 1 - exp(-q(w) t), whatever q, S and V. Seen from the
-whole race, t is the time of arrival S+1 for a word of the sample and S for any other word.
+Words are drawn one after the other at the ticks of a Poisson process of rate 1. The times at
+which they first arrive are independent, and exponential with rate q(w). The sample is the first
+S different words. Given the arrivals of all other words, w is in the sample if it arrives before
+the S-th of those others, at time t; the probability is 1 - exp(-q(w) t) for any q, S and V. In
+the whole race, t is the time of arrival S+1 for a word of the sample, and S for any other word.
 Hence E[claim] = P(w in sample) and E[1{w in sample} / claim] = 1 (Horvitz-Thompson).
 """
 
@@ -14,15 +14,15 @@ import tensorflow as tf
 from tfsoftmax.samplers.random import exponential, split_seed
 
 
-def tries_needed(q, num_samples):
-    """Draws after which S+1 different words have appeared but for one case in ten thousand.
+def tries_needed(q: np.ndarray, num_samples: int) -> int:
+    """Number of draws after which S+1 different words have appeared in all but 1 of 10,000 cases.
 
     Args:
         q: (V,) float64, probabilities.
         num_samples: S.
 
     Returns:
-        int, at most V, since an exhaustive race costs no more than V draws.
+        int, at most V, because a race over all words costs no more than V draws.
     """
     target = num_samples + 1 + 4 * np.sqrt(num_samples + 1)
     time = target
@@ -34,12 +34,13 @@ def tries_needed(q, num_samples):
 def poisson_race(draw, log_q, vocab_size, num_samples, tries, seed):
     """The first S different words of a stream of draws, and the times that admitted them.
 
-    Draws `tries` words; where they do not suffice (rare), the race goes on from there over
-    all words, O(V): waiting times have no memory, so that this is the same distribution.
+    Draws `tries` words. In the rare case that they do not suffice, the race goes on from there
+    over all words, in O(V). Waiting times have no memory, so that the distribution is the same.
 
     Args:
         draw: function of (count, seed) to independent words (count,) int32.
-        log_q: function of no argument to ln q of all words (V,), called if tries run out.
+        log_q: function without arguments that returns ln q of all words (V,). It is called if
+            the tries do not suffice.
         vocab_size: V.
         num_samples: S <= V.
         tries: length of the stream.
@@ -47,8 +48,8 @@ def poisson_race(draw, log_q, vocab_size, num_samples, tries, seed):
 
     Returns:
         ids: (S,) int32, all different, in order of arrival.
-        time_inside: scalar float32, arrival of word S+1, infinite where S = V.
-        time_outside: scalar float32, arrival of word S.
+        time_inside: scalar float32, when word S+1 arrived; infinite where S = V.
+        time_outside: scalar float32, when word S arrived.
     """
     word_seed, time_seed, rest_seed = split_seed(seed, 3)
     words = draw(tries, word_seed)
@@ -62,7 +63,7 @@ def poisson_race(draw, log_q, vocab_size, num_samples, tries, seed):
 
     def over_all_words():
         keys = exponential([vocab_size], rest_seed) * tf.exp(-tf.cast(log_q(), tf.float64))
-        # Relative to the end of the stream: what arrived in it lies before zero.
+        # Times relative to the end of the stream, so that words of the stream are negative.
         keys = tf.tensor_scatter_nd_min(keys, words[:, None], times - times[-1])
         keys, ids = tf.math.top_k(-keys, min(num_samples + 1, vocab_size))
         ends = tf.concat([times[-1] - keys, [np.inf]], 0)
@@ -78,7 +79,7 @@ def poisson_race(draw, log_q, vocab_size, num_samples, tries, seed):
 
 
 def _first_positions(words):
-    """Where each different word appears first: (M,) int64, increasing, then M's."""
+    """Where each different word appears first: (M,) int64, increasing, filled up with M."""
     size = words.shape[0]
     shift = max(size - 1, 1).bit_length()
     position = tf.range(size, dtype=tf.int64)

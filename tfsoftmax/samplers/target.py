@@ -1,47 +1,52 @@
-"""Target sampling: each part of the training stream is its own, smaller vocabulary."""
+"""Target sampling: each part of the training stream has its own, smaller vocabulary."""
 
 import math
+from collections.abc import Iterable
 
 import keras
 import numpy as np
 import tensorflow as tf
+from numpy.typing import ArrayLike
 
-from tfsoftmax.samplers.base import Candidates, Sampler
+from tfsoftmax.samplers.base import Candidates, Sampler, contains
 from tfsoftmax.samplers.random import uniform_words
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
 class TargetSampling(Sampler):
-    """q(w) = 1 / S on the S words of the present chunk of the training stream, elsewhere zero.
+    """q(w) = 1 / S for the S words of the present chunk of the training stream, zero for others.
 
-    The sample of every step is the chunk's whole vocabulary V_n, which holds every label that the
-    chunk has: nothing is drawn, and `SampledSoftmax` is the softmax over V_n alone. Only S rows
-    of the output matrix are in use while a chunk lasts. `update` counts the steps, and after
-    the last chunk the first begins again.
+    The sample of every step is the chunk's whole vocabulary V_n, which contains every label of
+    the chunk. Nothing is drawn, and `SampledSoftmax` computes the softmax over V_n alone. While a
+    chunk lasts, only S rows of the output matrix are in use. `update` counts the steps; the first
+    chunk follows the last.
 
-        stream = (labels for _, labels, _ in batches(corpus, "train"))
-        sampler = TargetSampling(vocab_size, *target_vocabularies(stream, vocab_size, 8000))
-        head = SampledSoftmax(vocab_size, 8000, sampler=sampler)
-
-    with `tfsoftmax.corpora.pipeline.batches`. Train on the same batches in the same order; where
-    training starts elsewhere in the stream, assign `sampler.step` its number of batches before.
-    A label outside V_n stops training; under `jit_compile=True`, where nothing can, its loss of
-    `SampledSoftmax` is NaN.
+    Train on the batches that the vocabularies were made from, in the same order. If training
+    starts elsewhere in the stream, assign the number of batches before that place to
+    `sampler.step`. A label outside V_n raises an error in training. Under `jit_compile=True`,
+    where no operation can raise one, the loss of `SampledSoftmax` for that label is NaN.
 
     Args:
         vocab_size: V.
-        vocabularies: (C, S) integers, the words of each chunk, as of `target_vocabularies`.
-        ends: (C,) integers, the batches from the stream's begin to each chunk's end.
-        **kwargs: of `keras.layers.Layer`.
+        vocabularies: (C, S) integers, the words of each chunk, see `target_vocabularies`.
+        ends: (C,) integers, the number of batches from the beginning of the stream to the end of
+            each chunk.
+        **kwargs: as in `keras.layers.Layer`.
 
     Raises:
-        ValueError: if the vocabularies are not rows of different words in [0, V), or the ends do
-            not increase from above 0, one a chunk.
+        ValueError: if a row of `vocabularies` repeats a word or has one outside [0, V), or if
+            `ends` are not C increasing numbers above 0.
+
+    Example:
+        stream = [[1, 2, 1], [2, 3, 1], [7, 8, 9], [8, 9, 9]]  # the labels of four batches
+        vocabularies, ends = tfsoftmax.samplers.target_vocabularies(stream, 10, num_samples=4)
+        sampler = tfsoftmax.samplers.TargetSampling(10, vocabularies, ends)
+        head = tfsoftmax.SampledSoftmax(10, num_samples=4, sampler=sampler)
 
     Source: Müller 2017, equation 2.31; Jean et al. 2015, section 3.2; Chen et al. 2015 (the name).
     """
 
-    def __init__(self, vocab_size, vocabularies, ends, **kwargs):
+    def __init__(self, vocab_size: int, vocabularies: ArrayLike, ends: ArrayLike, **kwargs):
         super().__init__(vocab_size, unique=True, implementation="own", **kwargs)
         self.vocabularies = np.sort(_checked_vocabularies(vocabularies, vocab_size), axis=1)
         self.ends = _checked_ends(ends, len(self.vocabularies))
@@ -52,41 +57,41 @@ class TargetSampling(Sampler):
             autocast=False, aggregation="only_first_replica",
         )
 
-    def chunk(self):
+    def chunk(self) -> tf.Tensor:
         """Number of the present chunk: scalar int32."""
         step = self.step.value % self._ends[-1]
         return tf.searchsorted(self._ends, step[None], side="right")[0]
 
-    def sample(self, labels, num_samples, seed):
-        """The vocabulary of the present chunk, in increasing order, whatever the seed.
+    def sample(self, labels: tf.Tensor, num_samples: int, seed: int | tf.Tensor) -> Candidates:
+        """Returns the vocabulary of the present chunk in increasing order.
 
         Args:
             labels: (...) integers.
             num_samples: S, the size of the chunks' vocabularies.
-            seed: ignored.
+            seed: has no effect, because nothing is drawn.
 
         Returns:
-            ids: (S,) int32.
-            log_expected: (S,) float32, zeros: given the chunk, each of its words is certain.
-            log_expected_labels: (...) float32, zero within the chunk's vocabulary, else -inf.
+            `Candidates`. Their `log_expected` are zeros, because each word of the chunk is
+            certain to be in the sample. `log_expected_labels` are zero for words of the chunk
+            and -inf for others.
 
         Raises:
-            ValueError: if num_samples is not S.
+            ValueError: if `num_samples` is not S.
         """
         self.check_size(num_samples)
         words = self._vocabulary()
-        log_expected_labels = _log(_contains(words, labels))
+        log_expected_labels = _log(contains(words, labels))
         return Candidates(words, tf.zeros([num_samples]), log_expected_labels)
 
     def log_q(self, ids):
         size = self.vocabularies.shape[1]
-        return _log(_contains(self._vocabulary(), ids)) - np.float32(math.log(size))
+        return _log(contains(self._vocabulary(), ids)) - np.float32(math.log(size))
 
     def update(self, labels):
-        inside = _contains(self._vocabulary(), labels)
+        inside = contains(self._vocabulary(), labels)
         check = tf.debugging.Assert(tf.reduce_all(inside), [
-            "`labels` must be of the stream that `vocabularies` were made from, in its order. "
-            "Received a word outside the chunk's: step, chunk, word:",
+            "`labels` must come from the stream that `vocabularies` were made from, in its order. "
+            "Received a word that is not in the chunk's vocabulary, at step, chunk, word:",
             self.step.value, self.chunk(), tf.boolean_mask(labels, ~inside)[:1],
         ])
         with tf.control_dependencies([check] if check is not None else []):
@@ -99,8 +104,8 @@ class TargetSampling(Sampler):
         place = uniform_words(count, self.vocabularies.shape[1], seed)
         return tf.gather(self._vocabulary(), place)
 
-    def check_size(self, num_samples):
-        """Raises ValueError for a sample of a size that cannot be drawn."""
+    def check_size(self, num_samples: int | None) -> None:
+        """Raises ValueError unless this is the size of the chunks' vocabularies."""
         size = self.vocabularies.shape[1]
         if num_samples != size:
             raise ValueError(
@@ -116,28 +121,33 @@ class TargetSampling(Sampler):
         }
 
 
-def target_vocabularies(label_batches, vocab_size, num_samples, seed=0):
-    """Cuts a training stream into chunks of batches that have at most S different words each.
+def target_vocabularies(
+    label_batches: Iterable[ArrayLike], vocab_size: int, num_samples: int, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Cuts a training stream into chunks of batches with at most S different words each.
 
-    A chunk ends before the batch that would bring its words above S. The places that are left
+    A chunk ends before the batch that would give it more than S words. The places that are left
     in its vocabulary are filled with other words, all equally likely.
 
     Args:
-        label_batches: iterable of (...) integer arrays or tensors, the labels of each step. What
-            `SoftmaxLoss(ignore_class=...)` leaves out is to be given as word 0.
+        label_batches: iterable of (...) integer arrays or tensors, the labels of each step, such
+            as `(labels for _, labels, _ in tfsoftmax.corpora.pipeline.batches(corpus, "train"))`.
+            Write word 0 for labels that `SoftmaxLoss(ignore_class=...)` leaves out.
         vocab_size: V.
         num_samples: S, at most V.
-        seed: of the words that fill up.
+        seed: seed of the words that fill the vocabularies.
 
     Returns:
         vocabularies: (C, S) int32, increasing in each row.
-        ends: (C,) int64, the number of batches from the stream's begin to each chunk's end.
+        ends: (C,) int64, the number of batches from the beginning of the stream to the end of
+            each chunk.
 
     Raises:
-        ValueError: if a batch has more than S different words or one outside [0, V), if S does
+        ValueError: if a batch has more than S different words or a word outside [0, V), if S does
             not lie in [1, V], or if the stream is empty.
 
-    Source: Jean et al. 2015, section 3.2. Departure: chunks are of whole batches, and filled up.
+    Source: Jean et al. 2015, section 3.2. Departure: chunks consist of whole batches, and their
+    vocabularies are filled.
     """
     if not 1 <= num_samples <= vocab_size:
         raise ValueError(
@@ -199,28 +209,20 @@ def _checked_vocabularies(vocabularies, vocab_size):
     repeats = np.any(np.diff(np.sort(vocabularies, axis=1)) == 0, axis=1)
     if repeats.any():
         raise ValueError(
-            "`vocabularies` must be rows of different words. "
-            f"Received: a word twice in row {np.argmax(repeats)}"
+            "`vocabularies` must have different words in each row. "
+            f"Received: a repeated word in row {np.argmax(repeats)}"
         )
     return vocabularies
 
 
 def _checked_ends(ends, chunks):
     ends = np.array(ends, np.int64)
-    if ends.shape != (chunks,):
+    if ends.shape != (chunks,) or np.any(np.diff(ends, prepend=0) <= 0):
         raise ValueError(
-            f"`ends` must be one number a chunk, shape ({chunks},). Received: shape {ends.shape}"
+            f"`ends` must be {chunks} numbers, one for each chunk, that increase strictly from "
+            f"above 0. Received: ends={ends.tolist()}"
         )
-    if np.any(np.diff(ends, prepend=0) <= 0):
-        raise ValueError(f"`ends` must increase strictly from above 0. Received: {ends.tolist()}")
     return ends
-
-
-def _contains(words, labels):
-    """Which labels (...) are among the words (S,), which increase."""
-    flat = tf.reshape(tf.cast(labels, tf.int32), [-1])
-    place = tf.minimum(tf.searchsorted(words, flat), words.shape[0] - 1)
-    return tf.reshape(tf.gather(words, place) == flat, tf.shape(labels))
 
 
 def _log(inside):

@@ -1,20 +1,20 @@
 """TensorFlow's candidate samplers behind our interface, for comparison.
 
-What is theirs stays theirs: they run on CPUs only, do not compile under XLA, and take no
-stateless seed. Without replacement they draw until S words differ and claim 1 - (1 - q)^tries,
-as if the number of tries had been fixed beforehand: too low by some per cent where S is not
-small against V. What is corrected: when tries happen to equal S, the operation takes the
-sample for one with replacement and claims S q.
+They run on CPUs only, do not compile under XLA, and take no stateless seed. Without replacement
+they draw until S words differ, and claim 1 - (1 - q)^tries as if the number of tries had been
+fixed beforehand. That is too low by some per cent where S is not small against V. One error is
+corrected here: if the number of tries happens to be S, the operation treats the sample as one
+with replacement and claims S q.
 """
 
 import numpy as np
 import tensorflow as tf
 
-_CLOSE = 1e-4  # relative; far above float32 rounding
+_CLOSE = 1e-4  # relative difference, far above the rounding of float32
 
 
 def tf_candidates(sampler, labels, num_samples):
-    """Draws by the operation `sampler.tf_operation()`.
+    """Draws a sample by the operation `sampler.tf_operation()`.
 
     Args:
         sampler: a `Sampler`.

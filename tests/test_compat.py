@@ -1,0 +1,151 @@
+"""Private names of Keras and TensorFlow: one module imports them, and each does what it is for."""
+
+import ast
+import importlib
+import pathlib
+import pkgutil
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tfsoftmax
+from tfsoftmax import _compat
+
+PRIVATE_MODULES = ("keras.src", "tensorflow.python", "tensorflow.core", "tensorflow.tsl")
+FILES = sorted(pathlib.Path(tfsoftmax.__file__).parent.rglob("*.py"))
+NAMED_TUPLES = {"_replace", "_asdict", "_fields"}  # public in spite of their underscore
+MEMBERS = [(cls, member) for cls, members in _compat.MEMBERS.items() for member in members]
+
+
+def nodes(kind, but_not=""):
+    """(name of the file, node) of every such node of the package's syntax trees."""
+    for path in FILES:
+        if path.name != but_not:
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, kind):
+                    yield path.name, node
+
+
+def is_private(name):
+    return name.startswith("_") and not name.startswith("__") and name not in NAMED_TUPLES
+
+
+def private_attributes():
+    return {node.attr for _, node in nodes(ast.Attribute, "_compat.py") if is_private(node.attr)}
+
+
+def classes():
+    """Every class that a module of the package defines."""
+    for module in pkgutil.walk_packages(tfsoftmax.__path__, "tfsoftmax."):
+        for value in vars(importlib.import_module(module.name)).values():
+            if isinstance(value, type) and value.__module__ == module.name:
+                yield value
+
+
+def test_no_other_module_imports_a_private_one():
+    imported = [
+        (file, name)
+        for file, node in nodes((ast.Import, ast.ImportFrom), "_compat.py")
+        for name in [*(alias.name for alias in node.names), getattr(node, "module", None) or ""]
+        if name.startswith(PRIVATE_MODULES)
+    ]
+    assert imported == []
+
+
+def test_every_private_attribute_is_our_own_or_listed():
+    defined = {node.name for _, node in nodes((ast.FunctionDef, ast.ClassDef))}
+    defined |= {node.id for _, node in nodes(ast.Name)}
+    defined |= {n.attr for _, n in nodes(ast.Attribute) if isinstance(n.ctx, ast.Store)}
+    assert private_attributes() - defined <= {member for _, member in MEMBERS}
+
+
+def test_every_private_member_that_a_subclass_overrides_is_listed():
+    listed = {member for _, member in MEMBERS}
+    unlisted = []
+    for cls in classes():
+        foreign = [base for base in cls.mro() if base.__module__.partition(".")[0] == "keras"]
+        members = {name for base in foreign for name in vars(base)}
+        for name in set(vars(cls)) & members:
+            if is_private(name) and not name.startswith("_abc_") and name not in listed:
+                unlisted.append((cls.__name__, name))
+    assert unlisted == []
+
+
+@pytest.mark.parametrize("cls, member", MEMBERS, ids=lambda v: getattr(v, "__name__", v))
+def test_keras_has_the_member(cls, member):
+    if cls is keras.layers.Embedding:
+        instance = cls(5, 3)
+        instance.build()
+    else:
+        options = {"amsgrad": True} if cls is keras.optimizers.Adam else {}
+        instance = (keras.optimizers.SGD if cls is keras.optimizers.Optimizer else cls)(**options)
+        instance.build([keras.Variable(np.ones((5, 3)))])
+    assert hasattr(instance, member)
+
+
+def test_every_member_is_needed():
+    used = private_attributes() | {node.name for _, node in nodes(ast.FunctionDef)}
+    assert [member for _, member in MEMBERS if member not in used] == []
+
+
+def test_keras_attaches_masks_where_they_are_read():
+    embedded = keras.layers.Embedding(5, 3, mask_zero=True)(np.array([[0, 2]]))
+    assert _compat.get_keras_mask(embedded).numpy().tolist() == [[False, True]]
+    assert _compat.get_keras_mask(tf.zeros(2)) is None
+
+
+def test_building_a_model_is_told_from_running_it():
+    seen = []
+
+    class Spy(keras.layers.Layer):
+        def call(self, x):
+            seen.append(_compat.in_symbolic_scope())
+            return x
+
+    model = keras.Sequential([keras.Input((2,)), Spy()])
+    model(np.ones((1, 2)))
+    assert seen == [True, False]
+
+
+def test_a_recorded_operation_has_the_given_gradient():
+    x = tf.constant(2.0)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        with _compat.record.stop_recording():
+            y = x * 5
+        _compat.record.record_operation("Test", [y], [x], lambda upstream: [upstream * 7])
+    assert tape.gradient(y, x).numpy() == 7
+
+
+def test_flops_are_registered_for_products_only():
+    assert _compat.has_flops("MatMul") and not _compat.has_flops("Tanh")
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_xla_is_noticed_while_tracing(jit_compile):
+    noticed = []
+
+    @tf.function(jit_compile=jit_compile)
+    def traced():
+        noticed.append(_compat.in_xla_context(tf.compat.v1.get_default_graph()))
+        return tf.zeros(())
+
+    traced()
+    assert noticed[-1] is jit_compile
+
+
+def test_layers_at_any_depth_are_found():
+    inner = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3, name="deep")])
+    model = keras.Sequential([inner])
+    assert "deep" in [layer.name for layer in _compat.layers_of(model)]
+
+
+def test_a_trace_of_the_profiler_is_parsed(tmp_path):
+    with tf.profiler.experimental.Profile(str(tmp_path)):
+        tf.ones((3, 3)) @ tf.ones((3, 3))
+    (trace,) = tmp_path.rglob("*.xplane.pb")
+    space = _compat.xplane_space()
+    space.ParseFromString(trace.read_bytes())
+    assert any(plane.lines for plane in space.planes)

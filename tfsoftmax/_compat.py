@@ -1,0 +1,68 @@
+"""Every private name of Keras and TensorFlow that the package uses, with the reason for each.
+
+No other module imports one. An upgrade that renames one fails in tests/test_compat.py, or when
+the package is imported.
+"""
+
+import keras
+
+# Keras attaches masks to tensors; it has no public function that reads them.
+from keras.src.backend import get_keras_mask as get_keras_mask
+
+# Nothing public tells whether Keras is building a model from placeholders.
+from keras.src.backend.common.symbolic_scope import in_symbolic_scope as in_symbolic_scope
+
+# `tf.custom_gradient` reads the variables that `ops.computed_if_used` must leave unread.
+from tensorflow.python.eager import record as record
+
+# TensorFlow's profiler counts FLOPs only for the operations in this registry.
+from tensorflow.python.framework.ops import _stats_registry
+
+# Nothing public tells whether `jit_compile=True` is in force.
+from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
+
+# {class: {private member: why a subclass in the package overrides, reads or sets it}}
+MEMBERS = {
+    keras.optimizers.Optimizer: {
+        "_backend_apply_gradients": "The rows of sparse gradients are summed before all else.",
+        "_clip_gradients": "Keras clips dense gradients only.",
+        "_all_reduce_sum_gradients": "The rows of several replicas are summed before the update.",
+        "_get_variable_index": "Slots are lists in the order of the trainable variables.",
+        "_trainable_variables": "`gradient_norms` has an entry for each of them.",
+    },
+    keras.optimizers.Adagrad: {"_accumulators": "The slot of Adagrad."},
+    keras.optimizers.Adam: {
+        "_momentums": "The first slot of Adam.",
+        "_velocities": "The second slot of Adam.",
+        "_velocity_hats": "The third slot of Adam with `amsgrad`.",
+    },
+    keras.layers.Embedding: {
+        "_embeddings": "`Embedding` adds this weight itself, as Keras would cast all of it.",
+    },
+}
+
+
+def in_xla_context(graph) -> bool:
+    """Whether XLA will compile a graph, as in `jit_compile=True`."""
+    return GraphOrParentsInXlaContext(graph)
+
+
+def has_flops(operation: str) -> bool:
+    """Whether TensorFlow's profiler counts the FLOPs of an operation, such as "MatMul"."""
+    try:
+        _stats_registry.lookup(f"{operation},flops")
+    except LookupError:
+        return False
+    return True
+
+
+def layers_of(model: keras.Model) -> list[keras.layers.Layer]:
+    """The layers of a model at any depth; `model.layers` has those of the first level only."""
+    return list(model._flatten_layers())
+
+
+def xplane_space():
+    """An empty message of the type that TensorFlow's profiler writes, which has no public name."""
+    from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
+    return xplane_pb2.XSpace()

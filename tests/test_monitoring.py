@@ -1,6 +1,7 @@
 """What a training step records for TensorBoard, and the trace read back."""
 
 import pathlib
+import types
 
 import keras
 import numpy as np
@@ -10,12 +11,10 @@ from runs_helper import MODEL, tool
 from tensorflow.core.util import event_pb2
 
 import tfsoftmax
-from tfsoftmax.profiling import memory
-from tfsoftmax.profiling import memory_timeline
-from tfsoftmax.lm import runs
-from tfsoftmax.lm import training
-from tfsoftmax.profiling.monitor import TrainingMonitor, parameter_table
+from tfsoftmax.lm import runs, training
 from tfsoftmax.lm.config import TrainingConfig
+from tfsoftmax.profiling import memory, memory_timeline
+from tfsoftmax.profiling.monitor import TrainingMonitor, parameter_table
 
 V, D, B, T = 1009, 32, 16, 10
 WORDS = np.random.default_rng(5).integers(0, V, (6 * B, T))
@@ -179,6 +178,14 @@ def test_a_run_is_monitored_and_traced(corpus, tmp_path):
     assert len(found["parameters"]) == 1
     timeline = memory_timeline.read_timeline(memory_timeline.find_trace(run.directory))
     assert [number for number, _, _ in timeline.steps] == [3, 4]
+
+
+@pytest.mark.parametrize("platform, expected", [("linux", 3000 * 1024), ("darwin", 3000)])
+def test_the_peak_is_in_bytes_on_every_system(platform, expected, monkeypatch):
+    usage = types.SimpleNamespace(ru_maxrss=3000)
+    monkeypatch.setattr(memory.resource, "getrusage", lambda who: usage)
+    monkeypatch.setattr(memory.sys, "platform", platform)
+    assert memory.peak_resident_bytes() == expected
 
 
 def test_what_is_no_trace_is_named(tmp_path):

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from runs_helper import tool
 
-from tfsoftmax.profiling.profile import profile
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
-from tfsoftmax.profiling.traced_step import Step
-from tfsoftmax.lm.training import compiled_model
+from tfsoftmax.lm.trainer import compiled_model
+from tfsoftmax.profiling.profile import profile
+from tfsoftmax.profiling.traced_step import TracedStep
 from tfsoftmax.vocabulary import Vocabulary
 
 V, E, H, B, T = 1501, 24, 32, 8, 16
@@ -22,12 +22,14 @@ def profiled(head, record_norms=False, **options):
     counts = np.ceil(1e6 / np.arange(1, V + 1)).astype(np.int64)
     words = ["<unk>", "<eos>", *(f"w{i}" for i in range(2, V))]
     corpus = types.SimpleNamespace(vocabulary=Vocabulary(words, counts), streams=B, time_steps=T)
-    config = ModelConfig(head=head, head_options=options, embedding_units=E, hidden_units=H, dropout=0.0)
+    config = ModelConfig(
+        head=head, head_options=options, embedding_units=E, hidden_units=H, dropout=0.0
+    )
     model = compiled_model(config, TrainingConfig(), corpus)
     if record_norms:
         model.optimizer.record_gradient_norms()
     words, labels = np.random.default_rng(3).choice(V, (2, B, T), p=counts / counts.sum())
-    step = Step(
+    step = TracedStep(
         model, words.astype(np.int32), labels.astype(np.int32), np.ones((B, T), np.float32)
     )
     return profile(step), labels, model
@@ -101,7 +103,8 @@ def test_recording_gradient_norms_computes_nothing_twice(full):
 def test_the_tool_profiles_a_run_and_draws_it_beside_another(finished_run, full, tmp_path):
     pytest.importorskip("matplotlib")
     out, other, picture = (tmp_path / name for name in ("run.json", "full.json", "run.png"))
-    other.write_text(json.dumps({"model": {"head": "full", "hidden_units": H}, "vocab_size": V, **full}))
+    described = {"model": {"head": "full", "hidden_units": H}, "vocab_size": V}
+    other.write_text(json.dumps({**described, **full}))
     text = tool(
         "tfprof", f"--run={finished_run.directory}", f"--out={out}", f"--plot={picture}",
         f"--compare={other}",
@@ -117,7 +120,7 @@ def test_the_tool_profiles_a_run_and_draws_it_beside_another(finished_run, full,
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["--hidden_units=5"], "`hidden_units` must not be given beside --run"),
+        (["--hidden_units=5"], "`hidden_units` must not be given with --run"),
         (["--compare=x.json"], "`compare` needs --plot"),
         (["--time_steps=0"], "`time_steps` must be at least 1"),
     ],

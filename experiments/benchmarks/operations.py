@@ -72,16 +72,18 @@ def main():
 
 def seconds_by_kind(case, problem, traces):
     """{kind: seconds} of the traced step whose sum is the median."""
-    from tfsoftmax.profiling.traced_step import Step, executions_of
+    from tfsoftmax.profiling.traced_step import TracedStep
 
     model = model_of(case, problem)
     shape = problem.streams, problem.steps
-    step = Step(model, problem.hidden().reshape(*shape, -1), problem.labels().reshape(shape),
-                np.ones(shape, np.float32))
+    step = TracedStep(
+        model, problem.hidden().reshape(*shape, -1), problem.labels().reshape(shape),
+        np.ones(shape, np.float32),
+    )
     sums = []
     for _ in range(traces):
         seconds = collections.Counter()
-        for execution in executions_of(step):
+        for execution in step.executions():
             stats = execution.stats
             seconds[kind_of(execution)] += 1e-9 * (
                 stats.op_end_rel_nanos - stats.op_start_rel_nanos

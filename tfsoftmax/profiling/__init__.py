@@ -1,1 +1,1 @@
-"""What a training step costs: memory, arithmetic and time, part by part."""
+"""Measures what a training step costs: memory, arithmetic and time, part by part."""

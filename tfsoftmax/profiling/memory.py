@@ -1,4 +1,4 @@
-"""How much memory the process and its devices use."""
+"""Measures how much memory the process and its devices use."""
 
 import resource
 import sys
@@ -6,27 +6,34 @@ import sys
 import tensorflow as tf
 
 
-def device_memory():
-    """{device: (bytes in use, the most so far)} of the devices that keep count.
+def device_memory() -> dict[str, tuple[int, int]]:
+    """Memory of each device whose allocator keeps count.
 
-    Devices are named "gpu_0", "cpu_0" and so on.
+    Returns:
+        Dictionary from a device, such as "gpu_0" or "cpu_0", to the bytes in use now and the
+        most bytes that were in use so far.
     """
     found = {}
     for device in tf.config.list_logical_devices():
         kind, number = device.name.split(":")[-2:]
         try:
             memory = tf.config.experimental.get_memory_info(f"{kind}:{number}")
-        except (ValueError, tf.errors.OpError):  # this device's allocator keeps none
+        except (ValueError, tf.errors.OpError):  # this device's allocator keeps no count
             continue
         found[f"{kind.lower()}_{number}"] = memory["current"], memory["peak"]
     return found
 
 
-def resident_bytes():
-    """The resident set of the process now; where the system does not tell, its largest so far."""
+def resident_bytes() -> int:
+    """Bytes of the process's resident set now; on systems without /proc, its peak so far."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * resource.getpagesize()
     except OSError:
-        unit = 1 if sys.platform == "darwin" else 1024
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+        return peak_resident_bytes()
+
+
+def peak_resident_bytes() -> int:
+    """The most bytes that the resident set of the process has had so far."""
+    unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, Linux KiB
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

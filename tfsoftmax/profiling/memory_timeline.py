@@ -1,4 +1,4 @@
-"""Memory over time, as the allocators recorded it in a trace of TensorFlow's profiler."""
+"""Reads memory over time from a trace of TensorFlow's profiler, as the allocators recorded it."""
 
 import dataclasses
 import glob
@@ -6,20 +6,26 @@ import os
 
 from tfsoftmax._compat import xplane_space
 
-STEP = "train"  # name of the events that mark training steps
+STEP = "train"  # the name of the events that mark training steps
 
 
 @dataclasses.dataclass(frozen=True)
 class Event:
-    """An allocation, or a deallocation, and what it left.
+    """An allocation or a deallocation.
 
     Attributes:
-        seconds: since the first event, or step, of the trace.
-        held: bytes that the allocator had given out after it.
-        size: bytes allocated (positive) or freed (negative).
-        address: of the memory.
-        op: that asked for it, as far as known.
-        shape: of the tensor, as text.
+        seconds: the time since the first event, or the first step, of the trace.
+        held: the bytes that the allocator had given out after the event.
+        size: the bytes that were allocated (positive) or freed (negative).
+        address: the address of the memory.
+        op: the name of the operation that asked for it, as far as it is known.
+        shape: the shape of the tensor, as text.
+
+    Example:
+        from tfsoftmax.profiling import memory_timeline
+        timeline = memory_timeline.read_timeline(memory_timeline.find_trace("runs/first"))
+        for events in timeline.allocators.values():
+            print(max(event.held for event in events))
     """
 
     seconds: float
@@ -32,35 +38,50 @@ class Event:
 
 @dataclasses.dataclass(frozen=True)
 class Timeline:
-    """Events by allocator, and steps as (number, begin, end), in seconds as in the events."""
+    """The allocations of a trace, and its steps.
+
+    Attributes:
+        allocators: dictionary from the name of an allocator to a list of `Event`.
+        steps: list of triples (number, begin, end) of training steps, in the seconds of events.
+
+    Example:
+        from tfsoftmax.profiling import memory_timeline
+        timeline = memory_timeline.read_timeline(memory_timeline.find_trace("runs/first"))
+        for number, begin, end in timeline.steps:
+            print(number, end - begin)
+    """
 
     allocators: dict
     steps: list
 
 
-def find_trace(directory):
-    """The newest trace in a directory of TensorBoard's, or of a run."""
+def find_trace(directory: str) -> str:
+    """Finds the newest trace in the directory of a run, or in one of TensorBoard's.
+
+    Raises:
+        ValueError: there is no trace.
+    """
     paths = glob.glob(os.path.join(directory, "**", "*.xplane.pb"), recursive=True)
     if not paths:
         raise ValueError(
-            "`run` must have a trace, which `tfsoftmax train --profile_batch=11,15` makes. "
-            f"Received: run={directory!r}, in which there is no *.xplane.pb"
+            "`run` must have a trace, which `tfsoftmax train --profile_batch=11,15` records. "
+            f"Received: run={directory!r}, which has no file *.xplane.pb"
         )
     return max(paths, key=os.path.getmtime)
 
 
-def read_timeline(path):
+def read_timeline(path: str) -> Timeline:
     """Reads allocations and steps from a trace.
 
     Args:
-        path: of an `.xplane.pb` file.
+        path: an `.xplane.pb` file.
 
     Returns:
-        `Timeline`, events in order of time. Allocators note only what they place themselves:
-        on a CPU, tensors of less than 256 KiB are left to the system.
+        The timeline, with events in order of time. An allocator records only memory that it
+        places itself; on a CPU, the system places tensors of less than 256 KiB.
 
     Raises:
-        ValueError: if the file is no trace.
+        ValueError: the file is not a trace.
     """
     space = xplane_space()
     try:
@@ -97,15 +118,15 @@ def read_timeline(path):
     return Timeline(allocators, steps)
 
 
-def at_peak(events):
-    """What was held at the highest point of a timeline.
+def at_peak(events: list[Event]) -> tuple[int, list[Event], int]:
+    """Finds what one allocator held when it held most.
 
     Args:
-        events: list of `Event` of one allocator.
+        events: the events of the allocator.
 
     Returns:
-        index of the highest event, list of the allocation `Event`s that were held then, largest
-        first, and the bytes held that had been allocated before the trace began.
+        The index of the event after which it held most; the allocations that were held then, the
+        largest first; and the bytes held then that were allocated before the trace began.
     """
     highest = max(range(len(events)), key=lambda i: events[i].held)
     live = {}
@@ -119,7 +140,7 @@ def at_peak(events):
 
 
 def _values(event, names):
-    """{name: value} of an event's statistics."""
+    """The statistics of an event as a dictionary from name to value."""
     values = {}
     for stat in event.stats:
         field = stat.WhichOneof("value")

@@ -1,11 +1,11 @@
-"""The parts of a language model and of its training step, and whose the variables are."""
+"""Names the parts of a language model and its training step, and tells which owns a variable."""
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
 from tfsoftmax.heads import SoftmaxHead
+from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
 
 PARTS = ("embedding", "recurrent", "dropout", "head", "loss", "gradients", "optimizer", "other")
 _KINDS = {
@@ -14,20 +14,20 @@ _KINDS = {
 }
 
 
-def part_of_layer(layer):
-    """The part that a Keras layer is: the first of `PARTS` by its type, or "other"."""
+def part_of_layer(layer: keras.layers.Layer) -> str:
+    """The part of the model that a layer is, by its type: one of `PARTS`."""
     return next((part for kind, part in _KINDS.items() if isinstance(layer, kind)), "other")
 
 
-def variables_by_part(model):
-    """Every variable of a model, states included, and of its optimiser if it is compiled.
+def variables_by_part(model: keras.Model) -> dict[str, list[keras.Variable]]:
+    """All variables of a model, including its states, and of its optimiser if it is compiled.
 
     Args:
-        model: built `keras.Model`.
+        model: a built model.
 
     Returns:
-        Dictionary from each of `PARTS` to a list of Keras variables. A variable that layers
-        share belongs to the first of them.
+        Dictionary from each of `PARTS` to its variables. A variable that several layers share
+        belongs to the first of them.
     """
     found, seen = {part: [] for part in PARTS}, set()
     owned = [
@@ -43,13 +43,13 @@ def variables_by_part(model):
     return found
 
 
-def parameters_and_bytes(variables, slots=False):
-    """Trainable numbers among Keras variables, and the bytes that all of them take.
+def parameters_and_bytes(variables: list[keras.Variable], slots: bool = False) -> tuple[int, int]:
+    """Counts the trainable numbers in variables, and the bytes that the variables take.
 
     Args:
-        variables: list of Keras variables.
-        slots: whether they are an optimiser's, of which none is a parameter.
+        variables: Keras variables.
+        slots: whether they belong to an optimiser, so that none of them is trainable.
     """
-    sizes = [int(np.prod(v.shape)) for v in variables]
-    trainable = sum(s for s, v in zip(sizes, variables) if v.trainable and not slots)
-    return trainable, sum(s * tf.as_dtype(v.dtype).size for s, v in zip(sizes, variables))
+    sizes = [(int(np.prod(v.shape)), v) for v in variables]
+    trainable = sum(size for size, v in sizes if v.trainable and not slots)
+    return trainable, sum(size * tf.as_dtype(v.dtype).size for size, v in sizes)

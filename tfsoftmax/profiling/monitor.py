@@ -1,5 +1,6 @@
-"""What a training step costs while it trains, for TensorBoard."""
+"""Records for TensorBoard what training costs while it runs."""
 
+import math
 import time
 
 import keras
@@ -11,34 +12,45 @@ from tfsoftmax.profiling.model_parts import parameters_and_bytes, variables_by_p
 
 
 class TrainingMonitor(keras.callbacks.Callback):
-    """Records memory, speed and gradient norms while training, and traces steps, for TensorBoard.
+    """Records memory, speed and gradient norms for TensorBoard, and traces training steps.
 
-    | | |
+    | tag | what it records |
     |---|---|
-    | `memory/NAME_mib`, `memory/NAME_peak_mib` | in use on each device that tells, and the most so far |
-    | `memory/resident_mib` | the process's resident set |
-    | `speed/words_per_second` | since the last record, everything included |
-    | `gradient_norm/PART`, `gradient_norm/global` | before clipping, of the step's update |
-    | `parameters` (Text) | trainable numbers and bytes of each part |
+    | `memory/NAME_mib` | memory in use on each device that keeps count |
+    | `memory/NAME_peak_mib` | the most memory that was in use there so far |
+    | `memory/resident_mib` | the resident set of the process |
+    | `speed/words_per_second` | words since the last record over the time since then |
+    | `gradient_norm/PART`, `gradient_norm/global` | norms of the step's gradients before clipping |
+    | `parameters` (Text) | trainable numbers and bytes of each part of the model |
 
-    Gradient norms come from the optimiser, which has the gradients anyhow: those of
-    `tfsoftmax.optimizers` record them, on a single replica; with others they are left out.
+    The optimiser records the gradient norms, since it has the gradients. The optimisers of
+    `tfsoftmax.optimizers` do so on a single replica; with other optimisers, or several replicas,
+    no norms are recorded.
 
     Args:
-        log_dir: directory for TensorBoard.
-        every: steps between two records.
-        words_per_step: positions in a batch; None to take them from the model's input, where
-            its shape is static, and else to record steps per second.
-        profile_batch: None, or the first and the last step to trace, counted from 1 by the
-            optimiser. `tfsoftmax memory_timeline` reads the trace, and so does TensorBoard with
-            its profile plugin. Steps 1 and 2 also trace and allocate. With
-            `steps_per_execution` whole calls are traced.
+        log_dir: a directory for TensorBoard.
+        every: the number of steps between two records.
+        words_per_step: the number of positions in a batch. With None it is taken from the shape
+            of the model's input; if that is not static, steps per second are recorded instead.
+        profile_batch: the first and the last step to trace, counted from 1 by the optimiser, or
+            None for no trace. `tfsoftmax memory_timeline` and TensorBoard's profile plugin read
+            the trace. In steps 1 and 2 TensorFlow also builds graphs and allocates variables.
+            With `steps_per_execution` whole calls are traced.
 
     Raises:
-        ValueError: if `every` or `profile_batch` are not as above.
+        ValueError: `every` or `profile_batch` is out of its range.
+
+    Example:
+        model = keras.Sequential([keras.Input((20, 64)), tfsoftmax.FullSoftmax(100)])
+        model.compile(tfsoftmax.optimizers.Adagrad(0.1), tfsoftmax.SoftmaxLoss())
+        hidden, words = keras.random.normal((32, 20, 64)), keras.ops.zeros((32, 20), "int32")
+        model.fit(hidden, words, callbacks=[tfsoftmax.TrainingMonitor("logs", every=1)])
     """
 
-    def __init__(self, log_dir, every=10, words_per_step=None, profile_batch=None):
+    def __init__(
+        self, log_dir: str, every: int = 10, words_per_step: int | None = None,
+        profile_batch: tuple[int, int] | None = None,
+    ):
         super().__init__()
         if every < 1:
             raise ValueError(f"`every` must be at least 1. Received: every={every}")
@@ -61,7 +73,7 @@ class TrainingMonitor(keras.callbacks.Callback):
             optimizer.build(model.trainable_variables)
             if optimizer.gradient_norms is None:
                 optimizer.record_gradient_norms()
-                model.train_function = None  # one that was traced already records none
+                model.train_function = None  # one that was traced before records no norms
             part_of = {
                 id(v): part for part, vs in variables_by_part(model).items() for v in vs
             }
@@ -71,19 +83,20 @@ class TrainingMonitor(keras.callbacks.Callback):
         self.writer = tf.summary.create_file_writer(self.log_dir)
         if self.words_per_step is None and self.model.inputs:
             shape = self.model.inputs[0].shape
-            self.words_per_step = None if None in shape else int(tf.TensorShape(shape).num_elements())
+            self.words_per_step = None if None in shape else math.prod(shape)
         with self.writer.as_default(step=self._step()):
             tf.summary.text("parameters", parameter_table(self.model))
         self._start_clock()
 
     def on_epoch_begin(self, epoch, logs=None):
-        self._start_clock()  # no validation in words per second
+        self._start_clock()  # so that the time of a validation does not count
 
     def on_train_batch_begin(self, batch, logs=None):
         first, last = self.profile_batch or (0, -1)
         step = self._step() + 1
-        behind = step + getattr(self.model, "steps_per_execution", 1)  # the steps of this call
-        if step <= last and first < behind:
+        # The next call runs the steps from `step` up to `end`, without it.
+        end = step + getattr(self.model, "steps_per_execution", 1)
+        if step <= last and first < end:
             if not self.tracing:
                 tf.profiler.experimental.start(self.log_dir)
                 self.tracing = True
@@ -102,8 +115,8 @@ class TrainingMonitor(keras.callbacks.Callback):
     def on_train_end(self, logs=None):
         self.close()
 
-    def close(self):
-        """Ends a trace that is going on, and the writer."""
+    def close(self) -> None:
+        """Ends the trace, if one is being recorded, and closes the writer."""
         self._stop_tracing()
         if self.writer is not None:
             self.writer.close()
@@ -142,7 +155,8 @@ class TrainingMonitor(keras.callbacks.Callback):
 
     def _gradient_norms(self):
         squares = {}
-        for part, norm in zip(self.groups, self.model.optimizer.gradient_norms.numpy()):
+        norms = self.model.optimizer.gradient_norms.numpy()
+        for part, norm in zip(self.groups, norms, strict=True):
             squares[part] = squares.get(part, 0.0) + float(norm) ** 2
         return {
             **{part: square**0.5 for part, square in squares.items()},
@@ -150,8 +164,8 @@ class TrainingMonitor(keras.callbacks.Callback):
         }
 
 
-def parameter_table(model):
-    """Trainable numbers and bytes of each part of a model, as a Markdown table."""
+def parameter_table(model: keras.Model) -> str:
+    """Lists the trainable numbers and the bytes of each part of a model, as a Markdown table."""
     lines = ["| part | parameters | MiB of variables |", "|---|---:|---:|"]
     for part, variables in variables_by_part(model).items():
         parameters, size = parameters_and_bytes(variables, part == "optimizer")

@@ -1,8 +1,8 @@
-"""What a training step asks of memory and arithmetic, part by part, by TensorFlow's own profiler.
+"""Measures what a training step needs, part by part, with TensorFlow's own profiler.
 
-The step is the one that `fit` takes: the same Keras layers, loss and optimiser, traced once.
-Its graph runs in a session with FULL_TRACE, and each execution of each operation, those in loops
-too, is given to `tf.compat.v1.profiler` with the shapes that it had, under the name of its part.
+The step is the one that `fit` runs, with the same Keras layers, loss and optimiser, traced once.
+Its graph runs in a session with FULL_TRACE. Then `tf.compat.v1.profiler` gets each execution of
+each operation, also those in loops, with the shapes that it had and the name of its part.
 """
 
 import collections
@@ -11,38 +11,39 @@ import tensorflow as tf
 
 from tfsoftmax._compat import has_flops
 from tfsoftmax.profiling.model_parts import PARTS
-from tfsoftmax.profiling.traced_step import executions_of
+from tfsoftmax.profiling.traced_step import TracedStep
 
-LARGEST = 8  # tensors that are listed
+LARGEST = 8  # how many allocations are listed
 
 
-def profile(step):
-    """Runs a step and adds up what its parts ask for.
+def profile(step: TracedStep) -> dict:
+    """Runs a step and adds up what each part of the model needs.
 
     Args:
-        step: `tfsoftmax.profiling.traced_step.Step`.
+        step: the training step.
 
     Returns:
-        Dictionary: "parts", from part to
+        Dictionary of "parts", "total" and "largest". "parts" maps each part to a dictionary:
 
-        - `parameters`: trainable numbers; a shared variable counts where it comes first;
-        - `variable_bytes`: of all its variables; the optimiser's are its slots;
-        - `requested_bytes`: all that its operations allocated, however briefly;
-        - `peak_bytes`: the most that these allocations held at once;
-        - `at_peak_bytes`: what they held when the whole step held most;
-        - `residual_bytes`: what each operation still held as it ended, added up;
-        - `output_bytes`: of all outputs, whether allocated or passed on;
-        - `float_ops`: by the profiler's statistics, which know matrix products, sums and
-            elementwise arithmetic, but count no exp, tanh or square root;
-        - `seconds`: in operations, of this one traced step;
+        - `parameters`: the trainable numbers; a shared variable counts in its first part;
+        - `variable_bytes`: the bytes of its variables; for the optimiser, of its slots;
+        - `requested_bytes`: all bytes that its operations allocated, however briefly;
+        - `peak_bytes`: the most bytes that these allocations held at one time;
+        - `at_peak_bytes`: the bytes that they held when the whole step held most;
+        - `residual_bytes`: the sum of the bytes that each operation still held when it ended;
+        - `output_bytes`: the bytes of all outputs, whether allocated or passed on;
+        - `float_ops`: FLOPs by the profiler's statistics, which count matrix products, sums and
+            elementwise arithmetic, but no exp, tanh or square root;
+        - `seconds`: the time in operations in this one traced step.
 
-        "total", the same of the whole step, and "largest", the largest allocations at its peak
-        as pairs of name and bytes.
+        "total" is the same dictionary for the whole step, and "largest" lists the largest
+        allocations at its peak as pairs of name and bytes.
 
-    Source: Müller 2017, section 5.3.1. Departures: loops count as often as they ran, and peaks
-        are of the allocator's records, as the profiler's are sums over operations.
+    Source: Müller 2017, section 5.3.1. Departures: operations in loops count as often as they
+        ran, and peaks come from the allocator's records, since the profiler's own peaks are sums
+        over operations.
     """
-    executions = list(executions_of(step))
+    executions = list(step.executions())
     counted = _profiled(executions)
     peaks, largest = _peaks(executions)
     parts = {}
@@ -64,10 +65,10 @@ def profile(step):
 
 
 def _profiled(executions):
-    """The profiler's {part: sums} over executions.
+    """The profiler's sums over executions, as a dictionary from part to its statistics.
 
-    It takes the shapes of a node from the graph, so that executions of a node with other
-    shapes become nodes of their own; memory and time it takes from the trace, by name.
+    The profiler takes the shapes of a node from the graph; so executions of one node with
+    different shapes become different nodes here. It takes memory and time from the trace.
     """
     graph, renamed = tf.compat.v1.GraphDef(), tf.compat.v1.RunMetadata()
     device = renamed.step_stats.dev_stats.add(device="/device:CPU:0")
@@ -91,7 +92,7 @@ def _profiled(executions):
         ["bytes", "residual_bytes", "output_bytes", "float_ops", "micros"]
     ).build()
     logger, level = tf.get_logger(), tf.get_logger().level
-    logger.setLevel("ERROR")  # the profiler calls what TensorFlow deprecates
+    logger.setLevel("ERROR")  # without warnings of deprecated functions that the profiler calls
     try:
         root = tf.compat.v1.profiler.profile(
             profiled, run_meta=renamed, cmd="scope", options=options
@@ -102,8 +103,8 @@ def _profiled(executions):
 
 
 def _add_node(graph, placeholders, name, execution):
-    """Adds the operation with inputs of its shapes; without FLOPs, a node to hang memory on."""
-    kind = execution.node.op.replace("_Mkl", "")  # oneDNN's kernels of the same operations
+    """Adds the operation with inputs of its shapes, or a NoOp if it has no FLOPs to count."""
+    kind = execution.node.op.replace("_Mkl", "")  # the prefix of oneDNN's kernels
     if not has_flops(kind) or None in execution.inputs:
         graph.node.add(name=name, op="NoOp")
         return
@@ -121,14 +122,14 @@ def _add_node(graph, placeholders, name, execution):
 
 
 def _peaks(executions):
-    """Peaks of each part's allocations, and the largest allocations at the step's peak."""
+    """The peaks of each part's allocations, and the largest allocations at the step's peak."""
     records = []
     for execution in executions:
         for memory in execution.stats.memory:
             for record in memory.allocation_records:
                 records.append((record.alloc_micros, execution.part, execution.name,
                                 record.alloc_bytes))
-    # Within a microsecond allocations come first: a peak is never below the truth.
+    # Within a microsecond, allocations come first, so that no peak is underestimated.
     records.sort(key=lambda record: (record[0], -record[3]))
     held, peak = collections.Counter(), collections.Counter()
     total = most = at = 0

@@ -1,5 +1,6 @@
 """A small corpus, runs on it, and tools run as a user runs them."""
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -7,12 +8,14 @@ import sys
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.lm.config import ModelConfig, TrainingConfig
 from tfsoftmax.corpora.prepare import PrepareConfig, prepare
+from tfsoftmax.lm.checkpoints import weight_variables
+from tfsoftmax.lm.config import ModelConfig, TrainingConfig
+from tfsoftmax.lm.runs import Run
 
-SMALL = ["--embedding_units=9", "--hidden_units=11", "--epochs=2", "--pseudo_epochs=2", "--log_steps=1",
-         "--learning_rate=0.5", "--clip_norm=5",
-         "--checkpoint_steps=3", "--decay_when=5"]
+SMALL = ["--embedding_units=9", "--hidden_units=11", "--epochs=2", "--pseudo_epochs=2",
+         "--log_steps=1", "--learning_rate=0.5", "--clip_norm=5", "--checkpoint_steps=3",
+         "--decay_when=5"]
 MODEL = ModelConfig(embedding_units=9, hidden_units=11, dropout=0.1)
 CONFIG = TrainingConfig(
     learning_rate=0.5, clip_norm=5.0, epochs=2, pseudo_epochs=2, log_steps=1, checkpoint_steps=3,
@@ -39,21 +42,36 @@ def small_corpus(directory, seed=0, words=60, sentences=220, streams=4, steps=6)
     )
 
 
-def tool(name, *arguments, check=True, interpreter=(), **options):
-    """Runs `tfsoftmax NAME` and returns its completed process, output as text."""
-    command = [sys.executable, *interpreter, "-m", "tfsoftmax_command", name, *map(str, arguments)]
+def saved_run(directory, config, vocabulary, model):
+    """A run with a checkpoint of a model, as training leaves it."""
+    run = Run(str(directory))
+    described = {"model": dataclasses.asdict(config), "training": {},
+                 "corpus": {"vocabulary_sha256": vocabulary.sha256}}
+    run.start(described, vocabulary)
+    run.checkpoints.save(weight_variables(model), {"step": 1}, best=True)
+    return run
+
+
+def command(*arguments, interpreter=()):
+    """The command line of `tfsoftmax`, as a list."""
+    return [sys.executable, *interpreter, "-m", "tfsoftmax_command", *map(str, arguments)]
+
+
+def tool(*arguments, check=True, interpreter=(), **options):
+    """Runs `tfsoftmax` and returns its completed process, with its output as text."""
+    line = command(*arguments, interpreter=interpreter)
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     result = subprocess.run(
-        command, capture_output=True, text=True, env=environment, check=False, **options
+        line, capture_output=True, encoding="utf-8", env=environment, check=False, **options
     )
     if check and result.returncode:
-        raise AssertionError(f"{command} ended with {result.returncode}:\n{result.stderr}")
+        raise AssertionError(f"{line} ended with {result.returncode}:\n{result.stderr}")
     return result
 
 
 def final_weights(run):
     reader = tf.train.load_checkpoint(
-        run.path("checkpoints", run.pointers()["last"], "variables")
+        run.checkpoints.path(run.checkpoints.name(), "variables")
     )
     names = [n for n in reader.get_variable_to_shape_map() if "OBJECT_GRAPH" not in n]
     return {name: reader.get_tensor(name) for name in names if "save_counter" not in name}

@@ -9,12 +9,11 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from runs_helper import MODEL, tool
+from runs_helper import MODEL, saved_run, tool
 
-from tfsoftmax.lm import runs
+from tfsoftmax.heads import HEADS
 from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.export import export
-from tfsoftmax.heads import HEADS
 from tfsoftmax.lm.model import language_model
 from tfsoftmax.vocabulary import Vocabulary
 
@@ -63,8 +62,8 @@ def serve(directories, out):
 
 def make_model(head, **options):
     config = ModelConfig(
-        embedding_units=6, hidden_units=6, init_scale=1.0, head=head, head_options=OPTIONS.get(head, {}),
-        **options,
+        embedding_units=6, hidden_units=6, init_scale=1.0, head=head,
+        head_options=OPTIONS.get(head, {}), **options,
     )
     keras.utils.set_random_seed(4)
     return language_model(config, VOCABULARY, None, stateful=False)
@@ -187,13 +186,11 @@ def test_models_that_do_not_fit_are_refused(tmp_path):
 
 
 def test_the_tool_exports_a_run(tmp_path):
-    run, model = runs.Run(str(tmp_path / "run")), make_model("adaptive")
-    config = dataclasses.asdict(dataclasses.replace(
+    model = make_model("adaptive")
+    config = dataclasses.replace(
         MODEL, embedding_units=6, hidden_units=6, head="adaptive", head_options=OPTIONS["adaptive"]
-    ))
-    run.start({"model": config, "training": {},
-               "corpus": {"vocabulary_sha256": VOCABULARY.sha256}}, VOCABULARY)
-    run.save(runs.weight_variables(model), {"step": 1}, best=True)
+    )
+    run = saved_run(tmp_path / "run", config, VOCABULARY, model)
     out = tmp_path / "out"
     printed = tool("export", f"--run={run.directory}", f"--out={out}").stdout
     assert "k up to 32, 32 words" in printed

@@ -8,8 +8,8 @@ import keras
 import numpy as np
 import pytest
 
-from tfsoftmax.layers.embedding import Embedding
 from tfsoftmax.heads import FullSoftmax
+from tfsoftmax.layers.embedding import Embedding
 from tfsoftmax.lm.pretrained import apply_embeddings, load_embeddings
 from tfsoftmax.vocabulary import Vocabulary
 
@@ -96,13 +96,13 @@ def test_lines_end_at_newline_only(tmp_path):
         ("of 1 2 3\nthe 1 1e50 3\n", "v, line 2: the values must be finite. Received: inf"),
         (b"of 1 2 3\ncaf\xe9 1 2 3\n", r"v, line 2: must be UTF-8. Received: b'caf\\xe9 1"),
         (GLOVE.encode("utf-16"), "v, line 1: must be"),
-        ("the 1 2\nmat 3 4\n", "v: vectors of 2 values need `embedding_units` to be 2. .*embedding_units=3"),
+        ("the 1 2\nmat 3 4\n", "v: vectors of 2 values need `embedding_units` to be 2. .*units=3"),
         ("1 5\nthe 1 2 3 4 5\n", "v: vectors of 5 values need `embedding_units` to be 5. .*=3"),
         (". . 1 2 3 4 5\n", "v: vectors of 5 values need `embedding_units` to be 5. .*=3"),
         ("the cat sat on the mat\n", "v, line 1: must be a word and the values of its vector."),
         ("the\n", "v, line 1: must be a word and the values of its vector. Received: b'the'"),
         ("3 3\nthe 1 2 3\nof 1 2 3\n", "v: must hold as many vectors as its first line says, 3. "),
-        ("of 1 2 3\nThe 1 2 3\n", "v: must hold words of the vocabulary. Received: none of its 6"),
+        ("of 1 2 3\nThe 1 2 3\n", "v: must hold words of the vocabulary. Received: none of the vocabulary's 6"),
         ("", "v: must hold word vectors. Received: an empty file"),
     ],
 )
@@ -153,5 +153,6 @@ def test_apply_refuses_vectors_of_another_size():
 
 
 def test_reading_vectors_does_not_import_tensorflow():
-    code = "import sys, tfsoftmax_command, tfsoftmax.lm.pretrained; sys.exit('tensorflow' in sys.modules)"
+    module = "tfsoftmax.lm.pretrained"
+    code = f"import sys, tfsoftmax_command, {module}; sys.exit('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

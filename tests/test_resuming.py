@@ -7,52 +7,61 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
-from runs_helper import CONFIG, MODEL, SMALL, TOOLS, assert_same_run, events
+from runs_helper import CONFIG, MODEL, SMALL, assert_same_run, command, events, tool
 
-from tfsoftmax.lm import runs
-from tfsoftmax.lm import training
+from tfsoftmax.lm import runs, training
 from tfsoftmax.lm.config import TrainingConfig
+from tfsoftmax.lm.trainer import Trainer
 
 
 def test_killed_at_any_moment_it_ends_with_the_same_weights(finished_run, corpus, tmp_path):
     """SIGKILL, at three different steps, of the real program; then the same command again."""
-    command = [
-        sys.executable, str(TOOLS / "train.py"), f"--data={corpus.directory}",
-        f"--run={tmp_path / 'run'}", *SMALL, "--dropout=0.1",
-    ]
+    line = command(
+        "train", f"--data={corpus.directory}", f"--run={tmp_path / 'run'}", *SMALL, "--dropout=0.1"
+    )
     run = runs.Run(str(tmp_path / "run"))
     steps = 2 * corpus.split("train").records
     for fraction in (0.1, 0.4, 0.7):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        while max([m["step"] for m in run.metrics()], default=0) < fraction * steps:
-            assert process.poll() is None, "it ended before it could be killed"
-            time.sleep(0.002)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            wait_for_step(run, fraction * steps, process)
+        finally:
+            process.kill()
+            process.wait()
         assert not events(run, "finished")
-    assert subprocess.run(command, capture_output=True, check=True).stdout
+    assert tool(*line[3:]).stdout
     assert_same_run(finished_run, run)
 
 
+def wait_for_step(run, step, process, seconds=300):
+    """Returns when a running process has logged a step; fails if it ends or takes too long."""
+    deadline = time.monotonic() + seconds
+    while max([m["step"] for m in run.metrics()], default=0) < step:
+        assert process.poll() is None, "it ended before it could be killed"
+        assert time.monotonic() < deadline, f"it did not reach step {step} in {seconds} seconds"
+        time.sleep(0.002)
+
+
 @pytest.mark.parametrize("at", ["middle", "end of a part", "end"])
-def test_sigterm_saves_the_step_and_the_run_goes_on(at, finished_run, corpus, tmp_path, monkeypatch):
+def test_sigterm_saves_the_step_and_the_run_goes_on(
+    at, finished_run, corpus, tmp_path, monkeypatch
+):
     run, records = runs.Run(str(tmp_path / "run")), corpus.split("train").records
     stop = {"middle": 5, "end of a part": records // 2, "end": 2 * records}[at]
-    log = training.Trainer._log_step
+    log = Trainer._log_step
 
     def log_and_stop(self, *arguments):
         if self.progress.step == stop:
             os.kill(os.getpid(), signal.SIGTERM)
         return log(self, *arguments)
 
-    monkeypatch.setattr(training.Trainer, "_log_step", log_and_stop)
+    monkeypatch.setattr(Trainer, "_log_step", log_and_stop)
     result = training.train(corpus.directory, run.directory, MODEL, CONFIG, verbose=False)
     assert (result is None) == (at != "end")
-    assert int(run.pointers()["last"].split("-")[1]) == stop
+    assert run.checkpoints.progress()["step"] == stop
     monkeypatch.undo()
     training.train(corpus.directory, run.directory, MODEL, CONFIG, verbose=False)
     assert_same_run(finished_run, run)
@@ -87,15 +96,15 @@ def test_a_limit_below_the_checkpoint_validates_it_as_it_is(corpus, tmp_path):
     directory, short = str(tmp_path / "run"), {"log_steps": 1, "epochs": 1}
     training.train(corpus.directory, directory, MODEL, TrainingConfig(max_steps=4, **short), False)
     run = runs.Run(directory)
-    os.rename(run.path("checkpoints", run.pointers()["last"]), tmp_path / "validated")
+    os.rename(run.checkpoints.path(run.checkpoints.name()), tmp_path / "validated")
     shutil.copytree(tmp_path / "validated", run.path("checkpoints", "step-000000004"))
     (tmp_path / "run/checkpoints/pointers.json").write_text('{"last": "step-000000004"}')
     progress = tmp_path / "run/checkpoints/step-000000004/progress.json"
     progress.write_text('{"step": 4, "seconds": 1.0}')
     run.rewind_metrics(4)
     training.train(corpus.directory, directory, MODEL, TrainingConfig(max_steps=3, **short), False)
-    last = run.pointers()["last"]
-    assert last == run.pointers()["best"] == "step-000000004-validated"
+    last = run.checkpoints.name()
+    assert last == run.checkpoints.name("best") == "step-000000004-validated"
     saved = json.loads((tmp_path / "run/checkpoints" / last / "progress.json").read_text())
     assert saved["validated_step"] == 4 and saved["best_perplexity"] < 100
 

@@ -10,12 +10,11 @@ import pytest
 import runs_helper
 from cases import CASES, ONE_OF_EACH, randomise
 
-from tfsoftmax.lm import model as building
-from tfsoftmax.lm import runs
-from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.corpora.pipeline import batches
-from tfsoftmax.lm.evaluation import exact_evaluator
 from tfsoftmax.heads import HEADS
+from tfsoftmax.lm import model as building
+from tfsoftmax.lm.config import ModelConfig
+from tfsoftmax.lm.evaluation import exact_evaluator
 from tfsoftmax.lm.model import language_model, recurrent_states
 from tfsoftmax.lm.scoring import Scorer, Totals
 from tfsoftmax.vocabulary import Vocabulary
@@ -173,7 +172,7 @@ def test_arguments_that_do_not_fit_are_named(options, message):
 
 
 def test_models_and_sentences_that_do_not_fit_are_refused():
-    with pytest.raises(ValueError, match="None for `time_steps`. Received: streams=2, time_steps=20"):
+    with pytest.raises(ValueError, match="for `time_steps`. Received: streams=2, time_steps=20"):
         Scorer(make_model(2, 20), VOCABULARY)
     with pytest.raises(ValueError, match="as many words as the model, 8"):
         Scorer(make_model(2), Vocabulary(WORDS[1:5], [1] * 4))
@@ -186,12 +185,8 @@ def test_models_and_sentences_that_do_not_fit_are_refused():
 
 @pytest.fixture(scope="module")
 def run_directory(tmp_path_factory):
-    run = runs.Run(str(tmp_path_factory.mktemp("run")))
-    config = {"model": dataclasses.asdict(CONFIG), "training": {},
-              "corpus": {"vocabulary_sha256": VOCABULARY.sha256}}
-    run.start(config, VOCABULARY)
-    run.save(runs.weight_variables(make_model(3)), {"step": 1}, best=True)
-    return run.directory
+    directory = tmp_path_factory.mktemp("run")
+    return runs_helper.saved_run(directory, CONFIG, VOCABULARY, make_model(3)).directory
 
 
 def test_the_tool_scores_a_file_in_its_order(run_directory, tmp_path):

@@ -1,32 +1,37 @@
-"""A trained model as a SavedModel that scores sentences and names next words, strings in and out.
+"""Exports a trained model as a SavedModel that scores sentences.
 
     tfsoftmax export --run=runs/first --out=exported
+    tfsoftmax export --run=runs/first --out=exported_100 --max_k=100
 
-What loads it needs TensorFlow alone, neither tfsoftmax nor Keras:
+To load it, one needs TensorFlow but neither tfsoftmax nor Keras:
 
     import tensorflow as tf
     model = tf.saved_model.load("exported")
     words = tf.constant([["once", "upon", "a", "time"], ["it", "was", "", ""]])
-    model.score(words)["log_prob"]            # ln P of each sentence, its end included
-    model.score(words)["log_probs"]           # of each word, the end behind the last
-    model.next_word(words, 5)["words"]        # the five likeliest next words of each
+    model.score(words)["log_prob"]            # ln P of each sentence, with its end
+    model.score(words)["log_probs"]           # ln P of each word, and of the end
+    model.next_word(words, 5)["words"]        # the five likeliest next words of each sentence
 
-Sentences are padded at the end with empty strings. Words that the vocabulary lacks are read and
-scored as <unk>; "oov" of score counts them. Both are also signatures, for model servers:
-score(words) and next_word(words, k), k a scalar int32. The vocabulary is among the assets.
+Sentences are strings, padded at the end with empty strings. Words that the vocabulary lacks are
+read and scored as <unk>; the output "oov" of score counts them. Both functions are also
+signatures for model servers: score(words) and next_word(words, k), where k is a scalar int32.
+The vocabulary is one of the assets.
 """
 
 import os
 
 from absl import flags
 
+from tfsoftmax.commands import shared_flags
 from tfsoftmax.commands.program import load_tensorflow
 
 
 def define_flags():
-    flags.DEFINE_string("run", None, "directory of a training run", required=True)
-    flags.DEFINE_string("out", None, "directory of the SavedModel, new or empty", required=True)
-    flags.DEFINE_integer("max_k", 50, "the most words that next_word may be asked for")
+    shared_flags.define_run()
+    flags.DEFINE_string(
+        "out", None, "Directory of the SavedModel, new or empty.", required=True
+    )
+    flags.DEFINE_integer("max_k", 50, "The most words that next_word may be asked for.")
 
 
 def main():

@@ -1,1 +1,1 @@
-"""Recurrent language models: configuration, training, evaluation, and what a trained one is for."""
+"""Recurrent language models: configuration, training, evaluation and the use of trained ones."""

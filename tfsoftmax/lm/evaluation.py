@@ -1,8 +1,10 @@
-"""Exact evaluation of a model on a split: every token once, states carried."""
+"""Evaluates a model exactly on a split: each token counts once, and states are carried on."""
 
 import math
 import time
+from collections.abc import Callable, Sequence
 
+import keras
 import tensorflow as tf
 from tqdm import tqdm
 
@@ -11,13 +13,23 @@ from tfsoftmax.lm.model import recurrent_states, reset_states
 from tfsoftmax.metrics import Perplexity
 
 
-def exact_evaluator(model, metrics=()):
-    """Returns `evaluate(corpus, split, progress=False)`, which may be called many times.
+def exact_evaluator(
+    model: keras.Model, metrics: Sequence[keras.metrics.Metric] = ()
+) -> Callable[..., dict]:
+    """Makes a function that evaluates a model on the splits of corpora.
 
-    It returns a dictionary: `perplexity`, `nats_per_token`, `tokens` (words and one end of
-    sentence for each sentence), `oov_tokens` (how many of them were `<unk>`),
-    `words_per_second`; and what `metrics` result in, such as `Normaliser()`. The states of the model are zero at the start of the split, and
-    afterwards what they were before.
+    The recurrent states are zero at the start of a split; afterwards they are restored.
+
+    Args:
+        model: a stateful model that `language_model` built for the streams and steps of the
+            corpora.
+        metrics: further metrics to measure in the same pass, such as `Normaliser()`.
+
+    Returns:
+        A function `evaluate(corpus, split, progress=False)` that may be called many times. It
+        returns a dictionary: `perplexity`; `nats_per_token`; `tokens`, the words and one `<eos>`
+        for each sentence; `oov_tokens`, how many of them are `<unk>`; `words_per_second`; and
+        the results of `metrics`.
     """
     metric = Perplexity()
 
@@ -33,18 +45,16 @@ def exact_evaluator(model, metrics=()):
         for each in (metric, *metrics):
             each.reset_state()
         dataset = batches(corpus, split)
-        step.get_concrete_function(*dataset.element_spec)  # tracing is not evaluating
+        step.get_concrete_function(*dataset.element_spec)  # traced before the clock starts
         start = time.perf_counter()
         for batch in tqdm(dataset, desc=split, unit="batch", leave=False, disable=not progress):
             step(*batch)
         seconds = time.perf_counter() - start
-        for state, value in zip(recurrent_states(model), before):
+        for state, value in zip(recurrent_states(model), before, strict=True):
             state.assign(value)
         nats, tokens = float(metric.nats.value), float(metric.tokens.value)
         return {
-            # Beyond 700 nats a token the exponential leaves the range of a double.
-            "perplexity": math.exp(nats / tokens) if nats < 700 * tokens else math.inf,
-            "nats_per_token": nats / tokens,
+            **perplexity_and_nats(nats / tokens),
             "tokens": round(tokens),
             "oov_tokens": corpus.split(split).oov,
             "words_per_second": round(tokens / seconds, 1),
@@ -52,6 +62,12 @@ def exact_evaluator(model, metrics=()):
         }
 
     return evaluate
+
+
+def perplexity_and_nats(nats: float) -> dict[str, float]:
+    """The perplexity of a text that costs this many nats a token, and these nats."""
+    # Beyond 700 nats a token the exponential leaves the range of a double.
+    return {"perplexity": math.exp(nats) if nats < 700 else math.inf, "nats_per_token": nats}
 
 
 def _results(metric):

@@ -1,41 +1,43 @@
-"""A language model as a SavedModel of plain TensorFlow: strings in, strings out."""
+"""Exports a language model as a SavedModel of plain TensorFlow that takes and returns strings."""
 
 import os
 import tempfile
 
+import keras
 import tensorflow as tf
 
 from tfsoftmax.lm.model import head_and_hidden_model
-from tfsoftmax.vocabulary import UNK
+from tfsoftmax.vocabulary import UNK, Vocabulary
 
 ASSET = "vocabulary.txt"
 
 
-def export(model, vocabulary, out, max_k=50):
-    """Saves a language model that other programs serve without tfsoftmax and without Keras.
+def export(model: keras.Model, vocabulary: Vocabulary, out: str, max_k: int = 50) -> None:
+    """Saves a language model that other programs can serve without tfsoftmax and without Keras.
 
-    The SavedModel has two signatures, for sentences of words (B, T), strings, padded at the end
-    with empty ones: a sentence ends before its first empty string, and what stands behind that
-    is ignored. Words that the vocabulary lacks are read and scored as `<unk>`. States begin at
-    zero with every sentence, before whose first word `<eos>` is read.
+    The SavedModel has two signatures. Both take sentences as strings (B, T), padded at the end
+    with empty strings; a sentence ends before its first empty string, and the rest of the row is
+    ignored. Words that the vocabulary lacks are read and scored as `<unk>`. The recurrent states
+    are zero at the start of each sentence, and the model reads `<eos>` before its first word.
 
-        score(words) -> log_probs (B, T + 1) float32, ln P of each word and, behind the last, of
-                            `<eos>`; zero behind that
-                        log_prob (B,) float32, their sums
-                        oov (B,) int32, how many words were read as `<unk>`
-        next_word(words, k) -> words (B, k) string, log_probs (B, k) float32, the likeliest next
-                            words, the likeliest first, `<unk>` and `<eos>` among them; k is a
-                            scalar int32 in [1, max_k]
+        score(words) -> log_probs (B, T + 1) float32: ln P of each word and, after the last, of
+                            `<eos>`, then zeros
+                        log_prob (B,) float32: their sums
+                        oov (B,) int32: how many words were read as `<unk>`
+        next_word(words, k) -> words (B, k) string and log_probs (B, k) float32: the likeliest
+                            next words, the likeliest first, which may include `<unk>` and
+                            `<eos>`; k is a scalar int32 in [1, max_k]
 
-    The vocabulary is an asset. Only target words' probabilities, and what a head's `top_k` looks
-    at, are computed.
+    The vocabulary becomes an asset. The signatures compute the probabilities of the target words
+    and what the head's `top_k` needs, not those of all V words.
 
     Args:
-        model: as `language_model` builds it, with `streams=None, stateful=False`. On a machine
-            with a GPU build it with `backend="fused"`, lest others need cuDNN to serve it.
-        vocabulary: the `Vocabulary` of V words that it was trained with.
-        out: directory of the SavedModel, new or empty.
-        max_k: the largest k of `next_word`, at most V: so many words are always searched for.
+        model: a model that `language_model` built with `streams=None, stateful=False`. On a
+            machine with a GPU it should have `backend="fused"`, so that it can be served without
+            cuDNN.
+        vocabulary: the vocabulary of V words that it was trained with.
+        out: a new or empty directory for the SavedModel.
+        max_k: the largest k of `next_word`, at most V. Each call searches for this many words.
 
     Raises:
         ValueError: an argument is out of its range, or the model does not fit.
@@ -56,7 +58,7 @@ def export(model, vocabulary, out, max_k=50):
             "score": served.score.get_concrete_function(words),
             "next_word": served.next_word.get_concrete_function(words, k),
         }
-        # Heads keep some of their layout in variables that Keras does not list.
+        # Some variables of a head, which hold its layout, are not in Keras's lists.
         served.read = [v for s in signatures.values() for v in s.graph.variables]
         options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
         tf.saved_model.save(served, out, signatures, options)
@@ -66,7 +68,7 @@ def _functions(head, hidden_model, vocabulary, ids_of, words_of, max_k):
     """The functions `score` and `next_word`."""
 
     def read(words):
-        """Hidden states (B, T + 1, D), ids (B, T + 1) of what comes next, lengths (B,)."""
+        """Hidden states (B, T + 1, D), ids (B, T + 1) of the next words, and lengths (B,)."""
         inside = tf.cast(words != "", tf.int32)
         lengths = tf.reduce_sum(tf.math.cumprod(inside, axis=1), axis=1)
         inside = tf.sequence_mask(lengths, tf.shape(words)[1])
@@ -104,7 +106,7 @@ def _functions(head, hidden_model, vocabulary, ids_of, words_of, max_k):
 
 
 def _tables(path, vocabulary):
-    """Words to ids and ids to words, read from the asset: the line number is the id."""
+    """Tables from words to ids and back. The id is the number of the word's line in the asset."""
     word, line = (tf.string, 0), (tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER)
     default = tf.constant(vocabulary.oov_id, tf.int64)
     return [
@@ -121,8 +123,9 @@ def _check(model, vocabulary, out, max_k):
     stateful = [layer.name for layer in model.layers if getattr(layer, "stateful", False)]
     if tuple(model.input.shape) != (None, None) or stateful:
         raise ValueError(
-            "`model` must read batches of any size, without states: streams=None, time_steps=None, "
-            f"stateful=False. Received: {model.input.shape}, stateful layers {stateful}"
+            "`model` must read batches of any size and carry no states: streams=None, "
+            "time_steps=None, stateful=False. "
+            f"Received: {model.input.shape}, stateful layers {stateful}"
         )
     if os.path.lexists(out) and (not os.path.isdir(out) or os.listdir(out)):
         raise ValueError(f"`out` must be a new or empty directory. Received: out={out!r}")

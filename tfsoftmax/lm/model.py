@@ -84,8 +84,11 @@ def _named_options(config):
         ) from None
 
 
-def head_and_hidden_model(model, vocabulary):
-    """The head of a language model, and a model of the same layers from words to its input.
+def head_and_hidden_model(model: keras.Model, vocabulary):
+    """Splits a language model into its head and a model from words to the head's input.
+
+    Returns:
+        The head, and a `keras.Model` that shares the other layers.
 
     Raises:
         ValueError: the model has another number of words than the vocabulary.
@@ -99,12 +102,12 @@ def head_and_hidden_model(model, vocabulary):
     return head, keras.Model(model.input, head.input)
 
 
-def recurrent_states(model):
+def recurrent_states(model: keras.Model) -> list[keras.Variable]:
     """The variables that hold the states of the model's recurrent layers."""
     return [state for layer in model.layers for state in getattr(layer, "states", None) or []]
 
 
-def reset_states(model):
+def reset_states(model: keras.Model) -> None:
     """Sets the states of all recurrent layers to zero."""
     for state in recurrent_states(model):
         state.assign(keras.ops.zeros_like(state))

@@ -1,4 +1,4 @@
-"""Pretrained word vectors from text files: GloVe, and the text format of word2vec and fastText."""
+"""Reads pretrained word vectors: GloVe's files and the text format of word2vec and fastText."""
 
 import array
 import dataclasses
@@ -9,13 +9,22 @@ import zlib
 
 import numpy as np
 
+from tfsoftmax.vocabulary import Vocabulary
+
 BLOCK_BYTES = 1 << 20
 _HEADER = re.compile(rb"\d+ \d+")
 
 
 @dataclasses.dataclass(frozen=True)
 class Coverage:
-    """How much of a vocabulary has a vector, `<unk>` and `<eos>` counted like any word."""
+    """How much of a vocabulary has a pretrained vector. `<unk>` and `<eos>` count like any word.
+
+    Attributes:
+        types: the number of words in the vocabulary.
+        types_covered: how many of them have a vector.
+        tokens: how often the words occur in the training split, together.
+        tokens_covered: how many of these occurrences are of a word that has a vector.
+    """
 
     types: int
     types_covered: int
@@ -30,29 +39,32 @@ class Coverage:
         )
 
 
-def load_embeddings(path, vocabulary, size, progress=True):
+def load_embeddings(
+    path: str | os.PathLike, vocabulary: Vocabulary, size: int, progress: bool = True
+) -> tuple[np.ndarray, np.ndarray, Coverage]:
     """Reads the vectors of the words of a vocabulary.
 
-    A line is a word and its values, separated by blanks; a first line `count size` is a
-    word2vec header. Words match exactly, case included; of a word that is there twice, the
-    first vector is taken. A word may contain blanks, but does not end in a number then.
-    Numbers are read only for the words of the vocabulary, and only these stay in memory.
+    Each line holds a word and its values, separated by blanks. A first line `count size` is
+    taken for a word2vec header. Words must match exactly, including case; if a word occurs
+    twice, its first vector counts. A word may contain blanks if its last part is not a number.
+    Only the vectors of the vocabulary's words are parsed and kept in memory.
 
     Args:
-        path: text file, or .gz of one.
-        vocabulary: `Vocabulary` of V words.
+        path: a text file, plain or .gz.
+        vocabulary: the vocabulary of V words.
         size: D, the units of the embedding layer that the vectors are for.
-        progress: whether to show a bar, if the standard error stream is a terminal.
+        progress: whether to show a progress bar if the standard error stream is a terminal.
 
     Returns:
-        rows: int32 (n,), ids of the words that have a vector, in the order of the file.
+        rows: int32 (n,), the ids of the words that have a vector, in the order of the file.
         vectors: float32 (n, D).
         coverage: `Coverage`.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: the vectors do not have D values; none is of the vocabulary; a line is
-            malformed, the message names it; the file is damaged or shorter than its header.
+        ValueError: the vectors do not have D values, no word of the vocabulary has one, a line
+            is malformed (the message gives its number), or the file is damaged or has fewer
+            lines than its header says.
 
     Source: Pennington et al. 2014 (GloVe); Mikolov et al. 2013 (word2vec).
     """
@@ -77,7 +89,7 @@ def load_embeddings(path, vocabulary, size, progress=True):
     rows = np.array(rows, dtype=np.int32)
     if not len(rows):
         raise ValueError(
-            f"{path}: must hold words of the vocabulary. Received: none of its "
+            f"{path}: must hold words of the vocabulary. Received: none of the vocabulary's "
             f"{len(vocabulary):,} words, such as {', '.join(map(repr, vocabulary.words[:5]))}"
         )
     vectors = np.frombuffer(values, dtype=np.float32).reshape(len(rows), size)
@@ -87,18 +99,22 @@ def load_embeddings(path, vocabulary, size, progress=True):
     return rows, vectors, coverage
 
 
-def apply_embeddings(layer, rows, vectors):
-    """Assigns the vectors to rows of a built embedding layer; the other rows stay.
+def apply_embeddings(layer, rows: np.ndarray, vectors: np.ndarray) -> None:
+    """Assigns vectors to rows of a built embedding layer and leaves its other rows as they are.
 
     Args:
-        layer: `tfsoftmax.layers.embedding.Embedding` or `keras.layers.Embedding`, (V, D).
+        layer: a `tfsoftmax.Embedding` or `keras.layers.Embedding` of shape (V, D).
         rows: int (n,) in [0, V).
         vectors: float (n, D).
+
+    Raises:
+        ValueError: the layer has no single table of vectors, or `vectors` has another shape.
     """
     if not hasattr(layer, "embeddings"):
         raise ValueError(
-            "`pretrained` needs a layer of as many units for every word; adaptive softmax with "
-            f"tie_embeddings has none. Received: {type(layer).__name__}"
+            "`pretrained` needs an embedding layer with as many units for every word, which "
+            "adaptive softmax with tie_embeddings does not have. "
+            f"Received: {type(layer).__name__}"
         )
     shape = (len(rows), layer.output_dim)
     if np.shape(vectors) != shape:
@@ -111,7 +127,7 @@ def apply_embeddings(layer, rows, vectors):
 
 
 def _lines(path, progress):
-    """Yields the lines as bytes, so that they end at "\\n" only."""
+    """Yields the lines as bytes, which, unlike str, end at "\\n" only."""
     from tqdm import tqdm
 
     with open(path, "rb") as raw, tqdm(
@@ -128,7 +144,7 @@ def _lines(path, progress):
 
 
 def _promised_vectors(first):
-    """The number of vectors that a word2vec header announces; None if it is no header."""
+    """The number of vectors that a word2vec header promises; None if the line is no header."""
     return int(first.split()[0]) if _HEADER.fullmatch(first) else None
 
 
@@ -155,7 +171,7 @@ def _check_size(path, first, size):
 
 
 def _parse(line, size, unread, where):
-    """The word and its fields; no fields where they are not wanted."""
+    """The word and its fields. For a word outside the vocabulary the fields may be None."""
     word, _, rest = line.partition(b" ")
     fields = None
     if word in unread or rest.count(b" ") != size - 1:

@@ -1,45 +1,57 @@
-"""Log-probabilities of sentences and of their words under a language model."""
+"""Scores sentences and their words: log-probabilities under a language model."""
 
 import math
+from collections.abc import Sequence
 
+import keras
 import numpy as np
 import tensorflow as tf
 
+from tfsoftmax.lm.evaluation import perplexity_and_nats
 from tfsoftmax.lm.model import head_and_hidden_model, reset_states
-from tfsoftmax.vocabulary import EOS
+from tfsoftmax.vocabulary import EOS, Vocabulary
 
 NORMALISATIONS = ("exact", "constant")
 OOV = ("unk", "skip", "spread")
-# Positions of a step. Longer sentences are read in parts, with the states carried over.
+# Positions that the model reads at once. It reads longer sentences in parts, carrying its states.
 POSITIONS = 8192
 
 
 class Scorer:
-    """Scores sentences with a model: ln P of each word, and of `<eos>` behind the last.
+    """Scores sentences with a model: ln P of each word, and of `<eos>` after the last.
 
-    Sentences are read side by side, those of like length together. What several sentences
-    begin with, as the hypotheses of a recogniser do, is scored once. Only the target words'
-    probabilities are asked for.
+    The model reads sentences of similar length side by side. A beginning that several sentences
+    share, as the hypotheses of a recogniser do, is scored once. Only the probabilities of the
+    target words are computed.
 
     Args:
-        model: as `language_model` builds it, with B streams and any number of steps. Its
-            recurrent states are zero after `sentences`.
-        vocabulary: the `Vocabulary` of V words that it was trained with.
-        normalisation: "exact", or "constant": the scores of heads that were trained to be
-            normalised are taken as they are, at a cost that does not depend on V. What comes
-            out need not sum to one.
-        oov: what a word that the vocabulary lacks counts for. "unk": P(<unk>), the probability
-            that any such word follows. "skip": nothing, ln P = 0; it is read as <unk>. "spread":
-            P(<unk>) / unseen_words, its part if so many words share <unk> evenly.
-        unseen_words: number of words that share <unk>; for "spread" only.
+        model: a model that `language_model` built with B streams and any number of steps.
+        vocabulary: the vocabulary of V words that it was trained with.
+        normalisation: "exact", or "constant" to take the scores of a self-normalised head as
+            log-probabilities. Then the cost does not depend on V, but the probabilities of all
+            words need not sum to one.
+        oov: how a word counts that the vocabulary lacks. It is always read as `<unk>`. "unk"
+            scores it with P(<unk>), the probability that any such word follows; "skip" gives it
+            ln P = 0; "spread" scores it with P(<unk>) / unseen_words, its share if this many
+            words share P(<unk>) evenly.
+        unseen_words: how many words share `<unk>`; only with `oov="spread"`.
 
     Raises:
         ValueError: an argument is out of its range, or does not fit the model.
 
+    Example:
+        from tfsoftmax.lm import runs, scoring
+        model, vocabulary, _ = runs.load("runs/first", streams=128)
+        scorer = scoring.Scorer(model, vocabulary)
+        log_probs = scorer.sentences([["the", "number", "of", "bytes"], ["the", "name"]])
+
     Source: Müller 2017, sections 2.2.3.6 (constant), 3.1 and 5.3.3.
     """
 
-    def __init__(self, model, vocabulary, normalisation="exact", oov="unk", unseen_words=None):
+    def __init__(
+        self, model: keras.Model, vocabulary: Vocabulary, normalisation: str = "exact",
+        oov: str = "unk", unseen_words: int | None = None,
+    ):
         _check_oov(oov, unseen_words)
         self.vocabulary, self.normalisation, self.oov = vocabulary, normalisation, oov
         self._model, self._unseen_words = model, unseen_words
@@ -47,18 +59,19 @@ class Scorer:
         self._streams = _checked_streams(model)
         self._step = _step(hidden_model, _log_prob_method(head, normalisation))
 
-    def sentences(self, sentences):
-        """Scores each sentence by itself, with `<eos>` before its first word.
+    def sentences(self, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
+        """Scores each sentence by itself. The model reads `<eos>` before its first word.
+
+        The recurrent states of the model are zero afterwards.
 
         Args:
-            sentences: list of lists of words (str). An empty one scores its end only.
+            sentences: sentences as lists of words. For an empty one only `<eos>` is scored.
 
         Returns:
-            List of float64 arrays (words + 1,), ln P of the words and of `<eos>`, in the order
-            of the sentences.
+            A float64 array (words + 1,) for each sentence: ln P of its words and of `<eos>`.
 
         Raises:
-            ValueError: `<eos>` stands in a sentence.
+            ValueError: a sentence contains `<eos>`.
         """
         targets = [self._targets(words) for words in sentences]
         numbers, known = _prefixes(targets, len(self.vocabulary))
@@ -72,22 +85,22 @@ class Scorer:
         reset_states(self._model)
         return [
             self._with_oov(values[prefixes], ids)
-            for (prefixes, _), ids in zip(numbers, targets)
+            for (prefixes, _), ids in zip(numbers, targets, strict=True)
         ]
 
-    def stream(self, sentences):
-        """Scores sentences as parts of one text: the states go on where the last call ended.
+    def stream(self, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
+        """Scores sentences as parts of one text, which continues that of the last call.
 
-        The model must have one stream. `restart` begins another text.
+        The model must have one stream. Call `restart` to begin another text.
 
         Args:
-            sentences: as for `sentences`.
+            sentences: sentences as lists of words.
 
         Returns:
-            As `sentences` does.
+            What `sentences` returns.
 
         Raises:
-            ValueError: the model has several streams, or `<eos>` stands in a sentence.
+            ValueError: the model has several streams, or a sentence contains `<eos>`.
 
         Source: Müller 2017, section 5.3.3.
         """
@@ -102,14 +115,14 @@ class Scorer:
         values = np.zeros(len(text) + 1)
         self._read([text], [np.arange(1, len(text) + 1)], values)
         parts = np.split(values[1:], np.cumsum([len(ids) for ids in targets])[:-1])
-        return [self._with_oov(part, ids) for part, ids in zip(parts, targets)]
+        return [self._with_oov(part, ids) for part, ids in zip(parts, targets, strict=True)]
 
-    def restart(self):
-        """Makes the next `stream` begin a text: states of zero."""
+    def restart(self) -> None:
+        """Sets the recurrent states to zero, so that the next `stream` begins a new text."""
         reset_states(self._model)
 
-    def unknown(self, words):
-        """Whether each word, and `<eos>` behind them, is out of vocabulary: bool (words + 1,)."""
+    def unknown(self, words: Sequence[str]) -> np.ndarray:
+        """Whether the vocabulary lacks each word, and `<eos>` after them: bool (words + 1,)."""
         return self._targets(words) == self.vocabulary.oov_id
 
     def _targets(self, words):
@@ -119,11 +132,11 @@ class Scorer:
         return ids
 
     def _read(self, targets, numbers, values):
-        """Puts ln P of the position with number n > 0 into values[n], for up to B rows."""
+        """Reads up to B sentences, and stores ln P of the position numbered n > 0 in values[n]."""
         shape = (self._streams, max(map(len, targets)))
-        words = np.full(shape, self.vocabulary.eos_id, np.int32)  # what stands before each target
+        words = np.full(shape, self.vocabulary.eos_id, np.int32)  # the word before each target
         labels, places = words.copy(), np.zeros(shape, np.int64)
-        for row, (ids, of_row) in enumerate(zip(targets, numbers)):
+        for row, (ids, of_row) in enumerate(zip(targets, numbers, strict=True)):
             words[row, 1 : len(ids)] = ids[:-1]
             labels[row, : len(ids)] = ids
             places[row, : len(ids)] = of_row
@@ -132,7 +145,7 @@ class Scorer:
             part = np.s_[:, start : start + steps]
             wanted = places[part] > 0
             if not wanted.any():
-                wanted[0, 0] = True  # heads want a position; values[0] is read by no one
+                wanted[0, 0] = True  # a head needs a position; nothing reads values[0]
             values[places[part][wanted]] = self._step(words[part], labels[part], wanted).numpy()
 
     def _with_oov(self, log_probs, ids):
@@ -145,26 +158,39 @@ class Scorer:
 
 
 class Totals:
-    """What the scores of a text come to.
+    """Adds up the scores of sentences to the perplexity of a text.
 
     Args:
-        scorer: the `Scorer` whose arguments say what is counted.
+        scorer: the `Scorer` that scores the sentences. Its `oov` and `normalisation` decide what
+            is counted.
+
+    Example:
+        from tfsoftmax.lm import runs, scoring
+        scorer = scoring.Scorer(*runs.load("runs/first", streams=1)[:2])
+        totals, words = scoring.Totals(scorer), ["the", "number", "of", "bytes"]
+        totals.add(words, scorer.sentences([words])[0])
+        print(totals.result()["perplexity"])
     """
 
-    def __init__(self, scorer):
+    def __init__(self, scorer: Scorer):
         self._scorer = scorer
         self.log_prob, self.sentences, self.tokens, self.oov_tokens = 0.0, 0, 0, 0
 
-    def add(self, words, log_probs):
-        """Adds a sentence and its scores (words + 1,)."""
+    def add(self, words: Sequence[str], log_probs: np.ndarray) -> None:
+        """Adds a sentence and its scores, which are an array (words + 1,) of the scorer."""
         self.log_prob += log_probs.sum()
         self.sentences += 1
         self.tokens += len(log_probs)
         self.oov_tokens += int(self._scorer.unknown(words).sum())
 
-    def result(self):
-        """dict: sentences, tokens, oov_tokens, and, over the tokens that count, perplexity and
-        nats_per_token; of scores that need not sum to one self_normalised_nats instead."""
+    def result(self) -> dict:
+        """The totals so far.
+
+        Returns:
+            Dictionary of `sentences`, `tokens` and `oov_tokens`, and of `perplexity` and
+            `nats_per_token` over the tokens that count. If the scores are taken as they are
+            (`normalisation="constant"`), it has `self_normalised_nats` instead of these two.
+        """
         skipped = self.oov_tokens if self._scorer.oov == "skip" else 0
         counts = {
             "sentences": self.sentences, "tokens": self.tokens, "oov_tokens": self.oov_tokens,
@@ -174,13 +200,11 @@ class Totals:
         nats = -self.log_prob / (self.tokens - skipped)
         if self._scorer.normalisation == "constant":
             return {"self_normalised_nats": nats, **counts}
-        # Beyond 700 nats a token the exponential leaves the range of a double.
-        perplexity = math.exp(nats) if nats < 700 else math.inf
-        return {"perplexity": perplexity, "nats_per_token": nats, **counts}
+        return {**perplexity_and_nats(nats), **counts}
 
 
 def _step(hidden_model, log_prob):
-    """A function of words, labels, wanted (B, T): ln P of the N wanted labels, row by row."""
+    """Makes a function of words, labels and wanted (B, T): ln P of the wanted labels, (N,)."""
     shape = (hidden_model.input.shape[0], None)
 
     @tf.function(
@@ -198,12 +222,12 @@ def _step(hidden_model, log_prob):
 
 
 def _prefixes(targets, vocab_size):
-    """Numbers the distinct beginnings of sentences from 1 on.
+    """Numbers the distinct beginnings of sentences, starting with 1.
 
     Returns:
-        For each sentence the numbers of its beginnings, by length, and how many of them no
-        sentence before it has: the last ones, numbered one after the other.
-        The number of distinct beginnings.
+        A list with a pair for each sentence: the numbers of its beginnings, the shortest first,
+        and how many of them no earlier sentence has, which are the last ones; and the number of
+        distinct beginnings.
     """
     known, numbers = {}, []
     for ids in targets:
@@ -216,7 +240,7 @@ def _prefixes(targets, vocab_size):
 
 
 def _fresh(prefixes, fresh):
-    """The numbers of a sentence's beginnings, 0 for those that an earlier sentence has."""
+    """The numbers of a sentence's beginnings, with 0 for those that an earlier sentence has."""
     return np.where(np.arange(len(prefixes)) >= len(prefixes) - fresh, prefixes, 0)
 
 
@@ -251,7 +275,7 @@ def _check_oov(oov, unseen_words):
 
 
 def _checked_streams(model):
-    """B of a model that fits."""
+    """The number of streams of a model that fits a `Scorer`."""
     streams, time_steps = model.input.shape
     if streams is None or time_steps is not None:
         raise ValueError(

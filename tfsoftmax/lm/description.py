@@ -1,0 +1,85 @@
+"""What a run's `config.json` says, and how two such descriptions differ."""
+
+import dataclasses
+import importlib.metadata
+import os
+from collections.abc import Iterator
+
+import keras
+
+from tfsoftmax.corpora.records import Corpus
+from tfsoftmax.hardware import hardware
+from tfsoftmax.heads import HEADS
+from tfsoftmax.lm.config import ModelConfig, TrainingConfig
+
+
+def description(corpus: Corpus, model_config: ModelConfig, config: TrainingConfig) -> dict:
+    """The contents of a run's `config.json`."""
+    return {
+        "model": dataclasses.asdict(model_config),
+        "training": dataclasses.asdict(config),
+        "corpus": {
+            "name": corpus.name,
+            "directory": os.path.abspath(corpus.directory),
+            "vocab_size": len(corpus.vocabulary),
+            "vocabulary_sha256": corpus.vocabulary.sha256,
+            "records_sha256": [file.sha256 for file in corpus.split("train").files],
+            "streams": corpus.streams,
+            "time_steps": corpus.time_steps,
+            "splits": {
+                name: {k: getattr(split, k) for k in ("tokens", "words", "oov", "sentences")}
+                for name, split in corpus.splits.items()
+            },
+        },
+        "hardware": hardware(),
+        "versions": {
+            name: importlib.metadata.version(name) for name in ("tensorflow", "keras", "numpy")
+        },
+    }
+
+
+def differences(old: dict, new: dict) -> Iterator[str]:
+    """Yields where two descriptions differ in what a run must not change while it goes on."""
+    for part, kind in (("model", ModelConfig), ("training", TrainingConfig)):
+        defaults = dataclasses.asdict(kind())  # for options that the run is older than
+        for name in {**old[part], **new[part]}:
+            if part == "training" and name in TrainingConfig.EXTENSIBLE:
+                continue
+            before, now = old[part].get(name, defaults.get(name)), new[part].get(name)
+            if before != now:
+                yield f"{name}={before!r} there, {now!r} now"
+    for name in ("vocabulary_sha256", "streams", "time_steps", "records_sha256"):
+        before, now = old["corpus"].get(name), new["corpus"].get(name)
+        if before != now:
+            yield f"corpus {name}={before!r} there, {now!r} now"
+
+
+def with_settled_options(model_config: ModelConfig, described: dict | None) -> ModelConfig:
+    """The configuration with what an earlier start of the run chose by measuring its machine.
+
+    Args:
+        model_config: the configuration that was asked for.
+        described: the run's `config.json`; None if the run has not begun.
+    """
+    names = HEADS[model_config.head].machine_options if model_config.head in HEADS else ()
+    if described is None:
+        return model_config
+    chosen, asked = described["model"].get("head_options", {}), model_config.head_options
+    return _with_options(model_config, {
+        name: chosen[name] for name in names
+        if name in chosen and asked.get(name, "auto") == "auto"
+    })
+
+
+def with_chosen_options(model_config: ModelConfig, model: keras.Model) -> ModelConfig:
+    """The configuration with what the built head chose by measuring the machine."""
+    head = model.get_layer("head")
+    return _with_options(
+        model_config, {name: head.get_config()[name] for name in head.machine_options}
+    )
+
+
+def _with_options(model_config, options):
+    return dataclasses.replace(
+        model_config, head_options={**model_config.head_options, **options}
+    )

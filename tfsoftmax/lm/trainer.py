@@ -1,0 +1,285 @@
+"""The steps of a training run: parts of an epoch, validations, checkpoints, interruptions."""
+
+import contextlib
+import dataclasses
+import math
+import signal
+import sys
+import time
+from collections.abc import Iterator
+
+import keras
+import tensorflow as tf
+from tqdm import tqdm
+
+from tfsoftmax import optimizers
+from tfsoftmax.corpora.pipeline import batches
+from tfsoftmax.corpora.records import Corpus
+from tfsoftmax.lm.checkpoints import training_variables
+from tfsoftmax.lm.config import ModelConfig, TrainingConfig
+from tfsoftmax.lm.evaluation import exact_evaluator
+from tfsoftmax.lm.model import language_model, reset_states
+from tfsoftmax.lm.pretrained import apply_embeddings, load_embeddings
+from tfsoftmax.losses import SoftmaxLoss
+from tfsoftmax.metrics import Perplexity
+from tfsoftmax.profiling.memory import peak_resident_bytes
+from tfsoftmax.profiling.monitor import TrainingMonitor
+
+
+@dataclasses.dataclass
+class Progress:
+    """How far a run has come. Each checkpoint holds a copy.
+
+    The place in the data follows from `step`: an epoch has a step for each record, in order.
+    """
+
+    step: int = 0
+    seconds: float = 0.0  # spent in training steps, not in validation
+    previous_perplexity: float = math.inf
+    best_perplexity: float = math.inf
+    best_step: int = 0
+    validated_step: int = 0
+
+
+class Trainer:
+    """What the steps of a training run share: the model, the progress, the monitor.
+
+    The arguments are those of `train`, with the corpus and the run opened.
+    """
+
+    def __init__(self, corpus, run, model_config, config, verbose, profile_batch=None):
+        self.corpus, self.run, self.config, self.verbose = corpus, run, config, verbose
+        keras.utils.set_random_seed(config.seed)
+        self.model = compiled_model(model_config, config, corpus)
+        self.variables = training_variables(self.model)
+        saved = run.checkpoints.restore(self.variables)
+        self.progress = Progress(**saved) if saved else Progress()
+        if saved is None and config.pretrained:
+            self._load_embeddings(model_config)
+        self.records = corpus.split("train").records
+        self.limit = config.epochs * self.records
+        if config.max_steps:
+            self.limit = min(self.limit, config.max_steps)
+        self.evaluate = exact_evaluator(self.model)
+        self.positions = corpus.streams * corpus.time_steps  # in a step
+        self.monitor = TrainingMonitor(
+            run.path("tensorboard"), config.log_steps, self.positions, profile_batch
+        )
+        self.monitor.set_model(self.model)
+        self.interrupted = False
+
+    def say(self, text):
+        """Prints a line beside the progress bar, if the run is verbose."""
+        if self.verbose:
+            tqdm.write(text, file=sys.stdout)
+            sys.stdout.flush()
+
+    def run_to_the_end(self):
+        """Alternates between training and validation; returns the "finished" line."""
+        progress, traced = self.progress, self.monitor.profile_batch
+        if traced and progress.step >= traced[1]:
+            self.say(
+                f"Steps {traced[0]} to {traced[1]} will not be traced: the run has already "
+                f"reached step {progress.step}."
+            )
+        if progress.step:
+            self.say(f"Resuming {self.run.directory} at step {progress.step}.")
+        self.run.rewind_metrics(progress.step)
+        self.monitor.on_train_begin()
+        while progress.step < self.limit:
+            end = self._end_of_part()
+            self._train_part(end)
+            if progress.step == end:
+                self._validate()
+            else:
+                self._save()
+            if self.interrupted and progress.step < self.limit:
+                self.say(
+                    f"Interrupted and saved at step {progress.step}. "
+                    "Run the same command to go on from there."
+                )
+                return None
+        if progress.validated_step < progress.step:  # the limit was lowered below this step
+            self._validate()
+        return self._finish()
+
+    def _end_of_part(self):
+        """The step at which the current part of an epoch ends with a validation."""
+        epoch, record = divmod(self.progress.step, self.records)
+        parts = self.config.pseudo_epochs
+        ends = (i * self.records // parts for i in range(1, parts + 1))
+        return min(epoch * self.records + next(e for e in ends if e > record), self.limit)
+
+    def _train_part(self, end):
+        progress, config = self.progress, self.config
+        first, record = progress.step, progress.step % self.records
+        if record == 0:
+            reset_states(self.model)
+        self.model.reset_metrics()
+        self.model.make_train_function()
+        self.monitor.on_epoch_begin(first // self.records)
+        steps = iter(batches(self.corpus, "train", start=record, count=end - first))
+        bar = tqdm(
+            total=end, initial=first, unit="step", desc=f"epoch {first // self.records + 1}",
+            leave=False, disable=None if self.verbose else True, mininterval=0.5,
+        )
+        logged_at = (progress.step, progress.seconds)
+        with bar:
+            while progress.step < end and not self.interrupted:
+                if progress.step and progress.step % config.reassign_steps == 0:
+                    self._reassign()
+                self.monitor.on_train_batch_begin(progress.step)
+                start = time.perf_counter()
+                logs = {k: float(v) for k, v in self.model.train_function(steps).items()}
+                progress.seconds += time.perf_counter() - start
+                progress.step += 1
+                self.monitor.on_train_batch_end(progress.step - 1)
+                self._check_finite(logs["loss"])
+                bar.update()
+                if progress.step % config.log_steps == 0 or progress.step == end:
+                    bar.set_postfix(self._log_step(logs, *logged_at), refresh=False)
+                    logged_at = (progress.step, progress.seconds)
+                if progress.step % config.checkpoint_steps == 0 and progress.step < end:
+                    self._save()
+
+    def _reassign(self):
+        """Lets the words of a self-organised head choose their clusters.
+
+        This happens before a training step, so that the model has learned with its new clusters
+        before it is validated or saved as the result.
+        """
+        head = self.model.get_layer("head")
+        if hasattr(head, "reassign"):
+            self._log("reassigned", head.reassign())
+
+    def _log_step(self, logs, last_step, last_seconds):
+        """Logs a line of training metrics; returns what the progress bar shows."""
+        progress = self.progress
+        seconds = progress.seconds - last_seconds
+        speed = (progress.step - last_step) * self.positions / seconds
+        values = {
+            "loss": logs["loss"], "perplexity": logs["perplexity"],
+            "learning_rate": float(self.model.optimizer.learning_rate.value),
+            "words_per_second": round(speed, 1),
+        }
+        self._log("train", values)
+        return {"loss": f"{logs['loss']:.4g}", "ppl": f"{logs['perplexity']:.4g}",
+                "words/s": f"{speed:,.0f}"}
+
+    def _log(self, event, values):
+        progress = self.progress
+        where = {"step": progress.step, "epoch": round(progress.step / self.records, 6)}
+        self.run.log(event=event, **where, **values, seconds=round(progress.seconds, 3))
+        if event != "finished":
+            with self.monitor.writer.as_default(step=progress.step):
+                for name, value in values.items():
+                    tf.summary.scalar(f"{event}/{name}", value)
+
+    def _validate(self):
+        """Measures exact validation perplexity, decays the learning rate, and saves."""
+        progress, optimizer = self.progress, self.model.optimizer
+        result = self.evaluate(self.corpus, "valid", self.verbose and sys.stderr.isatty())
+        perplexity, rate = result["perplexity"], float(optimizer.learning_rate.value)
+        if not math.isfinite(perplexity):
+            self._fail(f"the validation perplexity is {perplexity}")
+        self._log("valid", {
+            **{k: result[k] for k in ("perplexity", "nats_per_token", "tokens")},
+            "learning_rate": rate,
+        })
+        self.monitor.writer.flush()
+        best = perplexity < progress.best_perplexity
+        if best:
+            progress.best_perplexity, progress.best_step = perplexity, progress.step
+        note = ""
+        if progress.previous_perplexity - perplexity <= self.config.decay_when:
+            optimizer.learning_rate.assign(rate * self.config.decay)
+            note = f"; learning rate {rate:g} -> {rate * self.config.decay:g}"
+        progress.previous_perplexity, progress.validated_step = perplexity, progress.step
+        self._save(best)
+        self.say(
+            f"epoch {progress.step / self.records:.2f}, step {progress.step}: exact validation "
+            f"perplexity {perplexity:.2f} ({result['nats_per_token']:.4f} nats/token, "
+            f"{result['tokens']:,} tokens){note}"
+        )
+
+    def _finish(self):
+        progress = self.progress
+        self._log("finished", {
+            "best_perplexity": progress.best_perplexity, "best_step": progress.best_step,
+            "words_per_second": round(progress.step * self.positions / progress.seconds, 1),
+            "peak_memory_gib": round(peak_resident_bytes() / 2**30, 3),
+        })
+        return self.run.metrics()[-1]
+
+    def _save(self, best=False):
+        for variable in self.model.trainable_variables:
+            if not bool(tf.reduce_all(tf.math.is_finite(variable.value))):
+                self._fail(f"`{variable.path}` is no longer finite")
+        self.run.checkpoints.save(self.variables, dataclasses.asdict(self.progress), best)
+
+    def _check_finite(self, loss):
+        if not math.isfinite(loss):
+            self._fail(f"the loss is {loss}")
+
+    def _fail(self, what):
+        last = self.run.checkpoints.name() or "none yet"
+        raise RuntimeError(
+            f"Training stopped at step {self.progress.step}: {what}. The last good checkpoint "
+            f"({last}) is untouched. Start a new run with a smaller learning_rate, or with a "
+            "smaller clip_norm that is not 0."
+        )
+
+    def _load_embeddings(self, model_config):
+        rows, vectors, coverage = load_embeddings(
+            self.config.pretrained, self.corpus.vocabulary, model_config.embedding_units,
+            self.verbose,
+        )
+        apply_embeddings(self.model.get_layer("embedding"), rows, vectors)
+        self.say(str(coverage))
+
+    @contextlib.contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Makes Ctrl-C or SIGTERM end the run, saved, after the current step.
+
+        A second signal ends it at once.
+        """
+
+        def stop(number, frame):
+            if self.interrupted:
+                raise KeyboardInterrupt
+            self.interrupted = True
+
+        try:
+            before = {s: signal.signal(s, stop) for s in (signal.SIGINT, signal.SIGTERM)}
+        except ValueError:  # not in the main thread
+            before = {}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def compiled_model(
+    model_config: ModelConfig, config: TrainingConfig, corpus: Corpus
+) -> keras.Model:
+    """Builds a language model and compiles it with the configured loss and optimiser.
+
+    Args:
+        model_config: the model to build.
+        config: the optimiser, the clipping and the reduction of the loss.
+        corpus: a `Corpus`, or another object with `vocabulary`, `streams` and `time_steps`.
+    """
+    model = language_model(model_config, corpus.vocabulary, corpus.streams, corpus.time_steps)
+    clipping = {"global": "global_clipnorm", "variable": "clipnorm"}[config.clip]
+    options = {clipping: config.clip_norm} if config.clip_norm else {}
+    if config.optimizer == "adagrad":
+        options["initial_accumulator_value"] = config.initial_accumulator
+    if config.optimizer == "sgd":
+        options["momentum"] = config.momentum
+    kinds = {"adagrad": optimizers.Adagrad, "sgd": optimizers.SGD, "adam": optimizers.Adam}
+    optimizer = kinds[config.optimizer](config.learning_rate, **options)
+    optimizer.build(model.trainable_variables)
+    reduction = {"stream": "sum_over_steps", "token": "mean_with_sample_weight"}[config.reduce]
+    model.compile(optimizer, SoftmaxLoss(reduction=reduction), weighted_metrics=[Perplexity()])
+    return model

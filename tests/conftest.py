@@ -26,3 +26,11 @@ def finished_run(corpus, tmp_path_factory):
     model, config = runs_helper.MODEL, runs_helper.CONFIG
     training.train(corpus.directory, directory, model, config, verbose=False)
     return runs.Run(directory)
+
+
+@pytest.fixture(scope="session")
+def generating_run(tmp_path_factory):
+    """The folder of a run whose model is `generation_helper`'s."""
+    import generation_helper
+
+    return generation_helper.run_of_a_model(tmp_path_factory.mktemp("generating") / "run")

@@ -1,26 +1,26 @@
-"""Facts about `NextWordSampler`, `nucleus`, `complete`, `stream` and `beam`."""
+"""Facts about `NextWordSampler`, `nucleus`, and `Generator.complete`, `stream` and `beam`."""
 
 import itertools
 
 import cases
 import numpy as np
 import pytest
-from test_generation import VOCABULARY, WORDS, distribution, generate, make_model, run_directory
+from generation_helper import VOCABULARY, WORDS, distribution, generator, make_model
+from runs_helper import tool
 
 from tfsoftmax.lm import runs
 from tfsoftmax.lm.decoding import NextWordSampler, nucleus
-from tfsoftmax.lm.generation import beam, complete, sample, stream
+from tfsoftmax.lm.generation import Generator
 from tfsoftmax.lm.model import recurrent_states
 
-__all__ = ["run_directory"]  # a fixture
 COUNT, SIZE, EXCLUDED = 20_000, 11, 4
 
 
-def drawn(choice, case, seed=0, count=COUNT):
+def drawn(sampler, case, seed=0, count=COUNT):
     """Frequencies of words in `count` draws at one hidden state, and the head's distribution."""
     head = cases.built(case, SIZE)
     hidden = cases.positions(SIZE, 1, seed=seed)[0]
-    words = choice.draw(head, np.repeat(hidden, count, 0), EXCLUDED, [3, seed]).numpy()
+    words = sampler.draw(head, np.repeat(hidden, count, 0), EXCLUDED, [3, seed]).numpy()
     probabilities = np.exp(head.log_probs(hidden).numpy()[0].astype(np.float64))
     probabilities[EXCLUDED] = 0
     return np.bincount(words, minlength=SIZE) / count, probabilities
@@ -73,32 +73,35 @@ def test_one_candidate_is_the_likeliest_word_whatever_the_seed(case):
 @pytest.mark.parametrize(
     "options,message",
     [
+        ({"temperature": 0.0}, "`temperature` must be positive and finite. Received: temp.*=0.0"),
+        ({"temperature": -1.0}, "`temperature` must be positive.*=-1.0"),
+        ({"temperature": float("nan")}, "`temperature` must be positive.*=nan"),
         ({"top_k": 0}, "`top_k` must be at least 1. Received: top_k=0"),
         ({"top_p": 0.0}, r"`top_p` must lie in \(0, 1\]. Received: top_p=0.0"),
         ({"top_p": 1.5}, "top_p=1.5"),
         ({"top_k": 8}, "`top_k` must be at most 7. Received: top_k=8"),
     ],
 )
-def test_choices_out_of_range_are_named(options, message):
+def test_samplers_out_of_range_are_named(options, message):
     with pytest.raises(ValueError, match=message):
-        sample(make_model(2), VOCABULARY, count=2, **options)
+        generator(2).sample(sampler=NextWordSampler(**options))
 
 
 PROMPTS = [("the", "cat"), (), ("on", "the", "zebra", "sat"), ("mat",)]
 
 
 def test_prompts_of_any_length_side_by_side_are_as_each_alone():
-    together = complete(make_model(4), VOCABULARY, PROMPTS, 5, NextWordSampler(top_k=1))
-    alone = make_model(1)
-    for prompt, words in zip(PROMPTS, together):
-        assert complete(alone, VOCABULARY, [prompt], 5, NextWordSampler(top_k=1)) == [words]
+    together = generator(4).complete(PROMPTS, 5, NextWordSampler(top_k=1))
+    alone = generator(1)
+    for prompt, words in zip(PROMPTS, together, strict=True):
+        assert alone.complete([prompt], 5, NextWordSampler(top_k=1)) == [words]
     assert len(set(map(tuple, together))) > 1
 
 
 def test_a_stream_yields_each_word_when_it_is_drawn():
-    model = make_model(4)
-    steps = list(stream(model, VOCABULARY, PROMPTS, 3))
-    sentences = complete(model, VOCABULARY, PROMPTS, 3)
+    four = generator(4)
+    steps = list(four.stream(PROMPTS, 3))
+    sentences = four.complete(PROMPTS, 3)
     for column, (prompt, words) in enumerate(zip(PROMPTS, sentences)):
         expected = [None] * len(prompt) + words
         expected += [None] * (len(steps) - len(expected))
@@ -107,7 +110,7 @@ def test_a_stream_yields_each_word_when_it_is_drawn():
 
 def test_as_many_prompts_as_streams_are_wanted():
     with pytest.raises(ValueError, match="as many as the model has streams, 2. Received: 3"):
-        complete(make_model(2), VOCABULARY, [()] * 3)
+        generator(2).complete([()] * 3)
 
 
 def all_sentences(prompt, max_words, seed):
@@ -134,8 +137,7 @@ def test_a_beam_that_holds_all_sentences_finds_the_best(length_power):
     prompt, max_words, seed = ["cat"], 2, 4
     sentences = list(all_sentences(prompt, max_words, seed))
     expected = sorted(sentences, key=lambda s: -s[1] / s[2] ** length_power)
-    model = make_model(len(sentences), seed=seed)
-    found = beam(model, VOCABULARY, prompt, max_words, length_power)
+    found = generator(len(sentences), seed=seed).beam(prompt, max_words, length_power)
     assert [h.words for h in found] == [words for words, *_ in expected]
     assert [h.ended for h in found] == [ended for *_, ended in expected]
     np.testing.assert_allclose([h.log_prob for h in found], [s[1] for s in expected], rtol=1e-5)
@@ -145,7 +147,7 @@ def test_a_beam_that_holds_all_sentences_finds_the_best(length_power):
 
 def test_a_narrow_beam_states_log_probabilities_of_its_sentences():
     model = make_model(3, seed=6)
-    found = beam(model, VOCABULARY, ["on", "the"], 4)
+    found = Generator(model, VOCABULARY).beam(["on", "the"], 4)
     assert len(found) == 3 and len({tuple(h.words) for h in found}) == 3
     for h in found:
         words = h.words + ["<eos>"] * h.ended
@@ -158,51 +160,53 @@ def test_a_narrow_beam_states_log_probabilities_of_its_sentences():
 
 
 def test_a_wider_beam_finds_no_worse_sentences():
-    best = [beam(make_model(width, seed=4), VOCABULARY, (), 6)[0].score for width in (1, 4, 16)]
+    best = [generator(width, seed=4).beam(max_words=6)[0].score for width in (1, 4, 16)]
     assert best == sorted(best)
 
 
 def test_a_length_power_below_zero_is_named():
     with pytest.raises(ValueError, match="`length_power` must be finite.*=-1"):
-        beam(make_model(2), VOCABULARY, length_power=-1.0)
+        generator(2).beam(length_power=-1.0)
 
 
-def test_the_tool_searches_and_takes_many_prompts(run_directory, tmp_path):
+def test_the_tool_searches_and_takes_many_prompts(generating_run, tmp_path):
     (tmp_path / "prompts.txt").write_text("the cat\n\non the mat\n")
-    result = generate(
-        f"--run={run_directory}", "--prompts=" + str(tmp_path / "prompts.txt"), "--greedy",
-        "--max_words=4",
+    run = f"--run={generating_run}"
+    result = tool(
+        "generate", run, f"--prompts={tmp_path / 'prompts.txt'}", "--greedy", "--max_words=4"
     )
-    assert result.returncode == 0, result.stderr
-    model, vocabulary, _ = runs.load(run_directory, streams=3, time_steps=1)
+    three = Generator(*runs.load(generating_run, streams=3, time_steps=1)[:2])
     prompts = [["the", "cat"], [], ["on", "the", "mat"]]
-    sentences = complete(model, vocabulary, prompts, 4, NextWordSampler(top_k=1))
+    sentences = three.complete(prompts, 4, NextWordSampler(top_k=1))
     for line, prompt, words in zip(result.stdout.splitlines(), prompts, sentences, strict=True):
         assert line.split() == prompt + words + ["…"] * (len(words) == 4)
 
-    result = generate(f"--run={run_directory}", "--prompt=the", "--beam=3", "--count=2")
-    found = beam(model, vocabulary, ["the"])[:2]
-    for line, h in zip(result.stdout.splitlines(), found):
+    printed = tool("generate", run, "--prompt=the", "--beam=3", "--count=2").stdout.splitlines()
+    for line, h in zip(printed[:2], three.beam(["the"])[:2], strict=True):
         assert line.split() == [f"{h.log_prob:.3f}", "the", *h.words, *["…"] * (not h.ended)]
 
 
 @pytest.mark.slow
-def test_the_tool_streams_a_single_sentence(run_directory):
-    result = generate(f"--run={run_directory}", "--prompt=on the", "--count=1", "--top_p=0.8")
-    model, vocabulary, _ = runs.load(run_directory, streams=1, time_steps=1)
-    (words,) = sample(model, vocabulary, ["on", "the"], 1, top_p=0.8)
+def test_the_tool_streams_a_single_sentence(generating_run):
+    result = tool(
+        "generate", f"--run={generating_run}", "--prompt=on the", "--count=1", "--top_p=0.8"
+    )
+    one = Generator(*runs.load(generating_run, streams=1, time_steps=1)[:2])
+    (words,) = one.sample(["on", "the"], sampler=NextWordSampler(top_p=0.8))
     expected = " ".join(["on", "the", *words, *["…"] * (len(words) == 40)])
     assert result.stdout.splitlines()[0] == expected
 
 
-def test_the_tool_names_flags_that_do_not_go_together(run_directory):
-    for given, message in (
-        (["--beam=3", "--top_k=2"], "`beam` draws nothing: leave out --top_k"),
-        (["--greedy", "--seed=4"], "`greedy` draws nothing: leave out --seed"),
-        (["--greedy", "--count=2"], "`count` must be 1 with --greedy"),
-        (["--beam=2", "--count=3"], "`count` must be at most `beam`, 2. Received: count=3"),
-        (["--length_power=0"], "`length_power` belongs to --beam"),
-        (["--prompt=a", "--prompts=b"], "`prompt` and `prompts` must not both be given"),
-    ):
-        result = generate(f"--run={run_directory}", *given)
-        assert result.returncode == 1 and message in result.stderr
+@pytest.mark.parametrize("flags, message", [
+    (["--beam=3", "--top_k=2"],
+     "`top_k` must not be given with --beam, which draws nothing. Received: top_k=2"),
+    (["--greedy", "--seed=4"],
+     "`seed` must not be given with --greedy, which draws nothing. Received: seed=4"),
+    (["--greedy", "--count=2"], "`count` must be 1 with --greedy"),
+    (["--beam=2", "--count=3"], "`count` must be at most `beam`, 2. Received: count=3"),
+    (["--length_power=0"], "`length_power` must be given with --beam only"),
+    (["--prompt=a", "--prompts=b"], "`prompt` and `prompts` must not both be given"),
+])
+def test_the_tool_names_flags_that_do_not_go_together(generating_run, flags, message):
+    result = tool("generate", f"--run={generating_run}", *flags, check=False)
+    assert result.returncode == 1 and message in result.stderr

@@ -81,10 +81,10 @@ def trained(directory):
     import keras
 
     from tfsoftmax.lm import runs
-    from tfsoftmax.lm.generation import sample
+    from tfsoftmax.lm.generation import Generator
 
     model, vocabulary, _ = runs.load(directory, streams=64, time_steps=1)
-    sentences = sample(model, vocabulary, count=64, max_words=20)
+    sentences = Generator(model, vocabulary).sample(max_words=20)
     flat = ["<eos>", *(word for words in sentences for word in [*words, "<eos>"])]
     reader, _, _ = runs.load(directory, streams=None, stateful=False)
     head = reader.get_layer("head")

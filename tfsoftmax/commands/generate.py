@@ -1,4 +1,4 @@
-"""Sentences that a trained model makes up, and the words that it expects next.
+"""Writes sentences with a trained model and lists likely next words.
 
     tfsoftmax generate --run=runs/first --prompt="returns the number of"
     tfsoftmax generate --run=runs/first --greedy
@@ -6,55 +6,59 @@
     tfsoftmax generate --run=runs/first --top_p=0.9 --prompts=beginnings.txt
     tfsoftmax generate --run=runs/first --beam=8
 
-Words are drawn from the model's distribution; --greedy takes the likeliest, --top_k and --top_p
-draw from few, --beam searches for the likeliest sentence. --greedy, --top_k and --beam ask the
-head for its likeliest words only, which adaptive and tree heads find without computing all.
+Words are drawn from the model's distribution. --greedy takes the likeliest word each time,
+--top_k and --top_p draw from the likeliest words only, and --beam searches for the likeliest
+sentence. With --greedy, --top_k and --beam, adaptive and tree heads find the likeliest words
+without computing all.
 
-The sentences continue the prompt and never contain <unk>; one that ends in … was cut at
---max_words. A single sentence is written word by word as it comes. Words are separated by blanks
-and read as the corpus writes them (case included); the model reads those that it does not know
-as <unk>, and the tool names them. --beam prints ln P of each sentence, its end included, before it.
+The sentences continue the prompt and never contain <unk>. A sentence that ends in … was cut at
+--max_words. A single sentence appears word by word as it is drawn. Words of a prompt are separated
+by blanks and spelt as in the corpus, including case; the model reads words that it does not know
+as <unk>, and the command lists them. --beam prints ln P of each sentence, with its end, before it.
 """
 
 import sys
 
 from absl import flags
 
-from tfsoftmax.commands.program import load_tensorflow
+from tfsoftmax.commands import shared_flags
+from tfsoftmax.commands.program import check_at_least, load_tensorflow
 
-SIDE_BY_SIDE = 64  # sentences that are drawn at the same time
+SIDE_BY_SIDE = 64  # the most sentences that are drawn at the same time
 
 
 def define_flags():
-    flags.DEFINE_string("run", None, "directory of a training run", required=True)
-    flags.DEFINE_string("prompt", "", "words that the sentences begin with")
-    flags.DEFINE_string("prompts", None, "file of prompts, one a line; - is the standard input")
+    shared_flags.define_run()
+    flags.DEFINE_string("prompt", "", "Words that the sentences begin with.")
+    flags.DEFINE_string("prompts", None, "File of prompts, one a line; - for standard input.")
     flags.DEFINE_integer(
-        "count", None,
-        "sentences for each prompt; by default 5, with --greedy or --prompts 1, with --beam all",
+        "count", None, "Number of sentences for each prompt. By default 5; 1 with --greedy or "
+        "--prompts; all that are found with --beam.",
     )
-    flags.DEFINE_integer("max_words", 40, "a sentence is cut after so many words")
-    flags.DEFINE_bool("greedy", False, "take the likeliest word each time")
+    flags.DEFINE_integer("max_words", 40, "Number of words after which a sentence is cut.")
+    flags.DEFINE_bool("greedy", False, "Take the likeliest word each time.")
     flags.DEFINE_float(
-        "temperature", 1.0, "below one: likelier words more often; above one: a flatter choice"
+        "temperature", 1.0, "Below one, likely words are drawn more often; above one, less often."
     )
-    flags.DEFINE_integer("top_k", None, "draw from so many likeliest words")
-    flags.DEFINE_float("top_p", None, "draw from the likeliest words that have this mass together")
-    flags.DEFINE_integer("beam", None, "search with a beam of this width")
+    flags.DEFINE_integer("top_k", None, "Number of likeliest words to draw from.")
     flags.DEFINE_float(
-        "length_power", 0.7,
-        "--beam ranks by ln P / n^length_power for n words, the end counted; 0: by ln P",
+        "top_p", None, "Draw from the fewest likeliest words that together have this probability."
     )
-    flags.DEFINE_integer("seed", 1, "another seed gives other sentences")
-    flags.DEFINE_integer("top", 8, "number of likely next words to list")
+    flags.DEFINE_integer("beam", None, "Width of the beam to search with.")
+    flags.DEFINE_float(
+        "length_power", 0.7, "With --beam: sentences of n words, the end included, are ranked by "
+        "ln P / n^length_power. With 0 they are ranked by ln P.",
+    )
+    flags.DEFINE_integer("seed", 1, "Seed of the draws. Another seed gives other sentences.")
+    flags.DEFINE_integer("top", 8, "Number of likely next words to list.")
 
 
 def main():
     check()
     options, prompts = flags.FLAGS, read_prompts()
     load_tensorflow()
-    from tfsoftmax.lm import generation
     from tfsoftmax.lm import runs
+    from tfsoftmax.lm.generation import Generator
 
     per_prompt = count(options)
     streams = options.beam or min(SIDE_BY_SIDE, per_prompt * len(prompts))
@@ -62,34 +66,31 @@ def main():
     words = dict.fromkeys(word for prompt in prompts for word in prompt)
     if unknown := [word for word in words if word not in vocabulary]:
         print(f"not in the vocabulary, read as <unk>: {' '.join(unknown)}", file=sys.stderr)
+    generator = Generator(model, vocabulary)
     if options.beam:
-        search(model, vocabulary, prompts, per_prompt)
+        search(generator, prompts, per_prompt)
     else:
-        draw(model, vocabulary, [p for p in prompts for _ in range(per_prompt)])
+        draw(generator, [p for p in prompts for _ in range(per_prompt)], streams)
     if options.prompts is None:
         print()
-        top = min(options.top, len(vocabulary))
-        print(table(generation.next_words(model, vocabulary, prompts[0], top)))
+        print(table(generator.next_words(prompts[0], min(options.top, len(vocabulary)))))
 
 
-def draw(model, vocabulary, prompts):
-    """Prints a sentence for each prompt, as many at a time as the model has streams."""
-    from tfsoftmax.lm import decoding
-    from tfsoftmax.lm import generation
+def draw(generator, prompts, streams):
+    """Prints a sentence for each prompt, drawing as many at a time as the model has streams."""
+    from tfsoftmax.lm.decoding import NextWordSampler
 
-    options, streams = flags.FLAGS, model.input.shape[0]
+    options = flags.FLAGS
     top_k = 1 if options.greedy else options.top_k
-    choice = decoding.NextWordSampler(options.temperature, top_k, options.top_p)
+    sampler = NextWordSampler(options.temperature, top_k, options.top_p)
     for start in range(0, len(prompts), streams):
-        some = prompts[start : start + streams]
-        arguments = (
-            model, vocabulary, some + [()] * (streams - len(some)), options.max_words, choice,
-            options.seed + (start << 32),
-        )
+        part = prompts[start : start + streams]
+        padded = part + [()] * (streams - len(part))
+        arguments = padded, options.max_words, sampler, options.seed + (start << 32)
         if len(prompts) == 1:
-            write(some[0], (step[0] for step in generation.stream(*arguments)))
+            write(part[0], (step[0] for step in generator.stream(*arguments)))
             return
-        for prompt, words in zip(some, generation.complete(*arguments)):
+        for prompt, words in zip(part, generator.complete(*arguments), strict=False):
             write(prompt, words)
 
 
@@ -103,14 +104,10 @@ def write(prompt, words):
     print(" …" if number == flags.FLAGS.max_words else "")
 
 
-def search(model, vocabulary, prompts, per_prompt):
+def search(generator, prompts, per_prompt):
     """Prints the best sentences of a beam for each prompt."""
-    from tfsoftmax.lm import generation
-
     for prompt in prompts:
-        found = generation.beam(
-            model, vocabulary, prompt, flags.FLAGS.max_words, flags.FLAGS.length_power
-        )
+        found = generator.beam(prompt, flags.FLAGS.max_words, flags.FLAGS.length_power)
         for hypothesis in found[:per_prompt]:
             cut = [] if hypothesis.ended else ["…"]
             print(f"{hypothesis.log_prob:>9.3f} ", *prompt, *hypothesis.words, *cut)
@@ -122,7 +119,7 @@ def table(rows):
 
 
 def read_prompts():
-    """The prompts as lists of words: --prompt, or a line each of --prompts."""
+    """The prompts as lists of words: that of --prompt, or one for each line of --prompts."""
     if flags.FLAGS.prompts is None:
         return [flags.FLAGS.prompt.split()]
     if flags.FLAGS.prompts == "-":
@@ -131,7 +128,9 @@ def read_prompts():
         with open(flags.FLAGS.prompts, encoding="utf-8") as file:
             lines = file.read().splitlines()
     if not lines:
-        raise ValueError(f"`prompts` must have a line. Received: {flags.FLAGS.prompts!r}, empty")
+        raise ValueError(
+            f"`prompts` must have a line. Received: {flags.FLAGS.prompts!r}, which is empty"
+        )
     return [line.split() for line in lines]
 
 
@@ -145,27 +144,36 @@ def count(options):
 
 
 def check():
+    """Raises ValueError if flags are out of their range or exclude each other."""
     options = flags.FLAGS
-    for name in ("count", "max_words", "top", "beam"):
-        value = options[name].value
-        if value is not None and value < 1:
-            raise ValueError(f"`{name}` must be at least 1. Received: {name}={value}")
+    given = options["count"].value
+    check_at_least(
+        1, count=given, max_words=options.max_words, top=options.top, beam=options.beam
+    )
     drawing = [n for n in ("temperature", "top_k", "top_p", "seed") if options[n].present]
     for name, others in (("beam", ["greedy", *drawing]), ("greedy", drawing)):
         others = [n for n in others if n != "greedy" or options.greedy]
         if options[name].value and others:
-            raise ValueError(f"`{name}` draws nothing: leave out --{others[0]}")
-    if options.greedy and (options["count"].value or 1) > 1:
+            raise ValueError(
+                f"`{others[0]}` must not be given with --{name}, which draws nothing. "
+                f"Received: {others[0]}={options[others[0]].value}"
+            )
+    if options.greedy and (given or 1) > 1:
         raise ValueError(
-            "`count` must be 1 with --greedy: all were the same. "
-            f"Received: count={options['count'].value}"
+            "`count` must be 1 with --greedy, since all sentences would be the same. "
+            f"Received: count={given}"
         )
-    if options.beam and (options["count"].value or 1) > options.beam:
+    if options.beam and (given or 1) > options.beam:
         raise ValueError(
-            f"`count` must be at most `beam`, {options.beam}. "
-            f"Received: count={options['count'].value}"
+            f"`count` must be at most `beam`, {options.beam}. Received: count={given}"
         )
     if options["length_power"].present and not options.beam:
-        raise ValueError("`length_power` belongs to --beam. Received: no beam")
+        raise ValueError(
+            "`length_power` must be given with --beam only. "
+            f"Received: length_power={options.length_power}"
+        )
     if options.prompts is not None and options.prompt:
-        raise ValueError("`prompt` and `prompts` must not both be given")
+        raise ValueError(
+            "`prompt` and `prompts` must not both be given. "
+            f"Received: prompt={options.prompt!r}, prompts={options.prompts!r}"
+        )

@@ -1,34 +1,58 @@
-"""How the next word is chosen: drawn from a head's distribution, or by beam search."""
+"""Chooses the next word: by a draw from a head's distribution, or by beam search."""
 
-import collections
 import dataclasses
 import math
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-Hypothesis = collections.namedtuple("Hypothesis", "words log_prob score ended")
+from tfsoftmax.heads import SoftmaxHead
+
+
+class Hypothesis(NamedTuple):
+    """A continuation that a beam search found.
+
+    Attributes:
+        words: its words, or their ids, without `<eos>`.
+        log_prob: ln P of the words, and of `<eos>` if it ended.
+        score: ln P / n^length_power for n words, by which hypotheses are ranked.
+        ended: whether it ended with `<eos>`; False if it was cut.
+    """
+
+    words: list
+    log_prob: float
+    score: float
+    ended: bool
 
 
 @dataclasses.dataclass(frozen=True)
 class NextWordSampler:
-    """A word drawn from P(w | h), changed in this order.
+    """Draws the next word from P(w | h), which it changes in this order.
 
-    1. One word, `<unk>`, is left out; its mass goes to the others in proportion.
-    2. The logarithms are divided by the temperature.
-    3. The `top_k` likeliest words stay. One is greedy: nothing is drawn.
-    4. Of these the fewest stay whose mass reaches `top_p` (nucleus).
+    1. `<unk>` is left out. The other words share its probability in proportion to their own.
+    2. The log-probabilities are divided by the temperature.
+    3. Only the `top_k` likeliest words stay. With `top_k=1` the choice is greedy, without a draw.
+    4. Of these, only the fewest words stay that together reach the probability `top_p`.
 
-    With `top_k` only the head's own `top_k` is asked for, which for hierarchical heads is exact
-    and computes little of the vocabulary; without, all V probabilities.
+    With `top_k`, the sampler asks the head for its likeliest words only; hierarchical heads find
+    them exactly and compute little of the vocabulary. Without it, the head computes all V
+    probabilities.
 
     Args:
-        temperature: positive, finite: below one likely words become likelier.
-        top_k: int, at least 1, or None.
-        top_p: in (0, 1], or None.
+        temperature: positive and finite. Below one, likely words become likelier.
+        top_k: at least 1; None to keep all words.
+        top_p: in (0, 1]; None to keep all words.
 
     Raises:
         ValueError: an argument is out of its range.
+
+    Example:
+        from tfsoftmax.lm.decoding import NextWordSampler
+        head = tfsoftmax.FullSoftmax(100)
+        sampler = NextWordSampler(temperature=0.8, top_k=40)
+        ids = sampler.draw(head, keras.random.normal((5, 16)), excluded=0, seed=[1, 2])
 
     Source: Fan et al. 2018 (top-k), Holtzman et al. 2020 (nucleus).
     """
@@ -48,21 +72,24 @@ class NextWordSampler:
         if self.top_p is not None and not 0 < self.top_p <= 1:
             raise ValueError(f"`top_p` must lie in (0, 1]. Received: top_p={self.top_p}")
 
-    def draw(self, head, hidden, excluded, seed):
-        """Words (B,) int32.
+    def draw(self, head: SoftmaxHead, hidden, excluded: int, seed) -> tf.Tensor:
+        """Draws a word for each hidden state.
 
         Args:
-            head: a `SoftmaxHead` of V words.
+            head: a head of V words.
             hidden: (B, D) float.
-            excluded: id of the word that is never chosen.
+            excluded: the id of `<unk>`, or of another word that must not be drawn.
             seed: (2,) integers.
+
+        Returns:
+            Ids of words, int32 (B,).
         """
         ids, scores = self._candidates(head, hidden, excluded)
         if self.top_k == 1:
             place = tf.argmax(scores, axis=1, output_type=tf.int32)
             return tf.gather(ids, place, batch_dims=1)
         scores = tf.cast(scores, tf.float64)
-        # The largest becomes zero before the division: no temperature can make all of them -inf.
+        # The largest score becomes zero before the division, so that it stays finite.
         scores = (scores - tf.reduce_max(scores, axis=1, keepdims=True)) / self.temperature
         if self.top_p is not None:
             scores, order = tf.math.top_k(scores, tf.shape(scores)[1])
@@ -72,49 +99,57 @@ class NextWordSampler:
         return place if ids is None else tf.gather(ids, place, batch_dims=1)
 
     def _candidates(self, head, hidden, excluded):
-        """Ids (B, K) and log-probabilities, -inf for what is not to be chosen; None: all ids."""
+        """Ids (B, K), or None for all V, and log-probabilities, which are -inf where excluded."""
         if self.top_k is None:
             log_probs = head.log_probs(hidden)
             return None, tf.where(tf.range(head.vocab_size) == excluded, -math.inf, log_probs)
         width = min(self.top_k + 1, head.vocab_size)
         ids, log_probs = head.top_k(hidden, width)
         out = ids == excluded
-        if width > self.top_k:  # one too many, unless the excluded word is among them
+        if width > self.top_k:  # the last is one too many, unless `excluded` is among the ids
             last = tf.range(width) == width - 1
             out |= last & ~tf.reduce_any(out, axis=1, keepdims=True)
         return ids, tf.where(out, -math.inf, log_probs)
 
 
 def nucleus(scores, top_p):
-    """Scores (B, K), falling, with -inf behind the first whose softmax adds up to `top_p`."""
+    """Keeps the first scores whose softmax adds up to `top_p`, and sets the others to -inf.
+
+    Args:
+        scores: (B, K) float, in falling order.
+        top_p: in (0, 1].
+    """
     probabilities = tf.nn.softmax(scores)
     before = tf.cumsum(probabilities, axis=1, exclusive=True)
-    # The first word stays however `top_p` is rounded.
+    # The first word stays even where rounding takes `top_p` to zero.
     return tf.where((before < top_p) | (before <= 0), scores, -math.inf)
 
 
-def beam_search(step, first, width, max_words, eos, length_power):
-    """The likeliest continuations that a beam of W hypotheses finds.
+def beam_search(
+    step: Callable, first: int, width: int, max_words: int, eos: int, length_power: float
+) -> list[Hypothesis]:
+    """Finds likely continuations by a beam of W hypotheses.
 
-    A hypothesis of n words, `<eos>` counted, has the score ln P / n^length_power: with 0 the
-    log-probability, which favours short sentences, with 1 the mean of a word. At each step the
-    W likeliest extensions by a word go on; those by `<eos>` that are among the W likeliest end.
-    The search ends when W have ended and none that goes on can have a better score than theirs,
-    or at `max_words`, where those that go on are cut and take part with the score they have.
+    A hypothesis of n words, `<eos>` included, has the score ln P / n^length_power. With a power
+    of 0 the score is the log-probability, which favours short sentences; with 1 it is the mean
+    over the words. At each step the W likeliest extensions by a word go on, and extensions by
+    `<eos>` end if they are among the W likeliest. The search stops when W hypotheses have ended
+    and no other can reach a better score, or at `max_words`, where the others are cut and keep
+    the score that they have.
 
     Args:
-        step: function of words (W,) and parents (W,), int32: stream i goes on from the state of
-            stream parents[i] by words[i]. Returns ids and log-probabilities (W, K) of each
-            stream's likeliest next words, K >= W + 1 if there are so many; -inf: never chosen.
-        first: id of the first word to read; all streams have the same state before it.
+        step: a function of words (W,) and parents (W,), int32, by which stream i goes on from the
+            state of stream parents[i] and reads words[i]. It returns ids and log-probabilities
+            (W, K) of each stream's likeliest next words, with K >= W + 1 if the vocabulary
+            allows; words of log-probability -inf are never chosen.
+        first: the id of the first word to read. All streams have the same state before it.
         width: W.
-        max_words: a continuation has at most so many words.
-        eos: id of the word that ends a sentence.
+        max_words: the most words of a continuation.
+        eos: the id of the word that ends a sentence.
         length_power: at least 0.
 
     Returns:
-        At most W `Hypothesis`, the best score first: ids without `<eos>`, ln P (with `<eos>`'s,
-        nats), score, and whether it ended, rather than being cut.
+        At most W hypotheses with ids as their words, the best score first.
 
     Source: Wu et al. 2016, section 7, with n^α for their length penalty.
     """
@@ -140,7 +175,7 @@ def beam_search(step, first, width, max_words, eos, length_power):
         best_to_come = running[0][1] * float(max_words) ** -length_power
         if len(ended) == width and ended[-1].score >= best_to_come:
             return ended
-        # Streams beyond the running hypotheses repeat the last.
+        # If fewer than W hypotheses go on, the other streams repeat the last one.
         going_on += [going_on[-1]] * (width - len(going_on))
         parents, words = np.array([(p, w) for _, p, w in going_on], np.int32).T
     cut = [Hypothesis(ids, total, total * score, False) for ids, total in running]
@@ -148,7 +183,7 @@ def beam_search(step, first, width, max_words, eos, length_power):
 
 
 def _extensions(running, ids, log_probs):
-    """(ln P, parent, word) of all extensions, the likeliest first, but for impossible ones."""
+    """Yields (ln P, parent, word) of all possible extensions, the likeliest first."""
     count = len(running)
     totals = np.array([total for _, total in running])[:, None] + log_probs[:count]
     for place in np.argsort(-totals, axis=None, kind="stable"):

@@ -14,8 +14,8 @@ import zipfile
 import pytest
 
 from tfsoftmax.corpora import datasets
+from tfsoftmax.corpora.catalogue import DATASETS, find_manual
 from tfsoftmax.corpora.config import PrepareConfig
-from tfsoftmax.corpora.catalogue import DATASETS, Dataset, find_manual
 from tfsoftmax.corpora.datasets import check, is_reachable
 
 TEXTS = {
@@ -204,7 +204,7 @@ def test_missing_manual_folder_is_refused(tmp_path):
 def test_missing_undeclared_package_is_named(tmp_path, monkeypatch):
     write_archive(tmp_path, "ptb", TEXTS)
     monkeypatch.setattr(datasets.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match="pip install importlib_resources"):
+    with pytest.raises(ImportError, match=r"pip install 'tfsoftmax\[tfds\]'"):
         check("ptb", str(tmp_path))
 
 

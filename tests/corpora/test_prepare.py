@@ -6,16 +6,21 @@ import dataclasses
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-from tfsoftmax.corpora import encoding, prepare as prepare_module, records, shuffle, writer
+from tfsoftmax.commands.shared_flags import attribute_helps
+from tfsoftmax.corpora import encoding, records, shuffle, writer
+from tfsoftmax.corpora import prepare as prepare_module
+from tfsoftmax.corpora.catalogue import MIN_COUNTS
 from tfsoftmax.corpora.config import PrepareConfig
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.corpora.prepare import prepare, summary
+from tfsoftmax.corpora.sources import CORPORA
 
 WORDS = ["the", "cat", "sat", "naïve", "on", "a", "mat", "of", "<unk>", "straw"]
 
@@ -110,7 +115,7 @@ def test_prepared_again_with_the_same_settings_it_is_left_alone(tmp_path, texts,
     before = {name: os.stat(tmp_path / "out" / name) for name in os.listdir(tmp_path / "out")}
     corpus = prepare(config(tmp_path))
     assert {n: os.stat(tmp_path / "out" / n) for n in os.listdir(tmp_path / "out")} == before
-    assert "nothing to do" in capsys.readouterr().err
+    assert "it is intact" in capsys.readouterr().err
     assert corpus.splits["train"].sentences == 200
 
 
@@ -134,7 +139,7 @@ def test_changed_input_is_noticed(tmp_path, texts):
     prepare(config(tmp_path), progress=False)
     with gzip.open(tmp_path / "valid.gz", "at") as file:
         file.write("\none more\n")
-    with pytest.raises(ValueError, match="the input files were others"):
+    with pytest.raises(ValueError, match="the input files were different"):
         prepare(config(tmp_path), progress=False)
 
 
@@ -154,7 +159,7 @@ def test_damaged_corpus_is_refused_unless_overwritten(tmp_path, texts):
 def test_directory_of_something_else_is_never_replaced(tmp_path, texts, name):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / name).write_text("{}")
-    with pytest.raises(ValueError, match="`out` must be new, empty, or a corpus prepared before"):
+    with pytest.raises(ValueError, match="`out` must be new, empty, or a corpus that `prep"):
         prepare(config(tmp_path, overwrite=True), progress=False)
     assert contents(tmp_path / "out") == {name: b"{}"}
 
@@ -182,7 +187,7 @@ def test_full_disk_is_one_sentence_and_leaves_everything_as_it_was(
     monkeypatch.setattr(
         writer, "open", lambda path, mode: builtins.open("/dev/full", mode), raising=False
     )
-    with pytest.raises(OSError, match="The disk is full: preparing .*out.*nothing was written"):
+    with pytest.raises(OSError, match="The disk is full: preparing .*out.*Nothing was written"):
         prepare(config(tmp_path, overwrite=overwrite), progress=False)
     names = ["out"] * overwrite + ["test.gz", "train.gz", "valid.gz"]
     assert sorted(os.listdir(tmp_path)) == names
@@ -211,7 +216,7 @@ def test_text_that_changes_between_the_passes_is_noticed(tmp_path, texts, monkey
     with pytest.raises(RuntimeError, match="did the text change meanwhile"):
         prepare(config(tmp_path), progress=False)
     monkeypatch.setattr(encoding, "encode_blocks", lambda b, v: list(original(b, v))[:-1])
-    with pytest.raises(RuntimeError, match="tokens in must equal tokens out"):
+    with pytest.raises(RuntimeError, match="as many tokens must be written as were counted"):
         prepare(config(tmp_path), progress=False)
 
 
@@ -248,7 +253,7 @@ def test_manifest_tells_what_was_made(tmp_path, texts):
 def test_unknown_corpus_and_misplaced_files_are_refused(tmp_path, texts):
     with pytest.raises(ValueError, match="`corpus` must be one of docstrings, text.*'novel'"):
         prepare(config(tmp_path, corpus="novel"), progress=False)
-    with pytest.raises(ValueError, match="`train` is for corpus text only"):
+    with pytest.raises(ValueError, match="`train` must be given with corpus=.text. only"):
         prepare(config(tmp_path, corpus="ptb"), progress=False)
     with pytest.raises(ValueError, match="`train` must name files"):
         prepare(config(tmp_path, train=()), progress=False)
@@ -265,8 +270,12 @@ def test_impossible_settings_are_refused(setting):
         PrepareConfig()
 
 
-def test_every_setting_has_help():
-    assert all(field.metadata["help"] for field in dataclasses.fields(PrepareConfig))
+def test_the_help_names_every_corpus_and_its_smallest_count():
+    helps = attribute_helps(PrepareConfig)
+    assert list(helps) == [field.name for field in dataclasses.fields(PrepareConfig)]
+    assert re.findall(r"- (\w+): ", helps["corpus"]) == list(CORPORA)
+    counts = [(name, int(n)) for n, name in re.findall(r"(\d+) for (\w+)", helps["min_count"])]
+    assert counts == [(name, n) for name, n in MIN_COUNTS.items() if n > 1]
 
 
 def test_preparing_text_does_not_load_tensorflow(tmp_path, texts):

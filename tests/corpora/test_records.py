@@ -176,7 +176,7 @@ def test_foreign_record_file_of_the_same_size_is_refused_when_read(tmp_path):
 def test_vocabulary_of_another_corpus_is_refused(tmp_path):
     make_corpus(tmp_path)
     Vocabulary.build({"other": 1}).save(tmp_path / records.VOCABULARY)
-    with pytest.raises(ValueError, match="vocabulary.txt: does not belong to the record files"):
+    with pytest.raises(ValueError, match="vocabulary.txt: must be the vocabulary that the record"):
         Corpus.load(tmp_path)
 
 

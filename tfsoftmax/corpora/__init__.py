@@ -1,1 +1,1 @@
-"""Text corpora: sources, the two passes that encode them, record files, the input pipeline."""
+"""Turns text into corpora of record files, and corpora into batches."""

@@ -1,7 +1,8 @@
-"""PTB, WikiText-2, WikiText-103 and text8 as builders of tensorflow-datasets.
+"""Builders of tensorflow-datasets for PTB, WikiText-2, WikiText-103 and text8.
 
-Each looks at the manual folder first, for the archive or its unpacked files, and
-downloads otherwise. The feature "text" is a sentence: words between single blanks.
+Each builder looks for the archive, or for its unpacked files, in the manual folder, and downloads
+the archive if they are not there. Each example has one feature, "text": a sentence, with words
+between single blanks.
 """
 
 import contextlib
@@ -19,14 +20,14 @@ _CHUNK_BYTES = 1 << 20
 
 
 class _SentencesBuilder(tfds.core.GeneratorBasedBuilder):
-    """What the builders have in common: one file a split, one sentence a line."""
+    """Builds corpora that have a file for each split and a sentence on each line."""
 
     VERSION = tfds.core.Version("1.0.0")
     SKIP_REGISTRATION = True
 
     @property
     def source(self):
-        """Address and members, a `Dataset`."""
+        """The row of the catalogue: where the archive is and which files it has."""
         return DATASETS[self.name]
 
     def _info(self):
@@ -61,31 +62,34 @@ class _SentencesBuilder(tfds.core.GeneratorBasedBuilder):
     def _manual_dir(self, dl_manager):
         try:
             return os.fspath(dl_manager.manual_dir)
-        except AssertionError:  # absent or empty
+        except AssertionError:  # the folder is absent or empty
             return ""
 
 
 class Ptb(_SentencesBuilder):
-    """Penn Treebank as prepared by Mikolov: 10,000 words, rare ones `<unk>`, numbers `N`."""
+    """Penn Treebank as Mikolov prepared it: 10,000 words, `<unk>` for others, `N` for numbers."""
 
     MANUAL_DOWNLOAD_INSTRUCTIONS = "simple-examples.tgz, or ptb.{train,valid,test}.txt"
 
 
 class Wikitext2(_SentencesBuilder):
-    """WikiText-2 (Merity et al. 2016), a paragraph or heading a line, empty lines dropped."""
+    """WikiText-2 (Merity et al. 2016). Each line is a paragraph or a heading."""
 
     MANUAL_DOWNLOAD_INSTRUCTIONS = "wikitext-2-v1.zip, or wiki.{train,valid,test}.tokens"
 
 
 class Wikitext103(_SentencesBuilder):
-    """WikiText-103 (Merity et al. 2016), a paragraph or heading a line, empty lines dropped."""
+    """WikiText-103 (Merity et al. 2016). Each line is a paragraph or a heading."""
 
     MANUAL_DOWNLOAD_INSTRUCTIONS = "wikitext-103-v1.zip, or wiki.{train,valid,test}.tokens"
 
 
 class Text8(_SentencesBuilder):
-    """text8 (Mahoney 2011): a sentence ends every 1,000 words; the last million characters
-    are for validation (Mikolov et al. 2014; Müller 2017, section 4.1.1)."""
+    """text8 (Mahoney 2011), cut into sentences of 1,000 words.
+
+    The last million characters are the validation split (Mikolov et al. 2014; Müller 2017,
+    section 4.1.1).
+    """
 
     MANUAL_DOWNLOAD_INSTRUCTIONS = "text8.zip, or text8"
     VALID_BYTES = 1_000_000
@@ -105,7 +109,8 @@ class Text8(_SentencesBuilder):
 def fixed_sentences(chunks, size):
     """Yields sentences of `size` words, the last one shorter, from chunks of running text.
 
-    A cut inside a word at either end makes two words of it, as in the original script.
+    If the text begins or ends inside a word, the part of the word counts as a word, as in the
+    original script.
     """
     words, rest = [], ""
     for chunk in chunks:
@@ -131,7 +136,11 @@ def byte_range(file, first, last):
 
 @contextlib.contextmanager
 def open_member(path, member):
-    """Yields (binary file, size in bytes) of a file, or of a member of the archive `path`.
+    """Opens a file, or a member of an archive, and yields it with its size in bytes.
+
+    Args:
+        path: a file, or a zip or tar archive.
+        member: the member of the archive to open; None to open the file at `path` itself.
 
     Raises:
         ValueError: the archive is damaged or has no such member.

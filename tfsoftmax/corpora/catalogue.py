@@ -1,4 +1,4 @@
-"""The public corpora, a row each: where they come from and how they are read. Loads nothing."""
+"""The catalogue of public corpora: where each comes from and how it is read."""
 
 import dataclasses
 import glob
@@ -13,11 +13,17 @@ class Dataset:
     """A public corpus.
 
     Attributes:
-        url: address of the archive.
-        members: dict from split to the file in the archive that holds it, which may be a glob.
-        min_count: rarer words become `<unk>`, unless the user says otherwise.
-        builder: name of the class in `tfsoftmax.corpora.builders` that reads the archive; None
-            where tensorflow-datasets has a builder under the name of the corpus.
+        url: the address of the archive.
+        members: dictionary from a split to its file in the archive, which may be a glob.
+        min_count: by default, words that occur less often become `<unk>`.
+        builder: the name of the class in `tfsoftmax.corpora.builders` that reads the archive;
+            None if tensorflow-datasets has a builder under the name of the corpus.
+
+    Example:
+        from tfsoftmax.corpora.catalogue import DATASETS
+        text8 = DATASETS["text8"]
+        print(text8.url, text8.archive)
+        print(text8.members, text8.min_count)
     """
 
     url: str
@@ -27,12 +33,12 @@ class Dataset:
 
     @property
     def archive(self):
-        """File name of the download."""
+        """The file name of the archive."""
         return self.url.rsplit("/", 1)[1]
 
 
 def _wikitext(name, builder):
-    # The host of the first author; the first address, on S3, has refused access since 2024.
+    # The first author's host, since the original address, on S3, has refused access since 2024.
     url = f"https://wikitext.smerity.com/{name}-v1.zip"
     return Dataset(url, {s: f"{name}/wiki.{s}.tokens" for s in _SPLITS}, builder=builder)
 
@@ -58,14 +64,16 @@ DATASETS = {
     ),
 }
 
-# Defaults of `min_count` by the name of the corpus, for all that `prepare` reads.
+# The defaults of `min_count` for all corpora that `prepare` reads.
 MIN_COUNTS = {"docstrings": 2, "text": 1, **{n: d.min_count for n, d in DATASETS.items()}}
 
 
-def find_manual(dataset, folder):
-    """Returns where the splits lie in a folder: dict from split to (path, member), or None.
+def find_manual(dataset: Dataset, folder: str) -> dict[str, tuple[str, str | None]] | None:
+    """Finds the splits of a corpus in a folder, as an archive or unpacked.
 
-    `member` is a file in the archive at `path`; None if `path` itself is the unpacked file.
+    Returns:
+        Dictionary from split to (path, member), where member is the file in the archive at path,
+        or None if path is itself the unpacked file; None if not all splits are there.
     """
     unpacked = {}
     for split, member in dataset.members.items():

@@ -1,43 +1,59 @@
-"""Settings of `prepare`; the command-line flags derive from them. Loads nothing."""
+"""The settings of `prepare`, from which the flags of the command derive."""
 
 import dataclasses
-
-from tfsoftmax.corpora.catalogue import DATASETS, MIN_COUNTS
-
-
-def _field(default, text):
-    return dataclasses.field(default=default, metadata={"help": text})
 
 
 @dataclasses.dataclass(frozen=True)
 class PrepareConfig:
-    """What to prepare, and how. Invalid values raise ValueError."""
+    """Which corpus to prepare, and how. The flags of `prepare` take their help from these lines.
 
-    corpus: str = _field(
-        "docstrings",
-        "docstrings (English of the installed Python packages), text (your own files), or "
-        f"one to download: {', '.join(DATASETS)}",
-    )
-    out: str = _field("", "directory to make; appears whole or not at all")
-    train: tuple = _field((), "text: training files or globs, plain, .gz, .xz or .bz2; "
-                              "UTF-8, one sentence a line")
-    valid: tuple = _field((), "text: validation files or globs")
-    test: tuple = _field((), "text: test files or globs")
-    min_count: int | None = _field(
-        None, "words that occur less often become <unk>. By default 1, but "
-              f"{', '.join(f'{n} for {name}' for name, n in MIN_COUNTS.items() if n > 1)}"
-    )
-    max_vocab: int | None = _field(
-        None, "keep only so many words, the most frequent, <unk> and <eos> included"
-    )
-    streams: int = _field(128, "parallel streams of sentences, the batch size")
-    time_steps: int = _field(20, "time steps in a batch")
-    seed: int = _field(1, "of the shuffling; the same seed gives the same bytes")
-    manual_dir: str | None = _field(
-        None, "folder to look at before downloading a corpus; it may hold the archive or its "
-              "unpacked files"
-    )
-    overwrite: bool = _field(False, "replace a corpus prepared before with other settings")
+    Attributes:
+        corpus: Corpus to prepare, one of
+            - docstrings: the English in the docstrings of the installed Python packages
+            - text: your own files
+            - text8: text8, 17 million words of Wikipedia
+            - ptb: Penn Treebank, a million words of newspaper text
+            - wikitext2: WikiText-2, 2 million words of Wikipedia
+            - wikitext103: WikiText-103, 100 million words of Wikipedia
+            - lm1b: One Billion Word Benchmark, 0.8 billion words of news
+        out: Directory to make. It appears only when it is complete.
+        train: With corpus=text: training files or globs, UTF-8, one sentence a line, plain or
+            compressed (.gz, .xz, .bz2).
+        valid: With corpus=text: validation files or globs.
+        test: With corpus=text: test files or globs.
+        min_count: Words that occur less often become <unk>. By default 1, but 2 for docstrings,
+            10 for text8, 3 for lm1b.
+        max_vocab: Size of the vocabulary, <unk> and <eos> included. The most frequent words are
+            kept.
+        streams: Number of parallel streams of sentences, the batch size.
+        time_steps: Number of words of each stream in a batch.
+        seed: Seed of the shuffling. The same seed gives the same bytes.
+        manual_dir: Folder in which to look for a public corpus, its archive or the unpacked
+            files, before it is downloaded.
+        overwrite: Replace a corpus that was prepared with other settings.
+
+    Raises:
+        ValueError: a field is out of its range.
+
+    Example:
+        from tfsoftmax.corpora.prepare import PrepareConfig, prepare, summary
+        config = PrepareConfig("text", "data/mine", train="train.txt", valid="valid.txt")
+        corpus = prepare(config)
+        print(summary(corpus))
+    """
+
+    corpus: str = "docstrings"
+    out: str = ""
+    train: tuple = ()
+    valid: tuple = ()
+    test: tuple = ()
+    min_count: int | None = None
+    max_vocab: int | None = None
+    streams: int = 128
+    time_steps: int = 20
+    seed: int = 1
+    manual_dir: str | None = None
+    overwrite: bool = False
 
     def __post_init__(self):
         for name in ("train", "valid", "test"):

@@ -1,4 +1,4 @@
-"""First pass: how many sentences and words a split has, and which words."""
+"""The first pass over a corpus: counts the sentences and the words of each split."""
 
 import collections
 import dataclasses
@@ -8,7 +8,19 @@ from tfsoftmax.vocabulary import EOS, UNK, Vocabulary
 
 @dataclasses.dataclass
 class Tally:
-    """What the first pass found; `counts` stays empty unless it was asked for."""
+    """What the first pass counted in a split.
+
+    Attributes:
+        sentences: the number of sentences.
+        words: the number of words, without `<eos>`.
+        counts: how often each word occurs; empty if that was not asked for.
+
+    Example:
+        from tfsoftmax.corpora.counting import count
+        blocks = [["the cat sat", "the mat"]]
+        tally = count(blocks, "train", keep_counts=True, report=lambda words: None)
+        print(tally.tokens, tally.counts["the"])
+    """
 
     sentences: int = 0
     words: int = 0
@@ -16,25 +28,25 @@ class Tally:
 
     @property
     def tokens(self):
-        """Words, and one `<eos>` a sentence."""
+        """The words, and one `<eos>` for each sentence."""
         return self.words + self.sentences
 
 
 def count(blocks, split, keep_counts, report):
-    """Counts a split.
+    """Counts the sentences and the words of a split.
 
     Args:
-        blocks: iterable of lists of lines. A line without a word is no sentence.
-        split: its name, for messages.
-        keep_counts: whether to count each word, in memory that grows with their variety.
-        report: function called with the number of words of each block.
+        blocks: lists of lines. Each line with a word is a sentence.
+        split: the name of the split, for messages.
+        keep_counts: whether to count each word. This needs memory for all distinct words.
+        report: a function that is called with the number of words in each block.
 
     Returns:
-        A `Tally`.
+        The `Tally` of the split.
 
     Raises:
-        ValueError: `<eos>` stands in the text, which would end a sentence where none
-            ends; or there is no sentence.
+        ValueError: the text contains `<eos>`, which would end a sentence in its middle, or it
+            has no sentence.
     """
     tally = Tally()
     for lines in blocks:
@@ -42,8 +54,8 @@ def count(blocks, split, keep_counts, report):
         if any(EOS in line for line in lines) and EOS in words:
             line = next(line for line in lines if EOS in line.split())
             raise ValueError(
-                f"`{split}`: the text must not contain `{EOS}`, which is put behind every "
-                f"sentence; remove it. Received: {line[:200]!r}"
+                f"`{split}`: the text must not contain `{EOS}`, which `prepare` itself adds after "
+                f"every sentence. Received: {line[:200]!r}"
             )
         tally.words += len(words)
         tally.sentences += sum(map(bool, map(str.strip, lines)))
@@ -55,10 +67,19 @@ def count(blocks, split, keep_counts, report):
     return tally
 
 
-def build_vocabulary(tally, min_count, max_vocab):
-    """Returns the `Vocabulary` of the training split, whose `Tally` has its counts.
+def build_vocabulary(tally: Tally, min_count: int, max_vocab: int | None) -> Vocabulary:
+    """Builds the vocabulary of a training split.
 
-    `<unk>` in the text itself (as in PTB and WikiText) is OOV like the rare words.
+    Where the text itself contains `<unk>`, as PTB and WikiText do, it counts as an unknown word
+    like the rare words.
+
+    Args:
+        tally: the counts of the training split.
+        min_count: words that occur less often become `<unk>`.
+        max_vocab: the most words to keep; None for no limit.
+
+    Raises:
+        ValueError: no word occurs often enough.
     """
     counts = {**tally.counts, EOS: tally.sentences}
     vocabulary = Vocabulary.build(counts, min_count, max_vocab)

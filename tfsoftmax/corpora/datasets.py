@@ -1,4 +1,4 @@
-"""Whether a public corpus can be had here and now, and its sentences."""
+"""Opens public corpora, after a quick check that their data is here or can be downloaded."""
 
 import contextlib
 import functools
@@ -16,23 +16,23 @@ from tfsoftmax.corpora.catalogue import DATASETS, find_manual
 from tfsoftmax.corpora.text import TextFiles
 
 PROBE_SECONDS = 3.0
-_BLOCK_LINES = 256  # a line of text8 has 1,000 words
+_BLOCK_LINES = 256  # few, since a line of text8 has 1,000 words
 
 
-def check(name, manual_dir=None):
-    """Finds out, within seconds, whether a dataset can be opened.
+def check(name: str, manual_dir: str | None = None):
+    """Finds out within seconds whether a public corpus can be opened.
 
     Args:
-        name: key of `DATASETS`.
-        manual_dir: folder looked at first; by default that of tensorflow-datasets.
+        name: a key of `DATASETS`.
+        manual_dir: the folder in which to look first; by default that of tensorflow-datasets.
 
     Returns:
-        The function that opens it, as `Source.open`.
+        A function that opens the corpus, for `Source.open`.
 
     Raises:
         FileNotFoundError: `manual_dir` does not exist.
-        ConnectionError: it must be downloaded, and its host does not answer.
-        ImportError: tensorflow-datasets lacks a package that it does not declare.
+        ConnectionError: the corpus must be downloaded, and its host does not answer.
+        ImportError: tensorflow-datasets needs a package that is not installed.
     """
     dataset = DATASETS[name]
     if manual_dir is not None and not os.path.isdir(manual_dir):
@@ -44,9 +44,9 @@ def check(name, manual_dir=None):
     if not (found or _is_downloaded(name, dataset) or is_reachable(dataset.url)):
         raise ConnectionError(
             f"`{name}` must be downloaded, but {urllib.parse.urlsplit(dataset.url).hostname} "
-            f"does not answer. Get {dataset.url} on another machine and put it, packed or "
-            f"unpacked, into a folder named by `manual_dir`. Received: manual_dir={manual_dir!r}, "
-            f"where {folder} has no {dataset.archive}"
+            f"does not answer. Download {dataset.url} on another machine and put it, packed or "
+            "unpacked, into a folder that `manual_dir` names. "
+            f"Received: manual_dir={manual_dir!r}, and {folder} has no {dataset.archive}"
         )
     if name == "lm1b" and found and found["train"][1] is None:
         return lambda scratch, report: {
@@ -54,13 +54,13 @@ def check(name, manual_dir=None):
         }
     if importlib.util.find_spec("importlib_resources") is None:
         raise ImportError(
-            f"`{name}` goes through tensorflow-datasets, which needs importlib_resources without "
-            'declaring it: pip install importlib_resources (or this package\'s extra "tfds")'
+            f"`{name}` is read by tensorflow-datasets, which needs importlib_resources without "
+            "declaring it: pip install 'tfsoftmax[tfds]'"
         )
     return functools.partial(_open, name, folder)
 
 
-def is_reachable(url, seconds=PROBE_SECONDS):
+def is_reachable(url: str, seconds: float = PROBE_SECONDS) -> bool:
     """Whether the host of an address, or the proxy to it, accepts a connection in time."""
     parts = urllib.parse.urlsplit(url)
     proxy = urllib.request.getproxies().get(parts.scheme)
@@ -76,7 +76,7 @@ def is_reachable(url, seconds=PROBE_SECONDS):
         except OSError:
             pass
 
-    # In a thread, since looking up a name may take longer than any timeout.
+    # This runs in a thread, since the lookup of a name has no timeout.
     thread = threading.Thread(target=connect, daemon=True)
     thread.start()
     thread.join(seconds)
@@ -84,7 +84,7 @@ def is_reachable(url, seconds=PROBE_SECONDS):
 
 
 class _Lines:
-    """The texts of a TFDS split as blocks of lines; can be iterated again."""
+    """The texts of a TFDS split as blocks of lines, which can be iterated several times."""
 
     def __init__(self, dataset):
         self._dataset = dataset.batch(_BLOCK_LINES)
@@ -105,7 +105,7 @@ def _open(name, manual_dir, scratch, report):
     else:
         from tfsoftmax.corpora import builders
 
-        # In the scratch folder, so that no stale copy is left: only downloads are kept.
+        # Only downloads are kept. The prepared form goes to the scratch folder.
         builder = getattr(builders, DATASETS[name].builder)(data_dir=os.path.join(scratch, "tfds"))
     with contextlib.redirect_stdout(sys.stderr):
         builder.download_and_prepare(
@@ -127,7 +127,7 @@ def _data_dir():
 
 
 def _is_downloaded(name, dataset):
-    """Whether tensorflow-datasets keeps the download, or (lm1b) its prepared form."""
+    """Whether tensorflow-datasets has kept the download, or, for lm1b, its prepared form."""
     if name == "lm1b" and glob.glob(os.path.join(_data_dir(), "lm1b", "*", "dataset_info.json")):
         return True
     downloads = os.path.join(_data_dir(), "downloads")

@@ -1,4 +1,4 @@
-"""The embedded corpus: the English in the docstrings of the installed Python packages."""
+"""The corpus that every installation has: the docstrings of the installed Python packages."""
 
 import ast
 import inspect
@@ -18,19 +18,19 @@ _BLOCK_LINES = 10_000
 def open_docstrings(scratch, report, roots=None):
     """Reads the corpus into memory (about 15 MB of text).
 
-    Sources are read with `ast`: nothing is imported or run. Besides docstrings proper,
-    strings of several lines count, such as the language reference behind `help`, dataset
-    descriptions, and the docstrings that numpy attaches to compiled functions. Tests are
-    left out. A sentence is kept where it first occurs; that string decides the split, by
-    a hash, so that the split does not change with the packages installed.
+    Sources are parsed with `ast`; nothing is imported or run. Besides docstrings, strings of
+    several lines count, such as the language reference of `help`, descriptions of datasets, and
+    the docstrings that numpy attaches to compiled functions. Tests are left out. A sentence that
+    occurs several times is kept only once, where it first occurs. A hash of the string that
+    contains it decides its split, so that the split does not depend on the other packages.
 
     Args:
-        scratch: not used.
-        report: function called with the number of words of each file.
+        scratch: not used; `Source.open` has this argument.
+        report: a function that is called with the number of words in each file.
         roots: directories to read; by default Python's own library and site-packages.
 
     Returns:
-        A dict from split ("train", "valid", "test") to a list of blocks of sentences.
+        Dictionary from split ("train", "valid", "test") to a list of blocks of sentences.
 
     Raises:
         ValueError: there are too few docstrings for all three splits.
@@ -65,7 +65,7 @@ def _installed():
 
 
 def _python_files(roots):
-    """Yields the source files in a fixed order."""
+    """Yields the paths of source files in a fixed order."""
     for root in roots:
         for directory, subdirectories, files in os.walk(root):
             subdirectories[:] = sorted(set(subdirectories) - _SKIPPED)
@@ -75,12 +75,12 @@ def _python_files(roots):
 
 
 def _strings(path):
-    """Returns the documentation strings of a source file, in order, none if it is not Python."""
+    """The documentation strings of a source file, in order; none if it is not valid Python."""
     try:
         with open(path, "rb") as file:
             source = file.read()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of other people's escape sequences
+            warnings.simplefilter("ignore")  # such as those of invalid escape sequences
             tree = ast.parse(source)
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return []

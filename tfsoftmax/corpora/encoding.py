@@ -1,4 +1,4 @@
-"""Second pass: words to ids, sentences shuffled, dealt to streams, cut into records."""
+"""The second pass over a corpus: encodes words, shuffles sentences, and writes records."""
 
 import zlib
 
@@ -15,20 +15,20 @@ def encode_split(blocks, name, tally, vocabulary, config, directory, scratch, re
     """Writes the record files of one split.
 
     Args:
-        blocks: iterable of lists of lines, the same as in the first pass.
-        name: of the split.
+        blocks: lists of lines, the same as in the first pass.
+        name: the name of the split.
         tally: what the first pass counted.
-        vocabulary: `Vocabulary`.
-        config: `PrepareConfig`.
-        directory: for the record files.
-        scratch: for the bucket files, which are removed as they are used up.
-        report: function called with the number of words of each block.
+        vocabulary: the vocabulary of the corpus.
+        config: the settings of `prepare`.
+        directory: the folder for the record files.
+        scratch: the folder for the buckets of the shuffle, which are removed after use.
+        report: a function that is called with the number of words in each block.
 
     Returns:
-        A `Split`.
+        The `Split`.
 
     Raises:
-        RuntimeError: what was written is not what was counted.
+        RuntimeError: the records do not hold what the first pass counted.
     """
     seed = (config.seed, zlib.crc32(name.encode()))
     shuffle = ExternalShuffle(scratch, tally.tokens, vocabulary.eos_id, seed)
@@ -55,7 +55,12 @@ def encode_split(blocks, name, tally, vocabulary, config, directory, scratch, re
 
 
 def encode_blocks(blocks, vocabulary):
-    """Yields `(ids, lengths)` a block: int32 with `<eos>` behind each sentence, and int64."""
+    """Encodes the sentences of each block.
+
+    Yields:
+        ids: int32, the words of the sentences, with `<eos>` after each sentence.
+        lengths: int64, the number of ids of each sentence.
+    """
     for lines in blocks:
         words, lengths = [], []
         for line in lines:
@@ -74,12 +79,12 @@ def _write(writer, records, written):
 
 
 def _check_nothing_lost(name, tally, vocabulary, written):
-    """Compares the targets in the records with the first pass: each word, if it counted them."""
+    """Compares the targets in the records with what the first pass counted."""
     lost = tally.tokens - written.sum()
     if lost or written[vocabulary.eos_id] != tally.sentences:
         raise RuntimeError(
-            f"`{name}`: tokens in must equal tokens out; did the text change meanwhile? "
-            f"Received: {tally.tokens} in, {written.sum()} out"
+            f"`{name}`: as many tokens must be written as were counted; did the text change "
+            f"meanwhile? Received: {tally.tokens} counted, {written.sum()} written"
         )
     if tally.counts and not np.array_equal(written, vocabulary.counts):
         word = vocabulary.words[np.flatnonzero(written != vocabulary.counts)[0]]

@@ -1,33 +1,36 @@
-"""From record files to the batches that a language model is trained and evaluated on."""
+"""Reads record files as the batches on which language models are trained and evaluated."""
 
 import tensorflow as tf
 
-from tfsoftmax.corpora.records import PAD
+from tfsoftmax.corpora.records import PAD, Corpus
 
 
-def batches(corpus, split, start=0, count=None):
-    """Returns the batches of one split, in the order of the files.
+def batches(
+    corpus: Corpus, split: str, start: int = 0, count: int | None = None
+) -> tf.data.Dataset:
+    """Makes a dataset of the batches of one split, in the order of the files.
 
-    Stream b of batch r + 1 goes on where stream b of batch r ended, so the states of a
-    recurrent layer carry over. Each stream begins with `<eos>` as its first input.
+    Stream b of a batch continues stream b of the batch before, so that a recurrent layer can
+    carry its states. The first input of each stream is `<eos>`.
 
     Args:
-        corpus: `tfsoftmax.corpora.records.Corpus`.
-        split: name of a split, such as "train".
-        start: first record to read; the records before it are not parsed.
-        count: number of records; None: all that follow.
+        corpus: the prepared corpus, with B streams of T time steps.
+        split: the name of a split, such as "train".
+        start: the first record to read. Earlier records are not parsed.
+        count: the number of records to read; None to read all that follow.
 
     Returns:
-        A `tf.data.Dataset` of known length of `(words, next_words, weights)`: int32
-        (B, T), int32 (B, T), float32 (B, T). B = streams, T = steps. `weights` is 1 for
-        every word and `<eos>` of the split, each once, and 0 beyond the ragged ends of
-        the streams, where both ids are `<eos>`.
+        A dataset of known length with elements `(words, next_words, weights)`: int32 (B, T),
+        int32 (B, T), float32 (B, T). Each word and each `<eos>` of the split occurs once in
+        `next_words` with weight 1. Where a stream has ended before the longest one, the weight
+        is 0 and both ids are `<eos>`.
 
     Raises:
-        ValueError: no such split, `start` or `count` outside, or a damaged record file.
+        ValueError: there is no such split, `start` or `count` is out of its range, or a record
+            file is damaged.
 
-    Source: Müller 2017, section 4.2. There the ragged ends are cut off; here they are
-        kept, with weight 0 where a stream has ended, so that no word is lost.
+    Source: Müller 2017, section 4.2. Departure: there the ends of the longer streams are cut
+        off; here they are kept, so that no word is lost.
     """
     name, split = split, corpus.split(split)
     if not 0 <= start <= split.records:
@@ -53,7 +56,7 @@ def batches(corpus, split, start=0, count=None):
 
 
 def _files_from(files, start):
-    """Returns the files from the one that holds record `start`, and the records before them."""
+    """The files from the one with record `start` on, and the number of records before them."""
     skipped = 0
     for index, file in enumerate(files):
         if start < skipped + file.records:

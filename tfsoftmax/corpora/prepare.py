@@ -1,4 +1,4 @@
-"""Text to a directory of vocabulary, record files and manifest, whole or not at all."""
+"""Prepares a corpus: turns text into a directory of vocabulary, record files and manifest."""
 
 import contextlib
 import errno
@@ -18,24 +18,24 @@ from tfsoftmax.corpora.sources import make_source
 __all__ = ["PrepareConfig", "prepare", "summary"]
 
 
-def prepare(config, progress=True):
-    """Prepares a corpus, or finds it prepared with the same settings and intact.
+def prepare(config: PrepareConfig, progress: bool = True) -> Corpus:
+    """Prepares a corpus, unless it is already there, intact and with the same settings.
 
-    Two passes: count the words, then encode. Sentences are shuffled once and dealt to
-    parallel streams with `<eos>` behind each; lines without a word are no sentences.
+    A first pass counts the words, a second one encodes them. Sentences are shuffled once, and
+    dealt to parallel streams with `<eos>` after each. Each line with a word is a sentence.
 
     Args:
-        config: `PrepareConfig`.
-        progress: whether to report on the standard error stream.
+        config: the settings.
+        progress: whether to report progress on the standard error stream.
 
     Returns:
-        The `Corpus` in `config.out`.
+        The corpus in `config.out`.
 
     Raises:
-        ValueError: bad settings or input; `out` holds something else.
-        FileNotFoundError: no such input.
-        ConnectionError: the corpus must be downloaded and its host does not answer.
-        OSError: for example a full disk.
+        ValueError: settings or input are wrong, or `out` holds something else.
+        FileNotFoundError: there is no such input.
+        ConnectionError: the corpus must be downloaded, and its host does not answer.
+        OSError: for example, the disk is full.
         RuntimeError: the records do not hold exactly the tokens that were counted.
 
     Source: Müller 2017, section 4.2.
@@ -46,7 +46,7 @@ def prepare(config, progress=True):
     source = make_source(config)
     settings = _settings(config, source)
     if is_prepared(out, config.corpus, settings, config.overwrite):
-        progress.say(f"{config.out} holds this corpus already, intact: nothing to do.")
+        progress.say(f"{config.out} already holds this corpus, and it is intact.")
         return Corpus.load(config.out)
     with _disk_full_explained(config.out), _whole_or_nothing(out) as partial:
         scratch = os.path.join(partial, "scratch")
@@ -56,11 +56,11 @@ def prepare(config, progress=True):
     return Corpus.load(config.out)
 
 
-def summary(corpus):
-    """Returns a table of a corpus's splits as text, for a person to read."""
+def summary(corpus: Corpus) -> str:
+    """Describes a corpus and its splits in a table."""
     lines = [
         f"{corpus.directory}: {corpus.name}, vocabulary {len(corpus.vocabulary):,}, "
-        f"{corpus.streams} streams of {corpus.time_steps} steps",
+        f"{corpus.streams} streams, {corpus.time_steps} time steps in a record",
         f"{'split':<6}{'sentences':>13}{'words':>15}{'tokens in = out':>17}"
         f"{'records':>10}{'OOV words':>12}{'OOV':>9}",
     ]
@@ -72,28 +72,28 @@ def summary(corpus):
     return "\n".join(lines)
 
 
-def check_replaceable(out, overwrite):
-    """Raises ValueError unless `out` is absent, empty, or a corpus of ours and nothing else."""
+def check_replaceable(out: str, overwrite: bool) -> None:
+    """Raises ValueError unless `out` is absent or empty, or holds a corpus and nothing else."""
     if not os.path.lexists(out) or (os.path.isdir(out) and not os.listdir(out)):
         return
     if not records.is_ours(out):
         raise ValueError(
-            "`out` must be new, empty, or a corpus prepared before; nothing was changed. "
+            "`out` must be new, empty, or a corpus that `prepare` made. Nothing was changed. "
             f"Received: out={out!r}, which has no {records.MANIFEST} of such a corpus"
         )
     foreign = [name for name in sorted(os.listdir(out)) if not records.is_our_file(name)]
     if overwrite and foreign:
         raise ValueError(
-            "`out` must hold nothing but the corpus, if it is to be overwritten; nothing was "
-            f"changed. Received: out={out!r}, which also holds {', '.join(foreign[:5])}"
+            "`out` must hold nothing but a corpus, to be overwritten. Nothing was changed. "
+            f"Received: out={out!r}, which also holds {', '.join(foreign[:5])}"
         )
 
 
-def is_prepared(out, name, settings, overwrite):
-    """Whether `out` holds this very corpus, intact.
+def is_prepared(out: str, name: str, settings: dict, overwrite: bool) -> bool:
+    """Whether `out` holds this corpus, intact and with these settings.
 
     Raises:
-        ValueError: it holds a corpus of other settings, or a damaged one, and may not be
+        ValueError: it holds a damaged corpus or one with other settings, which may not be
             overwritten.
     """
     if not os.path.isfile(os.path.join(out, records.MANIFEST)):
@@ -113,7 +113,7 @@ def is_prepared(out, name, settings, overwrite):
     if overwrite:
         return False
     raise ValueError(
-        f"`out` already holds a corpus; choose another directory or allow `overwrite`. "
+        "`out` already holds a corpus; choose another directory, or set `overwrite`. "
         f"Received: out={out!r}, where {problem}"
     )
 
@@ -133,7 +133,7 @@ def _settings(config, source):
 def _differences(found, wanted):
     different = [key for key in wanted if found.get(key) != wanted[key]]
     return [
-        "the input files were others" if key == "inputs" else
+        "the input files were different" if key == "inputs" else
         f"{key} is {found.get(key)!r}, not {wanted[key]!r}"
         for key in different
     ]
@@ -159,7 +159,7 @@ def _write_corpus(directory, scratch, source, settings, config, progress):
 
 
 def _check_shape(config, tally):
-    """Refuses records far larger than the corpus, which would be padding."""
+    """Refuses records that are far larger than the corpus and would mostly be padding."""
     for name, most in (("streams", tally.sentences), ("time_steps", tally.words + tally.sentences)):
         value, most = getattr(config, name), max(most, 1000)
         if value > most:
@@ -171,7 +171,7 @@ def _check_shape(config, tally):
 
 @contextlib.contextmanager
 def _whole_or_nothing(out):
-    """Yields a directory beside `out` that takes its place at the end, or is removed."""
+    """Yields a directory that takes the place of `out` at the end, or is removed on an error."""
     parent, name = os.path.split(out)
     os.makedirs(parent, exist_ok=True)
     partial = os.path.join(parent, f".{name}.{os.getpid()}.partial")
@@ -193,7 +193,7 @@ def _whole_or_nothing(out):
 
 
 def _clear_up(out, parent, name):
-    """Removes, or puts back, what a process that was killed left beside `out`."""
+    """Removes or puts back the directories that a killed process left beside `out`."""
     for entry in os.listdir(parent):
         match = re.fullmatch(rf"\.{re.escape(name)}\.(\d+)\.(partial|replaced)", entry)
         if not match or (int(match[1]) != os.getpid() and _is_alive(int(match[1]))):
@@ -224,6 +224,6 @@ def _disk_full_explained(out):
             raise
         raise OSError(
             errno.ENOSPC,
-            f"The disk is full: preparing {out} takes about 8 bytes a word beside it; nothing "
-            f"was written, nothing replaced. Received: {error}",
+            f"The disk is full: preparing {out} needs about 8 bytes a word in the folder that "
+            f"contains it. Nothing was written or replaced. Received: {error}",
         ) from error

@@ -1,23 +1,33 @@
-"""Progress on the standard error stream: a bar on a terminal, none elsewhere."""
+"""Reports progress on the standard error stream, with a bar if that is a terminal."""
 
 import contextlib
 import sys
 
 
 class Progress:
-    """Reports phases of work. With `enabled` false it does nothing."""
+    """Reports phases of work.
 
-    def __init__(self, enabled=True):
+    Args:
+        enabled: whether to report anything.
+
+    Example:
+        from tfsoftmax.corpora.progress import Progress
+        with Progress().phase("reading", total=10) as done:
+            for _ in range(10):
+                done(1)
+    """
+
+    def __init__(self, enabled: bool = True):
         self._enabled = enabled
 
-    def say(self, text):
-        """Prints one line."""
+    def say(self, text: str) -> None:
+        """Prints a line."""
         if self._enabled:
             print(text, file=sys.stderr, flush=True)
 
     @contextlib.contextmanager
-    def phase(self, description, total=None, unit="words"):
-        """Yields a function to be called with the number of units done."""
+    def phase(self, description: str, total: int | None = None, unit: str = "words"):
+        """Shows a phase while it lasts; yields a function to call with the units that are done."""
         if not (self._enabled and sys.stderr.isatty()):
             yield lambda done: None
             return

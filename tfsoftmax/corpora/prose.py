@@ -1,4 +1,4 @@
-"""The English sentences of a docstring, without code, markup, tables and signatures."""
+"""Extracts English sentences from docstrings, without code, markup, tables and signatures."""
 
 import re
 
@@ -31,7 +31,7 @@ _INLINE = [
     (re.compile(r"`{1,2}([^`]+)`{1,2}_*"), r"\1"),  # `code`
     (re.compile(r"\[[\w -]*\d[\w -]*\]_?(?=\W|$)"), ""),  # [1]_
     (re.compile(r"(?<![\w*])\*{1,3}([\w' ,-]+)\*{1,3}(?![\w*])"), r"\1"),  # *emphasis*
-    (re.compile(r"<?(https?|ftp)://\S+"), " <url> "),  # no word, so that its sentence goes
+    (re.compile(r"<?(https?|ftp)://\S+"), " <url> "),  # not a word, which drops its sentence
     (re.compile(r"(?<=\w)\(\)"), ""),  # call()
     (re.compile(r"(?<=\w)\((s|es|ies)\)"), r"\1"),  # value(s)
 ]
@@ -51,8 +51,8 @@ _FUNCTION_WORDS = frozenset(
 )
 
 
-def sentences(docstring):
-    """Returns the sentences of a docstring: list of str, lower-case words between blanks."""
+def sentences(docstring: str) -> list[str]:
+    """The sentences of a docstring, each a str of lower-case words between blanks."""
     found = []
     for paragraph in _paragraphs(docstring):
         for pattern, replacement in _INLINE:
@@ -65,7 +65,7 @@ def sentences(docstring):
 
 
 def _paragraphs(docstring):
-    """Yields the paragraphs of prose as one line of text each."""
+    """Yields each paragraph of prose as one line of text."""
     paragraph, previous_indent, code_indent, fenced, prompted = [], 0, None, False, False
     for line in docstring.expandtabs().splitlines():
         text = line.strip()
@@ -119,7 +119,7 @@ def _split(paragraph):
 
 
 def _words(sentence):
-    """Returns the words of a sentence, or none if it does not read as English."""
+    """The words of a sentence; an empty list if it does not read like English."""
     words, english = [], 0
     for part in re.split(r"[\s—–/]+|--+|(?<=\w)-(?=\w)", sentence.lower()):
         word = part.strip(_EDGES).replace("’", "'")

@@ -1,4 +1,4 @@
-"""A prepared corpus on disk: vocabulary, record files, and the manifest that ties them."""
+"""A prepared corpus on disk: its vocabulary, its record files, and the manifest of both."""
 
 import dataclasses
 import functools
@@ -11,20 +11,36 @@ from tfsoftmax.vocabulary import Vocabulary
 
 FORMAT, VERSION = "tfsoftmax corpus", 1
 MANIFEST, VOCABULARY = "manifest.json", "vocabulary.txt"
-PAD = -1  # beyond the ragged end of a stream; in files only
+PAD = -1  # stands in files where a stream has ended before the longest one
 
 
 @dataclasses.dataclass(frozen=True)
 class RecordFile:
-    """One TFRecord file: its path, number of records, size and SHA-256."""
+    """One TFRecord file.
+
+    Attributes:
+        path: the path of the file.
+        records: the number of records.
+        bytes: the size of the file.
+        sha256: the SHA-256 of its content, in hexadecimal digits.
+
+    Example:
+        from tfsoftmax.corpora.records import Corpus
+        for file in Corpus.load("data/docstrings").split("train").files:
+            file.verify()
+            print(file.path, file.records)
+    """
 
     path: str
     records: int
     bytes: int
     sha256: str
 
-    def verify(self):
-        """Raises ValueError if the content is not what was written (about 1 GB/s, once)."""
+    def verify(self) -> None:
+        """Raises ValueError if the content is not what was written.
+
+        The first call reads the file, at about 1 GB/s; later ones only ask whether it changed.
+        """
         stat = os.stat(self.path)
         found = sha256_of(self.path, stat.st_size, stat.st_mtime_ns)
         if found != self.sha256:
@@ -36,7 +52,22 @@ class RecordFile:
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """One split: `tokens` = `words` + one `<eos>` a sentence; `oov` of the words are OOV."""
+    """One split of a corpus.
+
+    Attributes:
+        files: its `RecordFile`s, in order.
+        records: the number of records in all files.
+        sentences: the number of sentences.
+        words: the number of words, without `<eos>`.
+        tokens: the number of words and of `<eos>`, of which each sentence has one.
+        oov: how many of the words are out of vocabulary.
+
+    Example:
+        from tfsoftmax.corpora.records import Corpus
+        split = Corpus.load("data/docstrings").split("test")
+        print(split.sentences, split.tokens)
+        print(f"{split.oov_rate:.2%}")
+    """
 
     files: tuple
     records: int
@@ -46,14 +77,30 @@ class Split:
     oov: int
 
     @property
-    def oov_rate(self):
-        """OOV words as a fraction of all words."""
+    def oov_rate(self) -> float:
+        """The fraction of the words that are out of vocabulary."""
         return self.oov / self.words
 
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
-    """A prepared corpus. A record of a split holds (streams, time_steps + 1) little-endian int32."""
+    """A prepared corpus. Each record holds (streams, time_steps + 1) little-endian int32.
+
+    Attributes:
+        directory: the folder of the corpus.
+        name: its name, such as "text8".
+        settings: the settings that it was prepared with.
+        vocabulary: its `Vocabulary`.
+        streams: B, the number of parallel streams.
+        time_steps: T, the number of words of each stream in a record.
+        splits: dictionary from the name of a split to its `Split`.
+
+    Example:
+        from tfsoftmax.corpora import pipeline, records
+        corpus = records.Corpus.load("data/docstrings")
+        for words, next_words, weights in pipeline.batches(corpus, "train").take(2):
+            print(corpus.vocabulary.decode(words[0].numpy()))
+    """
 
     directory: str
     name: str
@@ -64,15 +111,18 @@ class Corpus:
     splits: dict
 
     @classmethod
-    def load(cls, directory):
+    def load(cls, directory: str | os.PathLike) -> "Corpus":
         """Opens a prepared corpus and checks it against its manifest.
 
-        Checks the vocabulary's SHA-256 and that the record files exist in their right
-        sizes; their SHA-256 is checked when `batches` first reads a split.
+        This checks the SHA-256 of the vocabulary and the sizes of the record files; `batches`
+        checks the SHA-256 of the record files when it first reads a split.
+
+        Args:
+            directory: the folder of the corpus.
 
         Raises:
-            FileNotFoundError: there is no prepared corpus, or a file of it is missing.
-            ValueError: the manifest is damaged or of another version, or vocabulary or
+            FileNotFoundError: there is no prepared corpus, or one of its files is missing.
+            ValueError: the manifest is damaged or of another version, or the vocabulary or the
                 record files are not those that were prepared with it.
         """
         directory = os.fspath(directory)
@@ -96,8 +146,8 @@ class Corpus:
         _check_sizes(corpus)
         return corpus
 
-    def split(self, name):
-        """Returns the `Split` of that name; an unknown name is a ValueError."""
+    def split(self, name: str) -> Split:
+        """The split of this name. An unknown name is a ValueError."""
         if name not in self.splits:
             raise ValueError(
                 f"`split` must be one of {', '.join(self.splits)}, the splits of {self.directory}. "
@@ -106,7 +156,7 @@ class Corpus:
         return self.splits[name]
 
 
-def is_ours(directory):
+def is_ours(directory: str) -> bool:
     """Whether a directory has the manifest of a prepared corpus, of any version."""
     try:
         with open(os.path.join(directory, MANIFEST), encoding="utf-8") as file:
@@ -115,17 +165,17 @@ def is_ours(directory):
         return False
 
 
-def is_our_file(name):
-    """Whether a prepared corpus has files of that name."""
+def is_our_file(name: str) -> bool:
+    """Whether a file of this name can belong to a prepared corpus."""
     return name in (MANIFEST, VOCABULARY) or name.endswith(".tfrecord")
 
 
-def read_manifest(directory):
-    """Returns the manifest of a prepared corpus as a dict.
+def read_manifest(directory: str) -> dict:
+    """Reads the manifest of a prepared corpus.
 
     Raises:
-        FileNotFoundError: there is none.
-        ValueError: it is not one of ours, or of another version.
+        FileNotFoundError: there is no manifest.
+        ValueError: the file is not the manifest of a corpus, or is of another version.
     """
     path = os.path.join(directory, MANIFEST)
     if not os.path.isfile(path):
@@ -145,13 +195,15 @@ def read_manifest(directory):
             f"Received: version {manifest.get('version')}"
         )
     settings = manifest.get("settings")
-    if isinstance(settings, dict) and "steps" in settings:  # its name until November 2026
+    if isinstance(settings, dict) and "steps" in settings:  # the name until November 2026
         settings["time_steps"] = settings.pop("steps")
     return manifest
 
 
-def write_manifest(directory, name, settings, vocabulary, splits):
-    """Writes the manifest of the corpus whose files lie in `directory`."""
+def write_manifest(
+    directory: str, name: str, settings: dict, vocabulary: Vocabulary, splits: dict[str, Split]
+) -> None:
+    """Writes the manifest of the corpus whose files are in `directory`."""
     manifest = {
         "format": FORMAT,
         "version": VERSION,
@@ -181,7 +233,7 @@ def write_manifest(directory, name, settings, vocabulary, splits):
 
 @functools.lru_cache(maxsize=4096)
 def sha256_of(path, size, modified_ns):
-    """SHA-256 of a file; size and time of change are there to notice that it changed."""
+    """The SHA-256 of a file. Its size and time of change make the cache notice changes."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -202,8 +254,8 @@ def _load_vocabulary(directory, expected):
     vocabulary = Vocabulary.load(path)
     if vocabulary.sha256 != expected["sha256"]:
         raise ValueError(
-            f"{path}: does not belong to the record files beside it, which were made with a "
-            f"vocabulary of {expected['size']} words and SHA-256 {expected['sha256']}. "
+            f"{path}: must be the vocabulary that the record files were made with, of "
+            f"{expected['size']} words and SHA-256 {expected['sha256']}. "
             f"Received: {len(vocabulary)} words, SHA-256 {vocabulary.sha256}"
         )
     return vocabulary

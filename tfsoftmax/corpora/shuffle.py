@@ -1,4 +1,4 @@
-"""A uniform shuffle of more sentences than memory holds."""
+"""Shuffles more sentences than memory holds."""
 
 import os
 
@@ -10,17 +10,24 @@ BUCKET_TOKENS = 4_000_000
 
 
 class ExternalShuffle:
-    """Sentences go to random bucket files; each bucket is then permuted in memory.
+    """Shuffles sentences uniformly: writes each to a random bucket, then permutes each bucket.
 
-    A random bucket for each, and a uniform permutation of each bucket, make a uniform
-    permutation of all. Memory: one bucket, about 30 bytes a token while it is permuted.
+    A bucket is a file that fits into memory, where it takes about 30 bytes a token while it is
+    permuted. Random buckets and a uniform permutation of each make a uniform permutation of all.
 
     Args:
-        directory: existing directory for the bucket files.
-        tokens: about how many will come.
+        directory: an existing folder for the bucket files.
+        tokens: about how many tokens will be added.
         eos_id: the id that ends every sentence.
-        seed: int or sequence of int.
-        bucket_tokens: about how many tokens a bucket is to hold.
+        seed: one or several integers.
+        bucket_tokens: about how many tokens a bucket should hold.
+
+    Example:
+        import numpy as np
+        from tfsoftmax.corpora.shuffle import ExternalShuffle
+        shuffle = ExternalShuffle(".", tokens=5, eos_id=0, seed=1)
+        shuffle.add(np.array([3, 4, 0, 5, 0], np.int32), np.array([3, 2]))
+        print(list(shuffle.drain()))
     """
 
     def __init__(self, directory, tokens, eos_id, seed, bucket_tokens=BUCKET_TOKENS):
@@ -29,9 +36,9 @@ class ExternalShuffle:
         count = -(-tokens // bucket_tokens)
         self._paths = [os.path.join(directory, f"bucket-{i:05d}") for i in range(count)]
 
-    def add(self, ids, lengths):
+    def add(self, ids: np.ndarray, lengths: np.ndarray) -> None:
         """Adds sentences, concatenated: int32 (sum of lengths,), int (sentences,)."""
-        # One double a sentence, so that the result does not depend on the block size.
+        # One number for each sentence, so that the result does not depend on the block size.
         bucket = (self._rng.random(len(lengths)) * len(self._paths)).astype(np.int64)
         order = np.argsort(bucket, kind="stable")
         ids = gather_sentences(ids, lengths, order)

@@ -1,10 +1,11 @@
-"""The corpora by name, each a function that makes its `Source` of sentences."""
+"""The corpora by name: for each, a function that makes its source of sentences."""
 
 import dataclasses
 import functools
 from collections.abc import Callable
 
 from tfsoftmax.corpora.catalogue import DATASETS
+from tfsoftmax.corpora.config import PrepareConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -12,10 +13,16 @@ class Source:
     """Where the sentences of a corpus come from.
 
     Attributes:
-        inputs: JSON value that identifies the input files, kept in the manifest.
-        open: function of a scratch directory and of a function that reports progress in
-            words; returns a dict from split to blocks: an iterable that can be iterated
-            twice, of lists of lines (str), one sentence a line, words between blanks.
+        inputs: a JSON value that identifies the input files. The manifest keeps it.
+        open: a function of a scratch folder and of a function to report the number of words read.
+            It returns a dictionary from split to blocks; these are lists of lines, one sentence a
+            line with words between blanks, in an iterable that can be iterated twice.
+
+    Example:
+        from tfsoftmax.corpora import config, sources
+        source = sources.make_source(config.PrepareConfig("text", "out", train="train.txt"))
+        for block in source.open("scratch", print)["train"]:
+            print(block)
     """
 
     inputs: object
@@ -33,7 +40,9 @@ def _text(config):
 
     patterns = {"train": config.train, "valid": config.valid, "test": config.test}
     if not config.train:
-        raise ValueError(f"`train` must name files for corpus text. Received: {config.train!r}")
+        raise ValueError(
+            f"`train` must name files for corpus='text'. Received: train={config.train!r}"
+        )
     files = {split: text.expand(given, split) for split, given in patterns.items() if given}
     return Source(
         inputs={split: [text.fingerprint(path) for path in paths]
@@ -58,11 +67,11 @@ CORPORA = {
 }
 
 
-def make_source(config):
-    """Returns the `Source` that a `PrepareConfig` names.
+def make_source(config: PrepareConfig) -> Source:
+    """Makes the source of the corpus that the settings name.
 
     Raises:
-        ValueError: no such corpus, or text files given for a corpus that brings its own.
+        ValueError: there is no such corpus, or files are given for a corpus that has its own.
     """
     if config.corpus not in CORPORA:
         raise ValueError(
@@ -71,7 +80,7 @@ def make_source(config):
     for name in ("train", "valid", "test"):
         if getattr(config, name) and config.corpus != "text":
             raise ValueError(
-                f"`{name}` is for corpus text only. "
+                f"`{name}` must be given with corpus='text' only. "
                 f"Received: {name}={getattr(config, name)} with corpus={config.corpus!r}"
             )
     return CORPORA[config.corpus](config)

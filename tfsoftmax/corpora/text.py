@@ -1,4 +1,4 @@
-"""Text files, plain or compressed, one sentence a line, read in blocks of bounded size."""
+"""Reads text files, plain or compressed, with one sentence a line, in blocks of bounded size."""
 
 import bz2
 import glob
@@ -6,6 +6,7 @@ import gzip
 import lzma
 import os
 import zlib
+from collections.abc import Iterable, Iterator
 
 from tfsoftmax.corpora.records import sha256_of
 
@@ -17,24 +18,30 @@ _DECOMPRESSION_ERRORS = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
 
 
 class TextFiles:
-    """The lines of some files, as an iterable of lists of str that can be iterated again.
+    """The lines of files, as an iterable of lists of str that can be iterated several times.
 
     Lines end at "\\n" only. A byte order mark at the start of a file is dropped.
 
     Args:
-        paths: files; .gz, .xz and .bz2 are decompressed.
-        block_bytes: about how much text is held in memory.
+        paths: the files; .gz, .xz and .bz2 are decompressed.
+        block_bytes: about how many bytes of text to hold in memory.
 
-    Raises (while iterating):
-        ValueError: a file is not UTF-8, damaged, empty, or has a line above 16 MiB; the
-            message names the file, and the line where there is one.
+    Raises:
+        ValueError: during iteration, if a file is not UTF-8, is damaged or empty, or has a line
+            above 16 MiB. The message names the file and, where possible, the line.
+
+    Example:
+        from tfsoftmax.corpora.text import TextFiles
+        for lines in TextFiles(["train.txt"]):
+            print(len(lines))
+            print(lines[0])
     """
 
-    def __init__(self, paths, block_bytes=BLOCK_BYTES):
+    def __init__(self, paths: Iterable[str], block_bytes: int = BLOCK_BYTES):
         self._paths = list(paths)
         self._block_bytes = block_bytes
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[list[str]]:
         for path in self._paths:
             yield from self._lines(path)
 
@@ -58,12 +65,16 @@ class TextFiles:
             raise ValueError(f"{path}: must hold sentences. Received: an empty file")
 
 
-def expand(patterns, argument):
-    """Returns the files that paths and globs name, sorted within a glob, each once.
+def expand(patterns: Iterable[str], argument: str) -> list[str]:
+    """Lists the files that paths and globs name, each once; those of a glob are sorted.
+
+    Args:
+        patterns: paths and globs.
+        argument: the name of the argument that they come from, for messages.
 
     Raises:
-        FileNotFoundError: a path or glob names nothing.
-        ValueError: a path is no file.
+        FileNotFoundError: a path or a glob names nothing.
+        ValueError: a path does not name a file.
     """
     paths = []
     for pattern in patterns:
@@ -79,8 +90,8 @@ def expand(patterns, argument):
     return list(dict.fromkeys(paths))
 
 
-def fingerprint(path):
-    """Returns name, size and SHA-256 of a file, for the manifest (about 1 GB/s)."""
+def fingerprint(path: str) -> dict:
+    """The name, size and SHA-256 of a file, for the manifest. Reads about 1 GB/s."""
     stat = os.stat(path)
     digest = sha256_of(path, stat.st_size, stat.st_mtime_ns)
     return {"name": os.path.basename(path), "bytes": stat.st_size, "sha256": digest}

@@ -1,4 +1,4 @@
-"""TFRecord framing in NumPy, so that preparing a corpus need not load TensorFlow."""
+"""Frames TFRecords in NumPy, so that `prepare` need not load TensorFlow."""
 
 import functools
 
@@ -8,15 +8,15 @@ _POLYNOMIAL = np.uint32(0x82F63B78)  # CRC-32C (Castagnoli), bit-reversed
 HEADER_WORDS, FOOTER_WORDS = 3, 1
 
 
-def frame(payloads):
-    """Frames equally long records as a TFRecord file stores them.
+def frame(payloads: np.ndarray) -> np.ndarray:
+    """Frames records of equal length as a TFRecord file stores them.
 
     Args:
-        payloads: int32 (R, W), one record of W int32 a row.
+        payloads: int32 (R, W), a record of W integers in each row.
 
     Returns:
-        uint32 (R, 3 + W + 1), whose little-endian bytes are those of the file: length
-        (uint64), its checksum, payload, its checksum.
+        uint32 (R, 3 + W + 1), whose little-endian bytes are those of the file: the length
+        (uint64), its checksum, the payload, its checksum.
 
     Source: TensorFlow, tsl/lib/io/record_writer.h.
     """
@@ -30,13 +30,13 @@ def frame(payloads):
     return framed
 
 
-def framed_bytes(width):
-    """Returns the bytes that a record of `width` int32 takes in a file."""
+def framed_bytes(width: int) -> int:
+    """The number of bytes that a record of `width` int32 takes in a file."""
     return 4 * (HEADER_WORDS + width + FOOTER_WORDS)
 
 
 def _masked_crc32c(words):
-    """CRC-32C of each row of uint32 (R, W), masked: uint32 (R,)."""
+    """The masked CRC-32C of each row of uint32 (R, W): uint32 (R,)."""
     low, high = _tables()
     crc = np.full(len(words), 0xFFFFFFFF, dtype=np.uint32)
     for column in np.ascontiguousarray(words.T):
@@ -48,7 +48,7 @@ def _masked_crc32c(words):
 
 @functools.cache
 def _tables():
-    """What the low and the high 16 bits of the register become after 32 steps."""
+    """What each value of the low, and of the high, 16 bits of the register becomes in 32 steps."""
     low = np.arange(1 << 16, dtype=np.uint32)
     high = low << np.uint32(16)
     for _ in range(32):

@@ -15,10 +15,17 @@ class RecordWriter:
     """Appends records to `SPLIT-00000.tfrecord`, `SPLIT-00001.tfrecord`, ...
 
     Args:
-        directory: existing directory.
-        split: name of the split.
-        record_ints: number of int32 in a record.
-        shard_bytes: size that a file does not exceed (it holds at least one record).
+        directory: an existing folder.
+        split: the name of the split.
+        record_ints: the number of int32 in a record.
+        shard_bytes: the largest size of a file, unless one record alone is larger.
+
+    Example:
+        import numpy as np
+        from tfsoftmax.corpora.writer import RecordWriter
+        writer = RecordWriter(".", "train", record_ints=6)
+        writer.write(np.zeros((10, 2, 3), np.int32))
+        files = writer.close()
     """
 
     def __init__(self, directory, split, record_ints, shard_bytes=SHARD_BYTES):
@@ -28,8 +35,8 @@ class RecordWriter:
         self._shard_records = max(1, shard_bytes // self._record_bytes)
         self._file, self._paths, self._counts = None, [], []
 
-    def write(self, records):
-        """Appends int32 records, an array of any shape whose rows are the records."""
+    def write(self, records: np.ndarray) -> None:
+        """Appends records: an int32 array whose first axis is that of the records."""
         rows = np.ascontiguousarray(records, dtype="<i4").reshape(-1, self._width)
         while len(rows):
             if self._file is None or self._counts[-1] == self._shard_records:
@@ -40,8 +47,8 @@ class RecordWriter:
             self._counts[-1] += count
             rows = rows[count:]
 
-    def close(self):
-        """Closes the last file. Returns the written files as a tuple of `RecordFile`."""
+    def close(self) -> tuple[RecordFile, ...]:
+        """Closes the last file and returns a description of each file."""
         if self._file is not None:
             self._file.close()
             self._file = None

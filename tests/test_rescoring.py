@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from runs_helper import tool
 
+from tfsoftmax.lm import runs
+from tfsoftmax.lm.scoring import Scorer
 from tfsoftmax.nbest import lists as nbest
 from tfsoftmax.nbest import rescoring
-from tfsoftmax.lm import runs
 from tfsoftmax.nbest.rescoring import Weights
-from tfsoftmax.lm.scoring import Scorer
 from tfsoftmax.nbest.word_errors import bootstrap, word_errors
 
 ARPA = """\\data\\

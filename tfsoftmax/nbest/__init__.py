@@ -1,1 +1,1 @@
-"""N-best lists of recognisers and translators: reading, rescoring, and word errors. NumPy only."""
+"""Reads n-best lists, rescores them, and counts word errors."""

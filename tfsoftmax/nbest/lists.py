@@ -1,29 +1,40 @@
-"""N-best lists of a recogniser or translator, in the formats that Kaldi and SRILM write."""
+"""Reads the n-best lists of recognisers and translators, in the formats of Kaldi and SRILM."""
 
 import dataclasses
 import gzip
 import math
 import os
+from collections.abc import Iterable
 
 import numpy as np
 
-# What Kaldi's scripts call the files of an n-best archive: words, and costs of the acoustics, the
-# language model, and the rest of the graph (pronunciations, transitions, silence).
+# The files of an n-best archive as Kaldi's scripts name them: the words, and the costs of the
+# acoustics, of the language model, and of the rest of the graph (pronunciations, transitions,
+# silence).
 KALDI_WORDS, KALDI_COSTS = "words_text", ("acwt", "lmwt.lmonly", "lmwt.nolm")
 SRILM_NO_WORDS = {"<s>", "</s>", "-pau-"}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class NBest:
-    """Lists of U utterances, N hypotheses in all, the recogniser's best first.
+    """The n-best lists of U utterances, with N hypotheses in all, the recogniser's best first.
+
+    All scores are natural logarithms.
 
     Attributes:
-        utterances: tuple of U str, their ids.
-        starts: int (U + 1,): hypotheses starts[u] ... starts[u + 1] are of utterance u.
-        sentences: N tuples of words.
-        acoustic: float64 (N,), natural logarithms, or None if there are none.
-        old_lm: float64 (N,), of the language model that made the lists, or None.
-        graph: float64 (N,), of the decoding graph without its language model, or None.
+        utterances: the ids of the utterances, a tuple of U str.
+        starts: int (U + 1,). The hypotheses of utterance u are starts[u] to starts[u + 1] - 1.
+        sentences: the words of each hypothesis, N tuples.
+        acoustic: float64 (N,), the acoustic scores; None if the lists have none.
+        old_lm: float64 (N,), the scores of the recogniser's language model, or None.
+        graph: float64 (N,), the scores of the decoding graph without its language model, or None.
+
+    Example:
+        import numpy as np
+        from tfsoftmax.nbest.lists import NBest
+        scores = np.array([-10.0, -11.0, -7.0])
+        lists = NBest(("u1", "u2"), np.array([0, 2, 3]), (("a",), ("b",), ("a",)), scores, None)
+        print(lists.best(lists.acoustic[:, None]))
     """
 
     utterances: tuple
@@ -33,26 +44,33 @@ class NBest:
     old_lm: np.ndarray | None
     graph: np.ndarray | None = None
 
-    def best(self, scores):
-        """The highest score of each utterance, of equals the first.
+    def best(self, scores: np.ndarray) -> np.ndarray:
+        """Finds the hypothesis of each utterance with the highest score, the first of equal ones.
 
         Args:
-            scores: float (N, M), M systems.
+            scores: float (N, M), the scores by M systems.
 
         Returns:
-            Numbers of hypotheses, int (U, M).
+            The numbers of the hypotheses, int (U, M).
         """
         sizes = np.diff(self.starts)
         ranks = np.arange(sizes.max())
         places = np.minimum(self.starts[:-1, None] + ranks, self.starts[1:, None] - 1)
-        # Beyond the end of a list stands its last hypothesis again, of which the first counts.
+        # A list that is too short repeats its last hypothesis, which argmax finds where it is.
         return self.starts[:-1, None] + np.argmax(scores[places], axis=1)
 
-    def expect(self, transcripts, argument):
-        """The transcripts of the utterances, in their order: list of U lists of words.
+    def expect(self, transcripts: dict, argument: str) -> list:
+        """Looks up the transcript of each utterance.
+
+        Args:
+            transcripts: dictionary from an utterance to its words.
+            argument: the name of the argument that they come from, for messages.
+
+        Returns:
+            The words of the U utterances, in the order of the lists.
 
         Raises:
-            ValueError: an utterance has none.
+            ValueError: an utterance has no transcript.
         """
         missing = [u for u in self.utterances if u not in transcripts]
         if missing:
@@ -63,26 +81,26 @@ class NBest:
         return [transcripts[u] for u in self.utterances]
 
 
-def read(path):
+def read(path: str | os.PathLike) -> NBest:
     """Reads n-best lists.
 
     Args:
         path: one of
-            a file (plain or .gz) of lines `utterance acoustic lm word word ...`, natural
-                logarithms, each utterance's best hypothesis first;
-            a directory as Kaldi's n-best scripts write it, with `words_text` (lines
-                `utterance-RANK word ...`), and, if it has them, `acwt`, `lmwt.lmonly` and
-                `lmwt.nolm` (lines `utterance-RANK cost`, costs being negative natural logarithms);
-            a directory of SRILM's n-best files (plain or .gz), one an utterance, named after
-                it, of lines `acoustic lm nwords word ...`, logarithms to base 10; <s>, </s>
-                and -pau- are no words.
+            - a file (plain or .gz) with lines `utterance acoustic lm word word ...`, scores being
+              natural logarithms, with the best hypothesis of each utterance first;
+            - a directory that Kaldi's n-best scripts have written, with `words_text` (lines
+              `utterance-RANK word ...`) and optionally `acwt`, `lmwt.lmonly` and `lmwt.nolm`
+              (lines `utterance-RANK cost`, costs being negative natural logarithms);
+            - a directory of SRILM's n-best files (plain or .gz), a file for each utterance, named
+              after it, with lines `acoustic lm nwords word ...`, scores being logarithms to base
+              10; <s>, </s> and -pau- do not count as words.
 
     Returns:
-        `NBest`, utterances in the order of the file, of SRILM's by name.
+        The lists, in the order of the file; those of SRILM in the order of the names.
 
     Raises:
         FileNotFoundError: there is no such file or directory.
-        ValueError: a line is not as described; the message names file and line.
+        ValueError: a line does not have its format; the message names the file and the line.
     """
     if not os.path.isdir(path):
         rows = list(_columns(path))
@@ -104,11 +122,11 @@ def read(path):
     )
 
 
-def read_transcripts(path):
-    """Reads `utterance word ...` lines, or `word ... (utterance)` of a file named *.trn.
+def read_transcripts(path: str | os.PathLike) -> dict[str, tuple[str, ...]]:
+    """Reads lines `utterance word ...`, or `word ... (utterance)` if the file is named *.trn.
 
     Returns:
-        dict from utterance to its words, a tuple of str.
+        Dictionary from an utterance to its words.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -129,14 +147,16 @@ def read_transcripts(path):
     return transcripts
 
 
-def trn(utterances, sentences):
-    """Lines `word ... (utterance)`, as sclite reads them: str."""
-    return "".join(f"{' '.join([*s, f'({u})'])}\n" for u, s in zip(utterances, sentences))
+def trn(utterances: Iterable[str], sentences: Iterable[Iterable[str]]) -> str:
+    """Lines `word ... (utterance)`, which sclite reads."""
+    rows = zip(utterances, sentences, strict=True)
+    return "".join(f"{' '.join([*words, f'({name})'])}\n" for name, words in rows)
 
 
-def text(utterances, sentences):
-    """Lines `utterance word ...`, as Kaldi reads them: str."""
-    return "".join(f"{' '.join([u, *s])}\n" for u, s in zip(utterances, sentences))
+def text(utterances: Iterable[str], sentences: Iterable[Iterable[str]]) -> str:
+    """Lines `utterance word ...`, which Kaldi reads."""
+    rows = zip(utterances, sentences, strict=True)
+    return "".join(f"{' '.join([name, *words])}\n" for name, words in rows)
 
 
 def _columns(path):
@@ -158,7 +178,7 @@ def _kaldi(directory):
         if not utterance or not (rank.isascii() and rank.isdigit()):
             raise ValueError(f"{where}: must begin with `utterance-RANK`. Received: {key!r}")
         of_key = [None if of is None else of.get(key, math.nan) for of in costs]
-        for name, cost in zip(KALDI_COSTS, of_key):
+        for name, cost in zip(KALDI_COSTS, of_key, strict=True):
             if cost is not None and math.isnan(cost):
                 raise ValueError(f"{where}: must have a cost in {name}. Received: none for {key!r}")
         scores = [None if cost is None else -cost for cost in of_key]
@@ -169,7 +189,7 @@ def _kaldi(directory):
 
 
 def _costs(path):
-    """{utterance-RANK: cost}, or None without the file."""
+    """The costs in a file by `utterance-RANK`; None if there is no such file."""
     if not os.path.exists(path):
         return None
     costs = {}
@@ -195,7 +215,7 @@ def _srilm(directory):
 
 
 def _lines(path):
-    """(where it stands, fields) of each line that is not blank."""
+    """Yields the place (for messages) and the fields of each line that is not blank."""
     opener = gzip.open if str(path).endswith(".gz") else open
     try:
         with opener(path, "rt", encoding="utf-8", newline="\n") as file:

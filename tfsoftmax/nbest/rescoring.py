@@ -1,17 +1,20 @@
-"""N-best rescoring: scores of several models, weighed against each other in the log domain."""
+"""Rescores n-best lists by a weighted sum of the log-probabilities of several models."""
 
 import dataclasses
 import itertools
 import math
+import os
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from tfsoftmax.nbest.lists import NBest
 from tfsoftmax.nbest.word_errors import bootstrap, word_errors
 
-CELLS = 1 << 22  # of the table of scores at a time
-WINDOW = 1 << 15  # sentences that the language model is given at a time
+CELLS = 1 << 22  # the most scores that tuning computes at a time
+WINDOW = 1 << 15  # the most sentences that the language model gets at a time
 _POWERS = tuple(round(2 ** (k / 2), 4) for k in range(-4, 10))
-# What is tried where the user gives no values: nothing, and 1/4 to 22.6 by steps of sqrt(2).
+# The values to try if the user gives none: 0, and 1/4 to 22.6 in steps of sqrt(2).
 GRID = {
     "lm_weight": (0.0, *_POWERS),
     "old_lm_weight": (0.0, *_POWERS),
@@ -22,10 +25,16 @@ GRID = {
 
 @dataclasses.dataclass(frozen=True)
 class Weights:
-    """How a hypothesis's scores, natural logarithms, are added up.
+    """The weights of the scores of a hypothesis. Its total, in natural logarithms, is
 
         acoustic + lm_weight · lm + old_lm_weight · old_lm + arpa_weight · arpa
                  - word_penalty · words
+
+    Example:
+        from tfsoftmax.nbest import lists, rescoring
+        nbest = lists.read("test.nbest")
+        scores = rescoring.features(nbest, lm=nbest.old_lm)
+        chosen = rescoring.choose(nbest, scores, rescoring.Weights(lm_weight=8.0))
     """
 
     lm_weight: float = 1.0
@@ -34,18 +43,18 @@ class Weights:
     word_penalty: float = 0.0
 
 
-def features(nbest, lm, arpa=None):
-    """The scores of the hypotheses, a column for each term of `Weights`.
+def features(nbest: NBest, lm: np.ndarray, arpa: np.ndarray | None = None) -> np.ndarray:
+    """The scores of the hypotheses, with a column for each term of `Weights`.
 
-    Scores of the decoding graph go with each language model, which they have the weight of.
+    The scores of the decoding graph are added to those of each language model.
 
     Args:
-        nbest: `NBest` of N hypotheses.
+        nbest: lists of N hypotheses.
         lm: (N,), ln P by the language model.
         arpa: (N,), ln P by an n-gram model, or None.
 
     Returns:
-        float64 (N, 5): acoustic, lm, old_lm, arpa, -words; zeros for what is not given.
+        float64 (N, 5): acoustic, lm, old_lm, arpa and -words, with zeros for missing scores.
     """
     none = np.zeros(len(nbest.sentences))
     graph = none if nbest.graph is None else nbest.graph
@@ -55,30 +64,39 @@ def features(nbest, lm, arpa=None):
     return np.stack([none if c is None else c for c in columns] + [lengths], axis=1)
 
 
-def choose(nbest, scores, weights):
-    """The best hypothesis of each utterance: int (U,).
+def choose(nbest: NBest, scores: np.ndarray, weights: Weights) -> np.ndarray:
+    """Finds the best hypothesis of each utterance.
 
     Args:
-        nbest: `NBest` of N hypotheses.
-        scores: (N, 5), as `features` returns them.
-        weights: `Weights`.
+        nbest: lists of N hypotheses.
+        scores: (N, 5), from `features`.
+        weights: the weights of the scores.
+
+    Returns:
+        The numbers of the hypotheses, int (U,).
     """
     return nbest.best(scores @ _columns([weights]))[:, 0]
 
 
-def tune(nbest, scores, errors, grid):
-    """The weights of a grid with the fewest word errors, of equals the nearest to the defaults.
+def tune(
+    nbest: NBest, scores: np.ndarray, errors: np.ndarray, grid: dict[str, Sequence[float]]
+) -> tuple[Weights, int]:
+    """Finds the weights in a grid that make the fewest word errors.
 
     Args:
-        nbest: `NBest` of N hypotheses.
-        scores: (N, 5), as `features` returns them.
-        errors: (N,), word errors of each hypothesis.
-        grid: dict from each field of `Weights` to the values to try.
+        nbest: lists of N hypotheses.
+        scores: (N, 5), from `features`.
+        errors: (N,), the word errors of each hypothesis.
+        grid: dictionary from each field of `Weights` to the values to try.
 
     Returns:
-        `Weights`, and the number of errors with them.
+        The weights, and the number of errors with them. Of several equally good weights, those
+        nearest to the defaults are taken.
     """
-    candidates = [Weights(**dict(zip(grid, v))) for v in itertools.product(*grid.values())]
+    candidates = [
+        Weights(**dict(zip(grid, values, strict=True)))
+        for values in itertools.product(*grid.values())
+    ]
     totals = []
     part = max(1, CELLS // (len(nbest.utterances) * int(np.diff(nbest.starts).max())))
     for start in range(0, len(candidates), part):
@@ -90,39 +108,42 @@ def tune(nbest, scores, errors, grid):
 
 
 def _distance(weights):
-    """From the defaults."""
-    plain, own = dataclasses.astuple(Weights()), dataclasses.astuple(weights)
-    return sum(abs(a - b) for a, b in zip(own, plain))
+    """The distance of weights from the defaults."""
+    pairs = zip(dataclasses.astuple(Weights()), dataclasses.astuple(weights), strict=True)
+    return sum(abs(a - b) for a, b in pairs)
 
 
-def oracle(nbest, errors):
-    """The hypothesis of each utterance with the fewest errors (N,): int (U,)."""
+def oracle(nbest: NBest, errors: np.ndarray) -> np.ndarray:
+    """Finds the hypothesis of each utterance with the fewest errors (N,): int (U,)."""
     return nbest.best(-np.asarray(errors, np.float64)[:, None])[:, 0]
 
 
-def hypothesis_errors(nbest, references):
-    """Word errors of each hypothesis, int (N,), for what was said in U utterances."""
+def hypothesis_errors(nbest: NBest, references: Sequence[Sequence[str]]) -> np.ndarray:
+    """Counts the word errors of each hypothesis, int (N,), against U references."""
     sizes = np.diff(nbest.starts)
     repeated = [said for said, size in zip(references, sizes, strict=True) for _ in range(size)]
     return word_errors(repeated, nbest.sentences).sum(axis=1)
 
 
-def compare(nbest, references, chosen, against=None, seed=1):
-    """Word errors before and after rescoring, and of the best choice there is.
+def compare(
+    nbest: NBest, references: Sequence[Sequence[str]], chosen: np.ndarray,
+    against: Sequence[Sequence[str]] | None = None, seed: int = 1,
+) -> dict:
+    """Compares the word errors before and after rescoring with those of the best possible choice.
 
     Args:
-        nbest: `NBest` of U utterances.
-        references: U sequences of words, what was said.
-        chosen: int (U,), the hypotheses that rescoring took.
-        against: U sequences of words, the output of another system to compare with; None: the
-            first hypotheses.
-        seed: of the bootstrap.
+        nbest: lists of U utterances.
+        references: what was said, U sequences of words.
+        chosen: int (U,), the hypotheses that rescoring chose.
+        against: the output of another system to compare with, U sequences of words; None to
+            compare with the first hypotheses.
+        seed: the seed of the bootstrap.
 
     Returns:
-        dict of JSON values: `utterances`, `words`; `systems`, for each of "1-best", "against" if
-        given, "rescored" and "oracle" the numbers of substitutions, deletions and insertions;
-        `compared_with`, a system's name; and of rescored against that, per word,
-        `difference`, `low`, `high`, `better` (see `word_errors.Difference`).
+        Dictionary of JSON values: `utterances` and `words`, their numbers; `systems`, a
+        dictionary from "1-best", "against" (if given), "rescored" and "oracle" to the numbers of
+        substitutions, deletions and insertions; `compared_with`, the name of the system that the
+        rescored one is compared with; and the fields of `word_errors.Difference` between them.
     """
     best = oracle(nbest, hypothesis_errors(nbest, references))
     systems = {
@@ -135,9 +156,9 @@ def compare(nbest, references, chosen, against=None, seed=1):
     words = np.array([len(reference) for reference in references])
     other = "1-best" if against is None else "against"
     difference = bootstrap(errors["rescored"].sum(1), errors[other].sum(1), words, seed=seed)
+    kinds = "substitutions", "deletions", "insertions"
     counts = {
-        name: dict(zip(("substitutions", "deletions", "insertions"), of.sum(0).tolist()))
-        for name, of in errors.items()
+        name: dict(zip(kinds, of.sum(0).tolist(), strict=True)) for name, of in errors.items()
     }
     return {
         "utterances": len(references), "words": int(words.sum()), "systems": counts,
@@ -145,19 +166,19 @@ def compare(nbest, references, chosen, against=None, seed=1):
     }
 
 
-def lm_scores(scorer, sentences):
-    """ln P of N sentences by a `Scorer`, `<eos>` included: float64 (N,)."""
+def lm_scores(scorer, sentences: Sequence[Sequence[str]]) -> np.ndarray:
+    """Scores N sentences with a `Scorer`: ln P, with `<eos>`, float64 (N,)."""
     parts = (sentences[i : i + WINDOW] for i in range(0, len(sentences), WINDOW))
     return np.array([s.sum() for part in parts for s in scorer.sentences(part)])
 
 
-def arpa_scorer(path):
-    """Returns a function from N sequences of words to ln P by an n-gram model, float64 (N,).
+def arpa_scorer(path: str | os.PathLike) -> Callable[[Sequence[Sequence[str]]], np.ndarray]:
+    """Makes a function from N sequences of words to ln P by an n-gram model, float64 (N,).
 
-    </s> is part of each sentence; words that the model lacks count as its <unk>.
+    </s> is part of each sentence. Words that the model lacks are scored as its <unk>.
 
     Args:
-        path: of an ARPA file, or of kenlm's own format.
+        path: an ARPA file, or a file in kenlm's own format.
 
     Raises:
         RuntimeError: kenlm is not installed.
@@ -178,7 +199,7 @@ def arpa_scorer(path):
 
 
 def _columns(candidates):
-    """The factors of `features`' columns, (5, M)."""
+    """The factors of the columns of `features` for M weights: (5, M)."""
     return np.array([
         (1.0, w.lm_weight, w.old_lm_weight, w.arpa_weight, w.word_penalty) for w in candidates
     ]).T

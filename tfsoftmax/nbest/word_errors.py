@@ -1,17 +1,20 @@
-"""Word error rates, and whether the difference of two systems is more than chance."""
+"""Counts word errors, and tells whether two systems differ by more than chance."""
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 
-CELLS = 1 << 22  # of the resampling's table at a time
+CELLS = 1 << 22  # the most numbers that the bootstrap draws at a time
 
 
-def word_errors(references, hypotheses):
-    """Counts errors of the best alignment of each pair, by jiwer.
+def word_errors(
+    references: Sequence[Sequence[str]], hypotheses: Sequence[Sequence[str]]
+) -> np.ndarray:
+    """Counts the errors in the best alignment of each reference and hypothesis, with jiwer.
 
     Args:
-        references, hypotheses: lists of N sequences of words.
+        references, hypotheses: N sequences of words each.
 
     Returns:
         int64 (N, 3): substitutions, deletions, insertions.
@@ -42,13 +45,19 @@ def word_errors(references, hypotheses):
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """WER of one system minus WER of another.
+    """The word error rate of one system minus that of another.
 
     Attributes:
-        difference: on all utterances.
-        low, high: bounds of the interval.
-        better: share of the resamples in which the first system has the lower WER; ties count
-            for half.
+        difference: the difference on all utterances.
+        low, high: the bounds of its interval.
+        better: the share of resamples in which the first system has the lower rate. Ties count
+            half.
+
+    Example:
+        from tfsoftmax.nbest.word_errors import bootstrap
+        errors, others, words = [1, 0, 2, 0], [2, 1, 2, 0], [9, 8, 12, 5]
+        found = bootstrap(errors, others, words)
+        print(found.difference, found.low, found.high)
     """
 
     difference: float
@@ -57,21 +66,21 @@ class Difference:
     better: float
 
 
-def bootstrap(errors, other_errors, words, resamples=10_000, level=0.95, seed=1):
-    """Percentile interval of the difference of two systems, resampling utterances.
+def bootstrap(
+    errors: np.ndarray, other_errors: np.ndarray, words: np.ndarray, resamples: int = 10_000,
+    level: float = 0.95, seed: int = 1,
+) -> Difference:
+    """Estimates the difference of two systems with a percentile interval, by resampling utterances.
 
-    Both systems are looked at on the same utterances of each resample, so that what makes an
-    utterance hard for both does not widen the interval.
+    Each resample compares both systems on the same utterances, so that utterances which are hard
+    for both do not widen the interval.
 
     Args:
-        errors, other_errors: (U,) errors of each utterance.
-        words: (U,) words of its reference.
-        resamples: number of times that U utterances are drawn with replacement.
-        level: share of the resamples within the interval.
-        seed: of the draws.
-
-    Returns:
-        `Difference`.
+        errors, other_errors: (U,), the errors of the systems in each utterance.
+        words: (U,), the number of words in each reference.
+        resamples: how many times U utterances are drawn with replacement.
+        level: the share of the resamples that lie in the interval.
+        seed: the seed of the draws.
 
     Raises:
         ValueError: the references have no words.
@@ -86,7 +95,7 @@ def bootstrap(errors, other_errors, words, resamples=10_000, level=0.95, seed=1)
     per_part = max(1, CELLS // size)
     for start in range(0, resamples, per_part):
         drawn = rng.integers(0, size, (min(per_part, resamples - start), size))
-        # A resample without any words has no errors to divide either.
+        # A resample may have no words; then it has a difference of zero.
         differences.append(gaps[drawn].sum(1) / np.maximum(words[drawn].sum(1), 1))
     differences = np.concatenate(differences)
     low, high = np.quantile(differences, [(1 - level) / 2, (1 + level) / 2])

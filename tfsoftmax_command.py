@@ -1,21 +1,21 @@
 """Starts the `tfsoftmax` program.
 
-A module beside the package, so that `tfsoftmax/__init__.py` can see that a command is starting:
-then it imports nothing, and `--help` need not wait for TensorFlow.
+This module stands beside the package. When it has been imported, `tfsoftmax/__init__.py` knows
+that a command is starting and imports nothing, so that `--help` need not wait for TensorFlow.
 """
 
 import sys
 
 
 def main(*command):
-    """Runs `tfsoftmax COMMAND`, with the flags from the command line."""
+    """Runs a command with the flags of the command line, whose first argument may name it."""
     from tfsoftmax.commands import program
 
     program.main([*command, *sys.argv[1:]])
 
 
 if __name__ == "__main__":
-    # Under its own name, by which the package looks for it.
+    # The package looks for the module under this name, not under `__main__`.
     import tfsoftmax_command
 
     tfsoftmax_command.main()

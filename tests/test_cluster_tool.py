@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 from runs_helper import SMALL, tool
 
-from tfsoftmax.partitions import classes
-from tfsoftmax.partitions import code_files
-from tfsoftmax.partitions import tree_builders
+from tfsoftmax.partitions import classes, code_files, tree_builders
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +30,8 @@ def test_paths_of_every_word_of_the_corpus(corpus, paths):
     assert len(set(code_files.read_codes(out, words))) == 7
     assert len(out.read_text().splitlines()) == len(words)
     assert classes.build(out, len(words), words=words).max() == 6
-    tree = tree_builders.binarised(tree_builders.build(out, len(words), words=words), corpus.vocabulary.counts)
+    tree = tree_builders.build(out, len(words), words=words)
+    tree = tree_builders.binarised(tree, corpus.vocabulary.counts)
     assert tree.is_binary and np.all(tree.depths > 0)
 
 
@@ -44,7 +43,8 @@ def test_the_class_of_one_word(corpus, tmp_path):
 
 
 @pytest.mark.parametrize("flag, message", [
-    ("--classes=0", "`classes` must be positive"), ("--words_of=xyzzy", "`words_of` must be a word"),
+    ("--classes=0", "`classes` must be at least 1"),
+    ("--words_of=xyzzy", "`words_of` must be a word"),
 ])
 def test_mistakes_end_in_a_sentence(corpus, tmp_path, flag, message):
     out = f"--out={tmp_path / 'p'}"
@@ -76,5 +76,6 @@ def test_learnt_clusters_are_printed_and_become_classes(corpus, tmp_path):
     by_class = classes.build(out, len(words), words=words)
     for cluster, members in zip(numbers, printed):
         assert {by_class[words.index(word)] for word in members} == {cluster}
-    done = tool("show_clusters", f"--run={tmp_path / 'run'}", f"--words_of={words[3]}", "--words=99")
+    run = f"--run={tmp_path / 'run'}"
+    done = tool("show_clusters", run, f"--words_of={words[3]}", "--words=99")
     assert words[3] in done.stdout.split() and len(done.stdout.splitlines()) == 1

@@ -1,19 +1,106 @@
-"""The command line: fast help, and mistakes answered in one sentence."""
+"""The command line: fast help, launchers, and mistakes that are answered in one sentence."""
+
+import dataclasses
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tokenize
 
 import pytest
 from runs_helper import tool
 
-TOOLS = [
-    "prepare", "train", "evaluate", "generate", "score", "rescore", "export", "cutoffs", "tfprof",
-    "memory_timeline",
-]
+import tfsoftmax
+from tfsoftmax.commands.cutoffs import CutoffsConfig
+from tfsoftmax.commands.program import COMMANDS
+from tfsoftmax.commands.shared_flags import attribute_helps
+from tfsoftmax.commands.tfprof import ProfileConfig
+from tfsoftmax.heads import HEADS
+from tfsoftmax.lm.config import ModelConfig, TrainingConfig
+
+TOOLS = pathlib.Path(__file__).parent.parent / "tools"
+SLOW_TO_IMPORT = ("tensorflow", "numpy", "keras", "matplotlib")
 
 
-@pytest.mark.parametrize("name", TOOLS)
+def assert_nothing_slow_was_imported(result):
+    assert "absl.flags" in result.stderr
+    assert not [name for name in SLOW_TO_IMPORT if f" {name}\n" in result.stderr]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
 def test_help_teaches_and_waits_for_no_import_of_tensorflow(name):
     result = tool(name, "--help", interpreter=["-X", "importtime"])
-    assert f"tfsoftmax {name}" in result.stdout
-    assert "absl.flags" in result.stderr and "tensorflow" not in result.stderr
+    assert f" tfsoftmax {name} --" in result.stdout
+    assert len(re.findall(r"^    .*\btfsoftmax \w+ --", result.stdout, re.MULTILINE)) >= 2
+    assert_nothing_slow_was_imported(result)
+
+
+def test_the_list_of_commands_says_what_each_does():
+    result = tool("--help", interpreter=["-X", "importtime"])
+    assert_nothing_slow_was_imported(result)
+    listed = [line.split(maxsplit=1) for line in result.stdout.splitlines() if line[:2] == "  "]
+    described = {name: text for name, text in listed if name in COMMANDS}
+    assert tuple(described) == COMMANDS
+    for text in described.values():
+        assert text[0].isupper() and text.split()[0].endswith("s") and text.endswith(".")
+        assert len(text) <= 70
+    assert tool().stdout == result.stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_each_flag_is_a_sentence_or_a_noun_phrase(name):
+    printed = tool(name, "--help").stdout.partition("\nFlags:\n")[2]
+    described = re.split(r"^  --", printed, flags=re.MULTILINE)[1:]
+    assert described
+    for text in described:
+        flag, _, help_text = re.sub(r"<[^>]*>: ", "", text).partition(": ")
+        help_text = re.split(r"\s*\((?:default|an integer|a number|a comma)|\s*$", help_text)[0]
+        assert help_text[0].isupper() and (help_text[-1] == "." or ", one of\n" in help_text), flag
+
+
+def test_every_command_has_a_launcher():
+    assert sorted(path.stem for path in TOOLS.glob("*.py")) == sorted(COMMANDS)
+    for name in COMMANDS:
+        path = TOOLS / f"{name}.py"
+        assert os.access(path, os.X_OK) and path.read_text().startswith("#!/usr/bin/env python3\n")
+        with open(path, encoding="utf-8") as file:
+            lines = {t.start[0] for t in tokenize.generate_tokens(file.readline)
+                     if t.type == tokenize.NAME}
+        assert len(lines) == 2  # an import and a call
+    result = subprocess.run(
+        [sys.executable, TOOLS / "cutoffs.py", "--help"], capture_output=True, text=True,
+        check=True, env={**os.environ, "PYTHONPATH": str(TOOLS.parent)},
+    )
+    assert result.stdout == tool("cutoffs", "--help").stdout
+
+
+@pytest.mark.parametrize("config", [ModelConfig, TrainingConfig, CutoffsConfig, ProfileConfig])
+def test_the_docstring_of_a_configuration_explains_every_field(config):
+    assert list(attribute_helps(config)) == [field.name for field in dataclasses.fields(config)]
+    assert getattr(config, "CHOICES", {}).keys() <= attribute_helps(config).keys()
+
+
+def test_the_help_has_a_line_for_every_head():
+    printed = tool("train", "--help").stdout
+    assert re.findall(r"^    - (\w+): ", printed, re.MULTILINE) == list(HEADS)
+
+
+def test_the_version_is_that_of_the_package():
+    assert tool("--version").stdout == f"tfsoftmax {tfsoftmax.__version__}\n"
+
+
+@pytest.mark.parametrize("name", ["show-clusters", "memory-timeline"])
+def test_names_of_commands_may_have_dashes(name):
+    assert tool(name, "--help").stdout == tool(name.replace("-", "_"), "--help").stdout
+
+
+@pytest.mark.parametrize("name, near", [("tarin", "train"), ("show-cluster", "show_clusters")])
+def test_a_wrong_name_suggests_the_nearest_one(name, near):
+    result = tool(name, check=False)
+    assert result.returncode == 1
+    assert f"Did you mean {near!r}? Received: {name!r}" in result.stderr
+    assert "Did you mean" not in tool("xyzzy", check=False).stderr
 
 
 @pytest.mark.parametrize(
@@ -25,7 +112,7 @@ def test_help_teaches_and_waits_for_no_import_of_tensorflow(name):
         (["evaluate", "--run={tmp}/nothing"], "`run` must be the directory of a training run"),
         (["prepare", "--corpus=text", "--out={tmp}/out", "--train={tmp}/no.txt"], "no.txt"),
         (["score", "--run=x", "--input={tmp}/no.txt"], "`input` cannot be used: No such file"),
-        (["prepare", "--out={tmp}/out", "stray"], "all arguments are flags"),
+        (["prepare", "--out={tmp}/out", "stray"], "all arguments must be flags"),
     ],
 )
 def test_mistakes_end_in_one_sentence(arguments, message, tmp_path):

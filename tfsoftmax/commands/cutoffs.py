@@ -1,68 +1,80 @@
-"""Where to cut a vocabulary for the adaptive softmax, and what each cut is expected to cost.
+"""Finds cutoffs for the adaptive softmax and estimates what they cost.
 
     tfsoftmax cutoffs --data=data/docstrings
     tfsoftmax cutoffs --data=data/text8 --hidden_units=512 --cutoffs=4000,22000
     tfsoftmax cutoffs --vocab_size=44370 --projection_factor=0 --plot=figure_5_2.png
 
-For each number of tails: the cutoffs of least cost, found by dynamic programming. The cost is
-that of a training step's matrix products, by constants that are measured on this machine once
-(some seconds) and kept; it says nothing of perplexity, which narrow tails and many cuts harm.
-An arrow marks what --head=adaptive --head_options='{"cutoffs": "auto"}' takes; the head
-reckons with 2,560 labels a step and its own projection_factor.
---plot draws the cost against the size of the shortlist, with one tail, for several exponents
-of Zipf's law. The last line shows the constants in the form that --constants takes.
+For each number of tails, the command finds the cutoffs of least cost by dynamic programming. The
+cost is the time of the matrix products in a training step, by constants that the command measures
+on this machine once, in some seconds, and keeps. The cost does not consider perplexity, which
+suffers from narrow tails and many cuts. An arrow marks the cutoffs that --head=adaptive with
+--head_options='{"cutoffs": "auto"}' takes; that head assumes 2,560 labels in a step and its own
+projection_factor. --plot draws the cost against the size of the shortlist, with one tail, for
+several exponents of Zipf's law. The last line shows the constants in the form that --constants
+takes.
 """
 
 import dataclasses
 import json
 
-import numpy as np
-from absl import flags
-
-from tfsoftmax.commands import dataclass_flags
-from tfsoftmax.commands.program import load_tensorflow
-from tfsoftmax.lm.config import option
-from tfsoftmax.partitions.cost_model import CostModel, MachineCosts, zipf
-from tfsoftmax.partitions.cutoffs import MOST_TAILS, best_cutoffs, one_tail_seconds, sensible_tails
+from tfsoftmax.commands import shared_flags
+from tfsoftmax.commands.program import check_at_least, load_matplotlib, load_tensorflow
 
 EXPONENTS = (0.0, 0.5, 0.8, 1.0, 1.2, 1.5)
 
 
 @dataclasses.dataclass(frozen=True)
 class CutoffsConfig:
-    """What to calculate."""
+    """The vocabulary and the model to calculate for, and what to show.
 
-    data: str = option("", "directory that `tfsoftmax prepare` made: whose words to cut")
-    vocab_size: int = option(44370, "without --data: so many words, frequent by Zipf's law")
-    exponent: float = option(1.0, "without --data: the exponent of Zipf's law")
-    hidden_units: int = option(512, "units of the hidden state")
-    positions: int = option(2560, "labels in a training step, streams times steps")
-    projection_factor: float = option(
-        4.0, "tail k has hidden / factor^k units; 0: tails without projections"
-    )
-    cutoffs: tuple = option((), "cutoffs of your own to show besides, such as 4000,22000")
-    constants: dict = option({}, "constants as JSON instead of those of this machine")
-    remeasure: bool = option(False, "measure the constants of this machine again")
-    plot: str = option("", "PNG to draw cost against shortlist to; needs matplotlib")
+    Attributes:
+        data: Directory of a corpus that `tfsoftmax prepare` made, whose words are cut.
+        vocab_size: Without --data: number of words, whose frequencies follow Zipf's law.
+        exponent: Without --data: exponent of Zipf's law.
+        hidden_units: Units of the hidden state.
+        positions: Labels in a training step: streams times time steps.
+        projection_factor: Tail k has hidden_units / factor^k units. With 0 the tails have no
+            projections.
+        cutoffs: Cutoffs of your own to show too, such as 4000,22000.
+        constants: Constants as JSON, instead of those of this machine.
+        remeasure: Measure the constants of this machine again.
+        plot: PNG file to draw the cost to. Needs matplotlib.
+    """
+
+    data: str = ""
+    vocab_size: int = 44370
+    exponent: float = 1.0
+    hidden_units: int = 512
+    positions: int = 2560
+    projection_factor: float = 4.0
+    cutoffs: tuple = ()
+    constants: dict = dataclasses.field(default_factory=dict)
+    remeasure: bool = False
+    plot: str = ""
 
 
 def define_flags():
-    dataclass_flags.define(CutoffsConfig)
+    shared_flags.define(CutoffsConfig)
 
 
 def main():
-    config = dataclass_flags.parse(CutoffsConfig)
+    config = shared_flags.parse(CutoffsConfig)
     own = [_whole(c) for c in config.cutoffs]
     if config.plot:
-        _load_matplotlib()
+        load_matplotlib()
+    from tfsoftmax.partitions.cost_model import CostModel
+
     counts, what = _words(config)
     constants = _constants(config)
     model = CostModel(
         counts, config.hidden_units, config.positions, config.projection_factor or None, constants
     )
-    print(f"{what}; {model.hidden_units:,} hidden units, {model.positions:,} labels a step, tails of "
-          + (f"1/{config.projection_factor:g}^k of the units" if config.projection_factor
-             else "all units, without projections"))
+    units = (
+        f"1/{config.projection_factor:g}^k of the units" if config.projection_factor
+        else "all units, without projections"
+    )
+    print(f"{what}; {model.hidden_units:,} hidden units, {model.positions:,} labels a step, "
+          f"tails of {units}")
     best, listed = candidates(model, own)
     print("", table(model, best, listed), "", clusters(model, best), "", sep="\n")
     print(f"--constants='{json.dumps(dataclasses.asdict(constants))}'")
@@ -71,14 +83,16 @@ def main():
 
 
 def candidates(model, own):
-    """The cheapest of all cutoffs, and a list of the cheapest for each number of tails, and own."""
+    """The cheapest cutoffs, and a list of the cheapest for each number of tails and of `own`."""
+    from tfsoftmax.partitions.cutoffs import MOST_TAILS, best_cutoffs, sensible_tails
+
     listed = [best_cutoffs(model, n) for n in range(1, min(MOST_TAILS, model.vocab_size - 1) + 1)]
     best = min((listed[n - 1] for n in sensible_tails(model)), key=model.seconds)
     return best, listed + ([own] if own else [])
 
 
 def table(model, best, listed):
-    """Expected cost of each candidate, as text."""
+    """The expected cost of each candidate, as text."""
     lines = ["   tails  ms a step  speed-up  cutoffs"]
     full = model.full_seconds()
     for cutoffs in [[], *listed]:
@@ -92,7 +106,7 @@ def table(model, best, listed):
 
 
 def clusters(model, cutoffs):
-    """Size and expected cost of each cluster, as text."""
+    """The size and the expected cost of each cluster, as text."""
     lines = ["cluster       words  units  labels  ms a step"]
     bounds = [0, *cutoffs, model.vocab_size]
     for k, seconds in enumerate(model.cluster_seconds(cutoffs)):
@@ -105,8 +119,15 @@ def clusters(model, cutoffs):
 
 
 def plot(model, path, corpus=None):
-    """Draws Müller 2017, figure 5.2: cost with one tail against the shortlist, minima crossed."""
+    """Draws the cost with one tail against the size of the shortlist; crosses mark the minima.
+
+    Source: Müller 2017, figure 5.2.
+    """
+    import numpy as np
     from matplotlib.figure import Figure
+
+    from tfsoftmax.partitions.cost_model import CostModel, zipf
+    from tfsoftmax.partitions.cutoffs import best_cutoffs, one_tail_seconds
 
     words = model.vocab_size
     sizes = np.unique(np.geomspace(1, words - 1, 400).astype(int))
@@ -131,12 +152,11 @@ def plot(model, path, corpus=None):
 
 
 def _words(config):
-    """Counts of the words, and what these words are, as text."""
+    """The counts of the words, and a description of these words."""
     if not config.data:
-        if config.vocab_size < 2:
-            raise ValueError(
-                f"`vocab_size` must be at least 2. Received: vocab_size={config.vocab_size}"
-            )
+        from tfsoftmax.partitions.cost_model import zipf
+
+        check_at_least(2, vocab_size=config.vocab_size)
         what = f"{config.vocab_size:,} words by Zipf's law of exponent {config.exponent:g}"
         return zipf(config.vocab_size, config.exponent), what
     from tfsoftmax.corpora.records import Corpus
@@ -148,6 +168,8 @@ def _words(config):
 
 def _constants(config):
     if config.constants:
+        from tfsoftmax.partitions.cost_model import MachineCosts
+
         try:
             return MachineCosts(**config.constants)
         except TypeError:
@@ -165,10 +187,3 @@ def _whole(text):
     if not text.strip().isdigit():
         raise ValueError(f"`cutoffs` must be whole numbers. Received: {text!r}")
     return int(text)
-
-
-def _load_matplotlib():
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise RuntimeError("`plot` needs matplotlib: pip install matplotlib") from None

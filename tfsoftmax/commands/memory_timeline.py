@@ -1,33 +1,36 @@
-"""Memory over the time of traced training steps, read from the trace, without a browser.
+"""Prints how much memory traced training steps used over time.
 
     tfsoftmax train --data=data/docstrings --run=runs/first --profile_batch=11,15
     tfsoftmax memory_timeline --run=runs/first --plot=memory.png
 
-For each allocator: memory at the start and the peak of each step, a bar for each stretch of
-time as long as the most that was held in it, and what was held at the highest point. On a CPU
-tensors of less than 256 KiB are not recorded. --trace names a trace of another program.
+For each allocator the command prints the memory at the start and at the peak of each step, a bar
+for each stretch of time that shows the most memory held in it, and what was held at the highest
+point. On a CPU, tensors of less than 256 KiB are not recorded. --trace reads the trace of
+another program.
 """
 
 from absl import flags
 
-from tfsoftmax.commands.program import load_tensorflow
+from tfsoftmax.commands.program import load_matplotlib, load_tensorflow
 
 MIB = 2**20
 ROWS, BAR, LARGEST = 24, 50, 10
 
 
 def define_flags():
-    flags.DEFINE_string("run", "", "directory of a training run that was traced")
-    flags.DEFINE_string("trace", "", "an .xplane.pb file instead")
-    flags.DEFINE_string("plot", "", "PNG to draw to; needs matplotlib")
+    flags.DEFINE_string("run", "", "Directory of a training run that was traced.")
+    flags.DEFINE_string("trace", "", "Trace to read instead of the run's: an .xplane.pb file.")
+    flags.DEFINE_string("plot", "", "PNG file to draw. Needs matplotlib.")
 
 
 def main():
     if bool(flags.FLAGS.run) == bool(flags.FLAGS.trace):
         raise ValueError(
-            "either `run` or `trace` must be given. "
+            "Either `run` or `trace` must be given. "
             f"Received: run={flags.FLAGS.run!r}, trace={flags.FLAGS.trace!r}"
         )
+    if flags.FLAGS.plot:
+        load_matplotlib()
     load_tensorflow()
     from tfsoftmax.profiling.memory_timeline import at_peak, find_trace, read_timeline
 
@@ -35,7 +38,7 @@ def main():
     timeline = read_timeline(path)
     print(path)
     if not timeline.allocators:
-        print("No allocations: all tensors were too small, or the allocator keeps no record.")
+        print("The trace has no allocations: all tensors were small, or none were recorded.")
     for name, events in timeline.allocators.items():
         print("", f"{name}: {len(events):,} allocations and deallocations", sep="\n")
         if timeline.steps:
@@ -46,7 +49,7 @@ def main():
 
 
 def steps_table(steps, events):
-    """Duration, memory at the start, and peak of each step, as text."""
+    """The duration of each step, and its memory at the start and at the peak, as text."""
     lines = ["  step    seconds  MiB at start  MiB at peak"]
     for number, begin, end in steps:
         before = [event.held for event in events if event.seconds < begin]
@@ -57,7 +60,7 @@ def steps_table(steps, events):
 
 
 def bars(events):
-    """The most that was held in each stretch of time, as text."""
+    """The most memory that was held in each stretch of time, as text."""
     stretch = events[-1].seconds / ROWS or 1.0
     most, held, i = [], events[0].held - events[0].size, 0
     for row in range(ROWS):
@@ -77,8 +80,8 @@ def bars(events):
 def peak_table(events, highest, held, before):
     """What was held at the highest point, as text."""
     top = events[highest]
-    lines = [f"most, {top.held / MIB:,.1f} MiB, at {top.seconds:.3f} seconds:",
-             f"{before / MIB:>10,.1f}  from before the trace"]
+    lines = [f"The most, {top.held / MIB:,.1f} MiB, was held at {top.seconds:.3f} seconds:",
+             f"{before / MIB:>10,.1f}  allocated before the trace"]
     for event in held[:LARGEST]:
         op = event.op.removeprefix("StatefulPartitionedCall/") or "unknown"
         lines.append(f"{event.size / MIB:>10,.1f}  {op} {event.shape}")
@@ -89,11 +92,9 @@ def peak_table(events, highest, held, before):
 
 
 def plot(timeline, path):
-    """Draws memory over time; steps alternate in shade."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise RuntimeError("`plot` needs matplotlib: pip install matplotlib") from None
+    """Draws memory over time. The background marks the steps."""
+    from matplotlib.figure import Figure
+
     axes = Figure(figsize=(9, 4), layout="constrained").subplots()
     for name, events in timeline.allocators.items():
         axes.plot([e.seconds for e in events], [e.held / MIB for e in events],

@@ -1,25 +1,25 @@
-"""Turns text into a vocabulary and TFRecords, once, for any number of training runs.
+"""Turns text into a vocabulary and TFRecords for any number of runs.
 
     tfsoftmax prepare --out=data/docstrings
-    tfsoftmax prepare --corpus=text --train='books/*.txt.gz' --valid=v.txt --out=data/books
+    tfsoftmax prepare --corpus=text --train='books/*.txt.gz' --valid=valid.txt --out=data/books
 
-Splits: docstrings, ptb and wikitext have train, valid and test; text what is given; text8 and
-lm1b train and valid. Words are counted, then encoded by falling frequency; sentences are
-shuffled and dealt to parallel streams, cut into records of (streams, steps + 1) words. The
-directory appears whole or not at all.
+The docstrings, ptb and wikitext corpora have the splits train, valid and test; text8 and lm1b
+have train and valid; text has those for which you give files. The command counts the words and
+numbers them by falling frequency. It shuffles the sentences, deals them to parallel streams, and
+cuts the streams into records of (streams, time_steps + 1) words. The directory appears only when
+it is complete.
 """
 
-
-from tfsoftmax.commands import dataclass_flags
+from tfsoftmax.commands import shared_flags
 from tfsoftmax.corpora.config import PrepareConfig
 
 
 def define_flags():
-    dataclass_flags.define(PrepareConfig)
+    shared_flags.define(PrepareConfig)
 
 
 def main():
-    config = dataclass_flags.parse(PrepareConfig)
+    config = shared_flags.parse(PrepareConfig)
     from tfsoftmax.corpora.prepare import prepare, summary
 
     print(summary(prepare(config)))

@@ -1,12 +1,20 @@
-"""The `tfsoftmax` program: finds the command, prints help at once, and answers mistakes briefly."""
+"""The `tfsoftmax` program: finds the command, prints help at once, and explains mistakes briefly.
 
+Commands import TensorFlow, NumPy and whatever needs them inside functions, so that help need not
+wait for them.
+"""
+
+import difflib
 import importlib
 import os
 import re
 import sys
 import tempfile
+from collections.abc import Callable, Sequence
 
 from absl import app, flags, logging
+
+import tfsoftmax
 
 COMMANDS = (
     "prepare", "train", "evaluate", "generate", "score", "rescore", "export", "cutoffs", "brown",
@@ -15,30 +23,39 @@ COMMANDS = (
 HELP = {"--help", "-h", "-help"}
 
 
-def main(arguments):
+def main(arguments: Sequence[str]) -> None:
     """Runs the command that the first argument names.
 
     Args:
-        arguments: list of str, the name of the command and its flags.
+        arguments: the name of the command, with underscores or dashes, and its flags.
     """
     if not arguments or arguments[0] in HELP:
         print(_list_of_commands())
         return
+    if arguments[0] == "--version":
+        print(f"tfsoftmax {tfsoftmax.__version__}")
+        return
     name, *rest = arguments
+    name = name.replace("-", "_")
     if name not in COMMANDS:
-        sys.exit(f"error: the command must be one of {', '.join(COMMANDS)}. Received: {name!r}")
+        near = difflib.get_close_matches(name, COMMANDS, n=1)
+        hint = f"Did you mean {near[0]!r}? " if near else ""
+        sys.exit(
+            f"error: the command must be one of {', '.join(COMMANDS)}. {hint}"
+            f"Received: {arguments[0]!r}"
+        )
     command = _module(name)
     command.define_flags()
     run(command.main, command.__doc__, [f"tfsoftmax {name}", *rest])
 
 
-def run(function, doc, argv):
-    """Runs a program whose flags are defined: its help, or its main function under absl.
+def run(function: Callable[[], None], doc: str, argv: Sequence[str]) -> None:
+    """Runs a program whose flags are defined: prints its help, or calls its main function.
 
     Args:
         function: the main function, without arguments.
-        doc: text of the help, above the list of flags.
-        argv: the program's name and its flags.
+        doc: the text of the help, which the list of flags follows.
+        argv: the name of the program and its flags.
     """
     flags.DEFINE_bool("traceback", False, "Show the whole traceback of an error.")
     if HELP & set(argv[1:]):
@@ -48,56 +65,8 @@ def run(function, doc, argv):
     app.run(lambda rest: _quietly(function, rest), argv)
 
 
-def _quietly(function, argv):
-    """Mistakes of the user end in one sentence instead of a traceback."""
-    if len(argv) > 1:
-        sys.exit(f"error: all arguments are flags, --name=value. Received: {argv[1]!r}")
-    logging.set_verbosity(logging.WARNING)
-    try:
-        return function()
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except BrokenPipeError:  # whoever reads has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nothing left to flush to
-        sys.exit(141)
-    except Exception as error:
-        if flags.FLAGS.traceback or not _is_of_the_user(error):
-            raise
-        sys.exit(f"error: {_sentence(error)}")
-
-
-def _module(name):
-    return importlib.import_module(f"tfsoftmax.commands.{name}")
-
-
-def _list_of_commands():
-    first_lines = {name: _module(name).__doc__.partition("\n")[0] for name in COMMANDS}
-    listed = [f"  {name:<16} {line}" for name, line in first_lines.items()]
-    return "\n".join([
-        "Language models with large vocabularies, from text to perplexity.", "",
-        "    tfsoftmax COMMAND --flag=value ...", "    tfsoftmax COMMAND --help", "",
-        *listed,
-    ])
-
-
-def _help(doc):
-    """The text and the program's own flags; absl's are under --helpfull."""
-    modules = [m for m in flags.FLAGS.flags_by_module_dict() if not m.startswith("absl")]
-    listings = [flags.FLAGS.module_help(m).partition("\n")[2].strip("\n") for m in modules]
-    return "\n".join([doc, "flags:", *listings])
-
-
-def _sentence(error):
-    """What an error says: of a file the flag that named it, of TensorFlow no names of ops."""
-    path = getattr(error, "filename", None)
-    named = [name for name in flags.FLAGS if path and flags.FLAGS[name].value == path]
-    if named:
-        return f"`{named[0]}` cannot be used: {error.strerror}. Received: {named[0]}={path!r}"
-    return re.sub(r"\{\{function_node .*?\}\}\s*|\s*\[Op:.*?\]", "", str(error))
-
-
 def load_tensorflow():
-    """Imports TensorFlow without the messages that it writes before its log level is read."""
+    """Imports TensorFlow without the messages that it writes before it reads its log level."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     stderr = os.dup(2)
     with tempfile.TemporaryFile() as messages:
@@ -114,7 +83,72 @@ def load_tensorflow():
     return tensorflow
 
 
+def load_matplotlib():
+    """Imports matplotlib, or says how to install it."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise RuntimeError("`plot` needs matplotlib: pip install matplotlib") from None
+    return matplotlib
+
+
+def check_at_least(least: int, **numbers: float | None) -> None:
+    """Raises ValueError if one of the numbers is given and smaller than `least`."""
+    for name, number in numbers.items():
+        if number is not None and number < least:
+            raise ValueError(f"`{name}` must be at least {least}. Received: {name}={number}")
+
+
+def _quietly(function, argv):
+    """Calls the main function. A mistake of the user ends in a sentence instead of a traceback."""
+    if len(argv) > 1:
+        sys.exit(f"error: all arguments must be flags, --name=value. Received: {argv[1]!r}")
+    logging.set_verbosity(logging.WARNING)
+    try:
+        return function()
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of a pipe has closed it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # so that flushing at exit does not fail
+        sys.exit(141)
+    except Exception as error:
+        if flags.FLAGS.traceback or not _is_of_the_user(error):
+            raise
+        sys.exit(f"error: {_sentence(error)}")
+
+
+def _module(name):
+    return importlib.import_module(f"tfsoftmax.commands.{name}")
+
+
+def _list_of_commands():
+    first_lines = {name: _module(name).__doc__.partition("\n")[0] for name in COMMANDS}
+    listed = [f"  {name:<16} {line}" for name, line in first_lines.items()]
+    return "\n".join([
+        "Language models with large vocabularies, from text to perplexity.", "",
+        "    tfsoftmax COMMAND --flag=value ...", "    tfsoftmax COMMAND --help",
+        "    tfsoftmax --version", "", *listed,
+    ])
+
+
+def _help(doc):
+    """The text and the flags of the program. Those of absl are under --helpfull."""
+    modules = [m for m in flags.FLAGS.flags_by_module_dict() if not m.startswith("absl")]
+    listed = "\n".join(flags.FLAGS.module_help(m).partition(":\n")[2] for m in modules)
+    described = re.split(r"\n+(?=  --)", listed.strip("\n"))
+    return "\n".join([doc, "Flags:", *sorted(described, key=lambda f: f.replace("[no]", ""))])
+
+
+def _sentence(error):
+    """The message of an error: with the flag that named a file, without TensorFlow's op names."""
+    path = getattr(error, "filename", None)
+    named = [name for name in flags.FLAGS if path and flags.FLAGS[name].value == path]
+    if named:
+        return f"`{named[0]}` cannot be used: {error.strerror}. Received: {named[0]}={path!r}"
+    return re.sub(r"\{\{function_node .*?\}\}\s*|\s*\[Op:.*?\]", "", str(error))
+
+
 def _is_of_the_user(error):
-    """Whether an error's own sentence says it all: bad input, or one that TensorFlow met."""
+    """Whether the message of an error is enough: for bad input, or an error in TensorFlow."""
     tensorflow = type(error).__module__.startswith("tensorflow")
     return tensorflow or isinstance(error, (ValueError, OSError, RuntimeError))

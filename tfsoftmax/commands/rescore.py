@@ -1,39 +1,41 @@
-"""Picks the best hypothesis of n-best lists with a trained model, and counts word errors.
+"""Rescores n-best lists with a trained model and counts word errors.
 
     tfsoftmax rescore --run=runs/first --nbest=test.nbest --lm_weight=8 > test.hyp
     tfsoftmax rescore --run=runs/first --nbest=test.nbest --reference=test.ref \\
         --tune=valid.nbest --tune_reference=valid.ref --out=rescored
 
-Lists (--nbest, --tune), each utterance's best hypothesis first:
+--nbest and --tune take n-best lists with the best hypothesis of each utterance first, as one of
 
-    a file, plain or .gz, of lines        utterance acoustic lm word word ...
-        with natural logarithms of the scores of the recogniser and of its language model
-    a directory as Kaldi's steps/rnnlmrescore.sh makes it (join the files of several jobs):
-        words_text, of lines utterance-RANK word ..., and, if there, acwt, lmwt.lmonly and
-        lmwt.nolm, of lines utterance-RANK cost; the last, graph costs, are added to the costs
-        of each language model, as Kaldi does
-    a directory of SRILM's nbest-format, a file (plain or .gz) an utterance, named after it, of
-        lines acoustic lm nwords word ..., logarithms to base 10; NBestList1.0 and 2.0 are not read
+    a file (plain or .gz) with lines `utterance acoustic lm word word ...`: natural logarithms of
+        the scores of the recogniser and of its language model
+    a directory that Kaldi's steps/rnnlmrescore.sh has made (join the files of several jobs):
+        words_text with lines `utterance-RANK word ...`; optionally acwt, lmwt.lmonly and
+        lmwt.nolm with lines `utterance-RANK cost`, of which the last, the graph costs, are added
+        to the costs of each language model, as Kaldi does
+    a directory in SRILM's nbest-format: a file (plain or .gz) for each utterance, named after it,
+        with lines `acoustic lm nwords word ...` in logarithms to base 10; the formats
+        NBestList1.0 and 2.0 cannot be read
 
-References: lines of utterance word word ..., or, in a file *.trn, of word word ... (utterance).
+References have lines `utterance word word ...`, or, in files *.trn, `word word ... (utterance)`.
 
-A hypothesis's score, in natural logarithms, <eos> being part of each sentence, is
+The score of a hypothesis in natural logarithms, where <eos> is part of each sentence, is
 
     acoustic + lm_weight * lm + old_lm_weight * old lm + arpa_weight * arpa - word_penalty * words
 
-where lm is the run's model, old lm the score in the lists, and arpa an n-gram model (--arpa, which
-needs kenlm: pip install 'tfsoftmax[arpa]'). Acoustic scores have weight one, so that, where they
-are not scaled, lm_weight is what Kaldi calls LMWT. Without --tune each weight is one number: 1 for
-lm_weight, or else 0. With --tune those with the fewest word errors on its lists are taken, of the
-values given, separated by commas, or of a grid for those that are not given.
+Here lm is the model of the run, old lm is the score in the lists, and arpa is an n-gram model
+(--arpa, which needs kenlm: pip install 'tfsoftmax[arpa]'). The acoustic scores have weight one;
+if they are not scaled, lm_weight is what Kaldi calls LMWT. Without --tune each weight is one
+number, by default 1 for lm_weight and 0 for the others. With --tune the command takes the weights
+with the fewest word errors on those lists, from the values given, separated by commas, or from a
+grid where none are given.
 
-Standard output: utterance word word ..., an utterance a line, in the order of the lists. With
---reference a table of word error rates follows on standard error (by jiwer: pip install
-'tfsoftmax[wer]'): of the first hypotheses, the rescored ones, and the best there are (oracle);
-and the difference of the first two with its 95 % bootstrap interval, paired over utterances. The
-other system of the comparison may be any: --against=other.hyp, made by this tool or by another.
---out=DIR gets hyp.trn and ref.trn, for sclite -r ref.trn trn -h hyp.trn trn -i spu_id, 1best.trn,
-and results.json.
+Standard output has a line `utterance word word ...` for each utterance, in the order of the lists.
+With --reference, a table of word error rates follows on standard error, which needs jiwer (pip
+install 'tfsoftmax[wer]'). It shows the first hypotheses, the rescored ones, and the best ones that
+the lists contain (oracle), and the difference of the first two with its 95 % bootstrap interval,
+paired over utterances. --against=other.hyp compares with the output of another system instead.
+--out=DIR writes results.json, 1best.trn, and hyp.trn and ref.trn, which sclite compares: sclite
+-r ref.trn trn -h hyp.trn trn -i spu_id.
 """
 
 import dataclasses
@@ -44,27 +46,27 @@ import sys
 
 from absl import flags
 
-from tfsoftmax.commands import dataclass_flags
+from tfsoftmax.commands import shared_flags
 from tfsoftmax.commands.program import load_tensorflow
 
 BATCH = 128
 
 
 def define_flags():
-    flags.DEFINE_string("run", None, "directory of a training run", required=True)
-    flags.DEFINE_string("nbest", None, "n-best lists", required=True)
-    flags.DEFINE_string("reference", None, "what was said, to count errors")
-    flags.DEFINE_string("tune", None, "other n-best lists, to choose the weights by")
-    flags.DEFINE_string("tune_reference", None, "what was said in those")
-    flags.DEFINE_list("lm_weight", None, "of the run's model")
-    flags.DEFINE_list("old_lm_weight", None, "of the language model's scores in the lists")
-    flags.DEFINE_list("arpa_weight", None, "of the n-gram model")
-    flags.DEFINE_list("word_penalty", None, "taken off for each word")
-    flags.DEFINE_string("arpa", None, "n-gram model, an ARPA file or kenlm's own format")
-    flags.DEFINE_string("against", None, "another system's output, to compare with")
-    flags.DEFINE_string("out", None, "directory for trn files and results.json")
-    flags.DEFINE_integer("seed", 1, "of the bootstrap")
-    dataclass_flags.define_scoring()
+    shared_flags.define_run()
+    flags.DEFINE_string("nbest", None, "N-best lists to rescore.", required=True)
+    flags.DEFINE_string("reference", None, "References of the lists, to count word errors.")
+    flags.DEFINE_string("tune", None, "Other n-best lists, on which the weights are tuned.")
+    flags.DEFINE_string("tune_reference", None, "References of the lists of --tune.")
+    flags.DEFINE_list("lm_weight", None, "Weight of the run's model; several to tune.")
+    flags.DEFINE_list("old_lm_weight", None, "Weight of the scores in the lists; several to tune.")
+    flags.DEFINE_list("arpa_weight", None, "Weight of the n-gram model; several to tune.")
+    flags.DEFINE_list("word_penalty", None, "Penalty for each word; several to tune.")
+    flags.DEFINE_string("arpa", None, "N-gram model: an ARPA file, or one in kenlm's own format.")
+    flags.DEFINE_string("against", None, "Output of another system to compare with.")
+    flags.DEFINE_string("out", None, "Directory to write trn files and results.json to.")
+    flags.DEFINE_integer("seed", 1, "Seed of the bootstrap.")
+    shared_flags.define_scoring()
 
 
 def main():
@@ -78,7 +80,7 @@ def main():
             raise ValueError(f"`{needed}` must be given with `{name}`. Received: none")
     grid = values_of_weights()
     lists = nbest.read(options.nbest)
-    # Whatever is wrong is said before the model is loaded.
+    # Everything is checked before the model is loaded, so that mistakes show at once.
     references = references_of(lists, "reference")
     against = references_of(lists, "against")
     tuning = nbest.read(options.tune) if options.tune else None
@@ -110,7 +112,7 @@ def main():
 
 
 def values_of_weights():
-    """{weight: values to try} from the flags, one value each unless there are lists to tune on."""
+    """The values of each weight to try; one value each if there are no lists to tune on."""
     from tfsoftmax.nbest.rescoring import GRID, Weights
 
     options, grid = flags.FLAGS, {}
@@ -133,7 +135,7 @@ def values_of_weights():
 
 
 def check_old_lm(lists, grid, argument):
-    """Lists without scores of their language model have one old_lm_weight, which is 0."""
+    """Sets old_lm_weight to 0 for lists without such scores; another weight is an error."""
     if lists.old_lm is None:
         if flags.FLAGS["old_lm_weight"].value and any(grid["old_lm_weight"]):
             raise ValueError(
@@ -144,7 +146,7 @@ def check_old_lm(lists, grid, argument):
 
 
 def references_of(lists, argument):
-    """The transcripts in the file that a flag names, in the lists' order, or None."""
+    """The transcripts in the file that a flag names, in the order of the lists; None without it."""
     from tfsoftmax.nbest import lists as nbest
 
     path = flags.FLAGS[argument].value
@@ -155,19 +157,19 @@ def references_of(lists, argument):
     if len(transcripts) > len(found):
         print(
             f"{path}: {len(transcripts) - len(found):,} of {len(transcripts):,} utterances are "
-            "not in the lists; their words are not counted",
+            "not in the lists and do not count.",
             file=sys.stderr,
         )
     return found
 
 
 def scores_function():
-    """A function from lists to `features`, which loads models when they are needed."""
+    """Loads the models, and returns a function from lists to their `rescoring.features`."""
     options = flags.FLAGS
     load_tensorflow()
-    from tfsoftmax.nbest import rescoring
     from tfsoftmax.lm import runs
     from tfsoftmax.lm.scoring import Scorer
+    from tfsoftmax.nbest import rescoring
 
     arpa_scores = rescoring.arpa_scorer(options.arpa) if options.arpa else None
     model, vocabulary, _ = runs.load(options.run, BATCH)
@@ -181,7 +183,7 @@ def scores_function():
 
 
 def table(results):
-    """Lines for people of what `rescoring.compare` returns."""
+    """What `rescoring.compare` returns, as a table."""
     words = results["words"]
     lines = [f"{results['utterances']:,} utterances, {words:,} words",
              f"{'':9} {'WER':>8} {'sub':>8} {'del':>8} {'ins':>8}"]
@@ -197,7 +199,7 @@ def table(results):
 
 
 def write(directory, lists, sentences, references, results):
-    """The files of --out."""
+    """Writes the files of --out."""
     from tfsoftmax.nbest.lists import trn
 
     os.makedirs(directory, exist_ok=True)

@@ -1,32 +1,33 @@
-"""Log-probabilities of sentences, and of their words, under a trained model.
+"""Scores sentences and their words with a trained model.
 
     tfsoftmax score --run=runs/first --input=sentences.txt > scores.txt
     echo "returns the number of bytes" | tfsoftmax score --run=runs/first --words
 
-Input: one sentence a line, words between blanks, UTF-8, plain or .gz, .xz, .bz2. A line without
-words is a sentence without words: it scores ln P(<eos>).
+The input has one sentence a line, with words between blanks, in UTF-8, plain or compressed (.gz,
+.xz, .bz2). A line without words is a sentence without words, whose score is ln P(<eos>).
 
-Output, in the order of the input, 4,096 sentences at a time: a line a sentence, its score, a tab,
-the sentence. With --words a line for each word and for <eos> behind the last: score, tab, word;
-words that the vocabulary lacks have a third column, <unk>; an empty line follows each sentence.
-A sentence's score is the sum of its words' and of <eos>'s.
+The output keeps the order of the input and appears 4,096 sentences at a time. Each line holds the
+score of a sentence, a tab and the sentence. The score is the sum of the log-probabilities of its
+words and of <eos>. With --words each line holds the score of a word, a tab and the word, and for
+words that the vocabulary lacks a third column, <unk>; <eos> follows the last word, and an empty
+line follows each sentence.
 
-The last line on standard error is JSON: perplexity, nats_per_token (natural logarithm, whatever
---base), sentences, tokens (words, and one <eos> a sentence), oov_tokens, sentences_per_second,
-words_per_second (tokens; start-up not counted).
+The last line on standard error is JSON: perplexity, nats_per_token (natural logarithms, whatever
+--base says), sentences, tokens (the words and one <eos> for each sentence), oov_tokens,
+sentences_per_second and words_per_second (tokens, without the time of the start).
 
-Each sentence is scored by itself, as if a text began with it; with --stream the file is one text,
-states carried over from sentence to sentence, as in training and in tfsoftmax evaluate. Words that
-the vocabulary lacks:
+Each sentence is scored by itself, as if a text began with it. With --stream the file is one text:
+the model carries its states from sentence to sentence, as in training and in tfsoftmax evaluate.
+Words that the vocabulary lacks are read as <unk>, and scored according to --oov:
 
-    --oov=unk      P(<unk>), the probability that any such word follows
-    --oov=skip     count for nothing, in score and perplexity, but are read as <unk>
-    --oov=spread   P(<unk>) / K, if --unseen_words=K words share it: comparable with models of
-                   larger vocabularies
+    --oov=unk      with P(<unk>), the probability that any such word follows
+    --oov=skip     with nothing; they do not count in scores and perplexity
+    --oov=spread   with P(<unk>) / K, if --unseen_words=K words share <unk>, so that one can
+                   compare the model with models of larger vocabularies
 
 --normalisation=constant takes the scores of nce, negative and self_normalised heads, and of full
-with a z_loss, for log-probabilities, as they are meant to be. That is faster and not exact, so
-that the totals are called self_normalised_nats, and there is no perplexity.
+with a z_loss, for log-probabilities, which these heads learn to approximate. This is faster but
+not exact; therefore the total is called self_normalised_nats, and there is no perplexity.
 """
 
 import io
@@ -38,26 +39,26 @@ import time
 
 from absl import flags
 
-from tfsoftmax.commands import dataclass_flags
+from tfsoftmax.commands import shared_flags
 from tfsoftmax.commands.program import load_tensorflow
 
 BATCH = 128
-WINDOW = 4096  # sentences that are sorted by length together
+WINDOW = 4096  # the number of sentences that are sorted by length together
 
 
 def define_flags():
-    flags.DEFINE_string("run", None, "directory of a training run", required=True)
-    flags.DEFINE_string("input", "-", "file of sentences, one a line; - for standard input")
-    flags.DEFINE_bool("words", False, "also score each word")
-    flags.DEFINE_enum("base", "e", ["e", "10"], "of the logarithms")
-    flags.DEFINE_bool("stream", False, "score the sentences as one text instead of each by itself")
-    dataclass_flags.define_scoring()
+    shared_flags.define_run()
+    flags.DEFINE_string("input", "-", "File of sentences, one a line; - for standard input.")
+    flags.DEFINE_bool("words", False, "Print the score of each word.")
+    flags.DEFINE_enum("base", "e", ["e", "10"], "Base of the logarithms that are printed.")
+    flags.DEFINE_bool("stream", False, "Score the sentences as one text, not each by itself.")
+    shared_flags.define_scoring()
 
 
 def main():
     options = flags.FLAGS
     lines = sentences(options.input)
-    window = list(itertools.islice(lines, WINDOW))  # a missing file is named at once
+    window = list(itertools.islice(lines, WINDOW))  # before TensorFlow, to fail at once
     if not window:
         raise ValueError(f"`input` must hold sentences. Received: input={options.input!r}")
     load_tensorflow()
@@ -68,7 +69,7 @@ def main():
     model, vocabulary, _ = runs.load(options.run, streams)
     scorer = Scorer(model, vocabulary, options.normalisation, options.oov, options.unseen_words)
     score = scorer.stream if options.stream else scorer.sentences
-    score([[]])  # the first call traces; that is not scoring
+    score([[]])  # traces the model before the clock starts
     scorer.restart()
     totals, seconds, unit = Totals(scorer), 0.0, math.log(10) if options.base == "10" else 1.0
     show = words_of if options.words else sentence_of
@@ -76,7 +77,7 @@ def main():
         start = time.perf_counter()
         scores = score(window)
         seconds += time.perf_counter() - start
-        for words, log_probs in zip(window, scores):
+        for words, log_probs in zip(window, scores, strict=True):
             totals.add(words, log_probs)
             print(show(words, log_probs / unit, scorer))
         sys.stdout.flush()
@@ -89,13 +90,13 @@ def main():
 
 
 def sentences(path):
-    """The words of each line of a file, or of standard input."""
+    """Yields the words of each line of a file, or of standard input."""
     if path == "-":
         blocks = [io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", newline="\n")]
     else:
         from tfsoftmax.corpora.text import TextFiles
 
-        # A block ends with a line's end, behind which there is no line.
+        # Most blocks end with the end of a line, after which "" is no further line.
         blocks = (block[:-1] if not block[-1] else block for block in TextFiles([path]))
     for block in blocks:
         for line in block:
@@ -103,12 +104,15 @@ def sentences(path):
 
 
 def sentence_of(words, log_probs, _):
+    """A sentence and its score, as a line."""
     return f"{log_probs.sum():.6f}\t{' '.join(words)}"
 
 
 def words_of(words, log_probs, scorer):
+    """The words of a sentence and their scores, a line for each, and an empty line."""
+    rows = zip([*words, "<eos>"], log_probs, scorer.unknown(words), strict=True)
     lines = [
         f"{log_prob:.6f}\t{word}" + ("\t<unk>" if unknown else "")
-        for word, log_prob, unknown in zip([*words, "<eos>"], log_probs, scorer.unknown(words))
+        for word, log_prob, unknown in rows
     ]
     return "\n".join([*lines, ""])

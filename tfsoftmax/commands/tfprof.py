@@ -1,25 +1,27 @@
-"""What a training step of a model asks of memory and arithmetic, part by part, before you train.
+"""Profiles the memory and arithmetic of a training step, part by part.
 
     tfsoftmax tfprof --head=full --vocab_size=44370 --hidden_units=512
     tfsoftmax tfprof --head=sampled --head_options='{"num_samples": 2560}' --vocab_size=200606
     tfsoftmax tfprof --run=runs/first --out=first.json --plot=first.png
     tfsoftmax tfprof --head=adaptive --compare=full.json,sampled.json --plot=heads.png
 
-One step of the very model that tfsoftmax train would train, with its loss and optimiser, runs
-under TensorFlow's own profiler; labels are drawn by the words' frequencies. In MiB:
+The command builds the model that tfsoftmax train would train, with its loss and optimiser, and
+runs one step under TensorFlow's own profiler. Labels are drawn by the frequencies of the words.
+The columns in MiB are:
 
-variables  weights, recurrent states and seeds of a part; of the optimizer, its slots
-requested  all that the part's operations allocated, however briefly
-peak       the most that these allocations held at one time
-at peak    what they held when the whole step held most; with the variables, what a step needs
-residual   what each operation still held as it ended, added up
-output     of all outputs of operations, whether allocated or passed on
+variables  the weights, recurrent states and seeds of a part; the slots of the optimizer
+requested  all memory that the operations of a part allocated, however briefly
+peak       the most memory that these allocations held at one time
+at peak    the memory that they held when the whole step held most; a step needs this memory and
+           that of the variables
+residual   the sum of what each operation still held when it ended
+output     all outputs of operations, whether allocated or passed on
 
-GFLOP counts matrix products, sums and elementwise arithmetic, but no exp, tanh or square root;
-ms is of this one traced step, without fused operations, one after the other. In training a head
-computes what the loss asks of it: that is counted as loss, and much of the gradient with it,
-where a head forms it in the same pass; what loss and gradients share is computed once and may
-be counted as either. --out writes bytes and all digits as JSON.
+GFLOP counts matrix products, sums and elementwise arithmetic, but no exp, tanh or square root.
+ms is the time of this one traced step, whose operations are not fused and run one after another.
+In training, a head computes what the loss asks for. This counts as loss, and so does the part of
+the gradient that a head computes in the same pass; what loss and gradients share is computed once
+and may count as either. --out writes the values in bytes, unrounded, as JSON.
 """
 
 import dataclasses
@@ -28,12 +30,11 @@ import importlib.metadata
 import json
 import types
 
-import numpy as np
 from absl import flags
 
-from tfsoftmax.commands import dataclass_flags
-from tfsoftmax.commands.program import load_tensorflow
-from tfsoftmax.lm.config import OPTIMIZERS, ModelConfig, TrainingConfig, option
+from tfsoftmax.commands import shared_flags
+from tfsoftmax.commands.program import check_at_least, load_matplotlib, load_tensorflow
+from tfsoftmax.lm.config import OPTIMIZERS, ModelConfig, TrainingConfig
 
 MIB = 2**20
 COLOURS = {  # Okabe and Ito's, for colour-blind readers
@@ -44,40 +45,46 @@ COLOURS = {  # Okabe and Ito's, for colour-blind readers
 
 @dataclasses.dataclass(frozen=True)
 class ProfileConfig:
-    """What to profile, and where to put it."""
+    """What to profile, and where to write the profile.
 
-    run: str = option("", "directory of a training run, whose model and words to take")
-    vocab_size: int = option(44370, "without --run: so many words, frequent by Zipf's law")
-    streams: int = option(128, "without --run: sentences read side by side")
-    time_steps: int = option(20, "without --run: words of each stream in a training step")
-    optimizer: str = option("adagrad", "without --run: optimiser", OPTIMIZERS)
-    out: str = option("", "JSON file to write")
-    plot: str = option("", "PNG to draw parameters and memory to; needs matplotlib")
-    compare: tuple = option((), "JSON files of other profiles to draw beside this one")
+    Attributes:
+        run: Directory of a training run, whose model and vocabulary are profiled.
+        vocab_size: Without --run: number of words, whose frequencies follow Zipf's law.
+        streams: Without --run: sentences that are read side by side.
+        time_steps: Without --run: words of each stream in a training step.
+        optimizer: Without --run: optimiser.
+        out: JSON file to write.
+        plot: PNG file to draw parameters and memory to. Needs matplotlib.
+        compare: JSON files of other profiles to draw beside this one.
+    """
+
+    CHOICES = {"optimizer": OPTIMIZERS}
+
+    run: str = ""
+    vocab_size: int = 44370
+    streams: int = 128
+    time_steps: int = 20
+    optimizer: str = "adagrad"
+    out: str = ""
+    plot: str = ""
+    compare: tuple = ()
 
 
 def define_flags():
-    dataclass_flags.define(ProfileConfig, ModelConfig)
+    shared_flags.define(ProfileConfig, ModelConfig)
 
 
 def main():
-    config, model_config = dataclass_flags.parse(ProfileConfig), dataclass_flags.parse(ModelConfig)
-    for name in ("streams", "time_steps"):
-        if getattr(config, name) < 1:
-            raise ValueError(
-                f"`{name}` must be at least 1. Received: {name}={getattr(config, name)}"
-            )
-    if config.vocab_size < 3:
-        raise ValueError(
-            f"`vocab_size` must be at least 3. Received: vocab_size={config.vocab_size}"
-        )
+    config, model_config = shared_flags.parse(ProfileConfig), shared_flags.parse(ModelConfig)
+    check_at_least(1, streams=config.streams, time_steps=config.time_steps)
+    check_at_least(3, vocab_size=config.vocab_size)
     if config.compare and not config.plot:
         raise ValueError(f"`compare` needs --plot. Received: compare={','.join(config.compare)}")
     if config.run:
         _refuse_flags_beside_run()
     others = [_load(path) for path in config.compare]
     if config.plot:
-        _load_matplotlib()
+        load_matplotlib()
     load_tensorflow()
     result = measured(config, model_config)
     print(table(result))
@@ -89,11 +96,13 @@ def main():
 
 
 def measured(config, model_config):
-    """The profile with a description of what was profiled, as JSON values."""
-    from tfsoftmax.profiling.profile import profile
-    from tfsoftmax.profiling.traced_step import Step
+    """Profiles a step; returns the profile and what was profiled, as JSON values."""
+    import numpy as np
+
     from tfsoftmax.hardware import hardware
-    from tfsoftmax.lm.training import compiled_model
+    from tfsoftmax.lm.trainer import compiled_model
+    from tfsoftmax.profiling.profile import profile
+    from tfsoftmax.profiling.traced_step import TracedStep
 
     described = _of_run(config) if config.run else _of_flags(config, model_config)
     model_config, training, corpus = described
@@ -102,8 +111,8 @@ def measured(config, model_config):
     drawn = np.random.default_rng(0).choice(
         len(counts), (2, corpus.streams, corpus.time_steps), p=counts / counts.sum()
     ).astype(np.int32)
-    step = Step(model, *drawn, np.ones(drawn.shape[1:], np.float32))
-    del model  # the step gets variables of its own
+    step = TracedStep(model, *drawn, np.ones(drawn.shape[1:], np.float32))
+    del model  # the step makes its own variables
     gc.collect()
     return {
         "model": dataclasses.asdict(model_config), "optimizer": training.optimizer,
@@ -114,6 +123,8 @@ def measured(config, model_config):
 
 
 def _of_flags(config, model_config):
+    import numpy as np
+
     from tfsoftmax.partitions.cost_model import zipf
     from tfsoftmax.vocabulary import Vocabulary
 
@@ -142,7 +153,7 @@ def _refuse_flags_beside_run():
     for name in (*names, "vocab_size", "streams", "time_steps", "optimizer"):
         if flags.FLAGS[name].present:
             raise ValueError(
-                f"`{name}` must not be given beside --run, which has its own. "
+                f"`{name}` must not be given with --run, which has its own. "
                 f"Received: {name}={flags.FLAGS[name].value}"
             )
 
@@ -164,22 +175,26 @@ def table(result):
                 + f"{values['float_ops'] / 1e9:>11,.3f}{1000 * values['seconds']:>10,.1f}"
             )
     needed = result["total"]["variable_bytes"] + result["total"]["peak_bytes"]
-    lines += ["", f"variables and peak: {needed / MIB:,.1f} MiB; the largest at the peak, in MiB:"]
+    lines += [
+        "", f"Variables and peak need {needed / MIB:,.1f} MiB. The largest allocations at the "
+        "peak, in MiB:",
+    ]
     lines += [f"{size / MIB:>11,.1f}  {name}" for name, size in result["largest"]]
     return "\n".join(lines)
 
 
 def label(result):
-    """What was profiled, in a few words."""
+    """Names what was profiled: the head, V and D."""
     model = result["model"]
     return f"{model['head']}, V = {result['vocab_size']:,}, D = {model['hidden_units']:,}"
 
 
 def plot(results, path):
-    """Draws the parameters, and the memory at the peak of a step, of each part of each profile.
+    """Draws the parameters of each part and its memory at the peak of a step, for each profile.
 
     Source: Müller 2017, figures 5.13 and 5.14.
     """
+    import numpy as np
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 1.6 + 0.45 * len(results)), layout="constrained")
@@ -216,12 +231,7 @@ def _load(path):
             result = json.load(file)
             label(result), result["parts"]
         except (ValueError, KeyError, TypeError):
-            raise ValueError(f"`compare` must name files that --out wrote. Received: {path}") from None
+            raise ValueError(
+                f"`compare` must name files that --out wrote. Received: {path}"
+            ) from None
     return result
-
-
-def _load_matplotlib():
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise RuntimeError("`plot` needs matplotlib: pip install matplotlib") from None

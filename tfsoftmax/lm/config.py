@@ -1,6 +1,7 @@
-"""What a run is: model and training as frozen, validated data, from which flags derive.
+"""The settings of a run, model and training: frozen dataclasses, from which flags derive.
 
-No TensorFlow here, so that `--help` answers at once.
+This module does not import TensorFlow, so that `--help` answers at once. The help of a flag is
+what the docstring says of its attribute.
 """
 
 import dataclasses
@@ -8,39 +9,71 @@ import math
 
 from tfsoftmax.layers.names import BACKENDS, CELLS
 
-PRECISIONS = ("float32", "mixed_bfloat16")
 OPTIMIZERS = ("adagrad", "sgd", "adam")
-
-
-def option(default, help, choices=None):
-    """A dataclass field with the help text, and the choices, of its flag."""
-    metadata = {"help": help, "choices": choices}
-    if isinstance(default, dict):
-        return dataclasses.field(default_factory=lambda: dict(default), metadata=metadata)
-    return dataclasses.field(default=default, metadata=metadata)
 
 
 @dataclasses.dataclass(frozen=True)
 class ModelConfig:
-    """Embedding, recurrent layers and head. The vocabulary and the batch come from the corpus."""
+    """The embedding, the recurrent layers and the output layer (head) of a language model.
 
-    head: str = option("full", "output layer: a name in tfsoftmax.heads.HEADS")
-    head_options: dict = option({}, 'arguments of the head as JSON, e.g. {"soft_cap": 30}')
-    embedding_units: int = option(512, "units of the input embedding")
-    hidden_units: int = option(512, "units of each recurrent layer")
-    layers: int = option(1, "number of recurrent layers")
-    cell: str = option("lstm", "recurrent cell", CELLS)
-    backend: str = option(
-        "auto", "how the recurrence is computed; the weights are the same", BACKENDS
-    )
-    unit_forget_bias: bool = option(False, "start the LSTM's forget bias at one instead of zero")
-    dropout: float = option(0.25, "rate of dropout before, between and after recurrent layers")
-    init_scale: float = option(0.1, "weight matrices start uniform in [-init_scale, init_scale]")
-    tie_embeddings: bool = option(
-        False, "use the input embedding as the kernel of the head: those with a score a word, and "
-        "adaptive softmax; needs embedding_units = hidden_units"
-    )
-    precision: str = option("float32", "Keras dtype policy of all layers", PRECISIONS)
+    The corpus decides the vocabulary and the size of a batch.
+
+    Attributes:
+        head: Output layer, one of
+            - full: softmax over all words
+            - self_normalised: full softmax that is trained to need no normalisation
+            - sampled: sampled softmax (importance sampling)
+            - nce: noise-contrastive estimation
+            - negative: negative sampling
+            - blackout: BlackOut, a discriminative loss over a weighted sample
+            - adaptive: adaptive softmax, with a shortlist and tails of rarer words
+            - two_level: adaptive softmax with one tail
+            - differentiated: differentiated softmax, with fewer units for rarer words
+            - shortlist: softmax over a shortlist, with another model for all other words
+            - tree: hierarchical softmax over a binary tree
+            - class: class-based softmax
+            - nary: hierarchical softmax over a tree with any number of branches
+            - self_organised: class-based softmax whose words choose their clusters
+        head_options: Arguments of the output layer, in a flag as JSON, e.g. {"soft_cap": 30}.
+        embedding_units: Units of the input embedding.
+        hidden_units: Units of each recurrent layer.
+        layers: Number of recurrent layers.
+        cell: Recurrent cell.
+        backend: How the recurrence is computed. The weights do not depend on it.
+        unit_forget_bias: Start the LSTM's forget bias at one instead of zero.
+        dropout: Dropout rate before, between and after the recurrent layers.
+        init_scale: Weight matrices start uniformly distributed in [-init_scale, init_scale].
+        tie_embeddings: Use the input embedding as the kernel of the output layer. The output
+            layer must have a score for each word, or be adaptive softmax; embedding_units must
+            equal hidden_units.
+        precision: Keras dtype policy of all layers.
+
+    Raises:
+        ValueError: a field is out of its range.
+
+    Example:
+        from tfsoftmax.lm.config import ModelConfig
+        config = ModelConfig(head="adaptive", head_options={"cutoffs": [2]})
+        vocabulary = tfsoftmax.Vocabulary(["the", "cat", "<unk>", "<eos>"], [9, 3, 2, 4])
+        model = tfsoftmax.language_model(config, vocabulary, streams=2)
+    """
+
+    CHOICES = {
+        "cell": CELLS, "backend": BACKENDS, "precision": ("float32", "mixed_bfloat16"),
+    }
+
+    head: str = "full"
+    head_options: dict = dataclasses.field(default_factory=dict)
+    embedding_units: int = 512
+    hidden_units: int = 512
+    layers: int = 1
+    cell: str = "lstm"
+    backend: str = "auto"
+    unit_forget_bias: bool = False
+    dropout: float = 0.25
+    init_scale: float = 0.1
+    tie_embeddings: bool = False
+    precision: str = "float32"
 
     def __post_init__(self):
         _check_choices(self)
@@ -51,45 +84,73 @@ class ModelConfig:
         if self.unit_forget_bias:
             _check(self.cell == "lstm", "unit_forget_bias", "needs cell='lstm'", self)
         if self.tie_embeddings:
+            units = f"{self.embedding_units} and {self.hidden_units}"
             _check(
                 self.embedding_units == self.hidden_units, "tie_embeddings",
-                f"needs embedding_units = hidden_units, not {self.embedding_units} and {self.hidden_units}", self,
+                f"needs embedding_units = hidden_units, not {units}", self,
             )
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingConfig:
-    """Optimisation and bookkeeping of one run."""
+    """The optimisation of a run and what it records.
 
-    optimizer: str = option("adagrad", "optimiser, from tfsoftmax.optimizers", OPTIMIZERS)
-    learning_rate: float = option(0.2, "learning rate at the start")
-    initial_accumulator: float = option(0.1, "Adagrad's accumulators start here")
-    momentum: float = option(0.0, "momentum of SGD")
-    decay: float = option(0.5, "factor on the learning rate when validation does not improve")
-    decay_when: float = option(
-        0.0, "decay when validation perplexity fell by no more than this since the last time"
-    )
-    clip_norm: float = option(0.25, "norm that gradients are clipped to; 0 for no clipping")
-    clip: str = option("global", "norm of all gradients, or of each variable's", ("global", "variable"))
-    reduce: str = option(
-        "stream",
-        "loss: nats summed over the steps and averaged over the streams, for which the papers' "
-        "learning rates and norms are meant; or averaged over tokens, as Keras does",
-        ("stream", "token"),
-    )
-    epochs: int = option(10, "passes over the training split")
-    pseudo_epochs: int = option(1, "parts of an epoch, each ending with a validation")
-    max_steps: int = option(0, "stop after so many steps; 0 for no limit")
-    checkpoint_steps: int = option(200, "steps between checkpoints; also one at each validation")
-    log_steps: int = option(10, "steps between lines of metrics.jsonl and TensorBoard")
-    reassign_steps: int = option(
-        1000, "head=self_organised: steps after which words choose their clusters anew"
-    )
-    pretrained: str = option("", "GloVe or word2vec text file to start the input embedding from")
-    seed: int = option(1, "of initial weights, dropout and samples")
+    Attributes:
+        optimizer: Optimiser, from tfsoftmax.optimizers.
+        learning_rate: Learning rate at the start.
+        initial_accumulator: Initial value of Adagrad's accumulators.
+        momentum: Momentum of SGD.
+        decay: Factor on the learning rate when the validation perplexity does not improve.
+        decay_when: Decay the learning rate when the validation perplexity has fallen by no more
+            than this since the last validation.
+        clip_norm: Norm that gradients are clipped to; 0 for no clipping.
+        clip: Clip by the norm of all gradients together, or by that of each variable's gradient.
+        reduce: How the loss is reduced. 'stream' sums nats over time steps and averages over
+            streams, as the learning rates and norms of the papers assume; 'token' averages over
+            tokens, as Keras does.
+        epochs: Passes over the training split.
+        pseudo_epochs: Parts of an epoch. A validation ends each part.
+        max_steps: Number of steps after which training stops; 0 for no limit.
+        checkpoint_steps: Steps between two checkpoints. Each validation also saves one.
+        log_steps: Steps between two lines of metrics.jsonl and of TensorBoard.
+        reassign_steps: With head=self_organised: steps after which words choose their clusters
+            anew.
+        pretrained: GloVe or word2vec text file with the initial vectors of the input embedding.
+        seed: Seed of the initial weights, of dropout and of samples.
 
-    # What may change between the start of a run and its continuation.
+    Raises:
+        ValueError: a field is out of its range.
+
+    Example:
+        from tfsoftmax.lm import config, training
+        model = config.ModelConfig(hidden_units=128, embedding_units=128)
+        short = config.TrainingConfig(learning_rate=0.5, clip_norm=5.0, max_steps=20)
+        finished = training.train("data/docstrings", "runs/short", model, short)
+    """
+
+    CHOICES = {
+        "optimizer": OPTIMIZERS, "clip": ("global", "variable"), "reduce": ("stream", "token"),
+    }
+    # The fields that may change between the start of a run and its continuation.
     EXTENSIBLE = ("epochs", "max_steps", "checkpoint_steps", "log_steps")
+
+    optimizer: str = "adagrad"
+    learning_rate: float = 0.2
+    initial_accumulator: float = 0.1
+    momentum: float = 0.0
+    decay: float = 0.5
+    decay_when: float = 0.0
+    clip_norm: float = 0.25
+    clip: str = "global"
+    reduce: str = "stream"
+    epochs: int = 10
+    pseudo_epochs: int = 1
+    max_steps: int = 0
+    checkpoint_steps: int = 200
+    log_steps: int = 10
+    reassign_steps: int = 1000
+    pretrained: str = ""
+    seed: int = 1
 
     def __post_init__(self):
         _check_choices(self)
@@ -106,27 +167,27 @@ class TrainingConfig:
 
 
 PRESETS = {
-    # Three minutes on two cores with the docstrings corpus.
+    # Trains for three minutes on two cores with the docstrings corpus.
     "demo": {
-        "cell": "lstm", "layers": 1, "hidden_units": 128, "embedding_units": 128, "optimizer": "adagrad",
-        "learning_rate": 0.5, "init_scale": 0.1, "clip_norm": 5.0, "dropout": 0.0,
-        "reduce": "stream", "epochs": 2, "pseudo_epochs": 3,
+        "cell": "lstm", "layers": 1, "hidden_units": 128, "embedding_units": 128,
+        "optimizer": "adagrad", "learning_rate": 0.5, "init_scale": 0.1, "clip_norm": 5.0,
+        "dropout": 0.0, "reduce": "stream", "epochs": 2, "pseudo_epochs": 3,
     },
-    # Müller 2017, table 4.5.
+    # These two are of Müller 2017, table 4.5.
     "text8": {
-        "cell": "lstm", "layers": 1, "hidden_units": 512, "embedding_units": 512, "optimizer": "adagrad",
-        "learning_rate": 0.2, "decay": 0.5, "init_scale": 0.1, "clip_norm": 0.25, "dropout": 0.25,
-        "reduce": "stream",
+        "cell": "lstm", "layers": 1, "hidden_units": 512, "embedding_units": 512,
+        "optimizer": "adagrad", "learning_rate": 0.2, "decay": 0.5, "init_scale": 0.1,
+        "clip_norm": 0.25, "dropout": 0.25, "reduce": "stream",
     },
     "fdt": {
-        "cell": "lstm", "layers": 1, "hidden_units": 2048, "embedding_units": 512, "optimizer": "sgd",
-        "learning_rate": 2.0, "decay": 1.0, "init_scale": 0.05, "clip_norm": 1.0, "dropout": 0.0,
-        "reduce": "stream",
+        "cell": "lstm", "layers": 1, "hidden_units": 2048, "embedding_units": 512,
+        "optimizer": "sgd", "learning_rate": 2.0, "decay": 1.0, "init_scale": 0.05,
+        "clip_norm": 1.0, "dropout": 0.0, "reduce": "stream",
     },
 }
 
 
-# Names in `config.json` until November 2026, and what they are called now.
+# What `config.json` called some fields until November 2026, and what it calls them now.
 RENAMED = {
     "model": {"embedding": "embedding_units", "hidden": "hidden_units"},
     "training": {"embeddings": "pretrained"},
@@ -134,8 +195,8 @@ RENAMED = {
 }
 
 
-def with_todays_names(config):
-    """The contents of a run's `config.json`, whatever version of the toolkit wrote them."""
+def with_todays_names(config: dict) -> dict:
+    """The contents of a run's `config.json` under today's names, whichever version wrote them."""
     return {
         part: {RENAMED[part].get(name, name): value for name, value in fields.items()}
         if part in RENAMED and isinstance(fields, dict) else fields
@@ -144,15 +205,11 @@ def with_todays_names(config):
 
 
 def _check_choices(config):
-    for field in dataclasses.fields(config):
-        value, choices = getattr(config, field.name), field.metadata["choices"]
+    for name, value in vars(config).items():
         if isinstance(value, float):
-            _check(math.isfinite(value), field.name, "must be finite", config)
-        if choices:
-            _check(
-                getattr(config, field.name) in choices, field.name,
-                f"must be one of {', '.join(choices)}", config,
-            )
+            _check(math.isfinite(value), name, "must be finite", config)
+        if choices := config.CHOICES.get(name):
+            _check(value in choices, name, f"must be one of {', '.join(choices)}", config)
 
 
 def _check(condition, name, expectation, config):

@@ -1,0 +1,128 @@
+"""Flags that several commands share, and flags from the fields of configuration dataclasses."""
+
+import dataclasses
+import inspect
+import json
+import re
+import types
+
+from absl import flags
+
+
+def define(*configs: type) -> None:
+    """Defines a flag for each field of dataclasses.
+
+    The docstring of a dataclass explains its fields under `Attributes:`; that is the help of the
+    flags. The dictionary `CHOICES` of the class limits the values of some.
+    """
+    for config in configs:
+        helps, choices = attribute_helps(config), getattr(config, "CHOICES", {})
+        for field in dataclasses.fields(config):
+            _define(field, helps.get(field.name), choices.get(field.name))
+
+
+def attribute_helps(config: type) -> dict[str, str]:
+    """What a docstring says of each attribute. Items of a list are lines of their own."""
+    sections = re.findall(r"\nAttributes:\n((?:    .*\n?)+)", inspect.getdoc(config) or "")
+    entries = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", "".join(sections), re.MULTILINE)
+    return {name: re.sub(r"\n +(?![ -])", " ", text) for name, text in entries}
+
+
+def define_data() -> None:
+    """Defines --data, a prepared corpus."""
+    flags.DEFINE_string(
+        "data", None, "Directory of a corpus that `tfsoftmax prepare` made.", required=True
+    )
+
+
+def define_run() -> None:
+    """Defines --run, a trained model."""
+    flags.DEFINE_string("run", None, "Directory of a training run.", required=True)
+
+
+def define_words_of(words: int, group: str) -> None:
+    """Defines --words and --words_of, which choose the classes or clusters to print."""
+    flags.DEFINE_integer("words", words, f"Number of words to print of each {group}.")
+    flags.DEFINE_string("words_of", None, f"Print only the {group} of this word.")
+
+
+def checked_word_of(vocabulary) -> int | None:
+    """The id of the word that --words_of gives, or None without it."""
+    word = flags.FLAGS.words_of
+    if word is not None and word not in vocabulary:
+        raise ValueError(f"`words_of` must be a word of the vocabulary. Received: {word!r}")
+    return None if word is None else int(vocabulary.encode([word])[0])
+
+
+def define_scoring() -> None:
+    """Defines the flags of commands that score sentences."""
+    flags.DEFINE_enum(
+        "oov", "unk", ["unk", "skip", "spread"], "How words count that the vocabulary lacks."
+    )
+    flags.DEFINE_integer("unseen_words", None, "Number of words that share <unk>; with spread.")
+    flags.DEFINE_enum(
+        "normalisation", "exact", ["exact", "constant"],
+        "With constant, the scores of a self-normalised head are taken for log-probabilities.",
+    )
+
+
+def parse(config: type, preset: dict | None = None):
+    """Builds a configuration from the flags.
+
+    Args:
+        config: the dataclass.
+        preset: values for fields whose flags are not given.
+    """
+    values = {}
+    for field in dataclasses.fields(config):
+        flag = flags.FLAGS[field.name]
+        values[field.name] = _as_field(flag.value, field)
+        if preset and field.name in preset and not flag.present:
+            values[field.name] = preset[field.name]
+    return config(**values)
+
+
+def _default(field):
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return None if field.default is dataclasses.MISSING else field.default
+
+
+def _define(field, text, choices):
+    default = _default(field)
+    if choices:
+        flags.DEFINE_enum(field.name, default, choices, text)
+    elif isinstance(default, bool):
+        flags.DEFINE_bool(field.name, default, text)
+    elif isinstance(default, dict):
+        flags.DEFINE_string(field.name, json.dumps(default), text)
+    elif isinstance(default, tuple):
+        flags.DEFINE_list(field.name, list(default), text)
+    elif isinstance(default, float):
+        flags.DEFINE_float(field.name, default, text)
+    elif isinstance(default, int) or int in _types(field):
+        flags.DEFINE_integer(field.name, default, text)
+    else:
+        flags.DEFINE_string(field.name, default, text)
+
+
+def _types(field):
+    """The types in an annotation such as `int | None`."""
+    if isinstance(field.type, types.UnionType):
+        return field.type.__args__
+    return (field.type,)
+
+
+def _as_field(value, field):
+    default = _default(field)
+    if isinstance(default, tuple):
+        return tuple(value)
+    if isinstance(default, dict):
+        try:
+            options = json.loads(value)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"`{field.name}` must be JSON: {error}. Received: {value!r}") from None
+        if not isinstance(options, dict):
+            raise ValueError(f"`{field.name}` must be a JSON object. Received: {value!r}")
+        return options
+    return value

@@ -189,7 +189,7 @@ def test_the_peak_is_in_bytes_on_every_system(platform, expected, monkeypatch):
 
 
 def test_what_is_no_trace_is_named(tmp_path):
-    with pytest.raises(ValueError, match="--profile_batch=11,15 makes"):
+    with pytest.raises(ValueError, match="--profile_batch=11,15` records"):
         memory_timeline.find_trace(str(tmp_path))
     (tmp_path / "no.xplane.pb").write_bytes(b"no trace at all")
     with pytest.raises(ValueError, match="must be an .xplane.pb trace"):

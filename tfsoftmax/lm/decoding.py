@@ -19,6 +19,12 @@ class Hypothesis(NamedTuple):
         log_prob: ln P of the words, and of `<eos>` if it ended.
         score: ln P / n^length_power for n words, by which hypotheses are ranked.
         ended: whether it ended with `<eos>`; False if it was cut.
+
+    Example:
+        from tfsoftmax.lm import generation, runs
+        model, vocabulary, _ = runs.load("runs/first", streams=8, time_steps=1)
+        for hypothesis in generation.Generator(model, vocabulary).beam(["the"]):
+            print(hypothesis.log_prob, *hypothesis.words)
     """
 
     words: list

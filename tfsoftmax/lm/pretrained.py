@@ -24,6 +24,12 @@ class Coverage:
         types_covered: how many of them have a vector.
         tokens: how often the words occur in the training split, together.
         tokens_covered: how many of these occurrences are of a word that has a vector.
+
+    Example:
+        from tfsoftmax.lm.pretrained import load_embeddings
+        vocabulary = tfsoftmax.Vocabulary(["the", "cat", "<unk>", "<eos>"], [9, 3, 2, 4])
+        rows, vectors, coverage = load_embeddings("glove.txt", vocabulary, size=3)
+        print(coverage)
     """
 
     types: int

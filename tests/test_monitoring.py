@@ -168,7 +168,7 @@ def test_the_tool_prints_and_draws_the_trace(monitored, tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_run_is_monitored_and_traced(corpus, tmp_path):
+def test_a_run_is_monitored_and_traced(corpus, tmp_path, capsys):
     run = runs.Run(str(tmp_path / "run"))
     config = TrainingConfig(max_steps=6, log_steps=2, epochs=1)
     training.train(corpus.directory, run.directory, MODEL, config, False, profile_batch=(3, 4))
@@ -178,6 +178,10 @@ def test_a_run_is_monitored_and_traced(corpus, tmp_path):
     assert len(found["parameters"]) == 1
     timeline = memory_timeline.read_timeline(memory_timeline.find_trace(run.directory))
     assert [number for number, _, _ in timeline.steps] == [3, 4]
+    longer = TrainingConfig(max_steps=7, log_steps=2, epochs=1)
+    training.train(corpus.directory, run.directory, MODEL, longer, True, profile_batch=(3, 4))
+    printed = capsys.readouterr().out
+    assert "Steps 3 to 4 will not be traced: the run has already reached step 6." in printed
 
 
 @pytest.mark.parametrize("platform, expected", [("linux", 3000 * 1024), ("darwin", 3000)])

@@ -121,3 +121,13 @@ def test_mistakes_end_in_one_sentence(arguments, message, tmp_path):
     assert message in result.stderr
     assert "Traceback" not in result.stderr
     assert not (tmp_path / "out").exists() and not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("arguments", [[], ["train", "--help"]])
+def test_help_for_a_reader_that_has_gone_ends_without_a_traceback(arguments):
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "tfsoftmax_command", *arguments]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert done.returncode == 141 and done.stderr == ""

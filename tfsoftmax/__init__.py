@@ -47,6 +47,7 @@ if "tfsoftmax_command" not in sys.modules:
     from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
     from tfsoftmax.layers.embedding import Embedding
     from tfsoftmax.layers.recurrent import GRU, LSTM
+    from tfsoftmax.lm.config import ModelConfig
     from tfsoftmax.lm.model import language_model
     from tfsoftmax.losses import SoftmaxLoss
     from tfsoftmax.metrics import (
@@ -61,7 +62,7 @@ if "tfsoftmax_command" not in sys.modules:
 
     __all__ = [
         "GRU", "LSTM", "AdaptiveEmbedding", "ClusterPerplexity", "EffectiveSampleSize",
-        "Embedding", "InClusterPerplexity", "Normaliser", "Perplexity", "Reassign",
+        "Embedding", "InClusterPerplexity", "ModelConfig", "Normaliser", "Perplexity", "Reassign",
         "SoftmaxLoss", "TrainingMonitor", "Vocabulary", "corpora", "heads", "language_model",
         "layers", "lm", "losses", "metrics", "nbest", "ops", "optimizers", "partitions",
         "profiling", "samplers", "vocabulary",

@@ -30,7 +30,7 @@ def main(arguments: Sequence[str]) -> None:
         arguments: the name of the command, with underscores or dashes, and its flags.
     """
     if not arguments or arguments[0] in HELP:
-        print(_list_of_commands())
+        _quietly(lambda: print(_list_of_commands(), flush=True), arguments[:1])
         return
     if arguments[0] == "--version":
         print(f"tfsoftmax {tfsoftmax.__version__}")
@@ -58,11 +58,11 @@ def run(function: Callable[[], None], doc: str, argv: Sequence[str]) -> None:
         argv: the name of the program and its flags.
     """
     flags.DEFINE_bool("traceback", False, "Show the whole traceback of an error.")
-    if HELP & set(argv[1:]):
-        print(_help(doc))
-        return
     sys.stdout, sys.stderr = (s or open(os.devnull, "w") for s in (sys.stdout, sys.stderr))
-    app.run(lambda rest: _quietly(function, rest), argv)
+    if HELP & set(argv[1:]):
+        _quietly(lambda: print(_help(doc), flush=True), argv[:1])
+    else:
+        app.run(lambda rest: _quietly(function, rest), argv)
 
 
 def load_tensorflow():

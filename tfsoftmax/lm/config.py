@@ -52,8 +52,8 @@ class ModelConfig:
         ValueError: a field is out of its range.
 
     Example:
-        from tfsoftmax.lm.config import ModelConfig
-        config = ModelConfig(head="adaptive", head_options={"cutoffs": [2]})
+        options = {"cutoffs": [2]}
+        config = tfsoftmax.ModelConfig(head="adaptive", head_options=options)
         vocabulary = tfsoftmax.Vocabulary(["the", "cat", "<unk>", "<eos>"], [9, 3, 2, 4])
         model = tfsoftmax.language_model(config, vocabulary, streams=2)
     """

@@ -1,5 +1,6 @@
-# make demo: from nothing to a trained model in one command. make test: the tests.
-# make benchmark: what every head costs on this machine, in ten minutes.
+# make demo: from nothing to a trained model in one command.
+# make test: installs and runs the tests. make lint, make docs: checks style, builds the site.
+# make benchmark: measures what every head costs on this machine, in ten minutes.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -7,7 +8,7 @@ DATA ?= data/docstrings
 RUN ?= runs/demo
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: demo install test test-slow benchmark walkthrough clean
+.PHONY: demo install test test-slow test-oldest lint docs benchmark walkthrough clean
 
 demo: $(VENV)/.installed
 	$(BIN)/tfsoftmax prepare --corpus=docstrings --out=$(DATA)
@@ -22,22 +23,37 @@ test: $(VENV)/.installed-test
 test-slow: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -m slow
 
+# The same tests on the oldest versions that pyproject.toml allows.
+test-oldest:
+	PIP_CONSTRAINT=$(CURDIR)/.ci/oldest.txt $(MAKE) test VENV=.venv-oldest
+
+lint: $(VENV)/.installed-test
+	$(BIN)/ruff check .
+
+docs: $(VENV)/.installed-docs
+	$(BIN)/mkdocs build --strict
+
 walkthrough: $(VENV)/.installed-test
-	$(BIN)/python -m experiments.walkthrough README.md
+	$(BIN)/python -m experiments.walkthrough docs/walkthrough.md
 
 benchmark: $(VENV)/.installed-test
 	$(BIN)/python -m experiments.benchmarks.run heads --vocab_sizes=10000,44370 --seconds=1 \
 		--results=runs/benchmark
 
-$(VENV)/.installed: setup.py
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+PIP_INSTALL = $(PYTHON) -m venv $(VENV) && \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+$(VENV)/.installed: pyproject.toml
+	$(PIP_INSTALL) -e .
 	touch $@
 
-$(VENV)/.installed-test: setup.py
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .[test,tfds,plot,wer]
+$(VENV)/.installed-test: pyproject.toml
+	$(PIP_INSTALL) -e .[test,tfds,plot,wer]
+	touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-docs: pyproject.toml
+	$(PIP_INSTALL) -e .[docs]
 	touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) data runs build *.egg-info
+	rm -rf $(VENV) .venv-oldest data runs build dist site *.egg-info

@@ -12,7 +12,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 def example(heading):
     """The first Python block after `heading`, in small."""
     block = re.search(heading + r".*?```python\n(.*?)```", README, re.DOTALL).group(1)
-    for large, small in (("200_000", "200"), ("512", "8"), ("(20,)", "(5,)")):
+    for large, small in (("_000", ""), ("2048", "16"), ("512", "8"), ("128", "5"), ("(20,)", "(5,)")):
         block = block.replace(large, small)
     return block
 
@@ -21,9 +21,9 @@ def test_the_keras_example_trains_and_agrees_with_the_one_before_it():
     data = np.random.default_rng(0).integers(0, 200, (12, 6))
     words, next_words = data[:, :-1], data[:, 1:]
     names = {"words": words, "next_words": next_words}
-    exec(example("Before:"), names)  # noqa: S102
+    exec(example("Before:"), names)
     before = names["model"]
-    exec(example("After:"), names)  # noqa: S102
+    exec(example("After:"), names)
     after = names["model"]
     loss, perplexity = after.evaluate(words, next_words, verbose=0)
     np.testing.assert_allclose(perplexity, np.exp(loss), rtol=1e-5)
@@ -34,9 +34,20 @@ def test_the_keras_example_trains_and_agrees_with_the_one_before_it():
     np.testing.assert_allclose(loss, expected, rtol=1e-5)
 
 
+def test_the_transformer_trains():
+    data = np.random.default_rng(0).integers(0, 200, (64, 6))
+    names = {}
+    exec(example("## A Transformer"), names)
+    model = names["model"]
+    history = model.fit(data[:, :-1], data[:, 1:], epochs=3, verbose=0).history
+    assert history["loss"][-1] < history["loss"][0]
+    np.testing.assert_allclose(history["perplexity"], np.exp(history["loss"]), rtol=1e-4)
+
+
 def test_links_between_our_pages_and_pictures_lead_somewhere():
     dead, links = [], 0
-    for page in [ROOT / "README.md", *ROOT.glob("experiments/**/*.md")]:
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("experiments/**/*.md")]
+    for page in pages:
         for target in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
             if "://" not in target:
                 links += 1

@@ -1,0 +1,130 @@
+"""Adds to the site what the repository keeps elsewhere: its pages, results, examples and modules.
+
+Files keep their paths, so that links between them hold as they stand. Nothing is executed: the
+output of the examples is the one recorded in experiments/examples/README.md.
+"""
+
+import pathlib
+import re
+
+import griffe
+from mkdocs.structure.files import File
+
+ROOT = pathlib.Path(__file__).parent.parent
+PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "CONTRIBUTING.md", "CHANGELOG.md": "CHANGELOG.md"}
+RESULTS = ("*.md", "*.png", "*.csv", "*.txt", "*.json", "*.py")
+EXAMPLES = ROOT / "experiments" / "examples"
+FOLDERS = ("heads", "layers", "samplers", "partitions", "ops", "corpora", "lm", "nbest", "profiling")
+TOP = ("losses", "metrics", "optimizers", "vocabulary", "logits_tag", "hardware")
+CELL = re.compile(r"^# %%(.*)\n", re.MULTILINE)
+
+
+def on_config(config):
+    api = [{"All names": "api/index.md"}]
+    api += [{name: f"api/{name}.md"} for name in TOP[:3]]
+    for folder in FOLDERS:
+        modules = [{name: f"api/{folder}/{name}.md"} for name in modules_of(folder)]
+        api.append({folder: [f"api/{folder}/index.md", *modules]})
+    api += [{name: f"api/{name}.md"} for name in TOP[3:]]
+    config.nav.insert(-1, {"API": api})
+
+
+def on_files(files, config):
+    def add(uri, **source):
+        files.append(File.generated(config, uri, **source))
+
+    for page, uri in PAGES.items():
+        add(uri, abs_src_path=str(ROOT / page))
+    for pattern in RESULTS:
+        for path in sorted(ROOT.glob(f"experiments/**/{pattern}")):
+            add(path.relative_to(ROOT).as_posix(), abs_src_path=str(path))
+    for script in sorted(EXAMPLES.glob("*.py")):
+        add(f"experiments/examples/{script.stem}.md", content=example_page(script))
+    for name in TOP:
+        add(f"api/{name}.md", content=f"# {name}\n\n::: tfsoftmax.{name}\n")
+    for folder in FOLDERS:
+        add(f"api/{folder}/index.md", content=folder_page(folder))
+        for name in modules_of(folder):
+            page = f"# {folder}.{name}\n\n::: tfsoftmax.{folder}.{name}\n"
+            add(f"api/{folder}/{name}.md", content=page)
+    add("api/index.md", content=index_page())
+
+
+def on_page_markdown(markdown, page, **_):
+    """Links of the repository's pages and of the guides, which lie side by side on the site."""
+    if page.file.src_uri in PAGES.values():
+        return markdown.replace("](docs/", "](")
+    return markdown.replace("](../", "](") if "/" not in page.file.src_uri else markdown
+
+
+def modules_of(folder):
+    paths = sorted((ROOT / "tfsoftmax" / folder).glob("[!_]*.py"))
+    return [path.stem for path in paths]
+
+
+def example_page(script):
+    """A script of cells, `# %%`, as a page: text, code, and the output that was recorded."""
+    _, *cells = CELL.split(script.read_text(encoding="utf-8"))
+    parts = [f"# {page_title(script.stem)}"]
+    for kind, cell in zip(cells[::2], cells[1::2], strict=True):
+        if "[markdown]" in kind:
+            parts.append(re.sub(r"^# ?", "", cell.strip(), flags=re.MULTILINE))
+        elif cell.strip():
+            parts.append(f"```python\n{cell.strip()}\n```")
+    return "\n\n".join([*parts, f"## What it prints\n\n{recorded_output(script.stem)}"]) + "\n"
+
+
+def recorded_output(example):
+    """What the README of the examples shows below the command, its table as a table."""
+    readme = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    command = re.escape(f"$ python -m experiments.examples.{example}\n")
+    return re.search(f"```console\n{command}(.*?)```", readme, re.DOTALL)[1]
+
+
+def page_title(example):
+    readme = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    return re.findall(r"^## (.*)$", readme[: readme.index(f"examples.{example}\n")], re.MULTILINE)[-1]
+
+
+def folder_page(folder):
+    """A folder's description, its modules, and what its `__init__` defines itself."""
+    package = griffe_package()[folder]
+    lines = [f"# {folder}", "", f"::: tfsoftmax.{folder}", "", "| module | |", "|---|---|"]
+    lines += [f"| [`{name}`]({name}.md) | {summary(package[name])} |" for name in modules_of(folder)]
+    return "\n".join(lines) + "\n"
+
+
+def index_page():
+    """Every name of `tfsoftmax`, with a link to its page."""
+    package = griffe_package()
+    lines = [
+        "# All names", "", "Every name here is an attribute of `tfsoftmax`.", "", "| name | |",
+        "|---|---|",
+    ]
+    for name in sorted(package.exports, key=str.lower):
+        found = package[name]
+        target = found.final_target if found.is_alias else found
+        lines.append(f"| {link(name, target)} | {summary(target)} |")
+    return "\n".join(lines) + "\n"
+
+
+def link(name, target):
+    """To a class or function on its module's page, or to the page if it is a module."""
+    if not target.is_module and target.docstring:
+        return f"[`{name}`][{target.canonical_path}]"
+    page = target.module.path.removeprefix("tfsoftmax.").replace(".", "/")
+    return f"[`{name}`]({page}/index.md)" if page in FOLDERS else f"[`{name}`]({page}.md)"
+
+
+def summary(found):
+    return found.docstring.value.partition("\n\n")[0].replace("\n", " ") if found.docstring else ""
+
+
+def griffe_package():
+    global _package
+    if _package is None:
+        _package = griffe.load("tfsoftmax", search_paths=[str(ROOT)], resolve_aliases=True)
+    return _package
+
+
+_package = None

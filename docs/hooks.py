@@ -11,7 +11,7 @@ import griffe
 from mkdocs.structure.files import File
 
 ROOT = pathlib.Path(__file__).parent.parent
-PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "CONTRIBUTING.md", "CHANGELOG.md": "CHANGELOG.md"}
+PAGES = {"README.md": "index.md", **{p: p for p in ("CONTRIBUTING.md", "CHANGELOG.md", "LICENSE")}}
 RESULTS = ("*.md", "*.png", "*.csv", "*.txt", "*.json", "*.py")
 EXAMPLES = ROOT / "experiments" / "examples"
 FOLDERS = ("heads", "layers", "samplers", "partitions", "ops", "corpora", "lm", "nbest", "profiling")
@@ -24,7 +24,7 @@ def on_config(config):
     api += [{name: f"api/{name}.md"} for name in TOP[:3]]
     for folder in FOLDERS:
         modules = [{name: f"api/{folder}/{name}.md"} for name in modules_of(folder)]
-        api.append({folder: [f"api/{folder}/index.md", *modules]})
+        api.append({folder: [{"overview": f"api/{folder}/index.md"}, *modules]})
     api += [{name: f"api/{name}.md"} for name in TOP[3:]]
     config.nav.insert(-1, {"API": api})
 
@@ -54,7 +54,9 @@ def on_page_markdown(markdown, page, **_):
     """Links of the repository's pages and of the guides, which lie side by side on the site."""
     if page.file.src_uri in PAGES.values():
         return markdown.replace("](docs/", "](")
-    return markdown.replace("](../", "](") if "/" not in page.file.src_uri else markdown
+    if "/" in page.file.src_uri:
+        return markdown
+    return markdown.replace("](../README.md", "](index.md").replace("](../", "](")
 
 
 def modules_of(folder):
@@ -117,7 +119,8 @@ def link(name, target):
 
 
 def summary(found):
-    return found.docstring.value.partition("\n\n")[0].replace("\n", " ") if found.docstring else ""
+    """The first line of a docstring, for a cell of a table."""
+    return found.docstring.value.partition("\n")[0].replace("|", "\\|") if found.docstring else ""
 
 
 def griffe_package():

@@ -14,7 +14,9 @@ ROOT = pathlib.Path(__file__).parent.parent
 PAGES = {"README.md": "index.md", **{p: p for p in ("CONTRIBUTING.md", "CHANGELOG.md", "LICENSE")}}
 RESULTS = ("*.md", "*.png", "*.csv", "*.txt", "*.json", "*.py")
 EXAMPLES = ROOT / "experiments" / "examples"
-FOLDERS = ("heads", "layers", "samplers", "partitions", "ops", "corpora", "lm", "nbest", "profiling")
+FOLDERS = (
+    "heads", "layers", "samplers", "partitions", "ops", "corpora", "lm", "nbest", "profiling",
+)
 TOP = ("losses", "metrics", "optimizers", "vocabulary", "logits_tag", "hardware")
 CELL = re.compile(r"^# %%(.*)\n", re.MULTILINE)
 
@@ -85,14 +87,16 @@ def recorded_output(example):
 
 def page_title(example):
     readme = (EXAMPLES / "README.md").read_text(encoding="utf-8")
-    return re.findall(r"^## (.*)$", readme[: readme.index(f"examples.{example}\n")], re.MULTILINE)[-1]
+    before = readme[: readme.index(f"examples.{example}\n")]
+    return re.findall(r"^## (.*)$", before, re.MULTILINE)[-1]
 
 
 def folder_page(folder):
     """A folder's description, its modules, and what its `__init__` defines itself."""
     package = griffe_package()[folder]
     lines = [f"# {folder}", "", f"::: tfsoftmax.{folder}", "", "| module | |", "|---|---|"]
-    lines += [f"| [`{name}`]({name}.md) | {summary(package[name])} |" for name in modules_of(folder)]
+    for name in modules_of(folder):
+        lines.append(f"| [`{name}`]({name}.md) | {summary(package[name])} |")
     return "\n".join(lines) + "\n"
 
 

@@ -84,7 +84,8 @@ def tree_log_probs(hidden, kernel, bias, codes):
         for word, code in enumerate(codes):
             for depth, bit in enumerate(code):
                 node = nodes[tuple(code[:depth])]
-                score = sum(float(a) * float(b) for a, b in zip(h, kernel[node])) + float(bias[node])
+                score = sum(float(a) * float(b) for a, b in zip(h, kernel[node]))
+                score += float(bias[node])
                 result[i, word] -= np.log1p(np.exp(-(1 - 2 * bit) * score))
     return result
 
@@ -134,7 +135,8 @@ def sampled_softmax(hidden, kernel, bias, labels, ids, count, remove_hits):
     for h, label in zip(hidden, labels):
         target, samples = candidate_scores(h, kernel, bias, label, ids, remove_hits)
         numerator = np.exp(target) / count[label]
-        losses.append(-np.log(numerator / (numerator + sum(np.exp(s) / count[w] for w, s in samples))))
+        others = sum(np.exp(s) / count[w] for w, s in samples)
+        losses.append(-np.log(numerator / (numerator + others)))
     return np.array(losses)
 
 

@@ -4,8 +4,8 @@ import json
 import re
 
 import pytest
-from runs_helper import tool
 
+from runs_helper import tool
 from tfsoftmax.partitions.cost_model import CostModel, MachineCosts
 from tfsoftmax.partitions.cutoffs import auto_cutoffs
 

@@ -1,11 +1,13 @@
 """What every head promises, for each of the cases."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from cases import CASES, UNITS, built, positions, rewind
 
+from cases import CASES, UNITS, built, positions, rewind
 from references import numeric_gradient
 
 V = 13
@@ -53,9 +55,8 @@ def test_any_leading_shape(case):
     shaped, shaped_labels = hidden.reshape(1, 2, 3, UNITS), labels.reshape(1, 2, 3)
     for method in ("log_prob", "training_loss"):
         flat = getattr(rewind(head), method)(hidden, labels)
-        np.testing.assert_allclose(
-            getattr(rewind(head), method)(shaped, shaped_labels), np.reshape(flat, (1, 2, 3)), rtol=1e-6
-        )
+        ours = getattr(rewind(head), method)(shaped, shaped_labels)
+        np.testing.assert_allclose(ours, np.reshape(flat, (1, 2, 3)), rtol=1e-6)
     assert head(shaped).shape == head.log_probs(shaped).shape == (1, 2, 3, V)
     assert head.top_k(shaped, 2)[0].shape == (1, 2, 3, 2)
     assert head.compute_output_shape(shaped.shape) == (1, 2, 3, V)
@@ -79,7 +80,7 @@ def test_training_loss_has_numeric_gradients(case):
         return np.sum(upstream * losses)
 
     for source, gradient in zip(sources, gradients):
-        numeric = numeric_gradient(lambda x: loss_of(source, x), source.numpy(), step=1e-2)
+        numeric = numeric_gradient(functools.partial(loss_of, source), source.numpy(), step=1e-2)
         np.testing.assert_allclose(gradient, numeric, rtol=5e-3, atol=5e-3)
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import keras
 import numpy as np
 import tensorflow as tf
+
 import test_keras_integration as base
 from cases import CASES
-
 from tfsoftmax.optimizers import Adagrad
 
 RANDOM = ("sampled", "sampled TAPAS", "sampled, no hits", "nce with trained Z", "negative")

@@ -5,14 +5,11 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
-from cases import UNITS, positions, randomise, three_levels
 
+from cases import UNITS, positions, randomise, three_levels
 from references import class_log_probs, full_log_probs, nary_log_probs
 from tfsoftmax.heads import ClassSoftmax, FullSoftmax, NarySoftmax, TreeSoftmax
-from tfsoftmax.ops import chunks
-from tfsoftmax.partitions import classes
-from tfsoftmax.partitions import code_files
-from tfsoftmax.partitions import tree_builders
+from tfsoftmax.partitions import classes, code_files, tree_builders
 from tfsoftmax.partitions.tree import Tree
 from tfsoftmax.vocabulary import Vocabulary
 
@@ -46,7 +43,9 @@ def assert_equal(ours, wanted):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("tree", [three_levels(V), tree_builders.huffman(counts()), Tree([V], range(V))])
+@pytest.mark.parametrize(
+    "tree", [three_levels(V), tree_builders.huffman(counts()), Tree([V], range(V))]
+)
 def test_log_probs_equal_the_equation(tree):
     head, (hidden, labels) = built(NarySoftmax(V, tree)), positions(V, 60)
     expected = nary_log_probs(hidden[:5], *head.get_weights(), tree.codes())

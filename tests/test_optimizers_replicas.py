@@ -7,6 +7,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import tensorflow as tf
+
 import test_optimizers as base
 
 

@@ -16,7 +16,8 @@ pytest.importorskip("setuptools", "77", reason="setuptools reads our license fie
 
 ROOT = pathlib.Path(__file__).parent.parent
 NOT_IN_A_CHECKOUT = shutil.ignore_patterns(
-    ".git", ".venv*", "data", "runs", "build", "dist", "site", "*.egg-info", "__pycache__", ".*_cache"
+    ".git", ".venv*", "data", "runs", "build", "dist", "site", "*.egg-info", "__pycache__",
+    ".*_cache",
 )
 LOAD = """
 import keras, tfsoftmax
@@ -51,7 +52,8 @@ def environment(folder, sdist):
     place = folder / "environment"
     venv.create(place)
     python = place / "bin" / "python"
-    run(sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", wheel)
+    pip = [sys.executable, "-m", "pip", "--python", python]
+    run(*pip, "install", "--no-deps", "--no-index", wheel)
     site_packages = sysconfig.get_path("purelib", "venv", {"base": str(place)})
     ours = "\n".join(p for p in sys.path if p.endswith("site-packages"))
     pathlib.Path(site_packages, "dependencies.pth").write_text(ours, encoding="utf-8")
@@ -67,8 +69,9 @@ def build(kind, source, out):
 def run(*command, cwd=None):
     """Runs a command to which the checkout is out of sight, and returns what it prints."""
     variables = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    command = [str(part) for part in command]
     result = subprocess.run(
-        list(map(str, command)), cwd=cwd, env=variables, check=False, text=True, capture_output=True
+        command, cwd=cwd, env=variables, check=False, text=True, capture_output=True
     )
     assert result.returncode == 0, f"{command}:\n{result.stdout[-2000:]}\n{result.stderr[-4000:]}"
     return result.stdout
@@ -76,14 +79,16 @@ def run(*command, cwd=None):
 
 def test_the_installed_command_trains_a_model_outside_the_checkout(environment, tmp_path):
     tfsoftmax = environment / "bin" / "tfsoftmax"
-    sentences = [f"the {a} {b} the {c}" for a, b, c in zip("abcdefgh" * 20, "klmno" * 32, "xyz" * 54)]
+    words = zip("abcdefgh" * 20, "klmno" * 32, "xyz" * 54)
+    text = "".join(f"the {a} {b} the {c}\n" for a, b, c in words)
     for split in ("train", "valid", "test"):
-        (tmp_path / f"{split}.txt").write_text("\n".join(sentences) + "\n", encoding="utf-8")
+        (tmp_path / f"{split}.txt").write_text(text, encoding="utf-8")
 
-    assert all(name in run(tfsoftmax, "--help") for name in ("prepare", "train", "evaluate", "export"))
+    help_text = run(tfsoftmax, "--help")
+    assert all(name in help_text for name in ("prepare", "train", "evaluate", "export"))
     texts = [f"--{split}={split}.txt" for split in ("train", "valid", "test")]
-    run(tfsoftmax, "prepare", "--corpus=text", "--out=data", "--streams=4", "--time_steps=5", *texts,
-        cwd=tmp_path)
+    run(tfsoftmax, "prepare", "--corpus=text", *texts, "--out=data", "--streams=4",
+        "--time_steps=5", cwd=tmp_path)
     run(tfsoftmax, "train", "--data=data", "--run=run", "--hidden_units=8", "--embedding_units=8",
         "--head=adaptive", '--head_options={"cutoffs": [6]}', "--max_steps=4", cwd=tmp_path)
     evaluated = run(tfsoftmax, "evaluate", "--run=run", "--split=test", cwd=tmp_path)
@@ -107,8 +112,9 @@ def test_the_wheel_holds_the_marker_of_typed_packages_and_the_licence(environmen
 
 def test_the_sdist_holds_the_whole_project_and_its_tests_run(sdist):
     expected = {
-        "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md", "docs", "experiments",
-        "mkdocs.yml", "pyproject.toml", "tests", "tfsoftmax", "tfsoftmax_command.py",
+        "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md", "docs",
+        "experiments", "mkdocs.yml", "pyproject.toml", "tests", "tfsoftmax",
+        "tfsoftmax_command.py",
     }
     assert expected <= {p.name for p in sdist.iterdir()}
     quick = ["tests/test_floors.py", "tests/test_head_contract.py"]

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from cases import CASES, UNITS, built, positions
 
+from cases import CASES, built, positions
 from tfsoftmax.ops.computed_if_used import computed_if_used
 
 PRUNED = [case for case in CASES if case.startswith(("tree", "class", "nary", "self-org"))]

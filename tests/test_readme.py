@@ -1,4 +1,4 @@
-"""What the README shows to Keras users runs as it stands, in small, and its links lead somewhere."""
+"""The examples of the README run as they stand, in small, and its links lead somewhere."""
 
 import pathlib
 import re
@@ -12,7 +12,8 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 def example(heading):
     """The first Python block after `heading`, in small."""
     block = re.search(heading + r".*?```python\n(.*?)```", README, re.DOTALL).group(1)
-    for large, small in (("_000", ""), ("2048", "16"), ("512", "8"), ("128", "5"), ("(20,)", "(5,)")):
+    smaller = {"_000": "", "2048": "16", "512": "8", "128": "5", "(20,)": "(5,)"}
+    for large, small in smaller.items():
         block = block.replace(large, small)
     return block
 

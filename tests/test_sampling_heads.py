@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from cases import UNITS, counts, positions, randomise, rewind
 
 import references
+from cases import UNITS, counts, positions, randomise, rewind
 from tfsoftmax import samplers
 from tfsoftmax.heads import (
     NCE,
@@ -253,7 +253,8 @@ def test_a_learning_sampler_learns_from_training_alone():
             "`num_samples` must be a positive integer of at most 13.*14",
         ),
         (
-            NCE, {"sampler": "uniform", "sampler_options": {"unique": True}, "shared_samples": False},
+            NCE,
+            {"sampler": "uniform", "sampler_options": {"unique": True}, "shared_samples": False},
             "`shared_samples` must be True",
         ),
         (

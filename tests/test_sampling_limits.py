@@ -4,9 +4,9 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+
 from cases import counts, positions
 from test_sampling_heads import V, ready
-
 from tfsoftmax.heads import NCE, FullSoftmax, NegativeSampling, SampledSoftmax
 from tfsoftmax.ops.sampled import logistic
 
@@ -100,5 +100,6 @@ def test_the_loss_of_noise_is_the_equation_for_scores_of_any_size():
     wanted = np.logaddexp(0, scores.astype(np.float64))
     np.testing.assert_allclose(losses[0] - np.log(2), wanted.sum(), rtol=1e-6)
     np.testing.assert_allclose(slopes.words, np.exp(scores - wanted), rtol=2e-5, atol=1e-38)
-    one_by_one, _ = logistic(*map(tf.constant, (np.zeros(801, np.float32), scores.T)), 0.0, tf.ones(1))
+    zeros = np.zeros(801, np.float32)
+    one_by_one, _ = logistic(tf.constant(zeros), tf.constant(scores.T), 0.0, tf.ones(1))
     np.testing.assert_allclose(one_by_one - np.log(2), wanted[0], rtol=1e-6, atol=2e-7)

@@ -81,7 +81,10 @@ def test_edited_file_with_windows_line_ends_and_no_last_newline_loads(tmp_path):
         (b"a\t2\n\n<unk>\t0\n<eos>\t1\n", "line 2: must be `word<TAB>count`. Received: ''"),
         (b"a\t2\t3\n<unk>\t0\n<eos>\t1\n", "line 1: must be `word<TAB>count`"),
         (b"a\t2\na\t3\n<unk>\t0\n<eos>\t1\n", "line 2: words must differ.*'a'.*line 1"),
-        (b"a\t-2\n<unk>\t0\n<eos>\t1\n", "line 1: the count must be a whole number. Received: '-2'"),
+        (
+            b"a\t-2\n<unk>\t0\n<eos>\t1\n",
+            "line 1: the count must be a whole number. Received: '-2'",
+        ),
         (b"a b\t2\n<unk>\t0\n<eos>\t1\n", "line 1: the word must not be empty or contain blanks"),
         (b"\xff\t2\n<unk>\t0\n<eos>\t1\n", "line 1: must be UTF-8"),
         (b"a\t2\n<eos>\t1\n", "one of the 2 lines must be `<unk><TAB>count`"),
@@ -118,5 +121,6 @@ def test_build_refuses_impossible_limits(argument):
 
 
 def test_import_does_not_load_tensorflow():
-    code = "import sys, tfsoftmax_command, tfsoftmax.vocabulary; sys.exit('tensorflow' in sys.modules)"
+    modules = "sys, tfsoftmax_command, tfsoftmax.vocabulary"
+    code = f"import {modules}; sys.exit('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

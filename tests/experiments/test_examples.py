@@ -30,7 +30,7 @@ def test_the_example_prints_a_row_for_each_model(name):
         source = re.sub(rf"(?m)^{constant} = [\d_.]+", f"{constant} = {value}", source)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        exec(compile(source, f"{name}.py", "exec"), {})  # noqa: S102
+        exec(compile(source, f"{name}.py", "exec"), {})
     table = [line.split("|")[1:-1] for line in printed.getvalue().splitlines() if "|" in line]
     header, _, *rows = table
     assert header[0].strip() == "" and len(rows) == ROWS[name]

@@ -39,7 +39,8 @@ def test_measured_times_are_positive_and_grow_with_the_product():
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
-    monkeypatch.setattr(calibration, "POINTS", ((64, 32, 256), (8, 8, 8), (64, 8, 512), (8, 64, 512)))
+    points = ((64, 32, 256), (8, 8, 8), (64, 8, 512), (8, 64, 512))
+    monkeypatch.setattr(calibration, "POINTS", points)
     path = tmp_path / "folder" / "costs.json"
     monkeypatch.setenv("TFSOFTMAX_CACHE", str(path))
     return path

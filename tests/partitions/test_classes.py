@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from tfsoftmax.partitions import classes
-from tfsoftmax.partitions import code_files
+from tfsoftmax.partitions import classes, code_files
 
 
 def zipf(vocab_size, seed=0):

@@ -39,7 +39,8 @@ def test_gaussians_of_unlike_widths_part_where_means_do_not():
     kinds = np.repeat([0, 1], 100)
 
     def agreement(gaussians):
-        codes = splits.split_tree(vectors, balanced=False, gaussians=gaussians, iterations=30).codes()
+        tree = splits.split_tree(vectors, balanced=False, gaussians=gaussians, iterations=30)
+        codes = tree.codes()
         side = np.array([code[0] for code in codes])
         return max(np.mean(side == kinds), np.mean(side != kinds))
 

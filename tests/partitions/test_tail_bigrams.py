@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-from cases import UNITS, positions, randomise
 
+from cases import UNITS, positions, randomise
 from tfsoftmax.heads.shortlist import Shortlist
 from tfsoftmax.partitions.ngram_counts import Bigrams
 from tfsoftmax.partitions.tail_model import TailBigrams

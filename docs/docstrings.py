@@ -11,7 +11,7 @@ import griffe
 
 EXAMPLE = re.compile(r"^Example:\n((?:(?: {4}.*)?\n)*(?: {4}.*)?)", re.MULTILINE)
 ARGS = re.compile(r"^Args:\n((?:(?: {4}.*)?\n)*(?: {4}.*)?)", re.MULTILINE)
-SHARED = re.compile(r"^ {4}(\w+(?:, \w+)+):(.*(?:\n {5,}.*)*)", re.MULTILINE)
+SHARED = re.compile(r"^ {4}(\*{0,2}\w+(?:, \*{0,2}\w+)+):(.*(?:\n {5,}.*)*)", re.MULTILINE)
 
 
 class Sections(griffe.Extension):

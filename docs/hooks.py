@@ -53,7 +53,8 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, **_):
-    """Links of the repository's pages and of the guides, which lie side by side on the site."""
+    """Mends links: the repository's pages and the guides lie side by side on the site."""
+    markdown = markdown.replace("](../results)", "](../results/README.md)")
     if page.file.src_uri in PAGES.values():
         return markdown.replace("](docs/", "](")
     if "/" in page.file.src_uri:

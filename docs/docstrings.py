@@ -1,7 +1,7 @@
 """Shows the parts of our docstrings that Google's style does not know.
 
-These are the block of code under `Example:`, the line `Source:`, and arguments that share one
-description, as in `name, dtype: ...`.
+These are the block of code under `Example:`, the line `Source:`, arguments that share one
+description, as in `name, dtype: ...`, and lists without an empty line before them.
 """
 
 import re
@@ -12,6 +12,7 @@ import griffe
 EXAMPLE = re.compile(r"^Example:\n((?:(?: {4}.*)?\n)*(?: {4}.*)?)", re.MULTILINE)
 ARGS = re.compile(r"^Args:\n((?:(?: {4}.*)?\n)*(?: {4}.*)?)", re.MULTILINE)
 SHARED = re.compile(r"^ {4}(\*{0,2}\w+(?:, \*{0,2}\w+)+):(.*(?:\n {5,}.*)*)", re.MULTILINE)
+LIST = re.compile(r"^(?! *- )( *\S.*)\n(?= *- )", re.MULTILINE)
 
 
 class Sections(griffe.Extension):
@@ -24,6 +25,7 @@ class Sections(griffe.Extension):
 
 def with_sections(text):
     text = ARGS.sub(lambda match: "Args:\n" + SHARED.sub(one_by_one, match[1]), text)
+    text = LIST.sub(r"\1\n\n", text)
     text = EXAMPLE.sub(lambda match: code_block(match[1]), text)
     return re.sub(r"^(Sources?|Departures?):", r"**\1:**", text, flags=re.MULTILINE)
 

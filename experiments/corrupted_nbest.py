@@ -35,9 +35,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
 from absl import flags
 
-import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
 from experiments.bigram_model import BigramModel
 from tfsoftmax.commands import program
 

@@ -17,9 +17,9 @@ import time
 from pathlib import Path
 
 import numpy as np
+import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
 from absl import flags
 
-import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
 from experiments import markdown
 from tfsoftmax.commands import program
 from tfsoftmax.nbest import lists as nbest

@@ -13,9 +13,9 @@ import signal
 import sys
 from pathlib import Path
 
+import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
 from absl import flags
 
-import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
 from experiments import catalogue, report, runner
 from experiments.outcome import Outcome
 from tfsoftmax.commands import program

@@ -25,9 +25,9 @@ import sys
 import time
 from pathlib import Path
 
+import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
 from absl import flags
 
-import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
 from experiments.benchmarks import rows as of_rows
 from experiments.benchmarks.cases import SUITES, WHOLE, Case
 from experiments.benchmarks.measure import measure_group

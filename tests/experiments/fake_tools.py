@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import tfsoftmax_command  # noqa: F401 (a stand-in for commands starts as fast as they do)
+
 from tfsoftmax.lm.config import PRESETS, ModelConfig, TrainingConfig
 
 HALF, END = 5, 10

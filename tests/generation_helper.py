@@ -2,8 +2,8 @@
 
 import keras
 import numpy as np
-from runs_helper import saved_run
 
+from runs_helper import saved_run
 from tfsoftmax.heads import FullSoftmax
 from tfsoftmax.layers.recurrent import recurrent_layer
 from tfsoftmax.lm.config import ModelConfig

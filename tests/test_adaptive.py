@@ -6,8 +6,8 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from cases import UNITS, positions, randomise
 
+from cases import UNITS, positions, randomise
 from references import adaptive_log_probs
 from tfsoftmax.heads.adaptive import AdaptiveSoftmax
 from tfsoftmax.heads.two_level import TwoLevelSoftmax

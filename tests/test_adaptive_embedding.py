@@ -4,10 +4,10 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from cases import UNITS, randomise
 
-from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
+from cases import UNITS, randomise
 from tfsoftmax.heads.adaptive import AdaptiveSoftmax
+from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
 from tfsoftmax.losses import SoftmaxLoss
 
 V = 13

@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from runs_helper import SMALL, tool
 
+from runs_helper import SMALL, tool
 from tfsoftmax.partitions import classes, code_files, tree_builders
 
 

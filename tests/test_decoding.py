@@ -2,12 +2,12 @@
 
 import itertools
 
-import cases
 import numpy as np
 import pytest
+
+import cases
 from generation_helper import VOCABULARY, WORDS, distribution, generator, make_model
 from runs_helper import tool
-
 from tfsoftmax.lm import runs
 from tfsoftmax.lm.decoding import NextWordSampler, nucleus
 from tfsoftmax.lm.generation import Generator

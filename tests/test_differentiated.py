@@ -4,10 +4,10 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from cases import UNITS, positions, randomise
-from test_full_softmax import largest_tensor
 
+from cases import UNITS, positions, randomise
 from references import full_log_probs
+from test_full_softmax import largest_tensor
 from tfsoftmax.heads.differentiated import DifferentiatedSoftmax, block_units
 from tfsoftmax.heads.full import FullSoftmax
 from tfsoftmax.ops.chunks import CHUNK_ROWS
@@ -186,7 +186,9 @@ def test_bands_start_from_weights_of_their_own():
     assert not np.isin(alike.kernels[0].numpy(), alike.kernels[1].numpy()).any()
 
 
-@pytest.mark.parametrize("size, bands, factor", [(7, 3, 4.0), (3, 3, 10.0), (512, 4, 2.0), (5, 1, 4.0)])
+@pytest.mark.parametrize(
+    "size, bands, factor", [(7, 3, 4.0), (3, 3, 10.0), (512, 4, 2.0), (5, 1, 4.0)]
+)
 def test_blocks_take_all_units_and_fall(size, bands, factor):
     units = block_units(size, bands, factor)
     assert sum(units) == size and len(units) == bands
@@ -211,7 +213,10 @@ def test_a_vocabulary_gives_the_counts():
     ({"projection_factor": 0.5}, "`projection_factor` must be at least 1. Received: .*0.5"),
     ({"counts": COUNTS[1:]}, r"`counts` must be .*one number for each of \d+ words"),
     ({"units": [4, 3, 1]}, "`units` must add up to those of the hidden state, 7. Received"),
-    ({"cutoffs": list(range(1, 9))}, "`cutoffs` must make no more bands than there are hidden units"),
+    (
+        {"cutoffs": list(range(1, 9))},
+        "`cutoffs` must make no more bands than there are hidden units",
+    ),
 ])
 def test_bad_arguments_are_named(options, message):
     with pytest.raises(ValueError, match=message):

@@ -9,8 +9,8 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from runs_helper import MODEL, saved_run, tool
 
+from runs_helper import MODEL, saved_run, tool
 from tfsoftmax.heads import HEADS
 from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.export import export

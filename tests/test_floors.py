@@ -1,4 +1,4 @@
-"""Arrows between modules point down: a module imports from lower floors only, nowhere in a circle."""
+"""A module imports only from lower floors, and nothing imports in a circle."""
 
 import ast
 import graphlib

@@ -4,11 +4,11 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from cases import UNITS, built, positions
 
+from cases import UNITS, built, positions
 from references import full_log_probs, full_objective
-from tfsoftmax.layers.embedding import Embedding
 from tfsoftmax.heads import FullSoftmax
+from tfsoftmax.layers.embedding import Embedding
 from tfsoftmax.ops import chunks
 from tfsoftmax.ops import cross_entropy as ops
 from tfsoftmax.ops.logits import logits_rows
@@ -69,7 +69,8 @@ def test_kernel_gradient_is_accumulated_in_float32(monkeypatch):
     head = FullSoftmax(2, dtype=keras.DTypePolicy("mixed_bfloat16"), use_bias=False)
     head.build((None, 1))
     with tf.GradientTape() as tape:
-        total, _ = head.loss_and_nats(tf.ones((count, 1)), tf.zeros(count, tf.int32), tf.ones(count))
+        labels = tf.zeros(count, tf.int32)
+        total, _ = head.loss_and_nats(tf.ones((count, 1)), labels, tf.ones(count))
     kernel = head.weights[0]
     gradient = tape.gradient(total, kernel.value).numpy()[:, 0]
     p = tf.nn.softmax(kernel.value[:, 0]).numpy()[1]

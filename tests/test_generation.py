@@ -4,9 +4,9 @@ import dataclasses
 
 import numpy as np
 import pytest
+
 from generation_helper import CONFIG, VOCABULARY, WORDS, distribution, generator, make_model
 from runs_helper import tool
-
 from tfsoftmax.lm import runs
 from tfsoftmax.lm.decoding import NextWordSampler
 from tfsoftmax.lm.generation import Generator

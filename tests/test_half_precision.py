@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from cases import UNITS, positions, randomise
 
+from cases import UNITS, positions, randomise
 from tfsoftmax.heads import AdaptiveSoftmax, DifferentiatedSoftmax, FullSoftmax, SampledSoftmax
 from tfsoftmax.ops import products
 

@@ -1,4 +1,4 @@
-"""A head is listed everywhere: in `HEADS`, the exports, the contract, the README, the benchmarks."""
+"""`HEADS`, the exports, the contract, the README and the benchmarks list every head."""
 
 import importlib
 import pathlib
@@ -8,9 +8,9 @@ import re
 import keras
 import numpy as np
 import pytest
-from cases import CASES, UNITS, built, positions
 
 import tfsoftmax
+from cases import CASES, UNITS, built, positions
 from experiments.benchmarks import cases as benchmarks
 from tfsoftmax import HEADS, SoftmaxHead, heads
 

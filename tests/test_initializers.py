@@ -5,8 +5,8 @@ import itertools
 import keras
 import numpy as np
 import pytest
-from cases import CASES, ONE_OF_EACH, UNITS
 
+from cases import CASES, ONE_OF_EACH, UNITS
 from tfsoftmax import AdaptiveEmbedding, Embedding
 
 V = 20

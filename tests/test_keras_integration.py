@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from cases import CASES, ONE_OF_EACH, language_model
 
+from cases import CASES, ONE_OF_EACH, language_model
 from tfsoftmax.losses import SoftmaxLoss
 from tfsoftmax.metrics import Perplexity
 from tfsoftmax.optimizers import Adagrad

@@ -7,10 +7,10 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from runs_helper import MODEL, tool
 from tensorflow.core.util import event_pb2
 
 import tfsoftmax
+from runs_helper import MODEL, tool
 from tfsoftmax.lm import runs, training
 from tfsoftmax.lm.config import TrainingConfig
 from tfsoftmax.profiling import memory, memory_timeline

@@ -158,7 +158,8 @@ def test_for_vocabulary_takes_counts_words_and_files(tmp_path):
 
 
 def test_mistakes_are_named():
-    with pytest.raises(ValueError, match=r"`classes` must have one number for each word, shape \(5,\)"):
+    message = r"`classes` must have one number for each word, shape \(5,\)"
+    with pytest.raises(ValueError, match=message):
         ClassSoftmax(5, np.zeros(4, int))
     with pytest.raises(ValueError, match="`classes` must number the classes from 0 on"):
         ClassSoftmax(3, np.array([0, 2, 2]))

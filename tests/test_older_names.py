@@ -6,8 +6,8 @@ import shutil
 
 import numpy as np
 import pytest
-from runs_helper import CONFIG, MODEL, assert_same_run, events, tool
 
+from runs_helper import CONFIG, MODEL, assert_same_run, events, tool
 from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.lm import runs, training
 from tfsoftmax.lm.trainer import Trainer

@@ -102,7 +102,10 @@ def test_lines_end_at_newline_only(tmp_path):
         ("the cat sat on the mat\n", "v, line 1: must be a word and the values of its vector."),
         ("the\n", "v, line 1: must be a word and the values of its vector. Received: b'the'"),
         ("3 3\nthe 1 2 3\nof 1 2 3\n", "v: must hold as many vectors as its first line says, 3. "),
-        ("of 1 2 3\nThe 1 2 3\n", "v: must hold words of the vocabulary. Received: none of the vocabulary's 6"),
+        (
+            "of 1 2 3\nThe 1 2 3\n",
+            "v: must hold words of the vocabulary. Received: none of the vocabulary's 6",
+        ),
         ("", "v: must hold word vectors. Received: an empty file"),
     ],
 )

@@ -5,8 +5,8 @@ import types
 
 import numpy as np
 import pytest
-from runs_helper import tool
 
+from runs_helper import tool
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
 from tfsoftmax.lm.trainer import compiled_model
 from tfsoftmax.profiling.profile import profile

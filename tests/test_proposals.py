@@ -8,15 +8,15 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from test_samplers import LABELS, NAMES, make, probabilities, zipf_counts
 
+from test_samplers import LABELS, NAMES, make, probabilities, zipf_counts
 from tfsoftmax.samplers import (
     Interpolated,
     LearnedUnigram,
     LogUniform,
     TargetSampling,
-    Unigram,
     Uniform,
+    Unigram,
     get_sampler,
 )
 from tfsoftmax.samplers.alias_table import alias_table, cells, integer_weights
@@ -159,7 +159,10 @@ def test_counts_that_fall_do_not_warn():
     (lambda: Interpolated(2, [1, 1], 2), "`unigram_weight` must lie .*unigram_weight=2"),
     (lambda: Interpolated(2, [1, 1], abs, implementation="tf"), "`unigram_weight` must be a num"),
     (lambda: Uniform(9, unique=True).sample([1], 10, 0), "at most 9.*num_samples=10"),
-    (lambda: Uniform(9).sample([1], 0, 0), "`num_samples` must be a positive integer.*num_samples=0"),
+    (
+        lambda: Uniform(9).sample([1], 0, 0),
+        "`num_samples` must be a positive integer.*num_samples=0",
+    ),
     (lambda: get_sampler("zipf", 9), "`sampler` must be one of .*sampler='zipf'"),
     (lambda: get_sampler("unigram", 9), "`counts` must be given for sampler='unigram'"),
     (lambda: get_sampler(Uniform(8), 9), "`sampler` must be of 9 words.*8 words"),

@@ -7,8 +7,8 @@ import math
 
 import numpy as np
 import pytest
-from runs_helper import tool
 
+from runs_helper import tool
 from tfsoftmax.lm import runs
 from tfsoftmax.lm.scoring import Scorer
 from tfsoftmax.nbest import lists as nbest
@@ -33,7 +33,7 @@ ngram 2=1
 """
 
 
-def random_lists(seed=0, utterances=9, words="the cat sat on a mat".split()):
+def random_lists(seed=0, utterances=9, words=("the", "cat", "sat", "on", "a", "mat")):
     rng = np.random.default_rng(seed)
     starts = np.concatenate([[0], np.cumsum(rng.integers(1, 6, utterances))])
     sentences = tuple(tuple(rng.choice(words, rng.integers(0, 6))) for _ in range(starts[-1]))

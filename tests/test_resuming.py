@@ -10,8 +10,8 @@ import subprocess
 import time
 
 import pytest
-from runs_helper import CONFIG, MODEL, SMALL, assert_same_run, command, events, tool
 
+from runs_helper import CONFIG, MODEL, SMALL, assert_same_run, command, events, tool
 from tfsoftmax.lm import runs, training
 from tfsoftmax.lm.config import TrainingConfig
 from tfsoftmax.lm.trainer import Trainer

@@ -7,9 +7,9 @@ import types
 
 import numpy as np
 import pytest
+
 import runs_helper
 from cases import CASES, ONE_OF_EACH, randomise
-
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.heads import HEADS
 from tfsoftmax.lm import model as building

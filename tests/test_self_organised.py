@@ -4,13 +4,12 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from cases import UNITS, language_model, positions, randomise
 
-from tfsoftmax.heads.reassign import Reassign
-from tfsoftmax.metrics import ClusterPerplexity, InClusterPerplexity
+from cases import UNITS, language_model, positions, randomise
 from tfsoftmax.heads import ClassSoftmax, SelfOrganisedSoftmax
+from tfsoftmax.heads.reassign import Reassign
 from tfsoftmax.losses import SoftmaxLoss
-from tfsoftmax.metrics import Perplexity
+from tfsoftmax.metrics import ClusterPerplexity, InClusterPerplexity, Perplexity
 from tfsoftmax.optimizers import Adagrad
 
 V = 41
@@ -192,7 +191,8 @@ def test_saved_clusters_are_classes(tmp_path):
 
 
 def test_mistakes_are_named():
-    with pytest.raises(ValueError, match=r"`counts` must be .*each of 5 words. Received: counts of shape \(4,\)"):
+    message = r"`counts` must be .*each of 5 words. Received: counts of shape \(4,\)"
+    with pytest.raises(ValueError, match=message):
         SelfOrganisedSoftmax(5, np.ones(4))
     with pytest.raises(ValueError, match="`every` must be at least 1"):
         Reassign(0)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from cases import UNITS, positions, randomise
 
+from cases import UNITS, positions, randomise
 from references import full_log_probs
 from tfsoftmax.heads.shortlist import Shortlist
 from tfsoftmax.partitions.ranks import frequency_ranks
@@ -145,7 +145,10 @@ def test_a_vocabulary_gives_the_counts():
     ({"counts": None}, "`counts` or `tail_log_probs` must be given"),
     ({"counts": np.zeros(V)}, "`counts` must be finite, not negative, and not all zero"),
     ({"counts": [1, 2]}, r"`counts` must be .*each of 13 words. Received: counts of shape \(2,\)"),
-    ({"tail_log_probs": [0.0] * (V - 1)}, "`tail_log_probs` must be one finite number for each word"),
+    (
+        {"tail_log_probs": [0.0] * (V - 1)},
+        "`tail_log_probs` must be one finite number for each word",
+    ),
     ({"tail_log_probs": [-np.inf] * V}, "`tail_log_probs` must be .*of which 0 finite"),
 ])
 def test_bad_arguments_are_named(options, message):

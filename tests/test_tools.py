@@ -9,9 +9,9 @@ import sys
 import tokenize
 
 import pytest
-from runs_helper import tool
 
 import tfsoftmax
+from runs_helper import tool
 from tfsoftmax.commands.cutoffs import CutoffsConfig
 from tfsoftmax.commands.program import COMMANDS
 from tfsoftmax.commands.shared_flags import attribute_helps

@@ -8,8 +8,8 @@ import shutil
 import keras
 import numpy as np
 import pytest
-from runs_helper import CONFIG, MODEL, events, final_weights, small_corpus, tool
 
+from runs_helper import CONFIG, MODEL, events, final_weights, small_corpus, tool
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.lm import runs, training
@@ -159,7 +159,8 @@ def test_heads_tied_to_the_embedding_train_and_come_back(head, options, corpus, 
 
 def test_what_cannot_be_tied_says_so(corpus, tmp_path):
     tree = ModelConfig(embedding_units=8, hidden_units=8, head="tree", tie_embeddings=True)
-    with pytest.raises(ValueError, match="`tie_embeddings` needs a head with a score for each word"):
+    message = "`tie_embeddings` needs a head with a score for each word"
+    with pytest.raises(ValueError, match=message):
         training.train(corpus.directory, str(tmp_path / "a"), tree, CONFIG, verbose=False)
     (tmp_path / "vectors.txt").write_text("w7 1 2 3 4 5 6 7 8\n")
     adaptive = dataclasses.replace(tree, head="adaptive", head_options={"cutoffs": [9, 30]})

@@ -4,16 +4,15 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from cases import UNITS, positions, randomise
 
+from cases import UNITS, positions, randomise
 from references import tree_log_probs
 from tfsoftmax.heads import TreeSoftmax
 from tfsoftmax.ops import chunks
 from tfsoftmax.ops import tree as ops
 from tfsoftmax.ops import tree_search as search
 from tfsoftmax.optimizers import Adagrad
-from tfsoftmax.partitions import code_files
-from tfsoftmax.partitions import tree_builders
+from tfsoftmax.partitions import code_files, tree_builders
 from tfsoftmax.partitions.tree import Tree
 from tfsoftmax.vocabulary import Vocabulary
 
@@ -139,7 +138,8 @@ def test_deepest_of_trees():
     nested = 19
     for word in range(18, -1, -1):
         nested = [word, nested]
-    head, (hidden, labels) = tree_head(20, tree=tree_builders.from_nested(nested)), positions(20, 30)
+    head = tree_head(20, tree=tree_builders.from_nested(nested))
+    hidden, labels = positions(20, 30)
     expected = tree_log_probs(hidden, *head.get_weights(), head.tree.codes())
     np.testing.assert_allclose(head.log_probs(hidden), expected, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(
@@ -167,7 +167,8 @@ def test_no_tensor_of_all_steps_by_units():
 def test_trees_of_more_children_become_binary():
     tree = Tree([V], np.arange(V))
     head = tree_head(tree=tree)
-    assert int(counts() @ head.tree.depths) == int(counts() @ tree_builders.huffman(counts()).depths)
+    expected = tree_builders.huffman(counts())
+    assert int(counts() @ head.tree.depths) == int(counts() @ expected.depths)
 
 
 def test_for_vocabulary_takes_counts_and_words(tmp_path):
@@ -176,7 +177,8 @@ def test_for_vocabulary_takes_counts_and_words(tmp_path):
     assert TreeSoftmax.for_vocabulary(vocabulary).tree.depths.tolist() == [1, 3, 3, 3, 3]
     codes = TreeSoftmax.for_vocabulary(vocabulary, tree="alphabetical").tree.codes()
     assert sorted(words, key=lambda w: codes[words.index(w)]) == sorted(words)
-    code_files.write_codes(tmp_path / "paths", ["00", "01", "01"], words[1:3] + words[4:], [1, 1, 1])
+    some = words[1:3] + words[4:]
+    code_files.write_codes(tmp_path / "paths", ["00", "01", "01"], some, [1, 1, 1])
     head = TreeSoftmax.for_vocabulary(vocabulary, tree=str(tmp_path / "paths"))
     codes = head.tree.codes()
     assert codes[0][0] == codes[3][0] == 1 and codes[1] == [0, 0] and codes[2][:2] == [0, 1]

@@ -17,9 +17,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
 from absl import flags
 
-import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
 from experiments import markdown
 from experiments.benchmarks.measure import medians
 from tfsoftmax.commands import program

@@ -17,9 +17,9 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
+import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
 from absl import flags
 
-import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
 from experiments import markdown, pictures
 from experiments.benchmarks import cases
 from experiments.benchmarks.problem import Problem

@@ -143,9 +143,8 @@ def test_the_parts_of_a_whole_step_run_apart():
 def test_a_run_of_an_experiment_takes_training_steps_of_its_corpus(tmp_path, monkeypatch):
     import types
 
-    from runs_helper import small_corpus
-
     from experiments import catalogue, definition
+    from runs_helper import small_corpus
 
     small_corpus(tmp_path)
     small = definition.Run("small", model={"hidden_units": 8, "embedding_units": 8})
@@ -161,7 +160,6 @@ def test_a_run_of_an_experiment_takes_training_steps_of_its_corpus(tmp_path, mon
 
 def test_labels_come_from_a_corpus_where_one_is_given(tmp_path):
     from runs_helper import small_corpus
-
     from tfsoftmax.corpora.records import Corpus
 
     small_corpus(tmp_path)

@@ -74,5 +74,6 @@ def test_mistakes_are_named():
         classes.class_tree(np.array([0, 2, 2]))
     with pytest.raises(ValueError, match="`counts` must be given for classes='frequency'"):
         classes.build("frequency", 5)
-    with pytest.raises(ValueError, match=r"`classes` must have one number for each word, shape \(5,\)"):
+    message = r"`classes` must have one number for each word, shape \(5,\)"
+    with pytest.raises(ValueError, match=message):
         classes.build(np.zeros(4, int), 5)

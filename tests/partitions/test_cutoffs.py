@@ -58,7 +58,9 @@ def test_linear_cost_is_that_of_the_thesis():
     np.testing.assert_allclose(model.seconds([200]), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("constants", [CONSTANTS, LINEAR, MachineCosts(1e-9, 1e-12, least_seconds=1e-6)])
+@pytest.mark.parametrize(
+    "constants", [CONSTANTS, LINEAR, MachineCosts(1e-9, 1e-12, least_seconds=1e-6)]
+)
 @pytest.mark.parametrize("factor", [None, 4.0])
 @pytest.mark.parametrize("tails", [1, 2, 3])
 def test_the_programme_finds_the_cheapest_of_all_cuts(tails, factor, constants):
@@ -151,10 +153,12 @@ def test_cutoffs_of_eight_hundred_thousand_words_are_found():
 ])
 def test_bad_arguments_are_named(arguments, message):
     with pytest.raises(ValueError, match=message):
-        auto_cutoffs(**{"counts": [3, 2, 1], "hidden_units": 8, "constants": CONSTANTS, **arguments})
+        defaults = {"counts": [3, 2, 1], "hidden_units": 8, "constants": CONSTANTS}
+        auto_cutoffs(**{**defaults, **arguments})
 
 
 @pytest.mark.parametrize("cutoffs", [[0], [2, 2], [3], [2, 1]])
 def test_impossible_cutoffs_are_named(cutoffs):
-    with pytest.raises(ValueError, match="`cutoffs` must be .* increase strictly .*below 3. Received: "):
+    message = "`cutoffs` must be .* increase strictly .*below 3. Received: "
+    with pytest.raises(ValueError, match=message):
         CostModel([3, 2, 1], 8, 2560, None, CONSTANTS).seconds(cutoffs)

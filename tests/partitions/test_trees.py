@@ -7,8 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from tfsoftmax.partitions import code_files
-from tfsoftmax.partitions import tree_builders
+from tfsoftmax.partitions import code_files, tree_builders
 from tfsoftmax.partitions.tree import Tree
 
 SIZES = [1, 2, 3, 4, 5, 13, 64, 1000]
@@ -122,7 +121,8 @@ def test_words_of_one_code_share_a_node_and_single_children_vanish():
 
 
 def test_a_code_that_begins_another_is_refused():
-    with pytest.raises(ValueError, match="`codes` must not begin one with another. .*'01' and '010'"):
+    message = "`codes` must not begin one with another. .*'01' and '010'"
+    with pytest.raises(ValueError, match=message):
         tree_builders.from_codes(["00", "010", "01"])
 
 
@@ -140,7 +140,8 @@ def test_binarised_nodes_are_huffman_trees():
 def test_nested_lists_are_the_corpus_tree_of_the_blog(tmp_path):
     tree = tree_builders.from_nested(NESTED, {word: i for i, word in enumerate(WORDS)})
     codes = dict(zip(WORDS, tree.codes()))
-    assert codes["football"] == [0, 1, 1] and codes["violin"] == [1, 1] and codes["golf"] == [0, 0, 0]
+    assert codes["football"] == [0, 1, 1] and codes["violin"] == [1, 1]
+    assert codes["golf"] == [0, 0, 0]
     path = tmp_path / "tree.json"
     path.write_text(json.dumps(NESTED))
     again = tree_builders.build(path, 6, words=WORDS)
@@ -172,7 +173,8 @@ def test_missing_and_useless_files_are_named(tmp_path):
     (tmp_path / "paths").write_text("0\tviolin\n")
     with pytest.raises(ValueError, match="must have words of the vocabulary.*none of them known"):
         tree_builders.build(tmp_path / "paths", 2, words=["a", "b"])
-    with pytest.raises(FileNotFoundError, match="`tree` must be one of balanced, .* Received: tree='hufman'"):
+    message = "`tree` must be one of balanced, .* Received: tree='hufman'"
+    with pytest.raises(FileNotFoundError, match=message):
         tree_builders.build("hufman", 2, words=["a", "b"])
     (tmp_path / "x.json").write_text("[[")
     with pytest.raises(ValueError, match="x.json: must be JSON"):
@@ -180,7 +182,8 @@ def test_missing_and_useless_files_are_named(tmp_path):
 
 
 def test_config_round_trip():
-    for tree in (tree_builders.huffman(zipf(50)), tree_builders.from_nested([[0, [1, 2, 3]], [4, 5, [6]]])):
+    nested = [[0, [1, 2, 3]], [4, 5, [6]]]
+    for tree in (tree_builders.huffman(zipf(50)), tree_builders.from_nested(nested)):
         again = tree_builders.build(json.loads(json.dumps(tree.to_config())), tree.vocab_size)
         np.testing.assert_array_equal(tree.sizes, again.sizes)
         np.testing.assert_array_equal(tree.words, again.words)

@@ -23,7 +23,7 @@ class LearnedUnigram(Sampler):
 
     Args:
         vocab_size: V.
-        unique, implementation, **kwargs: as in `Sampler`.
+        **kwargs: arguments of `Sampler`, such as `unique` and `implementation`.
 
     Example:
         sampler = tfsoftmax.samplers.LearnedUnigram(1000)

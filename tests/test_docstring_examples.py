@@ -9,9 +9,9 @@ import textwrap
 
 import keras
 import pytest
-from runs_helper import MODEL
 
 import tfsoftmax
+from runs_helper import MODEL
 from tfsoftmax.lm.config import TrainingConfig
 from tfsoftmax.lm.training import train
 

@@ -19,7 +19,10 @@ class SampledSoftmax(SamplingHead):
 
     - the sample is with replacement and keeps accidental hits: a word drawn m times stands m
       times in the sum, the label once more; or
-    - it is without replacement and hits are removed: the candidates are a set.
+    - it is without replacement and hits are removed. The candidates of a position are then its
+      label and S other words, whose c_v belong to one common threshold, the arrival of the first
+      word that is not a candidate (`Sampler.sample_others`). With implementation="tf" the
+      thresholds differ, and the minimum is only near the softmax.
 
     With in-batch negatives, `samplers.InBatch`, a position's own label is left out once.
     `remove_accidental_hits=None` does what is right for the sampler. `tf.nn.sampled_softmax_loss`
@@ -73,6 +76,11 @@ class SampledSoftmax(SamplingHead):
             return Hits.REMOVE_ONE
         removed = self.sampler.unique if chosen is None else chosen
         return Hits.REMOVE if removed else Hits.KEEP
+
+    def _sample(self, *arguments):
+        if self.sampler.unique and self._hits() == Hits.REMOVE:
+            return self.sampler.sample_others(*arguments)
+        return super()._sample(*arguments)
 
     def _training_loss(self, hidden, labels):
         criterion = softmax if self.keep is None else keep_highest(self.keep, softmax)

@@ -90,12 +90,14 @@ class SamplingHead(LinearHead):
     def _hits(self):
         return Hits.REMOVE if self.remove_accidental_hits else Hits.KEEP
 
+    def _sample(self, *arguments):
+        sampler = self.sampler
+        return (sampler.sample if self.shared_samples else sampler.sample_for_each)(*arguments)
+
     def _sampled_loss(self, criterion, hidden, labels, bias, corrected=True):
         """Loss (N,) by a criterion, on a fresh sample; `bias` is a function of ids."""
-        loss, sample = sampled_loss, self.sampler.sample
-        if not self.shared_samples:
-            loss, sample = per_example_loss, self.sampler.sample_for_each
-        candidates = sample(labels, self.num_samples, self.random_state.next())
+        loss = sampled_loss if self.shared_samples else per_example_loss
+        candidates = self._sample(labels, self.num_samples, self.random_state.next())
         self.sampler.update(labels)
         return loss(
             criterion, hidden, self._kernel(), bias, labels, candidates, corrected,

@@ -52,14 +52,16 @@ def sampled_loss(
         kernel: (V, D) float32 variable.
         bias: function of ids (U,) to their biases (U,) float32.
         labels: (N,) int32.
-        candidates: `Candidates` of S ids for these labels.
+        candidates: `Candidates` of S ids for these labels, whose log_expected may be (S,) or, for
+            words that differ, (N, S).
         corrected: whether the logarithms of the expected counts are subtracted from the scores.
         hits: a `Hits`. `Hits.REMOVE_ONE` is for `softmax` only.
 
     Returns:
         (N,) float32, nats. Differentiable with respect to hidden, kernel and bias.
     """
-    layout = (_static if under_xla() else _distinct)(candidates, labels)
+    separate = under_xla() or candidates.log_expected.shape.rank == 2
+    layout = (_separate if separate else _distinct)(candidates, labels)
     label_shift = candidates.log_expected_labels if corrected else 0.0
 
     def function(hidden, kernel_rows, biases):
@@ -209,8 +211,9 @@ def _distinct(candidates, labels):
     return _Layout(rows, place[:count], place[count:], copies, log_expected)
 
 
-def _static(candidates, labels):
-    """The same with fixed shapes: S words, whether they differ or not, and S + N rows."""
-    rows, place = static_unique(tf.concat([candidates.ids, labels], 0))
+def _separate(candidates, labels):
+    """The same with each of the S words by itself, and under XLA with a fixed number of rows."""
+    unique = static_unique if under_xla() else tf.unique
+    rows, place = unique(tf.concat([candidates.ids, labels], 0))
     count, copies = tf.size(candidates.ids), tf.ones(tf.shape(candidates.ids))
     return _Layout(rows, place[:count], place[count:], copies, candidates.log_expected)

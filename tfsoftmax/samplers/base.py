@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfsoftmax.ops.sampled import LEFT_OUT
 from tfsoftmax.samplers.poisson_race import poisson_race, tries_needed
 from tfsoftmax.samplers.tf_candidates import tf_candidates
 
@@ -17,7 +18,8 @@ class Candidates(NamedTuple):
 
     Attributes:
         ids: (S,) int32, the words of the sample.
-        log_expected: (S,) float32, ln of the expected count of each.
+        log_expected: (S,) float32, ln of the expected count of each; (N, S) where it differs from
+            label to label.
         log_expected_labels: (...) float32, ln of the expected count of each label.
 
     Example:
@@ -110,6 +112,43 @@ class Sampler(keras.layers.Layer):
         ids = self._draw(num_samples, _stateless(seed))
         return self._with_replacement(ids, labels, num_samples)
 
+    def sample_others(
+        self, labels: tf.Tensor, num_samples: int, seed: int | tf.Tensor
+    ) -> Candidates:
+        """Draws one sample that holds, for each label, S different words other than the label.
+
+        The candidates of a position are its label and the first S other words of the race. One
+        time decides for all of them what was to be expected: the arrival of the first word that
+        is not a candidate. Hence the label, given the candidates, is distributed as their
+        probabilities over their expected counts, and the softmax over the candidates has its
+        minimum at the true distribution. `sample` takes two times, which is right for each word
+        by itself, but not for words that are compared.
+
+        Args:
+            labels: (N,) integers.
+            num_samples: S, at most V.
+            seed: as in `sample`.
+
+        Returns:
+            `Candidates` with ids (M,), M = min(S + 1, V), and log_expected (N, M), which is 1e30
+            for the last word where the label is not in the sample, so that it does not count.
+            Where the label is in the sample, the caller leaves it out.
+        """
+        self.check_size(num_samples)
+        if self.implementation == "tf":
+            return self.sample(labels, num_samples, seed)
+        size = min(num_samples + 1, self.vocab_size)
+        labels = tf.cast(labels, tf.int32)
+        ids, inside, outside = self._race(size, _stateless(seed))
+        is_inside = contains(tf.sort(ids), labels)
+        log_q = self.log_q(ids)
+        without_last = tf.concat([_log_inclusion(log_q[:-1], outside), [-LEFT_OUT]], 0)
+        log_expected = tf.where(
+            is_inside[:, None], _log_inclusion(log_q, inside), without_last
+        )
+        times = tf.where(is_inside, inside, outside)
+        return Candidates(ids, log_expected, _log_inclusion(self.log_q(labels), times))
+
     def sample_for_each(
         self, labels: tf.Tensor, num_samples: int, seed: int | tf.Tensor
     ) -> Candidates:
@@ -147,11 +186,14 @@ class Sampler(keras.layers.Layer):
         """Independent words (count,) int32 by a stateless seed (2,)."""
         raise NotImplementedError
 
-    def _sample_unique(self, labels, num_samples, seed):
-        ids, inside, outside = poisson_race(
+    def _race(self, num_samples, seed):
+        return poisson_race(
             self._draw, lambda: self.log_q(tf.range(self.vocab_size)), self.vocab_size,
             num_samples, self._tries_for(num_samples), seed,
         )
+
+    def _sample_unique(self, labels, num_samples, seed):
+        ids, inside, outside = self._race(num_samples, seed)
         time = tf.where(contains(tf.sort(ids), labels), inside, outside)
         log_expected_labels = _log_inclusion(self.log_q(labels), time)
         return Candidates(ids, _log_inclusion(self.log_q(ids), inside), log_expected_labels)

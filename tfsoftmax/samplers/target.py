@@ -83,6 +83,9 @@ class TargetSampling(Sampler):
         log_expected_labels = _log(contains(words, labels))
         return Candidates(words, tf.zeros([num_samples]), log_expected_labels)
 
+    def sample_others(self, labels, num_samples, seed):
+        return self.sample(labels, num_samples, seed)
+
     def log_q(self, ids):
         size = self.vocabularies.shape[1]
         return _log(contains(self._vocabulary(), ids)) - np.float32(math.log(size))

@@ -102,8 +102,8 @@ def with_samples(sampler, num_samples=None, bias=bias):
 MODELS = {
     "Dense": with_dense,
     "SampledSoftmax, 2,048 by popularity": lambda: with_samples("unigram", 2048),
-    "SampledSoftmax, in-batch, less ln q": lambda: with_samples(InBatch(ITEMS, counts)),
-    "the same without ln q": lambda: with_samples(InBatch(ITEMS, np.ones(ITEMS))),
+    "SampledSoftmax, in-batch, corrected by ln q": lambda: with_samples(InBatch(ITEMS, counts)),
+    "the same without the correction": lambda: with_samples(InBatch(ITEMS, np.ones(ITEMS))),
     "the same, biases from zero": lambda: with_samples(
         InBatch(ITEMS, np.ones(ITEMS)), bias="zeros"
     ),

@@ -1,4 +1,4 @@
-"""The heads that every contract test runs through: a new head joins by one line."""
+"""The heads that every contract test runs through; a new head needs one line."""
 
 import weakref
 
@@ -90,7 +90,7 @@ CASES = {
 
 
 def two_cutoffs(vocab_size):
-    """Ranks that part a vocabulary in three, or, of few words, in two."""
+    """Ranks that divide a vocabulary in three, or in two if it has few words."""
     return sorted({max(1, vocab_size // 4), max(1, vocab_size // 2)})
 
 
@@ -110,7 +110,7 @@ def counts(vocab_size):
 
 
 def rewind(head):
-    """Sets what is not trained to what it was at the first call: the same samples come again."""
+    """Restores the untrained variables of the first call, so that the same samples are drawn."""
     state = [v for v in head.variables if not v.trainable]
     before = _STARTS.setdefault(head, [v.numpy() for v in state])
     for variable, value in zip(state, before, strict=True):

@@ -155,7 +155,7 @@ def nce(hidden, kernel, bias, labels, ids, count, remove_hits, Z=1.0):
 
 
 def negative_sampling(hidden, kernel, bias, labels, ids, count, remove_hits):
-    """Müller 2017, eq. 2.38: NCE for whom every count is one."""
+    """Müller 2017, eq. 2.38: NCE in which every count is one."""
     return nce(hidden, kernel, bias, labels, ids, np.ones_like(count), remove_hits)
 
 

@@ -24,7 +24,7 @@ CONFIG = TrainingConfig(
 
 
 def small_corpus(directory, seed=0, words=60, sentences=220, streams=4, steps=6):
-    """Prepares sentences in which each word leans on the one before it."""
+    """Prepares sentences in which each word depends on the one before it."""
     rng = np.random.default_rng(seed)
     vocabulary = [f"w{i}" for i in range(words)]
     for name, count in (("train", sentences), ("valid", sentences // 8), ("test", sentences // 8)):

@@ -83,7 +83,7 @@ LABELS = {
 @pytest.mark.parametrize("where", LABELS)
 @pytest.mark.parametrize("rows, xla", [(26, False), (7, False), (26, True), (7, True)])
 def test_gradients_equal_the_tape_wherever_labels_are(layout, where, rows, xla, monkeypatch):
-    """In one round or many, for labels that leave clusters empty or overflow what was expected."""
+    """In one round or many, for labels that leave clusters empty or exceed their capacity."""
     monkeypatch.setattr(adaptive_clusters.Cluster, "chunk_rows", lambda _: rows)
     monkeypatch.setattr(adaptive_clusters, "BLOCK_WORDS", 3 if rows == 7 else 100)
     head, (hidden, _) = built(layout), positions(V, 26)

@@ -61,7 +61,7 @@ def test_log_probs_equal_the_equation(options):
 
 @pytest.mark.parametrize("count", [5, 1100])
 def test_blocks_are_a_full_softmax_with_a_block_diagonal_kernel(count):
-    """Loss and gradients, those of the kernel in its blocks."""
+    """Compares the loss and all gradients, and the kernel's gradient block by block."""
     head = built(units=[4, 2, 1])
     full = FullSoftmax(V)
     full.build((None, UNITS))

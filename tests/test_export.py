@@ -28,7 +28,7 @@ OPTIONS = {
 }
 FIRST = ("full", "adaptive", "tree", "self_organised")  # others: slow
 K = 3
-# What serves: no tfsoftmax, no Keras, as the import of either ends in an error.
+# The serving process, in which importing tfsoftmax or Keras is an error.
 SERVER = """
 import json, sys
 sys.modules["tfsoftmax"] = sys.modules["keras"] = None
@@ -149,7 +149,7 @@ def loaded(tmp_path_factory):
     return tf.saved_model.load(directory)
 
 
-def test_what_stands_behind_the_first_empty_string_is_ignored(loaded):
+def test_words_after_the_first_empty_string_are_ignored(loaded):
     whole = loaded.score(tf.constant([["w1", "ß"]]))
     padded = loaded.score(tf.constant([["w1", "ß", "", "w9"]]))
     np.testing.assert_allclose(padded["log_probs"][:, :3], whole["log_probs"], rtol=1e-6)

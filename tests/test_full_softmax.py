@@ -63,7 +63,7 @@ def test_loss_and_gradients_equal_naive_keras(vocab_size, count, blocks, monkeyp
 
 
 def test_kernel_gradient_is_accumulated_in_float32(monkeypatch):
-    """Of 2,048 equal contributions a bfloat16 sum would lose the greater part."""
+    """A bfloat16 sum of 2,048 equal contributions would lose most of them."""
     monkeypatch.setattr(chunks, "CHUNK_ROWS", 4)
     count = 2048 * chunks.CHUNK_ROWS
     head = FullSoftmax(2, dtype=keras.DTypePolicy("mixed_bfloat16"), use_bias=False)

@@ -20,7 +20,7 @@ HEADS = {
 
 
 def gradients(name, policy):
-    """Gradients of 10^-8 Σ loss by hidden states and weights."""
+    """Gradients of 10^-8 Σ loss with respect to hidden states and weights."""
     head, (hidden, labels) = HEADS[name](policy), positions(V, 40)
     head.build((None, UNITS))
     randomise(head)

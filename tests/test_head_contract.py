@@ -86,7 +86,7 @@ def test_training_loss_has_numeric_gradients(case):
 
 @every_head
 @pytest.mark.parametrize("count", [5, 1100])
-def test_weighted_loss_is_the_weighted_training_loss(case, count):
+def test_loss_and_nats_returns_the_weighted_training_loss(case, count):
     head, (hidden, labels) = built(case, V), positions(V, count)
     weights = np.random.default_rng(3).uniform(size=count).astype(np.float32)
     weights[1] = 0

@@ -1,4 +1,4 @@
-"""Every head and layer takes any initializer, and its weights start apart from each other."""
+"""Every head and layer takes any initializer, and all weights start out different."""
 
 import itertools
 

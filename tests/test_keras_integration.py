@@ -142,7 +142,7 @@ def test_ignore_class_equals_keras(training):
 
 @pytest.mark.parametrize("loss", [{"reduction": "none"}, {"ignore_class": 3}])
 def test_perplexity_in_fit_is_never_of_two_models(loss):
-    """Metrics are updated after the weights: nats that the loss has not left behind are gone."""
+    """Metrics are updated after the weights, when nats that the loss did not store are lost."""
     model, (words, labels, _) = language_model(CASES["full"](V)), data(1)
     before, _ = exact_perplexity(model, words, labels, np.ones(labels.shape))
     model.compile("sgd", SoftmaxLoss(**loss), weighted_metrics=[Perplexity()])

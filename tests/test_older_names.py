@@ -1,4 +1,4 @@
-"""Runs and corpora that were written before November 2026, when some of their fields had others."""
+"""Runs and corpora that were written before November 2026, when some fields had other names."""
 
 import dataclasses
 import json

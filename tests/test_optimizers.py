@@ -8,7 +8,7 @@ import tensorflow as tf
 from tfsoftmax import optimizers
 
 V, D = 37, 5
-# Rules that leave a row without gradient alone equal Keras whatever rows a step touches.
+# Rules that do not change a row without gradient equal Keras for any touched rows.
 EXACT = {
     "adagrad": ("Adagrad", {"epsilon": 1e-3}),
     "adagrad in place": ("Adagrad", {}),
@@ -124,7 +124,7 @@ def test_learning_rate_schedule_is_followed():
 
 
 def scalar_step(rule, cell, g, t, lr=0.1):
-    """One weight's update: `cell` holds the weight `w` and whatever its rule remembers."""
+    """One weight's update: `cell` holds the weight `w` and the slots of its rule."""
     if "adagrad" in rule:
         cell["sum"] = cell.get("sum", 0.1) + g**2
         cell["w"] -= lr * g / np.sqrt(cell["sum"] + (1e-3 if rule == "adagrad" else 1e-7))

@@ -67,7 +67,7 @@ def build(kind, source, out):
 
 
 def run(*command, cwd=None):
-    """Runs a command to which the checkout is out of sight, and returns what it prints."""
+    """Runs a command that cannot see the checkout, and returns what it prints."""
     variables = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
     command = [str(part) for part in command]
     result = subprocess.run(

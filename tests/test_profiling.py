@@ -61,7 +61,7 @@ def test_matmuls_of_full_softmax_are_counted_once(full):
 
 
 def test_matmuls_in_a_loop_are_counted_as_often_as_they_run(full):
-    """Of an LSTM's input and state with its four gates; the gradient has twice of each."""
+    """An LSTM has a product of input and state for four gates; the gradient has two for each."""
     by_hand = 2 * N * 4 * H * (E + H)
     assert by_hand < full["parts"]["recurrent"]["float_ops"] < 1.03 * by_hand
     assert 2 * by_hand < full["parts"]["gradients"]["float_ops"] < 2.06 * by_hand

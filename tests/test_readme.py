@@ -1,4 +1,4 @@
-"""The examples of the README run as they stand, in small, and its links lead somewhere."""
+"""The examples of the README run at a smaller size, and the links of our pages lead somewhere."""
 
 import pathlib
 import re
@@ -10,7 +10,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def example(heading):
-    """The first Python block after `heading`, in small."""
+    """The first Python block after `heading`, with smaller numbers."""
     block = re.search(heading + r".*?```python\n(.*?)```", README, re.DOTALL).group(1)
     smaller = {"_000": "", "2048": "16", "512": "8", "128": "5", "(20,)": "(5,)"}
     for large, small in smaller.items():

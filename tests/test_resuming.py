@@ -160,7 +160,7 @@ def test_damaged_files_of_a_run_are_named(file, content, message, finished_run, 
 
 
 def test_what_the_machine_decided_stays_with_the_run(corpus, tmp_path, monkeypatch):
-    """Cutoffs that another machine, or a lost cache, would choose otherwise."""
+    """The run keeps its cutoffs even if another machine, or a lost cache, would choose others."""
     adaptive = pytest.importorskip("tfsoftmax.heads.adaptive")
     model = dataclasses.replace(MODEL, head="adaptive")
     chosen = iter([[7, 20], [9, 30]])

@@ -46,7 +46,7 @@ def test_removed_hits_with_replacement_miss_the_full_gradient():
 
 
 def learn(head, p):
-    """Trains a head to the end on words that follow p, whatever the context: the frequencies."""
+    """Trains a head on words that follow p in every context; returns their frequencies."""
     words = np.random.default_rng(0).choice(V, 4096, p=p).astype(np.int32)
     hidden = np.ones((len(words), 1), np.float32)
     head.build((None, 1))

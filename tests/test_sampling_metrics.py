@@ -107,7 +107,7 @@ def test_heads_train_and_report_from_the_command_line(corpus, tmp_path):
 
 
 def test_a_resumed_run_draws_the_samples_that_were_to_come(corpus, tmp_path):
-    """Also where the proposal distribution is learned on the way."""
+    """This holds even if the proposal distribution is learned during the run."""
     model = dataclasses.replace(
         runs_helper.MODEL, head="sampled",
         head_options={"num_samples": 6, "sampler": "learned_unigram", "counts": None},

@@ -160,7 +160,7 @@ def test_callback_reassigns_every_so_many_batches(steps_per_execution):
     model.compile(Adagrad(0.3), SoftmaxLoss(), steps_per_execution=steps_per_execution)
     callback = Reassign(8, logged.append)
     model.fit(words[:, :-1], words[:, 1:], 3, epochs=2, callbacks=[callback], verbose=0)
-    # Not behind the last of 32 batches: nothing would be learned in those clusters.
+    # None follows the last of 32 batches: nothing would be learned in those clusters.
     assert [entry["step"] for entry in logged] == [8, 16, 24] and logged == callback.history
     assert callback.step == 32
     assert set(logged[0]) == {"step", "changed_words", "changed_tokens"}

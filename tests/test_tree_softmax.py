@@ -32,7 +32,7 @@ def tree_head(vocab_size=V, seed=0, units=UNITS, **options):
 
 @pytest.fixture(params=[0, 3, 64])
 def top_nodes(request, monkeypatch):
-    """With no dense nodes, some, and no others."""
+    """The tests run with no dense nodes, with some, and with dense nodes only."""
     monkeypatch.setattr(ops, "TOP_NODES", request.param)
 
 
@@ -148,7 +148,7 @@ def test_deepest_of_trees():
 
 
 def test_no_tensor_of_all_steps_by_units():
-    """Of N L D elements, the gathered paths of the usual computation."""
+    """The usual computation gathers the paths in a tensor of N L D elements."""
     from test_full_softmax import largest_tensor
 
     head, count = tree_head(10_007, units=64), 2560

@@ -146,7 +146,7 @@ def test_cases_take_turns_and_slow_ones_are_sampled_less():
     last_round = [("ours", GRADIENTS), ("ours", STEP), ("ours", FLOOR),
                   ("theirs", GRADIENTS), ("theirs", STEP)]
     assert after_warm_up[-5:] == last_round
-    # Each was run twice to warm up, of which the second is a sample of what takes a second.
+    # Each ran twice to warm up. The second run counts as a sample of a case that takes a second.
     assert counts["ours", FLOOR] == 9
     assert counts["ours", GRADIENTS] == 4
     assert counts["ours", STEP] == counts["theirs", STEP] == 2

@@ -1,4 +1,4 @@
-"""The examples run from top to bottom, in small, and print their tables."""
+"""The examples run from top to bottom, at a smaller size, and print their tables."""
 
 import contextlib
 import io

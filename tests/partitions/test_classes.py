@@ -19,7 +19,7 @@ def test_equal_classes_differ_in_size_by_at_most_one(vocab_size, num_classes):
 
 @pytest.mark.parametrize("power", [1.0, 0.5])
 def test_frequency_classes_hold_equal_shares(power):
-    """But for the last word of each, which may overshoot, and words frequent in themselves."""
+    """Up to the last word of each class, and except for words above a share on their own."""
     counts = zipf(10_000)
     result = classes.by_frequency(counts, 50, power)
     mass = counts**power / np.sum(counts**power)

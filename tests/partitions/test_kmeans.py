@@ -7,7 +7,7 @@ from tfsoftmax.partitions import kmeans
 
 
 def clouds(number, size, seed=0):
-    """`number` clouds of `size` vectors each in 30 dimensions, and whose each vector is."""
+    """`number` clouds of `size` vectors each in 30 dimensions, and the cloud of each vector."""
     rng = np.random.default_rng(seed)
     cloud = rng.permutation(np.repeat(np.arange(number), size))
     centres = 10 * rng.standard_normal((number, 30))

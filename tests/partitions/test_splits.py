@@ -25,7 +25,7 @@ def test_balanced_splits_halve_every_node(gaussians, vocab_size):
 @pytest.mark.parametrize("gaussians", [False, True])
 @pytest.mark.parametrize("sizes", [[16, 16, 16, 16], [40, 20, 7, 3]])
 def test_clouds_of_vectors_become_subtrees(gaussians, sizes):
-    """The first split parts the far clouds, of any size, where it need not halve."""
+    """The first split separates distant clouds of any size if it need not be balanced."""
     vectors, corner = clouds(sizes)
     codes = splits.split_tree(vectors, balanced=False, gaussians=gaussians).codes()
     sides = [{code[0] for code, c in zip(codes, corner) if c // 2 == far} for far in (0, 1)]

@@ -10,7 +10,7 @@ V, S = 11, 3
 
 
 def text(length=400, seed=0):
-    """Words of which each leans on the one before it; 10 is never seen."""
+    """Words that each depend on the one before; word 10 is never seen."""
     rng = np.random.default_rng(seed)
     words = [0]
     for _ in range(length):

@@ -155,7 +155,7 @@ def test_paths_file_round_trip(tmp_path):
     code_files.write_codes(path, codes, WORDS, [5, 4, 3, 2, 1, 9])
     assert path.read_text().splitlines()[0] == "00\tbasketball\t9"
     assert code_files.read_codes(path, WORDS) == codes
-    # Words that the file lacks hang together beside all others, foreign words are left out.
+    # Words that the file lacks share a node apart from all others; foreign words are left out.
     assert code_files.read_codes(path, ["<unk>", "golf", "<eos>"]) == ["1", "001", "1"]
 
 

@@ -82,7 +82,7 @@ def test_first_input_is_eos_and_inputs_are_the_targets_one_step_later(tmp_path):
     np.testing.assert_array_equal(words[:, 1:], next_words[:, :-1])
 
 
-def test_weight_is_zero_only_behind_the_end_of_a_stream_and_ids_are_valid_there(tmp_path):
+def test_weight_is_zero_only_after_the_end_of_a_stream_and_ids_are_valid_there(tmp_path):
     make_corpus(tmp_path)
     corpus = Corpus.load(tmp_path)
     words, next_words, weights = (

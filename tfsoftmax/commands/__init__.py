@@ -1,1 +1,1 @@
-"""The commands of the `tfsoftmax` program, one a file."""
+"""The commands of the `tfsoftmax` program, one per file."""

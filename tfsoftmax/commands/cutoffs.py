@@ -5,13 +5,13 @@
     tfsoftmax cutoffs --vocab_size=44370 --projection_factor=0 --plot=figure_5_2.png
 
 For each number of tails, the command finds the cutoffs of least cost by dynamic programming. The
-cost is the time of the matrix products in a training step, by constants that the command measures
-on this machine once, in some seconds, and keeps. The cost does not consider perplexity, which
-suffers from narrow tails and many cuts. An arrow marks the cutoffs that --head=adaptive with
---head_options='{"cutoffs": "auto"}' takes; that head assumes 2,560 labels in a step and its own
-projection_factor. --plot draws the cost against the size of the shortlist, with one tail, for
-several exponents of Zipf's law. The last line shows the constants in the form that --constants
-takes.
+cost is the time of the matrix products in a training step. It is computed from constants that the
+command measures once on this machine, in a few seconds, and keeps. The cost does not consider
+perplexity, which suffers from narrow tails and many cuts. An arrow marks the cutoffs that
+--head=adaptive with --head_options='{"cutoffs": "auto"}' takes; that head assumes 2,560 labels in a
+step and its own projection_factor. --plot draws the cost against the size of the shortlist, with
+one tail, for several exponents of Zipf's law. The last line shows the constants in the form that
+--constants takes.
 """
 
 import dataclasses
@@ -35,7 +35,7 @@ class CutoffsConfig:
         positions: Labels in a training step: streams times time steps.
         projection_factor: Tail k has hidden_units / factor^k units. With 0 the tails have no
             projections.
-        cutoffs: Cutoffs of your own to show too, such as 4000,22000.
+        cutoffs: Cutoffs of your own to show as well, such as 4000,22000.
         constants: Constants as JSON, instead of those of this machine.
         remeasure: Measure the constants of this machine again.
         plot: PNG file to draw the cost to. Needs matplotlib.

@@ -6,7 +6,7 @@
 Every token counts once, and the perplexity is exact for every output layer. The last line is
 JSON: perplexity, nats_per_token, tokens, oov_tokens, words_per_second. The command also appends
 it to the metrics.jsonl of the run. With --normaliser, which doubles the computation, it adds the
-mean and the variance of ln Z(h), by which one judges a self-normalised head or the Z of NCE:
+mean and the variance of ln Z(h), which show how well a self-normalised head or NCE is normalised:
 log_z_mean, log_z_variance, self_normalised_nats.
 """
 

@@ -3,7 +3,7 @@
     tfsoftmax export --run=runs/first --out=exported
     tfsoftmax export --run=runs/first --out=exported_100 --max_k=100
 
-To load it, one needs TensorFlow but neither tfsoftmax nor Keras:
+Loading it needs TensorFlow, but neither tfsoftmax nor Keras:
 
     import tensorflow as tf
     model = tf.saved_model.load("exported")

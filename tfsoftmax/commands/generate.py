@@ -30,7 +30,7 @@ SIDE_BY_SIDE = 64  # the most sentences that are drawn at the same time
 def define_flags():
     shared_flags.define_run()
     flags.DEFINE_string("prompt", "", "Words that the sentences begin with.")
-    flags.DEFINE_string("prompts", None, "File of prompts, one a line; - for standard input.")
+    flags.DEFINE_string("prompts", None, "File of prompts, one per line; - for standard input.")
     flags.DEFINE_integer(
         "count", None, "Number of sentences for each prompt. By default 5; 1 with --greedy or "
         "--prompts; all that are found with --beam.",

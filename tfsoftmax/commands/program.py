@@ -1,7 +1,7 @@
 """The `tfsoftmax` program: finds the command, prints help at once, and explains mistakes briefly.
 
-Commands import TensorFlow, NumPy and whatever needs them inside functions, so that help need not
-wait for them.
+Commands import TensorFlow, NumPy and modules that need these inside functions, so that help does
+not wait for them.
 """
 
 import difflib

@@ -3,7 +3,7 @@
     tfsoftmax score --run=runs/first --input=sentences.txt > scores.txt
     echo "returns the number of bytes" | tfsoftmax score --run=runs/first --words
 
-The input has one sentence a line, with words between blanks, in UTF-8, plain or compressed (.gz,
+The input has one sentence per line, with words between blanks, in UTF-8, plain or compressed (.gz,
 .xz, .bz2). A line without words is a sentence without words, whose score is ln P(<eos>).
 
 The output keeps the order of the input and appears 4,096 sentences at a time. Each line holds the
@@ -12,8 +12,8 @@ words and of <eos>. With --words each line holds the score of a word, a tab and 
 words that the vocabulary lacks a third column, <unk>; <eos> follows the last word, and an empty
 line follows each sentence.
 
-The last line on standard error is JSON: perplexity, nats_per_token (natural logarithms, whatever
---base says), sentences, tokens (the words and one <eos> for each sentence), oov_tokens,
+The last line on standard error is JSON: perplexity, nats_per_token (natural logarithms with
+any --base), sentences, tokens (the words and one <eos> for each sentence), oov_tokens,
 sentences_per_second and words_per_second (tokens, without the time of the start).
 
 Each sentence is scored by itself, as if a text began with it. With --stream the file is one text:
@@ -26,7 +26,7 @@ Words that the vocabulary lacks are read as <unk>, and scored according to --oov
                    compare the model with models of larger vocabularies
 
 --normalisation=constant takes the scores of nce, negative and self_normalised heads, and of full
-with a z_loss, for log-probabilities, which these heads learn to approximate. This is faster but
+with a z_loss, as log-probabilities, which these heads learn to approximate. This is faster but
 not exact; therefore the total is called self_normalised_nats, and there is no perplexity.
 """
 
@@ -48,7 +48,7 @@ WINDOW = 4096  # the number of sentences that are sorted by length together
 
 def define_flags():
     shared_flags.define_run()
-    flags.DEFINE_string("input", "-", "File of sentences, one a line; - for standard input.")
+    flags.DEFINE_string("input", "-", "File of sentences, one per line; - for standard input.")
     flags.DEFINE_bool("words", False, "Print the score of each word.")
     flags.DEFINE_enum("base", "e", ["e", "10"], "Base of the logarithms that are printed.")
     flags.DEFINE_bool("stream", False, "Score the sentences as one text, not each by itself.")

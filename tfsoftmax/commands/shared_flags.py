@@ -57,12 +57,14 @@ def checked_word_of(vocabulary) -> int | None:
 def define_scoring() -> None:
     """Defines the flags of commands that score sentences."""
     flags.DEFINE_enum(
-        "oov", "unk", ["unk", "skip", "spread"], "How words count that the vocabulary lacks."
+        "oov", "unk", ["unk", "skip", "spread"], "How to score words outside the vocabulary."
     )
-    flags.DEFINE_integer("unseen_words", None, "Number of words that share <unk>; with spread.")
+    flags.DEFINE_integer(
+        "unseen_words", None, "Number of words that share <unk>. Needs --oov=spread."
+    )
     flags.DEFINE_enum(
         "normalisation", "exact", ["exact", "constant"],
-        "With constant, the scores of a self-normalised head are taken for log-probabilities.",
+        "With constant, the scores of a self-normalised head are taken as log-probabilities.",
     )
 
 

@@ -55,7 +55,7 @@ class ProfileConfig:
         optimizer: Without --run: optimiser.
         out: JSON file to write.
         plot: PNG file to draw parameters and memory to. Needs matplotlib.
-        compare: JSON files of other profiles to draw beside this one.
+        compare: JSON files of other profiles to draw next to this one.
     """
 
     CHOICES = {"optimizer": OPTIMIZERS}

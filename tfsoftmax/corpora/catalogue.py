@@ -38,7 +38,7 @@ class Dataset:
 
 
 def _wikitext(name, builder):
-    # The first author's host, since the original address, on S3, has refused access since 2024.
+    # This is the first author's host. The original address, on S3, has refused access since 2024.
     url = f"https://wikitext.smerity.com/{name}-v1.zip"
     return Dataset(url, {s: f"{name}/wiki.{s}.tokens" for s in _SPLITS}, builder=builder)
 

@@ -17,7 +17,7 @@ class PrepareConfig:
             - wikitext103: WikiText-103, 100 million words of Wikipedia
             - lm1b: One Billion Word Benchmark, 0.8 billion words of news
         out: Directory to make. It appears only when it is complete.
-        train: With corpus=text: training files or globs, UTF-8, one sentence a line, plain or
+        train: With corpus=text: training files or globs, UTF-8, one sentence per line, plain or
             compressed (.gz, .xz, .bz2).
         valid: With corpus=text: validation files or globs.
         test: With corpus=text: test files or globs.

@@ -193,7 +193,7 @@ def _whole_or_nothing(out):
 
 
 def _clear_up(out, parent, name):
-    """Removes or puts back the directories that a killed process left beside `out`."""
+    """Removes or puts back the directories that a killed process left next to `out`."""
     for entry in os.listdir(parent):
         match = re.fullmatch(rf"\.{re.escape(name)}\.(\d+)\.(partial|replaced)", entry)
         if not match or (int(match[1]) != os.getpid() and _is_alive(int(match[1]))):

@@ -59,7 +59,7 @@ class Split:
         records: the number of records in all files.
         sentences: the number of sentences.
         words: the number of words, without `<eos>`.
-        tokens: the number of words and of `<eos>`, of which each sentence has one.
+        tokens: the number of words, plus one `<eos>` for each sentence.
         oov: how many of the words are out of vocabulary.
 
     Example:
@@ -250,7 +250,7 @@ def _split(directory, entry):
 def _load_vocabulary(directory, expected):
     path = os.path.join(directory, VOCABULARY)
     if not os.path.isfile(path):
-        raise FileNotFoundError(f"{path}: must exist beside its manifest. Received: no such file")
+        raise FileNotFoundError(f"{path}: must exist next to its manifest. Received: no such file")
     vocabulary = Vocabulary.load(path)
     if vocabulary.sha256 != expected["sha256"]:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Reads text files, plain or compressed, with one sentence a line, in blocks of bounded size."""
+"""Reads text files, plain or compressed, with one sentence per line, in blocks of bounded size."""
 
 import bz2
 import glob
@@ -106,7 +106,7 @@ def _blocks(path, size):
                 line = file.readline(LINE_BYTES)
                 if len(line) == LINE_BYTES:
                     raise ValueError(
-                        f"{path}: must hold one sentence a line. Received: a line above "
+                        f"{path}: must hold one sentence per line. Received: a line above "
                         f"{LINE_BYTES >> 20} MiB"
                     )
                 yield block + line

@@ -48,7 +48,7 @@ def _masked_crc32c(words):
 
 @functools.cache
 def _tables():
-    """What each value of the low, and of the high, 16 bits of the register becomes in 32 steps."""
+    """Maps each value of the register's low and of its high 16 bits to the result of 32 steps."""
     low = np.arange(1 << 16, dtype=np.uint32)
     high = low << np.uint32(16)
     for _ in range(32):

@@ -287,7 +287,7 @@ def test_a_learning_sampler_learns_from_training_alone():
         ),
         (NCE, {"Z": 0}, "`Z` must be a positive number or 'auto'.*0"),
         (NCE, {"Z": "V"}, "`Z` must be a positive number or 'auto'.*'V'"),
-        (NCE, {"Z": 3, "log_z": 1.0}, "`log_z` must be a finite number, with Z left alone"),
+        (NCE, {"Z": 3, "log_z": 1.0}, "`log_z` must be a finite number, given without `Z`"),
         (SelfNormalisedSoftmax, {"fraction": 0}, r"`fraction` must lie in \(0, 1\].*0"),
         (SelfNormalisedSoftmax, {"alpha": -1}, "`alpha` must be positive.*-1"),
     ],

@@ -48,7 +48,7 @@ class LogitsTag:
         return tag
 
     def total_loss(self, labels: "Labels", weights: tf.Tensor) -> tf.Tensor:
-        """Σ weights · nats, with the head's own objective in training and exact otherwise."""
+        """Σ weights · nats, with the head's own objective in training, else exact cross-entropy."""
         if not self.training:
             return tf.reduce_sum(weights * self.exact_nats(labels))
         total, nats = self.head.loss_and_nats(self.hidden, labels.ids, weights)
@@ -57,7 +57,7 @@ class LogitsTag:
         return total
 
     def nats(self, labels: "Labels") -> tf.Tensor:
-        """Nats of each position, by the head's own objective in training and exact otherwise."""
+        """Nats of each position: the head's own objective in training, else exact cross-entropy."""
         if not self.training:
             return self.exact_nats(labels)
         if self.head.trains_exactly:
@@ -67,9 +67,9 @@ class LogitsTag:
     def exact_nats(self, labels: "Labels") -> tf.Tensor | None:
         """Exact cross-entropy of each position, computed once for the loss and the metrics.
 
-        In training it is None unless the loss has computed it on its way. To compute it here
-        would cost the full softmax that many heads avoid, and metrics are updated when the
-        weights have changed already.
+        In training it is None unless the loss has already computed it. Computing it here would
+        cost the full softmax that many heads avoid, and metrics are updated after the weights
+        have changed.
         """
         if labels.key not in self._known:
             if self.training:

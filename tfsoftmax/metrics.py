@@ -75,9 +75,9 @@ class _TokenMean(keras.metrics.Metric):
 class Perplexity(_TokenMean):
     """exp(Σ nats / Σ tokens) over all positions since the last reset.
 
-    Nats are those of the exact, normalised distribution, whatever the head is trained with. In
-    `fit`, a head with a sampled objective makes the metric NaN, because the exact value would
-    cost the full softmax that sampling avoids; `evaluate` measures it.
+    The nats are those of the exact, normalised distribution, even if the head has a sampled
+    loss. In `fit`, such a head makes the metric NaN, because the exact value would cost the full
+    softmax that sampling avoids; `evaluate` measures it.
 
     Args:
         ignore_class: label whose positions are not counted, or None.
@@ -111,9 +111,9 @@ class Perplexity(_TokenMean):
 class EffectiveSampleSize(_TokenMean):
     """Mean over positions of (Σ ω)² / Σ ω² with ω = exp(s) / q, over a sample of `SampledSoftmax`.
 
-    That many of the S samples count. A small share of S says that the proposal distribution is
-    far from the model's, or that S is too small. The metric draws a sample of its own, so that
-    each step costs an additional product of (N, D) and (D, S).
+    This is how many of the S samples carry weight. A small share of S says that the proposal
+    distribution is far from the model's, or that S is too small. The metric draws a sample of
+    its own, so that each step costs an additional product of (N, D) and (D, S).
 
     Args:
         ignore_class: label whose positions are not counted, or None.
@@ -144,11 +144,11 @@ class Normaliser(_TokenMean):
     """Mean and variance of ln Z(h), and the nats of the scores as they are.
 
     The result is a dictionary: `log_z_mean`, `log_z_variance` and `self_normalised_nats`, the
-    mean of the negative of `head.self_normalised_log_prob`. The last is what scoring by the
-    labels' scores alone comes to. It is not a cross-entropy, because the probabilities need not
-    sum to one, and it is near the cross-entropy only if training holds Z near a constant
-    (`head.self_normalised`). Each batch costs another pass over the vocabulary; the metric is
-    meant for `evaluate`.
+    mean of the negative of `head.self_normalised_log_prob`. The last is the mean loss if the
+    labels' scores alone stand for log-probabilities. It is not a cross-entropy, because the
+    probabilities need not sum to one, and it is near the cross-entropy only if training holds Z
+    near a constant (`head.self_normalised`). Each batch costs another pass over the vocabulary;
+    the metric is meant for `evaluate`.
 
     Args:
         ignore_class: label whose positions are not counted, or None.

@@ -2,13 +2,13 @@
 
 The gradient of a gather is a `tf.IndexedSlices`: some rows of the variable, each as often as it
 was gathered. Keras's own optimisers square these rows before they sum the duplicates, which is
-another algorithm than the one on the dense gradient, and they compute over the whole variable.
+not the update that the dense gradient gives, and they compute over the whole variable.
 The optimisers here sum duplicate rows first, clip the sums, and read and write only the touched
 rows of the variable and of its slots. Keras applies dense gradients as usual.
 
-`Adagrad`, and `SGD` without momentum, leave a row without a gradient alone, so that the result
-equals Keras's on the dense gradient. `SGD` with momentum and `Adam` are lazy: the moments of an
-untouched row stay as they are, where Keras would decay them and move the row.
+`Adagrad`, and `SGD` without momentum, do not change a row without a gradient, so that the result
+is that of Keras on the dense gradient, up to rounding. `SGD` with momentum and `Adam` are lazy: the
+moments of an untouched row stay as they are, where Keras would decay them and move the row.
 
 Two things outside the update still read a variable whole, because Keras asks for it: a
 constraint on the variable, and the test for finite gradients in `LossScaleOptimizer` (the policy
@@ -56,7 +56,7 @@ def _map_sparse(function, gradients):
 class SparseRows:
     """Mixin for a Keras optimiser that updates rows by `row_step` where a gradient is sparse.
 
-    It stands before the Keras class among the bases, and subclasses write `slots` and `row_step`.
+    List it before the Keras class among the bases, and write `slots` and `row_step`.
 
     Attributes:
         gradient_norms: None, or the variable that `record_gradient_norms` made.
@@ -165,7 +165,7 @@ class SparseRows:
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
 class Adagrad(SparseRows, keras.optimizers.Adagrad):
-    """`keras.optimizers.Adagrad` for sparse gradients; equal to it on the dense gradient.
+    """`keras.optimizers.Adagrad` for sparse gradients, with its result for the dense gradient.
 
     Args:
         *args, **kwargs: as in `keras.optimizers.Adagrad`, without the options that `SparseRows`

@@ -43,7 +43,7 @@ class AdaptiveSoftmax(TiedHead):
         counts: (V,) occurrences of each word, by which words are ranked. Without counts or
             permutation, the frequency of words must fall with their ids.
         permutation: (V,) word ids by falling frequency, which overrides the order of the counts;
-            `"ids"` says that frequency falls with the ids. Warns if counts say otherwise.
+            `"ids"` says that frequency falls with the ids. A warning tells if the counts disagree.
         shares: K floats, the share of labels in each tail, from which compiled code takes the
             size of its buffers. By default from the counts, or Zipf's law.
         kernel_initializer: initializer of the kernels, (V_0 + K, D) and (V_k, D_k), which have

@@ -14,7 +14,7 @@ from tfsoftmax.vocabulary import Vocabulary
 
 
 class SoftmaxHead(keras.layers.Layer):
-    """Base of all output layers. The method that is called says what is computed.
+    """Base of all output layers. The method alone decides what is computed, not a training mode.
 
     | method                          | result                                                     |
     |---------------------------------|------------------------------------------------------------|

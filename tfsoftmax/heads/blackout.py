@@ -1,4 +1,4 @@
-"""BlackOut: a sampled softmax that is also told what the answer is not."""
+"""BlackOut: a sampled softmax whose loss also lowers the shares of the sampled words."""
 
 import keras
 
@@ -13,7 +13,7 @@ class BlackOut(SamplingHead):
         p(v) = exp(s_v) / c_v / ( exp(s_w) / c_w + Σ_{u ∈ S} exp(s_u) / c_u )
 
     The first term is `SampledSoftmax`; the second discriminates against each sampled word, as
-    NCE does, with the noise distribution P_n of equation 2.42. c is S q(v), whose S cancels; the
+    NCE does, with the noise distribution P_n of equation 2.42. c_v is S q(v), where S cancels. The
     authors' proposal is q ∝ count^α: `sampler="unigram", sampler_options={"alpha": 0.4}`.
 
     Args:

@@ -38,7 +38,7 @@ class DifferentiatedSoftmax(SoftmaxHead):
         counts: (V,) occurrences of each word, by which words are ranked. Without counts or
             permutation, the frequency of words must fall with their ids.
         permutation: (V,) word ids by falling frequency, which overrides the order of the counts;
-            `"ids"` says that frequency falls with the ids. Warns if counts say otherwise.
+            `"ids"` says that frequency falls with the ids. A warning tells if the counts disagree.
         projection_initializer: initializer of the projections (D, d_b).
         **kwargs: arguments of `SoftmaxHead` (use_bias, kernel_initializer, bias_initializer) and
             of `keras.layers.Layer`. The kernels are (V_b, d_b).

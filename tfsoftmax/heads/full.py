@@ -1,4 +1,4 @@
-"""Full softmax: the exact distribution, trained as it is."""
+"""Full softmax: the exact distribution, trained by its cross-entropy."""
 
 import keras
 from numpy.typing import ArrayLike

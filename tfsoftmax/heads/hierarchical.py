@@ -1,4 +1,4 @@
-"""Heads that factor a word's probability; one pass over the factors gives that of every word."""
+"""Heads that factor a word's probability, and compute all words in one pass over the factors."""
 
 import tensorflow as tf
 
@@ -10,8 +10,8 @@ from tfsoftmax.ops.computed_if_used import computed_if_used
 class HierarchicalHead(SoftmaxHead):
     """Exact log-probabilities in chunks of positions, by the full pass of a subclass.
 
-    All computation is in float32 whatever the policy. XLA compiles none of these heads: the
-    positions, and with them the shapes, of each factor differ from batch to batch.
+    All computation is in float32 under any dtype policy. XLA compiles none of these heads,
+    because the number of positions at each factor differs from batch to batch.
 
     Args:
         vocab_size: V, the number of words.

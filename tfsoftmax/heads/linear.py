@@ -17,8 +17,8 @@ from tfsoftmax.ops.logits import (
 class LinearHead(TiedHead):
     """P(w | h) = exp(z_w) / Σ_v exp(z_v) with z = h Wᵀ + b, computed exactly outside training.
 
-    Exact log-probabilities are computed in chunks of positions: no (N, V) tensor outlives its
-    chunk. Logits are float32 whatever the policy. A subclass says how to train.
+    Exact log-probabilities are computed in chunks of positions, so that only the logits of one
+    chunk are in memory. Logits are float32 under any dtype policy. A subclass says how to train.
 
     Args:
         vocab_size: V, the number of words.
@@ -54,8 +54,9 @@ class LinearHead(TiedHead):
     def self_normalised_log_prob(self, hidden: ArrayLike, labels: ArrayLike) -> tf.Tensor:
         """The label's log-probability if Z(h) were the constant that training holds it to.
 
-        (...) float32 for hidden (..., D) and labels (...), at the cost of N D whatever V is. It
-        is near the exact one for heads that are `self_normalised`, and gives no perplexity.
+        (...) float32 for hidden (..., D) and labels (...), at a cost of N D, which does not depend
+        on V. It is near the exact one for heads that are `self_normalised`, and gives no
+        perplexity.
 
         Source: Müller 2017, section 2.2.3.6.
         """

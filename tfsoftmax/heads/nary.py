@@ -18,8 +18,8 @@ from tfsoftmax.partitions.tree import Tree
 class NarySoftmax(HierarchicalHead):
     """Hierarchical softmax over a corpus tree: P(w | h) is a product of softmaxes, exact.
 
-    Every edge of the tree has a row of the kernel. Training and `log_prob` compute the nodes on
-    the paths of the labels alone; `log_probs` makes one pass over all edges. With one level this
+    Every edge of the tree has a row of the kernel. Training and `log_prob` compute only the
+    nodes on the paths of the labels; `log_probs` makes one pass over all edges. With one level this
     is `FullSoftmax`, with two `ClassSoftmax`; binary trees are faster in `TreeSoftmax`.
 
     Args:

@@ -14,11 +14,11 @@ class NCE(SamplingHead):
 
         loss = -ln σ(s_w - ln Z - ln k q(w)) - Σ_v ln σ(-(s_v - ln Z - ln k q(v)))
 
-    Z is what the model is told that its exponentiated scores sum to, in every context: exp(s) / Z
-    becomes the probability that the classifier compares with k q, and training makes it come
-    true more or less (`log_normaliser` measures it). `tf.nn.nce_loss` is the case Z = 1; with
-    scores near zero at the start, probabilities then begin at one instead of at 1 / V, and
-    training has to unlearn that.
+    The model takes its exponentiated scores to sum to Z in every context: exp(s) / Z is the
+    probability that the classifier compares with k q, and training makes the sum approach Z
+    (`log_normaliser` measures it). `tf.nn.nce_loss` is the case Z = 1. With scores near zero at
+    the start, probabilities then begin near one instead of 1 / V, and training has to unlearn
+    that.
 
     With a sampler without replacement, k q is replaced by the probability that the sample
     includes the word. `tf.nn.nce_loss` takes 1 - (1 - q)^tries there.
@@ -80,7 +80,7 @@ def _checked_log_z(Z, log_z, vocab_size):
     if log_z is not None:
         if Z != "auto" or not math.isfinite(log_z):
             raise ValueError(
-                "`log_z` must be a finite number, with Z left alone. "
+                "`log_z` must be a finite number, given without `Z`. "
                 f"Received: log_z={log_z!r}, Z={Z!r}"
             )
         return float(log_z)

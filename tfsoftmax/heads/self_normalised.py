@@ -19,15 +19,15 @@ class SelfNormalisedSoftmax(LinearHead):
         loss = -z_w + (α / γ) ln² Z(h)     squared, the default
         loss = -z_w + (α / γ) ln Z(h)      not squared; with α = 1 the expected cross-entropy
 
-    where the second term stands for a random fraction γ of the positions only, so that a step
-    costs γ of a full softmax. For the whole batch, and cross-entropy beside it (equation 2.45),
-    use `FullSoftmax(z_loss=α)`.
+    where the second term is computed only for a random fraction γ of the positions, so that the
+    matrix products of a step cost γ of a full softmax's. For a penalty at all positions, added
+    to the cross-entropy (equation 2.45), use `FullSoftmax(z_loss=α)`.
 
     Args:
         vocab_size: V, the number of words.
         fraction: γ, in (0, 1]; at least one position is taken.
         alpha: α, weight of the penalty.
-        squared: which of the two losses.
+        squared: whether the loss is the first of the two.
         seed: seed of the choice of positions.
         **kwargs: arguments of `LinearHead` (use_bias, kernel_initializer, bias_initializer,
             tied_to) and of `keras.layers.Layer`.

@@ -37,8 +37,8 @@ class SelfOrganisedSoftmax(HierarchicalHead):
         use_bias: whether clusters and words have biases.
         seed: seed of the random clusters that training starts from.
         **kwargs: arguments of `HierarchicalHead` (kernel_initializer, bias_initializer) and of
-            `keras.layers.Layer`. The kernel has one row for each word, (V, D); besides it there
-            are a kernel (C, D) of the clusters and two projections (D, D).
+            `keras.layers.Layer`. The kernel has one row for each word, (V, D). There are also a
+            kernel (C, D) of the clusters and two projections (D, D).
 
     Example:
         counts = [1_000_000 // rank for rank in range(1, 1001)]
@@ -47,8 +47,8 @@ class SelfOrganisedSoftmax(HierarchicalHead):
         nats, moved = head.training_loss(hidden, labels), head.reassign()
 
     Source: Shen et al. 2017. Departures: λ(w) = 1 - 1/f_w in equation 9, as equation 10 would
-    forget all but the last occurrence of a frequent word; a word's occurrences in a batch count
-    with their mean; biases can be asked for.
+    forget all but the last occurrence of a frequent word; the occurrences of a
+    word in a batch count as their mean; biases are optional.
     """
 
     vocabulary_options = ("counts",)

@@ -1,4 +1,4 @@
-"""Shortlist: a softmax over the frequent words; the rest share what an n-gram model gives them."""
+"""Shortlist: a softmax over frequent words; an n-gram model divides one score among the others."""
 
 import keras
 import numpy as np
@@ -32,10 +32,10 @@ class Shortlist(SoftmaxHead):
         tail_log_probs: (V,) finite numbers, ln u(w) up to a constant, instead of the unigram.
             Those of the shortlist matter only without the node.
         permutation: (V,) word ids by falling frequency, which overrides the order of the counts;
-            `"ids"` says that frequency falls with the ids. Warns if counts say otherwise.
+            `"ids"` says that frequency falls with the ids. A warning tells if the counts disagree.
         oos_node: whether the softmax has the node. Without it, P(w | h) = P_S softmax(z)_w and
             u(w), with the constant P_S = Σ_shortlist u(v), and only positions whose label is in
-            the shortlist teach the layer.
+            the shortlist train the layer.
         **kwargs: arguments of `SoftmaxHead` (use_bias, kernel_initializer, bias_initializer) and
             of `keras.layers.Layer`. The kernel is (S + 1, D), without the node (S, D).
 

@@ -14,7 +14,7 @@ class TiedHead(SoftmaxHead):
     Args:
         vocab_size: V, the number of words.
         tied_to: an embedding layer of V words and D units, or None for a kernel of the head's own.
-            The tie survives `model.save` and `keras.saving.load_model`, not `clone_model`.
+            The tie survives `model.save` and `keras.saving.load_model`, but not `clone_model`.
         **kwargs: arguments of `SoftmaxHead` and of `keras.layers.Layer`.
 
     Attributes:

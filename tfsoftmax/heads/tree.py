@@ -23,8 +23,8 @@ class TreeSoftmax(HierarchicalHead):
     """Hierarchical softmax over a binary tree, exact, which costs O(log V) per word to train.
 
     P(w | h) is the product of σ(±(θ_n h + b_n)) over the nodes n on the path to w. Training
-    and `log_prob` compute the paths of the labels alone; `log_probs` makes one pass over all
-    nodes. All computation is in float32 whatever the policy.
+    and `log_prob` compute only the paths of the labels; `log_probs` makes one pass over all
+    nodes. All computation is in float32 under any dtype policy.
 
     Args:
         vocab_size: V >= 2, the number of words.
@@ -36,7 +36,8 @@ class TreeSoftmax(HierarchicalHead):
         counts: (V,) occurrences of the words, for Huffman trees.
         words: V str, for "alphabetical" and files.
         mode: "parallel" computes all nodes of all paths at once (p-tHSM); "sequential" computes
-            one level after the other (tHSM), the slower, conventional way to the same numbers.
+            one level after the other (tHSM), the conventional way, which is slower and agrees
+            up to rounding.
         **kwargs: arguments of `HierarchicalHead` (use_bias, kernel_initializer,
             bias_initializer) and of `keras.layers.Layer`. The kernel has one row for each node,
             (V-1, D).

@@ -19,7 +19,7 @@ class TwoLevelSoftmax(AdaptiveSoftmax):
 
     Example:
         hidden, labels = keras.random.normal((8, 64)), keras.random.randint((8,), 0, 1000)
-        head = tfsoftmax.TwoLevelSoftmax(1000, cutoffs=[100])  # ids fall in frequency
+        head = tfsoftmax.TwoLevelSoftmax(1000, cutoffs=[100])  # by rank, which is the id
         nats = head.training_loss(hidden, labels)
         words, log_probs = head.top_k(hidden, 5)
 

@@ -12,7 +12,8 @@ class Embedding(keras.layers.Embedding):
     sparsely (42 ms against 7 ms a step at V=200,606, D=512 on two CPU cores), and casts it
     whole under a mixed policy. Words outside [0, V) are an error on a CPU.
 
-    Args: those of `keras.layers.Embedding`, without LoRA.
+    Args:
+        *args, **kwargs: as in `keras.layers.Embedding`, without `lora_rank`.
 
     Example:
         words = keras.random.randint((32, 20), 0, 1000)

@@ -1,4 +1,4 @@
-"""Weights whose initializers draw anew each time."""
+"""Adds weights to layers, each with random values of its own."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,11 +10,11 @@ Initializer = str | keras.initializers.Initializer | Callable
 def add_weight(
     layer: keras.layers.Layer, name: str, shape: Sequence[int], initializer: Callable
 ) -> keras.Variable:
-    """Adds a weight to a layer, kept in float32 whatever the layer's policy computes in.
+    """Adds a weight to a layer, kept in float32 under any dtype policy of the layer.
 
-    Keras's initializers draw the same values at every call, so that several weights would start
-    alike. Each weight takes a copy, which draws values of its own unless the initializer has a
-    seed. A plain function of shape and dtype is called as it is.
+    Keras's initializers draw the same values at every call, so that several weights would be
+    equal at first. Each weight takes a copy, which draws values of its own unless the
+    initializer has a seed. A plain function of shape and dtype is called as it is.
 
     Args:
         layer: the layer that owns the weight.

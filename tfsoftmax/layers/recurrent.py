@@ -1,9 +1,9 @@
-"""LSTM and GRU layers whose backend is one word, over the same weights.
+"""LSTM and GRU layers that can be computed by several backends from the same weights.
 
 | backend | computes with |
 |---|---|
 | `cell` | Keras's loop over `LSTMCell` / `GRUCell`: takes every option, the slowest |
-| `cudnn` | NVIDIA's kernel; an error where there is no GPU (thesis section 3.5) |
+| `cudnn` | NVIDIA's kernel; an error where there is no GPU (Müller 2017, section 3.5) |
 | `fused` | `tfsoftmax.ops.fused_rnn`, on any device, also under `jit_compile=True` |
 | `auto` | `cudnn` where TensorFlow sees a GPU, else `fused`; Keras's loop for other options |
 
@@ -17,7 +17,7 @@ import tensorflow as tf
 from tfsoftmax.layers.names import BACKENDS, CELLS
 from tfsoftmax.ops import fused_rnn
 
-# What the cuDNN kernel and our own loop compute; both have nothing else.
+# The only options that the cuDNN kernel and our own loop support.
 _KERNEL_OPTIONS = {
     "activation": keras.activations.tanh,
     "recurrent_activation": keras.activations.sigmoid,
@@ -58,8 +58,8 @@ def recurrent_layer(
 class _KernelBackends:
     """What LSTM and GRU add to Keras's layers: the choice of the sequence kernel.
 
-    States, `stateful`, `go_backwards`, `return_state` and serialisation stay Keras's. A mask
-    (`fused`, or `auto` on a CPU) is computed by Keras's loop: right, but no faster than `cell`.
+    States, `stateful`, `go_backwards`, `return_state` and serialisation are Keras's. With a mask,
+    `fused`, and `auto` on a CPU, use Keras's loop, which is correct but no faster than `cell`.
     """
 
     def __init__(self, units: int, backend: str = "auto", **kwargs):

@@ -6,12 +6,13 @@ positions whose labels it holds (Müller 2017, eq. 2.16):
     P(w | h) = P_head(w | h)                  for a word of the shortlist,
     P(w | h) = P_head(c_t | h) P_t(w | h)     for a word of tail t,
 
-P_head = softmax(h Wᵀ + b) over shortlist and tails, P_t = softmax(h P_t W_tᵀ + b_t). Words are
-named by their frequency rank, and `ends` are the ranks at which the clusters end.
+P_head = softmax(h Wᵀ + b) over shortlist and tails, P_t = softmax(h R_t W_tᵀ + b_t) with the
+projection R_t. Words are named by their frequency rank, and `ends` are the ranks at which the
+clusters end.
 
-The gradient is hand-written as in `ops/cross_entropy.py`: exponentials are never normalised,
-and the division falls on (N, D). (oneDNN's softmax does normalise them, at no cost, but over a
-block of words only.)
+The gradient is hand-written as in `ops/cross_entropy.py`: the (N, V_k) matrix of
+exponentials is never normalised; instead, matrices of the size (N, D) are divided. (oneDNN's
+softmax does normalise exponentials, at no cost, but only over a block of words.)
 
 Shapes: N positions, D hidden units, K tails, V_k words in tail k.
 """
@@ -188,7 +189,7 @@ def _chunk_with_gradients(cluster, hidden, labels, weights, totals):
 
 
 def _through_projection(projection, hidden, d_projected):
-    """dh (n, D) and [dP], or [] without a projection, for the gradient of h P (n, d)."""
+    """dh (n, D) and [dP], or [] without a projection P, for the gradient of h P (n, d)."""
     if projection is None:
         return d_projected, []
     slopes, projection = (tf.cast(t, hidden.dtype) for t in (d_projected, projection))

@@ -1,9 +1,9 @@
-"""Clusters of words and the positions that each sees: the head cluster all, a tail its labels'.
+"""Clusters of words: the head cluster computes all positions, a tail those of its labels.
 
 Positions are taken in rounds, so that a matrix of exponentials takes at most LOGITS_BYTES, or as
 much as the cluster's kernel, or MIN_LOGITS_ROWS rows where V is large. Under XLA, where all
-shapes are fixed, a tail takes rounds of a fixed number of positions, its capacity. Nearly always
-one round is enough; if not, another follows.
+shapes are fixed, a tail takes rounds of a fixed number of positions, its capacity. One
+round is nearly always enough; if it is not, another follows.
 
 Shapes: N positions, D hidden units, K tails.
 """
@@ -140,7 +140,7 @@ def _rounds(order, start, end, cluster, share):
 
 
 def _capacity(length, share):
-    """How many of `length` positions a tail hardly ever exceeds: two standard deviations more."""
+    """Positions out of `length` that a tail rarely exceeds: mean plus two standard deviations."""
     mean = share * tf.cast(length, tf.float32)
     enough = tf.cast(tf.math.ceil(mean + 2 * tf.sqrt(mean)), tf.int32)
     return tf.clip_by_value(enough, 1, tf.maximum(length, 1))

@@ -9,16 +9,16 @@ the loss of a position with weight w is w (m + ln s - z_y), and with f = w / s i
 
     dh_b = f (e_b W_b) - w W_y,   dW_b = e_bᵀ (f h_b) - [scatter of w h_b to row y],
 
-where the terms of the label y belong to its band only. The (N, V) matrix e is never normalised:
-the division falls on (N, D).
+where the terms of the label y belong to its band only. The (N, V) matrix e is never normalised;
+instead, matrices of the size (N, D) are divided.
 
 Chunks of `CHUNK_ROWS` positions, and blocks of the kernels' rows for the products that have the
-kernels' shape, bound the memory beyond weights and gradients by
+kernels' shape, limit the memory besides weights and gradients to
 
     4 V CHUNK_ROWS bytes for e, and about three times BLOCK_BYTES;
 
-a soft cap or label smoothing takes up to three times the first. Vocabularies for which a
-chunk would need more than LOGITS_BYTES and more than the kernel itself get fewer rows.
+where e takes up to three times as much with a soft cap or label smoothing. If a chunk would need
+more than LOGITS_BYTES and more than the kernel itself, it has fewer rows.
 
 Shapes: N positions, n of them in a chunk or a subset, D = Σ d_b hidden units, V = Σ V_b words.
 """
@@ -55,7 +55,7 @@ class Objective:
         soft_cap: makes the logits `soft_cap * tanh(logits / soft_cap)`, unless it is None.
         label_smoothing: mass ε moved from the label to the uniform distribution.
         z_loss: coefficient c of c (ln Σ exp z)², which holds the normaliser near one.
-        log_z: coefficient of ln Σ exp z. The objective is a likelihood only if it is one.
+        log_z: coefficient of ln Σ exp z. The objective is a likelihood only if this is 1.
     """
 
     soft_cap: float | None = None
@@ -68,7 +68,7 @@ PLAIN = Objective()
 
 
 def cross_entropy(hidden, kernel, bias, labels, objective=PLAIN, subset=None):
-    """Cross-entropy of each position, for any use that is made of it.
+    """Cross-entropy of each position, which may be weighted or summed later.
 
     The gradient computes the logits a second time, because the weight of each position is known
     only then: four matmuls of N V D. Where the weights are known beforehand,
@@ -261,7 +261,7 @@ def _chunk(hidden, weights, parts, blocks, objective, totals):
 
 
 def _slopes(logits, exps, factors, objective):
-    """Derivatives of the normaliser terms by the products h Wᵀ + b of each block.
+    """Derivatives of the normaliser terms with respect to h Wᵀ + b of each block.
 
     Returns:
         Slopes (n, rows) float32, and factors (n,) that remain to be multiplied into them.

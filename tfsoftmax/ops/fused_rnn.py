@@ -5,10 +5,10 @@ matmul and the gates, and in the backward pass the gates' gradient and dh. The i
 projection and the gradients of the kernel, the recurrent kernel and the inputs
 are one matmul each over all time steps.
 
-The loop is a `tf.while_loop`. Unrolling it in Python was slower by a tenth on a
-CPU (T = 20), takes several times longer to compile under XLA, and needs a static T.
-The recurrent kernel is transposed once before the backward loop, which is twice as
-fast as `transpose_b` in every step. The loops return stacked tensors instead of
+The loop is a `tf.while_loop`. Unrolling it in Python was slower by a tenth on two
+CPU cores (T = 20), takes longer to compile under XLA, and needs a static T. The recurrent
+kernel is transposed once before the backward loop, which is faster than
+`transpose_b` in every step. The loops return stacked tensors instead of
 TensorArrays, because XLA cannot pass those from the forward to the backward pass.
 
 Shapes: B streams, T time steps, D features, H units. Gates in Keras order.
@@ -37,7 +37,7 @@ def lstm(inputs, hidden, carry, kernel, recurrent_kernel, bias):
 
     Source: Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 1999, no
     peepholes; the order of computation follows Appleyard et al. 2016, section 3.1
-    (thesis section 3.5).
+    (Müller 2017, section 3.5).
     """
     return _lstm(inputs, hidden, carry, kernel, recurrent_kernel, bias)
 
@@ -158,7 +158,7 @@ def _scan(step, state, x, widths, reverse=False):
         step: maps (t, *state) to the next state and the tensors (B, width) that it emits.
         state: tuple of tensors, the state before the first step.
         x: (T, B, D), of which only the shape and the dtype matter.
-        widths: of the emitted tensors.
+        widths: the widths of the emitted tensors.
         reverse: whether the steps run from the last to the first.
 
     Returns:
@@ -204,7 +204,7 @@ def _product_over_time(left, dz):
 
 
 def _sum_over_time(dz):
-    # A matmul is five times faster than `reduce_sum` over the rows.
+    # On a CPU a matmul is faster than `reduce_sum` over the rows.
     rows = _rows(dz)
     return tf.matmul(tf.ones([1, tf.shape(rows)[0]], rows.dtype), rows)[0]
 

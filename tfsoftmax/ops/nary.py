@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from tfsoftmax.ops.custom_gradients import immediate_gradient, recomputed_gradient
 
-# Nodes whose matmuls may run side by side.
+# How many nodes' matmuls may run side by side.
 PARALLEL_NODES = 4
 
 
@@ -69,7 +69,7 @@ def steps_of(paths, owners, starts, sizes):
 
 
 def path_nats(hidden, kernel, bias, steps):
-    """Cross-entropy of the words at the ends of paths, for any use that is made of it.
+    """Cross-entropy of the words at the ends of paths, which may be weighted or summed later.
 
     The gradient, an IndexedSlices without duplicates, computes the logits a second time. Where
     the weights of the positions are known beforehand, `weighted_path_nats` computes them once.
@@ -155,9 +155,9 @@ def _by_node(hidden, rows, biases, steps, weights=None):
 
 
 def _node(rows, biases, targets, hidden, weights=None, weighted_hidden=None):
-    """One node: nats (n,) and, given weights (n,), gradients by hidden, rows and biases.
+    """One node: nats (n,) and, given weights (n,), gradients of hidden, rows and biases.
 
-    The gradient by hidden is not yet multiplied by the weights.
+    The gradient of hidden is not yet multiplied by the weights.
     """
     nats, slopes = tf.raw_ops.SparseSoftmaxCrossEntropyWithLogits(
         features=tf.matmul(hidden, rows, transpose_b=True) + biases, labels=targets

@@ -4,8 +4,8 @@ With ∂loss/∂z = f ∘ M, where the factors f (n,) multiply the rows of M (n,
 
     dh = f (M W),    dW = Mᵀ (f h),    db = Mᵀ f,
 
-so that f falls on matrices with D columns. The products are taken in the dtype of h, and their
-results are float32.
+so that only matrices with D columns are multiplied by f. The products are taken in the dtype of h,
+and their results are float32.
 
 Shapes: n positions, D hidden units, V words.
 """
@@ -19,8 +19,8 @@ def narrowed(matrices, factors, dtype):
     Args:
         matrices: list of (n, V_i) float32, M in blocks of words.
         factors: (n,) float32, f.
-        dtype: of the products. Sums of exponentials that are not normalised overflow float16,
-            so there f goes into M.
+        dtype: the dtype of the products. Sums of exponentials that are not normalised overflow
+            float16, so with float16 M is multiplied by f.
 
     Returns:
         The matrices in `dtype`, and the factors (n,) float32 that are still left out.
@@ -59,8 +59,8 @@ def with_unit_weights(function, weights, dtype):
         function: returns results that do not depend on the weights, and a structure of float32
             gradients that are linear in them.
         weights: (N,) float32.
-        dtype: of the products. In float16 the largest weight becomes one, and the gradients are
-            scaled back.
+        dtype: the dtype of the products. In float16 the largest weight becomes one, and the
+            gradients are scaled back.
 
     Returns:
         The results and the gradients.

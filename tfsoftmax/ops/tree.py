@@ -5,7 +5,8 @@ taken with probability σ(d z_n). So
 
     -ln P(w | h) = Σ ζ(-d z_n) over the path of w,    ζ(x) = ln(1 + eˣ),
 
-and the derivative by z_n is -d σ(-d z_n). Edge 2n of node n has d = +1, edge 2n + 1 has d = -1.
+and the derivative with respect to z_n is -d σ(-d z_n). Edge 2n of node n has d = +1, and edge
+2n + 1 has d = -1.
 
 Shapes: N positions, D hidden units, V words, L the depth of the tree, R steps of paths, U nodes.
 Source: Jiang et al. 2017, equations 2-6.

@@ -6,7 +6,7 @@ from tfsoftmax.ops.logits import label_logits
 
 # The least number of nodes that a round of the search opens at each position.
 OPENED = 32
-# Rounds after which a distribution counts as too flat for the search to pay.
+# Rounds after which the search gives up, because the distribution is too flat for it to pay off.
 ROUNDS = 32
 
 

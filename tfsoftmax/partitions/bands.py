@@ -1,4 +1,4 @@
-"""Words in bands of falling frequency, whatever the order of word ids.
+"""Words in bands of falling frequency, for word ids in any order.
 
 Adaptive softmax calls its bands clusters: the first is the head cluster, the others are tails.
 Differentiated softmax calls them bands. Both lay out the vocabulary by this module.
@@ -48,7 +48,7 @@ class Bands:
 
     @property
     def permutation(self) -> list[int] | None:
-        """Word ids by falling frequency as a list, or None where they are so already."""
+        """Word ids by falling frequency as a list, or None if the ids are in this order already."""
         return None if self.order.identity else self.order.ids.tolist()
 
     def positions(self, labels: ArrayLike) -> np.ndarray:
@@ -61,16 +61,17 @@ def frequency_bands(
     vocab_size: int, cutoffs: Sequence[int], counts: ArrayLike | None = None,
     permutation: ArrayLike | str | None = None, shares: Sequence[float] | None = None,
 ) -> Bands:
-    """Parts a vocabulary at frequency ranks.
+    """Divides a vocabulary into bands at frequency ranks.
 
     Args:
         vocab_size: V.
         cutoffs: K rising ints below V: the shortlist is the `cutoffs[0]` most frequent words.
         counts: (V,) numbers in the order of word ids, or None. Words are ranked by them.
         permutation: (V,) ints, word ids by falling frequency, which overrides the ranking by
-            counts; or `"ids"`: they fall already. Without either, ids are taken to fall.
-        shares: K floats, the share of all tokens in each tail; from the counts, or without any by
-            Zipf's law, if None.
+            counts; or `"ids"` if frequency falls with the ids, which is also assumed without
+            counts and permutation.
+        shares: K floats, the share of all tokens in each tail. None takes them from the counts,
+            or from Zipf's law without counts.
 
     Returns:
         `Bands`.

@@ -1,14 +1,14 @@
-"""Brown clustering: classes of words whose neighbours tell most about each other.
+"""Brown clustering: classes of words that tell as much as possible about neighbouring words.
 
 Words fall into classes such that the average mutual information of neighbouring classes is as
 large as a greedy search makes it. With n_cd the bigrams from class c to class d, l_c and r_c the
-tokens of class c in front and in the rear, T all bigrams, and h(x) = x ln x, it is
+bigrams with class c first and second, T all bigrams, and h(x) = x ln x, it is
 
     AMI = [Σ_cd h(n_cd) - Σ_c h(l_c) - Σ_c h(r_c)] / T + ln T    nats.
 
-1. *Merging.* The most frequent words have a class each; the next word comes as one class more,
-   and the two classes are merged whose merger costs least, until all words have come. Words that
-   have not come form one class, so that the sums are of the whole corpus all the time.
+1. *Merging.* The most frequent words have a class each; the next word is added as one more
+   class, and the two classes whose merger costs least are merged, until all words are added. The
+   words not yet added form one class, so that the sums always cover the whole corpus.
 2. *Exchange.* Each word moves to the class where it raises AMI most; a few passes.
 3. *Hierarchy.* The classes are merged two by two, down to one: the binary tree.
 
@@ -18,7 +18,7 @@ pairs is kept up to date: a rare word, with few neighbours, changes few of its r
 step costs O(C k) for k neighbours, and the search for the least cost, O(C²), one subtraction.
 
 Source: Brown et al. 1992, section 3; Liang 2005, chapter 4, for the window; Martin et al. 1998
-for the exchange. Departures: the class of the words to come; the exchange after the merging.
+for the exchange. Departures: the class of words not yet added; the exchange after the merging.
 """
 
 import contextlib
@@ -120,7 +120,7 @@ def hierarchy(counts, done):
 class Window:
     """Classes in slots, and what it costs to merge each pair of them.
 
-    The last slot holds all words that have not come.
+    The last slot holds all words that are not yet added.
 
     Args:
         size: number of slots for classes.
@@ -248,7 +248,7 @@ class Window:
         d = np.flatnonzero(active)
         own, other = counts[slot, slot], counts[d, d]
         across, back = counts[slot, d], counts[d, slot]
-        # What G has of the four counts among the two, in place of their sum's h.
+        # For the four counts among the two slots, this replaces what G holds by h of their sum.
         corner = h(own + across + back + other) + h(own) + h(across) + h(back) + h(other)
         corner -= h(own + back) + h(across + other) + h(own + across) + h(back + other)
         margins = g(first[slot], first[d]) + g(second[slot], second[d])

@@ -1,7 +1,7 @@
 """The constants of the cost model on this machine: measured once, kept in a file.
 
 The file is TFSOFTMAX_CACHE, or else tfsoftmax/costs.json in the user's cache directory, with
-an entry for each hardware and version of TensorFlow. Pass `MachineCosts` to depend on no
+an entry for each hardware and version of TensorFlow. Pass `MachineCosts` to avoid the
 measurement.
 """
 
@@ -72,7 +72,7 @@ def measure(points, rounds=ROUNDS):
         kernel_gradient = tf.matmul(exps, hidden, transpose_a=True)
         return hidden_gradient[0, 0] + kernel_gradient[0, 0]
 
-    # Inside whatever graph the caller builds, the measurement is eager.
+    # The measurement runs eagerly even if the caller is building a graph.
     with tf.init_scope():
         calls = []
         for rows, units, words in points:
@@ -80,7 +80,7 @@ def measure(points, rounds=ROUNDS):
             call = tf.function(products).get_concrete_function(*tensors)
             calls.append(lambda call=call, tensors=tensors: float(call(*tensors)))
         seconds = [[_seconds(call) for call in calls] for _ in range(rounds + 1)]
-    return np.min(seconds[1:], axis=0)  # the least: other work on the machine only adds time
+    return np.min(seconds[1:], axis=0)  # other work on the machine only adds time
 
 
 def fit(points, seconds):

@@ -30,11 +30,11 @@ class MachineCosts:
     """What products cost on one machine, forward and both gradients.
 
     Attributes:
-        overhead_seconds: o, of each product, whatever its size.
-        multiply_seconds: λ, of each row, unit and word.
-        logit_seconds: ε, of each row and word.
-        weight_seconds: μ, of each unit and word.
-        least_seconds: λ₀, below which smaller products save nothing: λ k₀ of eq. 2.17.
+        overhead_seconds: o, the time that each product takes in addition, at any size.
+        multiply_seconds: λ, the time for each combination of a row, a unit and a word.
+        logit_seconds: ε, the time for each combination of a row and a word.
+        weight_seconds: μ, the time for each combination of a unit and a word.
+        least_seconds: λ₀, the least time of a product besides its overhead: λ k₀ of eq. 2.17.
 
     Example:
         from tfsoftmax.partitions.cost_model import MachineCosts
@@ -102,15 +102,15 @@ class CostModel:
         return band_units(self.hidden_units, tail, self.projection_factor)[tail]
 
     def full_seconds(self) -> float:
-        """A softmax without clusters."""
+        """Seconds of a softmax without clusters."""
         return float(self.head_seconds(self.vocab_size, 0))
 
     def head_seconds(self, shortlist: ArrayLike, tails: int) -> np.ndarray:
-        """The first cluster: `shortlist` words and a logit for each tail."""
+        """Seconds of the head cluster: `shortlist` words and a logit for each tail."""
         return self.constants.product_seconds(self.positions, self.hidden_units, shortlist + tails)
 
     def tail_seconds(self, tail: int, begin: ArrayLike, end: ArrayLike) -> np.ndarray:
-        """Tail 1, 2, ... when it holds the words of ranks [begin, end); numbers or arrays."""
+        """Seconds of tail 1, 2, ... with the words of ranks [begin, end); numbers or arrays."""
         rows = self.positions * (self.mass[end] - self.mass[begin])
         units, costs = self.units(tail), self.constants
         seconds = costs.product_seconds(rows, units, end - begin)
@@ -130,7 +130,7 @@ class CostModel:
         return tuple(map(float, [self.head_seconds(cutoffs[0], len(cutoffs)), *tails]))
 
     def seconds(self, cutoffs: Sequence[int]) -> float:
-        """C, of all clusters together."""
+        """C, the seconds of all clusters together."""
         return sum(self.cluster_seconds(cutoffs))
 
 

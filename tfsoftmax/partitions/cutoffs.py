@@ -79,8 +79,8 @@ def sensible_tails(model: CostModel) -> list[int]:
 def best_cutoffs(model: CostModel, tails: int) -> list[int]:
     """The cheapest cutoffs for a number of tails, by dynamic programming.
 
-    Exact for vocabularies of up to `GRID` words. Beyond, exact among `GRID` geometrically
-    spaced ranks, and then refined around the best until no neighbouring rank is better.
+    The result is exact for vocabularies of up to `GRID` words. For larger ones it is the best
+    among `GRID` geometrically spaced ranks, refined until no neighbouring rank is better.
 
     Args:
         model: `CostModel`.

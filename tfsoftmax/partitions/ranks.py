@@ -42,14 +42,14 @@ class Ranks:
         return ranks if self.identity else self._gather(self._tensors[0], ranks)
 
     def by_word(self, by_rank):
-        """A tensor (N, V), whose columns stand in the order of the ranks, in that of the ids."""
+        """Reorders the columns of a tensor (N, V) from the order of ranks to that of word ids."""
         return by_rank if self.identity else self._gather(by_rank, self._tensors[1], axis=1)
 
     @functools.cached_property
     def _tensors(self):
         import tensorflow as tf
 
-        with tf.init_scope():  # outside the graph that asks first, as other graphs will ask too
+        with tf.init_scope():  # outside the graph that asks first, as other graphs use them
             return tf.constant(self.ids), tf.constant(self.ranks)
 
     @staticmethod

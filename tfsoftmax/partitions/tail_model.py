@@ -1,4 +1,4 @@
-"""How the words outside a shortlist share its probability, given the word before them."""
+"""How the words outside a shortlist share their probability, given the word before them."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -8,7 +8,7 @@ from tfsoftmax.partitions.ngram_counts import Bigrams
 
 
 class TailBigrams:
-    """An n-gram model, n = 2, of the tail alone: eq. 2.10's shares for the head `Shortlist`.
+    """A bigram model of the tail only, which gives `Shortlist` the shares of eq. 2.10.
 
         P(w | v) = (max(c(v, w) - δ, 0) + δ n(v) u(w)) / c(v)      for w in the tail,
 

@@ -13,7 +13,7 @@ MAX_DEPTH = 1000  # heads hold a path of this length for every word
 class Tree:
     """A rooted, ordered tree over V words, numbered breadth-first.
 
-    Inner nodes are numbered from the root, 0, downwards, a level after the other; edges are
+    Inner nodes are numbered from the root, 0, downwards, one level after the other; edges are
     numbered in the same order, so that the edges below an inner node are consecutive. In a
     binary tree the edges below node n are 2n and 2n + 1.
 
@@ -156,7 +156,7 @@ class Tree:
         Returns:
             dict: `words` V; `nodes` I; `depth` of the deepest word; `mean_depth` over words;
             `expected_path_length`, edges, over the tokens that `counts` counts; `entropy_bits`
-            of that distribution, below which no binary tree's expected path length can be;
+            of that distribution, a lower bound for the expected path length of a binary tree;
             `balance`, ln V over the mean of Σ ln(children) along the paths: 1 where every node
             divides its words evenly.
         """

@@ -45,7 +45,7 @@ def alphabetical(words: Sequence[str]) -> Tree:
 def huffman(counts: ArrayLike) -> Tree:
     """Binary tree of the least expected path length under the counts.
 
-    Of several such trees it is the one of the least depth.
+    If there are several such trees, this one has the least depth.
 
     Args:
         counts: (V,) numbers >= 0, not all zero.
@@ -189,7 +189,7 @@ def binarised(tree: Tree, counts: ArrayLike | None = None) -> Tree:
     if tree.is_binary:
         return tree
     weights = edge_weights(tree, np.ones(tree.vocab_size) if counts is None else counts)
-    targets = np.cumsum(tree.words < 0)  # the inner node behind each edge that has no word
+    targets = np.cumsum(tree.words < 0)  # the inner node at the end of each edge without a word
     parents, words, pending = [], [], [(0, -1, None)]
     while pending:
         node, parent, word = pending.pop()

@@ -19,7 +19,7 @@ class Audit(NamedTuple):
         empirical: (V,) float64, mean count of each word in a sample.
         z: (V,) float64, their difference in standard deviations. Words with fewer than 25
             expected occurrences are judged together and share one figure.
-        limit: the |z| that some word exceeds by chance in one audit of ten thousand.
+        limit: the |z| that some word exceeds by chance in one of ten thousand audits.
         honest: whether no |z| exceeds the limit.
 
     Example:

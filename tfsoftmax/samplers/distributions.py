@@ -47,7 +47,7 @@ class LogUniform(Sampler):
 
     Args:
         vocab_size: V.
-        counts: None, or (V,) occurrences of each word. A warning tells if they do not fall.
+        counts: None, or (V,) occurrences of each word. There is a warning if they do not fall.
         **kwargs: as in `Sampler`.
 
     Raises:
@@ -90,7 +90,8 @@ class Unigram(Sampler):
     """q(w) proportional to count(w)^alpha, drawn from an alias table.
 
     A word of count zero is counted as often as the rarest word that was seen, so that every
-    label has q > 0. The table consists of integers, and `log_q` is exactly what it draws.
+    label has q > 0. The table consists of integers, and `log_q` gives the probabilities with
+    which it draws.
 
     Args:
         vocab_size: V.

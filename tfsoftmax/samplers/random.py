@@ -34,7 +34,7 @@ def exponential(shape: list[int], seed: tf.Tensor) -> tf.Tensor:
 
 
 def uniform_words(count: int, vocab_size: int, seed: tf.Tensor) -> tf.Tensor:
-    """Independent words (count,) int32, all equally likely but for a bias of V / 2^64."""
+    """Independent words (count,) int32, all equally likely up to a bias of V / 2^64."""
     words = tf.random.stateless_uniform(
         [count], seed, maxval=vocab_size, dtype=tf.int64, alg="philox"
     )

@@ -1,9 +1,9 @@
-"""TensorFlow's candidate samplers behind our interface, for comparison.
+"""TensorFlow's candidate samplers with the interface of `Sampler`, for comparison.
 
 They run on CPUs only, do not compile under XLA, and take no stateless seed. Without replacement
 they draw until S words differ, and claim 1 - (1 - q)^tries as if the number of tries had been
-fixed beforehand. That is too low by some per cent where S is not small against V. One error is
-corrected here: if the number of tries happens to be S, the operation treats the sample as one
+fixed beforehand. That is too low by a few per cent where S is not small compared with V. One error
+is corrected here: if the number of tries happens to be S, the operation treats the sample as one
 with replacement and claims S q.
 """
 

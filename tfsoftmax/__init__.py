@@ -1,4 +1,4 @@
-"""Softmax output layers for large vocabularies, and the language models that prove them.
+"""Softmax output layers for large vocabularies, and a language-model toolkit built on them.
 
 Importing the package registers every layer, loss, metric and optimiser with Keras, so that saved
 models load. The `tfsoftmax` program imports only the modules that a command needs, so that
@@ -19,13 +19,13 @@ def _require_tensorflow(backend):
         )
 
 
-# Before Keras is imported, which fails by itself where its backend is not installed.
+# This comes before the import of Keras, which fails if the chosen backend is not installed.
 _require_tensorflow(os.environ.get("KERAS_BACKEND") or "tensorflow")
 
 if "tfsoftmax_command" not in sys.modules:
     import keras
 
-    _require_tensorflow(keras.backend.backend())  # which a configuration file may choose too
+    _require_tensorflow(keras.backend.backend())  # Keras's configuration file may choose it too
 
     from tfsoftmax import (
         corpora,

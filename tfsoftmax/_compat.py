@@ -9,7 +9,7 @@ import keras
 # Keras attaches masks to tensors; it has no public function that reads them.
 from keras.src.backend import get_keras_mask as get_keras_mask
 
-# Nothing public tells whether Keras is building a model from placeholders.
+# No public function tells whether Keras is building a model from placeholders.
 from keras.src.backend.common.symbolic_scope import in_symbolic_scope as in_symbolic_scope
 
 # `tf.custom_gradient` reads the variables that `ops.computed_if_used` must leave unread.
@@ -18,7 +18,7 @@ from tensorflow.python.eager import record as record
 # TensorFlow's profiler counts FLOPs only for the operations in this registry.
 from tensorflow.python.framework.ops import _stats_registry
 
-# Nothing public tells whether `jit_compile=True` is in force.
+# No public function tells whether `jit_compile=True` is in force.
 from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
 
 # {class: {private member: why a subclass in the package overrides, reads or sets it}}

@@ -109,7 +109,7 @@ class TrainingConfig:
             streams, as the learning rates and norms of the papers assume; 'token' averages over
             tokens, as Keras does.
         epochs: Passes over the training split.
-        pseudo_epochs: Parts of an epoch. A validation ends each part.
+        pseudo_epochs: Number of parts of an epoch. A validation ends each part.
         max_steps: Number of steps after which training stops; 0 for no limit.
         checkpoint_steps: Steps between two checkpoints. Each validation also saves one.
         log_steps: Steps between two lines of metrics.jsonl and of TensorBoard.
@@ -173,7 +173,7 @@ PRESETS = {
         "optimizer": "adagrad", "learning_rate": 0.5, "init_scale": 0.1, "clip_norm": 5.0,
         "dropout": 0.0, "reduce": "stream", "epochs": 2, "pseudo_epochs": 3,
     },
-    # These two are of Müller 2017, table 4.5.
+    # These two are from Müller 2017, table 4.5.
     "text8": {
         "cell": "lstm", "layers": 1, "hidden_units": 512, "embedding_units": 512,
         "optimizer": "adagrad", "learning_rate": 0.2, "decay": 0.5, "init_scale": 0.1,

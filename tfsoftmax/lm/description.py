@@ -1,4 +1,4 @@
-"""What a run's `config.json` says, and how two such descriptions differ."""
+"""Describes a run for its `config.json`, and compares two such descriptions."""
 
 import dataclasses
 import importlib.metadata
@@ -39,9 +39,9 @@ def description(corpus: Corpus, model_config: ModelConfig, config: TrainingConfi
 
 
 def differences(old: dict, new: dict) -> Iterator[str]:
-    """Yields where two descriptions differ in what a run must not change while it goes on."""
+    """Yields the differences between descriptions that a run must not have when it continues."""
     for part, kind in (("model", ModelConfig), ("training", TrainingConfig)):
-        defaults = dataclasses.asdict(kind())  # for options that the run is older than
+        defaults = dataclasses.asdict(kind())  # for options that are newer than the run
         for name in {**old[part], **new[part]}:
             if part == "training" and name in TrainingConfig.EXTENSIBLE:
                 continue

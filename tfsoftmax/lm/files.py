@@ -1,4 +1,4 @@
-"""Files of a run: each is complete, or still the one before, whenever a process is killed."""
+"""Writes files of a run so that a killed process leaves each of them complete, old or new."""
 
 import json
 import os

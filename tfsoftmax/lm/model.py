@@ -17,7 +17,7 @@ def language_model(config, vocabulary, streams, time_steps=None, stateful=True):
 
     Args:
         config: `ModelConfig`.
-        vocabulary: `Vocabulary` of V words, whose counts some heads want too.
+        vocabulary: `Vocabulary` of V words, whose counts some heads use too.
         streams: B, sentences read side by side; None for any number, if not stateful.
         time_steps: T, or None for any number.
         stateful: whether states are carried from batch to batch; else they begin at zero.

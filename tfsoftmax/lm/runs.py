@@ -19,12 +19,13 @@ from tfsoftmax.vocabulary import Vocabulary
 CONFIG, METRICS, VOCABULARY, CHECKPOINTS, LOCK = (
     "config.json", "metrics.jsonl", "vocabulary.txt", "checkpoints", ".lock",
 )
-# What a run may have left that was killed while it started.
+# Files that a run may have left if it was killed while it started.
 _BEFORE_CONFIG = {CHECKPOINTS, VOCABULARY, VOCABULARY + ".partial", CONFIG + ".partial"}
 
 
 class Run:
-    """The folder of a run. No file in it is ever half written, whenever the process is killed.
+    """The folder of a run. A killed process leaves its files complete, except that the last line of
+    the metrics may be cut; readers skip such a line.
 
     Args:
         directory: the folder, which need not exist yet.

@@ -30,7 +30,7 @@ class Scorer:
         normalisation: "exact", or "constant" to take the scores of a self-normalised head as
             log-probabilities. Then the cost does not depend on V, but the probabilities of all
             words need not sum to one.
-        oov: how a word counts that the vocabulary lacks. It is always read as `<unk>`. "unk"
+        oov: how to score a word that the vocabulary lacks. It is always read as `<unk>`. "unk"
             scores it with P(<unk>), the probability that any such word follows; "skip" gives it
             ln P = 0; "spread" scores it with P(<unk>) / unseen_words, its share if this many
             words share P(<unk>) evenly.

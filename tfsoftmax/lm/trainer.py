@@ -69,7 +69,7 @@ class Trainer:
         self.interrupted = False
 
     def say(self, text):
-        """Prints a line beside the progress bar, if the run is verbose."""
+        """Prints a line above the progress bar if the run is verbose."""
         if self.verbose:
             tqdm.write(text, file=sys.stdout)
             sys.stdout.flush()

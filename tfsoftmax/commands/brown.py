@@ -6,7 +6,7 @@
 
 The command reads the training split and writes a line `bit string<TAB>word<TAB>count` for every
 word of the vocabulary, in the format of the common brown-cluster tool. For 30,000 words and 14
-million tokens it takes some minutes on one core. A class-based output layer reads the same file:
+million tokens it takes a few minutes on one core. A class-based output layer reads the same file:
 --head=class --head_options='{"classes": "data/text8/paths"}'. --words=N prints the N most
 frequent words of each class, and --words_of=WORD prints those of the class of WORD.
 """

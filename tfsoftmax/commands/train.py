@@ -3,9 +3,9 @@
     tfsoftmax train --data=data/docstrings --run=runs/first --preset=demo
     tfsoftmax train --data=data/text8 --run=runs/text8 --preset=text8 --head=adaptive
 
-You may stop it at any time: the same command goes on from the last checkpoint and ends with the
-same weights. `DIR/metrics.jsonl` and `tensorboard --logdir=DIR/tensorboard` show the progress;
-tfsoftmax evaluate, generate, score and export use the result. The presets text8 and fdt have the
+You may stop it at any time: the same command continues from the last checkpoint and, on a CPU, ends
+with the same weights. `DIR/metrics.jsonl` and `tensorboard --logdir=DIR/tensorboard` show the
+progress; tfsoftmax evaluate, generate, score and export use the result. The presets text8 and fdt have the
 hyperparameters of the thesis (table 4.5); demo trains for three minutes. A flag that is given
 together with a preset takes precedence over it.
 

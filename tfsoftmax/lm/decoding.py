@@ -35,7 +35,7 @@ class Hypothesis(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class NextWordSampler:
-    """Draws the next word from P(w | h), which it changes in this order.
+    """Draws the next word from P(w | h) after changing it in this order.
 
     1. `<unk>` is left out. The other words share its probability in proportion to their own.
     2. The log-probabilities are divided by the temperature.

@@ -7,13 +7,19 @@ import keras
 from tfsoftmax.heads import HEADS
 from tfsoftmax.layers.embedding import Embedding
 from tfsoftmax.layers.recurrent import recurrent_layer
+from tfsoftmax.lm.config import ModelConfig
+from tfsoftmax.vocabulary import Vocabulary
 
 
-def language_model(config, vocabulary, streams, time_steps=None, stateful=True):
+def language_model(
+    config: ModelConfig, vocabulary: Vocabulary, streams: int | None,
+    time_steps: int | None = None, stateful: bool = True,
+) -> keras.Model:
     """Builds a language model whose weights are drawn from Keras's global seed.
 
     Dropout stands before, between and after the recurrent layers (Zaremba et al. 2014).
-    Weight matrices start uniform in [-init_scale, init_scale], biases at zero.
+    Weight matrices start uniform in [-init_scale, init_scale], and biases at zero, except for the
+    forget bias with `unit_forget_bias`.
 
     Args:
         config: `ModelConfig`.

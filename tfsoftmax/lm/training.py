@@ -1,4 +1,4 @@
-"""Trains a language model so that a killed run goes on as if it had never been killed."""
+"""Trains a language model; a run that was killed continues from its last checkpoint."""
 
 import contextlib
 

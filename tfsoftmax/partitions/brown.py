@@ -228,7 +228,7 @@ class Window:
         is_row = np.zeros(len(old), bool)
         is_row[rows] = True
         self.gains[np.ix_(rows, any_)] += change
-        both = np.where(is_row[any_], 0.0, change)  # pairs of two rows have had theirs
+        both = np.where(is_row[any_], 0.0, change)  # pairs of two rows are done
         self.gains[np.ix_(any_, rows)] += both.T
         if column != self.rest:
             # Pairs (column, any): the terms e in rows of Σ_e g(n_ea, n_eb).

@@ -31,7 +31,7 @@ def auto_cutoffs(
         tails: number of tails, or None for the number that costs least, of at most `MOST_TAILS`
             tails, none of them narrower than `LEAST_UNITS`.
         constants: `MachineCosts` or a mapping of its fields; None for those of this machine,
-            which are measured once (some seconds) and kept in a file.
+            which are measured once, in a few seconds, and kept in a file.
 
     Returns:
         List of int: the frequency rank at which each tail begins, rising, below V.

@@ -106,7 +106,7 @@ def from_codes(codes: Sequence[str]) -> Tree:
     leaf_of = {code: leaf for leaf, code in enumerate(distinct)}
     owners = np.array([leaf_of[code] for code in codes])
     sharing = np.bincount(owners, minlength=first) > 1
-    # A word that has its code for itself is the leaf; the others hang below theirs.
+    # A word with a code of its own is the leaf; words that share a code become its children.
     words = np.full(count, -1)
     alone = np.flatnonzero(~sharing[owners])
     words[owners[alone]] = alone

@@ -18,7 +18,7 @@ class Event:
         held: the bytes that the allocator had given out after the event.
         size: the bytes that were allocated (positive) or freed (negative).
         address: the address of the memory.
-        op: the name of the operation that asked for it, as far as it is known.
+        op: the name of the operation that asked for it, if it is known.
         shape: the shape of the tensor, as text.
 
     Example:

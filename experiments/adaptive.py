@@ -20,22 +20,22 @@ heads took turns in one run:
 
     python -m experiments.benchmarks.run speed --experiment=adaptive --data=data/novels
 
-The cutoffs are [4000, 22000] for some 47,500 words: a shortlist of 9 %, and about half of the words
-in the last tail, as section 5.1.2.2 recommends. With two levels they are [4000]. The cutoffs of
-`auto` are the cheapest on the training machine by the cost model of section 2.2.2.4, whatever they
-do to perplexity. The tails have 128 and 64 units with a factor of 2, and 64 and 16 with a factor of
-4.
+The cutoffs are [4000, 22000] for about 47,500 words: a shortlist of 9 %, and about half of the
+words in the last tail, as section 5.1.2.2 recommends. With two levels they are [4000]. The cutoffs
+of `auto` are the cheapest on the training machine by the cost model of section 2.2.2.4, which
+ignores perplexity. The tails have 128 and 64 units with a factor of 2, and 64 and 16 with a factor
+of 4.
 
-So early in training, expect adaptive softmax to be ahead of full softmax, most of all with the
+This early in training, expect adaptive softmax to be ahead of full softmax, most of all with the
 smallest shortlist and the narrowest tails. It learns from all rare words at once how much mass they
-have together and how they share it, while full softmax learns this word by word. In the paper full
-softmax is slightly ahead, but after 50 epochs.
+have together and how they share it, while full softmax learns this word by word. In the paper,
+full softmax is slightly ahead after 50 epochs.
 
-The paper's values: Text8 (vocabulary 44,370; 16.8 M tokens), one LSTM layer of 512 units, a
-dropout of 40 %, 50 epochs, one NVIDIA GeForce GTX 1080. The paper does not state the projection
-factor of its second adaptive row; that row stands beside factor 4, beyond which figure 5.3 shows no
-gain. Perplexities of different corpora do not compare. Words per second of different hardware
-compare only roughly, and their ratios to full softmax compare better.
+The paper's values: Text8 (vocabulary 44,370; 16.8 M tokens), one LSTM layer of 512 units, a dropout
+of 40 %, 50 epochs, one NVIDIA GeForce GTX 1080. The paper does not state the projection factor of
+its second adaptive row; we compare that row with factor 4, beyond which figure 5.3 shows no gain.
+Perplexities of different corpora cannot be compared. Words per second of different hardware can be
+compared only roughly, and their ratios to full softmax somewhat better.
 """
 
 from experiments.definition import Run

@@ -17,8 +17,8 @@ words.
 
 The paper's values: 22,110 words/s and validation perplexity 129.51 after 50 epochs of Text8
 (vocabulary 44,370; 16.8 M tokens) with one LSTM layer of 512 units and a dropout of 40 %, on one
-NVIDIA GeForce GTX 1080. Perplexities of different corpora do not compare. Words per second of
-different hardware compare only roughly.
+NVIDIA GeForce GTX 1080. Perplexities of different corpora cannot be compared. Words per second of
+different hardware can be compared only roughly.
 """
 
 from experiments.definition import Run

@@ -21,18 +21,18 @@ turns in one run:
     python -m experiments.benchmarks.run speed --experiment=hierarchical --data=data/novels
 
 The number of classes is the square root of the vocabulary. Classes are made by frequency or from
-Brown's bits, for which those of Brown's 1,000 clusters are joined whose bits begin alike. In the
+Brown's bits, by joining those of Brown's 1,000 clusters whose bits begin alike. In the
 tree of Brown's bits the words of a cluster form a Huffman tree. Self-organised clusters are chosen
 anew every 150 steps, ten times in all.
 
-So early in training, expect the paper's order, with random trees worst and Brown's best by far, but
-Huffman trees no better than alphabetical ones. Their short paths help only the most frequent words.
-They put rare words together by frequency alone, where the alphabet puts the forms of a word
-together, and lose on rare words what they have gained.
+This early in training, expect the paper's order, with random trees worst and Brown's best by far,
+but Huffman trees no better than alphabetical ones. Their short paths help only the most frequent
+words. They put rare words together only by frequency, while the alphabet puts the forms of a word
+together, and they lose on rare words what they have gained.
 
 The paper's values: exact perplexities on the validation split of Penn Treebank (vocabulary 10,000;
-0.9 M tokens), with a GRU, at convergence. Perplexities of different corpora do not compare, but
-their order does.
+0.9 M tokens), with a GRU, at convergence. Perplexities of different corpora cannot be compared,
+but their order can.
 """
 
 from experiments.definition import Run

@@ -1,4 +1,4 @@
-"""What became of a run, as its `config.json` and `metrics.jsonl` alone tell it."""
+"""Reads what became of a run from its `config.json` and `metrics.jsonl`."""
 
 import dataclasses
 import functools

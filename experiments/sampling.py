@@ -1,4 +1,4 @@
-"""Sampling heads: sampled softmax, NCE, negative sampling and BlackOut beside full softmax.
+"""Sampling heads: sampled softmax, NCE, negative sampling and BlackOut against full softmax.
 
 Reproduces: Müller 2017, sections 5.2.1 (normalisation constant of NCE, figure 5.6), 5.2.2
 (proposal distributions, figures 5.9 and 5.10) and the rows of full softmax, importance sampling
@@ -27,7 +27,7 @@ epoch, so that these words dominate the exact normaliser and therefore perplexit
 sampling the opposite holds: rare words are drawn often, and frequent words hardly at all.
 
 The paper's values: validation perplexities on Text8 (vocabulary 44,370) at convergence, and words
-per second of an NVIDIA GeForce GTX 1080. Perplexities of different corpora do not compare, but
+per second of an NVIDIA GeForce GTX 1080. Perplexities of different corpora cannot be compared, but
 their order does.
 """
 

@@ -1,4 +1,4 @@
-"""The bare matmuls that a step cannot do without, in the very sizes of a head and its labels.
+"""The bare matmuls that a step cannot do without, in the sizes of a head and its labels.
 
 A product (n, d, c) stands for three matmuls of n rows of d units and c words: scores, the
 gradient of the rows, the gradient of the words. Nothing is between them: no exponentials, no

@@ -5,9 +5,9 @@
 
 You may stop it at any time: the same command continues from the last checkpoint and, on a CPU, ends
 with the same weights. `DIR/metrics.jsonl` and `tensorboard --logdir=DIR/tensorboard` show the
-progress; tfsoftmax evaluate, generate, score and export use the result. The presets text8 and fdt have the
-hyperparameters of the thesis (table 4.5); demo trains for three minutes. A flag that is given
-together with a preset takes precedence over it.
+progress; tfsoftmax evaluate, generate, score and export use the result. The presets text8 and fdt
+have the hyperparameters of the thesis (table 4.5); demo trains for three minutes. A flag that is
+given together with a preset takes precedence over it.
 
 TensorBoard also shows memory, words per second and gradient norms. --profile_batch=11,15 traces
 these steps: tfsoftmax memory_timeline --run=DIR prints how much memory they used over time, and

@@ -5,8 +5,8 @@ matmul and the gates, and in the backward pass the gates' gradient and dh. The i
 projection and the gradients of the kernel, the recurrent kernel and the inputs
 are one matmul each over all time steps.
 
-The loop is a `tf.while_loop`. Unrolling it in Python was slower by a tenth on two
-CPU cores (T = 20), takes longer to compile under XLA, and needs a static T. The recurrent
+The loop is a `tf.while_loop`. Unrolling it in Python was slower on a CPU
+(T = 20), takes longer to compile under XLA, and needs a static T. The recurrent
 kernel is transposed once before the backward loop, which is faster than
 `transpose_b` in every step. The loops return stacked tensors instead of
 TensorArrays, because XLA cannot pass those from the forward to the backward pass.

@@ -165,7 +165,7 @@ def test_counts_that_fall_do_not_warn():
     ),
     (lambda: get_sampler("zipf", 9), "`sampler` must be one of .*sampler='zipf'"),
     (lambda: get_sampler("unigram", 9), "`counts` must be given for sampler='unigram'"),
-    (lambda: get_sampler(Uniform(8), 9), "`sampler` must be of 9 words.*8 words"),
+    (lambda: get_sampler(Uniform(8), 9), "`sampler` must be made for 9 words.*8 words"),
 ])
 def test_errors_name_the_argument_the_expectation_and_the_value(build, message):
     with pytest.raises(ValueError, match=message):

@@ -14,6 +14,7 @@ from tfsoftmax.samplers import (
     Interpolated,
     LearnedUnigram,
     LogUniform,
+    Sampler,
     TargetSampling,
     Uniform,
     Unigram,
@@ -151,6 +152,7 @@ def test_counts_that_fall_do_not_warn():
 @pytest.mark.parametrize("build, message", [
     (lambda: Uniform(0), "`vocab_size` must be .*vocab_size=0"),
     (lambda: Uniform(9, implementation="c"), "`implementation` must be .*implementation='c'"),
+    (lambda: Sampler(9, implementation="tf"), "`implementation` must be 'own' for Sampler.*'tf'"),
     (lambda: Unigram(3, [1, 2]), r"`counts` must be .* 3 words.*\(2,\)"),
     (lambda: Unigram(3, [1, -2, 4]), "`counts` must .*not negative.*-2 for word 1"),
     (lambda: Unigram(3, [1, np.inf, 4]), "`counts` must be finite"),

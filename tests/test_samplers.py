@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfsoftmax.samplers import SAMPLERS, Uniform, Unigram, audit_sampler, get_sampler
+from tfsoftmax.samplers import SAMPLERS, Sampler, Uniform, Unigram, audit_sampler, get_sampler
 from tfsoftmax.samplers.poisson_race import poisson_race, tries_needed
 
 LABELS = np.array([[3, 0, 7], [9, 3, 5]])
 NAMES = sorted(SAMPLERS)
+IN_TENSORFLOW = [name for name in NAMES if SAMPLERS[name].tf_operation is not Sampler.tf_operation]
 
 
 def zipf_counts(vocab_size, seed=0):
@@ -63,7 +64,7 @@ def test_claims_are_honest_for_a_thousand_words(name, unique):
 
 
 @pytest.mark.parametrize("unique", [False, True])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", IN_TENSORFLOW)
 def test_tensorflow_is_honest_with_replacement_and_not_without(name, unique):
     tf.random.set_seed(1)
     small = audit_sampler(make(name, unique=unique, implementation="tf"), 5, draws=60000)

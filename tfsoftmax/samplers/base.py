@@ -37,8 +37,8 @@ class Candidates(NamedTuple):
 class Sampler(keras.layers.Layer):
     """A proposal distribution q over V words, from which a head draws samples.
 
-    The head holds the sampler as a sublayer. A subclass writes `log_q` and `_draw`, and
-    `update` if its distribution changes in training.
+    The head holds the sampler as a sublayer. A subclass writes `log_q` and `_draw`, `update` if
+    its distribution changes in training, and `tf_operation` if `tf.random` can draw from it.
 
     Args:
         vocab_size: V, at most 2^30.
@@ -51,7 +51,8 @@ class Sampler(keras.layers.Layer):
         **kwargs: as in `keras.layers.Layer`.
 
     Raises:
-        ValueError: if `vocab_size` or `implementation` is none of these.
+        ValueError: if `vocab_size` or `implementation` is none of these, or if
+            `implementation="tf"` is asked of a class without `tf_operation`.
 
     Example:
         sampler = tfsoftmax.samplers.Unigram(4, counts=[50, 30, 15, 5], unique=True)
@@ -76,6 +77,11 @@ class Sampler(keras.layers.Layer):
             raise ValueError(
                 f"`implementation` must be one of {IMPLEMENTATIONS}. "
                 f"Received: implementation={implementation!r}"
+            )
+        if implementation == "tf" and type(self).tf_operation is Sampler.tf_operation:
+            raise ValueError(
+                f"`implementation` must be 'own' for {type(self).__name__}, which `tf.random` does "
+                f"not have. Received: implementation={implementation!r}"
             )
         self.vocab_size = vocab_size
         self.unique = bool(unique)

@@ -40,6 +40,17 @@ def test_log_prob_is_gathered_from_log_probs(case, count):
 
 
 @every_head
+def test_a_labels_score_is_its_log_prob_but_for_the_normaliser(case):
+    """The score and ln P + ln Z differ by a constant, which is what the head takes ln Z to be."""
+    head, (hidden, labels) = built(case, V), positions(V, 9)
+    if not hasattr(head, "self_normalised_log_prob"):
+        pytest.skip("the head has no score that stands for a log-probability")
+    score = head.log_prob(hidden, labels) + head.log_normaliser(hidden)
+    gap = (score - head.self_normalised_log_prob(hidden, labels)).numpy()
+    np.testing.assert_allclose(gap, gap[0], atol=1e-4)
+
+
+@every_head
 @pytest.mark.parametrize("k", [1, 3, V])
 def test_top_k_are_the_likeliest_words(case, k):
     head, (hidden, _) = built(case, V), positions(V, 9)

@@ -24,8 +24,10 @@ class SoftmaxHead(keras.layers.Layer):
     | `log_probs(hidden)`             | (..., V), exact log-probabilities                          |
     | `top_k(hidden, k)`              | ids and exact log-probabilities (..., k), likeliest first  |
 
-    A subclass writes the methods with a leading underscore, for `hidden` (N, D) and labels
-    (N,) int32 that are known to lie in [0, V), and `training_products`.
+    A subclass writes `build`, `training_products`, and the methods with a leading underscore
+    `_logits`, `_training_loss`, `_top_k` and, unless the training loss is the exact
+    cross-entropy, `_log_prob`. These take `hidden` (N, D) and labels (N,) int32 that are known to
+    lie in [0, V). Its own arguments go into `get_config`.
 
     Args:
         vocab_size: V, the number of words.

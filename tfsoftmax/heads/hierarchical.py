@@ -10,7 +10,8 @@ from tfsoftmax.ops.computed_if_used import computed_if_used
 class HierarchicalHead(SoftmaxHead):
     """Exact log-probabilities in chunks of positions, by the full pass of a subclass.
 
-    All computation is in float32 under any dtype policy. XLA compiles none of these heads,
+    A subclass writes `build`, `_training_loss`, `_full_pass` and `training_products`. All
+    computation is in float32 under any dtype policy. XLA compiles none of these heads,
     because the number of positions at each factor differs from batch to batch.
 
     Args:

@@ -18,7 +18,9 @@ class LinearHead(TiedHead):
     """P(w | h) = exp(z_w) / Σ_v exp(z_v) with z = h Wᵀ + b, computed exactly outside training.
 
     Exact log-probabilities are computed in chunks of positions, so that only the logits of one
-    chunk are in memory. Logits are float32 under any dtype policy. A subclass says how to train.
+    chunk are in memory. Logits are float32 under any dtype policy. A subclass says how to train:
+    it writes `_training_loss` and `training_products`. One whose scores are not h Wᵀ + b also
+    overrides `_parameters`, from which all exact results follow, and `_self_normalised` to match.
 
     Args:
         vocab_size: V, the number of words.

@@ -16,7 +16,8 @@ class SamplingHead(LinearHead):
 
     One sample serves all positions of a step, drawn anew for each step. A step touches the rows
     of the labels and of the sampled words; its cost does not depend on V. Outside training the
-    distribution is the exact softmax over all V words.
+    distribution is the exact softmax over all V words. A subclass writes `_training_loss`, as a
+    criterion that it passes to `_sampled_loss`.
 
     Args:
         vocab_size: V, the number of words.

@@ -28,30 +28,34 @@ def test_heads_lists_every_head_that_keras_can_load():
         importlib.import_module(f"tfsoftmax.heads.{module.name}")
     ours = {cls for cls in descendants(SoftmaxHead) if cls.__module__.startswith("tfsoftmax.")}
     saved = {cls for cls in ours if keras.saving.get_registered_name(cls) != cls.__name__}
-    assert saved == set(HEADS.values())
+    missing = {cls.__name__ for cls in saved ^ set(HEADS.values())}
+    assert not missing, f"registered with Keras, or in `HEADS`, but not both: {missing}"
 
 
 @pytest.mark.parametrize("head", HEADS.values())
 def test_heads_are_exported_at_the_top(head):
-    assert head.__name__ in tfsoftmax.__all__ and head.__name__ in heads.__all__
+    assert head.__name__ in heads.__all__, "add it to `__all__` of tfsoftmax/heads/__init__.py"
+    assert head.__name__ in tfsoftmax.__all__
     assert getattr(tfsoftmax, head.__name__) is head
 
 
 @pytest.mark.parametrize("head", HEADS.values())
 def test_heads_run_through_the_contract(head):
-    assert head in CASE_OF
+    assert head in CASE_OF, f"add a case of {head.__name__} to `CASES` in tests/cases.py"
 
 
 def test_the_readme_lists_every_head():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     cells = re.findall(r"^\| ([^|]*) \|", readme, re.MULTILINE)
     listed = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
-    assert {head.__name__ for head in HEADS.values()} <= listed
+    missing = {head.__name__ for head in HEADS.values()} - listed
+    assert not missing, f"add rows to the table of heads in README.md: {missing}"
 
 
 @pytest.mark.parametrize("name", HEADS)
 def test_benchmarks_time_every_head_and_know_its_products(name):
-    assert name in {case.head for case in benchmarks.heads(1000)}
+    timed = {case.head for case in benchmarks.heads(1000)}
+    assert name in timed, "add a case to `heads` in experiments/benchmarks/cases.py"
     products = built(CASE_OF[HEADS[name]], V).training_products(positions(V, 9)[1])
     assert products and all(min(product) >= 0 for product in products)
     assert sum(np.prod(product) for product in products) > 0

@@ -63,7 +63,8 @@ def test_a_public_name_is_there_and_documented_and_seen_in_the_source(name):
 def test_a_list_of_names_is_complete(module):
     public = importlib.import_module(f"tfsoftmax.{module}").__all__
     source = imported_names(ROOT / module / "__init__.py")
-    assert {name for name in source if not name.startswith("_")} <= set(public)
+    missing = {name for name in source if not name.startswith("_")} - set(public)
+    assert not missing, f"add to `__all__` of tfsoftmax/{module}/__init__.py: {missing}"
 
 
 def test_every_class_that_keras_may_meet_in_a_file_is_registered_by_the_import():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tfsoftmax
-from cases import CASES, UNITS, built, positions
+from cases import CASES, ONE_OF_EACH, UNITS, built, positions
 from experiments.benchmarks import cases as benchmarks
 from tfsoftmax import HEADS, SoftmaxHead, heads
 
@@ -42,6 +42,7 @@ def test_heads_are_exported_at_the_top(head):
 @pytest.mark.parametrize("head", HEADS.values())
 def test_heads_run_through_the_contract(head):
     assert head in CASE_OF, f"add a case of {head.__name__} to `CASES` in tests/cases.py"
+    assert CASE_OF[head] in ONE_OF_EACH, "the first case of a head has a name without spaces"
 
 
 def test_the_readme_lists_every_head():

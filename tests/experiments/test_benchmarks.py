@@ -65,7 +65,8 @@ def test_the_table_of_heads_covers_every_head():
 
     for size in cases.VOCAB_SIZES:
         timed = {c.head for c in cases.heads(size) if c.kind == "head"}
-        assert not set(HEADS) ^ timed, "`heads` in experiments/benchmarks/cases.py differs"
+        differing = set(HEADS) ^ timed
+        assert not differing, f"`HEADS` or `heads` in benchmarks/cases.py lacks {differing}"
 
 
 @pytest.mark.parametrize("suite", SUITES)
@@ -283,7 +284,8 @@ def test_every_case_of_the_heads_is_in_one_panel_of_the_pictures():
     groups = {case.group for case in cases.heads(44_370)}
     assert len(plots.FAMILIES) <= 6, "the picture has six panels"
     assert len(panels) == len(set(panels)), "a group is in two families"
-    assert not set(panels) ^ groups, "`FAMILIES` in experiments/benchmarks/plots.py differs"
+    differing = set(panels) ^ groups
+    assert not differing, f"`FAMILIES` in benchmarks/plots.py or the cases lack {differing}"
     assert set(plots.HEADLINE) <= {case.name for case in cases.heads(44_370)}
 
 

@@ -15,7 +15,7 @@ Commands, for text in lower case with one sentence on each line:
     python -m experiments.run adaptive --data=data/novels
 
 Hardware and hours: an hour and a half on two CPU cores that were shared with other work, so that
-words per second are low and uneven. The speeds in results/adaptive/speed do compare, since the
+words per second are low and uneven. The speeds in results/adaptive/speed can be compared, since the
 heads took turns in one run:
 
     python -m experiments.benchmarks.run speed --experiment=adaptive --data=data/novels

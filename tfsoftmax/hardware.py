@@ -16,7 +16,8 @@ def hardware() -> str:
         tf.config.experimental.get_device_details(gpu).get("device_name", gpu.name)
         for gpu in tf.config.list_physical_devices("GPU")
     ]
-    return " + ".join([f"{threads} cores of {_processor()}", *gpus])
+    cores = "1 core" if threads == 1 else f"{threads} cores"
+    return " + ".join([f"{cores} of {_processor()}", *gpus])
 
 
 def _processor():

@@ -26,8 +26,8 @@ class SampledSoftmax(SamplingHead):
 
     With in-batch negatives, `samplers.InBatch`, a position's own label is left out once.
     `remove_accidental_hits=None` does what is right for the sampler. `tf.nn.sampled_softmax_loss`
-    removes hits in every case by default: with replacement, frequent labels (S q(w) > 1) are then
-    set against their own expected count but not against themselves.
+    removes hits in every case by default. With replacement, the score of a frequent label is then
+    divided by an expected count above one, while none of these occurrences stands in the sum.
 
     The loss is a sampled one: `fit` reports it as `loss`, and never as perplexity.
 

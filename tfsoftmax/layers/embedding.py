@@ -8,9 +8,9 @@ import tensorflow as tf
 class Embedding(keras.layers.Embedding):
     """`keras.layers.Embedding` that reads only the rows it is asked for.
 
-    Keras's own layer reads the whole variable, which copies it once an optimiser updates it
-    sparsely (42 ms against 7 ms a step at V=200,606, D=512 on two CPU cores), and casts it
-    whole under a mixed policy. Words outside [0, V) are an error on a CPU.
+    Keras's own layer reads the whole variable. TensorFlow then copies all of it in each step
+    after an optimiser has updated it sparsely, and a mixed policy casts all of it. Words outside
+    [0, V) are an error on a CPU.
 
     Args:
         *args, **kwargs: as in `keras.layers.Embedding`, without `lora_rank`.

@@ -27,7 +27,7 @@ from tfsoftmax.ops.xla import under_xla
 Slopes = collections.namedtuple("Slopes", "label words rows columns")
 _Layout = collections.namedtuple("_Layout", "rows word_place label_place copies log_expected")
 _CLOSEST_TO_ONE = 1 - 1e-6  # The largest probability whose complement is divided by.
-LEFT_OUT = -1e30  # The score of a word that is left out. With -inf, rows of only such are NaN.
+LEFT_OUT = -1e30  # The score of a word that is left out. With -inf, a row without others is NaN.
 
 
 class Hits(enum.Enum):
@@ -118,7 +118,7 @@ def _gradients(slopes, weights, hidden, word_rows, label_rows, layout):
 
 def _placed(of_words, of_labels, layout):
     """The sums (U, ...) for the gathered rows of what belongs to words and to labels."""
-    # In two steps: joining them would copy.
+    # Two scatters, because joining the rows first would copy all of them.
     shape = tf.concat([tf.shape(layout.rows), tf.shape(of_words)[1:]], 0)
     total = tf.scatter_nd(layout.label_place[:, None], of_labels, shape)
     return tf.tensor_scatter_nd_add(total, layout.word_place[:, None], of_words)

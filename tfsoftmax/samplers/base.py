@@ -51,7 +51,7 @@ class Sampler(keras.layers.Layer):
         **kwargs: as in `keras.layers.Layer`.
 
     Raises:
-        ValueError: if `vocab_size` or `implementation` is none of these, or if
+        ValueError: if `vocab_size` or `implementation` has another value, or if
             `implementation="tf"` is asked of a class without `tf_operation`.
 
     Example:

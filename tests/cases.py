@@ -172,3 +172,11 @@ class Subclassed(keras.Model):
 
     def call(self, words):
         return self.head(self.recur(self.embed(words)))
+
+
+def ready(cls, *args, **options):
+    """A built sampling head with distinct random weights and a seed."""
+    head = cls(*args, **{"seed": 3, **options})
+    head.build((None, UNITS))
+    randomise(head)
+    return rewind(head)

@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 from cases import UNITS, positions, randomise
+from graph_helper import largest_tensor
 from references import full_log_probs
-from test_full_softmax import largest_tensor
 from tfsoftmax.heads.differentiated import DifferentiatedSoftmax, block_units
 from tfsoftmax.heads.full import FullSoftmax
 from tfsoftmax.ops.chunks import CHUNK_ROWS

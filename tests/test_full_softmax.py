@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from cases import UNITS, built, positions
+from graph_helper import largest_tensor
 from references import full_log_probs, full_objective
 from tfsoftmax.heads import FullSoftmax
 from tfsoftmax.layers.embedding import Embedding
@@ -114,19 +115,6 @@ def test_float16_neither_underflows_nor_overflows(options):
                                                     (10**6, 16, 134), (10**7, 16, 64)])
 def test_chunks_shrink_with_the_vocabulary(vocab_size, size, rows):
     assert logits_rows(vocab_size, size) == rows
-
-
-def largest_tensor(function):
-    """Elements of the largest tensor in the graph of a concrete function and its loops."""
-    graphs = [function.graph]
-    largest = 0
-    while graphs:
-        graph = graphs.pop()
-        graphs += [f.graph for f in graph._functions.values() if hasattr(f, "graph")]
-        for op in graph.get_operations():
-            for tensor in op.outputs:
-                largest = max(largest, tensor.shape.num_elements() or 0)
-    return largest
 
 
 def test_no_tensor_of_all_positions_by_all_words():

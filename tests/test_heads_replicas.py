@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-import test_keras_integration as base
+import keras_helper as base
 from cases import CASES
 from tfsoftmax.optimizers import Adagrad
 

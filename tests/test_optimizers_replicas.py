@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-import test_optimizers as base
+import optimizer_helper as base
 
 
 def of_replica(gradient, replica):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from test_samplers import LABELS, NAMES, make, probabilities, zipf_counts
+from sampler_helper import LABELS, NAMES, make, probabilities, zipf_counts
 from tfsoftmax.samplers import (
     Interpolated,
     LearnedUnigram,

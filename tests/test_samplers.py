@@ -7,35 +7,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfsoftmax.samplers import SAMPLERS, Sampler, Uniform, Unigram, audit_sampler, get_sampler
+from sampler_helper import LABELS, NAMES, make, probabilities, zipf_counts
+from tfsoftmax.samplers import SAMPLERS, Sampler, Uniform, Unigram, audit_sampler
 from tfsoftmax.samplers.poisson_race import poisson_race, tries_needed
 
-LABELS = np.array([[3, 0, 7], [9, 3, 5]])
-NAMES = sorted(SAMPLERS)
 IN_TENSORFLOW = [name for name in NAMES if SAMPLERS[name].tf_operation is not Sampler.tf_operation]
-
-
-def zipf_counts(vocab_size, seed=0):
-    """Counts in no order, with a word that was never seen."""
-    counts = (1e5 / np.arange(1, vocab_size + 1)).astype(int)
-    counts = np.random.default_rng(seed).permutation(counts)
-    counts[3] = 0
-    return counts
-
-
-def make(name, vocab_size=10, **options):
-    counts = zipf_counts(vocab_size)
-    if name == "log_uniform":
-        counts = None
-    sampler = get_sampler(name, vocab_size, counts, **options)
-    if sampler.implementation == "own":
-        q = zipf_counts(vocab_size) / zipf_counts(vocab_size).sum()
-        sampler.update(np.random.default_rng(1).choice(vocab_size, (7, 43), p=q))
-    return sampler
-
-
-def probabilities(sampler):
-    return np.exp(sampler.log_q(tf.range(sampler.vocab_size)).numpy().astype(np.float64))
 
 
 def reference_inclusion(q, num_samples):

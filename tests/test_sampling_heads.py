@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import references
-from cases import UNITS, counts, positions, randomise, rewind
+from cases import counts, positions, ready, rewind
 from tfsoftmax import samplers
 from tfsoftmax.heads import (
     NCE,
@@ -23,13 +23,6 @@ HEADS = {
     "negative": (NegativeSampling, references.negative_sampling),
     "blackout": (BlackOut, references.blackout),
 }
-
-
-def ready(cls, *args, **options):
-    head = cls(*args, **{"seed": 3, **options})
-    head.build((None, UNITS))
-    randomise(head)
-    return rewind(head)
 
 
 def weights_of(head):

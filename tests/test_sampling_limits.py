@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cases import counts, positions
-from test_sampling_heads import V, ready
+from cases import counts, positions, ready
 from tfsoftmax.heads import NCE, FullSoftmax, NegativeSampling, SampledSoftmax
 from tfsoftmax.ops.sampled import logistic
+
+V = 13
 
 
 def gradient_error(head, draws=20):

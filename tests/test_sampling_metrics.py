@@ -7,8 +7,8 @@ import keras
 import numpy as np
 import pytest
 
+import keras_helper as base
 import runs_helper
-import test_keras_integration as base
 import tfsoftmax
 from cases import CASES, language_model
 from tfsoftmax import NCE, EffectiveSampleSize, FullSoftmax, Normaliser, SampledSoftmax

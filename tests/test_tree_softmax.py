@@ -149,7 +149,7 @@ def test_deepest_of_trees():
 
 def test_no_tensor_of_all_steps_by_units():
     """The usual computation gathers the paths in a tensor of N L D elements."""
-    from test_full_softmax import largest_tensor
+    from graph_helper import largest_tensor
 
     head, count = tree_head(10_007, units=64), 2560
     steps = count * head.tree.depths.max()

@@ -1,0 +1,32 @@
+"""Samplers with counts in no order, and what they claim."""
+
+import numpy as np
+import tensorflow as tf
+
+from tfsoftmax.samplers import SAMPLERS, get_sampler
+
+LABELS = np.array([[3, 0, 7], [9, 3, 5]])
+NAMES = sorted(SAMPLERS)
+
+
+def zipf_counts(vocab_size, seed=0):
+    """Counts in no order, with a word that was never seen."""
+    counts = (1e5 / np.arange(1, vocab_size + 1)).astype(int)
+    counts = np.random.default_rng(seed).permutation(counts)
+    counts[3] = 0
+    return counts
+
+
+def make(name, vocab_size=10, **options):
+    counts = zipf_counts(vocab_size)
+    if name == "log_uniform":
+        counts = None
+    sampler = get_sampler(name, vocab_size, counts, **options)
+    if sampler.implementation == "own":
+        q = zipf_counts(vocab_size) / zipf_counts(vocab_size).sum()
+        sampler.update(np.random.default_rng(1).choice(vocab_size, (7, 43), p=q))
+    return sampler
+
+
+def probabilities(sampler):
+    return np.exp(sampler.log_q(tf.range(sampler.vocab_size)).numpy().astype(np.float64))

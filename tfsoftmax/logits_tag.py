@@ -1,12 +1,14 @@
 """How a loss or a metric that is given logits finds the head that made them."""
 
 import dataclasses
+import warnings
 
 import tensorflow as tf
 
-from tfsoftmax._compat import get_keras_mask, in_symbolic_scope
+from tfsoftmax._compat import get_keras_mask, in_symbolic_scope, metrics_in_call
 
 _TAG = "_tfsoftmax_logits_tag"
+_COMPOSITE = (tf.SparseTensor, tf.RaggedTensor, tf.IndexedSlices)
 
 
 class LogitsTag:
@@ -29,10 +31,19 @@ class LogitsTag:
 
     def __init__(self, head, hidden: tf.Tensor, training: bool):
         self.head, self.hidden, self.training = head, hidden, training
+        self.ignore_class = None  # that of the loss, once it has been computed
         self._known = {}  # key of labels -> (labels, their exact nats)
 
     def tag(self, logits: tf.Tensor) -> tf.Tensor:
         """Attaches this tag to the logits and returns them."""
+        if self.training:
+            self._warn_of_metrics()
+            logits = _warns_if_differentiated(logits, (
+                f"`loss` should be tfsoftmax.SoftmaxLoss(), which trains {self._name} by its own "
+                "objective. Received: a loss of its logits, which computes the full softmax over "
+                f"{self.head.vocab_size} words in every step, and which must have "
+                "`from_logits=True` if it is one of Keras's."
+            ))
         setattr(logits, _TAG, self)
         return logits
 
@@ -42,7 +53,8 @@ class LogitsTag:
         tag = getattr(logits, _TAG, None)
         if tag is None and not in_symbolic_scope():
             raise ValueError(
-                "`y_pred` must be the output of a tfsoftmax head, with no layer after it. "
+                "`y_pred` must be the output of a tfsoftmax head, with no layer after or around it "
+                "(a head takes (B, T, D) without TimeDistributed). "
                 f"Received: y_pred={logits}"
             )
         return tag
@@ -74,8 +86,31 @@ class LogitsTag:
         if labels.key not in self._known:
             if self.training:
                 return None
-            self._known[labels.key] = labels, -self.head.log_prob(self.hidden, labels.ids)
+            nats = -self.head.log_prob(self.hidden, labels.ids)
+            if not self.head.trains_exactly:
+                nats = _warns_if_differentiated(nats, (
+                    f"`training` should be True in a training loop, so that {self._name} computes "
+                    "its own objective. Received: the gradient of the exact loss, over "
+                    f"{self.head.vocab_size} words."
+                ))
+            self._known[labels.key] = labels, nats
         return self._known[labels.key][1]
+
+    def _warn_of_metrics(self):
+        """Warns of metrics in `compile` that read the logits, and not the head, in training."""
+        others = [m for m in metrics_in_call() if not hasattr(m, "asks_head")]
+        names = [getattr(m, "name", m) for m in others]
+        if names and not in_symbolic_scope():
+            warnings.warn(
+                f"`metrics` should ask {self._name} instead of reading its logits (..., "
+                f"{self.head.vocab_size}), which are computed whole for them in every training "
+                "step. tfsoftmax.metrics.Accuracy and TopKAccuracy do, and in evaluate() only "
+                f"unless you say otherwise. Received: metrics={names}", stacklevel=2,
+            )
+
+    @property
+    def _name(self):
+        return type(self.head).__name__
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,15 +148,20 @@ def positions(
     Args:
         y_true: (...) or (..., 1) integers; Keras sometimes adds the last axis.
         y_pred: logits (..., V). Positions that their Keras mask leaves out have weight zero.
-        sample_weight: None or a tensor that broadcasts to (...) from the left.
+        sample_weight: None or a tensor that broadcasts to (...) from the left. One weight a
+            sequence is (B, 1) where the labels are (B, T).
         ignore_class: label whose positions have weight zero, or None.
         reduction: reduction of the loss. As in Keras, an average over positions becomes one
             over the positions that a mask leaves in.
 
     Returns:
         `Labels` (...) and weights (...) float32.
+
+    Raises:
+        ValueError: for weights (B,) and labels (B, T). Keras makes such weights from
+            `class_weight`, by the argmax of the labels over T.
     """
-    labels = tf.convert_to_tensor(y_true)
+    labels = dense(y_true, "y_true")
     if labels.dtype.is_integer:
         labels = tf.cast(labels, tf.int64)  # small unsigned types cannot hold V or -1
     rank = len(y_pred.shape) - 1
@@ -136,7 +176,7 @@ def positions(
         mask = kept if mask is None else kept & mask
     weights = tf.ones(tf.shape(labels))
     if sample_weight is not None:
-        weights *= _aligned(tf.cast(sample_weight, tf.float32), len(labels.shape))
+        weights *= _aligned(tf.cast(sample_weight, tf.float32), labels.shape)
     if mask is not None:
         kept = tf.cast(mask, tf.float32)
         weights *= kept
@@ -146,10 +186,41 @@ def positions(
     return Labels(labels, y_true, ignore_class), weights
 
 
-def _aligned(sample_weight, rank):
-    """Sample weights with axes added or removed at the end, so that they have `rank` axes."""
+def _aligned(sample_weight, shape):
+    """Sample weights with axes added or removed at the end, as many as the labels' `shape` has."""
+    rank = len(shape)
+    if len(sample_weight.shape) == 1 and rank > 1 and shape[1] != 1:
+        raise ValueError(
+            f"`sample_weight` must have the shape of the labels, {shape}, or one weight a "
+            f"sequence, {(shape[0], *[1] * (rank - 1))}. Received: shape {sample_weight.shape}, "
+            "which Keras also makes of `class_weight`; that takes one label a sample."
+        )
     if len(sample_weight.shape) == rank + 1:
         return tf.squeeze(sample_weight, -1)
     for _ in range(rank - len(sample_weight.shape)):
         sample_weight = sample_weight[..., None]
     return sample_weight
+
+
+def dense(value, name):
+    """`value` as a dense tensor, unless it is one of the kinds that Keras layers pass around."""
+    if isinstance(value, _COMPOSITE):
+        raise TypeError(
+            f"`{name}` must be a dense tensor (`to_tensor()` makes one of a ragged tensor, "
+            f"tf.sparse.to_dense() of a sparse one). Received: a {type(value).__name__}"
+        )
+    return tf.convert_to_tensor(value)
+
+
+def _warns_if_differentiated(tensor, message):
+    """`tensor`, with a warning when a gradient through it is computed."""
+
+    @tf.custom_gradient
+    def identity(tensor):
+        def gradient(upstream):
+            warnings.warn(message, stacklevel=2)
+            return upstream
+
+        return tf.identity(tensor), gradient
+
+    return identity(tensor)

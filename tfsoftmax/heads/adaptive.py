@@ -106,6 +106,7 @@ class AdaptiveSoftmax(TiedHead):
         return embedding, {"cutoffs": embedding.bands.cutoffs, **others, "tied_to": embedding}
 
     def build(self, hidden_shape):
+        super().build(hidden_shape)
         size = hidden_shape[-1]
         if self.bands is None:
             cutoffs = automatic_cutoffs(
@@ -124,15 +125,15 @@ class AdaptiveSoftmax(TiedHead):
         for k, (words, units) in enumerate(zip(self.bands.sizes, widths)):
             rows = words + tails if k == 0 else words
             if not tied:
-                self._add(self.kernels, f"kernel_{k}", (rows, units), self.kernel_initializer)
+                self.kernels.append(self._add_kernel(rows, units, f"kernel_{k}"))
             if self.use_bias:
-                self._add(self.biases, f"bias_{k}", (rows,), self.bias_initializer)
+                self.biases.append(self._add_bias(rows, f"bias_{k}"))
             if k and projected:
-                shape = size, units
-                self._add(self.projections, f"projection_{k}", shape, self.projection_initializer)
+                self.projections.append(
+                    add_weight(self, f"projection_{k}", (size, units), self.projection_initializer)
+                )
         if tied:
-            self._add(self.kernels, "tail_kernel", (tails, size), self.kernel_initializer)
-        self.built = True
+            self.kernels.append(self._add_kernel(tails, size, "tail_kernel"))
 
     def top_k_and_tails(
         self, hidden: ArrayLike, k: int
@@ -153,9 +154,6 @@ class AdaptiveSoftmax(TiedHead):
             *((n, *shape) for n, shape in zip(rows, kernels)),
             *((n, *shape) for n, shape in zip(rows[1:], projections)),
         ]
-
-    def _add(self, weights, name, shape, initializer):
-        weights.append(add_weight(self, name, shape, initializer))
 
     def _take_bands_of_embedding(self, cutoffs):
         bands = self.tied_to.bands

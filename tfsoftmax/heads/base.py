@@ -1,12 +1,14 @@
 """The contract of a head: a Keras layer that ends the model and knows its own loss."""
 
 import operator
+from collections.abc import Callable
 from typing import ClassVar
 
 import keras
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
+from tfsoftmax.heads.labels import checked_hidden, checked_k, checked_labels
 from tfsoftmax.layers.initializers import Initializer, add_weight
 from tfsoftmax.logits_tag import LogitsTag
 from tfsoftmax.ops.computed_if_used import computed_if_used
@@ -32,8 +34,10 @@ class SoftmaxHead(keras.layers.Layer):
     Args:
         vocab_size: V, the number of words.
         use_bias: whether the scores have biases.
-        kernel_initializer: initializer of the kernels.
-        bias_initializer: initializer of the biases.
+        kernel_initializer, bias_initializer: initializers of the kernels and of the biases.
+        kernel_regularizer, bias_regularizer: their regularizers, which read all V rows in each
+            step, also where training needs only some of them.
+        kernel_constraint, bias_constraint: their constraints, of which the same is true.
         **kwargs: arguments of `keras.layers.Layer`.
 
     Attributes:
@@ -62,7 +66,10 @@ class SoftmaxHead(keras.layers.Layer):
     def __init__(
         self, vocab_size: int, use_bias: bool = True,
         kernel_initializer: Initializer = "glorot_uniform", bias_initializer: Initializer = "zeros",
-        **kwargs,
+        kernel_regularizer: str | Callable | None = None,
+        bias_regularizer: str | Callable | None = None,
+        kernel_constraint: str | Callable | None = None,
+        bias_constraint: str | Callable | None = None, **kwargs,
     ):
         super().__init__(**kwargs)
         if isinstance(vocab_size, bool) or not hasattr(vocab_size, "__index__") or vocab_size < 1:
@@ -73,6 +80,10 @@ class SoftmaxHead(keras.layers.Layer):
         self.use_bias = use_bias
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
+        self.bias_regularizer = keras.regularizers.get(bias_regularizer)
+        self.kernel_constraint = keras.constraints.get(kernel_constraint)
+        self.bias_constraint = keras.constraints.get(bias_constraint)
         self.supports_masking = True
 
     @classmethod
@@ -116,13 +127,24 @@ class SoftmaxHead(keras.layers.Layer):
         """
         raise NotImplementedError
 
+    def build(self, hidden_shape):
+        """Subclasses call this first, and then add their weights."""
+        units = hidden_shape[-1]
+        if units is None:
+            raise ValueError(
+                "`hidden` must have a known number of units, its last axis. "
+                f"Received: hidden of shape {tuple(hidden_shape)}"
+            )
+        self.input_spec = keras.layers.InputSpec(min_ndim=1, axes={-1: units})
+        self.built = True
+
     def call(self, hidden, training=None):
+        hidden = self._as_hidden(hidden)
         rows, leading = _flatten(hidden)
         # In training nothing uses these logits, unless a user's own metric does.
         sparse = training and not self.trains_exactly
         logits = computed_if_used(self._logits, rows) if sparse else self._logits(rows)
-        logits = tf.cast(logits, self.compute_dtype)
-        logits = _restore(logits, leading, self.vocab_size)
+        logits = _restore(tf.cast(logits, tf.float32), leading, self.vocab_size)
         return LogitsTag(self, hidden, bool(training)).tag(logits)
 
     def training_loss(self, hidden: ArrayLike, labels: ArrayLike) -> tf.Tensor:
@@ -140,8 +162,7 @@ class SoftmaxHead(keras.layers.Layer):
 
     def top_k(self, hidden: ArrayLike, k: int) -> tuple[tf.Tensor, tf.Tensor]:
         """The k likeliest words: ids (..., k) int32 and log-probabilities (..., k) float32."""
-        if not 0 < k <= self.vocab_size:
-            raise ValueError(f"`k` must lie in [1, {self.vocab_size}]. Received: k={k}")
+        k = checked_k(k, self.vocab_size)
         rows, leading = _flatten(self._as_hidden(hidden))
         ids, log_probs = self._top_k(rows, k)
         return _restore(ids, leading, k), _restore(log_probs, leading, k)
@@ -157,7 +178,7 @@ class SoftmaxHead(keras.layers.Layer):
             weights: (...) float32, the weight of each position in the sum.
 
         Returns:
-            total: scalar float32, differentiable with respect to hidden and the head.
+            total: scalar float32, differentiable with respect to hidden, weights and the head.
             nats: (...) float32, exact cross-entropy without a gradient, or None where training
                 does not compute it.
         """
@@ -171,6 +192,9 @@ class SoftmaxHead(keras.layers.Layer):
     def compute_output_shape(self, hidden_shape):
         return (*hidden_shape[:-1], self.vocab_size)
 
+    def compute_output_spec(self, hidden, training=None):
+        return keras.KerasTensor(self.compute_output_shape(hidden.shape), "float32")
+
     def get_config(self):
         return {
             **super().get_config(),
@@ -178,15 +202,29 @@ class SoftmaxHead(keras.layers.Layer):
             "use_bias": self.use_bias,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+            "kernel_regularizer": keras.regularizers.serialize(self.kernel_regularizer),
+            "bias_regularizer": keras.regularizers.serialize(self.bias_regularizer),
+            "kernel_constraint": keras.constraints.serialize(self.kernel_constraint),
+            "bias_constraint": keras.constraints.serialize(self.bias_constraint),
         }
 
     def _kernel_and_bias(self, rows, units, suffix=""):
         """New weights: a kernel (rows, units), and a bias (rows,) or None without biases."""
-        kernel = add_weight(self, f"kernel{suffix}", (rows, units), self.kernel_initializer)
-        return kernel, self._bias(rows, f"bias{suffix}")
+        kernel = self._add_kernel(rows, units, f"kernel{suffix}")
+        return kernel, self._add_bias(rows, f"bias{suffix}")
 
-    def _bias(self, rows, name="bias"):
-        return add_weight(self, name, (rows,), self.bias_initializer) if self.use_bias else None
+    def _add_kernel(self, rows, units, name="kernel"):
+        return add_weight(
+            self, name, (rows, units), self.kernel_initializer,
+            regularizer=self.kernel_regularizer, constraint=self.kernel_constraint,
+        )
+
+    def _add_bias(self, rows, name="bias"):
+        """A new bias (rows,), or None without biases."""
+        return None if not self.use_bias else add_weight(
+            self, name, (rows,), self.bias_initializer,
+            regularizer=self.bias_regularizer, constraint=self.bias_constraint,
+        )
 
     def _parameters(self):
         """The kernel, and the bias or None."""
@@ -213,7 +251,7 @@ class SoftmaxHead(keras.layers.Layer):
         return tf.reduce_sum(weights * self._training_loss(hidden, labels)), None
 
     def _as_hidden(self, hidden):
-        hidden = tf.convert_to_tensor(hidden)
+        hidden = checked_hidden(hidden, self.input_spec and self.input_spec.axes[-1])
         if not self.built:
             self.build(hidden.shape)
         return tf.cast(hidden, self.compute_dtype)
@@ -227,45 +265,6 @@ class SoftmaxHead(keras.layers.Layer):
         labels, validity = checked_labels(labels, self.vocab_size, hidden)
         rows, leading = _flatten(hidden)
         return _restore(method(rows, tf.reshape(labels, [-1])), leading) * validity
-
-
-def checked_labels(labels, vocab_size, hidden):
-    """Labels as int32. Those outside [0, V) are an error, or make the loss NaN under XLA.
-
-    Args:
-        labels: (...) integers.
-        vocab_size: V.
-        hidden: (..., D), whose positions the labels must match.
-
-    Returns:
-        labels: (...) int32 in [0, V).
-        validity: (...) float32, a factor of the loss: one, or NaN where the label was wrong,
-            which makes loss and gradients NaN. XLA drops assertions, and a clamped gather
-            would hide the mistake.
-
-    Raises:
-        TypeError: if labels are not integers.
-        ValueError: if their shape is not that of the positions.
-        InvalidArgumentError: when run, if a label lies outside [0, V).
-    """
-    labels = tf.convert_to_tensor(labels)
-    if not labels.dtype.is_integer:
-        raise TypeError(f"`labels` must be integers. Received: dtype={labels.dtype.name}")
-    if not labels.shape.is_compatible_with(hidden.shape[:-1]):
-        raise ValueError(
-            f"`labels` must have the shape of the positions of `hidden`, {hidden.shape[:-1]}. "
-            f"Received: labels of shape {labels.shape}"
-        )
-    labels = tf.cast(labels, tf.int64)
-    valid = (labels >= 0) & (labels < vocab_size)
-    wrong = tf.where(~valid)[:1]
-    message = f"`labels` must lie in [0, {vocab_size}). Received at position, value:"
-    check = tf.debugging.Assert(
-        tf.reduce_all(valid), [message, wrong, tf.gather_nd(labels, wrong)]
-    )
-    with tf.control_dependencies([check] if check is not None else []):
-        safe = tf.where(valid, tf.cast(labels, tf.int32), 0)
-    return safe, tf.where(valid, 1.0, float("nan"))
 
 
 def _flatten(hidden):

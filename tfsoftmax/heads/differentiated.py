@@ -80,6 +80,7 @@ class DifferentiatedSoftmax(SoftmaxHead):
         self.projection_initializer = keras.initializers.get(projection_initializer)
 
     def build(self, hidden_shape):
+        super().build(hidden_shape)
         size = hidden_shape[-1]
         self.kernels, self.biases, self.projections = [], [], []
         for b, (words, units) in enumerate(zip(self.bands.sizes, self._band_units(size))):
@@ -92,7 +93,6 @@ class DifferentiatedSoftmax(SoftmaxHead):
                 self.projections.append(
                     add_weight(self, f"projection_{b}", shape, self.projection_initializer)
                 )
-        self.built = True
 
     def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
         weights = [*(kernel.shape[::-1] for kernel in self.kernels),

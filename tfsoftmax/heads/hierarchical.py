@@ -58,5 +58,5 @@ class HierarchicalHead(SoftmaxHead):
 
 
 def tensors(parameters):
-    """The parameters as tensors, read once; None stays None."""
-    return [None if p is None else tf.convert_to_tensor(p) for p in parameters]
+    """The parameters as float32 tensors, read once; None stays None."""
+    return [None if p is None else tf.cast(p, tf.float32) for p in parameters]

@@ -11,6 +11,7 @@ from tfsoftmax.ops.logits import (
     full_logits,
     label_logits,
     map_row_chunks,
+    rows_of,
 )
 
 
@@ -41,13 +42,13 @@ class LinearHead(TiedHead):
     soft_cap: float | None = None  # a subclass may cap its logits
 
     def build(self, hidden_shape):
+        super().build(hidden_shape)
         size = hidden_shape[-1]
         if self.tied_to is None:
             self.kernel, self.bias = self._kernel_and_bias(self.vocab_size, size)
         else:
             self._build_tied(size)
-            self.bias = self._bias(self.vocab_size)
-        self.built = True
+            self.bias = self._add_bias(self.vocab_size)
 
     def log_normaliser(self, hidden: ArrayLike) -> tf.Tensor:
         """ln Z(h) = ln Σ_v exp(z_v), exact: (...) float32 for hidden (..., D), no gradient."""
@@ -80,7 +81,7 @@ class LinearHead(TiedHead):
 
     def _biases(self, ids):
         """Biases (...) float32 of ids (...), as trained; zeros without a bias."""
-        return tf.zeros(tf.shape(ids)) if self.bias is None else tf.gather(self.bias.value, ids)
+        return tf.zeros(tf.shape(ids)) if self.bias is None else rows_of(self.bias.value, ids)
 
     def _label_scores(self, hidden, labels):
         """Score of each position's label, (N,) float32, at the cost of N D."""

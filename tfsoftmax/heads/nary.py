@@ -52,13 +52,13 @@ class NarySoftmax(HierarchicalHead):
         self.tree = tree_builders.build(tree, self.vocab_size, counts, words)
 
     def build(self, hidden_shape):
+        super().build(hidden_shape)
         rows = len(self.tree.words)
         self.kernel, self.bias = self._kernel_and_bias(rows, hidden_shape[-1])
         with tf.init_scope():  # plain variables: the configuration has them, not the weights
             arrays = self.tree.paths(), self.tree.owners, self.tree.starts, self.tree.sizes
             self._layout = [tf.Variable(array, trainable=False) for array in arrays]
             self._leaves = tf.Variable(self.tree.leaves, trainable=False)
-        self.built = True
 
     def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
         edges = self.tree.paths()[np.asarray(labels)]

@@ -3,6 +3,7 @@
 import math
 
 import keras
+import tensorflow as tf
 
 from tfsoftmax.heads.sampling import SamplingHead
 from tfsoftmax.ops.sampled import logistic
@@ -70,7 +71,7 @@ class NCE(SamplingHead):
         return self._label_scores(hidden, labels) - self._log_z()
 
     def _log_z(self):
-        return self.log_z.value if self.train_z else self.initial_log_z
+        return tf.cast(self.log_z.value, tf.float32) if self.train_z else self.initial_log_z
 
     def get_config(self):
         return {**super().get_config(), "log_z": self.initial_log_z, "train_z": self.train_z}

@@ -59,7 +59,7 @@ class NegativeSampling(SamplingHead):
         kernel, bias = super()._parameters()
         if self.restore_proposal:
             shift = self._log_counts(tf.range(self.vocab_size))
-            bias = shift if bias is None else bias + shift
+            bias = shift if bias is None else tf.cast(bias, tf.float32) + shift
         return kernel, bias
 
     def _log_counts(self, ids):

@@ -65,21 +65,20 @@ class SelfOrganisedSoftmax(HierarchicalHead):
         self.seed = seed
 
     def build(self, hidden_shape):
+        super().build(hidden_shape)
         size, rows = hidden_shape[-1], self.vocab_size
-        self.cluster_projection, self.word_projection, self.cluster_kernel = (
-            add_weight(self, name, shape, self.kernel_initializer) for name, shape in [
-                ("cluster_projection", (size, size)), ("word_projection", (size, size)),
-                ("cluster_kernel", (self.num_clusters, size)),
-            ]
+        self.cluster_projection, self.word_projection = (
+            add_weight(self, name, (size, size), self.kernel_initializer)
+            for name in ("cluster_projection", "word_projection")
         )
-        self.cluster_bias = self._bias(self.num_clusters, "cluster_bias")
+        self.cluster_kernel = self._add_kernel(self.num_clusters, size, "cluster_kernel")
+        self.cluster_bias = self._add_bias(self.num_clusters, "cluster_bias")
         self.kernel, self.bias = self._kernel_and_bias(rows, size)
         order = np.random.default_rng(self.seed).permutation(rows)
         layout = _layout(order % self.num_clusters, self.num_clusters)
         self.layout = {name: self._state(name, value) for name, value in layout.items()}
         even = np.full((rows, self.num_clusters), -np.log2(self.num_clusters), np.float32)
         self.preferences = self._state("preferences", even)  # q(w, c), bits
-        self.built = True
 
     def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
         units, count = self.kernel.shape[1], len(labels)
@@ -141,7 +140,7 @@ class SelfOrganisedSoftmax(HierarchicalHead):
         """h_c and h_w."""
         hidden = tf.cast(hidden, tf.float32)
         return [
-            self.activation(tf.matmul(hidden, projection.value))
+            self.activation(tf.matmul(hidden, tf.cast(projection.value, tf.float32)))
             for projection in (self.cluster_projection, self.word_projection)
         ]
 
@@ -195,9 +194,7 @@ class SelfOrganisedSoftmax(HierarchicalHead):
     def _full_pass(self):
         of_clusters, of_words = tensors(self._cluster_parameters()), tensors(self._parameters())
         clusters = tf.convert_to_tensor(self.layout["clusters"].value)
-        projections = [
-            tf.convert_to_tensor(p.value) for p in (self.cluster_projection, self.word_projection)
-        ]
+        projections = tensors([self.cluster_projection.value, self.word_projection.value])
 
         def full_pass(hidden):
             hidden = tf.cast(hidden, tf.float32)

@@ -77,13 +77,13 @@ class Shortlist(SoftmaxHead):
         return self.order.ids[self.shortlist :]
 
     def build(self, hidden_shape):
+        super().build(hidden_shape)
         rows = self.shortlist + self.oos_node
         self.kernel, self.bias = self._kernel_and_bias(rows, hidden_shape[-1])
         tail = np.argsort(-self._extra_by_rank[self.shortlist :], kind="stable") + self.shortlist
         with tf.init_scope():
             self._extra = tf.constant(self._extra_by_rank, tf.float32)
             self._likeliest_tail = tf.constant(tail, tf.int32)
-        self.built = True
 
     def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
         return [(len(labels), *self.kernel.shape[::-1])]

@@ -70,12 +70,12 @@ class TreeSoftmax(HierarchicalHead):
         self.mode = mode
 
     def build(self, hidden_shape):
+        super().build(hidden_shape)
         self.kernel, self.bias = self._kernel_and_bias(self.vocab_size - 1, hidden_shape[-1])
         with tf.init_scope():  # plain variables: the configuration has them, not the weights
             self._paths = tf.Variable(self.tree.paths(), trainable=False)
             self._leaves = tf.Variable(self.tree.leaves, trainable=False)
             self._children = tf.Variable(self.tree.children(), trainable=False)
-        self.built = True
 
     def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
         nodes = self.tree.paths()[np.asarray(labels)] // 2  # -1 where the path has ended

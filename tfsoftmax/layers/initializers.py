@@ -8,9 +8,9 @@ Initializer = str | keras.initializers.Initializer | Callable
 
 
 def add_weight(
-    layer: keras.layers.Layer, name: str, shape: Sequence[int], initializer: Callable
+    layer: keras.layers.Layer, name: str, shape: Sequence[int], initializer: Callable, **options
 ) -> keras.Variable:
-    """Adds a weight to a layer, kept in float32 under any dtype policy of the layer.
+    """Adds a weight to a layer, in the variable dtype of its policy, which no autocast changes.
 
     Keras's initializers draw the same values at every call, so that several weights would be
     equal at first. Each weight takes a copy, which draws values of its own unless the
@@ -21,7 +21,10 @@ def add_weight(
         name: name of the weight.
         shape: shape of the weight.
         initializer: what `keras.initializers.get` returns.
+        **options: `regularizer` and `constraint`, as in `keras.layers.Layer.add_weight`.
     """
     if isinstance(initializer, keras.initializers.Initializer):
         initializer = initializer.clone()
-    return layer.add_weight(name=name, shape=shape, initializer=initializer, autocast=False)
+    return layer.add_weight(
+        name=name, shape=shape, initializer=initializer, autocast=False, **options
+    )

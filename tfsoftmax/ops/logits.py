@@ -42,14 +42,19 @@ def full_logits(hidden, kernel, bias, soft_cap=None):
         return tf.concat([full_logits(part, *band, soft_cap) for part, band in by_band], axis=1)
     logits = tf.matmul(hidden, tf.cast(kernel, hidden.dtype), transpose_b=True)
     logits = tf.cast(logits, tf.float32)
-    return capped(logits if bias is None else logits + bias, soft_cap)
+    return capped(logits if bias is None else logits + tf.cast(bias, tf.float32), soft_cap)
+
+
+def rows_of(parameter, ids):
+    """The rows (n, ...) float32 of some ids; the rest of the parameter is neither read nor cast."""
+    return tf.cast(tf.gather(parameter, ids), tf.float32)
 
 
 def label_logits(hidden, kernel, bias, labels):
     """The logit of each position's label (N,) and its row of the kernel (N, D), float32."""
     rows = tf.cast(tf.cast(tf.gather(kernel, labels), hidden.dtype), tf.float32)
     logits = tf.reduce_sum(tf.cast(hidden, tf.float32) * rows, axis=1)
-    return logits if bias is None else logits + tf.gather(bias, labels), rows
+    return logits if bias is None else logits + rows_of(bias, labels), rows
 
 
 def kernel_blocks(kernel, bias, dtype, most):

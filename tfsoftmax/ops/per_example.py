@@ -6,6 +6,7 @@ by sample, so that the memory beyond scores and rows is that of (N, D).
 
 import tensorflow as tf
 
+from tfsoftmax.ops.logits import rows_of
 from tfsoftmax.ops.sampled import LEFT_OUT, Hits
 from tfsoftmax.ops.unique import static_unique
 from tfsoftmax.ops.xla import under_xla
@@ -71,4 +72,4 @@ def per_example_loss(
 
         return losses, gradient
 
-    return differentiable(hidden, tf.gather(kernel, rows), bias(rows))
+    return differentiable(hidden, rows_of(kernel, rows), bias(rows))

@@ -14,7 +14,7 @@ Source: Jiang et al. 2017, equations 2-6.
 
 import tensorflow as tf
 
-from tfsoftmax.ops.logits import label_logits
+from tfsoftmax.ops.logits import label_logits, rows_of
 
 # Nodes numbered below this are scored for all positions by one matmul. With breadth-first
 # numbers these are the top levels, where most steps of the paths lie: 32 to 256 cost the same.
@@ -49,8 +49,8 @@ def path_nats(hidden, kernel, bias, edges):
     positions, nodes, below_signs = _steps(edges >= 2 * top, edges)
     below, local = tf.unique(nodes)
     gathered = tf.concat([tf.range(top), below], 0)
-    rows = tf.gather(kernel, gathered)
-    biases = tf.zeros(tf.shape(gathered)) if bias is None else tf.gather(bias, gathered)
+    rows = rows_of(kernel, gathered)
+    biases = tf.zeros(tf.shape(gathered)) if bias is None else rows_of(bias, gathered)
     lower = positions, local + top, below_signs
     return _nats(tf.cast(hidden, tf.float32), rows, biases, top, upper, lower)
 

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tfsoftmax.ops.logits import label_logits
+from tfsoftmax.ops.logits import label_logits, rows_of
 
 # The least number of nodes that a round of the search opens at each position.
 OPENED = 32
@@ -39,8 +39,8 @@ def best_first(hidden, kernel, bias, children, k):
     def opened(log_probs, nodes):
         """Children of nodes (N, B): log-probabilities and names, (N, 2 B)."""
         inner = tf.maximum(nodes, 0)
-        scores = tf.einsum("nbd,nd->nb", tf.gather(kernel, inner), hidden)
-        scores = scores if bias is None else scores + tf.gather(bias, inner)
+        scores = tf.einsum("nbd,nd->nb", rows_of(kernel, inner), hidden)
+        scores = scores if bias is None else scores + rows_of(bias, inner)
         both = tf.stack([tf.math.log_sigmoid(scores), tf.math.log_sigmoid(-scores)], 2)
         shape = [count, 2 * log_probs.shape[1]]
         below = log_probs[:, :, None] + both

@@ -1,0 +1,103 @@
+"""Heads under every dtype policy: weights as the policy says, results in float32."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cases import CASES, ONE_OF_EACH, UNITS, positions, randomise
+from keras_helper import B, V, data
+from tfsoftmax.losses import SoftmaxLoss
+from tfsoftmax.optimizers import Adagrad
+
+POLICIES = {
+    "bfloat16": ("bfloat16", 0.05), "float16": ("float16", 0.01), "float64": ("float64", 1e-5),
+    "mixed_bfloat16": ("float32", 0.05), "mixed_float16": ("float32", 0.01),
+}
+every_policy = pytest.mark.parametrize("policy", POLICIES)
+every_head = pytest.mark.parametrize("case", ONE_OF_EACH)
+
+
+@pytest.fixture
+def global_policy(policy):
+    keras.config.set_dtype_policy(policy)
+    yield policy
+    keras.config.set_dtype_policy("float32")
+
+
+def small_model(case):
+    return keras.Sequential([
+        keras.Input((5,), dtype="int32"), keras.layers.Embedding(V, UNITS), CASES[case](V)
+    ])
+
+
+def head_of(case, policy):
+    head = CASES[case](V)
+    head.dtype_policy = keras.dtype_policies.get(policy)
+    head.build((None, UNITS))
+    randomise(head)
+    return head
+
+
+@every_head
+@every_policy
+def test_results_are_those_in_float32_and_of_that_type(case, policy):
+    variable_dtype, tolerance = POLICIES[policy]
+    hidden, labels = positions(V, 6)
+    head, exact = head_of(case, policy), head_of(case, "float32")
+    assert {w.dtype for w in head.trainable_weights} == {variable_dtype}
+    logits = head(hidden)
+    results = {
+        "logits": (logits, exact(hidden)),
+        "log_prob": (head.log_prob(hidden, labels), exact.log_prob(hidden, labels)),
+        "top_k": (head.top_k(hidden, 2)[1], exact.top_k(hidden, 2)[1]),
+    }
+    for ours, wanted in results.values():
+        assert ours.dtype == tf.float32
+        scale = np.abs(wanted).max()
+        np.testing.assert_allclose(ours, wanted, atol=tolerance * scale)
+    assert np.isfinite(head.training_loss(hidden, labels)).all()
+    assert head.compute_output_spec(keras.KerasTensor(hidden.shape)).dtype == "float32"
+
+
+@pytest.mark.parametrize("case", ["full", "adaptive", "sampled", "tree"])
+@pytest.mark.parametrize("policy", ["bfloat16", "float64", "mixed_float16"])
+def test_training_learns_and_predicts_in_float32(case, policy, global_policy):
+    model, (words, labels, _) = small_model(case), data()
+    model.compile("adagrad" if "mixed" in policy else Adagrad(0.5), SoftmaxLoss())
+    model.optimizer.learning_rate = 0.5
+    before = model.evaluate(words, labels, B, verbose=0)
+    model.fit(words, labels, B, epochs=6, verbose=0)
+    assert model.evaluate(words, labels, B, verbose=0) < before
+    assert model.predict(words, verbose=0).dtype == np.float32
+
+
+@pytest.mark.parametrize("case", ["full", "adaptive", "sampled", "tree", "nary", "differentiated"])
+@pytest.mark.parametrize("policy", ["bfloat16", "float64"])
+def test_gradients_have_the_dtype_of_their_weights(case, policy):
+    hidden, labels = positions(V, 6)
+    head, exact = head_of(case, policy), head_of(case, "float32")
+    found = []
+    for each in (head, exact):
+        with tf.GradientTape() as tape:
+            loss = -tf.reduce_mean(each.log_prob(hidden, labels))
+        weights = [w.value for w in each.trainable_weights]
+        found.append([tf.convert_to_tensor(g) for g in tape.gradient(loss, weights)])
+    for ours, wanted, weight in zip(*found, head.trainable_weights):
+        assert ours.dtype.name == weight.dtype
+        wanted = wanted.numpy()
+        np.testing.assert_allclose(
+            tf.cast(ours, tf.float32), wanted, atol=POLICIES[policy][1] * np.abs(wanted).max()
+        )
+
+
+def test_a_bfloat16_model_reloads(tmp_path):
+    keras.config.set_dtype_policy("bfloat16")
+    try:
+        model = small_model("adaptive")
+        model.save(tmp_path / "model.keras")
+    finally:
+        keras.config.set_dtype_policy("float32")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    words = data()[0]
+    np.testing.assert_array_equal(model.predict(words, verbose=0), again.predict(words, verbose=0))

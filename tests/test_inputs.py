@@ -1,0 +1,135 @@
+"""Each wrong input is an error whose beginning names the argument, the expectation, the value."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cases import CASES, ONE_OF_EACH, UNITS, built, positions
+from keras_helper import B, V, compiled, data
+
+HIDDEN, LABELS = positions(V, 6)
+ROWS = [2, 4]
+
+
+def ragged(array):
+    return tf.RaggedTensor.from_row_lengths(array, ROWS)
+
+
+@pytest.mark.parametrize("labels, message", [
+    (LABELS > 3, "`labels` must be integers.*Received: bool"),
+    ([""] * 6, "`labels` must be integers.*Received: string"),
+    (np.eye(V, dtype=int)[LABELS], r"`labels` must .*\(6,\).*shape \(6, 13\).*argmax"),
+    (LABELS[:3], r"`labels` must have the shape.*\(6,\).*Received: labels of shape \(3,\)"),
+    (LABELS + 0.5, r"`labels` must lie in \[0, 13\).*\[0\] 0.5"),
+    (LABELS - 100, r"`labels` must lie in \[0, 13\).*\[0\] -100"),
+    (ragged(LABELS), "`labels` must be a dense tensor.*RaggedTensor"),
+    (tf.sparse.from_dense(LABELS), "`labels` must be a dense tensor.*SparseTensor"),
+])
+def test_labels(labels, message):
+    with pytest.raises((ValueError, TypeError, tf.errors.InvalidArgumentError)) as error:
+        built("full", V).log_prob(HIDDEN, labels)
+    assert tf.strings.regex_full_match(str(error.value)[:200], f".*{message}.*")
+
+
+@pytest.mark.parametrize("hidden, message", [
+    (HIDDEN[:, :5], r"`hidden` must have 7 units.*Received: hidden of shape \(6, 5\)"),
+    (1.0, r"`hidden` must have 7 units.*Received: hidden of shape \(\)"),
+    (ragged(HIDDEN), "`hidden` must be a dense tensor.*RaggedTensor"),
+    (tf.sparse.from_dense(HIDDEN), "`hidden` must be a dense tensor.*SparseTensor"),
+])
+@pytest.mark.parametrize("method", ["log_prob", "training_loss", "log_probs"])
+def test_hidden(hidden, message, method):
+    labels = [LABELS] if method != "log_probs" else []
+    with pytest.raises((ValueError, TypeError), match=message):
+        getattr(built("full", V), method)(hidden, *labels)
+
+
+def test_the_call_names_the_units_as_keras_does():
+    with pytest.raises(ValueError, match=r"expected axis -1 .* value 7.* shape \(6, 5\)"):
+        built("full", V)(HIDDEN[:, :5])
+
+
+@pytest.mark.parametrize("case", ONE_OF_EACH)
+def test_an_unknown_number_of_units(case):
+    with pytest.raises(ValueError, match=r"`hidden` must have a known number of units.*\(None, 4"):
+        CASES[case](V)(keras.Input((4, None)))
+
+
+@pytest.mark.parametrize("k", [0, V + 1, 2.5, True, "2", None])
+def test_k(k):
+    with pytest.raises(ValueError, match=rf"`k` must be an integer in \[1, 13\].*k={k!r}"):
+        built("full", V).top_k(HIDDEN, k)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "uint8", "int64"])
+@pytest.mark.parametrize("case", ["full", "sampled", "tree"])
+def test_whole_numbers_of_any_type_are_labels(case, dtype):
+    head = built(case, V)
+    ours = head.log_prob(HIDDEN, LABELS.astype(dtype))
+    np.testing.assert_array_equal(ours, head.log_prob(HIDDEN, LABELS))
+
+
+def test_float_labels_must_hold_every_id():
+    head = CASES["sampled"](300)
+    with pytest.raises(TypeError, match="`labels` must be integers: bfloat16 does not.* 300 words"):
+        head.log_prob(HIDDEN, tf.cast(LABELS, tf.bfloat16))
+
+
+def test_float_labels_train_as_integers_do():
+    words, labels, _ = data()
+    losses = []
+    for dtype in ("int32", "float32"):
+        keras.utils.set_random_seed(2)
+        typed = labels.astype(dtype)
+        losses += compiled("full").fit(words, typed, B, verbose=0, shuffle=False).history["loss"]
+    assert losses[0] == losses[1]
+
+
+@pytest.mark.parametrize("case", ONE_OF_EACH)
+def test_one_position_without_a_batch(case):
+    head = built(case, V)
+    for method in ("log_prob", "training_loss"):
+        alone = getattr(head, method)(HIDDEN[0], LABELS[0])
+        assert alone.shape == () and np.isfinite(alone)
+    np.testing.assert_allclose(
+        head.log_prob(HIDDEN[0], LABELS[0]), head.log_prob(HIDDEN[:1], LABELS[:1])[0], rtol=1e-5
+    )
+    assert head(HIDDEN[0]).shape == head.log_probs(HIDDEN[0]).shape == (V,)
+    assert head.top_k(HIDDEN[0], 3)[0].shape == (3,)
+
+
+@pytest.mark.parametrize("case", ["full", "sampled", "tree"])
+def test_a_wrong_label_is_named_before_any_stack(case):
+    model, (words, labels, _) = compiled(case), data()
+    labels[1, 2] = V
+    with pytest.raises(tf.errors.InvalidArgumentError) as error:
+        model.fit(words, labels, B, verbose=0)
+    assert "`labels` must lie in [0, 13)" in str(error.value)[:200]
+    assert "[13]" in str(error.value)[:230]
+
+
+@pytest.mark.parametrize("labels, message", [
+    (np.eye(V)[data()[1]], r"`labels` must have the shape.*one-hot: pass keras.ops.argmax"),
+    (data()[1] > 3, "`labels` must be integers.*bool"),
+])
+def test_labels_in_fit(labels, message):
+    with pytest.raises((ValueError, TypeError)) as error:
+        compiled("full").fit(data()[0], labels, B, verbose=0)
+    assert tf.strings.regex_full_match(str(error.value)[:200], f".*{message}.*")
+
+
+def test_ragged_labels_in_fit():
+    inputs = keras.Input((UNITS,))
+    model = keras.Model(inputs, CASES["full"](V)(inputs))
+    model.compile("sgd", compiled("full").loss)
+    with pytest.raises(TypeError, match="`y_true` must be a dense tensor.*RaggedTensor"):
+        model.fit(HIDDEN[:2], ragged(LABELS), verbose=0)
+
+
+def test_time_distributed_is_told_apart():
+    inputs = keras.Input((5, UNITS))
+    model = keras.Model(inputs, keras.layers.TimeDistributed(CASES["full"](V))(inputs))
+    model.compile("sgd", compiled("full").loss)
+    with pytest.raises(ValueError, match=r"`y_pred` must be the output.*without TimeDistributed"):
+        model.fit(np.ones((2, 5, UNITS)), np.ones((2, 5)), verbose=0)

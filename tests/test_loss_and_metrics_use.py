@@ -1,0 +1,179 @@
+"""What Keras users do with losses, weights and metrics: right, or refused, or said once."""
+
+import warnings
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cases import CASES, ONE_OF_EACH, UNITS, built, language_model, positions, rewind
+from keras_helper import B, T, V, compiled, data
+from tfsoftmax.losses import SoftmaxLoss
+from tfsoftmax.metrics import Accuracy, EffectiveSampleSize, Perplexity, TopKAccuracy
+
+every_head = pytest.mark.parametrize("case", ONE_OF_EACH)
+
+
+def log_probs(model, words):
+    logits = model.predict(words, batch_size=B, verbose=0).astype(np.float64)
+    return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+
+
+def test_class_weights_of_sequences_are_refused():
+    model, (words, labels, _) = compiled("full"), data()
+    with pytest.raises(ValueError, match=r"`sample_weight` must have the .*\(4, 1\).*class_weig"):
+        model.fit(words, labels, B, class_weight={3: 10.0}, verbose=0)
+
+
+def test_class_weights_of_one_label_a_sample_are_those_of_keras():
+    hidden, labels = positions(V, 8)
+    inputs = keras.Input((UNITS,))
+    head = CASES["full"](V)
+    model = keras.Model(inputs, head(inputs))
+    losses = []
+    for loss in (SoftmaxLoss(), keras.losses.SparseCategoricalCrossentropy(from_logits=True)):
+        model.compile(keras.optimizers.SGD(0.0), loss)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            history = model.fit(hidden, labels, 8, class_weight={0: 7.0, 12: 0.5}, verbose=0)
+        losses += history.history["loss"]
+    np.testing.assert_allclose(*losses, rtol=1e-5)
+
+
+def test_one_weight_a_sequence_has_an_axis_of_one():
+    model, (words, labels, _) = language_model(CASES["full"](V)), data(1)
+    weights = np.array([0.5, 0, 2, 1], np.float32)
+    wanted = SoftmaxLoss()(labels, model(words), np.repeat(weights[:, None], T, 1))
+    np.testing.assert_allclose(SoftmaxLoss()(labels, model(words), weights[:, None]), wanted)
+
+
+@pytest.mark.parametrize("case", ["full", "sampled", "adaptive", "tree"])
+@pytest.mark.parametrize("loss", [
+    keras.losses.SparseCategoricalCrossentropy(from_logits=True), "sparse_categorical_crossentropy",
+])
+def test_a_loss_of_the_logits_warns_and_names_ours(case, loss):
+    model, (words, labels, _) = compiled(case), data()
+    model.compile("sgd", loss)
+    with pytest.warns(UserWarning, match=r"`loss` should be tfsoftmax.SoftmaxLoss\(\)") as found:
+        model.fit(words, labels, B, verbose=0)
+    assert sum("SoftmaxLoss" in str(w.message) for w in found) == 1
+
+
+@every_head
+@pytest.mark.parametrize("eagerly", [False, True])
+def test_our_loss_and_metrics_do_not_warn(case, eagerly):
+    model, (words, labels, _) = compiled(case, run_eagerly=eagerly), data(1)
+    metrics = [Perplexity(), Accuracy(), TopKAccuracy(2, name="top_2", in_training=True)]
+    model.compile("sgd", SoftmaxLoss(), weighted_metrics=metrics, run_eagerly=eagerly)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(words, labels, B, verbose=0)
+        model.evaluate(words, labels, B, verbose=0)
+
+
+def test_a_metric_that_reads_logits_in_training_is_named():
+    model, (words, labels, _) = compiled("sampled"), data()
+    metric = keras.metrics.SparseTopKCategoricalAccuracy(2, name="top_2")
+    model.compile("sgd", SoftmaxLoss(), metrics=[metric], weighted_metrics=[Perplexity()])
+    with pytest.warns(UserWarning, match=r"`metrics` should ask SampledSoftmax.*\['top_2'\]"):
+        model.fit(words, labels, B, verbose=0)
+
+
+@pytest.mark.parametrize("case, warned", [("sampled", True), ("full", False)])
+def test_a_gradient_of_the_exact_loss_warns_where_training_is_cheaper(case, warned):
+    model, (words, labels, _) = language_model(CASES[case](V)), data(1)
+    for training in (False, True):
+        with warnings.catch_warnings(record=True) as found, tf.GradientTape() as tape:
+            warnings.simplefilter("always")
+            loss = SoftmaxLoss()(labels, model(words, training=training))
+            tape.gradient(loss, model.trainable_weights)
+        told = [w for w in found if "`training` should be True" in str(w.message)]
+        assert len(told) == (warned and not training)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_gradients_of_sample_weights_are_the_losses(case):
+    head, (hidden, labels) = built(case, V), positions(V, 7)
+    weights = tf.constant(np.random.default_rng(4).uniform(size=7), tf.float32)
+    nats = rewind(head).training_loss(hidden, labels)
+    with tf.GradientTape() as tape:
+        tape.watch(weights)
+        total, _ = rewind(head).loss_and_nats(hidden, labels, weights)
+    np.testing.assert_allclose(tape.gradient(total, weights), nats, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("case", ["full", "adaptive", "nary"])
+def test_gradients_of_sample_weights_through_the_loss(case):
+    model, (words, labels, weights) = language_model(CASES[case](V)), data(1)
+    weights = tf.constant(weights)
+    with tf.GradientTape() as tape:
+        tape.watch(weights)
+        loss = SoftmaxLoss()(labels, model(words, training=True), weights)
+    nats = SoftmaxLoss(reduction=None)(labels, model(words, training=True))
+    np.testing.assert_allclose(tape.gradient(loss, weights), nats / (B * T), rtol=1e-5)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_metrics_leave_out_what_the_loss_leaves_out(training):
+    model, (words, labels, _) = compiled("full"), data(1)
+    wanted = log_probs(model, words)
+    labels[:, 2] = -100
+    kept = labels != -100
+    nats = -np.take_along_axis(wanted, np.where(kept, labels, 0)[..., None], -1)[..., 0]
+    wanted_hits = np.mean((np.argmax(wanted, -1) == labels)[kept])
+    model.compile(
+        keras.optimizers.SGD(0.0), SoftmaxLoss(ignore_class=-100),
+        weighted_metrics=[Perplexity(), Accuracy(in_training=True)],
+    )
+    if training:
+        result = {k: v[0] for k, v in model.fit(words, labels, B, verbose=0).history.items()}
+    else:
+        result = model.evaluate(words, labels, B, verbose=0, return_dict=True)
+    np.testing.assert_allclose(result["perplexity"], np.exp(nats[kept].mean()), rtol=1e-4)
+    np.testing.assert_allclose(result["accuracy"], wanted_hits, rtol=1e-6)
+
+
+@every_head
+@pytest.mark.parametrize("k", [1, 3])
+def test_accuracy_is_that_of_keras_on_the_logits(case, k):
+    model, (words, labels, weights) = compiled(case), data()
+    ours = Accuracy() if k == 1 else TopKAccuracy(k)
+    model.compile("sgd", SoftmaxLoss(), weighted_metrics=[ours])
+    result = model.evaluate(words, labels, B, sample_weight=weights, verbose=0, return_dict=True)
+    theirs = keras.metrics.SparseTopKCategoricalAccuracy(k)
+    theirs.update_state(labels, model.predict(words, verbose=0), weights)
+    np.testing.assert_allclose(result[ours.name], theirs.result(), rtol=1e-5)
+
+
+def test_accuracy_in_fit_is_absent_unless_it_is_asked_for():
+    model, (words, labels, _) = compiled("sampled"), data()
+    metrics = [Accuracy(), TopKAccuracy(V, in_training=True)]
+    model.compile("sgd", SoftmaxLoss(), metrics=metrics)
+    history = model.fit(words, labels, B, verbose=0).history
+    assert np.isnan(history["accuracy"][0]) and history["top_k_accuracy"][0] == 1.0
+
+
+@pytest.mark.parametrize("metric", [Accuracy(in_training=True), TopKAccuracy(7, ignore_class=3)])
+def test_accuracy_survives_its_config(metric):
+    config = keras.saving.serialize_keras_object(metric)
+    again = keras.saving.deserialize_keras_object(config)
+    assert type(again) is type(metric) and again.get_config() == metric.get_config()
+
+
+@pytest.mark.parametrize("metric, wanted", [
+    (Perplexity(), "less"), (Perplexity(name="ppl"), "less"), (Accuracy(), "greater"),
+    (TopKAccuracy(), "greater"), (EffectiveSampleSize(), "greater"),
+])
+def test_callbacks_know_which_way_is_better(metric, wanted, tmp_path):
+    model, (words, labels, _) = compiled("sampled"), data(2)
+    model.compile("sgd", SoftmaxLoss(), weighted_metrics=[metric])
+    monitor = f"val_{metric.name}"
+    callbacks = [
+        keras.callbacks.EarlyStopping(monitor, patience=1),
+        keras.callbacks.ReduceLROnPlateau(monitor),
+        keras.callbacks.ModelCheckpoint(tmp_path / "a.keras", monitor, save_best_only=True),
+    ]
+    model.fit(words, labels, B, validation_data=(words, labels), callbacks=callbacks, verbose=0)
+    stopping, _, checkpoint = callbacks
+    assert stopping.monitor_op.__name__ == checkpoint.monitor_op.__name__ == wanted

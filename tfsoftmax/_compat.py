@@ -9,6 +9,9 @@ import keras
 # Keras attaches masks to tensors; it has no public function that reads them.
 from keras.src.backend import get_keras_mask as get_keras_mask
 
+# No public function tells which model's call is running; an attribute does.
+from keras.src.backend.common.global_state import get_global_attribute
+
 # No public function tells whether Keras is building a model from placeholders.
 from keras.src.backend.common.symbolic_scope import in_symbolic_scope as in_symbolic_scope
 
@@ -40,6 +43,21 @@ MEMBERS = {
         "_embeddings": "`Embedding` adds this weight itself, as Keras would cast all of it.",
     },
 }
+
+
+def metrics_in_call() -> list:
+    """The metrics, or names of metrics, that the model whose call is running was compiled with.
+
+    Empty if the model has several outputs, as one cannot tell for which of them a metric is.
+    """
+    context = get_global_attribute("current_call_ctx")
+    model = context and context.entry_layer
+    # The public `model.metrics` lists those of `compile` only after the first batch.
+    compiled = getattr(model, "_compile_metrics", None)
+    if compiled is None or len(getattr(model, "output_names", None) or [""]) > 1:
+        return []
+    metrics = keras.tree.flatten([compiled._user_metrics, compiled._user_weighted_metrics])
+    return [metric for metric in metrics if metric is not None]
 
 
 def in_xla_context(graph) -> bool:

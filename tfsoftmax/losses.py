@@ -52,6 +52,7 @@ class SoftmaxLoss(keras.losses.Loss):
         )
         if tag is None:  # Keras builds the model, and only the shape matters
             return tf.zeros_like(weights) if self.reduction in (None, "none") else tf.zeros(())
+        tag.ignore_class = self.ignore_class
         if self.reduction in (None, "none"):
             return weights * tag.nats(labels)
         loss = tag.total_loss(labels, tf.math.divide_no_nan(weights, self._divisor(weights)))

@@ -13,7 +13,7 @@ class _TokenMean(keras.metrics.Metric):
     kept in float64. A subclass names its `quantities` and writes `_values` and `_report`.
 
     Args:
-        ignore_class: label whose positions are not counted, or None.
+        ignore_class: label whose positions are not counted; None: that of the `SoftmaxLoss`.
         name, dtype: as in `keras.metrics.Metric`.
 
     Raises:
@@ -24,6 +24,7 @@ class _TokenMean(keras.metrics.Metric):
     quantities = ("nats",)
     default_name = None
     needs = ("log_prob", "a tfsoftmax head")  # a method of the head, and which heads have it
+    asks_head = True  # and reads no logits, which a training step then need not compute
 
     def __init__(
         self, ignore_class: int | None = None, name: str | None = None, dtype: str | None = None
@@ -45,7 +46,8 @@ class _TokenMean(keras.metrics.Metric):
                 f"`y_pred` must be the output of {heads}. "
                 f"Received: the output of {type(tag.head).__name__}"
             )
-        labels, weights = positions(y_true, y_pred, sample_weight, self.ignore_class)
+        ignored = tag.ignore_class if self.ignore_class is None else self.ignore_class
+        labels, weights = positions(y_true, y_pred, sample_weight, ignored)
         values = self._values(tag, labels)
         if values is None:
             return
@@ -66,13 +68,22 @@ class _TokenMean(keras.metrics.Metric):
         raise NotImplementedError
 
     def _report(self, *means):
-        """What the metric reports, from the means of `quantities`: by default a perplexity."""
-        (nats,) = means
+        """What the metric reports, from the means of `quantities`: by default the only mean."""
+        (mean,) = means
+        return tf.cast(mean, "float32")
+
+
+class _ExpMean(_TokenMean):
+    """Base of the perplexities."""
+
+    _direction = "down"  # as EarlyStopping and other callbacks of Keras read it
+
+    def _report(self, nats):
         return tf.cast(tf.exp(nats), "float32")
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
-class Perplexity(_TokenMean):
+class Perplexity(_ExpMean):
     """exp(Σ nats / Σ tokens) over all positions since the last reset.
 
     The nats are those of the exact, normalised distribution, even if the head has a sampled
@@ -80,7 +91,7 @@ class Perplexity(_TokenMean):
     softmax that sampling avoids; `evaluate` measures it.
 
     Args:
-        ignore_class: label whose positions are not counted, or None.
+        ignore_class: label whose positions are not counted; None: that of the `SoftmaxLoss`.
         name, dtype: as in `keras.metrics.Metric`.
 
     Example:
@@ -116,7 +127,7 @@ class EffectiveSampleSize(_TokenMean):
     its own, so that each step costs an additional product of (N, D) and (D, S).
 
     Args:
-        ignore_class: label whose positions are not counted, or None.
+        ignore_class: label whose positions are not counted; None: that of the `SoftmaxLoss`.
         name, dtype: as in `keras.metrics.Metric`.
 
     Example:
@@ -130,13 +141,82 @@ class EffectiveSampleSize(_TokenMean):
 
     quantities = ("total",)
     default_name = "effective_sample_size"
+    _direction = "up"
     needs = ("effective_sample_size", "SampledSoftmax")
 
     def _values(self, tag, labels):
         return (tag.head.effective_sample_size(tf.stop_gradient(tag.hidden)),)
 
-    def _report(self, size):
-        return tf.cast(size, "float32")
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class TopKAccuracy(_TokenMean):
+    """Share of the labels among the k likeliest words, by `head.top_k`, in bounded memory.
+
+    Keras's `SparseTopKCategoricalAccuracy` reads the logits (..., V), which then exist whole.
+
+    Args:
+        k: how many words are looked at.
+        in_training: whether `fit` measures it too, at the cost of `head.top_k` in each step, with
+            the weights that the step has just updated. Otherwise the metric is NaN in `fit`.
+        ignore_class: label whose positions are not counted; None: that of the `SoftmaxLoss`.
+        name, dtype: as in `keras.metrics.Metric`.
+
+    Example:
+        model = keras.Sequential([keras.Input((16,)), tfsoftmax.SampledSoftmax(1000, 50)])
+        model.compile("sgd", tfsoftmax.SoftmaxLoss(), metrics=[tfsoftmax.metrics.TopKAccuracy(10)])
+        hidden, labels = keras.random.normal((8, 16)), keras.random.randint((8,), 0, 1000)
+        print(model.evaluate(hidden, labels, return_dict=True)["top_k_accuracy"])
+    """
+
+    quantities = ("hits",)
+    default_name = "top_k_accuracy"
+    _direction = "up"
+
+    def __init__(
+        self, k: int = 5, in_training: bool = False, ignore_class: int | None = None,
+        name: str | None = None, dtype: str | None = None,
+    ):
+        super().__init__(ignore_class, name, dtype)
+        self.k, self.in_training = k, in_training
+
+    def _values(self, tag, labels):
+        if tag.training and not self.in_training:
+            return None
+        ids, _ = tag.head.top_k(tf.stop_gradient(tag.hidden), self.k)
+        return (tf.reduce_any(ids == tf.cast(labels.ids, ids.dtype)[..., None], axis=-1),)
+
+    def get_config(self):
+        return {**super().get_config(), "k": self.k, "in_training": self.in_training}
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class Accuracy(TopKAccuracy):
+    """Share of the labels that are the likeliest word, by `head.top_k`, in bounded memory.
+
+    Args:
+        in_training: as in `TopKAccuracy`.
+        ignore_class: label whose positions are not counted; None: that of the `SoftmaxLoss`.
+        name, dtype: as in `keras.metrics.Metric`.
+
+    Example:
+        model = keras.Sequential([keras.Input((16,)), tfsoftmax.SampledSoftmax(1000, 50)])
+        model.compile("sgd", tfsoftmax.SoftmaxLoss(), metrics=[tfsoftmax.metrics.Accuracy()])
+        hidden, labels = keras.random.normal((8, 16)), keras.random.randint((8,), 0, 1000)
+        print(model.evaluate(hidden, labels, return_dict=True)["accuracy"])
+    """
+
+    default_name = "accuracy"
+
+    def __init__(
+        self, in_training: bool = False, ignore_class: int | None = None,
+        name: str | None = None, dtype: str | None = None,
+    ):
+        super().__init__(1, in_training, ignore_class, name, dtype)
+
+    def get_config(self):
+        config = super().get_config()
+        del config["k"]
+        return config
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -151,7 +231,7 @@ class Normaliser(_TokenMean):
     the metric is meant for `evaluate`.
 
     Args:
-        ignore_class: label whose positions are not counted, or None.
+        ignore_class: label whose positions are not counted; None: that of the `SoftmaxLoss`.
         name, dtype: as in `keras.metrics.Metric`.
 
     Example:
@@ -180,14 +260,14 @@ class Normaliser(_TokenMean):
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
-class ClusterPerplexity(_TokenMean):
+class ClusterPerplexity(_ExpMean):
     """Perplexity of the words' clusters under `SelfOrganisedSoftmax`.
 
     Its product with `InClusterPerplexity` is `Perplexity`. In `fit` the metric is NaN, because
     metrics are updated after the weights, and computing it anew would mix two models.
 
     Args:
-        ignore_class: label whose positions are not counted, or None.
+        ignore_class: label whose positions are not counted; None: that of the `SoftmaxLoss`.
         name, dtype: as in `keras.metrics.Metric`.
 
     Example:
@@ -212,7 +292,7 @@ class InClusterPerplexity(ClusterPerplexity):
     """Perplexity of the words given their clusters, under `SelfOrganisedSoftmax`; NaN in `fit`.
 
     Args:
-        ignore_class: label whose positions are not counted, or None.
+        ignore_class: label whose positions are not counted; None: that of the `SoftmaxLoss`.
         name, dtype: as in `keras.metrics.Metric`.
 
     Example:

@@ -63,15 +63,15 @@ def weighted_adaptive_cross_entropy(hidden, clusters, ranks, ends, weights, shar
         weights: (N,) float32, the weight of each position in the total.
 
     Returns:
-        total: scalar float32, differentiable with respect to hidden and clusters.
+        total: scalar float32, differentiable with respect to hidden, clusters and weights.
         nats: (N,) float32, cross-entropy without a gradient.
     """
 
-    def function(hidden, clusters):
+    def function(weights, hidden, clusters):
         nats, gradients = _with_gradients(hidden, clusters, ranks, ends, weights, shares)
-        return (tf.reduce_sum(weights * nats), nats), gradients
+        return (tf.reduce_sum(weights * nats), nats), [nats, gradients]
 
-    return immediate_gradient(function, hidden, clusters)
+    return immediate_gradient(function, weights, hidden, clusters)
 
 
 def adaptive_logits(hidden, clusters, normalised=False):

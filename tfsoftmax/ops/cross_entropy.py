@@ -114,18 +114,18 @@ def weighted_cross_entropy(
         weights: (N,) float32, the weight of each position in the total.
 
     Returns:
-        total: scalar float32, differentiable with respect to hidden, kernel and bias.
+        total: scalar float32, differentiable with respect to hidden, kernel, bias and weights.
         nats: (N,) float32, the exact cross-entropy, without smoothing or z-loss; no gradient.
             None if only a subset of the normalisers is computed.
     """
 
-    def function(hidden, bands):
+    def function(weights, hidden, bands):
         (losses, *nats), gradients = _with_gradients(
             hidden, bands, labels, weights, objective, subset
         )
-        return (tf.reduce_sum(weights * losses), *nats), gradients
+        return (tf.reduce_sum(weights * losses), *nats), [losses, gradients]
 
-    total, *nats = immediate_gradient(function, hidden, bands_of(kernel, bias))
+    total, *nats = immediate_gradient(function, weights, hidden, bands_of(kernel, bias))
     return total, nats[0] if nats else None
 
 

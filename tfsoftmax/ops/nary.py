@@ -19,6 +19,7 @@ import dataclasses
 import tensorflow as tf
 
 from tfsoftmax.ops.custom_gradients import immediate_gradient, recomputed_gradient
+from tfsoftmax.ops.logits import rows_of
 
 # How many nodes' matmuls may run side by side.
 PARALLEL_NODES = 4
@@ -101,22 +102,21 @@ def weighted_path_nats(hidden, kernel, bias, steps, weights):
         weights: (N,) float32.
 
     Returns:
-        total: scalar float32, differentiable with respect to hidden, kernel and bias.
+        total: scalar float32, differentiable with respect to hidden, kernel, bias and weights.
         nats: (N,) float32, without gradient.
     """
 
-    def function(hidden, rows, biases):
+    def function(weights, hidden, rows, biases):
         nats, *gradients = _by_node(hidden, rows, biases, steps, weights)
-        return (tf.reduce_sum(weights * nats), nats), gradients
+        return (tf.reduce_sum(weights * nats), nats), [nats, *gradients]
 
-    return immediate_gradient(function, *_gathered(hidden, kernel, bias, steps))
+    return immediate_gradient(function, weights, *_gathered(hidden, kernel, bias, steps))
 
 
 def _gathered(hidden, kernel, bias, steps):
     """hidden, rows (M, D) and biases (M,), all float32."""
-    rows = tf.gather(kernel, steps.rows)
-    biases = tf.zeros(tf.shape(steps.rows)) if bias is None else tf.gather(bias, steps.rows)
-    return tf.cast(hidden, tf.float32), rows, biases
+    biases = tf.zeros(tf.shape(steps.rows)) if bias is None else rows_of(bias, steps.rows)
+    return tf.cast(hidden, tf.float32), rows_of(kernel, steps.rows), biases
 
 
 def _by_node(hidden, rows, biases, steps, weights=None):

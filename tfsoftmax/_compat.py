@@ -5,6 +5,7 @@ the package is imported.
 """
 
 import keras
+import tensorflow as tf
 
 # Keras attaches masks to tensors; it has no public function that reads them.
 from keras.src.backend import get_keras_mask as get_keras_mask
@@ -29,6 +30,12 @@ MEMBERS = {
         "_all_reduce_sum_gradients": "The rows of several replicas are summed before the update.",
         "_get_variable_index": "Slots are lists in the order of the trainable variables.",
         "_trainable_variables": "`gradient_norms` has an entry for each of them.",
+        "_backend_update_step": "Updates follow the accumulation of rows.",
+        "_iterations": "`iterations` does not count the steps within a cycle of accumulation.",
+        "_use_weight_decay": "Only touched rows decay.",
+        "_accumulated_gradients": "Only touched rows accumulate.",
+        "_model_variables_moving_average": "Averages catch up when Keras reads them.",
+        "_overwrite_model_variables_with_average_value": "Steps may overwrite the variables.",
     },
     keras.optimizers.Adagrad: {"_accumulators": "The slot of Adagrad."},
     keras.optimizers.Adam: {
@@ -45,6 +52,13 @@ MEMBERS = {
 def in_xla_context(graph) -> bool:
     """Whether XLA will compile a graph, as in `jit_compile=True`."""
     return GraphOrParentsInXlaContext(graph)
+
+
+def merges_replicas() -> bool:
+    """Whether several replicas meet in `merge_call`, as optimisers have to in `MirroredStrategy`."""
+    if tf.distribute.get_strategy().num_replicas_in_sync == 1 or tf.distribute.in_cross_replica_context():
+        return False
+    return not tf.__internal__.distribute.strategy_supports_no_merge_call()
 
 
 def has_flops(operation: str) -> bool:

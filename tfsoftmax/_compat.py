@@ -30,6 +30,7 @@ MEMBERS = {
         "_all_reduce_sum_gradients": "The rows of several replicas are summed before the update.",
         "_get_variable_index": "Slots are lists in the order of the trainable variables.",
         "_trainable_variables": "`gradient_norms` has an entry for each of them.",
+        "_distribution_strategy": "All replicas update their slots.",
         "_backend_update_step": "Updates follow the accumulation of rows.",
         "_iterations": "`iterations` does not count the steps within a cycle of accumulation.",
         "_use_weight_decay": "Only touched rows decay.",

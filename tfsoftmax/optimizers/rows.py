@@ -44,10 +44,10 @@ def marked_rows(marks: tf.Tensor, values: tf.Variable) -> tf.IndexedSlices:
     """
     if not under_xla():
         rows = tf.where(marks)[:, 0]
-        return tf.IndexedSlices(tf.gather(values, rows), rows, tf.constant(values.shape))
+        return tf.IndexedSlices(tf.gather(values, rows), rows)
     rows = tf.where(marks, tf.range(tf.size(marks)), tf.int32.max)
     kept = tf.where(aligned(marks, values), values, tf.zeros_like(values))
-    return tf.IndexedSlices(kept, rows, tf.constant(values.shape))
+    return tf.IndexedSlices(kept, rows)
 
 
 def map_sparse(function, gradients: list) -> list:

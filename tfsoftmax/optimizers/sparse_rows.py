@@ -190,7 +190,7 @@ class SparseRows:
     def _accumulate(self, gradient, variable):
         index = self._get_variable_index(variable)
         cycles = self._touched_cycles[index].value
-        tf.distribute.get_strategy().extended.update(
+        self._distribution_strategy.extended.update(
             self._accumulated_gradients[index].value, self._add_to_rows, args=(gradient, cycles)
         )
 
@@ -211,7 +211,7 @@ class SparseRows:
         cycle = tf.cast(self.iterations, tf.int64) + 1
         marked = marked_rows(self._touched_cycles[index].value == cycle, total)
         values = marked.values / self.gradient_accumulation_steps
-        return tf.IndexedSlices(values, marked.indices, marked.dense_shape)
+        return tf.IndexedSlices(values, marked.indices)
 
     @property
     def _model_variables_moving_average(self):
@@ -251,11 +251,10 @@ class SparseRows:
             average.assign(self._caught_up(average, steps, variable, step))
             steps.assign(tf.maximum(steps, step))
 
-        strategy = tf.distribute.get_strategy()
         for triple in zip(self._averages, self._trainable_variables, self._averaged_steps):
             if triple[0] is not None:
                 average, *others = [getattr(v, "value", v) for v in triple]
-                strategy.extended.update(average, catch_up, args=tuple(others))
+                self._distribution_strategy.extended.update(average, catch_up, args=tuple(others))
 
     def _overwrite_within_step(self):
         self._catch_up(self._iterations + 1)  # this step counts, and what follows misses nothing

@@ -1,6 +1,5 @@
 """Keras's options with sparse gradients, against Keras on the dense gradient and float64 loops."""
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -15,10 +14,8 @@ from optimizer_helper import (
     gradients,
     make,
     scalar_step,
-    states,
     variables,
 )
-from tfsoftmax import optimizers
 
 OVERWRITTEN = {"use_ema": True, "ema_momentum": 0.7, "ema_overwrite_frequency": 3}
 OPTIONS = {

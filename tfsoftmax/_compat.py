@@ -56,10 +56,9 @@ def in_xla_context(graph) -> bool:
 
 
 def merges_replicas() -> bool:
-    """Whether several replicas meet in `merge_call`, as optimisers have to in `MirroredStrategy`."""
-    if tf.distribute.get_strategy().num_replicas_in_sync == 1 or tf.distribute.in_cross_replica_context():
-        return False
-    return not tf.__internal__.distribute.strategy_supports_no_merge_call()
+    """Whether replicas have to meet in `merge_call` to update, as under `MirroredStrategy`."""
+    in_replica = not tf.distribute.in_cross_replica_context()
+    return in_replica and not tf.__internal__.distribute.strategy_supports_no_merge_call()
 
 
 def has_flops(operation: str) -> bool:

@@ -253,12 +253,16 @@ class SparseRows:
 
         for triple in zip(self._averages, self._trainable_variables, self._averaged_steps):
             if triple[0] is not None:
-                average, *others = [getattr(v, "value", v) for v in triple]
+                average, *others = [_without_keras(v) for v in triple]
                 self._distribution_strategy.extended.update(average, catch_up, args=tuple(others))
 
     def _overwrite_within_step(self):
         self._catch_up(self._iterations + 1)  # this step counts, and what follows misses nothing
         self._overwrite_model_variables_with_average_value(self._trainable_variables)
+
+
+def _without_keras(variable):
+    return variable.value if isinstance(variable, keras.Variable) else variable
 
 
 def _in_every_replica_if(condition, update):

@@ -104,7 +104,7 @@ def test_averages_with_the_extreme_momenta(momentum):
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
-@pytest.mark.parametrize("options", ["scaled loss", "accumulated", "all"])
+@pytest.mark.parametrize("options", ["scaled loss", "all"])
 @pytest.mark.parametrize("rule", ["adagrad in place", "adamw"])
 def test_compiled_update_equals_the_eager_one(rule, options, jit_compile):
     steps = [gradients(step, every_row=False, dtype=tf.int64) for step in range(6)]

@@ -36,7 +36,6 @@ MEMBERS = {
         "_use_weight_decay": "Only touched rows decay.",
         "_accumulated_gradients": "Only touched rows accumulate.",
         "_model_variables_moving_average": "Averages catch up when Keras reads them.",
-        "_overwrite_model_variables_with_average_value": "Steps may overwrite the variables.",
     },
     keras.optimizers.Adagrad: {"_accumulators": "The slot of Adagrad."},
     keras.optimizers.Adam: {

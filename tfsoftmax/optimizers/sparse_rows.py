@@ -137,7 +137,7 @@ class SparseRows:
         if self.use_ema and self.ema_overwrite_frequency:
             _in_every_replica_if(
                 lambda: (self.iterations + 1) % self.ema_overwrite_frequency == 0,
-                self._overwrite_within_step,
+                lambda: self._catch_up(self._iterations + 1, overwrite=True),  # this step counts
             )
 
     def _summed(self, grads, variables):
@@ -243,22 +243,20 @@ class SparseRows:
         kept = tf.cast(aligned(kept, values), values.dtype)
         return kept * average + (1 - kept) * values
 
-    def _catch_up(self, now):
-        """Brings all averages up to date at step `now`."""
+    def _catch_up(self, now, overwrite=False):
+        """Brings all averages up to date at step `now`, and may write them to the variables."""
 
         def catch_up(average, variable, steps):
             step = tf.cast(now, tf.int64)
             average.assign(self._caught_up(average, steps, variable, step))
             steps.assign(tf.maximum(steps, step))
+            if overwrite:
+                variable.assign(average)
 
         for triple in zip(self._averages, self._trainable_variables, self._averaged_steps):
             if triple[0] is not None:
                 average, *others = [_without_keras(v) for v in triple]
                 self._distribution_strategy.extended.update(average, catch_up, args=tuple(others))
-
-    def _overwrite_within_step(self):
-        self._catch_up(self._iterations + 1)  # this step counts, and what follows misses nothing
-        self._overwrite_model_variables_with_average_value(self._trainable_variables)
 
 
 def _without_keras(variable):

@@ -158,3 +158,13 @@ NOT_OVERWRITTEN = {**OPTIONS["all"], "ema_overwrite_frequency": None}
 def test_a_sparse_step_has_no_op_of_the_size_of_the_variable(rule):
     assert whole_variable_ops(make(rule, **NOT_OVERWRITTEN), embedding=True) == set()
     assert "ReadVariableOp" in whole_variable_ops(make(rule, **NOT_OVERWRITTEN), embedding=False)
+
+
+@pytest.mark.parametrize("options", ["accumulated", "overwritten"])
+def test_sparse_and_dense_gradients_of_one_variable_may_alternate(options):
+    steps = [gradients(step, every_row=False) for step in range(9)]
+    mixed = [densified(grads) if step % 2 else grads for step, grads in enumerate(steps)]
+    wanted = trained(
+        keras_counterpart("adagrad", **OPTIONS[options]), [densified(grads) for grads in steps]
+    )
+    assert_states_equal(trained(make("adagrad", **OPTIONS[options]), mixed), wanted, 4e-6)

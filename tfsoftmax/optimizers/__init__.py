@@ -27,10 +27,12 @@ variable and one number for each row, which is read once a cycle |
 The moving average of an untouched row approaches the row at a known pace, so it is brought up to
 date when the row is touched or the averages are read (at the end of `fit`, or by
 `keras.callbacks.SwapEMAWeights`). This is exact as long as only the optimiser, or a constraint
-that treats each row by itself, changes the variable during training.
+that treats each row by itself, changes the variable during training. As in Keras, the average takes
+in every step, also those within a cycle of `gradient_accumulation_steps`.
 
-With `jit_compile=True`, whose tensors have fixed sizes, the update that ends a cycle of
-`gradient_accumulation_steps` computes over all rows.
+Gradients accumulate after the sum over the replicas, so several replicas exchange them in each
+step of a cycle. With `jit_compile=True`, whose tensors have fixed sizes, the update that ends a
+cycle computes over all rows.
 
 Two things outside the update still read a variable whole, because Keras asks for it: a
 constraint on the variable, and the test for finite gradients in `LossScaleOptimizer` (the policy

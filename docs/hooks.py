@@ -15,19 +15,20 @@ PAGES = {"README.md": "index.md", **{p: p for p in ("CONTRIBUTING.md", "CHANGELO
 RESULTS = ("*.md", "*.png", "*.csv", "*.txt", "*.json", "*.py")
 EXAMPLES = ROOT / "experiments" / "examples"
 FOLDERS = (
-    "heads", "layers", "samplers", "partitions", "ops", "corpora", "lm", "nbest", "profiling",
+    "heads", "layers", "optimizers", "samplers", "partitions", "ops", "corpora", "lm", "nbest",
+    "profiling",
 )
-TOP = ("losses", "metrics", "optimizers", "vocabulary", "logits_tag", "hardware")
+TOP = ("losses", "metrics", "vocabulary", "logits_tag", "hardware")
 CELL = re.compile(r"^# %%(.*)\n", re.MULTILINE)
 
 
 def on_config(config):
     api = [{"All names": "api/index.md"}]
-    api += [{name: f"api/{name}.md"} for name in TOP[:3]]
+    api += [{name: f"api/{name}.md"} for name in TOP[:2]]
     for folder in FOLDERS:
         modules = [{name: f"api/{folder}/{name}.md"} for name in modules_of(folder)]
         api.append({folder: [{"overview": f"api/{folder}/index.md"}, *modules]})
-    api += [{name: f"api/{name}.md"} for name in TOP[3:]]
+    api += [{name: f"api/{name}.md"} for name in TOP[2:]]
     config.nav.insert(-1, {"API": api})
 
 

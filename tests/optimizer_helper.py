@@ -19,13 +19,14 @@ LAZY = {
     "nesterov": ("SGD", {"momentum": 0.9, "nesterov": True}),
     "adam": ("Adam", {"epsilon": 1e-3, "beta_2": 0.75}),
     "amsgrad": ("Adam", {"epsilon": 1e-3, "beta_2": 0.5, "amsgrad": True}),
+    "adamw": ("AdamW", {"epsilon": 1e-3, "beta_2": 0.75, "weight_decay": 0.3}),
 }
 RULES = {**EXACT, **LAZY}
 
 
 def make(rule, module=optimizers, learning_rate=0.1, **kwargs):
     name, options = RULES[rule]
-    return getattr(module, name)(learning_rate, **options, **kwargs)
+    return getattr(module, name)(learning_rate, **{**options, **kwargs})
 
 
 def sparse_gradient(ids, *, columns=(D,), seed=0, dtype=tf.int32):
@@ -92,3 +93,23 @@ def bags(low, high):
 
 def fit(model, low=0, high=V, epochs=4):
     return model.fit(*bags(low, high), epochs=epochs, batch_size=8, shuffle=False, verbose=0)
+
+
+def scalar_step(rule, cell, g, t, lr=0.1, decay=0.0):
+    """One weight's update: `cell` holds the weight `w` and the slots of its rule."""
+    cell["w"] *= 1 - lr * decay
+    if "adagrad" in rule:
+        cell["sum"] = cell.get("sum", 0.1) + g**2
+        cell["w"] -= lr * g / np.sqrt(cell["sum"] + (1e-3 if rule == "adagrad" else 1e-7))
+    elif rule in ("sgd", "momentum", "nesterov"):
+        momentum = 0.0 if rule == "sgd" else 0.9
+        cell["v"] = momentum * cell.get("v", 0.0) - lr * g
+        cell["w"] += momentum * cell["v"] - lr * g if rule == "nesterov" else cell["v"]
+    else:
+        beta_2 = 0.5 if rule == "amsgrad" else 0.75
+        cell["m"] = 0.9 * cell.get("m", 0.0) + 0.1 * g
+        cell["v"] = beta_2 * cell.get("v", 0.0) + (1 - beta_2) * g**2
+        cell["max"] = max(cell.get("max", 0.0), cell["v"])
+        second = cell["max"] if rule == "amsgrad" else cell["v"]
+        rate = lr * np.sqrt(1 - beta_2**t) / (1 - 0.9**t)
+        cell["w"] -= rate * cell["m"] / (np.sqrt(second) + 1e-3)

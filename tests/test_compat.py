@@ -79,7 +79,9 @@ def test_keras_has_the_member(cls, member):
         instance = cls(5, 3)
         instance.build()
     else:
-        options = {"amsgrad": True} if cls is keras.optimizers.Adam else {}
+        options = {"use_ema": True, "gradient_accumulation_steps": 2}
+        if cls is keras.optimizers.Adam:
+            options["amsgrad"] = True
         instance = (keras.optimizers.SGD if cls is keras.optimizers.Optimizer else cls)(**options)
         instance.build([keras.Variable(np.ones((5, 3)))])
     assert hasattr(instance, member)

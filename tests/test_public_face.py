@@ -73,7 +73,7 @@ def test_every_class_that_keras_may_meet_in_a_file_is_registered_by_the_import()
         if name.startswith("tfsoftmax>")
     }
     public = [value for value in vars(tfsoftmax).values() if inspect.isclass(value)]
-    public += [getattr(tfsoftmax.optimizers, name) for name in ("Adagrad", "Adam", "SGD")]
+    public += [getattr(tfsoftmax.optimizers, name) for name in ("Adagrad", "Adam", "AdamW", "SGD")]
     public += [getattr(tfsoftmax.samplers, name) for name in tfsoftmax.samplers.__all__
                if inspect.isclass(getattr(tfsoftmax.samplers, name))]
     kept = (keras.layers.Layer, keras.losses.Loss, keras.metrics.Metric, keras.optimizers.Optimizer)

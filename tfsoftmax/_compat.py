@@ -5,6 +5,7 @@ the package is imported.
 """
 
 import keras
+import tensorflow as tf
 
 # Keras attaches masks to tensors; it has no public function that reads them.
 from keras.src.backend import get_keras_mask as get_keras_mask
@@ -32,6 +33,12 @@ MEMBERS = {
         "_all_reduce_sum_gradients": "The rows of several replicas are summed before the update.",
         "_get_variable_index": "Slots are lists in the order of the trainable variables.",
         "_trainable_variables": "`gradient_norms` has an entry for each of them.",
+        "_distribution_strategy": "All replicas update their slots.",
+        "_backend_update_step": "Updates follow the accumulation of rows.",
+        "_iterations": "`iterations` does not count the steps within a cycle of accumulation.",
+        "_use_weight_decay": "Only touched rows decay.",
+        "_accumulated_gradients": "Only touched rows accumulate.",
+        "_model_variables_moving_average": "Averages catch up when Keras reads them.",
     },
     keras.optimizers.Adagrad: {"_accumulators": "The slot of Adagrad."},
     keras.optimizers.Adam: {
@@ -63,6 +70,12 @@ def metrics_in_call() -> list:
 def in_xla_context(graph) -> bool:
     """Whether XLA will compile a graph, as in `jit_compile=True`."""
     return GraphOrParentsInXlaContext(graph)
+
+
+def merges_replicas() -> bool:
+    """Whether replicas have to meet in `merge_call` to update, as under `MirroredStrategy`."""
+    in_replica = not tf.distribute.in_cross_replica_context()
+    return in_replica and not tf.__internal__.distribute.strategy_supports_no_merge_call()
 
 
 def has_flops(operation: str) -> bool:

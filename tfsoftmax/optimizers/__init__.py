@@ -1,0 +1,46 @@
+"""Keras optimisers that keep sparse gradients sparse, and apply them correctly.
+
+The gradient of a gather is a `tf.IndexedSlices`: some rows of the variable, each as often as it
+was gathered. Keras's own optimisers square these rows before they sum the duplicates, which is
+not the update that the dense gradient gives, and they compute over the whole variable.
+The optimisers here sum duplicate rows first, then sum over the replicas, clip the sums, and read
+and write only the touched rows of the variable and of its slots. Dense gradients are applied as
+Keras does, except that they too are summed over the replicas before they are clipped, so that
+several replicas do what one does with the joint batch.
+
+`Adagrad`, and `SGD` without momentum, do not change a row without a gradient, so that the result
+is that of Keras on the dense gradient, up to rounding. `SGD` with momentum, `Adam` and `AdamW` are
+lazy: the moments of an untouched row stay as they are, where Keras would decay them and move the
+row.
+
+All options of Keras's optimisers are there. Where a gradient is sparse they mean:
+
+| option | what it does to the rows of a variable | cost beside the touched rows |
+|---|---|---|
+| `weight_decay` | a touched row decays as in Keras; an untouched one stays (lazy) | none |
+| `gradient_accumulation_steps` | as in Keras, for the rows touched in the cycle | a slot like the \
+variable and one number for each row, which is read once a cycle |
+| `use_ema` | as in Keras, for all rows | a slot like the variable and one number for each row |
+| `ema_overwrite_frequency` | as in Keras | a pass over the variable at each overwriting |
+| `loss_scale_factor`, `clipnorm`, `clipvalue`, `global_clipnorm` | as in Keras | none |
+
+The moving average of an untouched row approaches the row at a known pace, so it is brought up to
+date when the row is touched or the averages are read (at the end of `fit`, or by
+`keras.callbacks.SwapEMAWeights`). This is exact as long as only the optimiser, or a constraint
+that treats each row by itself, changes the variable during training. As in Keras, the average takes
+in every step, also those within a cycle of `gradient_accumulation_steps`.
+
+Gradients accumulate after the sum over the replicas, so several replicas exchange them in each
+step of a cycle. With `jit_compile=True`, whose tensors have fixed sizes, the update that ends a
+cycle computes over all rows.
+
+Two things outside the update still read a variable whole, because Keras asks for it: a
+constraint on the variable, and the test for finite gradients in `LossScaleOptimizer` (the policy
+"mixed_float16" needs it; "mixed_bfloat16" does not).
+"""
+
+from tfsoftmax.optimizers.rows import sum_duplicates
+from tfsoftmax.optimizers.rules import SGD, Adagrad, Adam, AdamW
+from tfsoftmax.optimizers.sparse_rows import SparseRows
+
+__all__ = ["SGD", "Adagrad", "Adam", "AdamW", "SparseRows", "sum_duplicates"]

@@ -1,0 +1,89 @@
+"""Sparse gradients with each row once, and reading and writing of some rows of a variable."""
+
+import tensorflow as tf
+
+from tfsoftmax.ops.unique import static_unique
+from tfsoftmax.ops.xla import under_xla
+
+
+def sum_duplicates(gradient: tf.IndexedSlices) -> tf.IndexedSlices:
+    """Sums the rows of a sparse gradient that belong to the same row of the variable.
+
+    Args:
+        gradient: `tf.IndexedSlices` with `values` (R, ...) and `indices` (R,) int32 or int64.
+
+    Returns:
+        `tf.IndexedSlices` of the same dense value with each index once, in order of appearance.
+        Under XLA there are always R rows, in increasing order of their indices; the surplus rows
+        are zeros with an index beyond the variable, where XLA writes nothing.
+    """
+    if under_xla():
+        rows, segments = static_unique(gradient.indices, fill=tf.int32.max)
+        values = tf.math.unsorted_segment_sum(gradient.values, segments, tf.size(rows))
+        return tf.IndexedSlices(values, rows, gradient.dense_shape)
+    rows, segments = tf.unique(gradient.indices)
+    values = tf.cond(
+        tf.size(rows) == tf.size(segments),
+        lambda: gradient.values,  # without duplicates no copy is needed
+        lambda: tf.math.unsorted_segment_sum(gradient.values, segments, tf.size(rows)),
+    )
+    values.set_shape([None, *gradient.values.shape[1:]])
+    return tf.IndexedSlices(values, rows, gradient.dense_shape)
+
+
+def marked_rows(marks: tf.Tensor, values: tf.Variable) -> tf.IndexedSlices:
+    """The rows of a variable that are marked.
+
+    Args:
+        marks: (V,) bool.
+        values: (V, ...) variable.
+
+    Returns:
+        `tf.IndexedSlices` of the marked rows. Under XLA there are always V rows; those that are
+        not marked are zeros with an index beyond the variable.
+    """
+    if not under_xla():
+        rows = tf.where(marks)[:, 0]
+        return tf.IndexedSlices(tf.gather(values, rows), rows)
+    rows = tf.where(marks, tf.range(tf.size(marks)), tf.int32.max)
+    kept = tf.where(aligned(marks, values), values, tf.zeros_like(values))
+    return tf.IndexedSlices(kept, rows)
+
+
+def map_sparse(function, gradients: list) -> list:
+    """Applies a function to the sparse gradients of a list, and leaves the dense ones."""
+    return [function(g) if isinstance(g, tf.IndexedSlices) else g for g in gradients]
+
+
+def rows_and_values(gradient) -> tuple[tf.Tensor | None, tf.Tensor]:
+    """The rows of a gradient, None for all of them, and its values in these rows."""
+    if isinstance(gradient, tf.IndexedSlices):
+        return gradient.indices, gradient.values
+    return None, gradient
+
+
+def read_rows(variable: tf.Variable, rows: tf.Tensor | None) -> tf.Tensor:
+    """The rows (R,) of a variable; all of it where `rows` is None."""
+    return variable.read_value() if rows is None else tf.gather(variable, rows)
+
+
+def write_rows(variable: tf.Variable, rows: tf.Tensor | None, values: tf.Tensor) -> None:
+    """Assigns values to the rows (R,) of a variable; to all of it where `rows` is None."""
+    if rows is None:
+        variable.assign(values)
+    else:
+        variable.scatter_update(tf.IndexedSlices(values, rows))
+
+
+def subtract_from_rows(variable: tf.Variable, rows: tf.Tensor | None, values: tf.Tensor) -> None:
+    """Subtracts values from the rows (R,) of a variable; from all where `rows` is None."""
+    if rows is None:
+        variable.assign_sub(values)
+    else:
+        variable.scatter_sub(tf.IndexedSlices(values, rows))
+
+
+def aligned(per_row: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+    """Appends axes of size 1 to a tensor (R,), so that it broadcasts against `values` (R, ...)."""
+    axes = values.shape.rank - per_row.shape.rank
+    return tf.reshape(per_row, tf.concat([tf.shape(per_row), tf.ones([axes], tf.int32)], 0))

@@ -1,0 +1,130 @@
+"""The update rules."""
+
+import keras
+import tensorflow as tf
+
+from tfsoftmax.ops.xla import under_xla
+from tfsoftmax.optimizers.sparse_rows import SparseRows
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class Adagrad(SparseRows, keras.optimizers.Adagrad):
+    """`keras.optimizers.Adagrad` for sparse gradients, with its result for the dense gradient.
+
+    Args:
+        *args, **kwargs: as in `keras.optimizers.Adagrad`; `tfsoftmax.optimizers` says what the
+            options mean for sparse gradients.
+
+    Example:
+        head = tfsoftmax.SampledSoftmax(1000, num_samples=50)
+        model = keras.Sequential([keras.Input((16,)), head])
+        model.compile(tfsoftmax.optimizers.Adagrad(0.2), tfsoftmax.SoftmaxLoss())
+        model.fit(keras.random.normal((8, 16)), keras.random.randint((8,), 0, 1000))
+
+    Source: Duchi, Hazan, Singer 2011, with epsilon under the root, as in Keras.
+    """
+
+    def slots(self):
+        return (self._accumulators,)
+
+    def update_rows(self, gradient, variable, learning_rate):
+        # Accumulators only grow, so that so small an epsilon is lost in rounding.
+        without_epsilon = self.epsilon < 2e-6 * self.initial_accumulator_value
+        if under_xla() or not without_epsilon:
+            return super().update_rows(gradient, variable, learning_rate)
+        # In place, which takes less time than `row_step` and none of its five (R, D) temporaries.
+        slot = self._accumulators[self._get_variable_index(variable)]
+        tf.raw_ops.ResourceSparseApplyAdagradV2(
+            var=variable.handle, accum=slot.value.handle,
+            lr=keras.ops.cast(learning_rate, variable.dtype),
+            epsilon=tf.zeros([], variable.dtype),
+            grad=tf.cast(gradient.values, variable.dtype), indices=gradient.indices,
+        )
+
+    def row_step(self, gradient, learning_rate, accumulator):
+        accumulator += tf.square(gradient)
+        return learning_rate * gradient / tf.sqrt(accumulator + self.epsilon), accumulator
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class SGD(SparseRows, keras.optimizers.SGD):
+    """`keras.optimizers.SGD` for sparse gradients; lazy where `momentum` is not 0.
+
+    Args:
+        *args, **kwargs: as in `keras.optimizers.SGD`; `tfsoftmax.optimizers` says what the
+            options mean for sparse gradients.
+
+    Example:
+        head = tfsoftmax.SampledSoftmax(1000, num_samples=50)
+        model = keras.Sequential([keras.Input((16,)), head])
+        model.compile(tfsoftmax.optimizers.SGD(0.1, momentum=0.9), tfsoftmax.SoftmaxLoss())
+        model.fit(keras.random.normal((8, 16)), keras.random.randint((8,), 0, 1000))
+
+    Source: Keras. Departure: the velocity of an untouched row neither decays nor moves the row.
+    """
+
+    def slots(self):
+        return (self.momentums,) if self.momentum else ()
+
+    def row_step(self, gradient, learning_rate, velocity=None):
+        step = learning_rate * gradient
+        if velocity is None:
+            return (step,)
+        velocity = self.momentum * velocity - step
+        return (step - self.momentum * velocity if self.nesterov else -velocity), velocity
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class Adam(SparseRows, keras.optimizers.Adam):
+    """`keras.optimizers.Adam` for sparse gradients; lazy.
+
+    Args:
+        *args, **kwargs: as in `keras.optimizers.Adam`; `tfsoftmax.optimizers` says what the
+            options mean for sparse gradients.
+
+    Example:
+        head = tfsoftmax.SampledSoftmax(1000, num_samples=50)
+        model = keras.Sequential([keras.Input((16,)), head])
+        model.compile(tfsoftmax.optimizers.Adam(1e-3), tfsoftmax.SoftmaxLoss())
+        model.fit(keras.random.normal((8, 16)), keras.random.randint((8,), 0, 1000))
+
+    Source: Kingma, Ba 2015, with epsilon as in Keras. Departure: the moments of an untouched row
+        do not decay and the row stays, and the bias correction counts all steps, not those that
+        touched the row.
+    """
+
+    def slots(self):
+        moments = (self._momentums, self._velocities)
+        return (*moments, self._velocity_hats) if self.amsgrad else moments
+
+    def row_step(self, gradient, learning_rate, momentum, velocity, *velocity_hat):
+        count = tf.cast(self.iterations + 1, gradient.dtype)
+        correction = tf.sqrt(1 - self.beta_2**count) / (1 - self.beta_1**count)
+        momentum += (gradient - momentum) * (1 - self.beta_1)
+        velocity += (tf.square(gradient) - velocity) * (1 - self.beta_2)
+        velocity_hat = [tf.maximum(hat, velocity) for hat in velocity_hat]
+        scale = tf.sqrt(velocity_hat[0] if velocity_hat else velocity) + self.epsilon
+        return learning_rate * correction * momentum / scale, momentum, velocity, *velocity_hat
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class AdamW(Adam, keras.optimizers.AdamW):
+    """`keras.optimizers.AdamW` for sparse gradients; lazy.
+
+    A step that touches a row multiplies it by 1 - `learning_rate` * `weight_decay` before the rule
+    of `Adam`; a row without a gradient does not decay. Call `exclude_from_weight_decay` before the
+    optimiser is built to spare variables.
+
+    Args:
+        *args, **kwargs: as in `keras.optimizers.AdamW`; `tfsoftmax.optimizers` says what the
+            options mean for sparse gradients.
+
+    Example:
+        head = tfsoftmax.SampledSoftmax(1000, num_samples=50)
+        model = keras.Sequential([keras.Input((16,)), head])
+        model.compile(tfsoftmax.optimizers.AdamW(1e-3, weight_decay=0.01), tfsoftmax.SoftmaxLoss())
+        model.fit(keras.random.normal((8, 16)), keras.random.randint((8,), 0, 1000))
+
+    Source: Loshchilov, Hutter 2019, with the decay scaled by the learning rate, as in Keras.
+        Departure: that of `Adam`, and an untouched row does not decay.
+    """

@@ -1,0 +1,279 @@
+"""The base of the optimisers: Keras's options, over the touched rows of a sparse gradient."""
+
+import keras
+import tensorflow as tf
+
+from tfsoftmax._compat import merges_replicas
+from tfsoftmax.optimizers.rows import (
+    aligned,
+    map_sparse,
+    marked_rows,
+    read_rows,
+    rows_and_values,
+    subtract_from_rows,
+    sum_duplicates,
+    write_rows,
+)
+
+
+class _Divisible(tf.IndexedSlices):
+    """Rows that `loss_scale_factor` can divide, as Keras writes it."""
+
+    def __truediv__(self, divisor):
+        return tf.IndexedSlices(self.values / divisor, self.indices, self.dense_shape)
+
+
+class SparseRows:
+    """Mixin for a Keras optimiser that updates rows by `row_step` where a gradient is sparse.
+
+    List it before the Keras class among the bases, and write `slots` and `row_step`. The options
+    of Keras then work as `tfsoftmax.optimizers` describes.
+
+    Attributes:
+        gradient_norms: None, or the variable that `record_gradient_norms` made.
+
+    Example:
+        optimizer = tfsoftmax.optimizers.Adagrad(0.1)
+        assert isinstance(optimizer, tfsoftmax.optimizers.SparseRows)
+        optimizer.build([keras.Variable(keras.ops.ones((1000, 8)))])
+        optimizer.record_gradient_norms()
+    """
+
+    gradient_norms = None
+
+    def slots(self) -> tuple[list[keras.Variable], ...]:
+        """The slots in the order of `row_step`, each a list parallel to the trainable variables."""
+        raise NotImplementedError
+
+    def row_step(
+        self, gradient: tf.Tensor, learning_rate: tf.Tensor, *slot_rows: tf.Tensor
+    ) -> tuple[tf.Tensor, ...]:
+        """The update rule on the touched rows.
+
+        Args:
+            gradient: (R, ...) tensor of the variable's dtype, with each row of the variable at most
+                once.
+            learning_rate: scalar tensor of the same dtype.
+            *slot_rows: (R, ...) tensors, the same rows of each slot.
+
+        Returns:
+            Tuple of what to subtract from the rows, (R, ...), and the new rows of each slot.
+        """
+        raise NotImplementedError
+
+    def update_rows(
+        self, gradient: tf.IndexedSlices, variable: tf.Variable, learning_rate: tf.Tensor
+    ) -> None:
+        """Applies `row_step` to the touched rows of a variable and of its slots.
+
+        Args:
+            gradient: `tf.IndexedSlices` with each row at most once.
+            variable: the variable (V, ...).
+            learning_rate: scalar tensor.
+        """
+        rows = gradient.indices
+        index = self._get_variable_index(variable)
+        slots = [slot[index].value for slot in self.slots()]  # `.value` gathers without a copy
+        step, *new_rows = self.row_step(
+            tf.cast(gradient.values, variable.dtype),
+            keras.ops.cast(learning_rate, variable.dtype),
+            *[tf.gather(slot, rows) for slot in slots],
+        )
+        for slot, new in zip(slots, new_rows, strict=True):
+            slot.scatter_update(tf.IndexedSlices(new, rows))
+        variable.scatter_sub(tf.IndexedSlices(step, rows))
+
+    def record_gradient_norms(self) -> None:
+        """Makes every update store the norms of its gradients, before clipping.
+
+        They go to `gradient_norms`, a `tf.Variable` float32 with an entry for each trainable
+        variable. It does not belong to the optimiser's variables and is not saved. Call this
+        method when the optimiser is built, before a step is traced, and not under a strategy
+        with replicas.
+        """
+        if self.gradient_norms is None:
+            self.gradient_norms = tf.Variable(tf.zeros(len(self._trainable_variables)))
+
+    def build(self, variables):
+        if self.built:
+            return
+        super().build(variables)
+        if self.use_ema:
+            # The number of steps that each row's average counts; 0 before the first.
+            self._averaged_steps = self._row_counters(self._averages, "steps")
+        if self.gradient_accumulation_steps:
+            # The last cycle, from 1, that touched each row. Its sum there belongs to this cycle.
+            self._touched_cycles = self._row_counters(self._accumulated_gradients, "cycles")
+
+    def _row_counters(self, slot, name):
+        return [
+            None if s is None
+            else self.add_variable(s.shape[:1], dtype="int64", name=f"{s.name}_{name}")
+            for s in slot
+        ]
+
+    def apply(self, grads, trainable_variables=None):
+        if self.loss_scale_factor is not None:
+            grads = map_sparse(lambda g: _Divisible(g.values, g.indices, g.dense_shape), grads)
+        super().apply(grads, trainable_variables)
+
+    def _backend_apply_gradients(self, grads, trainable_variables):
+        grads = self._summed(grads, trainable_variables)
+        if self.gradient_norms is not None:
+            self._store_norms(grads, trainable_variables)
+        if self.gradient_accumulation_steps:
+            for gradient, variable in zip(grads, trainable_variables, strict=True):
+                self._accumulate(gradient, variable)
+            sparse = [isinstance(g, tf.IndexedSlices) for g in grads]
+            _in_every_replica_if(
+                lambda: (self._iterations + 1) % self.gradient_accumulation_steps == 0,
+                lambda: self._clip_and_update(
+                    [self._mean_of_cycle(*pair) for pair in zip(trainable_variables, sparse)],
+                    trainable_variables,
+                ),
+            )
+        else:
+            self._clip_and_update(grads, trainable_variables)
+        if self.use_ema and self.ema_overwrite_frequency:
+            _in_every_replica_if(
+                lambda: (self.iterations + 1) % self.ema_overwrite_frequency == 0,
+                lambda: self._catch_up(self._iterations + 1, overwrite=True),  # this step counts
+            )
+
+    def _summed(self, grads, variables):
+        """Sums each row over its duplicates and over the replicas."""
+        # With each row once, the norm of the values is the norm of the dense gradient.
+        grads = map_sparse(sum_duplicates, grads)
+        if tf.distribute.get_strategy().num_replicas_in_sync == 1:
+            return grads
+        pairs = super()._all_reduce_sum_gradients(list(zip(grads, variables, strict=True)))
+        # The rows of the replicas are concatenated, so that a row may appear once per replica.
+        return map_sparse(sum_duplicates, [gradient for gradient, _ in pairs])
+
+    def _all_reduce_sum_gradients(self, grads_and_vars):
+        return grads_and_vars  # `_summed` has done it, before the clipping
+
+    def _store_norms(self, grads, trainable_variables):
+        norms = [tf.constant(0.0)] * len(self._trainable_variables)
+        values = map_sparse(lambda g: g.values, grads)
+        for gradient, variable in zip(values, trainable_variables, strict=True):
+            # As Keras writes it to clip by the global norm, so that the graph computes it once.
+            norm = tf.sqrt(keras.ops.sum(keras.ops.square(gradient)))
+            norms[self._get_variable_index(variable)] = tf.cast(norm, tf.float32)
+        self.gradient_norms.assign(tf.stack(norms))
+
+    def _clip_gradients(self, grads):
+        clipped = super()._clip_gradients(map_sparse(lambda g: g.values, grads))
+        return [
+            tf.IndexedSlices(c, g.indices, g.dense_shape) if isinstance(g, tf.IndexedSlices) else c
+            for g, c in zip(grads, clipped, strict=True)
+        ]
+
+    def _clip_and_update(self, grads, variables):
+        self._backend_update_step(self._clip_gradients(grads), variables, self.learning_rate)
+
+    def update_step(self, gradient, variable, learning_rate):
+        rows, _ = rows_and_values(gradient)
+        decays = self.weight_decay and self._use_weight_decay(variable)
+        before = read_rows(variable, rows) if decays or self.use_ema else None
+        if decays:
+            decay = tf.cast(self.weight_decay, variable.dtype)
+            decay = before * decay * keras.ops.cast(learning_rate, variable.dtype)
+            subtract_from_rows(variable, rows, decay)
+        if rows is None:
+            super().update_step(gradient, variable, learning_rate)
+        else:
+            self.update_rows(gradient, variable, learning_rate)
+        if self.use_ema:
+            self._average_rows(variable, rows, before)
+
+    def _accumulate(self, gradient, variable):
+        index = self._get_variable_index(variable)
+        cycles = self._touched_cycles[index].value
+        self._distribution_strategy.extended.update(
+            self._accumulated_gradients[index].value, self._add_to_rows, args=(gradient, cycles)
+        )
+
+    def _add_to_rows(self, total, gradient, cycles):
+        rows, values = rows_and_values(gradient)
+        cycle = tf.cast(self.iterations, tf.int64) + 1
+        before = read_rows(cycles, rows)
+        values = tf.cast(values, total.dtype)
+        so_far = tf.where(aligned(before == cycle, values), read_rows(total, rows), 0)
+        write_rows(total, rows, so_far + values)
+        write_rows(cycles, rows, tf.fill(tf.shape(before), cycle))
+
+    def _mean_of_cycle(self, variable, sparse):
+        index = self._get_variable_index(variable)
+        total = self._accumulated_gradients[index].value
+        if not sparse:
+            return total / self.gradient_accumulation_steps
+        cycle = tf.cast(self.iterations, tf.int64) + 1
+        marked = marked_rows(self._touched_cycles[index].value == cycle, total)
+        values = marked.values / self.gradient_accumulation_steps
+        return tf.IndexedSlices(values, marked.indices)
+
+    @property
+    def _model_variables_moving_average(self):
+        """The averages, which Keras and its callbacks read here, up to date in all rows."""
+        self._catch_up(self._iterations)
+        return self._averages
+
+    @_model_variables_moving_average.setter
+    def _model_variables_moving_average(self, averages):
+        self._averages = averages
+
+    def _average_rows(self, variable, rows, before):
+        """Averages rows in, after an update from the values `before`."""
+        index = self._get_variable_index(variable)
+        average, steps = self._averages[index].value, self._averaged_steps[index].value
+        now, counted = tf.cast(self._iterations, tf.int64), read_rows(steps, rows)
+        mean = self._caught_up(read_rows(average, rows), counted, before, now)
+        # The average begins as the variable after the first step.
+        momentum = self.ema_momentum * keras.ops.cast(self.iterations != 0, variable.dtype)
+        mean = momentum * mean + (1 - momentum) * read_rows(variable, rows)
+        write_rows(average, rows, mean)
+        write_rows(steps, rows, tf.fill(tf.shape(counted), now + 1))
+
+    def _caught_up(self, average, counted, values, now):
+        """The averages of rows that kept their values since the steps `counted`."""
+        # After k steps a - w is m^k (a - w). A row without an average has always been the same.
+        missed = tf.cast(tf.maximum(now - counted, 0), tf.float64)
+        kept = tf.where(counted == 0, tf.zeros_like(missed), self.ema_momentum**missed)
+        kept = tf.cast(aligned(kept, values), values.dtype)
+        return kept * average + (1 - kept) * values
+
+    def _catch_up(self, now, overwrite=False):
+        """Brings all averages up to date at step `now`, and may write them to the variables."""
+
+        def catch_up(average, variable, steps):
+            step = tf.cast(now, tf.int64)
+            average.assign(self._caught_up(average, steps, variable, step))
+            steps.assign(tf.maximum(steps, step))
+            if overwrite:
+                variable.assign(average)
+
+        for triple in zip(self._averages, self._trainable_variables, self._averaged_steps):
+            if triple[0] is not None:
+                average, *others = [_without_keras(v) for v in triple]
+                self._distribution_strategy.extended.update(average, catch_up, args=tuple(others))
+
+
+def _without_keras(variable):
+    return variable.value if isinstance(variable, keras.Variable) else variable
+
+
+def _in_every_replica_if(condition, update):
+    """Calls `update` in every replica if `condition()`, the same in all, is true."""
+    if not merges_replicas():
+        tf.cond(condition(), update, lambda: None)
+        return
+
+    def decide(strategy):
+        def in_every_replica():
+            strategy.extended.call_for_each_replica(update)
+
+        tf.cond(condition(), in_every_replica, lambda: None)
+
+    # A branch within a replica could not sum over the replicas or update all of them.
+    tf.distribute.get_replica_context().merge_call(decide)

@@ -142,6 +142,33 @@ def test_layers_at_any_depth_are_found():
     assert "deep" in [layer.name for layer in _compat.layers_of(model)]
 
 
+def test_layers_that_a_tensor_was_computed_by_are_found():
+    words = keras.Input((2,))
+    inner = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3, name="deep")])
+    other = keras.layers.Dense(3, name="other")(words)
+    tensor = keras.layers.Add(name="sum")([inner(words), other])
+    keras.layers.Dense(4, name="after")(tensor)
+    names = {layer.name for layer in _compat.layers_before(tensor)}
+    assert {"deep", "other", "sum"} <= names and "after" not in names
+    assert _compat.layers_before(tf.zeros(2)) == []
+
+
+@pytest.mark.parametrize("built", [False, True])
+def test_a_layer_that_is_replaced_leaves_no_weights(built):
+    class Owner(keras.layers.Layer):
+        def __init__(self):
+            super().__init__()
+            self.part = keras.layers.Dense(2)
+
+    owner, new = Owner(), keras.layers.Dense(3)
+    if built:
+        owner.part.build((None, 5))
+        owner.build((None, 5))
+    _compat.replace_layer(owner, "part", new)
+    new.build((None, 4))
+    assert owner.part is new and [w.shape for w in owner.weights] == [(4, 3), (3,)]
+
+
 def test_a_trace_of_the_profiler_is_parsed(tmp_path):
     with tf.profiler.experimental.Profile(str(tmp_path)):
         tf.ones((3, 3)) @ tf.ones((3, 3))

@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 
 from cases import randomise
-from tfsoftmax.heads import FullSoftmax, SampledSoftmax
+from tfsoftmax.heads import AdaptiveSoftmax, FullSoftmax, SampledSoftmax
+from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
 from tfsoftmax.losses import SoftmaxLoss
 
 V, D, T = 13, 8, 5
@@ -169,3 +170,66 @@ def test_the_cap_of_a_reversible_embedding_is_wanted_of_the_head():
     quantise(untied, "int8")
     with pytest.raises(ValueError, match="`tied_to` must have .* Received: int8 and .*=3.0"):
         head.log_probs(hidden)
+
+
+def from_json(model):
+    return keras.models.model_from_json(model.to_json())
+
+
+@pytest.mark.parametrize("copied", [keras.models.clone_model, from_json])
+@pytest.mark.parametrize("kind", ["functional", "sequential", "nested"])
+def test_a_copied_model_is_tied_to_its_own_embedding(copied, kind):
+    embedding = keras.layers.Embedding(V, D, name="table")
+    words = keras.Input((T,), dtype="int32")
+    head = FullSoftmax(V, tied_to=embedding)
+    if kind == "sequential":
+        model = keras.Sequential([words, embedding, head])
+    elif kind == "nested":
+        backbone = keras.Model(words, embedding(words), name="backbone")
+        again = keras.Input((T,), dtype="int32")
+        model = keras.Model(again, head(backbone(again)))
+    else:
+        model, head = tied(embedding)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        copy = copied(model)
+    other = copy.layers[-1]
+    of_copy = copy.get_layer("backbone" if kind == "nested" else "table")
+    of_copy = of_copy.get_layer("table") if kind == "nested" else of_copy
+    assert other.tied_to is of_copy is not embedding
+    assert [w.shape for w in copy.weights] == [w.shape for w in model.weights]
+    copy.set_weights(model.get_weights())
+    np.testing.assert_array_equal(copy(WORDS), model(WORDS))
+    copy.compile("sgd", SoftmaxLoss())
+    copy.fit(WORDS, WORDS, verbose=0)
+    hidden = hidden_states()
+    wanted = scores_of(of_copy, hidden) + other.bias.numpy()
+    np.testing.assert_allclose(other(hidden), wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_a_copied_model_that_is_quantised_has_no_left_over_embedding(tmp_path):
+    model, _ = tied(keras.layers.Embedding(V, D))
+    copy = keras.models.clone_model(model)
+    quantise(copy, "int8")
+    copy.save(tmp_path / "copy.keras")
+    again = keras.saving.load_model(tmp_path / "copy.keras")
+    np.testing.assert_array_equal(again(WORDS), copy(WORDS))
+
+
+def test_a_copied_adaptive_tie_holds():
+    embedding = AdaptiveEmbedding(V, D, cutoffs=[4, 9])
+    words = keras.Input((T,), dtype="int32")
+    head = AdaptiveSoftmax(V, tied_to=embedding)
+    copy = keras.models.clone_model(keras.Model(words, head(embedding(words))))
+    assert copy.layers[-1].tied_to is copy.layers[1]
+
+
+def test_a_copy_whose_embedding_is_elsewhere_says_so():
+    embedding = keras.layers.Embedding(V, D, name="table")
+    _, head = tied(embedding)
+    again = FullSoftmax.from_config(head.get_config())
+    with pytest.warns(UserWarning, match="no layer before it is called 'table'"):
+        again(hidden_states())
+    top = keras.Input((D,))
+    with pytest.warns(UserWarning, match="no layer before it is called 'table'"):
+        keras.models.clone_model(keras.Model(top, head(top)))

@@ -151,6 +151,8 @@ def test_layers_that_a_tensor_was_computed_by_are_found():
     names = {layer.name for layer in _compat.layers_before(tensor)}
     assert {"deep", "other", "sum"} <= names and "after" not in names
     assert _compat.layers_before(tf.zeros(2)) == []
+    operation, inputs = _compat.call_of(tensor)
+    assert operation.name == "sum" and inputs[1] is other
 
 
 @pytest.mark.parametrize("built", [False, True])

@@ -134,8 +134,8 @@ def test_a_table_of_another_dtype_scores_and_trains(dtype):
     model, head = tied(embedding, use_bias=False)
     hidden = hidden_states()
     np.testing.assert_allclose(head(hidden), scores_of(embedding, hidden), rtol=1e-4, atol=1e-4)
-    model.compile("adam", SoftmaxLoss())
-    history = model.fit(WORDS, WORDS[:, ::-1], epochs=9, verbose=0).history["loss"]
+    model.compile(keras.optimizers.SGD(0.5), SoftmaxLoss())
+    history = model.fit(WORDS, WORDS[:, ::-1], epochs=3, verbose=0).history["loss"]
     assert history[-1] < history[0] and embedding.embeddings.dtype == dtype
 
 

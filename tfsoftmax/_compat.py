@@ -61,6 +61,12 @@ def layers_of(model: keras.Model) -> list[keras.layers.Layer]:
     return list(model._flatten_layers())
 
 
+def call_of(tensor) -> tuple[keras.Operation, list]:
+    """The operation that a symbolic tensor of Keras is the result of, and its symbolic inputs."""
+    operation, node, _ = tensor._keras_history
+    return operation, operation._inbound_nodes[node].input_tensors
+
+
 def layers_before(tensor) -> list[keras.layers.Layer]:
     """The layers, at any depth, that a symbolic tensor of Keras was computed by.
 
@@ -68,12 +74,13 @@ def layers_before(tensor) -> list[keras.layers.Layer]:
     """
     layers, seen, tensors = [], set(), [tensor]
     while tensors:
-        history = getattr(tensors.pop(), "_keras_history", None)
+        tensor = tensors.pop()
+        history = getattr(tensor, "_keras_history", None)
         if history is None or history[:2] in seen:
             continue
         seen.add(history[:2])
-        operation, node, _ = history
-        tensors += operation._inbound_nodes[node].input_tensors
+        operation, inputs = call_of(tensor)
+        tensors += inputs
         if isinstance(operation, keras.layers.Layer):
             layers += operation._flatten_layers()
     return layers

@@ -17,7 +17,7 @@ EXAMPLES = ROOT / "experiments" / "examples"
 FOLDERS = (
     "heads", "layers", "samplers", "partitions", "ops", "corpora", "lm", "nbest", "profiling",
 )
-TOP = ("losses", "metrics", "optimizers", "vocabulary", "logits_tag", "hardware")
+TOP = ("losses", "metrics", "optimizers", "hub", "vocabulary", "logits_tag", "hardware")
 CELL = re.compile(r"^# %%(.*)\n", re.MULTILINE)
 
 

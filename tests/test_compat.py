@@ -3,7 +3,6 @@
 import ast
 import importlib
 import pathlib
-import pkgutil
 
 import keras
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 import tfsoftmax
+from modules_helper import module_names
 from tfsoftmax import _compat
 
 PRIVATE_MODULES = ("keras.src", "tensorflow.python", "tensorflow.core", "tensorflow.tsl")
@@ -38,9 +38,9 @@ def private_attributes():
 
 def classes():
     """Every class that a module of the package defines."""
-    for module in pkgutil.walk_packages(tfsoftmax.__path__, "tfsoftmax."):
-        for value in vars(importlib.import_module(module.name)).values():
-            if isinstance(value, type) and value.__module__ == module.name:
+    for module in module_names():
+        for value in vars(importlib.import_module(module)).values():
+            if isinstance(value, type) and value.__module__ == module:
                 yield value
 
 

@@ -144,8 +144,8 @@ def page(scale, rows):
         f"keras_hub's loss takes {ratios[0]:.1f} times the memory and {ratios[1]:.2f} times the "
         "time.",
         f"Medians of {scale.rounds} processes for each row, which took turns; the time of a "
-        f"process is the median of {scale.steps} steps after one that does not count. Memory is the peak "
-        f"of the {source}, weights and slots of the optimiser included. Command:",
+        f"process is the median of {scale.steps} steps after one that does not count. Memory is "
+        f"the peak of the {source}, weights and slots of the optimiser included. Command:",
         f"    python -m experiments.benchmarks.hub --vocab_size={scale.vocab_size} "
         f"--layers={scale.layers} --units={scale.units} --batch={scale.batch} "
         f"--time_steps={scale.time_steps} --dtype={scale.dtype} --steps={scale.steps} "

@@ -8,7 +8,7 @@ DATA ?= data/docstrings
 RUN ?= runs/demo
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: demo install test test-slow test-oldest lint docs benchmark walkthrough clean
+.PHONY: demo install test test-slow test-oldest test-hub lint docs benchmark walkthrough clean
 
 demo: $(VENV)/.installed
 	$(BIN)/tfsoftmax prepare --corpus=docstrings --out=$(DATA)
@@ -26,6 +26,11 @@ test-slow: $(VENV)/.installed-test
 # The same tests on the oldest versions that pyproject.toml allows.
 test-oldest:
 	PIP_CONSTRAINT=$(CURDIR)/.ci/oldest.txt $(MAKE) test VENV=.venv-oldest
+
+# The tests with keras_hub, which `make test` skips, in an environment of their own.
+test-hub:
+	$(MAKE) .venv-hub/.installed-hub VENV=.venv-hub
+	.venv-hub/bin/python -m pytest tests/test_hub.py
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
@@ -51,9 +56,13 @@ $(VENV)/.installed-test: pyproject.toml
 	$(PIP_INSTALL) -e .[test,tfds,plot,wer]
 	touch $@ $(VENV)/.installed
 
+$(VENV)/.installed-hub: pyproject.toml
+	$(PIP_INSTALL) -e .[test,hub]
+	touch $@ $(VENV)/.installed
+
 $(VENV)/.installed-docs: pyproject.toml
 	$(PIP_INSTALL) -e .[docs]
 	touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) .venv-oldest data runs build dist site *.egg-info
+	rm -rf $(VENV) .venv-oldest .venv-hub data runs build dist site *.egg-info

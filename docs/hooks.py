@@ -18,7 +18,7 @@ FOLDERS = (
     "heads", "layers", "optimizers", "samplers", "partitions", "ops", "corpora", "lm", "nbest",
     "profiling",
 )
-TOP = ("losses", "metrics", "vocabulary", "logits_tag", "hardware")
+TOP = ("losses", "metrics", "hub", "vocabulary", "logits_tag", "hardware")
 CELL = re.compile(r"^# %%(.*)\n", re.MULTILINE)
 
 

@@ -101,6 +101,15 @@ def test_masked_word_is_zero():
     assert built().compute_mask(WORDS) is None
 
 
+def test_a_functional_model_hands_the_mask_on():
+    words = keras.Input((None,), dtype="int32")
+    hidden = AdaptiveEmbedding(V, UNITS, [4, 9], mask_zero=True)(words)
+    model = keras.Model(words, keras.layers.SimpleRNN(3)(hidden))
+    padded = np.array([[5, 2, 0, 0], [7, 0, 0, 0]], np.int32)
+    np.testing.assert_allclose(model(padded)[0], model(padded[:1, :2])[0], rtol=1e-6)
+    np.testing.assert_allclose(model(padded)[1], model(padded[1:, :1])[0], rtol=1e-6)
+
+
 def test_config_round_trip():
     layer = built(counts=COUNTS)
     again = AdaptiveEmbedding.from_config(layer.get_config())

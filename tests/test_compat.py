@@ -3,7 +3,6 @@
 import ast
 import importlib
 import pathlib
-import pkgutil
 
 import keras
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 import tfsoftmax
+from modules_helper import module_names
 from tfsoftmax import _compat
 
 PRIVATE_MODULES = ("keras.src", "tensorflow.python", "tensorflow.core", "tensorflow.tsl")
@@ -38,9 +38,9 @@ def private_attributes():
 
 def classes():
     """Every class that a module of the package defines."""
-    for module in pkgutil.walk_packages(tfsoftmax.__path__, "tfsoftmax."):
-        for value in vars(importlib.import_module(module.name)).values():
-            if isinstance(value, type) and value.__module__ == module.name:
+    for module in module_names():
+        for value in vars(importlib.import_module(module)).values():
+            if isinstance(value, type) and value.__module__ == module:
                 yield value
 
 
@@ -142,6 +142,35 @@ def test_layers_at_any_depth_are_found():
     inner = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3, name="deep")])
     model = keras.Sequential([inner])
     assert "deep" in [layer.name for layer in _compat.layers_of(model)]
+
+
+def test_layers_that_a_tensor_was_computed_by_are_found():
+    words = keras.Input((2,))
+    inner = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3, name="deep")])
+    other = keras.layers.Dense(3, name="other")(words)
+    tensor = keras.layers.Add(name="sum")([inner(words), other])
+    keras.layers.Dense(4, name="after")(tensor)
+    names = {layer.name for layer in _compat.layers_before(tensor)}
+    assert {"deep", "other", "sum"} <= names and "after" not in names
+    assert _compat.layers_before(tf.zeros(2)) == []
+    operation, inputs = _compat.call_of(tensor)
+    assert operation.name == "sum" and inputs[1] is other
+
+
+@pytest.mark.parametrize("built", [False, True])
+def test_a_layer_that_is_replaced_leaves_no_weights(built):
+    class Owner(keras.layers.Layer):
+        def __init__(self):
+            super().__init__()
+            self.part = keras.layers.Dense(2)
+
+    owner, new = Owner(), keras.layers.Dense(3)
+    if built:
+        owner.part.build((None, 5))
+        owner.build((None, 5))
+    _compat.replace_layer(owner, "part", new)
+    new.build((None, 4))
+    assert owner.part is new and [w.shape for w in owner.weights] == [(4, 3), (3,)]
 
 
 def test_a_trace_of_the_profiler_is_parsed(tmp_path):

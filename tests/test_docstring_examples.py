@@ -3,7 +3,6 @@
 import importlib
 import inspect
 import os
-import pkgutil
 import re
 import textwrap
 
@@ -11,6 +10,7 @@ import keras
 import pytest
 
 import tfsoftmax
+from modules_helper import module_names
 from runs_helper import MODEL
 from tfsoftmax.lm.config import TrainingConfig
 from tfsoftmax.lm.training import train
@@ -19,13 +19,13 @@ from tfsoftmax.lm.training import train
 def public():
     """{dotted name: object} of the public classes and functions of all modules but commands."""
     found = {}
-    for module in pkgutil.walk_packages(tfsoftmax.__path__, "tfsoftmax."):
-        if ".commands" in module.name:
+    for module in module_names():
+        if ".commands" in module:
             continue
-        for name, value in vars(importlib.import_module(module.name)).items():
-            own = getattr(value, "__module__", None) == module.name and not name.startswith("_")
+        for name, value in vars(importlib.import_module(module)).items():
+            own = getattr(value, "__module__", None) == module and not name.startswith("_")
             if own and (inspect.isclass(value) or inspect.isfunction(value)):
-                found[f"{module.name}.{name}".removeprefix("tfsoftmax.")] = value
+                found[f"{module}.{name}".removeprefix("tfsoftmax.")] = value
     return found
 
 

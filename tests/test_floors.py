@@ -16,7 +16,7 @@ FLOORS = (
     ("logits_tag", "partitions", "samplers", "corpora"),
     ("losses", "metrics", "optimizers", "nbest", "layers"),
     ("heads",),
-    ("profiling",),
+    ("profiling", "hub"),
     ("lm",),
     ("commands",),
 )

@@ -5,6 +5,7 @@ models load. The `tfsoftmax` program imports only the modules that a command nee
 `--help` does not wait for TensorFlow.
 """
 
+import importlib
 import os
 import sys
 
@@ -17,6 +18,12 @@ def _require_tensorflow(backend):
             '`KERAS_BACKEND` must be "tensorflow", the only backend of Keras that tfsoftmax runs '
             f"on. Received: KERAS_BACKEND={backend!r}"
         )
+
+
+def __getattr__(name):
+    if name == "hub":  # imported when it is used, because it needs keras_hub
+        return importlib.import_module("tfsoftmax.hub")
+    raise AttributeError(f"module 'tfsoftmax' has no attribute {name!r}")
 
 
 # This comes before the import of Keras, which fails if the chosen backend is not installed.

@@ -92,6 +92,42 @@ def layers_of(model: keras.Model) -> list[keras.layers.Layer]:
     return list(model._flatten_layers())
 
 
+def call_of(tensor) -> tuple[keras.Operation, list]:
+    """The operation that a symbolic tensor of Keras is the result of, and its symbolic inputs."""
+    operation, node, _ = tensor._keras_history
+    return operation, operation._inbound_nodes[node].input_tensors
+
+
+def layers_before(tensor) -> list[keras.layers.Layer]:
+    """The layers, at any depth, that a symbolic tensor of Keras was computed by.
+
+    A functional model has its layers as a list, but a layer that is being called is in no model.
+    """
+    layers, seen, tensors = [], set(), [tensor]
+    while tensors:
+        tensor = tensors.pop()
+        history = getattr(tensor, "_keras_history", None)
+        if history is None or history[:2] in seen:
+            continue
+        seen.add(history[:2])
+        operation, inputs = call_of(tensor)
+        tensors += inputs
+        if isinstance(operation, keras.layers.Layer):
+            layers += operation._flatten_layers()
+    return layers
+
+
+def replace_layer(owner: keras.layers.Layer, name: str, new: keras.layers.Layer) -> None:
+    """Sets an attribute of a layer that is a layer; Keras would go on to track the old one."""
+    tracker = owner._tracker
+    locked = tracker.locked
+    tracker.unlock()
+    tracker.untrack(getattr(owner, name))
+    setattr(owner, name, new)
+    if locked:
+        tracker.lock()
+
+
 def xplane_space():
     """An empty message of the type that TensorFlow's profiler writes, which has no public name."""
     from tensorflow.tsl.profiler.protobuf import xplane_pb2

@@ -4,6 +4,7 @@ import tensorflow as tf
 from numpy.typing import ArrayLike
 
 from tfsoftmax.heads.tied import TiedHead
+from tfsoftmax.layers.scoring_table import scoring_table
 from tfsoftmax.ops.cross_entropy import Objective, cross_entropy
 from tfsoftmax.ops.logits import (
     capped,
@@ -47,8 +48,17 @@ class LinearHead(TiedHead):
         if self.tied_to is None:
             self.kernel, self.bias = self._kernel_and_bias(self.vocab_size, size)
         else:
+            self._require_cap_of_embedding()
             self._build_tied(size)
             self.bias = self._add_bias(self.vocab_size)
+
+    def _require_cap_of_embedding(self):
+        cap = getattr(self.tied_to, "logit_soft_cap", None)
+        if cap not in (None, self.soft_cap):
+            raise ValueError(
+                f"`soft_cap`, which FullSoftmax takes, must be the `logit_soft_cap` of `tied_to`, "
+                f"{cap}. Received: {type(self).__name__} with soft_cap={self.soft_cap}"
+            )
 
     def log_normaliser(self, hidden: ArrayLike) -> tf.Tensor:
         """ln Z(h) = ln Σ_v exp(z_v), exact: (...) float32 for hidden (..., D), no gradient."""
@@ -66,8 +76,8 @@ class LinearHead(TiedHead):
         return self._by_position(self._self_normalised, hidden, labels)
 
     def _kernel(self):
-        """The variable (V, D), from which training may gather rows."""
-        return (self.kernel if self.tied_to is None else self.tied_to.embeddings).value
+        """The variable (V, D), from which training may gather rows, or what it amounts to."""
+        return self.kernel.value if self.tied_to is None else scoring_table(self.tied_to)
 
     def _parameters(self):
         """Kernel (V, D) and bias (V,), or None, of the exact distribution."""

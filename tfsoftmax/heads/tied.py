@@ -1,9 +1,11 @@
 """Heads whose kernel may be the input embedding."""
 
+import warnings
 from typing import ClassVar
 
 import keras
 
+from tfsoftmax._compat import layers_before, replace_layer
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.layers.embedding import Embedding
 
@@ -14,7 +16,9 @@ class TiedHead(SoftmaxHead):
     Args:
         vocab_size: V, the number of words.
         tied_to: an embedding layer of V words and D units, or None for a kernel of the head's own.
-            The tie survives `model.save` and `keras.saving.load_model`, but not `clone_model`.
+            The tie survives `model.save` and `clone_model`: a head that is made from the
+            configuration of another is tied to the embedding of the same name that comes before
+            it in the model. If there is none, a warning says so.
         **kwargs: arguments of `SoftmaxHead` and of `keras.layers.Layer`.
 
     Attributes:
@@ -40,6 +44,13 @@ class TiedHead(SoftmaxHead):
                 f"Received: {tied_to} of {getattr(tied_to, 'input_dim', 'no')} words"
             )
         self.tied_to = tied_to
+        self._tied_to_copy = False  # whether `tied_to` was made from the head's configuration
+
+    def __call__(self, hidden, *args, **kwargs):
+        if self._tied_to_copy:
+            self._tied_to_copy = False
+            self._tie_to_layer_before(hidden)
+        return super().__call__(hidden, *args, **kwargs)
 
     @classmethod
     def tied_embedding(cls, vocabulary, units: int, options: dict, **kwargs):
@@ -56,11 +67,28 @@ class TiedHead(SoftmaxHead):
         if not self.tied_to.built:
             self.tied_to.build()
 
+    def _tie_to_layer_before(self, hidden):
+        """Replaces a copy of the embedding by the layer that `hidden` was computed from."""
+        copy = self.tied_to
+        before = layers_before(hidden)
+        same = [x for x in before if type(x) is type(copy) and x.name == copy.name]
+        if same:
+            replace_layer(self, "tied_to", same[0])
+        else:
+            warnings.warn(
+                f"{self.name} was made from a configuration, and no layer before it is called "
+                f"{copy.name!r}, so `tied_to` is an embedding of its own. Pass `clone_function` "
+                "to `clone_model` if the two should be one.", stacklevel=3,
+            )
+
     def get_config(self):
         tied_to = keras.saving.serialize_keras_object(self.tied_to)
         return {**super().get_config(), "tied_to": tied_to}
 
     @classmethod
     def from_config(cls, config):
-        tied_to = keras.saving.deserialize_keras_object(config["tied_to"])
-        return cls(**{**config, "tied_to": tied_to})
+        tied_to = config["tied_to"]
+        head = cls(**{**config, "tied_to": keras.saving.deserialize_keras_object(tied_to)})
+        # In a saved model, what two layers share has an identity. Elsewhere a copy is made.
+        head._tied_to_copy = tied_to is not None and "shared_object_id" not in tied_to
+        return head

@@ -88,7 +88,7 @@ class AdaptiveEmbedding(keras.layers.Layer):
         return tf.ensure_shape(tf.reshape(joined, shape), [*words.shape, self.output_dim])
 
     def compute_mask(self, words, mask=None):
-        return tf.not_equal(words, 0) if self.mask_zero else None
+        return keras.ops.not_equal(words, 0) if self.mask_zero else None
 
     def compute_output_shape(self, words_shape):
         return (*words_shape, self.output_dim)

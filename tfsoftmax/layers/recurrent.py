@@ -88,6 +88,12 @@ class _KernelBackends:
                     f"take any. Received: {name}={received!r}"
                 )
 
+    def build(self, sequences_shape, initial_state_shape=None):
+        chosen = self.cell.recurrent_initializer
+        self.cell.recurrent_initializer = _any_dtype(chosen)
+        super().build(sequences_shape, initial_state_shape)
+        self.cell.recurrent_initializer = chosen
+
     def _fuses(self, mask):
         wanted = self.backend == "fused" or (self.backend == "auto" and not _gpus())
         if not wanted or mask is not None:
@@ -138,6 +144,16 @@ class GRU(_KernelBackends, keras.layers.GRU):
     """
 
     _sequence_kernel = staticmethod(fused_rnn.gru)
+
+
+def _any_dtype(initializer):
+    """The initializer, which draws in float32 for bfloat16: that has no orthogonal matrices."""
+
+    def draw(shape, dtype):
+        drawn_in = "float32" if dtype == "bfloat16" else dtype
+        return tf.cast(initializer(shape, dtype=drawn_in), dtype)
+
+    return draw
 
 
 def _gpus():

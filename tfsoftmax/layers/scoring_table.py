@@ -1,0 +1,44 @@
+"""The weights by which an embedding layer of Keras scores words."""
+
+import keras
+import tensorflow as tf
+
+_QUANTIZED = ("int8", "int4")  # other modes leave embeddings as they are
+
+
+def scoring_table(embedding: keras.layers.Embedding) -> tf.Tensor:
+    """Rows (V, D) whose products with hidden states are the scores of the words.
+
+    Args:
+        embedding: a built `keras.layers.Embedding`, or a `ReversibleEmbedding`, which may have
+            another table for its scores. It may be quantised or have LoRA.
+
+    Returns:
+        (V, D) float. If the layer keeps it as it is, this is the variable's own tensor, of which
+        training may gather rows. If not, it is computed: dequantised, transposed, or with the
+        update of LoRA added.
+
+    Raises:
+        ValueError: if a quantised table of scores cannot be read because the logits are capped.
+    """
+    quantized = embedding.quantization_mode in _QUANTIZED
+    if not getattr(embedding, "tie_weights", True):
+        return tf.transpose(_reverse_table(embedding, quantized))
+    if quantized:
+        return embedding.quantized_call(tf.range(embedding.input_dim))
+    table = embedding.embeddings
+    return table.value if isinstance(table, keras.Variable) else table
+
+
+def _reverse_table(embedding, quantized):
+    """(D, V), from a `ReversibleEmbedding` with `tie_weights=False`."""
+    if not quantized:
+        return embedding.reverse_embeddings.value
+    if embedding.logit_soft_cap is not None:
+        raise ValueError(
+            "`tied_to` must have tied weights, no `logit_soft_cap` or no quantised weights. "
+            f"Received: {embedding.quantization_mode} and logit_soft_cap={embedding.logit_soft_cap}"
+        )
+    # The scores of unit vectors are the table. Quantised as inputs, these are exact.
+    units = tf.eye(embedding.output_dim, dtype=embedding.compute_dtype)
+    return embedding.quantized_call(units, reverse=True)

@@ -278,4 +278,5 @@ def _restore(rows, leading, *size):
     """Rows (N, *size) as (..., *size)."""
     static, dynamic = leading
     result = tf.reshape(rows, tf.concat([dynamic, tf.constant(size, tf.int32)], 0))
-    return tf.ensure_shape(result, [*static, *size])
+    result.set_shape([*static, *size])  # TFLite has no operation that checks a shape
+    return result

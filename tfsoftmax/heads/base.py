@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from tfsoftmax.layers.initializers import Initializer, add_weight
 from tfsoftmax.logits_tag import LogitsTag
 from tfsoftmax.ops.computed_if_used import computed_if_used
+from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.vocabulary import Vocabulary
 
 
@@ -117,6 +118,7 @@ class SoftmaxHead(keras.layers.Layer):
         raise NotImplementedError
 
     def call(self, hidden, training=None):
+        self._check_xla()
         rows, leading = _flatten(hidden)
         # In training nothing uses these logits, unless a user's own metric does.
         sparse = training and not self.trains_exactly
@@ -212,7 +214,16 @@ class SoftmaxHead(keras.layers.Layer):
     def _loss_and_nats(self, hidden, labels, weights):
         return tf.reduce_sum(weights * self._training_loss(hidden, labels)), None
 
+    def _check_xla(self):
+        if not self.supports_jit and under_xla():
+            raise NotImplementedError(
+                f"{type(self).__name__} cannot be compiled by XLA as it is configured "
+                "(`supports_jit` is False). Compile the model or the function with "
+                "`jit_compile=False`."
+            )
+
     def _as_hidden(self, hidden):
+        self._check_xla()
         hidden = tf.convert_to_tensor(hidden)
         if not self.built:
             self.build(hidden.shape)

@@ -56,7 +56,8 @@ def sum_over_chunks(chunk, most, *tensors):
     length = tensors[0].shape[0]
     length = tf.shape(tensors[0])[0] if length is None else length
     count = _at_least_one((length + most - 1) // most)
-    rows = (length + count - 1) // count
+    # Without positions, a chunk of padding: arrays without elements crash XLA and scatters.
+    rows = _at_least_one((length + count - 1) // count)
     chunks = [_chunked(tensor, length, count, rows) for tensor in tensors]
 
     def visit(i, totals):
@@ -65,7 +66,7 @@ def sum_over_chunks(chunk, most, *tensors):
     # The first chunk stands outside the loop, which would need zeros of the totals' size instead.
     first, totals = visit(0, None)
     if chunks[0].shape[0] == 1:
-        return first, totals
+        return tf.nest.map_structure(lambda t: t[:length], first), totals
     repeat = _repeated if tf.executing_eagerly() else _looped
     flat, totals = repeat(visit, count, tf.nest.flatten(first), totals)
     joined = [_joined(chunks, count * rows)[:length] for chunks in flat]
@@ -105,8 +106,8 @@ def _looped(visit, count, first, totals):
     return arrays, totals
 
 
-def _at_least_one(count):
-    return max(count, 1) if isinstance(count, int) else tf.maximum(count, 1)
+def _at_least_one(number):
+    return max(number, 1) if isinstance(number, int) else tf.maximum(number, 1)
 
 
 def _chunked(tensor, length, count, rows):

@@ -11,6 +11,7 @@ from tfsoftmax.layers.initializers import Initializer, add_weight
 from tfsoftmax.logits_tag import LogitsTag
 from tfsoftmax.ops.computed_if_used import computed_if_used
 from tfsoftmax.ops.xla import under_xla
+from tfsoftmax.partitions.packing import unpacked_values
 from tfsoftmax.vocabulary import Vocabulary
 
 
@@ -181,6 +182,10 @@ class SoftmaxHead(keras.layers.Layer):
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "bias_initializer": keras.initializers.serialize(self.bias_initializer),
         }
+
+    @classmethod
+    def from_config(cls, config):
+        return super().from_config(unpacked_values(config))
 
     def _kernel_and_bias(self, rows, units, suffix=""):
         """New weights: a kernel (rows, units), and a bias (rows,) or None without biases."""

@@ -63,4 +63,4 @@ class TiedHead(SoftmaxHead):
     @classmethod
     def from_config(cls, config):
         tied_to = keras.saving.deserialize_keras_object(config["tied_to"])
-        return cls(**{**config, "tied_to": tied_to})
+        return super().from_config({**config, "tied_to": tied_to})

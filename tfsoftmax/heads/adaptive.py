@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import keras
-import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
@@ -20,6 +19,7 @@ from tfsoftmax.ops.adaptive_clusters import Cluster
 from tfsoftmax.ops.logits import map_row_chunks
 from tfsoftmax.partitions.bands import band_units, frequency_bands
 from tfsoftmax.partitions.cutoffs import are_automatic, automatic_cutoffs
+from tfsoftmax.partitions.packing import packed
 
 LAYOUT = ("cutoffs", "projection_factor", "counts", "permutation", "shares")  # what a tie shares
 
@@ -211,8 +211,8 @@ class AdaptiveSoftmax(TiedHead):
             **super().get_config(),
             "cutoffs": self.bands.cutoffs if known else "auto",
             "projection_factor": self.projection_factor,
-            "counts": None if known else np.asarray(self._counts).tolist(),
-            "permutation": self.bands.permutation if known else self._permutation,
+            "counts": None if known else packed(self._counts),
+            "permutation": packed(self.bands.permutation if known else self._permutation),
             "shares": list(self.bands.shares) if known else self._shares,
             "projection_initializer": keras.initializers.serialize(self.projection_initializer),
             "tie_projections": self.tie_projections,

@@ -12,6 +12,8 @@ from tfsoftmax.heads.labels import checked_hidden, checked_k, checked_labels
 from tfsoftmax.layers.initializers import Initializer, add_weight
 from tfsoftmax.logits_tag import LogitsTag
 from tfsoftmax.ops.computed_if_used import computed_if_used
+from tfsoftmax.ops.xla import under_xla
+from tfsoftmax.partitions.packing import unpacked_values
 from tfsoftmax.vocabulary import Vocabulary
 
 
@@ -208,6 +210,10 @@ class SoftmaxHead(keras.layers.Layer):
             "bias_constraint": keras.constraints.serialize(self.bias_constraint),
         }
 
+    @classmethod
+    def from_config(cls, config):
+        return super().from_config(unpacked_values(config))
+
     def _kernel_and_bias(self, rows, units, suffix=""):
         """New weights: a kernel (rows, units), and a bias (rows,) or None without biases."""
         kernel = self._add_kernel(rows, units, f"kernel{suffix}")
@@ -250,7 +256,16 @@ class SoftmaxHead(keras.layers.Layer):
     def _loss_and_nats(self, hidden, labels, weights):
         return tf.reduce_sum(weights * self._training_loss(hidden, labels)), None
 
+    def _check_xla(self):
+        if not self.supports_jit and under_xla():
+            raise NotImplementedError(
+                f"{type(self).__name__} cannot be compiled by XLA as it is configured "
+                "(`supports_jit` is False). Compile the model or the function with "
+                "`jit_compile=False`."
+            )
+
     def _as_hidden(self, hidden):
+        self._check_xla()
         hidden = checked_hidden(hidden, self.input_spec and self.input_spec.axes[-1])
         if not self.built:
             self.build(hidden.shape)
@@ -277,4 +292,5 @@ def _restore(rows, leading, *size):
     """Rows (N, *size) as (..., *size)."""
     static, dynamic = leading
     result = tf.reshape(rows, tf.concat([dynamic, tf.constant(size, tf.int32)], 0))
-    return tf.ensure_shape(result, [*static, *size])
+    result.set_shape([*static, *size])  # TFLite has no operation that checks a shape
+    return result

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from os import PathLike
 
 import keras
-import numpy as np
 from numpy.typing import ArrayLike
 
 from tfsoftmax.heads.nary import NarySoftmax
 from tfsoftmax.partitions import classes as partitions
+from tfsoftmax.partitions.packing import packed
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -56,4 +56,4 @@ class ClassSoftmax(NarySoftmax):
     def get_config(self):
         config = super().get_config()
         del config["tree"]
-        return {**config, "classes": np.asarray(self.classes).tolist()}
+        return {**config, "classes": packed(self.classes)}

@@ -12,6 +12,7 @@ from tfsoftmax.layers.initializers import Initializer, add_weight
 from tfsoftmax.ops.cross_entropy import cross_entropy, weighted_cross_entropy
 from tfsoftmax.ops.logits import exact_top_k, full_logits
 from tfsoftmax.partitions.bands import band_units, frequency_bands
+from tfsoftmax.partitions.packing import packed
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -151,7 +152,7 @@ class DifferentiatedSoftmax(SoftmaxHead):
             "units": None if self.units is None else list(self.units),
             "projected": self.projected,
             "projection_factor": self.projection_factor,
-            "permutation": self.bands.permutation,
+            "permutation": packed(self.bands.permutation),
             "projection_initializer": keras.initializers.serialize(self.projection_initializer),
         }
 

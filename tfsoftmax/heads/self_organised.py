@@ -16,6 +16,7 @@ from tfsoftmax.ops.cross_entropy import cross_entropy, weighted_cross_entropy
 from tfsoftmax.ops.logits import full_logits
 from tfsoftmax.partitions import assignment, code_files
 from tfsoftmax.partitions.counts import checked_counts
+from tfsoftmax.partitions.packing import packed
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -213,7 +214,7 @@ class SelfOrganisedSoftmax(HierarchicalHead):
     def get_config(self):
         return {
             **super().get_config(),
-            "counts": self.counts.tolist(),
+            "counts": packed(self.counts),
             "gamma": self.gamma,
             "frequency_budget": self.frequency_budget,
             "activation": keras.activations.serialize(self.activation),

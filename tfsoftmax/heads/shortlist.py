@@ -10,6 +10,7 @@ from tfsoftmax.ops.cross_entropy import cross_entropy, weighted_cross_entropy
 from tfsoftmax.ops.logits import full_logits, map_row_chunks
 from tfsoftmax.partitions.bands import frequency_order
 from tfsoftmax.partitions.counts import checked_counts, with_unseen
+from tfsoftmax.partitions.packing import packed
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -167,9 +168,9 @@ class Shortlist(SoftmaxHead):
         return {
             **super().get_config(),
             "shortlist": self.shortlist,
-            "counts": _as_list(self.counts),
-            "tail_log_probs": _as_list(self.tail_log_probs),
-            "permutation": _as_list(self.permutation),
+            "counts": packed(self.counts),
+            "tail_log_probs": packed(self.tail_log_probs),
+            "permutation": packed(self.permutation),
             "oos_node": self.oos_node,
         }
 
@@ -198,7 +199,3 @@ def _extra_log_probs(log_u, shortlist, oos_node):
     if oos_node:
         extra[shortlist:] -= np.logaddexp.reduce(log_u[shortlist:])
     return extra
-
-
-def _as_list(values):
-    return values if values is None or isinstance(values, str) else np.asarray(values).tolist()

@@ -88,7 +88,8 @@ class TiedHead(SoftmaxHead):
     @classmethod
     def from_config(cls, config):
         tied_to = config["tied_to"]
-        head = cls(**{**config, "tied_to": keras.saving.deserialize_keras_object(tied_to)})
+        copy = keras.saving.deserialize_keras_object(tied_to)
+        head = super().from_config({**config, "tied_to": copy})
         # In a saved model, what two layers share has an identity. Elsewhere a copy is made.
         head._tied_to_copy = tied_to is not None and "shared_object_id" not in tied_to
         return head

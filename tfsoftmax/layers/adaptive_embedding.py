@@ -10,6 +10,7 @@ from tfsoftmax.layers.initializers import Initializer, add_weight
 from tfsoftmax.ops.ends import interval_of
 from tfsoftmax.partitions.bands import band_units, frequency_bands
 from tfsoftmax.partitions.cutoffs import are_automatic, automatic_cutoffs
+from tfsoftmax.partitions.packing import packed, unpacked_values
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -100,12 +101,16 @@ class AdaptiveEmbedding(keras.layers.Layer):
             "output_dim": self.output_dim,
             "cutoffs": self.bands.cutoffs,
             "projection_factor": self.projection_factor,
-            "permutation": self.bands.permutation,
+            "permutation": packed(self.bands.permutation),
             "shares": list(self.bands.shares),
             "embeddings_initializer": keras.initializers.serialize(self.embeddings_initializer),
             "projection_initializer": keras.initializers.serialize(self.projection_initializer),
             "mask_zero": self.mask_zero,
         }
+
+    @classmethod
+    def from_config(cls, config):
+        return super().from_config(unpacked_values(config))
 
     def _embed(self, k, rows):
         """Embeddings (n, D) of words of cluster k, given by their rows (n,)."""

@@ -68,6 +68,11 @@ def sum_over_clusters(chunk, hidden, clusters, ranks, ends, weights, shares):
     Returns:
         The tensors, (N, ...) each, and the totals of each cluster.
     """
+    length = tf.shape(ranks)[0]
+    if under_xla():  # whose rounds hold at least one position
+        missing = tf.cast(length == 0, tf.int32)
+        hidden = tf.pad(hidden, [[0, missing], [0, 0]])
+        ranks, weights = (tf.pad(t, [[0, missing]]) for t in (ranks, weights))
     which = interval_of(ranks, ends)  # 0 for the shortlist, k for the kth tail
     head_labels = tf.where(which == 0, ranks, ends[0] + which - 1)
     head, tails = clusters[0], clusters[1:]
@@ -87,7 +92,7 @@ def sum_over_clusters(chunk, hidden, clusters, ranks, ends, weights, shares):
         rounds = _rounds(order, slots[k - 1], slots[k], tail, shares[k - 1])
         by_row, tail_totals = _tail(chunk, tail, inputs, rounds, by_row)
         totals.append(tail_totals)
-    return by_row, totals
+    return [rows[:length] for rows in by_row], totals
 
 
 def _tail(chunk, cluster, inputs, rounds, by_row):
@@ -143,4 +148,4 @@ def _capacity(length, share):
     """Positions out of `length` that a tail rarely exceeds: mean plus two standard deviations."""
     mean = share * tf.cast(length, tf.float32)
     enough = tf.cast(tf.math.ceil(mean + 2 * tf.sqrt(mean)), tf.int32)
-    return tf.clip_by_value(enough, 1, tf.maximum(length, 1))
+    return tf.clip_by_value(enough, 1, length)

@@ -56,7 +56,8 @@ def sum_over_chunks(chunk, most, *tensors):
     length = tensors[0].shape[0]
     length = tf.shape(tensors[0])[0] if length is None else length
     count = _at_least_one((length + most - 1) // most)
-    rows = (length + count - 1) // count
+    # Without positions, a chunk of padding: arrays without elements crash XLA and scatters.
+    rows = _at_least_one((length + count - 1) // count)
     chunks = [_chunked(tensor, length, count, rows) for tensor in tensors]
 
     def visit(i, totals):
@@ -65,27 +66,48 @@ def sum_over_chunks(chunk, most, *tensors):
     # The first chunk stands outside the loop, which would need zeros of the totals' size instead.
     first, totals = visit(0, None)
     if chunks[0].shape[0] == 1:
-        return first, totals
-    flat = tf.nest.flatten(first)
-    with tf.control_dependencies([*flat, *tf.nest.flatten(totals)]):
+        return tf.nest.map_structure(lambda t: t[:length], first), totals
+    repeat = _repeated if tf.executing_eagerly() else _looped
+    flat, totals = repeat(visit, count, tf.nest.flatten(first), totals)
+    joined = [_joined(chunks, count * rows)[:length] for chunks in flat]
+    return tf.nest.pack_sequence_as(first, joined), totals
+
+
+def _repeated(visit, count, first, totals):
+    """The results of all chunks, each (count, rows, ...), after those of the first."""
+    parts = [first]
+    for i in range(1, count):
+        by_row, totals = visit(i, totals)
+        parts.append(tf.nest.flatten(by_row))
+    return [tf.stack(chunks) for chunks in zip(*parts)], totals
+
+
+def _looped(visit, count, first, totals):
+    """The same in a graph, without TensorArrays, which TFLite cannot convert."""
+    with tf.control_dependencies([*first, *tf.nest.flatten(totals)]):
         # The second chunk waits for the first, so that the tensors of only one are alive.
         start = tf.identity(1)
-    arrays = [tf.TensorArray(t.dtype, count, element_shape=t.shape).write(0, t) for t in flat]
+
+    arrays = [
+        tf.scatter_nd([[0]], t[None], tf.concat([[count], tf.shape(t)], 0)) for t in first
+    ]
+
+    def written(array, i, value):
+        return tf.tensor_scatter_nd_update(array, [[i]], value[None])  # in place
 
     def body(i, arrays, totals):
         by_row, totals = visit(i, totals)
-        written = [a.write(i, t) for a, t in zip(arrays, tf.nest.flatten(by_row))]
-        return i + 1, written, totals
+        by_row = tf.nest.flatten(by_row)
+        return i + 1, [written(a, i, t) for a, t in zip(arrays, by_row)], totals
 
     _, arrays, totals = tf.while_loop(
         lambda i, *_: i < count, body, (start, arrays, totals), parallel_iterations=1
     )
-    joined = [_joined(array.stack(), count * rows)[:length] for array in arrays]
-    return tf.nest.pack_sequence_as(first, joined), totals
+    return arrays, totals
 
 
-def _at_least_one(count):
-    return max(count, 1) if isinstance(count, int) else tf.maximum(count, 1)
+def _at_least_one(number):
+    return max(number, 1) if isinstance(number, int) else tf.maximum(number, 1)
 
 
 def _chunked(tensor, length, count, rows):
@@ -94,11 +116,13 @@ def _chunked(tensor, length, count, rows):
     shape = tf.concat([tf.stack([count, rows]), tf.shape(tensor)[1:]], 0)
     static = [s if isinstance(s, int) else None for s in (count, rows)]
     result = tf.reshape(tf.pad(tensor, padding), shape)
-    return tf.ensure_shape(result, static + tensor.shape[1:].as_list())
+    result.set_shape(static + tensor.shape[1:].as_list())
+    return result
 
 
 def _joined(chunks, length):
     """(length, ...) for (count, rows, ...)."""
     shape = tf.concat([[length], tf.shape(chunks)[2:]], 0)
-    static = [length if isinstance(length, int) else None, *chunks.shape[2:]]
-    return tf.ensure_shape(tf.reshape(chunks, shape), static)
+    result = tf.reshape(chunks, shape)
+    result.set_shape([length if isinstance(length, int) else None, *chunks.shape[2:]])
+    return result

@@ -187,7 +187,8 @@ def all_log_probs(hidden, kernel, bias, tree, leaves):
     # Edges come first in all tensors, because a gather copies whole rows fast.
     scores = tf.matmul(kernel, tf.cast(hidden, tf.float32), transpose_b=True)
     scores = scores if bias is None else scores + bias[:, None]
-    maximum = tf.math.segment_max(scores, tree.owners)
+    # TFLite has a sum over sorted segments, which is the faster one, but no maximum.
+    maximum = tf.math.unsorted_segment_max(scores, tree.owners, len(tree.sizes))
     sums = tf.math.segment_sum(tf.exp(scores - tf.gather(maximum, tree.owners)), tree.owners)
     log_sums = maximum + tf.math.log(sums)  # of each node
     levels, offset = [], 0

@@ -16,7 +16,8 @@ def static_unique(ids, fill=0):
     """
     order = tf.argsort(ids)
     ordered = tf.gather(ids, order)
-    new = tf.concat([[0], tf.cast(ordered[1:] != ordered[:-1], tf.int32)], 0)
+    differs = tf.cast(ordered[1:] != ordered[:-1], tf.int32)
+    new = tf.concat([tf.zeros_like(ordered[:1], tf.int32), differs], 0)
     place_in_order = tf.cumsum(new)
     place = tf.scatter_nd(order[:, None], place_in_order, tf.shape(ids))
     distinct = tf.math.unsorted_segment_max(ordered, place_in_order, tf.size(ids))

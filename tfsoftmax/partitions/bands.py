@@ -47,9 +47,9 @@ class Bands:
         return [int(n) for n in np.diff([0, *self.ends])]
 
     @property
-    def permutation(self) -> list[int] | None:
-        """Word ids by falling frequency as a list, or None if the ids are in this order already."""
-        return None if self.order.identity else self.order.ids.tolist()
+    def permutation(self) -> np.ndarray | None:
+        """Word ids by falling frequency, int32 (V,), or None if they are in this order already."""
+        return None if self.order.identity else self.order.ids
 
     def positions(self, labels: ArrayLike) -> np.ndarray:
         """How many of the labels each band holds, the shortlist first: int (K + 1,)."""

@@ -6,6 +6,8 @@ import functools
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tfsoftmax.partitions.packing import packed, unpacked
+
 MAX_DEPTH = 1000  # heads hold a path of this length for every word
 
 
@@ -176,15 +178,13 @@ class Tree:
         }
 
     def to_config(self) -> dict:
-        """The tree as JSON: `sizes` (2 for a binary tree) and `words`."""
-        return {
-            "sizes": 2 if self.is_binary else self.sizes.tolist(), "words": self.words.tolist()
-        }
+        """The tree as JSON: `sizes` (2 for a binary tree) and `words`, packed if it is large."""
+        return {"sizes": 2 if self.is_binary else packed(self.sizes), "words": packed(self.words)}
 
     @classmethod
     def from_config(cls, config: dict) -> "Tree":
         """The tree that `to_config` described."""
-        sizes, words = config["sizes"], config["words"]
+        sizes, words = unpacked(config["sizes"]), unpacked(config["words"])
         return cls([sizes] * (len(words) // 2) if isinstance(sizes, int) else sizes, words)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.ops.sampled import LEFT_OUT
+from tfsoftmax.partitions.packing import unpacked_values
 from tfsoftmax.samplers.poisson_race import poisson_race, tries_needed
 from tfsoftmax.samplers.tf_candidates import tf_candidates
 
@@ -231,6 +232,10 @@ class Sampler(keras.layers.Layer):
             "unique": self.unique,
             "implementation": self.implementation,
         }
+
+    @classmethod
+    def from_config(cls, config):
+        return super().from_config(unpacked_values(config))
 
 
 def _stateless(seed):

@@ -9,6 +9,7 @@ import tensorflow as tf
 from numpy.typing import ArrayLike
 
 from tfsoftmax.partitions.counts import checked_counts, with_unseen
+from tfsoftmax.partitions.packing import packed
 from tfsoftmax.samplers.alias_table import alias_table, cells, integer_weights
 from tfsoftmax.samplers.base import Sampler
 from tfsoftmax.samplers.random import random_bits, uniform, uniform_words
@@ -142,4 +143,4 @@ class Unigram(Sampler):
         return tf.random.fixed_unigram_candidate_sampler, {"unigrams": unigrams}
 
     def get_config(self):
-        return {**super().get_config(), "counts": self.counts.tolist(), "alpha": self.alpha}
+        return {**super().get_config(), "counts": packed(self.counts), "alpha": self.alpha}

@@ -6,6 +6,7 @@ import tensorflow as tf
 from numpy.typing import ArrayLike
 
 from tfsoftmax.partitions.counts import checked_counts, with_unseen
+from tfsoftmax.partitions.packing import packed
 from tfsoftmax.samplers.base import Candidates, Sampler
 
 
@@ -106,4 +107,4 @@ class InBatch(Sampler):
     def get_config(self):
         config = super().get_config()
         del config["unique"], config["implementation"]
-        return {**config, "counts": self.counts.tolist()}
+        return {**config, "counts": packed(self.counts)}

@@ -174,7 +174,7 @@ class Interpolated(Unigram):
     @classmethod
     def from_config(cls, config):
         weight = keras.saving.deserialize_keras_object(config["unigram_weight"])
-        return cls(**{**config, "unigram_weight": weight})
+        return super().from_config({**config, "unigram_weight": weight})
 
 
 def _sum_tree(vocab_size):

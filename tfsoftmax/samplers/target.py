@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
+from tfsoftmax.partitions.packing import packed
 from tfsoftmax.samplers.base import Candidates, Sampler, contains
 from tfsoftmax.samplers.random import uniform_words
 
@@ -120,7 +121,7 @@ class TargetSampling(Sampler):
         config = super().get_config()
         del config["unique"], config["implementation"]
         return {
-            **config, "vocabularies": self.vocabularies.tolist(), "ends": self.ends.tolist()
+            **config, "vocabularies": packed(self.vocabularies), "ends": packed(self.ends)
         }
 
 

@@ -1,0 +1,54 @@
+"""Models that end in a head become TFLite models of built-in operations with the same logits."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cases import CASES, ONE_OF_EACH, UNITS, randomise
+
+V, T = 13, 2
+
+
+def model_of(case, batch=None):
+    hidden = keras.Input((T, UNITS), batch_size=batch)
+    model = keras.Model(hidden, CASES[case](V)(hidden))
+    randomise(model)
+    return model
+
+
+def assert_same_logits(model, flat_buffer, batch):
+    """The interpreter agrees with `predict`; a converter takes built-in operations alone."""
+    hidden = np.random.default_rng(1).normal(size=(batch, T, UNITS)).astype(np.float32)
+    interpreter = tf.lite.Interpreter(model_content=flat_buffer)
+    (given,), (output,) = interpreter.get_input_details(), interpreter.get_output_details()
+    interpreter.resize_tensor_input(given["index"], hidden.shape)
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(given["index"], hidden)
+    interpreter.invoke()
+    logits = interpreter.get_tensor(output["index"])
+    np.testing.assert_allclose(logits, model.predict(hidden, verbose=0), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("case", ONE_OF_EACH)
+def test_converted_models_compute_the_same_logits(case):
+    model = model_of(case)
+    flat_buffer = tf.lite.TFLiteConverter.from_keras_model(model).convert()
+    assert_same_logits(model, flat_buffer, batch=3)
+
+
+@pytest.mark.parametrize("case", ["full", "adaptive", "tree", "nary"])
+def test_a_saved_model_of_a_fixed_batch_converts(case, tmp_path):
+    model = model_of(case, batch=3)
+    model.export(tmp_path / "model", verbose=False)
+    flat_buffer = tf.lite.TFLiteConverter.from_saved_model(str(tmp_path / "model")).convert()
+    assert_same_logits(model, flat_buffer, batch=3)
+
+
+def test_more_positions_than_a_chunk_holds():
+    model = model_of("class")
+    serve = tf.function(model, input_signature=[tf.TensorSpec((None, T, UNITS))])
+    converter = tf.lite.TFLiteConverter.from_concrete_functions(
+        [serve.get_concrete_function()], model
+    )
+    assert_same_logits(model, converter.convert(), batch=700)

@@ -66,3 +66,11 @@ def test_constraints_hold_after_each_step(case):
         assert weight.numpy().min() >= 0
 
 
+
+
+@pytest.mark.parametrize("option", ["kernel_regularizer", "kernel_constraint"])
+def test_a_tied_kernel_takes_its_options_from_the_embedding(option):
+    embedding = keras.layers.Embedding(V, UNITS)
+    value = {"kernel_regularizer": "l2", "kernel_constraint": "non_neg"}[option]
+    with pytest.raises(ValueError, match=f"`{option}` must be unset .*embeddings_regularizer"):
+        HEADS["full"](V, tied_to=embedding, **{option: value})

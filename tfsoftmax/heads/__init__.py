@@ -6,6 +6,7 @@ from tfsoftmax.heads.blackout import BlackOut
 from tfsoftmax.heads.class_based import ClassSoftmax
 from tfsoftmax.heads.differentiated import DifferentiatedSoftmax
 from tfsoftmax.heads.full import FullSoftmax
+from tfsoftmax.heads.inference import LogProb, TopK
 from tfsoftmax.heads.nary import NarySoftmax
 from tfsoftmax.heads.nce import NCE
 from tfsoftmax.heads.negative import NegativeSampling
@@ -35,7 +36,7 @@ HEADS = {
 
 __all__ = [
     "AdaptiveSoftmax", "BlackOut", "ClassSoftmax", "DifferentiatedSoftmax", "FullSoftmax",
-    "HEADS", "NCE", "NarySoftmax", "NegativeSampling", "SampledSoftmax",
-    "SelfNormalisedSoftmax", "SelfOrganisedSoftmax", "Shortlist", "SoftmaxHead", "TreeSoftmax",
-    "TwoLevelSoftmax",
+    "HEADS", "LogProb", "NCE", "NarySoftmax", "NegativeSampling", "SampledSoftmax",
+    "SelfNormalisedSoftmax", "SelfOrganisedSoftmax", "Shortlist", "SoftmaxHead", "TopK",
+    "TreeSoftmax", "TwoLevelSoftmax",
 ]

@@ -117,6 +117,9 @@ class SoftmaxHead(keras.layers.Layer):
         """
         return None
 
+    def find_tie(self, hidden) -> None:
+        """Called with the input before a model is built: a tied head looks for its embedding."""
+
     def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
         """The matrix products that a training step of the built head cannot do without.
 

@@ -43,13 +43,17 @@ class TiedHead(SoftmaxHead):
                 f"`tied_to` must be an {self.ties_to.__name__} of {self.vocab_size} words. "
                 f"Received: {tied_to} of {getattr(tied_to, 'input_dim', 'no')} words"
             )
+        for option in ("kernel_regularizer", "kernel_constraint"):
+            if tied_to is not None and kwargs.get(option) is not None:
+                raise ValueError(
+                    f"`{option}` must be unset with `tied_to`, whose own options are called "
+                    f"embeddings_regularizer and embeddings_constraint. Received: {kwargs[option]}"
+                )
         self.tied_to = tied_to
         self._tied_to_copy = False  # whether `tied_to` was made from the head's configuration
 
     def __call__(self, hidden, *args, **kwargs):
-        if self._tied_to_copy:
-            self._tied_to_copy = False
-            self._tie_to_layer_before(hidden)
+        self.find_tie(hidden)
         return super().__call__(hidden, *args, **kwargs)
 
     @classmethod
@@ -67,9 +71,11 @@ class TiedHead(SoftmaxHead):
         if not self.tied_to.built:
             self.tied_to.build()
 
-    def _tie_to_layer_before(self, hidden):
+    def find_tie(self, hidden) -> None:
         """Replaces a copy of the embedding by the layer that `hidden` was computed from."""
-        copy = self.tied_to
+        if not self._tied_to_copy:
+            return
+        self._tied_to_copy, copy = False, self.tied_to
         before = layers_before(hidden)
         same = [x for x in before if type(x) is type(copy) and x.name == copy.name]
         if same:

@@ -1,0 +1,106 @@
+"""Layers for models that are served: what a head knows, without its logits as a detour."""
+
+import keras
+
+from tfsoftmax.heads.base import SoftmaxHead
+from tfsoftmax.heads.labels import checked_k
+
+
+class _HeadLayer(keras.layers.Layer):
+    """Base of layers that end a model with results of a head other than its logits.
+
+    Args:
+        head: a `SoftmaxHead`, which may be that of a model that was trained.
+        **kwargs: arguments of `keras.layers.Layer`.
+    """
+
+    def __init__(self, head: SoftmaxHead, **kwargs):
+        if not isinstance(head, SoftmaxHead):
+            raise ValueError(f"`head` must be a tfsoftmax head. Received: head={head!r}")
+        kwargs.setdefault("dtype", head.dtype_policy)
+        super().__init__(autocast=False, **kwargs)  # labels may be floats; the head casts hidden
+        self.head = head
+        self.supports_jit = head.supports_jit
+        self.supports_masking = True
+
+    def __call__(self, hidden, *args, **kwargs):
+        self.head.find_tie(hidden)
+        return super().__call__(hidden, *args, **kwargs)
+
+    def build(self, hidden_shape, *others):
+        if not self.head.built:
+            self.head.build(hidden_shape)
+        self.built = True
+
+    def get_config(self):
+        return {**super().get_config(), "head": keras.saving.serialize_keras_object(self.head)}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**{**config, "head": keras.saving.deserialize_keras_object(config["head"])})
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class TopK(_HeadLayer):
+    """The k likeliest words of each position, by `head.top_k`.
+
+    Args:
+        head: a `SoftmaxHead`, which may be that of a model that was trained.
+        k: how many words.
+        **kwargs: arguments of `keras.layers.Layer`.
+
+    Returns, when called with hidden (..., D):
+        ids (..., k) int32 and exact log-probabilities (..., k) float32, likeliest first.
+
+    Example:
+        words = keras.Input((20,), dtype="int32")
+        hidden = tfsoftmax.Embedding(1000, 64)(words)
+        head = tfsoftmax.AdaptiveSoftmax(1000, cutoffs=[100, 400])
+        training = keras.Model(words, head(hidden))
+        serving = keras.Model(words, tfsoftmax.TopK(head, 5)(hidden))  # the same weights
+    """
+
+    def __init__(self, head: SoftmaxHead, k: int, **kwargs):
+        super().__init__(head, **kwargs)
+        self.k = checked_k(k, head.vocab_size)
+
+    def call(self, hidden):
+        return self.head.top_k(hidden, self.k)
+
+    def compute_mask(self, hidden, mask=None):
+        return mask, mask
+
+    def compute_output_spec(self, hidden):
+        shape = (*hidden.shape[:-1], self.k)
+        return keras.KerasTensor(shape, "int32"), keras.KerasTensor(shape, "float32")
+
+    def get_config(self):
+        return {**super().get_config(), "k": self.k}
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class LogProb(_HeadLayer):
+    """The exact log-probability of each label, by `head.log_prob`, in bounded memory.
+
+    Args:
+        head: a `SoftmaxHead`, which may be that of a model that was trained.
+        **kwargs: arguments of `keras.layers.Layer`.
+
+    Returns, when called with hidden (..., D) and labels (...):
+        (...) float32, log-probabilities.
+
+    Example:
+        words, following = (keras.Input((20,), dtype="int32") for _ in range(2))
+        hidden = tfsoftmax.Embedding(1000, 64)(words)
+        head = tfsoftmax.AdaptiveSoftmax(1000, cutoffs=[100, 400])
+        scoring = keras.Model([words, following], tfsoftmax.LogProb(head)(hidden, following))
+    """
+
+    def call(self, hidden, labels):
+        return self.head.log_prob(hidden, labels)
+
+    def compute_output_spec(self, hidden, labels):
+        return keras.KerasTensor(hidden.shape[:-1], "float32")
+
+    def compute_mask(self, hidden, labels, previous_mask=None):
+        return previous_mask

@@ -45,6 +45,20 @@ def test_the_transformer_trains():
     np.testing.assert_allclose(history["perplexity"], np.exp(history["loss"]), rtol=1e-4)
 
 
+def test_the_page_about_keras_runs():
+    page = (ROOT / "docs" / "keras.md").read_text(encoding="utf-8").replace("10_000", "100")
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", page.replace("500", "50"), re.DOTALL):
+        exec(block, names)
+    assert 1 < names["results"]["perplexity"] < 200
+    wanted = names["head"].log_prob(names["body"](names["inputs"][:2]), names["labels"][:2])
+    np.testing.assert_allclose(names["sentences"], wanted.numpy().sum(axis=1), rtol=1e-4)
+    assert names["ids"].shape == names["log_probs"].shape == (2, 20, 5)
+    batch = [np.asarray(names[name]) for name in ("inputs", "labels")]
+    losses = [*names["losses"], *(float(names["step"](*batch)) for _ in range(40))]
+    assert np.mean(losses[-3:]) < np.mean(losses[:3])
+
+
 def test_links_between_our_pages_and_pictures_lead_somewhere():
     dead, links = [], 0
     pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("experiments/**/*.md")]

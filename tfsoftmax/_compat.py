@@ -4,6 +4,8 @@ No other module imports one. An upgrade that renames one fails in tests/test_com
 the package is imported.
 """
 
+import contextlib
+
 import keras
 import tensorflow as tf
 
@@ -117,15 +119,24 @@ def layers_before(tensor) -> list[keras.layers.Layer]:
     return layers
 
 
-def replace_layer(owner: keras.layers.Layer, name: str, new: keras.layers.Layer) -> None:
-    """Sets an attribute of a layer that is a layer; Keras would go on to track the old one."""
-    tracker = owner._tracker
+@contextlib.contextmanager
+def unlocked(layer: keras.layers.Layer):
+    """Within this context a built layer may get weights and layers; yields what tracks them."""
+    tracker = layer._tracker
     locked = tracker.locked
     tracker.unlock()
-    tracker.untrack(getattr(owner, name))
-    setattr(owner, name, new)
-    if locked:
-        tracker.lock()
+    try:
+        yield tracker
+    finally:
+        if locked:
+            tracker.lock()
+
+
+def replace_layer(owner: keras.layers.Layer, name: str, new: keras.layers.Layer) -> None:
+    """Sets an attribute of a layer that is a layer; Keras would go on to track the old one."""
+    with unlocked(owner) as tracker:
+        tracker.untrack(getattr(owner, name))
+        setattr(owner, name, new)
 
 
 def xplane_space():

@@ -11,7 +11,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parent.parent
 # A module may import from lower floors, and within its own folder.
 FLOORS = (
-    ("_compat", "hardware", "vocabulary", "layers.names", "partitions.counts",
+    ("_compat", "hardware", "options", "vocabulary", "layers.names", "partitions.counts",
      "partitions.packing"),
     ("ops",),
     ("logits_tag", "partitions", "samplers", "corpora"),

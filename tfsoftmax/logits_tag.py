@@ -209,7 +209,12 @@ def dense(value, name):
             f"`{name}` must be a dense tensor (`to_tensor()` makes one of a ragged tensor, "
             f"tf.sparse.to_dense() of a sparse one). Received: a {type(value).__name__}"
         )
-    return tf.convert_to_tensor(value)
+    try:
+        return tf.convert_to_tensor(value)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"`{name}` must be a tensor of numbers. Received: {str(value)[:80]}"
+        ) from None
 
 
 def _warns_if_differentiated(tensor, message):

@@ -4,6 +4,7 @@ import keras
 import tensorflow as tf
 
 from tfsoftmax.logits_tag import LogitsTag, positions
+from tfsoftmax.options import checked_arguments
 
 REDUCTIONS = ("sum_over_batch_size", "mean", "mean_with_sample_weight", "sum", "none", None,
               "sum_over_steps")
@@ -33,6 +34,7 @@ class SoftmaxLoss(keras.losses.Loss):
         model.fit(hidden, labels)
     """
 
+    @checked_arguments
     def __init__(
         self, ignore_class: int | None = None, reduction: str | None = "sum_over_batch_size",
         name: str = "softmax_loss", dtype: str | None = None,

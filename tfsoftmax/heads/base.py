@@ -13,11 +13,12 @@ from tfsoftmax.layers.initializers import Initializer, add_weight
 from tfsoftmax.logits_tag import LogitsTag
 from tfsoftmax.ops.computed_if_used import computed_if_used
 from tfsoftmax.ops.xla import under_xla
+from tfsoftmax.options import CheckedArguments, check_positive, checked_arguments
 from tfsoftmax.partitions.packing import unpacked_values
 from tfsoftmax.vocabulary import Vocabulary
 
 
-class SoftmaxHead(keras.layers.Layer):
+class SoftmaxHead(CheckedArguments, keras.layers.Layer):
     """Base of all output layers. The method alone decides what is computed, not a training mode.
 
     | method                          | result                                                     |
@@ -65,6 +66,7 @@ class SoftmaxHead(keras.layers.Layer):
     machine_options: ClassVar[tuple[str, ...]] = ()
     vocabulary_options: ClassVar[tuple[str, ...]] = ()
 
+    @checked_arguments
     def __init__(
         self, vocab_size: int, use_bias: bool = True,
         kernel_initializer: Initializer = "glorot_uniform", bias_initializer: Initializer = "zeros",
@@ -74,10 +76,7 @@ class SoftmaxHead(keras.layers.Layer):
         bias_constraint: str | Callable | None = None, **kwargs,
     ):
         super().__init__(**kwargs)
-        if isinstance(vocab_size, bool) or not hasattr(vocab_size, "__index__") or vocab_size < 1:
-            raise ValueError(
-                f"`vocab_size` must be a positive integer. Received: vocab_size={vocab_size!r}"
-            )
+        check_positive(vocab_size=vocab_size)
         self.vocab_size = operator.index(vocab_size)
         self.use_bias = use_bias
         self.kernel_initializer = keras.initializers.get(kernel_initializer)

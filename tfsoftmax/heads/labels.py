@@ -15,6 +15,8 @@ def checked_hidden(hidden, units):
         ValueError: if they have no axis of units, or another number of units.
     """
     hidden = dense(hidden, "hidden")
+    if not (hidden.dtype.is_floating or hidden.dtype.is_integer):
+        raise TypeError(f"`hidden` must be real numbers. Received: {hidden.dtype.name}")
     known = hidden.shape[-1:].as_list()
     if not known or (units and known[0] not in (None, units)):
         raise ValueError(

@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from tfsoftmax._compat import unlocked
 from tfsoftmax.layers.initializers import Initializer, add_weight
+from tfsoftmax.options import check_positive, checked_arguments
 
 
 class LoRA:
@@ -30,12 +31,14 @@ class LoRA:
 
     lora_enabled = False
 
+    @checked_arguments
     def __init__(
         self, *args, lora_rank: int | None = None, lora_alpha: float | None = None, **kwargs
     ):
         super().__init__(*args, **kwargs)
         if lora_rank is not None and self.tied_to is not None:
             raise self._tied_error()
+        check_positive(lora_rank=lora_rank)
         self.lora_rank, self.lora_alpha = lora_rank, lora_alpha
 
     def build(self, hidden_shape):
@@ -43,6 +46,7 @@ class LoRA:
         if self.lora_rank is not None:
             self.enable_lora(self.lora_rank, self.lora_alpha)
 
+    @checked_arguments
     def enable_lora(
         self, rank: int, lora_alpha: float | None = None,
         a_initializer: Initializer = "he_uniform", b_initializer: Initializer = "zeros",
@@ -60,6 +64,7 @@ class LoRA:
         """
         if self.tied_to is not None:
             raise self._tied_error()
+        check_positive(rank=rank)
         if not self.built or self.kernel_constraint or self.lora_enabled:
             raise ValueError(
                 "`enable_lora` needs a built head without `kernel_constraint`, once. Received: "

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from tfsoftmax.layers.initializers import Initializer, add_weight
 from tfsoftmax.ops.ends import interval_of
+from tfsoftmax.options import check_positive, checked_arguments
 from tfsoftmax.partitions.bands import band_units, frequency_bands
 from tfsoftmax.partitions.cutoffs import are_automatic, automatic_cutoffs
 from tfsoftmax.partitions.packing import packed, unpacked_values
@@ -43,6 +44,7 @@ class AdaptiveEmbedding(keras.layers.Layer):
     Source: Baevski and Auli 2019, section 3, without their projection of the most frequent words.
     """
 
+    @checked_arguments
     def __init__(
         self, input_dim: int, output_dim: int, cutoffs: Sequence[int] | str = "auto",
         projection_factor: float | None = 4.0, counts: ArrayLike | None = None,
@@ -51,6 +53,7 @@ class AdaptiveEmbedding(keras.layers.Layer):
         projection_initializer: Initializer = "glorot_uniform", mask_zero: bool = False, **kwargs,
     ):
         super().__init__(**kwargs)
+        check_positive(input_dim=input_dim, output_dim=output_dim)
         if are_automatic(cutoffs, counts):
             cutoffs = automatic_cutoffs(counts, permutation, output_dim, projection_factor)
         self.input_dim, self.output_dim = input_dim, output_dim

@@ -4,6 +4,7 @@ import keras
 import tensorflow as tf
 
 from tfsoftmax.metrics.token_mean import TokenMean
+from tfsoftmax.options import check_positive
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -35,6 +36,7 @@ class TopKAccuracy(TokenMean):
         name: str | None = None, dtype: str | None = None,
     ):
         super().__init__(ignore_class, name, dtype)
+        check_positive(k=k)
         self.k, self.in_training = k, in_training
 
     def _values(self, tag, labels):

@@ -4,9 +4,10 @@ import keras
 import tensorflow as tf
 
 from tfsoftmax.logits_tag import Labels, LogitsTag, positions
+from tfsoftmax.options import CheckedArguments, checked_arguments
 
 
-class TokenMean(keras.metrics.Metric):
+class TokenMean(CheckedArguments, keras.metrics.Metric):
     """Base of the metrics: weighted means over all positions since the last reset.
 
     The weights of `weighted_metrics` say how many tokens each position counts for. Sums are
@@ -35,6 +36,7 @@ class TokenMean(keras.metrics.Metric):
     needs = ("log_prob", "a tfsoftmax head")  # a method of the head, and which heads have it
     asks_head = True  # and reads no logits, which a training step then need not compute
 
+    @checked_arguments
     def __init__(
         self, ignore_class: int | None = None, name: str | None = None, dtype: str | None = None
     ):

@@ -14,7 +14,12 @@ from tfsoftmax.optimizers.rows import (
     sum_duplicates,
     write_rows,
 )
+from tfsoftmax.options import check_option
 
+_NUMBERS = {
+    "clipnorm": float, "clipvalue": float, "global_clipnorm": float, "weight_decay": float,
+    "loss_scale_factor": float, "ema_momentum": float, "gradient_accumulation_steps": int,
+}
 
 class _Divisible(tf.IndexedSlices):
     """Rows that `loss_scale_factor` can divide, as Keras writes it."""
@@ -40,6 +45,14 @@ class SparseRows:
     """
 
     gradient_norms = None
+
+    def __init__(self, *args, **kwargs):
+        rate, *_ = args or [kwargs.get("learning_rate", 0.0)]
+        if not callable(rate):  # schedules are
+            check_option("learning_rate", rate, float)
+        for name, kind in _NUMBERS.items():
+            check_option(name, kwargs.get(name), kind, True)
+        super().__init__(*args, **kwargs)
 
     def slots(self) -> tuple[list[keras.Variable], ...]:
         """The slots in the order of `row_step`, each a list parallel to the trainable variables."""

@@ -5,6 +5,7 @@ Differentiated softmax calls them bands. Both lay out the vocabulary by this mod
 """
 
 import dataclasses
+import numbers
 import warnings
 from collections.abc import Sequence
 
@@ -89,18 +90,22 @@ def frequency_bands(
         if counts is not None:
             falling = np.asarray(counts, np.float64)[order.ids]
         shares = [falling[a:b].sum() / falling.sum() for a, b in zip(ends, ends[1:])]
-    if len(shares) != len(ends) - 1:
+    fit = np.shape(shares) == (len(ends) - 1,) and np.asarray(shares).dtype.kind in "iuf"
+    if not (fit and all(0 <= share <= 1 for share in shares)):
         raise ValueError(
-            f"`shares` must be one number for each of {len(ends) - 1} tails. Received: {shares}"
+            f"`shares` must be a number in [0, 1] for each of {len(ends) - 1} tails. "
+            f"Received: shares={shares}"
         )
     return Bands(ends, order, tuple(float(s) for s in shares))
 
 
 def checked_cutoffs(cutoffs: Sequence[int], vocab_size: int) -> list[int]:
     """The cutoffs as a list of ints, or a ValueError."""
-    values = [int(c) for c in cutoffs]
+    given = list(cutoffs) if np.ndim(cutoffs) == 1 else []
+    whole = all(isinstance(c, numbers.Integral) for c in given)
+    values = [int(c) for c in given] if whole else []
     rising = all(a < b for a, b in zip([0, *values], [*values, vocab_size]))
-    if not values or not rising or values != list(cutoffs):
+    if not values or not rising:
         raise ValueError(
             "`cutoffs` must be whole numbers that increase strictly above 0 and below "
             f"{vocab_size}. Received: cutoffs={cutoffs}"

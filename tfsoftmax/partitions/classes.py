@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tfsoftmax.options import check_positive
 from tfsoftmax.partitions import code_files
 from tfsoftmax.partitions.counts import checked_counts
 from tfsoftmax.partitions.tree import Tree
@@ -116,6 +117,9 @@ def build(
         print(word_classes)  # [0 0 0 1 1 1]
         head = tfsoftmax.ClassSoftmax(6, word_classes)
     """
+    check_positive(vocab_size=vocab_size)
+    if counts is not None:
+        counts = checked_counts(counts, vocab_size)
     number = math.isqrt(vocab_size - 1) + 1 if num_classes is None else num_classes
     if not isinstance(spec, (str, os.PathLike)):
         result = np.asarray(spec)

@@ -259,6 +259,8 @@ def build(
         alphabetical = tree_builders.build("alphabetical", 3, words=["b", "c", "a"])
         head = tfsoftmax.TreeSoftmax(5, huffman)
     """
+    if counts is not None:
+        counts = checked_counts(counts, vocab_size)
     if isinstance(spec, dict):
         spec = Tree.from_config(spec)
     elif spec == "balanced":

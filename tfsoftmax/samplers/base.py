@@ -1,5 +1,6 @@
 """The base of all proposal distributions: draws with and without replacement."""
 
+import operator
 from typing import NamedTuple
 
 import keras
@@ -7,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.ops.sampled import LEFT_OUT
+from tfsoftmax.options import CheckedArguments, checked_arguments
 from tfsoftmax.partitions.packing import unpacked_values
 from tfsoftmax.samplers.poisson_race import poisson_race, tries_needed
 from tfsoftmax.samplers.tf_candidates import tf_candidates
@@ -35,7 +37,7 @@ class Candidates(NamedTuple):
     log_expected_labels: tf.Tensor
 
 
-class Sampler(keras.layers.Layer):
+class Sampler(CheckedArguments, keras.layers.Layer):
     """A proposal distribution q over V words, from which a head draws samples.
 
     The head holds the sampler as a sublayer. A subclass writes `log_q` and `_draw`, `update` if
@@ -65,14 +67,14 @@ class Sampler(keras.layers.Layer):
     tells_q = True  # whether `log_q` is known with either implementation
     holds_labels = False  # whether a sample contains the label of each position once, undrawn
 
+    @checked_arguments
     def __init__(
         self, vocab_size: int, unique: bool = False, implementation: str = "own", **kwargs
     ):
         super().__init__(**kwargs)
-        if not isinstance(vocab_size, int) or not 1 <= vocab_size <= 1 << 30:
+        if not 1 <= vocab_size <= 1 << 30:
             raise ValueError(
-                "`vocab_size` must be an integer from 1 to 2**30. "
-                f"Received: vocab_size={vocab_size!r}"
+                f"`vocab_size` must lie in [1, 2**30]. Received: vocab_size={vocab_size}"
             )
         if implementation not in IMPLEMENTATIONS:
             raise ValueError(
@@ -84,7 +86,7 @@ class Sampler(keras.layers.Layer):
                 f"`implementation` must be 'own' for {type(self).__name__}, which `tf.random` does "
                 f"not have. Received: implementation={implementation!r}"
             )
-        self.vocab_size = vocab_size
+        self.vocab_size = operator.index(vocab_size)
         self.unique = bool(unique)
         self.implementation = implementation
         self.supports_jit = implementation != "tf"

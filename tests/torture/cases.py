@@ -51,5 +51,6 @@ def is_sentence(message, subject):
     """Whether the beginning of a message names its subject and what was received."""
     start = re.sub(r"\x1b\[\d*m", "", message)[:LONGEST]
     start = start.removeprefix("Exception encountered when calling ")
-    told = re.search(r"Received|Unrecognized|must|cannot|needs|damaged|such|already|not ", start, re.I)
+    words = "Received|Unrecognized|must|cannot|needs|damaged|such|already|not "
+    told = re.search(words, start, re.IGNORECASE)
     return bool(told and re.search(subject, start)) and "Traceback" not in message

@@ -15,6 +15,9 @@ from keras.src.backend import get_keras_mask as get_keras_mask
 # No public function tells which model's call is running; an attribute does.
 from keras.src.backend.common.global_state import get_global_attribute
 
+# No public function tells whether variables have the values of a `keras.StatelessScope`.
+from keras.src.backend.common.stateless_scope import in_stateless_scope as in_stateless_scope
+
 # No public function tells whether Keras is building a model from placeholders.
 from keras.src.backend.common.symbolic_scope import in_symbolic_scope as in_symbolic_scope
 

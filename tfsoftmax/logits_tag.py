@@ -5,7 +5,12 @@ import warnings
 
 import tensorflow as tf
 
-from tfsoftmax._compat import get_keras_mask, in_symbolic_scope, metrics_in_call
+from tfsoftmax._compat import (
+    get_keras_mask,
+    in_stateless_scope,
+    in_symbolic_scope,
+    metrics_in_call,
+)
 
 _TAG = "_tfsoftmax_logits_tag"
 _COMPOSITE = (tf.SparseTensor, tf.RaggedTensor, tf.IndexedSlices)
@@ -31,6 +36,7 @@ class LogitsTag:
 
     def __init__(self, head, hidden: tf.Tensor, training: bool):
         self.head, self.hidden, self.training = head, hidden, training
+        self.stateless = in_stateless_scope()
         self.ignore_class = None  # that of the loss, once it has been computed
         self._known = {}  # key of labels -> (labels, their exact nats)
 
@@ -56,6 +62,13 @@ class LogitsTag:
                 "`y_pred` must be the output of a tfsoftmax head, with no layer after or around it "
                 "(a head takes (B, T, D) without TimeDistributed). "
                 f"Received: y_pred={logits}"
+            )
+        if tag is not None and tag.stateless and not in_stateless_scope():
+            raise ValueError(
+                "`y_pred` must be given to the loss inside of the keras.StatelessScope that it was "
+                "computed in, or to `Model.stateless_compute_loss`: the head computes its loss "
+                "from the values that its variables have there. "
+                f"Received, outside of a scope: y_pred={logits}"
             )
         return tag
 

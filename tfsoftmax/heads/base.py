@@ -151,6 +151,13 @@ class SoftmaxHead(CheckedArguments, keras.layers.Layer):
         logits = _restore(tf.cast(logits, tf.float32), leading, self.vocab_size)
         return LogitsTag(self, hidden, bool(training)).tag(logits)
 
+    def rematerialized_call(self, layer_call, *args, **kwargs):
+        """`layer_call` as it is: logits that a RematScope recomputes would lose their tag.
+
+        The losses compute the logits in chunks, and again for the gradient where that is needed.
+        """
+        return layer_call
+
     def training_loss(self, hidden: ArrayLike, labels: ArrayLike) -> tf.Tensor:
         """The method's own objective: (...) nats for hidden (..., D) and labels (...)."""
         return self._by_position(self._training_loss, hidden, labels)

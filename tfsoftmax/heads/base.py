@@ -8,7 +8,13 @@ import keras
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
-from tfsoftmax.heads.labels import checked_hidden, checked_k, checked_labels
+from tfsoftmax.heads.inputs import (
+    checked_hidden,
+    checked_k,
+    checked_labels,
+    flatten,
+    restore,
+)
 from tfsoftmax.layers.initializers import Initializer, add_weight
 from tfsoftmax.logits_tag import LogitsTag
 from tfsoftmax.ops.computed_if_used import computed_if_used
@@ -144,11 +150,11 @@ class SoftmaxHead(CheckedArguments, keras.layers.Layer):
 
     def call(self, hidden, training=None):
         hidden = self._as_hidden(hidden)
-        rows, leading = _flatten(hidden)
+        rows, leading = flatten(hidden)
         # In training nothing uses these logits, unless a user's own metric does.
         sparse = training and not self.trains_exactly
         logits = computed_if_used(self._logits, rows) if sparse else self._logits(rows)
-        logits = _restore(tf.cast(logits, tf.float32), leading, self.vocab_size)
+        logits = restore(tf.cast(logits, tf.float32), leading, self.vocab_size)
         return LogitsTag(self, hidden, bool(training)).tag(logits)
 
     def rematerialized_call(self, layer_call, *args, **kwargs):
@@ -168,15 +174,15 @@ class SoftmaxHead(CheckedArguments, keras.layers.Layer):
 
     def log_probs(self, hidden: ArrayLike) -> tf.Tensor:
         """Exact log-probabilities (..., V), float32, for hidden (..., D)."""
-        rows, leading = _flatten(self._as_hidden(hidden))
-        return _restore(self._log_probs(rows), leading, self.vocab_size)
+        rows, leading = flatten(self._as_hidden(hidden))
+        return restore(self._log_probs(rows), leading, self.vocab_size)
 
     def top_k(self, hidden: ArrayLike, k: int) -> tuple[tf.Tensor, tf.Tensor]:
         """The k likeliest words: ids (..., k) int32 and log-probabilities (..., k) float32."""
         k = checked_k(k, self.vocab_size)
-        rows, leading = _flatten(self._as_hidden(hidden))
+        rows, leading = flatten(self._as_hidden(hidden))
         ids, log_probs = self._top_k(rows, k)
-        return _restore(ids, leading, k), _restore(log_probs, leading, k)
+        return restore(ids, leading, k), restore(log_probs, leading, k)
 
     def loss_and_nats(
         self, hidden: ArrayLike, labels: ArrayLike, weights: ArrayLike
@@ -195,10 +201,10 @@ class SoftmaxHead(CheckedArguments, keras.layers.Layer):
         """
         hidden = self._as_hidden(hidden)
         labels, validity = checked_labels(labels, self.vocab_size, hidden)
-        rows, leading = _flatten(hidden)
+        rows, leading = flatten(hidden)
         weights = tf.reshape(tf.cast(weights, tf.float32) * validity, [-1])
         total, nats = self._loss_and_nats(rows, tf.reshape(labels, [-1]), weights)
-        return total, None if nats is None else _restore(nats, leading) * validity
+        return total, None if nats is None else restore(nats, leading) * validity
 
     def compute_output_shape(self, hidden_shape):
         return (*hidden_shape[:-1], self.vocab_size)
@@ -281,25 +287,11 @@ class SoftmaxHead(CheckedArguments, keras.layers.Layer):
         return tf.cast(hidden, self.compute_dtype)
 
     def _by_row(self, method, hidden):
-        rows, leading = _flatten(self._as_hidden(hidden))
-        return _restore(method(rows), leading)
+        rows, leading = flatten(self._as_hidden(hidden))
+        return restore(method(rows), leading)
 
     def _by_position(self, method, hidden, labels):
         hidden = self._as_hidden(hidden)
         labels, validity = checked_labels(labels, self.vocab_size, hidden)
-        rows, leading = _flatten(hidden)
-        return _restore(method(rows, tf.reshape(labels, [-1])), leading) * validity
-
-
-def _flatten(hidden):
-    """hidden (..., D) as (N, D), and the leading shape for `_restore`."""
-    leading = (hidden.shape[:-1], tf.shape(hidden)[:-1])
-    return tf.reshape(hidden, [-1, hidden.shape[-1]]), leading
-
-
-def _restore(rows, leading, *size):
-    """Rows (N, *size) as (..., *size)."""
-    static, dynamic = leading
-    result = tf.reshape(rows, tf.concat([dynamic, tf.constant(size, tf.int32)], 0))
-    result.set_shape([*static, *size])  # TFLite has no operation that checks a shape
-    return result
+        rows, leading = flatten(hidden)
+        return restore(method(rows, tf.reshape(labels, [-1])), leading) * validity

@@ -1,4 +1,4 @@
-"""Checks of what users pass to a head: hidden states and labels."""
+"""What users pass to a head: checks of hidden states and labels, and their leading axes."""
 
 import operator
 
@@ -120,3 +120,17 @@ def _assertion(valid, labels, vocab_size):
         definition, {t.name: v for t, v in zip(inputs, (valid, labels))}, [assertion.name],
         name="check",
     )
+
+
+def flatten(hidden):
+    """hidden (..., D) as (N, D), and the leading shape for `restore`."""
+    leading = (hidden.shape[:-1], tf.shape(hidden)[:-1])
+    return tf.reshape(hidden, [-1, hidden.shape[-1]]), leading
+
+
+def restore(rows, leading, *size):
+    """Rows (N, *size) as (..., *size)."""
+    static, dynamic = leading
+    result = tf.reshape(rows, tf.concat([dynamic, tf.constant(size, tf.int32)], 0))
+    result.set_shape([*static, *size])  # TFLite has no operation that checks a shape
+    return result

@@ -52,6 +52,8 @@ class SoftmaxHead(keras.layers.Layer):
             when the head is built; a run keeps what was decided.
         vocabulary_options: names of the arguments that `for_vocabulary` fills with what the
             vocabulary has under the same names: `counts`, `words`.
+        file_options: names of the arguments that may be the path of a file, each with the strings
+            that mean something else.
 
     Example:
         hidden, labels = keras.random.normal((8, 64)), keras.random.randint((8,), 0, 1000)
@@ -64,6 +66,7 @@ class SoftmaxHead(keras.layers.Layer):
     self_normalised = False
     machine_options: ClassVar[tuple[str, ...]] = ()
     vocabulary_options: ClassVar[tuple[str, ...]] = ()
+    file_options: ClassVar[dict[str, tuple[str, ...]]] = {}
 
     def __init__(
         self, vocab_size: int, use_bias: bool = True,

@@ -41,6 +41,14 @@ class Progress:
     validated_step: int = 0
 
 
+def _progress(saved, run):
+    try:
+        return Progress(**saved)
+    except TypeError as error:
+        name = run.checkpoints.path(run.checkpoints.name(), "progress.json")
+        raise ValueError(f"{name}: must be the progress of a run. Received: {error}") from None
+
+
 class Trainer:
     """What the steps of a training run share: the model, the progress, the monitor.
 
@@ -53,8 +61,9 @@ class Trainer:
         self.model = compiled_model(model_config, config, corpus)
         self.variables = training_variables(self.model)
         saved = run.checkpoints.restore(self.variables)
-        self.progress = Progress(**saved) if saved else Progress()
-        if saved is None and config.pretrained:
+        self.progress = _progress(saved, run) if saved else Progress()
+        self.takes_vectors = saved is None and bool(config.pretrained)
+        if self.takes_vectors:
             self._load_embeddings(model_config)
         self.records = corpus.split("train").records
         self.limit = config.epochs * self.records
@@ -86,6 +95,8 @@ class Trainer:
             self.say(f"Resuming {self.run.directory} at step {progress.step}.")
         self.run.rewind_metrics(progress.step)
         self.monitor.on_train_begin()
+        if self.takes_vectors:  # from here on the run does not need their file any more
+            self._save()
         while progress.step < self.limit:
             end = self._end_of_part()
             self._train_part(end)

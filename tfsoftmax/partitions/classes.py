@@ -11,6 +11,8 @@ from tfsoftmax.partitions import code_files
 from tfsoftmax.partitions.counts import checked_counts
 from tfsoftmax.partitions.tree import Tree
 
+NAMES = ("equal", "frequency", "sqrt_frequency")  # the classes that need no file
+
 
 def equal_size(order: np.ndarray, num_classes: int) -> np.ndarray:
     """Classes whose sizes differ by at most one, of neighbours in `order`.
@@ -125,7 +127,7 @@ def build(
         power = 1.0 if spec == "frequency" else 0.5
         result = by_frequency(code_files.given(counts, "counts", "classes", spec), number, power)
     else:
-        code_files.check_exists("classes", spec, ("equal", "frequency", "sqrt_frequency"))
+        code_files.check_exists("classes", spec, NAMES)
         words = code_files.given(words, "words", "classes", spec)
         result = _from_file(code_files.read_codes(spec, words), num_classes)
     if result.shape != (vocab_size,):

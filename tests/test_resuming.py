@@ -12,7 +12,7 @@ import time
 import pytest
 
 from runs_helper import CONFIG, MODEL, SMALL, assert_same_run, command, events, tool
-from tfsoftmax.lm import runs, training
+from tfsoftmax.lm import evaluation, runs, training
 from tfsoftmax.lm.config import TrainingConfig
 from tfsoftmax.lm.trainer import Trainer
 
@@ -60,8 +60,23 @@ def test_sigterm_saves_the_step_and_the_run_goes_on(
 
     monkeypatch.setattr(Trainer, "_log_step", log_and_stop)
     result = training.train(corpus.directory, run.directory, MODEL, CONFIG, verbose=False)
-    assert (result is None) == (at != "end")
+    assert result is None
     assert run.checkpoints.progress()["step"] == stop
+    monkeypatch.undo()
+    training.train(corpus.directory, run.directory, MODEL, CONFIG, verbose=False)
+    assert_same_run(finished_run, run)
+
+
+def test_sigterm_ends_a_validation_which_starts_again(finished_run, corpus, tmp_path, monkeypatch):
+    run, read = runs.Run(str(tmp_path / "run")), evaluation.batches
+
+    def read_and_stop(*arguments):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return read(*arguments)
+
+    monkeypatch.setattr(evaluation, "batches", read_and_stop)
+    assert training.train(corpus.directory, run.directory, MODEL, CONFIG, verbose=False) is None
+    assert not events(run, "valid")
     monkeypatch.undo()
     training.train(corpus.directory, run.directory, MODEL, CONFIG, verbose=False)
     assert_same_run(finished_run, run)

@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
+from tfsoftmax.arguments import check_hints
 from tfsoftmax.heads.labels import checked_hidden, checked_k, checked_labels
 from tfsoftmax.layers.initializers import Initializer, add_weight
 from tfsoftmax.logits_tag import LogitsTag
@@ -67,6 +68,10 @@ class SoftmaxHead(keras.layers.Layer):
     machine_options: ClassVar[tuple[str, ...]] = ()
     vocabulary_options: ClassVar[tuple[str, ...]] = ()
     file_options: ClassVar[dict[str, tuple[str, ...]]] = {}
+
+    def __new__(cls, *args, **kwargs):
+        check_hints(cls, args, kwargs)
+        return super().__new__(cls, *args, **kwargs)
 
     def __init__(
         self, vocab_size: int, use_bias: bool = True,

@@ -61,11 +61,10 @@ def write_whole(path: str, content: str | bytes) -> None:
 
 def copy_whole(source: str, path: str) -> None:
     """Copies a file like `write_whole`."""
-    with written_whole(path) as partial:
-        with open(source, "rb") as old, open(partial, "xb") as new:
-            shutil.copyfileobj(old, new)
-            new.flush()
-            os.fsync(new.fileno())
+    with open(source, "rb") as old, written_whole(path) as partial, open(partial, "xb") as new:
+        shutil.copyfileobj(old, new)
+        new.flush()
+        os.fsync(new.fileno())
 
 
 @contextlib.contextmanager
@@ -111,7 +110,7 @@ def errors_name(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno is None:
+        if error.errno is None or (error.filename and PARTIAL not in str(error.filename)):
             raise
         raise OSError(error.errno, error.strerror, path) from error
 

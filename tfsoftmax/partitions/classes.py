@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tfsoftmax.arguments import is_whole
 from tfsoftmax.partitions import code_files
 from tfsoftmax.partitions.counts import checked_counts
 from tfsoftmax.partitions.tree import Tree
@@ -118,6 +119,8 @@ def build(
         print(word_classes)  # [0 0 0 1 1 1]
         head = tfsoftmax.ClassSoftmax(6, word_classes)
     """
+    if num_classes is not None:
+        _check_number(num_classes, vocab_size)
     number = math.isqrt(vocab_size - 1) + 1 if num_classes is None else num_classes
     if not isinstance(spec, (str, os.PathLike)):
         result = np.asarray(spec)
@@ -148,7 +151,8 @@ def _from_file(codes, num_classes):
 
 
 def _check_number(num_classes, vocab_size):
-    if not 1 <= num_classes <= vocab_size:
+    if not is_whole(num_classes) or not 1 <= num_classes <= vocab_size:
         raise ValueError(
-            f"`num_classes` must lie in [1, {vocab_size}]. Received: num_classes={num_classes}"
+            f"`num_classes` must be an integer in [1, {vocab_size}]. "
+            f"Received: num_classes={num_classes}"
         )

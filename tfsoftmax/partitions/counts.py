@@ -15,6 +15,8 @@ def checked_counts(counts: ArrayLike, vocab_size: int | None = None) -> np.ndarr
         ValueError: if they are not V finite numbers >= 0, or all are zero.
     """
     counts = np.asarray(counts)
+    if counts.dtype.kind not in "biuf":
+        raise ValueError(f"`counts` must be numbers. Received: values of type {counts.dtype}")
     number = counts.size if vocab_size is None else vocab_size
     wrong = np.argwhere(~(np.isfinite(counts) & (counts >= 0)))
     if counts.shape == (number,) and counts.any() and not len(wrong):

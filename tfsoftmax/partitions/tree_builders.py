@@ -262,7 +262,13 @@ def build(
         head = tfsoftmax.TreeSoftmax(5, huffman)
     """
     if isinstance(spec, dict):
-        spec = Tree.from_config(spec)
+        try:
+            spec = Tree.from_config(spec)
+        except (KeyError, TypeError) as error:
+            raise ValueError(
+                "`tree` must be what `Tree.to_config` returns. "
+                f"Received: {type(error).__name__}: {error}"
+            ) from None
     elif spec == "balanced":
         spec = balanced(np.arange(vocab_size))
     elif spec == "random":

@@ -3,8 +3,8 @@
 import keras
 import tensorflow as tf
 
+from tfsoftmax.arguments import check_hint
 from tfsoftmax.logits_tag import LogitsTag, positions
-from tfsoftmax.options import checked_arguments
 
 REDUCTIONS = ("sum_over_batch_size", "mean", "mean_with_sample_weight", "sum", "none", None,
               "sum_over_steps")
@@ -34,11 +34,11 @@ class SoftmaxLoss(keras.losses.Loss):
         model.fit(hidden, labels)
     """
 
-    @checked_arguments
     def __init__(
         self, ignore_class: int | None = None, reduction: str | None = "sum_over_batch_size",
         name: str = "softmax_loss", dtype: str | None = None,
     ):
+        check_hint("ignore_class", ignore_class, int | None)
         if reduction not in REDUCTIONS:
             raise ValueError(
                 f"`reduction` must be one of {REDUCTIONS}. Received: reduction={reduction!r}"

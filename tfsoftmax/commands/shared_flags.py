@@ -8,6 +8,8 @@ import types
 
 from absl import flags
 
+from tfsoftmax.lm.files import parsed_json
+
 
 def define(*configs: type) -> None:
     """Defines a flag for each field of dataclasses.
@@ -120,10 +122,7 @@ def _as_field(value, field):
     if isinstance(default, tuple):
         return tuple(value)
     if isinstance(default, dict):
-        try:
-            options = json.loads(value)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"`{field.name}` must be JSON: {error}. Received: {value!r}") from None
+        options = parsed_json(value, f"`{field.name}`")
         if not isinstance(options, dict):
             raise ValueError(f"`{field.name}` must be a JSON object. Received: {value!r}")
         return options

@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
+from tfsoftmax.arguments import check_hints, check_positive
 from tfsoftmax.heads.inputs import (
     checked_hidden,
     checked_k,
@@ -19,12 +20,11 @@ from tfsoftmax.layers.initializers import Initializer, add_weight
 from tfsoftmax.logits_tag import LogitsTag
 from tfsoftmax.ops.computed_if_used import computed_if_used
 from tfsoftmax.ops.xla import under_xla
-from tfsoftmax.options import CheckedArguments, check_positive, checked_arguments
 from tfsoftmax.partitions.packing import unpacked_values
 from tfsoftmax.vocabulary import Vocabulary
 
 
-class SoftmaxHead(CheckedArguments, keras.layers.Layer):
+class SoftmaxHead(keras.layers.Layer):
     """Base of all output layers. The method alone decides what is computed, not a training mode.
 
     | method                          | result                                                     |
@@ -59,6 +59,8 @@ class SoftmaxHead(CheckedArguments, keras.layers.Layer):
             when the head is built; a run keeps what was decided.
         vocabulary_options: names of the arguments that `for_vocabulary` fills with what the
             vocabulary has under the same names: `counts`, `words`.
+        file_options: names of the arguments that may be the path of a file, each with the strings
+            that mean something else.
 
     Example:
         hidden, labels = keras.random.normal((8, 64)), keras.random.randint((8,), 0, 1000)
@@ -71,8 +73,12 @@ class SoftmaxHead(CheckedArguments, keras.layers.Layer):
     self_normalised = False
     machine_options: ClassVar[tuple[str, ...]] = ()
     vocabulary_options: ClassVar[tuple[str, ...]] = ()
+    file_options: ClassVar[dict[str, tuple[str, ...]]] = {}
 
-    @checked_arguments
+    def __new__(cls, *args, **kwargs):
+        check_hints(cls, args, kwargs)
+        return super().__new__(cls, *args, **kwargs)
+
     def __init__(
         self, vocab_size: int, use_bias: bool = True,
         kernel_initializer: Initializer = "glorot_uniform", bias_initializer: Initializer = "zeros",

@@ -4,8 +4,8 @@ import keras
 import tensorflow as tf
 
 from tfsoftmax._compat import unlocked
+from tfsoftmax.arguments import check_hint, check_positive
 from tfsoftmax.layers.initializers import Initializer, add_weight
-from tfsoftmax.options import check_positive, checked_arguments
 
 
 class LoRA:
@@ -31,7 +31,6 @@ class LoRA:
 
     lora_enabled = False
 
-    @checked_arguments
     def __init__(
         self, *args, lora_rank: int | None = None, lora_alpha: float | None = None, **kwargs
     ):
@@ -46,7 +45,6 @@ class LoRA:
         if self.lora_rank is not None:
             self.enable_lora(self.lora_rank, self.lora_alpha)
 
-    @checked_arguments
     def enable_lora(
         self, rank: int, lora_alpha: float | None = None,
         a_initializer: Initializer = "he_uniform", b_initializer: Initializer = "zeros",
@@ -64,6 +62,7 @@ class LoRA:
         """
         if self.tied_to is not None:
             raise self._tied_error()
+        check_hint("rank", rank, int)
         check_positive(rank=rank)
         if not self.built or self.kernel_constraint or self.lora_enabled:
             raise ValueError(

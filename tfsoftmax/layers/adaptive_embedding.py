@@ -6,9 +6,9 @@ import keras
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
+from tfsoftmax.arguments import check_hints, check_positive
 from tfsoftmax.layers.initializers import Initializer, add_weight
 from tfsoftmax.ops.ends import interval_of
-from tfsoftmax.options import check_positive, checked_arguments
 from tfsoftmax.partitions.bands import band_units, frequency_bands
 from tfsoftmax.partitions.cutoffs import are_automatic, automatic_cutoffs
 from tfsoftmax.partitions.packing import packed, unpacked_values
@@ -44,7 +44,10 @@ class AdaptiveEmbedding(keras.layers.Layer):
     Source: Baevski and Auli 2019, section 3, without their projection of the most frequent words.
     """
 
-    @checked_arguments
+    def __new__(cls, *args, **kwargs):
+        check_hints(cls, args, kwargs)
+        return super().__new__(cls, *args, **kwargs)
+
     def __init__(
         self, input_dim: int, output_dim: int, cutoffs: Sequence[int] | str = "auto",
         projection_factor: float | None = 4.0, counts: ArrayLike | None = None,

@@ -3,8 +3,8 @@
 import keras
 import tensorflow as tf
 
+from tfsoftmax.arguments import check_hint, check_positive
 from tfsoftmax.metrics.token_mean import TokenMean
-from tfsoftmax.options import check_positive
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -36,6 +36,8 @@ class TopKAccuracy(TokenMean):
         name: str | None = None, dtype: str | None = None,
     ):
         super().__init__(ignore_class, name, dtype)
+        check_hint("k", k, int)
+        check_hint("in_training", in_training, bool)
         check_positive(k=k)
         self.k, self.in_training = k, in_training
 

@@ -3,11 +3,11 @@
 import keras
 import tensorflow as tf
 
+from tfsoftmax.arguments import check_hint
 from tfsoftmax.logits_tag import Labels, LogitsTag, positions
-from tfsoftmax.options import CheckedArguments, checked_arguments
 
 
-class TokenMean(CheckedArguments, keras.metrics.Metric):
+class TokenMean(keras.metrics.Metric):
     """Base of the metrics: weighted means over all positions since the last reset.
 
     The weights of `weighted_metrics` say how many tokens each position counts for. Sums are
@@ -36,10 +36,10 @@ class TokenMean(CheckedArguments, keras.metrics.Metric):
     needs = ("log_prob", "a tfsoftmax head")  # a method of the head, and which heads have it
     asks_head = True  # and reads no logits, which a training step then need not compute
 
-    @checked_arguments
     def __init__(
         self, ignore_class: int | None = None, name: str | None = None, dtype: str | None = None
     ):
+        check_hint("ignore_class", ignore_class, int | None)
         super().__init__(name=name or self.default_name, dtype=dtype)
         self.ignore_class = ignore_class
         self.sums = {

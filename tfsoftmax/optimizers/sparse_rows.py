@@ -4,6 +4,7 @@ import keras
 import tensorflow as tf
 
 from tfsoftmax._compat import merges_replicas
+from tfsoftmax.arguments import check_hint
 from tfsoftmax.optimizers.rows import (
     aligned,
     map_sparse,
@@ -14,7 +15,6 @@ from tfsoftmax.optimizers.rows import (
     sum_duplicates,
     write_rows,
 )
-from tfsoftmax.options import check_option
 
 _NUMBERS = {
     "clipnorm": float, "clipvalue": float, "global_clipnorm": float, "weight_decay": float,
@@ -49,9 +49,9 @@ class SparseRows:
     def __init__(self, *args, **kwargs):
         rate, *_ = args or [kwargs.get("learning_rate", 0.0)]
         if not callable(rate):  # schedules are
-            check_option("learning_rate", rate, float)
+            check_hint("learning_rate", rate, float)
         for name, kind in _NUMBERS.items():
-            check_option(name, kwargs.get(name), kind, True)
+            check_hint(name, kwargs.get(name), kind | None)
         super().__init__(*args, **kwargs)
 
     def slots(self) -> tuple[list[keras.Variable], ...]:

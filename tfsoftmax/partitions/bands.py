@@ -5,13 +5,13 @@ Differentiated softmax calls them bands. Both lay out the vocabulary by this mod
 """
 
 import dataclasses
-import numbers
 import warnings
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tfsoftmax.arguments import is_whole
 from tfsoftmax.partitions.counts import checked_counts
 from tfsoftmax.partitions.ranks import Ranks, frequency_ranks, permutation_ranks
 
@@ -101,16 +101,14 @@ def frequency_bands(
 
 def checked_cutoffs(cutoffs: Sequence[int], vocab_size: int) -> list[int]:
     """The cutoffs as a list of ints, or a ValueError."""
-    given = list(cutoffs) if np.ndim(cutoffs) == 1 else []
-    whole = all(isinstance(c, numbers.Integral) for c in given)
-    values = [int(c) for c in given] if whole else []
-    rising = all(a < b for a, b in zip([0, *values], [*values, vocab_size]))
+    values = list(cutoffs) if np.ndim(cutoffs) == 1 else []
+    rising = all(map(is_whole, values)) and values == sorted({*values, 0, vocab_size})[1:-1]
     if not values or not rising:
         raise ValueError(
             "`cutoffs` must be whole numbers that increase strictly above 0 and below "
             f"{vocab_size}. Received: cutoffs={cutoffs}"
         )
-    return values
+    return [int(c) for c in values]
 
 
 def frequency_order(
@@ -121,7 +119,7 @@ def frequency_order(
         counts = checked_counts(counts, vocab_size)
     if permutation is None and counts is not None:
         return frequency_ranks(counts)
-    if permutation is None or isinstance(permutation, str):
+    if permutation is None or (isinstance(permutation, str) and permutation == "ids"):
         order = permutation_ranks(np.arange(vocab_size))
     else:
         order = permutation_ranks(permutation, vocab_size)

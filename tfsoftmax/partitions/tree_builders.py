@@ -10,6 +10,8 @@ from tfsoftmax.partitions import code_files
 from tfsoftmax.partitions.counts import checked_counts
 from tfsoftmax.partitions.tree import Tree
 
+NAMES = ("balanced", "random", "alphabetical", "huffman")  # the trees that need no file
+
 
 def balanced(order: ArrayLike) -> Tree:
     """Binary tree whose words differ in depth by at most one.
@@ -262,7 +264,13 @@ def build(
     if counts is not None:
         counts = checked_counts(counts, vocab_size)
     if isinstance(spec, dict):
-        spec = Tree.from_config(spec)
+        try:
+            spec = Tree.from_config(spec)
+        except (KeyError, TypeError) as error:
+            raise ValueError(
+                "`tree` must be what `Tree.to_config` returns. "
+                f"Received: {type(error).__name__}: {error}"
+            ) from None
     elif spec == "balanced":
         spec = balanced(np.arange(vocab_size))
     elif spec == "random":
@@ -272,7 +280,7 @@ def build(
     elif spec == "alphabetical":
         spec = alphabetical(code_files.given(words, "words", "tree", spec))
     elif isinstance(spec, (str, os.PathLike)):
-        code_files.check_exists("tree", spec, ("balanced", "random", "alphabetical", "huffman"))
+        code_files.check_exists("tree", spec, NAMES)
         spec = _from_file(spec, code_files.given(words, "words", "tree", spec))
     if not isinstance(spec, Tree) or spec.vocab_size != vocab_size:
         found = f"one of {spec.vocab_size} words" if isinstance(spec, Tree) else repr(spec)

@@ -7,8 +7,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfsoftmax.arguments import check_hints
 from tfsoftmax.ops.sampled import LEFT_OUT
-from tfsoftmax.options import CheckedArguments, checked_arguments
 from tfsoftmax.partitions.packing import unpacked_values
 from tfsoftmax.samplers.poisson_race import poisson_race, tries_needed
 from tfsoftmax.samplers.tf_candidates import tf_candidates
@@ -37,7 +37,7 @@ class Candidates(NamedTuple):
     log_expected_labels: tf.Tensor
 
 
-class Sampler(CheckedArguments, keras.layers.Layer):
+class Sampler(keras.layers.Layer):
     """A proposal distribution q over V words, from which a head draws samples.
 
     The head holds the sampler as a sublayer. A subclass writes `log_q` and `_draw`, `update` if
@@ -67,7 +67,10 @@ class Sampler(CheckedArguments, keras.layers.Layer):
     tells_q = True  # whether `log_q` is known with either implementation
     holds_labels = False  # whether a sample contains the label of each position once, undrawn
 
-    @checked_arguments
+    def __new__(cls, *args, **kwargs):
+        check_hints(cls, args, kwargs)
+        return super().__new__(cls, *args, **kwargs)
+
     def __init__(
         self, vocab_size: int, unique: bool = False, implementation: str = "own", **kwargs
     ):
@@ -220,8 +223,9 @@ class Sampler(CheckedArguments, keras.layers.Layer):
     def check_size(self, num_samples: int | None) -> None:
         """Raises ValueError if the sampler cannot draw samples of this size."""
         whole = isinstance(num_samples, int) and not isinstance(num_samples, bool)
-        if not whole or num_samples < 1 or (self.unique and num_samples > self.vocab_size):
-            bound = f" of at most {self.vocab_size}, as `unique` is set" * self.unique
+        most = self.vocab_size if self.unique else 1 << 30
+        if not whole or not 1 <= num_samples <= most:
+            bound = f" of at most {most}" + ", as `unique` is set" * self.unique
             raise ValueError(
                 f"`num_samples` must be a positive integer{bound}. "
                 f"Received: num_samples={num_samples!r}"

@@ -67,7 +67,7 @@ class DifferentiatedSoftmax(SoftmaxHead):
         bands = len(self.bands.sizes)
         if units is not None and (len(units) != bands or min(units) < 1):
             raise ValueError(
-                f"`units` must be {bands} positive integers, one for each band. "
+                f"`units` must be {bands} positive numbers, one for each band. "
                 f"Received: units={list(units)}"
             )
         if not projection_factor >= 1:

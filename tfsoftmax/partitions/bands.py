@@ -92,7 +92,7 @@ def frequency_bands(
         shares = [falling[a:b].sum() / falling.sum() for a, b in zip(ends, ends[1:])]
     if len(shares) != len(ends) - 1 or not all(0 <= share <= 1 for share in shares):
         raise ValueError(
-            f"`shares` must be one number in [0, 1] for each of {len(ends) - 1} tails. "
+            f"`shares` must be one number for each of {len(ends) - 1} tails, in [0, 1]. "
             f"Received: {shares}"
         )
     return Bands(ends, order, tuple(float(s) for s in shares))

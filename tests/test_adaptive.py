@@ -214,7 +214,7 @@ def test_half_precision_keeps_float32_weights_and_gradients():
 
 @pytest.mark.parametrize("cutoffs", [[], [0, 4], [4, 4], [9, 4], [4, 13], [4.5, 9]])
 def test_bad_cutoffs_are_named(cutoffs):
-    with pytest.raises(ValueError, match="`cutoffs` must be (whole numbers that|a list of int)"):
+    with pytest.raises(ValueError, match="`cutoffs` must be .*whole numbers"):
         AdaptiveSoftmax(V, cutoffs)
 
 
@@ -227,7 +227,7 @@ def test_other_bad_arguments_are_named():
         AdaptiveSoftmax(V, [4], counts=[1, 2])
     with pytest.raises(ValueError, match="`permutation` must hold each word id"):
         AdaptiveSoftmax(V, [4], permutation=np.zeros(V, int))
-    with pytest.raises(ValueError, match="`shares` must be a number in .0, 1. for each of 1 tails"):
+    with pytest.raises(ValueError, match="`shares` must be one number for each of 1 tails"):
         AdaptiveSoftmax(V, [4], shares=[0.1, 0.1])
 
 

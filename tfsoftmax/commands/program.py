@@ -21,6 +21,8 @@ COMMANDS = (
     "show_clusters", "tfprof", "memory_timeline",
 )
 HELP = {"--help", "-h", "-help"}
+# All that Unicode calls control characters, but tabs and the ends of lines.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -97,6 +99,11 @@ def check_at_least(least: int, **numbers: float | None) -> None:
     for name, number in numbers.items():
         if number is not None and number < least:
             raise ValueError(f"`{name}` must be at least {least}. Received: {name}={number}")
+
+
+def printable(text: str) -> str:
+    """Writes control characters as escapes, so that words cannot steer a terminal."""
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def _quietly(function, argv):

@@ -8,6 +8,8 @@ import types
 
 from absl import flags
 
+from tfsoftmax.textio import parse_json
+
 
 def define(*configs: type) -> None:
     """Defines a flag for each field of dataclasses.
@@ -56,6 +58,7 @@ def checked_word_of(vocabulary) -> int | None:
 
 def define_scoring() -> None:
     """Defines the flags of commands that score sentences."""
+    flags.DEFINE_bool("lowercase", False, "Turn all words into lower case first.")
     flags.DEFINE_enum(
         "oov", "unk", ["unk", "skip", "spread"], "How to score words outside the vocabulary."
     )
@@ -120,10 +123,7 @@ def _as_field(value, field):
     if isinstance(default, tuple):
         return tuple(value)
     if isinstance(default, dict):
-        try:
-            options = json.loads(value)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"`{field.name}` must be JSON: {error}. Received: {value!r}") from None
+        options = parse_json(value, f"`{field.name}`")
         if not isinstance(options, dict):
             raise ValueError(f"`{field.name}` must be a JSON object. Received: {value!r}")
         return options

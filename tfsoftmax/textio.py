@@ -96,15 +96,15 @@ def read_json(path: str | os.PathLike):
     """
     with _opened(path) as (_, file):
         data = file.read()
-    return parse_json(_decoded(data, path, 1), name_of(path))
+    return parsed_json(_decoded(data, path, 1), f"{name_of(path)}:")
 
 
-def parse_json(text: str, name: str):
+def parsed_json(text: str, name: str):
     """Parses JSON.
 
     Args:
         text: JSON, without numbers that are not finite.
-        name: what the text is, such as a path, for messages.
+        name: what the text is, with which messages begin.
 
     Raises:
         ValueError: the text is not JSON, or an object in it has a key twice.
@@ -112,20 +112,20 @@ def parse_json(text: str, name: str):
     try:
         return json.loads(text, object_pairs_hook=_object, parse_constant=_refused)
     except RecursionError:
-        raise ValueError(f"{name}: must be JSON. Received: values nested too deeply") from None
+        raise ValueError(f"{name} must be JSON. Received: values nested too deeply") from None
     except ValueError as error:
-        raise ValueError(f"{name}: must be JSON. Received: {error}") from None
+        raise ValueError(f"{name} must be JSON. Received: {error}") from None
 
 
 @contextlib.contextmanager
 def writing(path: str | os.PathLike) -> Iterator:
     """Opens a UTF-8 file to write to. An error, such as a full disk, names the file."""
-    with naming(path), open(path, "w", encoding="utf-8") as file:
+    with errors_name(path), open(path, "w", encoding="utf-8") as file:
         yield file
 
 
 @contextlib.contextmanager
-def naming(path: str | os.PathLike) -> Iterator[None]:
+def errors_name(path: str | os.PathLike) -> Iterator[None]:
     """Puts the name of the file into errors of the operating system that have none."""
     try:
         yield
@@ -148,7 +148,7 @@ def _opened(path):
         return
     decompressed = _DECOMPRESSED.get(os.path.splitext(path)[1], lambda raw: raw)
     try:
-        with naming(path), open(path, "rb") as raw:
+        with errors_name(path), open(path, "rb") as raw:
             yield raw, decompressed(raw)
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         if getattr(error, "errno", None) is not None:

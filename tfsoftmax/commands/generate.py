@@ -151,6 +151,8 @@ def check():
     check_at_least(
         1, count=given, max_words=options.max_words, top=options.top, beam=options.beam
     )
+    if not -(2**31) <= options.seed < 2**31:
+        raise ValueError(f"`seed` must be of 32 bits. Received: seed={options.seed}")
     if (options.beam or 0) > WIDEST_BEAM:
         raise ValueError(f"`beam` must be at most {WIDEST_BEAM}. Received: beam={options.beam}")
     drawing = [n for n in ("temperature", "top_k", "top_p", "seed") if options[n].present]

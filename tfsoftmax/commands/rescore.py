@@ -52,7 +52,7 @@ import sys
 from absl import flags
 
 from tfsoftmax.commands import shared_flags
-from tfsoftmax.commands.program import load_tensorflow, printable
+from tfsoftmax.commands.program import check_at_least, load_tensorflow, printable
 from tfsoftmax.textio import writing
 
 BATCH = 128
@@ -86,6 +86,7 @@ def main():
                          ("arpa_weight", "arpa"), ("against", "reference")):
         if options[name].value and not options[needed].value:
             raise ValueError(f"`{needed}` must be given with `{name}`. Received: none")
+    check_at_least(0, seed=options.seed)
     grid = values_of_weights()
     # Everything is checked before the model is loaded, so that mistakes show at once.
     if options.reference or options.tune:

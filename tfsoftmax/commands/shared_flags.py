@@ -8,7 +8,7 @@ import types
 
 from absl import flags
 
-from tfsoftmax.textio import parse_json
+from tfsoftmax.textio import parsed_json
 
 
 def define(*configs: type) -> None:
@@ -123,7 +123,7 @@ def _as_field(value, field):
     if isinstance(default, tuple):
         return tuple(value)
     if isinstance(default, dict):
-        options = parse_json(value, f"`{field.name}`")
+        options = parsed_json(value, f"`{field.name}`")
         if not isinstance(options, dict):
             raise ValueError(f"`{field.name}` must be a JSON object. Received: {value!r}")
         return options

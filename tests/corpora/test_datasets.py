@@ -128,6 +128,21 @@ def test_dataset_is_downloaded_once_and_then_kept(tmp_path, monkeypatch):
     assert read("ptb", None, tmp_path / "second") == EXPECTED
 
 
+@pytest.mark.parametrize("note, found", [
+    (b'{"urls": ["http://www.statmt.org/%s"]}', True), (b'{"urls": ["http://x.org/%s"]}', False),
+    (b"{", False), (b"\xff", False), (b"[]", False), (b'{"urls": 5}', False),
+    (b'{"urls": [5]}', False),
+])
+def test_the_notes_of_downloads_may_be_damaged(tmp_path, note, found):
+    dataset = DATASETS["lm1b"]
+    (tmp_path / "home" / "downloads").mkdir(parents=True)
+    kept = tmp_path / "home" / "downloads" / dataset.archive
+    kept.write_bytes(b"")
+    place = dataset.url.partition("statmt.org/")[2].encode()
+    kept.with_name(kept.name + ".INFO").write_bytes(note.replace(b"%s", place))
+    assert datasets._is_downloaded("lm1b", dataset) is found
+
+
 @needs_tfds
 def test_text8_ends_a_sentence_every_so_many_words_and_holds_out_the_end(tmp_path, monkeypatch):
     from tfsoftmax.corpora.builders import Text8

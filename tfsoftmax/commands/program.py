@@ -112,8 +112,9 @@ def _quietly(function, argv):
         sys.exit(f"error: all arguments must be flags, --name=value. Received: {argv[1]!r}")
     logging.set_verbosity(logging.WARNING)
     try:
-        function()
+        result = function()
         sys.stdout.flush()
+        return result
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:  # the reader of a pipe has closed it

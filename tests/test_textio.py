@@ -77,6 +77,9 @@ def test_standard_input_is_named(monkeypatch):
         list(textio.lines("-"))
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xef\xbb\xbfa\nb\n")))
     assert [line for _, line in textio.lines("-")] == ["a", "b"]
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(ValueError, match="standard input must be open"):
+        list(textio.lines("-"))
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,8 @@ def name_of(path: str | os.PathLike) -> str:
 def _opened(path):
     """Opens a file, and yields it as it is and decompressed. Damage is a ValueError."""
     if path == STANDARD_INPUT:
+        if sys.stdin is None:
+            raise ValueError("standard input must be open. Received: a closed one")
         yield sys.stdin.buffer, sys.stdin.buffer
         return
     decompressed = _DECOMPRESSED.get(os.path.splitext(path)[1], lambda raw: raw)

@@ -15,20 +15,20 @@ PAGES = {"README.md": "index.md", **{p: p for p in ("CONTRIBUTING.md", "CHANGELO
 RESULTS = ("*.md", "*.png", "*.csv", "*.txt", "*.json", "*.py")
 EXAMPLES = ROOT / "experiments" / "examples"
 FOLDERS = (
-    "heads", "layers", "optimizers", "samplers", "partitions", "ops", "corpora", "lm", "nbest",
-    "profiling",
+    "heads", "layers", "metrics", "optimizers", "samplers", "partitions", "ops", "corpora", "lm",
+    "nbest", "profiling",
 )
-TOP = ("losses", "metrics", "hub", "vocabulary", "logits_tag", "hardware")
+TOP = ("losses", "hub", "vocabulary", "logits_tag", "hardware")
 CELL = re.compile(r"^# %%(.*)\n", re.MULTILINE)
 
 
 def on_config(config):
     api = [{"All names": "api/index.md"}]
-    api += [{name: f"api/{name}.md"} for name in TOP[:2]]
+    api += [{name: f"api/{name}.md"} for name in TOP[:1]]
     for folder in FOLDERS:
         modules = [{name: f"api/{folder}/{name}.md"} for name in modules_of(folder)]
         api.append({folder: [{"overview": f"api/{folder}/index.md"}, *modules]})
-    api += [{name: f"api/{name}.md"} for name in TOP[2:]]
+    api += [{name: f"api/{name}.md"} for name in TOP[1:]]
     config.nav.insert(-1, {"API": api})
 
 

@@ -208,8 +208,8 @@ def test_a_vocabulary_gives_the_counts():
 @pytest.mark.parametrize("options, message", [
     ({"cutoffs": [8, 3]}, "`cutoffs` must be .* increase .*below 13. Received: cutoffs="),
     ({"cutoffs": [13]}, "`cutoffs` must be .* below 13"),
-    ({"units": [4, 3]}, "`units` must be 3 positive numbers, one for each band. Received: units="),
-    ({"units": [4, 3, 0]}, "`units` must be 3 positive numbers"),
+    ({"units": [4, 3]}, "`units` must be 3 positive integers, one for each band. Received: units="),
+    ({"units": [4, 3, 0]}, "`units` must be 3 positive integers"),
     ({"projection_factor": 0.5}, "`projection_factor` must be at least 1. Received: .*0.5"),
     ({"counts": COUNTS[1:]}, r"`counts` must be .*one number for each of \d+ words"),
     ({"units": [4, 3, 1]}, "`units` must add up to those of the hidden state, 7. Received"),

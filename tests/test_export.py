@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 
@@ -199,3 +200,26 @@ def test_the_tool_exports_a_run(tmp_path):
     log_probs = log_probs_of(model, ["w1", "ß"])
     expected = log_probs[range(3), VOCABULARY.encode(["w1", "ß", "<eos>"])].sum()
     assert float(score["log_prob"][0]) == pytest.approx(expected, rel=1e-5)
+
+
+def test_an_export_is_whole_or_not_there(tmp_path, monkeypatch):
+    save, out = tf.saved_model.save, tmp_path / "out"
+
+    def save_half(served, path, *arguments):
+        save(served, path, *arguments)
+        assert not out.exists()
+        raise OSError(28, "No space left on device")
+
+    model = make_model("full")
+    monkeypatch.setattr(tf.saved_model, "save", save_half)
+    with pytest.raises(OSError, match=f"No space left on device: '{out}'"):
+        export(model, VOCABULARY, str(out), max_k=2)
+    assert os.listdir(tmp_path) == []
+    monkeypatch.undo()
+    (tmp_path / ".out.0123.partial").mkdir()  # a killed process leaves such a folder
+    out.mkdir()
+    export(model, VOCABULARY, str(out), max_k=2)
+    exported = tf.saved_model.load(str(out))
+    assert exported.score(tf.constant([["w1"]]))["log_prob"][0] < 0
+    with pytest.raises(ValueError, match="`out` must name a directory. Received: out=''"):
+        export(model, VOCABULARY, "", max_k=2)

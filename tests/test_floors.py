@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 # A module may import from lower floors, and within its own folder.
 FLOORS = (
     ("textio",),
-    ("_compat", "hardware", "vocabulary", "layers.names", "partitions.counts",
+    ("_compat", "arguments", "hardware", "vocabulary", "layers.names", "partitions.counts",
      "partitions.packing"),
     ("ops",),
     ("logits_tag", "partitions", "samplers", "corpora"),
@@ -24,8 +24,8 @@ FLOORS = (
 )
 FLOOR_OF = {name: floor for floor, names in enumerate(FLOORS) for name in names}
 WITHOUT_TENSORFLOW = (
-    "textio", "vocabulary", "hardware", "layers.names", "lm.config", "lm.pretrained",
-    "partitions.ranks",
+    "textio", "arguments", "vocabulary", "hardware", "layers.names", "lm.config", "lm.files",
+    "lm.pretrained", "partitions.ranks",
     "partitions.cost_model", "partitions.cutoffs", "partitions.calibration",
     "partitions.tree_builders", "partitions.classes", "partitions.brown", "partitions.splits",
     "partitions.kmeans", "partitions.assignment", "corpora.catalogue", "corpora.config",

@@ -225,12 +225,3 @@ def test_labels_of_another_shape_are_refused(case, method):
     more = [np.ones(3, np.float32)] if method == "loss_and_nats" else []
     with pytest.raises(ValueError, match=r"`labels` must have the shape .*\(3, 1\)"):
         getattr(head, method)(hidden[:, None], labels, *more)
-
-
-@every_head
-def test_float_labels_and_impossible_k_are_refused(case):
-    head, (hidden, labels) = built(case, V), positions(V, 5)
-    with pytest.raises(TypeError, match="`labels` must be integers. Received: dtype=float32"):
-        head.log_prob(hidden, labels.astype(np.float32))
-    with pytest.raises(ValueError, match=r"`k` must lie in \[1, 13\]. Received: k=14"):
-        head.top_k(hidden, 14)

@@ -102,6 +102,17 @@ def test_class_log_probs_equal_the_equation(given):
     )
 
 
+def test_a_class_far_below_another_keeps_its_distribution():
+    """The exponentials of its scores vanish beside those of the other."""
+    classes_of = np.arange(V) % 3
+    head, (hidden, _) = built(ClassSoftmax(V, classes_of)), positions(V, 5)
+    wanted = head.log_probs(hidden)
+    bias = head.bias.numpy()
+    bias[head.tree.leaves[1::3]] -= 300.0  # of all words of one class, which changes nothing
+    head.bias.assign(bias)
+    np.testing.assert_allclose(head.log_probs(hidden), wanted, rtol=1e-4, atol=1e-4)
+
+
 def test_one_class_is_the_full_softmax_of_its_words():
     head, (hidden, _) = built(ClassSoftmax(V, np.zeros(V, int))), positions(V, 5)
     kernel, bias = head.get_weights()

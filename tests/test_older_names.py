@@ -7,10 +7,10 @@ import shutil
 import numpy as np
 import pytest
 
-from runs_helper import CONFIG, MODEL, assert_same_run, events, tool
+from runs_helper import CONFIG, MODEL, assert_same_run, events, tool, without_manifests
+from test_resuming import stop_at
 from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.lm import runs, training
-from tfsoftmax.lm.trainer import Trainer
 
 OLDER = {
     "embedding_units": "embedding", "hidden_units": "hidden", "pretrained": "embeddings",
@@ -45,6 +45,7 @@ def older_run(finished_run, older_corpus, tmp_path):
     config = json.loads((copy / "config.json").read_text())
     config["corpus"]["directory"] = str(older_corpus)
     (copy / "config.json").write_text(json.dumps(config))
+    without_manifests(runs.Run(str(copy)))
     rewrite(copy / "config.json")
     return runs.Run(str(copy))
 
@@ -68,15 +69,11 @@ def test_an_older_run_is_evaluated(older_run, finished_run):
 def test_an_older_run_that_was_interrupted_goes_on(
     older_corpus, finished_run, tmp_path, monkeypatch
 ):
-    log, run = Trainer._log_step, runs.Run(str(tmp_path / "interrupted"))
-
-    def log_and_stop(self, *arguments):
-        self.interrupted = self.progress.step == 5
-        return log(self, *arguments)
-
-    monkeypatch.setattr(Trainer, "_log_step", log_and_stop)
+    run = runs.Run(str(tmp_path / "interrupted"))
+    stop_at(5, monkeypatch)
     assert training.train(str(older_corpus), run.directory, MODEL, CONFIG, verbose=False) is None
     monkeypatch.undo()
+    without_manifests(run)
     rewrite(tmp_path / "interrupted" / "config.json")
     training.train(str(older_corpus), run.directory, MODEL, CONFIG, verbose=False)
     assert_same_run(finished_run, run)

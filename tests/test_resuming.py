@@ -12,7 +12,7 @@ import time
 import pytest
 
 from runs_helper import CONFIG, MODEL, SMALL, assert_same_run, command, events, tool
-from tfsoftmax.lm import runs, training
+from tfsoftmax.lm import evaluation, runs, training
 from tfsoftmax.lm.config import TrainingConfig
 from tfsoftmax.lm.trainer import Trainer
 
@@ -60,8 +60,23 @@ def test_sigterm_saves_the_step_and_the_run_goes_on(
 
     monkeypatch.setattr(Trainer, "_log_step", log_and_stop)
     result = training.train(corpus.directory, run.directory, MODEL, CONFIG, verbose=False)
-    assert (result is None) == (at != "end")
+    assert result is None
     assert run.checkpoints.progress()["step"] == stop
+    monkeypatch.undo()
+    training.train(corpus.directory, run.directory, MODEL, CONFIG, verbose=False)
+    assert_same_run(finished_run, run)
+
+
+def test_sigterm_ends_a_validation_which_starts_again(finished_run, corpus, tmp_path, monkeypatch):
+    run, read = runs.Run(str(tmp_path / "run")), evaluation.batches
+
+    def read_and_stop(*arguments):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return read(*arguments)
+
+    monkeypatch.setattr(evaluation, "batches", read_and_stop)
+    assert training.train(corpus.directory, run.directory, MODEL, CONFIG, verbose=False) is None
+    assert not events(run, "valid")
     monkeypatch.undo()
     training.train(corpus.directory, run.directory, MODEL, CONFIG, verbose=False)
     assert_same_run(finished_run, run)
@@ -92,20 +107,28 @@ def test_killed_between_any_two_files_it_goes_on(call, finished_run, corpus, tmp
     assert_same_run(finished_run, run)
 
 
-def test_a_limit_below_the_checkpoint_validates_it_as_it_is(corpus, tmp_path):
-    directory, short = str(tmp_path / "run"), {"log_steps": 1, "epochs": 1}
-    training.train(corpus.directory, directory, MODEL, TrainingConfig(max_steps=4, **short), False)
-    run = runs.Run(directory)
-    os.rename(run.checkpoints.path(run.checkpoints.name()), tmp_path / "validated")
-    shutil.copytree(tmp_path / "validated", run.path("checkpoints", "step-000000004"))
-    (tmp_path / "run/checkpoints/pointers.json").write_text('{"last": "step-000000004"}')
-    progress = tmp_path / "run/checkpoints/step-000000004/progress.json"
-    progress.write_text('{"step": 4, "seconds": 1.0}')
-    run.rewind_metrics(4)
-    training.train(corpus.directory, directory, MODEL, TrainingConfig(max_steps=3, **short), False)
+def stop_at(step, monkeypatch):
+    """Interrupts training after a step, as a signal does."""
+    log = Trainer._log_step
+
+    def log_and_stop(self, *arguments):
+        self.interrupted = self.progress.step == step
+        return log(self, *arguments)
+
+    monkeypatch.setattr(Trainer, "_log_step", log_and_stop)
+
+
+def test_a_limit_below_the_checkpoint_validates_it_as_it_is(corpus, tmp_path, monkeypatch):
+    run, short = runs.Run(str(tmp_path / "run")), {"log_steps": 1, "epochs": 1}
+    stop_at(4, monkeypatch)
+    training.train(corpus.directory, run.directory, MODEL, TrainingConfig(**short), False)
+    monkeypatch.undo()
+    assert run.checkpoints.name("best") == "step-000000004"
+    config = TrainingConfig(max_steps=3, **short)
+    training.train(corpus.directory, run.directory, MODEL, config, False)
     last = run.checkpoints.name()
     assert last == run.checkpoints.name("best") == "step-000000004-validated"
-    saved = json.loads((tmp_path / "run/checkpoints" / last / "progress.json").read_text())
+    saved = run.checkpoints.progress()
     assert saved["validated_step"] == 4 and saved["best_perplexity"] < 100
 
 
@@ -148,7 +171,8 @@ def test_only_one_process_trains_a_run(finished_run):
         ("vocabulary.txt", "<unk>\t1\n<eos>\t1\n", "must be the vocabulary that the run was"),
         ("checkpoints/pointers.json", "[]", "pointers.json: must be a JSON object with 'last'"),
         ("checkpoints/*/variables.data*", "x", "must be an undamaged checkpoint of this run"),
-        ("checkpoints/*/progress.json", "{", "must be an undamaged checkpoint of this run"),
+        ("checkpoints/*/progress.json", "{", "progress.json: must be the file that the run"),
+        ("checkpoints/*/manifest.json", "{}", "manifest.json: must be a JSON object with 'files'"),
     ],
 )
 def test_damaged_files_of_a_run_are_named(file, content, message, finished_run, corpus, tmp_path):

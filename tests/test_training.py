@@ -206,3 +206,34 @@ def test_words_of_a_self_organised_head_choose_their_clusters(corpus, tmp_path):
         changes = events(runs.Run(str(tmp_path / "run")), "reassigned")
         assert [change["step"] for change in changes] == expected
     assert changes[0]["changed_words"] > 0
+
+
+def test_adamw_decays_the_weights_before_the_rule_of_adam(corpus):
+    """w <- Adam(w - rate · decay · w), from the weights and the gradients of one batch."""
+    weights = {}
+    for optimizer, decay in (("adam", 0.0), ("adamw", 0.0), ("adamw", 0.5)):
+        config = TrainingConfig(optimizer=optimizer, learning_rate=0.1, weight_decay=decay, seed=3)
+        keras.utils.set_random_seed(3)
+        model = compiled_model(dataclasses.replace(MODEL, dropout=0.0), config, corpus)
+        before = model.get_weights()
+        model.train_on_batch(*next(iter(batches(corpus, "train"))))
+        weights[optimizer, decay] = model.get_weights()
+    for start, adam, plain, decayed in zip(before, *weights.values(), strict=True):
+        np.testing.assert_allclose(plain, adam, rtol=1e-6)
+        if start.ndim == 2 and start.shape[0] == 11:  # dense: the others are sparse, and lazy
+            np.testing.assert_allclose(decayed, adam - 0.1 * 0.5 * start, rtol=1e-4, atol=1e-6)
+            assert not np.allclose(decayed, adam, rtol=1e-3)
+
+
+@pytest.mark.parametrize("name, value, message", [
+    ("layers", True, "an integer"), ("layers", 1.5, "an integer"), ("epochs", "2", "an integer"),
+    ("clip_norm", float("nan"), "a finite number"), ("learning_rate", 1e39, "a finite number"),
+    ("dropout", None, "a finite number"), ("tie_embeddings", "no", "True or False"),
+    ("head_options", [], "a dictionary"), ("init_scale", 3e38, "lie in"), ("head", 3, "a string"),
+    ("weight_decay", 0.1, "needs optimizer='adamw'"), ("weight_decay", -0.1, "not be negative"),
+])
+def test_settings_of_the_wrong_type_or_range_are_named(name, value, message):
+    config = ModelConfig if name in ModelConfig.__dataclass_fields__ else TrainingConfig
+    with pytest.raises(ValueError, match=f"`{name}` (must (be )?)?{message}.*{name}="):
+        config(**{name: value})
+    assert type(TrainingConfig(epochs=np.int64(3)).epochs) is int

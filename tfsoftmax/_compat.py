@@ -4,6 +4,8 @@ No other module imports one. An upgrade that renames one fails in tests/test_com
 the package is imported.
 """
 
+import contextlib
+
 import keras
 import tensorflow as tf
 
@@ -12,6 +14,9 @@ from keras.src.backend import get_keras_mask as get_keras_mask
 
 # No public function tells which model's call is running; an attribute does.
 from keras.src.backend.common.global_state import get_global_attribute
+
+# No public function tells whether variables have the values of a `keras.StatelessScope`.
+from keras.src.backend.common.stateless_scope import in_stateless_scope as in_stateless_scope
 
 # No public function tells whether Keras is building a model from placeholders.
 from keras.src.backend.common.symbolic_scope import in_symbolic_scope as in_symbolic_scope
@@ -117,15 +122,24 @@ def layers_before(tensor) -> list[keras.layers.Layer]:
     return layers
 
 
-def replace_layer(owner: keras.layers.Layer, name: str, new: keras.layers.Layer) -> None:
-    """Sets an attribute of a layer that is a layer; Keras would go on to track the old one."""
-    tracker = owner._tracker
+@contextlib.contextmanager
+def unlocked(layer: keras.layers.Layer):
+    """Within this context a built layer may get weights and layers; yields what tracks them."""
+    tracker = layer._tracker
     locked = tracker.locked
     tracker.unlock()
-    tracker.untrack(getattr(owner, name))
-    setattr(owner, name, new)
-    if locked:
-        tracker.lock()
+    try:
+        yield tracker
+    finally:
+        if locked:
+            tracker.lock()
+
+
+def replace_layer(owner: keras.layers.Layer, name: str, new: keras.layers.Layer) -> None:
+    """Sets an attribute of a layer that is a layer; Keras would go on to track the old one."""
+    with unlocked(owner) as tracker:
+        tracker.untrack(getattr(owner, name))
+        setattr(owner, name, new)
 
 
 def xplane_space():

@@ -5,7 +5,12 @@ import warnings
 
 import tensorflow as tf
 
-from tfsoftmax._compat import get_keras_mask, in_symbolic_scope, metrics_in_call
+from tfsoftmax._compat import (
+    get_keras_mask,
+    in_stateless_scope,
+    in_symbolic_scope,
+    metrics_in_call,
+)
 
 _TAG = "_tfsoftmax_logits_tag"
 _COMPOSITE = (tf.SparseTensor, tf.RaggedTensor, tf.IndexedSlices)
@@ -31,6 +36,7 @@ class LogitsTag:
 
     def __init__(self, head, hidden: tf.Tensor, training: bool):
         self.head, self.hidden, self.training = head, hidden, training
+        self.stateless = in_stateless_scope()
         self.ignore_class = None  # that of the loss, once it has been computed
         self._known = {}  # key of labels -> (labels, their exact nats)
 
@@ -56,6 +62,13 @@ class LogitsTag:
                 "`y_pred` must be the output of a tfsoftmax head, with no layer after or around it "
                 "(a head takes (B, T, D) without TimeDistributed). "
                 f"Received: y_pred={logits}"
+            )
+        if tag is not None and tag.stateless and not in_stateless_scope():
+            raise ValueError(
+                "`y_pred` must be given to the loss inside of the keras.StatelessScope that it was "
+                "computed in, or to `Model.stateless_compute_loss`: the head computes its loss "
+                "from the values that its variables have there. "
+                f"Received, outside of a scope: y_pred={logits}"
             )
         return tag
 
@@ -209,7 +222,12 @@ def dense(value, name):
             f"`{name}` must be a dense tensor (`to_tensor()` makes one of a ragged tensor, "
             f"tf.sparse.to_dense() of a sparse one). Received: a {type(value).__name__}"
         )
-    return tf.convert_to_tensor(value)
+    try:
+        return tf.convert_to_tensor(value)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"`{name}` must be a tensor of numbers. Received: {str(value)[:80]}"
+        ) from None
 
 
 def _warns_if_differentiated(tensor, message):

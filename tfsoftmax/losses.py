@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 
+from tfsoftmax.arguments import check_hint
 from tfsoftmax.logits_tag import LogitsTag, positions
 
 REDUCTIONS = ("sum_over_batch_size", "mean", "mean_with_sample_weight", "sum", "none", None,
@@ -37,6 +38,7 @@ class SoftmaxLoss(keras.losses.Loss):
         self, ignore_class: int | None = None, reduction: str | None = "sum_over_batch_size",
         name: str = "softmax_loss", dtype: str | None = None,
     ):
+        check_hint("ignore_class", ignore_class, int | None)
         if reduction not in REDUCTIONS:
             raise ValueError(
                 f"`reduction` must be one of {REDUCTIONS}. Received: reduction={reduction!r}"

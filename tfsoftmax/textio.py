@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 BLOCK_BYTES = 1 << 20
 LINE_BYTES = 1 << 20
 STANDARD_INPUT = "-"
+PARTIAL = ".partial"  # the end of the names of files and folders that are being written
 
 _DECOMPRESSED = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 
@@ -112,7 +113,7 @@ def parsed_json(text: str, name: str):
     try:
         return json.loads(text, object_pairs_hook=_object, parse_constant=_refused)
     except RecursionError:
-        raise ValueError(f"{name} must be JSON. Received: values nested too deeply") from None
+        raise ValueError(f"{name} must be JSON. Received: too many levels of brackets") from None
     except ValueError as error:
         raise ValueError(f"{name} must be JSON. Received: {error}") from None
 
@@ -126,13 +127,13 @@ def writing(path: str | os.PathLike) -> Iterator:
 
 @contextlib.contextmanager
 def errors_name(path: str | os.PathLike) -> Iterator[None]:
-    """Puts the name of the file into errors of the operating system that have none."""
+    """Makes errors of the operating system, such as a full disk, name this file."""
     try:
         yield
     except OSError as error:
-        if error.errno is not None and error.filename is None:
-            error.filename = os.fspath(path)
-        raise
+        if error.errno is None or (error.filename and PARTIAL not in str(error.filename)):
+            raise
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
 
 
 def name_of(path: str | os.PathLike) -> str:

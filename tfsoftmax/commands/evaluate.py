@@ -39,18 +39,20 @@ def main():
     from tfsoftmax.metrics import Normaliser
 
     run = runs.Run(flags.FLAGS.run)
-    recorded = run.config()["corpus"]
-    corpus = Corpus.load(flags.FLAGS.data or recorded["directory"])
-    if corpus.vocabulary.sha256 != recorded["vocabulary_sha256"]:
+    recorded, words = run.config()["corpus"], run.vocabulary()
+    corpus = Corpus.load(flags.FLAGS.data or recorded.get("directory", ""))
+    if corpus.vocabulary.sha256 != words.sha256:
         raise ValueError(
             f"`data` must have the vocabulary that the run was trained with, which has "
-            f"{recorded['vocab_size']:,} words. Received: {corpus.directory!r}, "
+            f"{len(words):,} words. Received: {corpus.directory!r}, "
             f"with {len(corpus.vocabulary):,} words"
         )
     corpus.split(flags.FLAGS.split)
-    model, _, _ = runs.load(run.directory, corpus.streams, corpus.time_steps)
+    model, _, loaded = runs.load(run.directory, corpus.streams, corpus.time_steps)
     metrics = [Normaliser()] if flags.FLAGS.normaliser else []
     result = exact_evaluator(model, metrics)(corpus, flags.FLAGS.split, sys.stderr.isatty())
-    step = run.checkpoints.progress("best")["step"]
-    run.log(event="test", split=flags.FLAGS.split, step=step, **result)
-    print(json.dumps(result))
+    print(json.dumps(result), flush=True)
+    try:
+        run.log(event="test", split=flags.FLAGS.split, step=loaded["progress"]["step"], **result)
+    except OSError as error:
+        print(f"warning: the result is only printed, not recorded: {error}", file=sys.stderr)

@@ -8,7 +8,14 @@ import keras
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
-from tfsoftmax.heads.labels import checked_hidden, checked_k, checked_labels
+from tfsoftmax.arguments import check_hints, check_positive
+from tfsoftmax.heads.inputs import (
+    checked_hidden,
+    checked_k,
+    checked_labels,
+    flatten,
+    restore,
+)
 from tfsoftmax.layers.initializers import Initializer, add_weight
 from tfsoftmax.logits_tag import LogitsTag
 from tfsoftmax.ops.computed_if_used import computed_if_used
@@ -52,6 +59,8 @@ class SoftmaxHead(keras.layers.Layer):
             when the head is built; a run keeps what was decided.
         vocabulary_options: names of the arguments that `for_vocabulary` fills with what the
             vocabulary has under the same names: `counts`, `words`.
+        file_options: names of the arguments that may be the path of a file, each with the strings
+            that mean something else.
 
     Example:
         hidden, labels = keras.random.normal((8, 64)), keras.random.randint((8,), 0, 1000)
@@ -64,6 +73,11 @@ class SoftmaxHead(keras.layers.Layer):
     self_normalised = False
     machine_options: ClassVar[tuple[str, ...]] = ()
     vocabulary_options: ClassVar[tuple[str, ...]] = ()
+    file_options: ClassVar[dict[str, tuple[str, ...]]] = {}
+
+    def __new__(cls, *args, **kwargs):
+        check_hints(cls, args, kwargs)
+        return super().__new__(cls, *args, **kwargs)
 
     def __init__(
         self, vocab_size: int, use_bias: bool = True,
@@ -74,10 +88,7 @@ class SoftmaxHead(keras.layers.Layer):
         bias_constraint: str | Callable | None = None, **kwargs,
     ):
         super().__init__(**kwargs)
-        if isinstance(vocab_size, bool) or not hasattr(vocab_size, "__index__") or vocab_size < 1:
-            raise ValueError(
-                f"`vocab_size` must be a positive integer. Received: vocab_size={vocab_size!r}"
-            )
+        check_positive(vocab_size=vocab_size)
         self.vocab_size = operator.index(vocab_size)
         self.use_bias = use_bias
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
@@ -145,12 +156,19 @@ class SoftmaxHead(keras.layers.Layer):
 
     def call(self, hidden, training=None):
         hidden = self._as_hidden(hidden)
-        rows, leading = _flatten(hidden)
+        rows, leading = flatten(hidden)
         # In training nothing uses these logits, unless a user's own metric does.
         sparse = training and not self.trains_exactly
         logits = computed_if_used(self._logits, rows) if sparse else self._logits(rows)
-        logits = _restore(tf.cast(logits, tf.float32), leading, self.vocab_size)
+        logits = restore(tf.cast(logits, tf.float32), leading, self.vocab_size)
         return LogitsTag(self, hidden, bool(training)).tag(logits)
+
+    def rematerialized_call(self, layer_call, *args, **kwargs):
+        """`layer_call` as it is: logits that a RematScope recomputes would lose their tag.
+
+        The losses compute the logits in chunks, and again for the gradient where that is needed.
+        """
+        return layer_call
 
     def training_loss(self, hidden: ArrayLike, labels: ArrayLike) -> tf.Tensor:
         """The method's own objective: (...) nats for hidden (..., D) and labels (...)."""
@@ -162,15 +180,15 @@ class SoftmaxHead(keras.layers.Layer):
 
     def log_probs(self, hidden: ArrayLike) -> tf.Tensor:
         """Exact log-probabilities (..., V), float32, for hidden (..., D)."""
-        rows, leading = _flatten(self._as_hidden(hidden))
-        return _restore(self._log_probs(rows), leading, self.vocab_size)
+        rows, leading = flatten(self._as_hidden(hidden))
+        return restore(self._log_probs(rows), leading, self.vocab_size)
 
     def top_k(self, hidden: ArrayLike, k: int) -> tuple[tf.Tensor, tf.Tensor]:
         """The k likeliest words: ids (..., k) int32 and log-probabilities (..., k) float32."""
         k = checked_k(k, self.vocab_size)
-        rows, leading = _flatten(self._as_hidden(hidden))
+        rows, leading = flatten(self._as_hidden(hidden))
         ids, log_probs = self._top_k(rows, k)
-        return _restore(ids, leading, k), _restore(log_probs, leading, k)
+        return restore(ids, leading, k), restore(log_probs, leading, k)
 
     def loss_and_nats(
         self, hidden: ArrayLike, labels: ArrayLike, weights: ArrayLike
@@ -189,10 +207,10 @@ class SoftmaxHead(keras.layers.Layer):
         """
         hidden = self._as_hidden(hidden)
         labels, validity = checked_labels(labels, self.vocab_size, hidden)
-        rows, leading = _flatten(hidden)
+        rows, leading = flatten(hidden)
         weights = tf.reshape(tf.cast(weights, tf.float32) * validity, [-1])
         total, nats = self._loss_and_nats(rows, tf.reshape(labels, [-1]), weights)
-        return total, None if nats is None else _restore(nats, leading) * validity
+        return total, None if nats is None else restore(nats, leading) * validity
 
     def compute_output_shape(self, hidden_shape):
         return (*hidden_shape[:-1], self.vocab_size)
@@ -275,25 +293,11 @@ class SoftmaxHead(keras.layers.Layer):
         return tf.cast(hidden, self.compute_dtype)
 
     def _by_row(self, method, hidden):
-        rows, leading = _flatten(self._as_hidden(hidden))
-        return _restore(method(rows), leading)
+        rows, leading = flatten(self._as_hidden(hidden))
+        return restore(method(rows), leading)
 
     def _by_position(self, method, hidden, labels):
         hidden = self._as_hidden(hidden)
         labels, validity = checked_labels(labels, self.vocab_size, hidden)
-        rows, leading = _flatten(hidden)
-        return _restore(method(rows, tf.reshape(labels, [-1])), leading) * validity
-
-
-def _flatten(hidden):
-    """hidden (..., D) as (N, D), and the leading shape for `_restore`."""
-    leading = (hidden.shape[:-1], tf.shape(hidden)[:-1])
-    return tf.reshape(hidden, [-1, hidden.shape[-1]]), leading
-
-
-def _restore(rows, leading, *size):
-    """Rows (N, *size) as (..., *size)."""
-    static, dynamic = leading
-    result = tf.reshape(rows, tf.concat([dynamic, tf.constant(size, tf.int32)], 0))
-    result.set_shape([*static, *size])  # TFLite has no operation that checks a shape
-    return result
+        rows, leading = flatten(hidden)
+        return restore(method(rows, tf.reshape(labels, [-1])), leading) * validity

@@ -38,6 +38,8 @@ class ClassSoftmax(NarySoftmax):
     Source: Goodman 2001; Mikolov et al. 2011; Jiang et al. 2017 (cHSM).
     """
 
+    file_options = {"classes": partitions.NAMES}
+
     def __init__(
         self, vocab_size: int, classes: ArrayLike | str | PathLike | None = None,
         num_classes: int | None = None, counts: ArrayLike | None = None,

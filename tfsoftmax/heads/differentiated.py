@@ -65,10 +65,11 @@ class DifferentiatedSoftmax(SoftmaxHead):
         super().__init__(vocab_size, **kwargs)
         self.bands = frequency_bands(self.vocab_size, cutoffs, counts, permutation)
         bands = len(self.bands.sizes)
-        if units is not None and (len(units) != bands or min(units) < 1):
+        given = np.ones(bands, int) if units is None else np.asarray(units)
+        if given.shape != (bands,) or given.dtype.kind not in "iu" or given.min() < 1:
             raise ValueError(
-                f"`units` must be {bands} positive numbers, one for each band. "
-                f"Received: units={list(units)}"
+                f"`units` must be {bands} positive integers, one for each band. "
+                f"Received: units={units}"
             )
         if not projection_factor >= 1:
             raise ValueError(

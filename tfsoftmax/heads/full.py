@@ -4,11 +4,12 @@ import keras
 from numpy.typing import ArrayLike
 
 from tfsoftmax.heads.linear import LinearHead
+from tfsoftmax.heads.lora import LoRA
 from tfsoftmax.ops.cross_entropy import Objective, cross_entropy, weighted_cross_entropy
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
-class FullSoftmax(LinearHead):
+class FullSoftmax(LoRA, LinearHead):
     """Softmax over all words, trained by its exact cross-entropy.
 
     P(w | h) = exp(z_w) / Σ_v exp(z_v) with z = h Wᵀ + b. The gradient is formed in the same
@@ -21,7 +22,7 @@ class FullSoftmax(LinearHead):
             near one (self-normalisation).
         soft_cap: caps the logits smoothly, z → soft_cap · tanh(z / soft_cap).
         **kwargs: arguments of `LinearHead` (use_bias, kernel_initializer, bias_initializer,
-            tied_to) and of `keras.layers.Layer`.
+            tied_to), of `LoRA` (lora_rank, lora_alpha) and of `keras.layers.Layer`.
 
     Example:
         words = keras.Input((20,), dtype="int32")

@@ -3,7 +3,7 @@
 import keras
 
 from tfsoftmax.heads.base import SoftmaxHead
-from tfsoftmax.heads.labels import checked_k
+from tfsoftmax.heads.inputs import checked_k
 
 
 class _HeadLayer(keras.layers.Layer):

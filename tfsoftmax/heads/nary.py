@@ -43,6 +43,7 @@ class NarySoftmax(HierarchicalHead):
     """
 
     vocabulary_options = ("counts", "words")
+    file_options = {"tree": tree_builders.NAMES}
 
     def __init__(
         self, vocab_size: int, tree: Tree | dict | str | PathLike, counts: ArrayLike | None = None,

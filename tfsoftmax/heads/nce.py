@@ -1,6 +1,7 @@
 """Noise contrastive estimation with a normalisation constant of the user's choice."""
 
 import math
+import numbers
 
 import keras
 import tensorflow as tf
@@ -87,6 +88,6 @@ def _checked_log_z(Z, log_z, vocab_size):
         return float(log_z)
     if Z == "auto":
         return math.log(vocab_size)
-    if isinstance(Z, str) or not 0 < Z < math.inf:
+    if not isinstance(Z, numbers.Real) or not 0 < Z < math.inf:
         raise ValueError(f"`Z` must be a positive number or 'auto'. Received: Z={Z!r}")
     return math.log(Z)

@@ -1,5 +1,7 @@
 """What heads that train on samples of the vocabulary share: the sampler and its options."""
 
+from collections.abc import Mapping
+
 import keras
 import numpy as np
 from numpy.typing import ArrayLike
@@ -55,6 +57,11 @@ class SamplingHead(LinearHead):
         super().__init__(vocab_size, **kwargs)
         if sampler is None:
             sampler = "learned_unigram" if counts is None else "unigram"
+        if not isinstance(sampler_options, Mapping | None):
+            raise ValueError(
+                "`sampler_options` must be a dict of arguments of the sampler. "
+                f"Received: sampler_options={sampler_options!r}"
+            )
         self.sampler = get_sampler(sampler, self.vocab_size, counts, **(sampler_options or {}))
         self.sampler.check_size(num_samples)
         if self.sampler.unique and not shared_samples:

@@ -61,6 +61,11 @@ class SelfOrganisedSoftmax(HierarchicalHead):
         super().__init__(vocab_size, use_bias=use_bias, **kwargs)
         self.counts = checked_counts(counts, self.vocab_size).astype(np.float64)
         self.num_clusters, self.most_words = assignment.limits(self.vocab_size, gamma)
+        if not frequency_budget > 0:
+            raise ValueError(
+                "`frequency_budget` must be positive. "
+                f"Received: frequency_budget={frequency_budget}"
+            )
         self.gamma, self.frequency_budget = gamma, frequency_budget
         self.activation = keras.activations.get(activation)
         self.seed = seed

@@ -178,7 +178,8 @@ class Shortlist(SoftmaxHead):
 def _log_unigram(vocab_size, counts, tail_log_probs):
     """ln u(w) of each word by its id, normalised, (V,) float64."""
     if tail_log_probs is not None:
-        log_u = np.asarray(tail_log_probs, np.float64)
+        log_u = np.asarray(tail_log_probs)
+        log_u = log_u.astype(np.float64) if log_u.dtype.kind in "iuf" else np.empty(())
         if log_u.shape != (vocab_size,) or not np.isfinite(log_u).all():
             raise ValueError(
                 f"`tail_log_probs` must be one finite number for each word, shape ({vocab_size},). "

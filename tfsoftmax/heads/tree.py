@@ -52,6 +52,7 @@ class TreeSoftmax(HierarchicalHead):
     """
 
     vocabulary_options = ("counts", "words")
+    file_options = {"tree": tree_builders.NAMES}
 
     def __init__(
         self, vocab_size: int, tree: Tree | dict | str | PathLike | None = None,

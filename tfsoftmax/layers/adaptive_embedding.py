@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
+from tfsoftmax.arguments import check_hints, check_positive
 from tfsoftmax.layers.initializers import Initializer, add_weight
 from tfsoftmax.ops.ends import interval_of
 from tfsoftmax.partitions.bands import band_units, frequency_bands
@@ -43,6 +44,10 @@ class AdaptiveEmbedding(keras.layers.Layer):
     Source: Baevski and Auli 2019, section 3, without their projection of the most frequent words.
     """
 
+    def __new__(cls, *args, **kwargs):
+        check_hints(cls, args, kwargs)
+        return super().__new__(cls, *args, **kwargs)
+
     def __init__(
         self, input_dim: int, output_dim: int, cutoffs: Sequence[int] | str = "auto",
         projection_factor: float | None = 4.0, counts: ArrayLike | None = None,
@@ -51,6 +56,7 @@ class AdaptiveEmbedding(keras.layers.Layer):
         projection_initializer: Initializer = "glorot_uniform", mask_zero: bool = False, **kwargs,
     ):
         super().__init__(**kwargs)
+        check_positive(input_dim=input_dim, output_dim=output_dim)
         if are_automatic(cutoffs, counts):
             cutoffs = automatic_cutoffs(counts, permutation, output_dim, projection_factor)
         self.input_dim, self.output_dim = input_dim, output_dim

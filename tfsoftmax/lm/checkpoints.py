@@ -1,24 +1,40 @@
 """The checkpoints of a run, and which variables they hold."""
 
+import hashlib
 import json
 import os
+import re
+import secrets
 import shutil
+from collections.abc import Callable
 
 import keras
 import tensorflow as tf
 
-from tfsoftmax.lm.files import read_object, write_whole
+from tfsoftmax.lm.files import read_json, sha256_of, write_whole
 from tfsoftmax.lm.model import recurrent_states
+from tfsoftmax.textio import PARTIAL
+
+POINTERS, MANIFEST, PROGRESS, VARIABLES = (
+    "pointers.json", "manifest.json", "progress.json", "variables",
+)
+_NAME = re.compile(r"step-\d{9,}(-validated)?")
 
 
 class Checkpoints:
     """The last and the best checkpoint of a run. A killed process leaves both of them intact.
 
     Each checkpoint is a folder with the variables and, in `progress.json`, how far training had
-    come. `pointers.json` names the last and the best one.
+    come. Its `manifest.json` names the run and these files with their sizes and SHA-256, so that
+    nothing else is taken for them. The SHA-256 of the variables is left out, because their index
+    holds a checksum of each, which TensorFlow compares when it reads them; hence the manifest
+    costs under a millisecond at any size. `pointers.json` names the last and the best checkpoint.
 
     Args:
         directory: the folder of all checkpoints of the run.
+        seal: a function that returns what each manifest of the run says of the run; by default
+            nothing. A run that was started before there were manifests has an empty seal, and
+            checkpoints without a manifest.
 
     Example:
         from tfsoftmax.lm.checkpoints import Checkpoints
@@ -27,17 +43,39 @@ class Checkpoints:
         print(checkpoints.progress("best")["step"])
     """
 
-    def __init__(self, directory: str):
+    def __init__(self, directory: str, seal: Callable[[], dict] | None = None):
         self.directory = directory
+        self._seal = seal
 
     def path(self, *names: str) -> str:
         """The path of something in the folder."""
         return os.path.join(self.directory, *names)
 
+    def begin(self) -> None:
+        """Makes the folder, with pointers to no checkpoint yet."""
+        os.makedirs(self.directory, exist_ok=True)
+        self._check_empty()
+        self._point({"last": None, "best": None})
+
     def pointers(self) -> dict[str, str]:
         """Names of the last and of the best checkpoint: {"last": ..., "best": ...}."""
-        path = self.path("pointers.json")
-        return read_object(path, ("last",)) if os.path.exists(path) else {}
+        path = self.path(POINTERS)
+        if not os.path.exists(path):
+            if self._seal and self._seal():
+                raise ValueError(
+                    f"{path}: must be there, because it says where training goes on. Restore it, "
+                    "or start a new run. Received: no such file"
+                )
+            self._check_empty()
+            return {}
+        pointers = read_json(path, {"last": (str, type(None))})
+        digest = pointers.pop("sha256", None)
+        if digest != _digest(pointers) and (digest is not None or (self._seal and self._seal())):
+            raise ValueError(f"{path}: must be as the run wrote it. Received: another SHA-256")
+        for name in pointers.values():
+            if name is not None and not (isinstance(name, str) and _NAME.fullmatch(name)):
+                raise ValueError(f"{path}: must name checkpoints. Received: {name!r}")
+        return {which: name for which, name in pointers.items() if name is not None}
 
     def name(self, which: str = "last") -> str | None:
         """The name of the last or of the best checkpoint; None if nothing has been saved.
@@ -49,38 +87,37 @@ class Checkpoints:
 
     def progress(self, which: str = "last") -> dict:
         """What `save` was given as the progress of the last or of the best checkpoint."""
-        return read_object(self.path(self.name(which), "progress.json"), ("step",))
+        return read_json(self.path(self.name(which), PROGRESS), {"step": int})
 
     def save(self, variables: dict, progress: dict, best: bool = False) -> None:
         """Writes a checkpoint, points to it, and deletes those that no pointer names any more.
+
+        It deletes only what the run itself has written.
 
         Args:
             variables: what `training_variables` returns.
             progress: JSON values that `restore` returns, "step" among them.
             best: whether the weights are the best so far.
+
+        Raises:
+            ValueError: something else stands where the checkpoint has to be.
         """
         # A step is saved twice if training was interrupted there and validated it afterwards.
         validated = progress.get("validated_step") == progress["step"]
         name = f"step-{progress['step']:09d}" + ("-validated" if validated else "")
-        final, partial = self.path(name), self.path(name + ".partial")
-        shutil.rmtree(partial, ignore_errors=True)
-        os.makedirs(partial)
-        tf.train.Checkpoint(**variables).write(os.path.join(partial, "variables"))
-        write_whole(os.path.join(partial, "progress.json"), json.dumps(progress))
-        if os.path.isdir(final):  # a resumed run has come here again, with the same state
-            shutil.rmtree(partial)
-        else:
-            os.rename(partial, final)
-        pointers = {**self.pointers(), "last": name}
-        if best:
-            pointers["best"] = name
-        write_whole(self.path("pointers.json"), json.dumps(pointers))
+        pointers = self.pointers()
+        if name not in pointers.values():  # else the same state has just been saved
+            self._write(name, variables, progress)
+        pointers = {"best": None, **pointers, "last": name, **({"best": name} if best else {})}
+        self._point(pointers)
         for other in os.listdir(self.directory):
-            if other.startswith("step-") and other not in pointers.values():
+            if other not in pointers.values() and self._is_own(other):
                 shutil.rmtree(self.path(other), ignore_errors=True)
 
     def restore(self, variables: dict, which: str = "last") -> dict | None:
         """Reads the last or the best checkpoint into variables.
+
+        If training replaces the checkpoint meanwhile, the newer one is read.
 
         Returns:
             The progress that was saved with it; None if nothing has been saved.
@@ -89,20 +126,106 @@ class Checkpoints:
             ValueError: the checkpoint is damaged, or belongs to another model.
         """
         name = self.name(which)
-        if name is None:
-            return None
-        folder = self.path(name)
+        while name is not None:
+            try:
+                self._verify(name)
+                path = self.path(name, VARIABLES)
+                status = tf.train.Checkpoint(**variables).read(path).expect_partial()
+                status.assert_existing_objects_matched()
+                return read_json(self.path(name, PROGRESS), {"step": int})
+            except (tf.errors.OpError, AssertionError, IndexError, ValueError, OSError) as error:
+                replaced, name = name, self.name(which)
+                if name == replaced:
+                    raise ValueError(
+                        f"{self.path(name)}: must be an undamaged checkpoint of this run; the "
+                        "folder above it holds "
+                        f"{', '.join(sorted(os.listdir(self.directory))) or 'nothing else'}. "
+                        f"Received: {type(error).__name__}: {error}"
+                    ) from error
+        return None
+
+    def _write(self, name, variables, progress):
+        final = self.path(name)
+        partial = f"{final}.{secrets.token_hex(8)}{PARTIAL}"
+        os.mkdir(partial)
         try:
-            status = tf.train.Checkpoint(**variables).read(os.path.join(folder, "variables"))
-            status.expect_partial()
-            status.assert_existing_objects_matched()
-            return self.progress(which)
-        except (tf.errors.OpError, AssertionError, IndexError, ValueError, OSError) as error:
+            write_whole(os.path.join(partial, MANIFEST), json.dumps(self._sealed({})))
+            tf.train.Checkpoint(**variables).write(os.path.join(partial, VARIABLES))
+            write_whole(os.path.join(partial, PROGRESS), json.dumps(progress))
+            names = sorted(set(os.listdir(partial)) - {MANIFEST})
+            files = {file: _described(os.path.join(partial, file)) for file in names}
+            write_whole(os.path.join(partial, MANIFEST), json.dumps(self._sealed(files)))
+            if self._is_own(name):  # training has come here before, but was killed
+                shutil.rmtree(final)
+            elif os.path.lexists(final):
+                raise ValueError(
+                    f"{final}: must not exist, because the run has to write a checkpoint there. "
+                    "Received: something that the run did not write"
+                )
+            os.rename(partial, final)
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+
+    def _sealed(self, files):
+        return {**(self._seal() if self._seal else {}), "files": files}
+
+    def _is_own(self, name):
+        """Whether something in the folder is a checkpoint, perhaps partial, of this run."""
+        folder, run = self.path(name), self._sealed({}).get("run")
+        if not name.startswith("step-") or os.path.islink(folder) or not os.path.isdir(folder):
+            return False
+        if not os.path.exists(os.path.join(folder, MANIFEST)):
+            older = {PROGRESS, f"{VARIABLES}.index", f"{VARIABLES}.data-00000-of-00001"}
+            return run is None and set(os.listdir(folder)) == older
+        try:
+            return read_json(os.path.join(folder, MANIFEST), {"files": dict}).get("run") == run
+        except (ValueError, OSError):
+            return False
+
+    def _verify(self, name):
+        path, seal = self.path(name, MANIFEST), self._sealed({})
+        if "run" not in seal and not os.path.exists(path):
+            return  # of a run that was started before there were manifests
+        manifest = read_json(path, {"files": dict})
+        for key in {**manifest, **seal}:
+            if self._seal and key != "files" and manifest.get(key) != seal.get(key):
+                raise ValueError(
+                    f"{path}: must be of this run, with {key}={seal.get(key)!r}. "
+                    f"Received: {key}={manifest.get(key)!r}"
+                )
+        for file in {**manifest["files"], PROGRESS: None, f"{VARIABLES}.index": None}:
+            found, expected = _described(self.path(name, file)), manifest["files"].get(file)
+            if found != expected:
+                raise ValueError(
+                    f"{self.path(name, file)}: must be the file that the run wrote, {expected}. "
+                    f"Received: {found}"
+                )
+
+    def _point(self, pointers):
+        text = json.dumps({**pointers, "sha256": _digest(pointers)})
+        write_whole(self.path(POINTERS), text)
+
+    def _check_empty(self):
+        """Raises ValueError if there are checkpoints to which nothing points."""
+        names = os.listdir(self.directory) if os.path.isdir(self.directory) else ()
+        if found := sorted(name for name in names if name.startswith("step-")):
             raise ValueError(
-                f"{folder}: must be an undamaged checkpoint of this run; the folder above it "
-                f"holds {', '.join(sorted(os.listdir(self.directory))) or 'nothing else'}. "
-                f"Received: {type(error).__name__}: {error}"
-            ) from error
+                f"{self.path(POINTERS)}: must say which checkpoint is the last. Restore it, or "
+                f"start a new run. Received: no such file, but {', '.join(found)}"
+            )
+
+
+def _described(path):
+    """What a manifest says of a file."""
+    described = {"bytes": os.path.getsize(path)}
+    if ".data-" not in os.path.basename(path):
+        described["sha256"] = sha256_of(path)
+    return described
+
+
+def _digest(values):
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def training_variables(model: keras.Model) -> dict:

@@ -5,11 +5,11 @@ what the docstring says of its attribute.
 """
 
 import dataclasses
-import math
 
+from tfsoftmax.arguments import check_hint
 from tfsoftmax.layers.names import BACKENDS, CELLS
 
-OPTIMIZERS = ("adagrad", "sgd", "adam")
+OPTIMIZERS = ("adagrad", "sgd", "adam", "adamw")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,11 +76,11 @@ class ModelConfig:
     precision: str = "float32"
 
     def __post_init__(self):
-        _check_choices(self)
+        _check_fields(self)
         for name in ("embedding_units", "hidden_units", "layers"):
             _check(getattr(self, name) >= 1, name, "must be at least 1", self)
         _check(0 <= self.dropout < 1, "dropout", "must lie in [0, 1)", self)
-        _check(self.init_scale > 0, "init_scale", "must be positive", self)
+        _check(0 < self.init_scale <= 1e38, "init_scale", "must lie in (0, 1e38]", self)
         if self.unit_forget_bias:
             _check(self.cell == "lstm", "unit_forget_bias", "needs cell='lstm'", self)
         if self.tie_embeddings:
@@ -100,6 +100,7 @@ class TrainingConfig:
         learning_rate: Learning rate at the start.
         initial_accumulator: Initial value of Adagrad's accumulators.
         momentum: Momentum of SGD.
+        weight_decay: Share of each weight that AdamW subtracts in a step, times the learning rate.
         decay: Factor on the learning rate when the validation perplexity does not improve.
         decay_when: Decay the learning rate when the validation perplexity has fallen by no more
             than this since the last validation.
@@ -138,6 +139,7 @@ class TrainingConfig:
     learning_rate: float = 0.2
     initial_accumulator: float = 0.1
     momentum: float = 0.0
+    weight_decay: float = 0.0
     decay: float = 0.5
     decay_when: float = 0.0
     clip_norm: float = 0.25
@@ -153,13 +155,16 @@ class TrainingConfig:
     seed: int = 1
 
     def __post_init__(self):
-        _check_choices(self)
+        _check_fields(self)
         for name in ("epochs", "pseudo_epochs", "checkpoint_steps", "log_steps", "reassign_steps"):
             _check(getattr(self, name) >= 1, name, "must be at least 1", self)
         _check(self.learning_rate > 0, "learning_rate", "must be positive", self)
         _check(0 < self.decay <= 1, "decay", "must lie in (0, 1]", self)
-        for name in ("clip_norm", "max_steps", "initial_accumulator", "momentum"):
+        not_negative = "clip_norm", "max_steps", "initial_accumulator", "momentum", "weight_decay"
+        for name in not_negative:
             _check(getattr(self, name) >= 0, name, "must not be negative", self)
+        if self.weight_decay:
+            _check(self.optimizer == "adamw", "weight_decay", "needs optimizer='adamw'", self)
         if self.momentum:
             _check(self.optimizer == "sgd", "momentum", "needs optimizer='sgd'", self)
         _check(self.momentum <= 1, "momentum", "must lie in [0, 1]", self)
@@ -204,10 +209,12 @@ def with_todays_names(config: dict) -> dict:
     }
 
 
-def _check_choices(config):
-    for name, value in vars(config).items():
-        if isinstance(value, float):
-            _check(math.isfinite(value), name, "must be finite", config)
+def _check_fields(config):
+    for field in dataclasses.fields(config):
+        name, value = field.name, getattr(config, field.name)
+        check_hint(name, value, field.type)
+        if field.type is int:
+            object.__setattr__(config, name, int(value))  # NumPy's integers are not JSON
         if choices := config.CHOICES.get(name):
             _check(value in choices, name, f"must be one of {', '.join(choices)}", config)
 

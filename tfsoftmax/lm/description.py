@@ -40,6 +40,14 @@ def description(corpus: Corpus, model_config: ModelConfig, config: TrainingConfi
 
 def differences(old: dict, new: dict) -> Iterator[str]:
     """Yields the differences between descriptions that a run must not have when it continues."""
+    before, now = old.get("files", {}), new.get("files", {})
+    for option in before.keys() & now.keys():
+        if before[option]["sha256"] != now[option]["sha256"]:
+            yield (
+                f"a file for {option} with the SHA-256 {before[option]['sha256']} there, "
+                f"{now[option]['sha256']} now"
+            )
+    old, new = (_without_paths(each, before.keys() & now.keys()) for each in (old, new))
     for part, kind in (("model", ModelConfig), ("training", TrainingConfig)):
         defaults = dataclasses.asdict(kind())  # for options that are newer than the run
         for name in {**old[part], **new[part]}:
@@ -52,6 +60,14 @@ def differences(old: dict, new: dict) -> Iterator[str]:
         before, now = old["corpus"].get(name), new["corpus"].get(name)
         if before != now:
             yield f"corpus {name}={before!r} there, {now!r} now"
+
+
+def _without_paths(described, options):
+    """The description without the paths of files, which have been compared by their SHA-256."""
+    model, training = described["model"], described["training"]
+    head_options = {k: v for k, v in model.get("head_options", {}).items() if k not in options}
+    training = {k: v for k, v in training.items() if k not in options}
+    return {**described, "model": {**model, "head_options": head_options}, "training": training}
 
 
 def with_settled_options(model_config: ModelConfig, described: dict | None) -> ModelConfig:

@@ -26,10 +26,11 @@ def exact_evaluator(
         metrics: further metrics to measure in the same pass, such as `Normaliser()`.
 
     Returns:
-        A function `evaluate(corpus, split, progress=False)` that may be called many times. It
-        returns a dictionary: `perplexity`; `nats_per_token`; `tokens`, the words and one `<eos>`
-        for each sentence; `oov_tokens`, how many of them are `<unk>`; `words_per_second`; and
-        the results of `metrics`.
+        A function `evaluate(corpus, split, progress=False, stopped=None)` that may be called many
+        times. It asks the function `stopped` before each batch, and returns None once that is
+        true. Else it returns a dictionary: `perplexity`; `nats_per_token`; `tokens`, the words
+        and one `<eos>` for each sentence; `oov_tokens`, how many of them are `<unk>`;
+        `words_per_second`; and the results of `metrics`.
     """
     metric = Perplexity()
 
@@ -39,7 +40,7 @@ def exact_evaluator(
         for each in (metric, *metrics):
             each.update_state(next_words, logits, weights)
 
-    def evaluate(corpus, split, progress=False):
+    def evaluate(corpus, split, progress=False, stopped=None):
         before = [tf.identity(state.value) for state in recurrent_states(model)]
         reset_states(model)
         for each in (metric, *metrics):
@@ -47,11 +48,16 @@ def exact_evaluator(
         dataset = batches(corpus, split)
         step.get_concrete_function(*dataset.element_spec)  # traced before the clock starts
         start = time.perf_counter()
+        interrupted = False
         for batch in tqdm(dataset, desc=split, unit="batch", leave=False, disable=not progress):
+            if interrupted := stopped is not None and stopped():
+                break
             step(*batch)
         seconds = time.perf_counter() - start
         for state, value in zip(recurrent_states(model), before, strict=True):
             state.assign(value)
+        if interrupted:
+            return None
         nats, tokens = float(metric.nats.value), float(metric.tokens.value)
         return {
             **perplexity_and_nats(nats / tokens),

@@ -6,6 +6,7 @@ import tempfile
 import keras
 import tensorflow as tf
 
+from tfsoftmax.lm.files import written_whole
 from tfsoftmax.lm.model import head_and_hidden_model
 from tfsoftmax.vocabulary import UNK, Vocabulary
 
@@ -36,7 +37,7 @@ def export(model: keras.Model, vocabulary: Vocabulary, out: str, max_k: int = 50
             machine with a GPU it should have `backend="fused"`, so that it can be served without
             cuDNN.
         vocabulary: the vocabulary of V words that it was trained with.
-        out: a new or empty directory for the SavedModel.
+        out: a new or empty directory for the SavedModel. It appears there when it is whole.
         max_k: the largest k of `next_word`, at most V. Each call searches for this many words.
 
     Raises:
@@ -61,7 +62,8 @@ def export(model: keras.Model, vocabulary: Vocabulary, out: str, max_k: int = 50
         # Some variables of a head, which hold its layout, are not in Keras's lists.
         served.read = [v for s in signatures.values() for v in s.graph.variables]
         options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
-        tf.saved_model.save(served, out, signatures, options)
+        with written_whole(os.path.realpath(out)) as partial:
+            tf.saved_model.save(served, partial, signatures, options)
 
 
 def _functions(head, hidden_model, vocabulary, ids_of, words_of, max_k):
@@ -127,5 +129,7 @@ def _check(model, vocabulary, out, max_k):
             "time_steps=None, stateful=False. "
             f"Received: {model.input.shape}, stateful layers {stateful}"
         )
+    if not out:
+        raise ValueError("`out` must name a directory. Received: out=''")
     if os.path.lexists(out) and (not os.path.isdir(out) or os.listdir(out)):
         raise ValueError(f"`out` must be a new or empty directory. Received: out={out!r}")

@@ -66,6 +66,11 @@ def language_model(
 def _embedding(config, vocabulary, **kwargs):
     """The input embedding, and the options of the head, which may be tied to it."""
     head, units, options = HEADS[config.head], config.embedding_units, config.head_options
+    if "tied_to" in options:
+        raise ValueError(
+            "`head_options` must not have `tied_to`; set `tie_embeddings` instead. "
+            f"Received: {options}"
+        )
     if not config.tie_embeddings:
         return Embedding(len(vocabulary), units, **kwargs), options
     with _named_options(config):

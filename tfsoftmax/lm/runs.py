@@ -2,25 +2,30 @@
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import math
 import os
+import secrets
+import shutil
 from collections.abc import Iterator
 
 import keras
 
-from tfsoftmax.lm.checkpoints import Checkpoints, weight_variables
+from tfsoftmax.lm.checkpoints import POINTERS, Checkpoints, weight_variables
 from tfsoftmax.lm.config import ModelConfig, with_todays_names
 from tfsoftmax.lm.description import differences
-from tfsoftmax.lm.files import read_object, write_whole
+from tfsoftmax.lm.files import append_line, read_json, write_whole, written_whole
 from tfsoftmax.lm.model import language_model
+from tfsoftmax.lm.run_files import FILES, with_copies
+from tfsoftmax.textio import PARTIAL, errors_name, parsed_json
 from tfsoftmax.vocabulary import Vocabulary
 
-CONFIG, METRICS, VOCABULARY, CHECKPOINTS, LOCK = (
-    "config.json", "metrics.jsonl", "vocabulary.txt", "checkpoints", ".lock",
+CONFIG, METRICS, VOCABULARY, CHECKPOINTS, TENSORBOARD, LOCK = (
+    "config.json", "metrics.jsonl", "vocabulary.txt", "checkpoints", "tensorboard", ".lock",
 )
-# Files that a run may have left if it was killed while it started.
-_BEFORE_CONFIG = {CHECKPOINTS, VOCABULARY, VOCABULARY + ".partial", CONFIG + ".partial"}
+# Files that a run may have left if it was killed while it started. Older ones have no lock yet.
+_BEFORE_CONFIG = {CHECKPOINTS, VOCABULARY, VOCABULARY + PARTIAL, CONFIG + PARTIAL, FILES, LOCK}
 
 
 class Run:
@@ -44,7 +49,7 @@ class Run:
         if not directory or (os.path.lexists(directory) and not os.path.isdir(directory)):
             raise ValueError(f"`run` must name a directory. Received: run={directory!r}")
         self.directory = directory
-        self.checkpoints = Checkpoints(self.path(CHECKPOINTS))
+        self.checkpoints = Checkpoints(self.path(CHECKPOINTS), self._seal)
 
     def path(self, *names: str) -> str:
         """The path of something in the folder."""
@@ -54,15 +59,25 @@ class Run:
         """Whether the folder holds a run that has begun."""
         return os.path.exists(self.path(CONFIG))
 
-    def check(self, config: dict) -> None:
-        """Raises ValueError if the folder holds anything but a run of this configuration."""
-        if not self.exists():
-            found = set(os.listdir(self.directory)) if os.path.lexists(self.directory) else set()
-            if found and not {CHECKPOINTS} <= found <= _BEFORE_CONFIG:
+    def check_directory(self) -> None:
+        """Raises ValueError if training must not write here: to foreign files, or along a link."""
+        found = set(os.listdir(self.directory)) if os.path.lexists(self.directory) else set()
+        for name in (CHECKPOINTS, TENSORBOARD, FILES, METRICS, LOCK):
+            if os.path.islink(self.path(name)):
                 raise ValueError(
-                    "`run` must be a new or empty directory, or one of an earlier run. "
-                    f"Received: run={self.directory!r}, which holds other files"
+                    f"{self.path(name)}: must not be a symbolic link, because training writes "
+                    f"there. Received: a link to {os.readlink(self.path(name))!r}"
                 )
+        known = _BEFORE_CONFIG | {name for name in found if name.endswith(PARTIAL)}
+        if found and not self.exists() and not (found & {CHECKPOINTS, LOCK} and found <= known):
+            raise ValueError(
+                "`run` must be a new or empty directory, or one of an earlier run. "
+                f"Received: run={self.directory!r}, which holds other files"
+            )
+
+    def check(self, config: dict) -> None:
+        """Raises ValueError if the folder holds a run of another configuration."""
+        if not self.exists():
             return
         different = list(differences(self.config(), json.loads(json.dumps(config))))
         if different:
@@ -77,26 +92,54 @@ class Run:
         If the run exists already, only its training configuration is replaced, which `check`
         allows to be an extension.
         """
-        os.makedirs(self.checkpoints.directory, exist_ok=True)
         if self.exists():
-            config = {**self.config(), "training": config["training"]}
+            config = {**self._recorded(), "training": config["training"]}
         else:
-            vocabulary.save(self.path(VOCABULARY))
+            config = {"id": secrets.token_hex(16), "files": {}, **config}
+            self.checkpoints.begin()
+            with written_whole(self.path(VOCABULARY)) as partial:
+                vocabulary.save(partial)
         write_whole(self.path(CONFIG), json.dumps(config, indent=1) + "\n")
 
     def config(self) -> dict:
         """The configuration that the run was started with, under today's names."""
+        return with_todays_names(self._recorded())
+
+    def _recorded(self):
         if not self.exists():
             raise ValueError(
                 f"`run` must be the directory of a training run. Received: run={self.directory!r}, "
                 f"which has no {CONFIG}"
             )
-        return with_todays_names(read_object(self.path(CONFIG), ("model", "training", "corpus")))
+        parts = {"model": dict, "training": dict, "corpus": dict}
+        config = read_json(self.path(CONFIG), parts)
+        if "id" in config:
+            read_json(self.path(CONFIG), {"id": str, "files": dict})
+        return config
+
+    def _seal(self):
+        """What ties a checkpoint to the run: its random name, and its model's description."""
+        config = self._recorded() if self.exists() else {}
+        if "id" not in config:  # older than this rule, or not begun
+            return {}
+        model = json.dumps(config["model"], sort_keys=True)
+        return {"run": config["id"], "model_sha256": hashlib.sha256(model.encode()).hexdigest()}
+
+    def model_config(self, **changes) -> ModelConfig:
+        """The configuration of the model, with the run's own copies of files, and with changes."""
+        config = self.config()
+        try:
+            asked = ModelConfig(**{**config["model"], **changes})
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"{self.path(CONFIG)}: must describe a model. Received: {error}"
+            ) from None
+        return with_copies(asked, self.path(FILES), config.get("files"))
 
     def vocabulary(self) -> Vocabulary:
         """The vocabulary that the run was trained with."""
         vocabulary = Vocabulary.load(self.path(VOCABULARY))
-        expected = self.config()["corpus"]["vocabulary_sha256"]
+        expected = self.config()["corpus"].get("vocabulary_sha256")
         if vocabulary.sha256 != expected:
             raise ValueError(
                 f"{self.path(VOCABULARY)}: must be the vocabulary that the run was trained with, "
@@ -106,35 +149,60 @@ class Run:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Keeps other processes from training here. The lock ends with the process."""
-        with open(self.path(LOCK), "a", encoding="utf-8") as file:
+        """Keeps other processes from training here. The lock ends with the process.
+
+        If the run has not begun by the end, what it has written is removed.
+        """
+        made = not os.path.lexists(self.directory)
+        os.makedirs(self.directory, exist_ok=True)
+        with contextlib.closing(self._lock()):
+            try:
+                yield
+            finally:
+                if not self.exists():
+                    self._remove(made)
+
+    def _lock(self):
+        path = self.path(LOCK)
+        while True:
+            with errors_name(path):
+                file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "rb")
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
+                file.close()
                 raise ValueError(
                     "`run` must not be in training by another process. "
                     f"Received: run={self.directory!r}, which is"
                 ) from None
-            yield
+            if os.path.exists(path) and os.path.samestat(os.stat(path), os.fstat(file.fileno())):
+                return file
+            file.close()  # another process has removed it meanwhile
+
+    def _remove(self, made):
+        """Removes what `locked`, `keep_copies` and `start` have written, and the folder if new."""
+        shutil.rmtree(self.path(FILES), ignore_errors=True)
+        for name in (os.path.join(CHECKPOINTS, POINTERS), VOCABULARY, LOCK):
+            with contextlib.suppress(OSError):
+                os.unlink(self.path(name))
+        for folder in (self.path(CHECKPOINTS), *([self.directory] if made else [])):
+            with contextlib.suppress(OSError):
+                os.rmdir(folder)
 
     def log(self, **values) -> None:
         """Appends a line to the metrics. A number that is not finite is written as null."""
         for key, value in values.items():
             if isinstance(value, float) and not math.isfinite(value):
                 values[key] = None
-        with open(self.path(METRICS), "a+b") as file:
-            if file.tell():
-                file.seek(-1, os.SEEK_END)
-                if file.read() != b"\n":  # a killed process left half a line
-                    file.write(b"\n")
-            file.write(json.dumps(values, allow_nan=False).encode() + b"\n")
+        append_line(self.path(METRICS), json.dumps(values, allow_nan=False))
 
     def metrics(self) -> list[dict]:
         """The lines of the metrics, without one that a killed process left half written."""
-        if not os.path.exists(self.path(METRICS)):
+        path = self.path(METRICS)
+        if not os.path.exists(path):
             return []
-        with open(self.path(METRICS), encoding="utf-8") as file:
-            lines = list(map(_parsed, file))
+        with errors_name(path), open(path, encoding="utf-8", errors="replace") as file:
+            lines = [_parsed(line, path) for line in file]
         return [line for line in lines if line is not None]
 
     def rewind_metrics(self, step: int) -> None:
@@ -158,29 +226,29 @@ def load(
             on it, and the run's own choice may need another machine.
 
     Returns:
-        The model, the vocabulary, and the configuration as a dictionary.
+        The model, the vocabulary, and the configuration as a dictionary, which has the progress
+        of the checkpoint, its "step" for example, under "progress".
 
     Raises:
         ValueError: the folder holds no run, a damaged one, or one without a checkpoint.
     """
     run = Run(directory)
     config, vocabulary = run.config(), run.vocabulary()
-    try:
-        model_config = ModelConfig(**{**config["model"], "backend": backend})
-    except TypeError as error:
-        raise ValueError(f"{run.path(CONFIG)}: must describe a model. Received: {error}") from None
+    model_config = run.model_config(backend=backend)
     model = language_model(model_config, vocabulary, streams, time_steps, stateful)
-    if run.checkpoints.restore(weight_variables(model), "best") is None:
+    progress = run.checkpoints.restore(weight_variables(model), "best")
+    if progress is None:
         raise ValueError(
             "`run` must have a checkpoint; it has trained too few steps for one. "
             f"Received: run={directory!r}"
         )
-    return model, vocabulary, config
+    return model, vocabulary, {**config, "progress": progress}
 
 
-def _parsed(line):
+def _parsed(line, path):
     try:
-        values = json.loads(line)
-    except json.JSONDecodeError:
+        values = parsed_json(line, path)
+    except ValueError:
         return None
-    return values if isinstance(values, dict) and {"event", "step"} <= values.keys() else None
+    whole = isinstance(values, dict) and isinstance(values.get("event"), str)
+    return values if whole and isinstance(values.get("step"), int) else None

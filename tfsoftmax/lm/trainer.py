@@ -41,6 +41,14 @@ class Progress:
     validated_step: int = 0
 
 
+def _progress(saved, run):
+    try:
+        return Progress(**saved)
+    except TypeError as error:
+        name = run.checkpoints.path(run.checkpoints.name(), "progress.json")
+        raise ValueError(f"{name}: must be the progress of a run. Received: {error}") from None
+
+
 class Trainer:
     """What the steps of a training run share: the model, the progress, the monitor.
 
@@ -53,8 +61,9 @@ class Trainer:
         self.model = compiled_model(model_config, config, corpus)
         self.variables = training_variables(self.model)
         saved = run.checkpoints.restore(self.variables)
-        self.progress = Progress(**saved) if saved else Progress()
-        if saved is None and config.pretrained:
+        self.progress = _progress(saved, run) if saved else Progress()
+        self.takes_vectors = saved is None and bool(config.pretrained)
+        if self.takes_vectors:
             self._load_embeddings(model_config)
         self.records = corpus.split("train").records
         self.limit = config.epochs * self.records
@@ -86,22 +95,29 @@ class Trainer:
             self.say(f"Resuming {self.run.directory} at step {progress.step}.")
         self.run.rewind_metrics(progress.step)
         self.monitor.on_train_begin()
-        while progress.step < self.limit:
-            end = self._end_of_part()
-            self._train_part(end)
-            if progress.step == end:
+        if self.takes_vectors:  # from here on the run does not need their file any more
+            self._save()
+        while progress.step < self.limit or self._validation_is_due():
+            if not self._validation_is_due():
+                self._train_part(self._end_of_part())
+            if not self.interrupted and self._validation_is_due():
                 self._validate()
             else:
                 self._save()
-            if self.interrupted and progress.step < self.limit:
+            if self.interrupted and (progress.step < self.limit or self._validation_is_due()):
                 self.say(
                     f"Interrupted and saved at step {progress.step}. "
                     "Run the same command to go on from there."
                 )
                 return None
-        if progress.validated_step < progress.step:  # the limit was lowered below this step
-            self._validate()
         return self._finish()
+
+    def _validation_is_due(self):
+        """Whether the run stands at the end of a part, or beyond its limit, and has to validate."""
+        progress, parts = self.progress, self.config.pseudo_epochs
+        ends = {i * self.records // parts for i in range(parts)}
+        at_end = progress.step >= self.limit or progress.step % self.records in ends
+        return at_end and progress.validated_step < progress.step
 
     def _end_of_part(self):
         """The step at which the current part of an epoch ends with a validation."""
@@ -178,7 +194,12 @@ class Trainer:
     def _validate(self):
         """Measures exact validation perplexity, decays the learning rate, and saves."""
         progress, optimizer = self.progress, self.model.optimizer
-        result = self.evaluate(self.corpus, "valid", self.verbose and sys.stderr.isatty())
+        result = self.evaluate(
+            self.corpus, "valid", self.verbose and sys.stderr.isatty(), lambda: self.interrupted
+        )
+        if result is None:  # interrupted: validation starts again when the run goes on
+            self._save()
+            return
         perplexity, rate = result["perplexity"], float(optimizer.learning_rate.value)
         if not math.isfinite(perplexity):
             self._fail(f"the validation perplexity is {perplexity}")
@@ -277,7 +298,12 @@ def compiled_model(
         options["initial_accumulator_value"] = config.initial_accumulator
     if config.optimizer == "sgd":
         options["momentum"] = config.momentum
-    kinds = {"adagrad": optimizers.Adagrad, "sgd": optimizers.SGD, "adam": optimizers.Adam}
+    if config.optimizer == "adamw":
+        options["weight_decay"] = config.weight_decay
+    kinds = {
+        "adagrad": optimizers.Adagrad, "sgd": optimizers.SGD, "adam": optimizers.Adam,
+        "adamw": optimizers.AdamW,
+    }
     optimizer = kinds[config.optimizer](config.learning_rate, **options)
     optimizer.build(model.trainable_variables)
     reduction = {"stream": "sum_over_steps", "token": "mean_with_sample_weight"}[config.reduce]

@@ -5,6 +5,7 @@ import contextlib
 from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
 from tfsoftmax.lm.description import description, with_chosen_options, with_settled_options
+from tfsoftmax.lm.run_files import FILES, keep_copies, with_copies
 from tfsoftmax.lm.runs import Run
 from tfsoftmax.lm.trainer import Trainer
 
@@ -41,14 +42,25 @@ def train(
             )
         for file in corpus.splits[name].files:
             file.verify()
-    model_config = with_settled_options(model_config, run.config() if run.exists() else None)
-    run.check(description(corpus, model_config, config))
+    run.check_directory()
+    with run.locked():
+        return _train(corpus, run, model_config, config, verbose, profile_batch)
+
+
+def _train(corpus, run, model_config, config, verbose, profile_batch):
+    recorded = run.config() if run.exists() else None
+    model_config = with_settled_options(model_config, recorded)
+    files = keep_copies(run.path(FILES), model_config, config, recorded)
+    run.check({**description(corpus, model_config, config), "files": files})
     finished = [m for m in run.metrics() if m["event"] == "finished"]
-    trainer = Trainer(corpus, run, model_config, config, verbose, profile_batch)
+    own = with_copies(
+        model_config, run.path(FILES), files if recorded is None else recorded.get("files")
+    )
+    trainer = Trainer(corpus, run, own, config, verbose, profile_batch)
     if finished and trainer.progress.step >= trainer.limit:
         trainer.say(f"{run.directory} has already finished, at step {trainer.progress.step}.")
         return finished[-1]
     described = description(corpus, with_chosen_options(model_config, trainer.model), config)
-    run.start(described, corpus.vocabulary)  # an error before this line leaves nothing behind
-    with run.locked(), trainer.interruptible(), contextlib.closing(trainer.monitor):
+    run.start({**described, "files": files}, corpus.vocabulary)
+    with trainer.interruptible(), contextlib.closing(trainer.monitor):
         return trainer.run_to_the_end()

@@ -160,7 +160,9 @@ def _exponentials(logits):
 
 def _normaliser_terms(logits, log_sum, objective):
     """What the objective makes of all logits: ln s + c (ln s)² - ε mean z, (n,)."""
-    terms = objective.log_z * log_sum + objective.z_loss * tf.square(log_sum)
+    terms = objective.log_z * log_sum
+    if objective.z_loss:  # zero times a square that overflows is NaN
+        terms += objective.z_loss * tf.square(log_sum)
     if objective.label_smoothing:
         total = tf.add_n([tf.reduce_sum(z, axis=1) for z in logits])
         terms -= objective.label_smoothing / sum(z.shape[1] for z in logits) * total

@@ -188,9 +188,7 @@ def all_log_probs(hidden, kernel, bias, tree, leaves):
     scores = tf.matmul(kernel, tf.cast(hidden, tf.float32), transpose_b=True)
     scores = scores if bias is None else scores + bias[:, None]
     # TFLite has a sum over sorted segments, which is the faster one, but no maximum.
-    maximum = tf.math.unsorted_segment_max(scores, tree.owners, len(tree.sizes))
-    sums = tf.math.segment_sum(tf.exp(scores - tf.gather(maximum, tree.owners)), tree.owners)
-    log_sums = maximum + tf.math.log(sums)  # of each node
+    log_sums = _log_sums(scores, tree.owners)  # of each node
     levels, offset = [], 0
     for first, last in tree.levels:
         above = -log_sums[first:last]
@@ -200,3 +198,18 @@ def all_log_probs(hidden, kernel, bias, tree, leaves):
         owners = tree.owners[offset:end] - first
         levels.append(scores[offset:end] + tf.gather(above, owners))
     return tf.transpose(tf.gather(tf.concat(levels, 0), leaves))
+
+
+def _log_sums(scores, owners):
+    """ln Σ exp of the scores (E, N) below each node, (I, N), for sorted owners (E,)."""
+    # The greatest score of all stands for that of each node, which takes two passes less. A node
+    # whose scores lie so far below it that their exponentials vanish has to be computed anew.
+    greatest = tf.reduce_max(scores, axis=0)
+    sums = tf.math.segment_sum(tf.exp(scores - greatest), owners)
+
+    def by_node():
+        greatest = tf.math.unsorted_segment_max(scores, owners, tf.shape(sums)[0])
+        exps = tf.exp(scores - tf.gather(greatest, owners))
+        return greatest + tf.math.log(tf.math.segment_sum(exps, owners))
+
+    return tf.cond(tf.reduce_min(sums) > 1e-20, lambda: greatest + tf.math.log(sums), by_node)

@@ -4,6 +4,7 @@ import keras
 import tensorflow as tf
 
 from tfsoftmax._compat import merges_replicas
+from tfsoftmax.arguments import check_hint
 from tfsoftmax.optimizers.rows import (
     aligned,
     map_sparse,
@@ -15,6 +16,10 @@ from tfsoftmax.optimizers.rows import (
     write_rows,
 )
 
+_NUMBERS = {
+    "clipnorm": float, "clipvalue": float, "global_clipnorm": float, "weight_decay": float,
+    "loss_scale_factor": float, "ema_momentum": float, "gradient_accumulation_steps": int,
+}
 
 class _Divisible(tf.IndexedSlices):
     """Rows that `loss_scale_factor` can divide, as Keras writes it."""
@@ -40,6 +45,14 @@ class SparseRows:
     """
 
     gradient_norms = None
+
+    def __init__(self, *args, **kwargs):
+        rate, *_ = args or [kwargs.get("learning_rate", 0.0)]
+        if not callable(rate):  # schedules are
+            check_hint("learning_rate", rate, float)
+        for name, kind in _NUMBERS.items():
+            check_hint(name, kwargs.get(name), kind | None)
+        super().__init__(*args, **kwargs)
 
     def slots(self) -> tuple[list[keras.Variable], ...]:
         """The slots in the order of `row_step`, each a list parallel to the trainable variables."""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tfsoftmax.arguments import is_whole
 from tfsoftmax.partitions.counts import checked_counts
 from tfsoftmax.partitions.ranks import Ranks, frequency_ranks, permutation_ranks
 
@@ -89,23 +90,25 @@ def frequency_bands(
         if counts is not None:
             falling = np.asarray(counts, np.float64)[order.ids]
         shares = [falling[a:b].sum() / falling.sum() for a, b in zip(ends, ends[1:])]
-    if len(shares) != len(ends) - 1:
+    fit = np.shape(shares) == (len(ends) - 1,) and np.asarray(shares).dtype.kind in "iuf"
+    if not (fit and all(0 <= share <= 1 for share in shares)):
         raise ValueError(
-            f"`shares` must be one number for each of {len(ends) - 1} tails. Received: {shares}"
+            f"`shares` must be a number in [0, 1] for each of {len(ends) - 1} tails. "
+            f"Received: shares={shares}"
         )
     return Bands(ends, order, tuple(float(s) for s in shares))
 
 
 def checked_cutoffs(cutoffs: Sequence[int], vocab_size: int) -> list[int]:
     """The cutoffs as a list of ints, or a ValueError."""
-    values = [int(c) for c in cutoffs]
-    rising = all(a < b for a, b in zip([0, *values], [*values, vocab_size]))
-    if not values or not rising or values != list(cutoffs):
+    values = list(cutoffs) if np.ndim(cutoffs) == 1 else []
+    rising = all(map(is_whole, values)) and values == sorted({*values, 0, vocab_size})[1:-1]
+    if not values or not rising:
         raise ValueError(
             "`cutoffs` must be whole numbers that increase strictly above 0 and below "
             f"{vocab_size}. Received: cutoffs={cutoffs}"
         )
-    return values
+    return [int(c) for c in values]
 
 
 def frequency_order(
@@ -116,7 +119,7 @@ def frequency_order(
         counts = checked_counts(counts, vocab_size)
     if permutation is None and counts is not None:
         return frequency_ranks(counts)
-    if permutation is None or isinstance(permutation, str):
+    if permutation is None or (isinstance(permutation, str) and permutation == "ids"):
         order = permutation_ranks(np.arange(vocab_size))
     else:
         order = permutation_ranks(permutation, vocab_size)

@@ -7,9 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tfsoftmax.arguments import check_positive, is_whole
 from tfsoftmax.partitions import code_files
 from tfsoftmax.partitions.counts import checked_counts
 from tfsoftmax.partitions.tree import Tree
+
+NAMES = ("equal", "frequency", "sqrt_frequency")  # the classes that need no file
 
 
 def equal_size(order: np.ndarray, num_classes: int) -> np.ndarray:
@@ -116,6 +119,11 @@ def build(
         print(word_classes)  # [0 0 0 1 1 1]
         head = tfsoftmax.ClassSoftmax(6, word_classes)
     """
+    check_positive(vocab_size=vocab_size)
+    if num_classes is not None:
+        _check_number(num_classes, vocab_size)
+    if counts is not None:
+        counts = checked_counts(counts, vocab_size)
     number = math.isqrt(vocab_size - 1) + 1 if num_classes is None else num_classes
     if not isinstance(spec, (str, os.PathLike)):
         result = np.asarray(spec)
@@ -125,7 +133,7 @@ def build(
         power = 1.0 if spec == "frequency" else 0.5
         result = by_frequency(code_files.given(counts, "counts", "classes", spec), number, power)
     else:
-        code_files.check_exists("classes", spec, ("equal", "frequency", "sqrt_frequency"))
+        code_files.check_exists("classes", spec, NAMES)
         words = code_files.given(words, "words", "classes", spec)
         result = _from_file(code_files.read_codes(spec, words), num_classes)
     if result.shape != (vocab_size,):
@@ -146,7 +154,8 @@ def _from_file(codes, num_classes):
 
 
 def _check_number(num_classes, vocab_size):
-    if not 1 <= num_classes <= vocab_size:
+    if not is_whole(num_classes) or not 1 <= num_classes <= vocab_size:
         raise ValueError(
-            f"`num_classes` must lie in [1, {vocab_size}]. Received: num_classes={num_classes}"
+            f"`num_classes` must be an integer in [1, {vocab_size}]. "
+            f"Received: num_classes={num_classes}"
         )

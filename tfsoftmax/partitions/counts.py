@@ -14,7 +14,7 @@ def checked_counts(counts: ArrayLike, vocab_size: int | None = None) -> np.ndarr
     Raises:
         ValueError: if they are not V finite numbers >= 0, or all are zero.
     """
-    counts = np.asarray(counts)
+    counts = _array_of_numbers(counts)
     number = counts.size if vocab_size is None else vocab_size
     wrong = np.argwhere(~(np.isfinite(counts) & (counts >= 0)))
     if counts.shape == (number,) and counts.any() and not len(wrong):
@@ -29,6 +29,16 @@ def checked_counts(counts: ArrayLike, vocab_size: int | None = None) -> np.ndarr
         "`counts` must be finite, not negative, and not all zero, one number for each of "
         f"{number} words. Received: {received}"
     )
+
+
+def _array_of_numbers(counts):
+    try:
+        array = np.asarray(counts)
+    except ValueError:  # lists of several lengths
+        array = np.array("")
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"`counts` must be numbers. Received: counts={str(counts)[:80]}")
+    return array
 
 
 def with_unseen(counts: np.ndarray) -> np.ndarray:

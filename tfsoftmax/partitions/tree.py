@@ -186,6 +186,11 @@ class Tree:
     @classmethod
     def from_config(cls, config: dict) -> "Tree":
         """The tree that `to_config` described."""
+        if not {"sizes", "words"} <= config.keys():
+            raise ValueError(
+                "`tree` must be a dict that `Tree.to_config` returned, of `sizes` and `words`. "
+                f"Received: {str(config)[:80]}"
+            )
         sizes, words = unpacked(config["sizes"]), unpacked(config["words"])
         return cls([sizes] * (len(words) // 2) if isinstance(sizes, int) else sizes, words)
 

@@ -11,6 +11,8 @@ from tfsoftmax.partitions import code_files
 from tfsoftmax.partitions.counts import checked_counts
 from tfsoftmax.partitions.tree import Tree
 
+NAMES = ("balanced", "random", "alphabetical", "huffman")  # the trees that need no file
+
 
 def balanced(order: ArrayLike) -> Tree:
     """Binary tree whose words differ in depth by at most one.
@@ -260,6 +262,8 @@ def build(
         alphabetical = tree_builders.build("alphabetical", 3, words=["b", "c", "a"])
         head = tfsoftmax.TreeSoftmax(5, huffman)
     """
+    if counts is not None:
+        counts = checked_counts(counts, vocab_size)
     if isinstance(spec, dict):
         try:
             spec = Tree.from_config(spec)
@@ -277,7 +281,7 @@ def build(
     elif spec == "alphabetical":
         spec = alphabetical(code_files.given(words, "words", "tree", spec))
     elif isinstance(spec, (str, os.PathLike)):
-        code_files.check_exists("tree", spec, ("balanced", "random", "alphabetical", "huffman"))
+        code_files.check_exists("tree", spec, NAMES)
         spec = _from_file(spec, code_files.given(words, "words", "tree", spec))
     if not isinstance(spec, Tree) or spec.vocab_size != vocab_size:
         found = f"one of {spec.vocab_size} words" if isinstance(spec, Tree) else repr(spec)

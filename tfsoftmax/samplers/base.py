@@ -1,11 +1,13 @@
 """The base of all proposal distributions: draws with and without replacement."""
 
+import operator
 from typing import NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from tfsoftmax.arguments import check_hints
 from tfsoftmax.ops.sampled import LEFT_OUT
 from tfsoftmax.partitions.packing import unpacked_values
 from tfsoftmax.samplers.poisson_race import poisson_race, tries_needed
@@ -65,14 +67,17 @@ class Sampler(keras.layers.Layer):
     tells_q = True  # whether `log_q` is known with either implementation
     holds_labels = False  # whether a sample contains the label of each position once, undrawn
 
+    def __new__(cls, *args, **kwargs):
+        check_hints(cls, args, kwargs)
+        return super().__new__(cls, *args, **kwargs)
+
     def __init__(
         self, vocab_size: int, unique: bool = False, implementation: str = "own", **kwargs
     ):
         super().__init__(**kwargs)
-        if not isinstance(vocab_size, int) or not 1 <= vocab_size <= 1 << 30:
+        if not 1 <= vocab_size <= 1 << 30:
             raise ValueError(
-                "`vocab_size` must be an integer from 1 to 2**30. "
-                f"Received: vocab_size={vocab_size!r}"
+                f"`vocab_size` must lie in [1, 2**30]. Received: vocab_size={vocab_size}"
             )
         if implementation not in IMPLEMENTATIONS:
             raise ValueError(
@@ -84,7 +89,7 @@ class Sampler(keras.layers.Layer):
                 f"`implementation` must be 'own' for {type(self).__name__}, which `tf.random` does "
                 f"not have. Received: implementation={implementation!r}"
             )
-        self.vocab_size = vocab_size
+        self.vocab_size = operator.index(vocab_size)
         self.unique = bool(unique)
         self.implementation = implementation
         self.supports_jit = implementation != "tf"
@@ -218,8 +223,9 @@ class Sampler(keras.layers.Layer):
     def check_size(self, num_samples: int | None) -> None:
         """Raises ValueError if the sampler cannot draw samples of this size."""
         whole = isinstance(num_samples, int) and not isinstance(num_samples, bool)
-        if not whole or num_samples < 1 or (self.unique and num_samples > self.vocab_size):
-            bound = f" of at most {self.vocab_size}, as `unique` is set" * self.unique
+        most = self.vocab_size if self.unique else 1 << 30
+        if not whole or not 1 <= num_samples <= most:
+            bound = f" of at most {most}" + ", as `unique` is set" * self.unique
             raise ValueError(
                 f"`num_samples` must be a positive integer{bound}. "
                 f"Received: num_samples={num_samples!r}"

@@ -1,4 +1,4 @@
-"""Checks of what users pass to a head: hidden states and labels."""
+"""What users pass to a head: checks of hidden states and labels, and their leading axes."""
 
 import operator
 
@@ -15,6 +15,8 @@ def checked_hidden(hidden, units):
         ValueError: if they have no axis of units, or another number of units.
     """
     hidden = dense(hidden, "hidden")
+    if not (hidden.dtype.is_floating or hidden.dtype.is_integer):
+        raise TypeError(f"`hidden` must be real numbers. Received: {hidden.dtype.name}")
     known = hidden.shape[-1:].as_list()
     if not known or (units and known[0] not in (None, units)):
         raise ValueError(
@@ -118,3 +120,17 @@ def _assertion(valid, labels, vocab_size):
         definition, {t.name: v for t, v in zip(inputs, (valid, labels))}, [assertion.name],
         name="check",
     )
+
+
+def flatten(hidden):
+    """hidden (..., D) as (N, D), and the leading shape for `restore`."""
+    leading = (hidden.shape[:-1], tf.shape(hidden)[:-1])
+    return tf.reshape(hidden, [-1, hidden.shape[-1]]), leading
+
+
+def restore(rows, leading, *size):
+    """Rows (N, *size) as (..., *size)."""
+    static, dynamic = leading
+    result = tf.reshape(rows, tf.concat([dynamic, tf.constant(size, tf.int32)], 0))
+    result.set_shape([*static, *size])  # TFLite has no operation that checks a shape
+    return result

@@ -1,0 +1,177 @@
+"""What PyTorch's tests ask of AdaptiveLogSoftmaxWithLoss and cross_entropy, asked of ours.
+
+Three things differ, and stay as Keras has them: a mean over no position at all is 0 and not NaN;
+weights of classes are weights of positions, which weigh the smoothed part of their loss like the
+rest of it; and "mean_with_sample_weight" is what PyTorch calls "mean".
+"""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cases import CASES, UNITS, built, positions
+from tfsoftmax.heads import AdaptiveSoftmax, FullSoftmax
+from tfsoftmax.losses import SoftmaxLoss
+
+V, N, IGNORED = 13, 12, -100
+LINEAR = [
+    "full", "full smoothed", "sampled", "nce", "negative as it is", "blackout", "self-normalised",
+]
+
+
+def adaptive(cutoffs=(4, 8), **options):
+    head = AdaptiveSoftmax(V, list(cutoffs), **options)
+    head.build((None, UNITS))
+    rng = np.random.default_rng(0)
+    head.set_weights([rng.normal(size=w.shape) for w in head.weights])
+    return head
+
+
+# AdaptiveLogSoftmaxWithLoss
+
+
+@pytest.mark.parametrize("leading", [(), (1,), (5,), (2, 3), (0,)])
+def test_shapes_of_adaptive_results(leading):
+    head = adaptive()
+    hidden = np.zeros((*leading, UNITS), np.float32)
+    labels = np.full(leading, V - 1)
+    assert head.log_prob(hidden, labels).shape == leading
+    assert head.training_loss(hidden, labels).shape == leading
+    assert head.log_probs(hidden).shape == head(hidden).shape == (*leading, V)
+    assert head.top_k(hidden, 1)[0].shape == (*leading, 1)
+
+
+@pytest.mark.parametrize("cutoffs", [[1], [12], [1, 2], [11, 12], [4, 5, 6], list(range(1, 13))])
+@pytest.mark.parametrize("projection_factor", [1.0, 2.0, 100.0])
+def test_clusters_of_one_word(cutoffs, projection_factor):
+    head = adaptive(cutoffs, projection_factor=projection_factor)
+    hidden, labels = positions(V, 30)
+    log_probs = head.log_probs(hidden).numpy().astype(np.float64)
+    np.testing.assert_allclose(np.exp(log_probs).sum(-1), 1, rtol=1e-5)
+    chosen = np.take_along_axis(log_probs, labels[:, None], 1)[:, 0]
+    np.testing.assert_allclose(head.log_prob(hidden, labels), chosen, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(head.training_loss(hidden, labels), -chosen, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("likely", ["shortlist", "first tail", "last tail", "any"])
+def test_predictions_from_every_cluster(likely):
+    head = adaptive(use_bias=True)
+    gates = {"shortlist": [-9, -9], "first tail": [9, -9], "last tail": [-9, 9], "any": [1, 1]}
+    head.biases[0].assign(np.float32([0, 0, 0, 0, *gates[likely]]))
+    head.kernels[0].assign(0.2 * head.kernels[0])
+    hidden, _ = positions(V, 200)
+    words = head.top_k(hidden, 1)[0].numpy()[:, 0]
+    np.testing.assert_array_equal(words, np.argmax(head.log_probs(hidden), axis=1))
+    ranges = {"shortlist": {0}, "first tail": {1}, "last tail": {2}, "any": {0, 1, 2}}
+    assert set(np.searchsorted([4, 8], words, side="right")) == ranges[likely]
+
+
+# cross_entropy
+
+
+def cross_entropy(head, hidden, labels, weights, reduction):
+    """The equations of PyTorch's documentation in float64, with the reductions of Keras."""
+    kernel, bias = (np.asarray(w, np.float64) for w in head.get_weights())
+    smoothing, losses = head.objective.label_smoothing, np.zeros(labels.shape)
+    for place, label in np.ndenumerate(labels):
+        if label == IGNORED:
+            continue
+        scores = kernel @ hidden[place] + bias
+        log_probs = scores - np.log(np.sum(np.exp(scores)))
+        losses[place] = -(1 - smoothing) * log_probs[label] - smoothing * np.mean(log_probs)
+    kept = labels != IGNORED
+    if reduction == "none":
+        return losses * weights
+    divisors = {"sum_over_batch_size": kept, "mean_with_sample_weight": weights * kept}
+    divisor = np.sum(divisors.get(reduction, 1.0))
+    return np.sum(losses * weights) / (divisor or 1.0)
+
+
+REDUCTIONS = ["none", "sum", "sum_over_batch_size", "mean_with_sample_weight"]
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("smoothing", [0.0, 0.15])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("ignored", ["none", "some", "all"])
+def test_ignored_smoothed_and_weighted(reduction, smoothing, weighted, ignored):
+    head = FullSoftmax(V, label_smoothing=smoothing)
+    head.build((None, UNITS))
+    head.set_weights(built("full", V).get_weights())
+    hidden, labels = positions(V, N)
+    by_class = np.linspace(0.2, 3, V).astype(np.float32)
+    weights = by_class[labels] if weighted else np.ones(N, np.float32)
+    labels[{"none": [], "some": [0, 3, 4], "all": slice(None)}[ignored]] = IGNORED
+    hidden, labels, weights = hidden.reshape(3, 4, -1), labels.reshape(3, 4), weights.reshape(3, 4)
+    loss = SoftmaxLoss(ignore_class=IGNORED, reduction=reduction)
+    source = tf.Variable(hidden)
+    with tf.GradientTape() as tape:
+        ours = loss(labels, head(source, training=True), weights if weighted else None)
+        total = tf.reduce_sum(ours)
+    wanted = cross_entropy(head, hidden, labels, weights, reduction)
+    np.testing.assert_allclose(ours, wanted, rtol=1e-5, atol=1e-7)
+    gradient = tape.gradient(total, source).numpy()
+    assert np.all(np.isfinite(gradient)) and not np.any(gradient[labels == IGNORED])
+
+
+@pytest.mark.parametrize("case", LINEAR)
+def test_equal_scores_cost_the_logarithm_of_the_vocabulary(case):
+    head, (hidden, labels) = built(case, V), positions(V, N)
+    head.kernel.assign(tf.zeros_like(head.kernel))
+    if head.bias is not None:
+        head.bias.assign(tf.fill([V], 3.0))
+    np.testing.assert_allclose(head.log_prob(hidden, labels), -np.log(V), rtol=1e-6)
+    if case in ("full", "full smoothed"):
+        z_loss = head.objective.z_loss * (3 + np.log(V)) ** 2
+        np.testing.assert_allclose(
+            head.training_loss(hidden, labels), np.log(V) + z_loss, rtol=1e-6
+        )
+
+
+def test_equal_scores_of_an_adaptive_head_share_what_their_cluster_has():
+    head, (hidden, _) = adaptive(use_bias=False), positions(V, 3)
+    head.set_weights([np.zeros(w.shape) for w in head.weights])
+    wanted = -np.log([6] * 4 + [6 * 4] * 4 + [6 * 5] * 5)  # four words and two gates
+    np.testing.assert_allclose(head.log_probs(hidden), np.tile(wanted, (3, 1)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e2, 1e4, 1e30])
+@pytest.mark.parametrize("case", ["full", "adaptive", "class", "nary", "tree", "shortlist"])
+def test_large_scores_do_not_overflow(case, scale):
+    head, (hidden, labels) = built(case, V), positions(V, N)
+    source = tf.Variable(scale * hidden)
+    with tf.GradientTape() as tape:
+        total, _ = head.loss_and_nats(source, labels, np.full(N, 1 / N))
+    gradients = tape.gradient(total, [source, *(w.value for w in head.trainable_weights)])
+    assert np.isfinite(total) and total >= 0
+    assert all(np.all(np.isfinite(tf.convert_to_tensor(g))) for g in gradients)
+    assert np.all(np.isfinite(head.log_prob(source, labels)))
+
+
+@pytest.mark.parametrize("case", ["full", "full smoothed", "full capped"])
+def test_gradients_of_the_biases_sum_to_zero(case):
+    """Scores may be shifted by any constant, but for the cap and the z-loss."""
+    head, (hidden, labels) = built(case, V), positions(V, N)
+    config = {**head.get_config(), "soft_cap": None, "z_loss": 0.0}
+    shifted = type(head).from_config(config)
+    shifted.build(hidden.shape)
+    shifted.set_weights(head.get_weights())
+    with tf.GradientTape() as tape:
+        total = tf.reduce_sum(shifted.training_loss(hidden, labels))
+    gradient = tape.gradient(total, shifted.bias.value).numpy()
+    assert np.abs(gradient).max() > 0.1 and abs(gradient.sum()) < 1e-5
+    before = shifted.training_loss(hidden, labels)
+    shifted.bias.assign_add(tf.fill([V], 5.0))
+    np.testing.assert_allclose(shifted.training_loss(hidden, labels), before, rtol=1e-5)
+
+
+def test_the_likeliest_words_cost_least():
+    """A loss of zero for a label that holds all of the probability, in every head."""
+    for case in ("full", "adaptive", "class", "nary"):
+        head, (hidden, _) = CASES[case](V), positions(V, N)
+        head.build(hidden.shape)
+        head.set_weights([50 * w for w in built(case, V).get_weights()])
+        words = np.argmax(head.log_probs(hidden), axis=1)
+        nats = head.training_loss(hidden, words).numpy()
+        others = head.training_loss(hidden, (words + 1) % V).numpy()
+        assert np.all(nats < others) and nats.min() < 1e-3

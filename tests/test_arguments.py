@@ -1,0 +1,83 @@
+"""Facts about the options of heads and settings: a value of the wrong type is named, not used."""
+
+import json
+
+import numpy as np
+import pytest
+
+import tfsoftmax
+from tfsoftmax.arguments import check_hint
+from tfsoftmax.commands import shared_flags
+from tfsoftmax.lm.config import ModelConfig
+from tfsoftmax.lm.model import language_model
+
+V = 30
+NAN, INF = float("nan"), float("inf")
+COUNTS = np.arange(V, 0, -1)
+WORDS = ["<unk>", "<eos>", *(f"w{i}" for i in range(V - 2))]
+
+
+@pytest.mark.parametrize("head, options", [
+    ("full", {"use_bias": "no"}), ("full", {"use_bias": 0}), ("full", {"soft_cap": NAN}),
+    ("full", {"soft_cap": INF}), ("full", {"z_loss": NAN}), ("full", {"z_loss": 1e39}),
+    ("full", {"label_smoothing": False}), ("self_normalised", {"alpha": INF}),
+    ("self_normalised", {"squared": "no"}), ("nce", {"Z": None}), ("nce", {"Z": True}),
+    ("nce", {"train_z": 1}), ("sampled", {"num_samples": 10**11}),
+    ("sampled", {"num_samples": 2.0}), ("sampled", {"num_samples": True}),
+    ("sampled", {"shared_samples": "no"}),
+    ("negative", {"restore_proposal": "no"}), ("blackout", {"remove_accidental_hits": "yes"}),
+    ("adaptive", {"cutoffs": [4.0, 9]}), ("adaptive", {"cutoffs": [True, 9]}),
+    ("adaptive", {"cutoffs": 9}), ("adaptive", {"shares": [NAN], "cutoffs": [4]}),
+    ("adaptive", {"shares": [-1.0], "cutoffs": [4]}), ("adaptive", {"projection_factor": INF}),
+    ("adaptive", {"permutation": "no", "cutoffs": [4]}),
+    ("differentiated", {"units": [4.5, 3], "cutoffs": [4]}),
+    ("differentiated", {"projection_factor": NAN, "cutoffs": [4]}),
+    ("shortlist", {"shortlist": 7.0, "counts": COUNTS}),
+    ("shortlist", {"oos_node": "no", "shortlist": 7, "counts": COUNTS}),
+    ("self_organised", {"frequency_budget": NAN, "counts": COUNTS}),
+    ("self_organised", {"frequency_budget": -0.1, "counts": COUNTS}),
+    ("self_organised", {"gamma": INF, "counts": COUNTS}),
+    ("self_organised", {"counts": [NAN] * V}), ("self_organised", {"counts": "many"}),
+    ("class", {"num_classes": 5.5}), ("class", {"num_classes": True}), ("tree", {"tree": {}}),
+])
+def test_a_wrong_option_of_a_head_is_named_when_it_is_made(head, options):
+    with pytest.raises(ValueError, match=rf"`{next(iter(options))}` must "):
+        tfsoftmax.HEADS[head](V, **options)
+
+
+@pytest.mark.parametrize("options", [{"alpha": NAN}, {"unique": "no"}])
+def test_a_wrong_option_of_a_sampler_is_named(options):
+    with pytest.raises(ValueError, match=rf"`{next(iter(options))}` must be"):
+        tfsoftmax.samplers.Unigram(V, counts=COUNTS, **options)
+
+
+def test_positional_arguments_are_checked_too():
+    with pytest.raises(ValueError, match="`z_loss` must be a finite number. Received: z_loss=nan"):
+        tfsoftmax.FullSoftmax(V, 0.1, NAN)
+
+
+@pytest.mark.parametrize("value, hint", [
+    (np.int64(3), int), (np.float32(3), float), (3, float), (np.True_, bool), (None, int | None),
+    ("auto", float | str), (NAN, object),
+])
+def test_numbers_of_numpy_and_other_hints_pass(value, hint):
+    check_hint("x", value, hint)
+
+
+@pytest.mark.parametrize("tie", [False, True])
+def test_head_options_hold_no_layer(tie):
+    config = ModelConfig(
+        embedding_units=6, hidden_units=6, tie_embeddings=tie, head_options={"tied_to": "embedding"}
+    )
+    with pytest.raises(ValueError, match="`head_options` must not have `tied_to`; set `tie_emb"):
+        language_model(config, tfsoftmax.Vocabulary(WORDS, COUNTS), 2)
+
+
+@pytest.mark.parametrize("text, message", [
+    ('{"soft_cap": 30, "soft_cap": 3}', "'soft_cap' twice"), ("[" * 10**5, "levels of brackets"),
+    ("{", "must be JSON"), (json.dumps([1]), "must be a JSON object"),
+])
+def test_head_options_in_a_flag_are_one_json_object(text, message):
+    field = ModelConfig.__dataclass_fields__["head_options"]
+    with pytest.raises(ValueError, match=f"`head_options` .*{message}"):
+        shared_flags._as_field(text, field)

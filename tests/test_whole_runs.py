@@ -1,0 +1,249 @@
+"""What a run holds is its own, whole and unchanged, or one sentence says which file is not."""
+
+import dataclasses
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from runs_helper import CONFIG, MODEL, events, tool, without_manifests
+from tfsoftmax.lm import runs, training
+from tfsoftmax.lm.checkpoints import Checkpoints
+
+SEAL = {"run": "a", "model_sha256": "b"}
+SHORT = dataclasses.replace(CONFIG, max_steps=2)
+
+
+def checkpoints(directory, **seal):
+    return Checkpoints(str(directory), lambda: {**SEAL, **seal})
+
+
+def saved(directory, step=1, **seal):
+    """Checkpoints, the last of which holds the step as its only variable too."""
+    directory.mkdir(exist_ok=True)
+    result = checkpoints(directory, **seal)
+    if not (directory / "pointers.json").exists():
+        result.begin()
+    result.save({"x": [tf.Variable([float(step)] * 500)]}, {"step": step})
+    return result
+
+
+def restored(checkpoints):
+    variable = tf.Variable([0.0] * 500)
+    return checkpoints.restore({"x": [variable]}), variable.numpy()[0]
+
+
+@pytest.fixture
+def own_run(finished_run, tmp_path):
+    return runs.Run(str(shutil.copytree(finished_run.directory, tmp_path / "run")))
+
+
+def write_codes(path, words, shift=0):
+    """Classes of words, which another shift makes others."""
+    path.write_text("".join(f"{(i + shift) % 9 // 3}\t{w}\n" for i, w in enumerate(words)))
+
+
+@pytest.fixture(scope="module")
+def class_run(corpus, tmp_path_factory):
+    """A run with a file of classes, which was named by a relative path."""
+    folder = tmp_path_factory.mktemp("classes")
+    write_codes(folder / "codes.txt", corpus.vocabulary.words)
+    model = dataclasses.replace(MODEL, head="class", head_options={"classes": "codes.txt"})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        training.train(corpus.directory, str(folder / "run"), model, SHORT, verbose=False)
+    return runs.Run(str(folder / "run")), model, folder
+
+
+def logits_of(run):
+    return runs.load(run.directory, 1)[0](np.arange(20)[None]).numpy()
+
+
+def test_a_run_reads_its_own_copy_of_a_file_from_anywhere(class_run, corpus, tmp_path, monkeypatch):
+    run, model, folder = class_run
+    before = logits_of(run)
+    write_codes(folder / "codes.txt", corpus.vocabulary.words, shift=1)
+    np.testing.assert_array_equal(logits_of(run), before)
+    monkeypatch.chdir(tmp_path)
+    np.testing.assert_array_equal(logits_of(run), before)
+    longer = dataclasses.replace(SHORT, max_steps=3)
+    copy = shutil.copytree(run.directory, tmp_path / "copy")
+    finished = training.train(corpus.directory, str(copy), model, longer, verbose=False)
+    assert finished["step"] == 3  # there is no codes.txt here, but the run has its copy
+    write_codes(tmp_path / "codes.txt", corpus.vocabulary.words, shift=1)
+    with pytest.raises(ValueError, match="a file for classes with the SHA-256 .* there, .* now"):
+        training.train(corpus.directory, str(copy), model, longer, verbose=False)
+    moved = dataclasses.replace(model, head_options={"classes": str(tmp_path / "same.txt")})
+    write_codes(tmp_path / "same.txt", corpus.vocabulary.words)
+    assert training.train(corpus.directory, str(copy), moved, longer, verbose=False) == finished
+
+
+def test_a_copy_that_was_changed_is_named(class_run, corpus, tmp_path):
+    copy = shutil.copytree(class_run[0].directory, tmp_path / "run")
+    write_codes(copy / "files" / "classes.txt", corpus.vocabulary.words, shift=1)
+    with pytest.raises(ValueError, match="files/classes.txt: must be the file that the run began"):
+        runs.load(str(copy), 1)
+    (copy / "files" / "classes.txt").unlink()
+    with pytest.raises(ValueError, match="classes.txt: must be .* Received: no such file"):
+        runs.load(str(copy), 1)
+
+
+def test_an_older_run_reads_the_file_where_it_was_and_warns(class_run, tmp_path, monkeypatch):
+    run, _, folder = class_run
+    copy = runs.Run(str(shutil.copytree(run.directory, tmp_path / "run")))
+    without_manifests(copy)
+    monkeypatch.chdir(folder)
+    shutil.copy(run.path("files", "classes.txt"), "codes.txt")
+    with pytest.warns(UserWarning, match="no copy of its classes.*reads codes.txt as it is now"):
+        np.testing.assert_array_equal(logits_of(copy), logits_of(run))
+
+
+def test_pretrained_vectors_are_in_the_run_before_its_first_step(corpus, tmp_path, monkeypatch):
+    file = tmp_path / "vectors.txt"
+    file.write_text("w7 " + " ".join("0.125" for _ in range(9)) + "\n")
+    config = dataclasses.replace(SHORT, pretrained=str(file), optimizer="sgd", learning_rate=1e-9)
+
+    def killed(self, end):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(training.Trainer, "_train_part", killed)
+        training.train(corpus.directory, str(tmp_path / "run"), MODEL, config, verbose=False)
+    file.unlink()
+    training.train(corpus.directory, str(tmp_path / "run"), MODEL, config, verbose=False)
+    model, vocabulary, _ = runs.load(str(tmp_path / "run"), 1)
+    embeddings = model.get_layer("embedding").get_weights()[0]
+    np.testing.assert_allclose(embeddings[vocabulary.encode(["w7"])[0]], 0.125, rtol=1e-5)
+
+
+def test_lost_pointers_are_refused_and_nothing_is_deleted(own_run, corpus):
+    os.unlink(own_run.path("checkpoints", "pointers.json"))
+    before = sorted(os.listdir(own_run.checkpoints.directory))
+    with pytest.raises(ValueError, match="pointers.json: must be there"):
+        training.train(corpus.directory, own_run.directory, MODEL, CONFIG, verbose=False)
+    assert sorted(os.listdir(own_run.checkpoints.directory)) == before
+
+
+def test_lost_pointers_of_an_older_run_are_refused(own_run, corpus):
+    without_manifests(own_run)
+    os.unlink(own_run.path("checkpoints", "pointers.json"))
+    with pytest.raises(ValueError, match="pointers.json: must say .* no such file, but step-"):
+        training.train(corpus.directory, own_run.directory, MODEL, CONFIG, verbose=False)
+
+
+def test_only_checkpoints_of_the_run_are_deleted(tmp_path):
+    folder, elsewhere = tmp_path / "checkpoints", tmp_path / "elsewhere"
+    saved(elsewhere, 7, run="another")
+    own = saved(folder, 1)
+    shutil.copytree(elsewhere / "step-000000007", folder / "step-000000007")
+    (folder / "step-notes").mkdir()
+    os.symlink(elsewhere, folder / "step-000000005")
+    killed = shutil.copytree(folder / "step-000000001", folder / "step-000000002.x.partial")
+    saved(folder, 3)
+    assert not killed.exists() and not os.path.exists(own.path("step-000000001"))
+    assert {"step-000000007", "step-notes", "step-000000005"} < set(os.listdir(folder))
+    assert (elsewhere / "step-000000007").exists()
+    with pytest.raises(ValueError, match="step-000000007: must not exist"):
+        saved(folder, 7)
+    assert restored(own) == ({"step": 3}, 3.0)
+    assert not list(folder.glob("*.partial"))
+
+
+def test_a_checkpoint_is_bound_to_its_progress_and_to_its_run(tmp_path):
+    own, other = saved(tmp_path / "own", 120), saved(tmp_path / "other", 181, run="another")
+    assert restored(own) == ({"step": 120}, 120.0)
+    progress = tmp_path / "own/step-000000120/progress.json"
+    content = progress.read_text()
+    progress.write_text(content.replace("120", "160"))
+    with pytest.raises(ValueError, match="progress.json: must be the file that the run wrote"):
+        restored(own)
+    progress.write_text(content)
+    for file in ("progress.json", "variables.index", "variables.data-00000-of-00001"):
+        shutil.copy(other.path("step-000000181", file), tmp_path)
+    shutil.rmtree(own.path("step-000000120"))
+    shutil.copytree(other.path("step-000000181"), own.path("step-000000120"))
+    with pytest.raises(ValueError, match="manifest.json: must be of this run, with run='a'"):
+        restored(own)
+    with pytest.raises(ValueError, match="must be of this run, with model_sha256='c'"):
+        restored(checkpoints(tmp_path / "other", run="another", model_sha256="c"))
+    os.unlink(own.path("step-000000120", "manifest.json"))
+    with pytest.raises(ValueError, match="manifest.json"):
+        restored(own)
+
+
+def test_any_flipped_bit_of_a_checkpoint_is_found(tmp_path):
+    own, rng = saved(tmp_path / "own", 1), np.random.default_rng(0)
+    files = [own.path("pointers.json"), *(
+        own.path("step-000000001", f) for f in os.listdir(own.path("step-000000001"))
+    )]
+    assert len(files) == 5
+    for path in files:
+        content = np.fromfile(path, np.uint8)
+        for place in rng.choice(len(content), min(25, len(content)), replace=False):
+            damaged = content.copy()
+            damaged[place] ^= 1 << rng.integers(8)
+            damaged.tofile(path)
+            try:
+                found = restored(own)
+            except ValueError as error:
+                assert own.directory in str(error)
+            else:  # white space
+                assert found == ({"step": 1}, 1.0)
+        content.tofile(path)
+    assert restored(own) == ({"step": 1}, 1.0)
+
+
+def test_pointers_lead_nowhere_else(tmp_path):
+    own = checkpoints(saved(tmp_path / "own", 1).directory)
+    own._seal = None  # as for an older run, whose pointers have no digest
+    for name in (str(tmp_path / "other"), "../other", 3):
+        (tmp_path / "own/pointers.json").write_text(json.dumps({"last": name}))
+        with pytest.raises(ValueError, match="pointers.json"):
+            own.name()
+
+
+def test_a_reader_takes_the_newer_checkpoint_when_its_own_is_deleted(tmp_path, monkeypatch):
+    own, read = saved(tmp_path / "own", 1), tf.train.Checkpoint.read
+
+    def read_late(self, path):
+        monkeypatch.undo()
+        saved(tmp_path / "own", 2)
+        return read(self, path)
+
+    monkeypatch.setattr(tf.train.Checkpoint, "read", read_late)
+    assert restored(own) == ({"step": 2}, 2.0)
+
+
+def test_a_refused_second_trainer_changes_nothing(own_run, corpus):
+    with open(own_run.path("config.json"), "rb") as file:
+        before = file.read()
+    with own_run.locked(), pytest.raises(ValueError, match="`run` must not be in training"):
+        longer = dataclasses.replace(CONFIG, epochs=9)
+        training.train(corpus.directory, own_run.directory, MODEL, longer, verbose=False)
+    with open(own_run.path("config.json"), "rb") as file:
+        assert file.read() == before
+
+
+def test_training_writes_along_no_link(own_run, corpus, tmp_path):
+    (tmp_path / "precious").write_text("mine")
+    for name in ("metrics.jsonl", ".lock", "checkpoints", "tensorboard"):
+        os.rename(own_run.path(name), tmp_path / "aside")
+        os.symlink(tmp_path / "precious", own_run.path(name))
+        with pytest.raises(ValueError, match=f"{name}: must not be a symbolic link"):
+            training.train(corpus.directory, own_run.directory, MODEL, CONFIG, verbose=False)
+        os.unlink(own_run.path(name))
+        os.rename(tmp_path / "aside", own_run.path(name))
+    assert (tmp_path / "precious").read_text() == "mine"
+
+
+def test_evaluate_prints_its_result_where_it_cannot_record_it(own_run, corpus):
+    os.rename(own_run.path("metrics.jsonl"), own_run.path("aside"))
+    os.symlink("aside", own_run.path("metrics.jsonl"))  # root may write to read-only files
+    result = tool("evaluate", f"--run={own_run.directory}", "--split=valid")
+    best = min(m["perplexity"] for m in events(own_run, "valid"))
+    np.testing.assert_allclose(json.loads(result.stdout)["perplexity"], best, rtol=1e-5)
+    assert "warning: the result is only printed, not recorded" in result.stderr
+    assert "metrics.jsonl" in result.stderr

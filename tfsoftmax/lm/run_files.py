@@ -1,0 +1,91 @@
+"""The files that shape a run's model, of which the run keeps its own copies and the SHA-256."""
+
+import dataclasses
+import os
+import warnings
+
+from tfsoftmax.heads import HEADS
+from tfsoftmax.lm.config import ModelConfig, TrainingConfig
+from tfsoftmax.lm.files import copy_whole, sha256_of
+
+FILES = "files"  # the folder of the copies in that of the run
+
+
+def paths_of_files(model_config: ModelConfig, config: TrainingConfig | None = None) -> dict:
+    """The files that configurations name: {option: path}, the tree of the head for example."""
+    choices = HEADS[model_config.head].file_options if model_config.head in HEADS else {}
+    options = model_config.head_options
+    paths = {
+        name: options[name] for name, others in choices.items()
+        if isinstance(options.get(name), str) and options[name] not in others
+    }
+    if config is not None and config.pretrained:
+        paths["pretrained"] = config.pretrained
+    return paths
+
+
+def keep_copies(
+    directory: str, model_config: ModelConfig, config: TrainingConfig, described: dict | None
+) -> dict:
+    """Copies the files of a new run, and finds those of one that goes on.
+
+    Pretrained vectors are not copied, because the first checkpoint holds them.
+
+    Args:
+        directory: the folder for the copies.
+        model_config, config: the configuration that was asked for.
+        described: the run's `config.json`; None if the run has not begun.
+
+    Returns:
+        {option: {"name", "sha256"}} of the files as they are now. A file that is gone counts as
+        unchanged if the run has its copy.
+    """
+    kept = {} if described is None else described.get("files", {})
+    files = {}
+    for option, path in paths_of_files(model_config, config).items():
+        name = option + os.path.splitext(path)[1]
+        if described is None and os.path.isfile(path) and option != "pretrained":
+            os.makedirs(directory, exist_ok=True)
+            copy_whole(path, os.path.join(directory, name))
+            files[option] = {"name": name, "sha256": sha256_of(os.path.join(directory, name))}
+        elif os.path.isfile(path):
+            files[option] = {"name": name, "sha256": sha256_of(path)}
+        elif option in kept:
+            files[option] = kept[option]
+    return files
+
+
+def with_copies(model_config: ModelConfig, directory: str, files: dict | None) -> ModelConfig:
+    """The configuration with the run's own copies in place of the files that it names.
+
+    Args:
+        model_config: the configuration that was asked for.
+        directory: the folder of the copies.
+        files: what `keep_copies` returned when the run began; None for a run that was started
+            before there were copies, which reads the files where they were.
+
+    Raises:
+        ValueError: a copy is missing or is not what the run began with.
+    """
+    options = {}
+    for option, path in paths_of_files(model_config).items():
+        if files is None:
+            warnings.warn(
+                f"the run has no copy of its {option}, because an older version started it, and "
+                f"reads {path} as it is now", stacklevel=3,
+            )
+            continue
+        if option not in files:  # the head says that there is no such file
+            continue
+        kept = files[option]
+        copy = os.path.join(directory, os.path.basename(kept["name"]))
+        found = sha256_of(copy) if os.path.isfile(copy) else "no such file"
+        if found != kept["sha256"]:
+            raise ValueError(
+                f"{copy}: must be the file that the run began with, whose SHA-256 is "
+                f"{kept['sha256']}. Received: {found}"
+            )
+        options[option] = copy
+    return dataclasses.replace(
+        model_config, head_options={**model_config.head_options, **options}
+    )

@@ -1,0 +1,81 @@
+"""How often the label is the likeliest word, or one of the likeliest."""
+
+import keras
+import tensorflow as tf
+
+from tfsoftmax.arguments import check_hint, check_positive
+from tfsoftmax.metrics.token_mean import TokenMean
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class TopKAccuracy(TokenMean):
+    """Share of the labels among the k likeliest words, by `head.top_k`, in bounded memory.
+
+    Keras's `SparseTopKCategoricalAccuracy` reads the logits (..., V), which then exist whole.
+
+    Args:
+        k: how many words are looked at.
+        in_training: whether `fit` measures it too, at the cost of `head.top_k` in each step, with
+            the weights that the step has just updated. Otherwise the metric is NaN in `fit`.
+        ignore_class: label whose positions are not counted; None: that of the `SoftmaxLoss`.
+        name, dtype: as in `keras.metrics.Metric`.
+
+    Example:
+        model = keras.Sequential([keras.Input((16,)), tfsoftmax.SampledSoftmax(1000, 50)])
+        model.compile("sgd", tfsoftmax.SoftmaxLoss(), metrics=[tfsoftmax.metrics.TopKAccuracy(10)])
+        hidden, labels = keras.random.normal((8, 16)), keras.random.randint((8,), 0, 1000)
+        print(model.evaluate(hidden, labels, return_dict=True)["top_k_accuracy"])
+    """
+
+    quantities = ("hits",)
+    default_name = "top_k_accuracy"
+    _direction = "up"
+
+    def __init__(
+        self, k: int = 5, in_training: bool = False, ignore_class: int | None = None,
+        name: str | None = None, dtype: str | None = None,
+    ):
+        super().__init__(ignore_class, name, dtype)
+        check_hint("k", k, int)
+        check_hint("in_training", in_training, bool)
+        check_positive(k=k)
+        self.k, self.in_training = k, in_training
+
+    def _values(self, tag, labels):
+        if tag.training and not self.in_training:
+            return None
+        ids, _ = tag.head.top_k(tf.stop_gradient(tag.hidden), self.k)
+        return (tf.reduce_any(ids == tf.cast(labels.ids, ids.dtype)[..., None], axis=-1),)
+
+    def get_config(self):
+        return {**super().get_config(), "k": self.k, "in_training": self.in_training}
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class Accuracy(TopKAccuracy):
+    """Share of the labels that are the likeliest word, by `head.top_k`, in bounded memory.
+
+    Args:
+        in_training: as in `TopKAccuracy`.
+        ignore_class: label whose positions are not counted; None: that of the `SoftmaxLoss`.
+        name, dtype: as in `keras.metrics.Metric`.
+
+    Example:
+        model = keras.Sequential([keras.Input((16,)), tfsoftmax.SampledSoftmax(1000, 50)])
+        model.compile("sgd", tfsoftmax.SoftmaxLoss(), metrics=[tfsoftmax.metrics.Accuracy()])
+        hidden, labels = keras.random.normal((8, 16)), keras.random.randint((8,), 0, 1000)
+        print(model.evaluate(hidden, labels, return_dict=True)["accuracy"])
+    """
+
+    default_name = "accuracy"
+
+    def __init__(
+        self, in_training: bool = False, ignore_class: int | None = None,
+        name: str | None = None, dtype: str | None = None,
+    ):
+        super().__init__(1, in_training, ignore_class, name, dtype)
+
+    def get_config(self):
+        config = super().get_config()
+        del config["k"]
+        return config

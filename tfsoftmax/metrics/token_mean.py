@@ -1,0 +1,84 @@
+"""What our metrics share: means over tokens, of what a head says of them."""
+
+import keras
+import tensorflow as tf
+
+from tfsoftmax.arguments import check_hint
+from tfsoftmax.logits_tag import Labels, LogitsTag, positions
+
+
+class TokenMean(keras.metrics.Metric):
+    """Base of the metrics: weighted means over all positions since the last reset.
+
+    The weights of `weighted_metrics` say how many tokens each position counts for. Sums are
+    kept in float64. A subclass names its `quantities` and writes `_values` and `_report`.
+
+    Args:
+        ignore_class: label whose positions are not counted; None: that of the `SoftmaxLoss`.
+        name, dtype: as in `keras.metrics.Metric`.
+
+    Example:
+        class TrueLabelRank(tfsoftmax.metrics.token_mean.TokenMean):
+            quantities, default_name = ("rank",), "rank"
+            def _values(self, tag, labels):
+                own = tag.head.log_prob(tag.hidden, labels.ids)[..., None]
+                above = tag.head.log_probs(tag.hidden) > own
+                return (keras.ops.sum(keras.ops.cast(above, "float32"), axis=-1) + 1,)
+        metric = TrueLabelRank()
+
+    Raises:
+        ValueError: when updated, if `y_pred` is not the output of a head that the metric can
+            measure.
+    """
+
+    quantities = ("nats",)
+    default_name = None
+    needs = ("log_prob", "a tfsoftmax head")  # a method of the head, and which heads have it
+    asks_head = True  # and reads no logits, which a training step then need not compute
+
+    def __init__(
+        self, ignore_class: int | None = None, name: str | None = None, dtype: str | None = None
+    ):
+        check_hint("ignore_class", ignore_class, int | None)
+        super().__init__(name=name or self.default_name, dtype=dtype)
+        self.ignore_class = ignore_class
+        self.sums = {
+            name: self.add_variable((), "zeros", dtype="float64", name=name)
+            for name in (*self.quantities, "tokens")
+        }
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        tag = LogitsTag.of(y_pred)
+        if tag is None:
+            return
+        method, heads = self.needs
+        if not hasattr(tag.head, method):
+            raise ValueError(
+                f"`y_pred` must be the output of {heads}. "
+                f"Received: the output of {type(tag.head).__name__}"
+            )
+        ignored = tag.ignore_class if self.ignore_class is None else self.ignore_class
+        labels, weights = positions(y_true, y_pred, sample_weight, ignored)
+        values = self._values(tag, labels)
+        if values is None:
+            return
+        weights = tf.cast(weights, "float64")
+        self.sums["tokens"].assign_add(tf.reduce_sum(weights))
+        for quantity, value in zip(self.quantities, values, strict=True):
+            self.sums[quantity].assign_add(tf.reduce_sum(weights * tf.cast(value, "float64")))
+
+    def result(self):
+        tokens = self.sums["tokens"].value
+        return self._report(*(self.sums[name].value / tokens for name in self.quantities))
+
+    def get_config(self):
+        return {**super().get_config(), "ignore_class": self.ignore_class}
+
+    def _values(self, tag: LogitsTag, labels: Labels):
+        """A tensor (...) for each of `quantities`, or None if they cannot be known."""
+        raise NotImplementedError
+
+    def _report(self, *means):
+        """What the metric reports, from the means of `quantities`: by default the only mean."""
+        (mean,) = means
+        return tf.cast(mean, "float32")

@@ -71,10 +71,15 @@ def command(*arguments, interpreter=()):
     return [sys.executable, *interpreter, "-m", "tfsoftmax_command", *map(str, arguments)]
 
 
-def tool(*arguments, check=True, interpreter=(), **options):
-    """Runs `tfsoftmax` and returns its completed process, with its output as text."""
+def tool(*arguments, check=True, interpreter=(), path=None, **options):
+    """Runs `tfsoftmax` and returns its completed process, with its output as text.
+
+    Modules are looked for in `path` first, if it is given.
+    """
     line = command(*arguments, interpreter=interpreter)
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    if path is not None:
+        environment["PYTHONPATH"] = path
     result = subprocess.run(
         line, capture_output=True, encoding="utf-8", env=environment, check=False, **options
     )

@@ -45,11 +45,18 @@ def test_the_class_of_one_word(corpus, tmp_path):
 @pytest.mark.parametrize("flag, message", [
     ("--classes=0", "`classes` must be at least 1"),
     ("--words_of=xyzzy", "`words_of` must be a word"),
+    ("--words=-1", "`words` must be at least 0. Received: words=-1"),
+    ("--passes=-1", "`passes` must be at least 0. Received: passes=-1"),
 ])
 def test_mistakes_end_in_a_sentence(corpus, tmp_path, flag, message):
     out = f"--out={tmp_path / 'p'}"
     done = tool("brown", f"--data={corpus.directory}", out, flag, check=False)
     assert done.returncode == 1 and done.stderr.startswith(f"error: {message}")
+
+
+def test_clusters_of_no_words_are_refused():
+    done = tool("show_clusters", "--run=x", "--words=-1", check=False)
+    assert done.stderr == "error: `words` must be at least 1. Received: words=-1\n"
 
 
 @pytest.mark.parametrize("head, option", [

@@ -1,17 +1,23 @@
 """Facts about `NextWordSampler`, `nucleus`, and `Generator.complete`, `stream` and `beam`."""
 
+import io
 import itertools
+import sys
+import types
 
 import numpy as np
 import pytest
+from absl import flags as absl_flags
 
 import cases
 from generation_helper import VOCABULARY, WORDS, distribution, generator, make_model
 from runs_helper import tool
+from tfsoftmax.commands import brown, generate, show_clusters
 from tfsoftmax.lm import runs
 from tfsoftmax.lm.decoding import NextWordSampler, nucleus
 from tfsoftmax.lm.generation import Generator
 from tfsoftmax.lm.model import recurrent_states
+from tfsoftmax.vocabulary import Vocabulary
 
 COUNT, SIZE, EXCLUDED = 20_000, 11, 4
 
@@ -197,7 +203,28 @@ def test_the_tool_streams_a_single_sentence(generating_run):
     assert result.stdout.splitlines()[0] == expected
 
 
+@pytest.mark.parametrize("flag", ["--prompts=-", "--prompts={}"])
+def test_prompts_are_lines_that_end_at_newlines_only(tmp_path, monkeypatch, flag):
+    data = "\ufeffthe\u2028cat\non\x0b\x85\n".encode()
+    (tmp_path / "prompts").write_bytes(data)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+    options = absl_flags.FlagValues()
+    absl_flags.DEFINE_string("prompts", None, "", options)
+    options(["tfsoftmax generate", flag.format(tmp_path / "prompts")])
+    monkeypatch.setattr(generate.flags, "FLAGS", options)
+    assert generate.read_prompts() == [["the", "cat"], ["on"]]
+
+
+def test_words_cannot_steer_a_terminal():
+    assert generate.table([("a\x1b[2J\x9b1mé", 0.5)]).endswith(" 50.0000%  a\\x1b[2J\\x9b1mé")
+    vocabulary = Vocabulary(["\x07x", "<unk>", "<eos>"], [3, 1, 2])
+    assert show_clusters.line(1, np.arange(1), vocabulary, 5) == "    1  50.000%  \\x07x"
+    result = types.SimpleNamespace(codes=["0"], classes=np.zeros(3, int))
+    assert list(brown.listing(result, vocabulary, 3, None)) == ["0\t\\x07x <eos> <unk>"]
+
+
 @pytest.mark.parametrize("flags, message", [
+    (["--beam=100000"], "`beam` must be at most 1000. Received: beam=100000"),
     (["--beam=3", "--top_k=2"],
      "`top_k` must not be given with --beam, which draws nothing. Received: top_k=2"),
     (["--greedy", "--seed=4"],

@@ -11,6 +11,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parent.parent
 # A module may import from lower floors, and within its own folder.
 FLOORS = (
+    ("textio",),
     ("_compat", "arguments", "hardware", "vocabulary", "layers.names", "partitions.counts",
      "partitions.packing"),
     ("ops",),
@@ -23,7 +24,7 @@ FLOORS = (
 )
 FLOOR_OF = {name: floor for floor, names in enumerate(FLOORS) for name in names}
 WITHOUT_TENSORFLOW = (
-    "arguments", "vocabulary", "hardware", "layers.names", "lm.config", "lm.files",
+    "textio", "arguments", "vocabulary", "hardware", "layers.names", "lm.config", "lm.files",
     "lm.pretrained", "partitions.ranks",
     "partitions.cost_model", "partitions.cutoffs", "partitions.calibration",
     "partitions.tree_builders", "partitions.classes", "partitions.brown", "partitions.splits",

@@ -118,7 +118,7 @@ def test_states_are_zero_before_and_after():
 def test_arguments_out_of_range_are_named():
     with pytest.raises(ValueError, match="`max_words` must be at least 1. Received: max_words=0"):
         generator(2).sample(max_words=0)
-    with pytest.raises(ValueError, match=r"`k` must lie in \[1, 7\]. Received: k=8"):
+    with pytest.raises(ValueError, match=r"`k` must be an integer in \[1, 7\]. Received: k=8"):
         generator(2).next_words((), 8)
 
 

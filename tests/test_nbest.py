@@ -19,7 +19,7 @@ a -7 -9 on the mat
 def write(directory, **files):
     directory.mkdir(exist_ok=True)
     for name, text in files.items():
-        (directory / name).write_text(text, encoding="utf-8")
+        (directory / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     return directory
 
 
@@ -34,6 +34,35 @@ def test_lists_of_one_file_keep_order_scores_and_every_word(tmp_path):
     with gzip.open(tmp_path / "lists.gz", "wt") as file:
         file.write(COLUMNS)
     assert nbest.read(tmp_path / "lists.gz").sentences == lists.sentences
+
+
+def test_a_byte_order_mark_is_no_part_of_an_utterance(tmp_path):
+    write(tmp_path, lists="\ufeffa 1 2 x\na 1 2 y\n", said="\ufeffa x\n")
+    assert nbest.read(tmp_path / "lists").utterances == ("a",)
+    assert nbest.read_transcripts(tmp_path / "said") == {"a": ("x",)}
+
+
+def test_ids_and_upper_case_become_the_words_of_a_model(tmp_path):
+    write(tmp_path, lists="a 1 2 3 0 12\na 1 2\n", **{"words.txt": "<eps> 0\nThe 3\nCAT 12\nx 7\n"})
+    lists, symbols = nbest.read(tmp_path / "lists"), nbest.read_symbols(tmp_path / "words.txt")
+    assert lists.with_words(symbols, False).sentences == (("The", "CAT"), ())
+    assert lists.with_words(symbols, True).sentences == (("the", "cat"), ())
+    assert lists.with_words(None, False).sentences == lists.sentences
+    with pytest.raises(ValueError, match="`words` must have a word for .*none for '12'"):
+        lists.with_words({"3": "the", "0": "a"}, False)
+    write(tmp_path, said="A The CAT\n")
+    assert nbest.read_transcripts(tmp_path / "said", lowercase=True) == {"A": ("the", "cat")}
+
+
+@pytest.mark.parametrize("text, message", [
+    ("a 1\nb 1\n", "words.txt, line 2: ids must differ. Received: '1' again"),
+    ("a 1\nb\n", "words.txt, line 2: must be `word id`. Received: 'b'"),
+    ("1 a\n", "words.txt, line 1: must be `word id`. Received: '1 a'"),
+])
+def test_tables_of_words_that_are_none_are_named(tmp_path, text, message):
+    write(tmp_path, **{"words.txt": text})
+    with pytest.raises(ValueError, match=message):
+        nbest.read_symbols(tmp_path / "words.txt")
 
 
 def test_kaldis_archive_is_read_by_rank_and_costs_are_negated(tmp_path):
@@ -74,6 +103,14 @@ def test_srilms_files_are_utterances_and_logarithms_are_to_base_10(tmp_path):
         ({"words_text": "a the\n"}, "must begin with `utterance-RANK`. Received: 'a'"),
         ({"words_text": "a-1 the\n", "acwt": "a-2 1\n"}, "must have a cost in acwt.*'a-1'"),
         ({"words_text": "a-1 the\n", "acwt": "a-1 1 2\n"}, "must be `key cost`.*'a-1 1 2'"),
+        ({"words_text": "a-1 the\na-1 mat\n"}, "words_text, line 2: each rank must.*'a-1' again"),
+        ({"words_text": "a-1 the\na-01 mat\n"}, "line 2: each rank must .* one line.*'a-01' again"),
+        ({"words_text": "a-1 the\n", "acwt": "a-1 1\na-1 2\n"},
+         "acwt, line 2: keys must differ. Received: 'a-1' again"),
+        ({"u1": "-7 -1 1 dog\n", "u1.gz": b"\x1f\x8b"}, "u1.gz: each utterance must have one file"),
+        ({"u1.gz": gzip.compress(b"-7 -1 1 dog\n")[:-9]}, "u1.gz: must be an undamaged file"),
+        ({"u1.gz": gzip.compress(b"-7 -1 1 dog\n")[:12] + b"\xff" * 9}, "u1.gz: must be an undam"),
+        ({"lists": b"a 1 2 x\na 1 2 \xff\n"}, "lists, line 2: must be UTF-8. Received: b'.xff"),
         ({"u1": "NBestList1.0\n(-7) the\n", "u2": ""}, "must be `acoustic lm nwords word"),
     ],
 )
@@ -109,3 +146,5 @@ def test_the_best_of_each_list_is_the_first_of_the_highest():
     lists = nbest.NBest(("a", "b", "c"), starts, ((),) * 6, None, None)
     scores = np.array([[9, 1], [2, 5], [3, 5], [3, 4], [-2, -1], [-1, -7.0]])
     np.testing.assert_array_equal(lists.best(scores), [[0, 0], [2, 1], [5, 4]])
+    with pytest.raises(ValueError, match="`scores` must not be NaN"):
+        lists.best(np.full((6, 2), np.nan))

@@ -107,6 +107,8 @@ def test_lines_end_at_newline_only(tmp_path):
             "v: must hold words of the vocabulary. Received: none of the vocabulary's 6",
         ),
         ("", "v: must hold word vectors. Received: an empty file"),
+        ("of 1 2 3\nthe" + " 1" * (1 << 20), "v, line 2: a line must have at most 1,048,576 bytes"),
+        ("9" * 5000 + " 3\nthe 1 2 3\n", "v: vectors of 1 values need `embedding_units` to be 1"),
     ],
 )
 def test_malformed_files_are_named(tmp_path, text, message):

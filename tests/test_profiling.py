@@ -1,12 +1,14 @@
 """The profile of a training step against sums by hand."""
 
 import json
+import math
 import types
 
 import numpy as np
 import pytest
 
 from runs_helper import tool
+from tfsoftmax.commands import tfprof
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
 from tfsoftmax.lm.trainer import compiled_model
 from tfsoftmax.profiling.profile import profile
@@ -115,6 +117,24 @@ def test_the_tool_profiles_a_run_and_draws_it_beside_another(finished_run, full,
     assert "full, V = 62, D = 11: 4 x 6 words a step" in text
     assert f"{result['total']['parameters']:,}" in text
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("damage, message", [
+    (lambda r: r.pop("parts"), "`compare` must name files that --out wrote. Received: .*x.json"),
+    (lambda r: r["parts"]["head"].pop("parameters"), "`compare` must name files that --out wrote"),
+    (lambda r: r["parts"].update(head=None), "`compare` must name files that --out wrote"),
+    (lambda r: r.update(vocab_size="x"), "`compare` must name files that --out wrote"),
+    (lambda r: r.update(vocab_size=math.nan), "x.json: must be JSON. Received: NaN"),
+])
+def test_damaged_profiles_are_named(full, tmp_path, damage, message):
+    described = {"model": {"head": "full", "hidden_units": H}, "vocab_size": V}
+    result = json.loads(json.dumps({**described, **full}))
+    (tmp_path / "x.json").write_text(json.dumps(result))
+    assert tfprof._load(str(tmp_path / "x.json")) == result
+    damage(result)
+    (tmp_path / "x.json").write_text(json.dumps(result))
+    with pytest.raises(ValueError, match=message):
+        tfprof._load(str(tmp_path / "x.json"))
 
 
 @pytest.mark.parametrize(

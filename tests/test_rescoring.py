@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import json
 import math
+import os
 
 import numpy as np
 import pytest
@@ -173,6 +174,13 @@ def test_missing_packages_are_named(monkeypatch):
         word_errors([["a"]], [["a"]])
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(Weights)])
+def test_weights_are_finite(name, value):
+    with pytest.raises(ValueError, match=f"`{name}` must be finite. Received: {name}={value}"):
+        Weights(**{name: value})
+
+
 @pytest.fixture(scope="module")
 def lists(finished_run, tmp_path_factory):
     """Files of lists, in which the sentence of the test split is never the first."""
@@ -228,6 +236,33 @@ def test_the_tool_tunes_weights_and_compares_with_another_system(lists, finished
     assert results["lm_weight"] in rescoring.GRID["lm_weight"]
     assert (results["compared_with"], sum(results["systems"]["against"].values())) == ("against", 0)
     assert "rescored - against: " in done.stderr
+
+
+def test_the_tool_takes_ids_in_upper_case_and_reports_unknown_words(
+    lists, finished_run, tmp_path
+):
+    ids = {word: str(i + 1) for i, word in enumerate(finished_run.vocabulary().words)}
+    rows = [f"{word.upper()} {i}\n" for word, i in ids.items()]
+    (tmp_path / "words.txt").write_text("<eps> 0\nforeign 999\n" + "".join(rows))
+    read = nbest.read(lists / "nbest")
+    said = [f"{u}-{i} 0 {' '.join(map(ids.get, words))} 999\n" for i, (u, words) in enumerate(
+        zip(np.repeat(read.utterances, 4), read.sentences, strict=True)
+    )]
+    (tmp_path / "lists").mkdir()
+    (tmp_path / "lists" / "words_text").write_text("".join(said))
+    flags = f"--nbest={tmp_path / 'lists'}", f"--words={tmp_path / 'words.txt'}", "--lowercase"
+    done = tool("rescore", f"--run={finished_run.directory}", *flags)
+    assert f"{tmp_path / 'lists'}: 48 of 288 words (16.67%) are not in the voc" in done.stderr
+    assert {tuple(line.split()[1:-1]) for line in done.stdout.splitlines()} <= set(read.sentences)
+    assert {line.split()[-1] for line in done.stdout.splitlines()} == {"foreign"}
+
+
+def test_a_missing_package_is_named_before_anything_is_loaded(lists, tmp_path):
+    (tmp_path / "jiwer.py").write_text("raise ModuleNotFoundError('no jiwer')")
+    path = f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    done = tool("rescore", "--run=x", f"--nbest={lists / 'nbest'}", f"--reference={lists / 'said'}",
+                check=False, path=path)
+    assert done.stderr == "error: word error rates need jiwer: pip install 'tfsoftmax[wer]'\n"
 
 
 @pytest.mark.parametrize(

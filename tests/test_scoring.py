@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import tracemalloc
 import types
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import runs_helper
 from cases import CASES, ONE_OF_EACH, randomise
+from tfsoftmax.commands import score
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.heads import HEADS
 from tfsoftmax.lm import model as building
@@ -17,6 +19,7 @@ from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.evaluation import exact_evaluator
 from tfsoftmax.lm.model import language_model, recurrent_states
 from tfsoftmax.lm.scoring import Scorer, Totals
+from tfsoftmax.lm.sentences import oov_report, windows
 from tfsoftmax.vocabulary import Vocabulary
 
 WORDS = ("the", "<unk>", "cat", "sat", "<eos>", "mat", "on", "dog")
@@ -64,6 +67,39 @@ def test_a_long_sentence_is_read_in_parts(monkeypatch):
     in_parts = Scorer(model, VOCABULARY).sentences(SENTENCES)
     for one, other in zip(whole, in_parts, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("words", [1, 7, 60])
+def test_scores_do_not_depend_on_the_windows(words, monkeypatch):
+    model = make_model(3)
+    whole = Scorer(model, VOCABULARY).sentences(SENTENCES)
+    monkeypatch.setattr("tfsoftmax.lm.scoring.WORDS", words)
+    in_windows = Scorer(model, VOCABULARY).sentences(SENTENCES)
+    for one, other in zip(whole, in_windows, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_windows_hold_at_most_so_many_sentences_and_words():
+    sentences = [["a"] * n for n in (3, 0, 2, 9, 1, 1, 1, 1)]
+    found = list(windows(iter(sentences), 3, 5))
+    assert [list(map(len, window)) for window in found] == [[3, 0, 2], [9], [1, 1, 1], [1]]
+    assert list(windows([], 3, 5)) == []
+
+
+def test_the_memory_of_a_long_sentence_does_not_grow_with_the_streams():
+    scorer, lengths = Scorer(make_model(128), VOCABULARY), []
+
+    def step(words, labels, wanted):
+        lengths.append(words.shape[1])
+        return types.SimpleNamespace(numpy=lambda: np.zeros(wanted.sum()))
+
+    scorer._step = step
+    tracemalloc.start()
+    scorer.sentences([["the"], ["cat"] * 20_000])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert sum(lengths) == 20_001
+    assert peak < 128 * 20_001 * 4  # of one int32 for each stream and word
 
 
 def test_a_stream_is_one_text_however_it_is_handed_over():
@@ -129,6 +165,7 @@ def test_totals_count_the_tokens_that_are_scored():
     (log_probs,) = scorer.sentences([words])
     totals.add(words, log_probs)
     assert (result := totals.result())["oov_tokens"] == 1
+    assert result["oov_rate"] == 1 / 2
     assert result["tokens"] == 3
     assert result["perplexity"] == pytest.approx(math.exp(-log_probs.sum() / 2))
 
@@ -214,6 +251,37 @@ def test_the_tool_scores_words_of_a_stream_from_standard_input(run_directory):
     ]
     values = [float(line[0]) for line in lines if line[0]]
     np.testing.assert_allclose(values, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_tool_warns_of_text_in_another_case(run_directory, tmp_path):
+    (tmp_path / "text").write_bytes(b"\xef\xbb\xbfTHE CAT\nSAT\x1b[2J\n")
+    done = runs_helper.tool("score", f"--run={run_directory}", f"--input={tmp_path / 'text'}")
+    warning, totals = done.stderr.splitlines()
+    assert warning.startswith(f"warning: {tmp_path / 'text'}: 3 of 3 words (100.00%) are not in")
+    assert json.loads(totals)["oov_rate"] == 1
+    assert done.stdout.splitlines()[1].endswith("\tSAT\x1b[2J")  # this is no terminal
+    lowered = list(score.sentences(str(tmp_path / "text"), False, lowercase=True))
+    assert lowered == [["the", "cat"], ["sat\x1b[2j"]]
+
+
+def test_many_unknown_words_are_a_warning_and_few_are_not():
+    assert oov_report("x", 10, 2) == "x: 2 of 10 words (20.00%) are not in the vocabulary"
+    assert oov_report("x", 10, 3).startswith("warning: x: 3 of 10 words (30.00%) are not in the ")
+    assert oov_report("x", 0, 0) == "x: 0 of 0 words (0.00%) are not in the vocabulary"
+
+
+@pytest.mark.parametrize("is_one_text, refused", [(False, True), (True, False)])
+def test_a_line_is_refused_above_a_mebibyte_unless_it_is_read_as_one_text(
+    tmp_path, is_one_text, refused
+):
+    path = tmp_path / "text"
+    path.write_text("the cat\n" + "on " * 400_000 + "\n")
+    sentences = score.sentences(str(path), is_one_text, False)
+    if refused:
+        with pytest.raises(ValueError, match="text, line 2: a line must have at most 1,048,576 b"):
+            list(sentences)
+    else:
+        assert list(map(len, sentences)) == [2, 400_000]
 
 
 def test_the_tool_names_what_is_wrong(run_directory, tmp_path):

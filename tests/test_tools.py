@@ -11,7 +11,7 @@ import tokenize
 import pytest
 
 import tfsoftmax
-from runs_helper import tool
+from runs_helper import command, tool
 from tfsoftmax.commands.cutoffs import CutoffsConfig
 from tfsoftmax.commands.program import COMMANDS
 from tfsoftmax.commands.shared_flags import attribute_helps
@@ -132,3 +132,12 @@ def test_help_for_a_reader_that_has_gone_ends_without_a_traceback(arguments):
     done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writing)
     assert done.returncode == 141 and done.stderr == ""
+
+
+def test_a_full_disk_under_standard_output_is_one_sentence():
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = subprocess.run(
+            command("score", "--help"), stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    message = b"error: standard output, or a file that is written, cannot be used: No space left on"
+    assert done.stderr == message + b" device\n" and done.returncode == 1

@@ -89,7 +89,7 @@ def test_edited_file_with_windows_line_ends_and_no_last_newline_loads(tmp_path):
         (b"\xff\t2\n<unk>\t0\n<eos>\t1\n", "line 1: must be UTF-8"),
         (b"a\t2\n<eos>\t1\n", "one of the 2 lines must be `<unk><TAB>count`"),
         (b"a\t2\n<unk>\t1\n", "one of the 2 lines must be `<eos><TAB>count`"),
-        (b"", "line 1: must be"),
+        (b"", "one of the 0 lines must be `<unk><TAB>count`"),
     ],
 )
 def test_malformed_files_are_refused_with_file_and_line(tmp_path, data, message):
@@ -112,6 +112,16 @@ def test_malformed_files_are_refused_with_file_and_line(tmp_path, data, message)
 def test_bad_words_and_counts_are_refused(words, counts, message):
     with pytest.raises(ValueError, match=message):
         Vocabulary(words, counts)
+
+
+def test_a_byte_order_mark_is_no_part_of_a_word_unless_it_was_one(tmp_path):
+    path = tmp_path / "vocabulary.txt"
+    path.write_bytes("\ufeffa\t2\n<unk>\t0\n<eos>\t1\n".encode())
+    assert Vocabulary.load(path).words == ("a", "<unk>", "<eos>")
+    marked = Vocabulary(["\ufeffa", "a", "<unk>", "<eos>"], [2, 1, 0, 1])
+    marked.save(path)
+    assert Vocabulary.load(path).words == marked.words
+    assert Vocabulary.load(path).sha256 == marked.sha256
 
 
 @pytest.mark.parametrize("argument", [{"min_count": 0}, {"max_size": 1}])

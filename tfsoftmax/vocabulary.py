@@ -8,8 +8,11 @@ from itertools import repeat
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tfsoftmax import textio
+
 UNK = "<unk>"
 EOS = "<eos>"
+_LINE_BYTES = 1 << 26  # more than the longest line, and so the longest word, of a corpus
 
 
 class Vocabulary:
@@ -105,14 +108,12 @@ class Vocabulary:
             FileNotFoundError: if there is no such file.
             ValueError: if the file is not such a list. The message names the file and the line.
         """
-        with open(path, "rb") as file:
-            data = file.read()
         words, counts, lines = [], [], {}
-        for number, line in enumerate(data.removesuffix(b"\n").split(b"\n"), start=1):
-            word, count = _parse(line, f"{os.fspath(path)}, line {number}")
+        for number, (where, line) in enumerate(textio.lines(path, _LINE_BYTES), start=1):
+            word, count = _parse(line, where)
             if word in lines:
                 raise ValueError(
-                    f"{os.fspath(path)}, line {number}: words must differ. "
+                    f"{where}: words must differ. "
                     f"Received: {word!r}, which is also line {lines[word]}"
                 )
             lines[word] = number
@@ -128,7 +129,7 @@ class Vocabulary:
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes a line `word<TAB>count` for each word, in the order of the ids, in UTF-8."""
-        with open(path, "wb") as file:
+        with textio.errors_name(path), open(path, "wb") as file:
             file.write(self._bytes())
 
     @property
@@ -165,7 +166,9 @@ class Vocabulary:
 
     def _bytes(self):
         lines = (f"{word}\t{count}\n" for word, count in zip(self.words, self.counts.tolist()))
-        return "".join(lines).encode("utf-8")
+        # `load` drops a byte order mark, so a word that begins with one needs another before it.
+        mark = "\ufeff" if self.words[0].startswith("\ufeff") else ""
+        return (mark + "".join(lines)).encode("utf-8")
 
 
 def _check_word(word, index, seen):
@@ -182,17 +185,13 @@ def _check_word(word, index, seen):
 
 def _parse(line, where):
     """Returns (word, count) of one line of the file."""
-    try:
-        text = line.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{where}: must be UTF-8. Received: {line[:80]!r}") from error
-    columns = text.removesuffix("\r").split("\t")
+    columns = line.removesuffix("\r").split("\t")
     if len(columns) != 2:
-        raise ValueError(f"{where}: must be `word<TAB>count`. Received: {text!r}")
+        raise ValueError(f"{where}: must be `word<TAB>count`. Received: {line[:200]!r}")
     word, count = columns
     if word.split() != [word]:
         raise ValueError(
-            f"{where}: the word must not be empty or contain blanks. Received: {text!r}"
+            f"{where}: the word must not be empty or contain blanks. Received: {line[:200]!r}"
         )
     if not (count.isascii() and count.isdigit() and len(count) < 19):
         raise ValueError(f"{where}: the count must be a whole number. Received: {count!r}")

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import hashlib
 import http.server
 import io
 import os
@@ -11,13 +12,16 @@ import threading
 import time
 import zipfile
 
+import numpy as np
 import pytest
 
 from tfsoftmax.corpora import datasets
+from tfsoftmax.corpora.archives import open_member
 from tfsoftmax.corpora.catalogue import DATASETS, find_manual
 from tfsoftmax.corpora.config import PrepareConfig
 from tfsoftmax.corpora.datasets import check, is_reachable
 
+CATALOGUE = dict(DATASETS)
 TEXTS = {
     "train": " the cat sat \n \n = A Heading = \n the <unk> sat \n",
     "valid": " the cat \n",
@@ -30,8 +34,10 @@ needs_tfds = pytest.mark.skipif(
 
 
 @pytest.fixture(autouse=True)
-def empty_home(tmp_path, monkeypatch):
+def empty_home_and_tiny_archives(tmp_path, monkeypatch):
     monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path / "home"))
+    for name, dataset in DATASETS.items():
+        monkeypatch.setitem(DATASETS, name, dataclasses.replace(dataset, digest=None))
 
 
 @pytest.fixture
@@ -122,6 +128,21 @@ def test_dataset_is_downloaded_once_and_then_kept(tmp_path, monkeypatch):
     assert read("ptb", None, tmp_path / "second") == EXPECTED
 
 
+@pytest.mark.parametrize("note, found", [
+    (b'{"urls": ["http://www.statmt.org/%s"]}', True), (b'{"urls": ["http://x.org/%s"]}', False),
+    (b"{", False), (b"\xff", False), (b"[]", False), (b'{"urls": 5}', False),
+    (b'{"urls": [5]}', False),
+])
+def test_the_notes_of_downloads_may_be_damaged(tmp_path, note, found):
+    dataset = DATASETS["lm1b"]
+    (tmp_path / "home" / "downloads").mkdir(parents=True)
+    kept = tmp_path / "home" / "downloads" / dataset.archive
+    kept.write_bytes(b"")
+    place = dataset.url.partition("statmt.org/")[2].encode()
+    kept.with_name(kept.name + ".INFO").write_bytes(note.replace(b"%s", place))
+    assert datasets._is_downloaded("lm1b", dataset) is found
+
+
 @needs_tfds
 def test_text8_ends_a_sentence_every_so_many_words_and_holds_out_the_end(tmp_path, monkeypatch):
     from tfsoftmax.corpora.builders import Text8
@@ -206,6 +227,75 @@ def test_missing_undeclared_package_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(datasets.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"pip install 'tfsoftmax\[tfds\]'"):
         check("ptb", str(tmp_path))
+
+
+def test_downloads_are_encrypted_and_have_a_digest():
+    for name, dataset in CATALOGUE.items():
+        assert dataset.url.startswith("https://")
+        algorithm, _, digits = (dataset.digest or "none:").partition(":")
+        assert len(digits) == {"sha256": 64, "md5": 32, "none": 0}[algorithm]
+        assert dataset.digest or not dataset.builder, name
+
+
+@needs_tfds
+def test_an_archive_of_another_digest_is_refused(tmp_path, monkeypatch):
+    write_archive(tmp_path, "ptb", TEXTS)
+    right = hashlib.sha256((tmp_path / "simple-examples.tgz").read_bytes()).hexdigest()
+    for digits in (right, "0" * 64):
+        changed = dataclasses.replace(DATASETS["ptb"], digest=f"sha256:{digits}")
+        monkeypatch.setitem(DATASETS, "ptb", changed)
+        if digits == right:
+            assert read("ptb", tmp_path, tmp_path / "first") == EXPECTED
+        else:
+            with pytest.raises(ValueError, match=f"tgz: the SHA256 must be 0.*Received: {right}"):
+                read("ptb", tmp_path, tmp_path / "second")
+
+
+@pytest.mark.parametrize("name", ["ptb", "wikitext2"])
+def test_no_flipped_bit_of_an_archive_changes_its_text(tmp_path, name):
+    rng = np.random.default_rng(0)
+    letters = list("abcdefghijkl mno pqr stu\n")
+    texts = {split: "".join(rng.choice(letters, 700)) for split in ("train", "valid", "test")}
+    write_archive(tmp_path, name, texts)
+    path = tmp_path / DATASETS[name].archive
+    data, refused = path.read_bytes(), 0
+    for bit in rng.choice(8 * len(data), 150, replace=False):
+        damaged = bytearray(data)
+        damaged[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(damaged)
+        for split, member in DATASETS[name].members.items():
+            try:
+                with open_member(str(path), member) as (file, size):
+                    text = file.read()
+            except ValueError as error:
+                assert str(error).startswith(f"{path}: must ")
+                refused += 1
+            else:
+                assert text == texts[split].encode() and size == len(text)
+    assert refused > 100
+    for size in range(0, len(data), 37):
+        path.write_bytes(data[:size])
+        with pytest.raises(ValueError, match="must be an undamaged archive"):
+            with open_member(str(path), DATASETS[name].members["train"]):
+                pass
+
+
+@needs_tfds
+def test_text_of_another_encoding_is_named(tmp_path):
+    for split in TEXTS:
+        (tmp_path / f"ptb.{split}.txt").write_bytes(b"a cat\nna\xefve\n")
+    with pytest.raises(ValueError, match="ptb.train.txt: must be UTF-8"):
+        read("ptb", tmp_path, tmp_path / "scratch")
+
+
+def test_a_folder_in_place_of_a_member_is_refused(tmp_path):
+    with tarfile.open(tmp_path / "a.tgz", "w:gz") as archive:
+        info = tarfile.TarInfo("text")
+        info.type = tarfile.DIRTYPE
+        archive.addfile(info)
+    with pytest.raises(ValueError, match="must be an undamaged archive. .*text is no file"):
+        with open_member(str(tmp_path / "a.tgz"), "text"):
+            pass
 
 
 @needs_tfds

@@ -3,6 +3,7 @@
 import builtins
 import collections
 import dataclasses
+import errno
 import gzip
 import json
 import os
@@ -14,12 +15,13 @@ import numpy as np
 import pytest
 
 from tfsoftmax.commands.shared_flags import attribute_helps
-from tfsoftmax.corpora import encoding, records, shuffle, writer
+from tfsoftmax.corpora import encoding, records, replacing, shuffle, writer
 from tfsoftmax.corpora import prepare as prepare_module
 from tfsoftmax.corpora.catalogue import MIN_COUNTS
 from tfsoftmax.corpora.config import PrepareConfig
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.corpora.prepare import prepare, summary
+from tfsoftmax.corpora.replacing import alone
 from tfsoftmax.corpora.sources import CORPORA
 
 WORDS = ["the", "cat", "sat", "naïve", "on", "a", "mat", "of", "<unk>", "straw"]
@@ -202,6 +204,57 @@ def test_interruption_leaves_nothing(tmp_path, texts, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         prepare(config(tmp_path), progress=False)
     assert sorted(os.listdir(tmp_path)) == ["test.gz", "train.gz", "valid.gz"]
+
+
+@pytest.mark.parametrize("renames", [0, 1, 2])
+def test_what_a_killed_process_left_is_cleared_up_by_the_next(
+    tmp_path, texts, monkeypatch, renames
+):
+    """Also by one that has nothing to prepare, and on whatever machine the other one was."""
+    prepare(config(tmp_path, seed=2), progress=False)
+    old, rename, calls = contents(tmp_path / "out"), os.rename, []
+
+    def killed(*paths):
+        if len(calls) == renames:
+            raise SystemExit
+        calls.append(rename(*paths))
+
+    with monkeypatch.context() as patches:
+        patches.setattr(os, "rename", killed)
+        if renames < 2:
+            patches.setattr(replacing, "_clear_up", lambda out: None)
+        else:
+            patches.setattr(replacing, "_clear_up", lambda out: calls and killed())
+        with pytest.raises(SystemExit):
+            prepare(config(tmp_path, overwrite=True), progress=False)
+    (tmp_path / ".out.prepare-lock").touch()
+    names = ["out", "test.gz", "train.gz", "valid.gz"]
+    assert sorted(os.listdir(tmp_path)) != names
+    prepare(config(tmp_path, seed=2 if renames < 2 else 1), progress=False)
+    assert sorted(os.listdir(tmp_path)) == names
+    assert (contents(tmp_path / "out") == old) == (renames < 2)
+
+
+def test_a_second_process_is_refused_and_a_foreign_lock_is_not_followed(tmp_path, texts):
+    with alone(str(tmp_path / "out")):
+        with pytest.raises(ValueError, match="`out` must not be prepared by another process. Rec"):
+            prepare(config(tmp_path), progress=False)
+    prepare(config(tmp_path), progress=False)
+    (tmp_path / "mine").write_text("mine")
+    os.symlink(tmp_path / "mine", tmp_path / ".out.prepare-lock")
+    with pytest.raises(OSError, match="prepare-lock"):
+        prepare(config(tmp_path), progress=False)
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+def test_a_corpus_is_found_where_nothing_can_be_written(tmp_path, texts, monkeypatch):
+    prepare(config(tmp_path), progress=False)
+
+    def refuse(path, *arguments):
+        raise OSError(errno.EROFS, "Read-only file system", path)
+
+    monkeypatch.setattr(replacing.os, "open", refuse)
+    assert prepare(config(tmp_path), progress=False).splits["train"].sentences == 200
 
 
 def test_text_that_changes_between_the_passes_is_noticed(tmp_path, texts, monkeypatch):

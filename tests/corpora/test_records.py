@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tfsoftmax.corpora import prepare as prepare_module
 from tfsoftmax.corpora import records, tfrecord
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.corpora.records import Corpus, Split
@@ -185,7 +186,7 @@ def test_vocabulary_of_another_corpus_is_refused(tmp_path):
     [
         ({"version": 99}, "must be of version 1.*Received: version 99"),
         ({"format": "other"}, "must be the manifest of a tfsoftmax corpus"),
-        ({"splits": {"train": {}}}, "must be complete.*KeyError"),
+        ({"splits": {"train": {}}}, "`records` must be a whole number of at least 0.*=None"),
     ],
 )
 def test_damaged_manifest_is_refused(tmp_path, change, message):
@@ -196,10 +197,52 @@ def test_damaged_manifest_is_refused(tmp_path, change, message):
         Corpus.load(tmp_path)
 
 
+def places(value, path=()):
+    """The path of each value within nested JSON."""
+    yield path
+    if isinstance(value, (dict, list)):
+        value = value.items() if isinstance(value, dict) else enumerate(value)
+    else:
+        return
+    for key, below in value:
+        yield from places(below, (*path, key))
+
+
+def test_every_damage_to_a_manifest_is_named_or_changes_nothing_that_is_read(tmp_path):
+    make_corpus(tmp_path)
+    path = tmp_path / records.MANIFEST
+    manifest = json.loads(path.read_text())
+    whole, refused = Corpus.load(tmp_path), 0
+    for place in list(places(manifest))[1:]:
+        for value in (None, -1, True, 1.5, "x", "../x.tfrecord", [], {}, [0], {"x": 1}):
+            damaged = json.loads(json.dumps(manifest))
+            owner = damaged
+            for key in place[:-1]:
+                owner = owner[key]
+            owner[place[-1]] = value
+            path.write_text(json.dumps(damaged))
+            try:
+                read = Corpus.load(tmp_path)
+            except (ValueError, FileNotFoundError) as error:
+                assert str(tmp_path) in str(error)
+                refused += 1
+            else:
+                assert (read.streams, read.time_steps) == (whole.streams, whole.time_steps)
+                assert [f.path for s in read.splits.values() for f in s.files] == [
+                    f.path for name in read.splits for f in whole.splits[name].files
+                ]
+                for split in read.splits.values():
+                    assert {type(split.tokens), type(split.oov), type(split.words)} == {int}
+                assert not records.is_ours(tmp_path) or prepare_module.is_prepared(
+                    str(tmp_path), read.name, read.settings, overwrite=True
+                ) in (True, False)
+    assert refused > 100
+
+
 def test_manifest_that_is_no_json_is_refused(tmp_path):
     make_corpus(tmp_path)
     (tmp_path / records.MANIFEST).write_text("{")
-    with pytest.raises(ValueError, match="manifest.json: must be a JSON manifest"):
+    with pytest.raises(ValueError, match="manifest.json: must be JSON. Received: Expecting"):
         Corpus.load(tmp_path)
 
 

@@ -71,7 +71,7 @@ def test_damaged_compressed_file_is_refused(tmp_path, name, damage):
 def test_endless_line_is_refused_in_bounded_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(text, "LINE_BYTES", 100)
     path = write(tmp_path / "a.txt", b"word " * 60)
-    with pytest.raises(ValueError, match="a.txt: must hold one sentence per line"):
+    with pytest.raises(ValueError, match="a.txt, line 1: a line must have at most 100 bytes"):
         lines(path, block_bytes=10)
 
 

@@ -169,6 +169,46 @@ def test_wrong_lines_are_named(tmp_path, line, message):
         code_files.read_codes(tmp_path / "paths", WORDS)
 
 
+def test_a_byte_order_mark_is_no_part_of_a_code(tmp_path):
+    (tmp_path / "paths").write_bytes("\ufeff0\tgolf\r\n1\tpiano\n".encode())
+    assert code_files.read_codes(tmp_path / "paths", ["piano", "golf"]) == ["1", "0"]
+
+
+@pytest.mark.parametrize("name, data, message", [
+    ("paths", b"0\ta\n1\t\xff\n", "paths, line 2: must be UTF-8"),
+    ("paths", b"0\ta\n00\tb\n", "paths: `codes` must not begin one with another"),
+    ("x.json", b"[" * 5000, "x.json: must be JSON. Received: too many levels of brackets"),
+    ("x.json", b'["a", {"b": 1, "b": 2}]', "x.json: must be JSON. Received: the key 'b' twice"),
+    ("x.json", b'["a", {"b": 1}]', "x.json: `nested` must hold words .* Received: {'b': 1}"),
+    ("x.json", b'["a", null]', "x.json: `nested` must hold words .* Received: None"),
+    ("x.json", b'["a", []]', "x.json: `nested` must not hold an empty list"),
+    ("x.json", b'["a", "b", "a"]', "x.json: `words` must hold each of 0"),
+    ("x.json", b'{"a": 1}', "x.json: must be nested lists"),
+    ("x.json", b"\xff", "x.json, line 1: must be UTF-8"),
+])
+def test_damaged_files_are_named(tmp_path, name, data, message):
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(ValueError, match=message):
+        tree_builders.build(tmp_path / name, 2, words=["a", "b"])
+
+
+def test_lists_nested_too_deeply_are_refused_without_a_walk_through_all():
+    nested = [0]
+    for word in range(1, 30_000):
+        nested = [word, nested]
+    with pytest.raises(ValueError, match="must have at most 1000 levels. Received: more"):
+        tree_builders.from_nested(nested)
+
+
+@pytest.mark.parametrize("config", [
+    {}, {"sizes": 2}, {"sizes": "x", "words": [0, 1]}, {"sizes": 2, "words": None},
+    {"sizes": [2], "words": {"int32": "!"}}, {"sizes": 2, "words": [0, "a"]},
+])
+def test_descriptions_of_no_tree_are_refused(config):
+    with pytest.raises(ValueError, match="`tree` must be what `Tree.to_config` returns"):
+        tree_builders.build(config, 2)
+
+
 def test_missing_and_useless_files_are_named(tmp_path):
     (tmp_path / "paths").write_text("0\tviolin\n")
     with pytest.raises(ValueError, match="must have words of the vocabulary.*none of them known"):

@@ -14,7 +14,7 @@ frequent words of each class, and --words_of=WORD prints those of the class of W
 from absl import flags
 
 from tfsoftmax.commands import shared_flags
-from tfsoftmax.commands.program import check_at_least, load_tensorflow
+from tfsoftmax.commands.program import check_at_least, load_tensorflow, printable
 
 
 def define_flags():
@@ -28,6 +28,7 @@ def define_flags():
 def main():
     options = flags.FLAGS
     check_at_least(1, classes=options.classes)
+    check_at_least(0, passes=options.passes, words=options.words)
     from tfsoftmax.corpora.progress import Progress
     from tfsoftmax.corpora.records import Corpus
     from tfsoftmax.partitions import brown, code_files, tree_builders
@@ -84,4 +85,4 @@ def listing(result, vocabulary, count, word):
     for c in sorted(range(len(result.codes)), key=result.codes.__getitem__):
         if only == c or (only is None and count):
             words = [vocabulary.words[w] for w in order if result.classes[w] == c]
-            yield f"{result.codes[c]}\t{' '.join(words[: count or 20])}"
+            yield f"{result.codes[c]}\t{printable(' '.join(words[: count or 20]))}"

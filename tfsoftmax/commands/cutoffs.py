@@ -19,6 +19,7 @@ import json
 
 from tfsoftmax.commands import shared_flags
 from tfsoftmax.commands.program import check_at_least, load_matplotlib, load_tensorflow
+from tfsoftmax.textio import errors_name
 
 EXPONENTS = (0.0, 0.5, 0.8, 1.0, 1.2, 1.5)
 
@@ -148,7 +149,8 @@ def plot(model, path, corpus=None):
     axes.grid(True, color="0.88", linewidth=0.8)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
-    axes.figure.savefig(path, dpi=120)
+    with errors_name(path):
+        axes.figure.savefig(path, dpi=120)
 
 
 def _words(config):
@@ -157,6 +159,10 @@ def _words(config):
         from tfsoftmax.partitions.cost_model import zipf
 
         check_at_least(2, vocab_size=config.vocab_size)
+        if not 0 <= config.exponent <= 10:
+            raise ValueError(
+                f"`exponent` must lie in [0, 10]. Received: exponent={config.exponent}"
+            )
         what = f"{config.vocab_size:,} words by Zipf's law of exponent {config.exponent:g}"
         return zipf(config.vocab_size, config.exponent), what
     from tfsoftmax.corpora.records import Corpus
@@ -184,6 +190,6 @@ def _constants(config):
 
 
 def _whole(text):
-    if not text.strip().isdigit():
+    if not (text.isascii() and text.strip().isdigit()):
         raise ValueError(f"`cutoffs` must be whole numbers. Received: {text!r}")
     return int(text)

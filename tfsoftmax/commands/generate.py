@@ -22,9 +22,11 @@ import sys
 from absl import flags
 
 from tfsoftmax.commands import shared_flags
-from tfsoftmax.commands.program import check_at_least, load_tensorflow
+from tfsoftmax.commands.program import check_at_least, load_tensorflow, printable
+from tfsoftmax.textio import lines
 
 SIDE_BY_SIDE = 64  # the most sentences that are drawn at the same time
+WIDEST_BEAM = 1000
 
 
 def define_flags():
@@ -65,7 +67,8 @@ def main():
     model, vocabulary, _ = runs.load(options.run, streams=streams, time_steps=1)
     words = dict.fromkeys(word for prompt in prompts for word in prompt)
     if unknown := [word for word in words if word not in vocabulary]:
-        print(f"not in the vocabulary, read as <unk>: {' '.join(unknown)}", file=sys.stderr)
+        listed = printable(" ".join(unknown))
+        print(f"not in the vocabulary, read as <unk>: {listed}", file=sys.stderr)
     generator = Generator(model, vocabulary)
     if options.beam:
         search(generator, prompts, per_prompt)
@@ -96,10 +99,10 @@ def draw(generator, prompts, streams):
 
 def write(prompt, words):
     """Prints a sentence, each word as soon as it is known."""
-    print(" ".join(prompt), end="", flush=True)
+    print(printable(" ".join(prompt)), end="", flush=True)
     number = 0
     for word in filter(None, words):
-        print(" " * bool(prompt or number) + word, end="", flush=True)
+        print(" " * bool(prompt or number) + printable(word), end="", flush=True)
         number += 1
     print(" …" if number == flags.FLAGS.max_words else "")
 
@@ -110,28 +113,26 @@ def search(generator, prompts, per_prompt):
         found = generator.beam(prompt, flags.FLAGS.max_words, flags.FLAGS.length_power)
         for hypothesis in found[:per_prompt]:
             cut = [] if hypothesis.ended else ["…"]
-            print(f"{hypothesis.log_prob:>9.3f} ", *prompt, *hypothesis.words, *cut)
+            words = printable(" ".join([*prompt, *hypothesis.words, *cut]))
+            print(f"{hypothesis.log_prob:>9.3f} ", words)
 
 
 def table(rows):
     """Aligned lines of probability and word, for a list of pairs of word and probability."""
-    return "\n".join(["probability  next word", *(f"{p:>11.4%}  {word}" for word, p in rows)])
+    listed = [f"{p:>11.4%}  {printable(word)}" for word, p in rows]
+    return "\n".join(["probability  next word", *listed])
 
 
 def read_prompts():
     """The prompts as lists of words: that of --prompt, or one for each line of --prompts."""
     if flags.FLAGS.prompts is None:
         return [flags.FLAGS.prompt.split()]
-    if flags.FLAGS.prompts == "-":
-        lines = sys.stdin.read().splitlines()
-    else:
-        with open(flags.FLAGS.prompts, encoding="utf-8") as file:
-            lines = file.read().splitlines()
-    if not lines:
+    prompts = [line.split() for _, line in lines(flags.FLAGS.prompts)]
+    if not prompts:
         raise ValueError(
             f"`prompts` must have a line. Received: {flags.FLAGS.prompts!r}, which is empty"
         )
-    return [line.split() for line in lines]
+    return prompts
 
 
 def count(options):
@@ -150,6 +151,10 @@ def check():
     check_at_least(
         1, count=given, max_words=options.max_words, top=options.top, beam=options.beam
     )
+    if not -(2**31) <= options.seed < 2**31:
+        raise ValueError(f"`seed` must be of 32 bits. Received: seed={options.seed}")
+    if (options.beam or 0) > WIDEST_BEAM:
+        raise ValueError(f"`beam` must be at most {WIDEST_BEAM}. Received: beam={options.beam}")
     drawing = [n for n in ("temperature", "top_k", "top_p", "seed") if options[n].present]
     for name, others in (("beam", ["greedy", *drawing]), ("greedy", drawing)):
         others = [n for n in others if n != "greedy" or options.greedy]

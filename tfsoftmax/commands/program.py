@@ -21,6 +21,8 @@ COMMANDS = (
     "show_clusters", "tfprof", "memory_timeline",
 )
 HELP = {"--help", "-h", "-help"}
+# All that Unicode calls control characters, but tabs and the ends of lines.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -99,22 +101,43 @@ def check_at_least(least: int, **numbers: float | None) -> None:
             raise ValueError(f"`{name}` must be at least {least}. Received: {name}={number}")
 
 
+def printable(text: str) -> str:
+    """Writes control characters as escapes, so that words cannot steer a terminal."""
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+
+
 def _quietly(function, argv):
     """Calls the main function. A mistake of the user ends in a sentence instead of a traceback."""
     if len(argv) > 1:
         sys.exit(f"error: all arguments must be flags, --name=value. Received: {argv[1]!r}")
     logging.set_verbosity(logging.WARNING)
     try:
-        return function()
+        result = function()
+        sys.stdout.flush()
+        return result
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:  # the reader of a pipe has closed it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # so that flushing at exit does not fail
+        _drop_output()
         sys.exit(141)
     except Exception as error:
-        if flags.FLAGS.traceback or not _is_of_the_user(error):
+        traceback = flags.FLAGS.is_parsed() and flags.FLAGS.traceback
+        if traceback or not _is_of_the_user(error):
             raise
+        if _is_of_a_stream(error):
+            _drop_output()
         sys.exit(f"error: {_sentence(error)}")
+
+
+def _drop_output():
+    """Throws away what is still to be printed, so that flushing at exit does not fail."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _is_of_a_stream(error):
+    """Whether the operating system refused to read or write something without a name."""
+    number = getattr(error, "errno", None)
+    return number is not None and not error.filename and error.strerror == os.strerror(number)
 
 
 def _module(name):
@@ -145,10 +168,14 @@ def _sentence(error):
     named = [name for name in flags.FLAGS if path and flags.FLAGS[name].value == path]
     if named:
         return f"`{named[0]}` cannot be used: {error.strerror}. Received: {named[0]}={path!r}"
+    if _is_of_a_stream(error):
+        return f"standard output, or a file that is written, cannot be used: {error.strerror}"
     return re.sub(r"\{\{function_node .*?\}\}\s*|\s*\[Op:.*?\]", "", str(error))
 
 
 def _is_of_the_user(error):
     """Whether the message of an error is enough: for bad input, or an error in TensorFlow."""
     tensorflow = type(error).__module__.startswith("tensorflow")
-    return tensorflow or isinstance(error, (ValueError, OSError, RuntimeError))
+    return tensorflow or isinstance(
+        error, (ValueError, OSError, RuntimeError, MemoryError)
+    )

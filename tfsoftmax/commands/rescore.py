@@ -16,6 +16,11 @@
         with lines `acoustic lm nwords word ...` in logarithms to base 10; the formats
         NBestList1.0 and 2.0 cannot be read
 
+If the lists hold Kaldi's ids instead of words, --words=words.txt has the words, in lines `word id`;
+<eps>, <s> and </s> are left out. --lowercase turns the words of lists, references and --against
+into lower case, and so those of the output. The share of the words that the vocabulary lacks goes
+to standard error, with a warning above a fifth: all of them are scored as the same <unk>.
+
 References have lines `utterance word word ...`, or, in files *.trn, `word word ... (utterance)`.
 
 The score of a hypothesis in natural logarithms, where <eos> is part of each sentence, is
@@ -47,7 +52,8 @@ import sys
 from absl import flags
 
 from tfsoftmax.commands import shared_flags
-from tfsoftmax.commands.program import load_tensorflow
+from tfsoftmax.commands.program import check_at_least, load_tensorflow, printable
+from tfsoftmax.textio import writing
 
 BATCH = 128
 
@@ -62,6 +68,7 @@ def define_flags():
     flags.DEFINE_list("old_lm_weight", None, "Weight of the scores in the lists; several to tune.")
     flags.DEFINE_list("arpa_weight", None, "Weight of the n-gram model; several to tune.")
     flags.DEFINE_list("word_penalty", None, "Penalty for each word; several to tune.")
+    flags.DEFINE_string("words", None, "Kaldi's words.txt, for lists of ids instead of words.")
     flags.DEFINE_string("arpa", None, "N-gram model: an ARPA file, or one in kenlm's own format.")
     flags.DEFINE_string("against", None, "Output of another system to compare with.")
     flags.DEFINE_string("out", None, "Directory to write trn files and results.json to.")
@@ -72,18 +79,25 @@ def define_flags():
 def main():
     from tfsoftmax.nbest import lists as nbest
     from tfsoftmax.nbest import rescoring
+    from tfsoftmax.nbest.word_errors import load_jiwer
 
     options = flags.FLAGS
     for name, needed in (("tune_reference", "tune"), ("tune", "tune_reference"),
                          ("arpa_weight", "arpa"), ("against", "reference")):
         if options[name].value and not options[needed].value:
             raise ValueError(f"`{needed}` must be given with `{name}`. Received: none")
+    check_at_least(0, seed=options.seed)
     grid = values_of_weights()
-    lists = nbest.read(options.nbest)
     # Everything is checked before the model is loaded, so that mistakes show at once.
+    if options.reference or options.tune:
+        load_jiwer()
+    symbols = nbest.read_symbols(options.words) if options.words else None
+    lists = nbest.read(options.nbest).with_words(symbols, options.lowercase)
     references = references_of(lists, "reference")
     against = references_of(lists, "against")
-    tuning = nbest.read(options.tune) if options.tune else None
+    tuning = None
+    if options.tune:
+        tuning = nbest.read(options.tune).with_words(symbols, options.lowercase)
     check_old_lm(lists, grid, "nbest")
     if tuning is not None:
         check_old_lm(tuning, grid, "tune")
@@ -96,12 +110,13 @@ def main():
         weights = rescoring.Weights(**{name: values[0] for name, values in grid.items()})
     else:
         weights, results["tuning_errors"] = rescoring.tune(
-            tuning, score(tuning), tuning_errors, grid
+            tuning, score(tuning, "tune"), tuning_errors, grid
         )
     results.update(dataclasses.asdict(weights))
-    chosen = rescoring.choose(lists, score(lists), weights)
+    chosen = rescoring.choose(lists, score(lists, "nbest"), weights)
     sentences = [lists.sentences[i] for i in chosen]
-    sys.stdout.write(nbest.text(lists.utterances, sentences))
+    shown = printable if sys.stdout.isatty() else str
+    sys.stdout.write(shown(nbest.text(lists.utterances, sentences)))
     sys.stdout.flush()
     if references is not None:
         results.update(rescoring.compare(lists, references, chosen, against, options.seed))
@@ -152,7 +167,7 @@ def references_of(lists, argument):
     path = flags.FLAGS[argument].value
     if not path:
         return None
-    transcripts = nbest.read_transcripts(path)
+    transcripts = nbest.read_transcripts(path, flags.FLAGS.lowercase)
     found = lists.expect(transcripts, argument)
     if len(transcripts) > len(found):
         print(
@@ -164,18 +179,25 @@ def references_of(lists, argument):
 
 
 def scores_function():
-    """Loads the models, and returns a function from lists to their `rescoring.features`."""
+    """Loads the models, and returns a function that makes the `rescoring.features` of lists.
+
+    Its arguments are the lists and the flag that names them.
+    """
     options = flags.FLAGS
     load_tensorflow()
     from tfsoftmax.lm import runs
     from tfsoftmax.lm.scoring import Scorer
+    from tfsoftmax.lm.sentences import oov_report
     from tfsoftmax.nbest import rescoring
 
     arpa_scores = rescoring.arpa_scorer(options.arpa) if options.arpa else None
     model, vocabulary, _ = runs.load(options.run, BATCH)
     scorer = Scorer(model, vocabulary, options.normalisation, options.oov, options.unseen_words)
 
-    def score(lists):
+    def score(lists, argument):
+        words = sum(map(len, lists.sentences))
+        oov = sum(int(scorer.unknown(sentence).sum()) for sentence in lists.sentences)
+        print(oov_report(options[argument].value, words, oov), file=sys.stderr, flush=True)
         lm = rescoring.lm_scores(scorer, lists.sentences)
         return rescoring.features(lists, lm, arpa_scores and arpa_scores(lists.sentences))
 
@@ -208,7 +230,7 @@ def write(directory, lists, sentences, references, results):
     if references is not None:
         files["ref.trn"] = references
     for name, said in files.items():
-        with open(os.path.join(directory, name), "w", encoding="utf-8") as file:
+        with writing(os.path.join(directory, name)) as file:
             file.write(trn(lists.utterances, said))
-    with open(os.path.join(directory, "results.json"), "w", encoding="utf-8") as file:
+    with writing(os.path.join(directory, "results.json")) as file:
         file.write(json.dumps(results, indent=1) + "\n")

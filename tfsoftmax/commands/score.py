@@ -4,7 +4,8 @@
     echo "returns the number of bytes" | tfsoftmax score --run=runs/first --words
 
 The input has one sentence per line, with words between blanks, in UTF-8, plain or compressed (.gz,
-.xz, .bz2). A line without words is a sentence without words, whose score is ln P(<eos>).
+.xz, .bz2). A line without words is a sentence without words, whose score is ln P(<eos>). A line
+has at most 1 MiB, or 16 MiB with --stream.
 
 The output keeps the order of the input and appears 4,096 sentences at a time. Each line holds the
 score of a sentence, a tab and the sentence. The score is the sum of the log-probabilities of its
@@ -13,8 +14,10 @@ words that the vocabulary lacks a third column, <unk>; <eos> follows the last wo
 line follows each sentence.
 
 The last line on standard error is JSON: perplexity, nats_per_token (natural logarithms with
-any --base), sentences, tokens (the words and one <eos> for each sentence), oov_tokens,
-sentences_per_second and words_per_second (tokens, without the time of the start).
+any --base), sentences, tokens (the words and one <eos> for each sentence), oov_tokens, oov_rate
+(their share of the words), sentences_per_second and words_per_second (tokens, without the time of
+the start). If the vocabulary lacks more than a fifth of the words, a warning comes before it;
+--lowercase helps if only the case differs.
 
 Each sentence is scored by itself, as if a text began with it. With --stream the file is one text:
 the model carries its states from sentence to sentence, as in training and in tfsoftmax evaluate.
@@ -30,7 +33,6 @@ with a z_loss, as log-probabilities, which these heads learn to approximate. Thi
 not exact; therefore the total is called self_normalised_nats, and there is no perplexity.
 """
 
-import io
 import itertools
 import json
 import math
@@ -40,10 +42,12 @@ import time
 from absl import flags
 
 from tfsoftmax.commands import shared_flags
-from tfsoftmax.commands.program import load_tensorflow
+from tfsoftmax.commands.program import load_tensorflow, printable
+from tfsoftmax.textio import LINE_BYTES, lines, name_of
 
 BATCH = 128
 WINDOW = 4096  # the number of sentences that are sorted by length together
+TEXT_BYTES = 16 << 20
 
 
 def define_flags():
@@ -57,13 +61,14 @@ def define_flags():
 
 def main():
     options = flags.FLAGS
-    lines = sentences(options.input)
-    window = list(itertools.islice(lines, WINDOW))  # before TensorFlow, to fail at once
-    if not window:
+    given = sentences(options.input, options.stream, options.lowercase)
+    first = next(given, None)  # before TensorFlow, to fail at once
+    if first is None:
         raise ValueError(f"`input` must hold sentences. Received: input={options.input!r}")
     load_tensorflow()
     from tfsoftmax.lm import runs
     from tfsoftmax.lm.scoring import Scorer, Totals
+    from tfsoftmax.lm.sentences import MUCH_OOV, WORDS, oov_report, windows
 
     streams = 1 if options.stream else BATCH
     model, vocabulary, _ = runs.load(options.run, streams)
@@ -73,15 +78,19 @@ def main():
     scorer.restart()
     totals, seconds, unit = Totals(scorer), 0.0, math.log(10) if options.base == "10" else 1.0
     show = words_of if options.words else sentence_of
-    while window:
+    warned, shown = False, printable if sys.stdout.isatty() else str
+    for window in windows(itertools.chain([first], given), WINDOW, WORDS):
         start = time.perf_counter()
         scores = score(window)
         seconds += time.perf_counter() - start
         for words, log_probs in zip(window, scores, strict=True):
             totals.add(words, log_probs)
-            print(show(words, log_probs / unit, scorer))
+            print(shown(show(words, log_probs / unit, scorer)))
         sys.stdout.flush()
-        window = list(itertools.islice(lines, WINDOW))
+        if totals.oov_tokens > MUCH_OOV * totals.words and not warned:
+            report = oov_report(name_of(options.input), totals.words, totals.oov_tokens)
+            print(report, file=sys.stderr, flush=True)
+            warned = True
     rates = {
         "sentences_per_second": round(totals.sentences / seconds, 1),
         "words_per_second": round(totals.tokens / seconds, 1),
@@ -89,18 +98,11 @@ def main():
     print(json.dumps({**totals.result(), **rates}), file=sys.stderr)
 
 
-def sentences(path):
+def sentences(path, is_one_text, lowercase):
     """Yields the words of each line of a file, or of standard input."""
-    if path == "-":
-        blocks = [io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", newline="\n")]
-    else:
-        from tfsoftmax.corpora.text import TextFiles
-
-        # Most blocks end with the end of a line, after which "" is no further line.
-        blocks = (block[:-1] if not block[-1] else block for block in TextFiles([path]))
-    for block in blocks:
-        for line in block:
-            yield line.split()
+    # The lines of one text are read one after the other; others wait for the longest.
+    for _, line in lines(path, TEXT_BYTES if is_one_text else LINE_BYTES):
+        yield (line.lower() if lowercase else line).split()
 
 
 def sentence_of(words, log_probs, _):

@@ -8,7 +8,7 @@ import types
 
 from absl import flags
 
-from tfsoftmax.lm.files import parsed_json
+from tfsoftmax.textio import parsed_json
 
 
 def define(*configs: type) -> None:
@@ -58,6 +58,7 @@ def checked_word_of(vocabulary) -> int | None:
 
 def define_scoring() -> None:
     """Defines the flags of commands that score sentences."""
+    flags.DEFINE_bool("lowercase", False, "Turn all words into lower case first.")
     flags.DEFINE_enum(
         "oov", "unk", ["unk", "skip", "spread"], "How to score words outside the vocabulary."
     )

@@ -12,7 +12,7 @@ words. The cluster with the most tokens comes first.
 from absl import flags
 
 from tfsoftmax.commands import shared_flags
-from tfsoftmax.commands.program import load_tensorflow
+from tfsoftmax.commands.program import check_at_least, load_tensorflow, printable
 
 
 def define_flags():
@@ -23,6 +23,7 @@ def define_flags():
 
 def main():
     options = flags.FLAGS
+    check_at_least(1, words=options.words)
     load_tensorflow()
     import numpy as np
 
@@ -46,4 +47,4 @@ def line(cluster, members, vocabulary, count):
     counts = vocabulary.counts[members]
     first = members[(-counts).argsort(kind="stable")][:count]
     share = counts.sum() / max(vocabulary.counts.sum(), 1)
-    return f"{cluster:>5}  {share:7.3%}  {' '.join(vocabulary.decode(first))}"
+    return f"{cluster:>5}  {share:7.3%}  {printable(' '.join(vocabulary.decode(first)))}"

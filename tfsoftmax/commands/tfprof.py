@@ -35,6 +35,7 @@ from absl import flags
 from tfsoftmax.commands import shared_flags
 from tfsoftmax.commands.program import check_at_least, load_matplotlib, load_tensorflow
 from tfsoftmax.lm.config import OPTIMIZERS, ModelConfig, TrainingConfig
+from tfsoftmax.textio import errors_name, read_json, writing
 
 MIB = 2**20
 COLOURS = {  # Okabe and Ito's, for colour-blind readers
@@ -89,7 +90,7 @@ def main():
     result = measured(config, model_config)
     print(table(result))
     if config.out:
-        with open(config.out, "w", encoding="utf-8") as file:
+        with writing(config.out) as file:
             file.write(json.dumps(result, indent=1) + "\n")
     if config.plot:
         plot([*others, result], config.plot)
@@ -222,16 +223,17 @@ def plot(results, path):
                if max(bar.get_width() for bar in bars) > 0.01 * totals.max()]
     figure.legend(handles, [bars.get_label() for bars in handles], frameon=False,
                   loc="outside lower center", ncols=len(handles))
-    figure.savefig(path, dpi=110)
+    with errors_name(path):
+        figure.savefig(path, dpi=110)
 
 
 def _load(path):
-    with open(path, encoding="utf-8") as file:
-        try:
-            result = json.load(file)
-            label(result), result["parts"]
-        except (ValueError, KeyError, TypeError):
-            raise ValueError(
-                f"`compare` must name files that --out wrote. Received: {path}"
-            ) from None
+    result = read_json(path)
+    try:
+        label(result)
+        parts = [result["parts"][part] for part in COLOURS]
+        for name in ("parameters", "variable_bytes", "at_peak_bytes"):
+            sum(part[name] for part in parts)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise ValueError(f"`compare` must name files that --out wrote. Received: {path}") from None
     return result

@@ -5,14 +5,11 @@ the archive if they are not there. Each example has one feature, "text": a sente
 between single blanks.
 """
 
-import contextlib
 import os
-import tarfile
-import zipfile
-import zlib
 
 import tensorflow_datasets as tfds
 
+from tfsoftmax.corpora.archives import check_digest, open_member
 from tfsoftmax.corpora.catalogue import DATASETS, find_manual
 
 _TFDS_NAMES = {"train": "train", "valid": "validation", "test": "test"}
@@ -44,6 +41,8 @@ class _SentencesBuilder(tfds.core.GeneratorBasedBuilder):
         if files is None:
             archive = os.fspath(dl_manager.download(self.source.url))
             files = {split: (archive, member) for split, member in self.source.members.items()}
+        for archive in {path for path, member in files.values() if member is not None}:
+            check_digest(archive, self.source.digest)
         return {
             _TFDS_NAMES[split]: self._generate_examples(path, member, split)
             for split, (path, member) in files.items()
@@ -51,8 +50,13 @@ class _SentencesBuilder(tfds.core.GeneratorBasedBuilder):
 
     def _generate_examples(self, path, member, split):
         with open_member(path, member) as (file, size):
-            for key, sentence in enumerate(self._sentences(file, size, split)):
-                yield key, {"text": sentence}
+            try:
+                for key, sentence in enumerate(self._sentences(file, size, split)):
+                    yield key, {"text": sentence}
+            except UnicodeDecodeError as error:
+                raise ValueError(
+                    f"{member or path}: must be UTF-8. Received: {error}, in {path}"
+                ) from error
 
     def _sentences(self, file, size, split):
         for line in file:
@@ -132,38 +136,3 @@ def byte_range(file, first, last):
     while last > 0 and (chunk := file.read(min(last, _CHUNK_BYTES))):
         last -= len(chunk)
         yield chunk
-
-
-@contextlib.contextmanager
-def open_member(path, member):
-    """Opens a file, or a member of an archive, and yields it with its size in bytes.
-
-    Args:
-        path: a file, or a zip or tar archive.
-        member: the member of the archive to open; None to open the file at `path` itself.
-
-    Raises:
-        ValueError: the archive is damaged or has no such member.
-    """
-    try:
-        if member is None:
-            with open(path, "rb") as file:
-                yield file, os.path.getsize(path)
-        elif zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as archive:
-                name = _match(archive.namelist(), member, path)
-                with archive.open(name) as file:
-                    yield file, archive.getinfo(name).file_size
-        else:
-            with tarfile.open(path) as archive:
-                name = _match(archive.getnames(), member, path)
-                yield archive.extractfile(name), archive.getmember(name).size
-    except (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error) as error:
-        raise ValueError(f"{path}: must be an undamaged archive. Received: {error}") from error
-
-
-def _match(names, member, path):
-    for name in names:
-        if name == member or name.endswith(f"/{member}"):
-            return name
-    raise ValueError(f"{path}: must contain {member}. Received: {', '.join(names[:10])}")

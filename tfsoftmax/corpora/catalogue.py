@@ -18,6 +18,7 @@ class Dataset:
         min_count: by default, words that occur less often become `<unk>`.
         builder: the name of the class in `tfsoftmax.corpora.builders` that reads the archive;
             None if tensorflow-datasets has a builder under the name of the corpus.
+        digest: `algorithm:hexadecimal digits` of the archive; None if tensorflow-datasets knows it.
 
     Example:
         from tfsoftmax.corpora.catalogue import DATASETS
@@ -30,6 +31,7 @@ class Dataset:
     members: dict
     min_count: int = 1
     builder: str | None = None
+    digest: str | None = None
 
     @property
     def archive(self):
@@ -37,25 +39,33 @@ class Dataset:
         return self.url.rsplit("/", 1)[1]
 
 
-def _wikitext(name, builder):
+def _wikitext(name, builder, digest):
     # This is the first author's host. The original address, on S3, has refused access since 2024.
     url = f"https://wikitext.smerity.com/{name}-v1.zip"
-    return Dataset(url, {s: f"{name}/wiki.{s}.tokens" for s in _SPLITS}, builder=builder)
+    return Dataset(url, {s: f"{name}/wiki.{s}.tokens" for s in _SPLITS}, 1, builder, digest)
 
 
 DATASETS = {
     "text8": Dataset(
-        "http://mattmahoney.net/dc/text8.zip", {"train": "text8", "valid": "text8"},
+        "https://mattmahoney.net/dc/text8.zip", {"train": "text8", "valid": "text8"},
         min_count=10, builder="Text8",
+        digest="sha256:a6640522afe85d1963ad56c05b0ede0a0c000dddc9671758a6cc09b7a38e5232",
     ),
     "ptb": Dataset(
-        "http://www.fit.vutbr.cz/~imikolov/rnnlm/simple-examples.tgz",
+        "https://www.fit.vutbr.cz/~imikolov/rnnlm/simple-examples.tgz",
         {s: f"simple-examples/data/ptb.{s}.txt" for s in _SPLITS}, builder="Ptb",
+        digest="md5:30177ea32e27c525793142b6bf2c8e2d",  # all that others have published
     ),
-    "wikitext2": _wikitext("wikitext-2", "Wikitext2"),
-    "wikitext103": _wikitext("wikitext-103", "Wikitext103"),
+    "wikitext2": _wikitext(
+        "wikitext-2", "Wikitext2",
+        "sha256:92675f1d63015c1c8b51f1656a52d5bdbc33aafa60cc47a218a66e7ee817488c",
+    ),
+    "wikitext103": _wikitext(
+        "wikitext-103", "Wikitext103",
+        "sha256:242ba0f20b329cfdf1ccc61e9e9e5b59becf189db7f7a81cd2a0e2fc31539590",
+    ),
     "lm1b": Dataset(
-        f"http://www.statmt.org/lm-benchmark/{_LM1B}.tar.gz",
+        f"https://www.statmt.org/lm-benchmark/{_LM1B}.tar.gz",
         {
             "train": f"{_LM1B}/training-monolingual.tokenized.shuffled/news.en-*",
             "valid": f"{_LM1B}/heldout-monolingual.tokenized.shuffled/news.en.heldout-*",

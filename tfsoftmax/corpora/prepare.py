@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import os
-import re
 import shutil
 
 from tfsoftmax.corpora import records
@@ -13,6 +12,7 @@ from tfsoftmax.corpora.counting import build_vocabulary, count
 from tfsoftmax.corpora.encoding import encode_split
 from tfsoftmax.corpora.progress import Progress
 from tfsoftmax.corpora.records import Corpus
+from tfsoftmax.corpora.replacing import alone, whole_or_nothing
 from tfsoftmax.corpora.sources import make_source
 
 __all__ = ["PrepareConfig", "prepare", "summary"]
@@ -32,7 +32,8 @@ def prepare(config: PrepareConfig, progress: bool = True) -> Corpus:
         The corpus in `config.out`.
 
     Raises:
-        ValueError: settings or input are wrong, or `out` holds something else.
+        ValueError: settings or input are wrong, `out` holds something else, or another process is
+            preparing it.
         FileNotFoundError: there is no such input.
         ConnectionError: the corpus must be downloaded, and its host does not answer.
         OSError: for example, the disk is full.
@@ -45,15 +46,16 @@ def prepare(config: PrepareConfig, progress: bool = True) -> Corpus:
     check_replaceable(out, config.overwrite)
     source = make_source(config)
     settings = _settings(config, source)
-    if is_prepared(out, config.corpus, settings, config.overwrite):
-        progress.say(f"{config.out} already holds this corpus, and it is intact.")
+    with alone(out):
+        if is_prepared(out, config.corpus, settings, config.overwrite):
+            progress.say(f"{config.out} already holds this corpus, and it is intact.")
+            return Corpus.load(config.out)
+        with _disk_full_explained(config.out), whole_or_nothing(out) as partial:
+            scratch = os.path.join(partial, "scratch")
+            os.mkdir(scratch)
+            _write_corpus(partial, scratch, source, settings, config, progress)
+            shutil.rmtree(scratch)
         return Corpus.load(config.out)
-    with _disk_full_explained(config.out), _whole_or_nothing(out) as partial:
-        scratch = os.path.join(partial, "scratch")
-        os.mkdir(scratch)
-        _write_corpus(partial, scratch, source, settings, config, progress)
-        shutil.rmtree(scratch)
-    return Corpus.load(config.out)
 
 
 def summary(corpus: Corpus) -> str:
@@ -167,51 +169,6 @@ def _check_shape(config, tally):
                 f"`{name}` must be at most {most} for a training split of {tally.sentences} "
                 f"sentences. Received: {name}={value}"
             )
-
-
-@contextlib.contextmanager
-def _whole_or_nothing(out):
-    """Yields a directory that takes the place of `out` at the end, or is removed on an error."""
-    parent, name = os.path.split(out)
-    os.makedirs(parent, exist_ok=True)
-    partial = os.path.join(parent, f".{name}.{os.getpid()}.partial")
-    replaced = os.path.join(parent, f".{name}.{os.getpid()}.replaced")
-    _clear_up(out, parent, name)
-    os.mkdir(partial)
-    try:
-        yield partial
-        if os.path.isdir(out) and os.listdir(out):
-            os.rename(out, replaced)
-        os.rename(partial, out)
-    except BaseException:
-        if os.path.isdir(replaced) and not os.path.exists(out):
-            os.rename(replaced, out)
-        raise
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-        shutil.rmtree(replaced, ignore_errors=True)
-
-
-def _clear_up(out, parent, name):
-    """Removes or puts back the directories that a killed process left next to `out`."""
-    for entry in os.listdir(parent):
-        match = re.fullmatch(rf"\.{re.escape(name)}\.(\d+)\.(partial|replaced)", entry)
-        if not match or (int(match[1]) != os.getpid() and _is_alive(int(match[1]))):
-            continue
-        if match[2] == "replaced" and not os.path.exists(out):
-            os.rename(os.path.join(parent, entry), out)
-        else:
-            shutil.rmtree(os.path.join(parent, entry), ignore_errors=True)
-
-
-def _is_alive(process):
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
 
 
 @contextlib.contextmanager

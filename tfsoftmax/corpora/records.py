@@ -6,11 +6,13 @@ import hashlib
 import json
 import os
 
+from tfsoftmax import textio
 from tfsoftmax.corpora import tfrecord
 from tfsoftmax.vocabulary import Vocabulary
 
 FORMAT, VERSION = "tfsoftmax corpus", 1
 MANIFEST, VOCABULARY = "manifest.json", "vocabulary.txt"
+_COUNTS = ("records", "sentences", "words", "tokens", "oov")
 PAD = -1  # stands in files where a stream has ended before the longest one
 
 
@@ -79,7 +81,7 @@ class Split:
     @property
     def oov_rate(self) -> float:
         """The fraction of the words that are out of vocabulary."""
-        return self.oov / self.words
+        return self.oov / max(1, self.words)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,21 +130,12 @@ class Corpus:
         directory = os.fspath(directory)
         manifest = read_manifest(directory)
         vocabulary = _load_vocabulary(directory, manifest["vocabulary"])
-        try:
-            corpus = cls(
-                directory,
-                manifest["name"],
-                manifest["settings"],
-                vocabulary,
-                manifest["settings"]["streams"],
-                manifest["settings"]["time_steps"],
-                {name: _split(directory, entry) for name, entry in manifest["splits"].items()},
-            )
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(
-                f"{os.path.join(directory, MANIFEST)}: must be complete; prepare the corpus again. "
-                f"Received: {type(error).__name__}: {error}"
-            ) from error
+        settings = manifest["settings"]
+        splits = {name: _split(directory, entry) for name, entry in manifest["splits"].items()}
+        corpus = cls(
+            directory, manifest["name"], settings, vocabulary, settings["streams"],
+            settings["time_steps"], splits,
+        )
         _check_sizes(corpus)
         return corpus
 
@@ -159,8 +152,7 @@ class Corpus:
 def is_ours(directory: str) -> bool:
     """Whether a directory has the manifest of a prepared corpus, of any version."""
     try:
-        with open(os.path.join(directory, MANIFEST), encoding="utf-8") as file:
-            return json.load(file)["format"] == FORMAT
+        return textio.read_json(os.path.join(directory, MANIFEST))["format"] == FORMAT
     except (OSError, ValueError, TypeError, KeyError):
         return False
 
@@ -182,14 +174,10 @@ def read_manifest(directory: str) -> dict:
         raise FileNotFoundError(
             f"`{directory}` must be a corpus made by `tfsoftmax prepare`. Received: no file {path}"
         )
-    try:
-        with open(path, encoding="utf-8") as file:
-            manifest = json.load(file)
-    except ValueError as error:
-        raise ValueError(f"{path}: must be a JSON manifest. Received: {error}") from error
+    manifest = textio.read_json(path)
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise ValueError(f"{path}: must be the manifest of a {FORMAT}. Received: another JSON file")
-    if manifest.get("version") != VERSION or "sha256" not in manifest.get("vocabulary", {}):
+    if manifest.get("version") != VERSION:
         raise ValueError(
             f"{path}: must be of version {VERSION}; prepare the corpus again. "
             f"Received: version {manifest.get('version')}"
@@ -197,6 +185,7 @@ def read_manifest(directory: str) -> dict:
     settings = manifest.get("settings")
     if isinstance(settings, dict) and "steps" in settings:  # the name until November 2026
         settings["time_steps"] = settings.pop("steps")
+    _check_fields(path, manifest)
     return manifest
 
 
@@ -226,7 +215,7 @@ def write_manifest(
             for key, split in splits.items()
         },
     }
-    with open(os.path.join(directory, MANIFEST), "w", encoding="utf-8") as file:
+    with textio.writing(os.path.join(directory, MANIFEST)) as file:
         json.dump(manifest, file, indent=2, ensure_ascii=False)
         file.write("\n")
 
@@ -238,13 +227,46 @@ def sha256_of(path, size, modified_ns):
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def _check_fields(path, manifest):
+    """Raises ValueError unless the manifest has all that `Corpus.load` reads, of its kind."""
+
+    def checked(owner, name, kind, least=0):
+        value = owner.get(name)
+        if type(value) is not kind or (kind is int and value < least):
+            wanted = f"a whole number of at least {least}" if kind is int else f"a {kind.__name__}"
+            raise ValueError(
+                f"{path}: `{name}` must be {wanted}; prepare the corpus again. "
+                f"Received: {name}={repr(value)[:100]}"
+            )
+        return value
+
+    checked(manifest, "name", str)
+    checked(checked(manifest, "vocabulary", dict), "sha256", str)
+    checked(manifest["vocabulary"], "size", int)
+    for name in ("streams", "time_steps"):
+        checked(checked(manifest, "settings", dict), name, int, 1)
+    for name in checked(manifest, "splits", dict):
+        split = checked(manifest["splits"], name, dict)
+        for count in _COUNTS:
+            checked(split, count, int)
+        for index in range(len(checked(split, "files", list))):
+            file = checked(dict(enumerate(split["files"])), index, dict)
+            checked(file, "sha256", str)
+            for count in ("records", "bytes"):
+                checked(file, count, int)
+            if os.path.basename(checked(file, "path", str)) != file["path"]:
+                raise ValueError(
+                    f"{path}: `path` must be a name in the same folder. "
+                    f"Received: path={file['path']!r}"
+                )
+
+
 def _split(directory, entry):
     files = tuple(
-        RecordFile(**file | {"path": os.path.join(directory, file["path"])})
-        for file in entry["files"]
+        RecordFile(os.path.join(directory, f["path"]), f["records"], f["bytes"], f["sha256"])
+        for f in entry["files"]
     )
-    counts = {key: entry[key] for key in ("records", "sentences", "words", "tokens", "oov")}
-    return Split(files, **counts)
+    return Split(files, **{count: entry[count] for count in _COUNTS})
 
 
 def _load_vocabulary(directory, expected):
@@ -262,13 +284,6 @@ def _load_vocabulary(directory, expected):
 
 
 def _check_sizes(corpus):
-    for name in ("streams", "time_steps"):
-        value = getattr(corpus, name)
-        if not isinstance(value, int) or value < 1:
-            raise ValueError(
-                f"{os.path.join(corpus.directory, MANIFEST)}: `{name}` must be a positive integer; "
-                f"prepare the corpus again. Received: {name}={value!r}"
-            )
     record_bytes = tfrecord.framed_bytes(corpus.streams * (corpus.time_steps + 1))
     for split in corpus.splits.values():
         found = sum(file.records for file in split.files)

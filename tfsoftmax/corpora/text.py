@@ -1,20 +1,13 @@
 """Reads text files, plain or compressed, with one sentence per line, in blocks of bounded size."""
 
-import bz2
 import glob
-import gzip
-import lzma
 import os
-import zlib
 from collections.abc import Iterable, Iterator
 
+from tfsoftmax import textio
 from tfsoftmax.corpora.records import sha256_of
 
-BLOCK_BYTES = 1 << 20
 LINE_BYTES = 16 << 20
-
-_OPENERS = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
-_DECOMPRESSION_ERRORS = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
 
 
 class TextFiles:
@@ -37,32 +30,18 @@ class TextFiles:
             print(lines[0])
     """
 
-    def __init__(self, paths: Iterable[str], block_bytes: int = BLOCK_BYTES):
+    def __init__(self, paths: Iterable[str], block_bytes: int = textio.BLOCK_BYTES):
         self._paths = list(paths)
         self._block_bytes = block_bytes
 
     def __iter__(self) -> Iterator[list[str]]:
         for path in self._paths:
-            yield from self._lines(path)
-
-    def _lines(self, path):
-        number, blank = 1, True
-        for block in _blocks(path, self._block_bytes):
-            try:
-                text = block.decode("utf-8")
-            except UnicodeDecodeError as error:
-                line = number + block.count(b"\n", 0, error.start)
-                raise ValueError(
-                    f"{path}, line {line}: must be UTF-8. "
-                    f"Received: {block[error.start : error.start + 20]!r}"
-                ) from error
-            if number == 1:
-                text = text.removeprefix("\ufeff")
-            number += block.count(b"\n")
-            blank = blank and not text.strip()
-            yield text.split("\n")
-        if blank:
-            raise ValueError(f"{path}: must hold sentences. Received: an empty file")
+            blank = True
+            for _, lines in textio.line_blocks(path, self._block_bytes, LINE_BYTES):
+                blank = blank and not any(map(str.strip, lines))
+                yield lines
+            if blank:
+                raise ValueError(f"{path}: must hold sentences. Received: an empty file")
 
 
 def expand(patterns: Iterable[str], argument: str) -> list[str]:
@@ -95,24 +74,3 @@ def fingerprint(path: str) -> dict:
     stat = os.stat(path)
     digest = sha256_of(path, stat.st_size, stat.st_mtime_ns)
     return {"name": os.path.basename(path), "bytes": stat.st_size, "sha256": digest}
-
-
-def _blocks(path, size):
-    """Yields the bytes of a file in blocks of whole lines."""
-    opener = _OPENERS.get(os.path.splitext(path)[1], open)
-    try:
-        with opener(path, "rb") as file:
-            while block := file.read(size):
-                line = file.readline(LINE_BYTES)
-                if len(line) == LINE_BYTES:
-                    raise ValueError(
-                        f"{path}: must hold one sentence per line. Received: a line above "
-                        f"{LINE_BYTES >> 20} MiB"
-                    )
-                yield block + line
-    except _DECOMPRESSION_ERRORS as error:
-        raise ValueError(f"{path}: must be an undamaged file. Received: {error}") from error
-    except OSError as error:
-        if opener is open or error.errno is not None:
-            raise
-        raise ValueError(f"{path}: must be an undamaged file. Received: {error}") from error

@@ -11,8 +11,9 @@ from collections.abc import Callable
 import keras
 import tensorflow as tf
 
-from tfsoftmax.lm.files import PARTIAL, read_json, sha256_of, write_whole
+from tfsoftmax.lm.files import read_json, sha256_of, write_whole
 from tfsoftmax.lm.model import recurrent_states
+from tfsoftmax.textio import PARTIAL
 
 POINTERS, MANIFEST, PROGRESS, VARIABLES = (
     "pointers.json", "manifest.json", "progress.json", "variables",

@@ -2,23 +2,13 @@
 
 import contextlib
 import hashlib
-import json
 import os
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 
-PARTIAL = ".partial"  # the end of the names of files and folders that are being written
-
-
-def parsed_json(text: str, name: str) -> object:
-    """The value of a JSON text. The ValueError for any other text begins with `name`."""
-    try:
-        return json.loads(text, object_pairs_hook=_without_repeats)
-    except RecursionError:
-        raise ValueError(f"{name} must be JSON. Received: too many levels of brackets") from None
-    except ValueError as error:
-        raise ValueError(f"{name} must be JSON. Received: {error}") from None
+from tfsoftmax import textio
+from tfsoftmax.textio import PARTIAL, errors_name
 
 
 def read_json(path: str, keys: Mapping[str, type | tuple[type, ...]]) -> dict:
@@ -31,13 +21,7 @@ def read_json(path: str, keys: Mapping[str, type | tuple[type, ...]]) -> dict:
     Raises:
         ValueError: the file holds no JSON object, or one without these keys and types.
     """
-    with errors_name(path), open(path, "rb") as file:
-        content = file.read()
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: must be UTF-8. Received: {error}") from None
-    value = parsed_json(text, f"{path}:")
+    value = textio.read_json(path)
     for key, kind in keys.items():
         if not isinstance(value, dict) or key not in value:
             raise ValueError(f"{path}: must be a JSON object with {key!r}. Received: none")
@@ -102,26 +86,6 @@ def sha256_of(path: str) -> str:
     """The hexadecimal SHA-256 of a file, which is read at about 1 GB/s."""
     with errors_name(path), open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-@contextlib.contextmanager
-def errors_name(path: str) -> Iterator[None]:
-    """Makes errors of the operating system, such as a full disk, name this file."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno is None or (error.filename and PARTIAL not in str(error.filename)):
-            raise
-        raise OSError(error.errno, error.strerror, path) from error
-
-
-def _without_repeats(pairs):
-    result = dict(pairs)
-    if len(result) < len(pairs):
-        keys = [key for key, _ in pairs]
-        repeated = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {repeated!r} twice in one object")
-    return result
 
 
 def _brief(value):

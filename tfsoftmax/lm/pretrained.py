@@ -2,17 +2,15 @@
 
 import array
 import dataclasses
-import gzip
 import os
 import re
-import zlib
 
 import numpy as np
 
+from tfsoftmax import textio
 from tfsoftmax.vocabulary import Vocabulary
 
-BLOCK_BYTES = 1 << 20
-_HEADER = re.compile(rb"\d+ \d+")
+_HEADER = re.compile(rb"\d{1,15} \d{1,15}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +54,7 @@ def load_embeddings(
     Only the vectors of the vocabulary's words are parsed and kept in memory.
 
     Args:
-        path: a text file, plain or .gz.
+        path: a text file, plain or compressed (.gz, .xz, .bz2), with lines of at most 1 MiB.
         vocabulary: the vocabulary of V words.
         size: D, the units of the embedding layer that the vectors are for.
         progress: whether to show a progress bar if the standard error stream is a terminal.
@@ -136,17 +134,12 @@ def _lines(path, progress):
     """Yields the lines as bytes, which, unlike str, end at "\\n" only."""
     from tqdm import tqdm
 
-    with open(path, "rb") as raw, tqdm(
+    with tqdm(
         desc="pretrained vectors", total=os.path.getsize(path), unit="B", unit_scale=True,
         dynamic_ncols=True, mininterval=0.2, leave=False, disable=None if progress else True,
     ) as bar:
-        file = gzip.GzipFile(fileobj=raw) if path.endswith(".gz") else raw
-        try:
-            while lines := file.readlines(BLOCK_BYTES):
-                yield from lines
-                bar.update(raw.tell() - bar.n)
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise ValueError(f"{path}: must be an undamaged file. Received: {error}") from error
+        for _, block in textio.blocks(path, progress=lambda read: bar.update(read - bar.n)):
+            yield from block.removesuffix(b"\n").split(b"\n")
 
 
 def _promised_vectors(first):

@@ -15,17 +15,10 @@ import keras
 from tfsoftmax.lm.checkpoints import POINTERS, Checkpoints, weight_variables
 from tfsoftmax.lm.config import ModelConfig, with_todays_names
 from tfsoftmax.lm.description import differences
-from tfsoftmax.lm.files import (
-    PARTIAL,
-    append_line,
-    errors_name,
-    parsed_json,
-    read_json,
-    write_whole,
-    written_whole,
-)
+from tfsoftmax.lm.files import append_line, read_json, write_whole, written_whole
 from tfsoftmax.lm.model import language_model
 from tfsoftmax.lm.run_files import FILES, with_copies
+from tfsoftmax.textio import PARTIAL, errors_name, parsed_json
 from tfsoftmax.vocabulary import Vocabulary
 
 CONFIG, METRICS, VOCABULARY, CHECKPOINTS, TENSORBOARD, LOCK = (

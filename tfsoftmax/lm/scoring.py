@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tfsoftmax.lm.evaluation import perplexity_and_nats
 from tfsoftmax.lm.model import head_and_hidden_model, reset_states
+from tfsoftmax.lm.sentences import WORDS, windows
 from tfsoftmax.vocabulary import EOS, Vocabulary
 
 NORMALISATIONS = ("exact", "constant")
@@ -73,6 +74,13 @@ class Scorer:
         Raises:
             ValueError: a sentence contains `<eos>`.
         """
+        parts = windows(sentences, len(sentences), WORDS)
+        scores = [log_probs for part in parts for log_probs in self._window(part)]
+        reset_states(self._model)
+        return scores
+
+    def _window(self, sentences):
+        """What `sentences` returns, for some of the sentences."""
         targets = [self._targets(words) for words in sentences]
         numbers, known = _prefixes(targets, len(self.vocabulary))
         values = np.zeros(known + 1)
@@ -82,7 +90,6 @@ class Scorer:
             batch = news[start : start + self._streams]
             reset_states(self._model)
             self._read([targets[i] for i in batch], [_fresh(*numbers[i]) for i in batch], values)
-        reset_states(self._model)
         return [
             self._with_oov(values[prefixes], ids)
             for (prefixes, _), ids in zip(numbers, targets, strict=True)
@@ -133,20 +140,21 @@ class Scorer:
 
     def _read(self, targets, numbers, values):
         """Reads up to B sentences, and stores ln P of the position numbered n > 0 in values[n]."""
-        shape = (self._streams, max(map(len, targets)))
-        words = np.full(shape, self.vocabulary.eos_id, np.int32)  # the word before each target
-        labels, places = words.copy(), np.zeros(shape, np.int64)
-        for row, (ids, of_row) in enumerate(zip(targets, numbers, strict=True)):
-            words[row, 1 : len(ids)] = ids[:-1]
-            labels[row, : len(ids)] = ids
-            places[row, : len(ids)] = of_row
-        steps = max(1, POSITIONS // self._streams)
-        for start in range(0, shape[1], steps):
-            part = np.s_[:, start : start + steps]
-            wanted = places[part] > 0
+        eos = self.vocabulary.eos_id
+        before = [np.append(eos, ids[:-1]) for ids in targets]  # the word before each target
+        longest, steps = max(map(len, targets)), max(1, POSITIONS // self._streams)
+        for start in range(0, longest, steps):
+            shape = (self._streams, min(steps, longest - start))
+            words, labels = np.full((2, *shape), eos, np.int32)
+            places = np.zeros(shape, np.int64)
+            for row, given in enumerate(zip(before, targets, numbers, strict=True)):
+                for array, of_row in zip((words, labels, places), given, strict=True):
+                    part = of_row[start : start + steps]
+                    array[row, : len(part)] = part
+            wanted = places > 0
             if not wanted.any():
                 wanted[0, 0] = True  # a head needs a position; nothing reads values[0]
-            values[places[part][wanted]] = self._step(words[part], labels[part], wanted).numpy()
+            values[places[wanted]] = self._step(words, labels, wanted).numpy()
 
     def _with_oov(self, log_probs, ids):
         if self.oov == "unk":
@@ -176,6 +184,11 @@ class Totals:
         self._scorer = scorer
         self.log_prob, self.sentences, self.tokens, self.oov_tokens = 0.0, 0, 0, 0
 
+    @property
+    def words(self) -> int:
+        """The number of words, without `<eos>`."""
+        return self.tokens - self.sentences
+
     def add(self, words: Sequence[str], log_probs: np.ndarray) -> None:
         """Adds a sentence and its scores, which are an array (words + 1,) of the scorer."""
         self.log_prob += log_probs.sum()
@@ -187,13 +200,15 @@ class Totals:
         """The totals so far.
 
         Returns:
-            Dictionary of `sentences`, `tokens` and `oov_tokens`, and of `perplexity` and
-            `nats_per_token` over the tokens that count. If the scores are taken as they are
-            (`normalisation="constant"`), it has `self_normalised_nats` instead of these two.
+            Dictionary of `sentences`, `tokens`, `oov_tokens` and `oov_rate`, their share of the
+            words, and of `perplexity` and `nats_per_token` over the tokens that count. If the
+            scores are taken as they are (`normalisation="constant"`), it has
+            `self_normalised_nats` instead of these two.
         """
         skipped = self.oov_tokens if self._scorer.oov == "skip" else 0
         counts = {
             "sentences": self.sentences, "tokens": self.tokens, "oov_tokens": self.oov_tokens,
+            "oov_rate": self.oov_tokens / max(1, self.words),
         }
         if self.tokens == skipped:
             return counts

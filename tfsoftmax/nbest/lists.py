@@ -1,18 +1,20 @@
 """Reads the n-best lists of recognisers and translators, in the formats of Kaldi and SRILM."""
 
 import dataclasses
-import gzip
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
+
+from tfsoftmax import textio
 
 # The files of an n-best archive as Kaldi's scripts name them: the words, and the costs of the
 # acoustics, of the language model, and of the rest of the graph (pronunciations, transitions,
 # silence).
 KALDI_WORDS, KALDI_COSTS = "words_text", ("acwt", "lmwt.lmonly", "lmwt.nolm")
 SRILM_NO_WORDS = {"<s>", "</s>", "-pau-"}
+KALDI_NO_WORDS = {"<eps>", "<s>", "</s>"}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -52,12 +54,41 @@ class NBest:
 
         Returns:
             The numbers of the hypotheses, int (U, M).
+
+        Raises:
+            ValueError: a score is NaN.
         """
+        if np.isnan(scores).any():
+            raise ValueError("`scores` must not be NaN. Received: NaN, from scores too large")
         sizes = np.diff(self.starts)
         ranks = np.arange(sizes.max())
         places = np.minimum(self.starts[:-1, None] + ranks, self.starts[1:, None] - 1)
         # A list that is too short repeats its last hypothesis, which argmax finds where it is.
         return self.starts[:-1, None] + np.argmax(scores[places], axis=1)
+
+    def with_words(self, symbols: Mapping[str, str] | None, lowercase: bool) -> "NBest":
+        """The same lists, in the spelling of a language model.
+
+        Args:
+            symbols: the words that stand for what the lists hold, from `read_symbols`, of which
+                <eps>, <s> and </s> are left out; None if the lists hold words.
+            lowercase: whether to turn the words into lower case.
+
+        Raises:
+            ValueError: something in the lists is not in `symbols`.
+        """
+        sentences = self.sentences
+        if symbols is not None:
+            for key in (key for words in sentences for key in words if key not in symbols):
+                raise ValueError(
+                    f"`words` must have a word for everything in the lists. Received: none for "
+                    f"{key!r}"
+                )
+            spelt = {key: () if w in KALDI_NO_WORDS else (w,) for key, w in symbols.items()}
+            sentences = [tuple(w for key in words for w in spelt[key]) for words in sentences]
+        if lowercase:
+            sentences = [tuple(map(str.lower, words)) for words in sentences]
+        return dataclasses.replace(self, sentences=tuple(sentences))
 
     def expect(self, transcripts: dict, argument: str) -> list:
         """Looks up the transcript of each utterance.
@@ -122,8 +153,34 @@ def read(path: str | os.PathLike) -> NBest:
     )
 
 
-def read_transcripts(path: str | os.PathLike) -> dict[str, tuple[str, ...]]:
+def read_symbols(path: str | os.PathLike) -> dict[str, str]:
+    """Reads Kaldi's `words.txt`, with lines `word id`.
+
+    Returns:
+        Dictionary from an id, as it is written, to its word.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: a line does not have this format, or an id occurs twice.
+    """
+    symbols = {}
+    for where, fields in _lines(path):
+        if len(fields) != 2 or not (fields[1].isascii() and fields[1].isdigit()):
+            raise ValueError(f"{where}: must be `word id`. Received: {' '.join(fields)!r}")
+        if fields[1] in symbols:
+            raise ValueError(f"{where}: ids must differ. Received: {fields[1]!r} again")
+        symbols[fields[1]] = fields[0]
+    return symbols
+
+
+def read_transcripts(
+    path: str | os.PathLike, lowercase: bool = False
+) -> dict[str, tuple[str, ...]]:
     """Reads lines `utterance word ...`, or `word ... (utterance)` if the file is named *.trn.
+
+    Args:
+        path: a file, plain or .gz.
+        lowercase: whether to turn the words into lower case.
 
     Returns:
         Dictionary from an utterance to its words.
@@ -143,7 +200,7 @@ def read_transcripts(path: str | os.PathLike) -> dict[str, tuple[str, ...]]:
             utterance, fields = fields[0], fields[1:]
         if utterance in transcripts:
             raise ValueError(f"{where}: each utterance must have one line. Received: {utterance!r}")
-        transcripts[utterance] = tuple(fields)
+        transcripts[utterance] = tuple(map(str.lower, fields) if lowercase else fields)
     return transcripts
 
 
@@ -172,7 +229,7 @@ def _columns(path):
 
 def _kaldi(directory):
     costs = [_costs(os.path.join(directory, name)) for name in KALDI_COSTS]
-    rows, order = [], {}
+    rows, order, ranks = [], {}, set()
     for where, (key, *words) in _lines(os.path.join(directory, KALDI_WORDS)):
         utterance, _, rank = key.rpartition("-")
         if not utterance or not (rank.isascii() and rank.isdigit()):
@@ -183,6 +240,9 @@ def _kaldi(directory):
                 raise ValueError(f"{where}: must have a cost in {name}. Received: none for {key!r}")
         scores = [None if cost is None else -cost for cost in of_key]
         place = order.setdefault(utterance, len(order))
+        if (place, int(rank)) in ranks:
+            raise ValueError(f"{where}: each rank must have one line. Received: {key!r} again")
+        ranks.add((place, int(rank)))
         rows.append((place, int(rank), (utterance, tuple(words), *scores)))
     # A sorted archive has rank 10 before rank 2.
     return [row for _, _, row in sorted(rows, key=lambda row: row[:2])]
@@ -196,13 +256,23 @@ def _costs(path):
     for where, fields in _lines(path):
         if len(fields) != 2:
             raise ValueError(f"{where}: must be `key cost`. Received: {' '.join(fields)!r}")
+        if fields[0] in costs:
+            raise ValueError(f"{where}: keys must differ. Received: {fields[0]!r} again")
         costs[fields[0]] = _number(fields[1], where)
     return costs
 
 
 def _srilm(directory):
     names = sorted(name for name in os.listdir(directory) if not name.startswith("."))
+    utterances = set()
     for name in names:
+        utterance = name.removesuffix(".gz")
+        if utterance in utterances:
+            raise ValueError(
+                f"{os.path.join(directory, name)}: each utterance must have one file. "
+                f"Received: {utterance!r} again"
+            )
+        utterances.add(utterance)
         for where, fields in _lines(os.path.join(directory, name)):
             if fields[0].startswith("NBestList") or len(fields) < 3:
                 raise ValueError(
@@ -211,19 +281,14 @@ def _srilm(directory):
                 )
             acoustic, old_lm, _ = (_number(f, where) * math.log(10) for f in fields[:3])
             words = tuple(word for word in fields[3:] if word not in SRILM_NO_WORDS)
-            yield name.removesuffix(".gz"), words, acoustic, old_lm
+            yield utterance, words, acoustic, old_lm
 
 
 def _lines(path):
     """Yields the place (for messages) and the fields of each line that is not blank."""
-    opener = gzip.open if str(path).endswith(".gz") else open
-    try:
-        with opener(path, "rt", encoding="utf-8", newline="\n") as file:
-            for number, line in enumerate(file, start=1):
-                if fields := line.split():
-                    yield f"{path}, line {number}", fields
-    except (UnicodeDecodeError, gzip.BadGzipFile, EOFError) as error:
-        raise ValueError(f"{path}: must be UTF-8 text. Received: {error}") from error
+    for where, line in textio.lines(path):
+        if fields := line.split():
+            yield where, fields
 
 
 def _number(field, where):

@@ -30,6 +30,9 @@ class Weights:
         acoustic + lm_weight · lm + old_lm_weight · old_lm + arpa_weight · arpa
                  - word_penalty · words
 
+    Raises:
+        ValueError: a weight is not finite.
+
     Example:
         from tfsoftmax.nbest import lists, rescoring
         nbest = lists.read("test.nbest")
@@ -41,6 +44,11 @@ class Weights:
     old_lm_weight: float = 0.0
     arpa_weight: float = 0.0
     word_penalty: float = 0.0
+
+    def __post_init__(self):
+        for name, value in dataclasses.asdict(self).items():
+            if not math.isfinite(value):
+                raise ValueError(f"`{name}` must be finite. Received: {name}={value}")
 
 
 def features(nbest: NBest, lm: np.ndarray, arpa: np.ndarray | None = None) -> np.ndarray:

@@ -8,6 +8,15 @@ import numpy as np
 CELLS = 1 << 22  # the most numbers that the bootstrap draws at a time
 
 
+def load_jiwer():
+    """Imports jiwer, or says how to install it."""
+    try:
+        import jiwer
+    except ModuleNotFoundError as error:
+        raise RuntimeError("word error rates need jiwer: pip install 'tfsoftmax[wer]'") from error
+    return jiwer
+
+
 def word_errors(
     references: Sequence[Sequence[str]], hypotheses: Sequence[Sequence[str]]
 ) -> np.ndarray:
@@ -22,10 +31,7 @@ def word_errors(
     Raises:
         RuntimeError: jiwer is not installed.
     """
-    try:
-        import jiwer
-    except ModuleNotFoundError as error:
-        raise RuntimeError("word error rates need jiwer: pip install 'tfsoftmax[wer]'") from error
+    jiwer = load_jiwer()
     if not references:
         return np.zeros((0, 3), np.int64)
     output = jiwer.process_words(

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tfsoftmax import textio
 from tfsoftmax.hardware import hardware
 from tfsoftmax.partitions.cost_model import MachineCosts
 
@@ -141,7 +142,7 @@ def _nonnegative(terms):
 
 def _read(path):
     try:
-        known = json.loads(path.read_text(encoding="utf-8"))
+        known = textio.read_json(path)
     except (OSError, ValueError):
         return {}
     return known if isinstance(known, dict) else {}

@@ -1,10 +1,11 @@
 """Files that say where a word belongs: lines of a code and a word, or nested lists."""
 
-import json
 import os
 from collections.abc import Sequence
 
 from numpy.typing import ArrayLike
+
+from tfsoftmax import textio
 
 
 def read_codes(path: str | os.PathLike, words: Sequence[str]) -> list[str]:
@@ -27,20 +28,16 @@ def read_codes(path: str | os.PathLike, words: Sequence[str]) -> list[str]:
         ValueError: a line is not of this form, a word occurs twice, or no word is known.
     """
     codes = {}
-    with open(path, encoding="utf-8") as file:
-        for number, line in enumerate(file, start=1):
-            columns = line.rstrip("\r\n").split("\t")
-            if len(columns) not in (2, 3) or not all(columns):
-                raise ValueError(
-                    f"{os.fspath(path)}, line {number}: must be `code<TAB>word` or "
-                    f"`code<TAB>word<TAB>count`. Received: {line!r}"
-                )
-            if columns[1] in codes:
-                raise ValueError(
-                    f"{os.fspath(path)}, line {number}: words must differ. "
-                    f"Received: {columns[1]!r} again"
-                )
-            codes[columns[1]] = columns[0]
+    for where, line in textio.lines(path):
+        columns = line.rstrip("\r").split("\t")
+        if len(columns) not in (2, 3) or not all(columns):
+            raise ValueError(
+                f"{where}: must be `code<TAB>word` or `code<TAB>word<TAB>count`. "
+                f"Received: {line[:200]!r}"
+            )
+        if columns[1] in codes:
+            raise ValueError(f"{where}: words must differ. Received: {columns[1]!r} again")
+        codes[columns[1]] = columns[0]
     known = [codes.get(word) for word in words]
     if None not in known:
         return known
@@ -57,19 +54,15 @@ def write_codes(
 ) -> None:
     """Writes lines `code<TAB>word<TAB>count`, the `paths` format, sorted by code and count."""
     rows = sorted(zip(codes, (-int(n) for n in counts), words))
-    with open(path, "w", encoding="utf-8") as file:
+    with textio.writing(path) as file:
         file.writelines(f"{code}\t{word}\t{-negative}\n" for code, negative, word in rows)
 
 
 def read_nested(path: str | os.PathLike) -> list:
     """Nested lists of words, from a JSON file."""
-    with open(path, encoding="utf-8") as file:
-        try:
-            nested = json.load(file)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{os.fspath(path)}: must be JSON: {error}.") from None
+    nested = textio.read_json(path)
     if not isinstance(nested, list):
-        raise ValueError(f"{os.fspath(path)}: must be nested lists. Received: {nested!r}")
+        raise ValueError(f"{os.fspath(path)}: must be nested lists. Received: {repr(nested)[:200]}")
     return nested
 
 

@@ -63,9 +63,11 @@ class Tree:
         counts = np.bincount(parents[parents >= 0], minlength=len(parents))
         starts = np.cumsum(counts) - counts
         levels, level = [roots], roots
-        while len(level) and sum(map(len, levels)) <= len(parents):
+        while len(level):
             level = children[ranges(starts[level], counts[level])]
             levels.append(level)
+            if len(levels) > MAX_DEPTH + 2:  # of nodes: one more than of edges, and an empty one
+                raise ValueError(f"A tree must have at most {MAX_DEPTH} levels. Received: more")
         order = np.concatenate(levels)
         if len(order) != len(parents):
             raise ValueError(

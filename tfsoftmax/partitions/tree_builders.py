@@ -1,6 +1,7 @@
 """Trees over a vocabulary: balanced, random, alphabetical, Huffman, from codes, from lists."""
 
 import os
+import zlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -168,7 +169,7 @@ def from_nested(nested: list, ids: Mapping[str, int] | None = None) -> Tree:
     while pending:
         node, parent = pending.pop()
         is_list = isinstance(node, (list, tuple))
-        if not is_list and ids is not None and node not in ids:
+        if not is_list and ids is not None and (not isinstance(node, str) or node not in ids):
             raise ValueError(f"`nested` must hold words of the vocabulary. Received: {node!r}")
         if is_list and not node:
             raise ValueError("`nested` must not hold an empty list.")
@@ -266,11 +267,11 @@ def build(
     if isinstance(spec, dict):
         try:
             spec = Tree.from_config(spec)
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, ValueError, zlib.error) as error:
             raise ValueError(
                 "`tree` must be what `Tree.to_config` returns. "
-                f"Received: {type(error).__name__}: {error}"
-            ) from None
+                f"Received: {repr(spec)[:200]}, {type(error).__name__}: {error}"
+            ) from error
     elif spec == "balanced":
         spec = balanced(np.arange(vocab_size))
     elif spec == "random":
@@ -289,7 +290,11 @@ def build(
 
 
 def _from_file(path, words):
-    if str(path).endswith(".json"):
-        ids = {word: index for index, word in enumerate(words)}
-        return from_nested(code_files.read_nested(path), ids)
-    return from_codes(code_files.read_codes(path, words))
+    nested = code_files.read_nested(path) if str(path).endswith(".json") else None
+    codes = code_files.read_codes(path, words) if nested is None else None
+    try:
+        if nested is None:
+            return from_codes(codes)
+        return from_nested(nested, {word: index for index, word in enumerate(words)})
+    except ValueError as error:
+        raise ValueError(f"{os.fspath(path)}: {error}") from None

@@ -1,0 +1,83 @@
+"""Makes a directory whole or not at all, by one process at a time, also after one was killed."""
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def alone(out: str) -> Iterator[None]:
+    """Keeps other processes from making `out`, and clears up what a killed one has left.
+
+    The lock ends with its process, on whatever machine that is, so what is found under the lock
+    belongs to nobody. Where nothing can be written, nothing is locked.
+
+    Args:
+        out: the absolute path of a directory.
+
+    Raises:
+        ValueError: another process holds the lock.
+    """
+    os.makedirs(os.path.dirname(out), exist_ok=True)
+    try:
+        lock = _locked(out)
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
+        yield
+        return
+    try:
+        _clear_up(out)
+        yield
+    finally:
+        os.unlink(_beside(out, "lock"))
+        os.close(lock)
+
+
+@contextlib.contextmanager
+def whole_or_nothing(out: str) -> Iterator[str]:
+    """Yields a directory that takes the place of `out` at the end, or is removed on an error."""
+    partial, replaced = _beside(out, "partial"), _beside(out, "replaced")
+    os.mkdir(partial)
+    try:
+        yield partial
+        if os.path.isdir(out) and os.listdir(out):
+            os.rename(out, replaced)
+        os.rename(partial, out)
+    finally:
+        _clear_up(out)
+
+
+def _beside(out, purpose):
+    """The path of something that `prepare` keeps next to `out`."""
+    parent, name = os.path.split(out)
+    return os.path.join(parent, f".{name}.prepare-{purpose}")
+
+
+def _locked(out):
+    """The descriptor of the locked file."""
+    path = _beside(out, "lock")
+    while True:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.exists(path) and os.path.samestat(os.stat(path), os.fstat(lock)):
+                return lock
+        except BlockingIOError:
+            os.close(lock)
+            raise ValueError(
+                f"`out` must not be prepared by another process. Received: out={out!r}, which is"
+            ) from None
+        os.close(lock)  # the process that had it removed it in the meantime
+
+
+def _clear_up(out):
+    """Removes what is not complete, and puts back what was replaced by nothing."""
+    replaced = _beside(out, "replaced")
+    if os.path.isdir(replaced) and not (os.path.isdir(out) and os.listdir(out)):
+        os.rename(replaced, out)
+    shutil.rmtree(_beside(out, "partial"), ignore_errors=True)
+    shutil.rmtree(replaced, ignore_errors=True)

@@ -1,0 +1,31 @@
+"""Sentences to be scored: how many at a time, and how many of their words are unknown."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+WORDS = 1 << 19  # the most words of a window, unless one sentence has more
+MUCH_OOV = 0.2  # the share of unknown words above which scores mean little
+
+
+def windows(
+    sentences: Iterable[Sequence[str]], most_sentences: int, most_words: int
+) -> Iterator[list[Sequence[str]]]:
+    """Yields consecutive sentences in lists that are not too large, or have one sentence."""
+    window, words = [], 0
+    for sentence in sentences:
+        full = len(window) == most_sentences or words + len(sentence) > most_words
+        if window and full:
+            yield window
+            window, words = [], 0
+        window.append(sentence)
+        words += len(sentence)
+    if window:
+        yield window
+
+
+def oov_report(name: str, words: int, oov: int) -> str:
+    """Says how many of the words that are scored the vocabulary lacks, and warns if it is many."""
+    rate = oov / max(1, words)
+    report = f"{name}: {oov:,} of {words:,} words ({rate:.2%}) are not in the vocabulary"
+    if rate <= MUCH_OOV:
+        return report
+    return f"warning: {report}. Such scores mean little; check the case and the kind of the words"

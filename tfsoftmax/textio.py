@@ -1,0 +1,184 @@
+"""Reads and writes the files that users name: text, plain or compressed, and JSON.
+
+Errors name the file, and the line where there is one.
+"""
+
+import bz2
+import contextlib
+import gzip
+import json
+import lzma
+import os
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+
+BLOCK_BYTES = 1 << 20
+LINE_BYTES = 1 << 20
+STANDARD_INPUT = "-"
+PARTIAL = ".partial"  # the end of the names of files and folders that are being written
+
+_DECOMPRESSED = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
+
+
+def lines(path: str | os.PathLike, line_bytes: int = LINE_BYTES) -> Iterator[tuple[str, str]]:
+    """Yields the place of each line, for messages, and the line without its end.
+
+    Args:
+        path: a UTF-8 file; .gz, .xz and .bz2 are decompressed; "-" for standard input.
+        line_bytes: the most bytes of a line.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file is not UTF-8, is damaged, or has a longer line.
+    """
+    name = name_of(path)
+    for first, block in line_blocks(path, line_bytes=line_bytes):
+        for number, line in enumerate(block, start=first):
+            yield f"{name}, line {number}", line
+
+
+def line_blocks(
+    path: str | os.PathLike, block_bytes: int = BLOCK_BYTES, line_bytes: int = LINE_BYTES
+) -> Iterator[tuple[int, list[str]]]:
+    """Yields the number of a line, from 1, and a list of lines from there on.
+
+    Lines end at "\\n" only. A byte order mark at the start of the file is dropped.
+
+    Args:
+        path, line_bytes: arguments of `lines`.
+        block_bytes: about how many bytes of text to hold in memory.
+
+    Raises:
+        FileNotFoundError, ValueError: as `lines`.
+    """
+    for first, block in blocks(path, block_bytes, line_bytes):
+        text = _decoded(block, path, first)
+        yield first, text.removesuffix("\n").split("\n")
+
+
+def blocks(
+    path: str | os.PathLike, block_bytes: int = BLOCK_BYTES, line_bytes: int = LINE_BYTES,
+    progress: Callable[[int], None] | None = None,
+) -> Iterator[tuple[int, bytes]]:
+    """Yields the number of a line, from 1, and a block of whole lines from there on, as bytes.
+
+    Args:
+        path, block_bytes, line_bytes: arguments of `line_blocks`.
+        progress: a function that is called with the position in the file, before decompression.
+    """
+    block_bytes, number = min(block_bytes, line_bytes), 1  # lines within a block are short enough
+    with _opened(path) as (raw, file):
+        # From a pipe, take what is there, so that lines are answered as they come.
+        read = file.read1 if path == STANDARD_INPUT else file.read
+        while block := read(block_bytes):
+            if not block.endswith(b"\n"):
+                begun = len(block) - (block.rfind(b"\n") + 1)
+                rest = file.readline(line_bytes - begun + 1)
+                if begun + len(rest.removesuffix(b"\n")) > line_bytes:
+                    line = number + block.count(b"\n")
+                    raise ValueError(
+                        f"{name_of(path)}, line {line}: a line must have at most {line_bytes:,} "
+                        "bytes. Received: a longer line"
+                    )
+                block += rest
+            if progress is not None:
+                progress(raw.tell())
+            yield number, block
+            number += block.count(b"\n")
+
+
+def read_json(path: str | os.PathLike):
+    """Reads a JSON file.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file is not JSON, or an object in it has a key twice.
+    """
+    with _opened(path) as (_, file):
+        data = file.read()
+    return parsed_json(_decoded(data, path, 1), f"{name_of(path)}:")
+
+
+def parsed_json(text: str, name: str):
+    """Parses JSON.
+
+    Args:
+        text: JSON, without numbers that are not finite.
+        name: what the text is, with which messages begin.
+
+    Raises:
+        ValueError: the text is not JSON, or an object in it has a key twice.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_object, parse_constant=_refused)
+    except RecursionError:
+        raise ValueError(f"{name} must be JSON. Received: too many levels of brackets") from None
+    except ValueError as error:
+        raise ValueError(f"{name} must be JSON. Received: {error}") from None
+
+
+@contextlib.contextmanager
+def writing(path: str | os.PathLike) -> Iterator:
+    """Opens a UTF-8 file to write to. An error, such as a full disk, names the file."""
+    with errors_name(path), open(path, "w", encoding="utf-8") as file:
+        yield file
+
+
+@contextlib.contextmanager
+def errors_name(path: str | os.PathLike) -> Iterator[None]:
+    """Makes errors of the operating system, such as a full disk, name this file."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or (error.filename and PARTIAL not in str(error.filename)):
+            raise
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
+
+
+def name_of(path: str | os.PathLike) -> str:
+    """How messages name a file, or standard input."""
+    return "standard input" if path == STANDARD_INPUT else os.fspath(path)
+
+
+@contextlib.contextmanager
+def _opened(path):
+    """Opens a file, and yields it as it is and decompressed. Damage is a ValueError."""
+    if path == STANDARD_INPUT:
+        if sys.stdin is None:
+            raise ValueError("standard input must be open. Received: a closed one")
+        yield sys.stdin.buffer, sys.stdin.buffer
+        return
+    decompressed = _DECOMPRESSED.get(os.path.splitext(path)[1], lambda raw: raw)
+    try:
+        with errors_name(path), open(path, "rb") as raw:
+            yield raw, decompressed(raw)
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        if getattr(error, "errno", None) is not None:
+            raise
+        raise ValueError(f"{path}: must be an undamaged file. Received: {error}") from error
+
+
+def _decoded(data, path, first):
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        number = first + data.count(b"\n", 0, error.start)
+        raise ValueError(
+            f"{name_of(path)}, line {number}: must be UTF-8. "
+            f"Received: {data[error.start : error.start + 20]!r}"
+        ) from error
+    return text.removeprefix("\ufeff") if first == 1 else text
+
+
+def _object(pairs):
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {twice!r} twice")
+    return found
+
+
+def _refused(constant):
+    raise ValueError(f"{constant}, which is no JSON")

@@ -51,6 +51,6 @@ def is_sentence(message, subject):
     """Whether the beginning of a message names its subject and what was received."""
     start = re.sub(r"\x1b\[\d*m", "", message)[:LONGEST]
     start = start.removeprefix("Exception encountered when calling ")
-    words = "Received|Unrecognized|must|cannot|needs|damaged|such|already|not "
+    words = "Received|Unrecognized|must|cannot|needs|damaged|such|already|not |Is a directory"
     told = re.search(words, start, re.IGNORECASE)
     return bool(told and re.search(subject, start)) and "Traceback" not in message

@@ -115,6 +115,12 @@ class Run:
         config = read_json(self.path(CONFIG), parts)
         if "id" in config:
             read_json(self.path(CONFIG), {"id": str, "files": dict})
+            for kept in config["files"].values():
+                if not (isinstance(kept, dict) and {"name", "sha256"} <= kept.keys()):
+                    raise ValueError(
+                        f"{self.path(CONFIG)}: 'files' must have the name and sha256 of each file. "
+                        f"Received: {str(kept)[:80]}"
+                    )
         return config
 
     def _seal(self):

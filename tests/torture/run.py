@@ -1,0 +1,165 @@
+"""Runs the torture cases and counts the verdicts.
+
+    python -m tests.torture.run --seed=0 --out=experiments/results/torture
+
+Cases run one after the other in a process of their own, which is replaced when it crashes, and
+when a case takes longer than LIMIT_SECONDS. The page says what came of each group of cases. Only
+clear sentences and toleration may occur; the process ends with 1 otherwise.
+"""
+
+import argparse
+import collections
+import json
+import os
+import pathlib
+import platform
+import queue
+import random
+import subprocess
+import sys
+import threading
+import time
+import warnings
+
+from .cases import VERDICTS
+
+LIMIT_SECONDS = 120
+KINDS = ("arguments", "damage", "kills")
+
+
+def cases_of(kind, seed, fraction):
+    """The cases of a kind in a random order that the seed decides, or a fraction of them."""
+    from . import arguments, damage, kills
+
+    if kind == "arguments":
+        keep, found = None, arguments.cases()
+    else:
+        keep = {"damage": damage.Damage, "kills": kills.Kills}[kind](seed)
+        found = list(keep.cases())  # `keep` removes its files when it is forgotten
+    random.Random(seed).shuffle(found)
+    return keep, found[: max(1, round(fraction * len(found)))]
+
+
+def work(kind, seed, fraction, start):
+    """The worker: prints a JSON line for each case from `start` on."""
+    from .cases import verdict
+
+    warnings.simplefilter("ignore")
+    _, found = cases_of(kind, seed, fraction)
+    print(json.dumps({"cases": len(found)}), flush=True)
+    for index, case in enumerate(found[start:], start=start):
+        print(json.dumps({"index": index, "name": case.name, "group": case.group}), flush=True)
+        result, said = verdict(case)
+        print(json.dumps({"verdict": result, "said": said[:300]}), flush=True)
+
+
+def lines_of(process):
+    """A queue of the lines that a process prints; None at their end."""
+    lines = queue.Queue()
+
+    def read():
+        for line in process.stdout:
+            lines.put(line)
+        lines.put(None)
+
+    threading.Thread(target=read, daemon=True).start()
+    return lines
+
+
+def results(kind, seed, fraction):
+    """(group, name, verdict, what was said) of each case, from workers."""
+    start, count = 0, None
+    while count is None or start < count:
+        arguments = [f"--worker={kind}", f"--seed={seed}", f"--fraction={fraction}",
+                     f"--start={start}"]
+        environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.torture.run", *arguments], stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, text=True, env=environment,
+        )
+        lines, case = lines_of(process), None
+        while True:
+            try:
+                line = lines.get(timeout=LIMIT_SECONDS)
+            except queue.Empty:
+                process.kill()
+                line = "hang"
+            if line in (None, "hang"):
+                process.wait()
+                if case is not None:
+                    yield case["group"], case["name"], "hang" if line else "crash", ""
+                    start = case["index"] + 1
+                elif count is None or start < count:
+                    raise RuntimeError(f"the worker for {kind} ended before its first case")
+                break
+            values = json.loads(line)
+            if "cases" in values:
+                count = values["cases"]
+            elif "verdict" in values:
+                yield case["group"], case["name"], values["verdict"], values["said"]
+                start, case = case["index"] + 1, None
+            else:
+                case = values
+
+
+def page(counts, wrong, seed, fraction, minutes):
+    """The report, as Markdown."""
+    import keras
+    import tensorflow as tf
+
+    rows = [
+        f"| {group} | " + " | ".join(str(counts[group, v]) for v in VERDICTS) + " |"
+        for group in sorted({group for group, _ in counts})
+    ]
+    total = [str(sum(n for (_, v), n in counts.items() if v == wanted)) for wanted in VERDICTS]
+    listed = [f"* {v}: `{name}`: {said}" for name, v, said in wrong] or ["None."]
+    return "\n".join([
+        "# What wrong input comes to", "",
+        f"`make torture` wrote this page: seed {seed}, {fraction:.0%} of the cases, "
+        f"{minutes:.0f} minutes on {os.cpu_count()} CPU cores ({platform.machine()}), Python "
+        f"{platform.python_version()}, TensorFlow {tf.__version__}, Keras {keras.__version__}.", "",
+        "Each case gives one wrong argument to a head, a sampler, an optimiser, a loss or a",
+        "metric, or does damage to one file that a tool reads, or kills a tool, which is started",
+        "again and must make what it makes undisturbed (`tests/torture/`). A clear sentence names",
+        "the argument or the file. Damage is tolerated if the result is that of the whole",
+        "file, or if it leaves another valid text in a file that people write. An obscure error",
+        "is one of another library that does not name them; a silent case gives another result",
+        "without a word.", "",
+        "| cases | " + " | ".join(VERDICTS) + " |", "|---" * (len(VERDICTS) + 1) + "|", *rows,
+        "| all | " + " | ".join(total) + " |", "",
+        "## Neither a clear sentence nor tolerated", "", *listed, "",
+    ])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seed", type=int, default=0, help="decides the damage and the order")
+    parser.add_argument("--fraction", type=float, default=1.0, help="share of the cases to run")
+    parser.add_argument("--out", type=pathlib.Path, help="folder for the page; none without it")
+    parser.add_argument("--worker", choices=KINDS, help=argparse.SUPPRESS)
+    parser.add_argument("--start", type=int, default=0, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        return work(options.worker, options.seed, options.fraction, options.start)
+    began, counts, wrong = time.monotonic(), collections.Counter(), []
+    for kind in KINDS:
+        for group, name, found, said in results(kind, options.seed, options.fraction):
+            counts[group, found] += 1
+            if found not in VERDICTS[:2]:
+                wrong.append((name, found, said))
+                print(f"{found}: {name}: {said}", flush=True)
+            if sum(counts.values()) % 500 == 0:
+                print(f"{sum(counts.values())} cases", flush=True)
+    minutes = (time.monotonic() - began) / 60
+    text = page(counts, wrong, options.seed, options.fraction, minutes)
+    if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
+        (options.out / "README.md").write_text(text, encoding="utf-8")
+    print(text)
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    tests = str(pathlib.Path(__file__).parent.parent)
+    sys.path[:0] = [tests] * (tests not in sys.path)
+    sys.exit(main())

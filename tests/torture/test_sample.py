@@ -1,0 +1,18 @@
+"""A sample of what `make torture` runs."""
+
+import warnings
+
+import pytest
+
+from . import run
+from .cases import VERDICTS, verdict
+
+
+@pytest.mark.parametrize("kind, fraction", [("arguments", 0.1), ("damage", 0.1)])
+def test_wrong_input_comes_to_a_clear_sentence_or_to_nothing(kind, fraction):
+    _kept, cases = run.cases_of(kind, 5, fraction)
+    assert len(cases) > 90
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = [(case.name, *verdict(case)) for case in cases]
+    assert [each for each in found if each[1] not in VERDICTS[:2]] == []

@@ -214,7 +214,7 @@ def test_half_precision_keeps_float32_weights_and_gradients():
 
 @pytest.mark.parametrize("cutoffs", [[], [0, 4], [4, 4], [9, 4], [4, 13], [4.5, 9]])
 def test_bad_cutoffs_are_named(cutoffs):
-    with pytest.raises(ValueError, match="`cutoffs` must be whole numbers that increase strictly"):
+    with pytest.raises(ValueError, match="`cutoffs` must be .*whole numbers"):
         AdaptiveSoftmax(V, cutoffs)
 
 

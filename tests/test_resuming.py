@@ -168,8 +168,11 @@ def test_only_one_process_trains_a_run(finished_run):
     [
         ("config.json", '{"mod', "config.json: must be JSON"),
         ("config.json", "{}", "config.json: must be a JSON object with 'model'"),
+        ("config.json", '{"model": [], "training": {}, "corpus": {}}', "json: 'model' has a value"),
+        ("config.json", '{"id": "a", "model": {}, "training": {}, "corpus": {}}', "with 'files'"),
         ("vocabulary.txt", "<unk>\t1\n<eos>\t1\n", "must be the vocabulary that the run was"),
         ("checkpoints/pointers.json", "[]", "pointers.json: must be a JSON object with 'last'"),
+        ("checkpoints/pointers.json", '{"last": "/etc"}', "pointers.json: must be as the run"),
         ("checkpoints/*/variables.data*", "x", "must be an undamaged checkpoint of this run"),
         ("checkpoints/*/progress.json", "{", "progress.json: must be the file that the run"),
         ("checkpoints/*/manifest.json", "{}", "manifest.json: must be a JSON object with 'files'"),

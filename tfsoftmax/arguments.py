@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 LARGEST = (2 - 2**-23) * 2.0**127  # of the numbers that float32 can hold
 _EXPECTED = {
     bool: "True or False", int: "an integer", float: "a finite number", type(None): "None",
-    str: "a string", dict: "a dictionary", Sequence[int]: "a list of integers",
+    str: "a string", dict: "a dictionary", Sequence[int]: "a list of whole numbers",
     Sequence[float]: "a list of finite numbers",
 }
 

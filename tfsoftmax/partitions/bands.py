@@ -93,8 +93,8 @@ def frequency_bands(
     fit = np.shape(shares) == (len(ends) - 1,) and np.asarray(shares).dtype.kind in "iuf"
     if not (fit and all(0 <= share <= 1 for share in shares)):
         raise ValueError(
-            f"`shares` must be a number in [0, 1] for each of {len(ends) - 1} tails. "
-            f"Received: shares={shares}"
+            f"`shares` must be one number for each of {len(ends) - 1} tails, in [0, 1]. "
+            f"Received: {shares}"
         )
     return Bands(ends, order, tuple(float(s) for s in shares))
 

@@ -156,6 +156,6 @@ def _from_file(codes, num_classes):
 def _check_number(num_classes, vocab_size):
     if not is_whole(num_classes) or not 1 <= num_classes <= vocab_size:
         raise ValueError(
-            f"`num_classes` must be an integer in [1, {vocab_size}]. "
+            f"`num_classes` must lie in [1, {vocab_size}]. "
             f"Received: num_classes={num_classes}"
         )

@@ -1,0 +1,82 @@
+"""Files of a run are written whole and along no link, and errors name them."""
+
+import contextlib
+import os
+import resource
+
+import pytest
+import tensorflow as tf
+
+from test_whole_runs import saved
+from tfsoftmax.lm.files import append_line, copy_whole, read_json, write_whole
+from tfsoftmax.lm.runs import Run
+
+
+@contextlib.contextmanager
+def small_disk():
+    """Lets no file grow beyond 1,000 bytes, as on a disk that is full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_full_disk_leaves_the_old_file_and_is_named(tmp_path):
+    path = tmp_path / "file"
+    write_whole(str(path), "old")
+    with small_disk(), pytest.raises(OSError, match=f"too large: '{path}'"):
+        write_whole(str(path), "x" * 2000)
+    assert path.read_text() == "old" and os.listdir(tmp_path) == ["file"]
+    with small_disk(), pytest.raises(OSError, match=f"too large: '{path}'"):
+        append_line(str(path), "x" * 2000)
+    append_line(str(path), "new")
+    assert path.read_text().splitlines()[-1] == "new"
+
+
+def test_a_full_disk_leaves_the_last_checkpoint(tmp_path):
+    folder = tmp_path / "own"
+    own = saved(folder, 1)
+    errors = OSError, tf.errors.OpError
+    with small_disk(), pytest.raises(errors, match=f"{folder}/step-000000002"):
+        saved(folder, 2)
+    assert own.restore({"x": [tf.Variable([0.0] * 500)]}) == {"step": 1}
+    assert sorted(os.listdir(folder)) == ["pointers.json", "step-000000001"]
+
+
+def test_a_link_is_replaced_and_not_followed(tmp_path):
+    (tmp_path / "precious").write_text("mine")
+    link = tmp_path / "link"
+    for write in (write_whole, lambda path, source: copy_whole(source, path)):
+        os.symlink("precious", link)
+        write(str(link), __file__)
+        assert not os.path.islink(link)
+        os.unlink(link)
+    os.symlink("precious", tmp_path / "link")
+    with pytest.raises(OSError, match=f"{tmp_path}/link"):
+        append_line(str(tmp_path / "link"), "new")
+    assert (tmp_path / "precious").read_text() == "mine"
+
+
+@pytest.mark.parametrize("content, message", [
+    (b'{"step": 1, "step": 2}', "must be JSON. Received: the key 'step' twice"),
+    (b'{"step": 1, "best": "\xff"}', "must be UTF-8"), (b"[" * 10**5, "too many levels"),
+    (b"\xef\xbb\xbf{}", "must be JSON"), (b'{"step": true}', "'step' has a value of the wrong"),
+    (b"[]", "must be a JSON object with 'step'"), (b"", "must be JSON"),
+])
+def test_a_damaged_json_file_is_named(content, message, tmp_path):
+    path = tmp_path / "progress.json"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=f"{path}: .*{message}|{path}: {message}"):
+        read_json(str(path), {"step": int})
+
+
+def test_odd_lines_of_metrics_are_left_out(tmp_path):
+    run, line = Run(str(tmp_path)), b'{"event": "valid", "step": 3}\n'
+    odd = [b'{"event": [], "step": 1}', b'{"event": "x", "step": "1"}', b"[" * 10**5, b"\xff", b"3",
+           b'{"event": "x", "event": "y", "step": 1}', b""]
+    (tmp_path / "metrics.jsonl").write_bytes(line + b"\n".join(odd) + b"\n" + line)
+    assert run.metrics() == [{"event": "valid", "step": 3}] * 2
+    run.rewind_metrics(2)
+    assert run.metrics() == []

@@ -5,6 +5,7 @@ import errno
 import gzip
 import io
 import lzma
+import math
 import sys
 
 import pytest
@@ -101,6 +102,11 @@ def test_what_is_no_json_is_named(tmp_path, text, message):
 def test_json_is_read(tmp_path):
     path = write(tmp_path / "a.json", '\ufeff{"a": [1, 2.5, null], "é": {}}'.encode())
     assert textio.read_json(path) == {"a": [1, 2.5, None], "é": {}}
+
+
+def test_what_python_writes_for_numbers_that_are_not_finite_is_read_if_asked_for(tmp_path):
+    path = write(tmp_path / "a.json", b'{"best": Infinity}')
+    assert textio.read_json(path, finite=False) == {"best": math.inf}
 
 
 def test_a_full_disk_names_the_file(tmp_path):

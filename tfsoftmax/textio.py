@@ -88,8 +88,12 @@ def blocks(
             number += block.count(b"\n")
 
 
-def read_json(path: str | os.PathLike):
+def read_json(path: str | os.PathLike, finite: bool = True):
     """Reads a JSON file.
+
+    Args:
+        path: the file.
+        finite: whether to refuse NaN and Infinity, which Python writes, but which are no JSON.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -97,21 +101,24 @@ def read_json(path: str | os.PathLike):
     """
     with _opened(path) as (_, file):
         data = file.read()
-    return parsed_json(_decoded(data, path, 1), f"{name_of(path)}:")
+    return parsed_json(_decoded(data, path, 1), f"{name_of(path)}:", finite)
 
 
-def parsed_json(text: str, name: str):
+def parsed_json(text: str, name: str, finite: bool = True):
     """Parses JSON.
 
     Args:
-        text: JSON, without numbers that are not finite.
+        text: JSON.
         name: what the text is, with which messages begin.
+        finite: an argument of `read_json`.
 
     Raises:
         ValueError: the text is not JSON, or an object in it has a key twice.
     """
     try:
-        return json.loads(text, object_pairs_hook=_object, parse_constant=_refused)
+        return json.loads(
+            text, object_pairs_hook=_object, parse_constant=_refused if finite else None
+        )
     except RecursionError:
         raise ValueError(f"{name} must be JSON. Received: too many levels of brackets") from None
     except ValueError as error:

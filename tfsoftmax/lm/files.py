@@ -21,7 +21,7 @@ def read_json(path: str, keys: Mapping[str, type | tuple[type, ...]]) -> dict:
     Raises:
         ValueError: the file holds no JSON object, or one without these keys and types.
     """
-    value = textio.read_json(path)
+    value = textio.read_json(path, finite=False)
     for key, kind in keys.items():
         if not isinstance(value, dict) or key not in value:
             raise ValueError(f"{path}: must be a JSON object with {key!r}. Received: none")

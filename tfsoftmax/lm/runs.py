@@ -253,7 +253,7 @@ def load(
 
 def _parsed(line, path):
     try:
-        values = parsed_json(line, path)
+        values = parsed_json(line, path, finite=False)
     except ValueError:
         return None
     whole = isinstance(values, dict) and isinstance(values.get("event"), str)

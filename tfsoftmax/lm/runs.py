@@ -21,6 +21,7 @@ from tfsoftmax.lm.files import (
     errors_name,
     parsed_json,
     read_json,
+    remove_partial,
     write_whole,
     written_whole,
 )
@@ -163,6 +164,8 @@ class Run:
         made = not os.path.lexists(self.directory)
         os.makedirs(self.directory, exist_ok=True)
         with contextlib.closing(self._lock()):
+            for name in (CONFIG, METRICS, VOCABULARY, os.path.join(CHECKPOINTS, POINTERS)):
+                remove_partial(self.path(name))
             try:
                 yield
             finally:

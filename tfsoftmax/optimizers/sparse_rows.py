@@ -4,6 +4,7 @@ import keras
 import tensorflow as tf
 
 from tfsoftmax._compat import merges_replicas
+from tfsoftmax.arguments import check_hint
 from tfsoftmax.optimizers.rows import (
     aligned,
     map_sparse,
@@ -40,6 +41,11 @@ class SparseRows:
     """
 
     gradient_norms = None
+
+    def __init__(self, *args, **kwargs):
+        for name in ("clipnorm", "clipvalue", "global_clipnorm"):
+            check_hint(name, kwargs.get(name), float | None)
+        super().__init__(*args, **kwargs)
 
     def slots(self) -> tuple[list[keras.Variable], ...]:
         """The slots in the order of `row_step`, each a list parallel to the trainable variables."""

@@ -175,10 +175,11 @@ class Run:
     def _lock(self):
         path = self.path(LOCK)
         while True:
-            with errors_name(path):
-                file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "rb")
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                with errors_name(path):
+                    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+                    file = os.fdopen(os.open(path, flags, 0o666), "rb")
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 file.close()
                 raise ValueError(

@@ -51,6 +51,13 @@ def test_a_wrong_option_of_a_sampler_is_named(options):
         tfsoftmax.samplers.Unigram(V, counts=COUNTS, **options)
 
 
+@pytest.mark.parametrize("name", ["clipnorm", "clipvalue", "global_clipnorm"])
+@pytest.mark.parametrize("value", [NAN, INF, "1", True])
+def test_a_wrong_norm_of_clipping_is_named(name, value):
+    with pytest.raises(ValueError, match=f"`{name}` must be a finite number, or None"):
+        tfsoftmax.optimizers.Adagrad(0.1, **{name: value})
+
+
 def test_positional_arguments_are_checked_too():
     with pytest.raises(ValueError, match="`z_loss` must be a finite number. Received: z_loss=nan"):
         tfsoftmax.FullSoftmax(V, 0.1, NAN)

@@ -36,9 +36,8 @@ def test_a_full_disk_leaves_the_old_file_and_is_named(tmp_path):
 
 
 def test_a_full_disk_leaves_the_last_checkpoint(tmp_path):
-    folder = tmp_path / "own"
+    folder, errors = tmp_path / "own", (OSError, tf.errors.OpError)
     own = saved(folder, 1)
-    errors = OSError, tf.errors.OpError
     with small_disk(), pytest.raises(errors, match=f"{folder}/step-000000002"):
         saved(folder, 2)
     assert own.restore({"x": [tf.Variable([0.0] * 500)]}) == {"step": 1}

@@ -227,6 +227,17 @@ def test_a_refused_second_trainer_changes_nothing(own_run, corpus):
         assert file.read() == before
 
 
+def test_what_a_killed_writer_left_is_removed_and_nothing_else(own_run):
+    left = [own_run.path(".config.json.0123456789abcdef.partial"),
+            own_run.path("checkpoints", ".pointers.json.0123456789abcdef.partial")]
+    foreign = own_run.path(".config.json.mine.partial")
+    for path in (*left, foreign):
+        with open(path, "w"):
+            pass
+    with own_run.locked():
+        assert not any(map(os.path.exists, left)) and os.path.exists(foreign)
+
+
 def test_training_writes_along_no_link(own_run, corpus, tmp_path):
     (tmp_path / "precious").write_text("mine")
     for name in ("metrics.jsonl", ".lock", "checkpoints", "tensorboard"):

@@ -9,6 +9,9 @@ progress; tfsoftmax evaluate, generate, score and export use the result. The pre
 have the hyperparameters of the thesis (table 4.5); demo trains for three minutes. A flag that is
 given together with a preset takes precedence over it.
 
+The run keeps its own copy of a file of a tree or of classes, and the SHA-256 of all its files; a
+file that was changed, or that is of another run, is refused.
+
 TensorBoard also shows memory, words per second and gradient norms. --profile_batch=11,15 traces
 these steps: tfsoftmax memory_timeline --run=DIR prints how much memory they used over time, and
 TensorBoard's profile plugin (pip install 'tfsoftmax[profile]') shows everything else.

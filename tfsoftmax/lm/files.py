@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
@@ -67,6 +68,16 @@ def written_whole(path: str) -> Iterator[str]:
         with contextlib.suppress(OSError):
             shutil.rmtree(partial) if os.path.isdir(partial) else os.unlink(partial)
         raise
+
+
+def remove_partial(path: str) -> None:
+    """Removes what `write_whole` has left beside a path where a process was killed in it."""
+    folder, name = os.path.split(os.path.abspath(path))
+    pattern = re.compile(rf"\.{re.escape(name)}\.[0-9a-f]{{16}}{re.escape(PARTIAL)}")
+    for other in os.listdir(folder) if os.path.isdir(folder) else ():
+        if pattern.fullmatch(other):
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(folder, other))
 
 
 def append_line(path: str, line: str) -> None:

@@ -15,7 +15,13 @@ import keras
 from tfsoftmax.lm.checkpoints import POINTERS, Checkpoints, weight_variables
 from tfsoftmax.lm.config import ModelConfig, with_todays_names
 from tfsoftmax.lm.description import differences
-from tfsoftmax.lm.files import append_line, read_json, write_whole, written_whole
+from tfsoftmax.lm.files import (
+    append_line,
+    read_json,
+    remove_partial,
+    write_whole,
+    written_whole,
+)
 from tfsoftmax.lm.model import language_model
 from tfsoftmax.lm.run_files import FILES, with_copies
 from tfsoftmax.textio import PARTIAL, errors_name, parsed_json
@@ -162,6 +168,8 @@ class Run:
         made = not os.path.lexists(self.directory)
         os.makedirs(self.directory, exist_ok=True)
         with contextlib.closing(self._lock()):
+            for name in (CONFIG, METRICS, VOCABULARY, os.path.join(CHECKPOINTS, POINTERS)):
+                remove_partial(self.path(name))
             try:
                 yield
             finally:
@@ -171,10 +179,11 @@ class Run:
     def _lock(self):
         path = self.path(LOCK)
         while True:
-            with errors_name(path):
-                file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "rb")
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                with errors_name(path):
+                    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+                    file = os.fdopen(os.open(path, flags, 0o666), "rb")
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 file.close()
                 raise ValueError(

@@ -40,13 +40,14 @@ class Progress:
     best_step: int = 0
     validated_step: int = 0
 
-
-def _progress(saved, run):
-    try:
-        return Progress(**saved)
-    except TypeError as error:
-        name = run.checkpoints.path(run.checkpoints.name(), "progress.json")
-        raise ValueError(f"{name}: must be the progress of a run. Received: {error}") from None
+    @classmethod
+    def of(cls, saved, checkpoints):
+        """The progress that the last checkpoint holds."""
+        try:
+            return cls(**saved)
+        except TypeError as error:
+            path = checkpoints.path(checkpoints.name())
+            raise ValueError(f"{path}: must hold a run's progress. Received: {error}") from None
 
 
 class Trainer:
@@ -61,7 +62,7 @@ class Trainer:
         self.model = compiled_model(model_config, config, corpus)
         self.variables = training_variables(self.model)
         saved = run.checkpoints.restore(self.variables)
-        self.progress = _progress(saved, run) if saved else Progress()
+        self.progress = Progress.of(saved, run.checkpoints) if saved else Progress()
         self.takes_vectors = saved is None and bool(config.pretrained)
         if self.takes_vectors:
             self._load_embeddings(model_config)

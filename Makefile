@@ -8,7 +8,7 @@ DATA ?= data/docstrings
 RUN ?= runs/demo
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: demo install test test-slow test-oldest test-hub lint docs benchmark walkthrough clean
+.PHONY: demo install test test-slow test-oldest torture test-hub lint docs benchmark walkthrough clean
 
 demo: $(VENV)/.installed
 	$(BIN)/tfsoftmax prepare --corpus=docstrings --out=$(DATA)
@@ -31,6 +31,10 @@ test-oldest:
 test-hub:
 	$(MAKE) .venv-hub/.installed-hub VENV=.venv-hub
 	.venv-hub/bin/python -m pytest tests/test_hub.py
+
+# Wrong arguments, damaged files, killed tools: about ten minutes.
+torture: $(VENV)/.installed-test
+	$(BIN)/python -m tests.torture.run --out=experiments/results/torture
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .

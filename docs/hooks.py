@@ -11,7 +11,9 @@ import griffe
 from mkdocs.structure.files import File
 
 ROOT = pathlib.Path(__file__).parent.parent
-PAGES = {"README.md": "index.md", **{p: p for p in ("CONTRIBUTING.md", "CHANGELOG.md", "LICENSE")}}
+PAGES = {"README.md": "index.md", **{
+    p: p for p in ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "LICENSE")
+}}
 RESULTS = ("*.md", "*.png", "*.csv", "*.txt", "*.json", "*.py")
 EXAMPLES = ROOT / "experiments" / "examples"
 FOLDERS = (

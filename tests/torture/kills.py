@@ -17,7 +17,7 @@ from tfsoftmax.lm import runs
 from .cases import Case
 from .damage import read_corpus
 
-TIMES = 8  # how often each tool is killed
+TIMES = 4  # how often each tool is killed
 ENVIRONMENT = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
 
 

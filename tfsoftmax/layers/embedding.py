@@ -10,10 +10,8 @@ class Embedding(keras.layers.Embedding):
 
     Keras's own layer reads the whole variable. TensorFlow then copies all of it in each step
     after an optimiser has updated it sparsely, and a mixed policy casts all of it. Words outside
-    [0, V) are an error on a CPU.
-
-    Args:
-        *args, **kwargs: as in `keras.layers.Embedding`, without `lora_rank`.
+    [0, V) are an error on a CPU. The arguments are those of `keras.layers.Embedding`, without
+    `lora_rank`.
 
     Example:
         words = keras.random.randint((32, 20), 0, 1000)

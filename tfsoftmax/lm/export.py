@@ -60,7 +60,9 @@ def export(model: keras.Model, vocabulary: Vocabulary, out: str, max_k: int = 50
             "next_word": served.next_word.get_concrete_function(words, k),
         }
         # Some variables of a head, which hold its layout, are not in Keras's lists.
-        served.read = [v for s in signatures.values() for v in s.graph.variables]
+        # The same order in every export; TensorFlow's is one of a set.
+        variables = (v for s in signatures.values() for v in s.graph.variables)
+        served.read = sorted(variables, key=lambda v: v.name)
         options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
         with written_whole(os.path.realpath(out)) as partial:
             tf.saved_model.save(served, partial, signatures, options)

@@ -150,7 +150,7 @@ def test_tied_kernel_is_the_embedding(tmp_path):
 
 
 def test_bad_arguments_are_named():
-    with pytest.raises(ValueError, match="`vocab_size` must be a positive integer. Received: .*0"):
+    with pytest.raises(ValueError, match="`vocab_size` must lie in .*Received: vocab_size=0"):
         FullSoftmax(0)
     with pytest.raises(ValueError, match="`label_smoothing` must lie in .* Received: .*1.0"):
         FullSoftmax(5, label_smoothing=1.0)

@@ -150,7 +150,7 @@ def test_counts_that_fall_do_not_warn():
 
 
 @pytest.mark.parametrize("build, message", [
-    (lambda: Uniform(0), "`vocab_size` must be .*vocab_size=0"),
+    (lambda: Uniform(0), "`vocab_size` must lie .*vocab_size=0"),
     (lambda: Uniform(9, implementation="c"), "`implementation` must be .*implementation='c'"),
     (lambda: Sampler(9, implementation="tf"), "`implementation` must be 'own' for Sampler.*'tf'"),
     (lambda: Unigram(3, [1, 2]), r"`counts` must be .* 3 words.*\(2,\)"),

@@ -24,17 +24,18 @@ import warnings
 from .cases import VERDICTS
 
 LIMIT_SECONDS = 120
-KINDS = ("arguments", "damage", "kills")
+KINDS = ("arguments", "flags", "damage", "kills")
 
 
 def cases_of(kind, seed, fraction):
     """The cases of a kind in a random order that the seed decides, or a fraction of them."""
-    from . import arguments, damage, kills
+    from . import arguments, damage, flags, kills
 
     if kind == "arguments":
         keep, found = None, arguments.cases()
     else:
-        keep = {"damage": damage.Damage, "kills": kills.Kills}[kind](seed)
+        made = {"flags": flags.Flags, "damage": damage.Damage, "kills": kills.Kills}
+        keep = made[kind](seed)
         found = list(keep.cases())  # `keep` removes its files when it is forgotten
     random.Random(seed).shuffle(found)
     return keep, found[: max(1, round(fraction * len(found)))]

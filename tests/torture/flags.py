@@ -168,7 +168,7 @@ def wrong_values(command, flag):
     values = {"bool": BOOLEANS, "int": NUMBERS, "float": NUMBERS, "string enum": CHOICES}.get(kind)
     if values is None:
         chosen = TEXTS
-        if flag.name in ("out", "plot") or (flag.name == "run" and SOUND[command].get("run") == "new"):
+        if flag.name in ("out", "plot") or SOUND[command].get(flag.name) == "new":
             chosen = {name: text for name, text in TEXTS.items() if name not in NAMES[1:]}
         values = [*chosen.values(), *LISTS * ("list" in kind)]
     return values

@@ -120,6 +120,7 @@ def test_a_wrong_name_suggests_the_nearest_one(name, near):
         (["train", "--epoch=3"], "`epoch` must be a flag of the command. Did you mean 'epochs'?"),
         (["train", "--data=x", "--run=y", f"--layers={10**30}"],
          "`layers` must lie in [-2**63, 2**63). Received"),
+        (["generate", "--run=x", "--temperature=1e39"], "`temperature` must be of float32's"),
         (["prepare", "--out=\udcff"], "`out` must be UTF-8. Received: out="),
         (["brown", "--data=none", "--out={tmp}/out"], "`data`: 'none' must be a corpus made by"),
         (["score", "--run=x", "--input="], "`input` cannot be used: No such file"),

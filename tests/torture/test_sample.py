@@ -16,3 +16,11 @@ def test_wrong_input_comes_to_a_clear_sentence_or_to_nothing(kind, fraction):
         warnings.simplefilter("ignore")
         found = [(case.name, *verdict(case)) for case in cases]
     assert [each for each in found if each[1] not in VERDICTS[:2]] == []
+
+
+@pytest.mark.slow
+def test_wrong_flags_come_to_a_clear_sentence_or_to_nothing():
+    """In a process of its own, as it forks."""
+    found = list(run.results("flags", 5, 0.03))
+    assert len(found) > 30
+    assert [each for each in found if each[2] not in VERDICTS[:2]] == []

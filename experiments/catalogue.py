@@ -2,12 +2,13 @@
 
 import collections
 
-from experiments import adaptive, full_softmax, hierarchical, sampling
+from experiments import adaptive, full_softmax, hierarchical, jiang, sampling
 
 EXPERIMENTS = {
     "adaptive": adaptive,
     "full_softmax": full_softmax,
     "hierarchical": hierarchical,
+    "jiang": jiang,
     "sampling": sampling,
 }
 

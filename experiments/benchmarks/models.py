@@ -11,7 +11,7 @@ def training(case, problem):
     from experiments import catalogue
     from tfsoftmax.corpora.pipeline import batches
     from tfsoftmax.corpora.records import Corpus
-    from tfsoftmax.lm.trainer import compiled_model
+    from tfsoftmax.lm.compiled import compiled_model
 
     module = catalogue.load(case.options["experiment"])
     run = next(run for run in module.RUNS if run.name == case.head)

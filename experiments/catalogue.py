@@ -2,13 +2,25 @@
 
 import collections
 
-from experiments import adaptive, full_softmax, hierarchical, jiang, sampling
+from experiments import (
+    adaptive,
+    full_softmax,
+    hierarchical,
+    jiang,
+    methods,
+    projections,
+    proposals,
+    sampling,
+)
 
 EXPERIMENTS = {
     "adaptive": adaptive,
     "full_softmax": full_softmax,
     "hierarchical": hierarchical,
     "jiang": jiang,
+    "methods": methods,
+    "projections": projections,
+    "proposals": proposals,
     "sampling": sampling,
 }
 

@@ -28,16 +28,16 @@ def groups(outcomes):
     return found
 
 
-def table(outcomes, baseline="full"):
+def table(outcomes):
     """A Markdown table with one row for each run, averaged over its finished seeds.
 
     Args:
         outcomes: list of (`Run`, `Outcome`).
-        baseline: name, without a seed, of the run to which ratios are given.
 
     Returns:
         The table; empty if no seed has finished. Of a perplexity it gives the mean, and with two
-        seeds or more half of the range between the lowest and the highest.
+        seeds or more half of the range between the lowest and the highest. Ratios are to the run of
+        full softmax whose model is the same but for the head.
     """
     finished = {
         name: [(run, o.measures()) for run, o in own if o.state == "finished"]
@@ -50,25 +50,36 @@ def table(outcomes, baseline="full"):
                                          for own in finished.values())]
     rows = [["run", "seeds", "epochs", *(
         heading for m in measures
-        for heading in (f"{SPLITS[m]} perplexity", f"to {baseline}", "paper", f"to {baseline}")
+        for heading in (f"{SPLITS[m]} perplexity", "to full", "paper", "to full")
     )]]
     means = {
         name: {m: _mean([of_seed.get(m) for _, of_seed in own]) for m in measures}
         for name, own in finished.items()
     }
     papers = {name: own[0][0].paper for name, own in finished.items()}
+    baselines = {name: _baseline(name, finished) for name in finished}
     for name, own in finished.items():
         epochs = sorted(of_seed["epoch"] for _, of_seed in own)
         row = [name, str(len(own)), f"{epochs[0]:.0f}" + f" to {epochs[-1]:.0f}" * (len(own) > 1)]
         for m in measures:
             values = [of_seed[m] for _, of_seed in own if of_seed.get(m)]
             row += [
-                _spread(values), _ratio(means, name, baseline, m),
+                _spread(values), _ratio(means, name, baselines[name], m),
                 f"{papers[name][m]:,.2f}" if m in papers[name] else "–",
-                _ratio(papers, name, baseline, m),
+                _ratio(papers, name, baselines[name], m),
             ]
         rows.append(row)
     return markdown.table(rows)
+
+
+def _baseline(name, finished):
+    """The name of the run of full softmax with the same model otherwise, or None."""
+    def without_head(other):
+        model = finished[other][0][0].configs()[0]
+        return dataclasses.replace(model, head="full", head_options={}), model.head
+
+    own, _ = without_head(name)
+    return next((other for other in finished if without_head(other) == (own, "full")), None)
 
 
 def curves(outcomes, title, note, path):

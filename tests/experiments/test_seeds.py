@@ -7,7 +7,9 @@ from experiments.definition import Run
 from experiments.outcome import Outcome
 
 PAPER = {"full": {"perplexity": 100.0}, "tree": {"perplexity": 125.0}}
-RUNS = seeds.seeded([Run(name, paper=paper) for name, paper in PAPER.items()], (1, 2))
+RUNS = seeds.seeded([
+    Run(name, model={"head": name}, paper=paper) for name, paper in PAPER.items()
+], (1, 2))
 VALID = {
     "full-seed1": [90.0, 80.0, 82.0], "full-seed2": [91.0, 84.0], "tree-seed1": [120.0, 99.0],
     "tree-seed2": [130.0],

@@ -1,5 +1,6 @@
 """The report of an experiment: a page with a table of its runs and a picture of their results."""
 
+import json
 import statistics
 
 from experiments import markdown, pictures, seeds
@@ -50,6 +51,10 @@ def write(name, docstring, outcomes, folder):
     results = [(run, own["perplexity"], own["seconds"] / 60) for run, own in measured
                if own.get("perplexity")]
     note = note_of(outcomes)
+    markdown.write(folder / "results.json", json.dumps([
+        {"name": run.name, "state": outcome.state, "paper": dict(run.paper), **own}
+        for (run, outcome), (_, own) in zip(outcomes, measured)
+    ], indent=1))
     return markdown.write(
         folder / "README.md", f"# {name}", docstring.strip(), "## Results", facts(outcomes),
         *_means(name, outcomes, note, folder / CURVES), table(outcomes), NOTE,

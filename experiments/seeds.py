@@ -19,12 +19,17 @@ def seeded(runs, seeds):
     ]
 
 
+def group(name):
+    """The name of a run without its seed."""
+    return _SEED.sub("", name)
+
+
 def groups(outcomes):
     """{name without the seed: list of (`Run`, `Outcome`)} of the runs that have a seed's name."""
     found = {}
     for run, outcome in outcomes:
-        if _SEED.search(run.name):
-            found.setdefault(_SEED.sub("", run.name), []).append((run, outcome))
+        if group(run.name) != run.name:
+            found.setdefault(group(run.name), []).append((run, outcome))
     return found
 
 

@@ -58,6 +58,8 @@ ROWS = {
          "forward time by itself"),
         ("table of clusterings", "p-tHSM with random, alphabetical, Huffman and Brown clusters",
          "[jiang](jiang/README.md), million words, to convergence", from_experiment("jiang")),
+        ("", "why a Huffman tree learnt little with Adagrad", "[huffman](huffman/README.md)",
+         "open"),
         ("table of perplexities", "softmax, NCE, BlackOut, cHSM and p-tHSM with a GRU",
          "[jiang](jiang/README.md), million words, to convergence", from_experiment("jiang")),
     ],

@@ -42,7 +42,7 @@ def table(outcomes):
     Returns:
         The table; empty if no seed has finished. Of a perplexity it gives the mean, and with two
         seeds or more half of the range between the lowest and the highest. Ratios are to the run of
-        full softmax whose model is the same but for the head.
+        full softmax that differs in nothing but the head.
     """
     finished = {
         name: [(run, o.measures()) for run, o in own if o.state == "finished"]
@@ -78,10 +78,11 @@ def table(outcomes):
 
 
 def _baseline(name, finished):
-    """The name of the run of full softmax with the same model otherwise, or None."""
+    """The name of the run of full softmax that is the same otherwise, or None."""
     def without_head(other):
-        model = finished[other][0][0].configs()[0]
-        return dataclasses.replace(model, head="full", head_options={}), model.head
+        model, training = finished[other][0][0].configs()
+        rest = dataclasses.replace(model, head="full", head_options={})
+        return (rest, dataclasses.replace(training, seed=0)), model.head
 
     own, _ = without_head(name)
     return next((other for other in finished if without_head(other) == (own, "full")), None)

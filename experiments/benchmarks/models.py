@@ -51,7 +51,8 @@ def whole(case, problem):
     batch = itertools.repeat((words, labels, tf.ones(labels.shape)))
     dataset = iter(tf.data.Dataset.from_tensors(next(batch)).repeat())
     functions = {WHOLE: lambda: float(model.train_function(dataset)["loss"])}
-    functions.update(zip(PARTS, _parts(model, loss, optimizer, words, labels)))
+    if set(PARTS) <= set(case.measures):
+        functions.update(zip(PARTS, _parts(model, loss, optimizer, words, labels)))
     return Program(functions, [], parameters_of(model), {"head": case.head})
 
 

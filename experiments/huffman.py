@@ -1,4 +1,4 @@
-"""Huffman, random and Brown trees by optimiser: do the nodes of rare words take large enough steps?
+"""Huffman, random and Brown trees by optimiser, to see whether rare nodes take large enough steps.
 
 Reproduces: no table. It looks for the reason why p-tHSM with a Huffman tree was hardly better than
 with a random tree under the thesis's optimiser, while Jiang et al. 2017 have it as good as with

@@ -18,9 +18,10 @@ class Dataset:
         min_count: by default, words that occur less often become `<unk>`.
         builder: the name of the class in `tfsoftmax.corpora.builders` that reads the archive;
             None if tensorflow-datasets has a builder under the name of the corpus.
+        order: by default, the order of the sentences, a name in `tfsoftmax.corpora.orders.ORDERS`.
         digest: `algorithm:hexadecimal digits` of the archive; None if tensorflow-datasets knows it.
         digests: dictionary from a split to the digest of its file. All digests are the strongest
-            on which two publishers agree.
+            that others have published.
 
     Example:
         from tfsoftmax.corpora.catalogue import DATASETS
@@ -33,6 +34,7 @@ class Dataset:
     members: dict
     min_count: int = 1
     builder: str | None = None
+    order: str = "shuffled"
     digest: str | None = None
     digests: dict = dataclasses.field(default_factory=dict)
 
@@ -46,7 +48,8 @@ def _wikitext(name, builder, digest, *digests):
     # This is the first author's host. The original address, on S3, has refused access since 2024.
     url = f"https://wikitext.smerity.com/{name}-v1.zip"
     members = {split: f"{name}/wiki.{split}.tokens" for split in _SPLITS}
-    return Dataset(url, members, 1, builder, digest, dict(zip(_SPLITS, digests)))
+    digests = dict(zip(_SPLITS, digests))
+    return Dataset(url, members, 1, builder, "text", digest, digests)
 
 
 DATASETS = {
@@ -59,6 +62,7 @@ DATASETS = {
     "ptb": Dataset(
         "https://www.fit.vutbr.cz/~imikolov/rnnlm/simple-examples.tgz",
         {s: f"simple-examples/data/ptb.{s}.txt" for s in _SPLITS}, builder="Ptb",
+        order="text",
         digest="md5:30177ea32e27c525793142b6bf2c8e2d",  # all that others have published
         digests={
             "train": "sha256:fcea919f6cf83f35d4d00c6cbf08040d13d4155226340912e2fef9c9c4102cbf",
@@ -90,8 +94,9 @@ DATASETS = {
     ),
 }
 
-# The defaults of `min_count` for all corpora that `prepare` reads.
+# The defaults of `min_count` and of `order` for all corpora that `prepare` reads.
 MIN_COUNTS = {"docstrings": 2, "text": 1, **{n: d.min_count for n, d in DATASETS.items()}}
+ORDERS = {"docstrings": "shuffled", "text": "shuffled", **{n: d.order for n, d in DATASETS.items()}}
 
 
 def find_manual(dataset: Dataset, folder: str) -> dict[str, tuple[str, str | None]] | None:

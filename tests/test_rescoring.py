@@ -273,6 +273,7 @@ def test_a_missing_package_is_named_before_anything_is_loaded(lists, tmp_path):
         (["--tune=x"], "`tune_reference` must be given with `tune`. Received: none"),
         (["--arpa_weight=1"], "`arpa` must be given with `arpa_weight`. Received: none"),
         (["--nbest=nowhere"], "nowhere"),
+        (["--out=/dev/null"], "`out` cannot be used: File exists. Received: out='/dev/null'"),
     ],
 )
 def test_mistakes_end_in_one_sentence(lists, flags, message):

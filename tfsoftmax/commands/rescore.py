@@ -104,6 +104,8 @@ def main():
         tuning_errors = rescoring.hypothesis_errors(
             tuning, references_of(tuning, "tune_reference")
         )
+    if options.out:
+        os.makedirs(options.out, exist_ok=True)
     score = scores_function()
     results = {"tuned_on": options.tune}
     if tuning is None:
@@ -224,7 +226,6 @@ def write(directory, lists, sentences, references, results):
     """Writes the files of --out."""
     from tfsoftmax.nbest.lists import trn
 
-    os.makedirs(directory, exist_ok=True)
     first = [lists.sentences[i] for i in lists.starts[:-1]]
     files = {"hyp.trn": sentences, "1best.trn": first}
     if references is not None:

@@ -195,7 +195,7 @@ def arpa_scorer(path: str | os.PathLike) -> Callable[[Sequence[Sequence[str]]], 
     try:
         import kenlm
     except ModuleNotFoundError as error:
-        raise RuntimeError("ARPA models need kenlm: pip install 'tfsoftmax[arpa]'") from error
+        raise RuntimeError("`arpa` needs kenlm: pip install 'tfsoftmax[arpa]'") from error
     settings = kenlm.Config()
     settings.show_progress, settings.arpa_complain = False, kenlm.ARPALoadComplain.NONE
     model = kenlm.Model(str(path), settings)

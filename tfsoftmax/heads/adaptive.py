@@ -67,6 +67,7 @@ class AdaptiveSoftmax(TiedHead):
     trains_exactly = True
     machine_options = ("cutoffs",)
     vocabulary_options = ("counts",)
+    matrix_initializers = ("kernel_initializer", "projection_initializer")
     ties_to = AdaptiveEmbedding
     tails: int | None = None  # number of tails among which "auto" looks for cutoffs; None: any
 
@@ -101,6 +102,8 @@ class AdaptiveSoftmax(TiedHead):
     @classmethod
     def tied_embedding(cls, vocabulary, units: int, options: dict, **kwargs):
         layout = {"counts": vocabulary.counts, **{k: options[k] for k in LAYOUT if k in options}}
+        if "embeddings_initializer" in kwargs:
+            kwargs["projection_initializer"] = kwargs["embeddings_initializer"]
         embedding = AdaptiveEmbedding(len(vocabulary), units, **layout, **kwargs)
         others = {name: value for name, value in options.items() if name not in LAYOUT}
         return embedding, {"cutoffs": embedding.bands.cutoffs, **others, "tied_to": embedding}

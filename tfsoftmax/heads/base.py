@@ -59,6 +59,7 @@ class SoftmaxHead(keras.layers.Layer):
             when the head is built; a run keeps what was decided.
         vocabulary_options: names of the arguments that `for_vocabulary` fills with what the
             vocabulary has under the same names: `counts`, `words`.
+        matrix_initializers: names of the arguments that are initializers of matrices.
         file_options: names of the arguments that may be the path of a file, each with the strings
             that mean something else.
 
@@ -73,6 +74,7 @@ class SoftmaxHead(keras.layers.Layer):
     self_normalised = False
     machine_options: ClassVar[tuple[str, ...]] = ()
     vocabulary_options: ClassVar[tuple[str, ...]] = ()
+    matrix_initializers: ClassVar[tuple[str, ...]] = ("kernel_initializer",)
     file_options: ClassVar[dict[str, tuple[str, ...]]] = {}
 
     def __new__(cls, *args, **kwargs):

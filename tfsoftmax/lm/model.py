@@ -18,8 +18,8 @@ def language_model(
     """Builds a language model whose weights are drawn from Keras's global seed.
 
     Dropout stands before, between and after the recurrent layers (Zaremba et al. 2014).
-    Weight matrices start uniform in [-init_scale, init_scale], and biases at zero, except for the
-    forget bias with `unit_forget_bias`.
+    All weight matrices, projections too, start uniform in [-init_scale, init_scale], and biases at
+    zero, except for the forget bias with `unit_forget_bias`.
 
     Args:
         config: `ModelConfig`.
@@ -58,7 +58,7 @@ def language_model(
     with _named_options(config):
         head = HEADS[config.head].for_vocabulary(
             vocabulary, dtype=policy, name="head",
-            **{"kernel_initializer": uniform(), **head_options},
+            **({name: uniform() for name in HEADS[config.head].matrix_initializers} | head_options),
         )
     return keras.Model(words, head(hidden), name="language_model")
 

@@ -6,6 +6,7 @@ import keras
 
 from tfsoftmax.heads import HEADS
 from tfsoftmax.layers.embedding import Embedding
+from tfsoftmax.layers.previous_word import PreviousWord
 from tfsoftmax.layers.recurrent import recurrent_layer
 from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.vocabulary import Vocabulary
@@ -60,6 +61,8 @@ def language_model(
             vocabulary, dtype=policy, name="head",
             **({name: uniform() for name in HEADS[config.head].matrix_initializers} | head_options),
         )
+    if head.reads_previous_word:
+        hidden = PreviousWord(dtype=policy, name="previous_word")([hidden, words])
     return keras.Model(words, head(hidden), name="language_model")
 
 

@@ -118,9 +118,10 @@ def write(rows, hardware, units, repeats):
     markdown.write(
         RESULTS / "README.md",
         "# Full-vocabulary logits of adaptive softmax: gather and `scatter_nd`",
-        f"`python -m experiments.benchmarks.full_logits` on {hardware}. D = {units} units, tails "
-        f"of D / 4 and D / 16. Medians of {repeats} calls; the ways take turns and agree. They are "
-        "described in experiments/benchmarks/full_logits.py.",
+        f"`python -m experiments.benchmarks.full_logits` on {hardware}, shared with other work. "
+        f"D = {units} units, tails of D / 4 and D / 16. Medians of {repeats} calls; the ways take "
+        "turns and agree. They are described in experiments/benchmarks/full_logits.py. `gather` "
+        "takes the kernels in blocks of words, which it copies; with few positions that counts.",
         markdown.table([HEADINGS, *rows]),
     )
 

@@ -218,4 +218,4 @@ def test_all_ways_to_the_full_logits_agree(is_sorted, compiled, monkeypatch, tmp
     assert len(seconds) == len(full_logits.WAYS) and min(seconds) > 0
     monkeypatch.setattr(full_logits, "RESULTS", tmp_path)
     full_logits.write([["60"] * len(full_logits.HEADINGS)], "a machine", 8, 1)
-    assert "on a machine. D = 8 units" in (tmp_path / "README.md").read_text()
+    assert "on a machine, shared with other work. D = 8" in (tmp_path / "README.md").read_text()

@@ -61,7 +61,9 @@ class AdaptiveSoftmax(TiedHead):
         nats, (ids, log_probs) = head.training_loss(hidden, labels), head.top_k(hidden, 5)
 
     Source: Grave et al. 2017; Müller 2017, eq. 2.16 and sections 2.2.2.4, 3.4 (without biases;
-    full-vocabulary logits by eq. 3.5 and 3.6); Baevski and Auli 2019 (tying).
+    full-vocabulary logits by eq. 3.5 and 3.6, joined and gathered instead of scattered by
+    `scatter_nd`: `python -m experiments.benchmarks.full_logits` compares the two); Baevski and
+    Auli 2019 (tying).
     """
 
     trains_exactly = True

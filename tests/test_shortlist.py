@@ -1,5 +1,6 @@
 """Shortlist against float64 loops from eq. 2.8-2.10, with words in any order."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -62,9 +63,9 @@ def test_log_probs_equal_the_equation(oos_node, own):
     np.testing.assert_allclose(head.log_probs(hidden), expected, rtol=1e-5, atol=1e-5)
 
 
-def bigrams(vocab_size=V, seed=7):
+def bigrams(vocab_size=V, length=60):
     """A bigram model of a random text in which some words are never seen."""
-    text = np.random.default_rng(seed).integers(0, vocab_size - 2, 60)
+    text = np.random.default_rng(7).integers(0, vocab_size - 2, length)
     counted = Bigrams.count([(text[:-1], text[1:])], vocab_size)
     return BackoffBigrams.from_counts(counted, np.bincount(text, minlength=vocab_size))
 
@@ -103,6 +104,18 @@ def test_with_bigrams_each_history_has_shares_of_its_own(oos_node):
     again.build((None, UNITS + 4))
     again.set_weights(head.get_weights())
     np.testing.assert_array_equal(again.log_probs(with_words), head.log_probs(with_words))
+
+
+def test_a_saved_model_has_its_bigrams(tmp_path):
+    size = 60  # more than a thousand bigrams, which are packed
+    words = keras.Input((5,), dtype="int32")
+    hidden = PreviousWord()([keras.layers.Embedding(size, UNITS)(words), words])
+    head = Shortlist(size, 9, counts=np.arange(size) + 1, ngram=bigrams(size, 3000))
+    model = keras.Model(words, head(hidden))
+    model.save(tmp_path / "model.keras")
+    text = np.random.default_rng(1).integers(0, size, (3, 5))
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(again(text), model(text))
 
 
 def test_bigrams_do_not_change_what_is_learnt():

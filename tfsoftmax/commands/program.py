@@ -226,9 +226,15 @@ def _sentence(error):
     if not any(f"`{name}`" in text for name in given):
         for name, value in given.items():
             for each in value if isinstance(value, list) else [value]:
-                if isinstance(each, str) and (each and each in text or repr(each) in text):
+                if isinstance(each, str) and _is_named(each, text):
                     return f"`{name}`: {text.replace(each, _brief(each)) if each else text}"
     return text
+
+
+def _is_named(value, text):
+    """Whether a text has a value as a word of its own, or in quotation marks."""
+    alone = rf"(?<![\w./]){re.escape(value)}(?!\w)"
+    return repr(value) in text or bool(value and re.search(alone, text))
 
 
 def _brief(text):

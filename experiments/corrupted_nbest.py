@@ -38,8 +38,9 @@ import numpy as np
 import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
 from absl import flags
 
-from experiments.bigram_model import BigramModel
 from tfsoftmax.commands import program
+from tfsoftmax.partitions.backoff import BackoffBigrams
+from tfsoftmax.partitions.ngram_counts import Bigrams
 
 BEAM = 64
 SETTINGS = ("substitutions", "deletions", "insertions", "margin", "lm_scale", "word_reward",
@@ -120,21 +121,23 @@ def _by_variant(vocabulary):
     return spelling
 
 
-def nbest(slots, bigram, count, lm_scale=1.0, word_reward=0.0):
+def nbest(slots, bigram, vocabulary, count, lm_scale=1.0, word_reward=0.0):
     """The best hypotheses by acoustic + lm_scale · lm + word_reward · words.
 
     Args:
         slots: what `Corruption.slots` returns.
-        bigram: `BigramModel`.
+        bigram: `BackoffBigrams`.
+        vocabulary: `Vocabulary` of the words.
         count: number of hypotheses, at most BEAM.
         lm_scale, word_reward: weights of the bigram model and of the number of words.
 
     Returns:
         List of (words, acoustic, lm), best first, where lm is ln P of the words and `<eos>`.
     """
-    vocabulary = bigram.vocabulary
-    eos = vocabulary.eos_id
-    ids = {w: int(i) for slot in slots for w, _ in slot if w for i in vocabulary.encode([w])}
+    heard = list(dict.fromkeys(word for slot in slots for word, _ in slot if word))
+    ids = np.concatenate([vocabulary.encode(heard), [vocabulary.eos_id]]).astype(np.int64)
+    log_p = bigram.log_prob(ids[:, None], ids).tolist()
+    place = {word: i for i, word in enumerate(heard)}
     beam = {(): (0.0, 0.0)}
 
     def rank(item):
@@ -145,14 +148,14 @@ def nbest(slots, bigram, count, lm_scale=1.0, word_reward=0.0):
         extended = {}
         for (words, (acoustic, lm)), (word, loss) in itertools.product(beam.items(), slot):
             if word is not None:
-                lm += bigram.log_prob(ids[words[-1]] if words else eos, ids[word])
+                lm += log_p[place[words[-1]] if words else -1][place[word]]
                 words = (*words, word)
             # The same words may arise in several ways, of which the likeliest counts.
             if words not in extended or extended[words][0] < acoustic + loss:
                 extended[words] = acoustic + loss, lm
         beam = dict(sorted(extended.items(), key=rank)[:BEAM])
     ended = {
-        words: (acoustic, lm + bigram.log_prob(ids[words[-1]] if words else eos, eos))
+        words: (acoustic, lm + log_p[place[words[-1]] if words else -1][-1])
         for words, (acoustic, lm) in beam.items()
     }
     return [(words, *scores) for words, scores in sorted(ended.items(), key=rank)[:count]]
@@ -168,8 +171,8 @@ def main():
         raise ValueError(f"`hypotheses` must lie in [1, {BEAM}]. Received: {options.hypotheses}")
     corpus, out = Corpus.load(options.data), Path(options.out)
     out.mkdir(parents=True, exist_ok=True)
-    bigram = BigramModel.count(neighbours(corpus), corpus.vocabulary)
-    bigram.write_arpa(out / "bigram.arpa")
+    bigram = bigram_model(neighbours(corpus), corpus.vocabulary)
+    bigram.write_arpa(out / "bigram.arpa", corpus.vocabulary.words)
     settings = {name: options[name].value for name in SETTINGS}
     corruption = Corruption(
         corpus.vocabulary, *(settings[name] for name in SETTINGS[:4]), options.seed
@@ -184,13 +187,24 @@ def main():
                 utterance, offset = f"{split}-{number:05d}", corruption.offset(words)
                 references.write(f"{utterance} {' '.join(words)}\n")
                 hypotheses = nbest(
-                    corruption.slots(words), bigram, options.hypotheses, options.lm_scale,
-                    options.word_reward,
+                    corruption.slots(words), bigram, corpus.vocabulary, options.hypotheses,
+                    options.lm_scale, options.word_reward,
                 )
                 for said, acoustic, lm in hypotheses:
                     scores = f"{acoustic + offset:.4f} {lm:.4f}"
                     lists.write(" ".join([utterance, scores, *said]) + "\n")
     (out / "corruption.json").write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+
+
+def bigram_model(batches, vocabulary):
+    """The model of a text, of which `batches` yields words and the words after them, as ids.
+
+    The discount is n₁ / (n₁ + 2 n₂), with n₁ and n₂ bigrams that were seen once and twice (Ney et
+    al. 1994).
+    """
+    bigrams = Bigrams.count(batches, len(vocabulary))
+    once, twice = (np.count_nonzero(bigrams.successors[2] == times) for times in (1, 2))
+    return BackoffBigrams.from_counts(bigrams, bigrams.totals()[1], once / (once + 2 * twice))
 
 
 def neighbours(corpus):

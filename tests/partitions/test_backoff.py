@@ -110,8 +110,28 @@ def test_an_arpa_file_says_what_kenlm_says_up_to_the_sum(tmp_path):
     )
 
 
+def test_an_arpa_file_that_is_written_reads_as_the_same_model(tmp_path):
+    model, words = counted(), [f"w{i}" for i in range(V - 1)]
+    words.insert(4, "<eos>")
+    model.write_arpa(tmp_path / "arpa", words)
+    again = BackoffBigrams.read_arpa(tmp_path / "arpa", words)
+    np.testing.assert_allclose(table(again), table(model), rtol=1e-5)
+    tags = [line.split() for line in (tmp_path / "arpa").read_text().splitlines() if "s>" in line]
+    assert ["-99", "<s>", f"{model.log_backoff[4] / np.log(10):.6f}"] in tags
+    assert not any(fields[-1] == "<s>" or fields[1:-1] == ["</s>"] for fields in tags)
+
+
+@pytest.mark.parametrize("words", [["<eos>"], ["w"] * V])
+def test_an_arpa_file_needs_the_vocabulary(words, tmp_path):
+    with pytest.raises(ValueError, match="`words` must be 11 words with <eos> among them"):
+        counted().write_arpa(tmp_path / "arpa", words)
+
+
 def test_configurations_survive_json():
-    for model in (counted(), BackoffBigrams.from_counts(Bigrams.count([([0], [0])], 3), [3, 2, 1])):
+    some = counted(), BackoffBigrams.from_counts(Bigrams.count([([0], [0])], 3), [3, 2, 1])
+    for model in some:
+        model.log_prob(0, 0)  # remembers its keys, which the configuration does not need
+        assert "keys" not in model.to_config()
         again = BackoffBigrams.from_config(json.loads(json.dumps(model.to_config())))
         np.testing.assert_array_equal(table(again), table(model))
 

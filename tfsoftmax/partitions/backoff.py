@@ -1,6 +1,7 @@
 """A bigram model with backoff, from counts or from an ARPA file, for the words of a vocabulary."""
 
 import dataclasses
+import functools
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -114,6 +115,35 @@ class BackoffBigrams:
             log_seen=model.log_seen - total[model.first],
         )
 
+    def write_arpa(self, path: str | os.PathLike, words: Sequence[str]) -> None:
+        """Writes an ARPA file of order 2, in which `<eos>` is <s> or </s> by its place.
+
+        Args:
+            path: the file to write, UTF-8.
+            words: V str, the vocabulary, with `<eos>`.
+
+        Raises:
+            ValueError: the words are not V, or `<eos>` is not among them.
+        """
+        words = list(words)
+        if len(words) != self.vocab_size or EOS not in words:
+            raise ValueError(f"`words` must be {self.vocab_size} words with {EOS} among them. "
+                             f"Received: {len(words)} words, {EOS} {words.count(EOS)} times")
+        eos, base = words.index(EOS), math.log(10)
+        # No word follows </s>, and no word is followed by <s>.
+        before, after = ([tag if i == eos else w for i, w in enumerate(words)]
+                         for tag in ("<s>", "</s>"))
+        backoff = [f"\t{b:.6f}" for b in self.log_backoff / base]
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"\\data\\\nngram 1={len(words) + 1}\nngram 2={len(self.words)}\n")
+            file.write(f"\n\\1-grams:\n-99\t<s>{backoff[eos]}\n")
+            for i, log_p in enumerate(self.log_unigram / base):
+                file.write(f"{log_p:.6f}\t{after[i]}{backoff[i] if i != eos else ''}\n")
+            file.write("\n\\2-grams:\n")
+            for v, w, log_p in zip(self.first, self.words, self.log_seen / base):
+                file.write(f"{log_p:.6f}\t{before[v]} {after[w]}\n")
+            file.write("\n\\end\\\n")
+
     @property
     def vocab_size(self) -> int:
         """V."""
@@ -124,7 +154,7 @@ class BackoffBigrams:
         """int64 (R,), the first word of each bigram that was seen."""
         return np.repeat(np.arange(self.vocab_size), np.diff(self.starts))
 
-    @property
+    @functools.cached_property
     def keys(self) -> np.ndarray:
         """int64 (R,), v V + w of each bigram that was seen, rising."""
         return self.first * self.vocab_size + self.words
@@ -152,7 +182,9 @@ class BackoffBigrams:
 
     def to_config(self) -> dict:
         """A dictionary that JSON can hold."""
-        return {name: packed(value) for name, value in vars(self).items()}
+        return {
+            field.name: packed(getattr(self, field.name)) for field in dataclasses.fields(self)
+        }
 
     @classmethod
     def from_config(cls, config: Mapping) -> "BackoffBigrams":

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from cases import CASES, built, positions
+from tfsoftmax.ops import chunks
 from tfsoftmax.ops.computed_if_used import computed_if_used
 
 PRUNED = [case for case in CASES if case.startswith(("tree", "class", "nary", "self-org"))]
@@ -54,3 +55,13 @@ def test_an_unused_result_reads_nothing():
 def test_heads_whose_logits_are_unused_read_nothing(case):
     head, (hidden, _) = built(case, 41), positions(41, 5)
     assert must_run(lambda h: (head(h, training=True), h)[1], hidden) == set()
+
+
+@pytest.mark.parametrize("case", PRUNED)
+def test_loops_over_chunks_read_no_variables(case, monkeypatch):
+    """TensorFlow runs a loop that reads variables even if nothing uses its results."""
+    monkeypatch.setattr(chunks, "CHUNK_ROWS", 2)  # so that five positions take a loop
+    head, (hidden, _) = built(case, 41), positions(41, 5)
+    graph = tf.function(head._log_probs).get_concrete_function(tf.TensorSpec(hidden.shape)).graph
+    loops = [op for op in graph.get_operations() if op.type in ("While", "StatelessWhile")]
+    assert loops and not any(t.dtype == tf.resource for op in loops for t in op.inputs)

@@ -58,5 +58,10 @@ class HierarchicalHead(SoftmaxHead):
 
 
 def tensors(parameters):
-    """The parameters as float32 tensors, read once; None stays None."""
-    return [None if p is None else tf.cast(p, tf.float32) for p in parameters]
+    """The parameters as float32 tensors, read once; None stays None.
+
+    A cast alone does not read a float32 variable. The loop over chunks would then read it, and
+    TensorFlow runs such a loop in training, too, which has no use for its results.
+    """
+    read = (None if p is None else tf.convert_to_tensor(p) for p in parameters)
+    return [None if p is None else tf.cast(p, tf.float32) for p in read]

@@ -3,7 +3,7 @@
 import json
 import statistics
 
-from experiments import markdown, pictures, seeds
+from experiments import cluster_curves, markdown, pictures, seeds
 from experiments.definition import MEASURES
 
 PICTURE, CURVES = "perplexity.png", "curves.png"
@@ -59,6 +59,7 @@ def write(name, docstring, outcomes, folder):
         folder / "README.md", f"# {name}", docstring.strip(), "## Results", facts(outcomes),
         *_means(name, outcomes, note, folder / CURVES), table(outcomes), NOTE,
         picture(name, results, note, folder / PICTURE),
+        *cluster_curves.blocks(outcomes, note, folder),
         f"Written by `python -m experiments.run {name} --report`.",
     )
 

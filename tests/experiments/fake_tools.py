@@ -1,7 +1,7 @@
 """Stands in for `tfsoftmax train` and `tfsoftmax evaluate`: writes what they write, learns nothing.
 
 The name of a run says what becomes of it: `fails` fails, `cut` is cut short the first time,
-`slow` waits for Ctrl-C the first time.
+`slow` waits for Ctrl-C the first time. A self-organised head logs what its clusters do.
 """
 
 import dataclasses
@@ -29,17 +29,22 @@ def main(tool, *arguments):
 
 def train(data, directory, given):
     directory.mkdir(parents=True, exist_ok=True)
-    start(directory / "config.json", configuration(data, given))
+    config = configuration(data, given)
+    start(directory / "config.json", config)
+    organised = config["model"]["head"] == "self_organised"
     if directory.name == "fails":
         sys.exit(3)
     first_time = not (directory / "metrics.jsonl").exists()
     if first_time:
-        valid(directory, HALF, 400)
+        valid(directory, HALF, 400, organised)
     if directory.name == "cut" and first_time:
         sys.exit("cut")
     if directory.name == "slow" and first_time:
         wait_for_interrupt(directory)
-    valid(directory, END, 200)
+    if organised:
+        log(directory, event="reassigned", step=END, epoch=1.0, changed_words=0.4,
+            changed_tokens=0.25, seconds=120)
+    valid(directory, END, 200, organised)
     log(directory, event="finished", step=END, epoch=1.0, best_perplexity=200, best_step=END,
         words_per_second=1234.5, seconds=120, peak_memory_gib=0.75)
 
@@ -94,8 +99,9 @@ def wait_for_interrupt(directory):
         sys.exit(0)
 
 
-def valid(directory, step, perplexity):
-    log(directory, event="valid", step=step, epoch=step / END, perplexity=perplexity,
+def valid(directory, step, perplexity, organised=False):
+    parts = {"cluster_perplexity": perplexity / 8, "in_cluster_perplexity": 8} if organised else {}
+    log(directory, event="valid", step=step, epoch=step / END, perplexity=perplexity, **parts,
         seconds=step * 12)
 
 

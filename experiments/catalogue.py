@@ -12,6 +12,8 @@ from experiments import (
     projections,
     proposals,
     sampling,
+    shen,
+    shmuma,
 )
 
 EXPERIMENTS = {
@@ -24,6 +26,8 @@ EXPERIMENTS = {
     "projections": projections,
     "proposals": proposals,
     "sampling": sampling,
+    "shen": shen,
+    "shmuma": shmuma,
 }
 
 

@@ -84,7 +84,10 @@ ROWS = {
          "open"),
         ("table 5.1", "number of tails, FDT", "", FDT),
         ("figure 5.6", "NCE's Z", "[proposals](proposals/README.md)", "open"),
-        ("figures 5.7, 5.8", "proposal distributions", "", "open"),
+        ("figures 5.7, 5.8", "proposal distributions",
+         "[proposal_shapes](proposal_shapes/README.md), million words",
+         "drawn from the probabilities that the samplers state, which a test compares with the "
+         "equations"),
         ("figure 5.9", "distortion of the unigram", "[proposals](proposals/README.md)", "open"),
         ("figure 5.10", "interpolation with uniform", "[proposals](proposals/README.md)", "open"),
         ("figure 5.11", "number of samples, Text8",
@@ -113,24 +116,25 @@ ROWS = {
          "[jiang](jiang/README.md): random against Brown", from_experiment("jiang")),
     ],
     "003": [
-        ("table 1", "Text8 after 5 epochs", "",
-         "open: [adaptive](adaptive/README.md) and [hierarchical](hierarchical/README.md) after a "
-         "quarter of an epoch of the novels"),
-        ("table 2", "training time", "[hierarchical speed](hierarchical/speed/README.md)",
-         "open at the paper's size"),
+        ("table 1", "perplexity on Text8 after 5 epochs",
+         "[shen](shen/README.md), million words; [hierarchical](hierarchical/README.md) after a "
+         "quarter of an epoch of the novels", from_experiment("shen")),
+        ("table 2", "training time", "[shen](shen/README.md), million words; "
+         "[hierarchical speed](hierarchical/speed/README.md)", "open at the paper's size"),
         ("table 3", "words of learned clusters", "`tfsoftmax show_clusters`, "
          "[clusters](hierarchical/clusters.txt)", "clusters of grammar and meaning, as there"),
         ("figure 1", "perplexity, cluster and in-cluster perplexity, words that change",
-         "`metrics.jsonl` of a run has all five curves", "open as a figure"),
+         "[shen](shen/README.md), whose report draws all five", "open"),
         ("tables 4, 5", "summarisation", "", "open: the toolkit has no encoder and decoder yet"),
     ],
     "004": [
-        ("speed, 5 times", "sampled softmax", "[benchmarks](benchmarks/README.md)",
-         "open on 65,000 words with GloVe vectors"),
-        ("speed, 3 and 11 times", "two-level softmax", "[benchmarks](benchmarks/README.md)",
-         "open on 65,000 words with GloVe vectors"),
+        ("speed, 5 times", "sampled softmax", "[shmuma](shmuma/README.md), 65,000 words; "
+         "[other vocabularies](benchmarks/README.md)", "open on 65,000 words"),
+        ("speed, 3 and 11 times", "two-level softmax", "[shmuma](shmuma/README.md); "
+         "[other vocabularies](benchmarks/README.md)", "open on 65,000 words"),
         ("no speed-up", "balanced binary tree",
-         "[tHSM](benchmarks/README.md), `TreeSoftmax(sequential=True)`",
+         "[tHSM](benchmarks/README.md), `TreeSoftmax(mode=\"sequential\")`; "
+         "[shmuma](shmuma/README.md)",
          "differs: a step of the binary tree takes 0.04 of full softmax at V = 44,370"),
     ],
 }

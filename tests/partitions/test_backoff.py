@@ -1,5 +1,6 @@
 """Bigram models with backoff: their equations, their sums, ARPA files, and configurations."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -157,3 +158,19 @@ def test_a_bad_discount_is_named():
     with pytest.raises(ValueError, match=r"`discount` must lie in \(0, 1\]. Received: discount=0"):
         counted(discount=0)
 
+
+
+@pytest.mark.parametrize("change, message", [
+    ({"log_backoff": np.full(V, np.nan)}, "`log_backoff` must be 11 finite numbers"),
+    ({"log_unigram": np.array(["a"] * V)}, "`log_unigram` must be 11 finite numbers"),
+    ({"log_seen": np.zeros(3)}, "`log_seen` must be .* finite numbers"),
+    ({"starts": np.array([3, 0])}, "`starts` must be 12 numbers that rise from 0"),
+    ({"starts": np.arange(V + 1)[::-1]}, "`starts` must be 12 numbers that rise from 0"),
+    ({"starts": np.arange(V + 1)}, "`starts` must be 12 numbers that rise from 0 to"),
+    ({"words": -1}, r"`words` must lie in \[0, 11\)"),
+])
+def test_arrays_that_do_not_fit_are_named(change, message):
+    model = counted()
+    change = {k: v if k != "words" else np.full_like(model.words, v) for k, v in change.items()}
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(model, **change)

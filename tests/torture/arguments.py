@@ -9,12 +9,23 @@ import numpy as np
 import tfsoftmax
 from cases import CASES, ONE_OF_EACH, UNITS, counts, positions, two_cutoffs
 from tfsoftmax import HEADS, optimizers
+from tfsoftmax.partitions.backoff import BackoffBigrams
+from tfsoftmax.partitions.ngram_counts import Bigrams
 from tfsoftmax.samplers import SAMPLERS
 
 from .cases import Case
 
 V = 13
 HIDDEN, LABELS = positions(V, 6)
+
+
+def bigrams(vocab_size):
+    """A bigram model of a vocabulary."""
+    text = np.arange(3 * vocab_size) % vocab_size
+    counted = Bigrams.count([(text[:-1], text[1:])], vocab_size)
+    return BackoffBigrams.from_counts(counted, np.bincount(text))
+
+
 BAD = {
     bool: ["no", "False", 2, None, [], 0.5],
     int: [-1, 0, 1.5, math.nan, math.inf, "3", None, True, [2], 10**12, np.float32(2.5)],
@@ -29,6 +40,12 @@ BAD = {
     "sampler_options": [{"alhpa": 1}, {"alpha": "x"}, {"alpha": math.nan}, 3, {"unique": "no"}],
     "tree": ["", "oak", 3, [[]], {}, "no/such/file", [[0, 1], [0]], {"children": []}],
     "classes": ["", "odd", 3, [0] * 3, [-1] * V, [0.5] * V, "no/such/file", [V] * V],
+    "keep_by": ["", "scores", 3, None, [], True], "binning": ["", "equal", 3, None, [], True],
+    "ngram": ["", "no/such/file", 3, [], {}, True, [[0.1] * V] * V, {"log_unigram": 3},
+              bigrams(V - 1), bigrams(V).to_config() | {"words": [V] * V},
+              bigrams(V).to_config() | {"starts": [3, 0]},
+              bigrams(V).to_config() | {"log_seen": ["a"]},
+              bigrams(V).to_config() | {"log_backoff": [math.nan] * V}],
     "words": ["abc", ["a"] * V, 3, [1] * V],
     "mode": ["", "serial", None, 3],
     "activation": ["", "relux", 3],
@@ -39,7 +56,8 @@ BAD = {
     "initializer": ["", "gloriot", 3, math.nan],
     "regularizer": ["", "l3", 3], "constraint": ["", "nonneg", 3],
 }
-KINDS = {"kernel_initializer": "initializer", "bias_initializer": "initializer",
+KINDS = {"clusters": "classes",
+         "kernel_initializer": "initializer", "bias_initializer": "initializer",
          "projection_initializer": "initializer", "kernel_regularizer": "regularizer",
          "bias_regularizer": "regularizer", "kernel_constraint": "constraint",
          "bias_constraint": "constraint"}

@@ -241,7 +241,18 @@ def _ngram_of(ngram, vocab_size, words):
         words = code_files.given(words, "words", "ngram", ngram)
         ngram = BackoffBigrams.read_arpa(ngram, words)
     elif isinstance(ngram, Mapping):
-        ngram = BackoffBigrams.from_config(ngram)
+        try:
+            ngram = BackoffBigrams.from_config(ngram)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                "`ngram` must be what `BackoffBigrams.to_config` returns. "
+                f"Received: keys {list(ngram)}, of which {error}"
+            ) from None
+    if not isinstance(ngram, BackoffBigrams | None):
+        raise ValueError(
+            "`ngram` must be a BackoffBigrams, its configuration, the path of an ARPA file, or "
+            f"None. Received: {ngram!r}"
+        )
     if ngram is not None and ngram.vocab_size != vocab_size:
         raise ValueError(
             f"`ngram` must be a model of {vocab_size} words. Received: {ngram.vocab_size} words"

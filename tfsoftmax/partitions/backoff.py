@@ -27,6 +27,10 @@ class BackoffBigrams:
         words: int32 (R,), rising for each v.
         log_seen: float64 (R,), ln P(w | v).
 
+    Raises:
+        ValueError: an array has another shape or type, a logarithm is not finite, or `starts` and
+            `words` do not fit the others.
+
     Example:
         from tfsoftmax.partitions import backoff, ngram_counts
         bigrams = ngram_counts.Bigrams.count([([0, 2, 0, 3], [2, 0, 3, 0])], vocab_size=4)
@@ -41,6 +45,20 @@ class BackoffBigrams:
     starts: np.ndarray
     words: np.ndarray
     log_seen: np.ndarray
+
+    def __post_init__(self):
+        size, seen = len(self.log_unigram), len(self.words)
+        for name, length in (("log_unigram", size), ("log_backoff", size), ("log_seen", seen)):
+            value = getattr(self, name)
+            fits = value.shape == (length,) and value.dtype.kind == "f"
+            if not (fits and np.isfinite(value).all()):
+                raise ValueError(f"`{name}` must be {length} finite numbers. Received: {value}")
+        rises = self.starts.shape == (size + 1,) and (np.diff(self.starts) >= 0).all()
+        if not rises or (self.starts[0], self.starts[-1]) != (0, seen):
+            raise ValueError(f"`starts` must be {size + 1} numbers that rise from 0 to {seen}. "
+                             f"Received: {self.starts}")
+        if ((self.words < 0) | (self.words >= size)).any():
+            raise ValueError(f"`words` must lie in [0, {size}). Received: {self.words}")
 
     @classmethod
     def from_counts(

@@ -9,9 +9,10 @@ import types
 
 VOCAB_SIZES = (10_000, 44_370, 200_606, 459_454, 793_471)
 MIDDLE_SIZES = (44_370, 200_606)
-GRADIENTS, STEP, FLOOR = "gradients", "step", "floor"
+FORWARD, GRADIENTS, STEP, FLOOR = "forward", "gradients", "step", "floor"
 EVALUATIONS = ("log_probs of 256", "top_k of 256", "top_k of N", "top_k of 256, from the shortlist")
-PARTS = ("embedding", "recurrent", "head", "optimiser")
+MODULES = ("embedding", "recurrent", "head")
+PARTS = (*MODULES, "optimiser")
 WHOLE = "whole step"
 KERAS, TORCH, TORCH_CHUNKED = "Keras Dense", "PyTorch", "PyTorch, 512 positions at a time"
 TORCH_ADAPTIVE = "PyTorch AdaptiveLogSoftmaxWithLoss"
@@ -19,6 +20,10 @@ TORCH_MODEL = "PyTorch LSTM and AdaptiveLogSoftmaxWithLoss"
 TF_SAMPLED, TF_NCE = "tf.nn.sampled_softmax_loss", "tf.nn.nce_loss"
 PEERS = (KERAS, TORCH, TORCH_CHUNKED, TORCH_ADAPTIVE, TF_SAMPLED, TF_NCE)
 SEQUENTIAL = "TreeSoftmax, sequential (tHSM)"
+POSTER = types.MappingProxyType({  # our name: the poster's
+    "FullSoftmax": "Softmax", "ClassSoftmax": "cHSM", SEQUENTIAL: "tHSM",
+    "TreeSoftmax (p-tHSM)": "p-tHSM",
+})
 LOG_UNIFORM = {"sampler": "log_uniform", "sampler_options": {"unique": True}}
 
 
@@ -203,6 +208,16 @@ def models(vocab_size):
     ]
 
 
+def poster(vocab_size):
+    """Jiang et al. 2017: forward and total time of four heads, and of the modules by cell."""
+    return [
+        *(dataclasses.replace(case, group="poster", peers=(), measures=(FORWARD, STEP))
+          for case in heads(vocab_size) if case.name in POSTER),
+        *(Case(cell, "modules", "full", {"cell": cell.lower()}, "cells", measures=MODULES)
+          for cell in ("RNN", "LSTM", "GRU")),
+    ]
+
+
 SUITES = types.MappingProxyType({  # name: (cases of V, values of V)
     "heads": (heads, VOCAB_SIZES),
     "variants": (variants, MIDDLE_SIZES),
@@ -213,6 +228,7 @@ SUITES = types.MappingProxyType({  # name: (cases of V, values of V)
     "recurrent": (recurrent, (0,)),
     "whole": (whole, MIDDLE_SIZES),
     "models": (models, (10_000, 44_370)),
+    "poster": (poster, (10_000, 267_735)),
 })
 
 

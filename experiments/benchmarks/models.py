@@ -1,9 +1,10 @@
 """Whole training steps of language models, and the parts of such steps by themselves."""
 
+import dataclasses
 import itertools
 
-from experiments.benchmarks.cases import PARTS, WHOLE
-from experiments.benchmarks.programs import Program, Words, parameters_of
+from experiments.benchmarks.cases import MODULES, PARTS, WHOLE
+from experiments.benchmarks.programs import Program, Words, built_head, parameters_of
 
 
 def training(case, problem):
@@ -56,11 +57,54 @@ def whole(case, problem):
     return Program(functions, [], parameters_of(model), {"head": case.head})
 
 
+def modules(case, problem):
+    """The gradients of an embedding, of a recurrent layer of any cell, and of a head."""
+    import keras
+    import tensorflow as tf
+
+    from tfsoftmax.layers.embedding import Embedding
+    from tfsoftmax.layers.recurrent import recurrent_layer
+    from tfsoftmax.losses import SoftmaxLoss
+
+    cell, units = case.options["cell"], problem.units
+    if cell == "rnn":  # the library has none
+        recurrent = keras.layers.SimpleRNN(units, return_sequences=True)
+    else:
+        recurrent = recurrent_layer(cell, units, return_sequences=True)
+    head, _ = built_head(dataclasses.replace(case, options={}), problem)
+    layers = Embedding(problem.vocab_size, units), recurrent, head
+    labels = tf.constant(problem.labels().reshape(problem.streams, problem.steps))
+    parts = _gradients(layers, SoftmaxLoss(), tf.roll(labels, 1, 1), labels)
+    functions = {name: lambda f=f: float(f()[0]) for name, f in zip(MODULES, parts)}
+    return Program(functions, [], sum(map(parameters_of, layers)))
+
+
 def _parts(model, loss, optimizer, words, labels):
     """Functions for the gradients of embedding, recurrent layer and head, and for the update."""
     import tensorflow as tf
 
-    embedding, recurrent, head = (model.get_layer(n) for n in ("embedding", "lstm_1", "head"))
+    layers = [model.get_layer(name) for name in ("embedding", "lstm_1", "head")]
+    parts = _gradients(layers, loss, words, labels)
+    gradients = {}
+    for layer, function in zip(layers, parts):
+        found = function()[1]
+        gradients.update({v.path: g for v, g in zip(layer.trainable_variables, found)})
+
+    @tf.function
+    def update(gradients):
+        optimizer.apply(gradients, model.trainable_variables)
+        return optimizer.iterations.value
+
+    ready = [gradients[v.path] for v in model.trainable_variables]
+    finish = [lambda f=f: float(f()[0]) for f in parts]
+    return [*finish, lambda: float(update(ready))]
+
+
+def _gradients(layers, loss, words, labels):
+    """For embedding, recurrent layer and head a function each: () -> (result, gradients)."""
+    import tensorflow as tf
+
+    embedding, recurrent, head = layers
     inputs = tf.constant(embedding(words))
     hidden = tf.constant(recurrent(inputs))
 
@@ -77,21 +121,7 @@ def _parts(model, loss, optimizer, words, labels):
 
         return lambda: step(value)
 
-    parts = [
+    return [
         part(embedding, words, tf.reduce_sum), part(recurrent, inputs, tf.reduce_sum),
         part(head, hidden, lambda logits: loss(labels, logits)),
     ]
-    layers = embedding, recurrent, head
-    gradients = {}
-    for layer, function in zip(layers, parts):
-        found = function()[1]
-        gradients.update({v.path: g for v, g in zip(layer.trainable_variables, found)})
-
-    @tf.function
-    def update(gradients):
-        optimizer.apply(gradients, model.trainable_variables)
-        return optimizer.iterations.value
-
-    ready = [gradients[v.path] for v in model.trainable_variables]
-    finish = [lambda f=f: float(f()[0]) for f in parts]
-    return [*finish, lambda: float(update(ready))]

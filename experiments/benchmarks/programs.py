@@ -5,7 +5,7 @@ import typing
 
 import numpy as np
 
-from experiments.benchmarks.cases import EVALUATIONS, GRADIENTS, STEP
+from experiments.benchmarks.cases import EVALUATIONS, FORWARD, GRADIENTS, STEP
 from experiments.benchmarks.floor import Product, products_of
 
 LEARNING_RATE = 0.1
@@ -40,7 +40,7 @@ class Words(typing.NamedTuple):
 
 
 def head(case, problem):
-    """Loss and gradients of a head, with and without Adagrad's update; or evaluations."""
+    """Loss of a head, with and without gradients and Adagrad's update; or evaluations."""
     from tfsoftmax.losses import SoftmaxLoss
     from tfsoftmax.optimizers import Adagrad
 
@@ -99,7 +99,8 @@ def steps_of(case, problem, loss, variables, adagrad):
     """{measure: function of one step}, where a step is compiled at its first call.
 
     Args:
-        case: `Case`; of its measures, STEP updates the variables, and GRADIENTS does not.
+        case: `Case`; of its measures, STEP updates the variables, GRADIENTS does not, and FORWARD
+            is the loss alone.
         problem: `Problem`.
         loss: function (hidden, labels) -> scalar tensor.
         variables: list of the trained Keras variables.
@@ -132,7 +133,14 @@ def steps_of(case, problem, loss, variables, adagrad):
 
         return run
 
-    return {measure: function_of(measure == STEP) for measure in case.measures}
+    @tf.function(jit_compile=case.jit)
+    def forward():
+        return loss(hidden, labels)
+
+    return {
+        measure: (lambda: float(forward())) if measure == FORWARD else function_of(measure == STEP)
+        for measure in case.measures
+    }
 
 
 def parameters_of(layer):

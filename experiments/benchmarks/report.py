@@ -1,11 +1,22 @@
 """The page of the benchmarks, its pictures and results.csv, made from the rows alone."""
 
 import itertools
+import math
 
 from experiments import markdown
 from experiments.benchmarks import plots
 from experiments.benchmarks import rows as of_rows
-from experiments.benchmarks.cases import GRADIENTS, PARTS, PEERS, STEP, SUITES, WHOLE
+from experiments.benchmarks.cases import (
+    FORWARD,
+    GRADIENTS,
+    MODULES,
+    PARTS,
+    PEERS,
+    POSTER,
+    STEP,
+    SUITES,
+    WHOLE,
+)
 
 INTRODUCTION = """\
 Written by `python -m experiments.benchmarks.run`. What is measured, and how, is said in
@@ -19,6 +30,11 @@ what a run needs at its peak besides weights, slots and batch, gradients include
 its own. Words/s is N over the median time of the output layer alone, or of the whole step where
 the table says so. *Of FullSoftmax* is the ratio of the steps of two groups, which did not take
 turns."""
+POSTER_NOTE = """\
+*Forward* is the training loss without gradients, *total* a step. KiB a position is the memory at
+the peak divided by N, besides weights, slots and batch. The formula is the poster's for one word,
+in floats of four bytes. That of softmax counts the weights, which all positions share. The second
+table has the gradients of each module of a language model with full softmax."""
 TITLES = {
     "heads": "Every head by vocabulary",
     "variants": "Precision, XLA and other forms",
@@ -29,7 +45,14 @@ TITLES = {
     "recurrent": "Recurrent layers by backend (table 5.4)",
     "whole": "Whole training steps against the sum of their parts",
     "models": "Whole training steps against PyTorch's",
+    "poster": "Forward and total time, and modules by cell (Jiang et al. 2017)",
     "speed": "Training speed of an experiment's runs",
+}
+POSTER_FLOATS = {  # the poster's runtime memory for a word, in floats, of H units and V words
+    "Softmax": ("H V", lambda h, v: h * v),
+    "cHSM": ("2 H sqrt(V)", lambda h, v: 2 * h * math.sqrt(v)),
+    "tHSM": ("H", lambda h, v: h),
+    "p-tHSM": ("H log2 V", lambda h, v: h * math.log2(v)),
 }
 SHARED = ("hardware", "D", "N", "labels")
 
@@ -72,6 +95,8 @@ def table(suite, rows):
         return _whole(rows)
     if suite == "speed":
         return _speed(rows)
+    if suite == "poster":
+        return _poster(rows)
     if suite in ("evaluation", "recurrent", "models"):
         return _plain(rows)
     columns = [GRADIENTS] + [STEP] * any(row["measure"] == STEP for row in rows)
@@ -173,6 +198,33 @@ def _speed(rows):
             f"{ratio:.2f}", *_measured(row)[3:],
         ])
     return markdown.table(lines, text_columns=2)
+
+
+def _poster(rows):
+    """Two tables: heads, with the poster's formulas of memory, and cells."""
+    full = {(row["V"], row["measure"]): row["median_ms"] for row in rows
+            if row["case"] == "FullSoftmax"}
+    heads = [["V", "case", "the poster's", *(
+        column for name in ("forward", "total")
+        for column in (f"{name}, ms", "of FullSoftmax", "KiB a position")
+    ), "formula", "KiB a word"]]
+    cells = [["V", "cell", *(f"{name}, ms" for name in MODULES)]]
+    for (size, name), subset in _by_case("poster", rows):
+        by = {row["measure"]: row for row in subset}
+        if name not in POSTER:
+            cells.append([f"{size:,}", name, *(_time(by[module]) for module in MODULES)])
+            continue
+        formula, floats = POSTER_FLOATS[POSTER[name]]
+        line = [f"{size:,}", name, POSTER[name]]
+        for measure in (FORWARD, STEP):
+            row = by[measure]
+            ratio = row["median_ms"] / full[size, measure] if (size, measure) in full else None
+            line += [_time(row), "" if ratio is None else f"{ratio:.3f}",
+                     "" if row["peak_mib"] is None else f"{1024 * row['peak_mib'] / row['N']:,.1f}"]
+        heads.append([*line, formula, f"{4 * floats(subset[0]['D'], size) / 1024:,.1f}"])
+    return "\n\n".join((
+        markdown.table(heads, text_columns=3), POSTER_NOTE, markdown.table(cells, text_columns=2),
+    ))
 
 
 def _by_case(suite, rows):

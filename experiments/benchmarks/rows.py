@@ -6,7 +6,7 @@ import os
 import statistics
 import time
 
-from experiments.benchmarks.cases import FLOOR, GRADIENTS, STEP, WHOLE
+from experiments.benchmarks.cases import FLOOR, FORWARD, GRADIENTS, STEP, WHOLE
 
 COLUMNS = (
     "suite", "case", "kind", "head", "measure", "V", "D", "N", "labels", "precision", "jit",
@@ -47,7 +47,9 @@ def rows_of(suite, problem, labels, results, hardware, load_average):
             if measure == FLOOR:
                 continue
             low, middle, high = quartiles(taken)
-            floor = floor_of(case, medians, [result[0] for result in results])
+            floor = None  # the floor has the products of the gradients, too
+            if measure != FORWARD:
+                floor = floor_of(case, medians, [result[0] for result in results])
             peers = {p: middle / medians[p][measure] for p in case.peers
                      if measure in medians.get(p, ()) and devices[p] == answer["device"]}
             row = {

@@ -25,8 +25,8 @@ def main(case, problem):
 
     kinds = {
         "head": programs.head, "recurrent": programs.recurrent, "whole": models.whole,
-        "training": models.training, "keras": peers.keras_dense, "tf_nn": peers.tf_nn,
-        "torch": peers.pytorch, "torch_model": peers.pytorch_model,
+        "modules": models.modules, "training": models.training, "keras": peers.keras_dense,
+        "tf_nn": peers.tf_nn, "torch": peers.pytorch, "torch_model": peers.pytorch_model,
     }
     case, problem = Case(**case), Problem(**problem)
     answers = os.fdopen(os.dup(1), "w")  # standard output is for answers alone

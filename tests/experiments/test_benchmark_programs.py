@@ -1,5 +1,6 @@
 """What the benchmarks run: floors counted by hand, and one command from end to end."""
 
+import dataclasses
 import subprocess
 import sys
 from pathlib import Path
@@ -113,6 +114,17 @@ def test_the_floor_computes_all_products(monkeypatch):
     assert len(computed) == 3 * (2 + 1 + 1)  # 9 words of 3 rows: twice 4, then 1
 
 
+@pytest.mark.parametrize("head", ["full", "tree"])
+def test_the_forward_pass_has_the_loss_of_a_step_and_leaves_the_weights_alone(head):
+    measured = cases.FORWARD, cases.GRADIENTS, cases.STEP
+    case = dataclasses.replace(case_of(head), measures=measured)
+    forward, gradients, step = programs.head(case, PROBLEM).functions.values()
+    assert forward() == forward() == pytest.approx(gradients())
+    before = forward()
+    step()
+    assert forward() < before
+
+
 @pytest.mark.parametrize("head", ["full", "sampled", "tree"])
 def test_a_step_is_the_loss_of_the_head_and_trains_it(head):
     program = programs.head(case_of(head), PROBLEM)
@@ -134,11 +146,23 @@ def test_recurrent_layers_multiply_inputs_and_states_by_their_gates(backend):
 
 
 def test_the_parts_of_a_whole_step_run_apart():
-    program = models.whole(cases.Case("x", "whole", "sampled", {"num_samples": 9}), PROBLEM)
+    case = cases.Case("x", "whole", "sampled", {"num_samples": 9},
+                      measures=(cases.WHOLE, *cases.PARTS))
+    program = models.whole(case, PROBLEM)
     assert list(program.functions) == [cases.WHOLE, *cases.PARTS]
     assert all(np.isfinite(function()) for function in program.functions.values())
     embedding, lstm, head = 60 * 8, 32 * (8 + 8 + 1), 60 * 9
     assert program.parameters == embedding + lstm + head
+
+
+@pytest.mark.parametrize("cell, gates", [("rnn", 1), ("lstm", 4), ("gru", 3)])
+def test_the_modules_of_a_language_model_run_apart_with_any_cell(cell, gates):
+    case = next(c for c in cases.poster(60) if c.options.get("cell") == cell)
+    program = models.modules(case, PROBLEM)
+    assert tuple(program.functions) == case.measures == cases.MODULES
+    assert all(np.isfinite(function()) for function in program.functions.values())
+    recurrent = gates * 8 * (8 + 8 + 1) + (cell == "gru") * 24  # Keras's GRU has two biases
+    assert program.parameters == 60 * 8 + recurrent + 60 * 9
 
 
 def test_a_run_of_an_experiment_takes_training_steps_of_its_corpus(tmp_path, monkeypatch):

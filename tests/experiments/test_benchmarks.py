@@ -5,7 +5,16 @@ import types
 import pytest
 
 from experiments.benchmarks import cases, floor, measure, plots, report, rows, run
-from experiments.benchmarks.cases import FLOOR, GRADIENTS, PARTS, STEP, SUITES, WHOLE, Case
+from experiments.benchmarks.cases import (
+    FLOOR,
+    FORWARD,
+    GRADIENTS,
+    PARTS,
+    STEP,
+    SUITES,
+    WHOLE,
+    Case,
+)
 from experiments.benchmarks.problem import Problem
 from tfsoftmax.lm.config import BACKENDS
 
@@ -93,6 +102,25 @@ def test_ratios_are_of_medians_to_the_floor_and_to_the_peer():
     assert by["ours", STEP]["to_peers"] == {"theirs": 0.6}
     assert ours["words_per_second"] == PROBLEM.positions / 2
     assert ours["peak_mib"] == 1.0
+
+
+def test_a_forward_pass_is_not_held_against_the_floor_of_gradients():
+    by = {row["measure"]: row for row in suite_rows("poster", 100) if row["head"] == "tree"}
+    assert by[FORWARD]["to_floor"] is None and by[FORWARD]["floor_ms"] is None
+    assert by[STEP]["to_floor"] is not None
+
+
+def test_the_table_of_the_poster_has_its_formulas_beside_the_memory_of_a_position():
+    own = [{**row, "median_ms": 30.0 if row["head"] == "full" else 3.0, "peak_mib": 2.0}
+           for row in suite_rows("poster", 10_000)]
+    lines = [[cell.strip() for cell in line.split("|")] for line in
+             report.table("poster", own).splitlines()]
+    (full,), (tree,) = ([line for line in lines if line[3:4] == [name]]
+                        for name in ("Softmax", "p-tHSM"))
+    assert PROBLEM.positions == 20 and PROBLEM.units == 8
+    assert full[5:7] == ["1.000", "102.4"] and tree[5:7] == tree[8:10] == ["0.100", "102.4"]
+    assert full[10:12] == ["H V", "312.5"]  # 4 · 8 · 10,000 / 1024
+    assert tree[10:12] == ["H log2 V", "0.4"]
 
 
 def test_a_peer_without_a_floor_is_held_against_that_of_the_case_it_is_compared_with():

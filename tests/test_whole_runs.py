@@ -152,6 +152,36 @@ def test_only_checkpoints_of_the_run_are_deleted(tmp_path):
     assert not list(folder.glob("*.partial"))
 
 
+def test_what_was_deleted_or_written_in_part_is_recognised(tmp_path, monkeypatch):
+    """Training was killed in the middle of writing or of deleting a checkpoint."""
+    own, hexadecimal = saved(tmp_path, 1), "0123456789abcdef"
+    begun = tmp_path / f"step-000000002.{hexadecimal}.partial"
+    shutil.copytree(tmp_path / "step-000000001", tmp_path / "step-000000000")
+    begun.mkdir()
+    (begun / f".manifest.json.{hexadecimal}.partial").write_text("{")
+    foreign = tmp_path / f"step-000000003.{hexadecimal}.partial"
+    foreign.mkdir()
+    (foreign / "notes").touch()
+    unlink, deleted = os.unlink, []
+
+    def killed(path, *arguments, **options):
+        if deleted:
+            raise KeyboardInterrupt
+        deleted.append(unlink(path, *arguments, **options))
+
+    while True:  # each start is killed after it has deleted a file
+        deleted.clear()
+        monkeypatch.setattr(os, "unlink", killed)
+        try:
+            own.prune()
+            break
+        except KeyboardInterrupt:
+            monkeypatch.undo()
+    names = ["pointers.json", "step-000000001", foreign.name]
+    assert sorted(os.listdir(tmp_path)) == names
+    assert restored(own) == ({"step": 1}, 1.0)
+
+
 def test_a_checkpoint_is_bound_to_its_progress_and_to_its_run(tmp_path):
     own, other = saved(tmp_path / "own", 120), saved(tmp_path / "other", 181, run="another")
     assert restored(own) == ({"step": 120}, 120.0)

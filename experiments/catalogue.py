@@ -2,12 +2,27 @@
 
 import collections
 
-from experiments import adaptive, full_softmax, hierarchical, sampling
+from experiments import (
+    adaptive,
+    full_softmax,
+    hierarchical,
+    huffman,
+    jiang,
+    methods,
+    projections,
+    proposals,
+    sampling,
+)
 
 EXPERIMENTS = {
     "adaptive": adaptive,
     "full_softmax": full_softmax,
     "hierarchical": hierarchical,
+    "huffman": huffman,
+    "jiang": jiang,
+    "methods": methods,
+    "projections": projections,
+    "proposals": proposals,
     "sampling": sampling,
 }
 

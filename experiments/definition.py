@@ -6,7 +6,8 @@ import os
 import re
 import types
 
-from tfsoftmax.lm.config import PRESETS, ModelConfig, TrainingConfig
+from tfsoftmax.lm.config import ModelConfig, TrainingConfig
+from tfsoftmax.lm.presets import PRESETS
 
 MEASURES = ("perplexity", "test_perplexity", "words_per_second", "peak_memory_gib")
 

@@ -1,11 +1,12 @@
 """The report of an experiment: a page with a table of its runs and a picture of their results."""
 
+import json
 import statistics
 
-from experiments import markdown, pictures
+from experiments import markdown, pictures, seeds
 from experiments.definition import MEASURES
 
-PICTURE = "perplexity.png"
+PICTURE, CURVES = "perplexity.png", "curves.png"
 MOST_MEDIANS = 2.5  # a perplexity of more than so many medians is drawn at the edge of the picture
 HEADINGS = {
     "perplexity": "validation perplexity",
@@ -21,6 +22,9 @@ NOTE = """\
 Perplexities are exact: every token of a split counts once, and the recurrent state is carried over
 the whole split. The validation perplexity is the best of the run. Words/s and minutes count the
 training steps alone. Peak memory is that of the whole process."""
+MEANS_NOTE = """\
+Means over the seeds that have finished, with half of the range between the lowest and the highest
+seed. The ratios are to full softmax, ours and the paper's."""
 
 
 def write(name, docstring, outcomes, folder):
@@ -46,11 +50,25 @@ def write(name, docstring, outcomes, folder):
     measured = [(run.name, outcome.measures()) for run, outcome in outcomes]
     results = [(run, own["perplexity"], own["seconds"] / 60) for run, own in measured
                if own.get("perplexity")]
+    note = note_of(outcomes)
+    markdown.write(folder / "results.json", json.dumps([
+        {"name": run.name, "state": outcome.state, "paper": dict(run.paper), **own}
+        for (run, outcome), (_, own) in zip(outcomes, measured)
+    ], indent=1))
     return markdown.write(
         folder / "README.md", f"# {name}", docstring.strip(), "## Results", facts(outcomes),
-        table(outcomes), NOTE, picture(name, results, note_of(outcomes), folder / PICTURE),
+        *_means(name, outcomes, note, folder / CURVES), table(outcomes), NOTE,
+        picture(name, results, note, folder / PICTURE),
         f"Written by `python -m experiments.run {name} --report`.",
     )
+
+
+def _means(name, outcomes, note, path):
+    """What an experiment with several seeds shows before its single runs."""
+    means = seeds.table(outcomes)
+    if not means:
+        return []
+    return [means, MEANS_NOTE, seeds.curves(outcomes, f"{name}: learning curves", note, path)]
 
 
 def table(outcomes):
@@ -153,8 +171,10 @@ def _corpus(config):
         f"{split['tokens']:,} tokens in {name} ({split['oov'] / split['words']:.1%} OOV)"
         for name, split in corpus["splits"].items()
     )
+    order = {"text": "in the order of the text", "shuffled": "shuffled sentences"}
     return (
-        f"{corpus['name']}, vocabulary {corpus['vocab_size']:,}; {splits}; "
+        f"{corpus['name']}, {order[corpus.get('order', 'shuffled')]}, "
+        f"vocabulary {corpus['vocab_size']:,}; {splits}; "
         f"{corpus['streams']} streams of {corpus['time_steps']} steps"
     )
 

@@ -9,8 +9,8 @@ import pytest
 
 from runs_helper import tool
 from tfsoftmax.commands import tfprof
+from tfsoftmax.lm.compiled import compiled_model
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
-from tfsoftmax.lm.trainer import compiled_model
 from tfsoftmax.profiling.profile import profile
 from tfsoftmax.profiling.traced_step import TracedStep
 from tfsoftmax.vocabulary import Vocabulary

@@ -15,6 +15,7 @@ PARTS = ("embedding", "recurrent", "head", "optimiser")
 WHOLE = "whole step"
 KERAS, TORCH, TORCH_CHUNKED = "Keras Dense", "PyTorch", "PyTorch, 512 positions at a time"
 TORCH_ADAPTIVE = "PyTorch AdaptiveLogSoftmaxWithLoss"
+TORCH_MODEL = "PyTorch LSTM and AdaptiveLogSoftmaxWithLoss"
 TF_SAMPLED, TF_NCE = "tf.nn.sampled_softmax_loss", "tf.nn.nce_loss"
 PEERS = (KERAS, TORCH, TORCH_CHUNKED, TORCH_ADAPTIVE, TF_SAMPLED, TF_NCE)
 SEQUENTIAL = "TreeSoftmax, sequential (tHSM)"
@@ -188,6 +189,20 @@ def whole(vocab_size):
     ]
 
 
+def models(vocab_size):
+    """Whole training steps of a language model with adaptive softmax, ours and PyTorch's."""
+    options, measured = {"cutoffs": cutoffs_of(vocab_size)}, {"measures": (WHOLE,)}
+    half, ours = "mixed_bfloat16", "LSTM and AdaptiveSoftmax"
+    return [
+        Case(ours, "whole", "adaptive", options, "model", (TORCH_MODEL,), **measured),
+        Case(f"{ours}, bfloat16", "whole", "adaptive", options, "model",
+             (ours, f"{TORCH_MODEL}, bfloat16"), half, **measured),
+        Case(TORCH_MODEL, "torch_model", "adaptive", options, "model", **measured),
+        Case(f"{TORCH_MODEL}, bfloat16", "torch_model", "adaptive", options, "model",
+             precision=half, **measured),
+    ]
+
+
 SUITES = types.MappingProxyType({  # name: (cases of V, values of V)
     "heads": (heads, VOCAB_SIZES),
     "variants": (variants, MIDDLE_SIZES),
@@ -197,6 +212,7 @@ SUITES = types.MappingProxyType({  # name: (cases of V, values of V)
     "evaluation": (evaluation, MIDDLE_SIZES),
     "recurrent": (recurrent, (0,)),
     "whole": (whole, MIDDLE_SIZES),
+    "models": (models, (10_000, 44_370)),
 })
 
 

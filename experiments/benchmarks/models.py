@@ -11,7 +11,7 @@ def training(case, problem):
     from experiments import catalogue
     from tfsoftmax.corpora.pipeline import batches
     from tfsoftmax.corpora.records import Corpus
-    from tfsoftmax.lm.trainer import compiled_model
+    from tfsoftmax.lm.compiled import compiled_model
 
     module = catalogue.load(case.options["experiment"])
     run = next(run for run in module.RUNS if run.name == case.head)
@@ -51,7 +51,8 @@ def whole(case, problem):
     batch = itertools.repeat((words, labels, tf.ones(labels.shape)))
     dataset = iter(tf.data.Dataset.from_tensors(next(batch)).repeat())
     functions = {WHOLE: lambda: float(model.train_function(dataset)["loss"])}
-    functions.update(zip(PARTS, _parts(model, loss, optimizer, words, labels)))
+    if set(PARTS) <= set(case.measures):
+        functions.update(zip(PARTS, _parts(model, loss, optimizer, words, labels)))
     return Program(functions, [], parameters_of(model), {"head": case.head})
 
 

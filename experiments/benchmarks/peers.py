@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 
-from experiments.benchmarks.cases import EVALUATIONS, STEP
+from experiments.benchmarks.cases import EVALUATIONS, STEP, WHOLE
 from experiments.benchmarks.floor import Product
 from experiments.benchmarks.programs import LEARNING_RATE, Program, parameters_of, steps_of
 
@@ -79,6 +79,40 @@ def pytorch(case, problem):
         measure: _torch_step(module, hidden, losses, measure == STEP) for measure in case.measures
     }
     return Program(functions, [], _torch_size(module))
+
+
+def pytorch_model(case, problem):
+    """A training step of PyTorch's embedding, LSTM and adaptive softmax, with its Adagrad."""
+    import torch
+
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    device, units = "cuda" if torch.cuda.is_available() else "cpu", problem.units
+    layers = torch.nn.ModuleList([
+        torch.nn.Embedding(problem.vocab_size, units),
+        torch.nn.LSTM(units, units, batch_first=True),
+        torch.nn.AdaptiveLogSoftmaxWithLoss(
+            units, problem.vocab_size, case.options["cutoffs"], div_value=4.0
+        ),
+    ]).to(device)
+    embedding, recurrent, head = layers
+    optimizer = torch.optim.Adagrad(layers.parameters(), LEARNING_RATE)
+    labels = torch.tensor(problem.labels(), dtype=torch.int64, device=device)
+    labels = labels.reshape(problem.streams, problem.steps)
+    words, carried = torch.roll(labels, 1, 1), [None]
+
+    def step():
+        with torch.autocast(device, torch.bfloat16, enabled=case.precision != "float32"):
+            hidden, state = recurrent(embedding(words), carried[0])
+            loss = head(hidden.reshape(-1, units), labels.reshape(-1)).loss
+        carried[0] = [part.detach() for part in state]
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(layers.parameters(), 5.0)
+        optimizer.step()
+        value = float(loss.detach())
+        optimizer.zero_grad()
+        return value
+
+    return Program({WHOLE: step}, [], _torch_size(layers))
 
 
 def _torch_step(module, hidden, losses, update):

@@ -28,6 +28,7 @@ TITLES = {
     "evaluation": "Evaluation and generation with adaptive softmax",
     "recurrent": "Recurrent layers by backend (table 5.4)",
     "whole": "Whole training steps against the sum of their parts",
+    "models": "Whole training steps against PyTorch's",
     "speed": "Training speed of an experiment's runs",
 }
 SHARED = ("hardware", "D", "N", "labels")
@@ -71,7 +72,7 @@ def table(suite, rows):
         return _whole(rows)
     if suite == "speed":
         return _speed(rows)
-    if suite in ("evaluation", "recurrent"):
+    if suite in ("evaluation", "recurrent", "models"):
         return _plain(rows)
     columns = [GRADIENTS] + [STEP] * any(row["measure"] == STEP for row in rows)
     expected = any("expected_ms" in row["facts"] for row in rows) and suite == "shortlists"

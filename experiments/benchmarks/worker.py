@@ -26,12 +26,12 @@ def main(case, problem):
     kinds = {
         "head": programs.head, "recurrent": programs.recurrent, "whole": models.whole,
         "training": models.training, "keras": peers.keras_dense, "tf_nn": peers.tf_nn,
-        "torch": peers.pytorch,
+        "torch": peers.pytorch, "torch_model": peers.pytorch_model,
     }
     case, problem = Case(**case), Problem(**problem)
     answers = os.fdopen(os.dup(1), "w")  # standard output is for answers alone
     os.dup2(2, 1)
-    framework = "torch" if case.kind == "torch" else "tensorflow"
+    framework = "torch" if case.kind.startswith("torch") else "tensorflow"
     functions = {}
     for line in sys.stdin:
         if line.strip() == "build":

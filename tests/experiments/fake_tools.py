@@ -13,7 +13,8 @@ from pathlib import Path
 
 import tfsoftmax_command  # noqa: F401 (a stand-in for commands starts as fast as they do)
 
-from tfsoftmax.lm.config import PRESETS, ModelConfig, TrainingConfig
+from tfsoftmax.lm.config import ModelConfig, TrainingConfig
+from tfsoftmax.lm.presets import PRESETS
 
 HALF, END = 5, 10
 

@@ -62,7 +62,7 @@ def test_a_run_of_another_definition_lends_no_numbers(tmp_path, outcomes):
 def test_the_report_states_corpus_and_hardware_and_no_path(tmp_path, outcomes):
     text = report.write("toy", "Title.\n\n    a command\n", outcomes, tmp_path / "results")
     assert (tmp_path / "results" / "README.md").read_text() == text
-    assert "Corpus: toy, vocabulary 77; 1,000 tokens in train (1.0% OOV)" in text
+    assert "Corpus: toy, shuffled sentences, vocabulary 77; 1,000 tokens in train" in text
     assert "Hardware: 1 core of a toy" in text
     assert "    a command" in text
     assert "trained" not in text and str(tmp_path) not in text

@@ -7,7 +7,8 @@ Every token counts once, and the perplexity is exact for every output layer. The
 JSON: perplexity, nats_per_token, tokens, oov_tokens, words_per_second. The command also appends
 it to the metrics.jsonl of the run. With --normaliser, which doubles the computation, it adds the
 mean and the variance of ln Z(h), which show how well a self-normalised head or NCE is normalised:
-log_z_mean, log_z_variance, self_normalised_nats.
+log_z_mean, log_z_variance, self_normalised_nats. For learned clusters it adds
+cluster_perplexity and in_cluster_perplexity, whose product is the perplexity.
 """
 
 import json
@@ -35,7 +36,7 @@ def main():
     load_tensorflow()
     from tfsoftmax.corpora.records import Corpus
     from tfsoftmax.lm import runs
-    from tfsoftmax.lm.evaluation import exact_evaluator
+    from tfsoftmax.lm.evaluation import exact_evaluator, head_metrics
     from tfsoftmax.metrics import Normaliser
 
     run = runs.Run(flags.FLAGS.run)
@@ -49,7 +50,7 @@ def main():
         )
     corpus.split(flags.FLAGS.split)
     model, _, loaded = runs.load(run.directory, corpus.streams, corpus.time_steps)
-    metrics = [Normaliser()] if flags.FLAGS.normaliser else []
+    metrics = head_metrics(model) + ([Normaliser()] if flags.FLAGS.normaliser else [])
     result = exact_evaluator(model, metrics)(corpus, flags.FLAGS.split, sys.stderr.isatty())
     print(json.dumps(result), flush=True)
     try:

@@ -5,8 +5,9 @@
 
 The docstrings, ptb and wikitext corpora have the splits train, valid and test; text8 and lm1b
 have train and valid; text has those for which you give files. The command counts the words and
-numbers them by falling frequency. It shuffles the sentences, deals them to parallel streams, and
-cuts the streams into records of (streams, time_steps + 1) words. The directory appears only when
+numbers them by falling frequency. It shuffles the sentences and deals them to parallel streams, or
+with --order=text gives each stream a contiguous part of the text, and cuts the streams into records
+of (streams, time_steps + 1) words. The directory appears only when
 it is complete.
 """
 

@@ -101,7 +101,7 @@ def measured(config, model_config):
     import numpy as np
 
     from tfsoftmax.hardware import hardware
-    from tfsoftmax.lm.trainer import compiled_model
+    from tfsoftmax.lm.compiled import compiled_model
     from tfsoftmax.profiling.profile import profile
     from tfsoftmax.profiling.traced_step import TracedStep
 

@@ -5,9 +5,14 @@
 
 You may stop it at any time: the same command continues from the last checkpoint and, on a CPU, ends
 with the same weights. `DIR/metrics.jsonl` and `tensorboard --logdir=DIR/tensorboard` show the
-progress; tfsoftmax evaluate, generate, score and export use the result. The presets text8 and fdt
-have the hyperparameters of the thesis (table 4.5); demo trains for three minutes. A flag that is
-given together with a preset takes precedence over it.
+progress; tfsoftmax evaluate, generate, score and export use the result. A flag that is given
+together with a preset takes precedence over it. The presets are
+- demo: trains for three minutes
+- text8, fdt: Müller 2017, table 4.5
+- jiang: Jiang et al. 2017, a GRU, with sizes and optimisation of the authors' published code
+- mao: Mao 2019, an n-ary hierarchical softmax; its training is ours
+- shen: Shen et al. 2017, section 4.2
+- shmuma: Shmuma 2017, an LSTM with room for GloVe's 50 dimensions; its optimisation is ours
 
 The run keeps its own copy of a file of a tree or of classes, and the SHA-256 of all its files; a
 file that was changed, or that is of another run, is refused.
@@ -24,7 +29,8 @@ from absl import flags
 
 from tfsoftmax.commands import shared_flags
 from tfsoftmax.commands.program import load_tensorflow
-from tfsoftmax.lm.config import PRESETS, ModelConfig, TrainingConfig
+from tfsoftmax.lm.config import ModelConfig, TrainingConfig
+from tfsoftmax.lm.presets import PRESETS
 
 
 def define_flags():

@@ -18,6 +18,7 @@ class Dataset:
         min_count: by default, words that occur less often become `<unk>`.
         builder: the name of the class in `tfsoftmax.corpora.builders` that reads the archive;
             None if tensorflow-datasets has a builder under the name of the corpus.
+        order: by default, the order of the sentences, a name in `tfsoftmax.corpora.orders.ORDERS`.
         digest: `algorithm:hexadecimal digits` of the archive; None if tensorflow-datasets knows it.
 
     Example:
@@ -31,6 +32,7 @@ class Dataset:
     members: dict
     min_count: int = 1
     builder: str | None = None
+    order: str = "shuffled"
     digest: str | None = None
 
     @property
@@ -42,7 +44,7 @@ class Dataset:
 def _wikitext(name, builder, digest):
     # This is the first author's host. The original address, on S3, has refused access since 2024.
     url = f"https://wikitext.smerity.com/{name}-v1.zip"
-    return Dataset(url, {s: f"{name}/wiki.{s}.tokens" for s in _SPLITS}, 1, builder, digest)
+    return Dataset(url, {s: f"{name}/wiki.{s}.tokens" for s in _SPLITS}, 1, builder, "text", digest)
 
 
 DATASETS = {
@@ -54,6 +56,7 @@ DATASETS = {
     "ptb": Dataset(
         "https://www.fit.vutbr.cz/~imikolov/rnnlm/simple-examples.tgz",
         {s: f"simple-examples/data/ptb.{s}.txt" for s in _SPLITS}, builder="Ptb",
+        order="text",
         digest="md5:30177ea32e27c525793142b6bf2c8e2d",  # all that others have published
     ),
     "wikitext2": _wikitext(
@@ -74,8 +77,9 @@ DATASETS = {
     ),
 }
 
-# The defaults of `min_count` for all corpora that `prepare` reads.
+# The defaults of `min_count` and of `order` for all corpora that `prepare` reads.
 MIN_COUNTS = {"docstrings": 2, "text": 1, **{n: d.min_count for n, d in DATASETS.items()}}
+ORDERS = {"docstrings": "shuffled", "text": "shuffled", **{n: d.order for n, d in DATASETS.items()}}
 
 
 def find_manual(dataset: Dataset, folder: str) -> dict[str, tuple[str, str | None]] | None:

@@ -25,9 +25,13 @@ class PrepareConfig:
             10 for text8, 3 for lm1b.
         max_vocab: Size of the vocabulary, <unk> and <eos> included. The most frequent words are
             kept.
+        order: Order of the sentences. With text, each stream reads one contiguous part of the text,
+            so that the recurrent state is carried from sentence to sentence, as in the published
+            results on Penn Treebank and WikiText. With shuffled, the sentences are shuffled once,
+            as in the thesis. By default text for ptb and wikitext, shuffled for the others.
         streams: Number of parallel streams of sentences, the batch size.
         time_steps: Number of words of each stream in a batch.
-        seed: Seed of the shuffling. The same seed gives the same bytes.
+        seed: Seed of the shuffling, if there is any. The same seed gives the same bytes.
         manual_dir: Folder in which to look for a public corpus, its archive or the unpacked
             files, before it is downloaded.
         overwrite: Replace a corpus that was prepared with other settings.
@@ -42,6 +46,8 @@ class PrepareConfig:
         print(summary(corpus))
     """
 
+    CHOICES = {"order": ("text", "shuffled")}
+
     corpus: str = "docstrings"
     out: str = ""
     train: tuple = ()
@@ -49,6 +55,7 @@ class PrepareConfig:
     test: tuple = ()
     min_count: int | None = None
     max_vocab: int | None = None
+    order: str | None = None
     streams: int = 128
     time_steps: int = 20
     seed: int = 1
@@ -64,5 +71,10 @@ class PrepareConfig:
             value = getattr(self, name)
             if value is not None and value < low:
                 raise ValueError(f"`{name}` must be at least {low}. Received: {name}={value}")
+        choices = self.CHOICES["order"]
+        if self.order not in (None, *choices):
+            raise ValueError(
+                f"`order` must be one of {', '.join(choices)}. Received: order={self.order!r}"
+            )
         if not self.out:
             raise ValueError(f"`out` must name a directory. Received: out={self.out!r}")

@@ -1,17 +1,16 @@
-"""The second pass over a corpus: encodes words, shuffles sentences, and writes records."""
+"""The second pass over a corpus: encodes words, orders sentences, and writes records."""
 
 import zlib
 
 import numpy as np
 
+from tfsoftmax.corpora.orders import ORDERS
 from tfsoftmax.corpora.records import PAD, Split
-from tfsoftmax.corpora.shuffle import ExternalShuffle
-from tfsoftmax.corpora.streams import Streams
 from tfsoftmax.corpora.writer import RecordWriter
 from tfsoftmax.vocabulary import EOS
 
 
-def encode_split(blocks, name, tally, vocabulary, config, directory, scratch, report):
+def encode_split(blocks, name, tally, vocabulary, config, order, directory, scratch, report):
     """Writes the record files of one split.
 
     Args:
@@ -20,8 +19,9 @@ def encode_split(blocks, name, tally, vocabulary, config, directory, scratch, re
         tally: what the first pass counted.
         vocabulary: the vocabulary of the corpus.
         config: the settings of `prepare`.
+        order: the order of the sentences, a name in `ORDERS`.
         directory: the folder for the record files.
-        scratch: the folder for the buckets of the shuffle, which are removed after use.
+        scratch: the folder for scratch files, which are removed after use.
         report: a function that is called with the number of words in each block.
 
     Returns:
@@ -31,17 +31,16 @@ def encode_split(blocks, name, tally, vocabulary, config, directory, scratch, re
         RuntimeError: the records do not hold what the first pass counted.
     """
     seed = (config.seed, zlib.crc32(name.encode()))
-    shuffle = ExternalShuffle(scratch, tally.tokens, vocabulary.eos_id, seed)
+    ordered = ORDERS[order](
+        scratch, tally.tokens, config.streams, config.time_steps, vocabulary.eos_id, seed
+    )
     for ids, lengths in encode_blocks(blocks, vocabulary):
-        shuffle.add(ids, lengths)
+        ordered.add(ids, lengths)
         report(len(ids) - len(lengths))
-    streams = Streams(config.streams, config.time_steps, vocabulary.eos_id)
     writer = RecordWriter(directory, name, config.streams * (config.time_steps + 1))
     written = np.zeros(len(vocabulary), dtype=np.int64)
-    for ids, lengths in shuffle.drain():
-        streams.deal(ids, lengths)
-        _write(writer, streams.cut(), written)
-    _write(writer, streams.finish(), written)
+    for records in ordered.records():
+        _write(writer, records, written)
     files = writer.close()
     _check_nothing_lost(name, tally, vocabulary, written)
     return Split(

@@ -11,7 +11,8 @@ def batches(
     """Makes a dataset of the batches of one split, in the order of the files.
 
     Stream b of a batch continues stream b of the batch before, so that a recurrent layer can
-    carry its states. The first input of each stream is `<eos>`.
+    carry its states. The first input of each stream is `<eos>`, or the word before its part of
+    the text if the corpus is in the order of the text.
 
     Args:
         corpus: the prepared corpus, with B streams of T time steps.

@@ -6,7 +6,7 @@ import os
 import shutil
 
 from tfsoftmax.corpora import records
-from tfsoftmax.corpora.catalogue import MIN_COUNTS
+from tfsoftmax.corpora.catalogue import MIN_COUNTS, ORDERS
 from tfsoftmax.corpora.config import PrepareConfig
 from tfsoftmax.corpora.counting import build_vocabulary, count
 from tfsoftmax.corpora.encoding import encode_split
@@ -21,8 +21,9 @@ __all__ = ["PrepareConfig", "prepare", "summary"]
 def prepare(config: PrepareConfig, progress: bool = True) -> Corpus:
     """Prepares a corpus, unless it is already there, intact and with the same settings.
 
-    A first pass counts the words, a second one encodes them. Sentences are shuffled once, and
-    dealt to parallel streams with `<eos>` after each. Each line with a word is a sentence.
+    A first pass counts the words, a second one encodes them. Each line with a word is a sentence,
+    and `<eos>` follows it. Sentences are shuffled once and dealt to parallel streams, or the
+    streams are contiguous parts of the text (`order`).
 
     Args:
         config: the settings.
@@ -62,7 +63,8 @@ def summary(corpus: Corpus) -> str:
     """Describes a corpus and its splits in a table."""
     lines = [
         f"{corpus.directory}: {corpus.name}, vocabulary {len(corpus.vocabulary):,}, "
-        f"{corpus.streams} streams, {corpus.time_steps} time steps in a record",
+        f"{corpus.streams} streams, {corpus.time_steps} time steps in a record, "
+        + {"text": "in the order of the text", "shuffled": "shuffled"}[corpus.order],
         f"{'split':<6}{'sentences':>13}{'words':>15}{'tokens in = out':>17}"
         f"{'records':>10}{'OOV words':>12}{'OOV':>9}",
     ]
@@ -122,12 +124,14 @@ def is_prepared(out: str, name: str, settings: dict, overwrite: bool) -> bool:
 
 def _settings(config, source):
     min_count = MIN_COUNTS[config.corpus] if config.min_count is None else config.min_count
+    order = config.order or ORDERS[config.corpus]
     return {
         "min_count": min_count,
         "max_vocab": config.max_vocab,
+        "order": order,
         "streams": config.streams,
         "time_steps": config.time_steps,
-        "seed": config.seed,
+        "seed": config.seed if order == "shuffled" else None,
         "inputs": source.inputs,
     }
 
@@ -155,7 +159,8 @@ def _write_corpus(directory, scratch, source, settings, config, progress):
     for name in blocks:
         with progress.phase(f"encoding {name}", tallies[name].words) as report:
             splits[name] = encode_split(
-                blocks[name], name, tallies[name], vocabulary, config, directory, scratch, report
+                blocks[name], name, tallies[name], vocabulary, config, settings["order"], directory,
+                scratch, report,
             )
     records.write_manifest(directory, config.corpus, settings, vocabulary, splits)
 

@@ -112,6 +112,11 @@ class Corpus:
     time_steps: int
     splits: dict
 
+    @property
+    def order(self) -> str:
+        """The order of its sentences, "text" or "shuffled"."""
+        return self.settings["order"]
+
     @classmethod
     def load(cls, directory: str | os.PathLike) -> "Corpus":
         """Opens a prepared corpus and checks it against its manifest.
@@ -183,8 +188,10 @@ def read_manifest(directory: str) -> dict:
             f"Received: version {manifest.get('version')}"
         )
     settings = manifest.get("settings")
-    if isinstance(settings, dict) and "steps" in settings:  # the name until November 2026
-        settings["time_steps"] = settings.pop("steps")
+    if isinstance(settings, dict):  # what corpora lack that were made before November 2026
+        settings.setdefault("order", "shuffled")
+        if "steps" in settings:
+            settings["time_steps"] = settings.pop("steps")
     _check_fields(path, manifest)
     return manifest
 

@@ -11,7 +11,7 @@ class Streams:
     """Deals sentences to B parallel streams, and cuts off records that all streams can fill.
 
     Each sentence goes to the shortest stream, so that the lengths of the streams differ by one
-    sentence at most. Since the sentences arrive shuffled, each stream is a random sample. Memory
+    sentence at most. If the sentences arrive shuffled, each stream is a random sample. Memory
     holds the ids since the last record that was cut, not the corpus.
 
     Args:

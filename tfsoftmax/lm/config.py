@@ -100,16 +100,22 @@ class TrainingConfig:
         learning_rate: Learning rate at the start.
         initial_accumulator: Initial value of Adagrad's accumulators.
         momentum: Momentum of SGD.
-        weight_decay: Share of each weight that AdamW subtracts in a step, times the learning rate.
+        weight_decay: Share of each weight that a step subtracts, times the learning rate, apart
+            from what the optimiser does with the gradient. Rows of words without a gradient stay.
+        weight_decay_on: The weights that decay, all or those of the recurrent layers.
         decay: Factor on the learning rate when the validation perplexity does not improve.
         decay_when: Decay the learning rate when the validation perplexity has fallen by no more
-            than this since the last validation.
+            than this.
+        decay_at: When to compare validation perplexities for the decay, at the end of each epoch as
+            in the thesis, or at each validation, which matters with pseudo_epochs.
         clip_norm: Norm that gradients are clipped to; 0 for no clipping.
         clip: Clip by the norm of all gradients together, or by that of each variable's gradient.
         reduce: How the loss is reduced. 'stream' sums nats over time steps and averages over
             streams, as the learning rates and norms of the papers assume; 'token' averages over
             tokens, as Keras does.
         epochs: Passes over the training split.
+        patience: Stop after this many epochs without a new best validation perplexity; 0 to train
+            for all epochs.
         pseudo_epochs: Number of parts of an epoch. A validation ends each part.
         max_steps: Number of steps after which training stops; 0 for no limit.
         checkpoint_steps: Steps between two checkpoints. Each validation also saves one.
@@ -131,21 +137,25 @@ class TrainingConfig:
 
     CHOICES = {
         "optimizer": OPTIMIZERS, "clip": ("global", "variable"), "reduce": ("stream", "token"),
+        "decay_at": ("epoch", "validation"), "weight_decay_on": ("all", "recurrent"),
     }
     # The fields that may change between the start of a run and its continuation.
-    EXTENSIBLE = ("epochs", "max_steps", "checkpoint_steps", "log_steps")
+    EXTENSIBLE = ("epochs", "patience", "max_steps", "checkpoint_steps", "log_steps")
 
     optimizer: str = "adagrad"
     learning_rate: float = 0.2
     initial_accumulator: float = 0.1
     momentum: float = 0.0
     weight_decay: float = 0.0
+    weight_decay_on: str = "all"
     decay: float = 0.5
     decay_when: float = 0.0
+    decay_at: str = "epoch"
     clip_norm: float = 0.25
     clip: str = "global"
     reduce: str = "stream"
     epochs: int = 10
+    patience: int = 0
     pseudo_epochs: int = 1
     max_steps: int = 0
     checkpoint_steps: int = 200
@@ -160,36 +170,14 @@ class TrainingConfig:
             _check(getattr(self, name) >= 1, name, "must be at least 1", self)
         _check(self.learning_rate > 0, "learning_rate", "must be positive", self)
         _check(0 < self.decay <= 1, "decay", "must lie in (0, 1]", self)
-        not_negative = "clip_norm", "max_steps", "initial_accumulator", "momentum", "weight_decay"
-        for name in not_negative:
+        for name in (
+            "clip_norm", "max_steps", "initial_accumulator", "momentum", "weight_decay", "patience",
+        ):
             _check(getattr(self, name) >= 0, name, "must not be negative", self)
-        if self.weight_decay:
-            _check(self.optimizer == "adamw", "weight_decay", "needs optimizer='adamw'", self)
         if self.momentum:
             _check(self.optimizer == "sgd", "momentum", "needs optimizer='sgd'", self)
         _check(self.momentum <= 1, "momentum", "must lie in [0, 1]", self)
         _check(0 <= self.seed < 2**32, "seed", "must lie in [0, 2**32)", self)
-
-
-PRESETS = {
-    # Trains for three minutes on two cores with the docstrings corpus.
-    "demo": {
-        "cell": "lstm", "layers": 1, "hidden_units": 128, "embedding_units": 128,
-        "optimizer": "adagrad", "learning_rate": 0.5, "init_scale": 0.1, "clip_norm": 5.0,
-        "dropout": 0.0, "reduce": "stream", "epochs": 2, "pseudo_epochs": 3,
-    },
-    # These two are from Müller 2017, table 4.5.
-    "text8": {
-        "cell": "lstm", "layers": 1, "hidden_units": 512, "embedding_units": 512,
-        "optimizer": "adagrad", "learning_rate": 0.2, "decay": 0.5, "init_scale": 0.1,
-        "clip_norm": 0.25, "dropout": 0.25, "reduce": "stream",
-    },
-    "fdt": {
-        "cell": "lstm", "layers": 1, "hidden_units": 2048, "embedding_units": 512,
-        "optimizer": "sgd", "learning_rate": 2.0, "decay": 1.0, "init_scale": 0.05,
-        "clip_norm": 1.0, "dropout": 0.0, "reduce": "stream",
-    },
-}
 
 
 # What `config.json` called some fields until November 2026, and what it calls them now.
@@ -202,11 +190,15 @@ RENAMED = {
 
 def with_todays_names(config: dict) -> dict:
     """The contents of a run's `config.json` under today's names, whichever version wrote them."""
-    return {
+    config = {
         part: {RENAMED[part].get(name, name): value for name, value in fields.items()}
         if part in RENAMED and isinstance(fields, dict) else fields
         for part, fields in config.items()
     }
+    training = config.get("training")
+    if isinstance(training, dict) and training.get("pseudo_epochs", 1) != 1:
+        training.setdefault("decay_at", "validation")  # what was done before there was a choice
+    return config
 
 
 def _check_fields(config):

@@ -24,6 +24,7 @@ def description(corpus: Corpus, model_config: ModelConfig, config: TrainingConfi
             "vocab_size": len(corpus.vocabulary),
             "vocabulary_sha256": corpus.vocabulary.sha256,
             "records_sha256": [file.sha256 for file in corpus.split("train").files],
+            "order": corpus.order,
             "streams": corpus.streams,
             "time_steps": corpus.time_steps,
             "splits": {

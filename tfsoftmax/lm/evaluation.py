@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.lm.model import recurrent_states, reset_states
-from tfsoftmax.metrics import Perplexity
+from tfsoftmax.metrics import ClusterPerplexity, InClusterPerplexity, Perplexity
 
 
 def exact_evaluator(
@@ -68,6 +68,13 @@ def exact_evaluator(
         }
 
     return evaluate
+
+
+def head_metrics(model: keras.Model) -> list[keras.metrics.Metric]:
+    """Metrics of how the head splits its perplexity: into clusters and words within them."""
+    if not hasattr(model.get_layer("head"), ClusterPerplexity.needs[0]):
+        return []
+    return [ClusterPerplexity(), InClusterPerplexity()]
 
 
 def perplexity_and_nats(nats: float) -> dict[str, float]:

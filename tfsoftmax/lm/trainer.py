@@ -12,16 +12,12 @@ import keras
 import tensorflow as tf
 from tqdm import tqdm
 
-from tfsoftmax import optimizers
 from tfsoftmax.corpora.pipeline import batches
-from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.lm.checkpoints import training_variables
-from tfsoftmax.lm.config import ModelConfig, TrainingConfig
-from tfsoftmax.lm.evaluation import exact_evaluator
-from tfsoftmax.lm.model import language_model, reset_states
+from tfsoftmax.lm.compiled import compiled_model
+from tfsoftmax.lm.evaluation import exact_evaluator, head_metrics
+from tfsoftmax.lm.model import reset_states
 from tfsoftmax.lm.pretrained import apply_embeddings, load_embeddings
-from tfsoftmax.losses import SoftmaxLoss
-from tfsoftmax.metrics import Perplexity
 from tfsoftmax.profiling.memory import peak_resident_bytes
 from tfsoftmax.profiling.monitor import TrainingMonitor
 
@@ -35,7 +31,7 @@ class Progress:
 
     step: int = 0
     seconds: float = 0.0  # spent in training steps, not in validation
-    previous_perplexity: float = math.inf
+    previous_perplexity: float = math.inf  # when the decay of the learning rate last looked
     best_perplexity: float = math.inf
     best_step: int = 0
     validated_step: int = 0
@@ -70,7 +66,7 @@ class Trainer:
         self.limit = config.epochs * self.records
         if config.max_steps:
             self.limit = min(self.limit, config.max_steps)
-        self.evaluate = exact_evaluator(self.model)
+        self.evaluate = exact_evaluator(self.model, head_metrics(self.model))
         self.positions = corpus.streams * corpus.time_steps  # in a step
         self.monitor = TrainingMonitor(
             run.path("tensorboard"), config.log_steps, self.positions, profile_batch
@@ -98,20 +94,28 @@ class Trainer:
         self.monitor.on_train_begin()
         if self.takes_vectors:  # from here on the run does not need their file any more
             self._save()
-        while progress.step < self.limit or self._validation_is_due():
+        while not self.ended():
             if not self._validation_is_due():
                 self._train_part(self._end_of_part())
             if not self.interrupted and self._validation_is_due():
                 self._validate()
             else:
                 self._save()
-            if self.interrupted and (progress.step < self.limit or self._validation_is_due()):
+            if self.interrupted and not self.ended():
                 self.say(
                     f"Interrupted and saved at step {progress.step}. "
                     "Run the same command to go on from there."
                 )
                 return None
         return self._finish()
+
+    def ended(self):
+        """Whether the run has reached its limit and validated there, or its patience has ended."""
+        progress = self.progress
+        waited = progress.validated_step - progress.best_step
+        if 0 < self.config.patience * self.records <= waited:
+            return True
+        return progress.step >= self.limit and not self._validation_is_due()
 
     def _validation_is_due(self):
         """Whether the run stands at the end of a part, or beyond its limit, and has to validate."""
@@ -205,18 +209,19 @@ class Trainer:
         if not math.isfinite(perplexity):
             self._fail(f"the validation perplexity is {perplexity}")
         self._log("valid", {
-            **{k: result[k] for k in ("perplexity", "nats_per_token", "tokens")},
+            **{k: v for k, v in result.items() if k not in ("oov_tokens", "words_per_second")},
             "learning_rate": rate,
         })
         self.monitor.writer.flush()
         best = perplexity < progress.best_perplexity
         if best:
             progress.best_perplexity, progress.best_step = perplexity, progress.step
-        note = ""
-        if progress.previous_perplexity - perplexity <= self.config.decay_when:
-            optimizer.learning_rate.assign(rate * self.config.decay)
-            note = f"; learning rate {rate:g} -> {rate * self.config.decay:g}"
-        progress.previous_perplexity, progress.validated_step = perplexity, progress.step
+        note, progress.validated_step = "", progress.step
+        if self.config.decay_at == "validation" or progress.step % self.records == 0:
+            if progress.previous_perplexity - perplexity <= self.config.decay_when:
+                optimizer.learning_rate.assign(rate * self.config.decay)
+                note = f"; learning rate {rate:g} -> {rate * self.config.decay:g}"
+            progress.previous_perplexity = perplexity
         self._save(best)
         self.say(
             f"epoch {progress.step / self.records:.2f}, step {progress.step}: exact validation "
@@ -280,33 +285,3 @@ class Trainer:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-def compiled_model(
-    model_config: ModelConfig, config: TrainingConfig, corpus: Corpus
-) -> keras.Model:
-    """Builds a language model and compiles it with the configured loss and optimiser.
-
-    Args:
-        model_config: the model to build.
-        config: the optimiser, the clipping and the reduction of the loss.
-        corpus: a `Corpus`, or another object with `vocabulary`, `streams` and `time_steps`.
-    """
-    model = language_model(model_config, corpus.vocabulary, corpus.streams, corpus.time_steps)
-    clipping = {"global": "global_clipnorm", "variable": "clipnorm"}[config.clip]
-    options = {clipping: config.clip_norm} if config.clip_norm else {}
-    if config.optimizer == "adagrad":
-        options["initial_accumulator_value"] = config.initial_accumulator
-    if config.optimizer == "sgd":
-        options["momentum"] = config.momentum
-    if config.optimizer == "adamw":
-        options["weight_decay"] = config.weight_decay
-    kinds = {
-        "adagrad": optimizers.Adagrad, "sgd": optimizers.SGD, "adam": optimizers.Adam,
-        "adamw": optimizers.AdamW,
-    }
-    optimizer = kinds[config.optimizer](config.learning_rate, **options)
-    optimizer.build(model.trainable_variables)
-    reduction = {"stream": "sum_over_steps", "token": "mean_with_sample_weight"}[config.reduce]
-    model.compile(optimizer, SoftmaxLoss(reduction=reduction), weighted_metrics=[Perplexity()])
-    return model

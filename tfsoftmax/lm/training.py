@@ -57,7 +57,7 @@ def _train(corpus, run, model_config, config, verbose, profile_batch):
         model_config, run.path(FILES), files if recorded is None else recorded.get("files")
     )
     trainer = Trainer(corpus, run, own, config, verbose, profile_batch)
-    if finished and trainer.progress.step >= trainer.limit:
+    if finished and trainer.ended():
         trainer.say(f"{run.directory} has already finished, at step {trainer.progress.step}.")
         return finished[-1]
     described = description(corpus, with_chosen_options(model_config, trainer.model), config)

@@ -1,0 +1,57 @@
+"""Jiang et al. 2017: perplexity of p-tHSM and its relatives, at convergence, with three seeds.
+
+Reproduces: both perplexity tables of Jiang et al. 2017 ("Exploration of tree-based hierarchical
+softmax"), softmax, NCE, BlackOut, cHSM and p-tHSM, and p-tHSM with trees of random, alphabetical,
+Huffman and Brown clusters, on a corpus of Penn Treebank's size that is not Penn Treebank. The
+paper gives neither the units nor the optimisation; the preset `jiang` has those of the authors'
+published code (lmkit): 256 units, Adam at 0.001, a dropout of 10 %. Their code trains on batches of
+five sentences for six epochs; ours on 128 streams, until two epochs bring no gain in validation
+perplexity. The learning rate halves after each epoch without a gain.
+
+The text keeps its order, as in the published results on Penn Treebank: states are carried from
+sentence to sentence.
+
+Commands, for a million words with one sentence on each line:
+
+    tfsoftmax prepare --corpus=text --order=text --max_vocab=10000 --train=train.txt.gz \\
+        --valid=valid.txt.gz --test=test.txt.gz --out=data/million
+    tfsoftmax brown --data=data/million --classes=1000 --out=data/million/brown.paths
+    python -m experiments.run jiang --data=data/million
+
+The number of classes is 100, the square root of the vocabulary. Classes are made by frequency. In
+the tree of Brown's bits the words of a cluster form a Huffman tree. NCE and BlackOut share a sample
+of 1,280 words in each batch.
+
+The paper's values: exact perplexities on Penn Treebank (vocabulary 10,000; 0.9 M tokens).
+Perplexities of different corpora cannot be compared, but their ratios to full softmax can.
+"""
+
+from experiments.definition import Run
+from experiments.seeds import seeded
+
+SEEDS = (1, 2, 3)
+
+
+def _run(name, head, valid=None, test=None, **options):
+    return Run(
+        name=name,
+        preset="jiang",
+        model={"head": head, "head_options": options},
+        training={"epochs": 40, "patience": 2},
+        paper={"perplexity": valid, "test_perplexity": test} if valid else {},
+        scale="novels instead of Penn Treebank",
+    )
+
+
+BROWN = "{data}/brown.paths"
+
+RUNS = seeded([
+    _run("tree-brown", "tree", 133.12, 128.78, tree=BROWN),
+    _run("tree-huffman", "tree", 134.33, 129.34, tree="huffman"),
+    _run("tree-alphabetical", "tree", 154.02, 149.12, tree="alphabetical"),
+    _run("tree-random", "tree", 199.62, 189.37, tree="random"),
+    _run("class", "class", 133.17, 125.05, classes="frequency"),
+    _run("full", "full", 131.59, 125.10),
+    _run("nce", "nce", 139.79, 137.35),
+    _run("blackout", "blackout", 137.68, 135.49),
+], SEEDS)

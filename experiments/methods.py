@@ -1,0 +1,45 @@
+"""Full, adaptive and sampled softmax and NCE in one table, at convergence, by dropout.
+
+Reproduces: the methods of Müller 2017, table 5.2a and figure 5.16 (section 5.3.2): full softmax,
+adaptive softmax without and with projections, importance sampling and NCE, with a dropout of 25 %
+and 40 %. The hyperparameters are those of table 4.5. Departures: a corpus of a million words with
+10,000 types instead of Text8, in the order of the text; 256 units instead of 512; training stops
+after two epochs without a gain instead of after 30 or 50 epochs; the cutoffs leave the same shares
+of the vocabulary to the shortlist and the last tail; NCE has Z = 10,000, as large a part of the
+vocabulary as the thesis's 40,000.
+
+Commands:
+
+    tfsoftmax prepare --corpus=text --order=text --max_vocab=10000 --train=train.txt.gz \\
+        --valid=valid.txt.gz --test=test.txt.gz --out=data/million
+    python -m experiments.run methods --data=data/million
+
+The paper's values: validation perplexity on Text8 (vocabulary 44,370) with a dropout of 40 %, and
+words per second of an NVIDIA GeForce GTX 1080. Perplexities of different corpora cannot be
+compared, but their ratios to full softmax can.
+"""
+
+from experiments.million import CUTOFFS, run
+from experiments.seeds import seeded
+
+PAPER = {
+    "full": 129.51, "adaptive-whole": 129.33, "adaptive": 132.69, "sampled": 129.17, "nce": 131.02,
+}
+HEADS = {
+    "full": ("full", {}),
+    "adaptive-whole": ("adaptive", {"cutoffs": CUTOFFS, "projection_factor": None}),
+    "adaptive": ("adaptive", {"cutoffs": CUTOFFS, "projection_factor": 2}),
+    "sampled": ("sampled", {}),
+    "nce": ("nce", {}),
+}
+
+
+def _runs(dropout):
+    return [
+        run(f"{name}-dropout{dropout}", head, options,
+            {"perplexity": PAPER[name]} if dropout == 0.4 else {}, dropout)
+        for name, (head, options) in HEADS.items()
+    ]
+
+
+RUNS = seeded([*_runs(0.25), *_runs(0.4)], (1,))

@@ -1,0 +1,206 @@
+"""Writes the page of all tables and figures of the five papers, with a verdict on each.
+
+    python -m experiments.papers
+
+The page is experiments/results/papers.md. Verdicts on tables of perplexities follow from the
+results of their experiments (results/NAME/results.json), the others are words of `ROWS`.
+"""
+
+import itertools
+import json
+import re
+import statistics
+from pathlib import Path
+
+from experiments import markdown, seeds
+
+RESULTS = Path(__file__).parent / "results"
+NEAR = 0.03  # how far our ratio to full softmax may lie from the paper's
+
+PAPERS = {
+    "000": "Jiang et al. 2017, exploration of tree-based hierarchical softmax (poster)",
+    "001": "Müller 2017, alternatives to softmax for large vocabularies (thesis)",
+    "002": "Mao 2019, hierarchical softmax (blog)",
+    "003": "Shen et al. 2017, self-organised hierarchical softmax",
+    "004": "Shmuma 2017, two-level softmax (readme)",
+}
+INTRODUCTION = """\
+Each table and figure of the papers that this toolkit reproduces, where to find our counterpart, and
+what came of it. "Million words" is a corpus of Penn Treebank's size made of English novels,
+"novels" their whole. Perplexities of different corpora cannot be compared. A verdict therefore asks
+whether the methods come in the paper's order, and whether each ratio to full softmax lies within
+3 % of the paper's. "Open" means that the experiment exists and its command has not been run to its
+end, or that it has still to be written."""
+
+FDT = "cannot be done here: the FDT corpus is not public"
+GPU = "needs a GPU, which no machine of ours had"
+
+
+def from_experiment(name):
+    """The mark of a row whose verdict follows from the results of an experiment."""
+    return lambda results: verdict(_rows_of(results / name / "results.json"))
+
+
+# paper: (number, what it shows, our counterpart, verdict)
+ROWS = {
+    "000": [
+        ("table of corpora", "size and OOV of PTB, WikiText-2 and WikiText-103",
+         "`tfsoftmax prepare --corpus=ptb` prints ours", "open: no network where we measured"),
+        ("figure, three modules", "time of embedding, recurrence and softmax by cell",
+         "[recurrent layers](benchmarks/README.md#recurrent-layers-by-backend-table-54)",
+         "open: our table has LSTM and GRU, and not the three modules side by side"),
+        ("figure, scalability", "cHSM, tHSM and p-tHSM by size of the vocabulary",
+         "[every head by vocabulary](benchmarks/README.md)",
+         "p-tHSM takes 0.39 to 0.49 of tHSM's gradients and 0.34 to 0.43 of its step, and hardly "
+         "depends on V, as in the poster; on the CPU cHSM grows faster with V than either"),
+        ("table of speed", "total and forward ms of softmax, cHSM, tHSM and p-tHSM",
+         "[benchmarks](benchmarks/README.md)", "open: our tables have gradients and steps, and no "
+         "forward time by itself"),
+        ("table of clusterings", "p-tHSM with random, alphabetical, Huffman and Brown clusters",
+         "[jiang](jiang/README.md), million words, to convergence", from_experiment("jiang")),
+        ("", "why a Huffman tree learnt little with Adagrad", "[huffman](huffman/README.md)",
+         "open"),
+        ("table of perplexities", "softmax, NCE, BlackOut, cHSM and p-tHSM with a GRU",
+         "[jiang](jiang/README.md), million words, to convergence", from_experiment("jiang")),
+    ],
+    "001": [
+        ("table 3.1", "samplers of TensorFlow", "[samplers](../../docs/sampling.md)",
+         "all of them, with expected counts that are tested"),
+        ("tables 4.1 to 4.4", "Text8 and FDT", "`tfsoftmax prepare --corpus=text8`",
+         f"Text8 needs a network; FDT {FDT}"),
+        ("table 4.5", "hyperparameters", "presets text8 and fdt of `tfsoftmax train`", "the same"),
+        ("figure 5.1", "speed by shortlist and number of tails",
+         "[shortlists](benchmarks/README.md#shortlists-and-cutoffs-muller-2017-figure-51)",
+         "same: the fastest shortlist with one tail has 2 to 5 % of the words at V = 44,370 and "
+         "2 to 4 % at 200,606 (thesis 5 % and 3 %), and each further tail gains less"),
+        ("figure 5.2", "expected cost by shortlist", "[cutoff_costs](cutoff_costs/README.md)",
+         "the same curves"),
+        ("figure 5.3", "speed by projection factor",
+         "[projection factor](benchmarks/README.md#projection-factor-figure-53)", "same at "
+         "V = 44,370, where a factor of 8 gains 5 % on 4; at 200,606 it gains 18 %"),
+        ("figure 5.4", "perplexity and speed by shortlist", "[adaptive](adaptive/README.md)",
+         "open: a few shortlists after a quarter of an epoch of the novels"),
+        ("figure 5.5", "projection factor by dropout", "[projections](projections/README.md)",
+         "open"),
+        ("table 5.1", "number of tails, FDT", "", FDT),
+        ("figure 5.6", "NCE's Z", "[proposals](proposals/README.md)", "open"),
+        ("figures 5.7, 5.8", "proposal distributions", "", "open"),
+        ("figure 5.9", "distortion of the unigram", "[proposals](proposals/README.md)", "open"),
+        ("figure 5.10", "interpolation with uniform", "[proposals](proposals/README.md)", "open"),
+        ("figure 5.11", "number of samples, Text8",
+         "[speed](benchmarks/README.md#number-of-samples-figure-511), "
+         "[perplexity](proposals/README.md)", "open for perplexity"),
+        ("figure 5.12", "number of samples, FDT", "", FDT),
+        ("figures 5.13, 5.14", "parameters and memory", "[step_memory](step_memory/README.md)",
+         "same order: adaptive softmax has the fewest parameters, and needs less memory than "
+         "sampling in all (0.81 at V = 44,370, 0.73 at 200,606; the thesis: half)"),
+        ("figure 5.15", "speed by vocabulary, FDT",
+         "[every head by vocabulary](benchmarks/README.md), labels by Zipf's law",
+         f"on a CPU; the corpus {FDT}"),
+        ("figure 5.16, table 5.2a", "full, adaptive, importance sampling, NCE on Text8",
+         "[methods](methods/README.md), million words, to convergence", from_experiment("methods")),
+        ("figures 5.17, 5.18, table 5.2b", "the same on FDT", "", FDT),
+        ("table 5.3", "word errors after rescoring", "[rescoring](rescoring/README.md)",
+         "same finding: adaptive softmax and importance sampling do not differ, on lists that are "
+         "not a recogniser's"),
+        ("figure 5.19", "BasicLSTM and cuDNN converge alike", "`tests/test_recurrent.py`", GPU),
+        ("table 5.4", "BasicLSTM and cuDNN, Adagrad and SGD",
+         "[backends](benchmarks/README.md#recurrent-layers-by-backend-table-54)",
+         f"cuDNN's rows: {GPU}"),
+    ],
+    "002": [
+        ("figures good and bad tree", "the tree decides the quality",
+         "[jiang](jiang/README.md): random against Brown", from_experiment("jiang")),
+    ],
+    "003": [
+        ("table 1", "Text8 after 5 epochs", "",
+         "open: [adaptive](adaptive/README.md) and [hierarchical](hierarchical/README.md) after a "
+         "quarter of an epoch of the novels"),
+        ("table 2", "training time", "[hierarchical speed](hierarchical/speed/README.md)",
+         "open at the paper's size"),
+        ("table 3", "words of learned clusters", "`tfsoftmax show_clusters`, "
+         "[clusters](hierarchical/clusters.txt)", "clusters of grammar and meaning, as there"),
+        ("figure 1", "perplexity, cluster and in-cluster perplexity, words that change",
+         "`metrics.jsonl` of a run has all five curves", "open as a figure"),
+        ("tables 4, 5", "summarisation", "", "open: the toolkit has no encoder and decoder yet"),
+    ],
+    "004": [
+        ("speed, 5 times", "sampled softmax", "[benchmarks](benchmarks/README.md)",
+         "open on 65,000 words with GloVe vectors"),
+        ("speed, 3 and 11 times", "two-level softmax", "[benchmarks](benchmarks/README.md)",
+         "open on 65,000 words with GloVe vectors"),
+        ("no speed-up", "balanced binary tree",
+         "[tHSM](benchmarks/README.md), `TreeSoftmax(sequential=True)`",
+         "differs: a step of the binary tree takes 0.04 of full softmax at V = 44,370"),
+    ],
+}
+
+
+def verdict(rows):
+    """What the results of an experiment say about the paper's table.
+
+    Args:
+        rows: list of (name, our perplexities, the paper's perplexity), full softmax among them.
+
+    Returns:
+        Whether the order of the methods is the same, and which ratios to full softmax lie within
+        3 % of the paper's.
+    """
+    rows = [(name, statistics.mean(ours), paper) for name, ours, paper in rows if ours]
+    if len(rows) < 2:
+        return "open"
+    swapped = [
+        f"{a} and {b}"
+        for (a, ours_a, paper_a), (b, ours_b, paper_b) in itertools.combinations(rows, 2)
+        if (ours_a - ours_b) * (paper_a - paper_b) < 0
+    ]
+    said = "same order" if not swapped else f"order differs in {', '.join(swapped)}"
+    base = next((row for row in rows if row[0].partition("-")[0] == "full"), None)
+    if base is None:
+        return f"{said}; full softmax is still open"
+    ratios = {name: (ours / base[1], paper / base[2]) for name, ours, paper in rows}
+    far = [
+        f"{name} {ours:.2f} (paper {paper:.2f})" for name, (ours, paper) in ratios.items()
+        if abs(ours - paper) > NEAR
+    ]
+    return f"{said}; ratios to full softmax " + (
+        f"differ for {', '.join(far)}" if far else "within 3 %"
+    )
+
+
+def _rows_of(path):
+    """(name, our test or validation perplexities by seed, the paper's) of an experiment."""
+    if not path.exists():
+        return []
+    found = {}
+    for run in json.loads(path.read_text(encoding="utf-8")):
+        measure = "test_perplexity" if "test_perplexity" in run["paper"] else "perplexity"
+        if measure in run["paper"] and run["state"] == "finished" and run.get(measure):
+            name = seeds.group(run["name"])
+            found.setdefault(name, (name, [], run["paper"][measure]))[1].append(run[measure])
+    return list(found.values())
+
+
+def _linked(text, results):
+    """The text, without links to pages that are still to be written."""
+    def checked(link):
+        there = (results / link[2].partition("#")[0]).exists()
+        return link[0] if there else f"`python -m experiments.run {link[1]}`"
+
+    return re.sub(r"\[([^]]+)\]\(([^)]+)\)", checked, text)
+
+
+def page(results=RESULTS):
+    """The page, as Markdown."""
+    blocks = ["# The papers' tables and figures", INTRODUCTION]
+    for paper, rows in ROWS.items():
+        table = [["", "what it shows", "ours", "verdict"]]
+        for number, what, ours, said in rows:
+            said = said(results) if callable(said) else said
+            table.append([number, what, *(_linked(text, results) or "–" for text in (ours, said))])
+        blocks += [f"## {paper}: {PAPERS[paper]}", markdown.table(table, text_columns=4)]
+    return [*blocks, "Written by `python -m experiments.papers`."]
+
+
+if __name__ == "__main__":
+    print(markdown.write(RESULTS / "papers.md", *page()))

@@ -1,0 +1,139 @@
+"""Runs that differ only in their seed: means, spreads, and ratios to a baseline."""
+
+import dataclasses
+import re
+import statistics
+
+from experiments import markdown, pictures
+
+SPLITS = {"perplexity": "validation", "test_perplexity": "test"}
+_SEED = re.compile(r"-seed\d+$")
+
+
+def seeded(runs, seeds):
+    """Each run with each seed, as NAME-seedS: all runs with the first seed, then with the next."""
+    return [
+        dataclasses.replace(run, name=f"{run.name}-seed{seed}",
+                            training={**run.training, "seed": seed})
+        for seed in seeds for run in runs
+    ]
+
+
+def group(name):
+    """The name of a run without its seed."""
+    return _SEED.sub("", name)
+
+
+def groups(outcomes):
+    """{name without the seed: list of (`Run`, `Outcome`)} of the runs that have a seed's name."""
+    found = {}
+    for run, outcome in outcomes:
+        if group(run.name) != run.name:
+            found.setdefault(group(run.name), []).append((run, outcome))
+    return found
+
+
+def table(outcomes):
+    """A Markdown table with one row for each run, averaged over its finished seeds.
+
+    Args:
+        outcomes: list of (`Run`, `Outcome`).
+
+    Returns:
+        The table; empty if no seed has finished. Of a perplexity it gives the mean, and with two
+        seeds or more half of the range between the lowest and the highest. Ratios are to the run of
+        full softmax that differs in nothing but the head.
+    """
+    finished = {
+        name: [(run, o.measures()) for run, o in own if o.state == "finished"]
+        for name, own in groups(outcomes).items()
+    }
+    finished = {name: own for name, own in finished.items() if own}
+    if not finished:
+        return ""
+    measures = [m for m in SPLITS if any(m in own[0][0].paper or own[0][1].get(m)
+                                         for own in finished.values())]
+    rows = [["run", "seeds", "epochs", *(
+        heading for m in measures
+        for heading in (f"{SPLITS[m]} perplexity", "to full", "paper", "to full")
+    )]]
+    means = {
+        name: {m: _mean([of_seed.get(m) for _, of_seed in own]) for m in measures}
+        for name, own in finished.items()
+    }
+    papers = {name: own[0][0].paper for name, own in finished.items()}
+    baselines = {name: _baseline(name, finished) for name in finished}
+    for name, own in finished.items():
+        epochs = sorted(of_seed["epoch"] for _, of_seed in own)
+        row = [name, str(len(own)), f"{epochs[0]:.0f}" + f" to {epochs[-1]:.0f}" * (len(own) > 1)]
+        for m in measures:
+            values = [of_seed[m] for _, of_seed in own if of_seed.get(m)]
+            row += [
+                _spread(values), _ratio(means, name, baselines[name], m),
+                f"{papers[name][m]:,.2f}" if m in papers[name] else "–",
+                _ratio(papers, name, baselines[name], m),
+            ]
+        rows.append(row)
+    return markdown.table(rows)
+
+
+def _baseline(name, finished):
+    """The name of the run of full softmax that is the same otherwise, or None."""
+    def without_head(other):
+        model, training = finished[other][0][0].configs()
+        rest = dataclasses.replace(model, head="full", head_options={})
+        return (rest, dataclasses.replace(training, seed=0)), model.head
+
+    own, _ = without_head(name)
+    return next((other for other in finished if without_head(other) == (own, "full")), None)
+
+
+def curves(outcomes, title, note, path):
+    """Draws the validation perplexity of the first seed of each run, epoch by epoch.
+
+    Returns:
+        The Markdown that shows it; empty if no run has two validations.
+    """
+    lines = {name: own[0][1].validations for name, own in groups(outcomes).items()}
+    lines = {name: events for name, events in lines.items() if len(events) > 1}
+    if not lines:
+        return ""
+    caption = (
+        "Exact validation perplexity after each epoch, with the first seed. Each line ends with "
+        "its training; its lowest point is the result."
+    )
+    return pictures.shown(lambda: _draw(lines, title, note), path, caption)
+
+
+def _draw(lines, title, note):
+    figure = pictures.new(9, 5, title, note)
+    axes = figure.subplots()
+    pictures.frame(axes)
+    low = min(e["perplexity"] for events in lines.values() for e in events)
+    for index, (name, events) in enumerate(lines.items()):
+        style = "-" if index < len(pictures.COLOURS) else "--"
+        colour = pictures.COLOURS[index % len(pictures.COLOURS)]
+        axes.plot([e["epoch"] for e in events], [e["perplexity"] for e in events], style,
+                  color=colour, label=name, marker="o", markersize=3)
+    axes.set_ylim(0.95 * low, 2.2 * low)
+    axes.set_xlabel("epochs")
+    axes.set_title("exact validation perplexity", loc="left", fontsize=10)
+    axes.legend(fontsize=9, frameon=False)
+    return figure
+
+
+def _mean(values):
+    values = [value for value in values if value]
+    return statistics.mean(values) if values else None
+
+
+def _spread(values):
+    if not values:
+        return "–"
+    half = (max(values) - min(values)) / 2
+    return f"{statistics.mean(values):,.2f}" + f" ± {half:,.2f}" * (len(values) > 1)
+
+
+def _ratio(of_runs, name, baseline, measure):
+    own, base = (of_runs.get(n, {}).get(measure) for n in (name, baseline))
+    return f"{own / base:.3f}" if own and base else "–"

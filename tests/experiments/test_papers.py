@@ -1,0 +1,51 @@
+"""Facts about the page of the papers' tables and figures."""
+
+import json
+import re
+
+import pytest
+
+from experiments import catalogue, papers
+
+ROWS = [("full", [100.0, 102.0], 130.0), ("tree", [103.0], 133.0), ("random", [120.0], 156.0)]
+
+
+@pytest.mark.parametrize("change, said", [
+    ({}, "same order; ratios to full softmax within 3 %"),
+    ({"tree": 99.0}, "order differs in full and tree; ratios to full softmax differ for "
+                     "tree 0.98 (paper 1.02)"),
+    ({"random": 140.0}, "same order; ratios to full softmax differ for random 1.39 (paper 1.20)"),
+])
+def test_a_verdict_compares_order_and_ratios(change, said):
+    rows = [(n, [change.get(n)] if n in change else ours, paper) for n, ours, paper in ROWS]
+    assert papers.verdict(rows) == said
+
+
+def test_without_results_a_row_is_open():
+    assert papers.verdict([]) == papers.verdict(ROWS[:1]) == "open"
+    assert papers.verdict(ROWS[1:]) == "same order; full softmax is still open"
+
+
+def test_the_page_reads_the_results_of_experiments(tmp_path):
+    runs = [
+        {"name": f"{name}-seed{seed}", "state": "finished", "perplexity": 1.0,
+         "test_perplexity": p, "paper": {"perplexity": 1.0, "test_perplexity": paper}}
+        for name, ours, paper in ROWS for seed, p in enumerate(ours)
+    ]
+    (tmp_path / "jiang").mkdir()
+    (tmp_path / "jiang" / "results.json").write_text(json.dumps(runs))
+    text = "\n".join(papers.page(tmp_path))
+    assert papers.verdict(ROWS) in text
+    (tmp_path / "jiang" / "results.json").write_text(json.dumps(runs[:1]))
+    assert papers.verdict(ROWS) not in "\n".join(papers.page(tmp_path))
+
+
+def test_the_page_that_is_committed_is_the_one_that_is_written():
+    blocks = "\n\n".join(papers.page()) + "\n"
+    assert (papers.RESULTS / "papers.md").read_text(encoding="utf-8") == blocks
+
+
+def test_every_experiment_of_a_seed_is_named():
+    text = "\n".join(papers.page())
+    named = set(re.findall(r"(?:\(|experiments\.run )(\w+)(?:/README\.md|`)", text))
+    assert set(catalogue.EXPERIMENTS) - named <= {"full_softmax", "sampling"}

@@ -1,0 +1,62 @@
+"""Facts about runs that differ only in their seed."""
+
+import pytest
+
+from experiments import report, seeds
+from experiments.definition import Run
+from experiments.outcome import Outcome
+
+PAPER = {"full": {"perplexity": 100.0}, "tree": {"perplexity": 125.0}}
+RUNS = seeds.seeded([
+    Run(name, model={"head": name}, paper=paper) for name, paper in PAPER.items()
+], (1, 2))
+VALID = {
+    "full-seed1": [90.0, 80.0, 82.0], "full-seed2": [91.0, 84.0], "tree-seed1": [120.0, 99.0],
+    "tree-seed2": [130.0],
+}
+
+
+def outcome(name):
+    run = next(run for run in RUNS if run.name == name)
+    model, training = run.configs()
+    config = {"model": vars(model), "training": vars(training), "hardware": "a toy",
+              "versions": {}, "corpus": {
+                  "name": "toy", "vocab_size": 9, "directory": "toy", "streams": 1, "splits": {},
+                  "time_steps": 1}}
+    events = [
+        {"event": "valid", "perplexity": p, "epoch": n, "step": 10 * n, "seconds": 1.0}
+        for n, p in enumerate(VALID[name], 1)
+    ]
+    if name != "tree-seed2":
+        events.append({**events[-1], "event": "finished"})
+        events.append({"event": "test", "split": "test", "perplexity": 2 * min(VALID[name])})
+    return run, Outcome(config, events, foreign=False)
+
+
+OUTCOMES = [outcome(name) for name in VALID]
+
+
+def test_runs_come_seed_by_seed_and_differ_in_nothing_else():
+    assert [run.name for run in RUNS] == ["full-seed1", "tree-seed1", "full-seed2", "tree-seed2"]
+    assert [run.configs()[1].seed for run in RUNS] == [1, 1, 2, 2]
+
+
+def test_the_table_averages_finished_seeds_and_compares_with_full_softmax():
+    lines = [[c.strip() for c in line.strip("|").split("|")]
+             for line in seeds.table(OUTCOMES).splitlines()]
+    assert lines[0][3:7] == ["validation perplexity", "to full", "paper", "to full"]
+    assert lines[2] == ["full", "2", "2 to 3", "82.00 ± 2.00", "1.000", "100.00", "1.000",
+                        "164.00 ± 4.00", "1.000", "–", "–"]
+    assert lines[3] == ["tree", "1", "2", "99.00", "1.207", "125.00", "1.250", "198.00", "1.207",
+                        "–", "–"]
+
+
+def test_without_a_finished_seed_there_is_no_table():
+    assert seeds.table([outcome("tree-seed2"), (Run("full"), OUTCOMES[0][1])]) == ""
+
+
+def test_the_report_shows_means_and_curves(tmp_path):
+    pytest.importorskip("matplotlib")
+    text = report.write("toy", "Title.", OUTCOMES, tmp_path)
+    assert seeds.table(OUTCOMES) in text and report.MEANS_NOTE in text
+    assert "(curves.png)" in text and (tmp_path / "curves.png").read_bytes()[:4] == b"\x89PNG"

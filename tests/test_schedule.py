@@ -1,0 +1,108 @@
+"""The learning rate, the end of training, and the decay of weights over a run."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from runs_helper import CONFIG, MODEL, assert_same_run, events
+from test_resuming import stop_at
+from tfsoftmax.lm import runs, training
+from tfsoftmax.lm.compiled import compiled_model
+from tfsoftmax.lm.config import ModelConfig, TrainingConfig
+from tfsoftmax.lm.presets import PRESETS
+
+
+def trained(corpus, directory, model=MODEL, **changes):
+    config = dataclasses.replace(CONFIG, **changes)
+    training.train(corpus.directory, str(directory), model, config, verbose=False)
+    return runs.Run(str(directory))
+
+
+def rates(run):
+    return [m["learning_rate"] for m in events(run, "valid")]
+
+
+def test_the_rate_decays_between_epochs_or_validations(corpus, tmp_path):
+    options = {"epochs": 3, "pseudo_epochs": 2, "decay_when": 1e9, "learning_rate": 0.8}
+    by_epoch = trained(corpus, tmp_path / "epoch", decay_at="epoch", **options)
+    # The rates of validations, which are logged before they decay it.
+    np.testing.assert_allclose(rates(by_epoch), [0.8, 0.8, 0.8, 0.8, 0.4, 0.4], rtol=1e-6)
+    by_validation = trained(corpus, tmp_path / "v", decay_at="validation", **options)
+    expected = [0.8, 0.8, 0.4, 0.2, 0.1, 0.05]
+    np.testing.assert_allclose(rates(by_validation), expected, rtol=1e-6)
+
+
+def test_patience_ends_a_run_and_more_of_it_goes_on(corpus, tmp_path):
+    # A rate of nothing after the first epoch: no validation gets better by then.
+    options = {"epochs": 9, "pseudo_epochs": 2, "decay": 1e-9, "decay_when": 1e9}
+    whole = trained(corpus, tmp_path / "whole", patience=2, **options)
+    best = min(events(whole, "valid"), key=lambda m: m["perplexity"])
+    last = events(whole, "finished")[-1]
+    assert last["epoch"] == best["epoch"] + 2 < 9
+    assert last["best_step"] == best["step"]
+    again = trained(corpus, tmp_path / "whole", patience=2, **options)
+    assert len(events(again, "finished")) == 1
+    longer = trained(corpus, tmp_path / "whole", patience=3, **options)
+    assert events(longer, "finished")[-1]["epoch"] == best["epoch"] + 3
+
+
+def test_an_interrupted_run_ends_with_the_same_patience(corpus, tmp_path, monkeypatch):
+    options = {"epochs": 9, "decay": 1e-9, "decay_when": 1e9, "patience": 1}
+    whole = trained(corpus, tmp_path / "whole", **options)
+    stop_at(events(whole, "finished")[-1]["step"] - 2, monkeypatch)
+    trained(corpus, tmp_path / "stopped", **options)
+    monkeypatch.undo()
+    assert_same_run(whole, trained(corpus, tmp_path / "stopped", **options))
+
+
+@pytest.mark.parametrize("kind", ["adagrad", "sgd", "adam", "adamw"])
+@pytest.mark.parametrize("decays", ["all", "recurrent"])
+def test_weights_decay_where_they_are_said_to(kind, decays, corpus):
+    config = TrainingConfig(
+        optimizer=kind, learning_rate=0.5, weight_decay=0.25, weight_decay_on=decays, clip_norm=0.0
+    )
+    model = compiled_model(MODEL, config, corpus)
+    weights = {w.path: w for w in model.trainable_variables}
+    before = {path: w.numpy() for path, w in weights.items()}
+    model.optimizer.apply_gradients([(np.zeros_like(before[p]), w) for p, w in weights.items()])
+    for path, weight in weights.items():
+        decayed = decays == "all" or path.startswith("lstm")
+        expected = before[path] * (1 - 0.5 * 0.25 * decayed)
+        np.testing.assert_allclose(weight.numpy(), expected, rtol=1e-6, err_msg=path)
+
+
+def test_learned_clusters_log_how_perplexity_splits(corpus, tmp_path):
+    model = dataclasses.replace(MODEL, head="self_organised")
+    run = trained(corpus, tmp_path / "run", model, epochs=1, reassign_steps=4)
+    validations = events(run, "valid")
+    assert len(validations) == 2
+    for found in validations:
+        product = found["cluster_perplexity"] * found["in_cluster_perplexity"]
+        np.testing.assert_allclose(product, found["perplexity"], rtol=1e-5)
+        assert found["cluster_perplexity"] > 1 < found["in_cluster_perplexity"]
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_are_configurations(name):
+    fields = PRESETS[name]
+    known = [{f.name for f in dataclasses.fields(c)} for c in (ModelConfig, TrainingConfig)]
+    assert fields.keys() <= set.union(*known)
+    for config, names in zip((ModelConfig, TrainingConfig), known):
+        config(**{k: v for k, v in fields.items() if k in names})
+
+
+def test_older_runs_decay_at_validations(corpus, tmp_path):
+    options = {"epochs": 2, "pseudo_epochs": 2, "decay_when": 1e9, "learning_rate": 0.8}
+    whole = trained(corpus, tmp_path / "whole", decay_at="validation", **options)
+    run = trained(corpus, tmp_path / "run", decay_at="validation", **{**options, "epochs": 1})
+    path = tmp_path / "run" / "config.json"
+    config = json.loads(path.read_text())
+    for newer in ("decay_at", "patience", "weight_decay_on"):
+        del config["training"][newer]
+    path.write_text(json.dumps(config))
+    with pytest.raises(ValueError, match="decay_at='validation' there, 'epoch' now"):
+        trained(corpus, tmp_path / "run", decay_at="epoch", **options)
+    run = trained(corpus, tmp_path / "run", decay_at="validation", **options)
+    assert rates(run) == rates(whole)

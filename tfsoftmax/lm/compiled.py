@@ -1,0 +1,54 @@
+"""A language model that is compiled with the loss and the optimiser of a configuration."""
+
+import keras
+
+from tfsoftmax import optimizers
+from tfsoftmax.corpora.records import Corpus
+from tfsoftmax.lm.config import ModelConfig, TrainingConfig
+from tfsoftmax.lm.model import language_model
+from tfsoftmax.losses import SoftmaxLoss
+from tfsoftmax.metrics import Perplexity
+
+_OPTIMIZERS = {
+    "adagrad": optimizers.Adagrad, "sgd": optimizers.SGD, "adam": optimizers.Adam,
+    "adamw": optimizers.AdamW,
+}
+
+
+def compiled_model(
+    model_config: ModelConfig, config: TrainingConfig, corpus: Corpus
+) -> keras.Model:
+    """Builds a language model and compiles it with the configured loss and optimiser.
+
+    Args:
+        model_config: the model to build.
+        config: the optimiser, the clipping and the reduction of the loss.
+        corpus: a `Corpus`, or another object with `vocabulary`, `streams` and `time_steps`.
+    """
+    model = language_model(model_config, corpus.vocabulary, corpus.streams, corpus.time_steps)
+    optimizer = _optimizer(config)
+    if config.weight_decay and config.weight_decay_on == "recurrent":
+        optimizer.exclude_from_weight_decay(_without_recurrent(model))
+    optimizer.build(model.trainable_variables)
+    reduction = {"stream": "sum_over_steps", "token": "mean_with_sample_weight"}[config.reduce]
+    model.compile(optimizer, SoftmaxLoss(reduction=reduction), weighted_metrics=[Perplexity()])
+    return model
+
+
+def _optimizer(config):
+    clipping = {"global": "global_clipnorm", "variable": "clipnorm"}[config.clip]
+    options = {clipping: config.clip_norm} if config.clip_norm else {}
+    if config.optimizer == "adagrad":
+        options["initial_accumulator_value"] = config.initial_accumulator
+    if config.optimizer == "sgd":
+        options["momentum"] = config.momentum
+    if config.weight_decay or config.optimizer == "adamw":
+        options["weight_decay"] = config.weight_decay
+    return _OPTIMIZERS[config.optimizer](config.learning_rate, **options)
+
+
+def _without_recurrent(model):
+    return [
+        variable for layer in model.layers if not isinstance(layer, keras.layers.RNN)
+        for variable in layer.trainable_variables
+    ]

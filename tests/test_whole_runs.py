@@ -247,6 +247,20 @@ def test_a_reader_takes_the_newer_checkpoint_when_its_own_is_deleted(tmp_path, m
     assert restored(own) == ({"step": 2}, 2.0)
 
 
+def test_a_run_that_is_deleted_while_it_ends_is_named(corpus, tmp_path, monkeypatch):
+    log = runs.Run.log
+
+    def log_and_delete(self, **values):
+        log(self, **values)
+        if values["event"] == "finished":
+            shutil.rmtree(self.directory)
+
+    monkeypatch.setattr(runs.Run, "log", log_and_delete)
+    run = str(tmp_path / "run")
+    with pytest.raises(ValueError, match=f"{run}: must be there until training ends"):
+        training.train(corpus.directory, run, MODEL, SHORT, verbose=False)
+
+
 def test_a_refused_second_trainer_changes_nothing(own_run, corpus):
     with open(own_run.path("config.json"), "rb") as file:
         before = file.read()

@@ -89,21 +89,22 @@ class Faults:
 
     def _disturbed(self, kind, folder, fault, top):
         first = self.start(folder, fault)
-        end, told = processes.wait(first), None
+        end, told = processes.wait(first), []
         if end == "stopped" and kind == "folder deleted":
             shutil.rmtree(folder / top)
         elif end == "stopped":
             second = processes.wait(self.start(folder, aside="second"))
-            told = self.verdict(second, folder, "second")
+            told.append(self.verdict(second, folder, "second"))
         if end == "stopped":
             end = processes.go_on(first)
         for read in self.tool.reads:
             if not (folder / read).exists():
                 shutil.copytree(self.stage / read, folder / read)
-        killed = end == -9 and fault.action == KILL
-        told = told or (None if killed else self.verdict(end, folder))
-        if told and not told.startswith("clear sentence"):
-            return told
+        if not (end == -9 and fault.action == KILL):
+            told.append(self.verdict(end, folder))
+        told = [each for each in told if each]
+        if wrong := [each for each in told if not each.startswith("clear sentence")]:
+            return wrong[0]
         if end == 0 and (wrong := self._other_result(folder)):
             return f"silent: the tool ended well, but {wrong}"
         clock = 0
@@ -111,7 +112,7 @@ class Faults:
             clock, later = -DAY, time.time() + DAY
             for path in folder.rglob("*"):
                 os.utime(path, (later, later), follow_symlinks=False)
-        return self._again(folder, clock) or told
+        return self._again(folder, clock) or next(iter(told), None)
 
     def _again(self, folder, clock):
         """What is wrong after another start, or None."""

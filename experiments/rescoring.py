@@ -6,8 +6,10 @@
 
 Müller 2017, section 5.3.3, with lists that `experiments.corrupted_nbest` made. For each run the
 weights are tuned on valid.nbest over the grid of tfsoftmax/nbest/rescoring.py, and test.nbest is
-rescored with them. Heads that are trained to be normalised are also tried with their scores as they
-are. Writes experiments/results/rescoring/README.md.
+rescored with them. Each run scores the hypotheses in two ways: each by itself, and, as in the
+thesis, all as a continuous stream that carries the state from one to the next. Heads that are
+trained to be normalised are also tried with their scores as they are. With --hypotheses=10 the
+lists are as short as those of the thesis. Writes experiments/results/rescoring/README.md.
 """
 
 import itertools
@@ -38,8 +40,10 @@ THESIS = (
 class Lists:
     """The n-best lists of a split, what was said, and the errors of each hypothesis."""
 
-    def __init__(self, directory, split):
+    def __init__(self, directory, split, hypotheses=None):
         self.nbest = nbest.read(directory / f"{split}.nbest")
+        if hypotheses is not None:
+            self.nbest = rescoring.first_hypotheses(self.nbest, hypotheses)
         transcripts = nbest.read_transcripts(directory / f"{split}.ref")
         self.references = self.nbest.expect(transcripts, f"{split}.ref")
         self.errors = rescoring.hypothesis_errors(self.nbest, self.references)
@@ -49,7 +53,9 @@ class Lists:
 def main():
     """Rescores the test lists with every run and writes the page."""
     directory = Path(flags.FLAGS.nbest)
-    valid, test = (Lists(directory, split) for split in ("valid", "test"))
+    valid, test = (
+        Lists(directory, split, flags.FLAGS.hypotheses) for split in ("valid", "test")
+    )
     zeros = [np.zeros(len(of.nbest.sentences)) for of in (valid, test)]
     grid = rescoring.GRID | {"arpa_weight": (0.0,)}
     systems = {BIGRAM: rescored(valid, test, zeros, grid | {"lm_weight": (0.0,)})}
@@ -65,25 +71,28 @@ def main():
 
 
 def scored(run, valid, test):
-    """Yields name, [lm of valid, lm of test] and facts of a run for each way to normalise."""
+    """Yields name, [lm of valid, lm of test] and facts of a run for each way to score."""
     from tfsoftmax.lm import runs
     from tfsoftmax.lm.scoring import Scorer
 
     model, vocabulary, _ = runs.load(run, BATCH)
     tests = [m for m in runs.Run(run).metrics() if m["event"] == "test" and m["split"] == "test"]
     perplexity = tests[-1]["perplexity"] if tests else None
-    own = model.get_layer("head").self_normalised
-    for normalisation in ("exact", "constant") if own else ("exact",):
+    ways = [("exact", "sentence"), ("exact", "carried")]
+    if model.get_layer("head").self_normalised:
+        ways.append(("constant", "sentence"))
+    for normalisation, state in ways:
         scorer = Scorer(model, vocabulary, normalisation)
         scorer.sentences([[]])
         start = time.perf_counter()
-        lm = [rescoring.lm_scores(scorer, of.nbest.sentences) for of in (valid, test)]
+        lm = [rescoring.lm_scores(scorer, of.nbest.sentences, state) for of in (valid, test)]
         rate = sum(map(len, lm)) / (time.perf_counter() - start)
         facts = {"perplexity": perplexity if normalisation == "exact" else None, "rate": rate,
                  "vocab_size": len(vocabulary),
                  "alone": test.errors[test.nbest.best(lm[1][:, None])[:, 0]].sum()}
-        name = Path(run).name + (", constant normaliser" if normalisation == "constant" else "")
-        yield name, lm, facts
+        notes = ", constant normaliser" * (normalisation == "constant")
+        notes += ", carried state" * (state == "carried")
+        yield Path(run).name + notes, lm, facts
 
 
 def rescored(valid, test, lm, grid):
@@ -122,7 +131,9 @@ def report(test, valid, systems, corruption, hardware):
         f"- Hardware: {hardware}, shared with other work",
         "WER and its parts are in per cent, differences in points, with 95 % bootstrap intervals "
         "paired over utterances. *LM alone* is the WER if neither the acoustic scores nor the "
-        "bigram model count, as in the thesis. Hypotheses per second are those of both lists; a "
+        "bigram model count, as in the thesis. With a *carried state* the hypotheses are one text, "
+        "which the model reads in 128 streams (section 5.3.3.1 of the thesis); else each is scored "
+        "by itself. Hypotheses per second are those of both lists; a "
         "beginning that hypotheses share is scored once. Perplexities compare within a column "
         "only, since models of different vocabularies predict different words.",
         table(test, systems),
@@ -181,5 +192,6 @@ def interval(errors, other, test):
 if __name__ == "__main__":
     flags.DEFINE_string("nbest", None, "Directory that `experiments.corrupted_nbest` wrote.",
                         required=True)
+    flags.DEFINE_integer("hypotheses", None, "The most hypotheses of an utterance. None: all.")
     flags.DEFINE_list("runs", None, "Directories of training runs.", required=True)
     program.run(main, __doc__, sys.argv)

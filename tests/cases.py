@@ -46,6 +46,10 @@ CASES = {
     "sampled TAPAS": lambda V: SampledSoftmax(
         V, min(V, 9), keep=min(V, 4), sampler_options={"unique": True}, use_bias=False, seed=1
     ),
+    "sampled TAPAS by corrected scores": lambda V: SampledSoftmax(
+        V, min(V, 9), keep=min(V, 4), keep_by="corrected_score", sampler_options={"unique": True},
+        seed=1
+    ),
     "nce": lambda V: NCE(V, 9, counts=counts(V), seed=1),
     "nce with trained Z": lambda V: NCE(
         V, 5, "uniform", Z=3.0, train_z=True, seed=1
@@ -85,6 +89,9 @@ CASES = {
     "self-organised": lambda V: SelfOrganisedSoftmax(V, counts(V), activation="tanh"),
     "self-organised with biases": lambda V: SelfOrganisedSoftmax(
         V, counts(V), activation="softplus", use_bias=True
+    ),
+    "self-organised, clusters given": lambda V: SelfOrganisedSoftmax(
+        V, counts(V), clusters=np.arange(V) % min(V, 5), activation="tanh"
     ),
 }
 

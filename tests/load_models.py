@@ -9,18 +9,16 @@ import pathlib
 import sys
 
 
-def results(model, data, batch_size):
-    """What a model predicts, what it evaluates to, and both after one more epoch of training."""
+def results(model, data):
+    """What a model predicts, and its loss and metrics before and after a step of training."""
     words, labels, weights = data
-    numbers = {}
+    numbers = {"logits": model.predict_on_batch(words)}
     for when in ("loaded", "trained"):
         if when == "trained":
-            model.fit(words, labels, batch_size, sample_weight=weights, shuffle=False, verbose=0)
-        numbers[f"{when} logits"] = model.predict(words, batch_size, verbose=0)
-        measured = model.evaluate(
-            words, labels, batch_size, sample_weight=weights, verbose=0, return_dict=True
-        )
+            model.train_on_batch(words, labels, weights)
+        measured = model.test_on_batch(words, labels, weights, return_dict=True)
         numbers |= {f"{when} {name}": value for name, value in measured.items()}
+        model.reset_metrics()
     return numbers
 
 
@@ -35,7 +33,7 @@ def main(directory, *packages):
     data = [data[name] for name in ("words", "labels", "weights")]
     for path in sorted(directory.glob("*.keras")):
         try:
-            numbers = results(keras.saving.load_model(path), data, len(data[0]))
+            numbers = results(keras.saving.load_model(path), data)
         except Exception as error:  # the test reports the file and what went wrong
             numbers = {"error": f"{type(error).__name__}: {error}"}
         found |= {f"{path.stem}/{name}": value for name, value in numbers.items()}

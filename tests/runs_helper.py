@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import tensorflow as tf
 
+import command_server
 from tfsoftmax.corpora.prepare import PrepareConfig, prepare
 from tfsoftmax.lm.checkpoints import weight_variables
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
@@ -71,20 +72,25 @@ def command(*arguments, interpreter=()):
     return [sys.executable, *interpreter, "-m", "tfsoftmax_command", *map(str, arguments)]
 
 
-def tool(*arguments, check=True, interpreter=(), path=None, **options):
+def tool(*arguments, check=True, interpreter=(), path=None, cwd=None, input=""):
     """Runs `tfsoftmax` and returns its completed process, with its output as text.
 
-    Modules are looked for in `path` first, if it is given.
+    With options for the interpreter, or a `path` in which modules are looked for first, it runs in
+    a new process, as does help, which would list TensorFlow's flags too once it is imported; else
+    in a child of one that has imported TensorFlow.
     """
-    line = command(*arguments, interpreter=interpreter)
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    if path is not None:
-        environment["PYTHONPATH"] = path
-    result = subprocess.run(
-        line, capture_output=True, encoding="utf-8", env=environment, check=False, **options
-    )
+    if interpreter or path is not None or "--help" in arguments:
+        environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+        if path is not None:
+            environment["PYTHONPATH"] = path
+        result = subprocess.run(
+            command(*arguments, interpreter=interpreter), capture_output=True, encoding="utf-8",
+            env=environment, check=False, cwd=cwd, input=input,
+        )
+    else:
+        result = command_server.run(arguments, cwd, input)
     if check and result.returncode:
-        raise AssertionError(f"{line} ended with {result.returncode}:\n{result.stderr}")
+        raise AssertionError(f"{arguments} ended with {result.returncode}:\n{result.stderr}")
     return result
 
 

@@ -6,7 +6,7 @@ import tensorflow as tf
 from tfsoftmax.samplers import SAMPLERS, get_sampler
 
 LABELS = np.array([[3, 0, 7], [9, 3, 5]])
-NAMES = sorted(SAMPLERS)
+NAMES = sorted(set(SAMPLERS) - {"in_batch"})  # which draws no words from its q
 
 
 def zipf_counts(vocab_size, seed=0):

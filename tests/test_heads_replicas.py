@@ -58,7 +58,7 @@ def check_random_head(case, strategy):
 
 
 @pytest.mark.parametrize("chosen", [
-    {"full", "adaptive", "tree", "nary", "sampled"},
+    {"full", "adaptive", "tree", "sampled"},
     pytest.param({*CASES}, marks=pytest.mark.slow),
 ])
 def test_two_replicas_equal_one_device(chosen):

@@ -21,8 +21,8 @@ def log_q(counts):
     return np.log(counts / counts.sum())
 
 
-def make(counts=COUNTS, head=SampledSoftmax, **options):
-    head = head(SIZE, None, InBatch(SIZE, counts), **options)
+def make(counts=COUNTS, head=SampledSoftmax, num_samples=None, **options):
+    head = head(SIZE, num_samples, InBatch(SIZE, counts), **options)
     head.build((None, UNITS))
     rng = np.random.default_rng(2)
     for weight in head.trainable_weights:
@@ -31,14 +31,14 @@ def make(counts=COUNTS, head=SampledSoftmax, **options):
     return head, hidden
 
 
-def reference(head, hidden, labels, all_hits=False):
-    """A softmax over the batch's labels, written as loops."""
+def reference(head, hidden, labels, all_hits=False, drawn=(), expected=None):
+    """A softmax over the batch's labels and the words drawn, written as loops."""
     scores = hidden.numpy().astype(np.float64) @ head.kernel.numpy().T.astype(np.float64)
-    scores += head.bias.numpy() - log_q(COUNTS)
+    scores += head.bias.numpy() - (log_q(COUNTS) if expected is None else np.log(expected))
     losses = []
     for position, label in enumerate(labels):
         others = [
-            scores[position, other] for n, other in enumerate(labels)
+            scores[position, other] for n, other in enumerate([*labels, *drawn])
             if n != position and not (all_hits and other == label)
         ]
         own = scores[position, label]
@@ -52,6 +52,39 @@ def test_the_loss_is_a_softmax_over_the_labels_of_the_batch(jit, all_hits):
     head, hidden = make(remove_accidental_hits=True if all_hits else None)
     losses = tf.function(head.training_loss, jit_compile=jit)(hidden, LABELS)
     np.testing.assert_allclose(losses, reference(head, hidden, LABELS, all_hits), rtol=1e-5)
+
+
+@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize("counts", [COUNTS, None])
+def test_uniform_words_join_the_labels_with_or_without_correction(jit, counts):
+    head, hidden = make(counts, num_samples=12, seed=5)
+    drawn = head.sampler.sample(LABELS, 12, head.random_state.next()).ids.numpy()[len(LABELS):]
+    assert np.isin(LABELS, drawn).any() and len(set(drawn)) < 12  # hits and words drawn twice
+    expected = np.ones(SIZE)  # Shmuma 2017: scores as they are
+    if counts is not None:
+        expected = [(len(LABELS) - 1) * q + 12 / SIZE for q in np.exp(log_q(COUNTS))]
+    wanted = reference(head, hidden, LABELS, False, drawn, expected)
+    again, _ = make(counts, num_samples=12, seed=5)
+    losses = tf.function(again.training_loss, jit_compile=jit)(hidden, LABELS)
+    np.testing.assert_allclose(losses, wanted, rtol=1e-5)
+
+
+def test_uniform_words_are_anew_in_each_step_and_equally_likely():
+    sampler = InBatch(SIZE, COUNTS)
+    ids = [sampler.sample(LABELS, 50, (3, step)).ids.numpy() for step in range(40)]
+    assert all((of[:7] == LABELS).all() for of in ids)
+    counts = np.bincount(np.concatenate([of[7:] for of in ids]), minlength=SIZE)
+    np.testing.assert_allclose(counts, 2000 / SIZE, atol=4.5 * np.sqrt(2000 / SIZE))
+
+
+def test_the_name_takes_counts_unless_they_are_turned_off():
+    head = SampledSoftmax(SIZE, None, "in_batch", counts=COUNTS)
+    np.testing.assert_array_equal(head.sampler.counts, COUNTS)
+    plain = SampledSoftmax(SIZE, 12, "in_batch", COUNTS, sampler_options={"counts": None})
+    assert plain.sampler.counts is None
+    assert SampledSoftmax.from_config(plain.get_config()).sampler.counts is None
+    with pytest.raises(ValueError, match="`counts` must be given for sampler='in_batch'"):
+        SampledSoftmax(SIZE, None, "in_batch")
 
 
 @pytest.mark.parametrize("jit", [False, True])
@@ -79,13 +112,13 @@ def test_gradients_are_those_of_that_softmax(jit):
         np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
 
 
-def expected_gradient(counts, size=3, **options):
+def expected_gradient(counts, size=3, num_samples=None, **options):
     """The largest slope, at the true distribution, of the loss averaged over all batches."""
     rng = np.random.default_rng(0)
     contexts, words = 2, 4
     joint = rng.dirichlet(np.ones(contexts * words)).reshape(contexts, words)
-    head = SampledSoftmax(words, None, InBatch(words, counts(joint.sum(0))), use_bias=False,
-                          **options)
+    sampler = InBatch(words, counts(joint.sum(0)))
+    head = SampledSoftmax(words, num_samples, sampler, use_bias=False, **options)
     head.build((None, contexts))
     head.kernel.assign(np.log(joint / joint.sum(1, keepdims=True)).T)
     pairs = list(itertools.product(range(contexts), range(words)))
@@ -109,6 +142,7 @@ def test_the_minimum_is_the_true_distribution():
 
 def test_the_minimum_is_another_without_q_or_without_other_positions_labels():
     assert expected_gradient(np.ones_like) > 1e-2
+    assert expected_gradient(lambda q: None) > 1e-2
     assert expected_gradient(lambda q: q, remove_accidental_hits=True) > 1e-2
 
 
@@ -158,8 +192,8 @@ def test_other_heads_leave_out_all_hits():
 
 def test_what_cannot_be_asked_for_is_named():
     sampler = InBatch(SIZE, COUNTS)
-    with pytest.raises(ValueError, match="`num_samples` must be None, .*num_samples=5"):
-        SampledSoftmax(SIZE, 5, sampler)
+    with pytest.raises(ValueError, match="`num_samples` must be a positive .*num_samples=0"):
+        SampledSoftmax(SIZE, 0, sampler)
     with pytest.raises(ValueError, match="`keep` must be None"):
         SampledSoftmax(SIZE, None, sampler, keep=3)
     with pytest.raises(ValueError, match="`remove_accidental_hits` must be True for SampledSoft"):

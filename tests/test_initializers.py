@@ -8,6 +8,9 @@ import pytest
 
 from cases import CASES, ONE_OF_EACH, UNITS
 from tfsoftmax import AdaptiveEmbedding, Embedding
+from tfsoftmax.lm.config import ModelConfig
+from tfsoftmax.lm.model import language_model
+from tfsoftmax.vocabulary import Vocabulary
 
 V = 20
 LAYERS = {
@@ -40,3 +43,26 @@ def test_weights_of_one_initializer_start_apart(case):
     layer, _ = rebuilt(case, lambda _: one)
     for first, second in itertools.combinations(layer.trainable_weights, 2):
         assert not np.isin(first.numpy(), second.numpy()).any(), (first.path, second.path)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("head, options", [
+    ("adaptive", {"cutoffs": [5, 50]}), ("self_organised", {}),
+    ("differentiated", {"cutoffs": [5, 50], "projected": True}),
+])
+def test_all_matrices_of_a_language_model_start_uniform_in_the_range(head, options, tied):
+    if tied and head != "adaptive":
+        pytest.skip("cannot be tied")
+    config = ModelConfig(
+        head=head, head_options=options, init_scale=0.001, embedding_units=16, hidden_units=16,
+        tie_embeddings=tied,
+    )
+    words = [f"w{i}" for i in range(298)]
+    vocabulary = Vocabulary(["<unk>", "<eos>", *words], np.arange(300, 0, -1))
+    names = []
+    for weight in language_model(config, vocabulary, 1).trainable_weights:
+        if len(weight.shape) == 2:
+            names.append(weight.path)
+            largest = np.abs(weight.numpy()).max()
+            assert 0.0007 < largest <= 0.001, weight.path
+    assert any("projection" in name for name in names)

@@ -61,7 +61,11 @@ def test_keras_file_reloads_compiled_and_trains_on(case, tmp_path):
 
 @pytest.mark.parametrize(
     "case, options",
-    [(case, {"jit_compile": True}) for case in ONE_OF_EACH]
+    [(case, {"jit_compile": True}) for case in ("full", "sampled", "adaptive")]
+    + [  # test_head_contract.py compiles each head alone
+        pytest.param(case, {"jit_compile": True}, marks=pytest.mark.slow)
+        for case in ONE_OF_EACH if case not in ("full", "sampled", "adaptive")
+    ]
     + [(case, {"run_eagerly": True}) for case in ("full", "sampled", "tree")]
     + [(case, {"steps_per_execution": 3}) for case in ("full", "sampled", "adaptive")],
 )

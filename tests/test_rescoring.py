@@ -148,6 +148,39 @@ def test_of_equal_weights_those_nearest_to_the_defaults_are_taken():
     assert weights == Weights()
 
 
+def test_the_first_hypotheses_of_each_utterance_are_kept_with_their_scores():
+    lists = random_lists()
+    lists = dataclasses.replace(lists, graph=np.arange(len(lists.sentences)))
+    for count in (1, 2, 99):
+        kept = [
+            i for u in range(len(lists.utterances))
+            for i in range(*lists.starts[u : u + 2]) if i < lists.starts[u] + count
+        ]
+        first = rescoring.first_hypotheses(lists, count)
+        assert first.sentences == tuple(lists.sentences[i] for i in kept)
+        np.testing.assert_array_equal(first.graph, kept)
+        np.testing.assert_array_equal(first.acoustic, lists.acoustic[kept])
+        assert first.best(-first.acoustic[:, None]).shape == (len(lists.utterances), 1)
+    assert rescoring.first_hypotheses(dataclasses.replace(lists, old_lm=None), 1).old_lm is None
+    with pytest.raises(ValueError, match="`count` must lie .*Received: count=0"):
+        rescoring.first_hypotheses(lists, 0)
+
+
+def test_carried_states_make_one_text_of_the_hypotheses(finished_run):
+    sentences = random_lists(words=finished_run.vocabulary().words[3:9]).sentences
+    model, vocabulary, _ = runs.load(finished_run.directory, 1)
+    scorer = Scorer(model, vocabulary)
+    scorer.stream([("w1", "w2")])  # what was read before does not matter
+    carried = rescoring.lm_scores(scorer, sentences, "carried")
+    apart = rescoring.lm_scores(scorer, sentences)
+    text = [scorer.stream([words])[0].sum() for words in sentences]
+    np.testing.assert_allclose(carried, text, rtol=1e-5)
+    np.testing.assert_allclose(carried[0], apart[0], rtol=1e-5)
+    assert np.abs(carried[1:] - apart[1:]).min() > 1e-3
+    with pytest.raises(ValueError, match="`state` must be one of .*Received: state='kept'"):
+        rescoring.lm_scores(scorer, sentences, "kept")
+
+
 def test_the_oracle_is_the_least_wrong_of_each_list():
     lists = random_lists()
     errors = np.random.default_rng(5).integers(0, 5, len(lists.sentences))
@@ -224,6 +257,18 @@ def test_the_tool_rescores_keeps_ids_in_order_and_writes_trn(lists, finished_run
     assert "oracle       0.00%" in done.stderr and "points, 95 %" in done.stderr
 
 
+def test_the_tool_carries_states_over_the_first_hypotheses(lists, finished_run):
+    done = tool(
+        "rescore", f"--run={finished_run.directory}", f"--nbest={lists / 'nbest'}",
+        "--state=carried", "--hypotheses=3",
+    )
+    read = rescoring.first_hypotheses(nbest.read(lists / "nbest"), 3)
+    model, vocabulary, _ = runs.load(finished_run.directory, 128)
+    lm = rescoring.lm_scores(Scorer(model, vocabulary), read.sentences, "carried")
+    chosen = rescoring.choose(read, rescoring.features(read, lm), Weights(1.0))
+    assert done.stdout == nbest.text(read.utterances, [read.sentences[i] for i in chosen])
+
+
 def test_the_tool_tunes_weights_and_compares_with_another_system(lists, finished_run, tmp_path):
     pytest.importorskip("jiwer")
     done = tool(
@@ -273,6 +318,8 @@ def test_a_missing_package_is_named_before_anything_is_loaded(lists, tmp_path):
         (["--tune=x"], "`tune_reference` must be given with `tune`. Received: none"),
         (["--arpa_weight=1"], "`arpa` must be given with `arpa_weight`. Received: none"),
         (["--nbest=nowhere"], "nowhere"),
+        (["--out=/dev/null"], "`out` cannot be used: File exists. Received: out='/dev/null'"),
+        (["--hypotheses=0"], "`hypotheses` must be at least 1. Received: hypotheses=0"),
     ],
 )
 def test_mistakes_end_in_one_sentence(lists, flags, message):

@@ -141,21 +141,45 @@ def test_gradients_are_unique_rows_of_each_variable():
             assert len(rows) == len(np.unique(rows)) <= S + len(np.unique(labels))
 
 
-def test_tapas_keeps_the_highest_scores_of_each_position():
-    head = ready(
-        SampledSoftmax, V, S, counts=counts(V), keep=2, remove_accidental_hits=False,
-        sampler_options={"unique": True},
+def tapas(keep_by, **options):
+    return ready(
+        SampledSoftmax, V, S, counts=1.0 + np.arange(V) ** 3, keep=2, keep_by=keep_by,
+        sampler_options={"unique": True}, **options,
     )
+
+
+@pytest.mark.parametrize("keep_by", ["score", "corrected_score"])
+@pytest.mark.parametrize("remove_accidental_hits", [False, True])
+def test_tapas_keeps_the_highest_words_of_each_position(keep_by, remove_accidental_hits):
+    head = tapas(keep_by, remove_accidental_hits=remove_accidental_hits)
     hidden, labels = positions(V, N)
-    candidates, expected = drawn(head, labels)
+    if remove_accidental_hits:
+        samples = list(drawn_for_each(head, labels))
+    else:
+        candidates, expected = drawn(head, labels)
+        samples = [(candidates.ids.numpy(), expected)] * N
     kernel, bias = weights_of(head)
-    losses = []
-    for h, label in zip(hidden, labels):
-        ids = candidates.ids.numpy()
-        ranked = sorted(ids, key=lambda w: -(h @ kernel[w] + bias[w] - np.log(expected[w])))
-        arguments = (h[None], kernel, bias, [label], ranked[:2], expected, False)
-        losses.append(references.sampled_softmax(*arguments)[0])
-    np.testing.assert_allclose(head.training_loss(hidden, labels), losses, rtol=2e-5)
+    losses, orders = [], []
+    for h, label, (ids, expected) in zip(hidden, labels, samples):
+        scores = {w: h @ kernel[w] + bias[w] for w in ids}
+        corrected = {w: scores[w] - np.log(expected[w]) for w in ids}
+        orders.append([sorted(ids, key=of.get)[-2:] for of in (scores, corrected)])
+        kept = orders[-1][keep_by == "corrected_score"]
+        losses.append(references.sampled_softmax(h[None], kernel, bias, [label], kept, expected, 0))
+    assert any(set(by_score) != set(by_corrected) for by_score, by_corrected in orders)
+    found = head.training_loss(hidden, labels)
+    np.testing.assert_allclose(found, np.ravel(losses), rtol=2e-5, atol=1e-6)
+
+
+def test_of_all_ways_to_keep_words_the_corrected_scores_lose_least_of_the_loss():
+    hidden, labels = positions(V, N)
+    by_score, by_corrected = (
+        tapas(by).training_loss(hidden, labels).numpy() for by in ("score", "corrected_score")
+    )
+    all_words = tapas("score")
+    all_words.keep = None
+    assert (by_score <= by_corrected + 1e-6).all() and (by_score < by_corrected - 1e-3).any()
+    assert (by_corrected <= all_words.training_loss(hidden, labels).numpy() + 1e-6).all()
 
 
 def test_effective_sample_size_is_between_one_and_all():

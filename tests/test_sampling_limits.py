@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from cases import counts, positions, ready
 from tfsoftmax.heads import NCE, FullSoftmax, NegativeSampling, SampledSoftmax
-from tfsoftmax.ops.sampled import logistic
+from tfsoftmax.ops.sampled import Words, logistic
 
 V = 13
 
@@ -97,10 +97,11 @@ def test_negative_sampling_finds_the_distribution_if_its_proposal_is_restored(re
 def test_the_loss_of_noise_is_the_equation_for_scores_of_any_size():
     scores = np.linspace(-200, 200, 801, dtype=np.float32)[None]
     label, copies = np.float32([0.0]), np.ones(801, np.float32)
-    losses, slopes = logistic(tf.constant(label), tf.constant(scores), 0.0, tf.constant(copies))
+    words = Words(tf.constant(scores), 0.0, 0.0, tf.constant(copies))
+    losses, slopes = logistic(tf.constant(label), words)
     wanted = np.logaddexp(0, scores.astype(np.float64))
     np.testing.assert_allclose(losses[0] - np.log(2), wanted.sum(), rtol=1e-6)
     np.testing.assert_allclose(slopes.words, np.exp(scores - wanted), rtol=2e-5, atol=1e-38)
     zeros = np.zeros(801, np.float32)
-    one_by_one, _ = logistic(tf.constant(zeros), tf.constant(scores.T), 0.0, tf.ones(1))
+    one_by_one, _ = logistic(tf.constant(zeros), Words(tf.constant(scores.T), 0.0, 0.0, tf.ones(1)))
     np.testing.assert_allclose(one_by_one - np.log(2), wanted[0], rtol=1e-6, atol=2e-7)

@@ -182,12 +182,44 @@ def test_product_of_cluster_and_in_cluster_perplexity_is_perplexity(tmp_path):
     assert again.evaluate(*data, verbose=0) == model.evaluate(*data, verbose=0)
 
 
-def test_saved_clusters_are_classes(tmp_path):
-    head = built()
-    words = [f"w{i}" for i in range(V)]
-    head.save_clusters(tmp_path / "clusters", words)
-    by_class = ClassSoftmax(V, str(tmp_path / "clusters"), words=words)
+def test_saved_clusters_are_the_clusters_and_the_classes_of_other_heads(tmp_path):
+    head, words, path = built(seed=4), [f"w{i}" for i in range(V)], tmp_path / "clusters"
+    head.save_clusters(path, words)
+    by_class = ClassSoftmax(V, str(path), words=words)
     np.testing.assert_array_equal(by_class.classes, head.clusters)
+    again = built(clusters=path, words=words)
+    np.testing.assert_array_equal(again.clusters, head.clusters)
+
+
+def test_given_clusters_stay_and_the_probabilities_are_equation_1():
+    clusters = np.random.default_rng(3).permutation(np.arange(V) % 3)
+    clusters[:30] = 0  # more words than γ√V
+    head, (hidden, labels) = built(clusters=clusters), positions(V, 9)
+    expected = naive_log_probs(hidden, head.get_weights()[:4], clusters)
+    np.testing.assert_allclose(head.log_probs(hidden), expected, rtol=1e-4, atol=1e-5)
+    nats = -tf.gather(expected, labels, axis=1, batch_dims=1)
+    for losses in (
+        head.training_loss(hidden, labels), head.loss_and_nats(hidden, labels, np.ones(9))[1]
+    ):
+        np.testing.assert_allclose(losses, nats, rtol=1e-4, atol=1e-5)
+    assert head.reassign() == {"changed_words": 0.0, "changed_tokens": 0.0}
+    np.testing.assert_array_equal(head.clusters, clusters)
+    assert not any("preferences" in weight.path for weight in head.weights)  # (V, C) saved
+
+
+def test_mistakes_in_given_clusters_are_named(tmp_path):
+    for clusters, message in [
+        ([0, 1], r"`clusters` must have one number for each word, shape \(41,\)"),
+        (np.arange(V) * 2, "`clusters` must number the classes from 0 on without gaps"),
+        (np.full(V, 0.5), "`clusters` must be integers"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            SelfOrganisedSoftmax(V, counts(), clusters=clusters)
+    with pytest.raises(FileNotFoundError, match="`clusters` must be .*, or a file.*nowhere"):
+        SelfOrganisedSoftmax(V, counts(), clusters="nowhere")
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="`words` must be given for clusters="):
+        SelfOrganisedSoftmax(V, counts(), clusters=tmp_path / "file")
 
 
 def test_mistakes_are_named():

@@ -1,5 +1,6 @@
 """Shortlist against float64 loops from eq. 2.8-2.10, with words in any order."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -7,6 +8,9 @@ import tensorflow as tf
 from cases import UNITS, positions, randomise
 from references import full_log_probs
 from tfsoftmax.heads.shortlist import Shortlist
+from tfsoftmax.layers.previous_word import PreviousWord, without_word
+from tfsoftmax.partitions.backoff import BackoffBigrams
+from tfsoftmax.partitions.ngram_counts import Bigrams
 from tfsoftmax.partitions.ranks import frequency_ranks
 from tfsoftmax.vocabulary import Vocabulary
 
@@ -57,6 +61,83 @@ def test_log_probs_equal_the_equation(oos_node, own):
     head, (hidden, _) = built(oos_node=oos_node, **options), positions(V, 5)
     expected = reference(head, hidden, u, oos_node)
     np.testing.assert_allclose(head.log_probs(hidden), expected, rtol=1e-5, atol=1e-5)
+
+
+def bigrams(vocab_size=V, length=60):
+    """A bigram model of a random text in which some words are never seen."""
+    text = np.random.default_rng(7).integers(0, vocab_size - 2, length)
+    counted = Bigrams.count([(text[:-1], text[1:])], vocab_size)
+    return BackoffBigrams.from_counts(counted, np.bincount(text, minlength=vocab_size))
+
+
+def carried(hidden, words, dtype="float32"):
+    return PreviousWord(dtype=dtype)([tf.constant(hidden), tf.constant(words)])
+
+
+@pytest.mark.parametrize("oos_node", [True, False])
+def test_with_bigrams_each_history_has_shares_of_its_own(oos_node):
+    """Equations 2.8 and 2.9, and 2.10 with the node."""
+    model = bigrams()
+    head = Shortlist(V, S, counts=COUNTS, oos_node=oos_node, ngram=model)
+    hidden, labels = positions(V, 2 * V)
+    before = np.arange(2 * V) % V
+    head.build((None, UNITS + 4))
+    randomise(head)
+    assert head.kernel.shape == (S + oos_node, UNITS)
+    expected = np.concatenate([
+        reference(head, hidden[[i]], np.exp(model.log_prob(v, np.arange(V))), oos_node)
+        for i, v in enumerate(before)
+    ])
+    with_words = carried(hidden, before)
+    np.testing.assert_allclose(head.log_probs(with_words), expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(np.exp(head.log_probs(with_words)).sum(1), 1, rtol=1e-5)
+    chosen = expected[np.arange(2 * V), labels]
+    np.testing.assert_allclose(head.log_prob(with_words, labels), chosen, rtol=1e-4, atol=1e-4)
+    nats = head.loss_and_nats(with_words, labels, np.ones(2 * V, np.float32))[1]
+    np.testing.assert_allclose(-nats, chosen, rtol=1e-4, atol=1e-4)
+    ids, values = head.top_k(with_words, 5)
+    np.testing.assert_allclose(values, -np.sort(-expected)[:, :5], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(
+        np.take_along_axis(expected, ids.numpy(), 1), values, rtol=1e-4, atol=1e-4
+    )
+    again = Shortlist.from_config(head.get_config())
+    again.build((None, UNITS + 4))
+    again.set_weights(head.get_weights())
+    np.testing.assert_array_equal(again.log_probs(with_words), head.log_probs(with_words))
+
+
+def test_a_saved_model_has_its_bigrams(tmp_path):
+    size = 60  # more than a thousand bigrams, which are packed
+    words = keras.Input((5,), dtype="int32")
+    hidden = PreviousWord()([keras.layers.Embedding(size, UNITS)(words), words])
+    head = Shortlist(size, 9, counts=np.arange(size) + 1, ngram=bigrams(size, 3000))
+    model = keras.Model(words, head(hidden))
+    model.save(tmp_path / "model.keras")
+    text = np.random.default_rng(1).integers(0, size, (3, 5))
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(again(text), model(text))
+
+
+def test_bigrams_do_not_change_what_is_learnt():
+    hidden, labels = positions(V, 20)
+    gradients = []
+    for ngram in (None, bigrams()):
+        head = Shortlist(V, S, counts=COUNTS, ngram=ngram)
+        head.build((None, UNITS + 4 * (ngram is not None)))
+        randomise(head)
+        states = hidden if ngram is None else carried(hidden, labels[::-1])
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(head.training_loss(states, labels))
+        gradients.append(tape.gradient(loss, head.kernel.value))
+    np.testing.assert_allclose(*gradients, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_words_are_carried_exactly(dtype):
+    words = np.array([0, 1, 255, 256, 65_535, 10**6 + 7, 2**30 - 1])
+    hidden, found = without_word(carried(np.ones((7, 3)), words, dtype))
+    np.testing.assert_array_equal(found, words)
+    assert hidden.shape == (7, 3) and hidden.dtype.name == dtype
 
 
 def test_there_is_a_row_for_each_word_of_the_shortlist_and_one_for_the_others():
@@ -113,6 +194,20 @@ def test_words_may_be_told_in_order(permutation):
     hidden, _ = positions(V, 2)
     log_probs = head.log_probs(hidden).numpy()
     np.testing.assert_allclose(log_probs[:, S:], log_probs[:, S:S + 1].repeat(V - S, 1), rtol=1e-6)
+
+
+def test_bigrams_that_do_not_fit_are_named(tmp_path):
+    with pytest.raises(ValueError, match="`ngram` must be a model of 13 words. Received: 9 words"):
+        Shortlist(V, S, counts=COUNTS, ngram=bigrams(9))
+    with pytest.raises(ValueError, match="`tail_log_probs` must be None with `ngram`"):
+        Shortlist(V, S, tail_log_probs=np.zeros(V), ngram=bigrams())
+    with pytest.raises(FileNotFoundError, match="`ngram` must be .*, or a file. .*nowhere"):
+        Shortlist(V, S, counts=COUNTS, ngram="nowhere")
+    (tmp_path / "arpa").touch()
+    with pytest.raises(ValueError, match="`words` must be given for ngram="):
+        Shortlist(V, S, counts=COUNTS, ngram=tmp_path / "arpa")
+    with pytest.raises(ValueError, match="`hidden` must have more than 4 units with `ngram`"):
+        Shortlist(V, S, counts=COUNTS, ngram=bigrams()).build((None, 4))
 
 
 def test_top_k_never_forms_all_logits():

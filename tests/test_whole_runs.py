@@ -10,8 +10,11 @@ import pytest
 import tensorflow as tf
 
 from runs_helper import CONFIG, MODEL, events, tool, without_manifests
+from tfsoftmax.heads import SelfOrganisedSoftmax
 from tfsoftmax.lm import runs, training
 from tfsoftmax.lm.checkpoints import Checkpoints
+from tfsoftmax.lm.model import language_model
+from tfsoftmax.lm.run_files import keep_copies, with_copies
 
 SEAL = {"run": "a", "model_sha256": "b"}
 SHORT = dataclasses.replace(CONFIG, max_steps=2)
@@ -89,6 +92,21 @@ def test_a_copy_that_was_changed_is_named(class_run, corpus, tmp_path):
     (copy / "files" / "classes.txt").unlink()
     with pytest.raises(ValueError, match="classes.txt: must be .* Received: no such file"):
         runs.load(str(copy), 1)
+
+
+def test_a_run_keeps_its_own_copy_of_learnt_clusters(corpus, tmp_path):
+    vocabulary, path = corpus.vocabulary, tmp_path / "clusters.txt"
+    learnt = SelfOrganisedSoftmax.for_vocabulary(vocabulary, seed=3)
+    learnt.build((None, 5))
+    learnt.save_clusters(path, vocabulary.words)
+    config = dataclasses.replace(
+        MODEL, head="self_organised", head_options={"clusters": str(path)}
+    )
+    files = keep_copies(str(tmp_path / "files"), config, SHORT, None)
+    path.unlink()
+    config = with_copies(config, str(tmp_path / "files"), files)
+    head = language_model(config, vocabulary, 1).get_layer("head")
+    np.testing.assert_array_equal(head.clusters, learnt.clusters)
 
 
 def test_an_older_run_reads_the_file_where_it_was_and_warns(class_run, tmp_path, monkeypatch):

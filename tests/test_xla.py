@@ -1,10 +1,10 @@
-"""What XLA compiles: batches without positions; and heads that say that it cannot compile them."""
+"""Heads that say that XLA cannot compile them. test_head_contract.py compiles the others."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from cases import CASES, UNITS, built, language_model
+from cases import CASES, UNITS, language_model
 from tfsoftmax.heads import SampledSoftmax
 from tfsoftmax.losses import SoftmaxLoss
 
@@ -46,27 +46,3 @@ def test_keras_trains_models_of_these_heads_without_xla(layers):
     assert not model.jit_compile
     words = np.ones((4, 5), np.int32)
     assert np.isfinite(model.fit(words, words, verbose=0).history["loss"][0])
-
-
-@pytest.mark.parametrize("jit_compile", [False, True])
-@pytest.mark.parametrize(
-    "case", ["full", "nce for each position", "adaptive", "two-level", "tree", "class"]
-)
-def test_a_batch_may_have_no_positions(case, jit_compile):
-    head = built(case, V)
-    if jit_compile and not head.supports_jit:
-        pytest.skip("the head says that it cannot be compiled")
-
-    def everything(hidden, labels):
-        with tf.GradientTape() as tape:
-            total, _ = head.loss_and_nats(hidden, labels, tf.ones(tf.shape(labels)))
-        gradients = tape.gradient(total, [w.value for w in head.trainable_weights])
-        by_row = [head(hidden), head.log_prob(hidden, labels), *head.top_k(hidden, 2)]
-        return total, [tf.convert_to_tensor(g) for g in gradients], by_row
-
-    shapes = [tf.TensorSpec((None, UNITS)), tf.TensorSpec((None,), tf.int32)]
-    graph = tf.function(everything, shapes, autograph=False, jit_compile=jit_compile)
-    total, gradients, by_row = graph(tf.zeros((0, UNITS)), tf.zeros(0, tf.int32))
-    assert total == 0 and not any(np.any(g) for g in gradients)
-    assert [len(rows) for rows in by_row] == [0, 0, 0, 0]
-    assert by_row[0].shape == (0, V) and by_row[2].shape == (0, 2)

@@ -37,7 +37,8 @@ needs_tfds = pytest.mark.skipif(
 def empty_home_and_tiny_archives(tmp_path, monkeypatch):
     monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path / "home"))
     for name, dataset in DATASETS.items():
-        monkeypatch.setitem(DATASETS, name, dataclasses.replace(dataset, digest=None))
+        unknown = dataclasses.replace(dataset, digest=None, digests={})
+        monkeypatch.setitem(DATASETS, name, unknown)
 
 
 @pytest.fixture
@@ -87,9 +88,11 @@ def test_archive_in_the_manual_folder_is_read_without_network(tmp_path, offline,
 
 @needs_tfds
 def test_unpacked_files_in_the_manual_folder_are_read(tmp_path, offline):
+    folder = tmp_path / "data [1]"  # no glob
+    folder.mkdir()
     for split, text in TEXTS.items():
-        (tmp_path / f"ptb.{split}.txt").write_text(text, encoding="utf-8")
-    assert read("ptb", tmp_path, tmp_path / "scratch") == EXPECTED
+        (folder / f"ptb.{split}.txt").write_text(text, encoding="utf-8")
+    assert read("ptb", folder, tmp_path / "scratch") == EXPECTED
 
 
 @needs_tfds
@@ -167,6 +170,7 @@ def test_fixed_sentences_do_not_depend_on_the_chunks(chunk_bytes):
 
 
 def test_unpacked_lm1b_is_read_as_text(tmp_path, offline):
+    tmp_path = tmp_path / "data [1]"
     root = tmp_path / "1-billion-word-language-modeling-benchmark-r13output"
     for part, name in (
         ("training-monolingual.tokenized.shuffled", "news.en-00001-of-00100"),
@@ -229,12 +233,30 @@ def test_missing_undeclared_package_is_named(tmp_path, monkeypatch):
         check("ptb", str(tmp_path))
 
 
-def test_downloads_are_encrypted_and_have_a_digest():
-    for name, dataset in CATALOGUE.items():
+def test_downloads_are_encrypted_and_have_digests():
+    for dataset in CATALOGUE.values():
         assert dataset.url.startswith("https://")
-        algorithm, _, digits = (dataset.digest or "none:").partition(":")
-        assert len(digits) == {"sha256": 64, "md5": 32, "none": 0}[algorithm]
-        assert dataset.digest or not dataset.builder, name
+        if dataset.builder:
+            named = {dataset.members[split] for split in dataset.digests}
+            assert named == set(dataset.members.values())
+            for digest in (dataset.digest, *dataset.digests.values()):
+                algorithm, _, digits = digest.partition(":")
+                assert 4 * len(digits) == 8 * hashlib.new(algorithm).digest_size
+
+
+@needs_tfds
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_file_of_another_digest_is_refused(tmp_path, monkeypatch, packed):
+    write_archive(tmp_path, "ptb", TEXTS) if packed else [
+        (tmp_path / f"ptb.{split}.txt").write_bytes(text.encode()) for split, text in TEXTS.items()
+    ]
+    found = {s: f"sha256:{hashlib.sha256(t.encode()).hexdigest()}" for s, t in TEXTS.items()}
+    digests = dataclasses.replace(DATASETS["ptb"], digests=found)
+    monkeypatch.setitem(DATASETS, "ptb", digests)
+    assert read("ptb", tmp_path, tmp_path / "first") == EXPECTED
+    digests.digests["valid"] = "sha1:" + 40 * "0"
+    with pytest.raises(ValueError, match=r"the SHA1.* must be 0+; delete the file.*Received: \w"):
+        read("ptb", tmp_path, tmp_path / "second")
 
 
 @needs_tfds

@@ -174,9 +174,11 @@ def test_corpus_with_foreign_files_is_not_overwritten(tmp_path, texts):
     assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
 
 
-def test_empty_directory_is_used(tmp_path, texts):
-    (tmp_path / "out").mkdir()
-    assert prepare(config(tmp_path), progress=False).splits["train"].sentences == 200
+def test_empty_directory_of_any_name_is_used(tmp_path, texts):
+    out = tmp_path / "a {b} [c]"
+    out.mkdir()
+    corpus = prepare(config(tmp_path, out=str(out)), progress=False)
+    assert corpus.splits["train"].sentences == 200
 
 
 @pytest.mark.parametrize("overwrite", [False, True])

@@ -11,6 +11,7 @@ from experiments.benchmarks import (
     adaptive_evaluation,
     cases,
     floor,
+    full_logits,
     models,
     programs,
     rows,
@@ -205,3 +206,16 @@ def test_a_command_measures_and_reports_and_would_leave_alone_what_is_done(tmp_p
     some = [case_of("shortlist")]
     assert run.missing(some, "heads", PROBLEM, "zipf", kept[0]["hardware"], done) == []
     assert run.missing(some, "heads", PROBLEM, "zipf", "another machine", done) == some
+
+
+@pytest.mark.parametrize("is_sorted", [False, True])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_all_ways_to_the_full_logits_agree(is_sorted, compiled, monkeypatch, tmp_path):
+    head = full_logits.head_of(60, 8, is_sorted)
+    assert head.bands.order.identity == is_sorted
+    hidden = np.random.default_rng(0).normal(size=(5, 8)).astype(np.float32)
+    seconds = full_logits.times(head, hidden, compiled, repeats=1)
+    assert len(seconds) == len(full_logits.WAYS) and min(seconds) > 0
+    monkeypatch.setattr(full_logits, "RESULTS", tmp_path)
+    full_logits.write([["60"] * len(full_logits.HEADINGS)], "a machine", 8, 1)
+    assert "on a machine, shared with other work. D = 8" in (tmp_path / "README.md").read_text()

@@ -1,4 +1,5 @@
 import importlib
+import pathlib
 
 import numpy as np
 import pytest
@@ -17,7 +18,24 @@ def lists(tmp_path_factory):
         for i, words in enumerate(SAID):
             said.write(f"u{i} {' '.join(words)}\n")
             file.write(f"u{i} 0 -1 {' '.join(words[:2])}\nu{i} -1 -3 {' '.join(words)}\n")
-    return importlib.import_module("experiments.rescoring").Lists(directory, "test")
+    lists = importlib.import_module("experiments.rescoring").Lists(directory, "test")
+    lists.directory = directory
+    return lists
+
+
+def test_a_run_is_scored_with_its_states_carried_and_without(lists, finished_run):
+    report = importlib.import_module("experiments.rescoring")
+    found = {name: lm for name, lm, _ in report.scored(finished_run.directory, lists, lists)}
+    name = pathlib.Path(finished_run.directory).name
+    assert list(found) == [name, f"{name}, carried state"]
+    apart, carried = (np.concatenate(lm) for lm in found.values())
+    assert len(apart) == len(carried) == 16 and (apart != carried).any()
+
+
+def test_lists_may_be_cut_to_their_first_hypotheses(lists):
+    report = importlib.import_module("experiments.rescoring")
+    short = report.Lists(lists.directory, "test", hypotheses=1)
+    assert short.nbest.sentences == tuple(tuple(words[:2]) for words in SAID)
 
 
 def test_the_report_orders_oracle_rescored_and_first(lists):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tfsoftmax.partitions import brown
+from tfsoftmax.partitions.brown_window import Window
 from tfsoftmax.partitions.ngram_counts import Bigrams
 
 V, T = 9, 400
@@ -55,7 +56,7 @@ def test_bigrams_are_counted_across_batches(monkeypatch):
 def test_every_merger_costs_what_mutual_information_loses():
     words = text()
     bigrams = bigrams_of(words)
-    window = brown.Window(5, bigrams)
+    window = Window(5, bigrams)
     steps = 0
     for word in np.argsort(-sum(bigrams.totals()), kind="stable"):
         window.insert(word)

@@ -1,8 +1,11 @@
 """Classes of words: sizes, shares of frequency, codes, and their tree."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
+from tfsoftmax.heads import ClassSoftmax
 from tfsoftmax.partitions import classes, code_files
 
 
@@ -41,6 +44,41 @@ def test_frequency_classes_are_those_of_the_rnnlm_toolkit():
     counts = [50, 20, 10, 10, 5, 3, 1, 1]
     # Shares .50 .70 .80 .90 .95 .98 .99 1.0 against 1/4, 2/4, 3/4.
     assert classes.by_frequency(counts, 4).tolist() == [0, 1, 2, 3, 3, 3, 3, 3]
+
+
+def binned(counts, num_classes, power, binning):
+    """The rules word by word, in exact fractions where the power is 1."""
+    mass = [Fraction(int(c)) if power == 1 else c**power for c in counts]
+    result, current, of_class, of_all = [None] * len(counts), 0, 0, 0
+    for word in sorted(range(len(counts)), key=lambda w: (-counts[w], w)):
+        result[word] = current
+        of_class, of_all = of_class + mass[word], of_all + mass[word]
+        share, limit = (of_class, 1) if binning == "separate" else (of_all, current + 1)
+        if share > sum(mass) * limit / num_classes and current < num_classes - 1:
+            current, of_class = current + 1, 0
+    return result
+
+
+@pytest.mark.parametrize("binning", classes.BINNINGS)
+@pytest.mark.parametrize("power", [1, 0.5])
+@pytest.mark.parametrize("counts", [zipf(300), np.full(12, 9), np.array([90, 5, 5]), [4]])
+def test_frequency_classes_follow_their_rule_word_by_word(binning, power, counts):
+    counts = np.asarray(counts)
+    for num_classes in {1, min(3, len(counts)), len(counts) // 4 + 1}:
+        found = classes.by_frequency(counts, num_classes, power, binning)
+        assert found.tolist() == binned(counts, num_classes, power, binning)
+
+
+def test_separate_classes_each_exceed_their_share_and_so_are_fewer():
+    counts = zipf(1000)
+    cumulative, separate = (classes.by_frequency(counts, 40, binning=b) for b in classes.BINNINGS)
+    shares = np.bincount(separate, counts) / counts.sum()
+    assert (shares[:-1] > 1 / 40).all() and separate.max() < cumulative.max()
+    options = {"counts": counts, "num_classes": 40, "classes": "frequency"}
+    assert ClassSoftmax(1000, **options).classes.tolist() == cumulative.tolist()
+    assert ClassSoftmax(1000, **options, binning="separate").classes.tolist() == separate.tolist()
+    with pytest.raises(ValueError, match="`binning` must be one of .* Received: binning='bins'"):
+        ClassSoftmax(1000, **options, binning="bins")
 
 
 def test_codes_make_classes_of_words_that_begin_alike():

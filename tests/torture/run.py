@@ -28,7 +28,7 @@ from .cases import VERDICTS
 
 LIMIT_SECONDS = 600  # a case of two tools that hang takes less
 FAULTS = ("train", "export", "rescore", "score", "brown", "prepare")
-KINDS = ("arguments", *FAULTS, "damage", "kills")
+KINDS = ("arguments", *FAULTS, "flags", "damage", "kills")
 
 
 def cases_of(kind, seed, fraction):
@@ -50,13 +50,13 @@ def _world(kind, seed):
         from .faults import Faults
 
         return Faults(kind)
-    if kind == "damage":
-        from .damage import Damage
-
-        return Damage(seed)
-    from .kills import Kills
-
-    return Kills(seed)
+    if kind == "flags":
+        from .flags import Flags as World
+    elif kind == "damage":
+        from .damage import Damage as World
+    else:
+        from .kills import Kills as World
+    return World(seed)
 
 
 def work(kind, seed, fraction, start):
@@ -152,11 +152,11 @@ def page(counts, wrong, skipped, seed, fraction, minutes):
         f"{minutes:.0f} minutes on {os.cpu_count()} CPU cores ({platform.machine()}), Python "
         f"{platform.python_version()}, TensorFlow {tf.__version__}, Keras {keras.__version__}.", "",
         "Each case gives one wrong argument to a head, a sampler, an optimiser, a loss or a",
-        "metric, or does damage to one file that a tool reads, or disturbs a tool",
-        "(`tests/torture/`). A clear sentence names the argument or the file. Damage is tolerated",
-        "if the result is that of the whole file, or if it leaves another valid text in a file",
-        "that people write. An obscure error is one of another library that does not name them; a",
-        "silent case gives another result without a word.", "",
+        "metric, or one wrong flag to a tool, or does damage to one file that a tool reads, or",
+        "disturbs a tool (`tests/torture/`). A clear sentence names the argument, the flag or the",
+        "file. Damage is tolerated if the result is that of the whole file, or if it leaves another",
+        "valid text in a file that people write. An obscure error is one of another library that",
+        "does not name them; a silent case gives another result without a word.", "",
         "A tool is killed (SIGKILL) at every operation that changes a file or a folder, in the",
         "middle of each write; where it repeats an operation on one file, at the first and the",
         "last. The disk is full from each of these operations on, or at one of them only. Folders",

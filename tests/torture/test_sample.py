@@ -23,3 +23,11 @@ def test_a_disturbed_tool_ends_well_or_with_a_clear_sentence_and_can_go_on():
     found = list(run.results("prepare", 5, 0.3))
     assert len(found) > 20
     assert [each for each in found if each[2] not in VERDICTS[:2]] == []
+
+
+@pytest.mark.slow
+def test_wrong_flags_come_to_a_clear_sentence_or_to_nothing():
+    """In a process of its own, as it forks."""
+    found = list(run.results("flags", 5, 0.03))
+    assert len(found) > 30
+    assert [each for each in found if each[2] not in VERDICTS[:2]] == []

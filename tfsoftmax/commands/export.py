@@ -18,6 +18,7 @@ signatures for model servers: score(words) and next_word(words, k), where k is a
 The vocabulary is one of the assets.
 """
 
+import contextlib
 import os
 
 from absl import flags
@@ -35,6 +36,8 @@ def define_flags():
 
 
 def main():
+    with contextlib.suppress(FileNotFoundError):
+        os.lstat(flags.FLAGS.out)  # so that a wrong path fails at once
     load_tensorflow()
     from tfsoftmax.lm import runs
     from tfsoftmax.lm.export import export

@@ -6,6 +6,7 @@ not wait for them.
 
 import difflib
 import importlib
+import math
 import os
 import re
 import sys
@@ -15,6 +16,7 @@ from collections.abc import Callable, Sequence
 from absl import app, flags, logging
 
 import tfsoftmax
+from tfsoftmax.arguments import LARGEST
 
 COMMANDS = (
     "prepare", "train", "evaluate", "generate", "score", "rescore", "export", "cutoffs", "brown",
@@ -64,7 +66,7 @@ def run(function: Callable[[], None], doc: str, argv: Sequence[str]) -> None:
     if HELP & set(argv[1:]):
         _quietly(lambda: print(_help(doc), flush=True), argv[:1])
     else:
-        app.run(lambda rest: _quietly(function, rest), argv)
+        app.run(lambda rest: _quietly(function, rest), argv, flags_parser=_parsed)
 
 
 def load_tensorflow():
@@ -106,6 +108,55 @@ def printable(text: str) -> str:
     return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 
+def _parsed(argv):
+    """Sets the flags, and returns the arguments that are none. A wrong flag ends the process."""
+    try:
+        rest = flags.FLAGS(argv)
+        for name in flags.FLAGS:
+            _check_range(name, flags.FLAGS[name].value)
+        return rest
+    except (flags.Error, ValueError) as error:
+        sys.exit(f"error: {printable(_flag_sentence(error))}")
+
+
+def _check_range(name, value):
+    """Refuses what neither a tensor nor a UTF-8 file can hold."""
+    if isinstance(value, float) and math.isfinite(value) and abs(value) > LARGEST:
+        raise ValueError(f"`{name}` must be of float32's range. Received: {name}={value}")
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ValueError(f"`{name}` must lie in [-2**63, 2**63). Received: {name}={value}")
+    for text in value if isinstance(value, list) else [value]:
+        if isinstance(text, str) and any("\ud800" <= c <= "\udfff" for c in text):
+            raise ValueError(f"`{name}` must be UTF-8. Received: {name}={value!r}")
+
+
+def _flag_sentence(error):
+    """What absl says of a flag, with what the flag expects in our own words."""
+    if isinstance(error, flags.UnrecognizedFlagError):
+        near = difflib.get_close_matches(error.flagname, _own_flags(), n=1)
+        hint = f"Did you mean {near[0]!r}? " if near else ""
+        return f"`{error.flagname}` must be a flag of the command. {hint}Received: --" + (
+            error.flagname
+        )
+    found = re.match(r"flag --(\w+)=", str(error))
+    if found is None:
+        return str(error)
+    if error.__context__ is None:
+        return f"`{found[1]}` must be given. Received: none"
+    flag = flags.FLAGS[found[1]]
+    value = str(error)[found.end() :].removesuffix(f": {error.__context__}")
+    expected = {"int": "a whole number", "float": "a number", "bool": "true or false"}
+    choices = ", ".join(getattr(flag.parser, "enum_values", ()))
+    wanted = expected.get(flag.flag_type(), f"one of {choices}")
+    return f"`{flag.name}` must be {wanted}. Received: {flag.name}={value!r}"
+
+
+def _own_flags():
+    """The names of the flags that are not absl's."""
+    modules = flags.FLAGS.flags_by_module_dict()
+    return [f.name for name in modules if not name.startswith("absl") for f in modules[name]]
+
+
 def _quietly(function, argv):
     """Calls the main function. A mistake of the user ends in a sentence instead of a traceback."""
     if len(argv) > 1:
@@ -126,7 +177,7 @@ def _quietly(function, argv):
             raise
         if _is_of_a_stream(error):
             _drop_output()
-        sys.exit(f"error: {_sentence(error)}")
+        sys.exit(f"error: {printable(_sentence(error))}")
 
 
 def _drop_output():
@@ -137,7 +188,7 @@ def _drop_output():
 def _is_of_a_stream(error):
     """Whether the operating system refused to read or write something without a name."""
     number = getattr(error, "errno", None)
-    return number is not None and not error.filename and error.strerror == os.strerror(number)
+    return number is not None and error.filename is None and error.strerror == os.strerror(number)
 
 
 def _module(name):
@@ -163,14 +214,37 @@ def _help(doc):
 
 
 def _sentence(error):
-    """The message of an error: with the flag that named a file, without TensorFlow's op names."""
+    """The message of an error: with the flag that it is about, without TensorFlow's op names."""
+    text = re.sub(r"\{\{function_node .*?\}\}\s*|\s*\[Op:.*?\]", "", str(error))
     path = getattr(error, "filename", None)
-    named = [name for name in flags.FLAGS if path and flags.FLAGS[name].value == path]
-    if named:
-        return f"`{named[0]}` cannot be used: {error.strerror}. Received: {named[0]}={path!r}"
+    given = {name: flags.FLAGS[name].value for name in _own_flags() if flags.FLAGS[name].present}
+    for name, value in given.items():
+        if path is not None and isinstance(value, str) and _leads_to(value, path):
+            return f"`{name}` cannot be used: {error.strerror}. Received: {name}={_brief(value)!r}"
     if _is_of_a_stream(error):
         return f"standard output, or a file that is written, cannot be used: {error.strerror}"
-    return re.sub(r"\{\{function_node .*?\}\}\s*|\s*\[Op:.*?\]", "", str(error))
+    if not any(f"`{name}`" in text for name in given):
+        for name, value in given.items():
+            for each in value if isinstance(value, list) else [value]:
+                if isinstance(each, str) and (each and each in text or repr(each) in text):
+                    return f"`{name}`: {text.replace(each, _brief(each)) if each else text}"
+    return text
+
+
+def _brief(text):
+    return text if len(text) <= 100 else f"{text[:99]}…"
+
+
+def _leads_to(value, path):
+    """Whether a path is that of a flag, or lies in or on the way to it."""
+    if not path or not value:
+        return path == value
+    path, value = os.path.abspath(path), os.path.abspath(value)
+    parent, name = os.path.split(value)
+    beside = path.startswith(os.path.join(parent, f".{name}."))  # where it is written at first
+    return beside or path == value or value.startswith(path + os.sep) or (
+        path.startswith(value + os.sep)
+    )
 
 
 def _is_of_the_user(error):

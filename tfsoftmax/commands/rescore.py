@@ -34,6 +34,11 @@ number, by default 1 for lm_weight and 0 for the others. With --tune the command
 with the fewest word errors on those lists, from the values given, separated by commas, or from a
 grid where none are given.
 
+With --state=sentence, the run's model scores each hypothesis by itself. With --state=carried it
+reads all hypotheses as one text, in the order of the lists and separated by <eos>, and each begins
+with the state that the one before it left, as in section 5.3.3.1 of Müller 2017. The text is cut
+into 128 streams, which are read side by side. --hypotheses=10 takes the first ten of an utterance.
+
 Standard output has a line `utterance word word ...` for each utterance, in the order of the lists.
 With --reference, a table of word error rates follows on standard error, which needs jiwer (pip
 install 'tfsoftmax[wer]'). It shows the first hypotheses, the rescored ones, and the best ones that
@@ -72,6 +77,13 @@ def define_flags():
     flags.DEFINE_string("arpa", None, "N-gram model: an ARPA file, or one in kenlm's own format.")
     flags.DEFINE_string("against", None, "Output of another system to compare with.")
     flags.DEFINE_string("out", None, "Directory to write trn files and results.json to.")
+    flags.DEFINE_enum(
+        "state", "sentence", ["sentence", "carried"],
+        "Whether the run's model reads each hypothesis by itself, or all as a stream.",
+    )
+    flags.DEFINE_integer(
+        "hypotheses", None, "The most hypotheses of an utterance, the first ones. None: all."
+    )
     flags.DEFINE_integer("seed", 1, "Seed of the bootstrap.")
     shared_flags.define_scoring()
 
@@ -87,23 +99,26 @@ def main():
         if options[name].value and not options[needed].value:
             raise ValueError(f"`{needed}` must be given with `{name}`. Received: none")
     check_at_least(0, seed=options.seed)
+    check_at_least(1, hypotheses=options.hypotheses)
     grid = values_of_weights()
     # Everything is checked before the model is loaded, so that mistakes show at once.
     if options.reference or options.tune:
         load_jiwer()
     symbols = nbest.read_symbols(options.words) if options.words else None
-    lists = nbest.read(options.nbest).with_words(symbols, options.lowercase)
+    lists = lists_of("nbest", symbols)
     references = references_of(lists, "reference")
     against = references_of(lists, "against")
     tuning = None
     if options.tune:
-        tuning = nbest.read(options.tune).with_words(symbols, options.lowercase)
+        tuning = lists_of("tune", symbols)
     check_old_lm(lists, grid, "nbest")
     if tuning is not None:
         check_old_lm(tuning, grid, "tune")
         tuning_errors = rescoring.hypothesis_errors(
             tuning, references_of(tuning, "tune_reference")
         )
+    if options.out:
+        os.makedirs(options.out, exist_ok=True)
     score = scores_function()
     results = {"tuned_on": options.tune}
     if tuning is None:
@@ -147,6 +162,18 @@ def values_of_weights():
             tried = options.tune and (name != "arpa_weight" or options.arpa)
             grid[name] = GRID[name] if tried else (default,)
     return grid
+
+
+def lists_of(argument, symbols):
+    """The lists that a flag names, in the spelling of the model."""
+    from tfsoftmax.nbest import lists as nbest
+    from tfsoftmax.nbest import rescoring
+
+    options = flags.FLAGS
+    lists = nbest.read(options[argument].value).with_words(symbols, options.lowercase)
+    if options.hypotheses is None:
+        return lists
+    return rescoring.first_hypotheses(lists, options.hypotheses)
 
 
 def check_old_lm(lists, grid, argument):
@@ -198,7 +225,7 @@ def scores_function():
         words = sum(map(len, lists.sentences))
         oov = sum(int(scorer.unknown(sentence).sum()) for sentence in lists.sentences)
         print(oov_report(options[argument].value, words, oov), file=sys.stderr, flush=True)
-        lm = rescoring.lm_scores(scorer, lists.sentences)
+        lm = rescoring.lm_scores(scorer, lists.sentences, options.state)
         return rescoring.features(lists, lm, arpa_scores and arpa_scores(lists.sentences))
 
     return score
@@ -224,7 +251,6 @@ def write(directory, lists, sentences, references, results):
     """Writes the files of --out."""
     from tfsoftmax.nbest.lists import trn
 
-    os.makedirs(directory, exist_ok=True)
     first = [lists.sentences[i] for i in lists.starts[:-1]]
     files = {"hyp.trn": sentences, "1best.trn": first}
     if references is not None:

@@ -2,11 +2,14 @@
 
     tfsoftmax show_clusters --run=runs/self_organised --words_of=london
     tfsoftmax show_clusters --run=runs/self_organised --out=clusters.txt
+    tfsoftmax train --data=data/text8 --run=runs/fixed --head=self_organised \\
+        --head_options='{"clusters": "clusters.txt"}'
     tfsoftmax train --data=data/text8 --run=runs/class --head=class \\
         --head_options='{"classes": "clusters.txt"}'
 
 Each line shows a cluster: its number, its share of the training tokens, and its most frequent
-words. The cluster with the most tokens comes first.
+words. The cluster with the most tokens comes first. The file of --out fixes the clusters of another
+model: a self-organised one keeps its two projections, and a class-based one has none.
 """
 
 from absl import flags

@@ -11,17 +11,24 @@ from collections.abc import Iterator
 _CHUNK_BYTES = 1 << 20
 
 
-def check_digest(path: str, digest: str | None) -> None:
-    """Raises ValueError if a file has not the digest `algorithm:hexadecimal digits`, if any."""
+def check_digest(path: str, digest: str | None, member: str | None = None) -> None:
+    """Raises ValueError if a file, or a member of an archive, has another digest.
+
+    Args:
+        path, member: arguments of `open_member`.
+        digest: `algorithm:hexadecimal digits`; None if nobody has published one.
+    """
     if digest is None:
         return
     algorithm, _, expected = digest.partition(":")
-    with open(path, "rb") as file:
-        found = hashlib.file_digest(file, algorithm).hexdigest()
-    if found != expected:
+    with open_member(path, member) as (file, _):
+        found = hashlib.new(algorithm, usedforsecurity=False)
+        while chunk := file.read(_CHUNK_BYTES):
+            found.update(chunk)
+    if found.hexdigest() != expected:
         raise ValueError(
-            f"{path}: the {algorithm.upper()} must be {expected}; delete the file, and download it "
-            f"again. Received: {found}"
+            f"{path}: the {algorithm.upper()}{f' of {member}' if member else ''} must be "
+            f"{expected}; delete the file, and download it again. Received: {found.hexdigest()}"
         )
 
 

@@ -43,6 +43,8 @@ class _SentencesBuilder(tfds.core.GeneratorBasedBuilder):
             files = {split: (archive, member) for split, member in self.source.members.items()}
         for archive in {path for path, member in files.values() if member is not None}:
             check_digest(archive, self.source.digest)
+        for split, (path, member) in files.items():
+            check_digest(path, self.source.digests.get(split), member)
         return {
             _TFDS_NAMES[split]: self._generate_examples(path, member, split)
             for split, (path, member) in files.items()

@@ -20,6 +20,8 @@ class Dataset:
             None if tensorflow-datasets has a builder under the name of the corpus.
         order: by default, the order of the sentences, a name in `tfsoftmax.corpora.orders.ORDERS`.
         digest: `algorithm:hexadecimal digits` of the archive; None if tensorflow-datasets knows it.
+        digests: dictionary from a split to the digest of its file. All digests are the strongest
+            that others have published.
 
     Example:
         from tfsoftmax.corpora.catalogue import DATASETS
@@ -34,6 +36,7 @@ class Dataset:
     builder: str | None = None
     order: str = "shuffled"
     digest: str | None = None
+    digests: dict = dataclasses.field(default_factory=dict)
 
     @property
     def archive(self):
@@ -41,10 +44,12 @@ class Dataset:
         return self.url.rsplit("/", 1)[1]
 
 
-def _wikitext(name, builder, digest):
+def _wikitext(name, builder, digest, *digests):
     # This is the first author's host. The original address, on S3, has refused access since 2024.
     url = f"https://wikitext.smerity.com/{name}-v1.zip"
-    return Dataset(url, {s: f"{name}/wiki.{s}.tokens" for s in _SPLITS}, 1, builder, "text", digest)
+    members = {split: f"{name}/wiki.{split}.tokens" for split in _SPLITS}
+    digests = dict(zip(_SPLITS, digests))
+    return Dataset(url, members, 1, builder, "text", digest, digests)
 
 
 DATASETS = {
@@ -52,20 +57,32 @@ DATASETS = {
         "https://mattmahoney.net/dc/text8.zip", {"train": "text8", "valid": "text8"},
         min_count=10, builder="Text8",
         digest="sha256:a6640522afe85d1963ad56c05b0ede0a0c000dddc9671758a6cc09b7a38e5232",
+        digests={"train": "md5:3bea1919949baf155f99411df5fada7e"},  # valid is in the same file
     ),
     "ptb": Dataset(
         "https://www.fit.vutbr.cz/~imikolov/rnnlm/simple-examples.tgz",
         {s: f"simple-examples/data/ptb.{s}.txt" for s in _SPLITS}, builder="Ptb",
         order="text",
         digest="md5:30177ea32e27c525793142b6bf2c8e2d",  # all that others have published
+        digests={
+            "train": "sha256:fcea919f6cf83f35d4d00c6cbf08040d13d4155226340912e2fef9c9c4102cbf",
+            "valid": "sha256:c9fe6985fe0d4ccb578183407d7668fc6066c20700cb4cf87d8ff1cc34df1bf2",
+            "test": "sha256:dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0",
+        },
     ),
     "wikitext2": _wikitext(
         "wikitext-2", "Wikitext2",
         "sha256:92675f1d63015c1c8b51f1656a52d5bdbc33aafa60cc47a218a66e7ee817488c",
+        "sha1:863f29c46ef9d167fff4940ec821195882fe29d1",
+        "sha1:0418625c8b4da6e4b5c7a0b9e78d4ae8f7ee5422",
+        "sha1:c7b8ce0aa086fb34dab808c5c49224211eb2b172",
     ),
     "wikitext103": _wikitext(
         "wikitext-103", "Wikitext103",
         "sha256:242ba0f20b329cfdf1ccc61e9e9e5b59becf189db7f7a81cd2a0e2fc31539590",
+        "sha1:b7497e2dfe77e72cfef5e3dbc61b7b53712ac211",
+        "sha1:c326ac59dc587676d58c422eb8a03e119582f92b",
+        "sha1:8a5befc548865cec54ed4273cf87dbbad60d1e47",
     ),
     "lm1b": Dataset(
         f"https://www.statmt.org/lm-benchmark/{_LM1B}.tar.gz",
@@ -93,7 +110,7 @@ def find_manual(dataset: Dataset, folder: str) -> dict[str, tuple[str, str | Non
     for split, member in dataset.members.items():
         for candidate in (member, os.path.join(*member.split("/")[-2:]), os.path.basename(member)):
             if split not in unpacked and glob.glob(os.path.join(glob.escape(folder), candidate)):
-                unpacked[split] = (os.path.join(glob.escape(folder), candidate), None)
+                unpacked[split] = (os.path.join(folder, candidate), None)
     if len(unpacked) == len(dataset.members):
         return unpacked
     archive = os.path.join(folder, dataset.archive)

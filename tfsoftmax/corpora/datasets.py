@@ -50,7 +50,7 @@ def check(name: str, manual_dir: str | None = None):
         )
     if name == "lm1b" and found and found["train"][1] is None:
         return lambda scratch, report: {
-            split: TextFiles(sorted(glob.glob(path))) for split, (path, _) in found.items()
+            split: TextFiles(_matches(path)) for split, (path, _) in found.items()
         }
     if importlib.util.find_spec("importlib_resources") is None:
         raise ImportError(
@@ -120,6 +120,12 @@ def _open(name, manual_dir, scratch, report):
         for split, theirs in names.items()
         if theirs in builder.info.splits
     }
+
+
+def _matches(path):
+    """The files that a path names whose last part may be a glob."""
+    folder, pattern = os.path.split(path)
+    return sorted(glob.glob(os.path.join(glob.escape(folder), pattern)))
 
 
 def _data_dir():

@@ -177,7 +177,7 @@ def read_manifest(directory: str) -> dict:
     path = os.path.join(directory, MANIFEST)
     if not os.path.isfile(path):
         raise FileNotFoundError(
-            f"`{directory}` must be a corpus made by `tfsoftmax prepare`. Received: no file {path}"
+            f"{directory!r} must be a corpus made by `tfsoftmax prepare`. Received: no file {path}"
         )
     manifest = textio.read_json(path)
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:

@@ -8,6 +8,7 @@ from tfsoftmax import textio
 from tfsoftmax.corpora.records import sha256_of
 
 LINE_BYTES = 16 << 20
+PATH_BYTES = 4096  # of the longest path that Linux opens
 
 
 class TextFiles:
@@ -57,7 +58,7 @@ def expand(patterns: Iterable[str], argument: str) -> list[str]:
     """
     paths = []
     for pattern in patterns:
-        found = [pattern] if os.path.exists(pattern) else sorted(glob.glob(pattern, recursive=True))
+        found = [pattern] if os.path.exists(pattern) else _matches(pattern)
         if not found:
             raise FileNotFoundError(
                 f"`{argument}` must name existing files. Received: {argument}={pattern!r}"
@@ -67,6 +68,11 @@ def expand(patterns: Iterable[str], argument: str) -> list[str]:
         if not os.path.isfile(path):
             raise ValueError(f"`{argument}` must name files. Received: {argument}={path!r}")
     return list(dict.fromkeys(paths))
+
+
+def _matches(pattern):
+    """The files that a glob names. None is as long as a path can be; many brackets take hours."""
+    return sorted(glob.glob(pattern, recursive=True)) if len(pattern) < PATH_BYTES else []
 
 
 def fingerprint(path: str) -> dict:

@@ -29,7 +29,7 @@ class RecordWriter:
     """
 
     def __init__(self, directory, split, record_ints, shard_bytes=SHARD_BYTES):
-        self._pattern = os.path.join(directory, split + "-{:05d}.tfrecord")
+        self._start = os.path.join(directory, split)
         self._width = record_ints
         self._record_bytes = tfrecord.framed_bytes(record_ints)
         self._shard_records = max(1, shard_bytes // self._record_bytes)
@@ -57,7 +57,7 @@ class RecordWriter:
     def _open_next(self):
         if self._file is not None:
             self._file.close()
-        self._paths.append(self._pattern.format(len(self._paths)))
+        self._paths.append(f"{self._start}-{len(self._paths):05d}.tfrecord")
         self._counts.append(0)
         self._file = open(self._paths[-1], "wb")
 

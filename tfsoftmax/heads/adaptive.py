@@ -61,12 +61,15 @@ class AdaptiveSoftmax(TiedHead):
         nats, (ids, log_probs) = head.training_loss(hidden, labels), head.top_k(hidden, 5)
 
     Source: Grave et al. 2017; Müller 2017, eq. 2.16 and sections 2.2.2.4, 3.4 (without biases;
-    full-vocabulary logits by eq. 3.5 and 3.6); Baevski and Auli 2019 (tying).
+    full-vocabulary logits by eq. 3.5 and 3.6, joined and gathered instead of scattered by
+    `scatter_nd`: `python -m experiments.benchmarks.full_logits` compares the two); Baevski and
+    Auli 2019 (tying).
     """
 
     trains_exactly = True
     machine_options = ("cutoffs",)
     vocabulary_options = ("counts",)
+    matrix_initializers = ("kernel_initializer", "projection_initializer")
     ties_to = AdaptiveEmbedding
     tails: int | None = None  # number of tails among which "auto" looks for cutoffs; None: any
 
@@ -101,6 +104,8 @@ class AdaptiveSoftmax(TiedHead):
     @classmethod
     def tied_embedding(cls, vocabulary, units: int, options: dict, **kwargs):
         layout = {"counts": vocabulary.counts, **{k: options[k] for k in LAYOUT if k in options}}
+        if "embeddings_initializer" in kwargs:
+            kwargs["projection_initializer"] = kwargs["embeddings_initializer"]
         embedding = AdaptiveEmbedding(len(vocabulary), units, **layout, **kwargs)
         others = {name: value for name, value in options.items() if name not in LAYOUT}
         return embedding, {"cutoffs": embedding.bands.cutoffs, **others, "tied_to": embedding}

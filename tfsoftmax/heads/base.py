@@ -55,10 +55,13 @@ class SoftmaxHead(keras.layers.Layer):
             not that cross-entropy writes `_log_prob`.
         self_normalised: whether training holds Z(h) near a constant, so that a label's score
             alone, `self_normalised_log_prob(hidden, labels)`, stands for its log-probability.
+        reads_previous_word: whether the last units of the hidden states carry the word that was
+            read last, see `layers.previous_word`.
         machine_options: names of options for which "auto" is decided by measuring the machine,
             when the head is built; a run keeps what was decided.
         vocabulary_options: names of the arguments that `for_vocabulary` fills with what the
             vocabulary has under the same names: `counts`, `words`.
+        matrix_initializers: names of the arguments that are initializers of matrices.
         file_options: names of the arguments that may be the path of a file, each with the strings
             that mean something else.
 
@@ -71,8 +74,10 @@ class SoftmaxHead(keras.layers.Layer):
 
     trains_exactly = False
     self_normalised = False
+    reads_previous_word = False
     machine_options: ClassVar[tuple[str, ...]] = ()
     vocabulary_options: ClassVar[tuple[str, ...]] = ()
+    matrix_initializers: ClassVar[tuple[str, ...]] = ("kernel_initializer",)
     file_options: ClassVar[dict[str, tuple[str, ...]]] = {}
 
     def __new__(cls, *args, **kwargs):

@@ -27,6 +27,9 @@ class ClassSoftmax(NarySoftmax):
             whose codes begin alike are joined.
         counts: (V,) occurrences of the words, for the frequencies.
         words: V str, for files.
+        binning: where the classes of "frequency" and "sqrt_frequency" end. "cumulative", as in
+            the RNNLM toolkit: where the share of all words so far passes a multiple of 1 / C.
+            "separate", as in the thesis: where the class's own share exceeds 1 / C.
         **kwargs: arguments of `NarySoftmax`, whose kernel (C + V, D) has the classes first.
 
     Example:
@@ -35,7 +38,8 @@ class ClassSoftmax(NarySoftmax):
         head = tfsoftmax.ClassSoftmax(1000, counts=counts, num_classes=32)
         nats = head.training_loss(hidden, labels)
 
-    Source: Goodman 2001; Mikolov et al. 2011; Jiang et al. 2017 (cHSM).
+    Source: Goodman 2001; Mikolov et al. 2011; Jiang et al. 2017 (cHSM); Müller 2017, section
+    2.2.2.1 ("separate" classes).
     """
 
     file_options = {"classes": partitions.NAMES}
@@ -43,11 +47,11 @@ class ClassSoftmax(NarySoftmax):
     def __init__(
         self, vocab_size: int, classes: ArrayLike | str | PathLike | None = None,
         num_classes: int | None = None, counts: ArrayLike | None = None,
-        words: Sequence[str] | None = None, **kwargs,
+        words: Sequence[str] | None = None, binning: str = "cumulative", **kwargs,
     ):
         if classes is None:
             classes = "equal" if counts is None else "sqrt_frequency"
-        self.classes = partitions.build(classes, vocab_size, num_classes, counts, words)
+        self.classes = partitions.build(classes, vocab_size, num_classes, counts, words, binning)
         super().__init__(vocab_size, partitions.class_tree(self.classes), **kwargs)
 
     @property

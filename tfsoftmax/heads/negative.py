@@ -35,7 +35,8 @@ class NegativeSampling(SamplingHead):
         log_prob = head.log_prob(hidden, labels)  # of softmax(s + ln k q)
 
     Source: Müller 2017, equations 2.38 and 2.39 (Mikolov et al. 2013; Dyer 2014; Levy and
-    Goldberg 2014 for the optimum).
+    Goldberg 2014 for the optimum). Misprint: the first line of equation 2.38 has 1 - P(false) for
+    the sampled words, where 1 - P(true) is meant, as its second line shows.
     """
 
     self_normalised = True

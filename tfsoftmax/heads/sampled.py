@@ -7,6 +7,8 @@ from numpy.typing import ArrayLike
 from tfsoftmax.heads.sampling import SamplingHead
 from tfsoftmax.ops.sampled import Hits, keep_highest, softmax
 
+KEEP_BY = ("score", "corrected_score")
+
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
 class SampledSoftmax(SamplingHead):
@@ -34,8 +36,11 @@ class SampledSoftmax(SamplingHead):
     Args:
         vocab_size: V, the number of words.
         keep: the number of words of a sample without replacement that count at each position,
-            those of the highest scores (TAPAS), or None for all. The loss is then biased: it
-            suits ranking, not perplexity.
+            the highest by `keep_by` (TAPAS), or None for all. The loss is then biased: it suits
+            ranking, not perplexity.
+        keep_by: "score", as in the source: the strongest rivals of the label count. Or
+            "corrected_score", s_v - ln c_v: the largest terms of the sum count, so that the loss
+            is as near as possible to the one that keeps all.
         **kwargs: arguments of `SamplingHead` (num_samples, sampler, counts, ...).
 
     Example:
@@ -48,7 +53,9 @@ class SampledSoftmax(SamplingHead):
     al. 2017). Departure: the expected counts without replacement are those of `Sampler.sample`.
     """
 
-    def __init__(self, vocab_size: int, *args, keep: int | None = None, **kwargs):
+    def __init__(
+        self, vocab_size: int, *args, keep: int | None = None, keep_by: str = "score", **kwargs
+    ):
         super().__init__(vocab_size, *args, **kwargs)
         if keep is not None and not 0 < keep <= (self.num_samples or keep):
             raise ValueError(
@@ -59,7 +66,9 @@ class SampledSoftmax(SamplingHead):
                 "`keep` must be None for a sampler with replacement. "
                 f"Received: keep={keep}, unique=False"
             )
-        self.keep = keep
+        if keep_by not in KEEP_BY:
+            raise ValueError(f"`keep_by` must be one of {KEEP_BY}. Received: keep_by={keep_by!r}")
+        self.keep, self.keep_by = keep, keep_by
 
     def effective_sample_size(self, hidden: ArrayLike) -> tf.Tensor:
         """(Σ ω)² / Σ ω² with ω = exp(s) / q over a fresh sample: (...) float32, 1 to S.
@@ -83,7 +92,9 @@ class SampledSoftmax(SamplingHead):
         return super()._sample(*arguments)
 
     def _training_loss(self, hidden, labels):
-        criterion = softmax if self.keep is None else keep_highest(self.keep, softmax)
+        criterion = softmax
+        if self.keep is not None:
+            criterion = keep_highest(self.keep, self.keep_by, softmax)
         return self._sampled_loss(criterion, hidden, labels, self._biases)
 
     def _effective_sample_size(self, hidden):
@@ -96,4 +107,4 @@ class SampledSoftmax(SamplingHead):
         return tf.exp(2 * tf.reduce_logsumexp(scores, axis=1) - twice)
 
     def get_config(self):
-        return {**super().get_config(), "keep": self.keep}
+        return {**super().get_config(), "keep": self.keep, "keep_by": self.keep_by}

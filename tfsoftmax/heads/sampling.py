@@ -23,10 +23,10 @@ class SamplingHead(LinearHead):
 
     Args:
         vocab_size: V, the number of words.
-        num_samples: S, words drawn for each step.
-        sampler: proposal distribution: a name in `tfsoftmax.samplers.SAMPLERS`, a `Sampler`
-            (`InBatch`, whose sample is the batch's labels, needs num_samples=None), or None for
-            "unigram" with counts and "learned_unigram" without.
+        num_samples: S, words drawn for each step. With `InBatch`, whose sample is the batch's
+            labels, these are uniform words that join them, and None means no such words.
+        sampler: proposal distribution: a name in `tfsoftmax.samplers.SAMPLERS`, a `Sampler`, or
+            None for "unigram" with counts and "learned_unigram" without.
         counts: (V,) occurrences of the words, in the order of their ids, for the samplers that
             take them.
         sampler_options: arguments of a sampler that is given by name, such as `alpha` or `unique`.
@@ -91,7 +91,7 @@ class SamplingHead(LinearHead):
         units, samples = self._kernel().shape[1], self.num_samples
         if not self.shared_samples:  # a product for each position costs as much as one of all
             return [(1, units, len(labels) * samples)]
-        draws = [self.sampler.sample(labels[:1], samples, (0, seed)).ids for seed in range(5)]
+        draws = [self.sampler.sample(labels, samples, (0, seed)).ids for seed in range(5)]
         words = np.mean([len(np.unique(ids)) for ids in draws])  # a row that is drawn twice is one
         return [(len(labels), units, round(words))]
 

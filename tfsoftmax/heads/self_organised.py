@@ -14,7 +14,7 @@ from tfsoftmax.layers.initializers import add_weight
 from tfsoftmax.ops import nary
 from tfsoftmax.ops.cross_entropy import cross_entropy, weighted_cross_entropy
 from tfsoftmax.ops.logits import full_logits
-from tfsoftmax.partitions import assignment, code_files
+from tfsoftmax.partitions import assignment, classes, code_files
 from tfsoftmax.partitions.counts import checked_counts
 from tfsoftmax.partitions.packing import packed
 
@@ -26,7 +26,7 @@ class SelfOrganisedSoftmax(HierarchicalHead):
     Training keeps, for each word, a smoothed average of the clusters' log-probabilities where the
     word stood. `reassign` gives the words to clusters by these averages, and the callback
     `tfsoftmax.Reassign` calls it while `fit` runs. A word keeps its row of the kernel when it
-    moves to another cluster.
+    moves to another cluster. Clusters that another model has learnt can be given, and stay.
 
     Args:
         vocab_size: V, the number of words.
@@ -37,6 +37,11 @@ class SelfOrganisedSoftmax(HierarchicalHead):
         activation: activation of the projections of h.
         use_bias: whether clusters and words have biases.
         seed: seed of the random clusters that training starts from.
+        clusters: None to learn the clusters. Else what `ClassSoftmax` takes as `classes`: the
+            path of a file that `save_clusters` (`tfsoftmax show_clusters --out=...`) wrote, int
+            (V,), or a name. These clusters are fixed, nothing is kept for `reassign`, and gamma
+            and frequency_budget have no effect. Words that the file lacks share a cluster.
+        words: V str, for a file.
         **kwargs: arguments of `HierarchicalHead` (kernel_initializer, bias_initializer) and of
             `keras.layers.Layer`. The kernel has one row for each word, (V, D). There are also a
             kernel (C, D) of the clusters and two projections (D, D).
@@ -47,20 +52,31 @@ class SelfOrganisedSoftmax(HierarchicalHead):
         head = tfsoftmax.SelfOrganisedSoftmax(1000, counts)
         nats, moved = head.training_loss(hidden, labels), head.reassign()
 
-    Source: Shen et al. 2017. Departures: λ(w) = 1 - 1/f_w in equation 9, as equation 10 would
-    forget all but the last occurrence of a frequent word; the occurrences of a
-    word in a batch count as their mean; biases are optional.
+    Source: Shen et al. 2017; fixed clusters are those of section 5.2, with the same equations 1
+    to 4. Departures: λ(w) = 1 - 1/f_w in equation 9, as equation 10 would forget all but the last
+    occurrence of a frequent word; the occurrences of a word in a batch count as their mean;
+    `reassign` adds 1e-4 bits to q(w, c) of a word's present cluster, so that words that prefer
+    none stay where they are; biases are optional.
     """
 
-    vocabulary_options = ("counts",)
+    vocabulary_options = ("counts", "words")
+    file_options = {"clusters": classes.NAMES}
 
     def __init__(
         self, vocab_size: int, counts: ArrayLike, gamma: float = 1.5, frequency_budget: float = 0.1,
-        activation: str | Callable = "relu", use_bias: bool = False, seed: int = 0, **kwargs,
+        activation: str | Callable = "relu", use_bias: bool = False, seed: int = 0,
+        clusters: ArrayLike | str | PathLike | None = None, words: Sequence[str] | None = None,
+        **kwargs,
     ):
         super().__init__(vocab_size, use_bias=use_bias, **kwargs)
         self.counts = checked_counts(counts, self.vocab_size).astype(np.float64)
         self.num_clusters, self.most_words = assignment.limits(self.vocab_size, gamma)
+        self.fixed_clusters = None
+        if clusters is not None:
+            self.fixed_clusters = classes.build(
+                clusters, self.vocab_size, counts=counts, words=words, argument="clusters"
+            )
+            self.num_clusters = int(self.fixed_clusters.max()) + 1
         if not frequency_budget > 0:
             raise ValueError(
                 "`frequency_budget` must be positive. "
@@ -80,9 +96,13 @@ class SelfOrganisedSoftmax(HierarchicalHead):
         self.cluster_kernel = self._add_kernel(self.num_clusters, size, "cluster_kernel")
         self.cluster_bias = self._add_bias(self.num_clusters, "cluster_bias")
         self.kernel, self.bias = self._kernel_and_bias(rows, size)
-        order = np.random.default_rng(self.seed).permutation(rows)
-        layout = _layout(order % self.num_clusters, self.num_clusters)
+        clusters = self.fixed_clusters
+        if clusters is None:
+            clusters = np.random.default_rng(self.seed).permutation(rows) % self.num_clusters
+        layout = _layout(clusters, self.num_clusters)
         self.layout = {name: self._state(name, value) for name, value in layout.items()}
+        if self.fixed_clusters is not None:
+            return
         even = np.full((rows, self.num_clusters), -np.log2(self.num_clusters), np.float32)
         self.preferences = self._state("preferences", even)  # q(w, c), bits
 
@@ -111,11 +131,13 @@ class SelfOrganisedSoftmax(HierarchicalHead):
 
         Returns:
             dict: the share of the words, `changed_words`, and of the tokens, `changed_tokens`,
-            whose cluster has changed.
+            whose cluster has changed. Fixed clusters do not change.
         """
+        if self.fixed_clusters is not None:
+            return {"changed_words": 0.0, "changed_tokens": 0.0}
         before = self.clusters
         preferences = self.preferences.numpy()
-        preferences[np.arange(len(before)), before] += 1e-4  # words yet unseen stay
+        preferences[np.arange(len(before)), before] += 1e-4  # words without a preference stay
         shares = self.counts / self.counts.sum()
         after = assignment.assign(preferences, shares, self.most_words, self.frequency_budget)
         for name, value in _layout(after, self.num_clusters).items():
@@ -126,7 +148,10 @@ class SelfOrganisedSoftmax(HierarchicalHead):
         }
 
     def save_clusters(self, path: str | PathLike, words: Sequence[str]) -> None:
-        """Writes the clusters to a file that `ClassSoftmax(classes=path)` reads."""
+        """Writes the clusters to a file that `SelfOrganisedSoftmax(clusters=path)` reads.
+
+        `ClassSoftmax(classes=path)` reads it, too. The lines are cluster<TAB>word<TAB>count.
+        """
         width = len(str(self.num_clusters - 1))
         codes = [f"{c:0{width}}" for c in self.clusters]
         code_files.write_codes(path, codes, words, self.counts)
@@ -185,6 +210,8 @@ class SelfOrganisedSoftmax(HierarchicalHead):
 
     def _observe(self, hidden, labels):
         """Equation 9: q(w, ·) moves towards log₂ P(· | h) where w stands."""
+        if self.fixed_clusters is not None:
+            return
         by_cluster, _ = self._projected(tf.stop_gradient(hidden))
         bits = tf.nn.log_softmax(full_logits(by_cluster, *self._cluster_parameters())) / np.log(2)
         words, index, repeats = tf.unique_with_counts(labels)
@@ -220,6 +247,7 @@ class SelfOrganisedSoftmax(HierarchicalHead):
         return {
             **super().get_config(),
             "counts": packed(self.counts),
+            "clusters": packed(self.fixed_clusters),
             "gamma": self.gamma,
             "frequency_budget": self.frequency_budget,
             "activation": keras.activations.serialize(self.activation),

@@ -1,13 +1,21 @@
 """Shortlist: a softmax over frequent words; an n-gram model divides one score among the others."""
 
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import ClassVar
+
 import keras
 import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
 from tfsoftmax.heads.base import SoftmaxHead
+from tfsoftmax.layers.previous_word import UNITS, without_word
+from tfsoftmax.ops.bigram_tables import BigramTables
 from tfsoftmax.ops.cross_entropy import cross_entropy, weighted_cross_entropy
 from tfsoftmax.ops.logits import full_logits, map_row_chunks
+from tfsoftmax.partitions import code_files
+from tfsoftmax.partitions.backoff import BackoffBigrams
 from tfsoftmax.partitions.bands import frequency_order
 from tfsoftmax.partitions.counts import checked_counts, with_unseen
 from tfsoftmax.partitions.packing import packed
@@ -17,12 +25,15 @@ from tfsoftmax.partitions.packing import packed
 class Shortlist(SoftmaxHead):
     """P(w | h) of the S most frequent words by a softmax that has one more node for all others.
 
-        P(w | h) = softmax(z)_w                      for a word of the shortlist,
-                   softmax(z)_OOS · q(w)             for any other, q(w) = u(w) / Σ_tail u(v),
+        P(w | h) = softmax(z)_w                          for a word of the shortlist,
+                   softmax(z)_OOS · q(w | v) / Q(v)      for any other, Q(v) = Σ_tail q(u | v),
 
     a distribution over the whole vocabulary, so that its perplexity is exact and compares with
-    that of any other head. u is the unigram distribution, or one that you pass. Words may have
-    any ids.
+    that of any other head. q is the unigram distribution, or one that you pass, or a bigram model
+    of the word v that was read last, `ngram`. Words may have any ids.
+
+    With `ngram`, the last four units of the hidden states carry v; `layers.previous_word`
+    puts it there, and `tfsoftmax train` does so by itself. Then XLA does not compile the head.
 
     Args:
         vocab_size: V, the number of words.
@@ -30,13 +41,17 @@ class Shortlist(SoftmaxHead):
         counts: (V,) numbers >= 0, occurrences of each word, which rank the words and are the
             unigram distribution. A word of count zero is counted as often as the rarest word
             that was seen, so that every label has a probability.
-        tail_log_probs: (V,) finite numbers, ln u(w) up to a constant, instead of the unigram.
+        tail_log_probs: (V,) finite numbers, ln q(w) up to a constant, instead of the unigram.
             Those of the shortlist matter only without the node.
         permutation: (V,) word ids by falling frequency, which overrides the order of the counts;
             `"ids"` says that frequency falls with the ids. A warning tells if the counts disagree.
-        oos_node: whether the softmax has the node. Without it, P(w | h) = P_S softmax(z)_w and
-            u(w), with the constant P_S = Σ_shortlist u(v), and only positions whose label is in
-            the shortlist train the layer.
+        oos_node: whether the softmax has the node. Without it, P(w | h) = P_S(v) softmax(z)_w for
+            the shortlist and q(w | v) for the others, with P_S(v) = Σ_shortlist q(u | v), and only
+            positions whose label is in the shortlist train the layer.
+        ngram: q(w | v): a `partitions.backoff.BackoffBigrams`, what its `to_config` returns, or
+            the path of an ARPA file of order 2, such as KenLM's `lmplz -o 2` writes. None for a
+            q(w) without history.
+        words: V str, for a file.
         **kwargs: arguments of `SoftmaxHead` (use_bias, kernel_initializer, bias_initializer) and
             of `keras.layers.Layer`. The kernel is (S + 1, D), without the node (S, D).
 
@@ -47,16 +62,20 @@ class Shortlist(SoftmaxHead):
         nats = head.training_loss(hidden, labels)
 
     Source: Müller 2017, eq. 2.10 (Park et al. 2010), and without the node eq. 2.8 and 2.9
-    (Schwenk 2007). Departure: u has no history of words, which `log_prob` lets you supply.
+    (Schwenk 2007), whose history H is the last word. Departure: without `ngram`, q has no history.
+    Longer histories are left to `log_prob`, which takes the shares of any n-gram model for
+    eq. 2.10.
     """
 
     trains_exactly = True
-    vocabulary_options = ("counts",)
+    vocabulary_options = ("counts", "words")
+    file_options: ClassVar = {"ngram": ()}
 
     def __init__(
         self, vocab_size: int, shortlist: int, counts: ArrayLike | None = None,
         tail_log_probs: ArrayLike | None = None, permutation: ArrayLike | str | None = None,
-        oos_node: bool = True, **kwargs,
+        oos_node: bool = True, ngram: BackoffBigrams | Mapping | str | PathLike | None = None,
+        words: Sequence[str] | None = None, **kwargs,
     ):
         super().__init__(vocab_size, **kwargs)
         if not 1 <= shortlist < vocab_size:
@@ -69,8 +88,18 @@ class Shortlist(SoftmaxHead):
         self.permutation = permutation
         self.oos_node = bool(oos_node)
         self.order = frequency_order(self.vocab_size, counts, permutation)
-        log_u = _log_unigram(self.vocab_size, counts, tail_log_probs)[self.order.ids]
-        self._extra_by_rank = _extra_log_probs(log_u, self.shortlist, self.oos_node)
+        self.ngram = _ngram_of(ngram, self.vocab_size, words)
+        if self.ngram is None:
+            log_u = _log_unigram(self.vocab_size, counts, tail_log_probs)[self.order.ids]
+            self._extra_by_rank = _extra_log_probs(log_u, self.shortlist, self.oos_node)
+        elif tail_log_probs is not None:
+            raise ValueError("`tail_log_probs` must be None with `ngram`. Received: an array")
+        self.supports_jit = self.ngram is None
+
+    @property
+    def reads_previous_word(self) -> bool:
+        """Whether the last units of the hidden states carry the word that was read last."""
+        return self.ngram is not None
 
     @property
     def tail(self) -> np.ndarray:
@@ -80,11 +109,20 @@ class Shortlist(SoftmaxHead):
     def build(self, hidden_shape):
         super().build(hidden_shape)
         rows = self.shortlist + self.oos_node
-        self.kernel, self.bias = self._kernel_and_bias(rows, hidden_shape[-1])
-        tail = np.argsort(-self._extra_by_rank[self.shortlist :], kind="stable") + self.shortlist
+        units = hidden_shape[-1] - (UNITS if self.reads_previous_word else 0)
+        if units < 1:
+            raise ValueError(
+                f"`hidden` must have more than {UNITS} units with `ngram`: the last ones carry the "
+                f"word before. Received: hidden of shape {tuple(hidden_shape)}"
+            )
+        self.kernel, self.bias = self._kernel_and_bias(rows, units)
         with tf.init_scope():
+            if self.reads_previous_word:
+                self._bigrams = BigramTables.of(self.ngram, self.tail, self.oos_node)
+                return
+            tail = np.argsort(-self._extra_by_rank[self.shortlist :], kind="stable")
             self._extra = tf.constant(self._extra_by_rank, tf.float32)
-            self._likeliest_tail = tf.constant(tail, tf.int32)
+            self._likeliest_tail = tf.constant(tail + self.shortlist, tf.int32)
 
     def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
         return [(len(labels), *self.kernel.shape[::-1])]
@@ -98,9 +136,9 @@ class Shortlist(SoftmaxHead):
             hidden: (..., D) float.
             labels: (...) integers.
             tail_log_prob: (...) float32, ln of P_NGRAM(label | history) / Σ_tail
-                P_NGRAM(w | history) for this position's history; read where the label is not
-                in the shortlist. `partitions.tail_model.TailBigrams` makes such shares.
-                None: those given to the constructor.
+                P_NGRAM(w | history) for this position's history, of an n-gram model of any
+                order, KenLM's for example; read where the label is not in the shortlist. None:
+                those of the constructor's arguments.
 
         Returns:
             (...) float32.
@@ -114,14 +152,25 @@ class Shortlist(SoftmaxHead):
             raise ValueError("`tail_log_prob` must be None without the node. Received: a tensor")
         known = super().log_prob(hidden, labels)
         labels = tf.cast(labels, tf.int32)
-        _, extra = self._targets(labels)
+        _, (_, extra) = self._targets(self._as_hidden(hidden), labels)
         in_tail = self.order.rank(labels) >= self.shortlist
         return tf.where(in_tail, known - extra + tf.cast(tail_log_prob, tf.float32), known)
 
-    def _targets(self, labels):
-        """The node of each label, and what is added to the node's log-probability."""
+    def _targets(self, hidden, labels):
+        """The part of the hidden states that is scored, and a pair.
+
+        The pair is the node of each label and what is added to the node's log-probability.
+        """
         ranks = self.order.rank(labels)
-        return tf.minimum(ranks, self.kernel.shape[0] - 1), tf.gather(self._extra, ranks)
+        nodes = tf.minimum(ranks, self.kernel.shape[0] - 1)
+        if not self.reads_previous_word:
+            return hidden, (nodes, tf.gather(self._extra, ranks))
+        hidden, before = without_word(hidden)
+        extra = tf.where(
+            ranks < self.shortlist, self._bigrams.log_shortlist(before),
+            self._bigrams.log_tail(before, labels),
+        )
+        return hidden, (nodes, extra)
 
     def _is_learnt(self, labels):
         """Whether each label has a node: 1 or 0, (N,) float32."""
@@ -130,33 +179,42 @@ class Shortlist(SoftmaxHead):
         return tf.cast(self.order.rank(labels) < self.shortlist, tf.float32)
 
     def _training_loss(self, hidden, labels):
-        nodes, extra = self._targets(labels)
+        hidden, (nodes, extra) = self._targets(hidden, labels)
         return self._is_learnt(labels) * cross_entropy(hidden, *self._parameters(), nodes) - extra
 
     def _loss_and_nats(self, hidden, labels, weights):
-        nodes, extra = self._targets(labels)
+        hidden, (nodes, extra) = self._targets(hidden, labels)
         learnt = self._is_learnt(labels)
         total, nats = weighted_cross_entropy(hidden, *self._parameters(), nodes, weights * learnt)
         return total - tf.reduce_sum(weights * extra), learnt * nats - extra
 
-    def _node_logits(self, hidden):
+    def _node_logits(self, hidden, log_shortlist):
         """Logits of the words' nodes (N, S), and of all other words together (N, 1)."""
         logits = full_logits(hidden, *self._parameters())
         if self.oos_node:
             return logits[:, : self.shortlist], logits[:, self.shortlist :]
-        return tf.nn.log_softmax(logits) + self._extra[0], tf.zeros_like(logits[:, :1])
+        return tf.nn.log_softmax(logits) + log_shortlist, tf.zeros_like(logits[:, :1])
 
     def _logits(self, hidden):
-        words, others = self._node_logits(hidden)
-        logits = tf.concat([words, others + self._extra[self.shortlist :]], axis=1)
-        return self.order.by_word(logits)
+        if self.reads_previous_word:
+            hidden, before = without_word(hidden)
+            log_shortlist = self._bigrams.log_shortlist(before)[:, None]
+            shares = self._bigrams.log_tails(before)
+        else:
+            log_shortlist, shares = self._extra[0], self._extra[self.shortlist :]
+        words, others = self._node_logits(hidden, log_shortlist)
+        return self.order.by_word(tf.concat([words, others + shares], axis=1))
 
     def _top_k(self, hidden, k):
+        if self.reads_previous_word:
+            return map_row_chunks(
+                lambda rows: tf.math.top_k(self._log_probs(rows), k)[::-1], hidden, self.vocab_size
+            )
         tail = self._likeliest_tail[:k]
         shares = tf.gather(self._extra, tail)
 
         def chunk(hidden):
-            words, others = self._node_logits(hidden)
+            words, others = self._node_logits(hidden, self._extra[0])
             sums = tf.reduce_logsumexp(tf.concat([words, others], 1), axis=1, keepdims=True)
             values, places = tf.math.top_k(tf.concat([words, others + shares], axis=1), k)
             ranks = tf.gather(tf.concat([tf.range(self.shortlist), tail], 0), places)
@@ -172,7 +230,23 @@ class Shortlist(SoftmaxHead):
             "tail_log_probs": packed(self.tail_log_probs),
             "permutation": packed(self.permutation),
             "oos_node": self.oos_node,
+            "ngram": None if self.ngram is None else self.ngram.to_config(),
         }
+
+
+def _ngram_of(ngram, vocab_size, words):
+    """The `ngram` argument as a `BackoffBigrams`, or None."""
+    if isinstance(ngram, (str, PathLike)):
+        code_files.check_exists("ngram", ngram, ["a BackoffBigrams"])
+        words = code_files.given(words, "words", "ngram", ngram)
+        ngram = BackoffBigrams.read_arpa(ngram, words)
+    elif isinstance(ngram, Mapping):
+        ngram = BackoffBigrams.from_config(ngram)
+    if ngram is not None and ngram.vocab_size != vocab_size:
+        raise ValueError(
+            f"`ngram` must be a model of {vocab_size} words. Received: {ngram.vocab_size} words"
+        )
+    return ngram
 
 
 def _log_unigram(vocab_size, counts, tail_log_probs):

@@ -49,6 +49,9 @@ class TreeSoftmax(HierarchicalHead):
         nats, words = head.training_loss(hidden, labels), head.sample(hidden, seed=(0, 1))
 
     Source: Jiang et al. 2017, equations 2-6; Morin and Bengio 2005. The biases are an addition.
+    Misprints: the sum over the nodes of a path in equation 4 is the product of equation 3; the
+    conventional cost in equation 6 lacks its minus sign, and its d is 0 where that of equation 2
+    is +1, and 1 where that is -1.
     """
 
     vocabulary_options = ("counts", "words")

@@ -6,6 +6,7 @@ import keras
 
 from tfsoftmax.heads import HEADS
 from tfsoftmax.layers.embedding import Embedding
+from tfsoftmax.layers.previous_word import PreviousWord
 from tfsoftmax.layers.recurrent import recurrent_layer
 from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.vocabulary import Vocabulary
@@ -18,8 +19,8 @@ def language_model(
     """Builds a language model whose weights are drawn from Keras's global seed.
 
     Dropout stands before, between and after the recurrent layers (Zaremba et al. 2014).
-    Weight matrices start uniform in [-init_scale, init_scale], and biases at zero, except for the
-    forget bias with `unit_forget_bias`.
+    All weight matrices, projections too, start uniform in [-init_scale, init_scale], and biases at
+    zero, except for the forget bias with `unit_forget_bias`.
 
     Args:
         config: `ModelConfig`.
@@ -58,8 +59,10 @@ def language_model(
     with _named_options(config):
         head = HEADS[config.head].for_vocabulary(
             vocabulary, dtype=policy, name="head",
-            **{"kernel_initializer": uniform(), **head_options},
+            **({name: uniform() for name in HEADS[config.head].matrix_initializers} | head_options),
         )
+    if head.reads_previous_word:
+        hidden = PreviousWord(dtype=policy, name="previous_word")([hidden, words])
     return keras.Model(words, head(hidden), name="language_model")
 
 

@@ -98,7 +98,9 @@ class Scorer:
     def stream(self, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
         """Scores sentences as parts of one text, which continues that of the last call.
 
-        The model must have one stream. Call `restart` to begin another text.
+        Each sentence begins with the state that the one before it left. A model of B streams cuts
+        the sentences of a call into B texts of similar length, which it reads side by side; a
+        model of one stream reads all in their order. Call `restart` to begin another text.
 
         Args:
             sentences: sentences as lists of words.
@@ -107,21 +109,21 @@ class Scorer:
             What `sentences` returns.
 
         Raises:
-            ValueError: the model has several streams, or a sentence contains `<eos>`.
+            ValueError: a sentence contains `<eos>`.
 
         Source: Müller 2017, section 5.3.3.
         """
-        if self._streams != 1:
-            raise ValueError(
-                f"`model` must have one stream to score a stream. Received: {self._streams}"
-            )
         if not sentences:
             return []
         targets = [self._targets(words) for words in sentences]
-        text = np.concatenate(targets)
-        values = np.zeros(len(text) + 1)
-        self._read([text], [np.arange(1, len(text) + 1)], values)
-        parts = np.split(values[1:], np.cumsum([len(ids) for ids in targets])[:-1])
+        ends = np.cumsum([len(ids) for ids in targets])
+        values, numbers = np.zeros(ends[-1] + 1), np.arange(1, ends[-1] + 1)
+        # A sentence belongs to the text in which its last word falls.
+        first = np.searchsorted(ends, ends[-1] * np.arange(1, self._streams) / self._streams)
+        cuts = np.concatenate([[0], ends])[first]
+        texts = [np.split(of, cuts) for of in (np.concatenate(targets), numbers)]
+        self._read(*texts, values)
+        parts = np.split(values[1:], ends[:-1])
         return [self._with_oov(part, ids) for part, ids in zip(parts, targets, strict=True)]
 
     def restart(self) -> None:

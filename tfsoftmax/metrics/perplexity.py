@@ -81,17 +81,16 @@ class ClusterPerplexity(_ExpMean):
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
 class InClusterPerplexity(ClusterPerplexity):
-    """Perplexity of the words given their clusters, under `SelfOrganisedSoftmax`; NaN in `fit`.
+    """Perplexity of the words given their clusters, beside `ClusterPerplexity`.
 
     Args:
-        ignore_class: label whose positions are not counted; None: that of the `SoftmaxLoss`.
-        name, dtype: as in `keras.metrics.Metric`.
+        ignore_class, name, dtype: arguments of `ClusterPerplexity`.
 
     Example:
         head = tfsoftmax.SelfOrganisedSoftmax(100, counts=list(range(100, 0, -1)))
         model = keras.Sequential([keras.Input((16,)), head])
-        model.compile("sgd", tfsoftmax.SoftmaxLoss(), metrics=[tfsoftmax.InClusterPerplexity()])
-        model.evaluate(keras.random.normal((8, 16)), keras.random.randint((8,), 0, 100))
+        metrics = [tfsoftmax.ClusterPerplexity(), tfsoftmax.InClusterPerplexity()]
+        model.compile("sgd", tfsoftmax.SoftmaxLoss(), metrics=metrics)
 
     Source: Shen et al. 2017, equation 6.
     """

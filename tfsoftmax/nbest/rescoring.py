@@ -8,11 +8,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from tfsoftmax.arguments import check_positive
 from tfsoftmax.nbest.lists import NBest
 from tfsoftmax.nbest.word_errors import bootstrap, word_errors
 
 CELLS = 1 << 22  # the most scores that tuning computes at a time
 WINDOW = 1 << 15  # the most sentences that the language model gets at a time
+STATES = ("sentence", "carried")
 _POWERS = tuple(round(2 ** (k / 2), 4) for k in range(-4, 10))
 # The values to try if the user gives none: 0, and 1/4 to 22.6 in steps of sqrt(2).
 GRID = {
@@ -49,6 +51,24 @@ class Weights:
         for name, value in dataclasses.asdict(self).items():
             if not math.isfinite(value):
                 raise ValueError(f"`{name}` must be finite. Received: {name}={value}")
+
+
+def first_hypotheses(nbest: NBest, count: int) -> NBest:
+    """The same lists with at most `count` hypotheses of each utterance, the first ones.
+
+    Source: Müller 2017, section 5.3.3.1, where `count` is ten.
+    """
+    check_positive(count=count)
+    sizes = np.diff(nbest.starts)
+    ranks = np.arange(len(nbest.sentences)) - np.repeat(nbest.starts[:-1], sizes)
+    kept = np.flatnonzero(ranks < count)
+    scores = {
+        name: None if getattr(nbest, name) is None else getattr(nbest, name)[kept]
+        for name in ("acoustic", "old_lm", "graph")
+    }
+    starts = np.concatenate([[0], np.cumsum(np.minimum(sizes, count))])
+    sentences = tuple(nbest.sentences[i] for i in kept)
+    return dataclasses.replace(nbest, starts=starts, sentences=sentences, **scores)
 
 
 def features(nbest: NBest, lm: np.ndarray, arpa: np.ndarray | None = None) -> np.ndarray:
@@ -174,8 +194,28 @@ def compare(
     }
 
 
-def lm_scores(scorer, sentences: Sequence[Sequence[str]]) -> np.ndarray:
-    """Scores N sentences with a `Scorer`: ln P, with `<eos>`, float64 (N,)."""
+def lm_scores(
+    scorer, sentences: Sequence[Sequence[str]], state: str = "sentence"
+) -> np.ndarray:
+    """Scores N sentences with a `Scorer`: ln P, with `<eos>`, float64 (N,).
+
+    Args:
+        scorer: a `Scorer`.
+        sentences: sequences of words.
+        state: "sentence" scores each sentence by itself. "carried" scores all of them as a
+            continuous stream (`Scorer.stream`), in which each hypothesis begins with the state
+            that the one before it left, be it another hypothesis of the same utterance.
+
+    Source: Müller 2017, section 5.3.3.1, for "carried". Departure: "sentence", since what a
+    hypothesis gets then does not depend on its place in the lists.
+    """
+    if state not in STATES:
+        raise ValueError(f"`state` must be one of {STATES}. Received: state={state!r}")
+    if state == "carried":
+        scorer.restart()
+        scores = scorer.stream(sentences)
+        scorer.restart()
+        return np.array([s.sum() for s in scores])
     parts = (sentences[i : i + WINDOW] for i in range(0, len(sentences), WINDOW))
     return np.array([s.sum() for part in parts for s in scorer.sentences(part)])
 
@@ -195,7 +235,7 @@ def arpa_scorer(path: str | os.PathLike) -> Callable[[Sequence[Sequence[str]]], 
     try:
         import kenlm
     except ModuleNotFoundError as error:
-        raise RuntimeError("ARPA models need kenlm: pip install 'tfsoftmax[arpa]'") from error
+        raise RuntimeError("`arpa` needs kenlm: pip install 'tfsoftmax[arpa]'") from error
     settings = kenlm.Config()
     settings.show_progress, settings.arpa_complain = False, kenlm.ARPALoadComplain.NONE
     model = kenlm.Model(str(path), settings)

@@ -85,7 +85,11 @@ def adaptive_logits(hidden, clusters, normalised=False):
     Returns:
         (N, V) float32.
 
-    Source: Müller 2017, eq. 3.5 and 3.6: the logit of the first word is zero.
+    Source: Müller 2017, eq. 3.5 and 3.6: the logit of the first word is zero. Departure: the
+    logits of the clusters are joined, and `Ranks.by_word` gathers them, instead of
+    `tf.scatter_nd`, which section 3.4 takes for the losses of the clusters. With 128 positions
+    that was faster in every case measured, and with 8 slower in some: see
+    experiments/results/full_logits, by `python -m experiments.benchmarks.full_logits`.
     """
     head, tails = clusters[0].logits(hidden), clusters[1:]
     shortlist = head.shape[1] - len(tails)

@@ -7,7 +7,7 @@ by sample, so that the memory beyond scores and rows is that of (N, D).
 import tensorflow as tf
 
 from tfsoftmax.ops.logits import rows_of
-from tfsoftmax.ops.sampled import LEFT_OUT, Hits
+from tfsoftmax.ops.sampled import LEFT_OUT, Hits, Words
 from tfsoftmax.ops.unique import static_unique
 from tfsoftmax.ops.xla import under_xla
 
@@ -43,12 +43,13 @@ def per_example_loss(
 
         scores = tf.map_fn(score, word_place, parallel_iterations=1, fn_output_signature=tf.float32)
         scores = tf.transpose(scores)
-        offset = tf.transpose(tf.gather(biases, word_place)) - shift
+        word_biases = tf.transpose(tf.gather(biases, word_place))
         label_scores = score(label_place) + tf.gather(biases, label_place) - label_shift
         if hits != Hits.KEEP:
             scores = tf.where(candidates.ids == labels[:, None], LEFT_OUT, scores)
         ones = tf.ones([candidates.ids.shape[1]])
-        losses, slopes = criterion(label_scores, scores, offset, ones)
+        words = Words(scores, word_biases, shift, ones)
+        losses, slopes = criterion(label_scores, words)
 
         def gradient(upstream):
             by_word = tf.transpose(slopes.words * (upstream * slopes.rows)[:, None])

@@ -15,6 +15,7 @@ Shapes: N positions, D hidden units, S samples, M <= S sampled words, U <= S + N
 
 import collections
 import enum
+import typing
 
 import tensorflow as tf
 
@@ -25,6 +26,28 @@ from tfsoftmax.ops.unique import static_unique
 from tfsoftmax.ops.xla import under_xla
 
 Slopes = collections.namedtuple("Slopes", "label words rows columns")
+
+
+class Words(typing.NamedTuple):
+    """The sampled words, as a criterion gets them.
+
+    Attributes:
+        products: (N, M), their scores without biases.
+        biases: (M,) or (N, M).
+        log_expected: (M,) or (N, M), the logarithms of their expected counts, or zeros.
+        copies: (M,), m, how often each was drawn.
+    """
+
+    products: tf.Tensor
+    biases: tf.Tensor
+    log_expected: tf.Tensor
+    copies: tf.Tensor
+
+    def corrected(self):
+        """Scores u (N, M), from which the logarithms of the expected counts are subtracted."""
+        return self.products + (self.biases - self.log_expected)
+
+
 _Layout = collections.namedtuple("_Layout", "rows word_place label_place copies log_expected")
 _CLOSEST_TO_ONE = 1 - 1e-6  # The largest probability whose complement is divided by.
 LEFT_OUT = -1e30  # The score of a word that is left out. With -inf, a row without others is NaN.
@@ -68,10 +91,10 @@ def sampled_loss(
         narrow = tf.cast(kernel_rows, hidden.dtype)
         word_rows = tf.gather(narrow, layout.word_place)
         scores = _without_hits(full_logits(hidden, word_rows, None), layout, hits)
-        offset = tf.gather(biases, layout.word_place)
-        offset -= layout.log_expected if corrected else tf.zeros_like(layout.log_expected)
+        log_expected = layout.log_expected if corrected else tf.zeros_like(layout.log_expected)
+        words = Words(scores, tf.gather(biases, layout.word_place), log_expected, layout.copies)
         label_scores, label_rows = label_logits(hidden, narrow, biases, layout.label_place)
-        losses, slopes = criterion(label_scores - label_shift, scores, offset, layout.copies)
+        losses, slopes = criterion(label_scores - label_shift, words)
 
         def weighted_gradients(weights):
             return (), _gradients(slopes, weights, hidden, word_rows, label_rows, layout)
@@ -124,18 +147,16 @@ def _placed(of_words, of_labels, layout):
     return tf.tensor_scatter_nd_add(total, layout.word_place[:, None], of_words)
 
 
-def softmax(label, scores, offset, copies):
+def softmax(label, words):
     """-ln of the label's share, exp t / (exp t + Σ m exp u): sampled softmax.
 
     Args:
         label: (N,), scores t of the labels, complete.
-        scores: (N, M), scores of the sampled words without `offset`.
-        offset: (M,) or (N, M), to be added to the scores.
-        copies: (M,), m.
+        words: `Words`.
 
     Source: Müller 2017, equations 2.29 and 3.2.
     """
-    scores += offset + tf.math.log(copies)
+    scores = words.corrected() + tf.math.log(words.copies)
     shares = tf.nn.softmax(scores)  # Takes a third of the time of the subtraction, exp and sum.
     log_sum = tf.reduce_max(scores, axis=1) - tf.math.log(tf.reduce_max(shares, axis=1))
     log_total = tf.maximum(log_sum, label) + tf.nn.softplus(-tf.abs(log_sum - label))
@@ -145,18 +166,18 @@ def softmax(label, scores, offset, copies):
     return log_total - label, slopes
 
 
-def logistic(label, scores, offset, copies):
+def logistic(label, words):
     """-ln σ(t) - Σ m ln σ(-u): noise contrastive estimation, negative sampling.
 
     Args: those of `softmax`.
     Source: Müller 2017, equations 2.37 and 2.38.
     """
-    scores += offset
+    scores, copies = words.corrected(), words.copies
     losses = tf.nn.softplus(-label) + tf.linalg.matvec(_softplus(scores), copies)
     return losses, Slopes(-tf.sigmoid(-label), tf.sigmoid(scores), tf.ones_like(label), copies)
 
 
-def blackout(label, scores, offset, copies):
+def blackout(label, words):
     """-ln p_y - Σ m ln(1 - p_j), where p are the shares of `softmax` for one copy of a word.
 
     Shares of sampled words are clipped at 1 - 1e-6.
@@ -164,7 +185,8 @@ def blackout(label, scores, offset, copies):
     Args: those of `softmax`.
     Source: Müller 2017, equations 2.40 and 2.41 (Ji et al. 2016).
     """
-    losses, multinomial = softmax(label, scores, offset, copies)
+    losses, multinomial = softmax(label, words)
+    copies = words.copies
     shares = multinomial.words * (multinomial.rows[:, None] / copies)
     shares = tf.minimum(shares, _CLOSEST_TO_ONE)
     losses -= tf.linalg.matvec(tf.math.log1p(-shares), copies)
@@ -175,17 +197,28 @@ def blackout(label, scores, offset, copies):
     return losses, Slopes(-1 - excess * label_share, slopes, tf.ones_like(label), copies)
 
 
-def keep_highest(count, criterion):
-    """`criterion` over only the `count` sampled words with the highest scores (TAPAS).
+def keep_highest(count, by, criterion):
+    """`criterion` over only `count` sampled words at each position, the highest ones (TAPAS).
 
-    Source: Müller 2017, section 2.2.3.5 (Yu et al. 2017).
+    Args:
+        count: number of words.
+        by: "score", or "corrected_score" for what remains of it once the logarithm of the word's
+            expected count is subtracted.
+        criterion: as in `sampled_loss`.
+
+    Source: Müller 2017, section 2.2.3.5 (Yu et al. 2017), by "score".
     """
 
-    def kept(label, scores, offset, copies):
-        scores += offset
-        lowest = tf.math.top_k(scores, tf.minimum(count, tf.shape(scores)[1])).values[:, -1:]
-        scores = tf.where(scores >= lowest, scores, LEFT_OUT)
-        return criterion(label, scores, tf.zeros_like(offset), copies)
+    def kept(label, words):
+        corrected = words.corrected()
+        ranked = corrected
+        if by == "score":  # words that are left out stay behind all others
+            left_out = corrected < LEFT_OUT / 2
+            ranked = tf.where(left_out, LEFT_OUT, words.products + words.biases)
+        lowest = tf.math.top_k(ranked, tf.minimum(count, tf.shape(ranked)[1])).values[:, -1:]
+        corrected = tf.where(ranked >= lowest, corrected, LEFT_OUT)
+        none = tf.zeros_like(words.biases)
+        return criterion(label, Words(corrected, none, none, words.copies))
 
     return kept
 

@@ -13,6 +13,7 @@ from tfsoftmax.partitions.counts import checked_counts
 from tfsoftmax.partitions.tree import Tree
 
 NAMES = ("equal", "frequency", "sqrt_frequency")  # the classes that need no file
+BINNINGS = ("cumulative", "separate")
 
 
 def equal_size(order: np.ndarray, num_classes: int) -> np.ndarray:
@@ -31,32 +32,43 @@ def equal_size(order: np.ndarray, num_classes: int) -> np.ndarray:
     return result
 
 
-def by_frequency(counts: ArrayLike, num_classes: int, power: float = 1.0) -> np.ndarray:
+def by_frequency(
+    counts: ArrayLike, num_classes: int, power: float = 1.0, binning: str = "cumulative"
+) -> np.ndarray:
     """Classes of about equal frequency, of words in falling order of their counts.
 
     Args:
         counts: (V,), occurrences of each word.
-        num_classes: the most classes there can be. A word that is more frequent than a class
+        num_classes: C, the most classes there can be. A word that is more frequent than a class
             should be has a class of its own, and then the last classes may be missing.
         power: 0.5 divides the square roots of the counts evenly, which makes the classes of
             rare words smaller.
+        binning: "cumulative": class c ends with the word at which the share of all words so far
+            exceeds (c + 1) / C, so that what one class has too much the next ones lack.
+            "separate": a class ends with the word at which its own share exceeds 1 / C. Since
+            every class has too much, there are fewer than C unless C is 1.
 
     Returns:
         int (V,), the class of each word, 0 ... C-1.
 
     Source: Mikolov et al. 2011 (extensions of RNNLM), and the square root of the RNNLM toolkit
-    and of Zweig and Makarychev 2013. The boundaries are the toolkit's.
+    and of Zweig and Makarychev 2013. "cumulative" is the toolkit's rule, and "separate" that of
+    Müller 2017, section 2.2.2.1.
     """
+    if binning not in BINNINGS:
+        raise ValueError(f"`binning` must be one of {BINNINGS}. Received: binning={binning!r}")
     counts = checked_counts(counts).astype(np.float64)
     _check_number(num_classes, len(counts))
     order = np.argsort(-counts, kind="stable")
     mass = counts[order] ** power
-    filled = np.minimum(np.cumsum(mass / mass.sum()), 1.0)
-    result, current = np.empty(len(counts), np.int64), 0
-    for word, share in zip(order.tolist(), filled.tolist()):
+    result, current, share, total = np.empty(len(counts), np.int64), 0, 0.0, mass.sum()
+    for word, of_word in zip(order.tolist(), mass.tolist()):
         result[word] = current
-        if share > (current + 1) / num_classes and current < num_classes - 1:
+        share += of_word
+        limit = total if binning == "separate" else (current + 1) * total
+        if share * num_classes > limit and current < num_classes - 1:
             current += 1
+            share = 0.0 if binning == "separate" else share
     return result
 
 
@@ -82,14 +94,7 @@ def class_tree(classes: ArrayLike) -> Tree:
     Returns:
         A `Tree` whose inner node c + 1 is class c.
     """
-    classes = np.asarray(classes)
-    if classes.ndim != 1 or not len(classes) or not np.issubdtype(classes.dtype, np.integer):
-        raise ValueError(f"`classes` must be integers (V,). Received: {classes!r}")
-    if classes.min() < 0 or not np.bincount(classes).all():
-        raise ValueError(
-            "`classes` must number the classes from 0 on without gaps. Received: "
-            f"{len(np.unique(classes))} classes from {classes.min()} to {classes.max()}"
-        )
+    classes = _without_gaps(np.asarray(classes), "classes")
     sizes = np.bincount(classes)
     words = np.concatenate([np.full(len(sizes), -1), np.argsort(classes, kind="stable")])
     return Tree(np.concatenate([[len(sizes)], sizes]), words)
@@ -98,6 +103,7 @@ def class_tree(classes: ArrayLike) -> Tree:
 def build(
     spec: ArrayLike | str | os.PathLike, vocab_size: int, num_classes: int | None = None,
     counts: ArrayLike | None = None, words: Sequence[str] | None = None,
+    binning: str = "cumulative", argument: str = "classes",
 ) -> np.ndarray:
     """The classes that a head's `classes` option means.
 
@@ -109,9 +115,15 @@ def build(
             its codes are shortened until at most C different ones remain.
         counts: (V,) occurrences, for the frequencies.
         words: V str, for a file.
+        binning: as in `by_frequency`, for the frequencies.
+        argument: what the option is called in errors.
 
     Returns:
         int64 (V,).
+
+    Raises:
+        ValueError: what `spec` needs is not given, or it is no array of V classes without gaps.
+        FileNotFoundError: `spec` is neither a name nor a file.
 
     Example:
         from tfsoftmax.partitions import classes
@@ -131,17 +143,29 @@ def build(
         result = equal_size(np.arange(vocab_size), number)
     elif spec in ("frequency", "sqrt_frequency"):
         power = 1.0 if spec == "frequency" else 0.5
-        result = by_frequency(code_files.given(counts, "counts", "classes", spec), number, power)
+        counts = code_files.given(counts, "counts", argument, spec)
+        result = by_frequency(counts, number, power, binning)
     else:
-        code_files.check_exists("classes", spec, NAMES)
-        words = code_files.given(words, "words", "classes", spec)
+        code_files.check_exists(argument, spec, NAMES)
+        words = code_files.given(words, "words", argument, spec)
         result = _from_file(code_files.read_codes(spec, words), num_classes)
     if result.shape != (vocab_size,):
         raise ValueError(
-            f"`classes` must have one number for each word, shape ({vocab_size},). "
+            f"`{argument}` must have one number for each word, shape ({vocab_size},). "
             f"Received: shape {result.shape}"
         )
-    return result
+    return _without_gaps(result, argument)
+
+
+def _without_gaps(classes, argument):
+    if classes.ndim != 1 or not len(classes) or not np.issubdtype(classes.dtype, np.integer):
+        raise ValueError(f"`{argument}` must be integers (V,). Received: {classes!r}")
+    if classes.min() < 0 or not np.bincount(classes).all():
+        raise ValueError(
+            f"`{argument}` must number the classes from 0 on without gaps. Received: "
+            f"{len(np.unique(classes))} classes from {classes.min()} to {classes.max()}"
+        )
+    return classes
 
 
 def _from_file(codes, num_classes):

@@ -15,8 +15,10 @@ SAMPLERS = {
     "unigram": Unigram,
     "learned_unigram": LearnedUnigram,
     "interpolated": Interpolated,
+    "in_batch": InBatch,
 }
-_TAKE_COUNTS = (LogUniform, Unigram, Interpolated)
+_TAKE_COUNTS = (LogUniform, Unigram, Interpolated, InBatch)
+_NEED_COUNTS = (Unigram, InBatch)
 
 __all__ = [
     "SAMPLERS", "Audit", "Candidates", "InBatch", "Interpolated", "LearnedUnigram", "LogUniform",
@@ -26,7 +28,7 @@ __all__ = [
 
 
 def get_sampler(
-    sampler: str | Sampler, vocab_size: int, counts: ArrayLike | None = None, **options
+    sampler: str | Sampler, vocab_size: int, counts: ArrayLike | None = None, /, **options
 ) -> Sampler:
     """Makes a sampler by its name.
 
@@ -34,7 +36,7 @@ def get_sampler(
         sampler: a key of `SAMPLERS`, or a `Sampler`, which is returned as it is.
         vocab_size: V.
         counts: (V,) occurrences of the words, for the samplers that take them.
-        **options: arguments of the sampler's class.
+        **options: arguments of the sampler's class; `counts` among them overrides the argument.
 
     Raises:
         ValueError: if the name is unknown, if the sampler needs counts and there are none, or if
@@ -52,8 +54,8 @@ def get_sampler(
             f"`sampler` must be one of {sorted(SAMPLERS)}. Received: sampler={sampler!r}"
         )
     cls = SAMPLERS[sampler]
-    if issubclass(cls, Unigram) and counts is None:
+    if counts is None and issubclass(cls, _NEED_COUNTS) and "counts" not in options:
         raise ValueError(f"`counts` must be given for sampler={sampler!r}. Received: counts=None")
     if counts is not None and cls in _TAKE_COUNTS:
-        options["counts"] = counts
+        options = {"counts": counts, **options}
     return cls(vocab_size, **options)

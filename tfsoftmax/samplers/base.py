@@ -120,8 +120,8 @@ class Sampler(keras.layers.Layer):
         if self.implementation == "tf":
             return Candidates(*tf_candidates(self, labels, num_samples))
         if self.unique:
-            return self._sample_unique(labels, num_samples, _stateless(seed))
-        ids = self._draw(num_samples, _stateless(seed))
+            return self._sample_unique(labels, num_samples, stateless(seed))
+        ids = self._draw(num_samples, stateless(seed))
         return self._with_replacement(ids, labels, num_samples)
 
     def sample_others(
@@ -151,7 +151,7 @@ class Sampler(keras.layers.Layer):
             return self.sample(labels, num_samples, seed)
         size = min(num_samples + 1, self.vocab_size)
         labels = tf.cast(labels, tf.int32)
-        ids, inside, outside = self._race(size, _stateless(seed))
+        ids, inside, outside = self._race(size, stateless(seed))
         is_inside = contains(tf.sort(ids), labels)
         log_q = self.log_q(ids)
         without_last = tf.concat([_log_inclusion(log_q[:-1], outside), [-LEFT_OUT]], 0)
@@ -175,7 +175,7 @@ class Sampler(keras.layers.Layer):
             `Candidates` with ids (N, S), log_expected (N, S) and log_expected_labels (N,).
         """
         labels = tf.cast(labels, tf.int32)
-        ids = self._draw(tf.size(labels) * num_samples, _stateless(seed))
+        ids = self._draw(tf.size(labels) * num_samples, stateless(seed))
         return self._with_replacement(tf.reshape(ids, [-1, num_samples]), labels, num_samples)
 
     def log_q(self, ids: tf.Tensor) -> tf.Tensor:
@@ -244,7 +244,8 @@ class Sampler(keras.layers.Layer):
         return super().from_config(unpacked_values(config))
 
 
-def _stateless(seed):
+def stateless(seed):
+    """The seed (2,) of stateless draws for an int or (2,) integers."""
     seed = tf.convert_to_tensor(seed)
     return tf.stack([seed, tf.zeros_like(seed)]) if seed.shape.rank == 0 else seed
 

@@ -7,7 +7,8 @@ from numpy.typing import ArrayLike
 
 from tfsoftmax.partitions.counts import checked_counts, with_unseen
 from tfsoftmax.partitions.packing import packed
-from tfsoftmax.samplers.base import Candidates, Sampler
+from tfsoftmax.samplers.base import Candidates, Sampler, stateless
+from tfsoftmax.samplers.random import uniform_words
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -15,7 +16,8 @@ class InBatch(Sampler):
     """q(w) proportional to count(w); the labels of the other positions are the draws from it.
 
     Recommenders train a tower of users and a tower of items in this way. A step needs the rows
-    of its labels anyway, and it reads no others.
+    of its labels anyway, and it reads no others. The S words of `num_samples`, which are drawn
+    uniformly with replacement, may join them; with num_samples=None there are none.
 
     For each position, the sample contains its own label and N - 1 draws, the labels of the other
     positions. `SampledSoftmax` leaves the own label out once, so that the loss of a position is
@@ -23,21 +25,24 @@ class InBatch(Sampler):
         -ln [ exp(s_w) / q(w) / Σ_n exp(s_n) / q(n) ],    n over the labels of the N positions.
 
     If positions are drawn independently, its minimum is exactly the softmax over all V words.
-    Other heads need `remove_accidental_hits=True`. It also leaves out equal labels of other
-    positions, which is an approximation.
+    With S uniform words, n goes over these too, and (N - 1) q(w) + S / V takes the place of q(w);
+    the minimum is then only near the softmax. Other heads need `remove_accidental_hits=True`. It
+    also leaves out equal labels of other positions, which is an approximation.
 
-    The division by q is known as the correction by ln q. Without it, frequent words end up with
-    low scores, because they are frequent negatives. Equal counts turn it off. Positions of weight
-    zero are negatives like all others.
+    The division by q is known as the correction by ln q. `counts=None` turns it off, and then the
+    loss is biased: frequent words end up with low scores, because they are frequent negatives,
+    and perplexity suffers, though `log_prob` is normalised all the same. Positions of weight zero
+    are negatives like all others.
 
     Args:
         vocab_size: V.
         counts: (V,) numbers >= 0, how often each word is a label in training. A word of count
-            zero is counted as often as the rarest word that was seen.
+            zero is counted as often as the rarest word that was seen. None for a loss without
+            correction.
         **kwargs: as in `keras.layers.Layer`.
 
     Raises:
-        ValueError: if `counts` are not V finite numbers >= 0, or all are zero.
+        ValueError: if `counts` are neither None nor V finite numbers >= 0, or all are zero.
 
     Example:
         labels = keras.random.randint((1024,), 0, 100)
@@ -47,33 +52,34 @@ class InBatch(Sampler):
 
     Source: Yi et al. 2019, with counts instead of their running estimate of q. Departure: a
     position's own label counts once, and the label of each other position counts every time.
+    Shmuma 2017 ("sampled softmax") is `counts=None` with uniform words.
     """
 
     holds_labels = True
 
-    def __init__(self, vocab_size: int, counts: ArrayLike, **kwargs):
+    def __init__(self, vocab_size: int, counts: ArrayLike | None, **kwargs):
         super().__init__(vocab_size, unique=False, implementation="own", **kwargs)
-        self.counts = checked_counts(counts, vocab_size)
-        seen = with_unseen(self.counts)
+        self.counts = None if counts is None else checked_counts(counts, vocab_size)
+        seen = np.ones(vocab_size) if counts is None else with_unseen(self.counts)
         with tf.init_scope():
             self._log_q = tf.constant(np.log(seen / seen.sum(dtype=np.float64)), tf.float32)
 
     def sample(
         self, labels: tf.Tensor, num_samples: int | None, seed: int | tf.Tensor
     ) -> Candidates:
-        """Returns the labels themselves as the sample.
+        """Returns the labels themselves, and S uniform words, as the sample.
 
         Args:
             labels: (...) integers, the N labels of a batch, at least one.
-            num_samples: None.
-            seed: has no effect, because nothing is drawn.
+            num_samples: S, or None for no uniform words.
+            seed: int, or (2,) integers; the same seed draws the same uniform words.
 
         Returns:
-            `Candidates` with the labels in their order. The expected count of a word is
-            (N - 1) q, its count among the other positions.
+            `Candidates` with the labels in their order, and then the uniform words. The expected
+            count of a word is (N - 1) q + S / V, its count among the other positions and these.
 
         Raises:
-            ValueError: if `num_samples` is not None, or if there are no labels.
+            ValueError: if there are no labels.
         """
         self.check_size(num_samples)
         labels = tf.cast(labels, tf.int32)
@@ -82,10 +88,16 @@ class InBatch(Sampler):
                 "`labels` must be those of a batch, because they are the sample. "
                 "Received: no labels"
             )
-        others = tf.cast(tf.maximum(tf.size(labels) - 1, 1), tf.float32)
-        log_expected = self.log_q(labels) + tf.math.log(others)
-        ids, flat = tf.reshape(labels, [-1]), tf.reshape(log_expected, [-1])
-        return Candidates(ids, flat, log_expected)
+        ids, others = tf.reshape(labels, [-1]), tf.size(labels) - 1
+        if num_samples is None:
+            log_expected = self.log_q(ids) + tf.math.log(tf.cast(tf.maximum(others, 1), tf.float32))
+        else:
+            uniform = uniform_words(num_samples, self.vocab_size, stateless(seed))
+            ids = tf.concat([ids, uniform], 0)
+            expected = tf.cast(others, tf.float32) * tf.exp(self.log_q(ids))
+            log_expected = tf.math.log(expected + num_samples / self.vocab_size)
+        of_labels = tf.reshape(log_expected[: others + 1], tf.shape(labels))
+        return Candidates(ids, log_expected, of_labels)
 
     def sample_for_each(self, labels, num_samples, seed):
         raise ValueError(
@@ -97,12 +109,9 @@ class InBatch(Sampler):
         return tf.gather(self._log_q, ids)
 
     def check_size(self, num_samples: int | None) -> None:
-        """Raises ValueError for anything but None, because the batch decides the size."""
+        """Raises ValueError unless this is None or a number of uniform words."""
         if num_samples is not None:
-            raise ValueError(
-                "`num_samples` must be None, because the labels of a batch are the sample. "
-                f"Received: num_samples={num_samples}"
-            )
+            super().check_size(num_samples)
 
     def get_config(self):
         config = super().get_config()

@@ -1,0 +1,139 @@
+"""Bigram models with backoff: their equations, their sums, ARPA files, and configurations."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tfsoftmax.partitions.backoff import BackoffBigrams
+from tfsoftmax.partitions.ngram_counts import Bigrams
+
+V = 11
+WORDS = ("the", "<unk>", "cat", "<eos>", "sat")
+ARPA = """
+\\data\\
+ngram 1=6
+ngram 2=4
+
+\\1-grams:
+-99\t<s>\t-0.3
+-0.5\t</s>
+-0.6\tthe\t-0.4
+-0.9\tcat\t-0.1
+-1.2\tfelix\t-0.2
+-1.0\t<unk>
+
+\\2-grams:
+-0.2\t<s> the
+-0.4\tthe cat
+-0.5\tcat </s>
+-0.1\tfelix the
+
+\\end\\
+"""
+
+
+def text(length=400, seed=0):
+    """Words that each depend on the one before; word 10 is never seen."""
+    rng = np.random.default_rng(seed)
+    words = [0]
+    for _ in range(length):
+        words.append(int((2 * words[-1] + rng.integers(3)) % 10))
+    return np.array(words)
+
+
+def counted(discount=0.75):
+    words = text()
+    bigrams = Bigrams.count([(words[:-1], words[1:])], V)
+    return BackoffBigrams.from_counts(bigrams, np.bincount(words, minlength=V), discount)
+
+
+def table(model):
+    """P(w | v) of all pairs, (V, V)."""
+    size = model.vocab_size
+    return np.exp(model.log_prob(np.arange(size)[:, None], np.arange(size)))
+
+
+@pytest.mark.parametrize("discount", [0.3, 1.0])
+def test_probabilities_equal_the_equation(discount):
+    words, found = text(), table(counted(discount))
+    pairs = list(zip(words[:-1].tolist(), words[1:].tolist()))
+    counts = [words.tolist().count(w) for w in range(V)]
+    assert counts[-1] == 0 < min(counts[:-1])
+    counts[-1] = min(counts[:-1])
+    for v in range(V):
+        total, kinds = sum(a == v for a, _ in pairs), len({b for a, b in pairs if a == v})
+        for w in range(V):
+            expected = counts[w] / sum(counts)
+            if total:
+                seen = max(pairs.count((v, w)) - discount, 0)
+                expected = (seen + discount * kinds * expected) / total
+            np.testing.assert_allclose(found[v, w], expected, rtol=1e-10)
+
+
+def test_the_mass_of_some_words_is_their_sum():
+    model, chosen = counted(), np.arange(V) % 3 == 1
+    np.testing.assert_allclose(np.exp(model.log_mass(chosen)), table(model)[:, chosen].sum(1))
+    np.testing.assert_allclose(model.log_mass(np.ones(V, bool)), 0, atol=1e-12)
+
+
+def test_an_arpa_file_is_read_for_the_words_of_the_vocabulary(tmp_path):
+    (tmp_path / "arpa").write_text(ARPA)
+    found = table(BackoffBigrams.read_arpa(tmp_path / "arpa", WORDS))
+    log_u = {"the": -0.6, "<unk>": -1.0, "cat": -0.9, "<eos>": -0.5, "sat": -1.0}  # the rarest
+    backoff = {"<eos>": -0.3, "the": -0.4, "cat": -0.1}
+    seen = {("<eos>", "the"): -0.2, ("the", "cat"): -0.4, ("cat", "<eos>"): -0.5}
+    for i, v in enumerate(WORDS):
+        expected = [10 ** seen.get((v, w), backoff.get(v, 0.0) + log_u[w]) for w in WORDS]
+        np.testing.assert_allclose(found[i], np.array(expected) / sum(expected), rtol=1e-10)
+
+
+def test_an_arpa_file_says_what_kenlm_says_up_to_the_sum(tmp_path):
+    kenlm = pytest.importorskip("kenlm")
+    (tmp_path / "arpa").write_text(ARPA)
+    found, theirs = BackoffBigrams.read_arpa(tmp_path / "arpa", WORDS), np.zeros((5, 5))
+    model = kenlm.Model(str(tmp_path / "arpa"))
+    for i, v in enumerate(WORDS):
+        before, after = kenlm.State(), kenlm.State()
+        model.BeginSentenceWrite(before)
+        if v != "<eos>":
+            model.NullContextWrite(before)
+            model.BaseScore(before, v, after)
+            before = after
+        for j, w in enumerate(WORDS):
+            word = "</s>" if w == "<eos>" else w
+            theirs[i, j] = model.BaseScore(before, word, kenlm.State())
+    differences = np.log(10.0**theirs) - found.log_prob(np.arange(5)[:, None], np.arange(5))
+    known = [0, 2, 3]  # a word that the model lacks before has no bigrams in either
+    np.testing.assert_allclose(
+        differences[known] - differences[known][:, :1], 0, atol=1e-5
+    )
+
+
+def test_configurations_survive_json():
+    for model in (counted(), BackoffBigrams.from_counts(Bigrams.count([([0], [0])], 3), [3, 2, 1])):
+        again = BackoffBigrams.from_config(json.loads(json.dumps(model.to_config())))
+        np.testing.assert_array_equal(table(again), table(model))
+
+
+def test_words_without_successors_have_the_unigram():
+    model = BackoffBigrams.from_counts(Bigrams.count([([0], [1])], 3), [5, 3, 2])
+    np.testing.assert_allclose(table(model)[1], [0.5, 0.3, 0.2])
+
+
+@pytest.mark.parametrize("content, message", [
+    (ARPA.replace("\\2-grams:", "\\3-grams:"), r"line 14: must be a section .*3-grams"),
+    (ARPA.replace("-0.4\tthe cat", "-0.4\tthe"), "line 16: must be a 2-gram. Received"),
+    (ARPA.replace("-0.9\tcat", "x\tcat"), "line 10: must have a number. Received: 'x'"),
+    ("", "must have words of the vocabulary. Received: none"),
+])
+def test_damaged_files_are_named(content, message, tmp_path):
+    (tmp_path / "arpa").write_text(content)
+    with pytest.raises(ValueError, match=f"arpa.*{message}"):
+        BackoffBigrams.read_arpa(tmp_path / "arpa", WORDS)
+
+
+def test_a_bad_discount_is_named():
+    with pytest.raises(ValueError, match=r"`discount` must lie in \(0, 1\]. Received: discount=0"):
+        counted(discount=0)
+

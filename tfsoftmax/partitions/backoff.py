@@ -1,0 +1,187 @@
+"""A bigram model with backoff, from counts or from an ARPA file, for the words of a vocabulary."""
+
+import dataclasses
+import math
+import os
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tfsoftmax import textio
+from tfsoftmax.partitions.counts import checked_counts, with_unseen
+from tfsoftmax.partitions.ngram_counts import Bigrams
+from tfsoftmax.partitions.packing import packed, unpacked_values
+from tfsoftmax.vocabulary import EOS
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class BackoffBigrams:
+    """P(w | v) is stored where v w was seen, and is b(v) u(w) elsewhere; it sums to one over V.
+
+    Attributes:
+        log_unigram: float64 (V,), ln u(w).
+        log_backoff: float64 (V,), ln b(v).
+        starts: int64 (V + 1,); the words seen after v stand at starts[v] ... starts[v + 1].
+        words: int32 (R,), rising for each v.
+        log_seen: float64 (R,), ln P(w | v).
+
+    Example:
+        from tfsoftmax.partitions import backoff, ngram_counts
+        bigrams = ngram_counts.Bigrams.count([([0, 2, 0, 3], [2, 0, 3, 0])], vocab_size=4)
+        model = backoff.BackoffBigrams.from_counts(bigrams, counts=[4, 3, 2, 1])
+        print(model.log_prob(before=[0, 0], words=[2, 1]))
+
+    Source: Müller 2017, section 2.2.1, whose n-gram models back off (Katz 1987).
+    """
+
+    log_unigram: np.ndarray
+    log_backoff: np.ndarray
+    starts: np.ndarray
+    words: np.ndarray
+    log_seen: np.ndarray
+
+    @classmethod
+    def from_counts(
+        cls, bigrams: Bigrams, counts: ArrayLike, discount: float = 0.75
+    ) -> "BackoffBigrams":
+        """P(w | v) = (max(c(v, w) - δ, 0) + δ n(v) u(w)) / c(v), and u(w) where c(v) = 0.
+
+        Args:
+            bigrams: `Bigrams` of the training text, with counts c(v, w), their sums c(v), and
+                n(v) different words after v.
+            counts: (V,) numbers >= 0, which u is proportional to; those of count zero are counted
+                as often as the rarest word that was seen.
+            discount: δ, in (0, 1].
+
+        Source: Ney et al. 1994 (absolute discounting, interpolated).
+        """
+        if not 0 < discount <= 1:
+            raise ValueError(f"`discount` must lie in (0, 1]. Received: discount={discount}")
+        counts = with_unseen(checked_counts(counts, bigrams.vocab_size)).astype(np.float64)
+        unigram = counts / counts.sum()
+        starts, words, times = bigrams.successors
+        kinds = np.diff(starts)
+        first = np.repeat(np.arange(bigrams.vocab_size), kinds)
+        sums = np.bincount(first, times, bigrams.vocab_size)
+        backoff = np.where(sums > 0, discount * kinds / np.maximum(sums, 1), 1.0)
+        seen = (times - discount) / sums[first] + backoff[first] * unigram[words]
+        return cls(np.log(unigram), np.log(backoff), starts, words, np.log(seen))
+
+    @classmethod
+    def read_arpa(cls, path: str | os.PathLike, words: Sequence[str]) -> "BackoffBigrams":
+        """Reads an ARPA file of order 2.
+
+        <s> and </s> are `<eos>`, before and after which they stand. What the file says of words
+        that the vocabulary lacks is left out, and a word that the file lacks is as likely as its
+        rarest one. P(· | v) is then divided by its sum.
+
+        Args:
+            path: a UTF-8 file, plain, .gz, .xz or .bz2.
+            words: V str, the vocabulary, with `<eos>`.
+
+        Raises:
+            ValueError: the file is no ARPA file of order 2, or has no word of the vocabulary.
+        """
+        ids = {word: i for i, word in enumerate(words)}
+        before, after = ({**ids, tag: ids.get(EOS)} for tag in ("<s>", "</s>"))
+        unigram, backoff, seen = np.full(len(words), np.nan), np.zeros(len(words)), {}
+        for order, where, fields in _arpa_entries(path):
+            log_p, *ngram = fields[: order + 1]
+            if order == 1:
+                if ngram[0] != "<s>" and after.get(ngram[0]) is not None:
+                    unigram[after[ngram[0]]] = _number(log_p, where)
+                if ngram[0] != "</s>" and before.get(ngram[0]) is not None and len(fields) > 2:
+                    backoff[before[ngram[0]]] = _number(fields[2], where)
+            elif ngram[0] != "</s>" and ngram[1] != "<s>":
+                key = before.get(ngram[0]), after.get(ngram[1])
+                if None not in key:
+                    seen[key] = _number(log_p, where)
+        if np.isnan(unigram).all():
+            raise ValueError(
+                f"{os.fspath(path)}: must have words of the vocabulary. Received: none of them"
+            )
+        unigram = np.where(np.isnan(unigram), np.nanmin(unigram), unigram)
+        keys = np.array(sorted(seen), np.int64).reshape(-1, 2)
+        log_seen = np.array([seen[tuple(key)] for key in keys.tolist()], np.float64)
+        starts = np.searchsorted(keys[:, 0], np.arange(len(words) + 1))
+        columns = keys[:, 1].astype(np.int32)
+        base = math.log(10)
+        model = cls(base * unigram, base * backoff, starts, columns, base * log_seen)
+        total = model.log_mass(np.ones(len(words), bool))
+        return dataclasses.replace(
+            model, log_backoff=model.log_backoff - total,
+            log_seen=model.log_seen - total[model.first],
+        )
+
+    @property
+    def vocab_size(self) -> int:
+        """V."""
+        return len(self.log_unigram)
+
+    @property
+    def first(self) -> np.ndarray:
+        """int64 (R,), the first word of each bigram that was seen."""
+        return np.repeat(np.arange(self.vocab_size), np.diff(self.starts))
+
+    @property
+    def keys(self) -> np.ndarray:
+        """int64 (R,), v V + w of each bigram that was seen, rising."""
+        return self.first * self.vocab_size + self.words
+
+    def log_prob(self, before: ArrayLike, words: ArrayLike) -> np.ndarray:
+        """ln P(word | the word before it): float64 (...) for integers (...)."""
+        before, words = np.broadcast_arrays(np.asarray(before, np.int64), words)
+        result = self.log_backoff[before] + self.log_unigram[words]
+        if not len(self.words):
+            return result
+        keys, wanted = self.keys, before * self.vocab_size + words
+        place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        return np.where(keys[place] == wanted, self.log_seen[place], result)
+
+    def log_mass(self, chosen: np.ndarray) -> np.ndarray:
+        """ln Σ P(w | v) over the words that `chosen`, bool (V,), marks: float64 (V,), by v."""
+        inside, first = chosen[self.words], self.first
+        unigram = np.exp(self.log_unigram)
+        seen, of_seen = (
+            np.bincount(first[inside], values[inside], self.vocab_size)
+            for values in (np.exp(self.log_seen), unigram[self.words])
+        )
+        unseen = np.maximum(unigram[chosen].sum() - of_seen, 0)
+        return np.log(seen + np.exp(self.log_backoff) * unseen)
+
+    def to_config(self) -> dict:
+        """A dictionary that JSON can hold."""
+        return {name: packed(value) for name, value in vars(self).items()}
+
+    @classmethod
+    def from_config(cls, config: Mapping) -> "BackoffBigrams":
+        """The model that `to_config` made a dictionary of."""
+        arrays = {name: np.asarray(value) for name, value in unpacked_values(config).items()}
+        for name in ("starts", "words"):  # lists without elements have no type
+            arrays[name] = arrays[name].astype(np.int64)
+        return cls(**arrays)
+
+
+def _arpa_entries(path):
+    """Yields the order, the place and the fields of each n-gram in an ARPA file."""
+    order = 0
+    for where, line in textio.lines(path):
+        line = line.strip()
+        if line.startswith("\\"):
+            order = {"\\data\\": 0, "\\1-grams:": 1, "\\2-grams:": 2, "\\end\\": 0}.get(line)
+            if order is None:
+                raise ValueError(f"{where}: must be a section of an ARPA file of order 2. "
+                                 f"Received: {line[:200]!r}")
+        elif line and order:
+            fields = line.split()
+            if len(fields) not in (order + 1, order + 2):
+                raise ValueError(f"{where}: must be a {order}-gram. Received: {line[:200]!r}")
+            yield order, where, fields
+
+
+def _number(text, where):
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{where}: must have a number. Received: {text[:200]!r}") from None

@@ -38,7 +38,7 @@ class Tool:
 def start_world(folder):
     """Makes texts, n-best lists, and the folders in which the tools write."""
     rng = random.Random(0)
-    for name in ("texts", "data", "trees", "runs", "exports", "scores"):
+    for name in ("texts", "data", "trees", "runs", "exports", "scores", "printed"):
         (folder / name).mkdir(parents=True)
     for name, count in (("train", 60), ("valid", 8), ("test", 8)):
         lines = [" ".join(f"w{rng.randrange(30)}" for _ in range(6)) for _ in range(count)]
@@ -71,9 +71,9 @@ def _train(folder):
             f"--head_options={classes}"]
 
 
-def _files(top):
+def _files(*tops):
     def result(folder):
-        found = sorted(p for p in (folder / top).rglob("*") if p.is_file())
+        found = sorted(p for top in tops for p in (folder / top).rglob("*") if p.is_file())
         return [(str(p.relative_to(folder)), p.read_bytes()) for p in found]
 
     return result
@@ -130,12 +130,12 @@ TOOLS = {
         "train",
         lambda f: ["rescore", f"--run={f}/runs/run", f"--nbest={f}/texts/list.nbest",
                    f"--out={f}/scores/rescored"],
-        ("scores", "rescored"), ("runs", "texts"), _files("scores"), "scores/hyp.txt",
+        ("scores", "rescored"), ("runs", "texts"), _files("scores", "printed"), "printed/hyp.txt",
     ),
     "score": Tool(
         "train",
         lambda f: ["score", f"--run={f}/runs/run", f"--input={f}/texts/test.txt"],
         ("scores", "scored.txt"), ("runs", "texts"),
-        _files("scores"), "scores/scored.txt",
+        _files("scores", "printed"), "printed/scored.txt",
     ),
 }

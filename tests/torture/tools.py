@@ -135,7 +135,7 @@ TOOLS = {
     "score": Tool(
         "train",
         lambda f: ["score", f"--run={f}/runs/run", f"--input={f}/texts/test.txt"],
-        ("scores", "scored.txt"), ("runs", "texts"),
+        ("runs", "run"), ("runs", "texts"),  # it writes nothing but what it prints
         _files("scores", "printed"), "printed/scored.txt",
     ),
 }

@@ -229,7 +229,7 @@ def test_what_a_killed_process_left_is_cleared_up_by_the_next(
             patches.setattr(replacing, "_clear_up", lambda out: calls and killed())
         with pytest.raises(SystemExit):
             prepare(config(tmp_path, overwrite=True), progress=False)
-    (tmp_path / ".out.prepare-lock").touch()
+    (tmp_path / ".out.tfsoftmax.lock").touch()
     names = ["out", "test.gz", "train.gz", "valid.gz"]
     assert sorted(os.listdir(tmp_path)) != names
     prepare(config(tmp_path, seed=2 if renames < 2 else 1), progress=False)
@@ -239,12 +239,12 @@ def test_what_a_killed_process_left_is_cleared_up_by_the_next(
 
 def test_a_second_process_is_refused_and_a_foreign_lock_is_not_followed(tmp_path, texts):
     with alone(str(tmp_path / "out")):
-        with pytest.raises(ValueError, match="`out` must not be prepared by another process. Rec"):
+        with pytest.raises(ValueError, match="`out` must not be written by another process. Rec"):
             prepare(config(tmp_path), progress=False)
     prepare(config(tmp_path), progress=False)
     (tmp_path / "mine").write_text("mine")
-    os.symlink(tmp_path / "mine", tmp_path / ".out.prepare-lock")
-    with pytest.raises(OSError, match="prepare-lock"):
+    os.symlink(tmp_path / "mine", tmp_path / ".out.tfsoftmax.lock")
+    with pytest.raises(OSError, match="tfsoftmax.lock"):
         prepare(config(tmp_path), progress=False)
     assert (tmp_path / "mine").read_text() == "mine"
 

@@ -253,3 +253,8 @@ def test_loaded_corpus_is_frozen_and_counts_match(tmp_path):
     assert (split.sentences, split.words) == (len(sentences), sum(map(len, sentences)))
     with pytest.raises(dataclasses.FrozenInstanceError):
         corpus.name = "other"
+
+
+def test_no_thread_of_an_iterator_waits_for_the_clock(corpus):
+    """`make torture` sets the clock back during training, which such a thread would make hang."""
+    assert batches(corpus, "train").options().autotune.enabled is False

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from tfsoftmax.commands.shared_flags import attribute_helps
-from tfsoftmax.corpora import encoding, records, replacing, shuffle, writer
+from tfsoftmax.corpora import encoding, replacing, shuffle, writer
+from tfsoftmax.corpora import manifest as manifests
 from tfsoftmax.corpora import prepare as prepare_module
 from tfsoftmax.corpora.catalogue import MIN_COUNTS
 from tfsoftmax.corpora.config import PrepareConfig
@@ -157,7 +158,7 @@ def test_damaged_corpus_is_refused_unless_overwritten(tmp_path, texts):
     assert path.read_bytes() != data
 
 
-@pytest.mark.parametrize("name", ["thesis.tex", records.MANIFEST])
+@pytest.mark.parametrize("name", ["thesis.tex", manifests.MANIFEST])
 def test_directory_of_something_else_is_never_replaced(tmp_path, texts, name):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / name).write_text("{}")
@@ -296,7 +297,7 @@ def test_min_count_above_every_word_is_refused(tmp_path, texts):
 
 def test_manifest_tells_what_was_made(tmp_path, texts):
     corpus = prepare(config(tmp_path), progress=False)
-    manifest = json.loads((tmp_path / "out" / records.MANIFEST).read_text())
+    manifest = json.loads((tmp_path / "out" / manifests.MANIFEST).read_text())
     assert manifest["vocabulary"] == {
         "size": len(corpus.vocabulary), "sha256": corpus.vocabulary.sha256
     }

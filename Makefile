@@ -32,7 +32,7 @@ test-hub:
 	$(MAKE) .venv-hub/.installed-hub VENV=.venv-hub
 	.venv-hub/bin/python -m pytest tests/test_hub.py
 
-# Wrong arguments, damaged files, killed tools: about ten minutes.
+# Wrong arguments, damaged files, tools that are killed or disturbed: about half an hour.
 torture: $(VENV)/.installed-test
 	$(BIN)/python -m tests.torture.run --out=experiments/results/torture
 

@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 from runs_helper import MODEL, saved_run, tool
+from tfsoftmax.corpora.replacing import alone
 from tfsoftmax.heads import HEADS
 from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.export import export
@@ -216,9 +217,20 @@ def test_an_export_is_whole_or_not_there(tmp_path, monkeypatch):
         export(model, VOCABULARY, str(out), max_k=2)
     assert os.listdir(tmp_path) == []
     monkeypatch.undo()
-    (tmp_path / ".out.0123.partial").mkdir()  # a killed process leaves such a folder
+    (tmp_path / ".out.tfsoftmax.partial").mkdir()  # a killed process leaves these
+    (tmp_path / ".out.tfsoftmax.lock").touch()
+    (tmp_path / ".out.0123.partial").mkdir()  # which may be of someone else
     out.mkdir()
     export(model, VOCABULARY, str(out), max_k=2)
+    assert sorted(os.listdir(tmp_path)) == [".out.0123.partial", "out"]
+    assert sorted(os.listdir(out / "assets")) == ["vocabulary.txt"]
+    assert "vocabulary.txt" not in os.listdir(out)
+    (tmp_path / ".out.tfsoftmax.lock").touch()
+    with pytest.raises(ValueError, match="`out` must be a new or empty directory"):
+        export(model, VOCABULARY, str(out), max_k=2)
+    assert not (tmp_path / ".out.tfsoftmax.lock").exists()
+    with alone(str(out)), pytest.raises(ValueError, match="`out` must not be written by another"):
+        export(model, VOCABULARY, str(out), max_k=2)
     exported = tf.saved_model.load(str(out))
     assert exported.score(tf.constant([["w1"]]))["log_prob"][0] < 0
     with pytest.raises(ValueError, match="`out` must name a directory. Received: out=''"):

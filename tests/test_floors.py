@@ -29,7 +29,8 @@ WITHOUT_TENSORFLOW = (
     "partitions.cost_model", "partitions.cutoffs", "partitions.calibration",
     "partitions.tree_builders", "partitions.classes", "partitions.brown", "partitions.splits",
     "partitions.kmeans", "partitions.assignment", "corpora.catalogue", "corpora.config",
-    "corpora.records", "nbest.lists", "nbest.word_errors", "nbest.rescoring", "commands.program",
+    "corpora.records", "corpora.manifest", "nbest.lists", "nbest.word_errors", "nbest.rescoring",
+    "commands.program",
 )
 
 

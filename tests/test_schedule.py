@@ -6,12 +6,18 @@ import json
 import numpy as np
 import pytest
 
-from runs_helper import CONFIG, MODEL, assert_same_run, events
+from runs_helper import CONFIG, MODEL, assert_same_run, events, small_corpus
 from test_resuming import stop_at
 from tfsoftmax.lm import runs, training
 from tfsoftmax.lm.compiled import compiled_model
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
 from tfsoftmax.lm.presets import PRESETS
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    """A corpus of which an epoch has ten steps."""
+    return small_corpus(tmp_path_factory.mktemp("short"), words=20, sentences=40)
 
 
 def trained(corpus, directory, model=MODEL, **changes):

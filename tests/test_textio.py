@@ -6,6 +6,8 @@ import gzip
 import io
 import lzma
 import math
+import os
+import stat
 import sys
 
 import pytest
@@ -114,3 +116,53 @@ def test_a_full_disk_names_the_file(tmp_path):
         with textio.writing(tmp_path / "out.txt"):
             raise OSError(errno.ENOSPC, "No space left on device")
     assert raised.value.filename == str(tmp_path / "out.txt")
+
+
+def test_a_written_file_is_old_or_new(tmp_path):
+    path = tmp_path / "out.txt"
+    path.write_text("old")
+    with pytest.raises(KeyboardInterrupt), textio.writing(path) as file:
+        file.write("new")
+        file.flush()
+        assert path.read_text() == "old"
+        raise KeyboardInterrupt
+    assert path.read_text() == "old" and os.listdir(tmp_path) == ["out.txt"]
+    with textio.writing(path) as file:
+        file.write("né\n")
+    assert path.read_bytes() == "né\n".encode() and os.listdir(tmp_path) == ["out.txt"]
+
+
+def test_what_a_killed_writer_left_is_removed_but_not_what_another_one_writes(tmp_path):
+    path, left = tmp_path / "out.txt", tmp_path / ".out.txt.0123456789abcdef.partial"
+    others = [tmp_path / ".out.txt.mine.partial", tmp_path / ".out.0123456789abcdef.partial"]
+    for each in (left, *others):
+        each.touch()
+    with textio.writing(path) as one:
+        assert not left.exists()
+        with textio.writing(path) as other:
+            other.write("other")
+        one.write("one")
+    assert path.read_text() == "one" and all(each.exists() for each in others)
+    assert len(os.listdir(tmp_path)) == 3
+
+
+def test_what_is_written_goes_along_a_link_and_to_a_device(tmp_path):
+    (tmp_path / "link").symlink_to("elsewhere")
+    with textio.writing(tmp_path / "link") as file:
+        file.write("text")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "elsewhere").read_text() == "text"
+    with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
+        with textio.writing("/dev/full") as file:
+            file.write("text")
+    assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
+
+
+def test_a_path_that_cannot_be_written_is_found_before(tmp_path):
+    (tmp_path / "mine").write_text("mine")
+    textio.check_writable(tmp_path / "new")
+    textio.check_writable(tmp_path / "mine")
+    assert os.listdir(tmp_path) == ["mine"] and (tmp_path / "mine").read_text() == "mine"
+    for path in (tmp_path, tmp_path / "nowhere" / "file"):
+        with pytest.raises(OSError) as raised:
+            textio.check_writable(path)
+        assert raised.value.filename == str(path)

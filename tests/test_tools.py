@@ -127,6 +127,8 @@ def test_a_wrong_name_suggests_the_nearest_one(name, near):
         (["score", "--run=x", "--input="], "`input` cannot be used: No such file"),
         (["prepare", "--corpus=text", "--out={tmp}/out", "--train=" + 99_999 * "["],
          "`train` must name existing files"),
+        (["tfprof", "--vocab_size=9", "--compare=" + 500 * "x"],
+         "`compare` cannot be used: File name too long. Received: compare='xxx"),
     ],
 )
 def test_mistakes_end_in_one_sentence(arguments, message, tmp_path):

@@ -222,7 +222,9 @@ def test_adamw_decays_the_weights_before_the_rule_of_adam(corpus):
     ("layers", True, "an integer"), ("layers", 1.5, "an integer"), ("epochs", "2", "an integer"),
     ("clip_norm", float("nan"), "a finite number"), ("learning_rate", 1e39, "a finite number"),
     ("dropout", None, "a finite number"), ("tie_embeddings", "no", "True or False"),
-    ("head_options", [], "a dictionary"), ("init_scale", 3e38, "lie in"), ("head", 3, "a string"),
+    ("head_options", [], "a dictionary"), ("init_scale", 3e38, "lie in"),
+    ("learning_rate", 1e30, "lie in"),
+    ("weight_decay", 6.0, "at most 1 / learning_rate, 5"), ("head", 3, "a string"),
     ("weight_decay", -0.1, "not be negative"), ("patience", -1, "not be negative"),
 ])
 def test_settings_of_the_wrong_type_or_range_are_named(name, value, message):

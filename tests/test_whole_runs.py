@@ -170,6 +170,36 @@ def test_only_checkpoints_of_the_run_are_deleted(tmp_path):
     assert not list(folder.glob("*.partial"))
 
 
+def test_what_was_deleted_or_written_in_part_is_recognised(tmp_path, monkeypatch):
+    """Training was killed in the middle of writing or of deleting a checkpoint."""
+    own, hexadecimal = saved(tmp_path, 1), "0123456789abcdef"
+    begun = tmp_path / f"step-000000002.{hexadecimal}.partial"
+    shutil.copytree(tmp_path / "step-000000001", tmp_path / "step-000000000")
+    begun.mkdir()
+    (begun / f".manifest.json.{hexadecimal}.partial").write_text("{")
+    foreign = tmp_path / f"step-000000003.{hexadecimal}.partial"
+    foreign.mkdir()
+    (foreign / "notes").touch()
+    unlink, deleted = os.unlink, []
+
+    def killed(path, *arguments, **options):
+        if deleted:
+            raise KeyboardInterrupt
+        deleted.append(unlink(path, *arguments, **options))
+
+    while True:  # each start is killed after it has deleted a file
+        deleted.clear()
+        monkeypatch.setattr(os, "unlink", killed)
+        try:
+            own.prune()
+            break
+        except KeyboardInterrupt:
+            monkeypatch.undo()
+    names = ["pointers.json", "step-000000001", foreign.name]
+    assert sorted(os.listdir(tmp_path)) == names
+    assert restored(own) == ({"step": 1}, 1.0)
+
+
 def test_a_checkpoint_is_bound_to_its_progress_and_to_its_run(tmp_path):
     own, other = saved(tmp_path / "own", 120), saved(tmp_path / "other", 181, run="another")
     assert restored(own) == ({"step": 120}, 120.0)
@@ -233,6 +263,20 @@ def test_a_reader_takes_the_newer_checkpoint_when_its_own_is_deleted(tmp_path, m
 
     monkeypatch.setattr(tf.train.Checkpoint, "read", read_late)
     assert restored(own) == ({"step": 2}, 2.0)
+
+
+def test_a_run_that_is_deleted_while_it_ends_is_named(corpus, tmp_path, monkeypatch):
+    log = runs.Run.log
+
+    def log_and_delete(self, **values):
+        log(self, **values)
+        if values["event"] == "finished":
+            shutil.rmtree(self.directory)
+
+    monkeypatch.setattr(runs.Run, "log", log_and_delete)
+    run = str(tmp_path / "run")
+    with pytest.raises(ValueError, match=f"{run}: must be there until training ends"):
+        training.train(corpus.directory, run, MODEL, SHORT, verbose=False)
 
 
 def test_a_refused_second_trainer_changes_nothing(own_run, corpus):

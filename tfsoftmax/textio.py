@@ -5,13 +5,18 @@ Errors name the file, and the line where there is one.
 
 import bz2
 import contextlib
+import errno
 import gzip
+import io
 import json
 import lzma
 import os
+import re
+import secrets
 import sys
 import zlib
 from collections.abc import Callable, Iterator
+from typing import BinaryIO, TextIO
 
 BLOCK_BYTES = 1 << 20
 LINE_BYTES = 1 << 20
@@ -126,10 +131,71 @@ def parsed_json(text: str, name: str, finite: bool = True):
 
 
 @contextlib.contextmanager
-def writing(path: str | os.PathLike) -> Iterator:
-    """Opens a UTF-8 file to write to. An error, such as a full disk, names the file."""
-    with errors_name(path), open(path, "w", encoding="utf-8") as file:
-        yield file
+def writing(path: str | os.PathLike) -> Iterator[TextIO]:
+    """Opens a UTF-8 file to write to, as `written_whole` does, but along a link.
+
+    What is no file, such as /dev/stdout, is written to as it is.
+    """
+    if os.path.lexists(path) and not os.path.isfile(path):
+        with errors_name(path), open(path, "w", encoding="utf-8") as file:
+            yield file
+        return
+    with written_whole(os.path.realpath(path) if os.path.islink(path) else path) as binary:
+        file = io.TextIOWrapper(binary, encoding="utf-8")
+        try:
+            yield file
+            file.flush()
+        finally:
+            file.detach()
+
+
+def check_writable(path: str | os.PathLike) -> None:
+    """Raises OSError if `writing` could not begin, so that a wrong path fails at once."""
+    if os.path.isdir(path):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    if not os.path.lexists(path):
+        with errors_name(path):
+            partial, file = _locked_partial(path)
+            file.close()
+            os.unlink(partial)
+
+
+@contextlib.contextmanager
+def written_whole(path: str | os.PathLike) -> Iterator[BinaryIO]:
+    """Opens a file to write to; a reader, or a crash, finds either the old content or the new one.
+
+    The new file has another name until it is complete. A link at `path` is replaced, not followed.
+    What processes that were killed here have left is removed. An error names the file.
+    """
+    with errors_name(path):
+        remove_partial(path)
+        partial, file = _locked_partial(path)
+        try:
+            with file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+                os.replace(partial, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(partial)
+            raise
+
+
+def remove_partial(path: str | os.PathLike) -> None:
+    """Removes what `written_whole` has left beside a path where a process was killed in it.
+
+    A process that is still writing holds the lock of its file.
+    """
+    folder, name = os.path.split(os.path.abspath(path))
+    pattern = re.compile(rf"\.{re.escape(name)}\.[0-9a-f]{{16}}{re.escape(PARTIAL)}")
+    for other in os.listdir(folder) if os.path.isdir(folder) else ():
+        if pattern.fullmatch(other):
+            with contextlib.suppress(OSError):
+                other = os.path.join(folder, other)
+                with open(os.open(other, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)) as file:
+                    _lock(file, wait=False)
+                    os.unlink(other)
 
 
 @contextlib.contextmanager
@@ -146,6 +212,25 @@ def errors_name(path: str | os.PathLike) -> Iterator[None]:
 def name_of(path: str | os.PathLike) -> str:
     """How messages name a file, or standard input."""
     return "standard input" if path == STANDARD_INPUT else os.fspath(path)
+
+
+def _locked_partial(path):
+    """The name of a new file beside `path`, and the file, open and locked."""
+    folder, name = os.path.split(os.path.abspath(path))
+    while True:
+        partial = os.path.join(folder, f".{name}.{secrets.token_hex(8)}{PARTIAL}")
+        file = open(partial, "xb")
+        with contextlib.suppress(OSError):  # some network disks have no locks
+            _lock(file, wait=True)
+        if os.path.exists(partial):
+            return partial, file
+        file.close()  # before it was locked, another process took it for a killed one's
+
+
+def _lock(file, wait):
+    import fcntl  # not on Windows, where nothing else here needs it
+
+    fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
 
 
 @contextlib.contextmanager

@@ -129,7 +129,7 @@ class Vocabulary:
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes a line `word<TAB>count` for each word, in the order of the ids, in UTF-8."""
-        with textio.errors_name(path), open(path, "wb") as file:
+        with textio.written_whole(path) as file:
             file.write(self._bytes())
 
     @property

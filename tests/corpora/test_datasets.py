@@ -237,8 +237,7 @@ def test_downloads_are_encrypted_and_have_digests():
     for dataset in CATALOGUE.values():
         assert dataset.url.startswith("https://")
         if dataset.builder:
-            named = {dataset.members[split] for split in dataset.digests}
-            assert named == set(dataset.members.values())
+            assert dataset.digest and dataset.digests.keys() <= dataset.members.keys()
             for digest in (dataset.digest, *dataset.digests.values()):
                 algorithm, _, digits = digest.partition(":")
                 assert 4 * len(digits) == 8 * hashlib.new(algorithm).digest_size

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from tfsoftmax.commands.shared_flags import attribute_helps
-from tfsoftmax.corpora import encoding, records, replacing, shuffle, writer
+from tfsoftmax.corpora import encoding, replacing, shuffle, writer
+from tfsoftmax.corpora import manifest as manifests
 from tfsoftmax.corpora import prepare as prepare_module
 from tfsoftmax.corpora.catalogue import MIN_COUNTS
 from tfsoftmax.corpora.config import PrepareConfig
@@ -157,7 +158,7 @@ def test_damaged_corpus_is_refused_unless_overwritten(tmp_path, texts):
     assert path.read_bytes() != data
 
 
-@pytest.mark.parametrize("name", ["thesis.tex", records.MANIFEST])
+@pytest.mark.parametrize("name", ["thesis.tex", manifests.MANIFEST])
 def test_directory_of_something_else_is_never_replaced(tmp_path, texts, name):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / name).write_text("{}")
@@ -229,7 +230,7 @@ def test_what_a_killed_process_left_is_cleared_up_by_the_next(
             patches.setattr(replacing, "_clear_up", lambda out: calls and killed())
         with pytest.raises(SystemExit):
             prepare(config(tmp_path, overwrite=True), progress=False)
-    (tmp_path / ".out.prepare-lock").touch()
+    (tmp_path / ".out.tfsoftmax.lock").touch()
     names = ["out", "test.gz", "train.gz", "valid.gz"]
     assert sorted(os.listdir(tmp_path)) != names
     prepare(config(tmp_path, seed=2 if renames < 2 else 1), progress=False)
@@ -239,12 +240,12 @@ def test_what_a_killed_process_left_is_cleared_up_by_the_next(
 
 def test_a_second_process_is_refused_and_a_foreign_lock_is_not_followed(tmp_path, texts):
     with alone(str(tmp_path / "out")):
-        with pytest.raises(ValueError, match="`out` must not be prepared by another process. Rec"):
+        with pytest.raises(ValueError, match="`out` must not be written by another process. Rec"):
             prepare(config(tmp_path), progress=False)
     prepare(config(tmp_path), progress=False)
     (tmp_path / "mine").write_text("mine")
-    os.symlink(tmp_path / "mine", tmp_path / ".out.prepare-lock")
-    with pytest.raises(OSError, match="prepare-lock"):
+    os.symlink(tmp_path / "mine", tmp_path / ".out.tfsoftmax.lock")
+    with pytest.raises(OSError, match="tfsoftmax.lock"):
         prepare(config(tmp_path), progress=False)
     assert (tmp_path / "mine").read_text() == "mine"
 
@@ -296,7 +297,7 @@ def test_min_count_above_every_word_is_refused(tmp_path, texts):
 
 def test_manifest_tells_what_was_made(tmp_path, texts):
     corpus = prepare(config(tmp_path), progress=False)
-    manifest = json.loads((tmp_path / "out" / records.MANIFEST).read_text())
+    manifest = json.loads((tmp_path / "out" / manifests.MANIFEST).read_text())
     assert manifest["vocabulary"] == {
         "size": len(corpus.vocabulary), "sha256": corpus.vocabulary.sha256
     }

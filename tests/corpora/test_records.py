@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tfsoftmax.corpora import manifest as manifests
 from tfsoftmax.corpora import prepare as prepare_module
-from tfsoftmax.corpora import records, tfrecord
+from tfsoftmax.corpora import tfrecord
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.corpora.records import Corpus, Split
 from tfsoftmax.corpora.streams import Streams
@@ -35,9 +36,9 @@ def make_corpus(directory, sentence_lengths=(5, 2, 7, 1, 3, 3, 4, 9, 2), shard_b
     files = writer.close()
     count = sum(file.records for file in files)
     split = Split(files, count, len(sentences), total, total + len(sentences), 0)
-    vocabulary.save(os.path.join(directory, records.VOCABULARY))
+    vocabulary.save(os.path.join(directory, manifests.VOCABULARY))
     settings = {"streams": STREAMS, "time_steps": STEPS}
-    records.write_manifest(directory, "tiny", settings, vocabulary, {"train": split})
+    manifests.write_manifest(directory, "tiny", settings, vocabulary, {"train": split})
     return [sentence.tolist() for sentence in sentences]
 
 
@@ -176,7 +177,7 @@ def test_foreign_record_file_of_the_same_size_is_refused_when_read(tmp_path):
 
 def test_vocabulary_of_another_corpus_is_refused(tmp_path):
     make_corpus(tmp_path)
-    Vocabulary.build({"other": 1}).save(tmp_path / records.VOCABULARY)
+    Vocabulary.build({"other": 1}).save(tmp_path / manifests.VOCABULARY)
     with pytest.raises(ValueError, match="vocabulary.txt: must be the vocabulary that the record"):
         Corpus.load(tmp_path)
 
@@ -191,7 +192,7 @@ def test_vocabulary_of_another_corpus_is_refused(tmp_path):
 )
 def test_damaged_manifest_is_refused(tmp_path, change, message):
     make_corpus(tmp_path)
-    path = tmp_path / records.MANIFEST
+    path = tmp_path / manifests.MANIFEST
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(ValueError, match=f"manifest.json: {message}"):
         Corpus.load(tmp_path)
@@ -210,7 +211,7 @@ def places(value, path=()):
 
 def test_every_damage_to_a_manifest_is_named_or_changes_nothing_that_is_read(tmp_path):
     make_corpus(tmp_path)
-    path = tmp_path / records.MANIFEST
+    path = tmp_path / manifests.MANIFEST
     manifest = json.loads(path.read_text())
     whole, refused = Corpus.load(tmp_path), 0
     for place in list(places(manifest))[1:]:
@@ -233,7 +234,7 @@ def test_every_damage_to_a_manifest_is_named_or_changes_nothing_that_is_read(tmp
                 ]
                 for split in read.splits.values():
                     assert {type(split.tokens), type(split.oov), type(split.words)} == {int}
-                assert not records.is_ours(tmp_path) or prepare_module.is_prepared(
+                assert not manifests.is_ours(tmp_path) or prepare_module.is_prepared(
                     str(tmp_path), read.name, read.settings, overwrite=True
                 ) in (True, False)
     assert refused > 100
@@ -241,7 +242,7 @@ def test_every_damage_to_a_manifest_is_named_or_changes_nothing_that_is_read(tmp
 
 def test_manifest_that_is_no_json_is_refused(tmp_path):
     make_corpus(tmp_path)
-    (tmp_path / records.MANIFEST).write_text("{")
+    (tmp_path / manifests.MANIFEST).write_text("{")
     with pytest.raises(ValueError, match="manifest.json: must be JSON. Received: Expecting"):
         Corpus.load(tmp_path)
 
@@ -253,3 +254,8 @@ def test_loaded_corpus_is_frozen_and_counts_match(tmp_path):
     assert (split.sentences, split.words) == (len(sentences), sum(map(len, sentences)))
     with pytest.raises(dataclasses.FrozenInstanceError):
         corpus.name = "other"
+
+
+def test_no_thread_of_an_iterator_waits_for_the_clock(corpus):
+    """`make torture` sets the clock back during training, which such a thread would make hang."""
+    assert batches(corpus, "train").options().autotune.enabled is False

@@ -4,7 +4,7 @@ import dataclasses
 import re
 from collections.abc import Callable
 
-# Only the first two may occur; `KNOWN` in run.py lists the rest by name, with its reason.
+# Only the first two may occur.
 VERDICTS = ("clear sentence", "tolerated", "obscure", "silent", "hang", "crash")
 LONGEST = 400  # characters of a sentence that a person reads
 

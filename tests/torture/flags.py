@@ -36,7 +36,8 @@ COSTS = [field.name for field in dataclasses.fields(MachineCosts)]
 SOUND = {
     "prepare": {"corpus": "text", "train": "train.txt", "valid": "valid.txt", "test": "test.txt",
                 "streams": 4, "time_steps": 6, "out": "new"},
-    "train": {"data": "corpus", "run": "new", "max_steps": 1, "learning_rate": 0.1, **SMALL},
+    "train": {"data": "corpus", "run": "new", "max_steps": 1, "epochs": 1,
+              "learning_rate": 0.1, **SMALL},
     "evaluate": {"run": "run", "split": "valid"},
     "generate": {"run": "run", "prompt": "w1 w2", "count": 1, "max_words": 3},
     "score": {"run": "run", "input": "short.txt"},

@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 
-from . import run
+from . import processes, run
 from .cases import VERDICTS, verdict
 
 
@@ -16,6 +16,13 @@ def test_wrong_input_comes_to_a_clear_sentence_or_to_nothing(kind, fraction):
         warnings.simplefilter("ignore")
         found = [(case.name, *verdict(case)) for case in cases]
     assert [each for each in found if each[1] not in VERDICTS[:2]] == []
+
+
+@pytest.mark.skipif(not processes.can_fault(), reason="needs Linux and a C compiler")
+def test_a_disturbed_tool_ends_well_or_with_a_clear_sentence_and_can_go_on():
+    found = list(run.results("prepare", 5, 0.3))
+    assert len(found) > 20
+    assert [each for each in found if each[2] not in VERDICTS[:2]] == []
 
 
 @pytest.mark.slow

@@ -33,11 +33,12 @@ def main():
     from tfsoftmax.corpora.records import Corpus
     from tfsoftmax.partitions import brown, code_files, tree_builders
     from tfsoftmax.partitions.ngram_counts import Bigrams
+    from tfsoftmax.textio import check_writable
 
     corpus = Corpus.load(options.data)
     vocabulary = corpus.vocabulary
     word = shared_flags.checked_word_of(vocabulary)
-    open(options.out, "a", encoding="utf-8").close()  # so that a wrong path fails at once
+    check_writable(options.out)
     progress = Progress()
     with progress.phase("counting", corpus.split("train").tokens, "tokens") as done:
         bigrams = Bigrams.count(neighbours(corpus, done), len(vocabulary))

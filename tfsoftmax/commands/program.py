@@ -219,8 +219,11 @@ def _sentence(error):
     path = getattr(error, "filename", None)
     given = {name: flags.FLAGS[name].value for name in _own_flags() if flags.FLAGS[name].present}
     for name, value in given.items():
-        if path is not None and isinstance(value, str) and _leads_to(value, path):
-            return f"`{name}` cannot be used: {error.strerror}. Received: {name}={_brief(value)!r}"
+        for each in value if isinstance(value, list) else [value]:
+            if path is not None and isinstance(each, str) and _leads_to(each, path):
+                return (
+                    f"`{name}` cannot be used: {error.strerror}. Received: {name}={_brief(each)!r}"
+                )
     if _is_of_a_stream(error):
         return f"standard output, or a file that is written, cannot be used: {error.strerror}"
     if not any(f"`{name}`" in text for name in given):
@@ -242,14 +245,14 @@ def _brief(text):
 
 
 def _leads_to(value, path):
-    """Whether a path is that of a flag, or lies in or on the way to it."""
+    """Whether a path is that of a flag, with an ending or not, or lies in or on the way to it."""
     if not path or not value:
         return path == value
     path, value = os.path.abspath(path), os.path.abspath(value)
     parent, name = os.path.split(value)
     beside = path.startswith(os.path.join(parent, f".{name}."))  # where it is written at first
-    return beside or path == value or value.startswith(path + os.sep) or (
-        path.startswith(value + os.sep)
+    return beside or value in (path, os.path.splitext(path)[0]) or (
+        value.startswith(path + os.sep) or path.startswith(value + os.sep)
     )
 
 

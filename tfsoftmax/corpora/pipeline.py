@@ -53,7 +53,12 @@ def batches(
     records = tf.data.TFRecordDataset([file.path for file in files], buffer_size=1 << 20)
     records = records.skip(start - skipped).take(count)
     parsed = records.map(_parser(corpus), num_parallel_calls=1, deterministic=True)
-    return parsed.apply(tf.data.experimental.assert_cardinality(count)).prefetch(8)
+    options = tf.data.Options()
+    # Nothing here is tuned, and the tuner's thread sleeps until the time it knew is there again:
+    # where the clock is set back by a day, an iterator would need a day to be deleted.
+    options.autotune.enabled = False
+    dataset = parsed.apply(tf.data.experimental.assert_cardinality(count)).prefetch(8)
+    return dataset.with_options(options)
 
 
 def _files_from(files, start):

@@ -5,7 +5,7 @@ import errno
 import os
 import shutil
 
-from tfsoftmax.corpora import records
+from tfsoftmax.corpora import manifest as manifests
 from tfsoftmax.corpora.catalogue import MIN_COUNTS, ORDERS
 from tfsoftmax.corpora.config import PrepareConfig
 from tfsoftmax.corpora.counting import build_vocabulary, count
@@ -80,12 +80,12 @@ def check_replaceable(out: str, overwrite: bool) -> None:
     """Raises ValueError unless `out` is absent or empty, or holds a corpus and nothing else."""
     if not os.path.lexists(out) or (os.path.isdir(out) and not os.listdir(out)):
         return
-    if not records.is_ours(out):
+    if not manifests.is_ours(out):
         raise ValueError(
             "`out` must be new, empty, or a corpus that `prepare` made. Nothing was changed. "
-            f"Received: out={out!r}, which has no {records.MANIFEST} of such a corpus"
+            f"Received: out={out!r}, which has no {manifests.MANIFEST} of such a corpus"
         )
-    foreign = [name for name in sorted(os.listdir(out)) if not records.is_our_file(name)]
+    foreign = [name for name in sorted(os.listdir(out)) if not manifests.is_our_file(name)]
     if overwrite and foreign:
         raise ValueError(
             "`out` must hold nothing but a corpus, to be overwritten. Nothing was changed. "
@@ -100,10 +100,10 @@ def is_prepared(out: str, name: str, settings: dict, overwrite: bool) -> bool:
         ValueError: it holds a damaged corpus or one with other settings, which may not be
             overwritten.
     """
-    if not os.path.isfile(os.path.join(out, records.MANIFEST)):
+    if not os.path.isfile(os.path.join(out, manifests.MANIFEST)):
         return False
     try:
-        manifest = records.read_manifest(out)
+        manifest = manifests.read_manifest(out)
         found = {"corpus": manifest["name"]} | manifest["settings"]
         differences = _differences(found, {"corpus": name} | settings)
         if not differences:
@@ -154,7 +154,7 @@ def _write_corpus(directory, scratch, source, settings, config, progress):
             tallies[name] = count(blocks[name], name, name == "train", report)
     _check_shape(config, tallies["train"])
     vocabulary = build_vocabulary(tallies["train"], settings["min_count"], config.max_vocab)
-    vocabulary.save(os.path.join(directory, records.VOCABULARY))
+    vocabulary.save(os.path.join(directory, manifests.VOCABULARY))
     splits = {}
     for name in blocks:
         with progress.phase(f"encoding {name}", tallies[name].words) as report:
@@ -162,7 +162,7 @@ def _write_corpus(directory, scratch, source, settings, config, progress):
                 blocks[name], name, tallies[name], vocabulary, config, settings["order"], directory,
                 scratch, report,
             )
-    records.write_manifest(directory, config.corpus, settings, vocabulary, splits)
+    manifests.write_manifest(directory, config.corpus, settings, vocabulary, splits)
 
 
 def _check_shape(config, tally):

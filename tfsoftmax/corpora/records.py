@@ -1,18 +1,14 @@
-"""A prepared corpus on disk: its vocabulary, its record files, and the manifest of both."""
+"""A prepared corpus on disk: its vocabulary and its record files."""
 
 import dataclasses
 import functools
 import hashlib
-import json
 import os
 
-from tfsoftmax import textio
 from tfsoftmax.corpora import tfrecord
+from tfsoftmax.corpora.manifest import COUNTS, MANIFEST, VOCABULARY, read_manifest
 from tfsoftmax.vocabulary import Vocabulary
 
-FORMAT, VERSION = "tfsoftmax corpus", 1
-MANIFEST, VOCABULARY = "manifest.json", "vocabulary.txt"
-_COUNTS = ("records", "sentences", "words", "tokens", "oov")
 PAD = -1  # stands in files where a stream has ended before the longest one
 
 
@@ -154,79 +150,6 @@ class Corpus:
         return self.splits[name]
 
 
-def is_ours(directory: str) -> bool:
-    """Whether a directory has the manifest of a prepared corpus, of any version."""
-    try:
-        return textio.read_json(os.path.join(directory, MANIFEST))["format"] == FORMAT
-    except (OSError, ValueError, TypeError, KeyError):
-        return False
-
-
-def is_our_file(name: str) -> bool:
-    """Whether a file of this name can belong to a prepared corpus."""
-    return name in (MANIFEST, VOCABULARY) or name.endswith(".tfrecord")
-
-
-def read_manifest(directory: str) -> dict:
-    """Reads the manifest of a prepared corpus.
-
-    Raises:
-        FileNotFoundError: there is no manifest.
-        ValueError: the file is not the manifest of a corpus, or is of another version.
-    """
-    path = os.path.join(directory, MANIFEST)
-    if not os.path.isfile(path):
-        raise FileNotFoundError(
-            f"{directory!r} must be a corpus made by `tfsoftmax prepare`. Received: no file {path}"
-        )
-    manifest = textio.read_json(path)
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise ValueError(f"{path}: must be the manifest of a {FORMAT}. Received: another JSON file")
-    if manifest.get("version") != VERSION:
-        raise ValueError(
-            f"{path}: must be of version {VERSION}; prepare the corpus again. "
-            f"Received: version {manifest.get('version')}"
-        )
-    settings = manifest.get("settings")
-    if isinstance(settings, dict):  # what corpora lack that were made before November 2026
-        settings.setdefault("order", "shuffled")
-        if "steps" in settings:
-            settings["time_steps"] = settings.pop("steps")
-    _check_fields(path, manifest)
-    return manifest
-
-
-def write_manifest(
-    directory: str, name: str, settings: dict, vocabulary: Vocabulary, splits: dict[str, Split]
-) -> None:
-    """Writes the manifest of the corpus whose files are in `directory`."""
-    manifest = {
-        "format": FORMAT,
-        "version": VERSION,
-        "name": name,
-        "settings": settings,
-        "vocabulary": {"size": len(vocabulary), "sha256": vocabulary.sha256},
-        "splits": {
-            key: {
-                "sentences": split.sentences,
-                "words": split.words,
-                "tokens": split.tokens,
-                "oov": split.oov,
-                "oov_rate": split.oov_rate,
-                "records": split.records,
-                "files": [
-                    dataclasses.asdict(file) | {"path": os.path.basename(file.path)}
-                    for file in split.files
-                ],
-            }
-            for key, split in splits.items()
-        },
-    }
-    with textio.writing(os.path.join(directory, MANIFEST)) as file:
-        json.dump(manifest, file, indent=2, ensure_ascii=False)
-        file.write("\n")
-
-
 @functools.lru_cache(maxsize=4096)
 def sha256_of(path, size, modified_ns):
     """The SHA-256 of a file. Its size and time of change make the cache notice changes."""
@@ -234,46 +157,12 @@ def sha256_of(path, size, modified_ns):
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _check_fields(path, manifest):
-    """Raises ValueError unless the manifest has all that `Corpus.load` reads, of its kind."""
-
-    def checked(owner, name, kind, least=0):
-        value = owner.get(name)
-        if type(value) is not kind or (kind is int and value < least):
-            wanted = f"a whole number of at least {least}" if kind is int else f"a {kind.__name__}"
-            raise ValueError(
-                f"{path}: `{name}` must be {wanted}; prepare the corpus again. "
-                f"Received: {name}={repr(value)[:100]}"
-            )
-        return value
-
-    checked(manifest, "name", str)
-    checked(checked(manifest, "vocabulary", dict), "sha256", str)
-    checked(manifest["vocabulary"], "size", int)
-    for name in ("streams", "time_steps"):
-        checked(checked(manifest, "settings", dict), name, int, 1)
-    for name in checked(manifest, "splits", dict):
-        split = checked(manifest["splits"], name, dict)
-        for count in _COUNTS:
-            checked(split, count, int)
-        for index in range(len(checked(split, "files", list))):
-            file = checked(dict(enumerate(split["files"])), index, dict)
-            checked(file, "sha256", str)
-            for count in ("records", "bytes"):
-                checked(file, count, int)
-            if os.path.basename(checked(file, "path", str)) != file["path"]:
-                raise ValueError(
-                    f"{path}: `path` must be a name in the same folder. "
-                    f"Received: path={file['path']!r}"
-                )
-
-
 def _split(directory, entry):
     files = tuple(
         RecordFile(os.path.join(directory, f["path"]), f["records"], f["bytes"], f["sha256"])
         for f in entry["files"]
     )
-    return Split(files, **{count: entry[count] for count in _COUNTS})
+    return Split(files, **{count: entry[count] for count in COUNTS})
 
 
 def _load_vocabulary(directory, expected):

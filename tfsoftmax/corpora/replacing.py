@@ -32,8 +32,13 @@ def alone(out: str) -> Iterator[None]:
     try:
         _clear_up(out)
         yield
-    finally:
+    except BaseException:  # which an error here must not hide
+        with contextlib.suppress(OSError):
+            os.unlink(_beside(out, "lock"))
+        raise
+    else:
         os.unlink(_beside(out, "lock"))
+    finally:
         os.close(lock)
 
 
@@ -52,9 +57,9 @@ def whole_or_nothing(out: str) -> Iterator[str]:
 
 
 def _beside(out, purpose):
-    """The path of something that `prepare` keeps next to `out`."""
+    """The path of something that is kept next to `out` while it is made."""
     parent, name = os.path.split(out)
-    return os.path.join(parent, f".{name}.prepare-{purpose}")
+    return os.path.join(parent, f".{name}.tfsoftmax.{purpose}")
 
 
 def _locked(out):
@@ -69,7 +74,7 @@ def _locked(out):
         except BlockingIOError:
             os.close(lock)
             raise ValueError(
-                f"`out` must not be prepared by another process. Received: out={out!r}, which is"
+                f"`out` must not be written by another process. Received: out={out!r}, which is"
             ) from None
         os.close(lock)  # the process that had it removed it in the meantime
 

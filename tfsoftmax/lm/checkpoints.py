@@ -1,5 +1,6 @@
 """The checkpoints of a run, and which variables they hold."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -19,6 +20,7 @@ POINTERS, MANIFEST, PROGRESS, VARIABLES = (
     "pointers.json", "manifest.json", "progress.json", "variables",
 )
 _NAME = re.compile(r"step-\d{9,}(-validated)?")
+_WRITTEN = re.compile(rf"{_NAME.pattern}(\.[0-9a-f]{{16}}{re.escape(PARTIAL)})?")
 
 
 class Checkpoints:
@@ -110,9 +112,15 @@ class Checkpoints:
             self._write(name, variables, progress)
         pointers = {"best": None, **pointers, "last": name, **({"best": name} if best else {})}
         self._point(pointers)
+        self.prune()
+
+    def prune(self) -> None:
+        """Deletes what the run has written, whole or partly, and no pointer names."""
+        pointers = self.pointers()
         for other in os.listdir(self.directory):
             if other not in pointers.values() and self._is_own(other):
-                shutil.rmtree(self.path(other), ignore_errors=True)
+                with contextlib.suppress(OSError):
+                    self._delete(other)
 
     def restore(self, variables: dict, which: str = "last") -> dict | None:
         """Reads the last or the best checkpoint into variables.
@@ -156,7 +164,7 @@ class Checkpoints:
             files = {file: _described(os.path.join(partial, file)) for file in names}
             write_whole(os.path.join(partial, MANIFEST), json.dumps(self._sealed(files)))
             if self._is_own(name):  # training has come here before, but was killed
-                shutil.rmtree(final)
+                self._delete(name)
             elif os.path.lexists(final):
                 raise ValueError(
                     f"{final}: must not exist, because the run has to write a checkpoint there. "
@@ -167,6 +175,13 @@ class Checkpoints:
             shutil.rmtree(partial, ignore_errors=True)
             raise
 
+    def _delete(self, name):
+        """Deletes a folder. Its manifest goes last, to say whose it is if this is cut short."""
+        folder = self.path(name)
+        for entry in sorted(os.scandir(folder), key=lambda entry: entry.name == MANIFEST):
+            shutil.rmtree(entry) if entry.is_dir(follow_symlinks=False) else os.unlink(entry)
+        os.rmdir(folder)
+
     def _sealed(self, files):
         return {**(self._seal() if self._seal else {}), "files": files}
 
@@ -176,8 +191,10 @@ class Checkpoints:
         if not name.startswith("step-") or os.path.islink(folder) or not os.path.isdir(folder):
             return False
         if not os.path.exists(os.path.join(folder, MANIFEST)):
+            names = set(os.listdir(folder))
+            begun = all(n.startswith(f".{MANIFEST}.") and n.endswith(PARTIAL) for n in names)
             older = {PROGRESS, f"{VARIABLES}.index", f"{VARIABLES}.data-00000-of-00001"}
-            return run is None and set(os.listdir(folder)) == older
+            return bool(begun and _WRITTEN.fullmatch(name)) or (run is None and names == older)
         try:
             return read_json(os.path.join(folder, MANIFEST), {"files": dict}).get("run") == run
         except (ValueError, OSError):

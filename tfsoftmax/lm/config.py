@@ -80,7 +80,7 @@ class ModelConfig:
         for name in ("embedding_units", "hidden_units", "layers"):
             _check(getattr(self, name) >= 1, name, "must be at least 1", self)
         _check(0 <= self.dropout < 1, "dropout", "must lie in [0, 1)", self)
-        _check(0 < self.init_scale <= 1e38, "init_scale", "must lie in (0, 1e38]", self)
+        _check(0 < self.init_scale <= 1000, "init_scale", "must lie in (0, 1000]", self)
         if self.unit_forget_bias:
             _check(self.cell == "lstm", "unit_forget_bias", "needs cell='lstm'", self)
         if self.tie_embeddings:
@@ -168,12 +168,16 @@ class TrainingConfig:
         _check_fields(self)
         for name in ("epochs", "pseudo_epochs", "checkpoint_steps", "log_steps", "reassign_steps"):
             _check(getattr(self, name) >= 1, name, "must be at least 1", self)
-        _check(self.learning_rate > 0, "learning_rate", "must be positive", self)
+        _check(0 < self.learning_rate <= 1e6, "learning_rate", "must lie in (0, 1e6]", self)
         _check(0 < self.decay <= 1, "decay", "must lie in (0, 1]", self)
         for name in (
             "clip_norm", "max_steps", "initial_accumulator", "momentum", "weight_decay", "patience",
         ):
             _check(getattr(self, name) >= 0, name, "must not be negative", self)
+        _check(
+            self.weight_decay * self.learning_rate <= 1, "weight_decay",
+            f"must be at most 1 / learning_rate, {1 / self.learning_rate:g}", self,
+        )
         if self.momentum:
             _check(self.optimizer == "sgd", "momentum", "needs optimizer='sgd'", self)
         _check(self.momentum <= 1, "momentum", "must lie in [0, 1]", self)

@@ -34,7 +34,7 @@ def exact_evaluator(
     """
     metric = Perplexity()
 
-    @tf.function(reduce_retracing=True)
+    @tf.function(reduce_retracing=True, autograph=False)
     def step(words, next_words, weights):
         logits = model(words, training=False)
         for each in (metric, *metrics):

@@ -1,13 +1,13 @@
 """Exports a language model as a SavedModel of plain TensorFlow that takes and returns strings."""
 
 import os
-import tempfile
 
 import keras
 import tensorflow as tf
 
-from tfsoftmax.lm.files import written_whole
+from tfsoftmax.corpora.replacing import alone, whole_or_nothing
 from tfsoftmax.lm.model import head_and_hidden_model
+from tfsoftmax.textio import errors_name
 from tfsoftmax.vocabulary import UNK, Vocabulary
 
 ASSET = "vocabulary.txt"
@@ -44,28 +44,38 @@ def export(model: keras.Model, vocabulary: Vocabulary, out: str, max_k: int = 50
         ValueError: an argument is out of its range, or the model does not fit.
     """
     parts = head_and_hidden_model(model, vocabulary)
-    _check(model, vocabulary, out, max_k)
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, ASSET)
-        vocabulary.save(path)
-        served = tf.Module(name="language_model")
-        served.tables = _tables(path, vocabulary)
-        score, next_word = _functions(*parts, vocabulary, *served.tables, max_k)
-        words = tf.TensorSpec([None, None], tf.string, name="words")
-        k = tf.TensorSpec([], tf.int32, name="k")
-        served.score = tf.function(score, autograph=False)
-        served.next_word = tf.function(next_word, autograph=False)
-        signatures = {
-            "score": served.score.get_concrete_function(words),
-            "next_word": served.next_word.get_concrete_function(words, k),
-        }
-        # Some variables of a head, which hold its layout, are not in Keras's lists.
-        # The same order in every export; TensorFlow's is one of a set.
-        variables = (v for s in signatures.values() for v in s.graph.variables)
-        served.read = sorted(variables, key=lambda v: v.name)
-        options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
-        with written_whole(os.path.realpath(out)) as partial:
-            tf.saved_model.save(served, partial, signatures, options)
+    if not out:
+        raise ValueError("`out` must name a directory. Received: out=''")
+    final = os.path.realpath(out)
+    with alone(final):
+        _check(model, vocabulary, out, max_k)
+        with errors_name(out), whole_or_nothing(final) as partial:
+            _save(parts, vocabulary, partial, max_k)
+
+
+def _save(parts, vocabulary, folder, max_k):
+    """Writes the SavedModel to an empty folder."""
+    path = os.path.join(folder, ASSET)  # this is copied to the assets
+    vocabulary.save(path)
+    served = tf.Module(name="language_model")
+    served.tables = _tables(path, vocabulary)
+    score, next_word = _functions(*parts, vocabulary, *served.tables, max_k)
+    words = tf.TensorSpec([None, None], tf.string, name="words")
+    k = tf.TensorSpec([], tf.int32, name="k")
+    served.score = tf.function(score, autograph=False)
+    served.next_word = tf.function(next_word, autograph=False)
+    signatures = {
+        "score": served.score.get_concrete_function(words),
+        "next_word": served.next_word.get_concrete_function(words, k),
+    }
+    # Some variables of a head, which hold its layout, are not in Keras's lists.
+    # The order in which they are read is the same in every export; TensorFlow's is one of a set.
+    variables = {id(v.handle): v for s in signatures.values() for v in s.graph.variables}
+    handles = dict.fromkeys(id(h) for s in signatures.values() for h in s.captured_inputs)
+    served.read = [variables[handle] for handle in handles if handle in variables]
+    options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
+    tf.saved_model.save(served, folder, signatures, options)
+    os.unlink(path)
 
 
 def _functions(head, hidden_model, vocabulary, ids_of, words_of, max_k):
@@ -131,7 +141,5 @@ def _check(model, vocabulary, out, max_k):
             "time_steps=None, stateful=False. "
             f"Received: {model.input.shape}, stateful layers {stateful}"
         )
-    if not out:
-        raise ValueError("`out` must name a directory. Received: out=''")
     if os.path.lexists(out) and (not os.path.isdir(out) or os.listdir(out)):
         raise ValueError(f"`out` must be a new or empty directory. Received: out={out!r}")

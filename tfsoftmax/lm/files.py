@@ -1,15 +1,12 @@
 """Reads and writes the files of a run. Each is whole, old or new, and errors name the file."""
 
-import contextlib
 import hashlib
 import os
-import re
-import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from tfsoftmax import textio
-from tfsoftmax.textio import PARTIAL, errors_name
+from tfsoftmax.textio import errors_name, written_whole
 
 
 def read_json(path: str, keys: Mapping[str, type | tuple[type, ...]]) -> dict:
@@ -33,51 +30,15 @@ def read_json(path: str, keys: Mapping[str, type | tuple[type, ...]]) -> dict:
 
 
 def write_whole(path: str, content: str | bytes) -> None:
-    """Writes a file; a reader, or a crash, finds either the old content or the new one.
-
-    A link at `path` is replaced, not followed.
-    """
-    content = content.encode("utf-8") if isinstance(content, str) else content
-    with written_whole(path) as partial, open(partial, "xb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+    """Writes a file as `textio.written_whole` does."""
+    with written_whole(path) as file:
+        file.write(content.encode("utf-8") if isinstance(content, str) else content)
 
 
 def copy_whole(source: str, path: str) -> None:
     """Copies a file like `write_whole`."""
-    with open(source, "rb") as old, written_whole(path) as partial, open(partial, "xb") as new:
+    with open(source, "rb") as old, written_whole(path) as new:
         shutil.copyfileobj(old, new)
-        new.flush()
-        os.fsync(new.fileno())
-
-
-@contextlib.contextmanager
-def written_whole(path: str) -> Iterator[str]:
-    """Gives a new name beside `path`; what has been written there then takes the place of `path`.
-
-    What was written is removed after an error. A folder can only take the place of an empty one.
-    """
-    folder, name = os.path.split(os.path.abspath(path))
-    partial = os.path.join(folder, f".{name}.{secrets.token_hex(8)}{PARTIAL}")
-    try:
-        with errors_name(path):
-            yield partial
-            os.replace(partial, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            shutil.rmtree(partial) if os.path.isdir(partial) else os.unlink(partial)
-        raise
-
-
-def remove_partial(path: str) -> None:
-    """Removes what `write_whole` has left beside a path where a process was killed in it."""
-    folder, name = os.path.split(os.path.abspath(path))
-    pattern = re.compile(rf"\.{re.escape(name)}\.[0-9a-f]{{16}}{re.escape(PARTIAL)}")
-    for other in os.listdir(folder) if os.path.isdir(folder) else ():
-        if pattern.fullmatch(other):
-            with contextlib.suppress(OSError):
-                os.unlink(os.path.join(folder, other))
 
 
 def append_line(path: str, line: str) -> None:

@@ -223,17 +223,17 @@ class Generator:
         finally:
             reset_states(self._model)
 
-    @tf.function
+    @tf.function(autograph=False)
     def _read(self, words):
         """Hidden states (B, D) after reading words (B,)."""
         return self._hidden_model(words[:, None], training=False)[:, 0]
 
-    @tf.function
+    @tf.function(autograph=False)
     def _draw(self, words, key, sampler):
         """The next words (B,), drawn with the key, int64 (2,), after reading words (B,)."""
         return sampler.draw(self._head, self._read(words), self._vocabulary.oov_id, key)
 
-    @tf.function
+    @tf.function(autograph=False)
     def _extend(self, words, parents):
         """Ids and log-probabilities of candidates (B, k); stream i continues stream parents[i]."""
         for state in recurrent_states(self._model):

@@ -15,16 +15,10 @@ import keras
 from tfsoftmax.lm.checkpoints import POINTERS, Checkpoints, weight_variables
 from tfsoftmax.lm.config import ModelConfig, with_todays_names
 from tfsoftmax.lm.description import differences
-from tfsoftmax.lm.files import (
-    append_line,
-    read_json,
-    remove_partial,
-    write_whole,
-    written_whole,
-)
+from tfsoftmax.lm.files import append_line, read_json, write_whole
 from tfsoftmax.lm.model import language_model
 from tfsoftmax.lm.run_files import FILES, with_copies
-from tfsoftmax.textio import PARTIAL, errors_name, parsed_json
+from tfsoftmax.textio import PARTIAL, errors_name, parsed_json, remove_partial
 from tfsoftmax.vocabulary import Vocabulary
 
 CONFIG, METRICS, VOCABULARY, CHECKPOINTS, TENSORBOARD, LOCK = (
@@ -103,8 +97,7 @@ class Run:
         else:
             config = {"id": secrets.token_hex(16), "files": {}, **config}
             self.checkpoints.begin()
-            with written_whole(self.path(VOCABULARY)) as partial:
-                vocabulary.save(partial)
+            vocabulary.save(self.path(VOCABULARY))
         write_whole(self.path(CONFIG), json.dumps(config, indent=1) + "\n")
 
     def config(self) -> dict:
@@ -161,15 +154,18 @@ class Run:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Keeps other processes from training here. The lock ends with the process.
+        """Keeps other processes from training here, and removes what killed ones have left.
 
-        If the run has not begun by the end, what it has written is removed.
+        The lock ends with the process. If the run has not begun by the end, what it has written is
+        removed.
         """
         made = not os.path.lexists(self.directory)
         os.makedirs(self.directory, exist_ok=True)
         with contextlib.closing(self._lock()):
             for name in (CONFIG, METRICS, VOCABULARY, os.path.join(CHECKPOINTS, POINTERS)):
                 remove_partial(self.path(name))
+            if self.exists():
+                self.checkpoints.prune()
             try:
                 yield
             finally:

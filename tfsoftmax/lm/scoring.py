@@ -228,7 +228,8 @@ def _step(hidden_model, log_prob):
         input_signature=[
             tf.TensorSpec(shape, tf.int32), tf.TensorSpec(shape, tf.int32),
             tf.TensorSpec(shape, tf.bool),
-        ]
+        ],
+        autograph=False,
     )
     def step(words, labels, wanted):
         hidden = hidden_model(words, training=False)

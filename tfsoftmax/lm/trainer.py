@@ -236,7 +236,11 @@ class Trainer:
             "words_per_second": round(progress.step * self.positions / progress.seconds, 1),
             "peak_memory_gib": round(peak_resident_bytes() / 2**30, 3),
         })
-        return self.run.metrics()[-1]
+        if not (lines := self.run.metrics()):
+            raise ValueError(
+                f"{self.run.directory}: must be there until training ends. Received: it was deleted"
+            )
+        return lines[-1]
 
     def _save(self, best=False):
         for variable in self.model.trainable_variables:

@@ -10,7 +10,6 @@ import importlib.metadata
 import itertools
 import json
 import os
-import tempfile
 import time
 from pathlib import Path
 
@@ -152,9 +151,8 @@ def _write(path, known):
     """Writes the file in one step. If that fails, the next program measures again."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
+        with textio.writing(path) as file:
             json.dump(known, file, indent=1)
-        os.replace(file.name, path)
     except OSError:
         return
 

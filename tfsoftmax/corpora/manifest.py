@@ -1,0 +1,132 @@
+"""The manifest of a prepared corpus: what its files are, and which settings made them."""
+
+import dataclasses
+import json
+import os
+
+from tfsoftmax import textio
+from tfsoftmax.vocabulary import Vocabulary
+
+FORMAT, VERSION = "tfsoftmax corpus", 1
+MANIFEST, VOCABULARY = "manifest.json", "vocabulary.txt"
+COUNTS = ("records", "sentences", "words", "tokens", "oov")  # of a split
+
+
+def is_ours(directory: str) -> bool:
+    """Whether a directory has the manifest of a prepared corpus, of any version."""
+    try:
+        return textio.read_json(os.path.join(directory, MANIFEST))["format"] == FORMAT
+    except (OSError, ValueError, TypeError, KeyError):
+        return False
+
+
+def is_our_file(name: str) -> bool:
+    """Whether a file of this name can belong to a prepared corpus."""
+    return name in (MANIFEST, VOCABULARY) or name.endswith(".tfrecord")
+
+
+def read_manifest(directory: str) -> dict:
+    """Reads the manifest of a prepared corpus.
+
+    Raises:
+        FileNotFoundError: there is no manifest.
+        ValueError: the file is not the manifest of a corpus, or is of another version.
+    """
+    path = os.path.join(directory, MANIFEST)
+    if not os.path.isfile(path):
+        raise FileNotFoundError(
+            f"{directory!r} must be a corpus made by `tfsoftmax prepare`. Received: no file {path}"
+        )
+    manifest = textio.read_json(path)
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise ValueError(f"{path}: must be the manifest of a {FORMAT}. Received: another JSON file")
+    if manifest.get("version") != VERSION:
+        raise ValueError(
+            f"{path}: must be of version {VERSION}; prepare the corpus again. "
+            f"Received: version {manifest.get('version')}"
+        )
+    settings = manifest.get("settings")
+    if isinstance(settings, dict):  # what corpora lack that were made before November 2026
+        settings.setdefault("order", "shuffled")
+        if "steps" in settings:
+            settings["time_steps"] = settings.pop("steps")
+    _check_fields(path, manifest)
+    return manifest
+
+
+def write_manifest(
+    directory: str, name: str, settings: dict, vocabulary: Vocabulary, splits: dict
+) -> None:
+    """Writes the manifest of the corpus whose files are in `directory`.
+
+    Args:
+        directory: the folder of the corpus.
+        name: the name of the corpus.
+        settings: the settings that it was prepared with.
+        vocabulary: its `Vocabulary`.
+        splits: dictionary from the name of a split to its `records.Split`.
+    """
+    manifest = {
+        "format": FORMAT,
+        "version": VERSION,
+        "name": name,
+        "settings": settings,
+        "vocabulary": {"size": len(vocabulary), "sha256": vocabulary.sha256},
+        "splits": {
+            key: {
+                "sentences": split.sentences,
+                "words": split.words,
+                "tokens": split.tokens,
+                "oov": split.oov,
+                "oov_rate": split.oov_rate,
+                "records": split.records,
+                "files": [
+                    dataclasses.asdict(file) | {"path": os.path.basename(file.path)}
+                    for file in split.files
+                ],
+            }
+            for key, split in splits.items()
+        },
+    }
+    with textio.writing(os.path.join(directory, MANIFEST)) as file:
+        json.dump(manifest, file, indent=2, ensure_ascii=False)
+        file.write("\n")
+
+
+def _check_fields(path, manifest):
+    """Raises ValueError unless the manifest has all that `Corpus.load` reads, of its kind."""
+
+    def checked(owner, name, kind, least=0):
+        value = owner.get(name)
+        if type(value) is not kind or (kind is int and value < least):
+            wanted = f"a whole number of at least {least}" if kind is int else f"a {kind.__name__}"
+            raise ValueError(
+                f"{path}: `{name}` must be {wanted}; prepare the corpus again. "
+                f"Received: {name}={repr(value)[:100]}"
+            )
+        return value
+
+    checked(manifest, "name", str)
+    checked(checked(manifest, "vocabulary", dict), "sha256", str)
+    checked(manifest["vocabulary"], "size", int)
+    for name in ("streams", "time_steps"):
+        checked(checked(manifest, "settings", dict), name, int, 1)
+    if checked(manifest["settings"], "order", str) not in ("text", "shuffled"):
+        raise ValueError(
+            f"{path}: `order` must be text or shuffled; prepare the corpus again. "
+            f"Received: order={manifest['settings']['order'][:100]!r}"
+        )
+    for name in checked(manifest, "splits", dict):
+        split = checked(manifest["splits"], name, dict)
+        for count in COUNTS:
+            checked(split, count, int)
+        for index in range(len(checked(split, "files", list))):
+            file = checked(dict(enumerate(split["files"])), index, dict)
+            checked(file, "sha256", str)
+            for count in ("records", "bytes"):
+                checked(file, count, int)
+            if os.path.basename(checked(file, "path", str)) != file["path"]:
+                raise ValueError(
+                    f"{path}: `path` must be a name in the same folder. "
+                    f"Received: path={file['path']!r}"
+                )

@@ -48,8 +48,8 @@ ROWS = {
          "`tfsoftmax prepare --corpus=ptb` prints ours", "open: no network where we measured"),
         ("figure, three modules", "time of embedding, recurrence and softmax by cell",
          "[poster](poster/README.md), V = 10,000 and 267,735",
-         "softmax takes 99 % of the time at V = 267,735 with each of the cells RNN, LSTM and GRU, "
-         "and 88 to 93 % at V = 10,000"),
+         "softmax takes more than 99 % of the time at V = 267,735 with RNN, LSTM and GRU alike, "
+         "and 88 to 93 % at V = 10,000, on two cores that were shared with other work"),
         ("figure, scalability", "cHSM, tHSM and p-tHSM by size of the vocabulary",
          "[every head by vocabulary](benchmarks/README.md)",
          "p-tHSM takes 0.39 to 0.49 of tHSM's gradients and 0.34 to 0.43 of its step, and hardly "

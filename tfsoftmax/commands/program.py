@@ -6,7 +6,6 @@ not wait for them.
 
 import difflib
 import importlib
-import math
 import os
 import re
 import sys
@@ -121,8 +120,10 @@ def _parsed(argv):
 
 def _check_range(name, value):
     """Refuses what neither a tensor nor a UTF-8 file can hold."""
-    if isinstance(value, float) and math.isfinite(value) and abs(value) > LARGEST:
-        raise ValueError(f"`{name}` must be of float32's range. Received: {name}={value}")
+    if isinstance(value, float) and not abs(value) <= LARGEST:
+        raise ValueError(
+            f"`{name}` must be a finite number of float32's range. Received: {name}={value}"
+        )
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         raise ValueError(f"`{name}` must lie in [-2**63, 2**63). Received: {name}={value}")
     for text in value if isinstance(value, list) else [value]:

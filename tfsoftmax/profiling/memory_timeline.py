@@ -1,8 +1,8 @@
 """Reads memory over time from a trace of TensorFlow's profiler, as the allocators recorded it."""
 
 import dataclasses
-import glob
 import os
+import pathlib
 
 from tfsoftmax._compat import xplane_space
 
@@ -61,7 +61,7 @@ def find_trace(directory: str) -> str:
     Raises:
         ValueError: there is no trace.
     """
-    paths = glob.glob(os.path.join(directory, "**", "*.xplane.pb"), recursive=True)
+    paths = list(map(str, pathlib.Path(directory).rglob("*.xplane.pb")))
     if not paths:
         raise ValueError(
             "`run` must have a trace, which `tfsoftmax train --profile_batch=11,15` records. "

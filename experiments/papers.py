@@ -33,7 +33,7 @@ whether the methods come in the paper's order, and whether each ratio to full so
 end, or that it has still to be written."""
 
 FDT = "cannot be done here: the FDT corpus is not public"
-GPU = "needs a GPU, which no machine of ours had"
+GPU = "needs a GPU, which the machine of these results had not"
 
 
 def from_experiment(name):
@@ -194,7 +194,8 @@ def _linked(text, results):
     """The text, without links to pages that are still to be written."""
     def checked(link):
         there = (results / link[2].partition("#")[0]).exists()
-        return link[0] if there else f"`python -m experiments.run {link[1]}`"
+        name = link[2].partition("/")[0]
+        return link[0] if there else f"{link[1]}: `python -m experiments.run {name}`"
 
     return re.sub(r"\[([^]]+)\]\(([^)]+)\)", checked, text)
 

@@ -69,7 +69,7 @@ def test_uniform_words_join_the_labels_with_or_without_correction(jit, counts):
     np.testing.assert_allclose(losses, wanted, rtol=1e-5)
 
 
-def test_uniform_words_are_anew_in_each_step_and_equally_likely():
+def test_uniform_words_are_drawn_anew_in_each_step_and_equally_likely():
     sampler = InBatch(SIZE, COUNTS)
     ids = [sampler.sample(LABELS, 50, (3, step)).ids.numpy() for step in range(40)]
     assert all((of[:7] == LABELS).all() for of in ids)

@@ -260,13 +260,16 @@ def test_the_tool_rescores_keeps_ids_in_order_and_writes_trn(lists, finished_run
 def test_the_tool_carries_states_over_the_first_hypotheses(lists, finished_run):
     done = tool(
         "rescore", f"--run={finished_run.directory}", f"--nbest={lists / 'nbest'}",
-        "--state=carried", "--hypotheses=3",
+        "--state=carried", "--hypotheses=3", "--lm_weight=30",
     )
     read = rescoring.first_hypotheses(nbest.read(lists / "nbest"), 3)
-    model, vocabulary, _ = runs.load(finished_run.directory, 128)
-    lm = rescoring.lm_scores(Scorer(model, vocabulary), read.sentences, "carried")
-    chosen = rescoring.choose(read, rescoring.features(read, lm), Weights(1.0))
-    assert done.stdout == nbest.text(read.utterances, [read.sentences[i] for i in chosen])
+    said = {}
+    for state, streams in (("carried", 1), ("sentence", 128)):
+        model, vocabulary, _ = runs.load(finished_run.directory, streams)
+        lm = rescoring.lm_scores(Scorer(model, vocabulary), read.sentences, state)
+        chosen = rescoring.choose(read, rescoring.features(read, lm), Weights(30.0))
+        said[state] = nbest.text(read.utterances, [read.sentences[i] for i in chosen])
+    assert done.stdout == said["carried"] != said["sentence"]
 
 
 def test_the_tool_tunes_weights_and_compares_with_another_system(lists, finished_run, tmp_path):

@@ -8,6 +8,7 @@ import lzma
 import math
 import os
 import stat
+import subprocess
 import sys
 
 import pytest
@@ -166,3 +167,41 @@ def test_a_path_that_cannot_be_written_is_found_before(tmp_path):
         with pytest.raises(OSError) as raised:
             textio.check_writable(path)
         assert raised.value.filename == str(path)
+
+
+@pytest.mark.parametrize("mode", ["w", "a"])
+def test_a_redirected_standard_output_keeps_its_other_lines(tmp_path, mode):
+    """`--out=/dev/stdout > file` must not put another file in the place of `file`."""
+    program = (
+        "from tfsoftmax import textio\n"
+        "print('before')\n"
+        "with textio.writing('/dev/stdout') as file:\n"
+        "    file.write('inside\\n')\n"
+        "print('after')\n"
+    )
+    path = tmp_path / "out"
+    path.write_text("old\n")
+    with open(path, mode) as out:
+        subprocess.run([sys.executable, "-c", program], stdout=out, check=True)
+    kept = "old\n" if mode == "a" else ""
+    assert path.read_text() == kept + "before\ninside\nafter\n"
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_replaced_file_keeps_its_permissions(tmp_path):
+    path = tmp_path / "private"
+    path.write_text("old")
+    path.chmod(0o600)
+    with textio.writing(path) as file:
+        file.write("new")
+    assert (path.read_text(), path.stat().st_mode & 0o777) == ("new", 0o600)
+
+
+def test_a_read_only_file_is_not_replaced(tmp_path, monkeypatch):
+    path = tmp_path / "kept"
+    path.write_text("old")
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write anywhere
+    for use in (textio.check_writable, lambda p: textio.writing(p).__enter__()):
+        with pytest.raises(PermissionError, match="kept"):
+            use(path)
+    assert path.read_text() == "old" and len(list(tmp_path.iterdir())) == 1

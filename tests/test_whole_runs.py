@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import pathlib
 import shutil
 
 import numpy as np
@@ -13,6 +14,7 @@ from runs_helper import CONFIG, MODEL, events, tool, without_manifests
 from tfsoftmax.heads import SelfOrganisedSoftmax
 from tfsoftmax.lm import runs, training
 from tfsoftmax.lm.checkpoints import Checkpoints
+from tfsoftmax.lm.config import ModelConfig, TrainingConfig
 from tfsoftmax.lm.model import language_model
 from tfsoftmax.lm.run_files import keep_copies, with_copies
 
@@ -159,10 +161,13 @@ def test_only_checkpoints_of_the_run_are_deleted(tmp_path):
     shutil.copytree(elsewhere / "step-000000007", folder / "step-000000007")
     (folder / "step-notes").mkdir()
     os.symlink(elsewhere, folder / "step-000000005")
-    killed = shutil.copytree(folder / "step-000000001", folder / "step-000000002.x.partial")
+    first = folder / "step-000000001"
+    shutil.copytree(first, folder / "step-000000001-mybackup")
+    killed = shutil.copytree(first, folder / f"step-000000002.{'0' * 16}.partial")
     saved(folder, 3)
     assert not killed.exists() and not os.path.exists(own.path("step-000000001"))
-    assert {"step-000000007", "step-notes", "step-000000005"} < set(os.listdir(folder))
+    others = {"step-000000007", "step-notes", "step-000000005", "step-000000001-mybackup"}
+    assert others < set(os.listdir(folder))
     assert (elsewhere / "step-000000007").exists()
     with pytest.raises(ValueError, match="step-000000007: must not exist"):
         saved(folder, 7)
@@ -320,3 +325,18 @@ def test_evaluate_prints_its_result_where_it_cannot_record_it(own_run, corpus):
     np.testing.assert_allclose(json.loads(result.stdout)["perplexity"], best, rtol=1e-5)
     assert "warning: the result is only printed, not recorded" in result.stderr
     assert "metrics.jsonl" in result.stderr
+
+
+def test_an_older_run_keeps_what_it_did_before_there_was_a_choice(finished_run, tmp_path):
+    copy = pathlib.Path(shutil.copytree(finished_run.directory, tmp_path / "run"))
+    config = json.loads((copy / "config.json").read_text())
+    config["training"].pop("decay_at")
+    config["model"] |= {"head": "sampled", "head_options": {"keep": 5}}
+    (copy / "config.json").write_text(json.dumps(config))
+    older = runs.Run(str(copy))
+    asked = ModelConfig(head="sampled", head_options={"keep": 5}), TrainingConfig()
+    model, training = older.with_older_choices(*asked)
+    assert model.head_options == {"keep": 5, "keep_by": "corrected_score"}
+    assert older.model_config().head_options == model.head_options
+    assert training.decay_at == "validation"
+    assert finished_run.with_older_choices(*asked) == asked

@@ -145,7 +145,7 @@ def test_words_without_successors_have_the_unigram():
 @pytest.mark.parametrize("content, message", [
     (ARPA.replace("\\2-grams:", "\\3-grams:"), r"line 14: must be a section .*3-grams"),
     (ARPA.replace("-0.4\tthe cat", "-0.4\tthe"), "line 16: must be a 2-gram. Received"),
-    (ARPA.replace("-0.9\tcat", "x\tcat"), "line 10: must have a number. Received: 'x'"),
+    (ARPA.replace("-0.9\tcat", "x\tcat"), "line 10: must have a finite number. Received: 'x'"),
     ("", "must have words of the vocabulary. Received: none"),
 ])
 def test_damaged_files_are_named(content, message, tmp_path):

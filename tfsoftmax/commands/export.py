@@ -36,8 +36,11 @@ def define_flags():
 
 
 def main():
+    out = flags.FLAGS.out
     with contextlib.suppress(FileNotFoundError):
-        os.lstat(flags.FLAGS.out)  # so that a wrong path fails at once
+        os.lstat(out)  # so that a wrong path fails at once
+        if not os.path.isdir(out) or os.listdir(out):
+            raise ValueError(f"`out` must be a new or empty directory. Received: out={out!r}")
     load_tensorflow()
     from tfsoftmax.lm import runs
     from tfsoftmax.lm.export import export

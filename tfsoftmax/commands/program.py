@@ -219,19 +219,20 @@ def _sentence(error):
     text = re.sub(r"\{\{function_node .*?\}\}\s*|\s*\[Op:.*?\]", "", str(error))
     path = getattr(error, "filename", None)
     given = {name: flags.FLAGS[name].value for name in _own_flags() if flags.FLAGS[name].present}
-    for name, value in given.items():
-        for each in value if isinstance(value, list) else [value]:
-            if path is not None and isinstance(each, str) and _leads_to(each, path):
-                return (
-                    f"`{name}` cannot be used: {error.strerror}. Received: {name}={_brief(each)!r}"
-                )
+    values = [
+        (name, each) for name, value in given.items() if flags.FLAGS[name].flag_type() != "enum"
+        for each in (value if isinstance(value, list) else [value]) if isinstance(each, str)
+    ]
+    leading = [(name, each) for name, each in values if path is not None and _leads_to(each, path)]
+    if leading:  # the longest comes nearest
+        name, each = max(leading, key=lambda found: (found[1] == path, len(found[1])))
+        return f"`{name}` cannot be used: {error.strerror}. Received: {name}={_brief(each)!r}"
     if _is_of_a_stream(error):
         return f"standard output, or a file that is written, cannot be used: {error.strerror}"
     if not any(f"`{name}`" in text for name in given):
-        for name, value in given.items():
-            for each in value if isinstance(value, list) else [value]:
-                if isinstance(each, str) and _is_named(each, text):
-                    return f"`{name}`: {text.replace(each, _brief(each)) if each else text}"
+        for name, each in values:
+            if _is_named(each, text):
+                return f"`{name}`: {text.replace(each, _brief(each)) if each else text}"
     return text
 
 

@@ -36,8 +36,8 @@ grid where none are given.
 
 With --state=sentence, the run's model scores each hypothesis by itself. With --state=carried it
 reads all hypotheses as one text, in the order of the lists and separated by <eos>, and each begins
-with the state that the one before it left, as in section 5.3.3.1 of Müller 2017. The text is cut
-into 128 streams, which are read side by side. --hypotheses=10 takes the first ten of an utterance.
+with the state that the one before it left, as in section 5.3.3.1 of Müller 2017. That takes longer,
+as nothing is read side by side. --hypotheses=10 takes the first ten of an utterance.
 
 Standard output has a line `utterance word word ...` for each utterance, in the order of the lists.
 With --reference, a table of word error rates follows on standard error, which needs jiwer (pip
@@ -218,7 +218,8 @@ def scores_function():
     from tfsoftmax.nbest import rescoring
 
     arpa_scores = rescoring.arpa_scorer(options.arpa) if options.arpa else None
-    model, vocabulary, _ = runs.load(options.run, BATCH)
+    streams = 1 if options.state == "carried" else BATCH  # one text has one stream
+    model, vocabulary, _ = runs.load(options.run, streams)
     scorer = Scorer(model, vocabulary, options.normalisation, options.oov, options.unseen_words)
 
     def score(lists, argument):

@@ -51,7 +51,7 @@ def prepare(config: PrepareConfig, progress: bool = True) -> Corpus:
         if is_prepared(out, config.corpus, settings, config.overwrite):
             progress.say(f"{config.out} already holds this corpus, and it is intact.")
             return Corpus.load(config.out)
-        with _disk_full_explained(config.out), whole_or_nothing(out) as partial:
+        with _disk_full_explained(config.out), whole_or_nothing(out, replace=True) as partial:
             scratch = os.path.join(partial, "scratch")
             os.mkdir(scratch)
             _write_corpus(partial, scratch, source, settings, config, progress)

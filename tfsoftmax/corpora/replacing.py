@@ -43,13 +43,18 @@ def alone(out: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def whole_or_nothing(out: str) -> Iterator[str]:
-    """Yields a directory that takes the place of `out` at the end, or is removed on an error."""
+def whole_or_nothing(out: str, replace: bool) -> Iterator[str]:
+    """Yields a directory that takes the place of `out` at the end, or is removed on an error.
+
+    Args:
+        out: the directory to make.
+        replace: whether it may replace a directory that holds something; an OSError if not.
+    """
     partial, replaced = _beside(out, "partial"), _beside(out, "replaced")
     os.mkdir(partial)
     try:
         yield partial
-        if os.path.isdir(out) and os.listdir(out):
+        if replace and os.path.isdir(out) and os.listdir(out):
             os.rename(out, replaced)
         os.rename(partial, out)
     finally:

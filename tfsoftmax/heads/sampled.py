@@ -70,6 +70,12 @@ class SampledSoftmax(SamplingHead):
             raise ValueError(f"`keep_by` must be one of {KEEP_BY}. Received: keep_by={keep_by!r}")
         self.keep, self.keep_by = keep, keep_by
 
+    @classmethod
+    def from_config(cls, config):
+        if config.get("keep") is not None:  # files from before there was a choice
+            config = {"keep_by": "corrected_score", **config}
+        return super().from_config(config)
+
     def effective_sample_size(self, hidden: ArrayLike) -> tf.Tensor:
         """(Σ ω)² / Σ ω² with ω = exp(s) / q over a fresh sample: (...) float32, 1 to S.
 

@@ -188,13 +188,13 @@ class Checkpoints:
     def _is_own(self, name):
         """Whether something in the folder is a checkpoint, perhaps partial, of this run."""
         folder, run = self.path(name), self._sealed({}).get("run")
-        if not name.startswith("step-") or os.path.islink(folder) or not os.path.isdir(folder):
+        if not _WRITTEN.fullmatch(name) or os.path.islink(folder) or not os.path.isdir(folder):
             return False
         if not os.path.exists(os.path.join(folder, MANIFEST)):
             names = set(os.listdir(folder))
             begun = all(n.startswith(f".{MANIFEST}.") and n.endswith(PARTIAL) for n in names)
             older = {PROGRESS, f"{VARIABLES}.index", f"{VARIABLES}.data-00000-of-00001"}
-            return bool(begun and _WRITTEN.fullmatch(name)) or (run is None and names == older)
+            return begun or (run is None and names == older)
         try:
             return read_json(os.path.join(folder, MANIFEST), {"files": dict}).get("run") == run
         except (ValueError, OSError):

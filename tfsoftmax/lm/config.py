@@ -199,9 +199,15 @@ def with_todays_names(config: dict) -> dict:
         if part in RENAMED and isinstance(fields, dict) else fields
         for part, fields in config.items()
     }
-    training = config.get("training")
-    if isinstance(training, dict) and training.get("pseudo_epochs", 1) != 1:
-        training.setdefault("decay_at", "validation")  # what was done before there was a choice
+    model, training = config.get("model"), config.get("training")
+    if not isinstance(training, dict) or "decay_at" in training:
+        return config
+    # What was done before there was a choice.
+    if training.get("pseudo_epochs", 1) != 1:
+        training["decay_at"] = "validation"
+    options = model.get("head_options") if isinstance(model, dict) else None
+    if isinstance(options, dict) and options.get("keep") is not None:
+        model["head_options"] = {"keep_by": "corrected_score", **options}
     return config
 
 

@@ -49,7 +49,7 @@ def export(model: keras.Model, vocabulary: Vocabulary, out: str, max_k: int = 50
     final = os.path.realpath(out)
     with alone(final):
         _check(model, vocabulary, out, max_k)
-        with errors_name(out), whole_or_nothing(final) as partial:
+        with errors_name(out), whole_or_nothing(final, replace=False) as partial:
             _save(parts, vocabulary, partial, max_k)
 
 

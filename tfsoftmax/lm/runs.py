@@ -1,6 +1,7 @@
 """The folder of a training run: its configuration, its vocabulary and its metrics."""
 
 import contextlib
+import dataclasses
 import fcntl
 import hashlib
 import json
@@ -13,7 +14,7 @@ from collections.abc import Iterator
 import keras
 
 from tfsoftmax.lm.checkpoints import POINTERS, Checkpoints, weight_variables
-from tfsoftmax.lm.config import ModelConfig, with_todays_names
+from tfsoftmax.lm.config import ModelConfig, TrainingConfig, with_todays_names
 from tfsoftmax.lm.description import differences
 from tfsoftmax.lm.files import append_line, read_json, write_whole
 from tfsoftmax.lm.model import language_model
@@ -103,6 +104,20 @@ class Run:
     def config(self) -> dict:
         """The configuration that the run was started with, under today's names."""
         return with_todays_names(self._recorded())
+
+    def with_older_choices(self, model: ModelConfig, training: TrainingConfig) -> tuple:
+        """The configurations, with what the run does that had no option yet when it began."""
+        raw = self._recorded() if self.exists() else {"training": {"decay_at": ""}}
+        if "decay_at" in raw["training"]:
+            return model, training
+        began = self.config()
+        options = began["model"].get("head_options", {})
+        if "keep_by" in options:
+            model = dataclasses.replace(
+                model, head_options={"keep_by": options["keep_by"], **model.head_options}
+            )
+        decay_at = began["training"].get("decay_at", training.decay_at)
+        return model, dataclasses.replace(training, decay_at=decay_at)
 
     def _recorded(self):
         if not self.exists():

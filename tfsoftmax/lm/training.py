@@ -49,6 +49,7 @@ def train(
 
 def _train(corpus, run, model_config, config, verbose, profile_batch):
     recorded = run.config() if run.exists() else None
+    model_config, config = run.with_older_choices(model_config, config)
     model_config = with_settled_options(model_config, recorded)
     files = keep_copies(run.path(FILES), model_config, config, recorded)
     run.check({**description(corpus, model_config, config), "files": files})

@@ -200,7 +200,8 @@ def lm_scores(
     """Scores N sentences with a `Scorer`: ln P, with `<eos>`, float64 (N,).
 
     Args:
-        scorer: a `Scorer`.
+        scorer: a `Scorer`, whose model has one stream for "carried": a model of B streams cuts
+            the text into B.
         sentences: sequences of words.
         state: "sentence" scores each sentence by itself. "carried" scores all of them as a
             continuous stream (`Scorer.stream`), in which each hypothesis begins with the state

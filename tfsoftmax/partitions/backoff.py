@@ -1,9 +1,11 @@
 """A bigram model with backoff, from counts or from an ARPA file, for the words of a vocabulary."""
 
+import contextlib
 import dataclasses
 import functools
 import math
 import os
+import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -152,7 +154,7 @@ class BackoffBigrams:
         before, after = ([tag if i == eos else w for i, w in enumerate(words)]
                          for tag in ("<s>", "</s>"))
         backoff = [f"\t{b:.6f}" for b in self.log_backoff / base]
-        with open(path, "w", encoding="utf-8") as file:
+        with textio.writing(path) as file:
             file.write(f"\\data\\\nngram 1={len(words) + 1}\nngram 2={len(self.words)}\n")
             file.write(f"\n\\1-grams:\n-99\t<s>{backoff[eos]}\n")
             for i, log_p in enumerate(self.log_unigram / base):
@@ -213,25 +215,28 @@ class BackoffBigrams:
         return cls(**arrays)
 
 
+_BLANKS = " \t\r"  # words may hold other blanks of Unicode
+
+
 def _arpa_entries(path):
     """Yields the order, the place and the fields of each n-gram in an ARPA file."""
     order = 0
     for where, line in textio.lines(path):
-        line = line.strip()
+        line = line.strip(_BLANKS)
         if line.startswith("\\"):
             order = {"\\data\\": 0, "\\1-grams:": 1, "\\2-grams:": 2, "\\end\\": 0}.get(line)
             if order is None:
                 raise ValueError(f"{where}: must be a section of an ARPA file of order 2. "
                                  f"Received: {line[:200]!r}")
         elif line and order:
-            fields = line.split()
+            fields = re.split(f"[{_BLANKS}]+", line)
             if len(fields) not in (order + 1, order + 2):
                 raise ValueError(f"{where}: must be a {order}-gram. Received: {line[:200]!r}")
             yield order, where, fields
 
 
 def _number(text, where):
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError(f"{where}: must have a number. Received: {text[:200]!r}") from None
+    with contextlib.suppress(ValueError):
+        if math.isfinite(number := float(text)):
+            return number
+    raise ValueError(f"{where}: must have a finite number. Received: {text[:200]!r}")

@@ -61,14 +61,16 @@ def by_frequency(
     _check_number(num_classes, len(counts))
     order = np.argsort(-counts, kind="stable")
     mass = counts[order] ** power
-    result, current, share, total = np.empty(len(counts), np.int64), 0, 0.0, mass.sum()
-    for word, of_word in zip(order.tolist(), mass.tolist()):
+    total = mass.sum()
+    filled = np.minimum(np.cumsum(mass / total), 1.0)
+    result, current, share = np.empty(len(counts), np.int64), 0, 0.0
+    for word, of_word, upto in zip(order.tolist(), mass.tolist(), filled.tolist()):
         result[word] = current
         share += of_word
-        limit = total if binning == "separate" else (current + 1) * total
-        if share * num_classes > limit and current < num_classes - 1:
-            current += 1
-            share = 0.0 if binning == "separate" else share
+        separate = binning == "separate"
+        full = share * num_classes > total if separate else upto > (current + 1) / num_classes
+        if full and current < num_classes - 1:
+            current, share = current + 1, 0.0
     return result
 
 

@@ -22,6 +22,10 @@ The number of classes is 100, the square root of the vocabulary. Classes are mad
 the tree of Brown's bits the words of a cluster form a Huffman tree. NCE and BlackOut share a sample
 of 1,280 words in each batch.
 
+Hardware and hours: about ten minutes for each tree on two cores that did other work as well, so
+that words/s are low and uneven; that of tree-brown-seed1 is also from before a defect was mended.
+The benchmarks (results/poster, results/benchmarks) compare speeds.
+
 The paper's values: exact perplexities on Penn Treebank (vocabulary 10,000; 0.9 M tokens).
 Perplexities of different corpora cannot be compared, but their ratios to full softmax can.
 """

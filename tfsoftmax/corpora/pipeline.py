@@ -54,8 +54,8 @@ def batches(
     records = records.skip(start - skipped).take(count)
     parsed = records.map(_parser(corpus), num_parallel_calls=1, deterministic=True)
     options = tf.data.Options()
-    # Nothing here is tuned, and the tuner's thread sleeps until the time it knew is there again:
-    # where the clock is set back by a day, an iterator would need a day to be deleted.
+    # Nothing here is tuned. With the tuner, training hung at the deletion of an iterator after the
+    # clock that libc tells was set back by a day (tests/torture).
     options.autotune.enabled = False
     dataset = parsed.apply(tf.data.experimental.assert_cardinality(count)).prefetch(8)
     return dataset.with_options(options)

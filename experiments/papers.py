@@ -69,7 +69,7 @@ ROWS = {
          "[jiang](jiang/README.md), million words, to convergence", from_experiment("jiang")),
     ],
     "001": [
-        ("table 3.1", "samplers of TensorFlow", "[samplers](../../docs/sampling.md)",
+        ("table 3.1", "samplers of TensorFlow", "`tfsoftmax.samplers`",
          "all of them, with expected counts that are tested"),
         ("tables 4.1 to 4.4", "Text8 and FDT", "`tfsoftmax prepare --corpus=text8`",
          f"Text8 needs a network; FDT {FDT}"),

@@ -15,9 +15,6 @@ class PreviousWord(keras.layers.Layer):
     n-gram model, takes its hidden states from here. Whatever handles hidden states, such as
     evaluation, scoring and beam search, then handles the words too.
 
-    Args:
-        **kwargs: arguments of `keras.layers.Layer`.
-
     Call arguments:
         inputs: the hidden states (..., D) float, and the ids (...) integers.
 

@@ -25,6 +25,7 @@ from absl import flags
 
 from tfsoftmax.commands import shared_flags
 from tfsoftmax.commands.program import load_tensorflow
+from tfsoftmax.corpora.replacing import alone
 
 
 def define_flags():
@@ -39,8 +40,9 @@ def main():
     out = flags.FLAGS.out
     with contextlib.suppress(FileNotFoundError):
         os.lstat(out)  # so that a wrong path fails at once
-        if not os.path.isdir(out) or os.listdir(out):
-            raise ValueError(f"`out` must be a new or empty directory. Received: out={out!r}")
+        with alone(os.path.realpath(out)):  # which clears up what a killed export left
+            if not os.path.isdir(out) or os.listdir(out):
+                raise ValueError(f"`out` must be a new or empty directory. Received: out={out!r}")
     load_tensorflow()
     from tfsoftmax.lm import runs
     from tfsoftmax.lm.export import export

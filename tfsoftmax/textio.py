@@ -241,9 +241,9 @@ def _locked_partial(path):
         file = open(partial, "xb")
         with contextlib.suppress(OSError, ImportError):  # no locks: network disks, Windows
             _lock(file, wait=True)
-            if mode is not None:
-                os.fchmod(file.fileno(), mode)
         if os.path.exists(partial):
+            if mode is not None:
+                os.chmod(partial, mode)
             return partial, file
         file.close()  # before it was locked, another process took it for a killed one's
 

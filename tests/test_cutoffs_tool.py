@@ -56,7 +56,8 @@ def test_the_figure_is_drawn(tmp_path):
     (["--cutoffs=9,3"], "increase strictly above 0 and below 44370"),
     (["--cutoffs=a"], "`cutoffs` must be whole numbers. Received: 'a'"),
     (["--hidden_units=0"], "`hidden_units` must be at least 1"),
-    (["--exponent=nan"], "`exponent` must lie in [0, 10]. Received: exponent=nan"),
+    (["--exponent=11"], "`exponent` must lie in [0, 10]. Received: exponent=11.0"),
+    (["--exponent=nan"], "`exponent` must be a finite number"),
     (['--constants={"a": 1, "a": 2}'], "`constants` must be JSON. Received: the key 'a' twice"),
 ])
 def test_mistakes_end_in_one_sentence(arguments, message):

@@ -14,6 +14,7 @@ from experiments import (
     sampling,
     shen,
     shmuma,
+    shortlists,
 )
 
 EXPERIMENTS = {
@@ -28,6 +29,7 @@ EXPERIMENTS = {
     "sampling": sampling,
     "shen": shen,
     "shmuma": shmuma,
+    "shortlists": shortlists,
 }
 
 

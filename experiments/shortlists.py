@@ -3,8 +3,9 @@
 Reproduces: Müller 2017, figure 5.4 (section 5.1.2.2), perplexity and speed by the size of the
 shortlist with two tails, which the thesis gives as a plot; and table 5.1, perplexity by the number
 of tails, which the thesis measured on FDT, a corpus that is not public. Departures: those of
-`methods`. The shortlists of figure 5.4 have the same shares of the vocabulary, and half of it is in
-the last tail. The cutoffs of table 5.1 have the same shares, too; its last, 155,026, is the vocabulary.
+`methods`.
+The shortlists of figure 5.4 have the same shares of the vocabulary, and half of it is in the last
+tail. The cutoffs of table 5.1 have the same shares, too; its last one, 155,026, is the vocabulary.
 The thesis does not name the projection factor of either; ours have no projections.
 
 Commands:

@@ -56,7 +56,8 @@ def whole(case, problem):
     if set(PARTS) <= set(case.measures):
         functions.update(zip(PARTS, _parts(model, loss, optimizer, words, labels)))
     else:  # the floor is that of the whole step
-        products = [*_lstm_products(problem), *products_of(model.get_layer("head"), problem.labels())]
+        of_head = products_of(model.get_layer("head"), problem.labels())
+        products = [*_lstm_products(problem), *of_head]
     return Program(functions, products, parameters_of(model), {"head": case.head})
 
 

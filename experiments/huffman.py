@@ -1,12 +1,12 @@
 """Huffman, random and Brown trees by optimiser, to see whether rare nodes take large enough steps.
 
 Reproduces: no table. It looks for the reason why p-tHSM with a Huffman tree was hardly better than
-with a random tree under Adagrad, while Jiang et al. 2017 have it as good as with
-Brown clusters (test perplexity 129.34 against 128.78, random 189.37). Each tree and full softmax
-are trained for six epochs, with Adagrad (rate 0.5, clipped at 5, accumulators that start at 0.1, as
-in the thesis), with accumulators that start at 1e-6, and with Adam as in the published code of Jiang
-et al. The hypothesis: most nodes of a Huffman tree belong to rare words, and their gradients are so
-small against an accumulator of 0.1 that they hardly leave their initial weights.
+with a random tree under Adagrad, while Jiang et al. 2017 have it as good as with Brown clusters
+(test perplexity 129.34 against 128.78, random 189.37). Each tree and full softmax are trained for
+six epochs: with Adagrad (rate 0.5, clipped at 5, accumulators that start at 0.1, as in the thesis),
+with accumulators that start at 1e-6, and with Adam as in the published code of Jiang et al. The
+hypothesis: most nodes of a Huffman tree belong to rare words, and their gradients are so small
+against an accumulator of 0.1 that they hardly leave their initial weights.
 
 Commands:
 

@@ -160,8 +160,9 @@ def test_callbacks_saving_and_export(replicas, tmp_path):
             np.testing.assert_allclose(ours, wanted, rtol=1e-5, atol=1e-6)
         loaded = keras.models.load_model(f"{folder}/model.keras")
         np.testing.assert_allclose(loaded(x), alone(x), rtol=1e-4, atol=1e-5)
-        exported = tf.saved_model.load(f"{folder}/exported").serve(x.astype(np.int32))
-        np.testing.assert_allclose(exported, alone(x), rtol=1e-4, atol=1e-5)
+        exported = tf.saved_model.load(f"{folder}/exported")
+        logits = exported.serve(x.astype(np.int32))
+        np.testing.assert_allclose(logits, alone(x), rtol=1e-4, atol=1e-5)
         assert keras.models.load_model(f"{folder}/best.keras").get_layer("head").vocab_size == V
         with open(f"{folder}/log.csv") as file:
             assert [line.split(",")[0] for line in file][1:] == ["0", "1", "2", "3", "4", "5"]

@@ -112,7 +112,7 @@ def by_replicas(cases, number):
 
 def check(cases, devices=1, workers=1):
     arguments = {"cases": cases, "number": workers}
-    results = replicas_helper.run(by_replicas, workers, devices, 300, **arguments)
+    results = replicas_helper.run(by_replicas, workers, devices, **arguments)
     for number, case in enumerate(cases):
         wanted = trained(case)
         for got in results:

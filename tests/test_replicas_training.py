@@ -110,9 +110,9 @@ def by_replicas(cases, number):
         return [trained(case) for case in cases]
 
 
-def check(cases, devices=1, workers=1):
+def check(cases, devices=1, workers=1, seconds=300):
     arguments = {"cases": cases, "number": workers}
-    results = replicas_helper.run(by_replicas, workers, devices, **arguments)
+    results = replicas_helper.run(by_replicas, workers, devices, seconds, **arguments)
     for number, case in enumerate(cases):
         wanted = trained(case)
         for got in results:
@@ -137,4 +137,4 @@ def test_two_workers_equal_one_process():
 @pytest.mark.slow
 @pytest.mark.parametrize("replicas", [{"devices": 2}, {"devices": 4}, {"workers": 2}])
 def test_every_optimizer_trains_on_replicas_as_in_one_process(replicas):
-    check([(MAIN, optimizer) for optimizer in OPTIMIZERS], **replicas)
+    check([(MAIN, optimizer) for optimizer in OPTIMIZERS], seconds=1200, **replicas)

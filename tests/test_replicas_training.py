@@ -1,0 +1,140 @@
+"""Several replicas train as one process does with the same batches: weights, losses, metrics."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import replicas_helper
+import tfsoftmax
+from tfsoftmax import optimizers, samplers
+
+V, D, B, T = 13, 4, 8, 3
+COUNTS = np.arange(V)[::-1] ** 2 + 1
+
+
+def sampled(kind, sampler=None, num_samples=9, **options):
+    counts = None if sampler else COUNTS
+    return kind(V, num_samples, sampler=sampler, counts=counts, seed=1, **options)
+
+
+HEADS = {
+    "full": lambda **name: tfsoftmax.FullSoftmax(V, **name),
+    "adaptive": lambda **name: tfsoftmax.AdaptiveSoftmax(V, cutoffs=[4, 8], **name),
+    "tree": lambda **name: tfsoftmax.TreeSoftmax(V, counts=COUNTS, **name),
+    "sampled": lambda **name: sampled(tfsoftmax.SampledSoftmax, **name),
+    "without_replacement": lambda **name: sampled(
+        tfsoftmax.SampledSoftmax, sampler_options={"unique": True}, **name
+    ),
+    "in_batch": lambda **name: sampled(
+        tfsoftmax.SampledSoftmax, samplers.InBatch(V, COUNTS), None, **name
+    ),
+    "in_batch_and_others": lambda **name: sampled(
+        tfsoftmax.SampledSoftmax, samplers.InBatch(V, COUNTS), 5, **name
+    ),
+    "nce": lambda **name: sampled(tfsoftmax.NCE, "learned_unigram", **name),
+    "negative": lambda **name: sampled(tfsoftmax.NegativeSampling, **name),
+    "blackout": lambda **name: sampled(tfsoftmax.BlackOut, **name),
+}
+OPTIMIZERS = {
+    "sgd": lambda: optimizers.SGD(0.02),
+    "momentum, clipped": lambda: optimizers.SGD(0.2, momentum=0.9, global_clipnorm=0.05),
+    "adagrad": lambda: optimizers.Adagrad(0.2),
+    "adagrad, clipped": lambda: optimizers.Adagrad(0.2, global_clipnorm=0.05),
+    "adam": lambda: optimizers.Adam(0.01),
+    "adam, clipped": lambda: optimizers.Adam(0.01, global_clipnorm=0.05),
+}
+MAIN = ("full", "sampled", "adaptive", "tree")
+SAMPLED = (
+    "without_replacement", "in_batch", "in_batch_and_others", "nce", "negative", "blackout",
+)
+REDUCTIONS = ("mean_with_sample_weight", "sum_over_batch_size", "sum_over_steps", "sum")
+CASES = [(MAIN, "momentum, clipped"), (SAMPLED, "adagrad")]  # heads of one model, its optimiser
+OF_WORKERS = [(("adaptive", "tree", "nce", "in_batch", "sampled"), "adam, clipped")]
+
+
+def data(batches=3):
+    """Words, labels, and weights that differ between the replicas' parts of a batch."""
+    rng = np.random.default_rng(0)
+    words = rng.integers(0, V, size=(batches * B, T + 1)).astype(np.int32)
+    weights = rng.uniform(size=(batches * B, T)).astype(np.float32)
+    weights[::B] *= 5
+    weights[1::B] = 0
+    return words[:, :-1].copy(), words[:, 1:].copy(), weights
+
+
+def compiled(heads, optimizer):
+    """A model with several heads, since most of the time goes into building the graph of `fit`."""
+    keras.utils.set_random_seed(1)
+    heads = [HEADS[name](name=name) for name in heads]
+    words = keras.Input((T,), dtype="int32")
+    hidden = keras.layers.Embedding(V, D)(words)
+    hidden = keras.layers.Dense(D, activation="tanh")(hidden)
+    reductions = [REDUCTIONS[number % len(REDUCTIONS)] for number in range(len(heads))]
+    model = keras.Model(words, [head(hidden) for head in heads])
+    model.compile(
+        OPTIMIZERS[optimizer](),
+        [tfsoftmax.SoftmaxLoss(reduction=reduction) for reduction in reductions],
+        weighted_metrics=[[tfsoftmax.Perplexity()] for _ in heads],
+    )
+    return model, heads
+
+
+def trained(case):
+    """Whatever a user of `fit` and `evaluate` gets, by its name."""
+    words, labels, weights = data()
+    model, heads = compiled(*case)
+    options = {
+        "x": words, "y": [labels] * len(heads), "sample_weight": [weights] * len(heads),
+        "batch_size": B, "verbose": 0,
+    }
+    history = model.fit(epochs=2, shuffle=False, **options).history
+    samplers = [head.sampler for head in heads if hasattr(head, "sampler")]
+    return {
+        "weights": {weight.path: weight.numpy() for weight in model.weights},
+        "samplers": [weight.numpy() for sampler in samplers for weight in sampler.weights],
+        "history": history,
+        "evaluate": model.evaluate(return_dict=True, **options),
+    }
+
+
+def by_replicas(cases, number):
+    """The results of cases in one of `number` processes."""
+    if number > 1:
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    else:
+        strategy = tf.distribute.MirroredStrategy([
+            f"CPU:{i}" for i in range(len(tf.config.list_logical_devices("CPU")))
+        ])
+    with strategy.scope():
+        return [trained(case) for case in cases]
+
+
+def check(cases, devices=1, workers=1, seconds=300):
+    arguments = {"cases": cases, "number": workers}
+    results = replicas_helper.run(by_replicas, workers, devices, seconds, **arguments)
+    for number, case in enumerate(cases):
+        wanted = trained(case)
+        for got in results:
+            for name in wanted:
+                pairs = keras.tree.flatten_with_path(wanted[name])
+                for (path, y), x in zip(pairs, keras.tree.flatten(got[number][name]), strict=True):
+                    np.testing.assert_allclose(x, y, 1e-5, 1e-6, err_msg=f"{case} {name} {path}")
+
+
+def test_two_replicas_equal_one():
+    check(CASES, devices=2)
+
+
+def test_four_replicas_equal_one():
+    check(CASES[:1], devices=4)
+
+
+def test_two_workers_equal_one_process():
+    check(OF_WORKERS, workers=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("replicas", [{"devices": 2}, {"devices": 4}, {"workers": 2}])
+def test_every_optimizer_trains_on_replicas_as_in_one_process(replicas):
+    check([(MAIN, optimizer) for optimizer in OPTIMIZERS], seconds=1200, **replicas)

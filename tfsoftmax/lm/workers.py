@@ -1,0 +1,161 @@
+"""The processes and the devices that train a run together.
+
+A worker is a process, and a replica is a device of a worker. Each replica has a copy of the model
+and reads its own streams; the gradients of all are summed. Whatever the workers decide, they decide
+together, so that all of them are always at the same step.
+"""
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfsoftmax.lm.model import recurrent_states
+
+# What TensorFlow raises in the other workers when one of them has ended.
+_LOST = (
+    tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError,
+    tf.errors.InternalError, tf.errors.DeadlineExceededError, tf.errors.FailedPreconditionError,
+)
+
+
+class Workers:
+    """The workers of a run as one of them sees them. Its methods are called by all together.
+
+    Args:
+        strategy: a strategy with any number of replicas; None for one device.
+
+    Attributes:
+        strategy: the strategy, which is TensorFlow's default for one device.
+        size: the number of workers.
+        rank: the number of this worker, from 0.
+        replicas: the number of devices of all workers.
+
+    Example:
+        from tfsoftmax.lm.workers import Workers
+        workers = Workers()
+        assert (workers.rank, workers.size, workers.replicas) == (0, 1, 1)
+        assert not workers.agree(False)
+    """
+
+    def __init__(self, strategy: tf.distribute.Strategy | None = None):
+        self.strategy = tf.distribute.get_strategy() if strategy is None else strategy
+        self.replicas = self.strategy.num_replicas_in_sync
+        self.rank, self.size = 0, 1
+        if self.replicas > 1:
+            numbers = self.strategy.experimental_local_results(self._values(lambda number: number))
+            self._first = int(numbers[0])
+            self.rank, self.size = self._first // len(numbers), self.replicas // len(numbers)
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the first worker, which alone writes and prints."""
+        return self.rank == 0
+
+    def sum(self, values: np.ndarray) -> np.ndarray:
+        """The sum of the workers' arrays, float64 and of the same shape, in every worker."""
+        values = np.asarray(values, np.float64)
+        if self.size == 1:
+            return values
+        nothing = np.zeros_like(values)
+        own = self._values(lambda number: values if number == self._first else nothing)
+        return self.strategy.reduce("SUM", own, axis=None).numpy()
+
+    def agree(self, wish: bool) -> bool:
+        """Whether any worker wishes something. All workers get the same answer."""
+        return bool(wish) if self.size == 1 else bool(self.sum([wish])[0])
+
+    def gather(self, rows: np.ndarray) -> np.ndarray:
+        """The rows of all workers, in their order: (R, ...) of each become (size · R, ...)."""
+        whole = np.zeros((self.size, *rows.shape))
+        whole[self.rank] = rows
+        return self.sum(whole).reshape(-1, *rows.shape[1:])
+
+    def from_first(self, function: Callable[[], object]) -> object:
+        """What a function returns that only the first worker calls: values that JSON can hold.
+
+        Raises:
+            RuntimeError: in the other workers, if the function fails in the first.
+        """
+        if self.size == 1:
+            return function()
+        text = b""
+        try:
+            if self.first:
+                text = json.dumps(function()).encode()
+        finally:
+            length = int(self.sum([len(text)])[0])
+        if length == 0:
+            raise RuntimeError("The first worker has failed, and says why.")
+        codes = np.frombuffer(text, np.uint8) if self.first else np.zeros(length)
+        return json.loads(self.sum(codes).astype(np.uint8).tobytes())
+
+    @contextlib.contextmanager
+    def explaining_loss(self, advice: Callable[[], str]) -> Iterator[None]:
+        """Turns the errors that follow from the end of another worker into a sentence."""
+        try:
+            yield
+        except _LOST as error:
+            if self.size == 1:
+                raise
+            said = str(error).rpartition("aborted by: ")[2].splitlines()[0]
+            raise RuntimeError(
+                f"Another worker has ended, or cannot be reached any more. {advice()} "
+                f"TensorFlow says: {said[:200]}"
+            ) from error
+
+    def _values(self, function):
+        """A value for each local replica, of its number among all replicas."""
+        return self.strategy.experimental_distribute_values_from_function(
+            lambda context: tf.constant(function(context.replica_id_in_sync_group))
+        )
+
+
+class StreamStates:
+    """The recurrent states of all streams, in the order of the streams.
+
+    Each replica has the states of its own streams. Checkpoints hold those of all, so that they do
+    not depend on the number of replicas.
+
+    Args:
+        model: a stateful model, which was built under the strategy of the workers.
+        workers: the `Workers`.
+
+    Attributes:
+        variables: list of variables (B, H), one for each state of the model.
+
+    Example:
+        from tfsoftmax.lm.workers import StreamStates, Workers
+        vocabulary = tfsoftmax.Vocabulary(["the", "cat", "<unk>", "<eos>"], [9, 3, 2, 4])
+        model = tfsoftmax.language_model(tfsoftmax.ModelConfig(), vocabulary, streams=2)
+        states = StreamStates(model, Workers())
+        states.gather()
+    """
+
+    def __init__(self, model: keras.Model, workers: Workers):
+        self._workers, replicas = workers, workers.replicas
+        self._own = [
+            workers.strategy.experimental_local_results(state.value)
+            for state in recurrent_states(model)
+        ]
+        self.variables = [
+            tf.Variable(tf.zeros((replicas * own[0].shape[0], *own[0].shape[1:]), own[0].dtype))
+            for own in self._own
+        ]
+
+    def gather(self) -> None:
+        """Sets `variables` to the states of all replicas of all workers."""
+        for whole, own in zip(self.variables, self._own, strict=True):
+            rows = self._workers.gather(np.concatenate([state.numpy() for state in own]))
+            whole.assign(tf.cast(rows, whole.dtype))
+
+    def scatter(self) -> None:
+        """Sets the states of the replicas of this worker to their part of `variables`."""
+        for whole, own in zip(self.variables, self._own, strict=True):
+            parts = tf.split(whole, self._workers.replicas)
+            first = self._workers.rank * len(own)
+            for state, part in zip(own, parts[first : first + len(own)], strict=True):
+                state.assign(part)

@@ -73,7 +73,7 @@ def exact_evaluator(
             state.assign(value)
         if interrupted:
             return None
-        nats, tokens = float(metric.nats.value), float(metric.tokens.value)
+        nats, tokens = float(metric.nats.numpy()), float(metric.tokens.numpy())
         return {
             **perplexity_and_nats(nats / tokens),
             "tokens": round(tokens),

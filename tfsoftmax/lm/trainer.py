@@ -201,7 +201,7 @@ class Trainer:
         speed = (progress.step - last_step) * self.positions / seconds
         values = {
             "loss": logs["loss"], "perplexity": logs["perplexity"],
-            "learning_rate": float(self.model.optimizer.learning_rate.value),
+            "learning_rate": float(self.model.optimizer.learning_rate.numpy()),
             "words_per_second": round(speed, 1),
         }
         self._log("train", values)
@@ -226,7 +226,7 @@ class Trainer:
         if result is None:  # interrupted: validation starts again when the run goes on
             self._save()
             return
-        perplexity, rate = result["perplexity"], float(optimizer.learning_rate.value)
+        perplexity, rate = result["perplexity"], float(optimizer.learning_rate.numpy())
         if not math.isfinite(perplexity):
             self._fail(f"the validation perplexity is {perplexity}")
         self._log("valid", {

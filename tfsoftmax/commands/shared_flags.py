@@ -8,7 +8,11 @@ import types
 
 from absl import flags
 
+from tfsoftmax.commands.program import check_at_least, load_tensorflow
+from tfsoftmax.lm.local_workers import become_workers
 from tfsoftmax.textio import parsed_json
+
+STRATEGIES = ("auto", "none", "mirrored", "multiworker")
 
 
 def define(*configs: type) -> None:
@@ -40,6 +44,39 @@ def define_data() -> None:
 def define_run() -> None:
     """Defines --run, a trained model."""
     flags.DEFINE_string("run", None, "Directory of a training run.", required=True)
+
+
+def define_workers() -> None:
+    """Defines --strategy and --workers, which say which devices share the work."""
+    flags.DEFINE_enum(
+        "strategy", "auto", STRATEGIES,
+        "Devices that share the streams: one (none), all of this machine (mirrored), or all of a "
+        "cluster (multiworker) that TF_CONFIG or Slurm describes. auto: the cluster of TF_CONFIG, "
+        "else all GPUs if there are several, else one device."
+    )
+    flags.DEFINE_integer(
+        "workers", 1, "Number of processes to start on this machine, to try a cluster out."
+    )
+
+
+def started_workers():
+    """Imports TensorFlow, and makes the `Workers` that the flags ask for.
+
+    With --workers=N the process forks first; this function then returns in its N children only.
+    """
+    strategy, count = flags.FLAGS.strategy, flags.FLAGS.workers
+    check_at_least(1, workers=count)
+    if count > 1 and strategy not in ("auto", "multiworker"):
+        raise ValueError(
+            "`workers` above 1 needs --strategy=multiworker or auto. "
+            f"Received: workers={count}, strategy={strategy!r}"
+        )
+    if count > 1:
+        become_workers(count)
+    load_tensorflow()
+    from tfsoftmax.lm.workers import start_workers
+
+    return start_workers(strategy, count)
 
 
 def define_words_of(words: int, group: str) -> None:

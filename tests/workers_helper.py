@@ -41,6 +41,14 @@ def trained(data, run, model, config, strategy=None, stop=None):
     return finished, time.time()
 
 
+def trained_by_local_workers(count, **arguments):
+    """`trained` in workers that the calling process starts."""
+    from tfsoftmax.lm.local_workers import become_workers
+
+    become_workers(count)
+    return trained(strategy="multiworker", **arguments)
+
+
 def _strategy(name):
     import tensorflow as tf
 

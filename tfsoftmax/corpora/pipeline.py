@@ -31,8 +31,8 @@ def batches(
         anew after its end, so that workers need not ask each other in each step for the end.
 
     Raises:
-        ValueError: the streams cannot be shared equally, there is no such split, `start` or `count` is out of its range, or a record
-            file is damaged.
+        ValueError: the streams cannot be shared equally, there is no such split, `start` or `count`
+            is out of its range, or a record file is damaged.
 
     Source: Müller 2017, section 4.2. Departure: there the ends of the longer streams are cut
         off; here they are kept, so that no word is lost.
@@ -71,8 +71,8 @@ def streams_of_each(corpus: Corpus, strategy: tf.distribute.Strategy) -> int:
     streams, replicas = corpus.streams, strategy.num_replicas_in_sync
     if streams % replicas:
         raise ValueError(
-            f"`streams` must be a multiple of the number of devices, {replicas}: prepare the corpus "
-            "with other `streams`, or train on a number of devices that divides them. "
+            f"`streams` must be a multiple of the number of devices, {replicas}: prepare the "
+            "corpus with other `streams`, or use a number of devices that divides them. "
             f"Received: streams={streams}"
         )
     return streams // replicas

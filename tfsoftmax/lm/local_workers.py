@@ -4,6 +4,7 @@ The processes are forked before TensorFlow is imported, which this module theref
 """
 
 import json
+import math
 import os
 import select
 import signal
@@ -15,6 +16,7 @@ import time
 
 INTERRUPTED = 130  # the exit status of a worker that has saved because of a signal
 GRACE = 2.0  # seconds for the others to end by themselves after one has failed
+ORPHAN = 60.0  # seconds for a worker to save and end after the process that started it has gone
 
 
 def become_workers(count: int) -> None:
@@ -53,9 +55,9 @@ def become_workers(count: int) -> None:
 
 def _wait(children, messages):
     """Waits for all children and returns the exit status for all of them."""
-    failed, end = None, None
+    failed, end = None, math.inf
     while children:
-        if end is not None and time.monotonic() > end:
+        if time.monotonic() >= end:
             _signal_all(children, signal.SIGKILL)
         child, status = os.waitpid(-1, os.WNOHANG)
         if child not in children:
@@ -64,7 +66,9 @@ def _wait(children, messages):
         rank, status = children.pop(child), os.waitstatus_to_exitcode(status)
         if status and failed is None:
             failed = rank, status
-            end = None if status == INTERRUPTED else time.monotonic() + GRACE
+            # One that a signal has ended leaves the others nothing to say of themselves.
+            grace = {INTERRUPTED: math.inf}.get(status, GRACE if status > 0 else 0.0)
+            end = time.monotonic() + grace
     if failed is None:
         return 0
     rank, status = failed
@@ -73,8 +77,8 @@ def _wait(children, messages):
         sys.stderr.write(messages[rank].read().decode("utf-8", "replace"))
     if status < 0:
         sys.stderr.write(
-            f"error: worker {rank} was ended by {signal.Signals(-status).name}, and the others with "
-            "it. Run the same command again to go on from the last checkpoint.\n"
+            f"error: worker {rank} was ended by {signal.Signals(-status).name}, and the others "
+            "with it. Run the same command again to go on from the last checkpoint.\n"
         )
     sys.stderr.flush()
     return status if status > 0 else 1
@@ -102,6 +106,8 @@ def _end_with(alive):
     """Ends this process as SIGTERM does once the other end of the pipe closes."""
     select.select([alive], [], [])
     os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(ORPHAN)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _spare_ports(count):

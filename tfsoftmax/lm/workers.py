@@ -19,7 +19,7 @@ from tfsoftmax.lm.model import recurrent_states
 # What TensorFlow raises in the other workers when one of them has ended.
 _LOST = (
     tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError,
-    tf.errors.InternalError, tf.errors.DeadlineExceededError, tf.errors.FailedPreconditionError,
+    tf.errors.DeadlineExceededError,
 )
 
 

@@ -1,6 +1,7 @@
 """Training by several workers and devices: what one process does, whoever ends, starts or dies."""
 
 import json
+import shutil
 import signal
 
 import numpy as np
@@ -96,3 +97,57 @@ def test_two_devices_of_a_process_equal_one(model, corpus, tmp_path):
     alone = by_one_process(corpus, tmp_path / "one", model)
     assert_close_runs(Run(run), alone)
     assert_close_lines(Run(run), alone, "train", ["step", "loss"], 1e-6)
+
+
+def printed(*arguments):
+    """What a command prints with one process, and with two."""
+    alone, both = (
+        command_server.run([*arguments, *workers], seconds=120) for workers in ([], ["--workers=2"])
+    )
+    assert (alone.returncode, both.returncode) == (0, 0), alone.stderr + both.stderr
+    return alone.stdout.splitlines(), both.stdout.splitlines()
+
+
+def test_two_workers_evaluate_as_one_does(finished_run, tmp_path):
+    run = shutil.copytree(finished_run.directory, tmp_path / "run")
+    (alone,), (both,) = printed("evaluate", f"--run={run}", "--split=valid")
+    alone, both = json.loads(alone), json.loads(both)
+    assert both["tokens"] == alone["tokens"] and both["oov_tokens"] == alone["oov_tokens"]
+    np.testing.assert_allclose(both["nats_per_token"], alone["nats_per_token"], rtol=1e-7)
+    assert len(events(Run(str(run)), "test")) == 2
+
+
+def text(words, folder):
+    path = folder / "text"
+    rng = np.random.default_rng(0)
+    words = [word for word in words if word[0] != "<"]
+    lines = [" ".join(rng.choice(words, rng.integers(0, 9))) for _ in range(61)]
+    path.write_text("".join(line + "\n" for line in lines))
+    return path
+
+
+def test_two_workers_score_as_one_does(finished_run, tmp_path):
+    path = text(finished_run.vocabulary().words, tmp_path)
+    results = printed("score", f"--run={finished_run.directory}", f"--input={path}")
+    alone, both = ([line.split("\t") for line in lines] for lines in results)
+    assert [words for _, words in both] == [words for _, words in alone] and len(both) == 61
+    np.testing.assert_allclose(
+        [float(score) for score, _ in both], [float(score) for score, _ in alone], rtol=1e-6
+    )
+
+
+@pytest.mark.slow
+def test_two_workers_rescore_as_one_does(finished_run, tmp_path):
+    lines = text(finished_run.vocabulary().words, tmp_path).read_text().splitlines()
+    rows = [f"u{i // 4} {-i} {i % 3} {line}\n" for i, line in enumerate(lines)]
+    (tmp_path / "nbest").write_text("".join(rows))
+    alone, both = printed(
+        "rescore", f"--run={finished_run.directory}", f"--nbest={tmp_path / 'nbest'}",
+        "--lm_weight=3", f"--out={tmp_path / 'out'}",
+    )
+    assert alone == both and len(both) == 16
+
+
+def test_what_workers_cannot_share_is_refused(finished_run):
+    done = command_server.run(["score", f"--run={finished_run.directory}", "--workers=2"])
+    assert done.returncode == 1 and "but not a stream or standard input" in done.stderr

@@ -9,6 +9,8 @@ it to the metrics.jsonl of the run. With --normaliser, which doubles the computa
 mean and the variance of ln Z(h), which show how well a self-normalised head or NCE is normalised:
 log_z_mean, log_z_variance, self_normalised_nats. For learned clusters it adds
 cluster_perplexity and in_cluster_perplexity, whose product is the perplexity.
+
+Several devices share the streams, as in tfsoftmax train, and the result is that of one.
 """
 
 import json
@@ -17,7 +19,6 @@ import sys
 from absl import flags
 
 from tfsoftmax.commands import shared_flags
-from tfsoftmax.commands.program import load_tensorflow
 
 
 def define_flags():
@@ -30,10 +31,13 @@ def define_flags():
         "normaliser", False, "Also measure ln Z(h). For full, sampled, nce, negative and other "
         "heads with one score for each word."
     )
+    shared_flags.define_workers()
 
 
 def main():
-    load_tensorflow()
+    shared_flags.fork_workers()
+    workers = shared_flags.started_workers()
+    from tfsoftmax.corpora.pipeline import streams_of_each
     from tfsoftmax.corpora.records import Corpus
     from tfsoftmax.lm import runs
     from tfsoftmax.lm.evaluation import exact_evaluator, head_metrics
@@ -49,10 +53,14 @@ def main():
             f"with {len(corpus.vocabulary):,} words"
         )
     corpus.split(flags.FLAGS.split)
-    model, _, loaded = runs.load(run.directory, corpus.streams, corpus.time_steps)
-    metrics = head_metrics(model) + ([Normaliser()] if flags.FLAGS.normaliser else [])
+    streams = streams_of_each(corpus, workers.strategy)
+    with workers.strategy.scope():
+        model, _, loaded = runs.load(run.directory, streams, corpus.time_steps)
+        metrics = head_metrics(model) + ([Normaliser()] if flags.FLAGS.normaliser else [])
     result = exact_evaluator(model, metrics)(corpus, flags.FLAGS.split, sys.stderr.isatty())
     print(json.dumps(result), flush=True)
+    if not workers.first:
+        return
     try:
         run.log(event="test", split=flags.FLAGS.split, step=loaded["progress"]["step"], **result)
     except OSError as error:

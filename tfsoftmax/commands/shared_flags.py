@@ -3,7 +3,9 @@
 import dataclasses
 import inspect
 import json
+import os
 import re
+import sys
 import types
 
 from absl import flags
@@ -46,37 +48,59 @@ def define_run() -> None:
     flags.DEFINE_string("run", None, "Directory of a training run.", required=True)
 
 
-def define_workers() -> None:
-    """Defines --strategy and --workers, which say which devices share the work."""
-    flags.DEFINE_enum(
-        "strategy", "auto", STRATEGIES,
-        "Devices that share the streams: one (none), all of this machine (mirrored), or all of a "
-        "cluster (multiworker) that TF_CONFIG or Slurm describes. auto: the cluster of TF_CONFIG, "
-        "else all GPUs if there are several, else one device."
-    )
-    flags.DEFINE_integer(
-        "workers", 1, "Number of processes to start on this machine, to try a cluster out."
-    )
+def define_workers(of_streams: bool = True) -> None:
+    """Defines --strategy and --workers, which say what shares the work.
 
-
-def started_workers():
-    """Imports TensorFlow, and makes the `Workers` that the flags ask for.
-
-    With --workers=N the process forks first; this function then returns in its N children only.
+    Args:
+        of_streams: whether devices share the streams of a corpus, or processes the sentences.
     """
-    strategy, count = flags.FLAGS.strategy, flags.FLAGS.workers
+    if of_streams:
+        flags.DEFINE_enum(
+            "strategy", "auto", STRATEGIES,
+            "Devices that share the streams: one (none), all of this machine (mirrored), or all of "
+            "a cluster (multiworker) that TF_CONFIG or Slurm describes. auto: the cluster of "
+            "TF_CONFIG, else all GPUs if there are several, else one device."
+        )
+    else:
+        flags.DEFINE_enum(
+            "strategy", "none", ["none", "multiworker"],
+            "multiworker: the processes of a cluster that TF_CONFIG or Slurm describes share the "
+            "sentences; the first of them prints."
+        )
+    flags.DEFINE_integer(
+        "workers", 1, "Number of processes to start on this machine, as a cluster."
+    )
+
+
+def fork_workers() -> None:
+    """With --workers=N, forks the process; then this function returns in its N children only.
+
+    It has to be called before TensorFlow is imported, and before files are opened.
+    """
+    strategy, count = flags.FLAGS["strategy"], flags.FLAGS.workers
     check_at_least(1, workers=count)
-    if count > 1 and strategy not in ("auto", "multiworker"):
+    if count > 1 and strategy.present and strategy.value not in ("auto", "multiworker"):
         raise ValueError(
-            "`workers` above 1 needs --strategy=multiworker or auto. "
-            f"Received: workers={count}, strategy={strategy!r}"
+            "`workers` above 1 needs --strategy=multiworker. "
+            f"Received: workers={count}, strategy={strategy.value!r}"
         )
     if count > 1:
         become_workers(count)
+
+
+def started_workers():
+    """Imports TensorFlow, and makes the `Workers` that the flags ask for, after `fork_workers`.
+
+    Only the first worker prints to standard output.
+    """
     load_tensorflow()
     from tfsoftmax.lm.workers import start_workers
 
-    return start_workers(strategy, count)
+    count = flags.FLAGS.workers
+    workers = start_workers("multiworker" if count > 1 else flags.FLAGS.strategy, count)
+    if not workers.first:
+        sys.stdout = open(os.devnull, "w")
+    return workers
 
 
 def define_words_of(words: int, group: str) -> None:

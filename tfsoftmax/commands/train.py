@@ -58,6 +58,7 @@ def main():
     model_config = shared_flags.parse(ModelConfig, preset)
     config = shared_flags.parse(TrainingConfig, preset)
     profile_batch = steps_to_trace(flags.FLAGS.profile_batch)
+    shared_flags.fork_workers()
     workers = shared_flags.started_workers()
     from tfsoftmax.lm.training import train
 
@@ -67,8 +68,7 @@ def main():
     )
     if finished is None:
         sys.exit(INTERRUPTED)
-    if workers.first:
-        print(json.dumps(finished))
+    print(json.dumps(finished))
 
 
 def steps_to_trace(texts):

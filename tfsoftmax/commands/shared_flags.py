@@ -64,8 +64,8 @@ def define_workers(of_streams: bool = True) -> None:
     else:
         flags.DEFINE_enum(
             "strategy", "none", ["none", "multiworker"],
-            "multiworker: the processes of a cluster that TF_CONFIG or Slurm describes share the "
-            "sentences; the first of them prints."
+            "Processes that share the sentences: one (none), or those of a cluster (multiworker) "
+            "that TF_CONFIG or Slurm describes."
         )
     flags.DEFINE_integer(
         "workers", 1, "Number of processes to start on this machine, as a cluster."

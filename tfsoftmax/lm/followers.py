@@ -16,8 +16,9 @@ class FollowedRun(Run):
     Example:
         from tfsoftmax.lm.followers import FollowedRun
         run = FollowedRun("runs/first")
+        before = run.metrics()
         run.log(event="test", step=1)
-        assert not run.metrics()
+        assert run.metrics() == before
     """
 
     def __init__(self, directory: str):

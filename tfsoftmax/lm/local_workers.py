@@ -41,8 +41,7 @@ def become_workers(count: int) -> None:
             os.setpgid(0, 0)  # so that Ctrl-C reaches it only through the caller
             task = {"type": "worker", "index": rank}
             os.environ["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": task})
-            if rank:
-                _say_nothing(messages[rank])
+            _keep_messages(rank, messages[rank])
             threading.Thread(target=_end_with, args=(alive,), daemon=True).start()
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             return
@@ -72,9 +71,8 @@ def _wait(children, messages):
     if failed is None:
         return 0
     rank, status = failed
-    if rank and status != INTERRUPTED:
-        messages[rank].seek(0)
-        sys.stderr.write(messages[rank].read().decode("utf-8", "replace"))
+    if status != INTERRUPTED and (said := _text(messages[rank])) not in _text(messages[0]):
+        sys.stderr.write(said)
     if status < 0:
         sys.stderr.write(
             f"error: worker {rank} was ended by {signal.Signals(-status).name}, and the others "
@@ -92,14 +90,36 @@ def _signal_all(children, number):
             pass
 
 
-def _say_nothing(errors):
-    """Drops what this process prints, and keeps its messages of errors in a file."""
+class _Copying:
+    """A stream whose text goes to a file, too."""
+
+    def __init__(self, stream, file):
+        self._stream, self._file = stream, file
+
+    def write(self, text):
+        os.write(self._file.fileno(), text.encode("utf-8", "replace"))
+        return self._stream.write(text)
+
+    def __getattr__(self, name):
+        return getattr(self._stream, name)
+
+
+def _keep_messages(rank, errors):
+    """Keeps the messages of a worker in a file. Only the first also shows them, and prints."""
+    if rank == 0:
+        sys.stderr = _Copying(sys.stderr, errors)
+        return
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 1)
     os.dup2(errors.fileno(), 2)
     os.close(nothing)
+
+
+def _text(file):
+    file.seek(0)
+    return file.read().decode("utf-8", "replace")
 
 
 def _end_with(alive):

@@ -14,7 +14,10 @@ from tfsoftmax.lm.runs import Run
 from workers_helper import largest_difference, trained, trained_by_local_workers
 
 # The gradients are clipped in almost every step.
-PLAIN = {"model": {"dropout": 0.0}, "config": {"max_steps": 34, "clip_norm": 0.25, "decay": 1.0}}
+PLAIN = {
+    "model": {"dropout": 0.0},
+    "config": {"max_steps": 34, "clip_norm": 0.25, "decay": 1.0, "reassign_steps": 15},
+}
 ADAPTIVE = {"head": "adaptive", "head_options": {"cutoffs": [9, 30], "projection_factor": 2}}
 
 
@@ -85,6 +88,7 @@ def test_a_killed_worker_ends_the_others_and_the_run_goes_on_bitwise(corpus, tmp
     ADAPTIVE,
     pytest.param({}, marks=pytest.mark.slow),
     pytest.param({"head": "tree"}, marks=pytest.mark.slow),
+    pytest.param({"head": "self_organised"}, marks=pytest.mark.slow),
     pytest.param({"head": "sampled", "head_options": {"num_samples": 8}}, marks=pytest.mark.slow),
     pytest.param({"layers": 2, "cell": "gru"}, marks=pytest.mark.slow),
 ], ids=str)

@@ -24,6 +24,7 @@ def test_one_worker_agrees_with_itself():
     alone = workers.Workers()
     assert (alone.rank, alone.size, alone.replicas, alone.first) == (0, 1, 1, True)
     assert alone.agree(True) and not alone.agree(False)
+    assert alone.agree_now_and_then(True) and not alone.agree_now_and_then(False)
     np.testing.assert_array_equal(alone.gather(np.eye(3)), np.eye(3))
     assert alone.from_first(lambda: {"a": (1, 2)}) == {"a": (1, 2)}
 
@@ -40,13 +41,17 @@ def by_a_worker():
         failure = None
     except (KeyError, RuntimeError) as error:
         failure = repr(error)
-    return some.rank, some.sum([1.5, some.rank]), some.gather(rows), given, failure
+    for asked in range(10**6):
+        if some.agree_now_and_then(some.rank == 1 and asked > 3):
+            break
+    assert asked > 3
+    return asked, some.rank, some.sum([1.5, some.rank]), some.gather(rows), given, failure
 
 
 def test_two_workers_share_what_they_know():
     results = replicas_helper.run(by_a_worker, workers=2)
-    for rank, (found, total, rows, given, failure) in enumerate(results):
-        assert found == rank
+    for rank, (asked, found, total, rows, given, failure) in enumerate(results):
+        assert (asked, found) == (results[0][0], rank)
         np.testing.assert_array_equal(total, [3.0, 1.0])
         np.testing.assert_array_equal(rows, np.repeat([[1.0] * 3, [2.0] * 3], 2, axis=0))
         assert given == ["ä", 0]

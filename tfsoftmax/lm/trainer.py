@@ -181,7 +181,8 @@ class Trainer:
 
     def _stops(self):
         """Whether a signal has reached any of the workers. All of them ask at the same time."""
-        self.interrupted = self.workers.agree(self.signalled or self.interrupted)
+        wish = self.signalled or self.interrupted
+        self.interrupted = self.workers.agree_now_and_then(wish)
         return self.interrupted
 
     def _reassign(self):

@@ -8,6 +8,7 @@ together, so that all of them are always at the same step.
 import contextlib
 import json
 import os
+import time
 from collections.abc import Callable, Iterator
 
 import keras
@@ -21,6 +22,7 @@ _LOST = (
     tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError,
     tf.errors.DeadlineExceededError,
 )
+ASKING_SECONDS = 0.5  # between two questions to the other workers whether to stop
 
 
 class Workers:
@@ -46,6 +48,7 @@ class Workers:
         self.strategy = tf.distribute.get_strategy() if strategy is None else strategy
         self.replicas = self.strategy.num_replicas_in_sync
         self.rank, self.size = 0, 1
+        self._calls, self._next, self._asked_at = 0, 1, time.perf_counter()
         if self.replicas > 1:
             numbers = self.strategy.experimental_local_results(self._values(lambda number: number))
             self._first = int(numbers[0])
@@ -68,6 +71,23 @@ class Workers:
     def agree(self, wish: bool) -> bool:
         """Whether any worker wishes something. All workers get the same answer."""
         return bool(wish) if self.size == 1 else bool(self.sum([wish])[0])
+
+    def agree_now_and_then(self, wish: bool) -> bool:
+        """`agree` at some of the calls, the same for all workers; False at the others.
+
+        Asking takes milliseconds, so that the first worker chooses how many calls lie between two
+        questions: as many as take it half a second.
+        """
+        if self.size == 1:
+            return bool(wish)
+        self._calls += 1
+        if self._calls < self._next:
+            return False
+        now = time.perf_counter()
+        calls = min(1000, 1 + int(self._calls * ASKING_SECONDS / (now - self._asked_at)))
+        wishes, self._next = self.sum([wish, calls if self.first else 0]).astype(int)
+        self._calls, self._asked_at = 0, now
+        return bool(wishes)
 
     def gather(self, rows: np.ndarray) -> np.ndarray:
         """The rows of all workers, in their order: (R, ...) of each become (size · R, ...)."""

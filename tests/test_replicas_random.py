@@ -124,3 +124,10 @@ def test_dropout_loads():
     assert type(layer) is Dropout
     assert (layer.rate, layer.noise_shape, layer.seed) == (0.25, (None, 1), 5)
     assert layer(tf.ones([2, 3]), training=False).numpy().min() == 1
+
+
+def test_heads_of_older_files_are_synchronized():
+    config = tfsoftmax.NCE(V, 9, "uniform", synchronized=False).get_config()
+    assert not tfsoftmax.NCE.from_config(config).synchronized
+    del config["synchronized"]
+    assert tfsoftmax.NCE.from_config(config).synchronized

@@ -12,7 +12,8 @@ class TokenMean(keras.metrics.Metric):
     """Base of the metrics: weighted means over all positions since the last reset.
 
     The weights of `weighted_metrics` say how many tokens each position counts for. Sums are
-    kept in float64, and those of all replicas of a strategy are added. A subclass names its `quantities` and writes `_values` and `_report`.
+    kept in float64, and those of all replicas of a strategy are added. A subclass names its
+    `quantities` and writes `_values` and `_report`.
 
     Args:
         ignore_class: label whose positions are not counted; None: that of the `SoftmaxLoss`.

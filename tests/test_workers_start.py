@@ -23,8 +23,7 @@ SLURM = {
 def test_one_worker_agrees_with_itself():
     alone = workers.Workers()
     assert (alone.rank, alone.size, alone.replicas, alone.first) == (0, 1, 1, True)
-    assert alone.agree(True) and not alone.agree(False)
-    assert alone.agree_now_and_then(True) and not alone.agree_now_and_then(False)
+    assert alone.agree_to_stop(True) and not alone.agree_to_stop(False)
     np.testing.assert_array_equal(alone.gather(np.eye(3)), np.eye(3))
     assert alone.from_first(lambda: {"a": (1, 2)}) == {"a": (1, 2)}
 
@@ -33,7 +32,6 @@ def by_a_worker():
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     some = workers.Workers(strategy)
     assert (some.size, some.replicas) == (2, 2)
-    assert [some.agree(some.rank == rank) for rank in range(3)] == [True, True, False]
     rows = np.full((2, 3), some.rank + 1.0)
     given = some.from_first(lambda: ["ä", some.rank])
     try:
@@ -42,7 +40,7 @@ def by_a_worker():
     except (KeyError, RuntimeError) as error:
         failure = repr(error)
     for asked in range(10**6):
-        if some.agree_now_and_then(some.rank == 1 and asked > 3):
+        if some.agree_to_stop(some.rank == 1 and asked > 3):
             break
     assert asked > 3
     return asked, some.rank, some.sum([1.5, some.rank]), some.gather(rows), given, failure

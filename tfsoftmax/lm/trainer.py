@@ -182,7 +182,7 @@ class Trainer:
     def _stops(self):
         """Whether a signal has reached any of the workers. All of them ask at the same time."""
         wish = self.signalled or self.interrupted
-        self.interrupted = self.workers.agree_now_and_then(wish)
+        self.interrupted = self.workers.agree_to_stop(wish)
         return self.interrupted
 
     def _reassign(self):

@@ -41,7 +41,7 @@ class Workers:
         from tfsoftmax.lm.workers import Workers
         workers = Workers()
         assert (workers.rank, workers.size, workers.replicas) == (0, 1, 1)
-        assert not workers.agree(False)
+        assert not workers.agree_to_stop(False)
     """
 
     def __init__(self, strategy: tf.distribute.Strategy | None = None):
@@ -68,15 +68,11 @@ class Workers:
         own = self._values(lambda number: values if number == self._first else nothing)
         return self.strategy.reduce("SUM", own, axis=None).numpy()
 
-    def agree(self, wish: bool) -> bool:
-        """Whether any worker wishes something. All workers get the same answer."""
-        return bool(wish) if self.size == 1 else bool(self.sum([wish])[0])
+    def agree_to_stop(self, wish: bool) -> bool:
+        """Whether any worker wishes to stop; all workers get the same answer to the same call.
 
-    def agree_now_and_then(self, wish: bool) -> bool:
-        """`agree` at some of the calls, the same for all workers; False at the others.
-
-        Asking takes milliseconds, so that the first worker chooses how many calls lie between two
-        questions: as many as take it half a second.
+        Asking the others takes milliseconds, so that most calls only return False: the first worker
+        chooses how many, namely as many as take it half a second.
         """
         if self.size == 1:
             return bool(wish)
@@ -84,7 +80,8 @@ class Workers:
         if self._calls < self._next:
             return False
         now = time.perf_counter()
-        calls = min(1000, 1 + int(self._calls * ASKING_SECONDS / (now - self._asked_at)))
+        calls = 1 + int(self._calls * ASKING_SECONDS / (now - self._asked_at))
+        calls = min(calls, 2 * self._calls)  # the first steps take longer
         wishes, self._next = self.sum([wish, calls if self.first else 0]).astype(int)
         self._calls, self._asked_at = 0, now
         return bool(wishes)

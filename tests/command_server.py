@@ -16,11 +16,14 @@ import time
 import traceback
 
 
-def run(arguments, cwd=None, standard_input=""):
-    """The completed process of a command: with its exit status and, as text, what it printed."""
+def run(arguments, cwd=None, standard_input="", seconds=None):
+    """The completed process of a command: with its exit status and, as text, what it printed.
+
+    The status is None if the command took longer than `seconds`.
+    """
     server = _server(os.getpid())
     request = [list(map(str, arguments)), os.fspath(cwd or os.getcwd()), {**os.environ},
-               standard_input]
+               standard_input, seconds]
     server.stdin.write(json.dumps(request) + "\n")
     server.stdin.flush()
     return subprocess.CompletedProcess(arguments, *json.loads(server.stdout.readline()))
@@ -112,8 +115,8 @@ def main():
     sys.path[:0] = [os.path.dirname(os.path.dirname(os.path.abspath(__file__)))]
     answers, requests = os.fdopen(os.dup(1), "w"), os.fdopen(os.dup(0))
     for line in requests:
-        arguments, cwd, environment, given = json.loads(line)
-        done = in_child(lambda a=arguments: _command(a), cwd, environment, given)
+        arguments, cwd, environment, given, seconds = json.loads(line)
+        done = in_child(lambda a=arguments: _command(a), cwd, environment, given, seconds)
         print(json.dumps(done), file=answers, flush=True)
 
 

@@ -25,7 +25,7 @@ FLOORS = (
 FLOOR_OF = {name: floor for floor, names in enumerate(FLOORS) for name in names}
 WITHOUT_TENSORFLOW = (
     "textio", "arguments", "vocabulary", "hardware", "layers.names", "lm.config", "lm.files",
-    "lm.pretrained", "partitions.ranks",
+    "lm.local_workers", "lm.pretrained", "partitions.ranks",
     "partitions.cost_model", "partitions.cutoffs", "partitions.calibration",
     "partitions.tree_builders", "partitions.classes", "partitions.brown", "partitions.splits",
     "partitions.kmeans", "partitions.assignment", "corpora.catalogue", "corpora.config",

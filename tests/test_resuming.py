@@ -70,9 +70,9 @@ def test_sigterm_saves_the_step_and_the_run_goes_on(
 def test_sigterm_ends_a_validation_which_starts_again(finished_run, corpus, tmp_path, monkeypatch):
     run, read = runs.Run(str(tmp_path / "run")), evaluation.batches
 
-    def read_and_stop(*arguments):
+    def read_and_stop(*arguments, **options):
         os.kill(os.getpid(), signal.SIGTERM)
-        return read(*arguments)
+        return read(*arguments, **options)
 
     monkeypatch.setattr(evaluation, "batches", read_and_stop)
     assert training.train(corpus.directory, run.directory, MODEL, CONFIG, verbose=False) is None

@@ -14,6 +14,8 @@ With --tail_ngram=FILE, the words outside the shortlist of --head=shortlist shar
 their node as an n-gram model of any order says, whose history is all the words before (pip install
 'tfsoftmax[arpa]'). This takes about a microsecond for each of these words and each different
 history.
+
+Several devices share the streams, as in tfsoftmax train, and the result is that of one.
 """
 
 import json
@@ -22,7 +24,6 @@ import sys
 from absl import flags
 
 from tfsoftmax.commands import shared_flags
-from tfsoftmax.commands.program import load_tensorflow
 
 
 def define_flags():
@@ -39,10 +40,13 @@ def define_flags():
         "tail_ngram", None, "N-gram model for the words outside the shortlist: an ARPA file, or "
         "one in KenLM's own format."
     )
+    shared_flags.define_workers()
 
 
 def main():
-    load_tensorflow()
+    shared_flags.fork_workers()
+    workers = shared_flags.started_workers()
+    from tfsoftmax.corpora.pipeline import streams_of_each
     from tfsoftmax.corpora.records import Corpus
     from tfsoftmax.lm import runs
     from tfsoftmax.lm.evaluation import exact_evaluator, head_metrics
@@ -58,8 +62,10 @@ def main():
             f"with {len(corpus.vocabulary):,} words"
         )
     corpus.split(flags.FLAGS.split)
-    model, _, loaded = runs.load(run.directory, corpus.streams, corpus.time_steps)
-    metrics = head_metrics(model) + ([Normaliser()] if flags.FLAGS.normaliser else [])
+    streams = streams_of_each(corpus, workers.strategy)
+    with workers.strategy.scope():
+        model, _, loaded = runs.load(run.directory, streams, corpus.time_steps)
+        metrics = head_metrics(model) + ([Normaliser()] if flags.FLAGS.normaliser else [])
     result = exact_evaluator(model, metrics)(corpus, flags.FLAGS.split, sys.stderr.isatty())
     if flags.FLAGS.tail_ngram:
         from tfsoftmax.lm.tail_ngram import evaluated_with_tail_ngram
@@ -68,6 +74,8 @@ def main():
             result, model, corpus, flags.FLAGS.split, flags.FLAGS.tail_ngram
         )
     print(json.dumps(result), flush=True)
+    if not workers.first:
+        return
     try:
         run.log(event="test", split=flags.FLAGS.split, step=loaded["progress"]["step"], **result)
     except OSError as error:

@@ -37,7 +37,9 @@ grid where none are given.
 With --state=sentence, the run's model scores each hypothesis by itself. With --state=carried it
 reads all hypotheses as one text, in the order of the lists and separated by <eos>, and each begins
 with the state that the one before it left, as in section 5.3.3.1 of Müller 2017. That takes longer,
-as nothing is read side by side. --hypotheses=10 takes the first ten of an utterance.
+as nothing is read side by side. --hypotheses=10 takes the first ten of an utterance. With
+--workers=N, or in the processes of a cluster (--strategy=multiworker), hypotheses are shared out
+unless the state is carried; the first process prints and writes.
 
 Standard output has a line `utterance word word ...` for each utterance, in the order of the lists.
 With --reference, a table of word error rates follows on standard error, which needs jiwer (pip
@@ -57,7 +59,7 @@ import sys
 from absl import flags
 
 from tfsoftmax.commands import shared_flags
-from tfsoftmax.commands.program import check_at_least, load_tensorflow, printable
+from tfsoftmax.commands.program import check_at_least, printable
 from tfsoftmax.textio import writing
 
 BATCH = 128
@@ -86,6 +88,7 @@ def define_flags():
     )
     flags.DEFINE_integer("seed", 1, "Seed of the bootstrap.")
     shared_flags.define_scoring()
+    shared_flags.define_workers(of_streams=False)
 
 
 def main():
@@ -101,6 +104,7 @@ def main():
     check_at_least(0, seed=options.seed)
     check_at_least(1, hypotheses=options.hypotheses)
     grid = values_of_weights()
+    shared_flags.fork_workers()
     # Everything is checked before the model is loaded, so that mistakes show at once.
     if options.reference or options.tune:
         load_jiwer()
@@ -119,7 +123,8 @@ def main():
         )
     if options.out:
         os.makedirs(options.out, exist_ok=True)
-    score = scores_function()
+    workers = shared_flags.started_workers()
+    score = scores_function(workers)
     results = {"tuned_on": options.tune}
     if tuning is None:
         weights = rescoring.Weights(**{name: values[0] for name, values in grid.items()})
@@ -137,7 +142,7 @@ def main():
         results.update(rescoring.compare(lists, references, chosen, against, options.seed))
         print(table(results), file=sys.stderr)
     print(", ".join(f"{k}={v}" for k, v in dataclasses.asdict(weights).items()), file=sys.stderr)
-    if options.out:
+    if options.out and workers.first:
         write(options.out, lists, sentences, references, results)
 
 
@@ -205,22 +210,23 @@ def references_of(lists, argument):
     return found
 
 
-def scores_function():
+def scores_function(workers):
     """Loads the models, and returns a function that makes the `rescoring.features` of lists.
 
     Its arguments are the lists and the flag that names them.
     """
     options = flags.FLAGS
-    load_tensorflow()
     from tfsoftmax.lm import runs
-    from tfsoftmax.lm.scoring import Scorer
     from tfsoftmax.lm.sentences import oov_report
+    from tfsoftmax.lm.shared_scoring import SharedScorer
     from tfsoftmax.nbest import rescoring
 
     arpa_scores = rescoring.arpa_scorer(options.arpa) if options.arpa else None
     streams = 1 if options.state == "carried" else BATCH  # one text has one stream
     model, vocabulary, _ = runs.load(options.run, streams)
-    scorer = Scorer(model, vocabulary, options.normalisation, options.oov, options.unseen_words)
+    scorer = SharedScorer(
+        workers, model, vocabulary, options.normalisation, options.oov, options.unseen_words
+    )
 
     def score(lists, argument):
         words = sum(map(len, lists.sentences))

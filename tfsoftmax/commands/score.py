@@ -28,6 +28,9 @@ Words that the vocabulary lacks are read as <unk>, and scored according to --oov
     --oov=spread   with P(<unk>) / K, if --unseen_words=K words share <unk>, so that one can
                    compare the model with models of larger vocabularies
 
+With --workers=N, or in the processes of a cluster (--strategy=multiworker), the sentences are
+shared out, and the first process prints. Each reads the whole --input, which has to be a file.
+
 --normalisation=constant takes the scores of nce, negative and self_normalised heads, and of full
 with a z_loss, as log-probabilities, which these heads learn to approximate. This is faster but
 not exact; therefore the total is called self_normalised_nats, and there is no perplexity.
@@ -42,7 +45,7 @@ import time
 from absl import flags
 
 from tfsoftmax.commands import shared_flags
-from tfsoftmax.commands.program import load_tensorflow, printable
+from tfsoftmax.commands.program import printable
 from tfsoftmax.textio import LINE_BYTES, lines, name_of
 
 BATCH = 128
@@ -57,22 +60,34 @@ def define_flags():
     flags.DEFINE_enum("base", "e", ["e", "10"], "Base of the logarithms that are printed.")
     flags.DEFINE_bool("stream", False, "Score the sentences as one text, not each by itself.")
     shared_flags.define_scoring()
+    shared_flags.define_workers(of_streams=False)
 
 
 def main():
     options = flags.FLAGS
+    several = options.workers > 1 or options.strategy == "multiworker"
+    if several and (options.stream or options.input == "-"):
+        raise ValueError(
+            "`workers` can share the sentences of a file, but not a stream or standard input. "
+            f"Received: workers={options.workers}, input={options.input!r}, "
+            f"stream={options.stream}"
+        )
+    shared_flags.fork_workers()
     given = sentences(options.input, options.stream, options.lowercase)
     first = next(given, None)  # before TensorFlow, to fail at once
     if first is None:
         raise ValueError(f"`input` must hold sentences. Received: input={options.input!r}")
-    load_tensorflow()
+    workers = shared_flags.started_workers()
     from tfsoftmax.lm import runs
-    from tfsoftmax.lm.scoring import Scorer, Totals
+    from tfsoftmax.lm.scoring import Totals
     from tfsoftmax.lm.sentences import MUCH_OOV, WORDS, oov_report, windows
+    from tfsoftmax.lm.shared_scoring import SharedScorer
 
     streams = 1 if options.stream else BATCH
     model, vocabulary, _ = runs.load(options.run, streams)
-    scorer = Scorer(model, vocabulary, options.normalisation, options.oov, options.unseen_words)
+    scorer = SharedScorer(
+        workers, model, vocabulary, options.normalisation, options.oov, options.unseen_words
+    )
     score = scorer.stream if options.stream else scorer.sentences
     score([[]])  # traces the model before the clock starts
     scorer.restart()

@@ -3,12 +3,18 @@
 import dataclasses
 import inspect
 import json
+import os
 import re
+import sys
 import types
 
 from absl import flags
 
+from tfsoftmax.commands.program import check_at_least, load_tensorflow
+from tfsoftmax.lm.local_workers import become_workers
 from tfsoftmax.textio import parsed_json
+
+STRATEGIES = ("auto", "none", "mirrored", "multiworker")
 
 
 def define(*configs: type) -> None:
@@ -40,6 +46,61 @@ def define_data() -> None:
 def define_run() -> None:
     """Defines --run, a trained model."""
     flags.DEFINE_string("run", None, "Directory of a training run.", required=True)
+
+
+def define_workers(of_streams: bool = True) -> None:
+    """Defines --strategy and --workers, which say what shares the work.
+
+    Args:
+        of_streams: whether devices share the streams of a corpus, or processes the sentences.
+    """
+    if of_streams:
+        flags.DEFINE_enum(
+            "strategy", "auto", STRATEGIES,
+            "Devices that share the streams: one (none), all of this machine (mirrored), or all of "
+            "a cluster (multiworker) that TF_CONFIG or Slurm describes. auto: the cluster of "
+            "TF_CONFIG, else all GPUs if there are several, else one device."
+        )
+    else:
+        flags.DEFINE_enum(
+            "strategy", "none", ["none", "multiworker"],
+            "Processes that share the sentences: one (none), or those of a cluster (multiworker) "
+            "that TF_CONFIG or Slurm describes."
+        )
+    flags.DEFINE_integer(
+        "workers", 1, "Number of processes to start on this machine, as a cluster."
+    )
+
+
+def fork_workers() -> None:
+    """With --workers=N, forks the process; then this function returns in its N children only.
+
+    It has to be called before TensorFlow is imported, and before files are opened.
+    """
+    strategy, count = flags.FLAGS["strategy"], flags.FLAGS.workers
+    check_at_least(1, workers=count)
+    if count > 1 and strategy.present and strategy.value not in ("auto", "multiworker"):
+        raise ValueError(
+            "`workers` above 1 needs --strategy=multiworker. "
+            f"Received: workers={count}, strategy={strategy.value!r}"
+        )
+    if count > 1:
+        become_workers(count)
+
+
+def started_workers():
+    """Imports TensorFlow, and makes the `Workers` that the flags ask for, after `fork_workers`.
+
+    Only the first worker prints to standard output.
+    """
+    load_tensorflow()
+    from tfsoftmax.lm.workers import start_workers
+
+    count = flags.FLAGS.workers
+    workers = start_workers("multiworker" if count > 1 else flags.FLAGS.strategy, count)
+    if not workers.first:
+        sys.stdout = open(os.devnull, "w")
+    return workers
 
 
 def define_words_of(words: int, group: str) -> None:

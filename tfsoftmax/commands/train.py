@@ -17,6 +17,13 @@ together with a preset takes precedence over it. The presets are
 The run keeps its own copy of a file of a tree or of classes, and the SHA-256 of all its files; a
 file that was changed, or that is of another run, is refused.
 
+Several devices share the streams of the corpus, whose number must be a multiple of theirs, and end
+with the weights that one would have. All GPUs of the machine are used; --strategy=none uses one.
+On several machines, start the same command on each, with the cluster in TF_CONFIG, or by srun with
+--strategy=multiworker; --workers=2 tries this out with two processes here. All of them must see the
+corpus and the run in the same folders. The first logs and saves. A signal to any of them ends all,
+saved; if one dies, the others end too. The same command goes on, also with other machines.
+
 TensorBoard also shows memory, words per second and gradient norms. --profile_batch=11,15 traces
 these steps: tfsoftmax memory_timeline --run=DIR prints how much memory they used over time, and
 TensorBoard's profile plugin (pip install 'tfsoftmax[profile]') shows everything else.
@@ -28,8 +35,8 @@ import sys
 from absl import flags
 
 from tfsoftmax.commands import shared_flags
-from tfsoftmax.commands.program import load_tensorflow
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
+from tfsoftmax.lm.local_workers import INTERRUPTED
 from tfsoftmax.lm.presets import PRESETS
 
 
@@ -42,6 +49,7 @@ def define_flags():
         "preset", None, list(PRESETS), "Named hyperparameters. Other flags take precedence."
     )
     flags.DEFINE_list("profile_batch", [], "First and last step to trace, such as 11,15.")
+    shared_flags.define_workers()
     shared_flags.define(ModelConfig, TrainingConfig)
 
 
@@ -50,14 +58,16 @@ def main():
     model_config = shared_flags.parse(ModelConfig, preset)
     config = shared_flags.parse(TrainingConfig, preset)
     profile_batch = steps_to_trace(flags.FLAGS.profile_batch)
-    load_tensorflow()
+    shared_flags.fork_workers()
+    workers = shared_flags.started_workers()
     from tfsoftmax.lm.training import train
 
     finished = train(
-        flags.FLAGS.data, flags.FLAGS.run, model_config, config, profile_batch=profile_batch
+        flags.FLAGS.data, flags.FLAGS.run, model_config, config, profile_batch=profile_batch,
+        workers=workers,
     )
     if finished is None:
-        sys.exit(130)  # the shell's exit status for a program that Ctrl-C ended
+        sys.exit(INTERRUPTED)
     print(json.dumps(finished))
 
 

@@ -6,7 +6,8 @@ from tfsoftmax.corpora.records import PAD, Corpus
 
 
 def batches(
-    corpus: Corpus, split: str, start: int = 0, count: int | None = None
+    corpus: Corpus, split: str, start: int = 0, count: int | None = None,
+    strategy: tf.distribute.Strategy | None = None,
 ) -> tf.data.Dataset:
     """Makes a dataset of the batches of one split, in the order of the files.
 
@@ -19,16 +20,19 @@ def batches(
         split: the name of a split, such as "train".
         start: the first record to read. Earlier records are not parsed.
         count: the number of records to read; None to read all that follow.
+        strategy: a strategy whose P replicas share the streams: replica p reads streams p B / P to
+            (p + 1) B / P. None, or a strategy of one replica, for no sharing.
 
     Returns:
         A dataset of known length with elements `(words, next_words, weights)`: int32 (B, T),
         int32 (B, T), float32 (B, T). Each word and each `<eos>` of the split occurs once in
         `next_words` with weight 1. Where a stream has ended before the longest one, the weight
-        is 0 and both ids are `<eos>`.
+        is 0 and both ids are `<eos>`. For several replicas it is a distributed dataset that begins
+        anew after its end, so that workers need not ask each other in each step for the end.
 
     Raises:
-        ValueError: there is no such split, `start` or `count` is out of its range, or a record
-            file is damaged.
+        ValueError: the streams cannot be shared equally, there is no such split, `start` or `count`
+            is out of its range, or a record file is damaged.
 
     Source: Müller 2017, section 4.2. Departure: there the ends of the longer streams are cut
         off; here they are kept, so that no word is lost.
@@ -53,12 +57,45 @@ def batches(
     records = tf.data.TFRecordDataset([file.path for file in files], buffer_size=1 << 20)
     records = records.skip(start - skipped).take(count)
     parsed = records.map(_parser(corpus), num_parallel_calls=1, deterministic=True)
+    parsed = parsed.apply(tf.data.experimental.assert_cardinality(count))
+    if strategy is None or strategy.num_replicas_in_sync == 1:
+        return _prefetched(parsed)
+    streams_of_each(corpus, strategy)
+    return strategy.distribute_datasets_from_function(
+        lambda worker: _prefetched(_of_worker(parsed, worker).repeat())
+    )
+
+
+def streams_of_each(corpus: Corpus, strategy: tf.distribute.Strategy) -> int:
+    """The number of streams that each replica of a strategy reads, or a ValueError."""
+    streams, replicas = corpus.streams, strategy.num_replicas_in_sync
+    if streams % replicas:
+        raise ValueError(
+            f"`streams` must be a multiple of the number of devices, {replicas}: prepare the "
+            "corpus with other `streams`, or use a number of devices that divides them. "
+            f"Received: streams={streams}"
+        )
+    return streams // replicas
+
+
+def _of_worker(records, worker):
+    """For each record, the streams of each replica of a worker, one replica after the other."""
+    parts, here = worker.num_replicas_in_sync, worker.num_input_pipelines
+    first = worker.input_pipeline_id * (parts // here)
+
+    def shares(*arrays):
+        whole = [tf.reshape(a, (parts, a.shape[0] // parts, a.shape[1])) for a in arrays]
+        return tuple(a[first : first + parts // here] for a in whole)
+
+    return records.map(shares).unbatch()
+
+
+def _prefetched(dataset):
     options = tf.data.Options()
     # Nothing here is tuned. With the tuner, training hung at the deletion of an iterator after the
     # clock that libc tells was set back by a day (tests/torture).
     options.autotune.enabled = False
-    dataset = parsed.apply(tf.data.experimental.assert_cardinality(count)).prefetch(8)
-    return dataset.with_options(options)
+    return dataset.prefetch(8).with_options(options)
 
 
 def _files_from(files, start):

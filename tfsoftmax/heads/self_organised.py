@@ -14,6 +14,7 @@ from tfsoftmax.layers.initializers import add_weight
 from tfsoftmax.ops import nary
 from tfsoftmax.ops.cross_entropy import cross_entropy, weighted_cross_entropy
 from tfsoftmax.ops.logits import full_logits
+from tfsoftmax.ops.replicas import of_all_replicas
 from tfsoftmax.partitions import assignment, classes, code_files
 from tfsoftmax.partitions.counts import checked_counts
 from tfsoftmax.partitions.packing import packed
@@ -214,6 +215,7 @@ class SelfOrganisedSoftmax(HierarchicalHead):
             return
         by_cluster, _ = self._projected(tf.stop_gradient(hidden))
         bits = tf.nn.log_softmax(full_logits(by_cluster, *self._cluster_parameters())) / np.log(2)
+        labels, bits = of_all_replicas(labels), of_all_replicas(bits)
         words, index, repeats = tf.unique_with_counts(labels)
         mean = tf.math.unsorted_segment_mean(tf.stop_gradient(bits), index, tf.size(words))
         frequency = tf.gather(tf.constant(np.maximum(self.counts, 1.0), tf.float32), words)

@@ -13,7 +13,6 @@ import keras
 import tensorflow as tf
 
 from tfsoftmax.lm.files import read_json, sha256_of, write_whole
-from tfsoftmax.lm.model import recurrent_states
 from tfsoftmax.textio import PARTIAL
 
 POINTERS, MANIFEST, PROGRESS, VARIABLES = (
@@ -245,12 +244,17 @@ def _digest(values):
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
-def training_variables(model: keras.Model) -> dict:
-    """All variables that a run's future depends on: {"weights", "optimizer", "states"}."""
+def training_variables(model: keras.Model, states: list[tf.Variable]) -> dict:
+    """All variables that a run's future depends on: {"weights", "optimizer", "states"}.
+
+    Args:
+        model: the compiled model.
+        states: the recurrent states of all streams, as `StreamStates` has them.
+    """
     return {
         **weight_variables(model),
         "optimizer": [v.value for v in model.optimizer.variables],
-        "states": [v.value for v in recurrent_states(model)],
+        "states": states,
     }
 
 

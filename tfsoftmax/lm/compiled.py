@@ -1,8 +1,10 @@
 """A language model that is compiled with the loss and the optimiser of a configuration."""
 
 import keras
+import tensorflow as tf
 
 from tfsoftmax import optimizers
+from tfsoftmax.corpora.pipeline import streams_of_each
 from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
 from tfsoftmax.lm.model import language_model
@@ -20,12 +22,15 @@ def compiled_model(
 ) -> keras.Model:
     """Builds a language model and compiles it with the configured loss and optimiser.
 
+    In the scope of a strategy the model is for the streams of one replica.
+
     Args:
         model_config: the model to build.
         config: the optimiser, the clipping and the reduction of the loss.
         corpus: a `Corpus`, or another object with `vocabulary`, `streams` and `time_steps`.
     """
-    model = language_model(model_config, corpus.vocabulary, corpus.streams, corpus.time_steps)
+    streams = streams_of_each(corpus, tf.distribute.get_strategy())
+    model = language_model(model_config, corpus.vocabulary, streams, corpus.time_steps)
     optimizer = _optimizer(config)
     if config.weight_decay and config.weight_decay_on == "recurrent":
         optimizer.exclude_from_weight_decay(_without_recurrent(model))

@@ -88,6 +88,12 @@ def with_settled_options(model_config: ModelConfig, described: dict | None) -> M
     })
 
 
+def needs_machine(model_config: ModelConfig) -> bool:
+    """Whether the head will choose an option by measuring the machine."""
+    names = HEADS[model_config.head].machine_options if model_config.head in HEADS else ()
+    return any(model_config.head_options.get(name, "auto") == "auto" for name in names)
+
+
 def with_chosen_options(model_config: ModelConfig, model: keras.Model) -> ModelConfig:
     """The configuration with what the built head chose by measuring the machine."""
     head = model.get_layer("head")

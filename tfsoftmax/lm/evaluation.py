@@ -18,11 +18,13 @@ def exact_evaluator(
 ) -> Callable[..., dict]:
     """Makes a function that evaluates a model on the splits of corpora.
 
-    The recurrent states are zero at the start of a split; afterwards they are restored.
+    The recurrent states are zero at the start of a split; afterwards they are restored. If the
+    model was built under a strategy, all replicas evaluate, each its streams, and the results are
+    those of all of them; each worker has to call the function.
 
     Args:
         model: a stateful model that `language_model` built for the streams and steps of the
-            corpora.
+            corpora, or for the streams of one replica.
         metrics: further metrics to measure in the same pass, such as `Normaliser()`.
 
     Returns:
@@ -32,33 +34,46 @@ def exact_evaluator(
         and one `<eos>` for each sentence; `oov_tokens`, how many of them are `<unk>`;
         `words_per_second`; and the results of `metrics`.
     """
-    metric = Perplexity()
+    strategy = model.distribute_strategy
+    with strategy.scope():
+        metric = Perplexity()
 
-    @tf.function(reduce_retracing=True, autograph=False)
-    def step(words, next_words, weights):
+    def replica_step(words, next_words, weights):
         logits = model(words, training=False)
         for each in (metric, *metrics):
             each.update_state(next_words, logits, weights)
 
+    @tf.function(reduce_retracing=True, autograph=False)
+    def step(*batch):
+        strategy.run(replica_step, args=batch)
+
     def evaluate(corpus, split, progress=False, stopped=None):
-        before = [tf.identity(state.value) for state in recurrent_states(model)]
+        states = [
+            state for states in recurrent_states(model)
+            for state in strategy.experimental_local_results(states.value)
+        ]
+        before = [tf.identity(state) for state in states]
         reset_states(model)
         for each in (metric, *metrics):
             each.reset_state()
-        dataset = batches(corpus, split)
+        dataset = batches(corpus, split, strategy=strategy)
         step.get_concrete_function(*dataset.element_spec)  # traced before the clock starts
+        records = tqdm(
+            range(corpus.split(split).records), desc=split, unit="batch", leave=False,
+            disable=not progress,
+        )
         start = time.perf_counter()
         interrupted = False
-        for batch in tqdm(dataset, desc=split, unit="batch", leave=False, disable=not progress):
+        for _, batch in zip(records, dataset):
             if interrupted := stopped is not None and stopped():
                 break
             step(*batch)
         seconds = time.perf_counter() - start
-        for state, value in zip(recurrent_states(model), before, strict=True):
+        for state, value in zip(states, before, strict=True):
             state.assign(value)
         if interrupted:
             return None
-        nats, tokens = float(metric.nats.value), float(metric.tokens.value)
+        nats, tokens = float(metric.nats.numpy()), float(metric.tokens.numpy())
         return {
             **perplexity_and_nats(nats / tokens),
             "tokens": round(tokens),

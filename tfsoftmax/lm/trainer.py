@@ -16,8 +16,10 @@ from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.lm.checkpoints import training_variables
 from tfsoftmax.lm.compiled import compiled_model
 from tfsoftmax.lm.evaluation import exact_evaluator, head_metrics
+from tfsoftmax.lm.followers import NoMonitor
 from tfsoftmax.lm.model import reset_states
 from tfsoftmax.lm.pretrained import apply_embeddings, load_embeddings
+from tfsoftmax.lm.workers import StreamStates, Workers
 from tfsoftmax.profiling.memory import peak_resident_bytes
 from tfsoftmax.profiling.monitor import TrainingMonitor
 
@@ -52,12 +54,19 @@ class Trainer:
     The arguments are those of `train`, with the corpus and the run opened.
     """
 
-    def __init__(self, corpus, run, model_config, config, verbose, profile_batch=None):
+    def __init__(
+        self, corpus, run, model_config, config, verbose, profile_batch=None, workers=None
+    ):
         self.corpus, self.run, self.config, self.verbose = corpus, run, config, verbose
+        self.workers = workers or Workers()
         keras.utils.set_random_seed(config.seed)
-        self.model = compiled_model(model_config, config, corpus)
-        self.variables = training_variables(self.model)
+        with self.workers.strategy.scope():
+            self.model = compiled_model(model_config, config, corpus)
+            metrics = head_metrics(self.model)
+        self.states = StreamStates(self.model, self.workers)
+        self.variables = training_variables(self.model, self.states.variables)
         saved = run.checkpoints.restore(self.variables)
+        self.states.scatter()
         self.progress = Progress.of(saved, run.checkpoints) if saved else Progress()
         self.takes_vectors = saved is None and bool(config.pretrained)
         if self.takes_vectors:
@@ -66,12 +75,13 @@ class Trainer:
         self.limit = config.epochs * self.records
         if config.max_steps:
             self.limit = min(self.limit, config.max_steps)
-        self.evaluate = exact_evaluator(self.model, head_metrics(self.model))
+        self.evaluate = exact_evaluator(self.model, metrics)
         self.positions = corpus.streams * corpus.time_steps  # in a step
         self.monitor = TrainingMonitor(
             run.path("tensorboard"), config.log_steps, self.positions, profile_batch
-        )
+        ) if self.workers.first else NoMonitor()
         self.monitor.set_model(self.model)
+        self.signalled = False  # this worker, while `interrupted` is what all have agreed on
         self.interrupted = False
 
     def say(self, text):
@@ -91,6 +101,10 @@ class Trainer:
         if progress.step:
             self.say(f"Resuming {self.run.directory} at step {progress.step}.")
         self.run.rewind_metrics(progress.step)
+        self.run.log(
+            event="started", step=progress.step, workers=self.workers.size,
+            devices=self.workers.replicas,
+        )
         self.monitor.on_train_begin()
         if self.takes_vectors:  # from here on the run does not need their file any more
             self._save()
@@ -139,14 +153,16 @@ class Trainer:
         self.model.reset_metrics()
         self.model.make_train_function()
         self.monitor.on_epoch_begin(first // self.records)
-        steps = iter(batches(self.corpus, "train", start=record, count=end - first))
+        steps = iter(batches(
+            self.corpus, "train", record, end - first, self.workers.strategy
+        ))
         bar = tqdm(
             total=end, initial=first, unit="step", desc=f"epoch {first // self.records + 1}",
             leave=False, disable=None if self.verbose else True, mininterval=0.5,
         )
         logged_at = (progress.step, progress.seconds)
         with bar:
-            while progress.step < end and not self.interrupted:
+            while not self._stops() and progress.step < end:
                 if progress.step and progress.step % config.reassign_steps == 0:
                     self._reassign()
                 self.monitor.on_train_batch_begin(progress.step)
@@ -162,6 +178,12 @@ class Trainer:
                     logged_at = (progress.step, progress.seconds)
                 if progress.step % config.checkpoint_steps == 0 and progress.step < end:
                     self._save()
+
+    def _stops(self):
+        """Whether a signal has reached any of the workers. All of them ask at the same time."""
+        wish = self.signalled or self.interrupted
+        self.interrupted = self.workers.agree_to_stop(wish)
+        return self.interrupted
 
     def _reassign(self):
         """Lets the words of a self-organised head choose their clusters.
@@ -180,7 +202,7 @@ class Trainer:
         speed = (progress.step - last_step) * self.positions / seconds
         values = {
             "loss": logs["loss"], "perplexity": logs["perplexity"],
-            "learning_rate": float(self.model.optimizer.learning_rate.value),
+            "learning_rate": float(self.model.optimizer.learning_rate.numpy()),
             "words_per_second": round(speed, 1),
         }
         self._log("train", values)
@@ -200,12 +222,12 @@ class Trainer:
         """Measures exact validation perplexity, decays the learning rate, and saves."""
         progress, optimizer = self.progress, self.model.optimizer
         result = self.evaluate(
-            self.corpus, "valid", self.verbose and sys.stderr.isatty(), lambda: self.interrupted
+            self.corpus, "valid", self.verbose and sys.stderr.isatty(), self._stops
         )
         if result is None:  # interrupted: validation starts again when the run goes on
             self._save()
             return
-        perplexity, rate = result["perplexity"], float(optimizer.learning_rate.value)
+        perplexity, rate = result["perplexity"], float(optimizer.learning_rate.numpy())
         if not math.isfinite(perplexity):
             self._fail(f"the validation perplexity is {perplexity}")
         self._log("valid", {
@@ -236,6 +258,9 @@ class Trainer:
             "words_per_second": round(progress.step * self.positions / progress.seconds, 1),
             "peak_memory_gib": round(peak_resident_bytes() / 2**30, 3),
         })
+        return self.workers.from_first(self._last_line)
+
+    def _last_line(self):
         if not (lines := self.run.metrics()):
             raise ValueError(
                 f"{self.run.directory}: must be there until training ends. Received: it was deleted"
@@ -246,6 +271,7 @@ class Trainer:
         for variable in self.model.trainable_variables:
             if not bool(tf.reduce_all(tf.math.is_finite(variable.value))):
                 self._fail(f"`{variable.path}` is no longer finite")
+        self.states.gather()
         self.run.checkpoints.save(self.variables, dataclasses.asdict(self.progress), best)
 
     def _check_finite(self, loss):
@@ -276,9 +302,9 @@ class Trainer:
         """
 
         def stop(number, frame):
-            if self.interrupted:
+            if self.signalled:
                 raise KeyboardInterrupt
-            self.interrupted = True
+            self.signalled = True
 
         try:
             before = {s: signal.signal(s, stop) for s in (signal.SIGINT, signal.SIGTERM)}

@@ -1,18 +1,28 @@
 """Trains a language model; a run that was killed continues from its last checkpoint."""
 
 import contextlib
+import dataclasses
 
+from tfsoftmax.corpora.pipeline import streams_of_each
 from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
-from tfsoftmax.lm.description import description, with_chosen_options, with_settled_options
+from tfsoftmax.lm.description import (
+    description,
+    needs_machine,
+    with_chosen_options,
+    with_settled_options,
+)
+from tfsoftmax.lm.followers import FollowedRun
+from tfsoftmax.lm.model import language_model
 from tfsoftmax.lm.run_files import FILES, keep_copies, with_copies
 from tfsoftmax.lm.runs import Run
 from tfsoftmax.lm.trainer import Trainer
+from tfsoftmax.lm.workers import Workers
 
 
 def train(
     data: str, run: str, model_config: ModelConfig, config: TrainingConfig, verbose: bool = True,
-    profile_batch: tuple[int, int] | None = None,
+    profile_batch: tuple[int, int] | None = None, workers: Workers | None = None,
 ) -> dict | None:
     """Trains a run to its end: a new run, or one that was killed, interrupted or extended.
 
@@ -23,17 +33,21 @@ def train(
         config: the training to do.
         verbose: whether to show a progress bar, and a line for each validation.
         profile_batch: the first and the last step to trace for TensorBoard; None for no trace.
+        workers: the processes and devices that share the streams; None for this process and one
+            device. All workers call this function with the same arguments, and see the same
+            folders; only the first writes and prints. Their number may change when a run continues.
 
     Returns:
         The "finished" line of the metrics; None if the run was interrupted.
 
     Raises:
         ValueError: the corpus, the run and the configuration do not fit each other.
-        RuntimeError: the loss or a weight is no longer finite.
+        RuntimeError: the loss or a weight is no longer finite, or another worker has ended.
 
     Source: Müller 2017, section 4.3.
     """
-    corpus, run = Corpus.load(data), Run(run)
+    workers = workers or Workers()
+    corpus, run = Corpus.load(data), Run(run) if workers.first else FollowedRun(run)
     for name in ("train", "valid"):
         if name not in corpus.splits:
             raise ValueError(
@@ -42,26 +56,56 @@ def train(
             )
         for file in corpus.splits[name].files:
             file.verify()
-    run.check_directory()
-    with run.locked():
-        return _train(corpus, run, model_config, config, verbose, profile_batch)
+    streams_of_each(corpus, workers.strategy)
+    with workers.explaining_loss(lambda: _advice(run)), contextlib.ExitStack() as stack:
+        def begin():
+            run.check_directory()
+            stack.enter_context(run.locked())
+            return _settled(corpus, run, model_config, config, workers)
+
+        settled = workers.from_first(begin)
+        return _train(corpus, run, settled, verbose and workers.first, profile_batch, workers)
 
 
-def _train(corpus, run, model_config, config, verbose, profile_batch):
+def _settled(corpus, run, model_config, config, workers):
+    """Checks what is asked for against what the run is, and settles what was left open.
+
+    Returns:
+        The configurations as dictionaries, the run's files now and when it began, and its
+        "finished" line or None: what all workers have to agree on.
+    """
     recorded = run.config() if run.exists() else None
     model_config, config = run.with_older_choices(model_config, config)
     model_config = with_settled_options(model_config, recorded)
     files = keep_copies(run.path(FILES), model_config, config, recorded)
     run.check({**description(corpus, model_config, config), "files": files})
+    began_with = files if recorded is None else recorded.get("files")
+    if workers.size > 1 and needs_machine(model_config):  # the others might measure otherwise
+        own = with_copies(model_config, run.path(FILES), began_with)
+        model_config = with_chosen_options(model_config, language_model(own, corpus.vocabulary, 1))
     finished = [m for m in run.metrics() if m["event"] == "finished"]
-    own = with_copies(
-        model_config, run.path(FILES), files if recorded is None else recorded.get("files")
-    )
-    trainer = Trainer(corpus, run, own, config, verbose, profile_batch)
-    if finished and trainer.ended():
+    return {
+        "model": dataclasses.asdict(model_config), "training": dataclasses.asdict(config),
+        "files": files, "began_with": began_with, "finished": finished[-1] if finished else None,
+    }
+
+
+def _train(corpus, run, settled, verbose, profile_batch, workers):
+    model_config, config = ModelConfig(**settled["model"]), TrainingConfig(**settled["training"])
+    own = with_copies(model_config, run.path(FILES), settled["began_with"])
+    trainer = Trainer(corpus, run, own, config, verbose, profile_batch, workers)
+    if settled["finished"] and trainer.ended():
         trainer.say(f"{run.directory} has already finished, at step {trainer.progress.step}.")
-        return finished[-1]
+        return settled["finished"]
     described = description(corpus, with_chosen_options(model_config, trainer.model), config)
-    run.start({**described, "files": files}, corpus.vocabulary)
+    run.start({**described, "files": settled["files"]}, corpus.vocabulary)
     with trainer.interruptible(), contextlib.closing(trainer.monitor):
         return trainer.run_to_the_end()
+
+
+def _advice(run):
+    """What to do after another worker has ended."""
+    last = run.checkpoints.name() if run.exists() else None
+    if last is None:
+        return "There is no checkpoint yet; start the same command again."
+    return f"Start the same command again to go on from the last checkpoint, {last}."

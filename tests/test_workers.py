@@ -1,0 +1,158 @@
+"""Training by several workers and devices: what one process does, whoever ends, starts or dies."""
+
+import json
+import shutil
+import signal
+
+import numpy as np
+import pytest
+
+import command_server
+import replicas_helper
+from runs_helper import SMALL, assert_same_weights, events
+from tfsoftmax.lm.runs import Run
+from workers_helper import largest_difference, trained, trained_by_local_workers
+
+# The gradients are clipped in almost every step.
+PLAIN = {
+    "model": {"dropout": 0.0},
+    "config": {"max_steps": 59, "clip_norm": 0.25, "decay": 1.0, "reassign_steps": 15},
+}
+ADAPTIVE = {"head": "adaptive", "head_options": {"cutoffs": [9, 30], "projection_factor": 2}}
+
+
+def by_one_process(corpus, folder, model=None):
+    """The run of one process, in this one."""
+    model = {**PLAIN["model"], **(model or {})}
+    trained(corpus.directory, str(folder), model, PLAIN["config"])
+    return Run(str(folder))
+
+
+def assert_close_runs(run, other):
+    assert largest_difference(run, other) < 1e-6
+    assert_close_lines(run, other, "valid", ["step", "perplexity", "tokens"], 1e-7)
+
+
+def assert_close_lines(run, other, event, keys, rtol):
+    got, wanted = ([[m[k] for k in keys] for m in events(r, event)] for r in (run, other))
+    np.testing.assert_allclose(got, wanted, rtol=rtol)
+
+
+def test_the_number_of_workers_may_change_and_a_signal_to_one_stops_all(corpus, tmp_path):
+    """Two workers, then one process, then two; the second of the first two gets SIGTERM."""
+    run, data = Run(str(tmp_path / "run")), corpus.directory
+    two = {"function": trained, "workers": 2, "strategy": "multiworker", **PLAIN}
+    stop = [1, 11, signal.SIGTERM]
+    results = replicas_helper.run(data=data, run=run.directory, stop=stop, **two)
+    assert [finished for finished, _ in results] == [None, None]
+    stopped = run.checkpoints.progress()["step"]
+    assert 11 <= stopped < 55, "the workers must have stopped soon after the signal"
+    finished, _ = replicas_helper.run(
+        trained, data=data, run=run.directory, stop=[0, stopped + 3, signal.SIGTERM], **PLAIN
+    )[0]
+    assert finished is None and run.checkpoints.progress()["step"] == stopped + 3
+    (first, _), (second, _) = replicas_helper.run(data=data, run=run.directory, **two)
+    assert first == second == events(run, "finished")[0]
+    assert [(m["step"], m["workers"]) for m in events(run, "started")] == [
+        (0, 2), (stopped, 1), (stopped + 3, 2)
+    ]
+    assert_close_runs(run, by_one_process(corpus, tmp_path / "one"))
+
+
+def test_a_killed_worker_ends_the_others_and_the_run_goes_on_bitwise(corpus, tmp_path):
+    whole, killed = Run(str(tmp_path / "whole")), Run(str(tmp_path / "killed"))
+    steps = {"max_steps": 14}
+
+    def train(run):
+        done = command_server.run([
+            "train", f"--data={corpus.directory}", f"--run={run.directory}", *SMALL,
+            "--dropout=0.1", "--max_steps=14", "--workers=2",
+        ], seconds=200)
+        assert done.returncode == 0, done.stderr
+        *lines, last = done.stdout.splitlines()
+        assert json.loads(last) == events(run, "finished")[0]
+        return lines
+
+    assert len(train(whole)) == 1  # of the validation, by the first worker alone
+    with pytest.raises(AssertionError, match=r"(?s)\[1\].*error: worker 1 was ended by SIGKILL"):
+        replicas_helper.run(
+            trained_by_local_workers, count=2, data=corpus.directory, run=killed.directory,
+            model={}, config=steps, stop=[1, 8, signal.SIGKILL],
+        )
+    assert killed.checkpoints.progress()["step"] == 6
+    resumed, _ = train(killed)
+    assert resumed == f"Resuming {killed.directory} at step 6."
+    assert_same_weights(whole, killed)
+
+
+@pytest.mark.parametrize("model", [
+    ADAPTIVE,
+    pytest.param({}, marks=pytest.mark.slow),
+    pytest.param({"head": "tree"}, marks=pytest.mark.slow),
+    pytest.param({"head": "self_organised"}, marks=pytest.mark.slow),
+    pytest.param({"head": "sampled", "head_options": {"num_samples": 8}}, marks=pytest.mark.slow),
+    pytest.param({"layers": 2, "cell": "gru"}, marks=pytest.mark.slow),
+], ids=str)
+def test_two_devices_of_a_process_equal_one(model, corpus, tmp_path):
+    model, run = {**PLAIN["model"], **model}, str(tmp_path / "run")
+    replicas_helper.run(
+        trained, devices=2, strategy="mirrored", data=corpus.directory, run=run, model=model,
+        config=PLAIN["config"],
+    )
+    alone = by_one_process(corpus, tmp_path / "one", model)
+    assert_close_runs(Run(run), alone)
+    assert_close_lines(Run(run), alone, "train", ["step", "loss"], 1e-6)
+
+
+def printed(*arguments):
+    """What a command prints with one process, and with two."""
+    alone, both = (
+        command_server.run([*arguments, *workers], seconds=120) for workers in ([], ["--workers=2"])
+    )
+    assert (alone.returncode, both.returncode) == (0, 0), alone.stderr + both.stderr
+    return alone.stdout.splitlines(), both.stdout.splitlines()
+
+
+def test_two_workers_evaluate_as_one_does(finished_run, tmp_path):
+    run = shutil.copytree(finished_run.directory, tmp_path / "run")
+    (alone,), (both,) = printed("evaluate", f"--run={run}", "--split=valid")
+    alone, both = json.loads(alone), json.loads(both)
+    assert both["tokens"] == alone["tokens"] and both["oov_tokens"] == alone["oov_tokens"]
+    np.testing.assert_allclose(both["nats_per_token"], alone["nats_per_token"], rtol=1e-7)
+    assert len(events(Run(str(run)), "test")) == 2
+
+
+def text(words, folder):
+    path = folder / "text"
+    rng = np.random.default_rng(0)
+    words = [word for word in words if word[0] != "<"]
+    lines = [" ".join(rng.choice(words, rng.integers(0, 9))) for _ in range(61)]
+    path.write_text("".join(line + "\n" for line in lines))
+    return path
+
+
+def test_two_workers_score_as_one_does(finished_run, tmp_path):
+    path = text(finished_run.vocabulary().words, tmp_path)
+    results = printed("score", f"--run={finished_run.directory}", f"--input={path}")
+    alone, both = ([line.split("\t") for line in lines] for lines in results)
+    assert [words for _, words in both] == [words for _, words in alone] and len(both) == 61
+    np.testing.assert_allclose(
+        [float(score) for score, _ in both], [float(score) for score, _ in alone], rtol=1e-6
+    )
+
+
+@pytest.mark.slow
+def test_two_workers_rescore_as_one_does(finished_run, tmp_path):
+    lines = text(finished_run.vocabulary().words, tmp_path).read_text().splitlines()
+    rows = [f"u{i // 4} {-i} {i % 3} {line}\n" for i, line in enumerate(lines)]
+    (tmp_path / "nbest").write_text("".join(rows))
+    alone, both = printed(
+        "rescore", f"--run={finished_run.directory}", f"--nbest={tmp_path / 'nbest'}",
+        "--lm_weight=3", f"--out={tmp_path / 'out'}",
+    )
+    assert alone == both and len(both) == 16
+
+
+def test_what_workers_cannot_share_is_refused(finished_run):
+    done = command_server.run(["score", f"--run={finished_run.directory}", "--workers=2"])
+    assert done.returncode == 1 and "but not a stream or standard input" in done.stderr

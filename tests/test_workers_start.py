@@ -1,0 +1,151 @@
+"""What workers agree on before they train: their cluster, their streams, their flags."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import replicas_helper
+from runs_helper import tool
+from tfsoftmax.corpora.pipeline import batches
+from tfsoftmax.lm import workers
+from tfsoftmax.lm.followers import FollowedRun, NoMonitor
+
+SLURM = {
+    "SLURM_PROCID": "2", "SLURM_STEP_NUM_TASKS": "3", "SLURM_STEP_NODELIST": "n[1-2]",
+    "SLURM_STEP_TASKS_PER_NODE": "2,1", "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "1",
+    "SLURMD_NODENAME": "n2",
+}
+
+
+def test_one_worker_agrees_with_itself():
+    alone = workers.Workers()
+    assert (alone.rank, alone.size, alone.replicas, alone.first) == (0, 1, 1, True)
+    assert alone.agree_to_stop(True) and not alone.agree_to_stop(False)
+    np.testing.assert_array_equal(alone.gather(np.eye(3)), np.eye(3))
+    assert alone.from_first(lambda: {"a": (1, 2)}) == {"a": (1, 2)}
+
+
+def by_a_worker():
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    some = workers.Workers(strategy)
+    assert (some.size, some.replicas) == (2, 2)
+    rows = np.full((2, 3), some.rank + 1.0)
+    given = some.from_first(lambda: ["ä", some.rank])
+    try:
+        some.from_first(lambda: {}["missing"])
+        failure = None
+    except (KeyError, RuntimeError) as error:
+        failure = repr(error)
+    for asked in range(10**6):
+        if some.agree_to_stop(some.rank == 1 and asked > 3):
+            break
+    assert asked > 3
+    return asked, some.rank, some.sum([1.5, some.rank]), some.gather(rows), given, failure
+
+
+def test_two_workers_share_what_they_know():
+    results = replicas_helper.run(by_a_worker, workers=2)
+    for rank, (asked, found, total, rows, given, failure) in enumerate(results):
+        assert (asked, found) == (results[0][0], rank)
+        np.testing.assert_array_equal(total, [3.0, 1.0])
+        np.testing.assert_array_equal(rows, np.repeat([[1.0] * 3, [2.0] * 3], 2, axis=0))
+        assert given == ["ä", 0]
+        assert failure.startswith(["KeyError", "RuntimeError('The first worker has"][rank])
+
+
+def shares(directory):
+    from tfsoftmax.corpora.records import Corpus
+
+    strategy, corpus = tf.distribute.MirroredStrategy(), Corpus.load(directory)
+    dataset = batches(corpus, "valid", 2, 3, strategy)
+    read = [[local.numpy() for local in strategy.experimental_local_results(words)]
+            for _, (words, _, _) in zip(range(4), dataset)]
+    return np.array([np.concatenate(locals_) for locals_ in read])
+
+
+def test_each_device_reads_its_streams_of_each_record(corpus):
+    (read,) = replicas_helper.run(shares, devices=2, directory=corpus.directory)
+    wanted = np.array([words for words, _, _ in batches(corpus, "valid", 2, 3)])
+    np.testing.assert_array_equal(read, wanted[[0, 1, 2, 0]])  # and begins anew
+
+
+def refused(directory):
+    from tfsoftmax.corpora.records import Corpus
+
+    with pytest.raises(ValueError) as error:
+        batches(Corpus.load(directory), "train", strategy=tf.distribute.MirroredStrategy())
+    return str(error.value)
+
+
+def test_streams_that_cannot_be_shared_are_named(corpus):
+    (message,) = replicas_helper.run(refused, devices=3, directory=corpus.directory)
+    assert message.startswith("`streams` must be a multiple of the number of devices, 3: prepare")
+    assert message.endswith("Received: streams=4")
+
+
+def test_a_slurm_step_becomes_a_cluster(monkeypatch):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    for name, value in SLURM.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy", tf.distribute.get_strategy)
+    assert workers.start_workers("auto").size == 1  # many tasks of one step may be many runs
+    assert "TF_CONFIG" not in os.environ
+    monkeypatch.setenv("TF_CONFIG", "")  # so that it is removed in the end
+    workers.start_workers("multiworker")
+    config = json.loads(os.environ["TF_CONFIG"])
+    hosts, ports = zip(*(address.split(":") for address in config["cluster"]["worker"]))
+    assert hosts == ("n1", "n1", "n2") and int(ports[1]) == int(ports[0]) + 1
+    assert config["task"] == {"type": "worker", "index": 2}
+    monkeypatch.setenv("TF_CONFIG", "")
+    monkeypatch.setenv("SLURMD_NODENAME", "n1")
+    with pytest.raises(ValueError, match="alphabetical order.*Received: task 2 on n1, not n2"):
+        workers.start_workers("multiworker")
+
+
+@pytest.mark.parametrize("text", [
+    "worker", "[]", '{"cluster": {"worker": ["a:1", "b:1"]}}', '{"cluster": 3}',
+    '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}',
+])
+def test_a_wrong_description_of_the_cluster_is_refused(text, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", text)
+    with pytest.raises(ValueError, match="`TF_CONFIG` in the environment must be JSON with"):
+        workers.start_workers("auto")
+
+
+def test_a_cluster_that_nothing_describes_is_refused(monkeypatch):
+    for name in ("TF_CONFIG", "SLURM_PROCID"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ValueError, match="`strategy` 'multiworker' needs the cluster in TF_CONFIG"):
+        workers.start_workers("multiworker")
+
+
+@pytest.mark.parametrize("flags, message", [
+    (["--workers=0"], "`workers` must be at least 1. Received: workers=0"),
+    (["--workers=2", "--strategy=none"], "`workers` above 1 needs --strategy=multiworker"),
+])
+def test_flags_that_do_not_fit_are_refused(flags, message, tmp_path):
+    done = tool("train", "--data=none", f"--run={tmp_path / 'run'}", *flags, check=False)
+    assert done.returncode == 1 and message in done.stderr
+
+
+def test_a_mistake_is_told_once(tmp_path):
+    done = tool("train", "--data=none", f"--run={tmp_path / 'run'}", "--workers=2", check=False)
+    assert done.returncode == 1 and done.stderr.count("error:") == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_a_follower_writes_nothing(finished_run, corpus):
+    run = FollowedRun(finished_run.directory)
+    before = run.metrics(), run.config(), run.checkpoints.pointers()
+    run.log(event="test", step=1)
+    run.rewind_metrics(0)
+    run.start({}, corpus.vocabulary)
+    run.checkpoints.save({}, {"step": 3})
+    assert before == (run.metrics(), run.config(), run.checkpoints.pointers())
+    monitor = NoMonitor()
+    with monitor.writer.as_default(step=1):
+        tf.summary.scalar("a", 1.0)
+    monitor.close()

@@ -1,0 +1,60 @@
+"""What workers other than the first have in place of the things that only the first may write."""
+
+import keras
+import tensorflow as tf
+
+from tfsoftmax.lm.checkpoints import Checkpoints
+from tfsoftmax.lm.runs import CHECKPOINTS, Run
+
+
+class FollowedRun(Run):
+    """A run that the first worker writes, and that this worker only reads.
+
+    Args:
+        directory: the folder of the run, which all workers see.
+
+    Example:
+        from tfsoftmax.lm.followers import FollowedRun
+        run = FollowedRun("runs/first")
+        before = run.metrics()
+        run.log(event="test", step=1)
+        assert run.metrics() == before
+    """
+
+    def __init__(self, directory: str):
+        super().__init__(directory)
+        self.checkpoints = _FollowedCheckpoints(self.path(CHECKPOINTS), self._seal)
+
+    def start(self, config, vocabulary):
+        pass
+
+    def log(self, **values):
+        pass
+
+    def rewind_metrics(self, step):
+        pass
+
+
+class _FollowedCheckpoints(Checkpoints):
+    def save(self, variables, progress, best=False):
+        pass
+
+
+class NoMonitor(keras.callbacks.Callback):
+    """A `TrainingMonitor` that records nothing.
+
+    Example:
+        from tfsoftmax.lm.followers import NoMonitor
+        monitor = NoMonitor()
+        monitor.on_train_begin()
+        monitor.close()
+    """
+
+    profile_batch = None
+
+    def __init__(self):
+        super().__init__()
+        self.writer = tf.summary.create_noop_writer()
+
+    def close(self) -> None:
+        """Does nothing."""

@@ -1,0 +1,263 @@
+"""The processes and the devices that train a run together.
+
+A worker is a process, and a replica is a device of a worker. Each replica has a copy of the model
+and reads its own streams; the gradients of all are summed. Whatever the workers decide, they decide
+together, so that all of them are always at the same step.
+"""
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfsoftmax.lm.model import recurrent_states
+
+# What TensorFlow raises in the other workers when one of them has ended.
+_LOST = (
+    tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+)
+ASKING_SECONDS = 0.5  # between two questions to the other workers whether to stop
+
+
+class Workers:
+    """The workers of a run as one of them sees them. Its methods are called by all together.
+
+    Args:
+        strategy: a strategy with any number of replicas; None for one device.
+
+    Attributes:
+        strategy: the strategy, which is TensorFlow's default for one device.
+        size: the number of workers.
+        rank: the number of this worker, from 0.
+        replicas: the number of devices of all workers.
+
+    Example:
+        from tfsoftmax.lm.workers import Workers
+        workers = Workers()
+        assert (workers.rank, workers.size, workers.replicas) == (0, 1, 1)
+        assert not workers.agree_to_stop(False)
+    """
+
+    def __init__(self, strategy: tf.distribute.Strategy | None = None):
+        self.strategy = tf.distribute.get_strategy() if strategy is None else strategy
+        self.replicas = self.strategy.num_replicas_in_sync
+        self.rank, self.size = 0, 1
+        self._calls, self._next, self._asked_at = 0, 1, time.perf_counter()
+        if self.replicas > 1:
+            numbers = self.strategy.experimental_local_results(self._values(lambda number: number))
+            self._first = int(numbers[0])
+            self.rank, self.size = self._first // len(numbers), self.replicas // len(numbers)
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the first worker, which alone writes and prints."""
+        return self.rank == 0
+
+    def sum(self, values: np.ndarray) -> np.ndarray:
+        """The sum of the workers' arrays, float64 and of the same shape, in every worker."""
+        values = np.asarray(values, np.float64)
+        if self.size == 1:
+            return values
+        nothing = np.zeros_like(values)
+        own = self._values(lambda number: values if number == self._first else nothing)
+        return self.strategy.reduce("SUM", own, axis=None).numpy()
+
+    def agree_to_stop(self, wish: bool) -> bool:
+        """Whether any worker wishes to stop; all workers get the same answer to the same call.
+
+        Asking the others takes milliseconds, so that most calls only return False: the first worker
+        chooses how many, namely as many as take it half a second.
+        """
+        if self.size == 1:
+            return bool(wish)
+        self._calls += 1
+        if self._calls < self._next:
+            return False
+        now = time.perf_counter()
+        calls = 1 + int(self._calls * ASKING_SECONDS / (now - self._asked_at))
+        calls = min(calls, 2 * self._calls)  # the first steps take longer
+        wishes, self._next = self.sum([wish, calls if self.first else 0]).astype(int)
+        self._calls, self._asked_at = 0, now
+        return bool(wishes)
+
+    def gather(self, rows: np.ndarray) -> np.ndarray:
+        """The rows of all workers, in their order: (R, ...) of each become (size · R, ...)."""
+        whole = np.zeros((self.size, *rows.shape))
+        whole[self.rank] = rows
+        return self.sum(whole).reshape(-1, *rows.shape[1:])
+
+    def from_first(self, function: Callable[[], object]) -> object:
+        """What a function returns that only the first worker calls: values that JSON can hold.
+
+        Raises:
+            RuntimeError: in the other workers, if the function fails in the first.
+        """
+        if self.size == 1:
+            return function()
+        text = b""
+        try:
+            if self.first:
+                text = json.dumps(function()).encode()
+        finally:
+            length = int(self.sum([len(text)])[0])
+        if length == 0:
+            raise RuntimeError("The first worker has failed, and says why.")
+        codes = np.frombuffer(text, np.uint8) if self.first else np.zeros(length)
+        return json.loads(self.sum(codes).astype(np.uint8).tobytes())
+
+    @contextlib.contextmanager
+    def explaining_loss(self, advice: Callable[[], str]) -> Iterator[None]:
+        """Turns the errors that follow from the end of another worker into a sentence."""
+        try:
+            yield
+        except _LOST as error:
+            if self.size == 1:
+                raise
+            said = str(error).rpartition("aborted by: ")[2].splitlines()[0]
+            raise RuntimeError(
+                f"Another worker has ended, or cannot be reached any more. {advice()} "
+                f"TensorFlow says: {said[:200]}"
+            ) from error
+
+    def _values(self, function):
+        """A value for each local replica, of its number among all replicas."""
+        return self.strategy.experimental_distribute_values_from_function(
+            lambda context: tf.constant(function(context.replica_id_in_sync_group))
+        )
+
+
+class StreamStates:
+    """The recurrent states of all streams, in the order of the streams.
+
+    Each replica has the states of its own streams. Checkpoints hold those of all, so that they do
+    not depend on the number of replicas.
+
+    Args:
+        model: a stateful model, which was built under the strategy of the workers.
+        workers: the `Workers`.
+
+    Attributes:
+        variables: list of variables (B, H), one for each state of the model.
+
+    Example:
+        from tfsoftmax.lm.workers import StreamStates, Workers
+        vocabulary = tfsoftmax.Vocabulary(["the", "cat", "<unk>", "<eos>"], [9, 3, 2, 4])
+        model = tfsoftmax.language_model(tfsoftmax.ModelConfig(), vocabulary, streams=2)
+        states = StreamStates(model, Workers())
+        states.gather()
+    """
+
+    def __init__(self, model: keras.Model, workers: Workers):
+        self._workers, replicas = workers, workers.replicas
+        self._own = [
+            workers.strategy.experimental_local_results(state.value)
+            for state in recurrent_states(model)
+        ]
+        self.variables = [
+            tf.Variable(tf.zeros((replicas * own[0].shape[0], *own[0].shape[1:]), own[0].dtype))
+            for own in self._own
+        ]
+
+    def gather(self) -> None:
+        """Sets `variables` to the states of all replicas of all workers."""
+        for whole, own in zip(self.variables, self._own, strict=True):
+            rows = self._workers.gather(np.concatenate([state.numpy() for state in own]))
+            whole.assign(tf.cast(rows, whole.dtype))
+
+    def scatter(self) -> None:
+        """Sets the states of the replicas of this worker to their part of `variables`."""
+        for whole, own in zip(self.variables, self._own, strict=True):
+            parts = tf.split(whole, self._workers.replicas)
+            first = self._workers.rank * len(own)
+            for state, part in zip(own, parts[first : first + len(own)], strict=True):
+                state.assign(part)
+
+
+def start_workers(strategy: str, local: int = 1) -> Workers:
+    """Makes the workers that a command's flags ask for. TensorFlow must not have run anything yet.
+
+    Args:
+        strategy: "none" for one device; "mirrored" for all devices of the machine; "multiworker"
+            for the cluster that `TF_CONFIG` or Slurm describes; or "auto": the cluster if
+            `TF_CONFIG` describes several workers, else all GPUs if there are several, else one
+            device.
+        local: the number of workers if `become_workers` has started them on this machine, which
+            share its GPUs; else 1.
+
+    Raises:
+        ValueError: there is no cluster, its description is wrong, or there are fewer GPUs than
+            local workers.
+    """
+    clustered = _workers_in_environment() > 1
+    if strategy == "multiworker" and not clustered:
+        _describe_slurm()
+        clustered = True
+    gpus = tf.config.list_physical_devices("GPU")
+    if clustered and strategy in ("auto", "multiworker"):
+        if local > 1 and gpus:
+            _keep_own_gpus(gpus, local)
+        return Workers(tf.distribute.MultiWorkerMirroredStrategy())
+    if strategy == "mirrored" or (strategy == "auto" and len(gpus) > 1):
+        return Workers(tf.distribute.MirroredStrategy())
+    return Workers()
+
+
+def _workers_in_environment():
+    """The number of workers that `TF_CONFIG` describes, 0 without it."""
+    text = os.environ.get("TF_CONFIG", "")
+    try:
+        config = json.loads(text or "{}")
+        jobs = {job: len(tasks) for job, tasks in config.get("cluster", {}).items()}
+        if jobs:
+            config["cluster"][config["task"]["type"]][int(config["task"]["index"])]
+    except (ValueError, TypeError, AttributeError, LookupError):
+        raise ValueError(
+            "`TF_CONFIG` in the environment must be JSON with the addresses of the cluster and the "
+            'task of this process: {"cluster": {"worker": [...]}, "task": {"type": "worker", '
+            f'"index": 0}}}}. Received: {text[:200]}'
+        ) from None
+    return jobs.get("chief", 0) + jobs.get("worker", 0)
+
+
+def _describe_slurm():
+    """Writes the cluster of the present Slurm step into `TF_CONFIG`.
+
+    The GPUs of a task are those that Slurm gives it (`srun --gpus-per-task`).
+    """
+    if "SLURM_PROCID" not in os.environ:
+        raise ValueError(
+            "`strategy` 'multiworker' needs the cluster in TF_CONFIG, a step of Slurm (srun), or "
+            "--workers=N for N processes on this machine. Received: none of them"
+        )
+    tasks = int(os.environ.get("SLURM_STEP_NUM_TASKS", "1"))
+    numbers = [int(os.environ.get(f"SLURM_{name}", 0)) for name in ("JOB_ID", "STEP_ID")]
+    resolver = tf.distribute.cluster_resolver.SlurmClusterResolver(
+        port_base=10_000 + (97 * numbers[0] + numbers[1]) % 20_000,  # jobs may share a machine
+        gpus_per_node=tasks, gpus_per_task=1, auto_set_gpu=False,  # it cannot do without GPUs
+    )
+    cluster = resolver.cluster_spec().as_dict()
+    host = cluster["worker"][resolver.task_id].rpartition(":")[0]
+    node = os.environ.get("SLURMD_NODENAME", host)
+    if node != host:
+        raise ValueError(
+            "`strategy` 'multiworker' needs Slurm to number tasks in the alphabetical order of the "
+            "nodes: give the nodes in this order with srun --distribution=arbitrary, or describe "
+            f"the cluster in TF_CONFIG. Received: task {resolver.task_id} on {node}, not {host}"
+        )
+    task = {"type": resolver.task_type, "index": resolver.task_id}
+    os.environ["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": task})
+
+
+def _keep_own_gpus(gpus, local):
+    each, rank = len(gpus) // local, json.loads(os.environ["TF_CONFIG"])["task"]["index"]
+    if each == 0:
+        raise ValueError(
+            f"`workers` must be at most the number of GPUs, {len(gpus)}. Received: workers={local}"
+        )
+    tf.config.set_visible_devices(gpus[rank * each : (rank + 1) * each], "GPU")

@@ -7,7 +7,6 @@ import tensorflow as tf
 
 import sharded_helper
 from tfsoftmax import FullSoftmax, Perplexity, ShardedSoftmax, SoftmaxLoss, optimizers
-from tfsoftmax.layers import sharded_weights
 from tfsoftmax.layers.sharded_weights import shards_of
 from tfsoftmax.ops.cross_entropy import PLAIN, Objective
 from tfsoftmax.ops.sharded import sharded_cross_entropy

@@ -40,8 +40,8 @@ class ShardedSoftmax(SoftmaxHead):
         ValueError: when built, if several replicas cannot do what is asked for.
 
     Example:
-        strategy = tf.distribute.get_strategy()  # or tf.distribute.MirroredStrategy()
-        with strategy.scope():
+        import tensorflow as tf
+        with tf.distribute.get_strategy().scope():  # or tf.distribute.MirroredStrategy()
             model = keras.Sequential([keras.Input((16,)), tfsoftmax.ShardedSoftmax(1000)])
             model.compile(tfsoftmax.optimizers.Adagrad(0.2), tfsoftmax.SoftmaxLoss())
 

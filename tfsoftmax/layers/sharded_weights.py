@@ -35,17 +35,20 @@ def add_sharded_weight(
     """
     vocab_size, *units = shape
     size = tf.distribute.get_strategy().num_replicas_in_sync
+    if size > 1:
+        _check(layer, name, vocab_size, size, initializer, options)
+    elif not isinstance(initializer, keras.initializers.Initializer):
+        return add_weight(layer, name, shape, initializer, **options)
+    initializer = initializer.clone()  # with a seed of its own, unless one is given
     if size == 1:
         def whole(shape, dtype=None):
             return tf.concat(list(initial_rows(shape, initializer, 0, vocab_size, dtype)), 0)
 
-        known = isinstance(initializer, keras.initializers.Initializer)
-        return add_weight(layer, name, shape, whole if known else initializer, **options)
-    _check(layer, name, vocab_size, size, initializer, options)
+        return add_weight(layer, name, shape, whole, **options)
     rows = Shard(0, size, vocab_size).rows
     variable = add_weight(layer, name, (rows, *units), keras.initializers.get("zeros"))
     mark_sharded(variable, vocab_size)
-    initializer = _agreed(initializer)
+    _agree_on_seed(initializer)
     for shard, part in shards_of(variable):
         start = 0
         for values in initial_rows(
@@ -110,14 +113,12 @@ def _of_block(initializer, block, rows, shape):
     )
 
 
-def _agreed(initializer):
-    """A copy of an initializer with the seed of the first worker."""
-    copy = initializer.clone()
-    if hasattr(copy, "seed"):
+def _agree_on_seed(initializer):
+    """Gives an initializer the seed that it has in the first worker."""
+    if hasattr(initializer, "seed"):
         # The initial values of the first worker become those of all.
-        seed = tf.Variable(tf.constant(int(copy.seed), tf.int64), trainable=False)
-        copy.seed = int(seed.numpy())
-    return copy
+        seed = tf.Variable(tf.constant(int(initializer.seed), tf.int64), trainable=False)
+        initializer.seed = int(seed.numpy())
 
 
 def _check(layer, name, vocab_size, size, initializer, options):

@@ -5,6 +5,7 @@ the package is imported.
 """
 
 import contextlib
+import functools
 
 import keras
 import tensorflow as tf
@@ -20,6 +21,9 @@ from keras.src.backend.common.stateless_scope import in_stateless_scope as in_st
 
 # No public function tells whether Keras is building a model from placeholders.
 from keras.src.backend.common.symbolic_scope import in_symbolic_scope as in_symbolic_scope
+
+# `mend_fit_of_replicas` wraps two functions of this module.
+from keras.src.backend.tensorflow import trainer
 
 # `tf.custom_gradient` reads the variables that `ops.computed_if_used` must leave unread.
 from tensorflow.python.eager import record as record
@@ -86,6 +90,52 @@ def merges_replicas() -> bool:
     """Whether replicas have to meet in `merge_call` to update, as under `MirroredStrategy`."""
     in_replica = not tf.distribute.in_cross_replica_context()
     return in_replica and not tf.__internal__.distribute.strategy_supports_no_merge_call()
+
+
+def mend_fit_of_replicas() -> None:
+    """Mends `fit`, `evaluate` and `predict` of Keras where the present strategy has replicas.
+
+    Keras 3.15 builds a model from the mean of the replicas' first batches, which batches of
+    several workers, or of different sizes, do not have. It reduces the results of several
+    workers' steps, which are scalars, along axis 0 (Keras issue 20585). Called in the scope of a
+    strategy with one replica, or again, this function does nothing.
+    """
+    fit = trainer.TensorFlowTrainer
+    if tf.distribute.get_strategy().num_replicas_in_sync == 1:
+        return
+    if not hasattr(fit._maybe_symbolic_build, "__wrapped__"):
+        fit._maybe_symbolic_build = _built_from_first_replica(fit._maybe_symbolic_build)
+    if not hasattr(trainer.reduce_per_replica, "__wrapped__"):
+        trainer.reduce_per_replica = _reduced_scalars(trainer.reduce_per_replica)
+
+
+def _built_from_first_replica(maybe_symbolic_build):
+    @functools.wraps(maybe_symbolic_build)
+    def mended(self, iterator=None, data_batch=None):
+        strategy = self._distribute_strategy
+        if strategy is not None and iterator is not None and strategy.num_replicas_in_sync > 1:
+            for _, _, batches in iterator:
+                data_batch = next(batches)
+                break
+            iterator, data_batch = None, keras.tree.map_structure(
+                lambda value: strategy.experimental_local_results(value)[0], data_batch
+            )
+        return maybe_symbolic_build(self, iterator, data_batch)
+
+    return mended
+
+
+def _reduced_scalars(reduce_per_replica):
+    @functools.wraps(reduce_per_replica)
+    def mended(values, strategy, reduction):
+        several = trainer._collective_all_reduce_multi_worker(strategy)
+        if not several or reduction not in ("auto", "mean"):
+            return reduce_per_replica(values, strategy, reduction)
+        return keras.tree.map_structure(
+            lambda value: strategy.reduce("MEAN", value, axis=None), values
+        )
+
+    return mended
 
 
 def has_flops(operation: str) -> bool:

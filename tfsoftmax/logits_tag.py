@@ -134,6 +134,7 @@ class Labels:
         ids: (...) integers.
         source: the `y_true` of the loss or metric.
         ignore_class: the `ignore_class` of the loss or metric.
+        kept: scalar float32, the number of positions that no mask and no `ignore_class` leaves out.
 
     Example:
         logits = tfsoftmax.FullSoftmax(1000)(keras.random.normal((8, 16)))
@@ -145,6 +146,7 @@ class Labels:
     ids: tf.Tensor
     source: tf.Tensor
     ignore_class: int | None
+    kept: tf.Tensor
 
     @property
     def key(self) -> tuple[int, int | None]:
@@ -154,7 +156,7 @@ class Labels:
 
 def positions(
     y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None,
-    ignore_class: int | None = None, reduction: str | None = "sum",
+    ignore_class: int | None = None,
 ) -> tuple[Labels, tf.Tensor]:
     """Labels and weights of the positions that a loss or a metric counts.
 
@@ -164,8 +166,6 @@ def positions(
         sample_weight: None or a tensor that broadcasts to (...) from the left. One weight a
             sequence is (B, 1) where the labels are (B, T).
         ignore_class: label whose positions have weight zero, or None.
-        reduction: reduction of the loss. As in Keras, an average over positions becomes one
-            over the positions that a mask leaves in.
 
     Returns:
         `Labels` (...) and weights (...) float32.
@@ -190,13 +190,11 @@ def positions(
     weights = tf.ones(tf.shape(labels))
     if sample_weight is not None:
         weights *= _aligned(tf.cast(sample_weight, tf.float32), labels.shape)
+    kept = tf.cast(tf.size(labels), tf.float32)
     if mask is not None:
-        kept = tf.cast(mask, tf.float32)
-        weights *= kept
-        if reduction in ("mean", "sum_over_batch_size"):
-            size = tf.cast(tf.size(kept), tf.float32)
-            weights *= tf.math.divide_no_nan(size, tf.reduce_sum(kept))
-    return Labels(labels, y_true, ignore_class), weights
+        mask = tf.cast(mask, tf.float32)
+        weights, kept = weights * mask, tf.reduce_sum(mask)
+    return Labels(labels, y_true, ignore_class, kept), weights
 
 
 def _aligned(sample_weight, shape):

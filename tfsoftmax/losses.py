@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from tfsoftmax.arguments import check_hint
 from tfsoftmax.logits_tag import LogitsTag, positions
+from tfsoftmax.ops.replicas import sum_of_replicas
 
 REDUCTIONS = ("sum_over_batch_size", "mean", "mean_with_sample_weight", "sum", "none", None,
               "sum_over_steps")
@@ -19,7 +20,9 @@ class SoftmaxLoss(keras.losses.Loss):
         reduction: one of the reductions of Keras, or `"sum_over_steps"`: the nats of a batch
             (B, T) are summed over the T steps and averaged over the B streams. The learning
             rates and clipping thresholds of Zaremba et al. 2014 and Müller 2017 are meant for
-            this objective.
+            this objective. Where a strategy of `tf.distribute` has several replicas, every
+            reduction but `"sum"` and `"none"` divides by what the whole batch has, over all
+            replicas, and the sum of the replicas' losses is the loss of the batch.
         name: name of the loss.
         dtype: accepted because Keras passes it to every loss. The loss is always float32.
 
@@ -49,27 +52,30 @@ class SoftmaxLoss(keras.losses.Loss):
 
     def __call__(self, y_true, y_pred, sample_weight=None) -> tf.Tensor:
         tag = LogitsTag.of(y_pred)
-        labels, weights = positions(
-            y_true, y_pred, sample_weight, self.ignore_class, self.reduction
-        )
+        labels, weights = positions(y_true, y_pred, sample_weight, self.ignore_class)
         if tag is None:  # Keras builds the model, and only the shape matters
             return tf.zeros_like(weights) if self.reduction in (None, "none") else tf.zeros(())
         tag.ignore_class = self.ignore_class
         if self.reduction in (None, "none"):
             return weights * tag.nats(labels)
-        loss = tag.total_loss(labels, tf.math.divide_no_nan(weights, self._divisor(weights)))
-        if self.reduction == "sum":
-            return loss
-        return loss / tf.distribute.get_strategy().num_replicas_in_sync  # Keras adds the replicas
+        if self.reduction != "sum":
+            weights = tf.math.divide_no_nan(weights, _of_whole_batch(self._size(labels, weights)))
+        return tag.total_loss(labels, weights)
 
-    def _divisor(self, weights):
-        if self.reduction == "sum":
-            return tf.constant(1.0)
+    def _size(self, labels, weights):
+        """What the sum over this replica's positions is divided by, if it is the only one."""
         if self.reduction == "sum_over_steps":
             return tf.cast(tf.shape(weights)[0], tf.float32)
         if self.reduction == "mean_with_sample_weight":
             return tf.reduce_sum(weights)
-        return tf.cast(tf.size(weights), tf.float32)
+        return labels.kept  # as in Keras, a mean goes over the positions that a mask leaves in
 
     def get_config(self):
         return {**super().get_config(), "ignore_class": self.ignore_class}
+
+
+def _of_whole_batch(size):
+    """The sum of a size over all replicas, whose losses Keras and the optimisers add."""
+    if tf.distribute.in_cross_replica_context():  # no replica is running that could be asked
+        return size * tf.distribute.get_strategy().num_replicas_in_sync
+    return sum_of_replicas(size)

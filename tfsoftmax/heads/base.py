@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
+from tfsoftmax._compat import mend_fit_of_replicas
 from tfsoftmax.arguments import check_hints, check_positive
 from tfsoftmax.heads.inputs import (
     checked_hidden,
@@ -93,6 +94,7 @@ class SoftmaxHead(keras.layers.Layer):
         bias_constraint: str | Callable | None = None, **kwargs,
     ):
         super().__init__(**kwargs)
+        mend_fit_of_replicas()
         check_positive(vocab_size=vocab_size)
         self.vocab_size = operator.index(vocab_size)
         self.use_bias = use_bias

@@ -5,6 +5,8 @@ import random
 import keras
 import tensorflow as tf
 
+from tfsoftmax.ops.replicas import replica_id
+
 
 class RandomState(keras.layers.Layer):
     """A stateless seed for each draw: the same sequence from the same seed, also after reloading.
@@ -31,11 +33,16 @@ class RandomState(keras.layers.Layer):
         )
         self.built = True
 
-    def next(self) -> tf.Tensor:
-        """A seed (2,) int64; each replica of a strategy gets one of its own."""
+    def next(self, synchronized: bool = False) -> tf.Tensor:
+        """A seed (2,) int64.
+
+        Args:
+            synchronized: whether all replicas of a strategy get the same seed, else each gets one
+                of its own.
+        """
         seed = tf.identity(self.state.value)
         self.state.assign_add(tf.constant([0, 1], tf.int64))
-        context = tf.distribute.get_replica_context()
-        replica = 0 if context is None else context.replica_id_in_sync_group
-        high = tf.bitwise.left_shift(tf.cast(replica, tf.int64), tf.constant(32, tf.int64))
+        if synchronized:
+            return seed
+        high = tf.bitwise.left_shift(tf.cast(replica_id(), tf.int64), tf.constant(32, tf.int64))
         return seed + tf.stack([high, 0])

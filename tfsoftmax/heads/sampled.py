@@ -105,7 +105,8 @@ class SampledSoftmax(SamplingHead):
 
     def _effective_sample_size(self, hidden):
         none = tf.zeros([0], tf.int32)
-        ids, log_expected, _ = self.sampler.sample(none, self.num_samples, self.random_state.next())
+        seed = self.random_state.next(self.synchronized)
+        ids, log_expected, _ = self.sampler.sample(none, self.num_samples, seed)
         rows = tf.cast(tf.gather(self._kernel(), ids), hidden.dtype)
         scores = tf.cast(tf.matmul(hidden, rows, transpose_b=True), tf.float32)
         scores += self._biases(ids) - log_expected

@@ -36,6 +36,10 @@ class SamplingHead(LinearHead):
             N S rows one by one, where a shared sample is one matrix: 25 samples for each position
             take longer than 1,280 shared ones (experiments/results/benchmarks).
         seed: seed of the samples.
+        synchronized: whether all replicas of a strategy of `tf.distribute` train on one sample, as
+            one process with the whole batch does. False draws a sample for each replica, so that
+            the step of P replicas looks at up to P S words. Samples for each position, and those
+            of a sampler with implementation="tf", are never the same on two replicas.
         **kwargs: arguments of `LinearHead` (use_bias, kernel_initializer, bias_initializer,
             tied_to) and of `keras.layers.Layer`.
 
@@ -52,7 +56,7 @@ class SamplingHead(LinearHead):
         self, vocab_size: int, num_samples: int | None = 1280, sampler: str | Sampler | None = None,
         counts: ArrayLike | None = None, sampler_options: dict | None = None,
         remove_accidental_hits: bool | None = None, shared_samples: bool = True,
-        seed: int | None = None, **kwargs,
+        seed: int | None = None, synchronized: bool = True, **kwargs,
     ):
         super().__init__(vocab_size, **kwargs)
         if sampler is None:
@@ -84,6 +88,7 @@ class SamplingHead(LinearHead):
             )
         self.shared_samples = shared_samples
         self.seed = seed
+        self.synchronized = synchronized
         self.random_state = RandomState(seed)
         self.supports_jit = self.sampler.supports_jit
 
@@ -105,7 +110,8 @@ class SamplingHead(LinearHead):
     def _sampled_loss(self, criterion, hidden, labels, bias, corrected=True):
         """Loss (N,) by a criterion, on a fresh sample; `bias` is a function of ids."""
         loss = sampled_loss if self.shared_samples else per_example_loss
-        candidates = self._sample(labels, self.num_samples, self.random_state.next())
+        seed = self.random_state.next(self.synchronized and self.shared_samples)
+        candidates = self._sample(labels, self.num_samples, seed)
         self.sampler.update(labels)
         return loss(
             criterion, hidden, self._kernel(), bias, labels, candidates, corrected,
@@ -120,6 +126,7 @@ class SamplingHead(LinearHead):
             "remove_accidental_hits": self.remove_accidental_hits,
             "shared_samples": self.shared_samples,
             "seed": self.seed,
+            "synchronized": self.synchronized,
         }
 
     @classmethod

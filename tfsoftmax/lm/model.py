@@ -5,6 +5,7 @@ import contextlib
 import keras
 
 from tfsoftmax.heads import HEADS
+from tfsoftmax.layers.dropout import Dropout
 from tfsoftmax.layers.embedding import Embedding
 from tfsoftmax.layers.previous_word import PreviousWord
 from tfsoftmax.layers.recurrent import recurrent_layer
@@ -47,7 +48,7 @@ def language_model(
         config, vocabulary, embeddings_initializer=uniform(), dtype=policy, name="embedding"
     )
     hidden = embedding(words)
-    hidden = keras.layers.Dropout(config.dropout, dtype=policy, name="dropout_0")(hidden)
+    hidden = Dropout(config.dropout, dtype=policy, name="dropout_0")(hidden)
     forget_bias = {"unit_forget_bias": config.unit_forget_bias} if config.cell == "lstm" else {}
     for i in range(1, config.layers + 1):
         hidden = recurrent_layer(
@@ -55,7 +56,7 @@ def language_model(
             stateful=stateful, kernel_initializer=uniform(), recurrent_initializer=uniform(),
             dtype=policy, name=f"{config.cell}_{i}", **forget_bias,
         )(hidden)
-        hidden = keras.layers.Dropout(config.dropout, dtype=policy, name=f"dropout_{i}")(hidden)
+        hidden = Dropout(config.dropout, dtype=policy, name=f"dropout_{i}")(hidden)
     with _named_options(config):
         head = HEADS[config.head].for_vocabulary(
             vocabulary, dtype=policy, name="head",

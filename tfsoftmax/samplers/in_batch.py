@@ -5,6 +5,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
+from tfsoftmax.ops.replicas import of_all_replicas
 from tfsoftmax.partitions.counts import checked_counts, with_unseen
 from tfsoftmax.partitions.packing import packed
 from tfsoftmax.samplers.base import Candidates, Sampler, stateless
@@ -27,7 +28,8 @@ class InBatch(Sampler):
     If positions are drawn independently, its minimum is exactly the softmax over all V words.
     With S uniform words, n goes over these too, and (N - 1) q(w) + S / V takes the place of q(w);
     the minimum is then only near the softmax. Other heads need `remove_accidental_hits=True`. It
-    also leaves out equal labels of other positions, which is an approximation.
+    also leaves out equal labels of other positions, which is an approximation. The batch is the
+    whole batch of all replicas of a strategy, if there are several.
 
     The division by q is known as the correction by ln q. `counts=None` turns it off, and then the
     loss is biased: frequent words end up with low scores, because they are frequent negatives,
@@ -75,7 +77,8 @@ class InBatch(Sampler):
             seed: int, or (2,) integers; the same seed draws the same uniform words.
 
         Returns:
-            `Candidates` with the labels in their order, and then the uniform words. The expected
+            `Candidates` with the labels of all replicas in their order, and then the uniform
+            words. The expected
             count of a word is (N - 1) q + S / V, its count among the other positions and these.
 
         Raises:
@@ -83,21 +86,24 @@ class InBatch(Sampler):
         """
         self.check_size(num_samples)
         labels = tf.cast(labels, tf.int32)
-        if labels.shape.num_elements() == 0:
+        ids = of_all_replicas(tf.reshape(labels, [-1]))
+        if ids.shape.num_elements() == 0:
             raise ValueError(
                 "`labels` must be those of a batch, because they are the sample. "
                 "Received: no labels"
             )
-        ids, others = tf.reshape(labels, [-1]), tf.size(labels) - 1
-        if num_samples is None:
-            log_expected = self.log_q(ids) + tf.math.log(tf.cast(tf.maximum(others, 1), tf.float32))
-        else:
+        others = tf.size(ids) - 1
+
+        def log_expected(ids):
+            if num_samples is None:
+                return self.log_q(ids) + tf.math.log(tf.cast(tf.maximum(others, 1), tf.float32))
+            expected = tf.cast(others, tf.float32) * tf.exp(self.log_q(ids))
+            return tf.math.log(expected + num_samples / self.vocab_size)
+
+        if num_samples is not None:
             uniform = uniform_words(num_samples, self.vocab_size, stateless(seed))
             ids = tf.concat([ids, uniform], 0)
-            expected = tf.cast(others, tf.float32) * tf.exp(self.log_q(ids))
-            log_expected = tf.math.log(expected + num_samples / self.vocab_size)
-        of_labels = tf.reshape(log_expected[: others + 1], tf.shape(labels))
-        return Candidates(ids, log_expected, of_labels)
+        return Candidates(ids, log_expected(ids), log_expected(labels))
 
     def sample_for_each(self, labels, num_samples, seed):
         raise ValueError(

@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
+from tfsoftmax.ops.replicas import of_all_replicas
 from tfsoftmax.samplers.alias_table import cells
 from tfsoftmax.samplers.base import Sampler
 from tfsoftmax.samplers.distributions import Unigram
@@ -19,7 +20,7 @@ class LearnedUnigram(Sampler):
 
     The counts are the leaves of a binary tree of sums in one variable. A draw descends the tree
     and an update adds along the paths of the labels; both take O(log V) for each word. float64
-    holds counts exactly up to 2^53. With several replicas, only the labels of the first count.
+    holds counts exactly up to 2^53. The labels of all replicas of a strategy count.
 
     Args:
         vocab_size: V.
@@ -58,7 +59,8 @@ class LearnedUnigram(Sampler):
     def update(self, labels):
         if self.sums is None:
             return
-        leaves = tf.reshape(tf.cast(labels, tf.int64), [-1]) + cells(self.vocab_size)
+        labels = of_all_replicas(tf.reshape(tf.cast(labels, tf.int64), [-1]))
+        leaves = labels + cells(self.vocab_size)
         depth = cells(self.vocab_size).bit_length()
         paths = [tf.bitwise.right_shift(leaves, np.int64(level)) for level in range(depth)]
         nodes = tf.concat(paths, 0)

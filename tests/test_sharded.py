@@ -1,11 +1,13 @@
 """A softmax whose vocabulary is divided among replicas equals the one on one device."""
 
+import os
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-import sharded_helper
+import replicas_helper
 from tfsoftmax import FullSoftmax, Perplexity, ShardedSoftmax, SoftmaxLoss, optimizers
 from tfsoftmax.layers.sharded_weights import shards_of
 from tfsoftmax.ops.cross_entropy import PLAIN, Objective
@@ -56,8 +58,16 @@ def padded(rows, shard):
     return np.concatenate([own, np.full((shard.rows - len(own), *own.shape[1:]), 50, own.dtype)])
 
 
-def check_operations():
-    four = sharded_helper.mirrored(4)
+def strategy_here():
+    """That of the cluster, or of the virtual devices of this process."""
+    if "TF_CONFIG" in os.environ:
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    devices = [f"CPU:{i}" for i in range(len(tf.config.list_logical_devices("CPU")))]
+    return tf.distribute.MirroredStrategy(devices)
+
+
+def operations():
+    four = strategy_here()
     for strategy, vocab_size in ((tf.distribute.get_strategy(), V), (four, V), (four, 5)):
         check_operation(strategy, vocab_size)
 
@@ -82,11 +92,10 @@ def check_operation(strategy, vocab_size):
     hidden, kernel, bias, labels, weights = data
     for objective in (PLAIN, Objective(soft_cap=2.0, label_smoothing=0.2, z_loss=0.01)):
         def step(hidden, kernel, bias, labels, weights, objective=objective):
-            rank = tf.get_static_value(tf.distribute.get_replica_context().replica_id_in_sync_group)
             with tf.GradientTape() as tape:
                 tape.watch([hidden, kernel, bias])
                 losses, nats, _ = sharded_cross_entropy(
-                    hidden, kernel, bias, labels, shards[rank], objective
+                    hidden, kernel, bias, labels, Shard.here(vocab_size), objective
                 )
                 total = tf.reduce_sum(weights * losses)
             return losses, nats, *tape.gradient(total, [hidden, kernel, bias])
@@ -102,13 +111,12 @@ def check_operation(strategy, vocab_size):
         for i in (3, 4):
             results[i] = [d[: shard.words] for d, shard in zip(results[i], shards)]
         losses, nats, gradients = objective64(*data, objective)
-        for parts, expected in zip(results, [losses, nats, *gradients]):
-            ours = np.concatenate(parts)
-            np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=2e-6)
+        for ours, expected in zip(results, [losses, nats, *gradients]):
+            np.testing.assert_allclose(np.concatenate(ours), expected, rtol=1e-5, atol=2e-6)
 
 
 def test_losses_and_gradients_equal_float64():
-    sharded_helper.check("test_sharded", "check_operations")
+    replicas_helper.run(operations, devices=4)
 
 
 def batches():
@@ -128,11 +136,18 @@ def model_of(head, rule):
     return model
 
 
-def whole(variable):
-    """The words' rows of all shards."""
+def local_rows(variable):
+    """{first row: rows} of the shards that this process holds."""
     if not sharded_words(variable):
-        return variable.numpy()
-    return np.concatenate([part.numpy()[: s.words] for s, part in shards_of(variable)])
+        return {0: variable.numpy()}
+    return {s.first: part.numpy()[: s.words] for s, part in shards_of(variable)}
+
+
+def whole(results):
+    """The variables from the rows that each worker holds."""
+    merged = [{k: v for of_worker in each for k, v in of_worker.items()} for each in zip(*results)]
+    return [np.concatenate([rows[first] for first in sorted(rows)]) if rows[0].ndim else rows[0]
+            for rows in merged]
 
 
 def head_of(cls, **options):
@@ -140,30 +155,41 @@ def head_of(cls, **options):
     return cls(V, kernel_initializer=drawn, bias_initializer=drawn, **options)
 
 
-def check_fit(replicas, rules):
-    strategy = sharded_helper.mirrored(replicas)
+def fitted(model):
+    """Losses and exact perplexities."""
     words, labels, weights = batches()
     options = {"batch_size": B, "sample_weight": weights, "verbose": 0}
+    history = model.fit(words, labels, epochs=2, shuffle=False, **options).history
+    return [*history["loss"], *history["perplexity"], *model.evaluate(words, labels, **options)]
+
+
+def fitted_in_shards(rules):
+    results = []
+    strategy = strategy_here()
     for rule in rules:
         with strategy.scope():
             model = model_of(head_of(ShardedSoftmax), rule)
-        alone = model_of(head_of(FullSoftmax), rule)
-        for ours, other in zip(model.weights, alone.weights, strict=True):
-            other.assign(whole(ours))
-        results = []
-        for each in (model, alone):
-            history = each.fit(words, labels, epochs=2, shuffle=False, **options).history
-            results.append([*history["loss"], *each.evaluate(words, labels, **options)])
-        np.testing.assert_allclose(*results, rtol=1e-6)
-        for ours, other in zip(
-            [*model.weights, *model.optimizer.variables],
-            [*alone.weights, *alone.optimizer.variables], strict=True,
-        ):
+        figures = fitted(model)
+        variables = [*model.weights, *model.optimizer.variables]
+        results.append((figures, [local_rows(variable) for variable in variables]))
+    return results
+
+
+@pytest.mark.parametrize("workers, devices, rules", [
+    (1, 2, ["adagrad", "every option"]), (1, 4, ["momentum"]), (2, 1, ["adagrad"])
+])
+def test_fit_equals_full_softmax_on_one_device(workers, devices, rules):
+    results = replicas_helper.run(fitted_in_shards, workers, devices, rules=rules)
+    for rule, *by_worker in zip(rules, *results):
+        model = model_of(head_of(FullSoftmax), rule)
+        rows = head_of(ShardedSoftmax)
+        rows.build((None, D))
+        model.layers[-1].set_weights(rows.get_weights())
+        wanted = fitted(model)
+        for figures, _ in by_worker:
+            np.testing.assert_allclose(figures, wanted, rtol=1e-6)
+        expected = [*model.weights, *model.optimizer.variables]
+        for ours, other in zip(whole([w for _, w in by_worker]), expected, strict=True):
             np.testing.assert_allclose(
-                whole(ours), other, rtol=1e-6, atol=1e-6, err_msg=f"{rule} {other.path}"
+                ours, other, rtol=1e-6, atol=1e-6, err_msg=f"{rule} {other.path}"
             )
-
-
-@pytest.mark.parametrize("replicas, rules", [(2, ["adagrad", "every option"]), (4, ["momentum"])])
-def test_fit_equals_full_softmax_on_one_device(replicas, rules):
-    sharded_helper.check("test_sharded", "check_fit", replicas, rules)

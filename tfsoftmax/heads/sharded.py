@@ -140,14 +140,15 @@ class ShardedSoftmax(SoftmaxHead):
 
     def _top_k(self, hidden, k):
         def top_k(hidden):
-            return sharded_top_k(hidden, *self._parameters(), k, self._shard(), self.soft_cap)
+            shard = Shard.here(self.vocab_size)
+            return sharded_top_k(hidden, *self._parameters(), k, shard, self.soft_cap)
 
         return self._in_replicas(top_k, hidden)
 
     def _cross_entropy(self, hidden, labels, objective):
         def cross_entropy(hidden, labels):
             return sharded_cross_entropy(
-                hidden, *self._parameters(), labels, self._shard(), objective
+                hidden, *self._parameters(), labels, Shard.here(self.vocab_size), objective
             )
 
         return self._in_replicas(cross_entropy, hidden, labels)
@@ -165,7 +166,8 @@ class ShardedSoftmax(SoftmaxHead):
             return full_logits(hidden, *self._parameters(), self.soft_cap)
 
         def logits(hidden):
-            return sharded_logits(hidden, *self._parameters(), self._shard(), self.soft_cap)
+            shard = Shard.here(self.vocab_size)
+            return sharded_logits(hidden, *self._parameters(), shard, self.soft_cap)
 
         if self._in_replica():
             return logits(hidden)
@@ -193,12 +195,6 @@ class ShardedSoftmax(SoftmaxHead):
         """Whether this is one of the replicas that hold the shards."""
         context = tf.distribute.get_replica_context()
         return context is not None and context.num_replicas_in_sync == self._replicas
-
-    def _shard(self):
-        rank = 0
-        if self._replicas > 1:
-            rank = tf.distribute.get_replica_context().replica_id_in_sync_group
-        return Shard(int(tf.get_static_value(rank)), self._replicas, self.vocab_size)
 
     def get_config(self):
         return {

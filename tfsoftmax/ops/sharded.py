@@ -37,6 +37,7 @@ from tfsoftmax.ops.cross_entropy import (
 )
 from tfsoftmax.ops.custom_gradients import differentiable
 from tfsoftmax.ops.logits import capped, full_logits, label_logits, logits_rows, map_row_chunks
+from tfsoftmax.ops.replicas import sum_of_replicas
 
 
 def sharded_cross_entropy(hidden, kernel, bias, labels, shard, objective=PLAIN):
@@ -71,7 +72,7 @@ def sharded_cross_entropy(hidden, kernel, bias, labels, shard, objective=PLAIN):
             d_hidden, d_shard = _gradients(
                 every, bands, targets, shard.gather(upstream), log_z, objective, shard
             )
-            return own(shard.sum(d_hidden)), [_with_padding(d, shard) for d in d_shard]
+            return own(sum_of_replicas(d_hidden)), [_with_padding(d, shard) for d in d_shard]
 
         return tuple(map(own, (losses, log_z - target, log_z))), gradients
 

@@ -5,6 +5,8 @@ import dataclasses
 import keras
 import tensorflow as tf
 
+from tfsoftmax.ops.replicas import replica_id
+
 _MARK = "_tfsoftmax_sharded_words"
 
 
@@ -21,6 +23,12 @@ class Shard:
     rank: int
     size: int
     vocab_size: int
+
+    @classmethod
+    def here(cls, vocab_size: int) -> "Shard":
+        """The shard of the replica that is running."""
+        rank = int(tf.get_static_value(replica_id()))
+        return cls(rank, tf.distribute.get_strategy().num_replicas_in_sync, vocab_size)
 
     @property
     def first(self) -> int:
@@ -45,12 +53,6 @@ class Shard:
         for one, every in zip(tf.nest.flatten(tensors), tf.nest.flatten(gathered)):
             every.set_shape([*one.shape[:axis], None, *one.shape[axis + 1 :]])
         return gathered
-
-    def sum(self, tensor):
-        """The sum over all replicas."""
-        if self.size == 1:
-            return tensor
-        return tf.distribute.get_replica_context().all_reduce("SUM", tensor)
 
     def gather_positions(self, hidden, labels=None):
         """The positions of all replicas.

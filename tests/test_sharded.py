@@ -8,8 +8,12 @@ import pytest
 import tensorflow as tf
 
 import replicas_helper
-from tfsoftmax import FullSoftmax, Perplexity, ShardedSoftmax, SoftmaxLoss, optimizers
+from graph_helper import largest_tensor
+from tfsoftmax import FullSoftmax, Perplexity, ShardedSoftmax, SoftmaxLoss, TopK, optimizers
+from tfsoftmax.layers import sharded_weights
 from tfsoftmax.layers.sharded_weights import shards_of
+from tfsoftmax.metrics import Accuracy
+from tfsoftmax.ops import chunks
 from tfsoftmax.ops.cross_entropy import PLAIN, Objective
 from tfsoftmax.ops.sharded import sharded_cross_entropy
 from tfsoftmax.ops.shards import Shard, sharded_words
@@ -193,3 +197,119 @@ def test_fit_equals_full_softmax_on_one_device(workers, devices, rules):
             np.testing.assert_allclose(
                 ours, other, rtol=1e-6, atol=1e-6, err_msg=f"{rule} {other.path}"
             )
+
+
+def every_method(options):
+    """Results of a head's methods, called outside of the strategy, and of layers in `predict`."""
+    with strategy_here().scope():
+        head = head_of(ShardedSoftmax, **options)
+        hidden = keras.Input((D,))
+        training = keras.Model(hidden, head(hidden))
+        serving = keras.Model(hidden, TopK(head, 3)(hidden))
+    states, _, _, labels, _ = problem(7)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"`predict` must ask .* 61 words"):
+        training.predict(states, verbose=0)
+    results = methods_of(head, states, labels)
+    return results, serving.predict(states, verbose=0), [local_rows(w) for w in head.weights]
+
+
+def methods_of(head, hidden, labels):
+    results = [getattr(head, name)(hidden, labels) for name in
+               ("log_prob", "training_loss", "self_normalised_log_prob")]
+    results += [head.log_normaliser(hidden), head.log_probs(hidden), head(hidden)]
+    results += [*head.top_k(hidden, 3), *head.top_k(hidden, V)]
+    return [result.numpy() for result in results]
+
+
+def test_methods_outside_of_the_strategy_equal_full_softmax():
+    options = {"soft_cap": 2.0, "label_smoothing": 0.2, "z_loss": 0.01}
+    ((results, top, weights),) = replicas_helper.run(every_method, devices=4, options=options)
+    full = head_of(FullSoftmax, **options)
+    full.build((None, D))
+    full.set_weights(whole([weights]))
+    states, _, _, labels, _ = problem(7)
+    for ours, wanted in zip(results, methods_of(full, states, labels), strict=True):
+        np.testing.assert_allclose(ours, wanted, rtol=2e-6, atol=2e-6)
+    for ours, wanted in zip(top, full.top_k(states, 3), strict=True):
+        np.testing.assert_allclose(ours, wanted, rtol=2e-6)
+
+
+def fitted_with_options():
+    """One device and two replicas, with everything that `compile` and `fit` offer."""
+    strategy = strategy_here()
+    words, labels, weights = batches()
+    figures = []
+    for scope in (strategy.scope, tf.distribute.get_strategy().scope):
+        with scope():
+            head = head_of(
+                ShardedSoftmax, use_bias=False, label_smoothing=0.1, soft_cap=5.0, z_loss=0.01,
+                dtype="mixed_bfloat16",
+            )
+            model = model_of(head, "adagrad")
+            loss = SoftmaxLoss(ignore_class=3, reduction="sum_over_steps")
+            model.compile(
+                RULES["adagrad"](), loss,
+                weighted_metrics=[Perplexity(), Accuracy(in_training=True)],
+            )
+        history = model.fit(words, labels, B, epochs=2, sample_weight=weights, verbose=0,
+                            shuffle=False).history
+        figures.append([*history["perplexity"], *history["accuracy"],
+                        *model.evaluate(words, labels, B, sample_weight=weights, verbose=0)])
+    with strategy.scope():
+        foreign = model_of(head_of(ShardedSoftmax), "adagrad")
+        foreign.compile(keras.optimizers.Adam(), SoftmaxLoss())
+    with pytest.raises(ValueError, match="`optimizer` must be one of tfsoftmax.optimizers"):
+        foreign.fit(words, labels, B, verbose=0)
+    with strategy.scope(), pytest.raises(ValueError, match="`kernel_regularizer` must be unset"):
+        ShardedSoftmax(V, kernel_regularizer="l2").build((None, D))
+    with strategy.scope(), pytest.raises(ValueError, match=r"`vocab_size` must be at least .* 2"):
+        ShardedSoftmax(1).build((None, D))
+    with strategy.scope(), pytest.raises(ValueError, match="`kernel_initializer` must be an"):
+        ShardedSoftmax(V, kernel_initializer=lambda shape, dtype: tf.ones(shape)).build((None, D))
+    return figures
+
+
+def test_fit_with_options_equals_one_device():
+    (figures,) = replicas_helper.run(fitted_with_options, devices=2)
+    np.testing.assert_allclose(*figures, rtol=2e-3)
+
+
+@pytest.mark.parametrize("initializer", ["glorot_uniform", "he_normal", "orthogonal", "zeros"])
+def test_initial_rows_do_not_depend_on_the_number_of_shards(initializer, monkeypatch):
+    monkeypatch.setattr(sharded_weights, "BLOCK_ROWS", 8)
+    initializer = keras.initializers.get(initializer)
+    every = np.concatenate(list(sharded_weights.initial_rows((V, D), initializer, 0, V)))
+    assert every.shape == (V, D)
+    for size in (2, 3, 61):
+        shards = [Shard(rank, size, V) for rank in range(size)]
+        rows = [
+            block for s in shards for block in
+            sharded_weights.initial_rows((V, D), initializer, s.first, s.first + s.words)
+        ]
+        np.testing.assert_array_equal(np.concatenate(rows), every)
+
+
+@pytest.mark.parametrize("name, shape", [
+    ("glorot_uniform", (20_000, 5)), ("he_normal", (20_000, 5)), ("lecun_uniform", (20_000,))
+])
+def test_initial_rows_scale_with_the_whole_vocabulary(name, shape):
+    initializer = keras.initializers.get(name)
+    rows = np.concatenate(list(sharded_weights.initial_rows(shape, initializer, 0, shape[0])))
+    np.testing.assert_allclose(rows.std(), np.std(initializer(shape)), rtol=0.03)
+    assert len(np.unique(rows)) > 0.95 * rows.size
+
+
+def test_no_tensor_of_all_positions_by_all_words():
+    count, vocab_size = 5 * chunks.CHUNK_ROWS, 10_007
+    shard = Shard(0, 1, vocab_size)
+
+    @tf.function
+    def step(hidden, kernel, bias, labels):
+        with tf.GradientTape() as tape:
+            tape.watch([hidden, kernel, bias])
+            losses = sharded_cross_entropy(hidden, kernel, bias, labels, shard)[0]
+        return tape.gradient(losses, [hidden, kernel, bias])
+
+    shapes = [(count, D), (vocab_size, D), (vocab_size,)]
+    shapes = [tf.TensorSpec(shape) for shape in shapes] + [tf.TensorSpec((count,), tf.int32)]
+    assert largest_tensor(step.get_concrete_function(*shapes)) <= chunks.CHUNK_ROWS * vocab_size

@@ -64,11 +64,11 @@ def states(results):
     return whole([r[0] for r in results]), results[0][1], whole([r[2] for r in results])
 
 
-def test_a_checkpoint_of_two_workers_goes_on_with_three_devices(written):
+def test_a_checkpoint_of_two_workers_goes_on_with_four_devices(written):
     folder, by_worker = written
     before, figures, after = states(by_worker)
     read, their_figures, theirs = states(
-        replicas_helper.run(read_and_trained, devices=3, folder=folder)
+        replicas_helper.run(read_and_trained, devices=4, folder=folder)
     )
     for one, other in zip(before, read, strict=True):
         np.testing.assert_array_equal(one, other)

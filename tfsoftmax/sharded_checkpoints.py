@@ -68,7 +68,7 @@ def restore(model: keras.Model, folder: str) -> None:
     """Reads a checkpoint of `save` into a model with the same variables, whole or in shards.
 
     Nothing changes if a file that is needed is damaged. All workers call this together. The model
-    reads its optimiser's variables too if it has a built optimiser and the checkpoint has them.
+    reads its optimiser's variables too if it is compiled and the checkpoint has them.
 
     Args:
         model: a built Keras model.
@@ -81,15 +81,14 @@ def restore(model: keras.Model, folder: str) -> None:
     path = os.path.join(folder, MANIFEST)
     manifest = textio.read_json(path)
     variables, saved = _variables(model), manifest["variables"]
-    if not any(key.startswith("optimizer") for key in saved):
-        variables = {k: v for k, v in variables.items() if k.startswith("weights")}
+    both = {key.partition("/")[0] for key in variables} & {key.partition("/")[0] for key in saved}
+    variables = {k: v for k, v in variables.items() if k.partition("/")[0] in both}
     wanted = {key: [list(_whole_shape(v)), v.dtype] for key, v in variables.items()}
-    found = {k: v for k, v in saved.items() if "optimizer/0" in wanted or k.startswith("weights")}
-    for key in {**wanted, **found}:
-        if wanted.get(key) != found.get(key):
+    for key in {**wanted, **saved}:
+        if key.partition("/")[0] in both and wanted.get(key) != saved.get(key):
             raise ValueError(
                 f"{path}: {key} must have the shape and dtype of the model's variable, "
-                f"{wanted.get(key)}. Received: {found.get(key)}"
+                f"{wanted.get(key)}. Received: {saved.get(key)}"
             )
     plan, checked = [], set()
     for key, variable in variables.items():
@@ -142,6 +141,9 @@ class _Workers:
 def _variables(model):
     """{key: variable} of all that a checkpoint holds."""
     optimizer = getattr(model, "optimizer", None)
+    if optimizer and not optimizer.built:
+        with model.distribute_strategy.scope():
+            optimizer.build(model.trainable_variables)
     groups = {"weights": model.variables, "optimizer": optimizer.variables if optimizer else []}
     return {
         f"{group}/{i}": v for group, variables in groups.items() for i, v in enumerate(variables)
@@ -158,7 +160,7 @@ def _parts(variable):
     """[(first row, rows, tf.Variable or None)] of what this process holds of a variable."""
     if sharded_words(variable):
         return [(shard.first, shard.words, part) for shard, part in shards_of(variable)]
-    return [(0, variable.shape[0] if variable.shape else 1, None)]
+    return [(0, *(_whole_shape(variable)[:1] or [1]), None)]
 
 
 def _blocks(rows, array):
@@ -178,7 +180,7 @@ def _written(folder, key, variable, is_first):
         path = os.path.join(folder, name)
         with textio.errors_name(path), open(path, "wb") as file:
             if part is None:
-                np.save(file, np.asarray(variable))
+                np.save(file, variable.numpy())
             else:
                 kind = np.lib.format.dtype_to_descr(np.dtype(part.dtype.as_numpy_dtype))
                 np.lib.format.write_array_header_1_0(file, {
@@ -246,4 +248,4 @@ def _read(variable, first, part, pieces, folder):
             at = start - first
             part[at + begin : at + end].assign(rows[begin:end])
     if part is None:
-        variable.assign(np.concatenate(arrays) if variable.shape else arrays[0])
+        variable.assign(np.concatenate(arrays) if arrays[0].ndim else arrays[0])

@@ -49,10 +49,14 @@ class Shard:
         """Tensors of a structure, those of all replicas one after the other along an axis."""
         if self.size == 1:
             return tensors
-        gathered = tf.distribute.get_replica_context().all_gather(tensors, axis)
-        for one, every in zip(tf.nest.flatten(tensors), tf.nest.flatten(gathered)):
+        flat = tf.nest.flatten(tensors)
+        # Collectives lack bfloat16, whose bits travel as those of another type of 16 bits.
+        bits = [tf.bitcast(t, tf.float16) if t.dtype == tf.bfloat16 else t for t in flat]
+        gathered = tf.distribute.get_replica_context().all_gather(bits, axis)
+        gathered = [tf.bitcast(g, t.dtype) for g, t in zip(gathered, flat)]
+        for one, every in zip(flat, gathered):
             every.set_shape([*one.shape[:axis], None, *one.shape[axis + 1 :]])
-        return gathered
+        return tf.nest.pack_sequence_as(tensors, gathered)
 
     def gather_positions(self, hidden, labels=None):
         """The positions of all replicas.

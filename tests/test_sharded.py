@@ -106,11 +106,13 @@ def check_operation(strategy, vocab_size, objective):
             total = tf.reduce_sum(weights * losses)
         return losses, nats, *tape.gradient(total, [hidden, kernel, bias])
 
-    results = tf.function(lambda *given: strategy.run(step, args=given))(
+    function = tf.function(lambda *given: strategy.run(step, args=given))
+    given = (
         per_position(hidden), values(lambda rank: padded(kernel, shards[rank])),
         values(lambda rank: padded(bias, shards[rank])), per_position(labels),
         per_position(weights),
     )
+    results = function(*given)
     results = [strategy.experimental_local_results(result) for result in results]
     for shard, d_kernel, d_bias in zip(shards, *results[3:]):
         assert not np.any(d_kernel[shard.words :]) and not np.any(d_bias[shard.words :])
@@ -119,6 +121,12 @@ def check_operation(strategy, vocab_size, objective):
     losses, nats, gradients = objective64(*data, objective)
     for ours, expected in zip(results, [losses, nats, *gradients], strict=True):
         np.testing.assert_allclose(np.concatenate(ours), expected, rtol=1e-5, atol=2e-6)
+    if replicas > 1:
+        operations = function.get_concrete_function(*given).graph.get_operations()
+        summed = [op.inputs[0].shape for op in operations if op.type == "CollectiveReduceV2"]
+        assert len(summed) == replicas  # dh, whose number of positions the graph does not know
+        assert not any(op.type == "CollectiveReduceV2" and "int" in op.inputs[0].dtype.name
+                       for op in operations)
 
 
 def test_losses_and_gradients_equal_float64():

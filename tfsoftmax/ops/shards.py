@@ -50,8 +50,11 @@ class Shard:
         if self.size == 1:
             return tensors
         flat = tf.nest.flatten(tensors)
-        # Collectives lack bfloat16, whose bits travel as those of another type of 16 bits.
-        bits = [tf.bitcast(t, tf.float16) if t.dtype == tf.bfloat16 else t for t in flat]
+        # Collectives lack bfloat16, whose bits travel as those of another type of 16 bits. What is
+        # the same object in all replicas, tf.distribute would take for one value and not gather.
+        bits = [
+            tf.bitcast(t, tf.float16) if t.dtype == tf.bfloat16 else tf.identity(t) for t in flat
+        ]
         gathered = tf.distribute.get_replica_context().all_gather(bits, axis)
         gathered = [tf.bitcast(g, t.dtype) for g, t in zip(gathered, flat)]
         for one, every in zip(flat, gathered):

@@ -97,6 +97,12 @@ class SparseRows:
             slot.scatter_update(tf.IndexedSlices(new, rows))
         variable.scatter_sub(tf.IndexedSlices(step, rows))
 
+    def update_all(
+        self, gradient: tf.Tensor, variable: tf.Variable, learning_rate: tf.Tensor
+    ) -> None:
+        """Applies a dense gradient to a variable and its slots, as Keras does."""
+        super().update_step(gradient, variable, learning_rate)
+
     def record_gradient_norms(self) -> None:
         """Makes every update store the norms of its gradients, before clipping.
 
@@ -222,7 +228,7 @@ class SparseRows:
             decay = before * decay * keras.ops.cast(learning_rate, variable.dtype)
             subtract_from_rows(variable, rows, decay)
         if rows is None:
-            super().update_step(gradient, variable, learning_rate)
+            self.update_all(gradient, variable, learning_rate)
         else:
             self.update_rows(gradient, variable, learning_rate)
         if self.use_ema:

@@ -9,11 +9,13 @@ from experiments import (
     huffman,
     jiang,
     methods,
+    precision,
     projections,
     proposals,
     sampling,
     shen,
     shmuma,
+    shortlists,
 )
 
 EXPERIMENTS = {
@@ -23,11 +25,13 @@ EXPERIMENTS = {
     "huffman": huffman,
     "jiang": jiang,
     "methods": methods,
+    "precision": precision,
     "projections": projections,
     "proposals": proposals,
     "sampling": sampling,
     "shen": shen,
     "shmuma": shmuma,
+    "shortlists": shortlists,
 }
 
 

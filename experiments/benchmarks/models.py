@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 
 from experiments.benchmarks.cases import MODULES, PARTS, WHOLE
+from experiments.benchmarks.floor import Product, products_of
 from experiments.benchmarks.programs import Program, Words, built_head, parameters_of
 
 
@@ -51,10 +52,20 @@ def whole(case, problem):
     words = tf.roll(labels, 1, 1)
     batch = itertools.repeat((words, labels, tf.ones(labels.shape)))
     dataset = iter(tf.data.Dataset.from_tensors(next(batch)).repeat())
-    functions = {WHOLE: lambda: float(model.train_function(dataset)["loss"])}
+    functions, products = {WHOLE: lambda: float(model.train_function(dataset)["loss"])}, []
     if set(PARTS) <= set(case.measures):
         functions.update(zip(PARTS, _parts(model, loss, optimizer, words, labels)))
-    return Program(functions, [], parameters_of(model), {"head": case.head})
+    else:  # the floor is that of the whole step
+        of_head = products_of(model.get_layer("head"), problem.labels())
+        products = [*_lstm_products(problem), *of_head]
+    return Program(functions, products, parameters_of(model), {"head": case.head})
+
+
+def _lstm_products(problem):
+    """The matmuls of an LSTM: of the inputs all at once, of the states step by step."""
+    units = problem.units
+    of_states = Product(problem.streams, units, 4 * units)
+    return [Product(problem.positions, units, 4 * units), *[of_states] * problem.steps]
 
 
 def modules(case, problem):

@@ -63,8 +63,8 @@ class Shortlist(SoftmaxHead):
 
     Source: Müller 2017, eq. 2.10 (Park et al. 2010), and without the node eq. 2.8 and 2.9
     (Schwenk 2007), whose history H is the last word. Departure: without `ngram`, q has no history.
-    Longer histories are left to `log_prob`, which takes the shares of any n-gram model for
-    eq. 2.10.
+    Training with the node does not depend on q, so that longer histories can be left to evaluation:
+    `tfsoftmax evaluate --tail_ngram` for eq. 2.10, and `log_prob`, which takes any shares.
     """
 
     trains_exactly = True
@@ -105,6 +105,11 @@ class Shortlist(SoftmaxHead):
     def tail(self) -> np.ndarray:
         """The words outside the shortlist, by falling frequency: int32 (V - S,)."""
         return self.order.ids[self.shortlist :]
+
+    @property
+    def tail_log_shares(self) -> np.ndarray:
+        """ln q(w) / Q of the words of `tail`, float64 (V - S,); only with the node, no `ngram`."""
+        return self._extra_by_rank[self.shortlist :]
 
     def build(self, hidden_shape):
         super().build(hidden_shape)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tfsoftmax.arguments import check_positive
+from tfsoftmax.nbest import kenlm_model
 from tfsoftmax.nbest.lists import NBest
 from tfsoftmax.nbest.word_errors import bootstrap, word_errors
 
@@ -233,13 +234,7 @@ def arpa_scorer(path: str | os.PathLike) -> Callable[[Sequence[Sequence[str]]], 
         RuntimeError: kenlm is not installed.
         OSError: the file cannot be read.
     """
-    try:
-        import kenlm
-    except ModuleNotFoundError as error:
-        raise RuntimeError("`arpa` needs kenlm: pip install 'tfsoftmax[arpa]'") from error
-    settings = kenlm.Config()
-    settings.show_progress, settings.arpa_complain = False, kenlm.ARPALoadComplain.NONE
-    model = kenlm.Model(str(path), settings)
+    model = kenlm_model.read(path)
 
     def scores(sentences):
         return math.log(10) * np.array([model.score(" ".join(words)) for words in sentences])

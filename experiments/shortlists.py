@@ -1,0 +1,45 @@
+"""Adaptive softmax by the size of its shortlist and by its number of tails, at convergence.
+
+Reproduces: Müller 2017, figure 5.4 (section 5.1.2.2), perplexity and speed by the size of the
+shortlist with two tails, which the thesis gives as a plot; and table 5.1, perplexity by the number
+of tails, which the thesis measured on FDT, a corpus that is not public. Departures: those of
+`methods`.
+The shortlists of figure 5.4 have the same shares of the vocabulary, and half of it is in the last
+tail. The cutoffs of table 5.1 have the same shares, too; its last one, 155,026, is the vocabulary.
+The thesis does not name the projection factor of either; ours have no projections.
+
+Commands:
+
+    tfsoftmax prepare --corpus=text --order=text --max_vocab=10000 --train=train.txt.gz \\
+        --valid=valid.txt.gz --test=test.txt.gz --out=data/million
+    python -m experiments.run shortlists --data=data/million
+    python -m experiments.benchmarks.run speed --experiment=shortlists --data=data/million
+
+The last command measures training speeds that compare, since the heads take turns.
+
+The paper's values: perplexity on FDT (vocabulary 155,026) after two epochs, for the runs `tails`.
+Perplexities of different corpora cannot be compared, but their order can.
+"""
+
+from experiments.million import run
+from experiments.seeds import seeded
+
+SHORTLISTS = (220, 500, 900, 2000, 4000)
+TAILS = {  # table 5.1: its cutoffs by number of tails, for 10,000 words instead of 155,026
+    1: ([323], 36.23, 36.029),
+    2: ([258, 2580], 36.257, 36.081),
+    3: ([129, 1613, 3225], 36.507, 36.346),
+    4: ([39, 323, 968, 3225], 37.582, 37.412),
+}
+
+
+def _run(name, cutoffs, valid=None, test=None):
+    options = {"cutoffs": cutoffs, "projection_factor": None}
+    paper = {"perplexity": valid, "test_perplexity": test} if valid else {}
+    return run(name, "adaptive", options, paper)
+
+
+RUNS = seeded([
+    *(_run(f"shortlist{size}", [size, 5000]) for size in SHORTLISTS),
+    *(_run(f"tails{number}", *of) for number, of in TAILS.items()),
+], (1,))

@@ -124,9 +124,7 @@ def check_operation(strategy, vocab_size, objective):
     if replicas > 1:
         operations = function.get_concrete_function(*given).graph.get_operations()
         summed = [op.inputs[0].shape for op in operations if op.type == "CollectiveReduceV2"]
-        assert len(summed) == replicas  # dh, whose number of positions the graph does not know
-        assert not any(op.type == "CollectiveReduceV2" and "int" in op.inputs[0].dtype.name
-                       for op in operations)
+        assert len(summed) == replicas  # dh; the gradients of shards are not summed
 
 
 def test_losses_and_gradients_equal_float64():

@@ -27,8 +27,11 @@ class ShardedSoftmax(SoftmaxHead):
 
     With several replicas, a call returns logits that cannot be read, as no device has V columns:
     `fit` and `evaluate` do without, and for `predict`, `TopK` and `LogProb` end a model.
-    The methods may be called outside of the strategy as well; with several workers, all call them
-    together. `.keras` files would hold one shard; `tfsoftmax.sharded_checkpoints` has them all.
+    The methods may be called outside of the strategy as well, without gradients; with several
+    workers, all call them together. Within `tf.function` a second call costs no tracing.
+    `log_probs` then works on pieces of positions, and each device holds (n, V) numbers of a piece,
+    at most 512 MiB. `.keras` files and `get_weights` would have one shard;
+    `tfsoftmax.sharded_checkpoints` has them all.
 
     Args:
         vocab_size: V, the number of words.

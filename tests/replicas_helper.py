@@ -20,7 +20,7 @@ import time
 import command_server
 
 
-def run(function, workers=1, devices=1, seconds=120, **arguments):
+def run(function, workers=1, devices=1, seconds=300, **arguments):
     """What a function returns, for each of the workers that call it at the same time.
 
     Args:

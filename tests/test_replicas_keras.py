@@ -1,47 +1,93 @@
 """Keras's `fit`, `evaluate` and `predict` with several replicas, and with several workers."""
 
+import json
+import os
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import replicas_helper
+import tfsoftmax
 from tfsoftmax._compat import mend_fit_of_replicas, trainer
 
-V = 11
+V, T = 11, 3
 
 
-def model_and_data(optimizer):
-    from tfsoftmax import FullSoftmax, Perplexity, SoftmaxLoss
-
+def model_and_data():
+    """A model of recurrent language modelling, 15 rows of words and labels, and their weights."""
     keras.utils.set_random_seed(1)
-    model = keras.Sequential([
-        keras.Input((None,), dtype="int32"), keras.layers.Embedding(V, 4), FullSoftmax(V)
-    ])
-    model.compile(optimizer(), SoftmaxLoss(), weighted_metrics=[Perplexity()])
+    words = keras.Input((T,), dtype="int32")
+    hidden = keras.layers.Embedding(V, 4)(words)
+    hidden = keras.layers.LSTM(5, return_sequences=True)(hidden)
+    model = keras.Model(words, tfsoftmax.SampledSoftmax(V, 4, seed=1, name="head")(hidden))
+    model.compile(
+        tfsoftmax.optimizers.Adagrad(0.5, global_clipnorm=0.1),
+        tfsoftmax.SoftmaxLoss(reduction="mean_with_sample_weight"),
+        weighted_metrics=[tfsoftmax.Perplexity(), tfsoftmax.metrics.Accuracy()],
+    )
     rng = np.random.default_rng(0)
-    return model, rng.integers(0, V, (12, 3)), rng.integers(0, V, (12, 3))
+    weights = rng.uniform(size=(15, T)).astype(np.float32) + 3 * (np.arange(15) % 3 == 0)[:, None]
+    return model, {
+        "x": rng.integers(0, V, (15, T)), "y": rng.integers(0, V, (15, T)),
+        "sample_weight": weights, "batch_size": 7, "verbose": 0,
+    }
 
 
-def results(model, words, labels):
-    """Everything that a user of `compile`, `fit`, `evaluate` and `predict` sees."""
-    history = model.fit(words, labels, batch_size=4, epochs=2, shuffle=False, verbose=0).history
-    exact = model.evaluate(words, labels, batch_size=4, verbose=0, return_dict=True)
-    logits = model.predict(words, batch_size=4, verbose=0)
-    return history, exact, logits, model.get_weights()
+class BatchLogs(keras.callbacks.Callback):
+    """What a callback is told of our metrics after each batch of evaluation."""
+
+    def on_test_begin(self, logs=None):
+        self.logs = []
+
+    def on_test_batch_end(self, batch, logs=None):
+        self.logs.append([float(logs["perplexity"]), float(logs["accuracy"])])
 
 
-def sgd():
-    return keras.optimizers.SGD(0.5)
+def results(model, options):
+    """Whatever a user of `fit`, `evaluate` and `predict` sees.
+
+    Batches of 7, 7 and 1 rows: the last has none for the second replica.
+    """
+    fitted = model.fit(epochs=2, shuffle=False, **options)
+    batches = BatchLogs()
+    exact = model.evaluate(return_dict=True, callbacks=[batches], **options)
+    logits = model.predict(options["x"], batch_size=7, verbose=0)
+    return {
+        "history": fitted.history, "evaluate": exact, "batches": batches.logs, "logits": logits,
+        "weights": model.get_weights(),
+    }
+
+
+def check(got, wanted):
+    for name in wanted:
+        for x, y in zip(*(keras.tree.flatten(r[name]) for r in (got, wanted)), strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def by_replicas():
+    with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+        return results(*model_and_data())
+
+
+def test_uneven_batches_on_two_replicas_equal_one():
+    (got,) = replicas_helper.run(by_replicas, devices=2)
+    check(got, results(*model_and_data()))
 
 
 def by_a_worker():
     assert not mended_functions()
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     with strategy.scope():
-        model, *data = model_and_data(sgd)
-    check_that_keras_fails_unless_mended(model, strategy, *data)
-    return results(model, *data)
+        model, options = model_and_data()
+    check_that_keras_fails_unless_mended(model, strategy, options["x"], options["y"])
+    return results(model, options)
+
+
+def test_two_workers_equal_one_process():
+    for got in replicas_helper.run(by_a_worker, workers=2):
+        check(got, results(*model_and_data()))
 
 
 def mended_functions():
@@ -64,9 +110,59 @@ def test_keras_stays_as_it_is_without_replicas():
     assert not mended_functions()
 
 
-def test_two_workers_equal_one_process():
-    for worker in replicas_helper.run(by_a_worker, workers=2):
-        model, *data = model_and_data(sgd)
-        got, wanted = worker, results(model, *data)
-        for x, y in zip(keras.tree.flatten(got), keras.tree.flatten(wanted), strict=True):
-            np.testing.assert_allclose(x, y, rtol=1e-6, atol=1e-6)
+class Killed(keras.callbacks.Callback):
+    """Ends `fit` in the middle, as a user or a cluster does."""
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if epoch == 2:
+            raise KeyboardInterrupt
+
+
+def with_callbacks(folder):
+    """Trains with Keras's callbacks, is killed and goes on, then saves and exports."""
+    cluster = json.loads(os.environ.get("TF_CONFIG", "{}"))
+    if cluster:
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+        folder = f"{folder}/worker-{cluster['task']['index']}"  # each worker needs its own
+    else:
+        strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    os.makedirs(folder, exist_ok=True)
+    validation = {"validation_data": [model_and_data()[1][name] for name in ("x", "y")]}
+    models = []
+    with strategy.scope():
+        for _ in range(2):
+            models.append(model_and_data())
+    for (model, options), others in zip(models, ([Killed()], [])):
+        callbacks = [
+            keras.callbacks.BackupAndRestore(f"{folder}/backup"),
+            keras.callbacks.ModelCheckpoint(
+                f"{folder}/best.keras", "val_perplexity", save_best_only=True
+            ),
+            keras.callbacks.EarlyStopping("val_perplexity", min_delta=1e9, patience=3),
+            keras.callbacks.CSVLogger(f"{folder}/log.csv", append=True), *others,
+        ]
+        try:
+            model.fit(epochs=9, shuffle=False, callbacks=callbacks, **validation, **options)
+        except KeyboardInterrupt:
+            assert others
+    model.save(f"{folder}/model.keras")
+    model.export(f"{folder}/exported", verbose=False)
+    return folder, model.get_weights(), options["x"]
+
+
+@pytest.mark.parametrize("replicas", [{"devices": 2}, {"workers": 2}], ids=str)
+def test_callbacks_saving_and_export(replicas, tmp_path):
+    alone, options = model_and_data()
+    # Four epochs after the two that the backup had, since EarlyStopping begins anew.
+    alone.fit(epochs=6, shuffle=False, **options)
+    for folder, weights, x in replicas_helper.run(with_callbacks, folder=str(tmp_path), **replicas):
+        for ours, wanted in zip(weights, alone.get_weights(), strict=True):
+            np.testing.assert_allclose(ours, wanted, rtol=1e-5, atol=1e-6)
+        loaded = keras.models.load_model(f"{folder}/model.keras")
+        np.testing.assert_allclose(loaded(x), alone(x), rtol=1e-4, atol=1e-5)
+        exported = tf.saved_model.load(f"{folder}/exported")
+        logits = exported.serve(x.astype(np.int32))
+        np.testing.assert_allclose(logits, alone(x), rtol=1e-4, atol=1e-5)
+        assert keras.models.load_model(f"{folder}/best.keras").get_layer("head").vocab_size == V
+        with open(f"{folder}/log.csv") as file:
+            assert [line.split(",")[0] for line in file][1:] == ["0", "1", "2", "3", "4", "5"]

@@ -19,46 +19,38 @@ def sampled(kind, sampler=None, num_samples=9, **options):
 
 
 HEADS = {
-    "full": lambda: tfsoftmax.FullSoftmax(V),
-    "adaptive": lambda: tfsoftmax.AdaptiveSoftmax(V, cutoffs=[4, 8]),
-    "tree": lambda: tfsoftmax.TreeSoftmax(V, counts=COUNTS),
-    "sampled": lambda: sampled(tfsoftmax.SampledSoftmax),
-    "sampled without replacement": lambda: sampled(
-        tfsoftmax.SampledSoftmax, sampler_options={"unique": True}
+    "full": lambda **name: tfsoftmax.FullSoftmax(V, **name),
+    "adaptive": lambda **name: tfsoftmax.AdaptiveSoftmax(V, cutoffs=[4, 8], **name),
+    "tree": lambda **name: tfsoftmax.TreeSoftmax(V, counts=COUNTS, **name),
+    "sampled": lambda **name: sampled(tfsoftmax.SampledSoftmax, **name),
+    "without_replacement": lambda **name: sampled(
+        tfsoftmax.SampledSoftmax, sampler_options={"unique": True}, **name
     ),
-    "in batch": lambda: sampled(
-        tfsoftmax.SampledSoftmax, samplers.InBatch(V, COUNTS), None
+    "in_batch": lambda **name: sampled(
+        tfsoftmax.SampledSoftmax, samplers.InBatch(V, COUNTS), None, **name
     ),
-    "in batch and others": lambda: sampled(
-        tfsoftmax.SampledSoftmax, samplers.InBatch(V, COUNTS), 5
+    "in_batch_and_others": lambda **name: sampled(
+        tfsoftmax.SampledSoftmax, samplers.InBatch(V, COUNTS), 5, **name
     ),
-    "nce": lambda: sampled(tfsoftmax.NCE, "learned_unigram"),
-    "negative": lambda: sampled(tfsoftmax.NegativeSampling),
-    "blackout": lambda: sampled(tfsoftmax.BlackOut),
+    "nce": lambda **name: sampled(tfsoftmax.NCE, "learned_unigram", **name),
+    "negative": lambda **name: sampled(tfsoftmax.NegativeSampling, **name),
+    "blackout": lambda **name: sampled(tfsoftmax.BlackOut, **name),
 }
 OPTIMIZERS = {
-    "sgd": lambda: optimizers.SGD(0.5),
+    "sgd": lambda: optimizers.SGD(0.02),
     "momentum, clipped": lambda: optimizers.SGD(0.2, momentum=0.9, global_clipnorm=0.05),
     "adagrad": lambda: optimizers.Adagrad(0.2),
     "adagrad, clipped": lambda: optimizers.Adagrad(0.2, global_clipnorm=0.05),
     "adam": lambda: optimizers.Adam(0.01),
     "adam, clipped": lambda: optimizers.Adam(0.01, global_clipnorm=0.05),
 }
-REDUCTIONS = ("sum_over_batch_size", "mean_with_sample_weight", "sum_over_steps", "sum")
-CASES = [  # head, optimiser, reduction
-    ("full", "momentum, clipped", "mean_with_sample_weight"),
-    ("adaptive", "adam, clipped", "mean_with_sample_weight"),
-    ("tree", "adagrad, clipped", "sum_over_batch_size"),
-    ("sampled", "adagrad", "mean_with_sample_weight"),
-    ("sampled without replacement", "adagrad, clipped", "sum_over_steps"),
-    ("in batch", "adam", "mean_with_sample_weight"),
-    ("in batch and others", "momentum, clipped", "sum_over_batch_size"),
-    ("nce", "adagrad, clipped", "mean_with_sample_weight"),
-    ("negative", "sgd", "sum"),
-    ("blackout", "adam", "mean_with_sample_weight"),
-]
-MAIN = ["full", "sampled", "adaptive", "tree"]
-ALL = [(head, optimizer, "mean_with_sample_weight") for head in MAIN for optimizer in OPTIMIZERS]
+MAIN = ("full", "sampled", "adaptive", "tree")
+SAMPLED = (
+    "without_replacement", "in_batch", "in_batch_and_others", "nce", "negative", "blackout",
+)
+REDUCTIONS = ("mean_with_sample_weight", "sum_over_batch_size", "sum_over_steps", "sum")
+CASES = [(MAIN, "momentum, clipped"), (SAMPLED, "adagrad")]  # heads of one model, its optimiser
+OF_WORKERS = [(("adaptive", "tree", "nce", "in_batch", "sampled"), "adam, clipped")]
 
 
 def data(batches=3):
@@ -71,32 +63,38 @@ def data(batches=3):
     return words[:, :-1].copy(), words[:, 1:].copy(), weights
 
 
-def compiled(head, optimizer, reduction):
+def compiled(heads, optimizer):
+    """A model with several heads, since most of the time goes into building the graph of `fit`."""
     keras.utils.set_random_seed(1)
-    head = HEADS[head]()
+    heads = [HEADS[name](name=name) for name in heads]
     words = keras.Input((T,), dtype="int32")
     hidden = keras.layers.Embedding(V, D)(words)
-    model = keras.Model(words, head(keras.layers.Dense(D, activation="tanh")(hidden)))
-    perplexity, accuracy = tfsoftmax.Perplexity(), tfsoftmax.metrics.TopKAccuracy(5)
+    hidden = keras.layers.Dense(D, activation="tanh")(hidden)
+    reductions = [REDUCTIONS[number % len(REDUCTIONS)] for number in range(len(heads))]
+    model = keras.Model(words, [head(hidden) for head in heads])
     model.compile(
-        OPTIMIZERS[optimizer](), tfsoftmax.SoftmaxLoss(reduction=reduction),
-        weighted_metrics=[perplexity, accuracy],
+        OPTIMIZERS[optimizer](),
+        [tfsoftmax.SoftmaxLoss(reduction=reduction) for reduction in reductions],
+        weighted_metrics=[[tfsoftmax.Perplexity()] for _ in heads],
     )
-    return model
+    return model, heads
 
 
 def trained(case):
     """Whatever a user of `fit` and `evaluate` gets, by its name."""
     words, labels, weights = data()
-    model = compiled(*case)
-    options = {"batch_size": B, "sample_weight": weights, "verbose": 0}
-    history = model.fit(words, labels, epochs=2, shuffle=False, **options).history
-    exact = model.evaluate(words, labels, return_dict=True, **options)
-    sampler = getattr(model.layers[-1], "sampler", None)
+    model, heads = compiled(*case)
+    options = {
+        "x": words, "y": [labels] * len(heads), "sample_weight": [weights] * len(heads),
+        "batch_size": B, "verbose": 0,
+    }
+    history = model.fit(epochs=2, shuffle=False, **options).history
+    samplers = [head.sampler for head in heads if hasattr(head, "sampler")]
     return {
-        "weights": model.get_weights(), "history": history, "evaluate": exact,
-        "sampler": [weight.numpy() for weight in sampler.weights] if sampler else [],
-        "logits": model.predict(words[:B], B, verbose=0),
+        "weights": {weight.path: weight.numpy() for weight in model.weights},
+        "samplers": [weight.numpy() for sampler in samplers for weight in sampler.weights],
+        "history": history,
+        "evaluate": model.evaluate(return_dict=True, **options),
     }
 
 
@@ -113,16 +111,15 @@ def by_replicas(cases, number):
 
 
 def check(cases, devices=1, workers=1):
-    results = replicas_helper.run(
-        by_replicas, workers, devices, 300, cases=cases, number=workers
-    )
+    arguments = {"cases": cases, "number": workers}
+    results = replicas_helper.run(by_replicas, workers, devices, **arguments)
     for number, case in enumerate(cases):
         wanted = trained(case)
         for got in results:
             for name in wanted:
-                flat = [keras.tree.flatten(result[name]) for result in (got[number], wanted)]
-                for x, y in zip(*flat, strict=True):
-                    np.testing.assert_allclose(x, y, 1e-5, 1e-6, err_msg=f"{case} {name}")
+                pairs = keras.tree.flatten_with_path(wanted[name])
+                for (path, y), x in zip(pairs, keras.tree.flatten(got[number][name]), strict=True):
+                    np.testing.assert_allclose(x, y, 1e-5, 1e-6, err_msg=f"{case} {name} {path}")
 
 
 def test_two_replicas_equal_one():
@@ -130,14 +127,14 @@ def test_two_replicas_equal_one():
 
 
 def test_four_replicas_equal_one():
-    check(CASES[:4], devices=4)
+    check(CASES[:1], devices=4)
 
 
 def test_two_workers_equal_one_process():
-    check(CASES[:4] + CASES[5:8:2], workers=2)
+    check(OF_WORKERS, workers=2)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("replicas", [{"devices": 2}, {"devices": 4}, {"workers": 2}])
 def test_every_optimizer_trains_on_replicas_as_in_one_process(replicas):
-    check(ALL, **replicas)
+    check([(MAIN, optimizer) for optimizer in OPTIMIZERS], **replicas)

@@ -22,7 +22,9 @@ class SoftmaxLoss(keras.losses.Loss):
             rates and clipping thresholds of Zaremba et al. 2014 and Müller 2017 are meant for
             this objective. Where a strategy of `tf.distribute` has several replicas, every
             reduction but `"sum"` and `"none"` divides by what the whole batch has, over all
-            replicas, and the sum of the replicas' losses is the loss of the batch.
+            replicas. The loss of each of P replicas has the gradient of its own positions, and
+            as its value the loss of the whole batch over P, so that sums over the replicas are
+            right, and so is what Keras reports, however unevenly a batch was cut.
         name: name of the loss.
         dtype: accepted because Keras passes it to every loss. The loss is always float32.
 
@@ -60,7 +62,7 @@ class SoftmaxLoss(keras.losses.Loss):
             return weights * tag.nats(labels)
         if self.reduction != "sum":
             weights = tf.math.divide_no_nan(weights, _of_whole_batch(self._size(labels, weights)))
-        return tag.total_loss(labels, weights)
+        return _of_equal_shares(tag.total_loss(labels, weights))
 
     def _size(self, labels, weights):
         """What the sum over this replica's positions is divided by, if it is the only one."""
@@ -79,3 +81,15 @@ def _of_whole_batch(size):
     if tf.distribute.in_cross_replica_context():  # no replica is running that could be asked
         return size * tf.distribute.get_strategy().num_replicas_in_sync
     return sum_of_replicas(size)
+
+
+def _of_equal_shares(loss):
+    """A loss with the same gradient, whose value is the mean over all replicas.
+
+    Keras weighs the value of each replica by its rows, which is right for equal values only.
+    """
+    total = sum_of_replicas(loss)
+    if total is loss:
+        return loss
+    mean = total / tf.distribute.get_strategy().num_replicas_in_sync
+    return loss + tf.stop_gradient(mean - loss)

@@ -5,13 +5,15 @@ import tensorflow as tf
 
 from tfsoftmax.arguments import check_hint
 from tfsoftmax.logits_tag import Labels, LogitsTag, positions
+from tfsoftmax.ops.replicas import sum_of_replicas
 
 
 class TokenMean(keras.metrics.Metric):
     """Base of the metrics: weighted means over all positions since the last reset.
 
     The weights of `weighted_metrics` say how many tokens each position counts for. Sums are
-    kept in float64. A subclass names its `quantities` and writes `_values` and `_report`.
+    kept in float64, and those of all replicas of a strategy are added. A subclass names its
+    `quantities` and writes `_values` and `_report`.
 
     Args:
         ignore_class: label whose positions are not counted; None: that of the `SoftmaxLoss`.
@@ -68,8 +70,10 @@ class TokenMean(keras.metrics.Metric):
             self.sums[quantity].assign_add(tf.reduce_sum(weights * tf.cast(value, "float64")))
 
     def result(self):
-        tokens = self.sums["tokens"].value
-        return self._report(*(self.sums[name].value / tokens for name in self.quantities))
+        # Keras averages what replicas report of a step, which is no perplexity of all of them.
+        sums = sum_of_replicas(tf.stack([self.sums[name].value for name in self.sums]))
+        *totals, tokens = tf.unstack(sums)
+        return self._report(*(total / tokens for total in totals))
 
     def get_config(self):
         return {**super().get_config(), "ignore_class": self.ignore_class}

@@ -108,7 +108,7 @@ def main():
     gib = MIB << 10
     page = markdown.write(
         Path(options.results) / "README.md", "# Ten million words in shards",
-        __doc__.partition("\n\n")[2].strip(),
+        __doc__.partition("\n\n")[2].strip("\n"),
         f"V = {options.vocab_size:,}, D = {options.units}, P = {options.devices} simulated "
         f"devices, {options.positions} positions a step, float32, on {hardware()}. What each "
         "device holds:",

@@ -321,3 +321,20 @@ def test_no_tensor_of_all_positions_by_all_words():
     shapes = [(count, D), (vocab_size, D), (vocab_size,)]
     shapes = [tf.TensorSpec(shape) for shape in shapes] + [tf.TensorSpec((count,), tf.int32)]
     assert largest_tensor(step.get_concrete_function(*shapes)) <= chunks.CHUNK_ROWS * vocab_size
+
+
+def demonstrated():
+    from experiments import ten_million
+
+    strategy = strategy_here()
+    with strategy.scope():
+        model = ten_million.model_in_shards(1_000_001, 4)
+    return ten_million.memory_table(strategy, model, 1_000_001, 4)
+
+
+def test_the_demonstration_says_what_each_device_holds():
+    (table,) = replicas_helper.run(demonstrated, devices=2)
+    assert [line.split(" | ")[1:4] for line in table.splitlines()[2:]] == [
+        ["500,000", "9.5", "9.5"], ["500,001", "9.5", "9.5"]
+    ]
+    assert table.endswith("| 19.1 | 38.1 |")

@@ -188,7 +188,9 @@ def fitted_in_shards(rules):
 
 
 @pytest.mark.parametrize("workers, devices, rules", [
-    (1, 2, ["adagrad", "every option"]), (1, 4, ["momentum"]), (2, 1, ["adagrad"])
+    (1, 2, ["momentum"]), (2, 1, ["adagrad"]),
+    pytest.param(1, 2, ["every option"], marks=pytest.mark.slow),
+    pytest.param(1, 4, ["adagrad", "momentum", "adam"], marks=pytest.mark.slow),
 ])
 def test_fit_equals_full_softmax_on_one_device(workers, devices, rules):
     results = replicas_helper.run(fitted_in_shards, workers, devices, rules=rules)

@@ -17,6 +17,7 @@ from tfsoftmax.heads import (
     SampledSoftmax,
     SelfNormalisedSoftmax,
     SelfOrganisedSoftmax,
+    ShardedSoftmax,
     Shortlist,
     TreeSoftmax,
     TwoLevelSoftmax,
@@ -92,6 +93,10 @@ CASES = {
     ),
     "self-organised, clusters given": lambda V: SelfOrganisedSoftmax(
         V, counts(V), clusters=np.arange(V) % min(V, 5), activation="tanh"
+    ),
+    "sharded": lambda V: ShardedSoftmax(V),
+    "sharded, smoothed": lambda V: ShardedSoftmax(
+        V, use_bias=False, label_smoothing=0.2, z_loss=0.01, soft_cap=2.0
     ),
 }
 

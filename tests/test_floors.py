@@ -17,7 +17,7 @@ FLOORS = (
     ("ops",),
     ("logits_tag", "partitions", "samplers", "corpora"),
     ("losses", "metrics", "optimizers", "nbest", "layers"),
-    ("heads",),
+    ("heads", "sharded_checkpoints"),
     ("profiling", "hub"),
     ("lm",),
     ("commands",),

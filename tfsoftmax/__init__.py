@@ -47,6 +47,7 @@ if "tfsoftmax_command" not in sys.modules:
         partitions,
         profiling,
         samplers,
+        sharded_checkpoints,
         vocabulary,
     )
     from tfsoftmax.heads import *  # noqa: F403
@@ -72,6 +73,6 @@ if "tfsoftmax_command" not in sys.modules:
         "Embedding", "InClusterPerplexity", "ModelConfig", "Normaliser", "Perplexity", "Reassign",
         "SoftmaxLoss", "TrainingMonitor", "Vocabulary", "corpora", "heads", "language_model",
         "layers", "lm", "losses", "metrics", "nbest", "ops", "optimizers", "partitions",
-        "profiling", "samplers", "vocabulary",
+        "profiling", "samplers", "sharded_checkpoints", "vocabulary",
     ]
     __all__ += heads.__all__

@@ -50,7 +50,7 @@ def whole_or_nothing(out: str, replace: bool) -> Iterator[str]:
         out: the directory to make.
         replace: whether it may replace a directory that holds something; an OSError if not.
     """
-    partial, replaced = _beside(out, "partial"), _beside(out, "replaced")
+    partial, replaced = partial_of(out), _beside(out, "replaced")
     os.mkdir(partial)
     try:
         yield partial
@@ -59,6 +59,11 @@ def whole_or_nothing(out: str, replace: bool) -> Iterator[str]:
         os.rename(partial, out)
     finally:
         _clear_up(out)
+
+
+def partial_of(out: str) -> str:
+    """The path of the directory that `whole_or_nothing` yields."""
+    return _beside(out, "partial")
 
 
 def _beside(out, purpose):
@@ -89,5 +94,5 @@ def _clear_up(out):
     replaced = _beside(out, "replaced")
     if os.path.isdir(replaced) and not (os.path.isdir(out) and os.listdir(out)):
         os.rename(replaced, out)
-    shutil.rmtree(_beside(out, "partial"), ignore_errors=True)
+    shutil.rmtree(partial_of(out), ignore_errors=True)
     shutil.rmtree(replaced, ignore_errors=True)

@@ -13,6 +13,7 @@ from tfsoftmax.heads.negative import NegativeSampling
 from tfsoftmax.heads.sampled import SampledSoftmax
 from tfsoftmax.heads.self_normalised import SelfNormalisedSoftmax
 from tfsoftmax.heads.self_organised import SelfOrganisedSoftmax
+from tfsoftmax.heads.sharded import ShardedSoftmax
 from tfsoftmax.heads.shortlist import Shortlist
 from tfsoftmax.heads.tree import TreeSoftmax
 from tfsoftmax.heads.two_level import TwoLevelSoftmax
@@ -32,11 +33,12 @@ HEADS = {
     "class": ClassSoftmax,
     "nary": NarySoftmax,
     "self_organised": SelfOrganisedSoftmax,
+    "sharded": ShardedSoftmax,
 }
 
 __all__ = [
     "AdaptiveSoftmax", "BlackOut", "ClassSoftmax", "DifferentiatedSoftmax", "FullSoftmax",
     "HEADS", "LogProb", "NCE", "NarySoftmax", "NegativeSampling", "SampledSoftmax",
-    "SelfNormalisedSoftmax", "SelfOrganisedSoftmax", "Shortlist", "SoftmaxHead", "TopK",
-    "TreeSoftmax", "TwoLevelSoftmax",
+    "SelfNormalisedSoftmax", "SelfOrganisedSoftmax", "ShardedSoftmax", "Shortlist", "SoftmaxHead",
+    "TopK", "TreeSoftmax", "TwoLevelSoftmax",
 ]

@@ -41,7 +41,7 @@ class FullSoftmax(LoRA, LinearHead):
         soft_cap: float | None = None, **kwargs,
     ):
         super().__init__(vocab_size, **kwargs)
-        _check(label_smoothing, z_loss, soft_cap)
+        check_objective(label_smoothing, z_loss, soft_cap)
         self.soft_cap = soft_cap
         self.self_normalised = z_loss > 0
         self.objective = Objective(soft_cap, label_smoothing, z_loss)
@@ -66,7 +66,7 @@ class FullSoftmax(LoRA, LinearHead):
         }
 
 
-def _check(label_smoothing, z_loss, soft_cap):
+def check_objective(label_smoothing, z_loss, soft_cap):
     if not 0 <= label_smoothing < 1:
         raise ValueError(
             f"`label_smoothing` must lie in [0, 1). Received: label_smoothing={label_smoothing}"

@@ -88,11 +88,11 @@ def cross_entropy(hidden, kernel, bias, labels, objective=PLAIN, subset=None):
     """
 
     def nats(hidden, bands):
-        blocks = _blocks(bands, hidden.dtype)
+        blocks = blocks_of(bands, hidden.dtype)
 
         def chunk(hidden):
-            logits = _logits(parts_of(hidden, bands), blocks, objective.soft_cap)
-            return _normaliser_terms(logits, _exponentials(logits)[1], objective)
+            logits = logits_of(parts_of(hidden, bands), blocks, objective.soft_cap)
+            return normaliser_terms(logits, exponentials(logits)[1], objective)
 
         terms = map_row_chunks(chunk, _rows_of(subset, hidden), words_of(bands))
         terms = _scattered(subset, labels, _scale(subset, labels) * terms)
@@ -129,7 +129,7 @@ def weighted_cross_entropy(
     return total, nats[0] if nats else None
 
 
-def _blocks(bands, dtype):
+def blocks_of(bands, dtype):
     """[(number of the band, rows of its kernel in `dtype`, their biases)]."""
     blocks = []
     for number, (kernel, bias) in enumerate(bands):
@@ -145,12 +145,12 @@ def _by_band(results, blocks):
     return [[r for r, block in zip(results, blocks) if block[0] == b] for b in range(count)]
 
 
-def _logits(parts, blocks, soft_cap):
+def logits_of(parts, blocks, soft_cap):
     """Logits (n, rows) of each block."""
     return [full_logits(parts[band], kernel, bias, soft_cap) for band, kernel, bias in blocks]
 
 
-def _exponentials(logits):
+def exponentials(logits):
     """e of each block (n, rows), ln Σ exp z (n,) and s (n,)."""
     maximum = tf.reduce_max(tf.stack([tf.reduce_max(z, axis=1) for z in logits]), axis=0)
     exps = [tf.exp(z - maximum[:, None]) for z in logits]
@@ -158,7 +158,7 @@ def _exponentials(logits):
     return exps, maximum + tf.math.log(sums), sums
 
 
-def _normaliser_terms(logits, log_sum, objective):
+def normaliser_terms(logits, log_sum, objective):
     """What the objective makes of all logits: ln s + c (ln s)² - ε mean z, (n,)."""
     terms = objective.log_z * log_sum
     if objective.z_loss:  # zero times a square that overflows is NaN
@@ -215,11 +215,11 @@ def _with_gradients(hidden, bands, labels, weights, objective, subset):
 
     Without a subset, the plain cross-entropy (N,) follows the objective.
     """
-    blocks, scale = _blocks(bands, hidden.dtype), _scale(subset, labels)
+    blocks, scale = blocks_of(bands, hidden.dtype), _scale(subset, labels)
     targets = _targets(hidden, bands, labels)
 
     def chunk(hidden, weights, totals):
-        return _chunk(hidden, weights, parts_of(hidden, bands), blocks, objective, totals)
+        return chunk_gradients(hidden, weights, parts_of(hidden, bands), blocks, objective, totals)
 
     def function(weights):
         rows = _rows_of(subset, hidden), _rows_of(subset, scale * weights)
@@ -227,7 +227,7 @@ def _with_gradients(hidden, bands, labels, weights, objective, subset):
         (d_hidden, *results), totals = sum_over_chunks(chunk, most, *rows)
         d_hidden = _scattered(subset, labels, d_hidden)
         d_bands = [[tf.concat(t, 0) for t in zip(*band)] for band in _by_band(totals, blocks)]
-        return results, _minus_targets(
+        return results, minus_targets(
             d_hidden, d_bands, hidden, bands, targets, weights, objective
         )
 
@@ -238,16 +238,27 @@ def _with_gradients(hidden, bands, labels, weights, objective, subset):
     return [losses, log_sum - capped(targets[0], objective.soft_cap)], gradients
 
 
-def _chunk(hidden, weights, parts, blocks, objective, totals):
+def chunk_gradients(hidden, weights, parts, blocks, objective, totals, log_z=None):
     """One chunk of positions, without the terms of the labels.
+
+    Args:
+        hidden, weights: (n, D) and (n,).
+        parts: what each band sees of `hidden`.
+        blocks: result of `blocks_of`.
+        objective: an `Objective`.
+        totals: gradients of the blocks to which this chunk's are added, or None.
+        log_z: (n,), ln Σ exp z over all words, where the blocks hold only some of them.
 
     Returns:
         [dh (n, D), ln s (n,), normaliser terms (n,)], and for each block [dW, db] added to
         `totals`.
     """
-    logits = _logits(parts, blocks, objective.soft_cap)
-    exps, log_sum, sums = _exponentials(logits)
-    terms = _normaliser_terms(logits, log_sum, objective)
+    logits = logits_of(parts, blocks, objective.soft_cap)
+    exps, log_sum, sums = exponentials(logits)
+    terms = normaliser_terms(logits, log_sum, objective)
+    if log_z is not None:
+        # No smaller than one, but for the padding of the last chunk.
+        sums, log_sum = sums * tf.exp(tf.nn.relu(log_z - log_sum)), log_z
     factors = (objective.log_z + 2 * objective.z_loss * log_sum) / sums
     slopes, factors = _slopes(logits, exps, factors, objective)
     d_biases = [
@@ -302,7 +313,7 @@ def _word_gradients(slopes, factors, parts, blocks, d_biases, totals, previous):
     return by_block
 
 
-def _minus_targets(d_hidden, d_bands, hidden, bands, targets, weights, objective):
+def minus_targets(d_hidden, d_bands, hidden, bands, targets, weights, objective):
     """Subtracts (1-ε) w ∂z_y, the part of the gradients that the labels alone determine."""
     logits, held = targets
     weights = (1 - objective.label_smoothing) * weights

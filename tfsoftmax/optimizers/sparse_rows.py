@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from tfsoftmax._compat import merges_replicas
 from tfsoftmax.arguments import check_hint
+from tfsoftmax.ops.shards import mark_as, sharded_words
 from tfsoftmax.optimizers.rows import (
     aligned,
     map_sparse,
@@ -96,6 +97,12 @@ class SparseRows:
             slot.scatter_update(tf.IndexedSlices(new, rows))
         variable.scatter_sub(tf.IndexedSlices(step, rows))
 
+    def update_all(
+        self, gradient: tf.Tensor, variable: tf.Variable, learning_rate: tf.Tensor
+    ) -> None:
+        """Applies a dense gradient to a variable and its slots, as Keras does."""
+        super().update_step(gradient, variable, learning_rate)
+
     def record_gradient_norms(self) -> None:
         """Makes every update store the norms of its gradients, before clipping.
 
@@ -119,11 +126,11 @@ class SparseRows:
             self._touched_cycles = self._row_counters(self._accumulated_gradients, "cycles")
 
     def _row_counters(self, slot, name):
-        return [
-            None if s is None
-            else self.add_variable(s.shape[:1], dtype="int64", name=f"{s.name}_{name}")
-            for s in slot
-        ]
+        return [None if s is None else self._row_counter(s, f"{s.name}_{name}") for s in slot]
+
+    def _row_counter(self, slot, name):
+        counter = self.add_variable(slot.shape[:1], dtype="int64", name=name)
+        return mark_as(slot, counter)
 
     def apply(self, grads, trainable_variables=None):
         if self.loss_scale_factor is not None:
@@ -153,15 +160,22 @@ class SparseRows:
                 lambda: self._catch_up(self._iterations + 1, overwrite=True),  # this step counts
             )
 
+    def add_variable_from_reference(self, reference_variable, *args, **kwargs):
+        slot = super().add_variable_from_reference(reference_variable, *args, **kwargs)
+        return mark_as(reference_variable, slot)
+
     def _summed(self, grads, variables):
-        """Sums each row over its duplicates and over the replicas."""
+        """Sums each row over its duplicates and, unless it is in one only, over the replicas."""
         # With each row once, the norm of the values is the norm of the dense gradient.
         grads = map_sparse(sum_duplicates, grads)
         if tf.distribute.get_strategy().num_replicas_in_sync == 1:
             return grads
-        pairs = super()._all_reduce_sum_gradients(list(zip(grads, variables, strict=True)))
+        pairs = list(zip(grads, variables, strict=True))
+        mirrored = [pair for pair in pairs if not sharded_words(pair[1])]
+        sums = iter(super()._all_reduce_sum_gradients(mirrored) if mirrored else [])
+        grads = [g if sharded_words(v) else next(sums)[0] for g, v in pairs]
         # The rows of the replicas are concatenated, so that a row may appear once per replica.
-        return map_sparse(sum_duplicates, [gradient for gradient, _ in pairs])
+        return map_sparse(sum_duplicates, grads)
 
     def _all_reduce_sum_gradients(self, grads_and_vars):
         return grads_and_vars  # `_summed` has done it, before the clipping
@@ -175,15 +189,35 @@ class SparseRows:
             norms[self._get_variable_index(variable)] = tf.cast(norm, tf.float32)
         self.gradient_norms.assign(tf.stack(norms))
 
-    def _clip_gradients(self, grads):
-        clipped = super()._clip_gradients(map_sparse(lambda g: g.values, grads))
+    def _clip_gradients(self, grads, variables=()):
+        values = map_sparse(lambda g: g.values, grads)
+        if any(map(sharded_words, variables)) and (self.clipnorm or self.global_clipnorm):
+            clipped = self._clipped_across_shards(values, variables)
+        else:
+            clipped = super()._clip_gradients(values)
         return [
             tf.IndexedSlices(c, g.indices, g.dense_shape) if isinstance(g, tf.IndexedSlices) else c
             for g, c in zip(grads, clipped, strict=True)
         ]
 
+    def _clipped_across_shards(self, values, variables):
+        """Gradients clipped as Keras does, by norms to which all shards of a variable add."""
+        squares = [tf.reduce_sum(tf.square(v)) for v in values]
+        sharded = [i for i, variable in enumerate(variables) if sharded_words(variable)]
+        sums = tf.distribute.get_replica_context().all_reduce(
+            "SUM", tf.stack([tf.cast(squares[i], tf.float32) for i in sharded])
+        )
+        for place, i in enumerate(sharded):
+            squares[i] = tf.cast(sums[place], squares[i].dtype)
+        most = self.clipnorm or self.global_clipnorm
+        if not self.clipnorm:
+            total = tf.add_n([tf.cast(s, tf.float32) for s in squares])
+            squares = [tf.cast(total, s.dtype) for s in squares]
+        return [v * (most / tf.maximum(tf.sqrt(s), most)) for v, s in zip(values, squares)]
+
     def _clip_and_update(self, grads, variables):
-        self._backend_update_step(self._clip_gradients(grads), variables, self.learning_rate)
+        grads = self._clip_gradients(grads, variables)
+        self._backend_update_step(grads, variables, self.learning_rate)
 
     def update_step(self, gradient, variable, learning_rate):
         rows, _ = rows_and_values(gradient)
@@ -194,7 +228,7 @@ class SparseRows:
             decay = before * decay * keras.ops.cast(learning_rate, variable.dtype)
             subtract_from_rows(variable, rows, decay)
         if rows is None:
-            super().update_step(gradient, variable, learning_rate)
+            self.update_all(gradient, variable, learning_rate)
         else:
             self.update_rows(gradient, variable, learning_rate)
         if self.use_ema:

@@ -1,0 +1,342 @@
+"""A softmax whose vocabulary is divided among replicas equals the one on one device."""
+
+import os
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import replicas_helper
+from graph_helper import largest_tensor
+from tfsoftmax import FullSoftmax, Perplexity, ShardedSoftmax, SoftmaxLoss, TopK, optimizers
+from tfsoftmax.layers import sharded_weights
+from tfsoftmax.layers.sharded_weights import shards_of
+from tfsoftmax.metrics import Accuracy
+from tfsoftmax.ops import chunks
+from tfsoftmax.ops.cross_entropy import PLAIN, Objective
+from tfsoftmax.ops.sharded import sharded_cross_entropy
+from tfsoftmax.ops.shards import Shard, sharded_words
+
+V, D, B, T = 61, 6, 8, 5
+RULES = {
+    "adagrad": lambda: optimizers.Adagrad(0.2, global_clipnorm=0.05),
+    "momentum": lambda: optimizers.SGD(0.1, momentum=0.9, clipnorm=0.03),
+    "adam": lambda: optimizers.Adam(0.01, global_clipnorm=0.01),
+    "every option": lambda: optimizers.AdamW(
+        0.01, weight_decay=0.1, global_clipnorm=0.1, gradient_accumulation_steps=2, use_ema=True,
+        ema_momentum=0.7,
+    ),
+}
+
+
+def objective64(hidden, kernel, bias, labels, weights, objective):
+    """Losses, exact nats, and the gradients of Σ weights · losses, in float64."""
+    hidden, kernel, bias, weights = (np.float64(x) for x in (hidden, kernel, bias, weights))
+    logits, slope = hidden @ kernel.T + bias, 1.0
+    if objective.soft_cap:
+        logits = objective.soft_cap * np.tanh(logits / objective.soft_cap)
+        slope = 1 - (logits / objective.soft_cap) ** 2
+    log_z = np.log(np.exp(logits).sum(axis=1))
+    wanted = np.full(logits.shape, objective.label_smoothing / logits.shape[1])
+    wanted[np.arange(len(labels)), labels] += 1 - objective.label_smoothing
+    losses = log_z + objective.z_loss * log_z**2 - (wanted * logits).sum(axis=1)
+    factors = 1 + 2 * objective.z_loss * log_z
+    probabilities = np.exp(logits - log_z[:, None])
+    d = weights[:, None] * (factors[:, None] * probabilities - wanted) * slope
+    nats = log_z - logits[np.arange(len(labels)), labels]
+    return losses, nats, [d @ kernel, d.T @ hidden, d.sum(axis=0)]
+
+
+def problem(positions, vocab_size=V, seed=0):
+    rng = np.random.default_rng(seed)
+    shapes = [(positions, D), (vocab_size, D), (vocab_size,)]
+    hidden, kernel, bias = (rng.normal(size=shape).astype(np.float32) for shape in shapes)
+    labels = np.linspace(0, vocab_size - 1, positions).astype(np.int32)  # everywhere
+    return hidden, kernel, bias, labels, rng.normal(size=positions).astype(np.float32)
+
+
+def padded(rows, shard):
+    """The rows of a shard, with a padding that would win if it took part."""
+    own = rows[shard.first : shard.first + shard.words]
+    return np.concatenate([own, np.full((shard.rows - len(own), *own.shape[1:]), 50, own.dtype)])
+
+
+def strategy_here():
+    """That of the cluster, or of the virtual devices of this process."""
+    if "TF_CONFIG" in os.environ:
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    devices = [f"CPU:{i}" for i in range(len(tf.config.list_logical_devices("CPU")))]
+    return tf.distribute.MirroredStrategy(devices)
+
+
+def operations():
+    four = strategy_here()
+    everything = Objective(soft_cap=2.0, label_smoothing=0.2, z_loss=0.01)
+    check_operation(tf.distribute.get_strategy(), V, everything)
+    check_operation(four, V, everything)
+    check_operation(four, 5, PLAIN)
+
+
+def check_operation(strategy, vocab_size, objective):
+    """Each replica has another number of positions, one of them none."""
+    replicas = strategy.num_replicas_in_sync
+    counts = [3, 0, 7, 4][:replicas]
+    ends = np.cumsum(counts)
+    data = problem(sum(counts), vocab_size)
+    shards = [Shard(rank, replicas, vocab_size) for rank in range(replicas)]
+    assert sum(shard.words for shard in shards) == vocab_size
+
+    def values(of_rank):
+        return strategy.experimental_distribute_values_from_function(
+            lambda context: tf.constant(of_rank(context.replica_id_in_sync_group))
+        )
+
+    def per_position(array):
+        return values(lambda rank: array[ends[rank] - counts[rank] : ends[rank]])
+
+    hidden, kernel, bias, labels, weights = data
+
+    def step(hidden, kernel, bias, labels, weights):
+        with tf.GradientTape() as tape:
+            tape.watch([hidden, kernel, bias])
+            losses, nats, _ = sharded_cross_entropy(
+                hidden, kernel, bias, labels, Shard.here(vocab_size), objective
+            )
+            total = tf.reduce_sum(weights * losses)
+        return losses, nats, *tape.gradient(total, [hidden, kernel, bias])
+
+    function = tf.function(lambda *given: strategy.run(step, args=given))
+    given = (
+        per_position(hidden), values(lambda rank: padded(kernel, shards[rank])),
+        values(lambda rank: padded(bias, shards[rank])), per_position(labels),
+        per_position(weights),
+    )
+    results = function(*given)
+    results = [strategy.experimental_local_results(result) for result in results]
+    for shard, d_kernel, d_bias in zip(shards, *results[3:]):
+        assert not np.any(d_kernel[shard.words :]) and not np.any(d_bias[shard.words :])
+    for i in (3, 4):
+        results[i] = [d[: shard.words] for d, shard in zip(results[i], shards)]
+    losses, nats, gradients = objective64(*data, objective)
+    for ours, expected in zip(results, [losses, nats, *gradients], strict=True):
+        np.testing.assert_allclose(np.concatenate(ours), expected, rtol=1e-5, atol=2e-6)
+    if replicas > 1:
+        operations = function.get_concrete_function(*given).graph.get_operations()
+        summed = [op.inputs[0].shape for op in operations if op.type == "CollectiveReduceV2"]
+        assert len(summed) == replicas  # dh; the gradients of shards are not summed
+
+
+def test_losses_and_gradients_equal_float64():
+    replicas_helper.run(operations, devices=4)
+
+
+def batches():
+    rng = np.random.default_rng(0)
+    words, labels = rng.integers(0, V, (2, 3 * B, T)).astype(np.int32)
+    labels[0, :2] = [0, V - 1]
+    return words, labels, rng.uniform(size=(3 * B, T)).astype(np.float32)
+
+
+def model_of(head, rule):
+    words = keras.Input((T,), dtype="int32")
+    seeded = [keras.initializers.RandomNormal(seed=seed) for seed in (1, 2)]
+    hidden = keras.layers.Embedding(V, D, embeddings_initializer=seeded[0])(words)
+    hidden = keras.layers.Dense(D, activation="tanh", kernel_initializer=seeded[1])(hidden)
+    model = keras.Model(words, head(hidden))
+    model.compile(RULES[rule](), SoftmaxLoss(), weighted_metrics=[Perplexity()])
+    return model
+
+
+def local_rows(variable):
+    """{first row: rows} of the shards that this process holds."""
+    if not sharded_words(variable):
+        return {0: variable.numpy()}
+    return {s.first: part.numpy()[: s.words] for s, part in shards_of(variable)}
+
+
+def whole(results):
+    """The variables from the rows that each worker holds."""
+    merged = [{k: v for of_worker in each for k, v in of_worker.items()} for each in zip(*results)]
+    return [np.concatenate([rows[first] for first in sorted(rows)]) if rows[0].ndim else rows[0]
+            for rows in merged]
+
+
+def head_of(cls, **options):
+    drawn = keras.initializers.RandomNormal(stddev=0.5, seed=3)
+    return cls(V, kernel_initializer=drawn, bias_initializer=drawn, **options)
+
+
+def fitted(model):
+    """Losses and exact perplexities."""
+    words, labels, weights = batches()
+    options = {"batch_size": B, "sample_weight": weights, "verbose": 0}
+    history = model.fit(words, labels, epochs=2, shuffle=False, **options).history
+    return [*history["loss"], *history["perplexity"], *model.evaluate(words, labels, **options)]
+
+
+def fitted_in_shards(rules):
+    results = []
+    strategy = strategy_here()
+    for rule in rules:
+        with strategy.scope():
+            model = model_of(head_of(ShardedSoftmax), rule)
+        figures = fitted(model)
+        variables = [*model.weights, *model.optimizer.variables]
+        results.append((figures, [local_rows(variable) for variable in variables]))
+    return results
+
+
+@pytest.mark.parametrize("workers, devices, rules", [
+    (1, 2, ["momentum"]), (2, 1, ["adagrad"]),
+    pytest.param(1, 2, ["every option"], marks=pytest.mark.slow),
+    pytest.param(1, 4, ["adagrad", "momentum", "adam"], marks=pytest.mark.slow),
+])
+def test_fit_equals_full_softmax_on_one_device(workers, devices, rules):
+    results = replicas_helper.run(fitted_in_shards, workers, devices, rules=rules)
+    for rule, *by_worker in zip(rules, *results):
+        model = model_of(head_of(FullSoftmax), rule)
+        rows = head_of(ShardedSoftmax)
+        rows.build((None, D))
+        model.layers[-1].set_weights(rows.get_weights())
+        wanted = fitted(model)
+        for figures, _ in by_worker:
+            np.testing.assert_allclose(figures, wanted, rtol=1e-6)
+        expected = [*model.weights, *model.optimizer.variables]
+        for ours, other in zip(whole([w for _, w in by_worker]), expected, strict=True):
+            np.testing.assert_allclose(
+                ours, other, rtol=1e-6, atol=1e-6, err_msg=f"{rule} {other.path}"
+            )
+
+
+def every_method(options):
+    """Results of a head's methods, called outside of the strategy, and of layers in `predict`."""
+    with strategy_here().scope():
+        head = head_of(ShardedSoftmax, **options)
+        hidden = keras.Input((D,))
+        training = keras.Model(hidden, head(hidden))
+        serving = keras.Model(hidden, TopK(head, 3)(hidden))
+    states, _, _, labels, _ = problem(7)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"`predict` must ask .* 61 words"):
+        training.predict(states, verbose=0)
+    results = methods_of(head, states, labels)
+    return results, serving.predict(states, verbose=0), [local_rows(w) for w in head.weights]
+
+
+def methods_of(head, hidden, labels):
+    results = [getattr(head, name)(hidden, labels) for name in
+               ("log_prob", "training_loss", "self_normalised_log_prob")]
+    results += [head.log_normaliser(hidden), head.log_probs(hidden), head(hidden)]
+    results += [*head.top_k(hidden, 3), *head.top_k(hidden, V)]
+    return [result.numpy() for result in results]
+
+
+def test_methods_outside_of_the_strategy_equal_full_softmax():
+    options = {"soft_cap": 2.0, "label_smoothing": 0.2, "z_loss": 0.01}
+    ((results, top, weights),) = replicas_helper.run(every_method, devices=2, options=options)
+    full = head_of(FullSoftmax, **options)
+    full.build((None, D))
+    full.set_weights(whole([weights]))
+    states, _, _, labels, _ = problem(7)
+    for ours, wanted in zip(results, methods_of(full, states, labels), strict=True):
+        np.testing.assert_allclose(ours, wanted, rtol=2e-6, atol=2e-6)
+    for ours, wanted in zip(top, full.top_k(states, 3), strict=True):
+        np.testing.assert_allclose(ours, wanted, rtol=2e-6)
+
+
+def fitted_with_options():
+    """One device and two replicas, with everything that `compile` and `fit` offer."""
+    strategy = strategy_here()
+    words, labels, weights = batches()
+    figures = []
+    for scope in (strategy.scope, tf.distribute.get_strategy().scope):
+        with scope():
+            head = head_of(
+                ShardedSoftmax, use_bias=False, label_smoothing=0.1, soft_cap=5.0, z_loss=0.01,
+                dtype="mixed_bfloat16",
+            )
+            model = model_of(head, "adagrad")
+            loss = SoftmaxLoss(ignore_class=3, reduction="sum_over_steps")
+            model.compile(
+                RULES["adagrad"](), loss,
+                weighted_metrics=[Perplexity(), Accuracy(in_training=True)],
+            )
+        history = model.fit(words, labels, B, epochs=2, sample_weight=weights, verbose=0,
+                            shuffle=False).history
+        figures.append([*history["perplexity"], *history["accuracy"],
+                        *model.evaluate(words, labels, B, sample_weight=weights, verbose=0)])
+    with strategy.scope():
+        foreign = model_of(head_of(ShardedSoftmax), "adagrad")
+        foreign.compile(keras.optimizers.Adam(), SoftmaxLoss())
+    with pytest.raises(ValueError, match="`optimizer` must be one of tfsoftmax.optimizers"):
+        foreign.fit(words, labels, B, verbose=0)
+    with strategy.scope(), pytest.raises(ValueError, match="`kernel_regularizer` must be unset"):
+        ShardedSoftmax(V, kernel_regularizer="l2").build((None, D))
+    with strategy.scope(), pytest.raises(ValueError, match=r"`vocab_size` must be at least .* 2"):
+        ShardedSoftmax(1).build((None, D))
+    with strategy.scope(), pytest.raises(ValueError, match="`kernel_initializer` must be an"):
+        ShardedSoftmax(V, kernel_initializer=lambda shape, dtype: tf.ones(shape)).build((None, D))
+    return figures
+
+
+def test_fit_with_options_equals_one_device():
+    (figures,) = replicas_helper.run(fitted_with_options, devices=2)
+    np.testing.assert_allclose(*figures, rtol=2e-3)
+
+
+@pytest.mark.parametrize("initializer", ["glorot_uniform", "he_normal", "orthogonal", "zeros"])
+def test_initial_rows_do_not_depend_on_the_number_of_shards(initializer, monkeypatch):
+    monkeypatch.setattr(sharded_weights, "BLOCK_ROWS", 8)
+    initializer = keras.initializers.get(initializer)
+    every = np.concatenate(list(sharded_weights.initial_rows((V, D), initializer, 0, V)))
+    assert every.shape == (V, D)
+    for size in (2, 3, 61):
+        shards = [Shard(rank, size, V) for rank in range(size)]
+        rows = [
+            block for s in shards for block in
+            sharded_weights.initial_rows((V, D), initializer, s.first, s.first + s.words)
+        ]
+        np.testing.assert_array_equal(np.concatenate(rows), every)
+
+
+@pytest.mark.parametrize("name, shape", [
+    ("glorot_uniform", (20_000, 5)), ("he_normal", (20_000, 5)), ("lecun_uniform", (20_000,))
+])
+def test_initial_rows_scale_with_the_whole_vocabulary(name, shape):
+    initializer = keras.initializers.get(name)
+    rows = np.concatenate(list(sharded_weights.initial_rows(shape, initializer, 0, shape[0])))
+    np.testing.assert_allclose(rows.std(), np.std(initializer(shape)), rtol=0.03)
+    assert len(np.unique(rows)) > 0.95 * rows.size
+
+
+def test_no_tensor_of_all_positions_by_all_words():
+    count, vocab_size = 5 * chunks.CHUNK_ROWS, 10_007
+    shard = Shard(0, 1, vocab_size)
+
+    @tf.function
+    def step(hidden, kernel, bias, labels):
+        with tf.GradientTape() as tape:
+            tape.watch([hidden, kernel, bias])
+            losses = sharded_cross_entropy(hidden, kernel, bias, labels, shard)[0]
+        return tape.gradient(losses, [hidden, kernel, bias])
+
+    shapes = [(count, D), (vocab_size, D), (vocab_size,)]
+    shapes = [tf.TensorSpec(shape) for shape in shapes] + [tf.TensorSpec((count,), tf.int32)]
+    assert largest_tensor(step.get_concrete_function(*shapes)) <= chunks.CHUNK_ROWS * vocab_size
+
+
+def demonstrated():
+    from experiments import ten_million
+
+    strategy = strategy_here()
+    with strategy.scope():
+        model = ten_million.model_in_shards(1_000_001, 4)
+    return ten_million.memory_table(strategy, model, 1_000_001, 4)
+
+
+def test_the_demonstration_says_what_each_device_holds():
+    (table,) = replicas_helper.run(demonstrated, devices=2)
+    assert [line.split(" | ")[1:4] for line in table.splitlines()[2:]] == [
+        ["500,000", "9.5", "9.5"], ["500,001", "9.5", "9.5"]
+    ]
+    assert table.endswith("| 19.1 | 38.1 |")

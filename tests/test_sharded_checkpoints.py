@@ -1,0 +1,143 @@
+"""What some workers write, any number of them can read, and one device too."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+import replicas_helper
+from test_sharded import (
+    RULES,
+    V,
+    batches,
+    fitted,
+    head_of,
+    local_rows,
+    model_of,
+    strategy_here,
+    whole,
+)
+from tfsoftmax import FullSoftmax, ShardedSoftmax, sharded_checkpoints
+
+FIRST, SECOND = "first", "second"
+
+
+def variables_of(model):
+    return [local_rows(variable) for variable in [*model.weights, *model.optimizer.variables]]
+
+
+def trained_and_saved(folder):
+    """Trains, writes a checkpoint, trains on; what both states are."""
+    with strategy_here().scope():
+        model = model_of(head_of(ShardedSoftmax), "adam")
+        fitted(model)
+        with pytest.raises(ValueError, match=r"tfsoftmax.sharded_checkpoints.save.* 2 shards"):
+            model.save(os.path.join(folder, f"{os.getpid()}.keras"))
+        sharded_checkpoints.save(model, os.path.join(folder, FIRST))
+    before = variables_of(model)
+    return before, fitted(model), variables_of(model)
+
+
+def read_and_trained(folder):
+    with strategy_here().scope():
+        model = model_of(ShardedSoftmax(V, kernel_initializer="zeros"), "adam")
+        sharded_checkpoints.restore(model, os.path.join(folder, FIRST))
+        read = variables_of(model)
+        sharded_checkpoints.save(model, os.path.join(folder, SECOND))
+    return read, fitted(model), variables_of(model)
+
+
+def alone():
+    return model_of(head_of(FullSoftmax), "adam")
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A folder with a checkpoint of two workers, and what they have told of it."""
+    folder = str(tmp_path_factory.mktemp("checkpoints"))
+    return folder, replicas_helper.run(trained_and_saved, workers=2, folder=folder)
+
+
+def states(results):
+    """(the state that was written or read, figures of training on, the state afterwards)."""
+    return whole([r[0] for r in results]), results[0][1], whole([r[2] for r in results])
+
+
+def test_a_checkpoint_of_two_workers_goes_on_with_four_devices(written):
+    folder, by_worker = written
+    before, figures, after = states(by_worker)
+    read, their_figures, theirs = states(
+        replicas_helper.run(read_and_trained, devices=4, folder=folder)
+    )
+    for one, other in zip(before, read, strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_allclose(their_figures, figures, rtol=1e-6)
+    for one, other in zip(after, theirs, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)
+
+
+def test_a_checkpoint_of_two_workers_goes_on_with_full_softmax_and_back(written, tmp_path):
+    folder, by_worker = written
+    before, figures, after = states(by_worker)
+    model = alone()
+    sharded_checkpoints.restore(model, os.path.join(folder, FIRST))
+    for one, other in zip(before, [*model.weights, *model.optimizer.variables], strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_allclose(fitted(model), figures, rtol=1e-6)
+    for one, other in zip(after, [*model.weights, *model.optimizer.variables], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)
+    sharded_checkpoints.save(model, tmp_path / FIRST)
+    again = alone()
+    sharded_checkpoints.restore(again, tmp_path / FIRST)
+    words, labels, _ = batches()
+    assert again.evaluate(words, labels, verbose=0) == model.evaluate(words, labels, verbose=0)
+
+
+def test_no_file_holds_more_rows_than_a_shard(written):
+    with open(os.path.join(written[0], FIRST, "manifest.json"), encoding="utf-8") as file:
+        manifest = json.load(file)
+    sharded = {key for key, (shape, _) in manifest["variables"].items() if shape[:1] == [V]}
+    rows = {(entry["first"], entry["rows"]) for entry in manifest["files"]
+            if entry["key"] in sharded - {"weights/0", "optimizer/2", "optimizer/3"}}
+    assert rows == {(0, V // 2), (V // 2, V - V // 2)}
+
+
+def test_a_damaged_checkpoint_changes_nothing(tmp_path):
+    model, folder = alone(), tmp_path / FIRST
+    sharded_checkpoints.save(model, folder)
+    for weight in model.weights:
+        weight.assign(weight + 1)
+    before = model.get_weights()
+    path = sorted(folder.glob("weights-*.npy"))[-1]
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(ValueError, match=f"{path.name}: must be as it was written, with SHA-256"):
+        sharded_checkpoints.restore(model, folder)
+    for one, other in zip(before, model.get_weights()):
+        np.testing.assert_array_equal(one, other)
+    with pytest.raises(FileNotFoundError, match="manifest.json"):
+        sharded_checkpoints.restore(model, tmp_path / "nowhere")
+
+
+def test_another_models_checkpoint_is_refused(tmp_path):
+    sharded_checkpoints.save(alone(), tmp_path / FIRST)
+    other = model_of(FullSoftmax(V, use_bias=False), "adam")
+    with pytest.raises(ValueError, match="weights/4 must have the shape and dtype of .* None"):
+        sharded_checkpoints.restore(other, tmp_path / FIRST)
+    assert "adam" in RULES
+
+
+def test_a_failed_save_keeps_the_old_checkpoint(tmp_path, monkeypatch):
+    model, folder = alone(), tmp_path / FIRST
+    sharded_checkpoints.save(model, folder)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    def full_disk(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(sharded_checkpoints, "_write_manifest", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        sharded_checkpoints.save(model, folder)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert os.listdir(tmp_path) == [FIRST]

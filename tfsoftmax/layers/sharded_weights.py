@@ -1,0 +1,146 @@
+"""Weights whose rows lie on several replicas, and their initial values."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfsoftmax._compat import in_stateless_scope
+from tfsoftmax.layers.initializers import add_weight
+from tfsoftmax.ops.shards import Shard, mark_sharded, sharded_words
+
+# The random rows of a block follow from a seed of its own, so that they are the same in any shard.
+BLOCK_ROWS = 4096
+
+
+def add_sharded_weight(
+    layer: keras.layers.Layer, name: str, shape: Sequence[int], initializer: Callable, **options
+) -> keras.Variable:
+    """Adds a weight (V, ...) of which each replica of the strategy in scope holds ⌈V / P⌉ rows.
+
+    Initial values depend on the seed of the initializer, and not on the number of replicas.
+
+    Args:
+        layer: the layer that owns the weight.
+        name: name of the weight.
+        shape: shape of the whole weight, (V, ...).
+        initializer: a Keras initializer; without a seed of its own, all workers take the first's.
+        **options: `regularizer` and `constraint`, as in `keras.layers.Layer.add_weight`, where
+            there is one replica.
+
+    Raises:
+        ValueError: with several replicas, for an initializer that is not one of Keras, for a
+            regularizer or constraint, or if there are fewer words than replicas.
+    """
+    vocab_size, *units = shape
+    size = tf.distribute.get_strategy().num_replicas_in_sync
+    if size > 1:
+        _check(layer, name, vocab_size, size, initializer, options)
+    elif not isinstance(initializer, keras.initializers.Initializer):
+        return add_weight(layer, name, shape, initializer, **options)
+    initializer = initializer.clone()  # with a seed of its own, unless one is given
+    if size == 1:
+        def whole(shape, dtype=None):
+            return tf.concat(list(initial_rows(shape, initializer, 0, vocab_size, dtype)), 0)
+
+        return add_weight(layer, name, shape, whole, **options)
+    rows = Shard(0, size, vocab_size).rows
+    variable = add_weight(layer, name, (rows, *units), keras.initializers.get("zeros"))
+    mark_sharded(variable, vocab_size)
+    _agree_on_seed(initializer)
+    for shard, part in shards_of(variable):
+        start = 0
+        for values in initial_rows(
+            shape, initializer, shard.first, shard.first + shard.words, variable.dtype
+        ):
+            part[start : start + len(values)].assign(values)
+            start += len(values)
+    return variable
+
+
+def shards_of(variable: keras.Variable) -> list[tuple[Shard, tf.Variable]]:
+    """The shards of a weight that this process holds, each a variable on its device."""
+    strategy = variable.value.distribute_strategy
+    ranks = strategy.experimental_distribute_values_from_function(
+        lambda context: tf.constant(context.replica_id_in_sync_group)
+    )
+    local = strategy.experimental_local_results
+    return [
+        (Shard(int(rank), strategy.num_replicas_in_sync, sharded_words(variable)), part)
+        for rank, part in zip(local(ranks), local(variable.value), strict=True)
+    ]
+
+
+def initial_rows(
+    shape: Sequence[int], initializer: keras.initializers.Initializer, first: int, stop: int,
+    dtype: str | None = None,
+) -> Iterator[tf.Tensor]:
+    """Yields the initial rows [first, stop) of a weight, a block at a time.
+
+    Args:
+        shape: shape of the whole weight, (V, ...).
+        initializer: a Keras initializer. Those that scale by the number of rows, such as
+            "glorot_uniform", scale by V.
+        first, stop: the rows.
+        dtype: dtype of the weight.
+    """
+    vocab_size, *rest = shape
+    for block in range(first // BLOCK_ROWS, -(-stop // BLOCK_ROWS)):
+        start = block * BLOCK_ROWS
+        end = min(start + BLOCK_ROWS, vocab_size)
+        values = _of_block(initializer, block, end - start, shape)((end - start, *rest), dtype)
+        yield values[max(first - start, 0) : stop - start]
+
+
+def _of_block(initializer, block, rows, shape):
+    """The initializer of a block of rows, with a seed of its own."""
+    if not hasattr(initializer, "seed"):
+        return initializer
+    (seed,) = np.random.SeedSequence([int(initializer.seed), block]).generate_state(1)
+    options = {"seed": int(seed >> 1)}
+    if not isinstance(initializer, keras.initializers.VarianceScaling):
+        return type(initializer).from_config({**initializer.get_config(), **options})
+
+    def fan(rows):
+        fan_in, fan_out = rows, shape[1] if len(shape) > 1 else rows
+        means = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2}
+        return max(1, means[initializer.mode])
+
+    scale = initializer.scale * fan(rows) / fan(shape[0])
+    return keras.initializers.VarianceScaling(
+        scale, initializer.mode, initializer.distribution, **options
+    )
+
+
+def _agree_on_seed(initializer):
+    """Gives an initializer the seed that it has in the first worker."""
+    if hasattr(initializer, "seed"):
+        # The initial values of the first worker become those of all.
+        seed = tf.Variable(tf.constant(int(initializer.seed), tf.int64), trainable=False)
+        initializer.seed = int(seed.numpy())
+
+
+def _check(layer, name, vocab_size, size, initializer, options):
+    given = {key: value for key, value in options.items() if value is not None}
+    if given:
+        raise ValueError(
+            f"`{name}_{next(iter(given))}` must be unset with several replicas, each of which "
+            f"would see its own rows only. Received: {given}"
+        )
+    if not isinstance(initializer, keras.initializers.Initializer):
+        raise ValueError(
+            f"`{name}_initializer` must be an initializer of Keras with several replicas, because "
+            f"each makes its own rows. Received: {initializer}"
+        )
+    if vocab_size < size:
+        raise ValueError(
+            f"`vocab_size` must be at least the number of replicas, {size}. "
+            f"Received: vocab_size={vocab_size}"
+        )
+    if in_stateless_scope() or not tf.distribute.in_cross_replica_context():
+        raise ValueError(
+            f"{layer.name} must be built in the scope of the strategy, before `fit`: make a "
+            "functional model or one with keras.Input, or call the head's `build` there. "
+            "Received: a build within a replica"
+        )

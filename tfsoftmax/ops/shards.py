@@ -1,0 +1,102 @@
+"""Which rows of a vocabulary each replica of a `tf.distribute` strategy holds."""
+
+import dataclasses
+
+import keras
+import tensorflow as tf
+
+from tfsoftmax.ops.replicas import replica_id
+
+_MARK = "_tfsoftmax_sharded_words"
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+    """The words that one of several replicas holds.
+
+    Attributes:
+        rank: p, the number of the replica.
+        size: P, the number of replicas.
+        vocab_size: V, at least P.
+    """
+
+    rank: int
+    size: int
+    vocab_size: int
+
+    @classmethod
+    def here(cls, vocab_size: int) -> "Shard":
+        """The shard of the replica that is running."""
+        rank = int(tf.get_static_value(replica_id()))
+        return cls(rank, tf.distribute.get_strategy().num_replicas_in_sync, vocab_size)
+
+    @property
+    def first(self) -> int:
+        """The first word."""
+        return self.rank * self.vocab_size // self.size
+
+    @property
+    def words(self) -> int:
+        """How many words there are: V / P rounded down or up."""
+        return (self.rank + 1) * self.vocab_size // self.size - self.first
+
+    @property
+    def rows(self) -> int:
+        """Rows of the variables, the same in all shards: V / P rounded up."""
+        return -(-self.vocab_size // self.size)
+
+    def gather(self, tensors, axis=0):
+        """Tensors of a structure, those of all replicas one after the other along an axis."""
+        if self.size == 1:
+            return tensors
+        flat = tf.nest.flatten(tensors)
+        # Collectives lack bfloat16, whose bits travel as those of another type of 16 bits. What is
+        # the same object in all replicas, tf.distribute would take for one value and not gather.
+        bits = [
+            tf.bitcast(t, tf.float16) if t.dtype == tf.bfloat16 else tf.identity(t) for t in flat
+        ]
+        gathered = tf.distribute.get_replica_context().all_gather(bits, axis)
+        gathered = [tf.bitcast(g, t.dtype) for g, t in zip(gathered, flat)]
+        for one, every in zip(flat, gathered):
+            every.set_shape([*one.shape[:axis], None, *one.shape[axis + 1 :]])
+        return tf.nest.pack_sequence_as(tensors, gathered)
+
+    def gather_positions(self, hidden, labels=None):
+        """The positions of all replicas.
+
+        Args:
+            hidden: (n, D).
+            labels: (n,) int32, or None.
+
+        Returns:
+            hidden (N, D) and labels (N,) of all replicas, and a function that takes a tensor
+            (N, ...) to the rows (n, ...) of this replica.
+        """
+        count = tf.shape(hidden)[0]
+        labels = tf.zeros([count], tf.int32) if labels is None else labels
+        ranks = tf.fill([count], self.rank)
+        gathered, columns = self.gather([hidden, tf.stack([labels, ranks], axis=1)])
+        start = tf.reduce_sum(tf.cast(columns[:, 1] < self.rank, tf.int32))
+
+        def own(tensor):
+            if self.size == 1:
+                return tensor
+            return tensor[start : start + count]
+
+        return gathered, columns[:, 0], own
+
+
+def mark_sharded(variable: keras.Variable, vocab_size: int) -> keras.Variable:
+    """Notes that each replica has rows of its own in a variable (⌈V / P⌉, ...)."""
+    setattr(variable, _MARK, vocab_size)
+    return variable
+
+
+def mark_as(variable: keras.Variable, slot: keras.Variable) -> keras.Variable:
+    """Notes that the rows of a slot are divided as those of a variable."""
+    return mark_sharded(slot, sharded_words(variable))
+
+
+def sharded_words(variable: keras.Variable) -> int | None:
+    """V, if each replica has rows of its own in the variable; else None."""
+    return getattr(variable, _MARK, None)

@@ -6,6 +6,7 @@ import tensorflow as tf
 from tfsoftmax._compat import merges_replicas
 from tfsoftmax.arguments import check_hint
 from tfsoftmax.ops.shards import mark_as, sharded_words
+from tfsoftmax.optimizers.clipping import clipped_across_shards
 from tfsoftmax.optimizers.rows import (
     aligned,
     map_sparse,
@@ -192,28 +193,15 @@ class SparseRows:
     def _clip_gradients(self, grads, variables=()):
         values = map_sparse(lambda g: g.values, grads)
         if any(map(sharded_words, variables)) and (self.clipnorm or self.global_clipnorm):
-            clipped = self._clipped_across_shards(values, variables)
+            clipped = clipped_across_shards(
+                values, variables, self.clipnorm or self.global_clipnorm, bool(self.clipnorm)
+            )
         else:
             clipped = super()._clip_gradients(values)
         return [
             tf.IndexedSlices(c, g.indices, g.dense_shape) if isinstance(g, tf.IndexedSlices) else c
             for g, c in zip(grads, clipped, strict=True)
         ]
-
-    def _clipped_across_shards(self, values, variables):
-        """Gradients clipped as Keras does, by norms to which all shards of a variable add."""
-        squares = [tf.reduce_sum(tf.square(v)) for v in values]
-        sharded = [i for i, variable in enumerate(variables) if sharded_words(variable)]
-        sums = tf.distribute.get_replica_context().all_reduce(
-            "SUM", tf.stack([tf.cast(squares[i], tf.float32) for i in sharded])
-        )
-        for place, i in enumerate(sharded):
-            squares[i] = tf.cast(sums[place], squares[i].dtype)
-        most = self.clipnorm or self.global_clipnorm
-        if not self.clipnorm:
-            total = tf.add_n([tf.cast(s, tf.float32) for s in squares])
-            squares = [tf.cast(total, s.dtype) for s in squares]
-        return [v * (most / tf.maximum(tf.sqrt(s), most)) for v, s in zip(values, squares)]
 
     def _clip_and_update(self, grads, variables):
         grads = self._clip_gradients(grads, variables)

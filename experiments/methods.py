@@ -15,6 +15,9 @@ Commands:
         --valid=valid.txt.gz --test=test.txt.gz --out=data/million
     python -m experiments.run methods --data=data/million
 
+Hardware and hours: each run has one core, which it shares with other work, so that its minutes and
+words/s say nothing of the method (results/benchmarks compares speeds).
+
 The paper's values: validation perplexity on Text8 (vocabulary 44,370) with a dropout of 40 %, and
 words per second of an NVIDIA GeForce GTX 1080. Perplexities of different corpora cannot be
 compared, but their ratios to full softmax can.

@@ -10,6 +10,9 @@ Commands:
     tfsoftmax prepare --corpus=text --order=text --max_vocab=10000 --train=train.txt.gz \\
         --valid=valid.txt.gz --test=test.txt.gz --out=data/million
     python -m experiments.run precision --data=data/million
+
+Hardware and hours: each run has one core, which it shares with other work, so that its minutes and
+words/s say nothing of the method (results/benchmarks compares speeds).
 """
 
 import dataclasses

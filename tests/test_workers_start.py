@@ -23,7 +23,7 @@ SLURM = {
 def test_one_worker_agrees_with_itself():
     alone = workers.Workers()
     assert (alone.rank, alone.size, alone.replicas, alone.first) == (0, 1, 1, True)
-    assert alone.agree_to_stop(True) and not alone.agree_to_stop(False)
+    assert alone.agree_to_stop(True, "train") and not alone.agree_to_stop(False, "train")
     np.testing.assert_array_equal(alone.gather(np.eye(3)), np.eye(3))
     assert alone.from_first(lambda: {"a": (1, 2)}) == {"a": (1, 2)}
 
@@ -40,7 +40,7 @@ def by_a_worker():
     except (KeyError, RuntimeError) as error:
         failure = repr(error)
     for asked in range(10**6):
-        if some.agree_to_stop(some.rank == 1 and asked > 3):
+        if some.agree_to_stop(some.rank == 1 and asked > 3, "train"):
             break
     assert asked > 3
     return asked, some.rank, some.sum([1.5, some.rank]), some.gather(rows), given, failure
@@ -54,6 +54,26 @@ def test_two_workers_share_what_they_know():
         np.testing.assert_array_equal(rows, np.repeat([[1.0] * 3, [2.0] * 3], 2, axis=0))
         assert given == ["ä", 0]
         assert failure.startswith(["KeyError", "RuntimeError('The first worker has"][rank])
+
+
+@pytest.mark.parametrize("before, after", [(0.005, 1.0), (1.0, 0.005), (0.3, 3.0)])
+def test_a_signal_in_slower_batches_of_a_validation_is_seen_soon(before, after, monkeypatch):
+    """By a clock that training steps and then batches of a validation move by themselves."""
+    clock = [7.0]
+    monkeypatch.setattr(workers.time, "perf_counter", lambda: clock[0])
+    some, asked = workers.Workers(), []
+    some.size, some.sum = 2, lambda values: asked.append(clock[0]) or np.asarray(values, float)
+    for work, seconds in (("train", before), ("valid", after), ("train", before)):
+        asked.clear()
+        begun = clock[0]
+        while clock[0] < begun + 60:
+            clock[0] += seconds
+            assert not some.agree_to_stop(False, work)
+        gaps = np.diff([begun, *asked, clock[0]])
+        assert max(gaps) <= 2 * max(seconds, workers.ASKING_SECONDS)
+        assert len(asked) < 60 / workers.ASKING_SECONDS + 20, "asking takes time, too"
+    clock[0] += before
+    assert some.agree_to_stop(True, "valid")
 
 
 def shares(directory):

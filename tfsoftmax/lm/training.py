@@ -16,6 +16,7 @@ from tfsoftmax.lm.followers import FollowedRun
 from tfsoftmax.lm.model import language_model
 from tfsoftmax.lm.run_files import FILES, keep_copies, with_copies
 from tfsoftmax.lm.runs import Run
+from tfsoftmax.lm.signals import on_signals
 from tfsoftmax.lm.trainer import Trainer
 from tfsoftmax.lm.workers import Workers
 
@@ -99,7 +100,7 @@ def _train(corpus, run, settled, verbose, profile_batch, workers):
         return settled["finished"]
     described = description(corpus, with_chosen_options(model_config, trainer.model), config)
     run.start({**described, "files": settled["files"]}, corpus.vocabulary)
-    with trainer.interruptible(), contextlib.closing(trainer.monitor):
+    with on_signals(trainer.stop), contextlib.closing(trainer.monitor):
         return trainer.run_to_the_end()
 
 

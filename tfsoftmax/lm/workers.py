@@ -41,14 +41,14 @@ class Workers:
         from tfsoftmax.lm.workers import Workers
         workers = Workers()
         assert (workers.rank, workers.size, workers.replicas) == (0, 1, 1)
-        assert not workers.agree_to_stop(False)
+        assert not workers.agree_to_stop(False, "train")
     """
 
     def __init__(self, strategy: tf.distribute.Strategy | None = None):
         self.strategy = tf.distribute.get_strategy() if strategy is None else strategy
         self.replicas = self.strategy.num_replicas_in_sync
         self.rank, self.size = 0, 1
-        self._calls, self._next, self._asked_at = 0, 1, time.perf_counter()
+        self._work, self._calls, self._next, self._asked_at = None, 0, 1, 0.0
         if self.replicas > 1:
             numbers = self.strategy.experimental_local_results(self._values(lambda number: number))
             self._first = int(numbers[0])
@@ -68,20 +68,26 @@ class Workers:
         own = self._values(lambda number: values if number == self._first else nothing)
         return self.strategy.reduce("SUM", own, axis=None).numpy()
 
-    def agree_to_stop(self, wish: bool) -> bool:
+    def agree_to_stop(self, wish: bool, work: str) -> bool:
         """Whether any worker wishes to stop; all workers get the same answer to the same call.
 
         Asking the others takes milliseconds, so that most calls only return False: the first worker
         chooses how many, namely as many as take it half a second.
+
+        Args:
+            wish: whether this worker wishes to stop.
+            work: what is done between the calls. Where it changes, the workers ask, and find out
+                anew how many calls take half a second.
         """
         if self.size == 1:
             return bool(wish)
-        self._calls += 1
-        if self._calls < self._next:
+        changed, self._work, self._calls = work != self._work, work, self._calls + 1
+        if not changed and self._calls < self._next:
             return False
-        now = time.perf_counter()
-        calls = 1 + int(self._calls * ASKING_SECONDS / (now - self._asked_at))
-        calls = min(calls, 2 * self._calls)  # the first steps take longer
+        now, calls = time.perf_counter(), 1
+        if not changed:
+            calls += int(self._calls * ASKING_SECONDS / (now - self._asked_at))
+            calls = min(calls, 2 * self._calls)  # the first steps take longer
         wishes, self._next = self.sum([wish, calls if self.first else 0]).astype(int)
         self._calls, self._asked_at = 0, now
         return bool(wishes)

@@ -133,6 +133,23 @@ def test_a_wrong_description_of_the_cluster_is_refused(text, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", text)
     with pytest.raises(ValueError, match="`TF_CONFIG` in the environment must be JSON with"):
         workers.start_workers("auto")
+    assert workers.start_workers("none").size == 1
+
+
+@pytest.mark.parametrize("gpus, streams, used", [
+    (8, 20, 5), (8, 64, 8), (8, 7, 7), (4, 13, None), (1, 20, None), (0, 20, None),
+    (3, None, 3),
+])
+def test_as_many_gpus_are_used_as_divide_the_streams(gpus, streams, used, monkeypatch, capsys):
+    """With GPUs that do not exist, and a strategy that only takes their names."""
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    names = []
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [kind] * gpus)
+    monkeypatch.setattr(tf.distribute, "MirroredStrategy", lambda devices: names.extend(devices))
+    workers.start_workers("auto", streams=streams)
+    assert names == [f"GPU:{n}" for n in range(used or 0)]
+    said = f"warning: {used or 1} of {gpus} GPUs will be used, because their number must divide"
+    assert (said in capsys.readouterr().err) == (gpus > (used or 1))
 
 
 def test_a_cluster_that_nothing_describes_is_refused(monkeypatch):

@@ -8,6 +8,7 @@ together, so that all of them are always at the same step.
 import contextlib
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 
@@ -185,32 +186,43 @@ class StreamStates:
                 state.assign(part)
 
 
-def start_workers(strategy: str, local: int = 1) -> Workers:
+def start_workers(strategy: str, local: int = 1, streams: int | None = None) -> Workers:
     """Makes the workers that a command's flags ask for. TensorFlow must not have run anything yet.
 
     Args:
         strategy: "none" for one device; "mirrored" for all devices of the machine; "multiworker"
             for the cluster that `TF_CONFIG` or Slurm describes; or "auto": the cluster if
-            `TF_CONFIG` describes several workers, else all GPUs if there are several, else one
-            device.
+            `TF_CONFIG` describes several workers, else as many GPUs as can share the streams
+            equally, or one device.
         local: the number of workers if `become_workers` has started them on this machine, which
             share its GPUs; else 1.
+        streams: the number of streams that the devices share; None if any number can share them.
 
     Raises:
         ValueError: there is no cluster, its description is wrong, or there are fewer GPUs than
             local workers.
     """
-    clustered = _workers_in_environment() > 1
+    clustered = strategy in ("auto", "multiworker") and _workers_in_environment() > 1
     if strategy == "multiworker" and not clustered:
         _describe_slurm()
         clustered = True
-    gpus = tf.config.list_physical_devices("GPU")
-    if clustered and strategy in ("auto", "multiworker"):
+    gpus = tf.config.list_physical_devices("GPU") if strategy != "none" else []
+    if clustered:
         if local > 1 and gpus:
             _keep_own_gpus(gpus, local)
         return Workers(tf.distribute.MultiWorkerMirroredStrategy())
-    if strategy == "mirrored" or (strategy == "auto" and len(gpus) > 1):
+    if strategy == "mirrored":
         return Workers(tf.distribute.MirroredStrategy())
+    if strategy == "auto":
+        counts = range(1, len(gpus) + 1)
+        used = max((n for n in counts if streams is None or streams % n == 0), default=1)
+        if used < len(gpus):
+            print(
+                f"warning: {used} of {len(gpus)} GPUs will be used, because their number must "
+                f"divide that of the streams, {streams}.", file=sys.stderr,
+            )
+        if used > 1:
+            return Workers(tf.distribute.MirroredStrategy([f"GPU:{n}" for n in range(used)]))
     return Workers()
 
 
@@ -226,7 +238,7 @@ def _workers_in_environment():
         raise ValueError(
             "`TF_CONFIG` in the environment must be JSON with the addresses of the cluster and the "
             'task of this process: {"cluster": {"worker": [...]}, "task": {"type": "worker", '
-            f'"index": 0}}}}. Received: {text[:200]}'
+            f'"index": 0}}}}; --strategy=none does without. Received: {text[:200]}'
         ) from None
     return jobs.get("chief", 0) + jobs.get("worker", 0)
 

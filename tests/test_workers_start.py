@@ -8,9 +8,9 @@ import pytest
 import tensorflow as tf
 
 import replicas_helper
-from runs_helper import tool
+from runs_helper import CONFIG, MODEL, tool
 from tfsoftmax.corpora.pipeline import batches
-from tfsoftmax.lm import workers
+from tfsoftmax.lm import training, workers
 from tfsoftmax.lm.followers import FollowedRun, NoMonitor
 
 SLURM = {
@@ -39,21 +39,64 @@ def by_a_worker():
         failure = None
     except (KeyError, RuntimeError) as error:
         failure = repr(error)
+    some.check_same(lambda: {"a": (1, None)})
+    differences = []
+    for function in (lambda: {"a": 1, "b": [some.rank]}, lambda: {"a": int("3x"[some.rank])}):
+        with pytest.raises(ValueError) as error:
+            some.check_same(function)
+        differences.append(str(error.value))
     for asked in range(10**6):
         if some.agree_to_stop(some.rank == 1 and asked > 3, "train"):
             break
     assert asked > 3
-    return asked, some.rank, some.sum([1.5, some.rank]), some.gather(rows), given, failure
+    shared = some.sum([1.5, some.rank]), some.gather(rows)
+    return asked, some.rank, *shared, given, failure, differences
 
 
 def test_two_workers_share_what_they_know():
     results = replicas_helper.run(by_a_worker, workers=2)
-    for rank, (asked, found, total, rows, given, failure) in enumerate(results):
+    for rank, (asked, found, total, rows, given, failure, differences) in enumerate(results):
         assert (asked, found) == (results[0][0], rank)
         np.testing.assert_array_equal(total, [3.0, 1.0])
         np.testing.assert_array_equal(rows, np.repeat([[1.0] * 3, [2.0] * 3], 2, axis=0))
         assert given == ["ä", 0]
         assert failure.startswith(["KeyError", "RuntimeError('The first worker has"][rank])
+        assert differences[0].endswith("Received: b=[0] in worker 0, not in worker 1")
+        assert differences[1].endswith(["a=3 in worker 0, not in worker 1", "'x'"][rank])
+
+
+class Second(workers.Workers):
+    """The second of two workers. The first finds what it is told, and agrees to all."""
+
+    def __init__(self, found):
+        super().__init__()
+        self.rank, self.size, self.answers = 1, 2, [{}, found]
+
+    def from_first(self, function):
+        return self.answers.pop(0)
+
+    def gather(self, rows):
+        return np.concatenate([np.zeros_like(rows), rows])
+
+
+@pytest.mark.parametrize("name", ["run_id", "checkpoint", "progress", "records_sha256"])
+def test_a_worker_that_finds_another_run_or_corpus_ends_all(name, finished_run, corpus):
+    own = training._seen(corpus, finished_run)
+    assert own["checkpoint"] == finished_run.checkpoints.name() and len(own["records_sha256"]) == 2
+    second = Second({**own, name: "another"})
+    with pytest.raises(ValueError, match=f"{name}='another' in worker 0, not in worker 1"):
+        training.train(
+            corpus.directory, finished_run.directory, MODEL, CONFIG, verbose=False, workers=second
+        )
+
+
+def test_a_worker_without_the_run_ends_all(finished_run, corpus, tmp_path):
+    second = Second(training._seen(corpus, finished_run))
+    with pytest.raises(ValueError, match=r"run_id=.*, checkpoint=.* not in worker 1"):
+        training.train(
+            corpus.directory, str(tmp_path / "empty"), MODEL, CONFIG, verbose=False, workers=second
+        )
+    assert not (tmp_path / "empty").exists()
 
 
 @pytest.mark.parametrize("before, after", [(0.005, 1.0), (1.0, 0.005), (0.3, 3.0)])

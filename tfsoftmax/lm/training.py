@@ -36,13 +36,15 @@ def train(
         profile_batch: the first and the last step to trace for TensorBoard; None for no trace.
         workers: the processes and devices that share the streams; None for this process and one
             device. All workers call this function with the same arguments, and see the same
-            folders; only the first writes and prints. Their number may change when a run continues.
+            folders, which is checked; only the first writes and prints. Their number may change
+            when a run continues.
 
     Returns:
         The "finished" line of the metrics; None if the run was interrupted.
 
     Raises:
-        ValueError: the corpus, the run and the configuration do not fit each other.
+        ValueError: the corpus, the run and the configuration do not fit each other, or are not the
+            same for all workers.
         RuntimeError: the loss or a weight is no longer finite, or another worker has ended.
 
     Source: Müller 2017, section 4.3.
@@ -65,6 +67,7 @@ def train(
             return _settled(corpus, run, model_config, config, workers)
 
         settled = workers.from_first(begin)
+        workers.check_same(lambda: _seen(corpus, run))
         return _train(corpus, run, settled, verbose and workers.first, profile_batch, workers)
 
 
@@ -88,6 +91,22 @@ def _settled(corpus, run, model_config, config, workers):
     return {
         "model": dataclasses.asdict(model_config), "training": dataclasses.asdict(config),
         "files": files, "began_with": began_with, "finished": finished[-1] if finished else None,
+    }
+
+
+def _seen(corpus, run):
+    """What the run and the corpus are to this worker, which reads both by itself."""
+    begun = run.exists()
+    last = run.checkpoints.name() if begun else None
+    splits = [corpus.split(name) for name in ("train", "valid")]
+    return {
+        "run_id": run.config().get("id") if begun else None,
+        "checkpoint": last,
+        "progress": run.checkpoints.progress() if last else None,
+        "vocabulary_sha256": corpus.vocabulary.sha256,
+        "records_sha256": [file.sha256 for split in splits for file in split.files],
+        "streams": corpus.streams,
+        "time_steps": corpus.time_steps,
     }
 
 

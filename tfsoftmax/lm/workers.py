@@ -118,6 +118,31 @@ class Workers:
         codes = np.frombuffer(text, np.uint8) if self.first else np.zeros(length)
         return json.loads(self.sum(codes).astype(np.uint8).tobytes())
 
+    def check_same(self, function: Callable[[], dict]) -> None:
+        """Raises ValueError in all workers unless a function returns the same in each of them.
+
+        Args:
+            function: what a worker finds in its folders: a dictionary of values that JSON can hold.
+        """
+        if self.size == 1:
+            return
+        expected, failure = self.from_first(function), None
+        try:
+            own = expected if self.first else json.loads(json.dumps(function()))
+        except (OSError, ValueError) as error:
+            own, failure = {}, error  # to be raised once the others know
+        found = [failure is not None or own[name] != value for name, value in expected.items()]
+        different = self.gather(np.array([found]))
+        if failure is not None:
+            raise failure
+        for rank, row in enumerate(different):
+            if names := [name for name, differs in zip(expected, row, strict=True) if differs]:
+                values = ", ".join(f"{name}={expected[name]!r}" for name in names)
+                raise ValueError(
+                    "The folders of all workers must hold the same: share them between the "
+                    f"machines, or copy them. Received: {values} in worker 0, not in worker {rank}"
+                )
+
     @contextlib.contextmanager
     def explaining_loss(self, advice: Callable[[], str]) -> Iterator[None]:
         """Turns the errors that follow from the end of another worker into a sentence."""

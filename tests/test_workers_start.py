@@ -10,7 +10,7 @@ import tensorflow as tf
 import replicas_helper
 from runs_helper import CONFIG, MODEL, tool
 from tfsoftmax.corpora.pipeline import batches
-from tfsoftmax.lm import training, workers
+from tfsoftmax.lm import cluster, training, workers
 from tfsoftmax.lm.followers import FollowedRun, NoMonitor
 
 SLURM = {
@@ -154,10 +154,10 @@ def test_a_slurm_step_becomes_a_cluster(monkeypatch):
     for name, value in SLURM.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy", tf.distribute.get_strategy)
-    assert workers.start_workers("auto").size == 1  # many tasks of one step may be many runs
+    assert cluster.start_workers("auto").size == 1  # many tasks of one step may be many runs
     assert "TF_CONFIG" not in os.environ
     monkeypatch.setenv("TF_CONFIG", "")  # so that it is removed in the end
-    workers.start_workers("multiworker")
+    cluster.start_workers("multiworker")
     config = json.loads(os.environ["TF_CONFIG"])
     hosts, ports = zip(*(address.split(":") for address in config["cluster"]["worker"]))
     assert hosts == ("n1", "n1", "n2") and int(ports[1]) == int(ports[0]) + 1
@@ -165,7 +165,7 @@ def test_a_slurm_step_becomes_a_cluster(monkeypatch):
     monkeypatch.setenv("TF_CONFIG", "")
     monkeypatch.setenv("SLURMD_NODENAME", "n1")
     with pytest.raises(ValueError, match="alphabetical order.*Received: task 2 on n1, not n2"):
-        workers.start_workers("multiworker")
+        cluster.start_workers("multiworker")
 
 
 @pytest.mark.parametrize("text", [
@@ -175,8 +175,8 @@ def test_a_slurm_step_becomes_a_cluster(monkeypatch):
 def test_a_wrong_description_of_the_cluster_is_refused(text, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", text)
     with pytest.raises(ValueError, match="`TF_CONFIG` in the environment must be JSON with"):
-        workers.start_workers("auto")
-    assert workers.start_workers("none").size == 1
+        cluster.start_workers("auto")
+    assert cluster.start_workers("none").size == 1
 
 
 @pytest.mark.parametrize("gpus, streams, used", [
@@ -189,7 +189,7 @@ def test_as_many_gpus_are_used_as_divide_the_streams(gpus, streams, used, monkey
     names = []
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [kind] * gpus)
     monkeypatch.setattr(tf.distribute, "MirroredStrategy", lambda devices: names.extend(devices))
-    workers.start_workers("auto", streams=streams)
+    cluster.start_workers("auto", streams=streams)
     assert names == [f"GPU:{n}" for n in range(used or 0)]
     said = f"warning: {used or 1} of {gpus} GPUs will be used, because their number must divide"
     assert (said in capsys.readouterr().err) == (gpus > (used or 1))
@@ -199,7 +199,7 @@ def test_a_cluster_that_nothing_describes_is_refused(monkeypatch):
     for name in ("TF_CONFIG", "SLURM_PROCID"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(ValueError, match="`strategy` 'multiworker' needs the cluster in TF_CONFIG"):
-        workers.start_workers("multiworker")
+        cluster.start_workers("multiworker")
 
 
 @pytest.mark.parametrize("flags, message", [

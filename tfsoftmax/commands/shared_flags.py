@@ -97,7 +97,7 @@ def started_workers(streams: int | None = None):
         streams: the number of streams of the corpus, if devices share them.
     """
     load_tensorflow()
-    from tfsoftmax.lm.workers import start_workers
+    from tfsoftmax.lm.cluster import start_workers
 
     count = flags.FLAGS.workers
     strategy = "multiworker" if count > 1 else flags.FLAGS.strategy

@@ -10,7 +10,7 @@ import tensorflow as tf
 import replicas_helper
 from runs_helper import CONFIG, MODEL, tool
 from tfsoftmax.corpora.pipeline import batches
-from tfsoftmax.lm import cluster, training, workers
+from tfsoftmax.lm import cluster, runs, training, workers
 from tfsoftmax.lm.followers import FollowedRun, NoMonitor
 
 SLURM = {
@@ -61,16 +61,16 @@ def test_two_workers_share_what_they_know():
         np.testing.assert_array_equal(rows, np.repeat([[1.0] * 3, [2.0] * 3], 2, axis=0))
         assert given == ["ä", 0]
         assert failure.startswith(["KeyError", "RuntimeError('The first worker has"][rank])
-        assert differences[0].endswith("Received: b=[0] in worker 0, not in worker 1")
-        assert differences[1].endswith(["a=3 in worker 0, not in worker 1", "'x'"][rank])
+        assert differences[0].endswith("Received: b=[0] in worker 0, but not in worker 1")
+        assert differences[1].endswith(["a=3 in worker 0, but not in worker 1", "'x'"][rank])
 
 
 class Second(workers.Workers):
-    """The second of two workers. The first finds what it is told, and agrees to all."""
+    """The second of two workers. The first gives the answers that it is told, one by one."""
 
-    def __init__(self, found):
+    def __init__(self, *answers):
         super().__init__()
-        self.rank, self.size, self.answers = 1, 2, [{}, found]
+        self.rank, self.size, self.answers = 1, 2, [*answers]
 
     def from_first(self, function):
         return self.answers.pop(0)
@@ -83,20 +83,26 @@ class Second(workers.Workers):
 def test_a_worker_that_finds_another_run_or_corpus_ends_all(name, finished_run, corpus):
     own = training._seen(corpus, finished_run)
     assert own["checkpoint"] == finished_run.checkpoints.name() and len(own["records_sha256"]) == 2
-    second = Second({**own, name: "another"})
-    with pytest.raises(ValueError, match=f"{name}='another' in worker 0, not in worker 1"):
+    second = Second({}, {**own, name: "another"})
+    with pytest.raises(ValueError, match=f"{name}=another in worker 0, but not in worker 1"):
         training.train(
             corpus.directory, finished_run.directory, MODEL, CONFIG, verbose=False, workers=second
         )
 
 
 def test_a_worker_without_the_run_ends_all(finished_run, corpus, tmp_path):
-    second = Second(training._seen(corpus, finished_run))
-    with pytest.raises(ValueError, match=r"run_id=.*, checkpoint=.* not in worker 1"):
+    second = Second({}, training._seen(corpus, finished_run))
+    with pytest.raises(ValueError, match=r"run_id=.*, checkpoint=.* but not in worker 1"):
         training.train(
             corpus.directory, str(tmp_path / "empty"), MODEL, CONFIG, verbose=False, workers=second
         )
     assert not (tmp_path / "empty").exists()
+
+
+def test_workers_that_load_different_checkpoints_end(finished_run):
+    own = {"run_id": finished_run.config()["id"], "progress": finished_run.checkpoints.progress()}
+    with pytest.raises(ValueError, match="progress={'step': 1} in worker 0, but not in worker 1"):
+        runs.load(finished_run.directory, 1, workers=Second({**own, "progress": {"step": 1}}))
 
 
 @pytest.mark.parametrize("before, after", [(0.005, 1.0), (1.0, 0.005), (0.3, 3.0)])

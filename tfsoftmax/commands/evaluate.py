@@ -66,7 +66,9 @@ def main():
     workers = shared_flags.started_workers(corpus.streams)
     streams = streams_of_each(corpus, workers.strategy)
     with workers.strategy.scope():
-        model, _, loaded = runs.load(run.directory, streams, corpus.time_steps)
+        model, _, loaded = runs.load(
+            run.directory, streams, corpus.time_steps, workers=workers
+        )
         metrics = head_metrics(model) + ([Normaliser()] if flags.FLAGS.normaliser else [])
     result = exact_evaluator(model, metrics)(corpus, flags.FLAGS.split, sys.stderr.isatty())
     if flags.FLAGS.tail_ngram:

@@ -135,10 +135,11 @@ class Workers:
             raise failure
         for rank, row in enumerate(different):
             if names := [name for name, differs in zip(expected, row, strict=True) if differs]:
-                values = ", ".join(f"{name}={expected[name]!r}" for name in names)
+                values = ", ".join(f"{name}={str(expected[name])[:80]}" for name in names)
                 raise ValueError(
                     "The folders of all workers must hold the same: share them between the "
-                    f"machines, or copy them. Received: {values} in worker 0, not in worker {rank}"
+                    "machines, and wait until a slow network file system shows them. "
+                    f"Received: {values} in worker 0, but not in worker {rank}"
                 )
 
     @contextlib.contextmanager

@@ -36,7 +36,6 @@ import sys
 from absl import flags
 
 from tfsoftmax.commands import shared_flags
-from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
 from tfsoftmax.lm.local_workers import INTERRUPTED
 from tfsoftmax.lm.presets import PRESETS
@@ -61,6 +60,8 @@ def main():
     config = shared_flags.parse(TrainingConfig, preset)
     profile_batch = steps_to_trace(flags.FLAGS.profile_batch)
     shared_flags.fork_workers()
+    from tfsoftmax.corpora.records import Corpus
+
     workers = shared_flags.started_workers(Corpus.load(flags.FLAGS.data).streams)
     from tfsoftmax.lm.training import train
 

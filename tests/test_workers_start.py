@@ -8,9 +8,9 @@ import pytest
 import tensorflow as tf
 
 import replicas_helper
-from runs_helper import tool
+from runs_helper import CONFIG, MODEL, tool
 from tfsoftmax.corpora.pipeline import batches
-from tfsoftmax.lm import workers
+from tfsoftmax.lm import cluster, runs, training, workers
 from tfsoftmax.lm.followers import FollowedRun, NoMonitor
 
 SLURM = {
@@ -23,7 +23,7 @@ SLURM = {
 def test_one_worker_agrees_with_itself():
     alone = workers.Workers()
     assert (alone.rank, alone.size, alone.replicas, alone.first) == (0, 1, 1, True)
-    assert alone.agree_to_stop(True) and not alone.agree_to_stop(False)
+    assert alone.agree_to_stop(True, "train") and not alone.agree_to_stop(False, "train")
     np.testing.assert_array_equal(alone.gather(np.eye(3)), np.eye(3))
     assert alone.from_first(lambda: {"a": (1, 2)}) == {"a": (1, 2)}
 
@@ -39,21 +39,90 @@ def by_a_worker():
         failure = None
     except (KeyError, RuntimeError) as error:
         failure = repr(error)
+    some.check_same(lambda: {"a": (1, None)})
+    differences = []
+    for function in (lambda: {"a": 1, "b": [some.rank]}, lambda: {"a": int("3x"[some.rank])}):
+        with pytest.raises(ValueError) as error:
+            some.check_same(function)
+        differences.append(str(error.value))
     for asked in range(10**6):
-        if some.agree_to_stop(some.rank == 1 and asked > 3):
+        if some.agree_to_stop(some.rank == 1 and asked > 3, "train"):
             break
     assert asked > 3
-    return asked, some.rank, some.sum([1.5, some.rank]), some.gather(rows), given, failure
+    shared = some.sum([1.5, some.rank]), some.gather(rows)
+    return asked, some.rank, *shared, given, failure, differences
 
 
 def test_two_workers_share_what_they_know():
     results = replicas_helper.run(by_a_worker, workers=2)
-    for rank, (asked, found, total, rows, given, failure) in enumerate(results):
+    for rank, (asked, found, total, rows, given, failure, differences) in enumerate(results):
         assert (asked, found) == (results[0][0], rank)
         np.testing.assert_array_equal(total, [3.0, 1.0])
         np.testing.assert_array_equal(rows, np.repeat([[1.0] * 3, [2.0] * 3], 2, axis=0))
         assert given == ["ä", 0]
         assert failure.startswith(["KeyError", "RuntimeError('The first worker has"][rank])
+        assert differences[0].endswith("Received: b=[0] in worker 0, but not in worker 1")
+        assert differences[1].endswith(["a=3 in worker 0, but not in worker 1", "'x'"][rank])
+
+
+class Second(workers.Workers):
+    """The second of two workers. The first gives the answers that it is told, one by one."""
+
+    def __init__(self, *answers):
+        super().__init__()
+        self.rank, self.size, self.answers = 1, 2, [*answers]
+
+    def from_first(self, function):
+        return self.answers.pop(0)
+
+    def gather(self, rows):
+        return np.concatenate([np.zeros_like(rows), rows])
+
+
+@pytest.mark.parametrize("name", ["run_id", "checkpoint", "progress", "records_sha256"])
+def test_a_worker_that_finds_another_run_or_corpus_ends_all(name, finished_run, corpus):
+    own = training._seen(corpus, finished_run)
+    assert own["checkpoint"] == finished_run.checkpoints.name() and len(own["records_sha256"]) == 2
+    second = Second({}, {**own, name: "another"})
+    with pytest.raises(ValueError, match=f"{name}=another in worker 0, but not in worker 1"):
+        training.train(
+            corpus.directory, finished_run.directory, MODEL, CONFIG, verbose=False, workers=second
+        )
+
+
+def test_a_worker_without_the_run_ends_all(finished_run, corpus, tmp_path):
+    second = Second({}, training._seen(corpus, finished_run))
+    with pytest.raises(ValueError, match=r"run_id=.*, checkpoint=.* but not in worker 1"):
+        training.train(
+            corpus.directory, str(tmp_path / "empty"), MODEL, CONFIG, verbose=False, workers=second
+        )
+    assert not (tmp_path / "empty").exists()
+
+
+def test_workers_that_load_different_checkpoints_end(finished_run):
+    own = {"run_id": finished_run.config()["id"], "progress": finished_run.checkpoints.progress()}
+    with pytest.raises(ValueError, match="progress={'step': 1} in worker 0, but not in worker 1"):
+        runs.load(finished_run.directory, 1, workers=Second({**own, "progress": {"step": 1}}))
+
+
+@pytest.mark.parametrize("before, after", [(0.005, 1.0), (1.0, 0.005), (0.3, 3.0)])
+def test_a_signal_in_slower_batches_of_a_validation_is_seen_soon(before, after, monkeypatch):
+    """By a clock that training steps and then batches of a validation move by themselves."""
+    clock = [7.0]
+    monkeypatch.setattr(workers.time, "perf_counter", lambda: clock[0])
+    some, asked = workers.Workers(), []
+    some.size, some.sum = 2, lambda values: asked.append(clock[0]) or np.asarray(values, float)
+    for work, seconds in (("train", before), ("valid", after), ("train", before)):
+        asked.clear()
+        begun = clock[0]
+        while clock[0] < begun + 60:
+            clock[0] += seconds
+            assert not some.agree_to_stop(False, work)
+        gaps = np.diff([begun, *asked, clock[0]])
+        assert max(gaps) <= 2 * max(seconds, workers.ASKING_SECONDS)
+        assert len(asked) < 60 / workers.ASKING_SECONDS + 20, "asking takes time, too"
+    clock[0] += before
+    assert some.agree_to_stop(True, "valid")
 
 
 def shares(directory):
@@ -91,10 +160,10 @@ def test_a_slurm_step_becomes_a_cluster(monkeypatch):
     for name, value in SLURM.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy", tf.distribute.get_strategy)
-    assert workers.start_workers("auto").size == 1  # many tasks of one step may be many runs
+    assert cluster.start_workers("auto").size == 1  # many tasks of one step may be many runs
     assert "TF_CONFIG" not in os.environ
     monkeypatch.setenv("TF_CONFIG", "")  # so that it is removed in the end
-    workers.start_workers("multiworker")
+    cluster.start_workers("multiworker")
     config = json.loads(os.environ["TF_CONFIG"])
     hosts, ports = zip(*(address.split(":") for address in config["cluster"]["worker"]))
     assert hosts == ("n1", "n1", "n2") and int(ports[1]) == int(ports[0]) + 1
@@ -102,7 +171,7 @@ def test_a_slurm_step_becomes_a_cluster(monkeypatch):
     monkeypatch.setenv("TF_CONFIG", "")
     monkeypatch.setenv("SLURMD_NODENAME", "n1")
     with pytest.raises(ValueError, match="alphabetical order.*Received: task 2 on n1, not n2"):
-        workers.start_workers("multiworker")
+        cluster.start_workers("multiworker")
 
 
 @pytest.mark.parametrize("text", [
@@ -112,14 +181,31 @@ def test_a_slurm_step_becomes_a_cluster(monkeypatch):
 def test_a_wrong_description_of_the_cluster_is_refused(text, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", text)
     with pytest.raises(ValueError, match="`TF_CONFIG` in the environment must be JSON with"):
-        workers.start_workers("auto")
+        cluster.start_workers("auto")
+    assert cluster.start_workers("none").size == 1
+
+
+@pytest.mark.parametrize("gpus, streams, used", [
+    (8, 20, 5), (8, 64, 8), (8, 7, 7), (4, 13, None), (1, 20, None), (0, 20, None),
+    (3, None, 3),
+])
+def test_as_many_gpus_are_used_as_divide_the_streams(gpus, streams, used, monkeypatch, capsys):
+    """With GPUs that do not exist, and a strategy that only takes their names."""
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    names = []
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [kind] * gpus)
+    monkeypatch.setattr(tf.distribute, "MirroredStrategy", lambda devices: names.extend(devices))
+    cluster.start_workers("auto", streams=streams)
+    assert names == [f"GPU:{n}" for n in range(used or 0)]
+    said = f"warning: {used or 1} of {gpus} GPUs will be used, because their number must divide"
+    assert (said in capsys.readouterr().err) == (gpus > (used or 1))
 
 
 def test_a_cluster_that_nothing_describes_is_refused(monkeypatch):
     for name in ("TF_CONFIG", "SLURM_PROCID"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(ValueError, match="`strategy` 'multiworker' needs the cluster in TF_CONFIG"):
-        workers.start_workers("multiworker")
+        cluster.start_workers("multiworker")
 
 
 @pytest.mark.parametrize("flags, message", [

@@ -19,7 +19,6 @@ LOOPBACK = Path("/sys/class/net/lo/statistics/rx_bytes")
 
 
 def main(request):
-
     strategy = strategy_of(request["devices"])
     replicas = strategy.num_replicas_in_sync
     positions = request["positions"] // replicas
@@ -37,14 +36,20 @@ def main(request):
         strategy.reduce("SUM", step(data), axis=None).numpy()
         seconds.append(time.perf_counter() - start)
     after = carried_bytes()
-    rank = strategy.cluster_resolver.task_id if "TF_CONFIG" in os.environ else 0
-    if rank == 0:
+    if is_first(strategy):
         variables = [*head.trainable_variables, *optimizer.variables]
         print(json.dumps({
             "seconds": statistics.median(seconds),
             "bytes": None if before is None else (after - before) / request["steps"],
             "held": sum(math.prod(v.shape) * v.value.dtype.size for v in variables),
         }), flush=True)
+
+
+def is_first(strategy):
+    """Whether this is the worker of rank 0. Its task is worker 0, or chief 0 if there is one."""
+    from tfsoftmax.lm.workers import Workers
+
+    return Workers(strategy).first
 
 
 def strategy_of(devices):

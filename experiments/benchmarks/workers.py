@@ -14,12 +14,15 @@ From the formulas and published bandwidths follows a model, on paper, of 8 and 6
 million words. Writes experiments/results/workers/README.md.
 """
 
+import contextlib
 import json
 import os
 import socket
 import statistics
 import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
 
 import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
@@ -42,19 +45,45 @@ def measured(kind, options, processes=1, devices=1):
         "devices": devices,
     })
     command = [sys.executable, "-m", "experiments.benchmarks.worker_step", request]
-    workers = [
-        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                         text=True)
-        for environment in environments(processes)
-    ]
     try:
-        answers = [worker.communicate(timeout=SECONDS) for worker in workers]
-    finally:
-        for worker in workers:
-            worker.kill()
-    if any(worker.returncode for worker in workers):
-        raise RuntimeError(f"{kind}, {processes} processes: {answers[0][1][-1000:]}")
-    return json.loads(answers[0][0])
+        return json.loads(output_of_first(command, environments(processes)))
+    except RuntimeError as error:
+        raise RuntimeError(f"{kind}, {processes} processes: {error}") from None
+
+
+def output_of_first(command, environments, seconds=SECONDS):
+    """What the first of some processes prints, once all have ended; they run at the same time.
+
+    Raises:
+        RuntimeError: one has failed, or has not ended in time. Then all are killed.
+    """
+    with contextlib.ExitStack() as stack:
+        workers, outputs, errors = [], [], []
+        for environment in environments:
+            for files in (outputs, errors):
+                files.append(stack.enter_context(tempfile.TemporaryFile("w+")))
+            workers.append(subprocess.Popen(
+                command, env=environment, stdout=outputs[-1], stderr=errors[-1]
+            ))
+            stack.callback(workers[-1].wait)
+            stack.callback(workers[-1].kill)
+        end, statuses = time.monotonic() + seconds, [None]
+        while None in statuses:
+            time.sleep(0.05)
+            statuses = [worker.poll() for worker in workers]
+            late = time.monotonic() > end
+            for rank, status in enumerate(statuses):
+                if status or (late and status is None):
+                    how = f"ended with {status}" if status else f"ran for {seconds} seconds"
+                    said = written(errors[rank])[-1000:]
+                    raise RuntimeError(f"worker {rank} {how} and says: {said}")
+        return written(outputs[0])
+
+
+def written(file):
+    """The text of a file that another process writes."""
+    file.seek(0)
+    return file.read()
 
 
 def environments(processes):

@@ -3,10 +3,12 @@
 import json
 import subprocess
 import sys
+import time
+import types
 
 import pytest
 
-from experiments.benchmarks import cluster_model, workers
+from experiments.benchmarks import cluster_model, worker_step, workers
 
 
 @pytest.mark.parametrize("kind", cluster_model.KINDS)
@@ -52,3 +54,35 @@ def test_processes_know_each_other():
     assert len(set(own[0]["cluster"]["worker"])) == 2
     assert [config["task"]["index"] for config in own] == [0, 1]
     assert "TF_CONFIG" not in workers.environments(1)[0]
+
+
+def outcome(codes, seconds=60):
+    """What comes of processes that run some code each: the output of the first, or an error."""
+    command = [sys.executable, "-S", "-c", "import os; exec(os.environ['CODE'])"]
+    start = time.monotonic()
+    try:
+        return workers.output_of_first(command, [{"CODE": code} for code in codes], seconds)
+    except RuntimeError as error:
+        assert time.monotonic() < start + 30, "the others must be killed"
+        return str(error)
+
+
+def test_the_process_that_fails_first_says_why():
+    waits, fails = "import time; time.sleep(60)", "import sys; sys.exit('no space left')"
+    assert outcome([waits, fails]) == "worker 1 ended with 1 and says: no space left\n"
+    assert outcome([waits, "pass"], seconds=0.1).startswith("worker 0 ran for 0.1 seconds")
+    assert outcome(["print('own')", "print('other')"]) == "own\n"
+    assert len(outcome(["print('x' * 100_000)", ""])) == 100_001  # more than a pipe holds
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_worker_0_is_not_the_first_beside_a_chief(rank):
+    """The tasks chief 0 and worker 0 have the replicas 0 and 1."""
+    strategy = types.SimpleNamespace(
+        num_replicas_in_sync=2, cluster_resolver=types.SimpleNamespace(task_id=0),
+        experimental_distribute_values_from_function=lambda function: function(
+            types.SimpleNamespace(replica_id_in_sync_group=rank)
+        ),
+        experimental_local_results=lambda value: (value,),
+    )
+    assert worker_step.is_first(strategy) == (rank == 0)

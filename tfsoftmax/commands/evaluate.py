@@ -24,6 +24,7 @@ import sys
 from absl import flags
 
 from tfsoftmax.commands import shared_flags
+from tfsoftmax.commands.program import load_tensorflow
 
 
 def define_flags():
@@ -45,7 +46,7 @@ def define_flags():
 
 def main():
     shared_flags.fork_workers()
-    workers = shared_flags.started_workers()
+    load_tensorflow()
     from tfsoftmax.corpora.pipeline import streams_of_each
     from tfsoftmax.corpora.records import Corpus
     from tfsoftmax.lm import runs
@@ -62,9 +63,12 @@ def main():
             f"with {len(corpus.vocabulary):,} words"
         )
     corpus.split(flags.FLAGS.split)
+    workers = shared_flags.started_workers(corpus.streams)
     streams = streams_of_each(corpus, workers.strategy)
     with workers.strategy.scope():
-        model, _, loaded = runs.load(run.directory, streams, corpus.time_steps)
+        model, _, loaded = runs.load(
+            run.directory, streams, corpus.time_steps, workers=workers
+        )
         metrics = head_metrics(model) + ([Normaliser()] if flags.FLAGS.normaliser else [])
     result = exact_evaluator(model, metrics)(corpus, flags.FLAGS.split, sys.stderr.isatty())
     if flags.FLAGS.tail_ngram:

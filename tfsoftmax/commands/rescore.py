@@ -223,7 +223,7 @@ def scores_function(workers):
 
     arpa_scores = rescoring.arpa_scorer(options.arpa) if options.arpa else None
     streams = 1 if options.state == "carried" else BATCH  # one text has one stream
-    model, vocabulary, _ = runs.load(options.run, streams)
+    model, vocabulary, _ = runs.load(options.run, streams, workers=workers)
     scorer = SharedScorer(
         workers, model, vocabulary, options.normalisation, options.oov, options.unseen_words
     )

@@ -84,7 +84,7 @@ def main():
     from tfsoftmax.lm.shared_scoring import SharedScorer
 
     streams = 1 if options.stream else BATCH
-    model, vocabulary, _ = runs.load(options.run, streams)
+    model, vocabulary, _ = runs.load(options.run, streams, workers=workers)
     scorer = SharedScorer(
         workers, model, vocabulary, options.normalisation, options.oov, options.unseen_words
     )

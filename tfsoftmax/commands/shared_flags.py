@@ -59,7 +59,7 @@ def define_workers(of_streams: bool = True) -> None:
             "strategy", "auto", STRATEGIES,
             "Devices that share the streams: one (none), all of this machine (mirrored), or all of "
             "a cluster (multiworker) that TF_CONFIG or Slurm describes. auto: the cluster of "
-            "TF_CONFIG, else all GPUs if there are several, else one device."
+            "TF_CONFIG, else as many GPUs as divide the number of streams, else one device."
         )
     else:
         flags.DEFINE_enum(
@@ -88,16 +88,20 @@ def fork_workers() -> None:
         become_workers(count)
 
 
-def started_workers():
+def started_workers(streams: int | None = None):
     """Imports TensorFlow, and makes the `Workers` that the flags ask for, after `fork_workers`.
 
     Only the first worker prints to standard output.
+
+    Args:
+        streams: the number of streams of the corpus, if devices share them.
     """
     load_tensorflow()
-    from tfsoftmax.lm.workers import start_workers
+    from tfsoftmax.lm.cluster import start_workers
 
     count = flags.FLAGS.workers
-    workers = start_workers("multiworker" if count > 1 else flags.FLAGS.strategy, count)
+    strategy = "multiworker" if count > 1 else flags.FLAGS.strategy
+    workers = start_workers(strategy, count, streams)
     if not workers.first:
         sys.stdout = open(os.devnull, "w")
     return workers

@@ -18,7 +18,8 @@ The run keeps its own copy of a file of a tree or of classes, and the SHA-256 of
 file that was changed, or that is of another run, is refused.
 
 Several devices share the streams of the corpus, whose number must be a multiple of theirs, and end
-with the weights that one would have. All GPUs of the machine are used; --strategy=none uses one.
+with the weights that one would have. As many GPUs of the machine are used as divide the number of
+streams; --strategy=none uses one.
 On several machines, start the same command on each, with the cluster in TF_CONFIG, or by srun with
 --strategy=multiworker; --workers=2 tries this out with two processes here. All of them must see the
 corpus and the run in the same folders. The first logs and saves. A signal to any of them ends all,
@@ -59,7 +60,9 @@ def main():
     config = shared_flags.parse(TrainingConfig, preset)
     profile_batch = steps_to_trace(flags.FLAGS.profile_batch)
     shared_flags.fork_workers()
-    workers = shared_flags.started_workers()
+    from tfsoftmax.corpora.records import Corpus
+
+    workers = shared_flags.started_workers(Corpus.load(flags.FLAGS.data).streams)
     from tfsoftmax.lm.training import train
 
     finished = train(

@@ -72,8 +72,8 @@ def streams_of_each(corpus: Corpus, strategy: tf.distribute.Strategy) -> int:
     if streams % replicas:
         raise ValueError(
             f"`streams` must be a multiple of the number of devices, {replicas}: prepare the "
-            "corpus with other `streams`, or use a number of devices that divides them. "
-            f"Received: streams={streams}"
+            "corpus with other `streams`, or use a number of devices that divides them, such as "
+            f"one (--strategy=none). Received: streams={streams}"
         )
     return streams // replicas
 

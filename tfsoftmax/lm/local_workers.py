@@ -16,6 +16,7 @@ import time
 
 INTERRUPTED = 130  # the exit status of a worker that has saved because of a signal
 GRACE = 2.0  # seconds for the others to end by themselves after one has failed
+SAVING = 600.0  # seconds for the others to write what they have after one has saved and ended
 ORPHAN = 60.0  # seconds for a worker to save and end after the process that started it has gone
 
 
@@ -53,20 +54,25 @@ def become_workers(count: int) -> None:
 
 
 def _wait(children, messages):
-    """Waits for all children and returns the exit status for all of them."""
+    """Waits for all children and returns the exit status for all of them.
+
+    That is the status of the first that has failed, even if others have saved and ended before.
+    """
     failed, end = None, math.inf
     while children:
-        if time.monotonic() >= end:
+        late = time.monotonic() >= end
+        if late:
             _signal_all(children, signal.SIGKILL)
         child, status = os.waitpid(-1, os.WNOHANG)
         if child not in children:
             time.sleep(0.02)
             continue
         rank, status = children.pop(child), os.waitstatus_to_exitcode(status)
-        if status and failed is None:
+        if status and (failed is None or (failed[1] == INTERRUPTED != status)):
+            hung = late and failed is not None
             failed = rank, status
             # One that a signal has ended leaves the others nothing to say of themselves.
-            grace = {INTERRUPTED: math.inf}.get(status, GRACE if status > 0 else 0.0)
+            grace = {INTERRUPTED: SAVING}.get(status, GRACE if status > 0 else 0.0)
             end = time.monotonic() + grace
     if failed is None:
         return 0
@@ -74,9 +80,13 @@ def _wait(children, messages):
     if status != INTERRUPTED and (said := _text(messages[rank])) not in _text(messages[0]):
         sys.stderr.write(said)
     if status < 0:
+        how = (
+            f"did not end within {SAVING:g} seconds after another had saved, and was killed" if hung
+            else f"was ended by {signal.Signals(-status).name}, and the others with it"
+        )
         sys.stderr.write(
-            f"error: worker {rank} was ended by {signal.Signals(-status).name}, and the others "
-            "with it. Run the same command again to go on from the last checkpoint.\n"
+            f"error: worker {rank} {how}. Run the same command again to go on from the last "
+            "checkpoint.\n"
         )
     sys.stderr.flush()
     return status if status > 0 else 1

@@ -19,6 +19,7 @@ from tfsoftmax.lm.description import differences
 from tfsoftmax.lm.files import append_line, read_json, write_whole
 from tfsoftmax.lm.model import language_model
 from tfsoftmax.lm.run_files import FILES, with_copies
+from tfsoftmax.lm.workers import Workers
 from tfsoftmax.textio import PARTIAL, errors_name, parsed_json, remove_partial
 from tfsoftmax.vocabulary import Vocabulary
 
@@ -241,7 +242,7 @@ class Run:
 
 def load(
     directory: str, streams: int | None, time_steps: int | None = None, stateful: bool = True,
-    backend: str = "auto",
+    backend: str = "auto", workers: Workers | None = None,
 ) -> tuple[keras.Model, Vocabulary, dict]:
     """Builds the model of a run, with its best weights, for batches of any size.
 
@@ -250,13 +251,15 @@ def load(
         streams, time_steps, stateful: arguments of `language_model`.
         backend: how the recurrent layers compute, as in `ModelConfig`. The weights do not depend
             on it, and the run's own choice may need another machine.
+        workers: the `Workers` that load the run together; None for this process alone.
 
     Returns:
         The model, the vocabulary, and the configuration as a dictionary, which has the progress
         of the checkpoint, its "step" for example, under "progress".
 
     Raises:
-        ValueError: the folder holds no run, a damaged one, or one without a checkpoint.
+        ValueError: the folder holds no run, a damaged one, or one without a checkpoint, or workers
+            have loaded different checkpoints, for example because the run is in training.
     """
     run = Run(directory)
     config, vocabulary = run.config(), run.vocabulary()
@@ -268,6 +271,8 @@ def load(
             "`run` must have a checkpoint; it has trained too few steps for one. "
             f"Received: run={directory!r}"
         )
+    if workers is not None:
+        workers.check_same(lambda: {"run_id": config.get("id"), "progress": progress})
     return model, vocabulary, {**config, "progress": progress}
 
 

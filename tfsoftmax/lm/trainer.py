@@ -1,12 +1,9 @@
 """The steps of a training run: parts of an epoch, validations, checkpoints, interruptions."""
 
-import contextlib
 import dataclasses
 import math
-import signal
 import sys
 import time
-from collections.abc import Iterator
 
 import keras
 import tensorflow as tf
@@ -81,8 +78,12 @@ class Trainer:
             run.path("tensorboard"), config.log_steps, self.positions, profile_batch
         ) if self.workers.first else NoMonitor()
         self.monitor.set_model(self.model)
-        self.signalled = False  # this worker, while `interrupted` is what all have agreed on
+        self.asked_to_stop = False  # this worker, while `interrupted` is what all agree on
         self.interrupted = False
+
+    def stop(self):
+        """Makes the run end, saved, after the current step or batch of a validation."""
+        self.asked_to_stop = True
 
     def say(self, text):
         """Prints a line above the progress bar if the run is verbose."""
@@ -162,7 +163,7 @@ class Trainer:
         )
         logged_at = (progress.step, progress.seconds)
         with bar:
-            while not self._stops() and progress.step < end:
+            while not self._stops("train") and progress.step < end:
                 if progress.step and progress.step % config.reassign_steps == 0:
                     self._reassign()
                 self.monitor.on_train_batch_begin(progress.step)
@@ -179,10 +180,10 @@ class Trainer:
                 if progress.step % config.checkpoint_steps == 0 and progress.step < end:
                     self._save()
 
-    def _stops(self):
-        """Whether a signal has reached any of the workers. All of them ask at the same time."""
-        wish = self.signalled or self.interrupted
-        self.interrupted = self.workers.agree_to_stop(wish)
+    def _stops(self, split="valid"):
+        """Whether any of the workers was asked to stop. All of them ask at the same time."""
+        wish = self.asked_to_stop or self.interrupted
+        self.interrupted = self.workers.agree_to_stop(wish, split)
         return self.interrupted
 
     def _reassign(self):
@@ -293,25 +294,3 @@ class Trainer:
         )
         apply_embeddings(self.model.get_layer("embedding"), rows, vectors)
         self.say(str(coverage))
-
-    @contextlib.contextmanager
-    def interruptible(self) -> Iterator[None]:
-        """Makes Ctrl-C or SIGTERM end the run, saved, after the current step.
-
-        A second signal ends it at once.
-        """
-
-        def stop(number, frame):
-            if self.signalled:
-                raise KeyboardInterrupt
-            self.signalled = True
-
-        try:
-            before = {s: signal.signal(s, stop) for s in (signal.SIGINT, signal.SIGTERM)}
-        except ValueError:  # not in the main thread
-            before = {}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)

@@ -16,6 +16,7 @@ from tfsoftmax.lm.followers import FollowedRun
 from tfsoftmax.lm.model import language_model
 from tfsoftmax.lm.run_files import FILES, keep_copies, with_copies
 from tfsoftmax.lm.runs import Run
+from tfsoftmax.lm.signals import on_signals
 from tfsoftmax.lm.trainer import Trainer
 from tfsoftmax.lm.workers import Workers
 
@@ -35,13 +36,15 @@ def train(
         profile_batch: the first and the last step to trace for TensorBoard; None for no trace.
         workers: the processes and devices that share the streams; None for this process and one
             device. All workers call this function with the same arguments, and see the same
-            folders; only the first writes and prints. Their number may change when a run continues.
+            folders, which is checked; only the first writes and prints. Their number may change
+            when a run continues.
 
     Returns:
         The "finished" line of the metrics; None if the run was interrupted.
 
     Raises:
-        ValueError: the corpus, the run and the configuration do not fit each other.
+        ValueError: the corpus, the run and the configuration do not fit each other, or are not the
+            same for all workers.
         RuntimeError: the loss or a weight is no longer finite, or another worker has ended.
 
     Source: Müller 2017, section 4.3.
@@ -64,6 +67,7 @@ def train(
             return _settled(corpus, run, model_config, config, workers)
 
         settled = workers.from_first(begin)
+        workers.check_same(lambda: _seen(corpus, run))
         return _train(corpus, run, settled, verbose and workers.first, profile_batch, workers)
 
 
@@ -90,6 +94,22 @@ def _settled(corpus, run, model_config, config, workers):
     }
 
 
+def _seen(corpus, run):
+    """What the run and the corpus are to this worker, which reads both by itself."""
+    begun = run.exists()
+    last = run.checkpoints.name() if begun else None
+    splits = [corpus.split(name) for name in ("train", "valid")]
+    return {
+        "run_id": run.config().get("id") if begun else None,
+        "checkpoint": last,
+        "progress": run.checkpoints.progress() if last else None,
+        "vocabulary_sha256": corpus.vocabulary.sha256,
+        "records_sha256": [file.sha256 for split in splits for file in split.files],
+        "streams": corpus.streams,
+        "time_steps": corpus.time_steps,
+    }
+
+
 def _train(corpus, run, settled, verbose, profile_batch, workers):
     model_config, config = ModelConfig(**settled["model"]), TrainingConfig(**settled["training"])
     own = with_copies(model_config, run.path(FILES), settled["began_with"])
@@ -99,7 +119,7 @@ def _train(corpus, run, settled, verbose, profile_batch, workers):
         return settled["finished"]
     described = description(corpus, with_chosen_options(model_config, trainer.model), config)
     run.start({**described, "files": settled["files"]}, corpus.vocabulary)
-    with trainer.interruptible(), contextlib.closing(trainer.monitor):
+    with on_signals(trainer.stop), contextlib.closing(trainer.monitor):
         return trainer.run_to_the_end()
 
 

@@ -7,7 +7,6 @@ together, so that all of them are always at the same step.
 
 import contextlib
 import json
-import os
 import time
 from collections.abc import Callable, Iterator
 
@@ -41,14 +40,14 @@ class Workers:
         from tfsoftmax.lm.workers import Workers
         workers = Workers()
         assert (workers.rank, workers.size, workers.replicas) == (0, 1, 1)
-        assert not workers.agree_to_stop(False)
+        assert not workers.agree_to_stop(False, "train")
     """
 
     def __init__(self, strategy: tf.distribute.Strategy | None = None):
         self.strategy = tf.distribute.get_strategy() if strategy is None else strategy
         self.replicas = self.strategy.num_replicas_in_sync
         self.rank, self.size = 0, 1
-        self._calls, self._next, self._asked_at = 0, 1, time.perf_counter()
+        self._work, self._calls, self._next, self._asked_at = None, 0, 1, 0.0
         if self.replicas > 1:
             numbers = self.strategy.experimental_local_results(self._values(lambda number: number))
             self._first = int(numbers[0])
@@ -68,20 +67,26 @@ class Workers:
         own = self._values(lambda number: values if number == self._first else nothing)
         return self.strategy.reduce("SUM", own, axis=None).numpy()
 
-    def agree_to_stop(self, wish: bool) -> bool:
+    def agree_to_stop(self, wish: bool, work: str) -> bool:
         """Whether any worker wishes to stop; all workers get the same answer to the same call.
 
         Asking the others takes milliseconds, so that most calls only return False: the first worker
         chooses how many, namely as many as take it half a second.
+
+        Args:
+            wish: whether this worker wishes to stop.
+            work: what is done between the calls. Where it changes, the workers ask, and find out
+                anew how many calls take half a second.
         """
         if self.size == 1:
             return bool(wish)
-        self._calls += 1
-        if self._calls < self._next:
+        changed, self._work, self._calls = work != self._work, work, self._calls + 1
+        if not changed and self._calls < self._next:
             return False
-        now = time.perf_counter()
-        calls = 1 + int(self._calls * ASKING_SECONDS / (now - self._asked_at))
-        calls = min(calls, 2 * self._calls)  # the first steps take longer
+        now, calls = time.perf_counter(), 1
+        if not changed:
+            calls += int(self._calls * ASKING_SECONDS / (now - self._asked_at))
+            calls = min(calls, 2 * self._calls)  # the first steps take longer
         wishes, self._next = self.sum([wish, calls if self.first else 0]).astype(int)
         self._calls, self._asked_at = 0, now
         return bool(wishes)
@@ -110,6 +115,32 @@ class Workers:
             raise RuntimeError("The first worker has failed, and says why.")
         codes = np.frombuffer(text, np.uint8) if self.first else np.zeros(length)
         return json.loads(self.sum(codes).astype(np.uint8).tobytes())
+
+    def check_same(self, function: Callable[[], dict]) -> None:
+        """Raises ValueError in all workers unless a function returns the same in each of them.
+
+        Args:
+            function: what a worker finds in its folders: a dictionary of values that JSON can hold.
+        """
+        if self.size == 1:
+            return
+        expected, failure = self.from_first(function), None
+        try:
+            own = expected if self.first else json.loads(json.dumps(function()))
+        except (OSError, ValueError) as error:
+            own, failure = {}, error  # to be raised once the others know
+        found = [failure is not None or own[name] != value for name, value in expected.items()]
+        different = self.gather(np.array([found]))
+        if failure is not None:
+            raise failure
+        for rank, row in enumerate(different):
+            if names := [name for name, differs in zip(expected, row, strict=True) if differs]:
+                values = ", ".join(f"{name}={str(expected[name])[:80]}" for name in names)
+                raise ValueError(
+                    "The folders of all workers must hold the same: share them between the "
+                    "machines, and wait until a slow network file system shows them. "
+                    f"Received: {values} in worker 0, but not in worker {rank}"
+                )
 
     @contextlib.contextmanager
     def explaining_loss(self, advice: Callable[[], str]) -> Iterator[None]:
@@ -177,87 +208,3 @@ class StreamStates:
             first = self._workers.rank * len(own)
             for state, part in zip(own, parts[first : first + len(own)], strict=True):
                 state.assign(part)
-
-
-def start_workers(strategy: str, local: int = 1) -> Workers:
-    """Makes the workers that a command's flags ask for. TensorFlow must not have run anything yet.
-
-    Args:
-        strategy: "none" for one device; "mirrored" for all devices of the machine; "multiworker"
-            for the cluster that `TF_CONFIG` or Slurm describes; or "auto": the cluster if
-            `TF_CONFIG` describes several workers, else all GPUs if there are several, else one
-            device.
-        local: the number of workers if `become_workers` has started them on this machine, which
-            share its GPUs; else 1.
-
-    Raises:
-        ValueError: there is no cluster, its description is wrong, or there are fewer GPUs than
-            local workers.
-    """
-    clustered = _workers_in_environment() > 1
-    if strategy == "multiworker" and not clustered:
-        _describe_slurm()
-        clustered = True
-    gpus = tf.config.list_physical_devices("GPU")
-    if clustered and strategy in ("auto", "multiworker"):
-        if local > 1 and gpus:
-            _keep_own_gpus(gpus, local)
-        return Workers(tf.distribute.MultiWorkerMirroredStrategy())
-    if strategy == "mirrored" or (strategy == "auto" and len(gpus) > 1):
-        return Workers(tf.distribute.MirroredStrategy())
-    return Workers()
-
-
-def _workers_in_environment():
-    """The number of workers that `TF_CONFIG` describes, 0 without it."""
-    text = os.environ.get("TF_CONFIG", "")
-    try:
-        config = json.loads(text or "{}")
-        jobs = {job: len(tasks) for job, tasks in config.get("cluster", {}).items()}
-        if jobs:
-            config["cluster"][config["task"]["type"]][int(config["task"]["index"])]
-    except (ValueError, TypeError, AttributeError, LookupError):
-        raise ValueError(
-            "`TF_CONFIG` in the environment must be JSON with the addresses of the cluster and the "
-            'task of this process: {"cluster": {"worker": [...]}, "task": {"type": "worker", '
-            f'"index": 0}}}}. Received: {text[:200]}'
-        ) from None
-    return jobs.get("chief", 0) + jobs.get("worker", 0)
-
-
-def _describe_slurm():
-    """Writes the cluster of the present Slurm step into `TF_CONFIG`.
-
-    The GPUs of a task are those that Slurm gives it (`srun --gpus-per-task`).
-    """
-    if "SLURM_PROCID" not in os.environ:
-        raise ValueError(
-            "`strategy` 'multiworker' needs the cluster in TF_CONFIG, a step of Slurm (srun), or "
-            "--workers=N for N processes on this machine. Received: none of them"
-        )
-    tasks = int(os.environ.get("SLURM_STEP_NUM_TASKS", "1"))
-    numbers = [int(os.environ.get(f"SLURM_{name}", 0)) for name in ("JOB_ID", "STEP_ID")]
-    resolver = tf.distribute.cluster_resolver.SlurmClusterResolver(
-        port_base=10_000 + (97 * numbers[0] + numbers[1]) % 20_000,  # jobs may share a machine
-        gpus_per_node=tasks, gpus_per_task=1, auto_set_gpu=False,  # it cannot do without GPUs
-    )
-    cluster = resolver.cluster_spec().as_dict()
-    host = cluster["worker"][resolver.task_id].rpartition(":")[0]
-    node = os.environ.get("SLURMD_NODENAME", host)
-    if node != host:
-        raise ValueError(
-            "`strategy` 'multiworker' needs Slurm to number tasks in the alphabetical order of the "
-            "nodes: give the nodes in this order with srun --distribution=arbitrary, or describe "
-            f"the cluster in TF_CONFIG. Received: task {resolver.task_id} on {node}, not {host}"
-        )
-    task = {"type": resolver.task_type, "index": resolver.task_id}
-    os.environ["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": task})
-
-
-def _keep_own_gpus(gpus, local):
-    each, rank = len(gpus) // local, json.loads(os.environ["TF_CONFIG"])["task"]["index"]
-    if each == 0:
-        raise ValueError(
-            f"`workers` must be at most the number of GPUs, {len(gpus)}. Received: workers={local}"
-        )
-    tf.config.set_visible_devices(gpus[rank * each : (rank + 1) * each], "GPU")

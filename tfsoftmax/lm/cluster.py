@@ -1,0 +1,104 @@
+"""Makes the workers that a command's flags, `TF_CONFIG` or Slurm describe."""
+
+import json
+import os
+import sys
+
+import tensorflow as tf
+
+from tfsoftmax.lm.workers import Workers
+
+
+def start_workers(strategy: str, local: int = 1, streams: int | None = None) -> Workers:
+    """Makes the workers that a command's flags ask for. TensorFlow must not have run anything yet.
+
+    Args:
+        strategy: "none" for one device; "mirrored" for all devices of the machine; "multiworker"
+            for the cluster that `TF_CONFIG` or Slurm describes; or "auto": the cluster if
+            `TF_CONFIG` describes several workers, else as many GPUs as can share the streams
+            equally, or one device.
+        local: the number of workers if `become_workers` has started them on this machine, which
+            share its GPUs; else 1.
+        streams: the number of streams that the devices share; None if any number can share them.
+
+    Raises:
+        ValueError: there is no cluster, its description is wrong, or there are fewer GPUs than
+            local workers.
+    """
+    clustered = strategy in ("auto", "multiworker") and _workers_in_environment() > 1
+    if strategy == "multiworker" and not clustered:
+        _describe_slurm()
+        clustered = True
+    gpus = tf.config.list_physical_devices("GPU") if strategy != "none" else []
+    if clustered:
+        if local > 1 and gpus:
+            _keep_own_gpus(gpus, local)
+        return Workers(tf.distribute.MultiWorkerMirroredStrategy())
+    if strategy == "mirrored":
+        return Workers(tf.distribute.MirroredStrategy())
+    if strategy == "auto":
+        counts = range(1, len(gpus) + 1)
+        used = max((n for n in counts if streams is None or streams % n == 0), default=1)
+        if used < len(gpus):
+            print(
+                f"warning: {used} of {len(gpus)} GPUs will be used, because their number must "
+                f"divide that of the streams, {streams}.", file=sys.stderr,
+            )
+        if used > 1:
+            return Workers(tf.distribute.MirroredStrategy([f"GPU:{n}" for n in range(used)]))
+    return Workers()
+
+
+def _workers_in_environment():
+    """The number of workers that `TF_CONFIG` describes, 0 without it."""
+    text = os.environ.get("TF_CONFIG", "")
+    try:
+        config = json.loads(text or "{}")
+        jobs = {job: len(tasks) for job, tasks in config.get("cluster", {}).items()}
+        if jobs:
+            config["cluster"][config["task"]["type"]][int(config["task"]["index"])]
+    except (ValueError, TypeError, AttributeError, LookupError):
+        raise ValueError(
+            "`TF_CONFIG` in the environment must be JSON with the addresses of the cluster and the "
+            'task of this process: {"cluster": {"worker": [...]}, "task": {"type": "worker", '
+            f'"index": 0}}}}; --strategy=none does without. Received: {text[:200]}'
+        ) from None
+    return jobs.get("chief", 0) + jobs.get("worker", 0)
+
+
+def _describe_slurm():
+    """Writes the cluster of the present Slurm step into `TF_CONFIG`.
+
+    The GPUs of a task are those that Slurm gives it (`srun --gpus-per-task`).
+    """
+    if "SLURM_PROCID" not in os.environ:
+        raise ValueError(
+            "`strategy` 'multiworker' needs the cluster in TF_CONFIG, a step of Slurm (srun), or "
+            "--workers=N for N processes on this machine. Received: none of them"
+        )
+    tasks = int(os.environ.get("SLURM_STEP_NUM_TASKS", "1"))
+    numbers = [int(os.environ.get(f"SLURM_{name}", 0)) for name in ("JOB_ID", "STEP_ID")]
+    resolver = tf.distribute.cluster_resolver.SlurmClusterResolver(
+        port_base=10_000 + (97 * numbers[0] + numbers[1]) % 20_000,  # jobs may share a machine
+        gpus_per_node=tasks, gpus_per_task=1, auto_set_gpu=False,  # it cannot do without GPUs
+    )
+    cluster = resolver.cluster_spec().as_dict()
+    host = cluster["worker"][resolver.task_id].rpartition(":")[0]
+    node = os.environ.get("SLURMD_NODENAME", host)
+    if node != host:
+        raise ValueError(
+            "`strategy` 'multiworker' needs Slurm to number tasks in the alphabetical order of the "
+            "nodes: give the nodes in this order with srun --distribution=arbitrary, or describe "
+            f"the cluster in TF_CONFIG. Received: task {resolver.task_id} on {node}, not {host}"
+        )
+    task = {"type": resolver.task_type, "index": resolver.task_id}
+    os.environ["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": task})
+
+
+def _keep_own_gpus(gpus, local):
+    each, rank = len(gpus) // local, json.loads(os.environ["TF_CONFIG"])["task"]["index"]
+    if each == 0:
+        raise ValueError(
+            f"`workers` must be at most the number of GPUs, {len(gpus)}. Received: workers={local}"
+        )
+    tf.config.set_visible_devices(gpus[rank * each : (rank + 1) * each], "GPU")

@@ -154,7 +154,7 @@ def test_a_loss_may_be_recomputed_for_its_gradient(case):
     sources = [source, *(w.value for w in head.trainable_weights)]
     if case == "sampled":  # recomputation would draw anew
         seed = head.random_state.next()
-        head.random_state.next = lambda: seed
+        head.random_state.next = lambda synchronized: seed
     results = []
     for wrap in (keras.remat, lambda function: function):
         nats = wrap(lambda hidden: head.training_loss(hidden, labels))

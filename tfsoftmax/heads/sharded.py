@@ -10,9 +10,9 @@ from tfsoftmax.heads.full import check_objective
 from tfsoftmax.layers.sharded_weights import add_sharded_weight
 from tfsoftmax.ops.cross_entropy import Objective
 from tfsoftmax.ops.logits import LOGITS_BYTES, full_logits
-from tfsoftmax.ops.replicas import local_replicas
+from tfsoftmax.ops.replicas import in_replica, local_replicas
 from tfsoftmax.ops.sharded import sharded_cross_entropy, sharded_logits, sharded_top_k
-from tfsoftmax.ops.shards import Shard, check_whole
+from tfsoftmax.ops.shards import Shard
 from tfsoftmax.optimizers import SparseRows
 
 
@@ -99,8 +99,8 @@ class ShardedSoftmax(SoftmaxHead):
         return super().call(hidden, training)
 
     def save_own_variables(self, store):
-        for weight in self.weights:
-            check_whole(weight)
+        if self._replicas > 1:
+            self.kernel.refuse()
         super().save_own_variables(store)
 
     def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
@@ -152,7 +152,7 @@ class ShardedSoftmax(SoftmaxHead):
         return self._in_replicas(cross_entropy, hidden, labels)
 
     def _logits(self, hidden):
-        if self._replicas > 1 and (self._in_replica() or in_symbolic_scope()):
+        if self._replicas > 1 and (in_replica() or in_symbolic_scope()):
             return _unreadable(hidden, self.vocab_size, self._replicas)
         return self._all_logits(hidden)
 
@@ -167,7 +167,7 @@ class ShardedSoftmax(SoftmaxHead):
             shard = Shard.here(self.vocab_size)
             return sharded_logits(hidden, *self._parameters(), shard, self.soft_cap)
 
-        if self._in_replica():
+        if in_replica():
             return logits(hidden)
         most = max(1, LOGITS_BYTES // (4 * self.vocab_size))
         pieces = [hidden[i : i + most] for i in range(0, hidden.shape[0] or 1, most)]
@@ -175,7 +175,7 @@ class ShardedSoftmax(SoftmaxHead):
 
     def _in_replicas(self, function, *tensors):
         """`function(*tensors)` within a replica; outside, of all replicas the first has tensors."""
-        if self._replicas == 1 or self._in_replica():
+        if self._replicas == 1 or in_replica():
             return function(*tensors)
         values = self._strategy.experimental_distribute_values_from_function
         local = self._strategy.experimental_local_results
@@ -188,11 +188,6 @@ class ShardedSoftmax(SoftmaxHead):
 
         results = self._strategy.run(function, [given(tensor) for tensor in tensors])
         return tf.nest.map_structure(lambda result: local(result)[0][:-1], results)
-
-    def _in_replica(self):
-        """Whether this is one of the replicas that hold the shards."""
-        context = tf.distribute.get_replica_context()
-        return context is not None and context.num_replicas_in_sync == self._replicas
 
     def get_config(self):
         return {

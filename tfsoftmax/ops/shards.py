@@ -45,10 +45,6 @@ class Shard:
         """Rows of the variables, the same in all shards: V / P rounded up."""
         return -(-self.vocab_size // self.size)
 
-    def gather(self, tensors, axis=0):
-        """Tensors of a structure, those of all replicas one after the other along an axis."""
-        return tensors if self.size == 1 else of_all_replicas(tensors, axis)
-
     def gather_positions(self, hidden, labels=None):
         """The positions of all replicas.
 
@@ -63,7 +59,7 @@ class Shard:
         count = tf.shape(hidden)[0]
         labels = tf.zeros([count], tf.int32) if labels is None else labels
         ranks = tf.fill([count], self.rank)
-        gathered, columns = self.gather([hidden, tf.stack([labels, ranks], axis=1)])
+        gathered, columns = of_all_replicas([hidden, tf.stack([labels, ranks], axis=1)])
         start = tf.reduce_sum(tf.cast(columns[:, 1] < self.rank, tf.int32))
 
         def own(tensor):
@@ -112,12 +108,6 @@ def mark_as(variable: keras.Variable, slot: keras.Variable) -> keras.Variable:
     """Notes that the rows of a slot are divided as those of a variable."""
     words = sharded_words(variable)
     return slot if words is None else mark_sharded(slot, words)
-
-
-def check_whole(variable: keras.Variable) -> None:
-    """Raises ValueError if each replica has rows of its own in the variable."""
-    if sharded_words(variable) is not None:
-        variable.refuse()
 
 
 def sharded_words(variable: keras.Variable) -> int | None:

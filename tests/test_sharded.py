@@ -217,7 +217,7 @@ def every_method(options):
         training = keras.Model(hidden, head(hidden))
         serving = keras.Model(hidden, TopK(head, 3)(hidden))
     states, _, _, labels, _ = problem(7)
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"`predict` must ask .* 61 words"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"for `predict`, end .* 61 words"):
         training.predict(states, verbose=0)
     results = methods_of(head, states, labels)
     return results, serving.predict(states, verbose=0), [local_rows(w) for w in head.weights]

@@ -3,12 +3,14 @@
 import json
 import os
 
+import keras
 import numpy as np
 import pytest
 
 import replicas_helper
 from test_sharded import (
     RULES,
+    D,
     V,
     batches,
     fitted,
@@ -19,6 +21,8 @@ from test_sharded import (
     whole,
 )
 from tfsoftmax import FullSoftmax, ShardedSoftmax, sharded_checkpoints
+from tfsoftmax.corpora import replacing
+from tfsoftmax.layers.sharded_weights import shards_of
 
 FIRST, SECOND = "first", "second"
 
@@ -46,6 +50,10 @@ def read_and_trained(folder):
         read = variables_of(model)
         sharded_checkpoints.save(model, os.path.join(folder, SECOND))
     return read, fitted(model), variables_of(model)
+
+
+def full_disk(*_):
+    raise OSError(28, "No space left on device")
 
 
 def alone():
@@ -133,11 +141,53 @@ def test_a_failed_save_keeps_the_old_checkpoint(tmp_path, monkeypatch):
     sharded_checkpoints.save(model, folder)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
 
-    def full_disk(*_):
-        raise OSError(28, "No space left on device")
-
     monkeypatch.setattr(sharded_checkpoints, "_write_manifest", full_disk)
     with pytest.raises(OSError, match="No space left"):
         sharded_checkpoints.save(model, folder)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert os.listdir(tmp_path) == [FIRST]
+
+
+def failing_together(folder):
+    """Workers of which one is the chief, and what happens to each where another one fails."""
+    cluster = json.loads(os.environ["TF_CONFIG"])
+    addresses, rank = cluster["cluster"]["worker"], cluster["task"]["index"]
+    os.environ["TF_CONFIG"] = json.dumps({
+        "cluster": {"chief": addresses[:1], "worker": addresses[1:]},
+        "task": {"type": ["chief", "worker"][rank], "index": 0},
+    })
+    with strategy_here().scope():
+        head = head_of(ShardedSoftmax)
+        model = keras.Sequential([keras.Input((D,)), head])
+    path = os.path.join(folder, FIRST)
+    sharded_checkpoints.save(model, path)
+    kernel = local_rows(head.kernel)
+    other_error = pytest.raises(RuntimeError, match="all workers .*: an error in another")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(replacing.os, "rename", full_disk)
+        with other_error if rank else pytest.raises(OSError, match="No space left"):
+            sharded_checkpoints.save(model, path)
+    (part,) = [part for _, part in shards_of(head.kernel)]
+    part.assign(part + 1)
+    changed = local_rows(head.kernel)
+    with other_error if rank else pytest.raises(FileNotFoundError, match="manifest.json"):
+        sharded_checkpoints.restore(model, path if rank else os.path.join(folder, "nowhere"))
+    if rank:
+        name = os.path.join(path, f"weights-0.rows-{V // 2}.npy")
+        with open(name, "rb+") as file:
+            content = file.read()
+            file.seek(-1, os.SEEK_END)
+            file.write(b"\x55")
+    with pytest.raises(ValueError, match="SHA-256") if rank else other_error:
+        sharded_checkpoints.restore(model, path)
+    np.testing.assert_equal(local_rows(head.kernel), changed)
+    if rank:
+        with open(name, "wb") as file:
+            file.write(content)
+    sharded_checkpoints.restore(model, path)
+    np.testing.assert_equal(local_rows(head.kernel), kernel)
+
+
+def test_what_fails_in_one_worker_fails_in_all(tmp_path):
+    replicas_helper.run(failing_together, workers=2, seconds=60, folder=str(tmp_path))
     assert os.listdir(tmp_path) == [FIRST]

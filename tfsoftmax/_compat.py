@@ -49,6 +49,11 @@ MEMBERS = {
         "_accumulated_gradients": "Only touched rows accumulate.",
         "_model_variables_moving_average": "Averages catch up when Keras reads them.",
     },
+    keras.Variable: {
+        "_serialize_to_tensors": "`tf.train.Checkpoint` would write one of several shards.",
+        "_restore_from_tensors": "It would give all replicas the same shard.",
+        "_export_to_saved_model_graph": "A SavedModel would have one of several shards.",
+    },
     keras.optimizers.Adagrad: {"_accumulators": "The slot of Adagrad."},
     keras.optimizers.Adam: {
         "_momentums": "The first slot of Adam.",

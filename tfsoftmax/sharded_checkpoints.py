@@ -19,6 +19,7 @@ import tensorflow as tf
 from tfsoftmax import textio
 from tfsoftmax.corpora.replacing import alone, partial_of, whole_or_nothing
 from tfsoftmax.layers.sharded_weights import shards_of
+from tfsoftmax.ops.replicas import local_replicas
 from tfsoftmax.ops.shards import sharded_words
 
 MANIFEST = "manifest.json"
@@ -57,18 +58,18 @@ def save(model: keras.Model, folder: str) -> None:
                 for key, variable in _variables(model).items()
             ]
             _write_json(os.path.join(partial, f"worker-{workers.task}.json"), sum(entries, []))
-        with workers.together():
+        with workers.together():  # the folder is complete when any worker goes on
             if workers.first:
                 _write_manifest(partial, model)
-    with workers.together():
-        pass  # the folder is complete when any worker goes on
+            stack.close()
 
 
 def restore(model: keras.Model, folder: str) -> None:
     """Reads a checkpoint of `save` into a model with the same variables, whole or in shards.
 
-    Nothing changes if a file that is needed is damaged. All workers call this together. The model
-    reads its optimiser's variables too if it is compiled and the checkpoint has them.
+    Nothing changes in any worker if a file that one of them needs is damaged. All workers call
+    this together. The model reads its optimiser's variables too if it is compiled and the
+    checkpoint has them.
 
     Args:
         model: a built Keras model.
@@ -77,10 +78,21 @@ def restore(model: keras.Model, folder: str) -> None:
     Raises:
         FileNotFoundError: there is no checkpoint.
         ValueError: it is damaged, or of a model with other variables.
+        RuntimeError: another worker found that.
     """
+    workers, variables = _Workers(model), _variables(model)
+    with workers.together():
+        plan = _checked_plan(variables, folder)
+    with workers.together():
+        for variable, first, part, pieces in plan:
+            _read(variable, first, part, pieces, folder)
+
+
+def _checked_plan(variables, folder):
+    """[(variable, first row, tf.Variable or None, pieces)] to read, from files that are whole."""
     path = os.path.join(folder, MANIFEST)
     manifest = textio.read_json(path)
-    variables, saved = _variables(model), manifest["variables"]
+    saved = manifest["variables"]
     both = {key.partition("/")[0] for key in variables} & {key.partition("/")[0] for key in saved}
     variables = {k: v for k, v in variables.items() if k.partition("/")[0] in both}
     wanted = {key: [list(_whole_shape(v)), v.dtype] for key, v in variables.items()}
@@ -101,8 +113,7 @@ def restore(model: keras.Model, folder: str) -> None:
     for entry in manifest["files"]:
         if entry["file"] in checked:
             _check_file(os.path.join(folder, entry["file"]), entry)
-    for variable, first, part, pieces in plan:
-        _read(variable, first, part, pieces, folder)
+    return plan
 
 
 class _Workers:
@@ -112,7 +123,7 @@ class _Workers:
         self._strategy = model.distribute_strategy
         resolver = getattr(self._strategy, "cluster_resolver", None)
         self._several = resolver is not None and len(resolver.cluster_spec().as_dict()) > 0
-        self.task = resolver.task_id if self._several else 0
+        self.task = local_replicas(self._strategy)[0]  # there may be a chief 0 and a worker 0
         self.first = self.task == 0
 
     @contextlib.contextmanager
@@ -124,7 +135,8 @@ class _Workers:
             self._count(1)
             raise
         if self._count(0):
-            raise RuntimeError("all workers must write their files. Received: an error in another")
+            raise RuntimeError("all workers must write or read their files. Received: an "
+                               "error in another")
 
     def _count(self, failed):
         """How many replicas' workers have failed."""

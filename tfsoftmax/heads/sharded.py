@@ -4,12 +4,13 @@ import keras
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
-from tfsoftmax._compat import in_symbolic_scope, model_in_call
+from tfsoftmax._compat import in_symbolic_scope, metrics_in_call, model_in_call
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.heads.full import check_objective
 from tfsoftmax.layers.sharded_weights import add_sharded_weight
 from tfsoftmax.ops.cross_entropy import Objective
 from tfsoftmax.ops.logits import LOGITS_BYTES, full_logits
+from tfsoftmax.ops.replicas import in_replica, local_replicas
 from tfsoftmax.ops.sharded import sharded_cross_entropy, sharded_logits, sharded_top_k
 from tfsoftmax.ops.shards import Shard
 from tfsoftmax.optimizers import SparseRows
@@ -30,8 +31,13 @@ class ShardedSoftmax(SoftmaxHead):
     The methods may be called outside of the strategy as well, without gradients; with several
     workers, all call them together. Within `tf.function` a second call costs no tracing.
     `log_probs` then works on pieces of positions, and each device holds (n, V) numbers of a piece,
-    at most 512 MiB. `.keras` files and `get_weights` would have one shard;
-    `tfsoftmax.sharded_checkpoints` has them all.
+    at most 512 MiB.
+
+    `tfsoftmax.sharded_checkpoints` writes and reads all shards. `.keras` files, `get_weights`,
+    `set_weights`, `tf.train.Checkpoint` and `export` know only one, and raise an error, and so
+    does `EarlyStopping(restore_best_weights=True)`. `count_params` and `summary` count one shard.
+    A custom loop must take an optimiser of `tfsoftmax.optimizers` as well: `fit` refuses others,
+    but a loop cannot tell, and they would sum the gradients of different words.
 
     Args:
         vocab_size: V, the number of words.
@@ -93,20 +99,9 @@ class ShardedSoftmax(SoftmaxHead):
         return super().call(hidden, training)
 
     def save_own_variables(self, store):
-        self._check_whole()
-        super().save_own_variables(store)
-
-    def load_own_variables(self, store):
-        self._check_whole()
-        super().load_own_variables(store)
-
-    def _check_whole(self):
         if self._replicas > 1:
-            raise ValueError(
-                "tfsoftmax.sharded_checkpoints.save(model, folder) and restore(model, folder) must "
-                "be called instead, because Keras's files hold the shard of one replica. "
-                f"Received: {self.name} in {self._replicas} shards"
-            )
+            self.kernel.refuse()
+        super().save_own_variables(store)
 
     def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
         return [(len(labels), self.kernel.shape[1], self.vocab_size)]
@@ -157,8 +152,8 @@ class ShardedSoftmax(SoftmaxHead):
         return self._in_replicas(cross_entropy, hidden, labels)
 
     def _logits(self, hidden):
-        if self._replicas > 1 and (self._in_replica() or in_symbolic_scope()):
-            return _unreadable(hidden, self.vocab_size)
+        if self._replicas > 1 and (in_replica() or in_symbolic_scope()):
+            return _unreadable(hidden, self.vocab_size, self._replicas)
         return self._all_logits(hidden)
 
     def _log_probs(self, hidden):
@@ -172,7 +167,7 @@ class ShardedSoftmax(SoftmaxHead):
             shard = Shard.here(self.vocab_size)
             return sharded_logits(hidden, *self._parameters(), shard, self.soft_cap)
 
-        if self._in_replica():
+        if in_replica():
             return logits(hidden)
         most = max(1, LOGITS_BYTES // (4 * self.vocab_size))
         pieces = [hidden[i : i + most] for i in range(0, hidden.shape[0] or 1, most)]
@@ -180,24 +175,19 @@ class ShardedSoftmax(SoftmaxHead):
 
     def _in_replicas(self, function, *tensors):
         """`function(*tensors)` within a replica; outside, of all replicas the first has tensors."""
-        if self._replicas == 1 or self._in_replica():
+        if self._replicas == 1 or in_replica():
             return function(*tensors)
         values = self._strategy.experimental_distribute_values_from_function
         local = self._strategy.experimental_local_results
-        first = local(values(lambda context: tf.constant(context.replica_id_in_sync_group)))[0]
+        first = local_replicas(self._strategy)[0]
 
         def given(tensor):
-            return values(
-                lambda c: tensor if c.replica_id_in_sync_group == int(first) else tensor[:0]
-            )
+            # One position more, as a collective of no positions at all ends the process.
+            padded = tf.pad(tensor, [[0, 1]] + [[0, 0]] * (len(tensor.shape) - 1))
+            return values(lambda c: padded if c.replica_id_in_sync_group == first else tensor[:0])
 
         results = self._strategy.run(function, [given(tensor) for tensor in tensors])
-        return tf.nest.map_structure(lambda result: local(result)[0], results)
-
-    def _in_replica(self):
-        """Whether this is one of the replicas that hold the shards."""
-        context = tf.distribute.get_replica_context()
-        return context is not None and context.num_replicas_in_sync == self._replicas
+        return tf.nest.map_structure(lambda result: local(result)[0][:-1], results)
 
     def get_config(self):
         return {
@@ -208,11 +198,19 @@ class ShardedSoftmax(SoftmaxHead):
         }
 
 
-def _unreadable(hidden, vocab_size):
+def _unreadable(hidden, vocab_size, replicas):
     """Logits (n, V) which raise an error if something reads them, and take no memory."""
+    received = f"Received: logits of {vocab_size} words in {replicas} shards"
+    if tf.executing_eagerly():
+        raise ValueError(
+            "`run_eagerly` must be False, because eager mode makes the logits, which no device "
+            f"can hold; custom steps must run within `tf.function`. {received}"
+        )
+    names = [getattr(metric, "name", metric) for metric in metrics_in_call()]
     message = (
-        "`predict` must ask for what the devices can hold: end the model with tfsoftmax.TopK(head, "
-        f"k) or tfsoftmax.LogProb(head). Received: logits of {vocab_size} words in several shards"
+        "nothing must read the logits, which no device can hold: for `predict`, end the model with "
+        "tfsoftmax.TopK(head, k) or tfsoftmax.LogProb(head), and for `fit` and `evaluate`, choose "
+        f"among tfsoftmax.metrics. {received}, and the metrics {names}"
     )
 
     def refuse(hidden):

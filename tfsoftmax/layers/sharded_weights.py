@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tfsoftmax._compat import in_stateless_scope
 from tfsoftmax.layers.initializers import add_weight
+from tfsoftmax.ops.replicas import local_replicas
 from tfsoftmax.ops.shards import Shard, mark_sharded, sharded_words
 
 # The random rows of a block follow from a seed of its own, so that they are the same in any shard.
@@ -62,13 +63,10 @@ def add_sharded_weight(
 def shards_of(variable: keras.Variable) -> list[tuple[Shard, tf.Variable]]:
     """The shards of a weight that this process holds, each a variable on its device."""
     strategy = variable.value.distribute_strategy
-    ranks = strategy.experimental_distribute_values_from_function(
-        lambda context: tf.constant(context.replica_id_in_sync_group)
-    )
-    local = strategy.experimental_local_results
+    parts = strategy.experimental_local_results(variable.value)
     return [
-        (Shard(int(rank), strategy.num_replicas_in_sync, sharded_words(variable)), part)
-        for rank, part in zip(local(ranks), local(variable.value), strict=True)
+        (Shard(rank, strategy.num_replicas_in_sync, sharded_words(variable)), part)
+        for rank, part in zip(local_replicas(strategy), parts, strict=True)
     ]
 
 

@@ -18,16 +18,39 @@ def replica_id() -> int | tf.Tensor:
     return 0 if replica is None else replica.replica_id_in_sync_group
 
 
+def in_replica() -> bool:
+    """Whether one of several replicas is running."""
+    return _others() is not None
+
+
+def local_replicas(strategy: tf.distribute.Strategy) -> list[int]:
+    """The numbers of the replicas that this process runs."""
+    numbers = strategy.experimental_distribute_values_from_function(
+        lambda context: context.replica_id_in_sync_group
+    )
+    return list(strategy.experimental_local_results(numbers))
+
+
 def sum_of_replicas(value: tf.Tensor) -> tf.Tensor:
     """The sum of a tensor, of the same shape everywhere, over all replicas, on each of them."""
     replica = _others()
     return value if replica is None else replica.all_reduce(tf.distribute.ReduceOp.SUM, value)
 
 
-def of_all_replicas(value: tf.Tensor) -> tf.Tensor:
-    """The rows of all replicas, in their order, on each of them: (Σ n, ...) for (n, ...)."""
+def of_all_replicas(tensors, axis: int = 0):
+    """A structure of tensors, those of all replicas in their order along an axis, on each."""
     replica = _others()
-    return value if replica is None else replica.all_gather(value, axis=0)
+    if replica is None:
+        return tensors
+    flat = tf.nest.flatten(tensors)
+    # Collectives lack bfloat16, whose bits travel as those of another type of 16 bits. What is
+    # the same object in all replicas, tf.distribute would take for one value and not gather.
+    bits = [tf.bitcast(t, tf.float16) if t.dtype == tf.bfloat16 else tf.identity(t) for t in flat]
+    gathered = replica.all_gather(bits, axis)
+    gathered = [tf.bitcast(g, t.dtype) for g, t in zip(gathered, flat)]
+    for one, every in zip(flat, gathered):
+        every.set_shape([*one.shape[:axis], None, *one.shape[axis + 1 :]])
+    return tf.nest.pack_sequence_as(tensors, gathered)
 
 
 def seed_of_replica(seed: tf.Tensor) -> tf.Tensor:

@@ -37,7 +37,7 @@ from tfsoftmax.ops.cross_entropy import (
 )
 from tfsoftmax.ops.custom_gradients import differentiable
 from tfsoftmax.ops.logits import capped, full_logits, label_logits, logits_rows, map_row_chunks
-from tfsoftmax.ops.replicas import sum_of_replicas
+from tfsoftmax.ops.replicas import of_all_replicas, sum_of_replicas
 
 
 def sharded_cross_entropy(hidden, kernel, bias, labels, shard, objective=PLAIN):
@@ -70,7 +70,7 @@ def sharded_cross_entropy(hidden, kernel, bias, labels, shard, objective=PLAIN):
 
         def gradients(upstream, *_):
             d_hidden, d_shard = _gradients(
-                every, bands, targets, shard.gather(upstream), log_z, objective, shard
+                every, bands, targets, of_all_replicas(upstream), log_z, objective, shard
             )
             return own(sum_of_replicas(d_hidden)), [_with_padding(d, shard) for d in d_shard]
 
@@ -96,7 +96,7 @@ def sharded_top_k(hidden, kernel, bias, k, shard, soft_cap=None):
         return values, tf.pad(ids, [[0, 0], [0, missing]]), tf.reduce_logsumexp(logits, axis=1)
 
     values, ids, log_z = map_row_chunks(chunk, every, shard.words)
-    columns = shard.gather([t[None] for t in (values, ids + shard.first, log_z)])
+    columns = of_all_replicas([t[None] for t in (values, ids + shard.first, log_z)])
     values, ids = (own(_side_by_side(t)) for t in columns[:2])
     best, place = tf.math.top_k(values, k)
     log_z = own(tf.reduce_logsumexp(columns[2], axis=0))
@@ -110,7 +110,7 @@ def sharded_logits(hidden, kernel, bias, shard, soft_cap=None):
     """
     every, _, own = shard.gather_positions(hidden)
     logits = full_logits(every, *_without_padding(kernel, bias, shard), soft_cap)
-    return own(shard.gather(logits, axis=1))
+    return own(of_all_replicas(logits, axis=1))
 
 
 def _without_padding(kernel, bias, shard):
@@ -155,7 +155,7 @@ def _exchanged(hidden, bands, target, shard, objective):
     log_z, *spread = map_row_chunks(chunk, hidden, shard.words)
     # The cap of a zero is zero, as the logit has to be where another shard holds the label.
     parts = [log_z, capped(target, objective.soft_cap), *spread]
-    parts = shard.gather(tf.stack(parts)[None])
+    parts = of_all_replicas(tf.stack(parts)[None])
     log_z, sums = tf.reduce_logsumexp(parts[:, 0], axis=0), tf.reduce_sum(parts[:, 1:], axis=0)
     return log_z, sums[0], sums[1] if smooth else 0.0
 

@@ -5,7 +5,7 @@ import dataclasses
 import keras
 import tensorflow as tf
 
-from tfsoftmax.ops.replicas import replica_id
+from tfsoftmax.ops.replicas import in_replica, of_all_replicas, replica_id
 
 _MARK = "_tfsoftmax_sharded_words"
 
@@ -45,22 +45,6 @@ class Shard:
         """Rows of the variables, the same in all shards: V / P rounded up."""
         return -(-self.vocab_size // self.size)
 
-    def gather(self, tensors, axis=0):
-        """Tensors of a structure, those of all replicas one after the other along an axis."""
-        if self.size == 1:
-            return tensors
-        flat = tf.nest.flatten(tensors)
-        # Collectives lack bfloat16, whose bits travel as those of another type of 16 bits. What is
-        # the same object in all replicas, tf.distribute would take for one value and not gather.
-        bits = [
-            tf.bitcast(t, tf.float16) if t.dtype == tf.bfloat16 else tf.identity(t) for t in flat
-        ]
-        gathered = tf.distribute.get_replica_context().all_gather(bits, axis)
-        gathered = [tf.bitcast(g, t.dtype) for g, t in zip(gathered, flat)]
-        for one, every in zip(flat, gathered):
-            every.set_shape([*one.shape[:axis], None, *one.shape[axis + 1 :]])
-        return tf.nest.pack_sequence_as(tensors, gathered)
-
     def gather_positions(self, hidden, labels=None):
         """The positions of all replicas.
 
@@ -75,7 +59,7 @@ class Shard:
         count = tf.shape(hidden)[0]
         labels = tf.zeros([count], tf.int32) if labels is None else labels
         ranks = tf.fill([count], self.rank)
-        gathered, columns = self.gather([hidden, tf.stack([labels, ranks], axis=1)])
+        gathered, columns = of_all_replicas([hidden, tf.stack([labels, ranks], axis=1)])
         start = tf.reduce_sum(tf.cast(columns[:, 1] < self.rank, tf.int32))
 
         def own(tensor):
@@ -86,15 +70,44 @@ class Shard:
         return gathered, columns[:, 0], own
 
 
+class _ShardedVariable(keras.Variable):
+    """A variable that is not read or assigned as if one replica had all of its rows."""
+
+    def refuse(self, *_, **__):
+        size = self.value.distribute_strategy.num_replicas_in_sync
+        raise ValueError(
+            "tfsoftmax.sharded_checkpoints.save(model, folder) and restore(model, folder) must be "
+            "called instead of what reads or assigns whole weights (Keras's files, `get_weights`, "
+            "`set_weights`, `EarlyStopping(restore_best_weights=True)`, `tf.train.Checkpoint`, "
+            f"`export`), which has the rows of one replica. Received: {self.path} in {size} shards"
+        )
+
+    numpy = __array__ = refuse
+
+    def assign(self, value):
+        return super().assign(value) if in_replica() else self.refuse()
+
+    def _serialize_to_tensors(self):
+        self.refuse()
+
+    def _restore_from_tensors(self, restored_tensors):
+        self.refuse()
+
+    def _export_to_saved_model_graph(self, *_, **__):
+        self.refuse()
+
+
 def mark_sharded(variable: keras.Variable, vocab_size: int) -> keras.Variable:
     """Notes that each replica has rows of its own in a variable (⌈V / P⌉, ...)."""
     setattr(variable, _MARK, vocab_size)
+    variable.__class__ = _ShardedVariable  # Keras's methods create it
     return variable
 
 
 def mark_as(variable: keras.Variable, slot: keras.Variable) -> keras.Variable:
     """Notes that the rows of a slot are divided as those of a variable."""
-    return mark_sharded(slot, sharded_words(variable))
+    words = sharded_words(variable)
+    return slot if words is None else mark_sharded(slot, words)
 
 
 def sharded_words(variable: keras.Variable) -> int | None:

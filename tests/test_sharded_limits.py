@@ -1,0 +1,96 @@
+"""What a softmax in several shards cannot do says so, instead of taking one shard for all."""
+
+import os
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import replicas_helper
+from test_sharded import D, V, local_rows, problem, strategy_here
+from tfsoftmax import (
+    ModelConfig,
+    ShardedSoftmax,
+    SoftmaxLoss,
+    Vocabulary,
+    language_model,
+    optimizers,
+)
+from tfsoftmax.ops.replicas import of_all_replicas
+
+
+def compiled(strategy, **options):
+    with strategy.scope():
+        model = keras.Sequential([keras.Input((D,)), ShardedSoftmax(V)])
+        model.compile(optimizers.Adagrad(0.2), SoftmaxLoss(), **options)
+        model.optimizer.build(model.trainable_variables)
+    return model
+
+
+def whole_weights(folder):
+    model, path = compiled(strategy_here()), os.path.join(folder, "file")
+    slots = [v for v in model.optimizer.variables if "accumulator" in v.path]
+    before = [local_rows(variable) for variable in [*model.weights, *slots]]
+    zeros = [np.zeros(weight.shape) for weight in model.weights]
+    for use, name in [
+        (model.get_weights, "kernel"),
+        (lambda: model.set_weights(zeros), "kernel"),
+        (lambda: np.asarray(model.weights[1]), "bias"),
+        (lambda: slots[0].assign(zeros[0]), "accumulator"),
+        (lambda: tf.train.Checkpoint(head=model.layers[-1]).write(path), "kernel"),
+        (lambda: tf.train.Checkpoint(optimizer=model.optimizer).write(path), "accumulator"),
+        (lambda: model.export(path, verbose=False), ""),
+        (lambda: model.save_weights(f"{path}.weights.h5"), "kernel"),
+    ]:
+        with pytest.raises(ValueError, match=f"tfsoftmax.sharded_checkpoints.*{name} in 2 shards"):
+            use()
+    for variable, rows in zip([*model.weights, *slots], before, strict=True):
+        np.testing.assert_equal(local_rows(variable), rows)
+
+
+def test_weights_are_not_read_or_assigned_as_if_one_shard_were_all(tmp_path):
+    replicas_helper.run(whole_weights, devices=2, seconds=100, folder=str(tmp_path))
+
+
+def logits_that_are_read():
+    strategy = strategy_here()
+    hidden, _, _, labels, _ = problem(8)
+    eager = compiled(strategy, run_eagerly=True)
+    with pytest.raises(ValueError, match="`run_eagerly` must be False.* 61 words in 2 shards"):
+        eager.fit(hidden, labels, verbose=0)
+    foreign = compiled(strategy, metrics=["sparse_top_k_categorical_accuracy"])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="nothing must read .*sparse_top_k_ca"):
+        foreign.predict(hidden, verbose=0)
+    vocabulary = Vocabulary(["the", "cat", "<unk>", "<eos>"], [9, 3, 2, 4])
+    with strategy.scope(), pytest.raises(ValueError, match=r"`head` must not be .* 2 devices"):
+        language_model(ModelConfig(head="sharded"), vocabulary, streams=2)
+
+
+def test_logits_that_no_device_holds_are_refused_with_the_reason():
+    replicas_helper.run(logits_that_are_read, devices=2, seconds=100)
+
+
+def gathered_and_empty():
+    strategy = strategy_here()
+    same = tf.constant([[1.0, 2.0]])
+    values = [same, tf.cast(same, tf.bfloat16)]
+    one = strategy.run(tf.function(lambda: [of_all_replicas(value) for value in values]))
+    results = [strategy.experimental_local_results(value)[1].numpy().tolist() for value in one]
+    with strategy.scope():
+        head = ShardedSoftmax(V)
+        head.build((None, D))
+    hidden, _, _, labels, _ = problem(7)
+    in_function = tf.function(lambda hidden: head.top_k(hidden, 3))
+    for ours, wanted in zip(in_function(hidden), head.top_k(hidden, 3), strict=True):
+        np.testing.assert_allclose(ours, wanted, rtol=1e-6)
+    none = hidden[:0]
+    assert [result.shape for result in head.top_k(none, 3)] == [(0, 3), (0, 3)]
+    assert head.log_probs(none).shape == (0, V)
+    assert head.log_prob(none, labels[:0]).shape == (0,)
+    return results
+
+
+def test_replicas_gather_the_same_object_and_no_positions():
+    (results,) = replicas_helper.run(gathered_and_empty, devices=2, seconds=100)
+    assert results == [[[1.0, 2.0]] * 2] * 2

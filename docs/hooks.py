@@ -20,7 +20,7 @@ FOLDERS = (
     "heads", "layers", "metrics", "optimizers", "samplers", "partitions", "ops", "corpora", "lm",
     "nbest", "profiling",
 )
-TOP = ("losses", "hub", "vocabulary", "logits_tag", "hardware")
+TOP = ("losses", "hub", "sharded_checkpoints", "vocabulary", "logits_tag", "hardware")
 CELL = re.compile(r"^# %%(.*)\n", re.MULTILINE)
 
 

@@ -150,9 +150,8 @@ def with_callbacks(folder):
     return folder, model.get_weights(), options["x"]
 
 
-@pytest.mark.parametrize("replicas", [
-    {"workers": 2}, pytest.param({"devices": 2}, marks=pytest.mark.slow)
-], ids=str)
+@pytest.mark.slow
+@pytest.mark.parametrize("replicas", [{"workers": 2}, {"devices": 2}], ids=str)
 def test_callbacks_saving_and_export(replicas, tmp_path):
     alone, options = model_and_data()
     # Four epochs after the two that the backup had, since EarlyStopping begins anew.

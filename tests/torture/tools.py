@@ -97,7 +97,9 @@ def _trained(folder):
     kept = ("event", "step", "nats_per_token", "learning_rate", "best_step")
     return [
         pointers["last"], pointers["best"],
-        [[values.get(key) for key in kept] for values in map(json.loads, lines)],
+        # Each start has a line of its own.
+        [[values.get(key) for key in kept] for values in map(json.loads, lines)
+         if values["event"] != "started"],
         *_tensors(checkpoints / pointers["last"] / "variables"),
         *_tensors(checkpoints / pointers["best"] / "variables"),
     ]

@@ -12,11 +12,7 @@ class Dropout(keras.layers.Dropout):
     Keras draws the same mask on every replica, so that P replicas drop the same units of P parts
     of the batch. The first replica, and a model without replicas, has the masks of Keras's layer.
 
-    Args:
-        rate: share of the units that are dropped, in [0, 1].
-        noise_shape: shape of the mask, or None for that of the inputs.
-        seed: seed of the masks.
-        **kwargs: as in `keras.layers.Layer`.
+    The arguments are those of `keras.layers.Dropout`.
 
     Example:
         from tfsoftmax.layers.dropout import Dropout

@@ -91,6 +91,34 @@ def test_values_and_gradients_equal_those_of_the_equations(cell, batch, steps):
     assert_all_close(gradients, numeric_gradients(loss, arguments), 1e-7)
 
 
+def numpy_masked(cell, mask, x, *states_and_weights):
+    """The reference, a step at a time, where a masked step leaves the states as they are."""
+    states, weights = states_and_weights[:-3], states_and_weights[-3:]
+    ys = []
+    for t in range(x.shape[1]):
+        _, *after = REFERENCES[cell](x[:, t : t + 1], *states, *weights)
+        states = [np.where(mask[:, t, None], new, old) for new, old in zip(after, states)]
+        ys.append(states[0])
+    return np.stack(ys, axis=1), *states
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_masked_steps_leave_the_states_and_have_no_gradient(cell):
+    arguments, upstream = random_case(cell)
+    mask = np.array([[1, 1, 1, 0, 0, 0, 0], [0, 1, 0, 1, 1, 0, 1], [1] * 7], bool)
+
+    def fused(*arguments):
+        return FUSED[cell](*arguments, mask)
+
+    def loss(*arguments):
+        return sum(np.sum(r * u) for r, u in zip(numpy_masked(cell, mask, *arguments), upstream))
+
+    values, gradients = values_and_gradients(fused, arguments, upstream)
+    assert_all_close(values, numpy_masked(cell, mask, *arguments), 1e-12)
+    assert_all_close(gradients, numeric_gradients(loss, arguments), 1e-7)
+    assert not gradients[0].numpy()[~mask].any()
+
+
 @pytest.mark.parametrize("cell", CELLS)
 def test_second_order_gradients_equal_numeric_ones(cell):
     arguments, upstream = random_case(cell, batch=2, steps=3)

@@ -140,6 +140,8 @@ def test_masked_steps_are_passed_over_as_by_the_cell(cell):
     mask = np.arange(T) < np.array([[T], [3], [1]])
     expected = make(cell, "cell")(x, mask=mask)
     assert_all_close(make(cell, "fused")(x, mask=mask), expected)
+    backwards = [make(cell, backend, go_backwards=True) for backend in ("cell", "fused")]
+    assert_all_close(*[layer(x, mask=mask[:, ::-1]) for layer in backwards])
 
 
 @pytest.mark.parametrize("cell", CELLS)

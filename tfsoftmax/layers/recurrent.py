@@ -58,8 +58,9 @@ def recurrent_layer(
 class _KernelBackends:
     """What LSTM and GRU add to Keras's layers: the choice of the sequence kernel.
 
-    States, `stateful`, `go_backwards`, `return_state` and serialisation are Keras's. With a mask,
-    `fused`, and `auto` on a CPU, use Keras's loop, which is correct but no faster than `cell`.
+    States, `stateful`, `go_backwards`, `return_state` and serialisation are Keras's. Masked steps
+    before the first that is not have the initial state as their output, where Keras's loop has
+    zeros. With `zero_output_for_mask` all backends but `cudnn` use Keras's loop.
     """
 
     def __init__(self, units: int, backend: str = "auto", **kwargs):
@@ -96,7 +97,7 @@ class _KernelBackends:
 
     def _fuses(self, mask):
         wanted = self.backend == "fused" or (self.backend == "auto" and not _gpus())
-        if not wanted or mask is not None:
+        if not wanted or (mask is not None and self.zero_output_for_mask):
             return False
         return all(getattr(self, name, value) == value for name, value in _KERNEL_OPTIONS.items())
 
@@ -106,12 +107,13 @@ class _KernelBackends:
             return super().inner_loop(sequences, initial_state, mask, training=training)
         if self.go_backwards:
             sequences = tf.reverse(sequences, axis=[1])
+            mask = None if mask is None else tf.reverse(mask, axis=[1])
         cell = self.cell
         weights = [
             tf.convert_to_tensor(weight, dtype=sequences.dtype)
             for weight in (cell.kernel, cell.recurrent_kernel, cell.bias)
         ]
-        outputs, *states = self._sequence_kernel(sequences, *initial_state, *weights)
+        outputs, *states = self._sequence_kernel(sequences, *initial_state, *weights, mask)
         return states[0], outputs, states
 
     def get_config(self):

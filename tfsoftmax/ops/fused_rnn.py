@@ -11,6 +11,8 @@ kernel is transposed once before the backward loop, which is faster than
 `transpose_b` in every step. The loops return stacked tensors instead of
 TensorArrays, because XLA cannot pass those from the forward to the backward pass.
 
+A masked step leaves the states as they are, and its output is the hidden state that stays.
+
 Shapes: B streams, T time steps, D features, H units. Gates in Keras order.
 """
 
@@ -21,7 +23,7 @@ _sigmoid_grad = tf.raw_ops.SigmoidGrad
 _tanh_grad = tf.raw_ops.TanhGrad
 
 
-def lstm(inputs, hidden, carry, kernel, recurrent_kernel, bias):
+def lstm(inputs, hidden, carry, kernel, recurrent_kernel, bias, mask=None):
     """Runs an LSTM over sequences.
 
     Args:
@@ -31,6 +33,7 @@ def lstm(inputs, hidden, carry, kernel, recurrent_kernel, bias):
         kernel: input weights, (D, 4H), gates in the order input, forget, candidate, output.
         recurrent_kernel: (H, 4H).
         bias: (4H,).
+        mask: bool, (B, T), False at steps to pass over; None for none.
 
     Returns:
         Hidden states (B, T, H), the last hidden state (B, H), the last cell state (B, H).
@@ -39,10 +42,12 @@ def lstm(inputs, hidden, carry, kernel, recurrent_kernel, bias):
     peepholes; the order of computation follows Appleyard et al. 2016, section 3.1
     (Müller 2017, section 3.5).
     """
-    return _lstm(inputs, hidden, carry, kernel, recurrent_kernel, bias)
+    kept = _kept(mask)
+    function = tf.custom_gradient(lambda *arguments: _lstm(kept, *arguments))
+    return function(inputs, hidden, carry, kernel, recurrent_kernel, bias)
 
 
-def gru(inputs, hidden, kernel, recurrent_kernel, bias):
+def gru(inputs, hidden, kernel, recurrent_kernel, bias, mask=None):
     """Runs a GRU over sequences, with the reset gate after the recurrent matmul.
 
     Args:
@@ -51,6 +56,7 @@ def gru(inputs, hidden, kernel, recurrent_kernel, bias):
         kernel: input weights, (D, 3H), gates in the order update, reset, candidate.
         recurrent_kernel: (H, 3H).
         bias: (2, 3H), for the input projection and for the recurrent one.
+        mask: bool, (B, T), False at steps to pass over; None for none.
 
     Returns:
         Hidden states (B, T, H), the last hidden state (B, H).
@@ -58,11 +64,12 @@ def gru(inputs, hidden, kernel, recurrent_kernel, bias):
     Source: Cho et al. 2014; the reset gate multiplies after the matmul, as in cuDNN and Keras
     (`reset_after=True`).
     """
-    return _gru(inputs, hidden, kernel, recurrent_kernel, bias)
+    kept = _kept(mask)
+    function = tf.custom_gradient(lambda *arguments: _gru(kept, *arguments))
+    return function(inputs, hidden, kernel, recurrent_kernel, bias)
 
 
-@tf.custom_gradient
-def _lstm(inputs, h_0, c_0, kernel, recurrent_kernel, bias):
+def _lstm(kept, inputs, h_0, c_0, kernel, recurrent_kernel, bias):
     x = _swap_batch_and_time(inputs)
     projected = _project(x, kernel, bias)
     units = h_0.shape[-1]
@@ -73,7 +80,7 @@ def _lstm(inputs, h_0, c_0, kernel, recurrent_kernel, bias):
         i, f, g, o = tf.sigmoid(z_i), tf.sigmoid(z_f), tf.tanh(z_g), tf.sigmoid(z_o)
         c_next = f * c + i * g
         tanh_c = tf.tanh(c_next)
-        h_next = o * tanh_c
+        h_next, c_next = _unless_masked(kept, t, (o * tanh_c, c_next), (h, c))
         return (h_next, c_next), (h_next, c, tanh_c, i, f, g, o)
 
     (h_last, c_last), (h, *saved) = _scan(step, (h_0, c_0), x, widths=7 * [units])
@@ -84,7 +91,7 @@ def _lstm(inputs, h_0, c_0, kernel, recurrent_kernel, bias):
 
         def step_back(t, dh, dc):
             c, tanh_c, i, f, g, o = (tensor[t] for tensor in saved)
-            dh += dy[t]
+            (dh, dc), passed = _divided_by_mask(kept, t, (dh + dy[t], dc))
             dc += _tanh_grad(y=tanh_c, dy=dh * o)
             dz = tf.concat(
                 [
@@ -95,7 +102,7 @@ def _lstm(inputs, h_0, c_0, kernel, recurrent_kernel, bias):
                 ],
                 axis=1,
             )
-            return (tf.matmul(dz, back), dc * f), (dz,)
+            return _added((tf.matmul(dz, back), dc * f), passed), (dz,)
 
         (dh_0, dc_0), (dz,) = _scan(
             step_back, (dh_last, dc_last), x, widths=[4 * units], reverse=True
@@ -107,8 +114,7 @@ def _lstm(inputs, h_0, c_0, kernel, recurrent_kernel, bias):
     return (_outputs(h, inputs, units), h_last, c_last), grad
 
 
-@tf.custom_gradient
-def _gru(inputs, h_0, kernel, recurrent_kernel, bias):
+def _gru(kept, inputs, h_0, kernel, recurrent_kernel, bias):
     x = _swap_batch_and_time(inputs)
     projected = _project(x, kernel, bias[0])
     units = h_0.shape[-1]
@@ -119,7 +125,7 @@ def _gru(inputs, h_0, kernel, recurrent_kernel, bias):
         h_z, h_r, h_g = tf.split(recurrent, 3, axis=1)
         z, r = tf.sigmoid(x_z + h_z), tf.sigmoid(x_r + h_r)
         g = tf.tanh(x_g + r * h_g)
-        h_next = g + z * (h - g)
+        (h_next,) = _unless_masked(kept, t, (g + z * (h - g),), (h,))
         return (h_next,), (h_next, z, r, g, h_g)
 
     (h_last,), (h, *saved) = _scan(step, (h_0,), x, widths=5 * [units])
@@ -131,14 +137,15 @@ def _gru(inputs, h_0, kernel, recurrent_kernel, bias):
 
         def step_back(t, dh):
             z, r, g, h_g = (tensor[t] for tensor in saved)
-            dh += dy[t]
+            (dh,), passed = _divided_by_mask(kept, t, (dh + dy[t],))
             through_z = dh * z
             dx_g = _tanh_grad(y=g, dy=dh - through_z)
             dx_z = _sigmoid_grad(y=z, dy=dh * (h_before[t] - g))
             dx_r = _sigmoid_grad(y=r, dy=dx_g * h_g)
             dprojected = tf.concat([dx_z, dx_r, dx_g], axis=1)
             drecurrent = tf.concat([dx_z, dx_r, dx_g * r], axis=1)
-            return (through_z + tf.matmul(drecurrent, back),), (dprojected, drecurrent)
+            dh = through_z + tf.matmul(drecurrent, back)
+            return _added((dh,), passed), (dprojected, drecurrent)
 
         (dh_0,), (dprojected, drecurrent) = _scan(
             step_back, (dh_last,), x, widths=2 * [3 * units], reverse=True
@@ -177,6 +184,30 @@ def _scan(step, state, x, widths, reverse=False):
         lambda i, *_: i < steps, body, (tf.constant(0), tuple(state), arrays)
     )
     return state, [array.stack() for array in arrays]
+
+
+def _kept(mask):
+    """The mask as (B, T, 1), or None."""
+    return None if mask is None else tf.cast(mask, tf.bool)[..., tf.newaxis]
+
+
+def _unless_masked(kept, t, new, old):
+    """The new states, or the old ones where step t is masked."""
+    if kept is None:
+        return new
+    return tuple(tf.where(kept[:, t], n, o) for n, o in zip(new, old))
+
+
+def _divided_by_mask(kept, t, gradients):
+    """The gradients of step t's new states, and those that pass by it to the step before."""
+    if kept is None:
+        return gradients, None
+    of_step = tuple(tf.where(kept[:, t], g, tf.zeros_like(g)) for g in gradients)
+    return of_step, tuple(g - own for g, own in zip(gradients, of_step))
+
+
+def _added(gradients, passed):
+    return gradients if passed is None else tuple(g + p for g, p in zip(gradients, passed))
 
 
 def _swap_batch_and_time(x):

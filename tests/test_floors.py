@@ -19,7 +19,10 @@ FLOORS = (
     ("losses", "metrics", "optimizers", "nbest", "layers"),
     ("heads", "sharded_checkpoints"),
     ("profiling", "hub"),
+    ("lm.config", "lm.model"),
+    ("seq2seq.model",),
     ("lm",),
+    ("seq2seq",),
     ("commands",),
 )
 FLOOR_OF = {name: floor for floor, names in enumerate(FLOORS) for name in names}

@@ -47,6 +47,7 @@ if "tfsoftmax_command" not in sys.modules:
         partitions,
         profiling,
         samplers,
+        seq2seq,
         sharded_checkpoints,
         vocabulary,
     )
@@ -55,7 +56,7 @@ if "tfsoftmax_command" not in sys.modules:
     from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
     from tfsoftmax.layers.embedding import Embedding
     from tfsoftmax.layers.recurrent import GRU, LSTM
-    from tfsoftmax.lm.config import ModelConfig
+    from tfsoftmax.lm.config import ModelConfig, Seq2SeqConfig
     from tfsoftmax.lm.model import language_model
     from tfsoftmax.losses import SoftmaxLoss
     from tfsoftmax.metrics import (
@@ -66,13 +67,15 @@ if "tfsoftmax_command" not in sys.modules:
         Perplexity,
     )
     from tfsoftmax.profiling.monitor import TrainingMonitor
+    from tfsoftmax.seq2seq.model import encoder_decoder
     from tfsoftmax.vocabulary import Vocabulary
 
     __all__ = [
         "GRU", "LSTM", "AdaptiveEmbedding", "ClusterPerplexity", "EffectiveSampleSize",
         "Embedding", "InClusterPerplexity", "ModelConfig", "Normaliser", "Perplexity", "Reassign",
-        "SoftmaxLoss", "TrainingMonitor", "Vocabulary", "corpora", "heads", "language_model",
-        "layers", "lm", "losses", "metrics", "nbest", "ops", "optimizers", "partitions",
-        "profiling", "samplers", "sharded_checkpoints", "vocabulary",
+        "Seq2SeqConfig", "SoftmaxLoss", "TrainingMonitor", "Vocabulary", "corpora",
+        "encoder_decoder", "heads", "language_model", "layers", "lm", "losses", "metrics", "nbest",
+        "ops", "optimizers", "partitions", "profiling", "samplers", "seq2seq",
+        "sharded_checkpoints", "vocabulary",
     ]
     __all__ += heads.__all__

@@ -37,6 +37,21 @@ def language_model(
 
     Source: Müller 2017, section 4.3 and table 4.5.
     """
+    check_head(config)
+    policy = keras.DTypePolicy(config.precision)
+    words = keras.Input(batch_shape=(streams, time_steps), dtype="int32", name="words")
+    embedding, head_options = embedding_and_options(config, vocabulary)
+    hidden = embedding(words)
+    hidden = Dropout(config.dropout, dtype=policy, name="dropout_0")(hidden)
+    for i in range(1, config.layers + 1):
+        layer = recurrent(config, f"{config.cell}_{i}", stateful=stateful)
+        hidden = Dropout(config.dropout, dtype=policy, name=f"dropout_{i}")(layer(hidden))
+    logits = head_logits(config, vocabulary, head_options, hidden, words)
+    return keras.Model(words, logits, name="language_model")
+
+
+def check_head(config: ModelConfig) -> None:
+    """Raises ValueError if there is no such head, or if training runs cannot have it here."""
     if config.head not in HEADS:
         raise ValueError(f"`head` must be one of {', '.join(HEADS)}. Received: {config.head!r}")
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
@@ -47,53 +62,58 @@ def language_model(
             "keras.Model.fit and tfsoftmax.sharded_checkpoints. "
             f"Received: head={config.head!r}, {replicas} devices"
         )
-    policy = keras.DTypePolicy(config.precision)
 
-    def uniform():
-        return keras.initializers.RandomUniform(-config.init_scale, config.init_scale)
 
-    words = keras.Input(batch_shape=(streams, time_steps), dtype="int32", name="words")
-    embedding, head_options = _embedding(
-        config, vocabulary, embeddings_initializer=uniform(), dtype=policy, name="embedding"
-    )
-    hidden = embedding(words)
-    hidden = Dropout(config.dropout, dtype=policy, name="dropout_0")(hidden)
+def uniform(config: ModelConfig) -> keras.initializers.Initializer:
+    """A new initializer of weight matrices."""
+    return keras.initializers.RandomUniform(-config.init_scale, config.init_scale)
+
+
+def recurrent(config: ModelConfig, name: str, **options) -> keras.layers.Layer:
+    """A recurrent layer of the configuration, which returns the outputs of all steps."""
     forget_bias = {"unit_forget_bias": config.unit_forget_bias} if config.cell == "lstm" else {}
-    for i in range(1, config.layers + 1):
-        hidden = recurrent_layer(
-            config.cell, config.hidden_units, config.backend, return_sequences=True,
-            stateful=stateful, kernel_initializer=uniform(), recurrent_initializer=uniform(),
-            dtype=policy, name=f"{config.cell}_{i}", **forget_bias,
-        )(hidden)
-        hidden = Dropout(config.dropout, dtype=policy, name=f"dropout_{i}")(hidden)
-    with _named_options(config):
-        head = HEADS[config.head].for_vocabulary(
-            vocabulary, dtype=policy, name="head",
-            **({name: uniform() for name in HEADS[config.head].matrix_initializers} | head_options),
-        )
-    if head.reads_previous_word:
-        hidden = PreviousWord(dtype=policy, name="previous_word")([hidden, words])
-    return keras.Model(words, head(hidden), name="language_model")
+    return recurrent_layer(
+        config.cell, config.hidden_units, config.backend, return_sequences=True,
+        kernel_initializer=uniform(config), recurrent_initializer=uniform(config),
+        dtype=keras.DTypePolicy(config.precision), name=name, **forget_bias, **options,
+    )
 
 
-def _embedding(config, vocabulary, **kwargs):
-    """The input embedding, and the options of the head, which may be tied to it."""
+def embedding_and_options(config: ModelConfig, vocabulary: Vocabulary) -> tuple:
+    """The layer `embedding`, and the options of the head, which may be tied to it."""
     head, units, options = HEADS[config.head], config.embedding_units, config.head_options
+    given = {
+        "embeddings_initializer": uniform(config), "name": "embedding",
+        "dtype": keras.DTypePolicy(config.precision),
+    }
     if "tied_to" in options:
         raise ValueError(
             "`head_options` must not have `tied_to`; set `tie_embeddings` instead. "
             f"Received: {options}"
         )
     if not config.tie_embeddings:
-        return Embedding(len(vocabulary), units, **kwargs), options
+        return Embedding(len(vocabulary), units, **given), options
     with _named_options(config):
-        tied = head.tied_embedding(vocabulary, units, options, **kwargs)
+        tied = head.tied_embedding(vocabulary, units, options, **given)
     if tied is None:
         raise ValueError(
             "`tie_embeddings` needs a head with a score for each word, or adaptive softmax. "
             f"Received: head={config.head!r}"
         )
     return tied
+
+
+def head_logits(config: ModelConfig, vocabulary: Vocabulary, options: dict, hidden, words):
+    """The logits of the layer `head`, for the hidden states after reading words (B, T)."""
+    policy = keras.DTypePolicy(config.precision)
+    matrices = {name: uniform(config) for name in HEADS[config.head].matrix_initializers}
+    with _named_options(config):
+        head = HEADS[config.head].for_vocabulary(
+            vocabulary, dtype=policy, name="head", **(matrices | options)
+        )
+    if head.reads_previous_word:
+        hidden = PreviousWord(dtype=policy, name="previous_word")([hidden, words])
+    return head(hidden)
 
 
 @contextlib.contextmanager

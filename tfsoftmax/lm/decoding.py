@@ -132,66 +132,109 @@ def nucleus(scores, top_p):
 
 
 def beam_search(
-    step: Callable, first: int, width: int, max_words: int, eos: int, length_power: float
-) -> list[Hypothesis]:
-    """Finds likely continuations by a beam of W hypotheses.
+    step: Callable, first: int, width: int, max_words: int, eos: int, length_power: float,
+    sources: int = 1, min_words: int = 0,
+) -> list[list[Hypothesis]]:
+    """Finds likely continuations by a beam of W hypotheses, or by N beams side by side.
 
     A hypothesis of n words, `<eos>` included, has the score ln P / n^length_power. With a power
     of 0 the score is the log-probability, which favours short sentences; with 1 it is the mean
     over the words. At each step the W likeliest extensions by a word go on, and extensions by
-    `<eos>` end if they are among the W likeliest. The search stops when W hypotheses have ended
+    `<eos>` end if they are among the W likeliest. A beam stops when W hypotheses have ended
     and no other can reach a better score, or at `max_words`, where the others are cut and keep
     the score that they have.
 
     Args:
-        step: a function of words (W,) and parents (W,), int32, by which stream i goes on from the
-            state of stream parents[i] and reads words[i]. It returns ids and log-probabilities
-            (W, K) of each stream's likeliest next words, with K >= W + 1 if the vocabulary
-            allows; words of log-probability -inf are never chosen.
-        first: the id of the first word to read. All streams have the same state before it.
+        step: a function of words (N·W,) and parents (N·W,), int32, by which stream i goes on from
+            the state of stream parents[i] and reads words[i]. It returns ids and log-probabilities
+            (N·W, K) of each stream's likeliest next words, with K >= W + 1 if the vocabulary
+            allows; words of log-probability -inf are never chosen. Streams i W to (i + 1) W are
+            those of beam i.
+        first: the id of the first word to read. Before it, the streams of a beam have the same
+            state.
         width: W.
         max_words: the most words of a continuation.
         eos: the id of the word that ends a sentence.
         length_power: at least 0.
+        sources: N, the number of beams.
+        min_words: the fewest words of a continuation, at most `max_words`.
 
     Returns:
-        At most W hypotheses with ids as their words, the best score first.
+        For each beam, at most W hypotheses with ids as their words, the best score first.
 
     Source: Wu et al. 2016, section 7, with n^α for their length penalty.
     """
-    running, ended = [([], 0.0)], []
-    words, parents = np.full(width, first, np.int32), np.arange(width, dtype=np.int32)
+    beams = [_Beam(width, max_words, eos, length_power, min_words) for _ in range(sources)]
+    words = np.full((sources, width), first, np.int32)
+    own = np.arange(words.size, dtype=np.int32).reshape(words.shape)
+    parents = own.copy()
     for length in range(1, max_words + 1):
-        ids, log_probs = step(words, parents)
-        extensions = _extensions(running, np.asarray(ids), np.asarray(log_probs, np.float64))
-        score = float(length) ** -length_power
-        going_on = []
-        for rank, (total, parent, word) in enumerate(extensions):
-            if word != eos:
-                going_on.append((total, parent, word))
-            elif rank < width:
-                ended.append(Hypothesis(running[parent][0], total, total * score, True))
-            if len(going_on) == width:
-                break
-        if not going_on:
-            running = []
+        ids, log_probs = (
+            np.asarray(t).reshape(*words.shape, -1)
+            for t in step(words.reshape(-1), parents.reshape(-1))
+        )
+        for i, beam in enumerate(beams):
+            if beam.running:
+                beam.extend(ids[i], log_probs[i].astype(np.float64), length)
+            if beam.running:
+                words[i], parents[i] = beam.streams()
+                parents[i] += own[i, 0]
+            else:  # what its streams read does not matter any more
+                parents[i] = own[i]
+        if not any(beam.running for beam in beams):
             break
-        running = [([*running[p][0], word], total) for total, p, word in going_on]
-        ended = sorted(ended, key=lambda h: -h.score)[:width]
-        best_to_come = running[0][1] * float(max_words) ** -length_power
-        if len(ended) == width and ended[-1].score >= best_to_come:
-            return ended
+    return [beam.best() for beam in beams]
+
+
+class _Beam:
+    """The W likeliest hypotheses that go on, and the W best of those that have ended.
+
+    Attributes:
+        running: list of (ids, ln P, parent), the likeliest first; empty when the search is over.
+        ended: list of `Hypothesis`, the best first.
+    """
+
+    def __init__(self, width, max_words, eos, length_power, min_words):
+        self._width, self._max_words, self._eos = width, max_words, eos
+        self._length_power, self._min_words = length_power, min_words
+        self.running, self.ended = [([], 0.0, 0)], []
+        self._length = 0
+
+    def extend(self, ids, log_probs, length):
+        """Takes the likeliest next words (W, K) of each hypothesis, which make `length` words."""
+        before, self.running, self._length = self.running, [], length
+        for rank, (total, parent, word) in enumerate(_extensions(before, ids, log_probs)):
+            if word != self._eos:
+                self.running.append(([*before[parent][0], word], total, parent))
+            elif rank < self._width and length > self._min_words:
+                self.ended.append(self._scored(before[parent][0], total, True))
+            if len(self.running) == self._width:
+                break
+        self.ended = sorted(self.ended, key=lambda h: -h.score)[: self._width]
+        if self.running and len(self.ended) == self._width:
+            best_to_come = self.running[0][1] * float(self._max_words) ** -self._length_power
+            if self.ended[-1].score >= best_to_come:
+                self.running = []
+
+    def streams(self):
+        """The words (W,) that the streams read next, and the streams (W,) they go on from."""
         # If fewer than W hypotheses go on, the other streams repeat the last one.
-        going_on += [going_on[-1]] * (width - len(going_on))
-        parents, words = np.array([(p, w) for _, p, w in going_on], np.int32).T
-    cut = [Hypothesis(ids, total, total * score, False) for ids, total in running]
-    return sorted(ended + cut, key=lambda h: -h.score)[:width]
+        rows = self.running + [self.running[-1]] * (self._width - len(self.running))
+        return [ids[-1] for ids, _, _ in rows], [parent for _, _, parent in rows]
+
+    def best(self):
+        """At most W hypotheses, those among them that were cut too."""
+        cut = [self._scored(ids, total, False) for ids, total, _ in self.running]
+        return sorted(self.ended + cut, key=lambda h: -h.score)[: self._width]
+
+    def _scored(self, ids, total, ended):
+        return Hypothesis(ids, total, total * float(self._length) ** -self._length_power, ended)
 
 
 def _extensions(running, ids, log_probs):
     """Yields (ln P, parent, word) of all possible extensions, the likeliest first."""
     count = len(running)
-    totals = np.array([total for _, total in running])[:, None] + log_probs[:count]
+    totals = np.array([total for _, total, _ in running])[:, None] + log_probs[:count]
     for place in np.argsort(-totals, axis=None, kind="stable"):
         parent, column = divmod(int(place), totals.shape[1])
         if totals[parent, column] == -math.inf:

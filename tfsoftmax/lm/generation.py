@@ -155,7 +155,7 @@ class Generator:
             *before, last = self._beginning(prompt)
             for word in before:
                 self._read(tf.fill([self._streams], word))
-            found = beam_search(
+            (found,) = beam_search(
                 self._extend, last, self._streams, max_words, self._vocabulary.eos_id, length_power
             )
         return [h._replace(words=self._vocabulary.decode(h.words)) for h in found]

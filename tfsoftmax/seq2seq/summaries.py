@@ -1,0 +1,197 @@
+"""Summaries of sources, by a beam search over an encoder-decoder."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfsoftmax.lm.decoding import beam_search
+from tfsoftmax.seq2seq.model import encoder_and_decoder_models
+from tfsoftmax.vocabulary import UNK, Vocabulary
+
+PAD = -1  # any negative id pads a source
+
+
+class Summary(NamedTuple):
+    """A text that a beam search found for a source.
+
+    Attributes:
+        words: its n words, without `<eos>`, `<unk>` among them.
+        log_prob: ln P of the words, and of `<eos>` if it ended.
+        score: ln P / n^length_power, by which summaries are ranked; n counts `<eos>`.
+        ended: whether it ended with `<eos>`; False if it was cut.
+        attention: float32 (n, S), how much each word attends to each of the S words of the source.
+            What is missing from one is the attention to its `<eos>`.
+
+    Example:
+        from tfsoftmax.lm import runs
+        from tfsoftmax.seq2seq.summaries import Summariser
+        model, vocabulary, _ = runs.load("runs/pairs")
+        [[best, *others]] = Summariser(model, vocabulary).summarise([["a", "long", "text"]])
+        print(best.log_prob, *best.copied(["a", "long", "text"]))
+    """
+
+    words: list
+    log_prob: float
+    score: float
+    ended: bool
+    attention: np.ndarray
+
+    def copied(self, source: Sequence[str]) -> list[str]:
+        """The words, with the word of the source of most attention in place of each `<unk>`."""
+        if not len(source):
+            return self.words
+        return [
+            source[int(row.argmax())] if word == UNK else word
+            for word, row in zip(self.words, self.attention, strict=True)
+        ]
+
+
+class Summariser:
+    """Writes summaries with an encoder-decoder, of many sources side by side.
+
+    Its graphs are traced once, so one summariser serves any number of calls, also after the
+    weights have changed.
+
+    Args:
+        model: a model that `encoder_decoder` built for any number of pairs.
+        vocabulary: the vocabulary of V words that it was trained with.
+
+    Raises:
+        ValueError: the model has a fixed number of pairs, or another number of words than the
+            vocabulary.
+
+    Example:
+        from tfsoftmax.seq2seq.summaries import Summariser
+        vocabulary = tfsoftmax.Vocabulary(["the", "cat", "<unk>", "<eos>"], [9, 3, 2, 4])
+        model = tfsoftmax.encoder_decoder(tfsoftmax.Seq2SeqConfig(), vocabulary)
+        [found] = Summariser(model, vocabulary).summarise([["the", "old", "cat"]], max_words=2)
+
+    Source: Shen et al. 2017, section 5.2 (a beam of 5, at most 30 words) and 5.1 (exactly 30 words
+        for DUC-2004).
+    """
+
+    def __init__(self, model: keras.Model, vocabulary: Vocabulary):
+        if model.inputs[0].shape[0] is not None:
+            raise ValueError(
+                "`model` must take any number of pairs: pairs=None. "
+                f"Received: {model.inputs[0].shape[0]} pairs"
+            )
+        self._head, self._vocabulary = model.get_layer("head"), vocabulary
+        if self._head.vocab_size != len(vocabulary):
+            raise ValueError(
+                f"`vocabulary` must have as many words as the model, {self._head.vocab_size}. "
+                f"Received: {vocabulary!r}"
+            )
+        self._encoder, self._decoder = encoder_and_decoder_models(model)
+
+    def summarise(
+        self, sources: Sequence[Sequence[str]], beam: int = 5, max_words: int = 30,
+        min_words: int = 0, length_power: float = 0.7, nbest: int = 1,
+    ) -> list[list[Summary]]:
+        """Finds the best summaries of each source.
+
+        Args:
+            sources: N lists of words. Those that the vocabulary lacks are read as `<unk>`.
+            beam: W, how many hypotheses of each source go on. With 1 the likeliest word is taken
+                each time, and `length_power` has no effect.
+            max_words: a summary is cut after this many words.
+            min_words: no summary has fewer words. With `max_words`, all have as many.
+            length_power: summaries of n words, `<eos>` included, are ranked by
+                ln P / n^length_power.
+            nbest: the most summaries of a source to return, at most W.
+
+        Returns:
+            A list for each source of at most `nbest` of `Summary`, the best first.
+
+        Raises:
+            ValueError: an argument is out of its range.
+        """
+        _check(beam, max_words, min_words, length_power, nbest)
+        if not sources:
+            return []
+        encoded = [self._vocabulary.encode(words) for words in sources]
+        source = _padded([[*ids, self._vocabulary.eos_id] for ids in encoded], PAD)
+        memory = self._read(source)
+        found = beam_search(
+            self._step(source, memory, beam), self._vocabulary.eos_id, beam, max_words,
+            self._vocabulary.eos_id, length_power if beam > 1 else 0.0, len(sources), min_words,
+        )
+        found = [of_source[:nbest] for of_source in found]
+        rows = [i for i, of_source in enumerate(found) for _ in of_source]
+        best = [hypothesis for of_source in found for hypothesis in of_source]
+        attention = iter(self._attention(source, memory, rows, [h.words for h in best]))
+        return [
+            [
+                Summary(self._vocabulary.decode(h.words), h.log_prob, h.score, h.ended,
+                        next(attention)[: len(h.words), : len(sources[i])])
+                for h in of_source
+            ]
+            for i, of_source in enumerate(found)
+        ]
+
+    def _step(self, source, memory, beam):
+        """The function that `beam_search` calls, W streams for each source."""
+        source, *rest = (tf.repeat(t, beam, axis=0) for t in (source, *memory))
+        shared, states = rest[:2], rest[2:]
+        candidates = min(beam + 1, len(self._vocabulary))  # <eos> may be among them
+
+        def step(words, parents):
+            nonlocal states
+            ids, log_probs, *states = self._extend(
+                candidates, source, tf.constant(words), tf.constant(parents), *shared, *states
+            )
+            return ids, log_probs
+
+        return step
+
+    def _attention(self, source, memory, rows, summaries):
+        """Float32 (R, T, S): what each word of summaries of the sources `rows` attends to."""
+        words = _padded([[self._vocabulary.eos_id, *ids[:-1]] for ids in summaries], 0)
+        given = (tf.gather(t, rows) for t in (source, *memory))
+        return tf.cast(self._attend(words, *given), tf.float32).numpy()
+
+    @tf.function(reduce_retracing=True, autograph=False)
+    def _read(self, source):
+        return [tf.identity(t) for t in self._encoder(source, training=False)]
+
+    @tf.function(reduce_retracing=True, autograph=False)
+    def _extend(self, candidates, source, words, parents, outputs, keys, *states):
+        """Ids and log-probabilities (N·W, K), and the states after reading words (N·W,)."""
+        states = [tf.gather(state, parents) for state in states]
+        hidden, _, *states = self._decoder(
+            [source, words[:, None], outputs, keys, *states], training=False
+        )
+        return *self._head.top_k(hidden[:, 0], candidates), *states
+
+    @tf.function(reduce_retracing=True, autograph=False)
+    def _attend(self, words, source, *memory):
+        return self._decoder([source, words, *memory], training=False)[1]
+
+
+def _padded(rows, value):
+    """Lists of ids as an int32 tensor, padded at the end to the longest."""
+    ids = np.full((len(rows), max(map(len, rows))), value, np.int32)
+    for padded, row in zip(ids, rows, strict=True):
+        padded[: len(row)] = row
+    return tf.constant(ids)
+
+
+def _check(beam, max_words, min_words, length_power, nbest):
+    for name, value in (("beam", beam), ("max_words", max_words)):
+        if value < 1:
+            raise ValueError(f"`{name}` must be at least 1. Received: {name}={value}")
+    if not 1 <= nbest <= beam:
+        raise ValueError(f"`nbest` must lie in [1, {beam}], the beam. Received: nbest={nbest}")
+    if not 0 <= min_words <= max_words:
+        raise ValueError(
+            f"`min_words` must lie in [0, {max_words}], up to `max_words`. "
+            f"Received: min_words={min_words}"
+        )
+    if not 0 <= length_power < np.inf:
+        raise ValueError(
+            "`length_power` must be finite and not negative. "
+            f"Received: length_power={length_power}"
+        )

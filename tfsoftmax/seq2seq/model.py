@@ -40,7 +40,8 @@ def encoder_decoder(
 
     Returns:
         A functional `keras.Model` from (source (B, S), words (B, T)), int32, to logits (B, T, V).
-        Negative ids pad the source. Its last layer, `head`, is the `SoftmaxHead`.
+        The source ends with `<eos>`, and what follows the first one is not read. The last layer,
+        `head`, is the `SoftmaxHead`.
 
     Source: Luong et al. 2015, equations 5, 7 and 8; Bahdanau et al. 2015, whose score is used with
         h_t where the paper has h_{t-1}, so that all steps of the decoder are computed before they
@@ -52,13 +53,13 @@ def encoder_decoder(
         keras.Input(batch_shape=(pairs, None), dtype="int32", name=name)
         for name in ("source", "words")
     )
-    mask = keras.ops.greater_equal(source, 0)
+    mask = real_words(source, vocabulary.eos_id)
     embedding, head_options = embedding_and_options(config, vocabulary)
 
     def drop(hidden, name):
         return Dropout(config.dropout, dtype=policy, name=name)(hidden)
 
-    hidden, states = drop(embedding(keras.ops.maximum(source, 0)), "source_dropout_0"), []
+    hidden, states = drop(embedding(source), "source_dropout_0"), []
     for i in range(1, config.layers + 1):
         layer = recurrent(config, f"encoder_{i}", return_state=True)
         hidden, *last = layer(hidden, mask=mask)
@@ -102,6 +103,11 @@ def encoder_and_decoder_models(model: keras.Model) -> tuple[keras.Model, keras.M
         [source, words, *memory, *before], [head_input, attention, *after], name="decoder"
     )
     return encoder, decoder
+
+
+def real_words(source, eos_id):
+    ends = keras.ops.cast(keras.ops.equal(source, eos_id), "int32")
+    return keras.ops.equal(keras.ops.cumsum(ends, axis=1) - ends, 0)
 
 
 def _attend(config, hidden, memory, mask):

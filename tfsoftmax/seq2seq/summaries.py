@@ -11,8 +11,6 @@ from tfsoftmax.lm.decoding import beam_search
 from tfsoftmax.seq2seq.model import encoder_and_decoder_models
 from tfsoftmax.vocabulary import UNK, Vocabulary
 
-PAD = -1  # any negative id pads a source
-
 
 class Summary(NamedTuple):
     """A text that a beam search found for a source.
@@ -113,11 +111,12 @@ class Summariser:
         if not sources:
             return []
         encoded = [self._vocabulary.encode(words) for words in sources]
-        source = _padded([[*ids, self._vocabulary.eos_id] for ids in encoded], PAD)
+        eos = self._vocabulary.eos_id
+        source = _padded([[*ids, eos] for ids in encoded], eos)
         memory = self._read(source)
         found = beam_search(
-            self._step(source, memory, beam), self._vocabulary.eos_id, beam, max_words,
-            self._vocabulary.eos_id, length_power if beam > 1 else 0.0, len(sources), min_words,
+            self._step(source, memory, beam), eos, beam, max_words, eos,
+            length_power if beam > 1 else 0.0, len(sources), min_words,
         )
         found = [of_source[:nbest] for of_source in found]
         rows = [i for i, of_source in enumerate(found) for _ in of_source]
@@ -149,7 +148,8 @@ class Summariser:
 
     def _attention(self, source, memory, rows, summaries):
         """Float32 (R, T, S): what each word of summaries of the sources `rows` attends to."""
-        words = _padded([[self._vocabulary.eos_id, *ids[:-1]] for ids in summaries], 0)
+        eos = self._vocabulary.eos_id
+        words = _padded([[eos, *ids[:-1]] for ids in summaries], eos)
         given = (tf.gather(t, rows) for t in (source, *memory))
         return tf.cast(self._attend(words, *given), tf.float32).numpy()
 

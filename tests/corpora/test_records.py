@@ -30,7 +30,7 @@ def make_corpus(directory, sentence_lengths=(5, 2, 7, 1, 3, 3, 4, 9, 2), shard_b
     ids = np.concatenate([np.append(sentence, 1) for sentence in sentences]).astype(np.int32)
     streams = Streams(STREAMS, STEPS, eos_id=1)
     streams.deal(ids, np.array(sentence_lengths) + 1)
-    writer = RecordWriter(directory, "train", STREAMS * (STEPS + 1), shard_bytes)
+    writer = RecordWriter(directory, "train", shard_bytes)
     writer.write(streams.cut())
     writer.write(streams.finish())
     files = writer.close()

@@ -88,9 +88,11 @@ DATASETS = {
     ),
 }
 
-# The defaults of `min_count` and of `order` for all corpora that `prepare` reads.
+# The defaults of `min_count` and `order` for all corpora that `prepare` reads.
 MIN_COUNTS = {"docstrings": 2, "text": 1, **{n: d.min_count for n, d in DATASETS.items()}}
-ORDERS = {"docstrings": "shuffled", "text": "shuffled", **{n: d.order for n, d in DATASETS.items()}}
+ORDERS = {n: "shuffled" for n in ("docstrings", "text")} | {
+    n: d.order for n, d in DATASETS.items()
+}
 
 
 def find_manual(dataset: Dataset, folder: str) -> dict[str, tuple[str, str | None]] | None:

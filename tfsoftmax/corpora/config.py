@@ -2,35 +2,50 @@
 
 import dataclasses
 
+TASKS = ("sentences", "pairs")
+
 
 @dataclasses.dataclass(frozen=True)
 class PrepareConfig:
     """Which corpus to prepare, and how. The flags of `prepare` take their help from these lines.
 
     Attributes:
-        corpus: Corpus to prepare, one of
+        corpus: Corpus to prepare. With task=sentences, by default docstrings, one of
             - docstrings: the English in the docstrings of the installed Python packages
-            - text: your own files
+            - text: your own files, of sentences or of pairs
             - text8: text8, 17 million words of Wikipedia
             - ptb: Penn Treebank, a million words of newspaper text
             - wikitext2: WikiText-2, 2 million words of Wikipedia
             - wikitext103: WikiText-103, 100 million words of Wikipedia
             - lm1b: One Billion Word Benchmark, 0.8 billion words of news
+            With task=pairs, text.
         out: Directory to make. It appears only when it is complete.
         train: With corpus=text: training files or globs, UTF-8, one sentence per line, plain or
-            compressed (.gz, .xz, .bz2).
-        valid: With corpus=text: validation files or globs.
+            compressed (.gz, .xz, .bz2). With task=pairs: the sources, one per line, or, without
+            train_targets, a source and its target per line with a tab between them.
+        valid: With corpus=text: validation files or globs. With task=pairs, a line may have several
+            targets, all of which are references of ROUGE.
         test: With corpus=text: test files or globs.
+        task: What the corpus holds: sentences, for language models; or pairs of a source and a
+            target, such as an article and its title, for models that write the second.
+        train_targets: With task=pairs: files or globs of the targets of train, line by line.
+        valid_targets: With task=pairs: files or globs of the targets of valid.
+        test_targets: With task=pairs: files or globs of the targets of test.
         min_count: Words that occur less often become <unk>. By default 1, but 2 for docstrings,
             10 for text8, 3 for lm1b.
         max_vocab: Size of the vocabulary, <unk> and <eos> included. The most frequent words are
-            kept.
+            kept. By default no limit.
+        vocabulary_from: With task=pairs: the texts whose most frequent words are kept: targets, or
+            both sources and targets. The counts are those of the targets in any case.
         order: Order of the sentences. With text, each stream reads one contiguous part of the text,
             so that the recurrent state is carried from sentence to sentence, as in the published
             results on Penn Treebank and WikiText. With shuffled, the sentences are shuffled once,
             as in the thesis. By default text for ptb and wikitext, shuffled for the others.
         streams: Number of parallel streams of sentences, the batch size.
         time_steps: Number of words of each stream in a batch.
+        batch_size: With task=pairs: number of pairs in a batch. They have similar lengths.
+        max_source: With task=pairs: number of words after which longer sources are cut off.
+        max_target: With task=pairs: number of words above which a pair is left out.
         seed: Seed of the shuffling, if there is any. The same seed gives the same bytes.
         manual_dir: Folder in which to look for a public corpus, its archive or the unpacked
             files, before it is downloaded.
@@ -46,35 +61,71 @@ class PrepareConfig:
         print(summary(corpus))
     """
 
-    CHOICES = {"order": ("text", "shuffled")}
+    CHOICES = {
+        "task": TASKS, "order": ("text", "shuffled"), "vocabulary_from": ("targets", "both"),
+    }
+    FILES = ("train", "valid", "test", "train_targets", "valid_targets", "test_targets")
+    OF_TASK = {
+        "sentences": ("order", "streams", "time_steps"),
+        "pairs": ("train_targets", "valid_targets", "test_targets", "vocabulary_from",
+                  "batch_size", "max_source", "max_target"),
+    }
 
-    corpus: str = "docstrings"
+    corpus: str | None = None
     out: str = ""
     train: tuple = ()
     valid: tuple = ()
     test: tuple = ()
+    task: str = "sentences"
+    train_targets: tuple = ()
+    valid_targets: tuple = ()
+    test_targets: tuple = ()
     min_count: int | None = None
     max_vocab: int | None = None
+    vocabulary_from: str = "targets"
     order: str | None = None
     streams: int = 128
     time_steps: int = 20
+    batch_size: int = 128
+    max_source: int = 100
+    max_target: int = 30
     seed: int = 1
     manual_dir: str | None = None
     overwrite: bool = False
 
     def __post_init__(self):
-        for name in ("train", "valid", "test"):
+        for name in self.FILES:
             value = getattr(self, name)
             object.__setattr__(self, name, (value,) if isinstance(value, str) else tuple(value))
-        lowest = {"min_count": 1, "max_vocab": 3, "streams": 1, "time_steps": 1, "seed": 0}
+        for name, choices in self.CHOICES.items():
+            value = getattr(self, name)
+            if value not in choices and not (name == "order" and value is None):
+                raise ValueError(
+                    f"`{name}` must be one of {', '.join(choices)}. Received: {name}={value!r}"
+                )
+        if self.corpus is None:
+            default = {"sentences": "docstrings", "pairs": "text"}[self.task]
+            object.__setattr__(self, "corpus", default)
+        lowest = {
+            "min_count": 1, "max_vocab": 3, "streams": 1, "time_steps": 1, "seed": 0,
+            "batch_size": 1, "max_source": 1, "max_target": 1,
+        }
         for name, low in lowest.items():
             value = getattr(self, name)
             if value is not None and value < low:
                 raise ValueError(f"`{name}` must be at least {low}. Received: {name}={value}")
-        choices = self.CHOICES["order"]
-        if self.order not in (None, *choices):
-            raise ValueError(
-                f"`order` must be one of {', '.join(choices)}. Received: order={self.order!r}"
-            )
+        self._check_task()
         if not self.out:
             raise ValueError(f"`out` must name a directory. Received: out={self.out!r}")
+
+    def _check_task(self):
+        """Refuses options of the other task, which would have no effect."""
+        defaults = {field.name: field.default for field in dataclasses.fields(self)}
+        for task, names in self.OF_TASK.items():
+            for name in names:
+                value = getattr(self, name)
+                if task != self.task and value != defaults[name]:
+                    raise ValueError(
+                        f"`{name}` must be given with task={task!r} only. "
+                        f"Received: {name}={value!r} with task={self.task!r}"
+                    )

@@ -37,7 +37,7 @@ def encode_split(blocks, name, tally, vocabulary, config, order, directory, scra
     for ids, lengths in encode_blocks(blocks, vocabulary):
         ordered.add(ids, lengths)
         report(len(ids) - len(lengths))
-    writer = RecordWriter(directory, name, config.streams * (config.time_steps + 1))
+    writer = RecordWriter(directory, name)
     written = np.zeros(len(vocabulary), dtype=np.int64)
     for records in ordered.records():
         _write(writer, records, written)

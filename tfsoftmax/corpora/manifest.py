@@ -5,11 +5,20 @@ import json
 import os
 
 from tfsoftmax import textio
+from tfsoftmax.corpora.config import TASKS
 from tfsoftmax.vocabulary import Vocabulary
 
 FORMAT, VERSION = "tfsoftmax corpus", 1
 MANIFEST, VOCABULARY = "manifest.json", "vocabulary.txt"
 COUNTS = ("records", "sentences", "words", "tokens", "oov")  # of a split
+# Further ones of a split of pairs: words of the sources, `<unk>` among them, sources that were cut,
+# pairs that were left out because a side was empty or the target too long.
+PAIR_COUNTS = ("source_words", "source_oov", "cut_sources", "empty_pairs", "long_targets")
+# The settings of each task that decide how batches look. The first is the number of rows.
+SHAPE = {
+    "sentences": ("streams", "time_steps"), "pairs": ("batch_size", "max_source", "max_target"),
+}
+TEXTS = "-texts.tsv.gz"  # the end of the names of the files of pairs
 
 
 def is_ours(directory: str) -> bool:
@@ -22,7 +31,7 @@ def is_ours(directory: str) -> bool:
 
 def is_our_file(name: str) -> bool:
     """Whether a file of this name can belong to a prepared corpus."""
-    return name in (MANIFEST, VOCABULARY) or name.endswith(".tfrecord")
+    return name in (MANIFEST, VOCABULARY) or name.endswith((".tfrecord", TEXTS))
 
 
 def read_manifest(directory: str) -> dict:
@@ -48,6 +57,7 @@ def read_manifest(directory: str) -> dict:
     settings = manifest.get("settings")
     if isinstance(settings, dict):  # what corpora lack that were made before November 2026
         settings.setdefault("order", "shuffled")
+        settings.setdefault("task", TASKS[0])
         if "steps" in settings:
             settings["time_steps"] = settings.pop("steps")
     _check_fields(path, manifest)
@@ -80,10 +90,9 @@ def write_manifest(
                 "oov": split.oov,
                 "oov_rate": split.oov_rate,
                 "records": split.records,
-                "files": [
-                    dataclasses.asdict(file) | {"path": os.path.basename(file.path)}
-                    for file in split.files
-                ],
+                "files": list(map(_described, split.files)),
+                **split.pair_counts,
+                **({"texts": _described(split.texts)} if split.texts else {}),
             }
             for key, split in splits.items()
         },
@@ -91,6 +100,10 @@ def write_manifest(
     with textio.writing(os.path.join(directory, MANIFEST)) as file:
         json.dump(manifest, file, indent=2, ensure_ascii=False)
         file.write("\n")
+
+
+def _described(file):
+    return dataclasses.asdict(file) | {"path": os.path.basename(file.path)}
 
 
 def _check_fields(path, manifest):
@@ -109,19 +122,24 @@ def _check_fields(path, manifest):
     checked(manifest, "name", str)
     checked(checked(manifest, "vocabulary", dict), "sha256", str)
     checked(manifest["vocabulary"], "size", int)
-    for name in ("streams", "time_steps"):
-        checked(checked(manifest, "settings", dict), name, int, 1)
-    if checked(manifest["settings"], "order", str) not in ("text", "shuffled"):
-        raise ValueError(
-            f"{path}: `order` must be text or shuffled; prepare the corpus again. "
-            f"Received: order={manifest['settings']['order'][:100]!r}"
-        )
+    settings = checked(manifest, "settings", dict)
+    for name, values in (("task", TASKS), ("order", ("text", "shuffled"))):
+        if checked(settings, name, str) not in values:
+            raise ValueError(
+                f"{path}: `{name}` must be {' or '.join(values)}; prepare the corpus again. "
+                f"Received: {name}={settings[name][:100]!r}"
+            )
+    pairs = settings["task"] == "pairs"
+    for name in SHAPE[settings["task"]]:
+        checked(settings, name, int, 1)
     for name in checked(manifest, "splits", dict):
         split = checked(manifest["splits"], name, dict)
-        for count in COUNTS:
+        for count in COUNTS + PAIR_COUNTS * pairs:
             checked(split, count, int)
-        for index in range(len(checked(split, "files", list))):
-            file = checked(dict(enumerate(split["files"])), index, dict)
+        files = dict(enumerate(checked(split, "files", list)))
+        for index in files:
+            checked(files, index, dict)
+        for file in [*files.values(), *([checked(split, "texts", dict)] if pairs else [])]:
             checked(file, "sha256", str)
             for count in ("records", "bytes"):
                 checked(file, count, int)

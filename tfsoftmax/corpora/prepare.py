@@ -7,9 +7,11 @@ import shutil
 
 from tfsoftmax.corpora import manifest as manifests
 from tfsoftmax.corpora.catalogue import MIN_COUNTS, ORDERS
-from tfsoftmax.corpora.config import PrepareConfig
+from tfsoftmax.corpora.config import TASKS, PrepareConfig
 from tfsoftmax.corpora.counting import build_vocabulary, count
 from tfsoftmax.corpora.encoding import encode_split
+from tfsoftmax.corpora.manifest import SHAPE
+from tfsoftmax.corpora.pair_corpus import write_pairs
 from tfsoftmax.corpora.progress import Progress
 from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.corpora.replacing import alone, whole_or_nothing
@@ -23,7 +25,8 @@ def prepare(config: PrepareConfig, progress: bool = True) -> Corpus:
 
     A first pass counts the words, a second one encodes them. Each line with a word is a sentence,
     and `<eos>` follows it. Sentences are shuffled once and dealt to parallel streams, or the
-    streams are contiguous parts of the text (`order`).
+    streams are contiguous parts of the text (`order`). Pairs (`task`) are put into batches of
+    similar lengths, which are shuffled once.
 
     Args:
         config: the settings.
@@ -50,20 +53,23 @@ def prepare(config: PrepareConfig, progress: bool = True) -> Corpus:
     with alone(out):
         if is_prepared(out, config.corpus, settings, config.overwrite):
             progress.say(f"{config.out} already holds this corpus, and it is intact.")
-            return Corpus.load(config.out)
+            return Corpus.load(config.out, TASKS)
         with _disk_full_explained(config.out), whole_or_nothing(out, replace=True) as partial:
             scratch = os.path.join(partial, "scratch")
             os.mkdir(scratch)
-            _write_corpus(partial, scratch, source, settings, config, progress)
+            write = {"sentences": _write_sentences, "pairs": write_pairs}[config.task]
+            write(partial, scratch, source, settings, config, progress)
             shutil.rmtree(scratch)
-        return Corpus.load(config.out)
+        return Corpus.load(config.out, TASKS)
 
 
 def summary(corpus: Corpus) -> str:
     """Describes a corpus and its splits in a table."""
+    start = f"{corpus.directory}: {corpus.name}, vocabulary {len(corpus.vocabulary):,}, "
+    if corpus.task == "pairs":
+        return "\n".join([start + f"batches of {corpus.batch_size} pairs", *_pair_table(corpus)])
     lines = [
-        f"{corpus.directory}: {corpus.name}, vocabulary {len(corpus.vocabulary):,}, "
-        f"{corpus.streams} streams, {corpus.time_steps} time steps in a record, "
+        f"{start}{corpus.streams} streams, {corpus.time_steps} time steps in a record, "
         + {"text": "in the order of the text", "shuffled": "shuffled"}[corpus.order],
         f"{'split':<6}{'sentences':>13}{'words':>15}{'tokens in = out':>17}"
         f"{'records':>10}{'OOV words':>12}{'OOV':>9}",
@@ -74,6 +80,21 @@ def summary(corpus: Corpus) -> str:
             f"{split.records:>10,}{split.oov:>12,}{split.oov_rate:>9.3%}"
         )
     return "\n".join(lines)
+
+
+def _pair_table(corpus):
+    yield (
+        f"{'split':<9}{'pairs':>11}{'source words':>14}{'OOV':>9}{'target words':>14}{'OOV':>9}"
+        f"{'records':>9}{'cut sources':>13}{'left out: empty':>17}{'long target':>13}"
+    )
+    for name, split in corpus.splits.items():
+        more = split.pair_counts
+        source_oov = more["source_oov"] / max(1, more["source_words"])
+        yield (
+            f"{name:<9}{split.sentences:>11,}{more['source_words']:>14,}{source_oov:>9.3%}"
+            f"{split.words:>14,}{split.oov_rate:>9.3%}{split.records:>9,}"
+            f"{more['cut_sources']:>13,}{more['empty_pairs']:>17,}{more['long_targets']:>13,}"
+        )
 
 
 def check_replaceable(out: str, overwrite: bool) -> None:
@@ -107,8 +128,8 @@ def is_prepared(out: str, name: str, settings: dict, overwrite: bool) -> bool:
         found = {"corpus": manifest["name"]} | manifest["settings"]
         differences = _differences(found, {"corpus": name} | settings)
         if not differences:
-            for split in Corpus.load(out).splits.values():
-                for file in split.files:
+            for split in Corpus.load(out, TASKS).splits.values():
+                for file in split.all_files:
                     file.verify()
             return True
         problem = "; ".join(differences)
@@ -123,14 +144,14 @@ def is_prepared(out: str, name: str, settings: dict, overwrite: bool) -> bool:
 
 
 def _settings(config, source):
-    min_count = MIN_COUNTS[config.corpus] if config.min_count is None else config.min_count
     order = config.order or ORDERS[config.corpus]
     return {
-        "min_count": min_count,
+        "task": config.task,
+        "min_count": config.min_count or MIN_COUNTS.get(config.corpus, 1),
         "max_vocab": config.max_vocab,
         "order": order,
-        "streams": config.streams,
-        "time_steps": config.time_steps,
+        **{name: getattr(config, name) for name in SHAPE[config.task]},
+        **({"vocabulary_from": config.vocabulary_from} if config.task == "pairs" else {}),
         "seed": config.seed if order == "shuffled" else None,
         "inputs": source.inputs,
     }
@@ -145,7 +166,7 @@ def _differences(found, wanted):
     ]
 
 
-def _write_corpus(directory, scratch, source, settings, config, progress):
+def _write_sentences(directory, scratch, source, settings, config, progress):
     with progress.phase("reading") as report:
         blocks = source.open(scratch, report)
     tallies = {}

@@ -5,11 +5,12 @@ import functools
 import hashlib
 import os
 
+from tfsoftmax.corpora import manifest as manifests
 from tfsoftmax.corpora import tfrecord
-from tfsoftmax.corpora.manifest import COUNTS, MANIFEST, VOCABULARY, read_manifest
+from tfsoftmax.corpora.config import TASKS
 from tfsoftmax.vocabulary import Vocabulary
 
-PAD = -1  # stands in files where a stream has ended before the longest one
+PAD = -1  # stands in files where a stream or a text has ended before the longest one
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,10 +56,13 @@ class Split:
     Attributes:
         files: its `RecordFile`s, in order.
         records: the number of records in all files.
-        sentences: the number of sentences.
-        words: the number of words, without `<eos>`.
+        sentences: the number of sentences; with task="pairs", that of pairs.
+        words: the number of words, without `<eos>`; with task="pairs", those of the targets.
         tokens: the number of words, plus one `<eos>` for each sentence.
         oov: how many of the words are out of vocabulary.
+        texts: with task="pairs", a `RecordFile` of the pairs as they were read, one a line, which
+            `tfsoftmax.corpora.pair_texts` reads.
+        pair_counts: with task="pairs", a dictionary of further numbers: `manifest.PAIR_COUNTS`.
 
     Example:
         from tfsoftmax.corpora.records import Corpus
@@ -73,24 +77,33 @@ class Split:
     words: int
     tokens: int
     oov: int
+    texts: RecordFile | None = None
+    pair_counts: dict = dataclasses.field(default_factory=dict)
 
     @property
     def oov_rate(self) -> float:
         """The fraction of the words that are out of vocabulary."""
         return self.oov / max(1, self.words)
 
+    @property
+    def all_files(self) -> tuple:
+        """The record files and the file of the texts, if there is one."""
+        return (*self.files, self.texts) if self.texts else self.files
+
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
-    """A prepared corpus. Each record holds (streams, time_steps + 1) little-endian int32.
+    """A prepared corpus: of sentences for language models, or of pairs of texts.
+
+    Each record holds little-endian int32 and is a batch: (streams, time_steps + 1) words of
+    sentences, or `batch_size` pairs of similar lengths as `tfsoftmax.corpora.pair_batches` lays
+    them out.
 
     Attributes:
         directory: the folder of the corpus.
         name: its name, such as "text8".
         settings: the settings that it was prepared with.
         vocabulary: its `Vocabulary`.
-        streams: B, the number of parallel streams.
-        time_steps: T, the number of words of each stream in a record.
         splits: dictionary from the name of a split to its `Split`.
 
     Example:
@@ -104,17 +117,47 @@ class Corpus:
     name: str
     settings: dict
     vocabulary: Vocabulary
-    streams: int
-    time_steps: int
     splits: dict
+
+    @property
+    def task(self) -> str:
+        """What it holds, "sentences" or "pairs"."""
+        return self.settings["task"]
 
     @property
     def order(self) -> str:
         """The order of its sentences, "text" or "shuffled"."""
         return self.settings["order"]
 
+    @property
+    def streams(self) -> int:
+        """B, the number of parallel streams of sentences."""
+        return self.settings["streams"]
+
+    @property
+    def time_steps(self) -> int:
+        """T, the number of words of each stream in a record."""
+        return self.settings["time_steps"]
+
+    @property
+    def batch_size(self) -> int:
+        """B, the number of rows of a batch: streams of sentences, or pairs."""
+        return self.settings[manifests.SHAPE[self.task][0]]
+
+    @property
+    def shape(self) -> dict:
+        """The settings that decide how its batches look; those of a run must not change."""
+        return {name: self.settings[name] for name in manifests.SHAPE[self.task]}
+
+    @property
+    def positions(self) -> float:
+        """How many words to learn a training batch has on average; all places, with streams."""
+        if self.task == "sentences":
+            return self.streams * self.time_steps
+        return self.split("train").tokens / self.split("train").records
+
     @classmethod
-    def load(cls, directory: str | os.PathLike) -> "Corpus":
+    def load(cls, directory: str | os.PathLike, tasks: tuple = TASKS[:1]) -> "Corpus":
         """Opens a prepared corpus and checks it against its manifest.
 
         This checks the SHA-256 of the vocabulary and the sizes of the record files; `batches`
@@ -122,21 +165,24 @@ class Corpus:
 
         Args:
             directory: the folder of the corpus.
+            tasks: the tasks that the caller can use a corpus of, "sentences", "pairs" or both.
 
         Raises:
             FileNotFoundError: there is no prepared corpus, or one of its files is missing.
-            ValueError: the manifest is damaged or of another version, or the vocabulary or the
-                record files are not those that were prepared with it.
+            ValueError: the manifest is damaged or of another version, the vocabulary or the
+                record files are not those that were prepared with it, or the corpus is for another
+                task.
         """
         directory = os.fspath(directory)
-        manifest = read_manifest(directory)
+        manifest = manifests.read_manifest(directory)
+        if manifest["settings"]["task"] not in tasks:
+            raise ValueError(
+                f"{directory!r} must be a corpus of {' or '.join(tasks)}. "
+                f"Received: one of {manifest['settings']['task']}"
+            )
         vocabulary = _load_vocabulary(directory, manifest["vocabulary"])
-        settings = manifest["settings"]
         splits = {name: _split(directory, entry) for name, entry in manifest["splits"].items()}
-        corpus = cls(
-            directory, manifest["name"], settings, vocabulary, settings["streams"],
-            settings["time_steps"], splits,
-        )
+        corpus = cls(directory, manifest["name"], manifest["settings"], vocabulary, splits)
         _check_sizes(corpus)
         return corpus
 
@@ -158,15 +204,20 @@ def sha256_of(path, size, modified_ns):
 
 
 def _split(directory, entry):
-    files = tuple(
-        RecordFile(os.path.join(directory, f["path"]), f["records"], f["bytes"], f["sha256"])
-        for f in entry["files"]
+    def described(file):
+        path = os.path.join(directory, file["path"])
+        return RecordFile(path, file["records"], file["bytes"], file["sha256"])
+
+    return Split(
+        tuple(map(described, entry["files"])),
+        **{count: entry[count] for count in manifests.COUNTS},
+        texts=described(entry["texts"]) if "texts" in entry else None,
+        pair_counts={count: entry[count] for count in manifests.PAIR_COUNTS if "texts" in entry},
     )
-    return Split(files, **{count: entry[count] for count in COUNTS})
 
 
 def _load_vocabulary(directory, expected):
-    path = os.path.join(directory, VOCABULARY)
+    path = os.path.join(directory, manifests.VOCABULARY)
     if not os.path.isfile(path):
         raise FileNotFoundError(f"{path}: must exist next to its manifest. Received: no such file")
     vocabulary = Vocabulary.load(path)
@@ -180,22 +231,25 @@ def _load_vocabulary(directory, expected):
 
 
 def _check_sizes(corpus):
-    record_bytes = tfrecord.framed_bytes(corpus.streams * (corpus.time_steps + 1))
+    record_bytes = None  # those of pairs have several sizes
+    if corpus.task == "sentences":
+        record_bytes = tfrecord.framed_bytes(corpus.streams * (corpus.time_steps + 1))
     for split in corpus.splits.values():
         found = sum(file.records for file in split.files)
         if split.records != found or found == 0:
             raise ValueError(
-                f"{os.path.join(corpus.directory, MANIFEST)}: a split must have the records of its "
-                f"files, {found}; prepare the corpus again. Received: {split.records} records"
+                f"{os.path.join(corpus.directory, manifests.MANIFEST)}: a split must have the "
+                f"records of its files, {found}; prepare the corpus again. Received: {split.records} records"
             )
-        for file in split.files:
+        for file in split.all_files:
             if not os.path.isfile(file.path):
                 raise FileNotFoundError(
                     f"{file.path}: the manifest names this file. Received: no such file"
                 )
             size = os.path.getsize(file.path)
-            if size != file.bytes or size != record_bytes * file.records:
+            if size != file.bytes or record_bytes and size != record_bytes * file.records:
+                of = f" of {record_bytes}" if record_bytes else ""
                 raise ValueError(
-                    f"{file.path}: must have {file.bytes} bytes, {file.records} records of "
-                    f"{record_bytes}; prepare the corpus again. Received: {size} bytes"
+                    f"{file.path}: must have {file.bytes} bytes, {file.records} records{of}; "
+                    f"prepare the corpus again. Received: {size} bytes"
                 )

@@ -15,8 +15,9 @@ class Source:
     Attributes:
         inputs: a JSON value that identifies the input files. The manifest keeps it.
         open: a function of a scratch folder and of a function to report the number of words read.
-            It returns a dictionary from split to blocks; these are lists of lines, one sentence a
-            line with words between blanks, in an iterable that can be iterated twice.
+            It returns a dictionary from split to blocks, in an iterable that can be iterated twice.
+            A block is a list of lines, one sentence a line with words between blanks; with
+            task="pairs", a list of a source and a tuple of its targets each.
 
     Example:
         from tfsoftmax.corpora import config, sources
@@ -51,6 +52,37 @@ def _text(config):
     )
 
 
+def _text_pairs(config):
+    from tfsoftmax.corpora import pairs, text
+
+    if not config.train:
+        raise ValueError(
+            f"`train` must name files for corpus='text'. Received: train={config.train!r}"
+        )
+    readers, inputs = {}, {}
+    for split in ("train", "valid", "test"):
+        given, targets = getattr(config, split), getattr(config, f"{split}_targets")
+        if targets and not given:
+            raise ValueError(
+                f"`{split}_targets` must be given with `{split}` only. Received: "
+                f"{split}_targets={targets!r} alone"
+            )
+        files = text.expand(given, split)
+        other = text.expand(targets, f"{split}_targets")
+        if targets and len(files) != len(other):
+            raise ValueError(
+                f"`{split}_targets` must name a file for each file of `{split}`. "
+                f"Received: {len(other)} files for {len(files)}"
+            )
+        if given:
+            inputs[split] = [[text.fingerprint(path) for path in paths] for paths in (files, other)]
+            readers[split] = (
+                pairs.FilePairs(zip(files, [[path] for path in other])) if targets
+                else pairs.TsvPairs(files, references=split != "train")
+            )
+    return Source(inputs, lambda scratch, report: readers)
+
+
 def _dataset(name):
     def open_dataset(config, scratch, report):
         from tfsoftmax.corpora import datasets
@@ -61,9 +93,12 @@ def _dataset(name):
 
 
 CORPORA = {
-    "docstrings": _docstrings,
-    "text": _text,
-    **{name: _dataset(name) for name in DATASETS},
+    "sentences": {
+        "docstrings": _docstrings,
+        "text": _text,
+        **{name: _dataset(name) for name in DATASETS},
+    },
+    "pairs": {"text": _text_pairs},
 }
 
 
@@ -73,14 +108,16 @@ def make_source(config: PrepareConfig) -> Source:
     Raises:
         ValueError: there is no such corpus, or files are given for a corpus that has its own.
     """
-    if config.corpus not in CORPORA:
+    corpora = CORPORA[config.task]
+    if config.corpus not in corpora:
         raise ValueError(
-            f"`corpus` must be one of {', '.join(CORPORA)}. Received: corpus={config.corpus!r}"
+            f"`corpus` must be one of {', '.join(corpora)} for task={config.task!r}. "
+            f"Received: corpus={config.corpus!r}"
         )
-    for name in ("train", "valid", "test"):
+    for name in config.FILES:
         if getattr(config, name) and config.corpus != "text":
             raise ValueError(
                 f"`{name}` must be given with corpus='text' only. "
                 f"Received: {name}={getattr(config, name)} with corpus={config.corpus!r}"
             )
-    return CORPORA[config.corpus](config)
+    return corpora[config.corpus](config)

@@ -23,7 +23,9 @@ def profiled(head, record_norms=False, **options):
     """The profile, the labels and the model, of a head with these options."""
     counts = np.ceil(1e6 / np.arange(1, V + 1)).astype(np.int64)
     words = ["<unk>", "<eos>", *(f"w{i}" for i in range(2, V))]
-    corpus = types.SimpleNamespace(vocabulary=Vocabulary(words, counts), streams=B, time_steps=T)
+    corpus = types.SimpleNamespace(
+        vocabulary=Vocabulary(words, counts), shape={"streams": B, "time_steps": T}
+    )
     config = ModelConfig(
         head=head, head_options=options, embedding_units=E, hidden_units=H, dropout=0.0
     )

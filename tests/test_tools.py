@@ -17,7 +17,7 @@ from tfsoftmax.commands.program import COMMANDS
 from tfsoftmax.commands.shared_flags import attribute_helps
 from tfsoftmax.commands.tfprof import ProfileConfig
 from tfsoftmax.heads import HEADS
-from tfsoftmax.lm.config import ModelConfig, TrainingConfig
+from tfsoftmax.lm.config import Seq2SeqConfig, TrainingConfig
 
 TOOLS = pathlib.Path(__file__).parent.parent / "tools"
 SLOW_TO_IMPORT = ("tensorflow", "numpy", "keras", "matplotlib")
@@ -75,7 +75,7 @@ def test_every_command_has_a_launcher():
     assert result.stdout == tool("cutoffs", "--help").stdout
 
 
-@pytest.mark.parametrize("config", [ModelConfig, TrainingConfig, CutoffsConfig, ProfileConfig])
+@pytest.mark.parametrize("config", [Seq2SeqConfig, TrainingConfig, CutoffsConfig, ProfileConfig])
 def test_the_docstring_of_a_configuration_explains_every_field(config):
     assert list(attribute_helps(config)) == [field.name for field in dataclasses.fields(config)]
     assert getattr(config, "CHOICES", {}).keys() <= attribute_helps(config).keys()

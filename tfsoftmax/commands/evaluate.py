@@ -25,6 +25,7 @@ from absl import flags
 
 from tfsoftmax.commands import shared_flags
 from tfsoftmax.commands.program import load_tensorflow
+from tfsoftmax.corpora.config import TASKS
 
 
 def define_flags():
@@ -47,7 +48,7 @@ def define_flags():
 def main():
     shared_flags.fork_workers()
     load_tensorflow()
-    from tfsoftmax.corpora.pipeline import streams_of_each
+    from tfsoftmax.corpora.pipeline import rows_of_each
     from tfsoftmax.corpora.records import Corpus
     from tfsoftmax.lm import runs
     from tfsoftmax.lm.evaluation import exact_evaluator, head_metrics
@@ -55,7 +56,8 @@ def main():
 
     run = runs.Run(flags.FLAGS.run)
     recorded, words = run.config()["corpus"], run.vocabulary()
-    corpus = Corpus.load(flags.FLAGS.data or recorded.get("directory", ""))
+    task = run.check_task(TASKS)
+    corpus = Corpus.load(flags.FLAGS.data or recorded.get("directory", ""), (task,))
     if corpus.vocabulary.sha256 != words.sha256:
         raise ValueError(
             f"`data` must have the vocabulary that the run was trained with, which has "
@@ -63,11 +65,11 @@ def main():
             f"with {len(corpus.vocabulary):,} words"
         )
     corpus.split(flags.FLAGS.split)
-    workers = shared_flags.started_workers(corpus.streams)
-    streams = streams_of_each(corpus, workers.strategy)
+    workers = shared_flags.started_workers(corpus.batch_size)
+    rows = rows_of_each(corpus, workers.strategy)
     with workers.strategy.scope():
         model, _, loaded = runs.load(
-            run.directory, streams, corpus.time_steps, workers=workers
+            run.directory, rows, corpus.shape.get("time_steps"), workers=workers, tasks=TASKS
         )
         metrics = head_metrics(model) + ([Normaliser()] if flags.FLAGS.normaliser else [])
     result = exact_evaluator(model, metrics)(corpus, flags.FLAGS.split, sys.stderr.isatty())

@@ -26,7 +26,6 @@ from tfsoftmax.commands.program import check_at_least, load_tensorflow, printabl
 from tfsoftmax.textio import lines
 
 SIDE_BY_SIDE = 64  # the most sentences that are drawn at the same time
-WIDEST_BEAM = 1000
 
 
 def define_flags():
@@ -153,8 +152,7 @@ def check():
     )
     if not -(2**31) <= options.seed < 2**31:
         raise ValueError(f"`seed` must be of 32 bits. Received: seed={options.seed}")
-    if (options.beam or 0) > WIDEST_BEAM:
-        raise ValueError(f"`beam` must be at most {WIDEST_BEAM}. Received: beam={options.beam}")
+    shared_flags.check_beam(options.beam)
     drawing = [n for n in ("temperature", "top_k", "top_p", "seed") if options[n].present]
     for name, others in (("beam", ["greedy", *drawing]), ("greedy", drawing)):
         others = [n for n in others if n != "greedy" or options.greedy]

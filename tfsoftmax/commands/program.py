@@ -18,8 +18,8 @@ import tfsoftmax
 from tfsoftmax.arguments import LARGEST
 
 COMMANDS = (
-    "prepare", "train", "evaluate", "generate", "score", "rescore", "export", "cutoffs", "brown",
-    "show_clusters", "tfprof", "memory_timeline",
+    "prepare", "train", "evaluate", "generate", "summarise", "score", "rescore", "export",
+    "cutoffs", "brown", "show_clusters", "tfprof", "memory_timeline",
 )
 HELP = {"--help", "-h", "-help"}
 # All that Unicode calls control characters, but tabs and the ends of lines.
@@ -86,12 +86,12 @@ def load_tensorflow():
     return tensorflow
 
 
-def load_matplotlib():
-    """Imports matplotlib, or says how to install it."""
+def load_matplotlib(flag: str = "plot"):
+    """Imports matplotlib, or says that a flag needs it and how to install it."""
     try:
         import matplotlib
     except ImportError:
-        raise RuntimeError("`plot` needs matplotlib: pip install matplotlib") from None
+        raise RuntimeError(f"`{flag}` needs matplotlib: pip install matplotlib") from None
     return matplotlib
 
 

@@ -14,6 +14,7 @@ from tfsoftmax.commands.program import check_at_least, load_tensorflow
 from tfsoftmax.lm.local_workers import become_workers
 from tfsoftmax.textio import parsed_json
 
+WIDEST_BEAM = 1000
 STRATEGIES = ("auto", "none", "mirrored", "multiworker")
 
 
@@ -30,8 +31,12 @@ def define(*configs: type) -> None:
 
 
 def attribute_helps(config: type) -> dict[str, str]:
-    """What a docstring says of each attribute. Items of a list are lines of their own."""
-    sections = re.findall(r"\nAttributes:\n((?:    .*\n?)+)", inspect.getdoc(config) or "")
+    """What the docstrings of a class and of its bases say of each attribute, the bases first.
+
+    Items of a list are lines of their own.
+    """
+    docs = "\n".join(inspect.cleandoc(each.__doc__ or "") for each in reversed(config.__mro__))
+    sections = re.findall(r"\nAttributes:\n((?:    .*\n?)+)", docs)
     entries = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", "".join(sections), re.MULTILINE)
     return {name: re.sub(r"\n +(?![ -])", " ", text) for name, text in entries}
 
@@ -105,6 +110,43 @@ def started_workers(streams: int | None = None):
     if not workers.first:
         sys.stdout = open(os.devnull, "w")
     return workers
+
+
+def define_search() -> None:
+    """Defines the flags of commands that search summaries."""
+    flags.DEFINE_integer("beam", 5, "Width of the beam to search with.")
+    flags.DEFINE_float(
+        "length_power", 0.7, "Summaries of n words, the end included, are ranked by "
+        "ln P / n^length_power. With 0 they are ranked by ln P.",
+    )
+    flags.DEFINE_integer("max_words", 30, "Number of words after which a summary is cut.")
+    flags.DEFINE_integer("exact_words", None, "Number of words that all summaries have.")
+
+
+def check_beam(beam: int | None) -> None:
+    """Raises ValueError if a beam is given and too wide."""
+    if (beam or 0) > WIDEST_BEAM:
+        raise ValueError(f"`beam` must be at most {WIDEST_BEAM}. Received: beam={beam}")
+
+
+def search_options() -> dict:
+    """The arguments of `Summariser.summarise` that the flags of `define_search` give."""
+    options = flags.FLAGS
+    check_at_least(
+        1, beam=options.beam, max_words=options.max_words, exact_words=options.exact_words
+    )
+    check_at_least(0, length_power=options.length_power)
+    check_beam(options.beam)
+    exact = options.exact_words
+    if exact is not None and options["max_words"].present:
+        raise ValueError(
+            "`max_words` must not be given with --exact_words, which stands for it. "
+            f"Received: max_words={options.max_words}"
+        )
+    return {
+        "beam": options.beam, "length_power": options.length_power,
+        "max_words": options.max_words if exact is None else exact, "min_words": exact or 0,
+    }
 
 
 def define_words_of(words: int, group: str) -> None:

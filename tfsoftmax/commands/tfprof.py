@@ -131,9 +131,7 @@ def _of_flags(config, model_config):
 
     words = ["<unk>", "<eos>", *(f"word{i}" for i in range(2, config.vocab_size))]
     counts = np.ceil(1e9 * zipf(config.vocab_size, 1.0)).astype(np.int64)
-    corpus = types.SimpleNamespace(
-        vocabulary=Vocabulary(words, counts), streams=config.streams, time_steps=config.time_steps
-    )
+    corpus = _corpus(Vocabulary(words, counts), config.streams, config.time_steps)
     return model_config, TrainingConfig(optimizer=config.optimizer), corpus
 
 
@@ -141,12 +139,17 @@ def _of_run(config):
     from tfsoftmax.lm.runs import Run
 
     run = Run(config.run)
+    run.check_task()
     kept = run.config()
-    corpus = types.SimpleNamespace(
-        vocabulary=run.vocabulary(), streams=kept["corpus"]["streams"],
-        time_steps=kept["corpus"]["time_steps"],
-    )
+    shape = (kept["corpus"][name] for name in ("streams", "time_steps"))
+    corpus = _corpus(run.vocabulary(), *shape)
     return ModelConfig(**kept["model"]), TrainingConfig(**kept["training"]), corpus
+
+
+def _corpus(vocabulary, streams, time_steps):
+    """What `compiled_model` reads of a corpus."""
+    shape = {"streams": streams, "time_steps": time_steps}
+    return types.SimpleNamespace(vocabulary=vocabulary, shape=shape, **shape)
 
 
 def _refuse_flags_beside_run():

@@ -1,18 +1,24 @@
-"""Trains a recurrent language model with the head of your choice.
+"""Trains a language model, or a summariser, with the head of your choice.
 
     tfsoftmax train --data=data/docstrings --run=runs/first --preset=demo
     tfsoftmax train --data=data/text8 --run=runs/text8 --preset=text8 --head=adaptive
+    tfsoftmax train --data=data/pairs --run=runs/pairs --preset=demo_summaries
+
+The corpus decides what is trained: a recurrent language model, or, for pairs of texts, an encoder
+and a decoder with attention, whose recurrent layers the same flags describe.
 
 You may stop it at any time: the same command continues from the last checkpoint and, on a CPU, ends
 with the same weights. `DIR/metrics.jsonl` and `tensorboard --logdir=DIR/tensorboard` show the
-progress; tfsoftmax evaluate, generate, score and export use the result. A flag that is given
-together with a preset takes precedence over it. The presets are
+progress; tfsoftmax evaluate, generate, score, summarise and export use the result. A flag that is
+given together with a preset takes precedence over it. The presets are
 - demo: trains for three minutes
 - text8, fdt: Müller 2017, table 4.5
 - jiang: Jiang et al. 2017, a GRU, with sizes and optimisation of the authors' published code
 - mao: Mao 2019, an n-ary hierarchical softmax; its training is ours
 - shen: Shen et al. 2017, section 4.2
 - shmuma: Shmuma 2017, an LSTM with room for GloVe's 50 dimensions; its optimisation is ours
+- shen_summaries: Shen et al. 2017, section 5.2, for pairs of texts
+- demo_summaries: for pairs of texts, small
 
 The run keeps its own copy of a file of a tree or of classes, and the SHA-256 of all its files; a
 file that was changed, or that is of another run, is refused.
@@ -36,7 +42,8 @@ import sys
 from absl import flags
 
 from tfsoftmax.commands import shared_flags
-from tfsoftmax.lm.config import ModelConfig, TrainingConfig
+from tfsoftmax.corpora.config import TASKS
+from tfsoftmax.lm.config import ModelConfig, Seq2SeqConfig, TrainingConfig
 from tfsoftmax.lm.local_workers import INTERRUPTED
 from tfsoftmax.lm.presets import PRESETS
 
@@ -51,18 +58,26 @@ def define_flags():
     )
     flags.DEFINE_list("profile_batch", [], "First and last step to trace, such as 11,15.")
     shared_flags.define_workers()
-    shared_flags.define(ModelConfig, TrainingConfig)
+    shared_flags.define(Seq2SeqConfig, TrainingConfig)
 
 
 def main():
     preset = PRESETS.get(flags.FLAGS.preset)
-    model_config = shared_flags.parse(ModelConfig, preset)
+    model_config = shared_flags.parse(Seq2SeqConfig, preset)
     config = shared_flags.parse(TrainingConfig, preset)
     profile_batch = steps_to_trace(flags.FLAGS.profile_batch)
     shared_flags.fork_workers()
     from tfsoftmax.corpora.records import Corpus
 
-    workers = shared_flags.started_workers(Corpus.load(flags.FLAGS.data).streams)
+    corpus = Corpus.load(flags.FLAGS.data, TASKS)
+    if corpus.task != "pairs":
+        if flags.FLAGS["attention"].present:
+            raise ValueError(
+                "`attention` must be given for a corpus of pairs only. "
+                f"Received: attention={model_config.attention!r} for one of {corpus.task}"
+            )
+        model_config = shared_flags.parse(ModelConfig, preset)
+    workers = shared_flags.started_workers(corpus.batch_size)
     from tfsoftmax.lm.training import train
 
     finished = train(

@@ -1,5 +1,6 @@
 """Reads record files as the batches on which models are trained and evaluated."""
 
+import keras
 import tensorflow as tf
 
 from tfsoftmax.corpora.records import PAD, Corpus
@@ -75,18 +76,9 @@ def batches(
     )
 
 
-def streams_of_each(corpus: Corpus, strategy: tf.distribute.Strategy) -> int:
-    """The number of streams that each replica of a strategy reads, or a ValueError."""
-    return _share_of_each("streams", corpus.streams, strategy)
-
-
 def rows_of_each(corpus: Corpus, strategy: tf.distribute.Strategy) -> int:
     """The number of rows of a batch, streams or pairs, that each replica reads, or a ValueError."""
     name, size = next(iter(corpus.shape.items()))
-    return _share_of_each(name, size, strategy)
-
-
-def _share_of_each(name, size, strategy):
     replicas = strategy.num_replicas_in_sync
     if size % replicas:
         raise ValueError(
@@ -101,14 +93,15 @@ def real_words(source: tf.Tensor, eos_id: int) -> tf.Tensor:
     """Tells the words of sources, and the `<eos>` after each, from what fills the places behind.
 
     Args:
-        source: int (B, S), sources of `batches`. No text contains `<eos>` itself.
+        source: int (B, S), sources of `batches`, or Keras's symbol for them. No text contains
+            `<eos>` itself.
         eos_id: the id of `<eos>`.
 
     Returns:
         bool (B, S). Each row begins with at least one True, also that of an empty pair.
     """
-    ended = tf.cumsum(tf.cast(tf.equal(source, eos_id), tf.int32), axis=1, exclusive=True)
-    return tf.equal(ended, 0)
+    ends = keras.ops.cast(keras.ops.equal(source, eos_id), "int32")
+    return keras.ops.equal(keras.ops.cumsum(ends, axis=1) - ends, 0)
 
 
 def _of_worker(records, worker):

@@ -1,13 +1,13 @@
-"""A language model that is compiled with the loss and the optimiser of a configuration."""
+"""A model that is compiled with the loss and the optimiser of a configuration."""
 
 import keras
 import tensorflow as tf
 
 from tfsoftmax import optimizers
-from tfsoftmax.corpora.pipeline import streams_of_each
+from tfsoftmax.corpora.pipeline import rows_of_each
 from tfsoftmax.corpora.records import Corpus
+from tfsoftmax.lm.any_model import model_of
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
-from tfsoftmax.lm.model import language_model
 from tfsoftmax.losses import SoftmaxLoss
 from tfsoftmax.metrics import Perplexity
 
@@ -20,17 +20,17 @@ _OPTIMIZERS = {
 def compiled_model(
     model_config: ModelConfig, config: TrainingConfig, corpus: Corpus
 ) -> keras.Model:
-    """Builds a language model and compiles it with the configured loss and optimiser.
+    """Builds a model and compiles it with the configured loss and optimiser.
 
-    In the scope of a strategy the model is for the streams of one replica.
+    In the scope of a strategy the model is for the rows of one replica, streams or pairs.
 
     Args:
         model_config: the model to build.
         config: the optimiser, the clipping and the reduction of the loss.
-        corpus: a `Corpus`, or another object with `vocabulary`, `streams` and `time_steps`.
+        corpus: a `Corpus`, or another object with `vocabulary` and `shape`.
     """
-    streams = streams_of_each(corpus, tf.distribute.get_strategy())
-    model = language_model(model_config, corpus.vocabulary, streams, corpus.time_steps)
+    rows = rows_of_each(corpus, tf.distribute.get_strategy())
+    model = model_of(model_config, corpus.vocabulary, rows, corpus.shape.get("time_steps"))
     optimizer = _optimizer(config)
     if config.weight_decay and config.weight_decay_on == "recurrent":
         optimizer.exclude_from_weight_decay(_without_recurrent(model))

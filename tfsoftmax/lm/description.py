@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 import keras
 
+from tfsoftmax.corpora.manifest import SHAPE
 from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.hardware import hardware
 from tfsoftmax.heads import HEADS
-from tfsoftmax.lm.config import ModelConfig, TrainingConfig
+from tfsoftmax.lm.config import ModelConfig, Seq2SeqConfig, TrainingConfig
 
 
 def description(corpus: Corpus, model_config: ModelConfig, config: TrainingConfig) -> dict:
@@ -25,8 +26,8 @@ def description(corpus: Corpus, model_config: ModelConfig, config: TrainingConfi
             "vocabulary_sha256": corpus.vocabulary.sha256,
             "records_sha256": [file.sha256 for file in corpus.split("train").files],
             "order": corpus.order,
-            "streams": corpus.streams,
-            "time_steps": corpus.time_steps,
+            "task": corpus.task,
+            **corpus.shape,
             "splits": {
                 name: {k: getattr(split, k) for k in ("tokens", "words", "oov", "sentences")}
                 for name, split in corpus.splits.items()
@@ -49,7 +50,7 @@ def differences(old: dict, new: dict) -> Iterator[str]:
                 f"{now[option]['sha256']} now"
             )
     old, new = (_without_paths(each, before.keys() & now.keys()) for each in (old, new))
-    for part, kind in (("model", ModelConfig), ("training", TrainingConfig)):
+    for part, kind in (("model", Seq2SeqConfig), ("training", TrainingConfig)):
         defaults = dataclasses.asdict(kind())  # for options that are newer than the run
         for name in {**old[part], **new[part]}:
             if part == "training" and name in TrainingConfig.EXTENSIBLE:
@@ -57,7 +58,8 @@ def differences(old: dict, new: dict) -> Iterator[str]:
             before, now = old[part].get(name, defaults.get(name)), new[part].get(name)
             if before != now:
                 yield f"{name}={before!r} there, {now!r} now"
-    for name in ("vocabulary_sha256", "streams", "time_steps", "records_sha256"):
+    shape = {name for names in SHAPE.values() for name in names}
+    for name in ("vocabulary_sha256", *sorted(shape), "records_sha256"):
         before, now = old["corpus"].get(name), new["corpus"].get(name)
         if before != now:
             yield f"corpus {name}={before!r} there, {now!r} now"

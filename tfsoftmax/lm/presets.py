@@ -9,10 +9,13 @@
 | mao | Mao 2019: a softmax of two layers of about sqrt(V) branches | all of the training |
 | shen | Shen et al. 2017, section 4.2, as Grave et al. 2017 | the range of initial weights |
 | shmuma | Shmuma 2017: an LSTM of 512 units, embeddings of 50 for GloVe | the optimisation |
+| shen_summaries | Shen et al. 2017, section 5.2 | attention, initial weights, epochs |
+| demo_summaries | trains for minutes on two cores with the docstring_pairs corpus | |
 
 The thesis halves the learning rate on Text8 when the validation perplexity has not fallen in an
 epoch. `shen` decays the weights of the LSTM only. This decay is decoupled from Adagrad, whereas the
-paper adds it to the gradient.
+paper adds it to the gradient. So is that of `shen_summaries`, which decays all weights by Adam's
+learning rate times 1e-6, and does not decay the learning rate.
 """
 
 _THESIS = {"cell": "lstm", "layers": 1, "embedding_units": 512, "reduce": "stream"}
@@ -50,5 +53,15 @@ PRESETS = {
         "head": "two_level", "cell": "lstm", "layers": 1, "hidden_units": 512,
         "embedding_units": 50, "optimizer": "adagrad", "learning_rate": 0.2, "clip_norm": 0.25,
         "reduce": "stream",
+    },
+    "shen_summaries": {
+        "cell": "lstm", "layers": 1, "hidden_units": 512, "embedding_units": 512,
+        "attention": "luong", "optimizer": "adam", "learning_rate": 1e-3, "weight_decay": 1e-6,
+        "decay": 1.0, "clip_norm": 0.0, "dropout": 0.0, "reduce": "token",
+    },
+    "demo_summaries": {
+        "cell": "lstm", "layers": 1, "hidden_units": 128, "embedding_units": 128,
+        "attention": "luong", "optimizer": "adam", "learning_rate": 3e-3, "clip_norm": 5.0,
+        "dropout": 0.1, "reduce": "token", "epochs": 4,
     },
 }

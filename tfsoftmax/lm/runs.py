@@ -13,11 +13,12 @@ from collections.abc import Iterator
 
 import keras
 
+from tfsoftmax.corpora.config import TASKS
+from tfsoftmax.lm.any_model import model_of
 from tfsoftmax.lm.checkpoints import POINTERS, Checkpoints, weight_variables
-from tfsoftmax.lm.config import ModelConfig, TrainingConfig, with_todays_names
+from tfsoftmax.lm.config import ModelConfig, TrainingConfig, model_config_of, with_todays_names
 from tfsoftmax.lm.description import differences
 from tfsoftmax.lm.files import append_line, read_json, write_whole
-from tfsoftmax.lm.model import language_model
 from tfsoftmax.lm.run_files import FILES, with_copies
 from tfsoftmax.lm.workers import Workers
 from tfsoftmax.textio import PARTIAL, errors_name, parsed_json, remove_partial
@@ -150,12 +151,23 @@ class Run:
         """The configuration of the model, with the run's own copies of files, and with changes."""
         config = self.config()
         try:
-            asked = ModelConfig(**{**config["model"], **changes})
+            asked = model_config_of({**config["model"], **changes})
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"{self.path(CONFIG)}: must describe a model. Received: {error}"
             ) from None
         return with_copies(asked, self.path(FILES), config.get("files"))
+
+    def check_task(self, tasks: tuple = TASKS[:1]) -> str:
+        """The task of the run's corpus, as `Corpus.task`, or a ValueError if it is another."""
+        task = self.config()["corpus"].get("task", TASKS[0])
+        if task not in tasks:
+            tool = {"pairs": "tfsoftmax summarise", "sentences": "tfsoftmax generate"}[task]
+            raise ValueError(
+                f"`run` must be a run on a corpus of {' or '.join(tasks)}. "
+                f"Received: run={self.directory!r}, on one of {task}, which {tool} takes"
+            )
+        return task
 
     def vocabulary(self) -> Vocabulary:
         """The vocabulary that the run was trained with."""
@@ -242,29 +254,33 @@ class Run:
 
 def load(
     directory: str, streams: int | None, time_steps: int | None = None, stateful: bool = True,
-    backend: str = "auto", workers: Workers | None = None,
+    backend: str = "auto", workers: Workers | None = None, tasks: tuple = TASKS[:1],
 ) -> tuple[keras.Model, Vocabulary, dict]:
     """Builds the model of a run, with its best weights, for batches of any size.
 
     Args:
         directory: the folder of the run.
-        streams, time_steps, stateful: arguments of `language_model`.
+        streams, time_steps, stateful: arguments of `language_model`. For a run on pairs, `streams`
+            is the number of pairs in a batch, and the others have no effect.
         backend: how the recurrent layers compute, as in `ModelConfig`. The weights do not depend
             on it, and the run's own choice may need another machine.
         workers: the `Workers` that load the run together; None for this process alone.
+        tasks: the tasks that the caller can use a run of, "sentences", "pairs" or both.
 
     Returns:
         The model, the vocabulary, and the configuration as a dictionary, which has the progress
         of the checkpoint, its "step" for example, under "progress".
 
     Raises:
-        ValueError: the folder holds no run, a damaged one, or one without a checkpoint, or workers
+        ValueError: the folder holds no run, a damaged one, one of another task or without a
+            checkpoint, or workers
             have loaded different checkpoints, for example because the run is in training.
     """
     run = Run(directory)
+    run.check_task(tasks)
     config, vocabulary = run.config(), run.vocabulary()
     model_config = run.model_config(backend=backend)
-    model = language_model(model_config, vocabulary, streams, time_steps, stateful)
+    model = model_of(model_config, vocabulary, streams, time_steps, stateful)
     progress = run.checkpoints.restore(weight_variables(model), "best")
     if progress is None:
         raise ValueError(

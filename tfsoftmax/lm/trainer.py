@@ -73,7 +73,7 @@ class Trainer:
         if config.max_steps:
             self.limit = min(self.limit, config.max_steps)
         self.evaluate = exact_evaluator(self.model, metrics)
-        self.positions = corpus.streams * corpus.time_steps  # in a step
+        self.positions = corpus.positions  # in a step, on average
         self.monitor = TrainingMonitor(
             run.path("tensorboard"), config.log_steps, self.positions, profile_batch
         ) if self.workers.first else NoMonitor()

@@ -1,11 +1,13 @@
-"""Trains a language model; a run that was killed continues from its last checkpoint."""
+"""Trains a model; a run that was killed continues from its last checkpoint."""
 
 import contextlib
 import dataclasses
 
-from tfsoftmax.corpora.pipeline import streams_of_each
+from tfsoftmax.corpora.config import TASKS
+from tfsoftmax.corpora.pipeline import rows_of_each
 from tfsoftmax.corpora.records import Corpus
-from tfsoftmax.lm.config import ModelConfig, TrainingConfig
+from tfsoftmax.lm.any_model import model_of
+from tfsoftmax.lm.config import ModelConfig, Seq2SeqConfig, TrainingConfig, model_config_of
 from tfsoftmax.lm.description import (
     description,
     needs_machine,
@@ -13,7 +15,6 @@ from tfsoftmax.lm.description import (
     with_settled_options,
 )
 from tfsoftmax.lm.followers import FollowedRun
-from tfsoftmax.lm.model import language_model
 from tfsoftmax.lm.run_files import FILES, keep_copies, with_copies
 from tfsoftmax.lm.runs import Run
 from tfsoftmax.lm.signals import on_signals
@@ -30,7 +31,7 @@ def train(
     Args:
         data: the directory of a prepared corpus.
         run: the directory of the run.
-        model_config: the model to build.
+        model_config: the model to build, a `Seq2SeqConfig` if the corpus is one of pairs.
         config: the training to do.
         verbose: whether to show a progress bar, and a line for each validation.
         profile_batch: the first and the last step to trace for TensorBoard; None for no trace.
@@ -50,7 +51,12 @@ def train(
     Source: Müller 2017, section 4.3.
     """
     workers = workers or Workers()
-    corpus, run = Corpus.load(data), Run(run) if workers.first else FollowedRun(run)
+    corpus, run = Corpus.load(data, TASKS), Run(run) if workers.first else FollowedRun(run)
+    if (corpus.task == "pairs") != isinstance(model_config, Seq2SeqConfig):
+        raise ValueError(
+            "`model_config` must be a Seq2SeqConfig for a corpus of pairs, and only for one. "
+            f"Received: a {type(model_config).__name__} for one of {corpus.task}"
+        )
     for name in ("train", "valid"):
         if name not in corpus.splits:
             raise ValueError(
@@ -59,7 +65,7 @@ def train(
             )
         for file in corpus.splits[name].files:
             file.verify()
-    streams_of_each(corpus, workers.strategy)
+    rows_of_each(corpus, workers.strategy)
     with workers.explaining_loss(lambda: _advice(run)), contextlib.ExitStack() as stack:
         def begin():
             run.check_directory()
@@ -86,7 +92,7 @@ def _settled(corpus, run, model_config, config, workers):
     began_with = files if recorded is None else recorded.get("files")
     if workers.size > 1 and needs_machine(model_config):  # the others might measure otherwise
         own = with_copies(model_config, run.path(FILES), began_with)
-        model_config = with_chosen_options(model_config, language_model(own, corpus.vocabulary, 1))
+        model_config = with_chosen_options(model_config, model_of(own, corpus.vocabulary, 1))
     finished = [m for m in run.metrics() if m["event"] == "finished"]
     return {
         "model": dataclasses.asdict(model_config), "training": dataclasses.asdict(config),
@@ -105,13 +111,12 @@ def _seen(corpus, run):
         "progress": run.checkpoints.progress() if last else None,
         "vocabulary_sha256": corpus.vocabulary.sha256,
         "records_sha256": [file.sha256 for split in splits for file in split.files],
-        "streams": corpus.streams,
-        "time_steps": corpus.time_steps,
+        **corpus.shape,
     }
 
 
 def _train(corpus, run, settled, verbose, profile_batch, workers):
-    model_config, config = ModelConfig(**settled["model"]), TrainingConfig(**settled["training"])
+    model_config, config = model_config_of(settled["model"]), TrainingConfig(**settled["training"])
     own = with_copies(model_config, run.path(FILES), settled["began_with"])
     trainer = Trainer(corpus, run, own, config, verbose, profile_batch, workers)
     if settled["finished"] and trainer.ended():

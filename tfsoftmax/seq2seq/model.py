@@ -2,6 +2,7 @@
 
 import keras
 
+from tfsoftmax.corpora.pipeline import real_words
 from tfsoftmax.layers.dropout import Dropout
 from tfsoftmax.lm.config import Seq2SeqConfig
 from tfsoftmax.lm.model import (
@@ -103,11 +104,6 @@ def encoder_and_decoder_models(model: keras.Model) -> tuple[keras.Model, keras.M
         [source, words, *memory, *before], [head_input, attention, *after], name="decoder"
     )
     return encoder, decoder
-
-
-def real_words(source, eos_id):
-    ends = keras.ops.cast(keras.ops.equal(source, eos_id), "int32")
-    return keras.ops.equal(keras.ops.cumsum(ends, axis=1) - ends, 0)
 
 
 def _attend(config, hidden, memory, mask):

@@ -1,6 +1,6 @@
 """Summaries of sources, by a beam search over an encoder-decoder."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import keras
@@ -8,8 +8,11 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.lm.decoding import beam_search
+from tfsoftmax.lm.sentences import WORDS, windows
 from tfsoftmax.seq2seq.model import encoder_and_decoder_models
-from tfsoftmax.vocabulary import UNK, Vocabulary
+from tfsoftmax.vocabulary import EOS, UNK, Vocabulary
+
+SIDE_BY_SIDE = 160  # hypotheses
 
 
 class Summary(NamedTuple):
@@ -20,8 +23,8 @@ class Summary(NamedTuple):
         log_prob: ln P of the words, and of `<eos>` if it ended.
         score: ln P / n^length_power, by which summaries are ranked; n counts `<eos>`.
         ended: whether it ended with `<eos>`; False if it was cut.
-        attention: float32 (n, S), how much each word attends to each of the S words of the source.
-            What is missing from one is the attention to its `<eos>`.
+        attention: float32 (n, S), how much each word attends to each of the S words of the source
+            that were read. What is missing from one is the attention to its `<eos>`.
 
     Example:
         from tfsoftmax.lm import runs
@@ -56,6 +59,7 @@ class Summariser:
     Args:
         model: a model that `encoder_decoder` built for any number of pairs.
         vocabulary: the vocabulary of V words that it was trained with.
+        max_source: sources are cut after this many words.
 
     Raises:
         ValueError: the model has a fixed number of pairs, or another number of words than the
@@ -71,7 +75,7 @@ class Summariser:
         for DUC-2004).
     """
 
-    def __init__(self, model: keras.Model, vocabulary: Vocabulary):
+    def __init__(self, model: keras.Model, vocabulary: Vocabulary, max_source: int = 1000):
         if model.inputs[0].shape[0] is not None:
             raise ValueError(
                 "`model` must take any number of pairs: pairs=None. "
@@ -83,7 +87,22 @@ class Summariser:
                 f"`vocabulary` must have as many words as the model, {self._head.vocab_size}. "
                 f"Received: {vocabulary!r}"
             )
+        self.max_source = max_source
         self._encoder, self._decoder = encoder_and_decoder_models(model)
+
+    def stream(self, sources: Iterable[Sequence[str]], beam: int = 5, **options) -> Iterator:
+        """Yields what `summarise` returns for each source, in their order, and [] for empty ones.
+
+        Args:
+            sources: lists of words.
+            beam: an argument of `summarise`. As many sources are read side by side as make 160
+                hypotheses.
+            **options: further arguments of `summarise`.
+        """
+        for window in windows(sources, max(1, SIDE_BY_SIDE // beam), WORDS):
+            found = iter(self.summarise([words for words in window if words], beam, **options))
+            for words in window:
+                yield next(found) if words else []
 
     def summarise(
         self, sources: Sequence[Sequence[str]], beam: int = 5, max_words: int = 30,
@@ -92,7 +111,8 @@ class Summariser:
         """Finds the best summaries of each source.
 
         Args:
-            sources: N lists of words. Those that the vocabulary lacks are read as `<unk>`.
+            sources: N lists of words, without `<eos>`. Those that the vocabulary lacks are read
+                as `<unk>`.
             beam: W, how many hypotheses of each source go on. With 1 the likeliest word is taken
                 each time, and `length_power` has no effect.
             max_words: a summary is cut after this many words.
@@ -110,8 +130,13 @@ class Summariser:
         _check(beam, max_words, min_words, length_power, nbest)
         if not sources:
             return []
-        encoded = [self._vocabulary.encode(words) for words in sources]
         eos = self._vocabulary.eos_id
+        encoded = [self._vocabulary.encode(words[: self.max_source]) for words in sources]
+        for words, ids in zip(sources, encoded, strict=True):
+            if eos in ids:
+                raise ValueError(
+                    f"`sources` must not contain `{EOS}`. Received: {' '.join(words)[:100]!r}"
+                )
         source = _padded([[*ids, eos] for ids in encoded], eos)
         memory = self._read(source)
         found = beam_search(
@@ -125,7 +150,7 @@ class Summariser:
         return [
             [
                 Summary(self._vocabulary.decode(h.words), h.log_prob, h.score, h.ended,
-                        next(attention)[: len(h.words), : len(sources[i])])
+                        next(attention)[: len(h.words), : len(encoded[i])])
                 for h in of_source
             ]
             for i, of_source in enumerate(found)

@@ -1,0 +1,127 @@
+"""Runs on pairs: what they learn, that they resume, and what they refuse."""
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pairs_helper import CONFIG, FLAGS, MODEL, small_pairs
+from runs_helper import assert_same_run, command, events, tool
+from test_resuming import wait_for_step
+from tfsoftmax.corpora.pipeline import batches
+from tfsoftmax.lm import runs, training
+from tfsoftmax.lm.config import ModelConfig, Seq2SeqConfig
+from tfsoftmax.lm.trainer import Trainer
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory):
+    return small_pairs(tmp_path_factory.mktemp("pairs"))
+
+
+@pytest.fixture(scope="module")
+def finished(pairs, tmp_path_factory):
+    directory = str(tmp_path_factory.mktemp("run") / "run")
+    training.train(pairs.directory, directory, MODEL, CONFIG, verbose=False)
+    return runs.Run(directory)
+
+
+def test_perplexity_falls_and_is_logged(finished, pairs):
+    first, last = events(finished, "valid")
+    shares = pairs.vocabulary.counts / pairs.vocabulary.counts.sum()
+    unigram = np.exp(-np.sum(shares * np.log(np.maximum(shares, 1e-9))))
+    assert last["perplexity"] < first["perplexity"] and last["perplexity"] < 0.95 * unigram
+    assert last["tokens"] == pairs.split("valid").tokens
+    assert os.listdir(finished.path("tensorboard"))
+    assert finished.model_config() == MODEL and finished.check_task(("pairs",)) == "pairs"
+
+
+def test_words_per_second_counts_the_words_of_targets_only(finished, pairs):
+    (line,), split = events(finished, "finished"), pairs.split("train")
+    assert line["step"] == 2 * split.records
+    words = line["words_per_second"] * line["seconds"]
+    assert words == pytest.approx(2 * split.tokens, rel=0.01)
+
+
+def test_logged_validation_is_the_exact_perplexity(finished, pairs):
+    """Against float64 sums over the logits of each pair by itself, without padding."""
+    model, vocabulary, _ = runs.load(finished.directory, None, tasks=("pairs",))
+    nats, tokens = 0.0, 0
+    for (source, words), labels, weights in batches(pairs, "valid").as_numpy_iterator():
+        for row in range(len(source)):
+            length = int(weights[row].sum())
+            end = int((source[row] == vocabulary.eos_id).argmax()) + 1
+            given = source[row : row + 1, :end], words[row : row + 1, :length]
+            if not length:
+                continue
+            logits = model(tuple(map(tf.constant, given))).numpy()[0].astype(np.float64)
+            log_probs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+            nats -= log_probs[np.arange(length), labels[row, :length]].sum()
+            tokens += length
+    assert tokens == pairs.split("valid").tokens
+    best = min(m["perplexity"] for m in events(finished, "valid"))
+    np.testing.assert_allclose(best, np.exp(nats / tokens), rtol=1e-5)
+
+
+@pytest.mark.parametrize("stop", [7, 30])
+def test_sigterm_saves_the_step_and_the_run_goes_on(stop, finished, pairs, tmp_path, monkeypatch):
+    run, log = runs.Run(str(tmp_path / "run")), Trainer._log_step
+
+    def log_and_stop(self, *arguments):
+        if self.progress.step == stop:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return log(self, *arguments)
+
+    monkeypatch.setattr(Trainer, "_log_step", log_and_stop)
+    assert training.train(pairs.directory, run.directory, MODEL, CONFIG, verbose=False) is None
+    assert run.checkpoints.progress()["step"] == stop
+    monkeypatch.undo()
+    training.train(pairs.directory, run.directory, MODEL, CONFIG, verbose=False)
+    assert_same_run(finished, run)
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_it_ends_with_the_same_weights(finished, pairs, tmp_path):
+    """SIGKILL, at two different steps, of the real program; then the same command again."""
+    line = command("train", f"--data={pairs.directory}", f"--run={tmp_path / 'run'}", *FLAGS)
+    run = runs.Run(str(tmp_path / "run"))
+    for step in (12, 60):
+        process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            wait_for_step(run, step, process)
+        finally:
+            process.kill()
+            process.wait()
+        assert not events(run, "finished")
+    assert tool(*line[3:]).stdout
+    assert_same_run(finished, run)
+
+
+def test_what_does_not_fit_is_refused(finished, pairs, corpus, tmp_path):
+    out = str(tmp_path / "run")
+    with pytest.raises(ValueError, match="`model_config` must be a Seq2SeqConfig .* a ModelConfig"):
+        training.train(pairs.directory, out, ModelConfig(), CONFIG, verbose=False)
+    with pytest.raises(ValueError, match="`model_config` .* a Seq2SeqConfig for one of sentences"):
+        training.train(corpus.directory, out, Seq2SeqConfig(), CONFIG, verbose=False)
+    other = dataclasses.replace(MODEL, attention="bahdanau")
+    with pytest.raises(ValueError, match="attention='luong' there, 'bahdanau' now"):
+        training.train(pairs.directory, finished.directory, other, CONFIG, verbose=False)
+    with pytest.raises(ValueError, match="a run on a corpus of sentences. .* summarise takes"):
+        runs.load(finished.directory, 2)
+    line = ["train", f"--data={corpus.directory}", f"--run={out}", "--attention=luong"]
+    result = tool(*line, check=False)
+    assert "`attention` must be given for a corpus of pairs only" in result.stderr
+    assert not os.path.exists(out)
+
+
+def test_the_tools_train_and_evaluate_pairs(pairs, tmp_path):
+    run = f"--run={tmp_path / 'run'}"
+    tool("train", f"--data={pairs.directory}", run, *FLAGS, "--max_steps=3", "--head=tree")
+    result = json.loads(tool("evaluate", run).stdout.splitlines()[-1])
+    assert result["tokens"] == pairs.split("test").tokens
+    assert events(runs.Run(str(tmp_path / "run")), "test")[-1]["perplexity"] == result["perplexity"]

@@ -1,0 +1,113 @@
+"""The tool `summarise`, and what `evaluate` and `export` say of a run on pairs."""
+
+import dataclasses
+import subprocess
+
+import pytest
+
+from cases import randomise
+from pairs_helper import MODEL, small_pairs
+from runs_helper import command, tool
+from tfsoftmax.lm import runs
+from tfsoftmax.lm.checkpoints import weight_variables
+from tfsoftmax.lm.config import TrainingConfig
+from tfsoftmax.lm.description import description
+from tfsoftmax.seq2seq.model import encoder_decoder
+from tfsoftmax.seq2seq.summaries import Summariser
+
+TEXTS = ["w1 w2 zebra w3 w4", "", "w9 w8 w7", "qué w5 w5 w5 w5 w5 w5 w5"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """The folder of a run with random weights, as training leaves it."""
+    directory = tmp_path_factory.mktemp("summaries")
+    corpus = small_pairs(directory, train=60)
+    config = dataclasses.replace(MODEL, dropout=0.0)
+    model = encoder_decoder(config, corpus.vocabulary)
+    randomise(model, seed=1)
+    run = runs.Run(str(directory / "run"))
+    run.start(description(corpus, config, TrainingConfig()), corpus.vocabulary)
+    run.checkpoints.save(weight_variables(model), {"step": 1}, best=True)
+    return run.directory
+
+
+def summariser(run):
+    model, vocabulary, config = runs.load(run, None, tasks=("pairs",))
+    return Summariser(model, vocabulary, config["corpus"]["max_source"])
+
+
+def test_each_line_has_its_summary_in_order(run, tmp_path):
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
+    flags = f"--run={run}", f"--input={tmp_path / 'texts.txt'}", "--max_words=7"
+    result = tool("summarise", *flags, "--beam=3")
+    lines = result.stdout.split("\n")
+    assert len(lines) == 5 and lines[1] == lines[4] == ""
+    unknown = 0
+    for text, line in zip(TEXTS, lines):
+        if text:
+            [[found]] = summariser(run).summarise([text.split()], 3, 7)
+            assert line.split() == found.copied(text.split())
+            unknown += found.words.count("<unk>")
+    assert "2 of 16 words (12.50%) are not in the vocabulary; 4 texts, of which 1 were" in (
+        result.stderr
+    )
+    kept = tool("summarise", *flags, "--beam=3", "--keep_unk").stdout
+    assert kept.count("<unk>") == unknown > 0
+
+
+def test_the_best_of_each_text_and_exactly_so_many_words(run):
+    flags = "summarise", f"--run={run}", "--beam=4", "--nbest=2", "--exact_words=3"
+    rows = [line.split("\t") for line in tool(*flags, input="\n".join(TEXTS)).stdout.splitlines()]
+    assert [number for number, *_ in rows] == ["1", "1", "3", "3", "4", "4"]
+    for number, log_prob, text in rows:
+        assert len(text.split()) == 3
+        found = summariser(run).summarise([TEXTS[int(number) - 1].split()], 4, 3, 3, nbest=2)[0]
+        assert log_prob in [f"{h.log_prob:.4f}" for h in found]
+
+
+def test_a_pipe_is_answered_line_by_line(run):
+    line = command("summarise", f"--run={run}", "--beam=1", "--max_words=3")
+    process = subprocess.Popen(
+        line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    try:
+        for text in ("w1 w2 w3", "w4"):
+            process.stdin.write(text + "\n")
+            process.stdin.flush()
+            assert process.stdout.readline()  # before the next line is written
+        process.stdin.close()
+        assert process.wait(timeout=60) == 0
+    finally:
+        process.kill()
+
+
+def test_attention_is_drawn(run, tmp_path):
+    pytest.importorskip("matplotlib")
+    png = tmp_path / "attention.png"
+    tool("summarise", f"--run={run}", f"--attention={png}", "--exact_words=4", input=TEXTS[3])
+    assert png.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("flags, message", [
+    (["--beam=0"], "`beam` must be at least 1. Received: beam=0"),
+    (["--beam=1001"], "`beam` must be at most 1000. Received: beam=1001"),
+    (["--nbest=6"], "`nbest` must be at most `beam`, 5. Received: nbest=6"),
+    (["--max_words=3", "--exact_words=3"], "`max_words` must not be given with --exact_words"),
+    (["--length_power=-1"], "`length_power` must be at least 0. Received: length_power=-1"),
+    (["--input=none.txt"], "`input` cannot be used: No such file"),
+    ([], "`input` must hold texts. Received: input='-'"),
+])
+def test_mistakes_are_one_sentence(run, flags, message):
+    result = tool("summarise", f"--run={run}", *flags, check=False)
+    assert result.returncode == 1 and message in result.stderr
+
+
+def test_runs_and_texts_that_do_not_fit_are_refused(run, generating_run):
+    result = tool("summarise", f"--run={generating_run}", input="the cat", check=False)
+    assert "must be a run on a corpus of pairs. Received: run=" in result.stderr
+    for other in ("generate", "score", "tfprof"):
+        result = tool(other, f"--run={run}", input="the cat", check=False)
+        assert "a corpus of sentences. Received: run=" in result.stderr, other
+    result = tool("summarise", f"--run={run}", input="w1 <eos> w2", check=False)
+    assert "`sources` must not contain `<eos>`. Received: 'w1 <eos> w2'" in result.stderr

@@ -1,0 +1,138 @@
+"""Writes a summary of each text, with a model that was trained on pairs.
+
+    tfsoftmax summarise --run=runs/pairs --input=articles.txt > titles.txt
+    echo "china is expected to become ..." | tfsoftmax summarise --run=runs/pairs --nbest=3
+    tfsoftmax summarise --run=runs/pairs --input=input.txt --exact_words=30
+    tfsoftmax summarise --run=runs/pairs --input=one.txt --attention=attention.png
+
+Each line of the input is a text, in words separated by blanks and spelt as in the corpus. Its
+summary is a line of the output, written as soon as it is found, in the same order; that of an empty
+line is empty. Words that the model does not know are read as <unk>, and texts are cut after as many
+words as those of the corpus; a note on standard error says how many. Where the model writes <unk>,
+the word of the text that it attends to most is put in its place.
+
+--beam searches for the likeliest summaries; with --beam=1 the likeliest word is taken each time.
+With --nbest=3 there are three lines for each text, with its number, ln P and the summary, separated
+by tabs. --exact_words=30 never ends a summary before it has 30 words, as is done for DUC-2004.
+"""
+
+import itertools
+import sys
+
+from absl import flags
+
+from tfsoftmax.commands import shared_flags
+from tfsoftmax.commands.program import (
+    check_at_least,
+    load_matplotlib,
+    load_tensorflow,
+    printable,
+)
+from tfsoftmax.textio import check_writable, errors_name, line_blocks, name_of
+
+
+def define_flags():
+    shared_flags.define_run()
+    flags.DEFINE_string("input", "-", "File of texts, one per line; - for standard input.")
+    shared_flags.define_search()
+    flags.DEFINE_integer("nbest", 1, "Number of summaries of each text, at most the beam.")
+    flags.DEFINE_bool("keep_unk", False, "Leave <unk> in the summaries.")
+    flags.DEFINE_string(
+        "attention", None, "PNG file to draw to what the words of the first summary attend to. "
+        "Needs matplotlib."
+    )
+
+
+def main():
+    options, search = flags.FLAGS, shared_flags.search_options()
+    check_at_least(1, nbest=options.nbest)
+    if options.nbest > search["beam"]:
+        raise ValueError(
+            f"`nbest` must be at most `beam`, {search['beam']}. Received: nbest={options.nbest}"
+        )
+    if options.attention is not None:
+        load_matplotlib("attention")
+        check_writable(options.attention)
+    blocks = line_blocks(options.input)
+    first = next(blocks, None)  # before TensorFlow, to fail at once
+    if first is None:
+        raise ValueError(f"`input` must hold texts. Received: input={options.input!r}")
+    load_tensorflow()
+    from tqdm import tqdm
+
+    from tfsoftmax.lm import runs
+    from tfsoftmax.seq2seq.summaries import Summariser
+
+    model, vocabulary, config = runs.load(options.run, None, tasks=("pairs",))
+    summariser = Summariser(model, vocabulary, config["corpus"]["max_source"])
+    counts = {"texts": 0, "empty": 0, "cut": 0, "words": 0, "unknown": 0}
+    bar = tqdm(unit=" texts", leave=False, disable=sys.stdout.isatty() or None)
+    for number, lines in itertools.chain([first], blocks):  # from a pipe, those that are there
+        sources = [line.split() for line in lines]
+        _count(counts, sources, summariser, vocabulary)
+        summaries = summariser.stream(sources, **search, nbest=options.nbest)
+        for i, (source, found) in enumerate(zip(sources, summaries, strict=True), start=number):
+            _write(i, source, found)
+            bar.update()
+            if options.attention is not None and i == 1:
+                _draw(source, found)
+    bar.close()
+    print(_report(counts, summariser), file=sys.stderr)
+
+
+def _write(number, source, found):
+    shown = printable if sys.stdout.isatty() else str
+    for summary in found:
+        words = summary.words if flags.FLAGS.keep_unk else summary.copied(source)
+        text = " ".join(words)
+        if flags.FLAGS.nbest > 1:
+            text = f"{number}\t{summary.log_prob:.4f}\t{text}"
+        print(shown(text), flush=True)
+    if not found and flags.FLAGS.nbest == 1:
+        print(flush=True)
+
+
+def _count(counts, sources, summariser, vocabulary):
+    counts["texts"] += len(sources)
+    counts["empty"] += sum(not words for words in sources)
+    counts["cut"] += sum(len(words) > summariser.max_source for words in sources)
+    counts["words"] += sum(map(len, sources))
+    counts["unknown"] += sum(word not in vocabulary for words in sources for word in words)
+
+
+def _report(counts, summariser):
+    """What the summaries were made from, as a line for standard error."""
+    from tfsoftmax.lm.sentences import oov_report
+
+    words = oov_report(name_of(flags.FLAGS.input), counts["words"], counts["unknown"])
+    return (
+        f"{words}; {counts['texts']:,} texts, of which {counts['empty']:,} were empty and "
+        f"{counts['cut']:,} were cut to {summariser.max_source} words"
+    )
+
+
+def _draw(source, found):
+    """Draws the attention of the best summary of a text, a row for each of its words."""
+    if not found or not found[0].words:
+        print("warning: the first summary has no words, whose attention could be drawn",
+              file=sys.stderr)
+        return
+    load_matplotlib().use("Agg")
+    from matplotlib import pyplot
+
+    summary, attention = found[0], found[0].attention
+    read = source[: attention.shape[1]]
+    figure, axes = pyplot.subplots(
+        figsize=(2 + 0.3 * len(read), 1.5 + 0.3 * len(summary.words)), layout="constrained"
+    )
+    axes.imshow(attention, cmap="Greys", vmin=0, vmax=1, aspect="auto")
+    axes.set_xticks(range(len(read)), map(_label, read), rotation=90)
+    axes.set_yticks(range(len(summary.words)), map(_label, summary.copied(source)))
+    axes.xaxis.tick_top()
+    with errors_name(flags.FLAGS.attention):
+        figure.savefig(flags.FLAGS.attention, format="png", dpi=120)
+    pyplot.close(figure)
+
+
+def _label(word):
+    return printable(word).replace("$", r"\$")  # which would begin a formula

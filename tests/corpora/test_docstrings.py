@@ -4,6 +4,7 @@ import inspect
 
 import pytest
 
+from tfsoftmax.corpora.docstring_pairs import open_docstring_pairs
 from tfsoftmax.corpora.docstrings import open_docstrings
 from tfsoftmax.corpora.prose import sentences
 
@@ -182,3 +183,72 @@ def test_too_few_docstrings_are_refused(tmp_path):
     (tmp_path / "a.py").write_text('"""This is the only docstring of it."""')
     with pytest.raises(ValueError, match="`docstrings` needs packages.*Received: 1 sentences"):
         open_docstrings(None, lambda words: None, roots=[str(tmp_path)])
+
+
+def write_packages(folder, packages):
+    """Writes a package of one file for each name, with a docstring for each pair."""
+    for name, pairs in packages.items():
+        functions = [
+            f'def f{i}():\n    """{summary}.\n\n    {body}.\n    """\n'
+            for i, (summary, body) in enumerate(pairs)
+        ]
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text("\n".join(functions))
+
+
+def numbered(name, count):
+    return [
+        (f"return the value of the {name} at {i}", f"the {i} is a number in {name} that we have")
+        for i in range(count)
+    ]
+
+
+def opened_pairs(folder):
+    splits = open_docstring_pairs(None, lambda words: None, [str(folder)])
+    return {split: [pair for block in blocks for pair in block] for split, blocks in splits.items()}
+
+
+def test_pairs_are_the_first_sentence_and_the_rest(tmp_path):
+    (tmp_path / "a.py").write_text('"""The first of the lines. The second of them.\n\n"""')
+    write_packages(tmp_path, {f"p{i}": numbered(f"p{i}", 2) for i in range(60)})
+    (tmp_path / "p7" / "more.py").write_text(
+        'def f():\n    """Only a summary of the function."""\n'
+        'def g():\n    """x\n\n    The body of it without a summary.\n    """\n'
+        'def h():\n    """Return the sum of the values.\n\n    It is exact if they are.\n\n'
+        '    Args:\n        x: the values that are summed up.\n    """\n'
+    )
+    splits = opened_pairs(tmp_path)
+    pairs = [pair for rows in splits.values() for pair in rows]
+    assert ("the second of them", ("the first of the lines",)) in pairs
+    assert (
+        "it is exact if they are the values that are summed up", ("return the sum of the values",)
+    ) in pairs
+    assert len(pairs) == 2 * 60 + 2
+
+
+def test_no_package_no_source_and_no_target_is_in_two_splits(tmp_path):
+    packages = {f"p{i}": numbered(f"p{i}", 3) for i in range(60)}
+    for i, rows in enumerate(packages.values()):  # what all of them copied from somewhere
+        rows.append(("return the copy of the target", f"it is a source that has the number {i}"))
+        rows.append((f"return the target of the number {i}", "it is a copy of the source"))
+        rows.append(("return both of the copies", "it is a copy of both of them"))
+    packages["large"] = numbered("large", 40)
+    write_packages(tmp_path, packages)
+    splits = opened_pairs(tmp_path)
+    owners = {
+        split: {word for source, _ in rows for word in source.split() if word in packages}
+        for split, rows in splits.items()
+    }
+    assert "large" in owners["train"]
+    assert sum(map(len, owners.values())) == len(packages) == len(set().union(*owners.values()))
+    for texts in (0, 1):
+        found = [{str(pair[texts]) for pair in rows} for rows in splits.values()]
+        assert sum(map(len, found)) == len(set().union(*found))
+    assert all(len(rows) == len(set(rows)) for rows in splits.values())
+    assert 8 <= len(splits["valid"]) <= 40 and 8 <= len(splits["test"]) <= 40
+
+
+def test_too_few_packages_are_refused(tmp_path):
+    write_packages(tmp_path, {"one": numbered("one", 5)})
+    with pytest.raises(ValueError, match="`docstring_pairs` needs packages .* for the valid split"):
+        opened_pairs(tmp_path)

@@ -2,13 +2,22 @@
 
     tfsoftmax prepare --out=data/docstrings
     tfsoftmax prepare --corpus=text --train='books/*.txt.gz' --valid=valid.txt --out=data/books
+    tfsoftmax prepare --task=pairs --out=data/docstring_pairs
+    tfsoftmax prepare --task=pairs --corpus=text --train=train.tsv --valid=valid.tsv --out=data/mine
 
 The docstrings, ptb and wikitext corpora have the splits train, valid and test; text8 and lm1b
 have train and valid; text has those for which you give files. The command counts the words and
 numbers them by falling frequency. It shuffles the sentences and deals them to parallel streams, or
 with --order=text gives each stream a contiguous part of the text, and cuts the streams into records
-of (streams, time_steps + 1) words. The directory appears only when
-it is complete.
+of (streams, time_steps + 1) words.
+
+With --task=pairs it reads pairs of a source and a target. docstring_pairs has the splits train,
+valid and test, and gigaword also duc2003 and duc2004 if their files are there. Each record is a
+batch of pairs of similar lengths, and each pair is in one record. Pairs with an empty side, and
+those with more than --max_target words in the target, are left out and counted. The texts
+themselves are kept in SPLIT-texts.tsv.gz.
+
+The directory appears only when it is complete.
 """
 
 from tfsoftmax.commands import shared_flags

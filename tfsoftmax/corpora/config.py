@@ -18,7 +18,11 @@ class PrepareConfig:
             - wikitext2: WikiText-2, 2 million words of Wikipedia
             - wikitext103: WikiText-103, 100 million words of Wikipedia
             - lm1b: One Billion Word Benchmark, 0.8 billion words of news
-            With task=pairs, text.
+            With task=pairs, by default docstring_pairs, text or one of
+            - docstring_pairs: the docstrings of the installed Python packages, the first sentence
+              of each as the target of the others
+            - gigaword: first sentences and titles of 3.8 million news articles, and the test sets
+              of DUC-2003 and DUC-2004, in the files of Rush et al. that manual_dir has to hold
         out: Directory to make. It appears only when it is complete.
         train: With corpus=text: training files or globs, UTF-8, one sentence per line, plain or
             compressed (.gz, .xz, .bz2). With task=pairs: the sources, one per line, or, without
@@ -32,9 +36,9 @@ class PrepareConfig:
         valid_targets: With task=pairs: files or globs of the targets of valid.
         test_targets: With task=pairs: files or globs of the targets of test.
         min_count: Words that occur less often become <unk>. By default 1, but 2 for docstrings,
-            10 for text8, 3 for lm1b.
+            2 for docstring_pairs, 10 for text8, 3 for lm1b.
         max_vocab: Size of the vocabulary, <unk> and <eos> included. The most frequent words are
-            kept. By default no limit.
+            kept. By default 69,000 for gigaword, and no limit for the others.
         vocabulary_from: With task=pairs: the texts whose most frequent words are kept: targets, or
             both sources and targets. The counts are those of the targets in any case.
         order: Order of the sentences. With text, each stream reads one contiguous part of the text,
@@ -104,7 +108,7 @@ class PrepareConfig:
                     f"`{name}` must be one of {', '.join(choices)}. Received: {name}={value!r}"
                 )
         if self.corpus is None:
-            default = {"sentences": "docstrings", "pairs": "text"}[self.task]
+            default = {"sentences": "docstrings", "pairs": "docstring_pairs"}[self.task]
             object.__setattr__(self, "corpus", default)
         lowest = {
             "min_count": 1, "max_vocab": 3, "streams": 1, "time_steps": 1, "seed": 0,

@@ -6,6 +6,7 @@ import os
 import sysconfig
 import warnings
 import zlib
+from collections.abc import Iterable, Iterator
 
 from tfsoftmax.corpora.prose import sentences
 
@@ -37,9 +38,9 @@ def open_docstrings(scratch, report, roots=None):
     """
     splits = {"train": [], "valid": [], "test": []}
     seen = set()
-    for path in _python_files(roots or _installed()):
+    for path in python_files(roots or installed()):
         words = 0
-        for text in _strings(path):
+        for text in docstrings(path, others=True):
             lines = splits[_split_of(text)]
             for sentence in sentences(text):
                 if sentence not in seen:
@@ -51,7 +52,7 @@ def open_docstrings(scratch, report, roots=None):
         if not lines:
             raise ValueError(
                 f"`docstrings` needs packages with English docstrings for the {name} split. "
-                f"Received: {len(seen)} sentences in all from {roots or _installed()}"
+                f"Received: {len(seen)} sentences in all from {roots or installed()}"
             )
     return {
         name: [lines[i : i + _BLOCK_LINES] for i in range(0, len(lines), _BLOCK_LINES)]
@@ -59,13 +60,14 @@ def open_docstrings(scratch, report, roots=None):
     }
 
 
-def _installed():
+def installed() -> list[str]:
+    """The folders of Python's own library and of the installed packages."""
     paths = sysconfig.get_paths()
     return list(dict.fromkeys([paths["stdlib"], paths["purelib"], paths["platlib"]]))
 
 
-def _python_files(roots):
-    """Yields the paths of source files in a fixed order."""
+def python_files(roots: Iterable[str]) -> Iterator[str]:
+    """Yields the paths of source files in a fixed order, without those of tests."""
     for root in roots:
         for directory, subdirectories, files in os.walk(root):
             subdirectories[:] = sorted(set(subdirectories) - _SKIPPED)
@@ -74,8 +76,13 @@ def _python_files(roots):
                     yield os.path.join(directory, name)
 
 
-def _strings(path):
-    """The documentation strings of a source file, in order; none if it is not valid Python."""
+def docstrings(path: str, others: bool = False) -> list[str]:
+    """The docstrings of a source file, each once; none if it is not valid Python.
+
+    Args:
+        path: the file, which is parsed and not run.
+        others: whether other strings of several lines count too.
+    """
     try:
         with open(path, "rb") as file:
             source = file.read()
@@ -88,7 +95,7 @@ def _strings(path):
     for node in ast.walk(tree):
         if isinstance(node, _OWNERS):
             text = ast.get_docstring(node)
-        elif isinstance(node, ast.Constant) and _is_long_string(node.value):
+        elif others and isinstance(node, ast.Constant) and _is_long_string(node.value):
             text = inspect.cleandoc(node.value)
         else:
             continue

@@ -102,7 +102,8 @@ def _widths(tallies, lengths, count):
 
 
 def _write_split(blocks, name, tally, vocabulary, ends, config, directory, scratch, report):
-    sides = [pair_batches.EncodedTexts(os.path.join(scratch, side)) for side in ("sources", "targets")]
+    paths = [os.path.join(scratch, side) for side in ("sources", "targets")]
+    sides = list(map(pair_batches.EncodedTexts, paths))
     texts = TextWriter(directory, name)
     for block in examples(blocks, name, config.max_source, config.max_target, PairTally()):
         pairs = [pair for _, _, pairs in block for pair in pairs]

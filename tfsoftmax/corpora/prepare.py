@@ -6,7 +6,7 @@ import os
 import shutil
 
 from tfsoftmax.corpora import manifest as manifests
-from tfsoftmax.corpora.catalogue import MIN_COUNTS, ORDERS
+from tfsoftmax.corpora.catalogue import MAX_VOCABS, MIN_COUNTS, ORDERS
 from tfsoftmax.corpora.config import TASKS, PrepareConfig
 from tfsoftmax.corpora.counting import build_vocabulary, count
 from tfsoftmax.corpora.encoding import encode_split
@@ -147,8 +147,8 @@ def _settings(config, source):
     order = config.order or ORDERS[config.corpus]
     return {
         "task": config.task,
-        "min_count": config.min_count or MIN_COUNTS.get(config.corpus, 1),
-        "max_vocab": config.max_vocab,
+        "min_count": config.min_count or MIN_COUNTS[config.corpus],
+        "max_vocab": config.max_vocab or MAX_VOCABS.get(config.corpus),
         "order": order,
         **{name: getattr(config, name) for name in SHAPE[config.task]},
         **({"vocabulary_from": config.vocabulary_from} if config.task == "pairs" else {}),

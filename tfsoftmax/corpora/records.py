@@ -239,7 +239,8 @@ def _check_sizes(corpus):
         if split.records != found or found == 0:
             raise ValueError(
                 f"{os.path.join(corpus.directory, manifests.MANIFEST)}: a split must have the "
-                f"records of its files, {found}; prepare the corpus again. Received: {split.records} records"
+                f"records of its files, {found}; prepare the corpus again. "
+                f"Received: {split.records} records"
             )
         for file in split.all_files:
             if not os.path.isfile(file.path):

@@ -83,6 +83,22 @@ def _text_pairs(config):
     return Source(inputs, lambda scratch, report: readers)
 
 
+def _docstring_pairs(config):
+    from tfsoftmax.corpora.docstring_pairs import open_docstring_pairs
+
+    return Source(inputs=None, open=open_docstring_pairs)
+
+
+def _gigaword(config):
+    from tfsoftmax.corpora import gigaword, pairs
+
+    files = gigaword.find_gigaword(config.manual_dir)
+    return Source(
+        inputs=gigaword.fingerprints(files),
+        open=lambda scratch, report: {s: pairs.FilePairs([both]) for s, both in files.items()},
+    )
+
+
 def _dataset(name):
     def open_dataset(config, scratch, report):
         from tfsoftmax.corpora import datasets
@@ -98,7 +114,7 @@ CORPORA = {
         "text": _text,
         **{name: _dataset(name) for name in DATASETS},
     },
-    "pairs": {"text": _text_pairs},
+    "pairs": {"text": _text_pairs, "docstring_pairs": _docstring_pairs, "gigaword": _gigaword},
 }
 
 

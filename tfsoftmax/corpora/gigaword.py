@@ -1,0 +1,68 @@
+"""Finds the files in which Rush et al. (2015) gave away Gigaword's pairs and those of DUC."""
+
+import glob
+import os
+
+from tfsoftmax.corpora.text import fingerprint
+
+_COMPRESSED = ("", ".gz", ".xz", ".bz2")
+# For each split: the names of its sources and of its targets. Only the first two must be there.
+FILES = {
+    "train": ("train.article.txt", "train.title.txt"),
+    "valid": ("valid.article.filter.txt", "valid.title.filter.txt"),
+    "test": ("Giga/input.txt", "Giga/task1_ref*.txt"),
+    "duc2003": ("DUC2003/input.txt", "DUC2003/task1_ref*.txt"),
+    "duc2004": ("DUC2004/input.txt", "DUC2004/task1_ref*.txt"),
+}
+
+
+def find_gigaword(folder: str | None) -> dict[str, tuple[str, list[str]]]:
+    """Finds the files of each split, in a folder or below it, plain or compressed.
+
+    Args:
+        folder: the folder, such as the unpacked `sumdata`.
+
+    Returns:
+        Dictionary from split to the path of its sources and the paths of its targets, of which the
+        splits of DUC have four. It has the splits train and valid, and those of test, duc2003 and
+        duc2004 that are there.
+
+    Raises:
+        FileNotFoundError: train or valid is not there.
+        ValueError: a split has several files of sources, or sources and no targets.
+    """
+    if folder is None or not os.path.isdir(folder):
+        raise FileNotFoundError(
+            "`manual_dir` must be the folder of the files of Rush et al. for corpus='gigaword'. "
+            f"Received: manual_dir={folder!r}"
+        )
+    found = {}
+    for split, (source, target) in FILES.items():
+        sources, targets = _matches(folder, source), _matches(folder, target)
+        if split in ("train", "valid") and not sources:
+            raise FileNotFoundError(
+                f"`manual_dir` must have {source} and {target}, plain or compressed, in it or "
+                f"below. Received: manual_dir={folder!r}"
+            )
+        one = len(targets) >= 1 if "*" in target else len(targets) == 1
+        if sources and not (len(sources) == 1 and one):
+            raise ValueError(
+                f"`manual_dir` must have one {source} and {target} for it. Received: "
+                f"{', '.join(sources + targets)}"
+            )
+        if sources:
+            found[split] = (sources[0], targets)
+    return found
+
+
+def fingerprints(files: dict) -> dict:
+    """What the manifest says of the files: a JSON value."""
+    return {
+        split: [fingerprint(path) for path in (source, *targets)]
+        for split, (source, targets) in files.items()
+    }
+
+
+def _matches(folder, name):
+    start = os.path.join(glob.escape(folder), "**", name)
+    return sorted(path for end in _COMPRESSED for path in glob.glob(start + end, recursive=True))

@@ -6,14 +6,14 @@ from tfsoftmax.corpora.config import PrepareConfig
 from tfsoftmax.corpora.prepare import prepare
 from tfsoftmax.lm.config import Seq2SeqConfig, TrainingConfig
 
-MODEL = Seq2SeqConfig(embedding_units=12, hidden_units=16, dropout=0.1)
+MODEL = Seq2SeqConfig(embedding_units=12, hidden_units=16, dropout=0.1, init_scale=0.5)
 CONFIG = TrainingConfig(
     optimizer="adam", learning_rate=0.02, clip_norm=5.0, reduce="token", epochs=2, log_steps=1,
     checkpoint_steps=7,
 )
-FLAGS = ["--embedding_units=12", "--hidden_units=16", "--dropout=0.1", "--optimizer=adam",
-         "--learning_rate=0.02", "--clip_norm=5", "--reduce=token", "--epochs=2", "--log_steps=1",
-         "--checkpoint_steps=7"]
+FLAGS = ["--embedding_units=12", "--hidden_units=16", "--dropout=0.1", "--init_scale=0.5",
+         "--optimizer=adam", "--learning_rate=0.02", "--clip_norm=5", "--reduce=token", "--epochs=2",
+         "--log_steps=1", "--checkpoint_steps=7"]
 
 
 def make_pairs(count, seed):
@@ -33,8 +33,8 @@ def small_pairs(directory, train=400):
         files[split] = str(directory / f"{split}.tsv")
         with open(files[split], "w", encoding="utf-8") as file:
             for source, target in make_pairs(count, seed):
-                rare = "" if split == "train" else f" rare{len(source)}"
-                file.write(f"{source}{rare}\t{target}\n")
+                rare = "" if split == "train" else f"rare{len(source)} "
+                file.write(f"{rare}{source}\t{target}\n")
     return prepare(
         PrepareConfig(
             task="pairs", corpus="text", out=str(directory / "data"), batch_size=8,

@@ -1,7 +1,9 @@
 """The tool `summarise`, and what `evaluate` and `export` say of a run on pairs."""
 
 import dataclasses
+import json
 import subprocess
+import sys
 
 import pytest
 
@@ -111,3 +113,40 @@ def test_runs_and_texts_that_do_not_fit_are_refused(run, generating_run):
         assert "a corpus of sentences. Received: run=" in result.stderr, other
     result = tool("summarise", f"--run={run}", input="w1 <eos> w2", check=False)
     assert "`sources` must not contain `<eos>`. Received: 'w1 <eos> w2'" in result.stderr
+
+
+# The serving process, in which importing tfsoftmax or Keras is an error.
+SERVER = """
+import json, sys
+sys.modules["tfsoftmax"] = sys.modules["keras"] = None
+import tensorflow as tf
+texts = json.load(sys.stdin)
+width = max(map(len, texts))
+words = tf.constant([t + [""] * (width - len(t)) for t in texts])
+served = tf.saved_model.load(sys.argv[1]).signatures["summarise"]
+found = served(words=words, max_words=tf.constant(6))
+written = [[w.decode() for w in row] for row in found["words"].numpy().tolist()]
+print(json.dumps([written, found["log_prob"].numpy().tolist()]))
+"""
+
+
+def test_the_exported_model_summarises_as_the_tool_with_a_beam_of_one(run, tmp_path):
+    out, lines = tmp_path / "exported", "\n".join(TEXTS)
+    printed = tool("export", f"--run={run}", f"--out={out}").stdout
+    assert printed.startswith(f"{out}: summarise(words, max_words), 32 words")
+    flags = "summarise", f"--run={run}", "--beam=1", "--max_words=6", "--nbest=1"
+    expected = tool(*flags, input=lines).stdout.splitlines()
+    served = subprocess.run(
+        [sys.executable, "-c", SERVER, str(out)], capture_output=True, text=True, check=False,
+        input=json.dumps([text.split() for text in TEXTS]),
+    )
+    assert served.returncode == 0, served.stderr
+    written, log_probs = json.loads(served.stdout.splitlines()[-1])
+    assert [" ".join(filter(None, words)) for words in written] == expected
+    for text, log_prob in zip(TEXTS, log_probs, strict=True):
+        found = summariser(run).summarise([text.split()] * bool(text), 1, 6)
+        assert log_prob == pytest.approx(found[0][0].log_prob if text else 0.0, rel=1e-4)
+    again = tool("export", f"--run={run}", f"--out={out}", check=False)
+    assert "`out` must be a new or empty directory" in again.stderr
+    limited = tool("export", f"--run={run}", f"--out={tmp_path}/b", "--max_k=3", check=False)
+    assert "`max_k` must be given for a run on sentences only" in limited.stderr

@@ -1,7 +1,8 @@
-"""Exports a trained model as a SavedModel that scores sentences.
+"""Exports a trained model as a SavedModel that takes and returns strings.
 
     tfsoftmax export --run=runs/first --out=exported
     tfsoftmax export --run=runs/first --out=exported_100 --max_k=100
+    tfsoftmax export --run=runs/pairs --out=exported_summaries
 
 Loading it needs TensorFlow, but neither tfsoftmax nor Keras:
 
@@ -16,6 +17,11 @@ Sentences are strings, padded at the end with empty strings. Words that the voca
 read and scored as <unk>; the output "oov" of score counts them. Both functions are also
 signatures for model servers: score(words) and next_word(words, k), where k is a scalar int32.
 The vocabulary is one of the assets.
+
+The SavedModel of a run on pairs has one function and signature, which takes the likeliest word each
+time, as tfsoftmax summarise does with --beam=1:
+
+    model.summarise(words, 30)["words"]       # the summary of each text, of at most 30 words
 """
 
 import contextlib
@@ -25,6 +31,7 @@ from absl import flags
 
 from tfsoftmax.commands import shared_flags
 from tfsoftmax.commands.program import load_tensorflow
+from tfsoftmax.corpora.config import TASKS
 from tfsoftmax.corpora.replacing import alone
 
 
@@ -45,17 +52,36 @@ def main():
                 raise ValueError(f"`out` must be a new or empty directory. Received: out={out!r}")
     load_tensorflow()
     from tfsoftmax.lm import runs
+
+    model, vocabulary, config = runs.load(
+        flags.FLAGS.run, streams=None, stateful=False, backend="fused", tasks=TASKS
+    )
+    export = _export_summariser if "attention" in config["model"] else _export_language_model
+    functions = export(model, vocabulary, config)
+    files = [os.path.join(f, name) for f, _, names in os.walk(out) for name in names]
+    print(
+        f"{out}: {functions}, {len(vocabulary):,} words, "
+        f"{sum(map(os.path.getsize, files)) / 2**20:.1f} MiB"
+    )
+
+
+def _export_language_model(model, vocabulary, _):
     from tfsoftmax.lm.export import export
 
-    model, vocabulary, _ = runs.load(
-        flags.FLAGS.run, streams=None, stateful=False, backend="fused"
-    )
     most = flags.FLAGS.max_k
     if not flags.FLAGS["max_k"].present:
         most = min(most, len(vocabulary))
     export(model, vocabulary, flags.FLAGS.out, most)
-    files = [os.path.join(f, name) for f, _, names in os.walk(flags.FLAGS.out) for name in names]
-    print(
-        f"{flags.FLAGS.out}: score(words) and next_word(words, k), k up to {most}, "
-        f"{len(vocabulary):,} words, {sum(map(os.path.getsize, files)) / 2**20:.1f} MiB"
-    )
+    return f"score(words) and next_word(words, k), k up to {most}"
+
+
+def _export_summariser(model, vocabulary, config):
+    from tfsoftmax.seq2seq.export import export_summariser
+
+    if flags.FLAGS["max_k"].present:
+        raise ValueError(
+            "`max_k` must be given for a run on sentences only. "
+            f"Received: max_k={flags.FLAGS.max_k}"
+        )
+    export_summariser(model, vocabulary, flags.FLAGS.out, config["corpus"]["max_source"])
+    return "summarise(words, max_words)"

@@ -1,6 +1,7 @@
 """Exports a language model as a SavedModel of plain TensorFlow that takes and returns strings."""
 
 import os
+from collections.abc import Callable
 
 import keras
 import tensorflow as tf
@@ -44,30 +45,49 @@ def export(model: keras.Model, vocabulary: Vocabulary, out: str, max_k: int = 50
         ValueError: an argument is out of its range, or the model does not fit.
     """
     parts = head_and_hidden_model(model, vocabulary)
+    _check(model, vocabulary, max_k)
+
+    def functions(ids_of, words_of):
+        score, next_word = _functions(*parts, vocabulary, ids_of, words_of, max_k)
+        words = tf.TensorSpec([None, None], tf.string, name="words")
+        k = tf.TensorSpec([], tf.int32, name="k")
+        return {"score": (score, words), "next_word": (next_word, words, k)}
+
+    export_functions(functions, vocabulary, out)
+
+
+def export_functions(functions: Callable[..., dict], vocabulary: Vocabulary, out: str) -> None:
+    """Saves functions of strings as the signatures of a SavedModel with a vocabulary.
+
+    Args:
+        functions: takes the tables from words to ids and from ids to words, and returns the
+            functions: {name: (function, specification of each argument)}.
+        vocabulary: the `Vocabulary`, which becomes an asset.
+        out: an argument of `export`.
+
+    Raises:
+        ValueError: there are files in `out`.
+    """
     if not out:
         raise ValueError("`out` must name a directory. Received: out=''")
     final = os.path.realpath(out)
     with alone(final):
-        _check(model, vocabulary, out, max_k)
+        if os.path.lexists(out) and (not os.path.isdir(out) or os.listdir(out)):
+            raise ValueError(f"`out` must be a new or empty directory. Received: out={out!r}")
         with errors_name(out), whole_or_nothing(final, replace=False) as partial:
-            _save(parts, vocabulary, partial, max_k)
+            _save(functions, vocabulary, partial)
 
 
-def _save(parts, vocabulary, folder, max_k):
+def _save(functions, vocabulary, folder):
     """Writes the SavedModel to an empty folder."""
     path = os.path.join(folder, ASSET)  # this is copied to the assets
     vocabulary.save(path)
-    served = tf.Module(name="language_model")
+    served, signatures = tf.Module(name="model"), {}
     served.tables = _tables(path, vocabulary)
-    score, next_word = _functions(*parts, vocabulary, *served.tables, max_k)
-    words = tf.TensorSpec([None, None], tf.string, name="words")
-    k = tf.TensorSpec([], tf.int32, name="k")
-    served.score = tf.function(score, autograph=False)
-    served.next_word = tf.function(next_word, autograph=False)
-    signatures = {
-        "score": served.score.get_concrete_function(words),
-        "next_word": served.next_word.get_concrete_function(words, k),
-    }
+    for name, (function, *specifications) in functions(*served.tables).items():
+        traced = tf.function(function, autograph=False)
+        setattr(served, name, traced)
+        signatures[name] = traced.get_concrete_function(*specifications)
     # Some variables of a head, which hold its layout, are not in Keras's lists.
     # The order in which they are read is the same in every export; TensorFlow's is one of a set.
     variables = {id(v.handle): v for s in signatures.values() for v in s.graph.variables}
@@ -131,7 +151,7 @@ def _tables(path, vocabulary):
     ]
 
 
-def _check(model, vocabulary, out, max_k):
+def _check(model, vocabulary, max_k):
     if not 1 <= max_k <= len(vocabulary):
         raise ValueError(f"`max_k` must lie in [1, {len(vocabulary)}]. Received: max_k={max_k}")
     stateful = [layer.name for layer in model.layers if getattr(layer, "stateful", False)]
@@ -141,5 +161,3 @@ def _check(model, vocabulary, out, max_k):
             "time_steps=None, stateful=False. "
             f"Received: {model.input.shape}, stateful layers {stateful}"
         )
-    if os.path.lexists(out) and (not os.path.isdir(out) or os.listdir(out)):
-        raise ValueError(f"`out` must be a new or empty directory. Received: out={out!r}")

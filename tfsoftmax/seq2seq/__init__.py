@@ -1,0 +1,1 @@
+"""Models that turn a text into another one, and the measures of what they write."""

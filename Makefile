@@ -57,7 +57,7 @@ $(VENV)/.installed: pyproject.toml
 	touch $@
 
 $(VENV)/.installed-test: pyproject.toml
-	$(PIP_INSTALL) -e .[test,tfds,plot,wer]
+	$(PIP_INSTALL) -e .[test,tfds,plot,wer,summaries]
 	touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-hub: pyproject.toml

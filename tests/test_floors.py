@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 FLOORS = (
     ("textio",),
     ("_compat", "arguments", "hardware", "vocabulary", "layers.names", "partitions.counts",
-     "partitions.packing"),
+     "partitions.packing", "resampling"),
     ("ops",),
     ("logits_tag", "partitions", "samplers", "corpora"),
     ("losses", "metrics", "optimizers", "nbest", "layers"),
@@ -33,7 +33,8 @@ WITHOUT_TENSORFLOW = (
     "partitions.tree_builders", "partitions.classes", "partitions.brown", "partitions.splits",
     "partitions.kmeans", "partitions.assignment", "corpora.catalogue", "corpora.config",
     "corpora.records", "corpora.manifest", "nbest.lists", "nbest.word_errors", "nbest.rescoring",
-    "commands.program",
+    "resampling", "seq2seq.rouge", "seq2seq.baselines", "corpora.pairs", "corpora.pair_corpus",
+    "corpora.pair_texts", "commands.program",
 )
 
 

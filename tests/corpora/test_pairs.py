@@ -115,7 +115,7 @@ def test_batches_have_few_shapes_and_little_padding(tmp_path, pairs):
         shapes[source.shape[1], words.shape[1]] += 1
         places += source.size + words.size
         real += real_words(source, corpus.vocabulary.eos_id).numpy().sum() + weights.sum()
-    assert 4 < len(shapes) <= 24
+    assert 4 < len(shapes) <= 36
     longest = sum(np.max(list(shapes), axis=0)) * 2 * shapes.total()
     assert places - real < (longest - real) / 3
 
@@ -315,10 +315,20 @@ def test_titles_as_sentences_have_the_vocabulary_of_the_pairs(tmp_path, pairs):
     assert of_titles.vocabulary.sha256 == corpus.vocabulary.sha256
 
 
-def test_widths_part_the_lengths_evenly():
-    assert pair_batches.widths({3: 10, 5: 10, 8: 10, 9: 10}, 12, 4).tolist() == [3, 5, 8, 12]
-    assert pair_batches.widths({4: 100}, 4, 6).tolist() == [4]
-    assert pair_batches.widths({2: 97, 30: 3}, 40, 3).tolist() == [2, 40]
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 9])
+def test_widths_leave_the_fewest_places_empty(count):
+    rng = np.random.default_rng(count)
+    for _ in range(20):
+        lengths = {int(k): int(rng.integers(1, 9)) for k in rng.choice(15, 6, False) + 1}
+        longest = max(lengths) + int(rng.integers(3))
+
+        def places(ends, lengths=lengths):
+            return sum(n * min(e for e in ends if e >= k) for k, n in lengths.items())
+
+        found = pair_batches.widths(lengths, longest, count).tolist()
+        others = itertools.combinations_with_replacement(lengths, count - 1)
+        assert places(found) == min(places([*ends, longest]) for ends in others)
+        assert found[-1] == longest and found == sorted(set(found)) and len(found) <= count
 
 
 def write_gigaword(folder):

@@ -14,12 +14,15 @@ import numpy as np
 from tfsoftmax.corpora import tfrecord
 from tfsoftmax.corpora.records import PAD
 
-SOURCE_WIDTHS, TARGET_WIDTHS = 6, 4  # so that batches have at most 24 shapes
+SOURCE_WIDTHS, TARGET_WIDTHS = 6, 6  # so that batches have at most 36 shapes
 _CHUNK_INTS = 1 << 24
 
 
 def widths(lengths: Mapping[int, int], longest: int, count: int) -> np.ndarray:
-    """Chooses the widths of batches: texts are padded to the next one.
+    """Chooses the widths of batches so that the fewest places are left empty.
+
+    Each text is padded to the smallest width that holds it. Widths between which equally many texts
+    lie would leave more places empty, since few texts have most of the lengths.
 
     Args:
         lengths: mapping from a length to the number of training texts that have it.
@@ -27,13 +30,23 @@ def widths(lengths: Mapping[int, int], longest: int, count: int) -> np.ndarray:
         count: the number of widths, at most.
 
     Returns:
-        Increasing int64, the last of which is `longest`: about as many texts have a length up to
-        the first width as between each two.
+        Increasing int64, the last of which is `longest`.
     """
-    values = np.array(sorted(lengths))
-    shares = np.cumsum([lengths[value] for value in values.tolist()])
-    places = np.searchsorted(shares, shares[-1] * np.arange(1, count) / count)
-    return np.unique([*values[places], longest])
+    values = np.array(sorted({*lengths, longest}))
+    up_to = np.cumsum([lengths.get(value, 0) for value in values.tolist()])
+    places, choices = up_to * values, []  # of all texts up to each length, with one width
+    for _ in range(min(count, len(values)) - 1):
+        # With one more width: the last one, after the best choice for all texts up to the other.
+        costs = [
+            places[:last] + (up_to[last] - up_to[:last]) * values[last]
+            for last in range(1, len(values))
+        ]
+        choices.append([0, *map(np.argmin, costs)])
+        places = np.array([places[0], *map(np.min, costs)])
+    ends = [len(values) - 1]
+    for choice in reversed(choices):
+        ends.append(choice[ends[-1]])
+    return np.unique(values[ends])
 
 
 def in_batches(

@@ -32,7 +32,7 @@ def batches(
 
         For pairs the elements are `((source, words), next_words, weights)`: int32 (B, S), int32
         (B, T), int32 (B, T), float32 (B, T), where S and T differ from batch to batch, with at most
-        24 shapes in a corpus. `<eos>` ends each source and fills it up to S; `real_words` tells
+        36 shapes in a corpus. `<eos>` ends each source and fills it up to S; `real_words` tells
         the two apart. `words` begins with `<eos>`, and `next_words` ends with it. An empty pair
         whose weights are all 0 may stand in one batch of a split.
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-CELLS = 1 << 22  # the most numbers that the bootstrap draws at a time
+from tfsoftmax.resampling import percentile_interval, resampled_ratios
 
 
 def load_jiwer():
@@ -97,13 +97,8 @@ def bootstrap(
     gaps = np.asarray(errors, np.float64) - np.asarray(other_errors, np.float64)
     if not words.sum():
         raise ValueError("`words` must not all be zero. Received: references without words")
-    rng, size, differences = np.random.default_rng(seed), len(words), []
-    per_part = max(1, CELLS // size)
-    for start in range(0, resamples, per_part):
-        drawn = rng.integers(0, size, (min(per_part, resamples - start), size))
-        # A resample may have no words; then it has a difference of zero.
-        differences.append(gaps[drawn].sum(1) / np.maximum(words[drawn].sum(1), 1))
-    differences = np.concatenate(differences)
-    low, high = np.quantile(differences, [(1 - level) / 2, (1 + level) / 2])
+    # A resample may have no words; then it has a difference of zero.
+    differences = resampled_ratios(gaps, words, resamples, seed)
+    low, high = percentile_interval(differences, level)
     better = (differences < 0).mean() + (differences == 0).mean() / 2
-    return Difference(gaps.sum() / words.sum(), float(low), float(high), float(better))
+    return Difference(gaps.sum() / words.sum(), low, high, float(better))

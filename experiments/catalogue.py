@@ -16,6 +16,7 @@ from experiments import (
     shen,
     shmuma,
     shortlists,
+    small_batches,
 )
 
 EXPERIMENTS = {
@@ -32,6 +33,7 @@ EXPERIMENTS = {
     "shen": shen,
     "shmuma": shmuma,
     "shortlists": shortlists,
+    "small_batches": small_batches,
 }
 
 

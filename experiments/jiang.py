@@ -36,7 +36,8 @@ from experiments.seeds import seeded
 SEEDS = (1, 2, 3)
 
 
-def _run(name, head, valid=None, test=None, **options):
+def run(name, head, valid=None, test=None, **options):
+    """A run of the preset `jiang`, until two epochs bring no gain."""
     return Run(
         name=name,
         preset="jiang",
@@ -50,12 +51,12 @@ def _run(name, head, valid=None, test=None, **options):
 BROWN = "{data}/brown.paths"
 
 RUNS = seeded([
-    _run("tree-brown", "tree", 133.12, 128.78, tree=BROWN),
-    _run("tree-huffman", "tree", 134.33, 129.34, tree="huffman"),
-    _run("tree-alphabetical", "tree", 154.02, 149.12, tree="alphabetical"),
-    _run("tree-random", "tree", 199.62, 189.37, tree="random"),
-    _run("class", "class", 133.17, 125.05, classes="frequency"),
-    _run("full", "full", 131.59, 125.10),
-    _run("nce", "nce", 139.79, 137.35),
-    _run("blackout", "blackout", 137.68, 135.49),
+    run("tree-brown", "tree", 133.12, 128.78, tree=BROWN),
+    run("tree-huffman", "tree", 134.33, 129.34, tree="huffman"),
+    run("tree-alphabetical", "tree", 154.02, 149.12, tree="alphabetical"),
+    run("tree-random", "tree", 199.62, 189.37, tree="random"),
+    run("class", "class", 133.17, 125.05, classes="frequency"),
+    run("full", "full", 131.59, 125.10),
+    run("nce", "nce", 139.79, 137.35),
+    run("blackout", "blackout", 137.68, 135.49),
 ], SEEDS)

@@ -109,6 +109,7 @@ ROWS = {
          f"on a CPU; the corpus {FDT}"),
         ("figure 5.16, table 5.2a", "full, adaptive, importance sampling, NCE on Text8",
          "[methods](methods/README.md), million words, to convergence", from_experiment("methods")),
+        ("", "the fast methods on fourteen million words", "[novels](novels/README.md)", "open"),
         ("figures 5.17, 5.18, table 5.2b", "the same on FDT", "", FDT),
         ("table 5.3", "word errors after rescoring", "[rescoring](rescoring/README.md)",
          "same finding: adaptive softmax and importance sampling do not differ, on lists that are "

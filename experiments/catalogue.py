@@ -9,6 +9,7 @@ from experiments import (
     huffman,
     jiang,
     methods,
+    novels,
     precision,
     projections,
     proposals,
@@ -16,6 +17,7 @@ from experiments import (
     shen,
     shmuma,
     shortlists,
+    small_batches,
 )
 
 EXPERIMENTS = {
@@ -25,6 +27,7 @@ EXPERIMENTS = {
     "huffman": huffman,
     "jiang": jiang,
     "methods": methods,
+    "novels": novels,
     "precision": precision,
     "projections": projections,
     "proposals": proposals,
@@ -32,6 +35,7 @@ EXPERIMENTS = {
     "shen": shen,
     "shmuma": shmuma,
     "shortlists": shortlists,
+    "small_batches": small_batches,
 }
 
 

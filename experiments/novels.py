@@ -1,0 +1,42 @@
+"""Adaptive and sampled softmax, NCE and a Brown tree on fourteen million words, for two epochs.
+
+Reproduces: no table. It compares the fast methods of Müller 2017, table 5.2a (section 5.3.2), and
+p-tHSM with Brown clusters on a corpus of the size of Text8, with as many types, 44,370, where
+`methods` has a million words and 10,000 types. Departures from table 4.5: 256 units instead of 512;
+a learning rate of 0.5 and a clipping norm of 5, as in `methods`. The cutoffs follow section
+5.1.2.2: a shortlist of 9 %, half of the words in the last tail. Full softmax is left out, which
+would take most of the time.
+
+Commands, for fourteen million words with one sentence on each line:
+
+    tfsoftmax prepare --corpus=text --order=text --max_vocab=44370 --train=train.txt.gz \\
+        --valid=valid.txt.gz --test=test.txt.gz --out=data/novels
+    tfsoftmax brown --data=data/novels --classes=1000 --out=data/novels/brown.paths
+    python -m experiments.run novels --data=data/novels
+
+Hardware and hours: each run has one core, which it shares with other work, so that its minutes and
+words/s say nothing of the method (results/benchmarks compares speeds).
+"""
+
+import dataclasses
+
+from experiments import million
+from experiments.seeds import seeded
+
+CUTOFFS = [4000, 22000]
+HEADS = {
+    "adaptive": ("adaptive", {"cutoffs": CUTOFFS, "projection_factor": 2}),
+    "adaptive-whole": ("adaptive", {"cutoffs": CUTOFFS, "projection_factor": None}),
+    "sampled": ("sampled", {}),
+    "nce": ("nce", {}),
+    "tree-brown": ("tree", {"tree": "{data}/brown.paths"}),
+}
+
+
+def _run(name, head, options):
+    run = million.run(name, head, options)
+    training = {**run.training, "epochs": 2, "patience": 0}
+    return dataclasses.replace(run, training=training, scale="half the paper's units, two epochs")
+
+
+RUNS = seeded([_run(name, head, options) for name, (head, options) in HEADS.items()], (1,))

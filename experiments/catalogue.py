@@ -18,6 +18,7 @@ from experiments import (
     shmuma,
     shortlists,
     small_batches,
+    summaries,
 )
 
 EXPERIMENTS = {
@@ -36,6 +37,7 @@ EXPERIMENTS = {
     "shmuma": shmuma,
     "shortlists": shortlists,
     "small_batches": small_batches,
+    "summaries": summaries,
 }
 
 

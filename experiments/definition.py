@@ -6,7 +6,7 @@ import os
 import re
 import types
 
-from tfsoftmax.lm.config import ModelConfig, TrainingConfig
+from tfsoftmax.lm.config import ModelConfig, Seq2SeqConfig, TrainingConfig
 from tfsoftmax.lm.presets import PRESETS
 
 MEASURES = ("perplexity", "test_perplexity", "words_per_second", "peak_memory_gib")
@@ -18,7 +18,8 @@ class Run:
 
     Args:
         name: name of the run, which is also the name of its folder and of its row in the table.
-        model: fields of `ModelConfig` that differ from the preset. "{data}" in an option of the
+        model: fields of `ModelConfig`, or of `Seq2SeqConfig` with a preset for pairs of texts, that
+            differ from the preset. "{data}" in an option of the
             head stands for the folder of the corpus.
         training: fields of `TrainingConfig` that differ from the preset.
         preset: a name in `PRESETS`; empty for the defaults of the configurations.
@@ -42,7 +43,7 @@ class Run:
                self.name, self.name)
         _check(self.preset in ("", *PRESETS), "preset", f"must be one of {', '.join(PRESETS)}",
                self.preset, self.name)
-        known = {"model": _fields(ModelConfig), "training": _fields(TrainingConfig),
+        known = {"model": _fields(self._model_class), "training": _fields(TrainingConfig),
                  "paper": MEASURES}
         for argument, names in known.items():
             value = getattr(self, argument)
@@ -55,12 +56,16 @@ class Run:
         except (TypeError, ValueError) as error:
             raise ValueError(f"Run {self.name!r}: {error}") from None
 
+    @property
+    def _model_class(self):
+        return Seq2SeqConfig if "attention" in PRESETS.get(self.preset, {}) else ModelConfig
+
     def configs(self):
         """The `ModelConfig` and the `TrainingConfig` that `tfsoftmax train` makes of `flags()`."""
         preset = PRESETS.get(self.preset, {})
         return tuple(
             config(**{k: v for k, v in preset.items() if k in _fields(config)} | dict(own))
-            for config, own in ((ModelConfig, self.model), (TrainingConfig, self.training))
+            for config, own in ((self._model_class, self.model), (TrainingConfig, self.training))
         )
 
     def of_corpus(self, directory):

@@ -1,0 +1,52 @@
+"""Summaries by encoder-decoders with five output layers: perplexity and ROUGE, at convergence.
+
+Reproduces: Shen et al. 2017, tables 4 to 6 (full softmax and self-organised softmax with clusters
+that a language model has learnt from the titles), beside adaptive and sampled softmax and a Huffman
+tree. Departures from section 5.2: docstrings and the sentences that sum them up instead of Gigaword
+and DUC-2004, 20,000 pairs instead of 3.8 million; 256 units instead of 512; a dropout of 25 %,
+since so few pairs are learnt by heart; training stops after two epochs without a gain.
+
+Commands:
+
+    tfsoftmax prepare --task=pairs --out=data/pairs
+    zcat data/pairs/train-texts.tsv.gz | cut -f2 > data/pairs-titles.txt
+    zcat data/pairs/valid-texts.tsv.gz | cut -f2 > data/pairs-titles-valid.txt
+    tfsoftmax prepare --corpus=text --min_count=2 --train=data/pairs-titles.txt \\
+        --valid=data/pairs-titles-valid.txt --out=data/titles
+    tfsoftmax train --data=data/titles --run=runs/titles --preset=shen --hidden_units=256 \\
+        --embedding_units=256 --learning_rate=0.5 --clip_norm=5 --reassign_steps=20
+    tfsoftmax show_clusters --run=runs/titles --out=data/pairs-clusters.txt
+    python -m experiments.run summaries --data=data/pairs
+    python -m experiments.rouge_scores --data=data/pairs --runs=runs/summaries
+
+The last command writes [the ROUGE scores](rouge.md) of the runs and of two ways to summarise for
+which nothing was trained.
+
+Hardware and hours: each run has one core, which it shares with other work, so that its minutes and
+words/s say nothing of the method.
+"""
+
+from experiments.definition import Run
+from experiments.seeds import seeded
+
+
+def _run(name, head, **options):
+    return Run(
+        name=name,
+        preset="shen_summaries",
+        model={
+            "head": head, "head_options": options, "hidden_units": 256, "embedding_units": 256,
+            "dropout": 0.25,
+        },
+        training={"epochs": 40, "patience": 2},
+        scale="half the paper's units, 20,000 pairs",
+    )
+
+
+RUNS = seeded([
+    _run("full", "full"),
+    _run("self_organised", "self_organised", clusters="{data}-clusters.txt"),
+    _run("adaptive", "adaptive", cutoffs=[500, 2500]),
+    _run("sampled", "sampled"),
+    _run("tree", "tree", tree="huffman"),
+], (1,))

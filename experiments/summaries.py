@@ -13,8 +13,8 @@ Commands:
     zcat data/pairs/valid-texts.tsv.gz | cut -f2 > data/pairs-titles-valid.txt
     tfsoftmax prepare --corpus=text --min_count=2 --train=data/pairs-titles.txt \\
         --valid=data/pairs-titles-valid.txt --out=data/titles
-    tfsoftmax train --data=data/titles --run=runs/titles --preset=shen --hidden_units=256 \\
-        --embedding_units=256 --learning_rate=0.5 --clip_norm=5 --reassign_steps=20
+    tfsoftmax train --data=data/titles --run=runs/titles --preset=shen --epochs=6 \\
+        --hidden_units=256 --embedding_units=256 --learning_rate=0.5 --clip_norm=5 --reassign_steps=20
     tfsoftmax show_clusters --run=runs/titles --out=data/pairs-clusters.txt
     python -m experiments.run summaries --data=data/pairs
     python -m experiments.rouge_scores --data=data/pairs --runs=runs/summaries

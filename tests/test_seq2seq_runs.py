@@ -19,6 +19,7 @@ from tfsoftmax.lm import runs, training
 from tfsoftmax.lm.config import ModelConfig, Seq2SeqConfig
 from tfsoftmax.lm.trainer import Trainer
 from tfsoftmax.seq2seq.rouge import rouge
+from workers_helper import largest_difference
 
 
 @pytest.fixture(scope="module")
@@ -141,3 +142,22 @@ def test_the_tools_train_and_evaluate_pairs(pairs, tmp_path):
     assert "rouge1_f1" not in without and without["perplexity"] == result["perplexity"]
     logged = events(runs.Run(str(tmp_path / "run")), "test")
     assert [m["perplexity"] for m in logged] == 2 * [result["perplexity"]]
+
+
+@pytest.mark.slow
+def test_two_workers_share_the_pairs_of_a_batch(pairs, tmp_path):
+    """They end near the weights of one, and evaluate to the same perplexity."""
+    found, results = [], []
+    for count in (1, 2):
+        run, more = f"--run={tmp_path / str(count)}", ["--dropout=0", "--max_steps=20"]
+        for line in (
+            command("train", f"--data={pairs.directory}", run, *FLAGS, *more, f"--workers={count}"),
+            command("evaluate", run, "--summaries=0", f"--workers={count}"),
+        ):
+            done = subprocess.run(line, capture_output=True, text=True, timeout=300, check=False)
+            assert done.returncode == 0, done.stderr
+        results.append(json.loads(done.stdout.splitlines()[-1]))
+        found.append(runs.Run(str(tmp_path / str(count))))
+    assert largest_difference(*found) < 1e-4
+    assert results[0]["tokens"] == results[1]["tokens"] == pairs.split("test").tokens
+    assert results[0]["perplexity"] == pytest.approx(results[1]["perplexity"], rel=1e-4)

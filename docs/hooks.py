@@ -18,9 +18,11 @@ RESULTS = ("*.md", "*.png", "*.csv", "*.txt", "*.json", "*.py")
 EXAMPLES = ROOT / "experiments" / "examples"
 FOLDERS = (
     "heads", "layers", "metrics", "optimizers", "samplers", "partitions", "ops", "corpora", "lm",
-    "nbest", "profiling",
+    "nbest", "profiling", "seq2seq",
 )
-TOP = ("losses", "hub", "sharded_checkpoints", "vocabulary", "logits_tag", "hardware")
+TOP = (
+    "losses", "hub", "sharded_checkpoints", "vocabulary", "logits_tag", "hardware", "resampling",
+)
 CELL = re.compile(r"^# %%(.*)\n", re.MULTILINE)
 
 

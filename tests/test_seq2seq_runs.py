@@ -13,10 +13,13 @@ import tensorflow as tf
 from pairs_helper import CONFIG, FLAGS, MODEL, small_pairs
 from runs_helper import assert_same_run, command, events, tool
 from test_resuming import wait_for_step
+from tfsoftmax.corpora import pair_texts
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.lm import runs, training
 from tfsoftmax.lm.config import ModelConfig, Seq2SeqConfig
 from tfsoftmax.lm.trainer import Trainer
+from tfsoftmax.seq2seq.rouge import rouge
+from workers_helper import largest_difference
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +105,7 @@ def test_killed_at_any_moment_it_ends_with_the_same_weights(finished, pairs, tmp
     assert_same_run(finished, run)
 
 
-def test_what_does_not_fit_is_refused(finished, pairs, corpus, tmp_path):
+def test_what_does_not_fit_is_refused(finished, finished_run, pairs, corpus, tmp_path):
     out = str(tmp_path / "run")
     with pytest.raises(ValueError, match="`model_config` must be a Seq2SeqConfig .* a ModelConfig"):
         training.train(pairs.directory, out, ModelConfig(), CONFIG, verbose=False)
@@ -117,11 +120,44 @@ def test_what_does_not_fit_is_refused(finished, pairs, corpus, tmp_path):
     result = tool(*line, check=False)
     assert "`attention` must be given for a corpus of pairs only" in result.stderr
     assert not os.path.exists(out)
+    line = ["evaluate", f"--run={finished_run.directory}", "--beam=3"]
+    assert "`beam` must be given for a run on pairs only" in tool(*line, check=False).stderr
 
 
 def test_the_tools_train_and_evaluate_pairs(pairs, tmp_path):
+    pytest.importorskip("rouge_score")
     run = f"--run={tmp_path / 'run'}"
     tool("train", f"--data={pairs.directory}", run, *FLAGS, "--max_steps=3", "--head=tree")
-    result = json.loads(tool("evaluate", run).stdout.splitlines()[-1])
+    flags = "--beam=3", "--max_words=5"
+    result = json.loads(tool("evaluate", run, *flags).stdout.splitlines()[-1])
     assert result["tokens"] == pairs.split("test").tokens
-    assert events(runs.Run(str(tmp_path / "run")), "test")[-1]["perplexity"] == result["perplexity"]
+    assert result["summaries"] == pairs.split("test").sentences
+    texts = list(pair_texts.texts(pairs, "test"))
+    written = tool("summarise", run, *flags, input="\n".join(s for s, _ in texts)).stdout
+    expected = rouge(written.splitlines(), [references for _, references in texts])
+    assert result["rouge1_f1"] == pytest.approx(expected["rouge1"].value, abs=1e-3)
+    low, high = result["rougeL_f1_interval"]
+    assert low <= result["rougeL_f1"] <= high
+    without = json.loads(tool("evaluate", run, "--summaries=0").stdout.splitlines()[-1])
+    assert "rouge1_f1" not in without and without["perplexity"] == result["perplexity"]
+    logged = events(runs.Run(str(tmp_path / "run")), "test")
+    assert [m["perplexity"] for m in logged] == 2 * [result["perplexity"]]
+
+
+@pytest.mark.slow
+def test_two_workers_share_the_pairs_of_a_batch(pairs, tmp_path):
+    """They end near the weights of one, and evaluate to the same perplexity."""
+    found, results = [], []
+    for count in (1, 2):
+        run, more = f"--run={tmp_path / str(count)}", ["--dropout=0", "--max_steps=20"]
+        for line in (
+            command("train", f"--data={pairs.directory}", run, *FLAGS, *more, f"--workers={count}"),
+            command("evaluate", run, "--summaries=0", f"--workers={count}"),
+        ):
+            done = subprocess.run(line, capture_output=True, text=True, timeout=300, check=False)
+            assert done.returncode == 0, done.stderr
+        results.append(json.loads(done.stdout.splitlines()[-1]))
+        found.append(runs.Run(str(tmp_path / str(count))))
+    assert largest_difference(*found) < 1e-4
+    assert results[0]["tokens"] == results[1]["tokens"] == pairs.split("test").tokens
+    assert results[0]["perplexity"] == pytest.approx(results[1]["perplexity"], rel=1e-4)

@@ -8,6 +8,7 @@ import os
 
 import numpy as np
 import pytest
+from test_records import places
 
 from tfsoftmax.corpora import manifest as manifests
 from tfsoftmax.corpora import pair_batches
@@ -374,19 +375,45 @@ def test_gigaword_is_read_from_its_folder_with_the_references_of_duc(tmp_path):
 @pytest.mark.parametrize(
     "change, message",
     [
-        (lambda folder: (folder / "Giga/task1_ref0.txt").unlink(), "have one Giga/input.txt and"),
+        (lambda folder: (folder / "Giga/task1_ref0.txt").unlink(), "Giga/input.txt and"),
         (lambda folder: (folder / "train/train.title.txt.gz").unlink(), "one train.article.txt"),
         (lambda folder: (folder / "train.article.txt").touch(), "one train.article.txt"),
-        (lambda folder: (folder / "train/valid.article.filter.txt").unlink(), "must have valid.ar"),
-        (lambda folder: folder.rename(folder.parent / "other"), "must be the folder of the files"),
+        (lambda folder: (folder / "train/valid.article.filter.txt").unlink(), "valid.article.filter"),
+        (lambda folder: folder.rename(folder.parent / "other"), "folder with the files"),
     ],
 )
 def test_folders_that_lack_files_of_gigaword_are_refused(tmp_path, change, message):
     folder = tmp_path / "sumdata"
     write_gigaword(folder)
     change(folder)
-    with pytest.raises((ValueError, FileNotFoundError), match=f"`manual_dir` must .*{message}|"
-                       f"`manual_dir` {message}"):
-        prepare(PrepareConfig(
-            task="pairs", corpus="gigaword", out=str(tmp_path / "out"), manual_dir=str(folder)
-        ), progress=False)
+    settings = PrepareConfig(
+        task="pairs", corpus="gigaword", out=str(tmp_path / "out"), manual_dir=str(folder)
+    )
+    with pytest.raises((ValueError, FileNotFoundError), match=f"^`manual_dir` must .*{message}"):
+        prepare(settings, progress=False)
+
+
+def test_every_damage_to_a_manifest_is_named_or_changes_nothing_that_is_read(tmp_path, pairs):
+    whole, refused = prepared(tmp_path), 0
+    path = tmp_path / "out" / manifests.MANIFEST
+    manifest = json.loads(path.read_text())
+    del manifest["settings"]["inputs"]
+    for place in list(places(manifest))[1:]:
+        for value in (None, -1, True, "../x.tfrecord", [0], {"x": 1}):
+            damaged = json.loads(json.dumps(manifest))
+            owner = damaged
+            for key in place[:-1]:
+                owner = owner[key]
+            owner[place[-1]] = value
+            path.write_text(json.dumps(damaged))
+            try:
+                read = Corpus.load(tmp_path / "out", ("pairs",))
+            except (ValueError, FileNotFoundError) as error:
+                assert str(tmp_path) in str(error)
+                refused += 1
+            else:
+                assert read.shape == whole.shape and summary(read)
+                assert [f.path for s in read.splits.values() for f in s.all_files] == [
+                    f.path for name in read.splits for f in whole.splits[name].all_files
+                ]
+    assert refused > 100

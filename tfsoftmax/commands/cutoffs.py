@@ -165,9 +165,10 @@ def _words(config):
             )
         what = f"{config.vocab_size:,} words by Zipf's law of exponent {config.exponent:g}"
         return zipf(config.vocab_size, config.exponent), what
+    from tfsoftmax.corpora.config import TASKS
     from tfsoftmax.corpora.records import Corpus
 
-    corpus = Corpus.load(config.data)
+    corpus = Corpus.load(config.data, TASKS)
     counts = corpus.vocabulary.counts
     return counts, f"{corpus.name}: {len(counts):,} words"
 

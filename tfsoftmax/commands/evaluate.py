@@ -2,6 +2,7 @@
 
     tfsoftmax evaluate --run=runs/first --split=test
     tfsoftmax evaluate --run=runs/nce --split=valid --normaliser
+    tfsoftmax evaluate --run=runs/pairs --split=test --summaries=500
 
 Every token counts once, and the perplexity is exact for every output layer. The last line is
 JSON: perplexity, nats_per_token, tokens, oov_tokens, words_per_second. The command also appends
@@ -15,16 +16,22 @@ their node as an n-gram model of any order says, whose history is all the words 
 'tfsoftmax[arpa]'). This takes about a microsecond for each of these words and each different
 history.
 
+For a run on pairs, it also searches a summary of each of the first --summaries texts of the split,
+as tfsoftmax summarise does, and adds ROUGE-1, ROUGE-2 and ROUGE-L in percent, with intervals of 95
+%: rouge1_f1, as for Gigaword, and rouge1_recall_75, of the first 75 bytes, as for DUC-2004, with
+--exact_words=30. This needs pip install 'tfsoftmax[summaries]'. All references of a text count.
+
 Several devices share the streams, as in tfsoftmax train, and the result is that of one.
 """
 
+import itertools
 import json
 import sys
 
 from absl import flags
 
 from tfsoftmax.commands import shared_flags
-from tfsoftmax.commands.program import load_tensorflow
+from tfsoftmax.commands.program import check_at_least, load_tensorflow
 from tfsoftmax.corpora.config import TASKS
 
 
@@ -42,10 +49,16 @@ def define_flags():
         "tail_ngram", None, "N-gram model for the words outside the shortlist: an ARPA file, or "
         "one in KenLM's own format."
     )
+    flags.DEFINE_integer(
+        "summaries", 2000, "For pairs: number of texts to summarise for ROUGE; 0 for none."
+    )
+    shared_flags.define_search()
     shared_flags.define_workers()
 
 
 def main():
+    check_at_least(0, summaries=flags.FLAGS.summaries)
+    search = shared_flags.search_options()
     shared_flags.fork_workers()
     load_tensorflow()
     from tfsoftmax.corpora.pipeline import rows_of_each
@@ -57,6 +70,8 @@ def main():
     run = runs.Run(flags.FLAGS.run)
     recorded, words = run.config()["corpus"], run.vocabulary()
     task = run.check_task(TASKS)
+    if task != "pairs":
+        shared_flags.refuse("pairs only", "summaries", *shared_flags.SEARCH)
     corpus = Corpus.load(flags.FLAGS.data or recorded.get("directory", ""), (task,))
     if corpus.vocabulary.sha256 != words.sha256:
         raise ValueError(
@@ -79,6 +94,8 @@ def main():
         result = evaluated_with_tail_ngram(
             result, model, corpus, flags.FLAGS.split, flags.FLAGS.tail_ngram
         )
+    if task == "pairs" and workers.first:
+        result |= rouge_of_summaries(run, corpus, search)
     print(json.dumps(result), flush=True)
     if not workers.first:
         return
@@ -86,3 +103,43 @@ def main():
         run.log(event="test", split=flags.FLAGS.split, step=loaded["progress"]["step"], **result)
     except OSError as error:
         print(f"warning: the result is only printed, not recorded: {error}", file=sys.stderr)
+
+
+def rouge_of_summaries(run, corpus, search):
+    """ROUGE of the summaries of the first texts of the split, and the bounds of its intervals."""
+    from tqdm import tqdm
+
+    from tfsoftmax.corpora.pair_texts import texts
+    from tfsoftmax.lm import runs
+    from tfsoftmax.seq2seq.rouge import DUC_BYTES, load_rouge_scorer, rouge
+    from tfsoftmax.seq2seq.summaries import Summariser
+
+    pairs = list(itertools.islice(texts(corpus, flags.FLAGS.split), flags.FLAGS.summaries))
+    if not pairs:
+        return {}
+    try:
+        load_rouge_scorer()
+    except RuntimeError as error:
+        print(f"warning: ROUGE is left out: {error}", file=sys.stderr)
+        return {}
+    model, vocabulary, config = runs.load(run.directory, None, tasks=("pairs",))
+    summariser = Summariser(model, vocabulary, config["corpus"]["max_source"])
+    sources = [source.split() for source, _ in pairs]
+    found = tqdm(
+        summariser.stream(sources, **search), total=len(pairs), desc="summaries", leave=False,
+        disable=None,
+    )
+    summaries = [
+        " ".join(best.copied(source)) for source, [best] in zip(sources, found, strict=True)
+    ]
+    references, result = [targets for _, targets in pairs], {"summaries": len(pairs)}
+    for name, options in (
+        ("f1", {"measure": "f1"}),
+        (f"recall_{DUC_BYTES}", {"measure": "recall", "max_bytes": DUC_BYTES}),
+    ):
+        for kind, estimate in rouge(summaries, references, **options).items():
+            result |= {
+                f"{kind}_{name}": round(estimate.value, 3),
+                f"{kind}_{name}_interval": [round(estimate.low, 3), round(estimate.high, 3)],
+            }
+    return result

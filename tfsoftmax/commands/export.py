@@ -78,10 +78,6 @@ def _export_language_model(model, vocabulary, _):
 def _export_summariser(model, vocabulary, config):
     from tfsoftmax.seq2seq.export import export_summariser
 
-    if flags.FLAGS["max_k"].present:
-        raise ValueError(
-            "`max_k` must be given for a run on sentences only. "
-            f"Received: max_k={flags.FLAGS.max_k}"
-        )
+    shared_flags.refuse("sentences only", "max_k")
     export_summariser(model, vocabulary, flags.FLAGS.out, config["corpus"]["max_source"])
     return "summarise(words, max_words)"

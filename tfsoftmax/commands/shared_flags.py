@@ -15,6 +15,7 @@ from tfsoftmax.lm.local_workers import become_workers
 from tfsoftmax.textio import parsed_json
 
 WIDEST_BEAM = 1000
+SEARCH = ("beam", "length_power", "max_words", "exact_words")
 STRATEGIES = ("auto", "none", "mirrored", "multiworker")
 
 
@@ -121,6 +122,16 @@ def define_search() -> None:
     )
     flags.DEFINE_integer("max_words", 30, "Number of words after which a summary is cut.")
     flags.DEFINE_integer("exact_words", None, "Number of words that all summaries have.")
+
+
+def refuse(where: str, *names: str) -> None:
+    """Raises ValueError if one of the flags is given; `where` says for what runs they are."""
+    for name in names:
+        if flags.FLAGS[name].present:
+            raise ValueError(
+                f"`{name}` must be given for a run on {where}. "
+                f"Received: {name}={flags.FLAGS[name].value}"
+            )
 
 
 def check_beam(beam: int | None) -> None:

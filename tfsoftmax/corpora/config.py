@@ -10,7 +10,7 @@ class PrepareConfig:
     """Which corpus to prepare, and how. The flags of `prepare` take their help from these lines.
 
     Attributes:
-        corpus: Corpus to prepare. With task=sentences, by default docstrings, one of
+        corpus: Corpus to prepare, one of
             - docstrings: the English in the docstrings of the installed Python packages
             - text: your own files, of sentences or of pairs
             - text8: text8, 17 million words of Wikipedia
@@ -18,11 +18,9 @@ class PrepareConfig:
             - wikitext2: WikiText-2, 2 million words of Wikipedia
             - wikitext103: WikiText-103, 100 million words of Wikipedia
             - lm1b: One Billion Word Benchmark, 0.8 billion words of news
-            With task=pairs, by default docstring_pairs, text or one of
-            - docstring_pairs: the docstrings of the installed Python packages, the first sentence
-              of each as the target of the others
-            - gigaword: first sentences and titles of 3.8 million news articles, and the test sets
-              of DUC-2003 and DUC-2004, in the files of Rush et al. that manual_dir has to hold
+            - docstring_pairs: pairs from docstrings, whose first sentence is the target
+            - gigaword: pairs of 3.8 million first sentences of news and their titles, in the files
+              of Rush et al. in manual_dir, and DUC-2003 and DUC-2004 if they are there
         out: Directory to make. It appears only when it is complete.
         train: With corpus=text: training files or globs, UTF-8, one sentence per line, plain or
             compressed (.gz, .xz, .bz2). With task=pairs: the sources, one per line, or, without
@@ -31,7 +29,8 @@ class PrepareConfig:
             targets, all of which are references of ROUGE.
         test: With corpus=text: test files or globs.
         task: What the corpus holds: sentences, for language models; or pairs of a source and a
-            target, such as an article and its title, for models that write the second.
+            target, such as an article and its title, for models that write the second. By default
+            corpus is docstrings or docstring_pairs.
         train_targets: With task=pairs: files or globs of the targets of train, line by line.
         valid_targets: With task=pairs: files or globs of the targets of valid.
         test_targets: With task=pairs: files or globs of the targets of test.

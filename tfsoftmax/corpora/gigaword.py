@@ -33,8 +33,8 @@ def find_gigaword(folder: str | None) -> dict[str, tuple[str, list[str]]]:
     """
     if folder is None or not os.path.isdir(folder):
         raise FileNotFoundError(
-            "`manual_dir` must be the folder of the files of Rush et al. for corpus='gigaword'. "
-            f"Received: manual_dir={folder!r}"
+            "`manual_dir` must be the folder with the files of Rush et al., from which `corpus` "
+            f"gigaword is read. Received: manual_dir={folder!r}"
         )
     found = {}
     for split, (source, target) in FILES.items():

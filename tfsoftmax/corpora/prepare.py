@@ -207,6 +207,6 @@ def _disk_full_explained(out):
             raise
         raise OSError(
             errno.ENOSPC,
-            f"The disk is full: preparing {out} needs about 8 bytes a word in the folder that "
+            f"The disk is full: preparing {out} needs 8 to 12 bytes a word in the folder that "
             f"contains it. Nothing was written or replaced. Received: {error}",
         ) from error

@@ -133,7 +133,9 @@ ROWS = {
          "[clusters](hierarchical/clusters.txt)", "clusters of grammar and meaning, as there"),
         ("figure 1", "perplexity, cluster and in-cluster perplexity, words that change",
          "[shen](shen/README.md), whose report draws all five", "open"),
-        ("tables 4, 5", "summarisation", "", "open: the toolkit has no encoder and decoder yet"),
+        ("tables 4, 5, figure 2", "summarisation: ROUGE, examples",
+         "[ROUGE](summaries/rouge.md) on pairs from docstrings", "open"),
+        ("table 6", "summarisation: training time", "[summaries](summaries/README.md)", "open"),
     ],
     "004": [
         ("speed, 5 times", "sampled softmax", "[shmuma](shmuma/README.md), 65,000 words; "

@@ -3,9 +3,9 @@
 Reproduces: Shen et al. 2017, tables 4 to 6 (full softmax and self-organised softmax with clusters
 that a language model has learnt from the titles), beside adaptive and sampled softmax and a Huffman
 tree. Departures from section 5.2: docstrings and the sentences that sum them up instead of Gigaword
-and DUC-2004, 20,000 pairs instead of 3.8 million, of which the first 50 words are read; 128 units instead of 512;
-a learning rate of 0.002; a dropout of 25 %, since so few pairs are learnt by heart; training stops
-after two epochs without a gain.
+and DUC-2004, 20,000 pairs instead of 3.8 million, of which the first 50 words are read; 128 units
+instead of 512; a learning rate of 0.002; a dropout of 25 %, since so few pairs are learnt by heart;
+training stops after two epochs without a gain.
 
 Commands:
 

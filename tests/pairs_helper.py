@@ -12,8 +12,8 @@ CONFIG = TrainingConfig(
     checkpoint_steps=7,
 )
 FLAGS = ["--embedding_units=12", "--hidden_units=16", "--dropout=0.1", "--init_scale=0.5",
-         "--optimizer=adam", "--learning_rate=0.02", "--clip_norm=5", "--reduce=token", "--epochs=2",
-         "--log_steps=1", "--checkpoint_steps=7"]
+         "--optimizer=adam", "--learning_rate=0.02", "--clip_norm=5", "--reduce=token",
+         "--epochs=2", "--log_steps=1", "--checkpoint_steps=7"]
 
 
 def make_pairs(count, seed):

@@ -54,7 +54,7 @@ def test_the_help_of_each_flag_is_a_sentence_or_a_noun_phrase(name):
     described = re.split(r"^  --", printed, flags=re.MULTILINE)[1:]
     assert described
     for text in described:
-        flag, _, help_text = re.sub(r"<[^>]*>: ", "", text).partition(": ")
+        flag, _, help_text = re.sub(r"\s*<[^>]*>:\s*", " ", text).partition(": ")
         help_text = re.split(r"\s*\((?:default|an integer|a number|a comma)|\s*$", help_text)[0]
         assert help_text[0].isupper() and (help_text[-1] == "." or ", one of\n" in help_text), flag
 

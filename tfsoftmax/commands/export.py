@@ -1,4 +1,4 @@
-"""Exports a trained model as a SavedModel that takes and returns strings.
+"""Exports a trained model as a SavedModel of functions of strings.
 
     tfsoftmax export --run=runs/first --out=exported
     tfsoftmax export --run=runs/first --out=exported_100 --max_k=100

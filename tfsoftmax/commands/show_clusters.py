@@ -16,6 +16,7 @@ from absl import flags
 
 from tfsoftmax.commands import shared_flags
 from tfsoftmax.commands.program import check_at_least, load_tensorflow, printable
+from tfsoftmax.corpora.config import TASKS
 
 
 def define_flags():
@@ -33,7 +34,7 @@ def main():
     from tfsoftmax.heads.reassign import heads_of
     from tfsoftmax.lm import runs
 
-    model, vocabulary, _ = runs.load(options.run, streams=1, time_steps=1)
+    model, vocabulary, _ = runs.load(options.run, streams=1, time_steps=1, tasks=TASKS)
     word = shared_flags.checked_word_of(vocabulary)
     (head,) = heads_of(model)
     clusters = head.clusters

@@ -1,4 +1,4 @@
-"""Writes a summary of each text, with a model that was trained on pairs.
+"""Writes a summary of each text with a model that was trained on pairs.
 
     tfsoftmax summarise --run=runs/pairs --input=articles.txt > titles.txt
     echo "china is expected to become ..." | tfsoftmax summarise --run=runs/pairs --nbest=3

@@ -1,4 +1,4 @@
-"""Trains a language model, or a summariser, with the head of your choice.
+"""Trains a language model or a summariser with the head of your choice.
 
     tfsoftmax train --data=data/docstrings --run=runs/first --preset=demo
     tfsoftmax train --data=data/text8 --run=runs/text8 --preset=text8 --head=adaptive

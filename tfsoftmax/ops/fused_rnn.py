@@ -42,7 +42,7 @@ def lstm(inputs, hidden, carry, kernel, recurrent_kernel, bias, mask=None):
     peepholes; the order of computation follows Appleyard et al. 2016, section 3.1
     (Müller 2017, section 3.5).
     """
-    kept = _kept(mask)
+    kept = _kept(mask, inputs.dtype)
     function = tf.custom_gradient(lambda *arguments: _lstm(kept, *arguments))
     return function(inputs, hidden, carry, kernel, recurrent_kernel, bias)
 
@@ -64,7 +64,7 @@ def gru(inputs, hidden, kernel, recurrent_kernel, bias, mask=None):
     Source: Cho et al. 2014; the reset gate multiplies after the matmul, as in cuDNN and Keras
     (`reset_after=True`).
     """
-    kept = _kept(mask)
+    kept = _kept(mask, inputs.dtype)
     function = tf.custom_gradient(lambda *arguments: _gru(kept, *arguments))
     return function(inputs, hidden, kernel, recurrent_kernel, bias)
 
@@ -186,24 +186,23 @@ def _scan(step, state, x, widths, reverse=False):
     return state, [array.stack() for array in arrays]
 
 
-def _kept(mask):
-    """The mask as (B, T, 1), or None."""
-    return None if mask is None else tf.cast(mask, tf.bool)[..., tf.newaxis]
+def _kept(mask, dtype):
+    """The mask as ones and zeros (T, B, 1), or None. Products are faster than `tf.where`."""
+    return None if mask is None else tf.transpose(tf.cast(mask, dtype))[..., tf.newaxis]
 
 
 def _unless_masked(kept, t, new, old):
     """The new states, or the old ones where step t is masked."""
     if kept is None:
         return new
-    return tuple(tf.where(kept[:, t], n, o) for n, o in zip(new, old))
+    return tuple(kept[t] * n + (1 - kept[t]) * o for n, o in zip(new, old))
 
 
 def _divided_by_mask(kept, t, gradients):
     """The gradients of step t's new states, and those that pass by it to the step before."""
     if kept is None:
         return gradients, None
-    of_step = tuple(tf.where(kept[:, t], g, tf.zeros_like(g)) for g in gradients)
-    return of_step, tuple(g - own for g, own in zip(gradients, of_step))
+    return tuple(kept[t] * g for g in gradients), tuple((1 - kept[t]) * g for g in gradients)
 
 
 def _added(gradients, passed):

@@ -185,6 +185,20 @@ def test_a_wrong_description_of_the_cluster_is_refused(text, monkeypatch):
     assert cluster.start_workers("none").size == 1
 
 
+@pytest.mark.parametrize("kind", ["evaluator", "ps"])
+@pytest.mark.parametrize("strategy", ["auto", "multiworker"])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_task_that_shares_no_work_is_refused(kind, strategy, workers, monkeypatch):
+    others = {"ps": ["c:1"]} if kind == "ps" else {}  # an evaluator is not in the cluster
+    monkeypatch.setenv("TF_CONFIG", json.dumps({
+        "cluster": {"worker": ["a:1", "b:1"][:workers], **others},
+        "task": {"type": kind, "index": 0},
+    }))
+    with pytest.raises(ValueError, match=f"`TF_CONFIG` must give .* Received: a task of .*{kind}"):
+        cluster.start_workers(strategy)
+    assert cluster.start_workers("none").size == 1
+
+
 @pytest.mark.parametrize("gpus, streams, used", [
     (8, 20, 5), (8, 64, 8), (8, 7, 7), (4, 13, None), (1, 20, None), (0, 20, None),
     (3, None, 3),

@@ -9,14 +9,7 @@ import tensorflow as tf
 
 import replicas_helper
 from test_sharded import D, V, local_rows, problem, strategy_here
-from tfsoftmax import (
-    ModelConfig,
-    ShardedSoftmax,
-    SoftmaxLoss,
-    Vocabulary,
-    language_model,
-    optimizers,
-)
+from tfsoftmax import ShardedSoftmax, SoftmaxLoss, optimizers
 from tfsoftmax.ops.replicas import of_all_replicas
 
 
@@ -62,9 +55,6 @@ def logits_that_are_read():
     foreign = compiled(strategy, metrics=["sparse_top_k_categorical_accuracy"])
     with pytest.raises(tf.errors.InvalidArgumentError, match="nothing must read .*sparse_top_k_ca"):
         foreign.predict(hidden, verbose=0)
-    vocabulary = Vocabulary(["the", "cat", "<unk>", "<eos>"], [9, 3, 2, 4])
-    with strategy.scope(), pytest.raises(ValueError, match=r"`head` must not be .* 2 devices"):
-        language_model(ModelConfig(head="sharded"), vocabulary, streams=2)
 
 
 def test_logits_that_no_device_holds_are_refused_with_the_reason():

@@ -117,6 +117,26 @@ class Workers:
         codes = np.frombuffer(text, np.uint8) if self.first else np.zeros(length)
         return json.loads(self.sum(codes).astype(np.uint8).tobytes())
 
+    def of_all(self, function: Callable[[], object]) -> list:
+        """What a function returns in each worker: values that JSON can hold.
+
+        Raises:
+            RuntimeError: in the workers where the function succeeds, if it fails in another.
+        """
+        if self.size == 1:
+            return [function()]
+        text = b""
+        try:
+            text = json.dumps(function()).encode()
+        finally:
+            lengths = self.gather(np.array([len(text)])).astype(int)
+        if not lengths.all():
+            raise RuntimeError("Another worker has failed, and says why.")
+        codes = np.zeros((1, lengths.max()))
+        codes[0, : len(text)] = np.frombuffer(text, np.uint8)
+        rows = self.gather(codes).astype(np.uint8)
+        return [json.loads(row[:n].tobytes()) for row, n in zip(rows, lengths, strict=True)]
+
     def check_same(self, function: Callable[[], dict], seconds: float = 0.0) -> None:
         """Raises ValueError in all workers unless a function returns the same in each of them.
 

@@ -67,7 +67,7 @@ def _workers_in_environment():
         ) from None
     if jobs and kind not in _SHARING:
         raise ValueError(
-            "`TF_CONFIG` must give this process the task of a chief or a worker. These share all of "
+            "`TF_CONFIG` must give this process the task of a chief or a worker. These share all "
             "the work, validation too; give --strategy=none to a command that has no part in it. "
             f"Received: a task of type {kind!r}"
         )

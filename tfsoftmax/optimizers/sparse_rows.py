@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from tfsoftmax._compat import merges_replicas
 from tfsoftmax.arguments import check_hint
-from tfsoftmax.ops.shards import mark_as, sharded_words, knowing_shards
+from tfsoftmax.ops.shards import knowing_shards, mark_as, sharded_words
 from tfsoftmax.optimizers.clipping import clipped_across_shards
 from tfsoftmax.optimizers.rows import (
     aligned,

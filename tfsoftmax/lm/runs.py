@@ -212,7 +212,7 @@ class Run:
                 ) from None
             if os.path.exists(path) and os.path.samestat(os.stat(path), os.fstat(file.fileno())):
                 with errors_name(path):  # by which other workers know the folder, see `training`
-                    os.truncate(path, 0)
+                    os.ftruncate(file.fileno(), 0)
                     os.write(file.fileno(), secrets.token_hex(8).encode())
                     os.fsync(file.fileno())
                 return file

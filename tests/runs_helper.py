@@ -95,11 +95,27 @@ def tool(*arguments, check=True, interpreter=(), path=None, cwd=None, input=""):
 
 
 def final_weights(run):
-    reader = tf.train.load_checkpoint(
-        run.checkpoints.path(run.checkpoints.name(), "variables")
-    )
+    folder = run.checkpoints.path(run.checkpoints.name())
+    reader = tf.train.load_checkpoint(f"{folder}/variables")
     names = [n for n in reader.get_variable_to_shape_map() if "OBJECT_GRAPH" not in n]
-    return {name: reader.get_tensor(name) for name in names if "save_counter" not in name}
+    whole = {name: reader.get_tensor(name) for name in names if "save_counter" not in name}
+    return whole | rows_of_shards(folder)
+
+
+def rows_of_shards(folder):
+    """The variables of a checkpoint that lie in files of rows, by the names of the others."""
+    if not os.path.exists(f"{folder}/rows.json"):
+        return {}
+    with open(f"{folder}/rows.json", encoding="utf-8") as file:
+        rows = json.load(file)
+    found = {}
+    for key, (shape, dtype) in rows["variables"].items():
+        found[f"{key}/.ATTRIBUTES/VARIABLE_VALUE"] = whole = np.full(shape, np.nan, dtype)
+        for entry in rows["files"]:
+            if entry["key"] == key:
+                part = np.load(f"{folder}/{entry['file']}")
+                whole[entry["first"] : entry["first"] + entry["rows"]] = part
+    return found
 
 
 def assert_same_weights(one, other):

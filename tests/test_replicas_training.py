@@ -134,6 +134,43 @@ def test_two_workers_equal_one_process():
     check(OF_WORKERS, workers=2)
 
 
+def moved_in_bfloat16(strategy, parts):
+    """How far a step of SGD moves each weight: the sum over parts of the batch, in float64."""
+    words, labels, _ = data(batches=1)
+    policy = keras.DTypePolicy("mixed_bfloat16")
+    with strategy.scope():
+        keras.utils.set_random_seed(1)
+        ids = keras.Input((T,), dtype="int32")
+        hidden = tfsoftmax.Embedding(V, 16, dtype=policy)(ids)
+        hidden = tfsoftmax.LSTM(16, return_sequences=True, dtype=policy)(hidden)
+        model = keras.Model(ids, tfsoftmax.FullSoftmax(V, dtype=policy)(hidden))
+        model.compile(optimizers.SGD(1.0), tfsoftmax.SoftmaxLoss(reduction="sum"))
+    before, total = model.get_weights(), 0
+    for first, last in parts:
+        model.set_weights(before)
+        model.fit(words[first:last], labels[first:last], batch_size=B, verbose=0, shuffle=False)
+        total += np.concatenate([
+            (after.astype(np.float64) - weight).ravel()
+            for after, weight in zip(model.get_weights(), before, strict=True)
+        ])
+    return total
+
+
+def moved_by_two():
+    return moved_in_bfloat16(tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]), [(0, B)])
+
+
+@pytest.mark.slow
+def test_gradients_in_bfloat16_are_summed_over_replicas_in_float32():
+    """One device rounds the products of the whole batch to bfloat16, and two those of each half."""
+    (two,) = replicas_helper.run(moved_by_two, devices=2)
+    one = tf.distribute.get_strategy()
+    halves = moved_in_bfloat16(one, [(0, B // 2), (B // 2, B)])
+    np.testing.assert_allclose(two, halves, rtol=1e-6, atol=1e-6)
+    whole = moved_in_bfloat16(one, [(0, B)])
+    assert np.abs(two - whole).max() > 1e-5, "this must not be a test of float32"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("replicas", [{"devices": 2}, {"devices": 4}, {"workers": 2}])
 def test_every_optimizer_trains_on_replicas_as_in_one_process(replicas):

@@ -9,14 +9,7 @@ import tensorflow as tf
 
 import replicas_helper
 from test_sharded import D, V, local_rows, problem, strategy_here
-from tfsoftmax import (
-    ModelConfig,
-    ShardedSoftmax,
-    SoftmaxLoss,
-    Vocabulary,
-    language_model,
-    optimizers,
-)
+from tfsoftmax import ShardedSoftmax, SoftmaxLoss, optimizers
 from tfsoftmax.ops.replicas import of_all_replicas
 
 
@@ -62,9 +55,45 @@ def logits_that_are_read():
     foreign = compiled(strategy, metrics=["sparse_top_k_categorical_accuracy"])
     with pytest.raises(tf.errors.InvalidArgumentError, match="nothing must read .*sparse_top_k_ca"):
         foreign.predict(hidden, verbose=0)
-    vocabulary = Vocabulary(["the", "cat", "<unk>", "<eos>"], [9, 3, 2, 4])
-    with strategy.scope(), pytest.raises(ValueError, match=r"`head` must not be .* 2 devices"):
-        language_model(ModelConfig(head="sharded"), vocabulary, streams=2)
+
+
+def loops_of_ones_own():
+    """What a training loop without `fit` moves, by an optimiser of ours and by others."""
+    strategy = strategy_here()
+    hidden, _, _, labels, _ = problem(8)
+    model = compiled(strategy)
+
+    def step(optimizer):
+        head = model.layers[-1]
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(head.training_loss(hidden, labels))
+        variables = model.trainable_variables
+        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
+
+    before, errors = [local_rows(weight) for weight in model.weights], []
+    for optimizer in (
+        keras.optimizers.Adagrad, lambda: keras.optimizers.LossScaleOptimizer(model.optimizer),
+        lambda: keras.optimizers.SGD(0.1),
+    ):
+        with strategy.scope():
+            optimizer = optimizer()
+        with pytest.raises(ValueError) as error:
+            strategy.run(tf.function(step), args=(optimizer,))
+        errors.append(str(error.value))
+        for weight, rows in zip(model.weights, before, strict=True):
+            np.testing.assert_equal(local_rows(weight), rows)
+    strategy.run(tf.function(step), args=(model.optimizer,))
+    moved = [local_rows(weight) for weight in model.weights]
+    return errors, before, moved
+
+
+def test_a_loop_of_ones_own_cannot_take_an_optimiser_that_sums_over_shards():
+    ((errors, before, moved),) = replicas_helper.run(loops_of_ones_own, devices=2, seconds=100)
+    for error in errors:
+        assert "`optimizer` must be one of tfsoftmax.optimizers" in error and "2 shards" in error
+    for one, other in zip(before, moved, strict=True):
+        for part in one:
+            assert np.abs(other[part] - one[part]).max() > 0.01
 
 
 def test_logits_that_no_device_holds_are_refused_with_the_reason():

@@ -142,6 +142,42 @@ def test_two_workers_score_as_one_does(finished_run, tmp_path):
     )
 
 
+def scored_and_evaluated(run, data, sentences, number):
+    """The scores of sentences, and what evaluation says, by devices of one process."""
+    import tensorflow as tf
+
+    from tfsoftmax.corpora.records import Corpus
+    from tfsoftmax.lm import runs, shared_scoring
+    from tfsoftmax.lm.evaluation import exact_evaluator
+    from tfsoftmax.lm.workers import Workers
+
+    workers = Workers(tf.distribute.MirroredStrategy() if number > 1 else None)
+    model, vocabulary, _ = shared_scoring.load(workers, run, streams=4)
+    scores = shared_scoring.SharedScorer(workers, model, vocabulary).sentences(sentences)
+    corpus = Corpus.load(data)
+    with workers.strategy.scope():
+        model, _, _ = runs.load(run, corpus.streams // number, corpus.time_steps)
+    result = exact_evaluator(model)(corpus, "valid")
+    assert workers.replicas == number
+    return np.concatenate(scores), result["nats_per_token"], result["tokens"]
+
+
+@pytest.mark.parametrize("devices", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_devices_of_a_process_score_and_evaluate_as_one_does(
+    devices, finished_run, corpus, tmp_path
+):
+    lines = text(finished_run.vocabulary().words, tmp_path).read_text().splitlines()
+    arguments = {"run": finished_run.directory, "data": corpus.directory,
+                 "sentences": [line.split() for line in lines]}
+    ((scores, nats, tokens),) = replicas_helper.run(
+        scored_and_evaluated, devices=devices, number=devices, **arguments
+    )
+    wanted = scored_and_evaluated(number=1, **arguments)
+    np.testing.assert_array_equal(scores, wanted[0])  # by batches of the same shape
+    np.testing.assert_allclose(nats, wanted[1], rtol=1e-7)
+    assert tokens == wanted[2]
+
+
 @pytest.mark.slow
 def test_two_workers_rescore_as_one_does(finished_run, tmp_path):
     lines = text(finished_run.vocabulary().words, tmp_path).read_text().splitlines()
@@ -157,3 +193,21 @@ def test_two_workers_rescore_as_one_does(finished_run, tmp_path):
 def test_what_workers_cannot_share_is_refused(finished_run):
     done = command_server.run(["score", f"--run={finished_run.directory}", "--workers=2"])
     assert done.returncode == 1 and "but not a stream or standard input" in done.stderr
+    options = [f"--run={finished_run.directory}", "--strategy=mirrored", "--stream"]
+    done = command_server.run(["score", *options])
+    assert done.returncode == 1 and "but not a stream or standard input" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["score", "rescore"])
+def test_commands_take_all_devices_of_the_machine(command, finished_run, tmp_path):
+    path = text(finished_run.vocabulary().words, tmp_path)
+    rows = [f"u{i} -1 3 {line}\n" for i, line in enumerate(path.read_text().splitlines())]
+    (tmp_path / "nbest").write_text("".join(rows))
+    given = {"score": [f"--input={path}"], "rescore": [f"--nbest={tmp_path / 'nbest'}"]}[command]
+    printed = [
+        command_server.run([command, f"--run={finished_run.directory}", *given, *strategy])
+        for strategy in ([], ["--strategy=mirrored"])
+    ]
+    assert [each.returncode for each in printed] == [0, 0]
+    assert printed[0].stdout == printed[1].stdout

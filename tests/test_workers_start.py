@@ -80,7 +80,10 @@ class Second(workers.Workers):
 
 
 @pytest.mark.parametrize("name", ["run_id", "checkpoint", "progress", "records_sha256"])
-def test_a_worker_that_finds_another_run_or_corpus_ends_all(name, finished_run, corpus):
+def test_a_worker_that_finds_another_run_or_corpus_ends_all(
+    name, finished_run, corpus, monkeypatch
+):
+    monkeypatch.setattr(training, "SHOWING_SECONDS", 0.0)
     own = training._seen(corpus, finished_run)
     assert own["checkpoint"] == finished_run.checkpoints.name() and len(own["records_sha256"]) == 2
     second = Second({}, {**own, name: "another"})
@@ -90,13 +93,48 @@ def test_a_worker_that_finds_another_run_or_corpus_ends_all(name, finished_run, 
         )
 
 
-def test_a_worker_without_the_run_ends_all(finished_run, corpus, tmp_path):
+def test_a_worker_without_the_run_ends_all(finished_run, corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr(training, "SHOWING_SECONDS", 0.0)
     second = Second({}, training._seen(corpus, finished_run))
     with pytest.raises(ValueError, match=r"run_id=.*, checkpoint=.* but not in worker 1"):
         training.train(
             corpus.directory, str(tmp_path / "empty"), MODEL, CONFIG, verbose=False, workers=second
         )
     assert not (tmp_path / "empty").exists()
+
+
+def test_what_a_file_system_shows_late_is_waited_for(corpus, tmp_path, monkeypatch):
+    """The lock that the first worker has just written appears when the second looks again."""
+    run, looks = tmp_path / "run", []
+    run.mkdir()
+
+    def sleep(seconds):
+        looks.append(seconds)
+        (run / runs.LOCK).write_text("token")
+
+    monkeypatch.setattr(workers.time, "sleep", sleep)
+    expected = {**training._seen(corpus, FollowedRun(str(run))), "lock": "token"}
+    Second(expected).check_same(lambda: training._seen(corpus, FollowedRun(str(run))), 60)
+    assert len(looks) == 1
+
+
+def started_in_a_folder_of_its_own(data, folder):
+    some = workers.Workers(tf.distribute.MultiWorkerMirroredStrategy())
+    training.SHOWING_SECONDS = 0.0
+    run = os.path.join(folder, str(some.rank))
+    with pytest.raises(ValueError) as error:
+        training.train(data, run, MODEL, CONFIG, verbose=False, workers=some)
+    return str(error.value)
+
+
+def test_a_new_run_in_folders_that_are_not_shared_is_refused(corpus, tmp_path):
+    messages = replicas_helper.run(
+        started_in_a_folder_of_its_own, workers=2, data=corpus.directory, folder=str(tmp_path)
+    )
+    assert messages[0] == messages[1]
+    assert messages[0].startswith("The folders of all workers must be the same: share them between")
+    assert "Received: lock=" in messages[0] and messages[0].endswith(" but not in worker 1")
+    assert os.listdir(tmp_path) == []
 
 
 def test_workers_that_load_different_checkpoints_end(finished_run):
@@ -182,6 +220,20 @@ def test_a_wrong_description_of_the_cluster_is_refused(text, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", text)
     with pytest.raises(ValueError, match="`TF_CONFIG` in the environment must be JSON with"):
         cluster.start_workers("auto")
+    assert cluster.start_workers("none").size == 1
+
+
+@pytest.mark.parametrize("kind", ["evaluator", "ps"])
+@pytest.mark.parametrize("strategy", ["auto", "multiworker"])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_task_that_shares_no_work_is_refused(kind, strategy, workers, monkeypatch):
+    others = {"ps": ["c:1"]} if kind == "ps" else {}  # an evaluator is not in the cluster
+    monkeypatch.setenv("TF_CONFIG", json.dumps({
+        "cluster": {"worker": ["a:1", "b:1"][:workers], **others},
+        "task": {"type": kind, "index": 0},
+    }))
+    with pytest.raises(ValueError, match=f"`TF_CONFIG` must give .* Received: a task of .*{kind}"):
+        cluster.start_workers(strategy)
     assert cluster.start_workers("none").size == 1
 
 

@@ -22,7 +22,7 @@ from keras.src.backend.common.stateless_scope import in_stateless_scope as in_st
 # No public function tells whether Keras is building a model from placeholders.
 from keras.src.backend.common.symbolic_scope import in_symbolic_scope as in_symbolic_scope
 
-# `mend_fit_of_replicas` wraps two functions of this module.
+# `mend_fit_of_replicas` wraps three functions of this module.
 from keras.src.backend.tensorflow import trainer
 
 # `tf.custom_gradient` reads the variables that `ops.computed_if_used` must leave unread.
@@ -102,8 +102,10 @@ def mend_fit_of_replicas() -> None:
 
     Keras 3.15 builds a model from the mean of the replicas' first batches, which batches of
     several workers, or of different sizes, do not have. It reduces the results of several
-    workers' steps, which are scalars, along axis 0 (Keras issue 20585). Called in the scope of a
-    strategy with one replica, or again, this function does nothing.
+    workers' steps, which are scalars, along axis 0 (Keras issue 20585). With `steps_per_execution`
+    it runs steps in a loop of the graph, in which the replicas of a `MirroredStrategy` cannot meet
+    to update or to add. Called in the scope of a strategy with one replica, or again, this function
+    does nothing.
     """
     fit = trainer.TensorFlowTrainer
     if tf.distribute.get_strategy().num_replicas_in_sync == 1:
@@ -112,6 +114,8 @@ def mend_fit_of_replicas() -> None:
         fit._maybe_symbolic_build = _built_from_first_replica(fit._maybe_symbolic_build)
     if not hasattr(trainer.reduce_per_replica, "__wrapped__"):
         trainer.reduce_per_replica = _reduced_scalars(trainer.reduce_per_replica)
+    if not hasattr(fit._make_function, "__wrapped__"):
+        fit._make_function = _looping_outside(fit._make_function)
 
 
 def _built_from_first_replica(maybe_symbolic_build):
@@ -139,6 +143,32 @@ def _reduced_scalars(reduce_per_replica):
         return keras.tree.map_structure(
             lambda value: strategy.reduce("MEAN", value, axis=None), values
         )
+
+    return mended
+
+
+def _looping_outside(make_function):
+    @functools.wraps(make_function)
+    def mended(self, step_function):
+        function = make_function(self, step_function)
+        if self.steps_per_execution == 1 or self.distribute_strategy.num_replicas_in_sync == 1:
+            return function
+
+        def steps(iterator):
+            if not isinstance(iterator, tf.distribute.DistributedIterator):
+                return function(iterator)
+            batch = iterator.get_next_as_optional()
+            if not batch.has_value():
+                raise StopIteration
+
+            def batches(batch):
+                while batch.has_value():
+                    yield batch.get_value()
+                    batch = iterator.get_next_as_optional()
+
+            return function(batches(batch))  # which takes `steps_per_execution` of them
+
+        return steps
 
     return mended
 

@@ -38,8 +38,9 @@ With --state=sentence, the run's model scores each hypothesis by itself. With --
 reads all hypotheses as one text, in the order of the lists and separated by <eos>, and each begins
 with the state that the one before it left, as in section 5.3.3.1 of Müller 2017. That takes longer,
 as nothing is read side by side. --hypotheses=10 takes the first ten of an utterance. With
---workers=N, or in the processes of a cluster (--strategy=multiworker), hypotheses are shared out
-unless the state is carried; the first process prints and writes.
+--strategy=mirrored, all devices of the machine share the hypotheses; with --workers=N, or in the
+processes of a cluster (--strategy=multiworker), the processes do, with a device each, and the first
+prints and writes. A carried state is not shared.
 
 Standard output has a line `utterance word word ...` for each utterance, in the order of the lists.
 With --reference, a table of word error rates follows on standard error, which needs jiwer (pip
@@ -216,14 +217,13 @@ def scores_function(workers):
     Its arguments are the lists and the flag that names them.
     """
     options = flags.FLAGS
-    from tfsoftmax.lm import runs
     from tfsoftmax.lm.sentences import oov_report
-    from tfsoftmax.lm.shared_scoring import SharedScorer
+    from tfsoftmax.lm.shared_scoring import SharedScorer, load
     from tfsoftmax.nbest import rescoring
 
     arpa_scores = rescoring.arpa_scorer(options.arpa) if options.arpa else None
     streams = 1 if options.state == "carried" else BATCH  # one text has one stream
-    model, vocabulary, _ = runs.load(options.run, streams, workers=workers)
+    model, vocabulary, _ = load(workers, options.run, streams)
     scorer = SharedScorer(
         workers, model, vocabulary, options.normalisation, options.oov, options.unseen_words
     )

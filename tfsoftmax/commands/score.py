@@ -28,8 +28,9 @@ Words that the vocabulary lacks are read as <unk>, and scored according to --oov
     --oov=spread   with P(<unk>) / K, if --unseen_words=K words share <unk>, so that one can
                    compare the model with models of larger vocabularies
 
-With --workers=N, or in the processes of a cluster (--strategy=multiworker), the sentences are
-shared out, and the first process prints. Each reads the whole --input, which has to be a file.
+With --strategy=mirrored, all devices of the machine share the sentences. With --workers=N, or in
+the processes of a cluster (--strategy=multiworker), the processes do, with a device each, and the
+first prints. Each reads the whole --input, which then has to be a file.
 
 --normalisation=constant takes the scores of nce, negative and self_normalised heads, and of full
 with a z_loss, as log-probabilities, which these heads learn to approximate. This is faster but
@@ -65,12 +66,14 @@ def define_flags():
 
 def main():
     options = flags.FLAGS
-    several = options.workers > 1 or options.strategy == "multiworker"
-    if several and (options.stream or options.input == "-"):
+    processes = options.workers > 1 or options.strategy == "multiworker"
+    if (processes and options.input == "-") or (
+        options.stream and (processes or options.strategy != "none")
+    ):
         raise ValueError(
             "`workers` can share the sentences of a file, but not a stream or standard input. "
-            f"Received: workers={options.workers}, input={options.input!r}, "
-            f"stream={options.stream}"
+            f"Received: workers={options.workers}, strategy={options.strategy!r}, "
+            f"input={options.input!r}, stream={options.stream}"
         )
     shared_flags.fork_workers()
     given = sentences(options.input, options.stream, options.lowercase)
@@ -78,13 +81,12 @@ def main():
     if first is None:
         raise ValueError(f"`input` must hold sentences. Received: input={options.input!r}")
     workers = shared_flags.started_workers()
-    from tfsoftmax.lm import runs
     from tfsoftmax.lm.scoring import Totals
     from tfsoftmax.lm.sentences import MUCH_OOV, WORDS, oov_report, windows
-    from tfsoftmax.lm.shared_scoring import SharedScorer
+    from tfsoftmax.lm.shared_scoring import SharedScorer, load
 
     streams = 1 if options.stream else BATCH
-    model, vocabulary, _ = runs.load(options.run, streams, workers=workers)
+    model, vocabulary, _ = load(workers, options.run, streams)
     scorer = SharedScorer(
         workers, model, vocabulary, options.normalisation, options.oov, options.unseen_words
     )

@@ -69,9 +69,9 @@ def define_workers(of_streams: bool = True) -> None:
         )
     else:
         flags.DEFINE_enum(
-            "strategy", "none", ["none", "multiworker"],
-            "Processes that share the sentences: one (none), or those of a cluster (multiworker) "
-            "that TF_CONFIG or Slurm describes."
+            "strategy", "none", ["none", "mirrored", "multiworker"],
+            "What shares the sentences: one device (none), all devices of this machine (mirrored), "
+            "or the processes of a cluster (multiworker) that TF_CONFIG or Slurm describes."
         )
     flags.DEFINE_integer(
         "workers", 1, "Number of processes to start on this machine, as a cluster."

@@ -13,6 +13,9 @@ import keras
 import tensorflow as tf
 
 from tfsoftmax.lm.files import read_json, sha256_of, write_whole
+from tfsoftmax.lm.sharded_variables import ShardedRows, read_sharded, without_rows
+from tfsoftmax.lm.workers import Workers
+from tfsoftmax.ops.shards import sharded_words
 from tfsoftmax.textio import PARTIAL
 
 POINTERS, MANIFEST, PROGRESS, VARIABLES = (
@@ -30,6 +33,8 @@ class Checkpoints:
     nothing else is taken for them. The SHA-256 of the variables is left out, because their index
     holds a checksum of each, which TensorFlow compares when it reads them; hence the manifest
     costs under a millisecond at any size. `pointers.json` names the last and the best checkpoint.
+    Variables in shards are in files of rows with a list of them, `rows.json`, which has their
+    SHA-256; each worker writes its own. Any number of devices can read all of this.
 
     Args:
         directory: the folder of all checkpoints of the run.
@@ -90,25 +95,32 @@ class Checkpoints:
         """What `save` was given as the progress of the last or of the best checkpoint."""
         return read_json(self.path(self.name(which), PROGRESS), {"step": int})
 
-    def save(self, variables: dict, progress: dict, best: bool = False) -> None:
+    def save(
+        self, variables: dict, progress: dict, best: bool = False, workers: Workers | None = None
+    ) -> None:
         """Writes a checkpoint, points to it, and deletes those that no pointer names any more.
 
-        It deletes only what the run itself has written.
+        It deletes only what the run itself has written. If variables are in shards, all workers
+        call this together.
 
         Args:
             variables: what `training_variables` returns.
             progress: JSON values that `restore` returns, "step" among them.
             best: whether the weights are the best so far.
+            workers: the `Workers` that hold the variables; None for this process alone.
 
         Raises:
             ValueError: something else stands where the checkpoint has to be.
+            RuntimeError: another worker cannot write its rows.
         """
         # A step is saved twice if training was interrupted there and validated it afterwards.
         validated = progress.get("validated_step") == progress["step"]
         name = f"step-{progress['step']:09d}" + ("-validated" if validated else "")
+        rows = ShardedRows(variables, workers)
+        partial = rows.from_first(lambda: self._begun(name))
+        if partial is not None:
+            self._complete(partial, name, variables, progress, rows)
         pointers = self.pointers()
-        if name not in pointers.values():  # else the same state has just been saved
-            self._write(name, variables, progress)
         pointers = {"best": None, **pointers, "last": name, **({"best": name} if best else {})}
         self._point(pointers)
         self.prune()
@@ -136,9 +148,10 @@ class Checkpoints:
         while name is not None:
             try:
                 self._verify(name)
-                path = self.path(name, VARIABLES)
-                status = tf.train.Checkpoint(**variables).read(path).expect_partial()
-                status.assert_existing_objects_matched()
+                folder, path = self.path(name), self.path(name, VARIABLES)
+                kept = tf.train.Checkpoint(**without_rows(variables, folder))
+                kept.read(path).expect_partial().assert_existing_objects_matched()
+                read_sharded(variables, folder, path)
                 return read_json(self.path(name, PROGRESS), {"step": int})
             except (tf.errors.OpError, AssertionError, IndexError, ValueError, OSError) as error:
                 replaced, name = name, self.name(which)
@@ -151,15 +164,27 @@ class Checkpoints:
                     ) from error
         return None
 
-    def _write(self, name, variables, progress):
-        final = self.path(name)
-        partial = f"{final}.{secrets.token_hex(8)}{PARTIAL}"
+    def _begun(self, name):
+        """A new folder for a checkpoint; None if it has just been saved and is pointed to."""
+        if name in self.pointers().values():
+            return None
+        partial = f"{self.path(name)}.{secrets.token_hex(8)}{PARTIAL}"
         os.mkdir(partial)
         try:
             write_whole(os.path.join(partial, MANIFEST), json.dumps(self._sealed({})))
-            tf.train.Checkpoint(**variables).write(os.path.join(partial, VARIABLES))
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+        return partial
+
+    def _complete(self, partial, name, variables, progress, rows):
+        final = self.path(name)
+        try:
+            listed = rows.write(partial)  # with their SHA-256
+            whole = tf.train.Checkpoint(**without_rows(variables))
+            whole.write(os.path.join(partial, VARIABLES))
             write_whole(os.path.join(partial, PROGRESS), json.dumps(progress))
-            names = sorted(set(os.listdir(partial)) - {MANIFEST})
+            names = sorted(set(os.listdir(partial)) - {MANIFEST, *listed})
             files = {file: _described(os.path.join(partial, file)) for file in names}
             write_whole(os.path.join(partial, MANIFEST), json.dumps(self._sealed(files)))
             if self._is_own(name):  # training has come here before, but was killed
@@ -253,11 +278,15 @@ def training_variables(model: keras.Model, states: list[tf.Variable]) -> dict:
     """
     return {
         **weight_variables(model),
-        "optimizer": [v.value for v in model.optimizer.variables],
+        "optimizer": _variables(model.optimizer.variables),
         "states": states,
     }
 
 
 def weight_variables(model: keras.Model) -> dict:
     """The weights of a model and the seeds of its dropout, without the recurrent states."""
-    return {"weights": [v.value for v in model.variables]}
+    return {"weights": _variables(model.variables)}
+
+
+def _variables(variables):
+    return [v if sharded_words(v) else v.value for v in variables]

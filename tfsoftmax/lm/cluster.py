@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tfsoftmax.lm.workers import Workers
 
+_SHARING = ("chief", "worker")  # the tasks of `TF_CONFIG` that share the work
 
 def start_workers(strategy: str, local: int = 1, streams: int | None = None) -> Workers:
     """Makes the workers that a command's flags ask for. TensorFlow must not have run anything yet.
@@ -22,8 +23,8 @@ def start_workers(strategy: str, local: int = 1, streams: int | None = None) -> 
         streams: the number of streams that the devices share; None if any number can share them.
 
     Raises:
-        ValueError: there is no cluster, its description is wrong, or there are fewer GPUs than
-            local workers.
+        ValueError: there is no cluster, its description is wrong, the task of this process is none
+            that shares the work, or there are fewer GPUs than local workers.
     """
     clustered = strategy in ("auto", "multiworker") and _workers_in_environment() > 1
     if strategy == "multiworker" and not clustered:
@@ -55,15 +56,22 @@ def _workers_in_environment():
     try:
         config = json.loads(text or "{}")
         jobs = {job: len(tasks) for job, tasks in config.get("cluster", {}).items()}
-        if jobs:
-            config["cluster"][config["task"]["type"]][int(config["task"]["index"])]
+        kind = config["task"]["type"] if jobs else None
+        if kind in _SHARING:
+            config["cluster"][kind][int(config["task"]["index"])]
     except (ValueError, TypeError, AttributeError, LookupError):
         raise ValueError(
             "`TF_CONFIG` in the environment must be JSON with the addresses of the cluster and the "
             'task of this process: {"cluster": {"worker": [...]}, "task": {"type": "worker", '
             f'"index": 0}}}}; --strategy=none does without. Received: {text[:200]}'
         ) from None
-    return jobs.get("chief", 0) + jobs.get("worker", 0)
+    if jobs and kind not in _SHARING:
+        raise ValueError(
+            "`TF_CONFIG` must give this process the task of a chief or a worker. These share all "
+            "the work, validation too; give --strategy=none to a command that has no part in it. "
+            f"Received: a task of type {kind!r}"
+        )
+    return sum(jobs.get(name, 0) for name in _SHARING)
 
 
 def _describe_slurm():

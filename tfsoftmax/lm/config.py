@@ -35,8 +35,7 @@ class ModelConfig:
             - class: class-based softmax
             - nary: hierarchical softmax over a tree with any number of branches
             - self_organised: class-based softmax whose words choose their clusters
-            - sharded: as full, but divided among the devices in `keras.Model.fit`; training
-                runs refuse it on several devices
+            - sharded: as full, but divided among the devices
         head_options: Arguments of the output layer, in a flag as JSON, e.g. {"soft_cap": 30}.
         embedding_units: Units of the input embedding.
         hidden_units: Units of each recurrent layer.

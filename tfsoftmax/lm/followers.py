@@ -5,10 +5,13 @@ import tensorflow as tf
 
 from tfsoftmax.lm.checkpoints import Checkpoints
 from tfsoftmax.lm.runs import CHECKPOINTS, Run
+from tfsoftmax.lm.sharded_variables import ShardedRows
 
 
 class FollowedRun(Run):
     """A run that the first worker writes, and that this worker only reads.
+
+    Of a checkpoint it writes the rows that it holds, if variables are in shards.
 
     Args:
         directory: the folder of the run, which all workers see.
@@ -36,8 +39,11 @@ class FollowedRun(Run):
 
 
 class _FollowedCheckpoints(Checkpoints):
-    def save(self, variables, progress, best=False):
-        pass
+    def save(self, variables, progress, best=False, workers=None):
+        rows = ShardedRows(variables, workers)
+        partial = rows.from_first(lambda: None)
+        if partial is not None:
+            rows.write(partial)
 
 
 class NoMonitor(keras.callbacks.Callback):

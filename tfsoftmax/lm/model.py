@@ -3,7 +3,6 @@
 import contextlib
 
 import keras
-import tensorflow as tf
 
 from tfsoftmax.heads import HEADS
 from tfsoftmax.layers.dropout import Dropout
@@ -51,17 +50,9 @@ def language_model(
 
 
 def check_head(config: ModelConfig) -> None:
-    """Raises ValueError if there is no such head, or if training runs cannot have it here."""
+    """Raises ValueError if there is no such head."""
     if config.head not in HEADS:
         raise ValueError(f"`head` must be one of {', '.join(HEADS)}. Received: {config.head!r}")
-    replicas = tf.distribute.get_strategy().num_replicas_in_sync
-    if config.head == "sharded" and replicas > 1:
-        raise ValueError(
-            "`head` must not be sharded on several devices, because the checkpoints of training "
-            "runs would hold the rows of one: take another head, one device (--strategy=none), or "
-            "keras.Model.fit and tfsoftmax.sharded_checkpoints. "
-            f"Received: head={config.head!r}, {replicas} devices"
-        )
 
 
 def uniform(config: ModelConfig) -> keras.initializers.Initializer:

@@ -200,6 +200,14 @@ class Run:
                 if not self.exists():
                     self._remove(made)
 
+    def lock_token(self) -> str:
+        """What the process that trains here has written into its lock; empty if there is none."""
+        try:
+            with open(self.path(LOCK), encoding="utf-8", errors="replace") as file:
+                return file.read(100)
+        except FileNotFoundError:
+            return ""
+
     def _lock(self):
         path = self.path(LOCK)
         while True:
@@ -215,6 +223,10 @@ class Run:
                     f"Received: run={self.directory!r}, which is"
                 ) from None
             if os.path.exists(path) and os.path.samestat(os.stat(path), os.fstat(file.fileno())):
+                with errors_name(path):  # by which other workers know the folder, see `training`
+                    os.ftruncate(file.fileno(), 0)
+                    os.write(file.fileno(), secrets.token_hex(8).encode())
+                    os.fsync(file.fileno())
                 return file
             file.close()  # another process has removed it meanwhile
 

@@ -10,6 +10,7 @@ import tensorflow as tf
 from tfsoftmax.lm.evaluation import perplexity_and_nats
 from tfsoftmax.lm.model import head_and_hidden_model, reset_states
 from tfsoftmax.lm.sentences import WORDS, windows
+from tfsoftmax.ops.replicas import replica_id
 from tfsoftmax.vocabulary import EOS, Vocabulary
 
 NORMALISATIONS = ("exact", "constant")
@@ -23,7 +24,8 @@ class Scorer:
 
     The model reads sentences of similar length side by side. A beginning that several sentences
     share, as the hypotheses of a recogniser do, is scored once. Only the probabilities of the
-    target words are computed.
+    target words are computed. If the model was built under a strategy, all its devices score, each
+    B sentences at a time.
 
     Args:
         model: a model that `language_model` built with B streams and any number of steps.
@@ -57,8 +59,10 @@ class Scorer:
         self.vocabulary, self.normalisation, self.oov = vocabulary, normalisation, oov
         self._model, self._unseen_words = model, unseen_words
         head, hidden_model = head_and_hidden_model(model, vocabulary)
-        self._streams = _checked_streams(model)
-        self._step = _step(hidden_model, _log_prob_method(head, normalisation))
+        self._streams, strategy = _checked_streams(model), model.distribute_strategy
+        self._devices = strategy.num_replicas_in_sync
+        self._rows = self._devices * self._streams
+        self._step = _step(hidden_model, _log_prob_method(head, normalisation), strategy)
 
     def sentences(self, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
         """Scores each sentence by itself. The model reads `<eos>` before its first word.
@@ -86,8 +90,8 @@ class Scorer:
         values = np.zeros(known + 1)
         news = [i for i, (_, fresh) in enumerate(numbers) if fresh]
         news.sort(key=lambda i: len(targets[i]))
-        for start in range(0, len(news), self._streams):
-            batch = news[start : start + self._streams]
+        for start in range(0, len(news), self._rows):
+            batch = news[start : start + self._rows]
             reset_states(self._model)
             self._read([targets[i] for i in batch], [_fresh(*numbers[i]) for i in batch], values)
         return [
@@ -99,8 +103,9 @@ class Scorer:
         """Scores sentences as parts of one text, which continues that of the last call.
 
         Each sentence begins with the state that the one before it left. A model of B streams cuts
-        the sentences of a call into B texts of similar length, which it reads side by side; a
-        model of one stream reads all in their order. Call `restart` to begin another text.
+        the sentences of a call into B texts of similar length for each device, which it reads side
+        by side; a model of one stream reads all in their order. Call `restart` to begin another
+        text.
 
         Args:
             sentences: sentences as lists of words.
@@ -119,7 +124,7 @@ class Scorer:
         ends = np.cumsum([len(ids) for ids in targets])
         values, numbers = np.zeros(ends[-1] + 1), np.arange(1, ends[-1] + 1)
         # A sentence belongs to the text in which its last word falls.
-        first = np.searchsorted(ends, ends[-1] * np.arange(1, self._streams) / self._streams)
+        first = np.searchsorted(ends, ends[-1] * np.arange(1, self._rows) / self._rows)
         cuts = np.concatenate([[0], ends])[first]
         texts = [np.split(of, cuts) for of in (np.concatenate(targets), numbers)]
         self._read(*texts, values)
@@ -141,12 +146,12 @@ class Scorer:
         return ids
 
     def _read(self, targets, numbers, values):
-        """Reads up to B sentences, and stores ln P of the position numbered n > 0 in values[n]."""
+        """Reads sentences side by side; stores ln P of the position numbered n > 0 in values[n]."""
         eos = self.vocabulary.eos_id
         before = [np.append(eos, ids[:-1]) for ids in targets]  # the word before each target
         longest, steps = max(map(len, targets)), max(1, POSITIONS // self._streams)
         for start in range(0, longest, steps):
-            shape = (self._streams, min(steps, longest - start))
+            shape = (self._rows, min(steps, longest - start))
             words, labels = np.full((2, *shape), eos, np.int32)
             places = np.zeros(shape, np.int64)
             for row, given in enumerate(zip(before, targets, numbers, strict=True)):
@@ -154,8 +159,8 @@ class Scorer:
                     part = of_row[start : start + steps]
                     array[row, : len(part)] = part
             wanted = places > 0
-            if not wanted.any():
-                wanted[0, 0] = True  # a head needs a position; nothing reads values[0]
+            for part in np.split(wanted, self._devices):
+                part[0, 0] |= not part.any()  # a head needs a position; nothing reads values[0]
             values[places[wanted]] = self._step(words, labels, wanted).numpy()
 
     def _with_oov(self, log_probs, ids):
@@ -220,9 +225,17 @@ class Totals:
         return {**perplexity_and_nats(nats), **counts}
 
 
-def _step(hidden_model, log_prob):
-    """Makes a function of words, labels and wanted (B, T): ln P of the wanted labels, (N,)."""
-    shape = (hidden_model.input.shape[0], None)
+def _step(hidden_model, log_prob, strategy):
+    """Makes a function of words, labels and wanted (P B, T): ln P of the wanted labels, (N,)."""
+    streams = hidden_model.input.shape[0]
+    shape = (strategy.num_replicas_in_sync * streams, None)
+
+    def of_replica(*arrays):
+        first = replica_id() * streams
+        words, labels, wanted = (array[first : first + streams] for array in arrays)
+        hidden = hidden_model(words, training=False)
+        places = tf.where(wanted)
+        return log_prob(tf.gather_nd(hidden, places), tf.gather_nd(labels, places))
 
     @tf.function(
         input_signature=[
@@ -232,9 +245,8 @@ def _step(hidden_model, log_prob):
         autograph=False,
     )
     def step(words, labels, wanted):
-        hidden = hidden_model(words, training=False)
-        places = tf.where(wanted)
-        return log_prob(tf.gather_nd(hidden, places), tf.gather_nd(labels, places))
+        of_each = strategy.run(of_replica, args=(words, labels, wanted))
+        return tf.concat(strategy.experimental_local_results(of_each), axis=0)
 
     return step
 

@@ -1,9 +1,11 @@
 """Scores sentences by several workers, each of which has the whole model and some sentences."""
 
+import contextlib
 from collections.abc import Sequence
 
 import numpy as np
 
+from tfsoftmax.lm import runs
 from tfsoftmax.lm.scoring import Scorer
 from tfsoftmax.lm.workers import Workers
 
@@ -16,12 +18,13 @@ class SharedScorer(Scorer):
 
     Args:
         workers: the `Workers`.
-        *args, **kwargs: as in `Scorer`. The model is not of the strategy of the workers.
+        *args, **kwargs: as in `Scorer`, with the model that `load` returns for the workers.
 
     Example:
-        from tfsoftmax.lm import runs, shared_scoring, workers
-        model, vocabulary, _ = runs.load("runs/first", streams=128)
-        scorer = shared_scoring.SharedScorer(workers.Workers(), model, vocabulary)
+        from tfsoftmax.lm import shared_scoring, workers
+        alone = workers.Workers()
+        model, vocabulary, _ = shared_scoring.load(alone, "runs/first", streams=128)
+        scorer = shared_scoring.SharedScorer(alone, model, vocabulary)
         log_probs = scorer.sentences([["the", "number", "of", "bytes"], ["the", "name"]])
     """
 
@@ -44,3 +47,19 @@ class SharedScorer(Scorer):
             begin = ends[first - 1] if first else 0
             whole[begin : ends[last - 1]] = np.concatenate(scores)
         return np.split(self._workers.sum(whole), ends[:-1])
+
+
+def load(workers: Workers, directory: str, streams: int) -> tuple:
+    """`runs.load` of a model for a `SharedScorer`.
+
+    One worker puts it on all its devices, unless it has one stream, which they cannot share. Of
+    several workers, each uses one device, as they do not all have as much to score.
+
+    Args:
+        workers: the `Workers`.
+        directory: the folder of the run.
+        streams: the streams of each device.
+    """
+    all_devices = workers.size == 1 and streams > 1
+    with workers.strategy.scope() if all_devices else contextlib.nullcontext():
+        return runs.load(directory, streams, workers=workers)

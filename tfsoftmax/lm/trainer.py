@@ -16,6 +16,7 @@ from tfsoftmax.lm.evaluation import exact_evaluator, head_metrics
 from tfsoftmax.lm.followers import NoMonitor
 from tfsoftmax.lm.model import reset_states
 from tfsoftmax.lm.pretrained import apply_embeddings, load_embeddings
+from tfsoftmax.lm.sharded_variables import not_finite
 from tfsoftmax.lm.workers import StreamStates, Workers
 from tfsoftmax.profiling.memory import peak_resident_bytes
 from tfsoftmax.profiling.monitor import TrainingMonitor
@@ -269,11 +270,11 @@ class Trainer:
         return lines[-1]
 
     def _save(self, best=False):
-        for variable in self.model.trainable_variables:
-            if not bool(tf.reduce_all(tf.math.is_finite(variable.value))):
-                self._fail(f"`{variable.path}` is no longer finite")
+        for path in not_finite(self.model.trainable_variables, self.workers):
+            self._fail(f"`{path}` is no longer finite")
         self.states.gather()
-        self.run.checkpoints.save(self.variables, dataclasses.asdict(self.progress), best)
+        progress = dataclasses.asdict(self.progress)
+        self.run.checkpoints.save(self.variables, progress, best, self.workers)
 
     def _check_finite(self, loss):
         if not math.isfinite(loss):

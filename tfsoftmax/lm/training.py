@@ -19,7 +19,7 @@ from tfsoftmax.lm.run_files import FILES, keep_copies, with_copies
 from tfsoftmax.lm.runs import Run
 from tfsoftmax.lm.signals import on_signals
 from tfsoftmax.lm.trainer import Trainer
-from tfsoftmax.lm.workers import Workers
+from tfsoftmax.lm.workers import SHOWING_SECONDS, Workers
 
 
 def train(
@@ -73,7 +73,7 @@ def train(
             return _settled(corpus, run, model_config, config, workers)
 
         settled = workers.from_first(begin)
-        workers.check_same(lambda: _seen(corpus, run))
+        workers.check_same(lambda: _seen(corpus, run), SHOWING_SECONDS)
         return _train(corpus, run, settled, verbose and workers.first, profile_batch, workers)
 
 
@@ -106,6 +106,7 @@ def _seen(corpus, run):
     last = run.checkpoints.name() if begun else None
     splits = [corpus.split(name) for name in ("train", "valid")]
     return {
+        "lock": run.lock_token(),  # new at each start, so that a copy of the folder has another
         "run_id": run.config().get("id") if begun else None,
         "checkpoint": last,
         "progress": run.checkpoints.progress() if last else None,

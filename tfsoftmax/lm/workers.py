@@ -22,6 +22,7 @@ _LOST = (
     tf.errors.DeadlineExceededError,
 )
 ASKING_SECONDS = 0.5  # between two questions to the other workers whether to stop
+SHOWING_SECONDS = 60.0  # for which NFS may hide from one machine what another has written
 
 
 class Workers:
@@ -116,19 +117,40 @@ class Workers:
         codes = np.frombuffer(text, np.uint8) if self.first else np.zeros(length)
         return json.loads(self.sum(codes).astype(np.uint8).tobytes())
 
-    def check_same(self, function: Callable[[], dict]) -> None:
+    def of_all(self, function: Callable[[], object]) -> list:
+        """What a function returns in each worker: values that JSON can hold.
+
+        Raises:
+            RuntimeError: in the workers where the function succeeds, if it fails in another.
+        """
+        if self.size == 1:
+            return [function()]
+        text = b""
+        try:
+            text = json.dumps(function()).encode()
+        finally:
+            lengths = self.gather(np.array([len(text)])).astype(int)
+        if not lengths.all():
+            raise RuntimeError("Another worker has failed, and says why.")
+        codes = np.zeros((1, lengths.max()))
+        codes[0, : len(text)] = np.frombuffer(text, np.uint8)
+        rows = self.gather(codes).astype(np.uint8)
+        return [json.loads(row[:n].tobytes()) for row, n in zip(rows, lengths, strict=True)]
+
+    def check_same(self, function: Callable[[], dict], seconds: float = 0.0) -> None:
         """Raises ValueError in all workers unless a function returns the same in each of them.
 
         Args:
             function: what a worker finds in its folders: a dictionary of values that JSON can hold.
+            seconds: for how long the other workers look again until they find what the first has.
         """
         if self.size == 1:
             return
-        expected, failure = self.from_first(function), None
-        try:
-            own = expected if self.first else json.loads(json.dumps(function()))
-        except (OSError, ValueError) as error:
-            own, failure = {}, error  # to be raised once the others know
+        expected, end = self.from_first(function), time.monotonic() + seconds
+        own, failure = (expected, None) if self.first else _found(function)
+        while own != expected and time.monotonic() < end:
+            time.sleep(0.5)
+            own, failure = _found(function)
         found = [failure is not None or own[name] != value for name, value in expected.items()]
         different = self.gather(np.array([found]))
         if failure is not None:
@@ -137,8 +159,7 @@ class Workers:
             if names := [name for name, differs in zip(expected, row, strict=True) if differs]:
                 values = ", ".join(f"{name}={str(expected[name])[:80]}" for name in names)
                 raise ValueError(
-                    "The folders of all workers must hold the same: share them between the "
-                    "machines, and wait until a slow network file system shows them. "
+                    "The folders of all workers must be the same: share them between the machines. "
                     f"Received: {values} in worker 0, but not in worker {rank}"
                 )
 
@@ -161,6 +182,14 @@ class Workers:
         return self.strategy.experimental_distribute_values_from_function(
             lambda context: tf.constant(function(context.replica_id_in_sync_group))
         )
+
+
+def _found(function):
+    """What a function returns, as JSON has it, or its error, to be raised once the others know."""
+    try:
+        return json.loads(json.dumps(function())), None
+    except (OSError, ValueError) as error:
+        return {}, error
 
 
 class StreamStates:

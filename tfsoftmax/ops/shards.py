@@ -1,6 +1,9 @@
 """Which rows of a vocabulary each replica of a `tf.distribute` strategy holds."""
 
+import contextlib
 import dataclasses
+import threading
+from collections.abc import Iterator
 
 import keras
 import tensorflow as tf
@@ -8,6 +11,7 @@ import tensorflow as tf
 from tfsoftmax.ops.replicas import in_replica, of_all_replicas, replica_id
 
 _MARK = "_tfsoftmax_sharded_words"
+_thread = threading.local()  # each replica of a process has a thread
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,6 +88,18 @@ class _ShardedVariable(keras.Variable):
 
     numpy = __array__ = refuse
 
+    @property
+    def overwrite_with_gradient(self):
+        """Whether a gradient is the new value, which every optimiser of Keras asks for."""
+        if not getattr(_thread, "knows_shards", False):
+            raise ValueError(
+                "`optimizer` must be one of tfsoftmax.optimizers, because others add the "
+                "gradients of different words; Keras wraps those of the policy mixed_float16 in "
+                "another, but not those of mixed_bfloat16. Received: another one, for "
+                f"{self.path} in {self.value.distribute_strategy.num_replicas_in_sync} shards"
+            )
+        return False
+
     def assign(self, value):
         return super().assign(value) if in_replica() else self.refuse()
 
@@ -95,6 +111,17 @@ class _ShardedVariable(keras.Variable):
 
     def _export_to_saved_model_graph(self, *_, **__):
         self.refuse()
+
+
+@contextlib.contextmanager
+def knowing_shards() -> Iterator[None]:
+    """Within this context an optimiser works that leaves the gradients of shards as they are."""
+    before = getattr(_thread, "knows_shards", False)
+    _thread.knows_shards = True
+    try:
+        yield
+    finally:
+        _thread.knows_shards = before
 
 
 def mark_sharded(variable: keras.Variable, vocab_size: int) -> keras.Variable:

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from tfsoftmax._compat import merges_replicas
 from tfsoftmax.arguments import check_hint
-from tfsoftmax.ops.shards import mark_as, sharded_words
+from tfsoftmax.ops.shards import knowing_shards, mark_as, sharded_words
 from tfsoftmax.optimizers.clipping import clipped_across_shards
 from tfsoftmax.optimizers.rows import (
     aligned,
@@ -118,7 +118,8 @@ class SparseRows:
     def build(self, variables):
         if self.built:
             return
-        super().build(variables)
+        with knowing_shards():
+            super().build(variables)
         if self.use_ema:
             # The number of steps that each row's average counts; 0 before the first.
             self._averaged_steps = self._row_counters(self._averages, "steps")
@@ -136,7 +137,8 @@ class SparseRows:
     def apply(self, grads, trainable_variables=None):
         if self.loss_scale_factor is not None:
             grads = map_sparse(lambda g: _Divisible(g.values, g.indices, g.dense_shape), grads)
-        super().apply(grads, trainable_variables)
+        with knowing_shards():
+            super().apply(grads, trainable_variables)
 
     def _backend_apply_gradients(self, grads, trainable_variables):
         grads = self._summed(grads, trainable_variables)

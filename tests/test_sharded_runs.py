@@ -1,0 +1,223 @@
+"""Training runs whose softmax lies in shards: the checkpoints of any number of devices."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+
+import numpy as np
+import pytest
+
+import command_server
+import replicas_helper
+from runs_helper import SMALL, assert_same_weights, events, tool
+from test_workers import PLAIN, assert_close_lines, assert_close_runs, by_one_process
+from tfsoftmax.lm import runs, sharded_variables
+from tfsoftmax.lm.runs import Run
+from tfsoftmax.lm.scoring import Scorer
+from workers_helper import trained, trained_by_local_workers
+
+SHARDED = {"dropout": 0.0, "head": "sharded"}
+CONFIG = {**PLAIN, "model": SHARDED}
+TWO = {"function": trained, "workers": 2, "strategy": "multiworker", **CONFIG}
+
+
+@pytest.fixture(scope="module")
+def alone(corpus, tmp_path_factory):
+    """The run of one device."""
+    return by_one_process(corpus, tmp_path_factory.mktemp("alone") / "run", SHARDED)
+
+
+@pytest.fixture(scope="module")
+def shared(corpus, tmp_path_factory):
+    """A run of two workers, then one process, then two; the second of all gets SIGTERM first."""
+    run, data = Run(str(tmp_path_factory.mktemp("shared") / "run")), corpus.directory
+    results = replicas_helper.run(
+        data=data, run=run.directory, stop=[1, 11, signal.SIGTERM], **TWO
+    )
+    assert [finished for finished, _ in results] == [None, None]
+    stopped = run.checkpoints.progress()["step"]
+    assert 11 <= stopped < 55, "the workers must have stopped soon after the signal"
+    assert has_rows(run)
+    finished, _ = replicas_helper.run(
+        trained, data=data, run=run.directory, stop=[0, stopped + 3, signal.SIGTERM], **CONFIG
+    )[0]
+    assert finished is None and run.checkpoints.progress()["step"] == stopped + 3
+    assert not has_rows(run)
+    (first, _), (second, _) = replicas_helper.run(data=data, run=run.directory, **TWO)
+    assert first == second == events(run, "finished")[0] and has_rows(run)
+    assert [(m["step"], m["workers"]) for m in events(run, "started")] == [
+        (0, 2), (stopped, 1), (stopped + 3, 2)
+    ]
+    return run
+
+
+def has_rows(run):
+    return os.path.exists(run.checkpoints.path(run.checkpoints.name(), sharded_variables.ROWS))
+
+
+def test_the_number_of_workers_may_change_and_a_signal_to_one_stops_all(shared, alone):
+    assert_close_runs(shared, alone)
+    assert len(os.listdir(shared.checkpoints.directory)) <= 3, "older checkpoints are deleted"
+
+
+def test_each_worker_has_written_the_rows_that_it_holds(shared):
+    folder = shared.checkpoints.path(shared.checkpoints.name())
+    rows = sharded_variables._rows(folder)
+    words = len(shared.vocabulary())
+    assert {shape[0] for shape, _ in rows["variables"].values()} == {words}
+    assert {(e["first"], e["rows"]) for e in rows["files"]} == {
+        (0, words // 2), (words // 2, words - words // 2)
+    }
+    assert {key.partition("/")[0] for key in rows["variables"]} == {"weights", "optimizer"}
+
+
+def test_one_device_reads_a_run_of_two_workers(shared, alone):
+    ours, theirs = [
+        Scorer(*runs.load(run.directory, streams=2)[:2]).sentences([["w3", "w6", "w1"], ["w2"]])
+        for run in (shared, alone)
+    ]
+    np.testing.assert_allclose(np.concatenate(ours), np.concatenate(theirs), rtol=1e-5)
+
+
+def test_a_damaged_file_of_rows_is_named(shared, tmp_path):
+    run = Run(str(shutil.copytree(shared.directory, tmp_path / "run")))
+    folder = run.checkpoints.path(run.checkpoints.name("best"))
+    path = sorted(pathlib.Path(folder).glob("weights-*.npy"))[-1]
+    with open(path, "r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"\x55")
+    with pytest.raises(ValueError, match=f"{path.name}: must be as it was written"):
+        runs.load(run.directory, streams=1)
+    os.unlink(f"{folder}/{sharded_variables.ROWS}")
+    with pytest.raises(ValueError, match="rows.json"):
+        runs.load(run.directory, streams=1)
+
+
+def full_disk(*_, **__):
+    raise OSError(28, "No space left on device")
+
+
+def failing_to_save(folder):
+    """A worker that cannot write its rows, and another one; what each of them is told."""
+    import keras
+    import tensorflow as tf
+
+    from tfsoftmax import ShardedSoftmax
+    from tfsoftmax.lm import followers
+    from tfsoftmax.lm.checkpoints import Checkpoints, weight_variables
+    from tfsoftmax.lm.workers import Workers
+
+    workers = Workers(tf.distribute.MultiWorkerMirroredStrategy())
+    with workers.strategy.scope():
+        model = keras.Sequential([keras.Input((3,)), ShardedSoftmax(7)])
+    variables = weight_variables(model)
+    kind = Checkpoints if workers.first else followers._FollowedCheckpoints
+    checkpoints = kind(folder)
+    if workers.first:
+        checkpoints.begin()
+    checkpoints.save(variables, {"step": 1}, workers=workers)
+    told = []
+    for failing in (0, 1):
+        with pytest.MonkeyPatch.context() as patch:
+            if workers.rank == failing:
+                patch.setattr(sharded_variables, "write_rows", full_disk)
+            with pytest.raises((OSError, RuntimeError)) as error:
+                checkpoints.save(variables, {"step": 2}, workers=workers)
+            told.append(str(error.value))
+        workers.sum([0])
+        assert set(os.listdir(folder)) == {"pointers.json", "step-000000001"}
+        workers.sum([0])
+    checkpoints.save(variables, {"step": 2}, workers=workers)
+    return told
+
+
+def test_a_worker_that_cannot_write_ends_all_and_the_last_checkpoint_stays(tmp_path):
+    told = replicas_helper.run(failing_to_save, workers=2, seconds=100, folder=str(tmp_path))
+    full, other = "[Errno 28] No space left on device", "Another worker has failed, and says why."
+    assert told == [[full, other], [other, full]]
+    assert set(os.listdir(tmp_path)) == {"pointers.json", "step-000000002"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("devices", [2, 4])
+def test_devices_of_one_process_equal_one(devices, corpus, alone, tmp_path):
+    run = str(tmp_path / "run")
+    replicas_helper.run(
+        trained, devices=devices, strategy="mirrored", data=corpus.directory, run=run, **CONFIG
+    )
+    assert has_rows(Run(run))
+    assert_close_runs(Run(run), alone)
+    assert_close_lines(Run(run), alone, "train", ["step", "loss"], 1e-6)
+
+
+@pytest.mark.slow
+def test_four_devices_go_on_where_two_workers_were(corpus, alone, tmp_path):
+    run = Run(str(tmp_path / "run"))
+    replicas_helper.run(
+        data=corpus.directory, run=run.directory, stop=[0, 13, signal.SIGTERM], **TWO
+    )
+    replicas_helper.run(
+        trained, devices=4, strategy="mirrored", data=corpus.directory, run=run.directory, **CONFIG
+    )
+    assert_close_runs(run, alone)
+
+
+def killed_while_writing(**arguments):
+    """`trained_by_local_workers`, whose second worker is killed within the third checkpoint."""
+    import tfsoftmax.lm.sharded_variables as writing
+
+    write_rows, calls = writing.write_rows, []
+
+    def write_and_die(folder, variables, is_first):
+        calls.append(folder)
+        if len(calls) == 3 and json.loads(os.environ["TF_CONFIG"])["task"]["index"] == 1:
+            write_rows(folder, dict([*variables.items()][:1]), is_first)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return write_rows(folder, variables, is_first)
+
+    writing.write_rows = write_and_die
+    return trained_by_local_workers(**arguments)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("function", [trained_by_local_workers, killed_while_writing])
+def test_a_killed_worker_ends_the_others_and_the_run_goes_on_bitwise(function, corpus, tmp_path):
+    whole, killed = Run(str(tmp_path / "whole")), Run(str(tmp_path / "killed"))
+
+    def train(run):
+        done = command_server.run([
+            "train", f"--data={corpus.directory}", f"--run={run.directory}", *SMALL,
+            "--dropout=0.1", "--max_steps=14", "--workers=2", "--head=sharded",
+        ], seconds=200)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    train(whole)
+    stop = [1, 8, signal.SIGKILL] if function is trained_by_local_workers else None
+    with pytest.raises(AssertionError, match=r"(?s)\[1\].*error: worker 1 was ended by SIGKILL"):
+        replicas_helper.run(
+            function, count=2, data=corpus.directory, run=killed.directory,
+            model={"head": "sharded"}, config={"max_steps": 14}, stop=stop,
+        )
+    assert killed.checkpoints.progress()["step"] == 6
+    assert train(killed)[0] == f"Resuming {killed.directory} at step 6."
+    assert_same_weights(whole, killed)
+
+
+@pytest.mark.slow
+def test_every_command_reads_a_run_in_shards(shared, tmp_path):
+    run, text = shutil.copytree(shared.directory, tmp_path / "run"), tmp_path / "text"
+    text.write_text("w3 w6 w1\nw2\n")
+    assert tool("score", f"--run={run}", f"--input={text}").stdout.count("\n") == 2
+    assert tool("generate", f"--run={run}", "--count=1").stdout
+    (tmp_path / "nbest").write_text("u1 -3 3 w3 w6 w1\nu1 -4 1 w2\n")
+    assert tool("rescore", f"--run={run}", f"--nbest={tmp_path / 'nbest'}", "--lm_weight=3").stdout
+    tool("export", f"--run={run}", f"--out={tmp_path / 'out'}")
+    both = command_server.run(
+        ["evaluate", f"--run={run}", "--split=valid", "--workers=2"], seconds=120
+    )
+    one = tool("evaluate", f"--run={run}", "--split=valid")
+    values = [json.loads(each.stdout)["nats_per_token"] for each in (both, one)]
+    np.testing.assert_allclose(*values, rtol=1e-7)

@@ -1,0 +1,176 @@
+"""Files of ranges of rows of variables, which any number of shards can read.
+
+A file `.npy` holds some rows of a variable. A manifest, {"variables": {key: [shape, dtype]},
+"files": [entry]}, says which rows of which variable each file has, and its SHA-256. The reader may
+hold the variable whole or in any number of shards, whatever the writers had. Nothing here holds
+more of a shard than a block of rows.
+"""
+
+import hashlib
+import os
+from collections.abc import Mapping
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfsoftmax import textio
+from tfsoftmax.layers.sharded_weights import shards_of
+from tfsoftmax.ops.shards import sharded_words
+
+BLOCK_BYTES = 1 << 26
+
+
+def write_rows(
+    folder: str, variables: Mapping[str, keras.Variable], is_first: bool
+) -> list[dict]:
+    """Writes the rows of variables that this process has to write.
+
+    Args:
+        folder: an existing folder.
+        variables: {key: variable}; a key is a name with slashes.
+        is_first: whether this process also writes what is not in shards.
+
+    Returns:
+        An entry of the manifest for each file.
+    """
+    return sum((_written(folder, *item, is_first) for item in variables.items()), [])
+
+
+def described(variables: Mapping[str, keras.Variable]) -> dict:
+    """{key: [shape with the rows of all shards, dtype]} of variables, as in a manifest."""
+    return {
+        key: [list(_whole_shape(v)), tf.as_dtype(v.dtype).name] for key, v in variables.items()
+    }
+
+
+def plan_to_read(
+    folder: str, manifest: Mapping, path: str, variables: Mapping[str, keras.Variable]
+) -> list:
+    """What `read_rows` has to read, from files that are whole.
+
+    Args:
+        folder: the folder of the files.
+        manifest: what their manifest holds.
+        path: its path, for errors.
+        variables: {key: variable} to read. They must be all of the manifest, and no others.
+
+    Raises:
+        ValueError: the files are of other variables, or this process needs a damaged one.
+    """
+    wanted, saved = described(variables), manifest["variables"]
+    for key in {**wanted, **saved}:
+        if wanted.get(key) != saved.get(key):
+            raise ValueError(
+                f"{path}: {key} must have the shape and dtype of the model's variable, "
+                f"{wanted.get(key)}. Received: {saved.get(key)}"
+            )
+    plan, checked = [], set()
+    for key, variable in variables.items():
+        for first, rows, part in _parts(variable):
+            pieces = _pieces(manifest["files"], key, first, rows)
+            if sum(stop - start for start, stop, _ in pieces) != rows:
+                raise ValueError(f"{path}: must name files with all rows of {key}. Received: fewer")
+            plan.append((variable, first, part, pieces))
+            checked |= {entry["file"] for *_, entry in pieces}
+    for entry in manifest["files"]:
+        if entry["file"] in checked:
+            _check_file(os.path.join(folder, entry["file"]), entry)
+    return plan
+
+
+def read_rows(folder: str, plan: list) -> None:
+    """Assigns to variables what `plan_to_read` has found."""
+    for variable, first, part, pieces in plan:
+        _read(variable, first, part, pieces, folder)
+
+
+def assign_rows(variable: keras.Variable, rows: np.ndarray) -> None:
+    """Assigns to the shards of a variable that this process holds their part of (V, ...) rows."""
+    for shard, part in shards_of(variable):
+        for start, stop in _blocks(shard.words, part):
+            part[start:stop].assign(rows[shard.first + start : shard.first + stop])
+
+
+def _whole_shape(variable):
+    """The shape with the rows of all shards."""
+    shape = variable.shape
+    return (sharded_words(variable), *shape[1:]) if sharded_words(variable) else tuple(shape)
+
+
+def _parts(variable):
+    """[(first row, rows, tf.Variable or None)] of what this process holds of a variable."""
+    if sharded_words(variable):
+        return [(shard.first, shard.words, part) for shard, part in shards_of(variable)]
+    return [(0, *(_whole_shape(variable)[:1] or [1]), None)]
+
+
+def _blocks(rows, array):
+    """Ranges of rows with about BLOCK_BYTES."""
+    size = max(1, array.dtype.size * int(np.prod(array.shape[1:])))
+    step = max(1, BLOCK_BYTES // size)
+    return [(start, min(start + step, rows)) for start in range(0, rows, step)]
+
+
+def _written(folder, key, variable, is_first):
+    """Writes what this worker has to write of a variable, and says what it wrote."""
+    entries = []
+    for first, rows, part in _parts(variable):
+        if part is None and not is_first:
+            continue
+        name = f"{key.replace('/', '-')}.rows-{first}.npy"
+        path = os.path.join(folder, name)
+        with textio.errors_name(path), open(path, "wb") as file:
+            if part is None:
+                np.save(file, variable.numpy())
+            else:
+                kind = np.lib.format.dtype_to_descr(np.dtype(part.dtype.as_numpy_dtype))
+                np.lib.format.write_array_header_1_0(file, {
+                    "descr": kind, "fortran_order": False, "shape": (rows, *part.shape[1:])
+                })
+                for start, stop in _blocks(rows, part):
+                    file.write(part[start:stop].numpy().tobytes())
+            file.flush()
+            os.fsync(file.fileno())
+        entries.append({
+            "key": key, "first": first, "rows": rows, "file": name, "sha256": _sha256_of(path)
+        })
+    return entries
+
+
+def _sha256_of(path):
+    with textio.errors_name(path), open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _pieces(files, key, first, rows):
+    """[(start, stop, entry)] of the files with rows of [first, first + rows)."""
+    pieces = [
+        (max(first, e["first"]), min(first + rows, e["first"] + e["rows"]), e)
+        for e in files if e["key"] == key
+    ]
+    return [piece for piece in pieces if piece[0] < piece[1]]
+
+
+def _check_file(path, entry):
+    found, expected = _sha256_of(path), entry["sha256"]
+    if found != expected:
+        raise ValueError(f"{path}: must be as it was written, with SHA-256 {expected}. "
+                         f"Received: {found}")
+
+
+def _read(variable, first, part, pieces, folder):
+    """Assigns rows of files to a variable, or to a shard of it a block at a time."""
+    kind = tf.as_dtype(variable.dtype).as_numpy_dtype
+    arrays = []
+    for start, stop, entry in pieces:
+        array = np.load(os.path.join(folder, entry["file"]), mmap_mode="r").view(kind)
+        rows = array[start - entry["first"] : stop - entry["first"]] if array.ndim else array
+        if part is None:
+            arrays.append(rows)
+            continue
+        for begin, end in _blocks(len(rows), part):
+            at = start - first
+            part[at + begin : at + end].assign(rows[begin:end])
+    if part is None:
+        variable.assign(np.concatenate(arrays) if arrays[0].ndim else arrays[0])

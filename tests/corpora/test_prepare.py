@@ -122,6 +122,16 @@ def test_prepared_again_with_the_same_settings_it_is_left_alone(tmp_path, texts,
     assert corpus.splits["train"].sentences == 200
 
 
+def test_corpora_that_are_older_than_tasks_are_left_alone(tmp_path, texts, capsys):
+    prepare(config(tmp_path), progress=False)
+    path = tmp_path / "out" / manifests.MANIFEST
+    manifest = json.loads(path.read_text())
+    del manifest["settings"]["task"]
+    path.write_text(json.dumps(manifest))
+    assert prepare(config(tmp_path)).task == "sentences"
+    assert "it is intact" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "change, message",
     [({"min_count": 2}, "min_count is 1, not 2"), ({"seed": 9}, "seed is 1, not 9"),

@@ -6,12 +6,14 @@ import json
 import os
 import pathlib
 import resource
+import shutil
 import tempfile
 
 from absl import flags
 
 from command_server import in_child
 from tfsoftmax.commands import program
+from tfsoftmax.commands.shared_flags import SEARCH
 from tfsoftmax.partitions.cost_model import MachineCosts
 
 from .cases import Case
@@ -40,6 +42,7 @@ SOUND = {
               "learning_rate": 0.1, **SMALL},
     "evaluate": {"run": "run", "split": "valid"},
     "generate": {"run": "run", "prompt": "w1 w2", "count": 1, "max_words": 3},
+    "summarise": {"run": "pairs_run", "input": "short.txt", "beam": 2},
     "score": {"run": "run", "input": "short.txt"},
     "rescore": {"run": "run", "nbest": "list.nbest", "reference": "list.ref"},
     "export": {"run": "run", "out": "new"},
@@ -56,6 +59,8 @@ BESIDE = {
     ("train", "weight_decay"): {"optimizer": "adamw"},
     ("train", "reassign_steps"): {"head": "self_organised"},
     ("generate", "length_power"): {"beam": 2},
+    **{("evaluate", name): {"run": "pairs_run"} for name in ("summaries", *SEARCH)},
+    ("train", "attention"): {"data": "pairs"},
     ("generate", "prompts"): {"prompt": None, "prompts": "short.txt"},
     ("rescore", "tune"): {"tune": "list.nbest", "tune_reference": "list.ref"},
     ("rescore", "tune_reference"): {"tune": "list.nbest", "tune_reference": "list.ref"},
@@ -84,6 +89,7 @@ def flags_of(command):
 
 def make_world(folder):
     """The corpus, the runs and the texts that the sound flags name."""
+    import pairs_helper
     from runs_helper import CONFIG, MODEL
     from tfsoftmax.lm import training
 
@@ -94,6 +100,12 @@ def make_world(folder):
     training.train(
         str(folder / "corpus"), str(folder / "organised"), model,
         dataclasses.replace(CONFIG, max_steps=3), verbose=False, profile_batch=(1, 2),
+    )
+    (folder / "texts").mkdir()
+    shutil.move(pairs_helper.small_pairs(folder / "texts", train=60).directory, folder / "pairs")
+    training.train(
+        str(folder / "pairs"), str(folder / "pairs_run"), pairs_helper.MODEL,
+        dataclasses.replace(pairs_helper.CONFIG, max_steps=2), verbose=False,
     )
     (folder / "list.ref").write_text("".join(f"u{i} w{i} w1\n" for i in range(5)))
     (folder / "short.txt").write_text("w1 w2\nw3\n")
@@ -204,7 +216,8 @@ def _limited(arguments):
 def _import_all():
     """Imports what the commands import, so that children need not."""
     for name in ("corpora.prepare", "lm.training", "lm.generation", "lm.scoring", "lm.sentences",
-                 "lm.export", "lm.evaluation", "nbest.rescoring", "nbest.word_errors",
+                 "lm.export", "seq2seq.summaries", "seq2seq.export", "seq2seq.rouge",
+                 "lm.evaluation", "nbest.rescoring", "nbest.word_errors",
                  "partitions.brown", "partitions.cutoffs", "profiling.profile",
                  "profiling.memory_timeline", "heads.reassign", "corpora.pipeline"):
         importlib.import_module(f"tfsoftmax.{name}")

@@ -27,11 +27,11 @@ class Summary(NamedTuple):
             that were read. What is missing from one is the attention to its `<eos>`.
 
     Example:
-        from tfsoftmax.lm import runs
-        from tfsoftmax.seq2seq.summaries import Summariser
-        model, vocabulary, _ = runs.load("runs/pairs")
-        [[best, *others]] = Summariser(model, vocabulary).summarise([["a", "long", "text"]])
-        print(best.log_prob, *best.copied(["a", "long", "text"]))
+        import numpy as np
+        from tfsoftmax.seq2seq.summaries import Summary
+        attention = np.array([[0.8, 0.1], [0.3, 0.6]], np.float32)
+        summary = Summary(["old", "<unk>"], -3.0, -1.5, True, attention)
+        print(*summary.copied(["ancient", "zebra"]))  # old zebra
     """
 
     words: list

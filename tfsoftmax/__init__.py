@@ -55,6 +55,7 @@ if "tfsoftmax_command" not in sys.modules:
     from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
     from tfsoftmax.layers.embedding import Embedding
     from tfsoftmax.layers.recurrent import GRU, LSTM
+    from tfsoftmax.layers.sharded_embedding import ShardedEmbedding
     from tfsoftmax.lm.config import ModelConfig
     from tfsoftmax.lm.model import language_model
     from tfsoftmax.losses import SoftmaxLoss
@@ -71,7 +72,7 @@ if "tfsoftmax_command" not in sys.modules:
     __all__ = [
         "GRU", "LSTM", "AdaptiveEmbedding", "ClusterPerplexity", "EffectiveSampleSize",
         "Embedding", "InClusterPerplexity", "ModelConfig", "Normaliser", "Perplexity", "Reassign",
-        "SoftmaxLoss", "TrainingMonitor", "Vocabulary", "corpora", "heads", "language_model",
+        "ShardedEmbedding", "SoftmaxLoss", "TrainingMonitor", "Vocabulary", "corpora", "heads", "language_model",
         "layers", "lm", "losses", "metrics", "nbest", "ops", "optimizers", "partitions",
         "profiling", "samplers", "sharded_checkpoints", "vocabulary",
     ]

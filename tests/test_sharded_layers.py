@@ -6,16 +6,64 @@ import pytest
 
 import replicas_helper
 from test_sharded import RULES, B, D, T, V, batches, local_rows, strategy_here, whole
-from tfsoftmax import Embedding, FullSoftmax, Perplexity, ShardedEmbedding, SoftmaxLoss
+from tfsoftmax import (
+    NCE,
+    AdaptiveSoftmax,
+    BlackOut,
+    Embedding,
+    FullSoftmax,
+    NegativeSampling,
+    Perplexity,
+    SampledSoftmax,
+    ShardedEmbedding,
+    ShardedSoftmax,
+    SoftmaxLoss,
+    TwoLevelSoftmax,
+    samplers,
+)
+
+CUTOFFS = [9, 22]
+COUNTS = np.random.default_rng(1).integers(1, 99, V)
+
+
+def sampled(kind, sampler=None, num_samples=9, **options):
+    def head(shard, embedding, **name):
+        return kind(V, num_samples, sampler, None if sampler else COUNTS, seed=1, shard=shard,
+                    **options, **name)
+
+    return head
+
 
 HEADS = {
-    "full": lambda shard, embedding, name: FullSoftmax(V, name=name),
+    "full": lambda shard, embedding, **name: FullSoftmax(V, **name),
+    "tied": lambda shard, embedding, **name: (ShardedSoftmax if shard else FullSoftmax)(
+        V, tied_to=embedding, soft_cap=3.0, **name
+    ),
+    "adaptive": lambda shard, embedding, **name: AdaptiveSoftmax(
+        V, CUTOFFS, counts=COUNTS, use_bias=True, shard=shard, **name
+    ),
+    "two_level": lambda shard, embedding, **name: TwoLevelSoftmax(
+        V, CUTOFFS[1:], permutation="ids", shard=shard, **name
+    ),
+    "sampled": sampled(SampledSoftmax),
+    "sampled_tied": lambda shard, embedding, **name: SampledSoftmax(
+        V, 9, counts=COUNTS, seed=1, tied_to=embedding, **name
+    ),
+    "without_replacement": sampled(SampledSoftmax, sampler_options={"unique": True}, keep=4),
+    "in_batch": sampled(SampledSoftmax, samplers.InBatch(V, COUNTS), None),
+    "nce": sampled(NCE, "learned_unigram", train_z=True),
+    "negative": sampled(NegativeSampling),
+    "blackout": sampled(BlackOut, use_bias=False),
 }
 # Several heads train in one model, since most of the time goes into building the graph of `fit`.
 CASES = {
     "embedding": (["full"], "adagrad"),
     "embedding, momentum": (["full"], "momentum"),
     "embedding, Adam": (["full"], "adam"),
+    "tied": (["tied", "adaptive"], "momentum"),
+    "sampled": (["sampled", "sampled_tied", "adaptive", "nce"], "adagrad"),
+    "sampled, Adam": (["sampled", "nce", "adaptive"], "adam"),
+    "others": (["negative", "blackout", "without_replacement", "in_batch", "two_level"], "adagrad"),
 }
 
 
@@ -25,7 +73,7 @@ def model_of(shard, heads, rule):
     cls = ShardedEmbedding if shard else Embedding
     embedding = cls(V, D, embeddings_initializer=table, mask_zero=True)
     hidden = keras.layers.Dense(D, activation="tanh")(embedding(words))
-    outputs = [HEADS[name](shard, embedding, name)(hidden) for name in heads]
+    outputs = [HEADS[name](shard, embedding, name=name)(hidden) for name in heads]
     model = keras.Model(words, outputs)
     model.compile(
         RULES[rule](), [SoftmaxLoss() for _ in heads],
@@ -61,7 +109,7 @@ def fitted_in_shards(cases):
 
 
 @pytest.mark.parametrize("workers, devices, cases", [
-    (1, 3, ["embedding"]),
+    (1, 3, ["tied", "sampled"]),
     pytest.param(1, 4, [*CASES], marks=pytest.mark.slow),
 ])
 def test_fit_in_shards_equals_one_device(workers, devices, cases):

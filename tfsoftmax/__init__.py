@@ -72,8 +72,8 @@ if "tfsoftmax_command" not in sys.modules:
     __all__ = [
         "GRU", "LSTM", "AdaptiveEmbedding", "ClusterPerplexity", "EffectiveSampleSize",
         "Embedding", "InClusterPerplexity", "ModelConfig", "Normaliser", "Perplexity", "Reassign",
-        "ShardedEmbedding", "SoftmaxLoss", "TrainingMonitor", "Vocabulary", "corpora", "heads", "language_model",
-        "layers", "lm", "losses", "metrics", "nbest", "ops", "optimizers", "partitions",
-        "profiling", "samplers", "sharded_checkpoints", "vocabulary",
+        "ShardedEmbedding", "SoftmaxLoss", "TrainingMonitor", "Vocabulary", "corpora", "heads",
+        "language_model", "layers", "lm", "losses", "metrics", "nbest", "ops", "optimizers",
+        "partitions", "profiling", "samplers", "sharded_checkpoints", "vocabulary",
     ]
     __all__ += heads.__all__

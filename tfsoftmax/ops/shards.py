@@ -46,6 +46,11 @@ class Shard:
         """Rows of the variables, the same in all shards: V / P rounded up."""
         return -(-self.vocab_size // self.size)
 
+    @property
+    def ids(self) -> tf.Tensor:
+        """The words (rows,) int32 of the rows; that of a padding row is any word."""
+        return tf.minimum(self.first + tf.range(self.rows), self.vocab_size - 1)
+
     def gather_positions(self, hidden, labels=None):
         """The positions of all replicas.
 

@@ -3,6 +3,8 @@
 import keras
 import tensorflow as tf
 
+from tfsoftmax.ops.replicas import gathered_rows
+
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
 class Embedding(keras.layers.Embedding):
@@ -41,4 +43,4 @@ class Embedding(keras.layers.Embedding):
 
     def call(self, words):
         words = tf.cast(words, tf.int32)
-        return tf.cast(tf.gather(self._embeddings.value, words), self.compute_dtype)
+        return tf.cast(gathered_rows(self._embeddings.value, words), self.compute_dtype)

@@ -23,6 +23,18 @@ def in_replica() -> bool:
     return _others() is not None
 
 
+def gathered_rows(table: tf.Tensor | tf.Variable, ids: tf.Tensor) -> tf.Tensor:
+    """`tf.gather`, which reads the rows of some ids only, also in a replica.
+
+    TensorFlow's own reads, and after a sparse update copies, all of a variable with a copy in
+    each replica.
+    """
+    if in_replica() and isinstance(table, tf.distribute.DistributedValues):
+        parts = tf.distribute.get_strategy().experimental_local_results(table)
+        table = parts[tf.get_static_value(replica_id()) % len(parts)]
+    return tf.gather(table, ids)
+
+
 def local_replicas(strategy: tf.distribute.Strategy) -> list[int]:
     """The numbers of the replicas that this process runs."""
     numbers = strategy.experimental_distribute_values_from_function(

@@ -6,7 +6,13 @@ import keras
 import tensorflow as tf
 
 from tfsoftmax.ops.custom_gradients import differentiable
-from tfsoftmax.ops.replicas import in_replica, of_all_replicas, replica_id, sum_of_replicas
+from tfsoftmax.ops.replicas import (
+    gathered_rows,
+    in_replica,
+    of_all_replicas,
+    replica_id,
+    sum_of_replicas,
+)
 
 _MARK = "_tfsoftmax_sharded_words"
 
@@ -105,7 +111,7 @@ class Shard:
             return every_row, gradients
 
         def read(table):
-            held = tf.cast(tf.gather(table, rows), tf.float32)
+            held = tf.cast(gathered_rows(table, rows), tf.float32)
             return tf.gather(differentiable(exchanged, held), own(place))
 
         return read

@@ -151,6 +151,36 @@ def test_fit_in_shards_equals_one_device(workers, devices, cases, tmp_path):
             np.testing.assert_array_equal(one, other)
 
 
+def in_half_precision():
+    """Figures of one device and of two replicas, and how the table differs."""
+    keras.config.set_dtype_policy("mixed_float16")
+    heads, results, strategy = ["tied", "sampled_tied"], [], strategy_here()
+    for scope in (strategy.scope, tf.distribute.get_strategy().scope):
+        keras.utils.set_random_seed(1)
+        with scope():
+            model = model_of(True, heads, "adagrad")
+            losses, optimizer = [SoftmaxLoss() for _ in heads], optimizers.Adagrad(
+                0.2, global_clipnorm=0.05, loss_scale_factor=256.0
+            )
+            model.compile(optimizer, losses, auto_scale_loss=False)
+        words, labels, _ = batches()
+        history = model.fit(words, [labels] * 2, B, epochs=2, shuffle=False, verbose=0).history
+        table = local_rows(model.layers[1].embeddings)
+        results.append((history["loss"], np.concatenate([table[first] for first in sorted(table)])))
+    with strategy.scope():
+        model = model_of(True, heads, "adagrad")
+    with pytest.raises(ValueError, match="unless you call `compile` with auto_scale_loss=False"):
+        model.fit(words, [labels] * 2, B, verbose=0)
+    return results
+
+
+@pytest.mark.slow
+def test_half_precision_takes_a_constant_loss_scale():
+    ((ours, wanted),) = replicas_helper.run(in_half_precision, devices=2)
+    np.testing.assert_allclose(ours[0], wanted[0], rtol=1e-3)
+    np.testing.assert_allclose(ours[1], wanted[1], atol=2e-3)
+
+
 METHODS = ("tied", "adaptive", "two_level", "sampled", "negative", "nce")
 
 
@@ -224,6 +254,8 @@ def every_method():
     for word in (-1, V):
         with pytest.raises(tf.errors.InvalidArgumentError, match=r"must lie in \[0, 61\)"):
             embedding(np.array([[word, 3]]))
+        for head in heads:
+            assert type(head).from_config(head.get_config()).shard
     check_step(strategy)
     return results_of(heads, embedding), [[local_rows(w) for w in h.weights] for h in heads]
 

@@ -69,9 +69,10 @@ def require_optimizer_for_shards() -> None:
     optimizer = getattr(model_in_call(), "optimizer", None)
     if optimizer is not None and not getattr(optimizer, "knows_shards", False):
         raise ValueError(
-            "`optimizer` must be one of tfsoftmax.optimizers, because others add the "
-            "gradients of different words; Keras wraps those of the policy mixed_float16 "
-            f"in another, but not those of mixed_bfloat16. Received: {optimizer}"
+            "`optimizer` must be one of tfsoftmax.optimizers, because others add the gradients of "
+            "different words. Under the policy mixed_float16, Keras wraps it in another unless you "
+            "call `compile` with auto_scale_loss=False; give it a `loss_scale_factor` instead. "
+            f"Received: {optimizer}"
         )
 
 

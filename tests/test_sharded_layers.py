@@ -119,6 +119,13 @@ def fitted_in_shards(cases, folder):
     return results
 
 
+def restored(case, folder):
+    with strategy_here().scope():
+        model = model_of(True, *CASES[case])
+    sharded_checkpoints.restore(model, os.path.join(folder, case))
+    return [local_rows(variable) for variable in [*model.weights, *model.optimizer.variables]]
+
+
 def close(ours, expected, case):
     for one, other in zip(ours, expected, strict=True):
         np.testing.assert_allclose(
@@ -149,6 +156,9 @@ def test_fit_in_shards_equals_one_device(workers, devices, cases, tmp_path):
         sharded_checkpoints.restore(again, tmp_path / case)
         for one, other in zip(after, [*again.weights, *again.optimizer.variables], strict=True):
             np.testing.assert_array_equal(one, other)
+    if workers > 1:
+        read = replicas_helper.run(restored, devices=3, case=case, folder=str(tmp_path))
+        np.testing.assert_equal(whole(read), after)
 
 
 def in_half_precision():
@@ -256,6 +266,7 @@ def every_method():
             embedding(np.array([[word, 3]]))
         for head in heads:
             assert type(head).from_config(head.get_config()).shard
+    assert not any(layer.supports_jit for layer in [embedding, *heads])
     check_step(strategy)
     return results_of(heads, embedding), [[local_rows(w) for w in h.weights] for h in heads]
 
@@ -263,6 +274,7 @@ def every_method():
 def test_methods_outside_of_the_strategy_equal_one_device():
     ((results, weights),) = replicas_helper.run(every_method, devices=2)
     heads, embedding = built(False)
+    assert all(layer.supports_jit for layer in [embedding, *heads])
     for head, rows in zip(heads, weights, strict=True):
         head.set_weights(whole([rows]))
     for ours, wanted in zip(results, results_of(heads, embedding), strict=True):

@@ -65,6 +65,7 @@ class Shards(TiedHead):
     def build(self, hidden_shape):
         if self.shard:
             self._strategy = tf.distribute.get_strategy()
+            self.supports_jit = self.supports_jit and not self.in_shards  # numbers of rows vary
         super().build(hidden_shape)
 
     @property

@@ -47,6 +47,7 @@ class ShardedEmbedding(Embedding):
 
     def build(self, input_shape=None):
         self._strategy = tf.distribute.get_strategy()
+        self.supports_jit = self._strategy.num_replicas_in_sync == 1
         super().build(input_shape)
 
     def _add_embeddings(self, **options):

@@ -49,7 +49,7 @@ CASES = {
     ),
     "sampled TAPAS by corrected scores": lambda V: SampledSoftmax(
         V, min(V, 9), keep=min(V, 4), keep_by="corrected_score", sampler_options={"unique": True},
-        seed=1
+        seed=1, shard=True
     ),
     "nce": lambda V: NCE(V, 9, counts=counts(V), seed=1),
     "nce with trained Z": lambda V: NCE(
@@ -70,7 +70,7 @@ CASES = {
     "tree, a level at a time": lambda V: TreeSoftmax(V, "random", mode="sequential"),
     "adaptive": lambda V: AdaptiveSoftmax(V, two_cutoffs(V)),
     "adaptive, the last tail of one word": lambda V: AdaptiveSoftmax(
-        V, sorted({*two_cutoffs(V), V - 1}), projection_factor=2.0, counts=counts(V)
+        V, sorted({*two_cutoffs(V), V - 1}), projection_factor=2.0, counts=counts(V), shard=True
     ),
     "two-level": lambda V: TwoLevelSoftmax(
         V, two_cutoffs(V)[:1], counts=counts(V), use_bias=True

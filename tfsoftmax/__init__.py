@@ -56,6 +56,7 @@ if "tfsoftmax_command" not in sys.modules:
     from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
     from tfsoftmax.layers.embedding import Embedding
     from tfsoftmax.layers.recurrent import GRU, LSTM
+    from tfsoftmax.layers.sharded_embedding import ShardedEmbedding
     from tfsoftmax.lm.config import ModelConfig, Seq2SeqConfig
     from tfsoftmax.lm.model import language_model
     from tfsoftmax.losses import SoftmaxLoss
@@ -71,11 +72,11 @@ if "tfsoftmax_command" not in sys.modules:
     from tfsoftmax.vocabulary import Vocabulary
 
     __all__ = [
-        "GRU", "LSTM", "AdaptiveEmbedding", "ClusterPerplexity", "EffectiveSampleSize",
-        "Embedding", "InClusterPerplexity", "ModelConfig", "Normaliser", "Perplexity", "Reassign",
-        "Seq2SeqConfig", "SoftmaxLoss", "TrainingMonitor", "Vocabulary", "corpora",
-        "encoder_decoder", "heads", "language_model", "layers", "lm", "losses", "metrics", "nbest",
-        "ops", "optimizers", "partitions", "profiling", "samplers", "seq2seq",
+        "GRU", "LSTM", "AdaptiveEmbedding", "ClusterPerplexity", "EffectiveSampleSize", "Embedding",
+        "InClusterPerplexity", "ModelConfig", "Normaliser", "Perplexity", "Reassign",
+        "Seq2SeqConfig", "ShardedEmbedding", "SoftmaxLoss", "TrainingMonitor", "Vocabulary",
+        "corpora", "encoder_decoder", "heads", "language_model", "layers", "lm", "losses",
+        "metrics", "nbest", "ops", "optimizers", "partitions", "profiling", "samplers", "seq2seq",
         "sharded_checkpoints", "vocabulary",
     ]
     __all__ += heads.__all__

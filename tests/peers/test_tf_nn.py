@@ -54,8 +54,12 @@ def loop(loss, hidden, labels, kernel, bias, removed, corrected):
 @pytest.mark.parametrize("corrected", [False, True])
 def test_losses_of_given_samples(loss, removed, corrected):
     hidden, labels, kernel, bias = problem()
+
+    def rows_and_biases(ids):
+        return tf.gather(kernel, ids), tf.gather(bias, ids)
+
     ours = sampled_loss(
-        LOSSES[loss], tf.constant(hidden), tf.Variable(kernel), lambda ids: tf.gather(bias, ids),
+        LOSSES[loss], tf.constant(hidden), rows_and_biases,
         tf.constant(labels), candidates(labels), corrected, Hits.REMOVE if removed else Hits.KEEP,
     )
     wanted = loop(loss, hidden, labels, kernel, bias, removed, corrected)

@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
-from tfsoftmax.heads.tied import TiedHead
+from tfsoftmax.heads.shards import Shards
 from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
 from tfsoftmax.layers.initializers import Initializer, add_weight
 from tfsoftmax.ops.adaptive import (
@@ -17,6 +17,8 @@ from tfsoftmax.ops.adaptive import (
 )
 from tfsoftmax.ops.adaptive_clusters import Cluster
 from tfsoftmax.ops.logits import map_row_chunks
+from tfsoftmax.ops.sharded_adaptive import ShardedTail
+from tfsoftmax.ops.shards import Shard
 from tfsoftmax.partitions.bands import band_units, frequency_bands
 from tfsoftmax.partitions.cutoffs import are_automatic, automatic_cutoffs
 from tfsoftmax.partitions.packing import packed
@@ -25,7 +27,7 @@ LAYOUT = ("cutoffs", "projection_factor", "counts", "permutation", "shares")  # 
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
-class AdaptiveSoftmax(TiedHead):
+class AdaptiveSoftmax(Shards):
     """P(w | h) = P_head(w | h) for frequent words, P_head(tail | h) P_tail(w | h) for others.
 
     The head cluster is a softmax over the shortlist, the most frequent words, and one more
@@ -53,7 +55,8 @@ class AdaptiveSoftmax(TiedHead):
         bias_initializer: initializer of the biases.
         tied_to: an `AdaptiveEmbedding` of the same layout, whose embeddings serve as the kernels.
         tie_projections: whether its projections, transposed, serve as the projections too.
-        **kwargs: arguments of `keras.layers.Layer`.
+        **kwargs: arguments of `Shards` (shard) and of `keras.layers.Layer`. `shard=True` divides
+            the last tail among replicas; each holds the other clusters.
 
     Example:
         counts = [1_000_000 // rank for rank in range(1, 1001)]
@@ -148,14 +151,15 @@ class AdaptiveSoftmax(TiedHead):
         hidden = tf.convert_to_tensor(hidden)
         rows = self._as_hidden(tf.reshape(hidden, [-1, hidden.shape[-1]]))
         leading = tf.shape(hidden)[:-1]
-        ids, log_probs, tails = self._top_k_and_tails(rows, k)
+        ids, log_probs, tails = self._run(lambda rows: self._top_k_and_tails(rows, k), rows)
         wide = tf.concat([leading, [k]], 0)
         return tf.reshape(ids, wide), tf.reshape(log_probs, wide), tf.reshape(tails, leading)
 
     def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
         rows = [len(labels), *self.bands.positions(labels)[1:].tolist()]
-        kernels = [(*reversed(cluster.kernel.shape),) for cluster in self._clusters()]
-        projections = [c.projection.shape for c in self._clusters() if c.projection is not None]
+        clusters = self._clusters()
+        kernels = [(*reversed(cluster.kernel.shape),) for cluster in clusters]
+        projections = [c.projection.shape for c in clusters if c.projection is not None]
         return [
             *((n, *shape) for n, shape in zip(rows, kernels)),
             *((n, *shape) for n, shape in zip(rows[1:], projections)),
@@ -169,6 +173,18 @@ class AdaptiveSoftmax(TiedHead):
                 f"Received: cutoffs={cutoffs}"
             )
         self.bands, self.projection_factor = bands, self.tied_to.projection_factor
+
+    def _divides(self, name):
+        last = len(self.bands.cutoffs)
+        return self.shard and name in (f"kernel_{last}", f"bias_{last}")
+
+    def _clusters_and_tail(self):
+        """The clusters, of which the last is a stand-in for the `ShardedTail`, or None, beside."""
+        clusters, bands = self._clusters(), self.bands
+        if not self.in_shards:
+            return clusters, None
+        tail = ShardedTail(clusters[-1], bands.cutoffs[-1], Shard.here(bands.sizes[-1]))
+        return [*clusters[:-1], tail.stand_in(clusters[0].kernel.shape[1])], tail
 
     def _clusters(self):
         """The parameters as `Cluster`s, the head first."""
@@ -184,31 +200,49 @@ class AdaptiveSoftmax(TiedHead):
             projections = [None] * len(kernels)
         return [Cluster(*parts) for parts in zip(kernels, biases, projections)]
 
-    def _logits(self, hidden):
-        return self.bands.order.by_word(adaptive_logits(hidden, self._clusters()))
+    def _logits(self, hidden, normalised=False):
+        clusters, tail = self._clusters_and_tail()
+        by_rank = adaptive_logits(hidden, clusters, normalised)
+        return self.bands.order.by_word(by_rank if tail is None else tail.split(by_rank, hidden))
 
     def _log_probs(self, hidden):
-        by_rank = adaptive_logits(hidden, self._clusters(), normalised=True)
-        return self.bands.order.by_word(by_rank)
+        return self._logits(hidden, normalised=True)
 
     def _training_loss(self, hidden, labels):
-        ranks, bands = self.bands.order.rank(labels), self.bands
-        return adaptive_cross_entropy(hidden, self._clusters(), ranks, bands.ends, bands.shares)
+        clusters, tail = self._clusters_and_tail()
+        ranks, ends = self._ranks_and_ends(labels)
+        nats = adaptive_cross_entropy(hidden, clusters, ranks, ends, self.bands.shares)
+        return nats if tail is None else nats + tail.nats(hidden, self.bands.order.rank(labels))
 
     def _loss_and_nats(self, hidden, labels, weights):
-        ranks, bands = self.bands.order.rank(labels), self.bands
-        return weighted_adaptive_cross_entropy(
-            hidden, self._clusters(), ranks, bands.ends, weights, bands.shares
+        clusters, tail = self._clusters_and_tail()
+        ranks, ends = self._ranks_and_ends(labels)
+        total, nats = weighted_adaptive_cross_entropy(
+            hidden, clusters, ranks, ends, weights, self.bands.shares
         )
+        if tail is None:
+            return total, nats
+        within = tail.nats(hidden, self.bands.order.rank(labels))
+        return total + tf.reduce_sum(weights * within), nats + tf.stop_gradient(within)
+
+    def _ranks_and_ends(self, labels):
+        """Ranks (N,) of labels and ends of the clusters, where a sharded tail has one word."""
+        ranks, bands = self.bands.order.rank(labels), self.bands
+        if not self.in_shards:
+            return ranks, bands.ends
+        return tf.minimum(ranks, bands.cutoffs[-1]), (*bands.ends[:-1], bands.cutoffs[-1] + 1)
 
     def _top_k(self, hidden, k):
         return self._top_k_and_tails(hidden, k)[:2]
 
     def _top_k_and_tails(self, hidden, k):
-        clusters = self._clusters()
+        clusters, tail = self._clusters_and_tail()
+        most = k if tail is None else k + 1
         ranks, log_probs, tails = map_row_chunks(
-            lambda rows: adaptive_top_k(rows, clusters, k), hidden, max(self.bands.sizes)
+            lambda rows: adaptive_top_k(rows, clusters, most), hidden, max(self.bands.sizes)
         )
+        if tail is not None:
+            ranks, log_probs = tail.top_k(hidden, ranks, log_probs, k)
         return self.bands.order.word(ranks), log_probs, tails
 
     def get_config(self):

@@ -164,9 +164,7 @@ class SoftmaxHead(keras.layers.Layer):
     def call(self, hidden, training=None):
         hidden = self._as_hidden(hidden)
         rows, leading = flatten(hidden)
-        # In training nothing uses these logits, unless a user's own metric does.
-        sparse = training and not self.trains_exactly
-        logits = computed_if_used(self._logits, rows) if sparse else self._logits(rows)
+        logits = self._logits_of_call(rows, training)
         logits = restore(tf.cast(logits, tf.float32), leading, self.vocab_size)
         return LogitsTag(self, hidden, bool(training)).tag(logits)
 
@@ -188,13 +186,13 @@ class SoftmaxHead(keras.layers.Layer):
     def log_probs(self, hidden: ArrayLike) -> tf.Tensor:
         """Exact log-probabilities (..., V), float32, for hidden (..., D)."""
         rows, leading = flatten(self._as_hidden(hidden))
-        return restore(self._log_probs(rows), leading, self.vocab_size)
+        return restore(self._run(self._log_probs, rows, wide=True), leading, self.vocab_size)
 
     def top_k(self, hidden: ArrayLike, k: int) -> tuple[tf.Tensor, tf.Tensor]:
         """The k likeliest words: ids (..., k) int32 and log-probabilities (..., k) float32."""
         k = checked_k(k, self.vocab_size)
         rows, leading = flatten(self._as_hidden(hidden))
-        ids, log_probs = self._top_k(rows, k)
+        ids, log_probs = self._run(lambda rows: self._top_k(rows, k), rows)
         return restore(ids, leading, k), restore(log_probs, leading, k)
 
     def loss_and_nats(
@@ -248,17 +246,21 @@ class SoftmaxHead(keras.layers.Layer):
         return kernel, self._add_bias(rows, f"bias{suffix}")
 
     def _add_kernel(self, rows, units, name="kernel"):
-        return add_weight(
-            self, name, (rows, units), self.kernel_initializer,
+        return self._add_rows(
+            name, (rows, units), self.kernel_initializer,
             regularizer=self.kernel_regularizer, constraint=self.kernel_constraint,
         )
 
     def _add_bias(self, rows, name="bias"):
         """A new bias (rows,), or None without biases."""
-        return None if not self.use_bias else add_weight(
-            self, name, (rows,), self.bias_initializer,
+        return None if not self.use_bias else self._add_rows(
+            name, (rows,), self.bias_initializer,
             regularizer=self.bias_regularizer, constraint=self.bias_constraint,
         )
+
+    def _add_rows(self, name, shape, initializer, **options):
+        """A new weight with a row for each word."""
+        return add_weight(self, name, shape, initializer, **options)
 
     def _parameters(self):
         """The kernel, and the bias or None."""
@@ -284,6 +286,18 @@ class SoftmaxHead(keras.layers.Layer):
     def _loss_and_nats(self, hidden, labels, weights):
         return tf.reduce_sum(weights * self._training_loss(hidden, labels)), None
 
+    def _logits_of_call(self, rows, training):
+        # In training nothing uses these logits, unless a user's own metric does.
+        sparse = training and not self.trains_exactly
+        return computed_if_used(self._logits, rows) if sparse else self._logits(rows)
+
+    def _run(self, method, *tensors, wide=False):
+        """`method(*tensors)`, which a head in shards has to call in all replicas.
+
+        `wide` says that the result has V columns.
+        """
+        return method(*tensors)
+
     def _check_xla(self):
         if not self.supports_jit and under_xla():
             raise NotImplementedError(
@@ -301,10 +315,11 @@ class SoftmaxHead(keras.layers.Layer):
 
     def _by_row(self, method, hidden):
         rows, leading = flatten(self._as_hidden(hidden))
-        return restore(method(rows), leading)
+        return restore(self._run(method, rows), leading)
 
     def _by_position(self, method, hidden, labels):
         hidden = self._as_hidden(hidden)
         labels, validity = checked_labels(labels, self.vocab_size, hidden)
         rows, leading = flatten(hidden)
-        return restore(method(rows, tf.reshape(labels, [-1])), leading) * validity
+        results = self._run(method, rows, tf.reshape(labels, [-1]))
+        return restore(results, leading) * validity

@@ -35,4 +35,4 @@ class BlackOut(SamplingHead):
         return Hits.KEEP if self.remove_accidental_hits is False else Hits.REMOVE
 
     def _training_loss(self, hidden, labels):
-        return self._sampled_loss(blackout, hidden, labels, self._biases)
+        return self._sampled_loss(blackout, hidden, labels)

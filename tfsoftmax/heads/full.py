@@ -5,11 +5,12 @@ from numpy.typing import ArrayLike
 
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.heads.lora import LoRA
-from tfsoftmax.ops.cross_entropy import Objective, cross_entropy, weighted_cross_entropy
+from tfsoftmax.heads.shards import Shards
+from tfsoftmax.ops.cross_entropy import Objective
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
-class FullSoftmax(LoRA, LinearHead):
+class FullSoftmax(Shards, LoRA, LinearHead):
     """Softmax over all words, trained by its exact cross-entropy.
 
     P(w | h) = exp(z_w) / Σ_v exp(z_v) with z = h Wᵀ + b. The gradient is formed in the same
@@ -22,7 +23,8 @@ class FullSoftmax(LoRA, LinearHead):
             near one (self-normalisation).
         soft_cap: caps the logits smoothly, z → soft_cap · tanh(z / soft_cap).
         **kwargs: arguments of `LinearHead` (use_bias, kernel_initializer, bias_initializer,
-            tied_to), of `LoRA` (lora_rank, lora_alpha) and of `keras.layers.Layer`.
+            tied_to), of `LoRA` (lora_rank, lora_alpha), of `Shards` (shard) and of
+            `keras.layers.Layer`.
 
     Example:
         words = keras.Input((20,), dtype="int32")
@@ -50,12 +52,10 @@ class FullSoftmax(LoRA, LinearHead):
         return [(len(labels), self._kernel().shape[1], self.vocab_size)]
 
     def _training_loss(self, hidden, labels):
-        return cross_entropy(hidden, *self._parameters(), labels, self.objective)
+        return self._softmax().cross_entropy(hidden, labels, self.objective)
 
     def _loss_and_nats(self, hidden, labels, weights):
-        return weighted_cross_entropy(
-            hidden, *self._parameters(), labels, weights, self.objective
-        )
+        return self._softmax().weighted_cross_entropy(hidden, labels, weights, self.objective)
 
     def get_config(self):
         return {

@@ -1,19 +1,15 @@
 """Heads whose logits are an affine map of the hidden state: a kernel row and a bias per word."""
 
+import functools
+
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
 from tfsoftmax.heads.tied import TiedHead
 from tfsoftmax.layers.scoring_table import scoring_table
-from tfsoftmax.ops.cross_entropy import Objective, cross_entropy
-from tfsoftmax.ops.logits import (
-    capped,
-    exact_top_k,
-    full_logits,
-    label_logits,
-    map_row_chunks,
-    rows_of,
-)
+from tfsoftmax.ops.cross_entropy import Objective
+from tfsoftmax.ops.logits import capped, label_logits, rows_of
+from tfsoftmax.ops.row_softmax import SoftmaxInShards, WholeSoftmax
 
 
 class LinearHead(TiedHead):
@@ -80,33 +76,43 @@ class LinearHead(TiedHead):
         return self.kernel.value if self.tied_to is None else scoring_table(self.tied_to)
 
     def _parameters(self):
-        """Kernel (V, D) and bias (V,), or None, of the exact distribution."""
+        """Kernel (V, D) and bias (V,), or None, of the exact distribution, or this shard's rows."""
         return self._kernel(), None if self.bias is None else self.bias.value
 
+    def _shard(self):
+        """The `Shard` that the replica holds, or None where the rows are whole."""
+        return None
+
+    def _softmax(self):
+        """The exact distribution."""
+        shard, parameters = self._shard(), (*self._parameters(), self.soft_cap)
+        return WholeSoftmax(*parameters) if shard is None else SoftmaxInShards(*parameters, shard)
+
     def _log_normaliser(self, hidden):
-        def chunk(hidden):
-            return tf.reduce_logsumexp(self._logits(hidden), axis=1)
+        return tf.stop_gradient(self._softmax().log_normaliser(hidden))
 
-        return tf.stop_gradient(map_row_chunks(chunk, hidden, self.vocab_size))
-
-    def _biases(self, ids):
-        """Biases (...) float32 of ids (...), as trained; zeros without a bias."""
-        return tf.zeros(tf.shape(ids)) if self.bias is None else rows_of(self.bias.value, ids)
+    def _rows_and_biases(self, ids):
+        """Kernel rows (n, D) and biases (n,) float32 of ids (n,), as trained; zeros without."""
+        shard = self._shard()
+        read = functools.partial(rows_of, ids=ids) if shard is None else shard.reader(ids)
+        biases = tf.zeros(tf.shape(ids)) if self.bias is None else read(self.bias.value)
+        return read(self._kernel()), biases
 
     def _label_scores(self, hidden, labels):
         """Score of each position's label, (N,) float32, at the cost of N D."""
-        return label_logits(hidden, self._kernel(), None, labels)[0] + self._biases(labels)
+        rows, biases = self._rows_and_biases(labels)
+        return label_logits(hidden, rows, biases, tf.range(tf.size(labels)))[0]
 
     def _self_normalised(self, hidden, labels):
         """(N,): with Z = 1, the label's score."""
         return capped(self._label_scores(hidden, labels), self.soft_cap)
 
     def _logits(self, hidden):
-        return full_logits(hidden, *self._parameters(), self.soft_cap)
+        return self._softmax().logits(hidden)
 
     def _log_prob(self, hidden, labels):
         plain = Objective(soft_cap=self.soft_cap)
-        return -cross_entropy(hidden, *self._parameters(), labels, plain)
+        return -self._softmax().cross_entropy(hidden, labels, plain)
 
     def _top_k(self, hidden, k):
-        return exact_top_k(hidden, *self._parameters(), k, self.soft_cap)
+        return self._softmax().top_k(hidden, k)

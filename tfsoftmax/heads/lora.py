@@ -35,8 +35,8 @@ class LoRA:
         self, *args, lora_rank: int | None = None, lora_alpha: float | None = None, **kwargs
     ):
         super().__init__(*args, **kwargs)
-        if lora_rank is not None and self.tied_to is not None:
-            raise self._tied_error()
+        if lora_rank is not None:
+            self._require_own_kernel()
         check_positive(lora_rank=lora_rank)
         self.lora_rank, self.lora_alpha = lora_rank, lora_alpha
 
@@ -60,8 +60,7 @@ class LoRA:
             ValueError: if the head is tied (the embedding has `enable_lora`), is not built, has a
                 `kernel_constraint`, or has LoRA already.
         """
-        if self.tied_to is not None:
-            raise self._tied_error()
+        self._require_own_kernel()
         check_hint("rank", rank, int)
         check_positive(rank=rank)
         if not self.built or self.kernel_constraint or self.lora_enabled:
@@ -110,8 +109,11 @@ class LoRA:
         update = tf.matmul(self.lora_kernel_a.value, self.lora_kernel_b.value)
         return kernel + tf.cast(self.lora_alpha / self.lora_rank * update, kernel.dtype)
 
-    def _tied_error(self):
-        return ValueError(
-            "`lora_rank` must be unset for a head with `tied_to`; call `enable_lora` of the "
-            f"embedding. Received: tied_to={self.tied_to}"
-        )
+    def _require_own_kernel(self):
+        if self.tied_to is not None:
+            raise ValueError(
+                "`lora_rank` must be unset for a head with `tied_to`; call `enable_lora` of the "
+                f"embedding. Received: tied_to={self.tied_to}"
+            )
+        if getattr(self, "in_shards", False):
+            raise ValueError("`lora_rank` must be unset with several shards.")

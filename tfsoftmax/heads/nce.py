@@ -66,10 +66,7 @@ class NCE(SamplingHead):
             )
 
     def _training_loss(self, hidden, labels):
-        def normalised_biases(ids):
-            return self._biases(ids) - self._log_z()
-
-        return self._sampled_loss(logistic, hidden, labels, normalised_biases)
+        return self._sampled_loss(logistic, hidden, labels, shift=-self._log_z())
 
     def _self_normalised(self, hidden, labels):
         """s_w - ln Z."""

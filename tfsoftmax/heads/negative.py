@@ -59,7 +59,9 @@ class NegativeSampling(SamplingHead):
     def _parameters(self):
         kernel, bias = super()._parameters()
         if self.restore_proposal:
-            shift = self._log_counts(tf.range(self.vocab_size))
+            shard = self._shard()
+            words = tf.range(self.vocab_size) if shard is None else shard.ids
+            shift = self._log_counts(words)
             bias = shift if bias is None else tf.cast(bias, tf.float32) + shift
         return kernel, bias
 
@@ -67,7 +69,7 @@ class NegativeSampling(SamplingHead):
         return self.sampler.log_q(ids) + math.log(self.num_samples)
 
     def _training_loss(self, hidden, labels):
-        return self._sampled_loss(logistic, hidden, labels, self._biases, corrected=False)
+        return self._sampled_loss(logistic, hidden, labels, corrected=False)
 
     def _self_normalised(self, hidden, labels):
         """s_w + ln k q(w), or s_w where the proposal is not restored, which takes Z to be one."""

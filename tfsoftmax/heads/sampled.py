@@ -5,6 +5,7 @@ import tensorflow as tf
 from numpy.typing import ArrayLike
 
 from tfsoftmax.heads.sampling import SamplingHead
+from tfsoftmax.ops.logits import full_logits
 from tfsoftmax.ops.sampled import Hits, keep_highest, softmax
 
 KEEP_BY = ("score", "corrected_score")
@@ -101,15 +102,14 @@ class SampledSoftmax(SamplingHead):
         criterion = softmax
         if self.keep is not None:
             criterion = keep_highest(self.keep, self.keep_by, softmax)
-        return self._sampled_loss(criterion, hidden, labels, self._biases)
+        return self._sampled_loss(criterion, hidden, labels)
 
     def _effective_sample_size(self, hidden):
         none = tf.zeros([0], tf.int32)
         seed = self.random_state.next(self.synchronized)
         ids, log_expected, _ = self.sampler.sample(none, self.num_samples, seed)
-        rows = tf.cast(tf.gather(self._kernel(), ids), hidden.dtype)
-        scores = tf.cast(tf.matmul(hidden, rows, transpose_b=True), tf.float32)
-        scores += self._biases(ids) - log_expected
+        rows, biases = self._rows_and_biases(ids)
+        scores = full_logits(hidden, rows, biases - log_expected)
         twice = tf.reduce_logsumexp(2 * scores, axis=1)
         return tf.exp(2 * tf.reduce_logsumexp(scores, axis=1) - twice)
 

@@ -8,12 +8,13 @@ from numpy.typing import ArrayLike
 
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.heads.random_state import RandomState
+from tfsoftmax.heads.shards import Shards
 from tfsoftmax.ops.per_example import per_example_loss
 from tfsoftmax.ops.sampled import Hits, sampled_loss
 from tfsoftmax.samplers import Sampler, get_sampler
 
 
-class SamplingHead(LinearHead):
+class SamplingHead(Shards, LinearHead):
     """A linear head whose training loss looks at each label and at S sampled words.
 
     One sample serves all positions of a step, drawn anew for each step. A step touches the rows
@@ -41,7 +42,7 @@ class SamplingHead(LinearHead):
             the step of P replicas looks at up to P S words. Samples for each position, and those
             of a sampler with implementation="tf", are never the same on two replicas.
         **kwargs: arguments of `LinearHead` (use_bias, kernel_initializer, bias_initializer,
-            tied_to) and of `keras.layers.Layer`.
+            tied_to), of `Shards` (shard) and of `keras.layers.Layer`.
 
     Example:
         hidden, labels = keras.random.normal((8, 64)), keras.random.randint((8,), 0, 1000)
@@ -107,15 +108,19 @@ class SamplingHead(LinearHead):
         sampler = self.sampler
         return (sampler.sample if self.shared_samples else sampler.sample_for_each)(*arguments)
 
-    def _sampled_loss(self, criterion, hidden, labels, bias, corrected=True):
-        """Loss (N,) by a criterion, on a fresh sample; `bias` is a function of ids."""
+    def _sampled_loss(self, criterion, hidden, labels, corrected=True, shift=0.0):
+        """Loss (N,) by a criterion, on a fresh sample; `shift` is added to all scores."""
+
+        def rows_and_biases(ids):
+            rows, biases = self._rows_and_biases(ids)
+            return rows, biases + shift
+
         loss = sampled_loss if self.shared_samples else per_example_loss
         seed = self.random_state.next(self.synchronized and self.shared_samples)
         candidates = self._sample(labels, self.num_samples, seed)
         self.sampler.update(labels)
         return loss(
-            criterion, hidden, self._kernel(), bias, labels, candidates, corrected,
-            self._hits(),
+            criterion, hidden, rows_and_biases, labels, candidates, corrected, self._hits()
         )
 
     def get_config(self):

@@ -8,6 +8,7 @@ import keras
 from tfsoftmax._compat import layers_before, replace_layer
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.layers.embedding import Embedding
+from tfsoftmax.layers.sharded_embedding import ShardedEmbedding
 
 
 class TiedHead(SoftmaxHead):
@@ -23,6 +24,7 @@ class TiedHead(SoftmaxHead):
 
     Attributes:
         ties_to: class of the embeddings that the head can be tied to.
+        may_shard: whether these may be a `ShardedEmbedding`.
 
     Example:
         embedding = tfsoftmax.Embedding(1000, 64)
@@ -34,6 +36,7 @@ class TiedHead(SoftmaxHead):
     """
 
     ties_to: ClassVar[type] = keras.layers.Embedding
+    may_shard: ClassVar[bool] = False
 
     def __init__(self, vocab_size: int, tied_to: keras.layers.Layer | None = None, **kwargs):
         super().__init__(vocab_size, **kwargs)
@@ -42,6 +45,10 @@ class TiedHead(SoftmaxHead):
             raise ValueError(
                 f"`tied_to` must be an {self.ties_to.__name__} of {self.vocab_size} words. "
                 f"Received: {tied_to} of {getattr(tied_to, 'input_dim', 'no')} words"
+            )
+        if isinstance(tied_to, ShardedEmbedding) and not self.may_shard:
+            raise ValueError(
+                f"`tied_to` must not be in shards for {type(self).__name__}. Received: {tied_to}"
             )
         for option in ("kernel_regularizer", "kernel_constraint"):
             if tied_to is not None and kwargs.get(option) is not None:

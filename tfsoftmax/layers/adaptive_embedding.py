@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from tfsoftmax.arguments import check_hints, check_positive
 from tfsoftmax.layers.initializers import Initializer, add_weight
 from tfsoftmax.ops.ends import interval_of
+from tfsoftmax.ops.replicas import gathered_rows
 from tfsoftmax.partitions.bands import band_units, frequency_bands
 from tfsoftmax.partitions.cutoffs import are_automatic, automatic_cutoffs
 from tfsoftmax.partitions.packing import packed, unpacked_values
@@ -120,7 +121,7 @@ class AdaptiveEmbedding(keras.layers.Layer):
 
     def _embed(self, k, rows):
         """Embeddings (n, D) of words of cluster k, given by their rows (n,)."""
-        embeddings = tf.cast(tf.gather(self.tables[k].value, rows), self.compute_dtype)
+        embeddings = tf.cast(gathered_rows(self.tables[k].value, rows), self.compute_dtype)
         if k == 0 or not self.projections:
             return embeddings
         projection = tf.cast(self.projections[k - 1].value, self.compute_dtype)

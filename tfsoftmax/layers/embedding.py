@@ -3,6 +3,8 @@
 import keras
 import tensorflow as tf
 
+from tfsoftmax.ops.replicas import gathered_rows
+
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
 class Embedding(keras.layers.Embedding):
@@ -26,16 +28,19 @@ class Embedding(keras.layers.Embedding):
                 "`lora_rank` must be unset; keras.layers.Embedding has it. "
                 f"Received: lora_rank={self.lora_rank}"
             )
-        self._embeddings = self.add_weight(
-            shape=(self.input_dim, self.output_dim), name="embeddings", autocast=False,
+        self._embeddings = self._add_embeddings(
+            name="embeddings", shape=(self.input_dim, self.output_dim),
             initializer=self.embeddings_initializer, regularizer=self.embeddings_regularizer,
             constraint=self.embeddings_constraint,
         )
         self.built = True
+
+    def _add_embeddings(self, **options):
+        return self.add_weight(autocast=False, **options)
 
     def enable_lora(self, *args, **kwargs):
         raise ValueError("tfsoftmax.Embedding has no LoRA; keras.layers.Embedding has it.")
 
     def call(self, words):
         words = tf.cast(words, tf.int32)
-        return tf.cast(tf.gather(self._embeddings.value, words), self.compute_dtype)
+        return tf.cast(gathered_rows(self._embeddings.value, words), self.compute_dtype)

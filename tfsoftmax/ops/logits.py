@@ -6,6 +6,7 @@ Shapes: N positions, D hidden units, V words.
 import tensorflow as tf
 
 from tfsoftmax.ops.chunks import chunk_rows, map_chunks
+from tfsoftmax.ops.replicas import gathered_rows
 
 LOGITS_BYTES = 1 << 29
 MIN_LOGITS_ROWS = 64
@@ -47,12 +48,12 @@ def full_logits(hidden, kernel, bias, soft_cap=None):
 
 def rows_of(parameter, ids):
     """The rows (n, ...) float32 of some ids; the rest of the parameter is neither read nor cast."""
-    return tf.cast(tf.gather(parameter, ids), tf.float32)
+    return tf.cast(gathered_rows(parameter, ids), tf.float32)
 
 
 def label_logits(hidden, kernel, bias, labels):
     """The logit of each position's label (N,) and its row of the kernel (N, D), float32."""
-    rows = tf.cast(tf.cast(tf.gather(kernel, labels), hidden.dtype), tf.float32)
+    rows = tf.cast(tf.cast(gathered_rows(kernel, labels), hidden.dtype), tf.float32)
     logits = tf.reduce_sum(tf.cast(hidden, tf.float32) * rows, axis=1)
     return logits if bias is None else logits + rows_of(bias, labels), rows
 

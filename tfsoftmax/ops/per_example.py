@@ -6,24 +6,23 @@ by sample, so that the memory beyond scores and rows is that of (N, D).
 
 import tensorflow as tf
 
-from tfsoftmax.ops.logits import rows_of
 from tfsoftmax.ops.sampled import LEFT_OUT, Hits, Words
 from tfsoftmax.ops.unique import static_unique
 from tfsoftmax.ops.xla import under_xla
 
 
 def per_example_loss(
-    criterion, hidden, kernel, bias, labels, candidates, corrected=True, hits=Hits.KEEP
+    criterion, hidden, rows_and_biases, labels, candidates, corrected=True, hits=Hits.KEEP
 ):
     """Loss of each position over its label and its own sampled words.
 
     Args:
         candidates: `Candidates` with ids and log_expected (N, S).
-        criterion, hidden, kernel, bias, labels, corrected: as in `sampled_loss`.
+        criterion, hidden, rows_and_biases, labels, corrected: as in `sampled_loss`.
         hits: a `Hits`, `KEEP` or `REMOVE`.
 
     Returns:
-        (N,) float32, nats. Differentiable with respect to hidden, kernel and bias.
+        (N,) float32, nats. Differentiable with respect to hidden, rows and biases.
     """
     ids = tf.transpose(candidates.ids)  # (S, N)
     unique = static_unique if under_xla() else tf.unique
@@ -73,4 +72,4 @@ def per_example_loss(
 
         return losses, gradient
 
-    return differentiable(hidden, rows_of(kernel, rows), bias(rows))
+    return differentiable(hidden, *rows_and_biases(rows))

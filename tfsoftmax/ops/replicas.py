@@ -23,12 +23,50 @@ def in_replica() -> bool:
     return _others() is not None
 
 
+def gathered_rows(table: tf.Tensor | tf.Variable, ids: tf.Tensor) -> tf.Tensor:
+    """`tf.gather`, which reads the rows of some ids only, also in a replica.
+
+    TensorFlow's own reads, and after a sparse update copies, all of a variable with a copy in
+    each replica.
+    """
+    if in_replica() and isinstance(table, tf.distribute.DistributedValues):
+        parts = tf.distribute.get_strategy().experimental_local_results(table)
+        table = parts[tf.get_static_value(replica_id()) % len(parts)]
+    return tf.gather(table, ids)
+
+
 def local_replicas(strategy: tf.distribute.Strategy) -> list[int]:
     """The numbers of the replicas that this process runs."""
     numbers = strategy.experimental_distribute_values_from_function(
         lambda context: context.replica_id_in_sync_group
     )
     return list(strategy.experimental_local_results(numbers))
+
+
+def run_in_replicas(strategy: tf.distribute.Strategy, function, *tensors):
+    """`function(*tensors)` in a replica; outside, of all replicas the first has the tensors.
+
+    Args:
+        strategy: the strategy whose replicas run.
+        function: maps tensors (n, ...) to a structure of tensors (n, ...).
+        *tensors: (n, ...), each.
+
+    Returns:
+        The structure.
+    """
+    if strategy.num_replicas_in_sync == 1 or in_replica():
+        return function(*tensors)
+    values = strategy.experimental_distribute_values_from_function
+    first = local_replicas(strategy)[0]
+
+    def given(tensor):
+        # One position more, as a collective of no positions at all ends the process.
+        padded = tf.pad(tensor, [[0, 1]] + [[0, 0]] * (len(tensor.shape) - 1))
+        return values(lambda c: padded if c.replica_id_in_sync_group == first else tensor[:0])
+
+    results = strategy.run(function, [given(tensor) for tensor in tensors])
+    local = strategy.experimental_local_results
+    return tf.nest.map_structure(lambda result: local(result)[0][:-1], results)
 
 
 def sum_of_replicas(value: tf.Tensor) -> tf.Tensor:

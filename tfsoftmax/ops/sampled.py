@@ -62,7 +62,7 @@ class Hits(enum.Enum):
 
 
 def sampled_loss(
-    criterion, hidden, kernel, bias, labels, candidates, corrected=True, hits=Hits.KEEP
+    criterion, hidden, rows_and_biases, labels, candidates, corrected=True, hits=Hits.KEEP
 ):
     """Loss of each position over its label and the sampled words.
 
@@ -72,8 +72,8 @@ def sampled_loss(
     Args:
         criterion: `softmax`, `logistic` or `blackout`.
         hidden: (N, D) float; its dtype is the dtype of the matmuls.
-        kernel: (V, D) float32 variable.
-        bias: function of ids (U,) to their biases (U,) float32.
+        rows_and_biases: function of ids (U,) to their rows of the kernel (U, D) and their biases
+            (U,), float32.
         labels: (N,) int32.
         candidates: `Candidates` of S ids for these labels, whose log_expected may be (S,) or, for
             words that differ, (N, S).
@@ -81,7 +81,7 @@ def sampled_loss(
         hits: a `Hits`. `Hits.REMOVE_ONE` is for `softmax` only.
 
     Returns:
-        (N,) float32, nats. Differentiable with respect to hidden, kernel and bias.
+        (N,) float32, nats. Differentiable with respect to hidden, rows and biases.
     """
     separate = under_xla() or candidates.log_expected.shape.rank == 2
     layout = (_separate if separate else _distinct)(candidates, labels)
@@ -103,7 +103,7 @@ def sampled_loss(
             weighted_gradients, upstream, hidden.dtype
         )[1]
 
-    return differentiable(function, hidden, tf.gather(kernel, layout.rows), bias(layout.rows))
+    return differentiable(function, hidden, *rows_and_biases(layout.rows))
 
 
 def _without_hits(scores, layout, hits):

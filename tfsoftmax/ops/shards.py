@@ -8,7 +8,14 @@ from collections.abc import Iterator
 import keras
 import tensorflow as tf
 
-from tfsoftmax.ops.replicas import in_replica, of_all_replicas, replica_id
+from tfsoftmax.ops.custom_gradients import differentiable
+from tfsoftmax.ops.replicas import (
+    gathered_rows,
+    in_replica,
+    of_all_replicas,
+    replica_id,
+    sum_of_replicas,
+)
 
 _MARK = "_tfsoftmax_sharded_words"
 _thread = threading.local()  # each replica of a process has a thread
@@ -49,21 +56,27 @@ class Shard:
         """Rows of the variables, the same in all shards: V / P rounded up."""
         return -(-self.vocab_size // self.size)
 
+    @property
+    def ids(self) -> tf.Tensor:
+        """The words (rows,) int32 of the rows; that of a padding row is any word."""
+        return tf.minimum(self.first + tf.range(self.rows), self.vocab_size - 1)
+
     def gather_positions(self, hidden, labels=None):
         """The positions of all replicas.
 
         Args:
-            hidden: (n, D).
+            hidden: (n, D), or None.
             labels: (n,) int32, or None.
 
         Returns:
             hidden (N, D) and labels (N,) of all replicas, and a function that takes a tensor
             (N, ...) to the rows (n, ...) of this replica.
         """
-        count = tf.shape(hidden)[0]
+        count = tf.shape(hidden if labels is None else labels)[0]
         labels = tf.zeros([count], tf.int32) if labels is None else labels
-        ranks = tf.fill([count], self.rank)
-        gathered, columns = of_all_replicas([hidden, tf.stack([labels, ranks], axis=1)])
+        columns = tf.stack([labels, tf.fill([count], self.rank)], axis=1)
+        parts = of_all_replicas([columns] if hidden is None else [hidden, columns])
+        columns = parts[-1]
         start = tf.reduce_sum(tf.cast(columns[:, 1] < self.rank, tf.int32))
 
         def own(tensor):
@@ -71,7 +84,41 @@ class Shard:
                 return tensor
             return tensor[start : start + count]
 
-        return gathered, columns[:, 0], own
+        return None if hidden is None else parts[0], columns[:, 0], own
+
+    def reader(self, ids):
+        """A function that reads rows of some words, in whichever shards they lie.
+
+        Of the U different words that any replica reads, each holder sends its rows: the replicas
+        exchange (U, ...) by an all-reduce, and its gradient by another. The gradient of a table
+        is sparse, has rows of this shard only, and is that of the sum of all replicas' losses,
+        which must not be summed again. All replicas call it together, and what it returns too.
+
+        Args:
+            ids: (n,) int32 in [0, V), other ones in each replica.
+
+        Returns:
+            A function that takes the variable (⌈V / P⌉, ...) to rows (n, ...) float32.
+        """
+        _, every, own = self.gather_positions(None, ids)
+        words, place = tf.unique(every)
+        inside = tf.where((words >= self.first) & (words < self.first + self.words))
+        rows = tf.gather_nd(words, inside) - self.first
+
+        def exchanged(held):
+            shape = tf.concat([tf.shape(words), tf.shape(held)[1:]], 0)
+            every_row = sum_of_replicas(tf.scatter_nd(tf.cast(inside, tf.int32), held, shape))
+
+            def gradients(upstream):
+                return [tf.gather_nd(sum_of_replicas(upstream), inside)]
+
+            return every_row, gradients
+
+        def read(table):
+            held = tf.cast(gathered_rows(table, rows), tf.float32)
+            return tf.gather(differentiable(exchanged, held), own(place))
+
+        return read
 
 
 class _ShardedVariable(keras.Variable):
@@ -140,3 +187,10 @@ def mark_as(variable: keras.Variable, slot: keras.Variable) -> keras.Variable:
 def sharded_words(variable: keras.Variable) -> int | None:
     """V, if each replica has rows of its own in the variable; else None."""
     return getattr(variable, _MARK, None)
+
+
+def refuse_whole(*variables: keras.Variable | None) -> None:
+    """Raises the error of whatever takes the rows of one replica for the whole variable."""
+    for variable in variables:
+        if variable is not None and sharded_words(variable):
+            variable.refuse()

@@ -1,0 +1,143 @@
+"""Heads whose rows may be divided among the replicas of a strategy of `tf.distribute`."""
+
+import tensorflow as tf
+
+from tfsoftmax._compat import in_symbolic_scope, metrics_in_call
+from tfsoftmax.heads.tied import TiedHead
+from tfsoftmax.layers.sharded_embedding import ShardedEmbedding
+from tfsoftmax.layers.sharded_weights import add_sharded_weight, require_optimizer_for_shards
+from tfsoftmax.ops.logits import LOGITS_BYTES
+from tfsoftmax.ops.replicas import in_replica, run_in_replicas
+from tfsoftmax.ops.shards import Shard, refuse_whole
+
+
+class Shards(TiedHead):
+    """A head of which each of P replicas can hold a share of the rows: `shard=True`.
+
+    Under a `tf.distribute.MirroredStrategy` or `MultiWorkerMirroredStrategy` of P replicas, each
+    holds ⌈V / P⌉ rows of the kernel, of the bias and of the optimiser's slots, and loss and
+    weights are those on one device. Optimisers must be those of `tfsoftmax.optimizers`, which do
+    not sum what is sharded. With one replica nothing changes.
+
+    With several replicas, a call returns logits that cannot be read, as no device has V columns:
+    `fit` and `evaluate` do without, and for `predict`, `TopK` and `LogProb` end a model.
+    The methods may be called outside of the strategy as well, without gradients; with several
+    workers, all call them together. Within `tf.function` a second call costs no tracing.
+    `log_probs` then works on pieces of positions, and each device holds (n, V) numbers of a piece,
+    at most 512 MiB.
+
+    `tfsoftmax.sharded_checkpoints` writes and reads all shards. `.keras` files, `get_weights`,
+    `set_weights`, `tf.train.Checkpoint` and `export` know only one, and raise an error, and so
+    does `EarlyStopping(restore_best_weights=True)`. `count_params` and `summary` count one shard.
+    A custom loop must take an optimiser of `tfsoftmax.optimizers` as well: `fit` refuses others,
+    but a loop cannot tell, and they would sum the gradients of different words.
+
+    Args:
+        shard: whether replicas divide the rows, always so where `tied_to` is a
+            `ShardedEmbedding`. Several replicas take no regularizers and constraints of the rows,
+            and only initializers of Keras.
+        **kwargs: arguments of `TiedHead` and of `keras.layers.Layer`.
+
+    Raises:
+        ValueError: when built, if several replicas cannot do what is asked for.
+
+    Example:
+        import tensorflow as tf
+        with tf.distribute.get_strategy().scope():  # or tf.distribute.MirroredStrategy()
+            head = tfsoftmax.SampledSoftmax(1000, num_samples=50, shard=True)
+            model = keras.Sequential([keras.Input((16,)), head])
+            model.compile(tfsoftmax.optimizers.Adagrad(0.2), tfsoftmax.SoftmaxLoss())
+    """
+
+    may_shard = True
+
+    def __init__(self, *args, shard: bool = False, **kwargs):
+        super().__init__(*args, **kwargs)
+        tied_to_shards = isinstance(self.tied_to, ShardedEmbedding)
+        if shard and self.tied_to is not None and not tied_to_shards:
+            raise ValueError(
+                "`shard` must be False with `tied_to`, unless that is a ShardedEmbedding. "
+                f"Received: shard={shard}, tied_to={self.tied_to}"
+            )
+        self.shard = shard or tied_to_shards
+        self._strategy = None
+
+    def build(self, hidden_shape):
+        if self.shard:
+            self._strategy = tf.distribute.get_strategy()
+            self.supports_jit = self.supports_jit and not self.in_shards  # numbers of rows vary
+        super().build(hidden_shape)
+
+    @property
+    def in_shards(self) -> bool:
+        """Whether several replicas have rows of their own."""
+        return self.shard and self._strategy.num_replicas_in_sync > 1
+
+    def call(self, hidden, training=None):
+        if training and self.in_shards:
+            require_optimizer_for_shards()
+        return super().call(hidden, training)
+
+    def save_own_variables(self, store):
+        refuse_whole(*self.weights)
+        super().save_own_variables(store)
+
+    def get_config(self):
+        return {**super().get_config(), "shard": self.shard}
+
+    def _divides(self, name):
+        """Whether the replicas divide the rows of a weight."""
+        return self.shard
+
+    def _add_rows(self, name, shape, initializer, **options):
+        if not self._divides(name):
+            return super()._add_rows(name, shape, initializer, **options)
+        return add_sharded_weight(self, name, shape, initializer, **options)
+
+    def _shard(self):
+        return Shard.here(self.vocab_size) if self.in_shards else None
+
+    def _run(self, method, *tensors, wide=False):
+        if not self.in_shards:
+            return method(*tensors)
+        if not wide or in_replica():
+            return run_in_replicas(self._strategy, method, *tensors)
+        (rows,) = tensors
+        most = max(1, LOGITS_BYTES // (4 * self.vocab_size))
+        pieces = [rows[i : i + most] for i in range(0, rows.shape[0] or 1, most)]
+        pieces = [run_in_replicas(self._strategy, method, piece) for piece in pieces]
+        return tf.concat(pieces, axis=0)
+
+    def _logits_of_call(self, rows, training):
+        if not self.in_shards:
+            return super()._logits_of_call(rows, training)
+        if in_replica() or in_symbolic_scope():
+            return _unreadable(rows, self.vocab_size, self._strategy.num_replicas_in_sync)
+        return self._run(self._logits, rows, wide=True)
+
+
+def _unreadable(hidden, vocab_size, replicas):
+    """Logits (n, V) which raise an error if something reads them, and take no memory."""
+    received = f"Received: logits of {vocab_size} words in {replicas} shards"
+    if tf.executing_eagerly():
+        raise ValueError(
+            "`run_eagerly` must be False, because eager mode makes the logits, which no device "
+            f"can hold; custom steps must run within `tf.function`. {received}"
+        )
+    names = [getattr(metric, "name", metric) for metric in metrics_in_call()]
+    message = (
+        "nothing must read the logits, which no device can hold: for `predict`, end the model with "
+        "tfsoftmax.TopK(head, k) or tfsoftmax.LogProb(head), and for `fit` and `evaluate`, choose "
+        f"among tfsoftmax.metrics. {received}, and the metrics {names}"
+    )
+
+    def refuse(hidden):
+        with tf.control_dependencies([tf.raw_ops.Assert(condition=False, data=[message])]):
+            return tf.fill([tf.shape(hidden)[0], vocab_size], float("nan"))
+
+    inner = tf.function(refuse, autograph=False).get_concrete_function(
+        tf.TensorSpec(hidden.shape, hidden.dtype)
+    )
+    (logits,) = tf.raw_ops.PartitionedCall(args=[hidden], Tout=[tf.float32], f=inner)
+    logits.set_shape([hidden.shape[0], vocab_size])
+    return logits

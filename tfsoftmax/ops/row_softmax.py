@@ -1,0 +1,80 @@
+"""The exact distribution of rows of a kernel, which one device holds or several replicas share."""
+
+import typing
+
+import tensorflow as tf
+
+from tfsoftmax.ops.cross_entropy import Objective, cross_entropy, weighted_cross_entropy
+from tfsoftmax.ops.logits import exact_top_k, full_logits, map_row_chunks
+from tfsoftmax.ops.sharded import sharded_cross_entropy, sharded_logits, sharded_top_k
+from tfsoftmax.ops.shards import Shard
+
+
+class WholeSoftmax(typing.NamedTuple):
+    """P(w | h) = exp(z_w) / Σ_v exp(z_v) with z = h Wᵀ + b.
+
+    Attributes:
+        kernel: (V, D) float.
+        bias: (V,) float, or None.
+        soft_cap: caps the logits, unless it is None.
+    """
+
+    kernel: tf.Tensor
+    bias: tf.Tensor | None
+    soft_cap: float | None = None
+
+    def logits(self, hidden):
+        """(N, V) float32 for hidden (N, D)."""
+        return full_logits(hidden, *self)
+
+    def log_normaliser(self, hidden):
+        """ln Σ_v exp(z_v), (N,) float32."""
+
+        def chunk(hidden):
+            return tf.reduce_logsumexp(self.logits(hidden), axis=1)
+
+        return map_row_chunks(chunk, hidden, self.kernel.shape[0])
+
+    def top_k(self, hidden, k):
+        """Ids and log-probabilities (N, k) of the k likeliest words."""
+        return exact_top_k(hidden, self.kernel, self.bias, k, self.soft_cap)
+
+    def cross_entropy(self, hidden, labels, objective):
+        """(N,) nats, as `ops.cross_entropy.cross_entropy` returns them."""
+        return cross_entropy(hidden, self.kernel, self.bias, labels, objective)
+
+    def weighted_cross_entropy(self, hidden, labels, weights, objective):
+        """(total, exact nats (N,)), as `ops.cross_entropy.weighted_cross_entropy` returns them."""
+        return weighted_cross_entropy(hidden, self.kernel, self.bias, labels, weights, objective)
+
+
+class SoftmaxInShards(typing.NamedTuple):
+    """The same, of which each replica has the rows of its shard; all replicas call together."""
+
+    kernel: tf.Tensor
+    bias: tf.Tensor | None
+    soft_cap: float | None
+    shard: Shard
+
+    def logits(self, hidden):
+        return sharded_logits(hidden, self.kernel, self.bias, self.shard, self.soft_cap)
+
+    def log_normaliser(self, hidden):
+        labels = tf.zeros(tf.shape(hidden)[:1], tf.int32)
+        plain = Objective(soft_cap=self.soft_cap)
+        return self._cross_entropy(hidden, labels, plain)[2]
+
+    def top_k(self, hidden, k):
+        return sharded_top_k(hidden, self.kernel, self.bias, k, self.shard, self.soft_cap)
+
+    def cross_entropy(self, hidden, labels, objective):
+        return self._cross_entropy(hidden, labels, objective)[0]
+
+    def weighted_cross_entropy(self, hidden, labels, weights, objective):
+        losses, nats, _ = self._cross_entropy(hidden, labels, objective)
+        return tf.reduce_sum(weights * losses), nats
+
+    def _cross_entropy(self, hidden, labels, objective):
+        return sharded_cross_entropy(
+            hidden, self.kernel, self.bias, labels, self.shard, objective
+        )

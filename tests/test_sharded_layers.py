@@ -56,7 +56,9 @@ HEADS = {
         V, 9, counts=COUNTS, seed=1, tied_to=embedding, **name
     ),
     "without_replacement": sampled(SampledSoftmax, sampler_options={"unique": True}, keep=4),
-    "in_batch": sampled(SampledSoftmax, "in_batch", None),
+    "in_batch": lambda shard, embedding, **name: SampledSoftmax(
+        V, None, "in_batch", COUNTS, seed=1, shard=shard, **name
+    ),
     "nce": sampled(NCE, "learned_unigram", train_z=True),
     "negative": sampled(NegativeSampling),
     "blackout": sampled(BlackOut, use_bias=False),

@@ -95,6 +95,7 @@ def planned(suites, options):
 def speed(options):
     """The runs of an experiment as one group of whole training steps."""
     from experiments import catalogue
+    from tfsoftmax.corpora.config import TASKS
     from tfsoftmax.corpora.records import Corpus
 
     if not (options.experiment and options.data):
@@ -106,9 +107,9 @@ def speed(options):
             if chosen(run.name, options.only)]
     if not runs:
         raise ValueError(f"`only` must match a run. Received: {options.only}")
-    corpus = Corpus.load(options.data)
+    corpus = Corpus.load(options.data, TASKS)
     problem = Problem(len(corpus.vocabulary), runs[0].configs()[0].hidden_units,
-                      corpus.streams, corpus.time_steps, options.data)
+                      corpus.batch_size, round(corpus.positions / corpus.batch_size), options.data)
     first = runs[0].name
     cases = [
         Case(run.name, "training", run.name, {"experiment": options.experiment}, "speed",

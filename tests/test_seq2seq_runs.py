@@ -121,6 +121,9 @@ def test_what_does_not_fit_is_refused(finished, finished_run, pairs, corpus, tmp
     assert not os.path.exists(out)
     line = ["evaluate", f"--run={finished_run.directory}", "--beam=3"]
     assert "`beam` must be given for a run on pairs only" in tool(*line, check=False).stderr
+    line = ["evaluate", f"--run={finished.directory}", "--tail_ngram=x.arpa"]
+    refused = "`tail_ngram` must be given for a run on sentences only"
+    assert refused in tool(*line, check=False).stderr
 
 
 def test_the_tools_train_and_evaluate_pairs(pairs, tmp_path):

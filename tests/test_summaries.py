@@ -87,9 +87,22 @@ def test_sources_side_by_side_are_as_each_alone(beam, attention, cell):
             np.testing.assert_allclose(one.attention, other.attention, atol=1e-5)
 
 
+def test_a_narrow_beam_states_log_probabilities_of_its_summaries():
+    model = make_model(seed=2)
+    found = Summariser(model, VOCABULARY).summarise(SOURCES, 3, 5, nbest=3)
+    for source, summaries in zip(SOURCES, found, strict=True):
+        assert len({tuple(h.words) for h in summaries}) == len(summaries) == 3
+        for h in summaries:
+            ids = [*VOCABULARY.encode(h.words), *[EOS] * h.ended]
+            total = sum(
+                log_probs_after(model, source, [ids[:i]])[0, word] for i, word in enumerate(ids)
+            )
+            assert h.log_prob == pytest.approx(total, rel=1e-4)
+
+
 @pytest.mark.parametrize("length_power", [0.0, 1.0])
 def test_a_beam_of_one_takes_the_likeliest_word_each_time(length_power):
-    model = make_model(seed=6)
+    model = make_model(seed=9)
     summariser = Summariser(model, VOCABULARY)
     found = summariser.summarise(SOURCES, 1, 5, length_power=length_power)
     for source, [summary] in zip(SOURCES, found, strict=True):
@@ -102,7 +115,7 @@ def test_a_beam_of_one_takes_the_likeliest_word_each_time(length_power):
             words.append(int(row.argmax()))
         assert summary.words == VOCABULARY.decode(words)
         assert summary.log_prob == pytest.approx(total, rel=1e-5)
-    assert any(summary.words for [summary] in found)
+    assert all(summary.ended for [summary] in found)
 
 
 def test_attention_is_that_of_the_step_that_chose_the_word():

@@ -70,7 +70,9 @@ def main():
     run = runs.Run(flags.FLAGS.run)
     recorded, words = run.config()["corpus"], run.vocabulary()
     task = run.check_task(TASKS)
-    if task != "pairs":
+    if task == "pairs":
+        shared_flags.refuse("sentences only", "tail_ngram")
+    else:
         shared_flags.refuse("pairs only", "summaries", *shared_flags.SEARCH)
     corpus = Corpus.load(flags.FLAGS.data or recorded.get("directory", ""), (task,))
     if corpus.vocabulary.sha256 != words.sha256:

@@ -24,7 +24,8 @@ def exact_evaluator(
 
     Args:
         model: a stateful model that `language_model` built for the streams and steps of the
-            corpora, or for the streams of one replica.
+            corpora, or for the streams of one replica; or one of `encoder_decoder`, for their
+            pairs.
         metrics: further metrics to measure in the same pass, such as `Normaliser()`.
 
     Returns:

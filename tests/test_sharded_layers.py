@@ -231,7 +231,7 @@ def check_step(strategy, vocab_size=10_007):
 
     def step(words):
         with tf.GradientTape() as tape:
-            hidden = embedding(words, training=True)
+            hidden = embedding(words)
             losses = [head.training_loss(hidden, words) for head in heads]
         gradients = tape.gradient(losses, model.trainable_variables)
         assert all(isinstance(gradient, tf.IndexedSlices) for gradient in gradients)

@@ -141,8 +141,9 @@ class _ShardedVariable(keras.Variable):
         if not getattr(_thread, "knows_shards", False):
             raise ValueError(
                 "`optimizer` must be one of tfsoftmax.optimizers, because others add the "
-                "gradients of different words; Keras wraps those of the policy mixed_float16 in "
-                "another, but not those of mixed_bfloat16. Received: another one, for "
+                "gradients of different words. Under the policy mixed_float16, Keras wraps it in "
+                "another unless you call `compile` with auto_scale_loss=False; give it a "
+                "`loss_scale_factor` instead. Received: another optimizer, for "
                 f"{self.path} in {self.value.distribute_strategy.num_replicas_in_sync} shards"
             )
         return False

@@ -47,7 +47,6 @@ class SparseRows:
     """
 
     gradient_norms = None
-    knows_shards = True  # does not sum what is sharded, see `layers.sharded_weights`
 
     def __init__(self, *args, **kwargs):
         rate, *_ = args or [kwargs.get("learning_rate", 0.0)]

@@ -93,14 +93,15 @@ def merges_replicas() -> bool:
 
 
 def mend_fit_of_replicas() -> None:
-    """Mends `fit`, `evaluate` and `predict` of Keras where the present strategy has replicas.
+    """Mends what Keras does in `fit`, `evaluate` and `predict` with replicas, if there are any.
 
     Keras 3.15 builds a model from the mean of the replicas' first batches, which batches of
     several workers, or of different sizes, do not have. It reduces the results of several
     workers' steps, which are scalars, along axis 0 (Keras issue 20585). With `steps_per_execution`
     it runs steps in a loop of the graph, in which the replicas of a `MirroredStrategy` cannot meet
-    to update or to add. Called in the scope of a strategy with one replica, or again, this function
-    does nothing.
+    to update or to add. Its `LossScaleOptimizer` asks the first replica of each worker whether the
+    gradients are finite, which are not summed yet. Called in the scope of a strategy with one
+    replica, or again, this function does nothing.
     """
     fit = trainer.TensorFlowTrainer
     if tf.distribute.get_strategy().num_replicas_in_sync == 1:
@@ -111,6 +112,9 @@ def mend_fit_of_replicas() -> None:
         trainer.reduce_per_replica = _reduced_scalars(trainer.reduce_per_replica)
     if not hasattr(fit._make_function, "__wrapped__"):
         fit._make_function = _looping_outside(fit._make_function)
+    scaling = keras.optimizers.LossScaleOptimizer
+    if not hasattr(scaling.check_finite, "__wrapped__"):
+        scaling.check_finite = _finite_in_all_replicas(scaling.check_finite)
 
 
 def _built_from_first_replica(maybe_symbolic_build):
@@ -164,6 +168,17 @@ def _looping_outside(make_function):
             return function(batches(batch))  # which takes `steps_per_execution` of them
 
         return steps
+
+    return mended
+
+
+def _finite_in_all_replicas(check_finite):
+    @functools.wraps(check_finite)
+    def mended(self, grads):
+        finite, replica = check_finite(self, grads), tf.distribute.get_replica_context()
+        if replica is None or replica.num_replicas_in_sync == 1:
+            return finite
+        return replica.all_reduce("SUM", tf.cast(~finite, tf.float32)) == 0
 
     return mended
 

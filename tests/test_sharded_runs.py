@@ -156,7 +156,7 @@ def test_a_worker_that_cannot_write_ends_all_and_the_last_checkpoint_stays(tmp_p
     ("sharded", {}, True), ("sharded", {"shard": False}, False),
     ("full", {"shard": True}, True), ("full", {}, False), ("sampled", {"shard": True}, True),
 ])
-def test_the_embedding_of_a_tied_head_is_in_shards_where_the_head_is(head, options, sharded, corpus):
+def test_an_embedding_is_in_shards_where_the_tied_head_is(head, options, sharded, corpus):
     config = ModelConfig(
         embedding_units=9, hidden_units=9, tie_embeddings=True, head=head, head_options=options
     )

@@ -8,8 +8,6 @@ import re
 import numpy as np
 
 from tfsoftmax import textio
-from tfsoftmax.layers.sharded_weights import shards_of
-from tfsoftmax.ops.shards import Shard, sharded_words
 from tfsoftmax.vocabulary import Vocabulary
 
 _HEADER = re.compile(rb"\d{1,15} \d{1,15}")
@@ -128,6 +126,10 @@ def apply_embeddings(layer, rows: np.ndarray, vectors: np.ndarray) -> None:
         raise ValueError(
             f"`vectors` must have the shape {shape}. Received: vectors of shape {np.shape(vectors)}"
         )
+    # Commands read word vectors' files without TensorFlow.
+    from tfsoftmax.layers.sharded_weights import shards_of
+    from tfsoftmax.ops.shards import Shard, sharded_words
+
     rows, vectors = np.asarray(rows, np.int32), np.asarray(vectors, layer.variable_dtype)
     table = layer.embeddings
     whole = [(Shard(0, 1, layer.input_dim), table.value)]

@@ -138,7 +138,7 @@ def close(ours, expected, case):
 @pytest.mark.parametrize("workers, devices, cases", [
     (1, 2, ["main"]), (2, 1, ["workers"]),
     pytest.param(1, 4, ["main"], marks=pytest.mark.slow),
-    *(pytest.param(1, 3, [case], marks=pytest.mark.slow) for case in [*CASES][2:]),
+    *(pytest.param(1, 3, [case], marks=pytest.mark.slow, id=case) for case in [*CASES][2:]),
 ])
 def test_fit_in_shards_equals_one_device(workers, devices, cases, tmp_path):
     results = replicas_helper.run(

@@ -28,7 +28,8 @@ class Shards(TiedHead):
 
     `tfsoftmax.sharded_checkpoints` writes and reads all shards. `.keras` files, `get_weights`,
     `set_weights`, `tf.train.Checkpoint` and `export` know only one, and raise an error, and so
-    does `EarlyStopping(restore_best_weights=True)`. `count_params` and `summary` count one shard.
+    does `EarlyStopping(restore_best_weights=True)`. Keras has opened the file by then, so that an
+    older one of that name is lost. `count_params` and `summary` count one shard.
 
     Args:
         shard: whether replicas divide the rows, always so where `tied_to` is a
@@ -75,8 +76,8 @@ class Shards(TiedHead):
 
     @property
     def in_shards(self) -> bool:
-        """Whether several replicas have rows of their own."""
-        return self.shard and self._strategy.num_replicas_in_sync > 1
+        """Whether several replicas have rows of their own; False before the head is built."""
+        return self._strategy is not None and self._strategy.num_replicas_in_sync > 1
 
     def save_own_variables(self, store):
         refuse_whole(*self.weights)

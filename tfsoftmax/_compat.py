@@ -93,15 +93,14 @@ def merges_replicas() -> bool:
 
 
 def mend_fit_of_replicas() -> None:
-    """Mends what Keras does in `fit`, `evaluate` and `predict` with replicas, if there are any.
+    """Mends `fit`, `evaluate` and `predict` of Keras where the present strategy has replicas.
 
     Keras 3.15 builds a model from the mean of the replicas' first batches, which batches of
     several workers, or of different sizes, do not have. It reduces the results of several
     workers' steps, which are scalars, along axis 0 (Keras issue 20585). With `steps_per_execution`
     it runs steps in a loop of the graph, in which the replicas of a `MirroredStrategy` cannot meet
-    to update or to add. Its `LossScaleOptimizer` asks the first replica of each worker whether the
-    gradients are finite, which are not summed yet. Called in the scope of a strategy with one
-    replica, or again, this function does nothing.
+    to update or to add. Called in the scope of a strategy with one replica, or again, this function
+    does nothing.
     """
     fit = trainer.TensorFlowTrainer
     if tf.distribute.get_strategy().num_replicas_in_sync == 1:
@@ -112,8 +111,17 @@ def mend_fit_of_replicas() -> None:
         trainer.reduce_per_replica = _reduced_scalars(trainer.reduce_per_replica)
     if not hasattr(fit._make_function, "__wrapped__"):
         fit._make_function = _looping_outside(fit._make_function)
-    scaling = keras.optimizers.LossScaleOptimizer
-    if not hasattr(scaling.check_finite, "__wrapped__"):
+    mend_loss_scale_of_replicas()
+
+
+def mend_loss_scale_of_replicas() -> None:
+    """Mends `LossScaleOptimizer` of Keras where the present strategy has replicas.
+
+    Keras 3.15 asks the first replica of each worker whether the gradients are finite, and they
+    are not summed yet. An overflow in another replica is applied, or workers wait for each other.
+    """
+    scaling, strategy = keras.optimizers.LossScaleOptimizer, tf.distribute.get_strategy()
+    if strategy.num_replicas_in_sync > 1 and not hasattr(scaling.check_finite, "__wrapped__"):
         scaling.check_finite = _finite_in_all_replicas(scaling.check_finite)
 
 

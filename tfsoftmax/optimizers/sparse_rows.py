@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from tfsoftmax._compat import mend_fit_of_replicas, merges_replicas
+from tfsoftmax._compat import mend_loss_scale_of_replicas, merges_replicas
 from tfsoftmax.arguments import check_hint
 from tfsoftmax.ops.shards import knowing_shards, mark_as, sharded_words
 from tfsoftmax.optimizers.averages import RowAverages
@@ -119,7 +119,7 @@ class SparseRows(RowAverages):
     def build(self, variables):
         if self.built:
             return
-        mend_fit_of_replicas()
+        mend_loss_scale_of_replicas()
         with knowing_shards():
             super().build(variables)
         if self.use_ema:

@@ -7,10 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
 import optimizer_helper as base
+import replicas_helper
+from test_sharded import strategy_here
 
 AVERAGED = {"use_ema": True, "ema_momentum": 0.7, "ema_overwrite_frequency": 2}
 CASES = [
@@ -91,3 +95,40 @@ def test_two_replicas_equal_one_with_the_joint_batch():
     command = [sys.executable, "-c", "import test_optimizers_replicas as t; t.check_two_replicas()"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parent)
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+def scaled_steps():
+    """Each replica's weights and loss scales: a step, two that overflow in one replica, a step."""
+    strategy, results = strategy_here(), []
+    with strategy.scope():
+        weights = base.variables()
+        optimizer = keras.optimizers.LossScaleOptimizer(
+            base.make("adagrad", global_clipnorm=0.9), initial_scale=32.0
+        )
+        optimizer.build(weights)
+
+    def step(grads, overflow):
+        here = tf.distribute.get_replica_context().replica_id_in_sync_group == overflow
+        factor = tf.where(here, np.inf, 1.0) * optimizer.dynamic_scale.value
+        optimizer.apply([keras.ops.multiply(g, factor) for g in grads], weights)
+
+    update = tf.function(lambda *args: strategy.run(step, args))
+    local = strategy.experimental_local_results
+    for overflow in (-1, 1, 0, -1):
+        update(base.gradients(0, every_row=False), tf.constant(overflow))
+        parts = zip(*(local(v.value) for v in [*weights, optimizer.dynamic_scale]))
+        results.append([[part.numpy() for part in of_replica] for of_replica in parts])
+    return results
+
+
+@pytest.mark.parametrize("workers, devices", [(1, 2), (2, 1)])
+def test_a_step_that_is_not_finite_in_one_replica_is_skipped_by_all(workers, devices):
+    by_worker = replicas_helper.run(scaled_steps, workers, devices, seconds=60)
+    replicas = [steps for results in by_worker for steps in zip(*results)]
+    for steps in replicas:
+        *weights, scales = zip(*steps)
+        assert scales == (32.0, 16.0, 8.0, 8.0)
+        for (first, second, third, fourth), of_first in zip(weights, replicas[0][0]):
+            np.testing.assert_array_equal(first, of_first)
+            np.testing.assert_array_equal([second, third], [first, first])
+            assert np.isfinite(fourth).all() and not np.array_equal(fourth, first)

@@ -102,13 +102,16 @@ def test_two_workers_equal_one_process():
 
 def mended_functions():
     fit = trainer.TensorFlowTrainer
-    functions = fit._maybe_symbolic_build, trainer.reduce_per_replica, fit._make_function
+    functions = [
+        fit._maybe_symbolic_build, trainer.reduce_per_replica, fit._make_function,
+        keras.optimizers.LossScaleOptimizer.check_finite,
+    ]
     return [function.__wrapped__ for function in functions if hasattr(function, "__wrapped__")]
 
 
 def check_that_keras_fails_unless_mended(model, strategy, *data):
     """If it does not fail any more, `_compat.mend_fit_of_replicas` can go."""
-    build, reduce, _ = mended_functions()
+    build, reduce, *_ = mended_functions()
     batches = trainer.TFEpochIterator(strategy, *data, batch_size=4)
     with pytest.raises(ValueError, match="PerReplica"):
         build(model, iterator=batches)

@@ -22,7 +22,9 @@ from test_sharded import (
 )
 from tfsoftmax import FullSoftmax, ShardedSoftmax, sharded_checkpoints
 from tfsoftmax.corpora import replacing
+from tfsoftmax.layers import row_files
 from tfsoftmax.layers.sharded_weights import shards_of
+from tfsoftmax.ops.shards import Shard
 
 FIRST, SECOND = "first", "second"
 
@@ -134,6 +136,36 @@ def test_another_models_checkpoint_is_refused(tmp_path):
     with pytest.raises(ValueError, match="weights/4 must have the shape and dtype of .* None"):
         sharded_checkpoints.restore(other, tmp_path / FIRST)
     assert "adam" in RULES
+
+
+def test_files_of_rows_are_read_in_the_order_of_their_rows(tmp_path):
+    """Eleven workers' files are listed by the workers' names, so that the tenth comes second."""
+    model = alone()
+    entries = row_files.write_rows(str(tmp_path), {"table": model.weights[0]}, is_first=True)
+    table = np.load(tmp_path / entries[0]["file"])
+    names = sorted(f"worker-{rank}" for rank in range(11))
+    shards = [Shard(int(name[7:]), 11, len(table)) for name in names]
+    files = []
+    for shard in shards:
+        path = tmp_path / f"{shard.rank}.npy"
+        np.save(path, table[shard.first : shard.first + shard.words])
+        files.append({"key": "table", "first": shard.first, "rows": shard.words,
+                      "file": path.name, "sha256": row_files._sha256_of(path)})
+    variables = {"table": alone().weights[0]}
+
+    def read(files):
+        manifest = {"variables": row_files.described(variables), "files": files}
+        plan = row_files.plan_to_read(str(tmp_path), manifest, "manifest.json", variables)
+        row_files.read_rows(str(tmp_path), plan)
+
+    variables["table"].assign(0 * table)
+    read(files)
+    np.testing.assert_array_equal(variables["table"], table)
+    assert len(np.unique(table)) > 11
+    shifted = [*files[:-1], {**files[-1], "first": files[-1]["first"] - 1}]
+    for wrong in (files[1:], shifted, [*files, files[3]]):
+        with pytest.raises(ValueError, match="manifest.json: must name files with each of"):
+            read(wrong)
 
 
 def test_a_failed_save_keeps_the_old_checkpoint(tmp_path, monkeypatch):

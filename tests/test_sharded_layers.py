@@ -138,7 +138,7 @@ def close(ours, expected, case):
 @pytest.mark.parametrize("workers, devices, cases", [
     (1, 2, ["main"]), (2, 1, ["workers"]),
     pytest.param(1, 4, ["main"], marks=pytest.mark.slow),
-    *(pytest.param(1, 3, [case], marks=pytest.mark.slow) for case in [*CASES][2:]),
+    *(pytest.param(1, 3, [case], marks=pytest.mark.slow, id=case) for case in [*CASES][2:]),
 ])
 def test_fit_in_shards_equals_one_device(workers, devices, cases, tmp_path):
     results = replicas_helper.run(
@@ -231,7 +231,7 @@ def check_step(strategy, vocab_size=10_007):
 
     def step(words):
         with tf.GradientTape() as tape:
-            hidden = embedding(words, training=True)
+            hidden = embedding(words)
             losses = [head.training_loss(hidden, words) for head in heads]
         gradients = tape.gradient(losses, model.trainable_variables)
         assert all(isinstance(gradient, tf.IndexedSlices) for gradient in gradients)
@@ -250,7 +250,7 @@ def every_method():
     with strategy.scope():
         heads, embedding = built(True)
         one_tail = AdaptiveSoftmax(V, [60], shard=True)
-        with pytest.raises(ValueError, match=r"at least the number of replicas, 2.*vocab_size=1"):
+        with pytest.raises(ValueError, match=r"`cutoffs` must .*last tail.*\[60\], after which 1 "):
             one_tail.build((None, D))
         with pytest.raises(ValueError, match="`shard` must be False with `tied_to`, unless"):
             FullSoftmax(V, tied_to=Embedding(V, D), shard=True)

@@ -10,6 +10,7 @@ import tensorflow as tf
 import replicas_helper
 from test_sharded import D, V, local_rows, problem, strategy_here
 from tfsoftmax import ShardedSoftmax, SoftmaxLoss, optimizers
+from tfsoftmax.layers.sharded_weights import shards_of
 from tfsoftmax.ops.replicas import of_all_replicas
 
 
@@ -63,11 +64,11 @@ def loops_of_ones_own():
     hidden, _, _, labels, _ = problem(8)
     model = compiled(strategy)
 
-    def step(optimizer):
+    def step(optimizer, raw=False):
         head = model.layers[-1]
         with tf.GradientTape() as tape:
             loss = tf.reduce_sum(head.training_loss(hidden, labels))
-        variables = model.trainable_variables
+        variables = [v.value if raw else v for v in model.trainable_variables]
         optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
 
     before, errors = [local_rows(weight) for weight in model.weights], []
@@ -75,22 +76,32 @@ def loops_of_ones_own():
         keras.optimizers.Adagrad, lambda: keras.optimizers.LossScaleOptimizer(model.optimizer),
         lambda: keras.optimizers.SGD(0.1),
     ):
-        with strategy.scope():
-            optimizer = optimizer()
-        with pytest.raises(ValueError) as error:
-            strategy.run(tf.function(step), args=(optimizer,))
-        errors.append(str(error.value))
+        for raw in (False, True):
+            with strategy.scope():
+                new = optimizer()
+            with pytest.raises(ValueError) as error:
+                strategy.run(tf.function(step), args=(new, raw))
+            errors.append(str(error.value))
         for weight, rows in zip(model.weights, before, strict=True):
             np.testing.assert_equal(local_rows(weight), rows)
     strategy.run(tf.function(step), args=(model.optimizer,))
     moved = [local_rows(weight) for weight in model.weights]
-    return errors, before, moved
+    for weight, rows in zip(model.weights, before, strict=True):
+        for shard, part in shards_of(weight):
+            part[: shard.words].assign(rows[shard.first])
+    with strategy.scope():
+        raw = optimizers.Adagrad(0.2)
+        raw.build([v.value for v in model.trainable_variables])
+    strategy.run(tf.function(step), args=(raw, True))
+    return errors, before, moved, [local_rows(weight) for weight in model.weights]
 
 
 def test_a_loop_of_ones_own_cannot_take_an_optimiser_that_sums_over_shards():
-    ((errors, before, moved),) = replicas_helper.run(loops_of_ones_own, devices=2, seconds=100)
+    (results,) = replicas_helper.run(loops_of_ones_own, devices=2, seconds=100)
+    errors, before, moved, by_raw = results
     for error in errors:
         assert "`optimizer` must be one of tfsoftmax.optimizers" in error and "2 shards" in error
+    np.testing.assert_equal(by_raw, moved)  # of `variable.value` in place of `variable`
     for one, other in zip(before, moved, strict=True):
         for part in one:
             assert np.abs(other[part] - one[part]).max() > 0.01

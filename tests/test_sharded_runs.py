@@ -12,8 +12,20 @@ import pytest
 import command_server
 import replicas_helper
 from runs_helper import SMALL, assert_same_weights, events, tool
-from test_workers import PLAIN, assert_close_lines, assert_close_runs, by_one_process
+from test_sharded import local_rows, strategy_here, whole
+from test_workers import (
+    ADAPTIVE,
+    PLAIN,
+    assert_close_lines,
+    assert_close_runs,
+    by_one_process,
+    scored_and_evaluated,
+)
+from tfsoftmax import Embedding, ShardedEmbedding
 from tfsoftmax.lm import runs, sharded_variables
+from tfsoftmax.lm.config import ModelConfig
+from tfsoftmax.lm.model import language_model
+from tfsoftmax.lm.pretrained import apply_embeddings
 from tfsoftmax.lm.runs import Run
 from tfsoftmax.lm.scoring import Scorer
 from workers_helper import trained, trained_by_local_workers
@@ -138,6 +150,67 @@ def test_a_worker_that_cannot_write_ends_all_and_the_last_checkpoint_stays(tmp_p
     full, other = "[Errno 28] No space left on device", "Another worker has failed, and says why."
     assert told == [[full, other], [other, full]]
     assert set(os.listdir(tmp_path)) == {"pointers.json", "step-000000002"}
+
+
+@pytest.mark.parametrize("head, options, sharded", [
+    ("sharded", {}, True), ("sharded", {"shard": False}, False),
+    ("full", {"shard": True}, True), ("full", {}, False), ("sampled", {"shard": True}, True),
+])
+def test_an_embedding_is_in_shards_where_the_tied_head_is(head, options, sharded, corpus):
+    config = ModelConfig(
+        embedding_units=9, hidden_units=9, tie_embeddings=True, head=head, head_options=options
+    )
+    model = language_model(config, corpus.vocabulary, streams=2)
+    head, embedding = model.get_layer("head"), model.get_layer("embedding")
+    assert head.tied_to is embedding and head.shard == sharded
+    assert type(embedding) is (ShardedEmbedding if sharded else Embedding)
+
+
+def with_pretrained_rows():
+    """The table that two devices hold, after some rows of it got vectors."""
+    strategy = strategy_here()
+    with strategy.scope():
+        embedding = ShardedEmbedding(7, 2, embeddings_initializer="zeros")
+        embedding.build()
+    apply_embeddings(embedding, np.array([6, 0, 3, 2]), np.arange(8.0).reshape(4, 2))
+    return local_rows(embedding.embeddings)
+
+
+def test_pretrained_vectors_reach_the_shards_that_hold_their_words():
+    (rows,) = replicas_helper.run(with_pretrained_rows, devices=2, seconds=100)
+    expected = [[2, 3], [0, 0], [6, 7], [4, 5], [0, 0], [0, 0], [0, 1]]
+    np.testing.assert_array_equal(whole([[rows]])[0], expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [
+    {"head": "sharded", "tie_embeddings": True, "embedding_units": 11},
+    {"head": "sampled", "head_options": {"shard": True, "num_samples": 8, "seed": 3},
+     "tie_embeddings": True, "embedding_units": 11},
+    {"head": "full", "head_options": {"shard": True}},
+    {"head": "sampled", "head_options": {"shard": True, "num_samples": 8, "seed": 3}},
+    {"head": "adaptive", "head_options": {**ADAPTIVE["head_options"], "shard": True}},
+], ids=["tied", "sampled_tied", "full", "sampled", "adaptive"])
+def test_every_head_in_shards_goes_on_with_one_device(model, corpus, tmp_path):
+    """Two devices train, one goes on where they were, and both evaluate the run alike."""
+    run, data = Run(str(tmp_path / "run")), corpus.directory
+    model = {**PLAIN["model"], **model}
+    config = {"data": data, "run": run.directory, "model": model, "config": PLAIN["config"]}
+    replicas_helper.run(
+        trained, devices=2, strategy="mirrored", stop=[0, 31, signal.SIGTERM], **config
+    )
+    assert run.checkpoints.progress()["step"] == 31 and has_rows(run)
+    trained(**config)
+    assert not has_rows(run)
+    assert_close_runs(run, by_one_process(corpus, tmp_path / "one", model))
+    arguments = {"run": run.directory, "data": data, "sentences": [["w3", "w6", "w1"], ["w2"]]}
+    ((scores, nats, tokens),) = replicas_helper.run(
+        scored_and_evaluated, devices=2, number=2, **arguments
+    )
+    wanted = scored_and_evaluated(number=1, **arguments)
+    np.testing.assert_allclose(scores, wanted[0], rtol=1e-5)
+    np.testing.assert_allclose(nats, wanted[1], rtol=1e-6)
+    assert tokens == wanted[2]
 
 
 @pytest.mark.slow

@@ -66,18 +66,13 @@ MEMBERS = {
 }
 
 
-def model_in_call() -> keras.layers.Layer | None:
-    """The model, or the outermost layer, whose call is running."""
-    context = get_global_attribute("current_call_ctx")
-    return context and context.entry_layer
-
-
 def metrics_in_call() -> list:
     """The metrics, or names of metrics, that the model whose call is running was compiled with.
 
     Empty if the model has several outputs, as one cannot tell for which of them a metric is.
     """
-    model = model_in_call()
+    context = get_global_attribute("current_call_ctx")
+    model = context and context.entry_layer
     # The public `model.metrics` lists those of `compile` only after the first batch.
     compiled = getattr(model, "_compile_metrics", None)
     if compiled is None or len(getattr(model, "output_names", None) or [""]) > 1:
@@ -116,6 +111,18 @@ def mend_fit_of_replicas() -> None:
         trainer.reduce_per_replica = _reduced_scalars(trainer.reduce_per_replica)
     if not hasattr(fit._make_function, "__wrapped__"):
         fit._make_function = _looping_outside(fit._make_function)
+    mend_loss_scale_of_replicas()
+
+
+def mend_loss_scale_of_replicas() -> None:
+    """Mends `LossScaleOptimizer` of Keras where the present strategy has replicas.
+
+    Keras 3.15 asks the first replica of each worker whether the gradients are finite, and they
+    are not summed yet. An overflow in another replica is applied, or workers wait for each other.
+    """
+    scaling, strategy = keras.optimizers.LossScaleOptimizer, tf.distribute.get_strategy()
+    if strategy.num_replicas_in_sync > 1 and not hasattr(scaling.check_finite, "__wrapped__"):
+        scaling.check_finite = _finite_in_all_replicas(scaling.check_finite)
 
 
 def _built_from_first_replica(maybe_symbolic_build):
@@ -169,6 +176,17 @@ def _looping_outside(make_function):
             return function(batches(batch))  # which takes `steps_per_execution` of them
 
         return steps
+
+    return mended
+
+
+def _finite_in_all_replicas(check_finite):
+    @functools.wraps(check_finite)
+    def mended(self, grads):
+        finite, replica = check_finite(self, grads), tf.distribute.get_replica_context()
+        if replica is None or replica.num_replicas_in_sync == 1:
+            return finite
+        return replica.all_reduce("SUM", tf.cast(~finite, tf.float32)) == 0
 
     return mended
 

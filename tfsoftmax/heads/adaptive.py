@@ -124,6 +124,8 @@ class AdaptiveSoftmax(Shards):
             self.bands = frequency_bands(
                 self.vocab_size, cutoffs, self._counts, self._permutation, self._shares
             )
+        if self.in_shards:
+            self._check_last_tail()
         tied = self.tied_to is not None
         if tied:
             self._build_tied(size)
@@ -173,6 +175,15 @@ class AdaptiveSoftmax(Shards):
                 f"Received: cutoffs={cutoffs}"
             )
         self.bands, self.projection_factor = bands, self.tied_to.projection_factor
+
+    def _check_last_tail(self):
+        cutoffs, replicas = self.bands.cutoffs, self._strategy.num_replicas_in_sync
+        if self.bands.sizes[-1] < replicas:
+            raise ValueError(
+                "`cutoffs` must leave at least one word of the last tail, which is divided, to "
+                f"each of {replicas} replicas. Received: cutoffs={cutoffs}, after which "
+                f"{self.bands.sizes[-1]} of {self.vocab_size} words are left"
+            )
 
     def _divides(self, name):
         last = len(self.bands.cutoffs)

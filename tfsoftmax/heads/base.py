@@ -17,7 +17,8 @@ from tfsoftmax.heads.inputs import (
     flatten,
     restore,
 )
-from tfsoftmax.layers.initializers import Initializer, add_weight
+from tfsoftmax.heads.row_weights import RowWeights
+from tfsoftmax.layers.initializers import Initializer
 from tfsoftmax.logits_tag import LogitsTag
 from tfsoftmax.ops.computed_if_used import computed_if_used
 from tfsoftmax.ops.xla import under_xla
@@ -25,7 +26,7 @@ from tfsoftmax.partitions.packing import unpacked_values
 from tfsoftmax.vocabulary import Vocabulary
 
 
-class SoftmaxHead(keras.layers.Layer):
+class SoftmaxHead(RowWeights, keras.layers.Layer):
     """Base of all output layers. The method alone decides what is computed, not a training mode.
 
     | method                          | result                                                     |
@@ -239,32 +240,6 @@ class SoftmaxHead(keras.layers.Layer):
     @classmethod
     def from_config(cls, config):
         return super().from_config(unpacked_values(config))
-
-    def _kernel_and_bias(self, rows, units, suffix=""):
-        """New weights: a kernel (rows, units), and a bias (rows,) or None without biases."""
-        kernel = self._add_kernel(rows, units, f"kernel{suffix}")
-        return kernel, self._add_bias(rows, f"bias{suffix}")
-
-    def _add_kernel(self, rows, units, name="kernel"):
-        return self._add_rows(
-            name, (rows, units), self.kernel_initializer,
-            regularizer=self.kernel_regularizer, constraint=self.kernel_constraint,
-        )
-
-    def _add_bias(self, rows, name="bias"):
-        """A new bias (rows,), or None without biases."""
-        return None if not self.use_bias else self._add_rows(
-            name, (rows,), self.bias_initializer,
-            regularizer=self.bias_regularizer, constraint=self.bias_constraint,
-        )
-
-    def _add_rows(self, name, shape, initializer, **options):
-        """A new weight with a row for each word."""
-        return add_weight(self, name, shape, initializer, **options)
-
-    def _parameters(self):
-        """The kernel, and the bias or None."""
-        return self.kernel.value, None if self.bias is None else self.bias.value
 
     def _logits(self, hidden):
         raise NotImplementedError

@@ -5,7 +5,7 @@ import tensorflow as tf
 from tfsoftmax._compat import in_symbolic_scope, metrics_in_call
 from tfsoftmax.heads.tied import TiedHead
 from tfsoftmax.layers.sharded_embedding import ShardedEmbedding
-from tfsoftmax.layers.sharded_weights import add_sharded_weight, require_optimizer_for_shards
+from tfsoftmax.layers.sharded_weights import add_sharded_weight
 from tfsoftmax.ops.logits import LOGITS_BYTES
 from tfsoftmax.ops.replicas import in_replica, run_in_replicas
 from tfsoftmax.ops.shards import Shard, refuse_whole
@@ -17,7 +17,7 @@ class Shards(TiedHead):
     Under a `tf.distribute.MirroredStrategy` or `MultiWorkerMirroredStrategy` of P replicas, each
     holds ⌈V / P⌉ rows of the kernel, of the bias and of the optimiser's slots, and loss and
     weights are those on one device. Optimisers must be those of `tfsoftmax.optimizers`, which do
-    not sum what is sharded. With one replica nothing changes.
+    not sum what is sharded; others are refused. With one replica nothing changes.
 
     With several replicas, a call returns logits that cannot be read, as no device has V columns:
     `fit` and `evaluate` do without, and for `predict`, `TopK` and `LogProb` end a model.
@@ -28,9 +28,8 @@ class Shards(TiedHead):
 
     `tfsoftmax.sharded_checkpoints` writes and reads all shards. `.keras` files, `get_weights`,
     `set_weights`, `tf.train.Checkpoint` and `export` know only one, and raise an error, and so
-    does `EarlyStopping(restore_best_weights=True)`. `count_params` and `summary` count one shard.
-    A custom loop must take an optimiser of `tfsoftmax.optimizers` as well: `fit` refuses others,
-    but a loop cannot tell, and they would sum the gradients of different words.
+    does `EarlyStopping(restore_best_weights=True)`. Keras has opened the file by then, so that an
+    older one of that name is lost. `count_params` and `summary` count one shard.
 
     Args:
         shard: whether replicas divide the rows, always so where `tied_to` is a
@@ -62,6 +61,13 @@ class Shards(TiedHead):
         self.shard = shard or tied_to_shards
         self._strategy = None
 
+    @classmethod
+    def tied_embedding(cls, vocabulary, units: int, options: dict, **kwargs):
+        if not options.get("shard", False):
+            return super().tied_embedding(vocabulary, units, options, **kwargs)
+        embedding = ShardedEmbedding(len(vocabulary), units, **kwargs)
+        return embedding, {**options, "tied_to": embedding}
+
     def build(self, hidden_shape):
         if self.shard:
             self._strategy = tf.distribute.get_strategy()
@@ -70,13 +76,8 @@ class Shards(TiedHead):
 
     @property
     def in_shards(self) -> bool:
-        """Whether several replicas have rows of their own."""
-        return self.shard and self._strategy.num_replicas_in_sync > 1
-
-    def call(self, hidden, training=None):
-        if training and self.in_shards:
-            require_optimizer_for_shards()
-        return super().call(hidden, training)
+        """Whether several replicas have rows of their own; False before the head is built."""
+        return self._strategy is not None and self._strategy.num_replicas_in_sync > 1
 
     def save_own_variables(self, store):
         refuse_whole(*self.weights)

@@ -69,8 +69,12 @@ def plan_to_read(
     for key, variable in variables.items():
         for first, rows, part in _parts(variable):
             pieces = _pieces(manifest["files"], key, first, rows)
-            if sum(stop - start for start, stop, _ in pieces) != rows:
-                raise ValueError(f"{path}: must name files with all rows of {key}. Received: fewer")
+            ends = [first, *(stop for _, stop, _ in pieces)]
+            if [start for start, *_ in pieces] != ends[:-1] or ends[-1] != first + rows:
+                raise ValueError(
+                    f"{path}: must name files with each of the rows [{first}, {first + rows}) of "
+                    f"{key} once. Received: {[piece[:2] for piece in pieces]}"
+                )
             plan.append((variable, first, part, pieces))
             checked |= {entry["file"] for *_, entry in pieces}
     for entry in manifest["files"]:
@@ -144,12 +148,12 @@ def _sha256_of(path):
 
 
 def _pieces(files, key, first, rows):
-    """[(start, stop, entry)] of the files with rows of [first, first + rows)."""
+    """[(start, stop, entry)] of the files with rows of [first, first + rows), in their order."""
     pieces = [
         (max(first, e["first"]), min(first + rows, e["first"] + e["rows"]), e)
         for e in files if e["key"] == key
     ]
-    return [piece for piece in pieces if piece[0] < piece[1]]
+    return sorted((p for p in pieces if p[0] < p[1]), key=lambda piece: piece[:2])
 
 
 def _check_file(path, entry):

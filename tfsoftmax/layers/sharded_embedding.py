@@ -4,10 +4,7 @@ import keras
 import tensorflow as tf
 
 from tfsoftmax.layers.embedding import Embedding
-from tfsoftmax.layers.sharded_weights import (
-    add_sharded_weight,
-    require_optimizer_for_shards,
-)
+from tfsoftmax.layers.sharded_weights import add_sharded_weight
 from tfsoftmax.ops.replicas import run_in_replicas
 from tfsoftmax.ops.shards import Shard, refuse_whole
 
@@ -53,11 +50,9 @@ class ShardedEmbedding(Embedding):
     def _add_embeddings(self, **options):
         return add_sharded_weight(self, **options)
 
-    def call(self, words, training=None):
+    def call(self, words):
         if self._strategy.num_replicas_in_sync == 1:
             return super().call(words)
-        if training:
-            require_optimizer_for_shards()
         ids = tf.reshape(tf.cast(words, tf.int32), [-1])
         rows = run_in_replicas(self._strategy, self._rows, ids)
         shape = tf.concat([tf.shape(words), [self.output_dim]], 0)

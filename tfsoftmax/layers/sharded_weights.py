@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax._compat import in_stateless_scope, model_in_call
+from tfsoftmax._compat import in_stateless_scope
 from tfsoftmax.layers.initializers import add_weight
 from tfsoftmax.ops.replicas import local_replicas
 from tfsoftmax.ops.shards import Shard, mark_sharded, sharded_words
@@ -58,22 +58,6 @@ def add_sharded_weight(
             part[start : start + len(values)].assign(values)
             start += len(values)
     return variable
-
-
-def require_optimizer_for_shards() -> None:
-    """Called in the training call of a layer with shards: `fit` must not sum their gradients.
-
-    Raises:
-        ValueError: the model was compiled with an optimiser that does.
-    """
-    optimizer = getattr(model_in_call(), "optimizer", None)
-    if optimizer is not None and not getattr(optimizer, "knows_shards", False):
-        raise ValueError(
-            "`optimizer` must be one of tfsoftmax.optimizers, because others add the gradients of "
-            "different words. Under the policy mixed_float16, Keras wraps it in another unless you "
-            "call `compile` with auto_scale_loss=False; give it a `loss_scale_factor` instead. "
-            f"Received: {optimizer}"
-        )
 
 
 def shards_of(variable: keras.Variable) -> list[tuple[Shard, tf.Variable]]:

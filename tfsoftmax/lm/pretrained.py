@@ -107,7 +107,8 @@ def apply_embeddings(layer, rows: np.ndarray, vectors: np.ndarray) -> None:
     """Assigns vectors to rows of a built embedding layer and leaves its other rows as they are.
 
     Args:
-        layer: a `tfsoftmax.Embedding` or `keras.layers.Embedding` of shape (V, D).
+        layer: a `tfsoftmax.Embedding`, `ShardedEmbedding` or `keras.layers.Embedding` of shape
+            (V, D).
         rows: int (n,) in [0, V).
         vectors: float (n, D).
 
@@ -125,9 +126,16 @@ def apply_embeddings(layer, rows: np.ndarray, vectors: np.ndarray) -> None:
         raise ValueError(
             f"`vectors` must have the shape {shape}. Received: vectors of shape {np.shape(vectors)}"
         )
-    layer.embeddings.value.scatter_nd_update(
-        np.asarray(rows, dtype=np.int32)[:, None], np.asarray(vectors, dtype=layer.variable_dtype)
-    )
+    # Commands read word vectors' files without TensorFlow.
+    from tfsoftmax.layers.sharded_weights import shards_of
+    from tfsoftmax.ops.shards import Shard, sharded_words
+
+    rows, vectors = np.asarray(rows, np.int32), np.asarray(vectors, layer.variable_dtype)
+    table = layer.embeddings
+    whole = [(Shard(0, 1, layer.input_dim), table.value)]
+    for shard, part in shards_of(table) if sharded_words(table) else whole:
+        held = (rows >= shard.first) & (rows < shard.first + shard.words)
+        part.scatter_nd_update((rows[held] - shard.first)[:, None], vectors[held])
 
 
 def _lines(path, progress):

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import fcntl
 import hashlib
 import json
 import math
@@ -19,6 +18,7 @@ from tfsoftmax.lm.checkpoints import POINTERS, Checkpoints, weight_variables
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig, model_config_of, with_todays_names
 from tfsoftmax.lm.description import differences
 from tfsoftmax.lm.files import append_line, read_json, write_whole
+from tfsoftmax.lm.locks import locked_file
 from tfsoftmax.lm.run_files import FILES, with_copies
 from tfsoftmax.lm.workers import Workers
 from tfsoftmax.textio import PARTIAL, errors_name, parsed_json, remove_partial
@@ -189,7 +189,7 @@ class Run:
         """
         made = not os.path.lexists(self.directory)
         os.makedirs(self.directory, exist_ok=True)
-        with contextlib.closing(self._lock()):
+        with contextlib.closing(locked_file(self.path(LOCK), self.directory)):
             for name in (CONFIG, METRICS, VOCABULARY, os.path.join(CHECKPOINTS, POINTERS)):
                 remove_partial(self.path(name))
             if self.exists():
@@ -207,28 +207,6 @@ class Run:
                 return file.read(100)
         except FileNotFoundError:
             return ""
-
-    def _lock(self):
-        path = self.path(LOCK)
-        while True:
-            try:
-                with errors_name(path):
-                    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
-                    file = os.fdopen(os.open(path, flags, 0o666), "rb")
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                file.close()
-                raise ValueError(
-                    "`run` must not be in training by another process. "
-                    f"Received: run={self.directory!r}, which is"
-                ) from None
-            if os.path.exists(path) and os.path.samestat(os.stat(path), os.fstat(file.fileno())):
-                with errors_name(path):  # by which other workers know the folder, see `training`
-                    os.ftruncate(file.fileno(), 0)
-                    os.write(file.fileno(), secrets.token_hex(8).encode())
-                    os.fsync(file.fileno())
-                return file
-            file.close()  # another process has removed it meanwhile
 
     def _remove(self, made):
         """Removes what `locked`, `keep_copies` and `start` have written, and the folder if new."""

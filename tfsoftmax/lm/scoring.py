@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tfsoftmax.lm.evaluation import perplexity_and_nats
 from tfsoftmax.lm.model import head_and_hidden_model, reset_states
+from tfsoftmax.lm.prefixes import fresh_numbers, numbered_prefixes
 from tfsoftmax.lm.sentences import WORDS, windows
 from tfsoftmax.ops.replicas import replica_id
 from tfsoftmax.vocabulary import EOS, Vocabulary
@@ -86,14 +87,15 @@ class Scorer:
     def _window(self, sentences):
         """What `sentences` returns, for some of the sentences."""
         targets = [self._targets(words) for words in sentences]
-        numbers, known = _prefixes(targets, len(self.vocabulary))
+        numbers, known = numbered_prefixes(targets, len(self.vocabulary))
         values = np.zeros(known + 1)
         news = [i for i, (_, fresh) in enumerate(numbers) if fresh]
         news.sort(key=lambda i: len(targets[i]))
         for start in range(0, len(news), self._rows):
             batch = news[start : start + self._rows]
             reset_states(self._model)
-            self._read([targets[i] for i in batch], [_fresh(*numbers[i]) for i in batch], values)
+            fresh = [fresh_numbers(*numbers[i]) for i in batch]
+            self._read([targets[i] for i in batch], fresh, values)
         return [
             self._with_oov(values[prefixes], ids)
             for (prefixes, _), ids in zip(numbers, targets, strict=True)
@@ -249,29 +251,6 @@ def _step(hidden_model, log_prob, strategy):
         return tf.concat(strategy.experimental_local_results(of_each), axis=0)
 
     return step
-
-
-def _prefixes(targets, vocab_size):
-    """Numbers the distinct beginnings of sentences, starting with 1.
-
-    Returns:
-        A list with a pair for each sentence: the numbers of its beginnings, the shortest first,
-        and how many of them no earlier sentence has, which are the last ones; and the number of
-        distinct beginnings.
-    """
-    known, numbers = {}, []
-    for ids in targets:
-        before, prefix, of_sentence = len(known), 0, []
-        for word in ids.tolist():
-            prefix = known.setdefault(prefix * vocab_size + word, len(known) + 1)
-            of_sentence.append(prefix)
-        numbers.append((np.array(of_sentence), len(known) - before))
-    return numbers, len(known)
-
-
-def _fresh(prefixes, fresh):
-    """The numbers of a sentence's beginnings, with 0 for those that an earlier sentence has."""
-    return np.where(np.arange(len(prefixes)) >= len(prefixes) - fresh, prefixes, 0)
 
 
 def _log_prob_method(head, normalisation):

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import threading
 from collections.abc import Iterator
 
@@ -121,6 +122,27 @@ class Shard:
         return read
 
 
+def _overwrite_with_gradient(variable):
+    """Whether a gradient is the new value, which every optimiser of Keras asks for."""
+    if not getattr(_thread, "knows_shards", False):
+        raw = variable.value if isinstance(variable, keras.Variable) else variable
+        raise ValueError(
+            "`optimizer` must be one of tfsoftmax.optimizers, because others add the gradients of "
+            "different words. Under the policy mixed_float16, Keras wraps it in another unless you "
+            "call `compile` with auto_scale_loss=False; give it a `loss_scale_factor` instead. "
+            f"Received: another optimizer, for {getattr(variable, 'path', raw.name)} in "
+            f"{raw.distribute_strategy.num_replicas_in_sync} shards"
+        )
+    return False
+
+
+@functools.cache
+def _refusing(raw_class):
+    """A class of TensorFlow's variables that optimisers may get in place of Keras's."""
+    overwrite = property(_overwrite_with_gradient)
+    return type(raw_class.__name__, (raw_class,), {"overwrite_with_gradient": overwrite})
+
+
 class _ShardedVariable(keras.Variable):
     """A variable that is not read or assigned as if one replica had all of its rows."""
 
@@ -134,18 +156,7 @@ class _ShardedVariable(keras.Variable):
         )
 
     numpy = __array__ = refuse
-
-    @property
-    def overwrite_with_gradient(self):
-        """Whether a gradient is the new value, which every optimiser of Keras asks for."""
-        if not getattr(_thread, "knows_shards", False):
-            raise ValueError(
-                "`optimizer` must be one of tfsoftmax.optimizers, because others add the "
-                "gradients of different words; Keras wraps those of the policy mixed_float16 in "
-                "another, but not those of mixed_bfloat16. Received: another one, for "
-                f"{self.path} in {self.value.distribute_strategy.num_replicas_in_sync} shards"
-            )
-        return False
+    overwrite_with_gradient = property(_overwrite_with_gradient)
 
     def assign(self, value):
         return super().assign(value) if in_replica() else self.refuse()
@@ -173,8 +184,11 @@ def knowing_shards() -> Iterator[None]:
 
 def mark_sharded(variable: keras.Variable, vocab_size: int) -> keras.Variable:
     """Notes that each replica has rows of its own in a variable (⌈V / P⌉, ...)."""
-    setattr(variable, _MARK, vocab_size)
-    variable.__class__ = _ShardedVariable  # Keras's methods create it
+    raw = variable.value
+    for each in (variable, raw):
+        setattr(each, _MARK, vocab_size)
+    # The methods of Keras and of the strategy create them.
+    variable.__class__, raw.__class__ = _ShardedVariable, _refusing(type(raw))
     return variable
 
 
@@ -184,7 +198,7 @@ def mark_as(variable: keras.Variable, slot: keras.Variable) -> keras.Variable:
     return slot if words is None else mark_sharded(slot, words)
 
 
-def sharded_words(variable: keras.Variable) -> int | None:
+def sharded_words(variable: keras.Variable | tf.Variable) -> int | None:
     """V, if each replica has rows of its own in the variable; else None."""
     return getattr(variable, _MARK, None)
 

@@ -36,7 +36,9 @@ cycle computes over all rows.
 
 Two things outside the update still read a variable whole, because Keras asks for it: a
 constraint on the variable, and the test for finite gradients in `LossScaleOptimizer` (the policy
-"mixed_float16" needs it; "mixed_bfloat16" does not).
+"mixed_float16" needs it; "mixed_bfloat16" does not). With replicas, all skip the step if a gradient
+is not finite in any of them; Keras alone would ask the first. `loss_scale_factor` is constant and
+skips no steps, on one device or several.
 """
 
 from tfsoftmax.optimizers.rows import sum_duplicates

@@ -3,9 +3,10 @@
 import keras
 import tensorflow as tf
 
-from tfsoftmax._compat import merges_replicas
+from tfsoftmax._compat import mend_loss_scale_of_replicas, merges_replicas
 from tfsoftmax.arguments import check_hint
 from tfsoftmax.ops.shards import knowing_shards, mark_as, sharded_words
+from tfsoftmax.optimizers.averages import RowAverages
 from tfsoftmax.optimizers.clipping import clipped_across_shards
 from tfsoftmax.optimizers.rows import (
     aligned,
@@ -30,7 +31,7 @@ class _Divisible(tf.IndexedSlices):
         return tf.IndexedSlices(self.values / divisor, self.indices, self.dense_shape)
 
 
-class SparseRows:
+class SparseRows(RowAverages):
     """Mixin for a Keras optimiser that updates rows by `row_step` where a gradient is sparse.
 
     List it before the Keras class among the bases, and write `slots` and `row_step`. The options
@@ -47,7 +48,6 @@ class SparseRows:
     """
 
     gradient_norms = None
-    knows_shards = True  # does not sum what is sharded, see `layers.sharded_weights`
 
     def __init__(self, *args, **kwargs):
         rate, *_ = args or [kwargs.get("learning_rate", 0.0)]
@@ -119,6 +119,7 @@ class SparseRows:
     def build(self, variables):
         if self.built:
             return
+        mend_loss_scale_of_replicas()
         with knowing_shards():
             super().build(variables)
         if self.use_ema:
@@ -250,56 +251,6 @@ class SparseRows:
         marked = marked_rows(self._touched_cycles[index].value == cycle, total)
         values = marked.values / self.gradient_accumulation_steps
         return tf.IndexedSlices(values, marked.indices)
-
-    @property
-    def _model_variables_moving_average(self):
-        """The averages, which Keras and its callbacks read here, up to date in all rows."""
-        self._catch_up(self._iterations)
-        return self._averages
-
-    @_model_variables_moving_average.setter
-    def _model_variables_moving_average(self, averages):
-        self._averages = averages
-
-    def _average_rows(self, variable, rows, before):
-        """Averages rows in, after an update from the values `before`."""
-        index = self._get_variable_index(variable)
-        average, steps = self._averages[index].value, self._averaged_steps[index].value
-        now, counted = tf.cast(self._iterations, tf.int64), read_rows(steps, rows)
-        mean = self._caught_up(read_rows(average, rows), counted, before, now)
-        # The average begins as the variable after the first step.
-        momentum = self.ema_momentum * keras.ops.cast(self.iterations != 0, variable.dtype)
-        mean = momentum * mean + (1 - momentum) * read_rows(variable, rows)
-        write_rows(average, rows, mean)
-        write_rows(steps, rows, tf.fill(tf.shape(counted), now + 1))
-
-    def _caught_up(self, average, counted, values, now):
-        """The averages of rows that kept their values since the steps `counted`."""
-        # After k steps a - w is m^k (a - w). A row without an average has always been the same.
-        missed = tf.cast(tf.maximum(now - counted, 0), tf.float64)
-        kept = tf.where(counted == 0, tf.zeros_like(missed), self.ema_momentum**missed)
-        kept = tf.cast(aligned(kept, values), values.dtype)
-        return kept * average + (1 - kept) * values
-
-    def _catch_up(self, now, overwrite=False):
-        """Brings all averages up to date at step `now`, and may write them to the variables."""
-
-        def catch_up(average, variable, steps):
-            step = tf.cast(now, tf.int64)
-            average.assign(self._caught_up(average, steps, variable, step))
-            steps.assign(tf.maximum(steps, step))
-            if overwrite:
-                variable.assign(average)
-
-        for triple in zip(self._averages, self._trainable_variables, self._averaged_steps):
-            if triple[0] is not None:
-                average, *others = [_without_keras(v) for v in triple]
-                self._distribution_strategy.extended.update(average, catch_up, args=tuple(others))
-
-
-def _without_keras(variable):
-    return variable.value if isinstance(variable, keras.Variable) else variable
-
 
 def _in_every_replica_if(condition, update):
     """Calls `update` in every replica if `condition()`, the same in all, is true."""

@@ -19,7 +19,7 @@ from tfsoftmax.lm.description import description
 from tfsoftmax.seq2seq.model import encoder_decoder
 from tfsoftmax.seq2seq.summaries import Summariser
 
-TEXTS = ["w1 w2 zebra w3 w4", "", "w9 w8 w7", "qué w5 w5 w5 w5 w5 w5 w5"]
+TEXTS = ["w1 w2 zebra w3 <eos> w4", "", "w9 w8 w7", "qué w5 w5 w5 w5 w5 w5 w5"]
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def test_each_line_has_its_summary_in_order(run, tmp_path):
             [[found]] = summariser(run).summarise([text.split()], 3, 7)
             assert line.split() == found.copied(text.split())
             unknown += found.words.count("<unk>")
-    assert "2 of 16 words (12.50%) are not in the vocabulary; 4 texts, of which 1 were" in (
+    assert "3 of 17 words (17.65%) are not in the vocabulary; 4 texts, of which 1 were" in (
         result.stderr
     )
     kept = tool("summarise", *flags, "--beam=3", "--keep_unk").stdout
@@ -117,8 +117,16 @@ def test_runs_and_texts_that_do_not_fit_are_refused(run, generating_run):
     for other in ("generate", "score", "tfprof"):
         result = tool(other, f"--run={run}", input="the cat", check=False)
         assert "a corpus of sentences. Received: run=" in result.stderr, other
-    result = tool("summarise", f"--run={run}", input="w1 <eos> w2", check=False)
-    assert "`sources` must not contain `<eos>`. Received: 'w1 <eos> w2'" in result.stderr
+
+
+def test_the_word_eos_in_a_text_is_read_as_an_unknown_word(run):
+    flags = "summarise", f"--run={run}", "--beam=1", "--keep_unk", "--nbest=1", "--max_words=4"
+    said = tool(*flags, input="w1 <eos> w2 w3\nw1\nw1 qué w2 w3\nw4 w5")
+    eos, short, unknown, after = said.stdout.splitlines()
+    assert eos == unknown != short and after
+    assert "2 of 11 words" in said.stderr
+    found = summariser(run).summarise([["w1", word, "w2", "w3"] for word in ("<eos>", "qué")])
+    assert found[0][0].log_prob == found[1][0].log_prob
 
 
 # The serving process, in which importing tfsoftmax or Keras is an error.

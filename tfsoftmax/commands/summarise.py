@@ -7,9 +7,9 @@
 
 Each line of the input is a text, in words separated by blanks and spelt as in the corpus. Its
 summary is a line of the output, written as soon as it is found, in the same order; that of an empty
-line is empty. Words that the model does not know are read as <unk>, and texts are cut after as many
-words as those of the corpus; a note on standard error says how many. Where the model writes <unk>,
-the word of the text that it attends to most is put in its place.
+line is empty. Words that the model does not know are read as <unk>, and so is the word <eos>; texts
+are cut after as many words as those of the corpus. A note on standard error says how many. Where
+the model writes <unk>, the word of the text that it attends to most is put in its place.
 
 --beam searches for the likeliest summaries; with --beam=1 the likeliest word is taken each time.
 With --nbest=3 there are three lines for each text, with its number, ln P and the summary, separated
@@ -29,6 +29,7 @@ from tfsoftmax.commands.program import (
     printable,
 )
 from tfsoftmax.textio import check_writable, errors_name, line_blocks, name_of
+from tfsoftmax.vocabulary import EOS
 
 
 def define_flags():
@@ -97,7 +98,9 @@ def _count(counts, sources, summariser, vocabulary):
     counts["empty"] += sum(not words for words in sources)
     counts["cut"] += sum(len(words) > summariser.max_source for words in sources)
     counts["words"] += sum(map(len, sources))
-    counts["unknown"] += sum(word not in vocabulary for words in sources for word in words)
+    counts["unknown"] += sum(
+        word not in vocabulary or word == EOS for words in sources for word in words
+    )
 
 
 def _report(counts, summariser):

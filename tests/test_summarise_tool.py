@@ -3,6 +3,8 @@
 import dataclasses
 import functools
 import json
+import os
+import shutil
 import subprocess
 import sys
 
@@ -95,6 +97,27 @@ def test_attention_is_drawn(run, tmp_path):
     png = tmp_path / "attention.png"
     tool("summarise", f"--run={run}", f"--attention={png}", "--exact_words=4", input=TEXTS[3])
     assert png.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_long_text_is_drawn_in_part(run, tmp_path):
+    pytest.importorskip("matplotlib")
+    shutil.copytree(run, tmp_path / "run")
+    config = json.loads((tmp_path / "run/config.json").read_text())
+    config["corpus"]["max_source"] = 1000
+    (tmp_path / "run/config.json").write_text(json.dumps(config))
+    png, text = tmp_path / "attention.png", " ".join(["w1", "w2"] * 150)
+    tool("summarise", f"--run={tmp_path / 'run'}", f"--attention={png}", "--exact_words=2",
+         input=text)
+    assert int.from_bytes(png.read_bytes()[16:20]) == 120 * (2 + 0.3 * 200)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a file that is full")
+def test_a_figure_that_cannot_be_drawn_stops_no_summary(run):
+    pytest.importorskip("matplotlib")
+    flags = f"--run={run}", "--attention=/dev/full", "--exact_words=2"
+    result = tool("summarise", *flags, input="w1 w2\nw3", check=False)
+    assert result.returncode == 1 and "/dev/full" in result.stderr
+    assert len(result.stdout.splitlines()) == 2
 
 
 @pytest.mark.parametrize("flags, message", [

@@ -31,6 +31,8 @@ from tfsoftmax.commands.program import (
 from tfsoftmax.textio import check_writable, errors_name, line_blocks, name_of
 from tfsoftmax.vocabulary import EOS
 
+DRAWN_WORDS = 200  # of a text and of a summary
+
 
 def define_flags():
     shared_flags.define_run()
@@ -39,8 +41,8 @@ def define_flags():
     flags.DEFINE_integer("nbest", 1, "Number of summaries of each text, at most the beam.")
     flags.DEFINE_bool("keep_unk", False, "Leave <unk> in the summaries.")
     flags.DEFINE_string(
-        "attention", None, "PNG file to draw to what the words of the first summary attend to. "
-        "Needs matplotlib."
+        "attention", None, "PNG file to draw to what the words of the first summary attend to, of "
+        f"the first {DRAWN_WORDS} words of its text, after all texts. Needs matplotlib."
     )
 
 
@@ -66,7 +68,7 @@ def main():
 
     model, vocabulary, config = runs.load(options.run, None, tasks=("pairs",))
     summariser = Summariser(model, vocabulary, config["corpus"]["max_source"])
-    counts = {"texts": 0, "empty": 0, "cut": 0, "words": 0, "unknown": 0}
+    first_found, counts = None, {"texts": 0, "empty": 0, "cut": 0, "words": 0, "unknown": 0}
     bar = tqdm(unit=" texts", leave=False, disable=sys.stdout.isatty() or None)
     for number, lines in itertools.chain([first], blocks):  # from a pipe, those that are there
         sources = [line.split() for line in lines]
@@ -75,10 +77,11 @@ def main():
         for i, (source, found) in enumerate(zip(sources, summaries, strict=True), start=number):
             _write(i, source, found)
             bar.update()
-            if options.attention is not None and i == 1:
-                _draw(source, found)
+            first_found = first_found or (source, found)
     bar.close()
     print(_report(counts, summariser), file=sys.stderr)
+    if options.attention is not None:
+        _draw(*first_found)
 
 
 def _write(number, source, found):
@@ -115,7 +118,7 @@ def _report(counts, summariser):
 
 
 def _draw(source, found):
-    """Draws the attention of the best summary of a text, a row for each of its words."""
+    """Draws the attention of the best summary of a text, a row for each of its first words."""
     if not found or not found[0].words:
         print("warning: the first summary has no words, whose attention could be drawn",
               file=sys.stderr)
@@ -123,14 +126,14 @@ def _draw(source, found):
     load_matplotlib().use("Agg")
     from matplotlib import pyplot
 
-    summary, attention = found[0], found[0].attention
-    read = source[: attention.shape[1]]
+    summary, attention = found[0], found[0].attention[:DRAWN_WORDS, :DRAWN_WORDS]
+    read, written = source[: attention.shape[1]], summary.copied(source)[:DRAWN_WORDS]
     figure, axes = pyplot.subplots(
-        figsize=(2 + 0.3 * len(read), 1.5 + 0.3 * len(summary.words)), layout="constrained"
+        figsize=(2 + 0.3 * len(read), 1.5 + 0.3 * len(written)), layout="constrained"
     )
     axes.imshow(attention, cmap="Greys", vmin=0, vmax=1, aspect="auto")
     axes.set_xticks(range(len(read)), map(_label, read), rotation=90)
-    axes.set_yticks(range(len(summary.words)), map(_label, summary.copied(source)))
+    axes.set_yticks(range(len(written)), map(_label, written))
     axes.xaxis.tick_top()
     with errors_name(flags.FLAGS.attention):
         figure.savefig(flags.FLAGS.attention, format="png", dpi=120)
@@ -138,4 +141,4 @@ def _draw(source, found):
 
 
 def _label(word):
-    return printable(word).replace("$", r"\$")  # which would begin a formula
+    return printable(word[:40]).replace("$", r"\$")  # which would begin a formula

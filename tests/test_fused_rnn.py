@@ -154,3 +154,20 @@ def test_output_shape_is_static_where_the_inputs_are(cell):
     signature[0] = tf.TensorSpec([B, None, D], tf.float64)
     dynamic = tf.function(FUSED[cell], input_signature=signature).get_concrete_function()
     assert dynamic.structured_outputs[0].shape.as_list() == [B, None, H]
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_the_optimised_graph_transposes_no_booleans(cell):
+    """OneDNN prints an error where a graph does."""
+    arguments, _ = random_case(cell)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        mask = tf.compat.v1.placeholder(tf.bool, (None, T))
+        outputs, *_ = getattr(fused_rnn, cell)(*map(tf.constant, arguments), mask=mask)
+        ran = tf.compat.v1.RunMetadata()
+        session.run(
+            outputs, {mask: np.ones((B, T), bool)}, run_metadata=ran,
+            options=tf.compat.v1.RunOptions(output_partition_graphs=True),
+        )
+    nodes = [node for graph in ran.partition_graphs for node in graph.node]
+    moved = [node for node in nodes if "Transpose" in node.op and "T" in node.attr]
+    assert moved and not [node for node in moved if node.attr["T"].type == tf.bool.as_datatype_enum]

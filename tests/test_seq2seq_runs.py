@@ -3,6 +3,8 @@
 import dataclasses
 import json
 import os
+import pathlib
+import re
 import signal
 import subprocess
 
@@ -118,12 +120,30 @@ def test_what_does_not_fit_is_refused(finished, finished_run, pairs, corpus, tmp
     line = ["train", f"--data={corpus.directory}", f"--run={out}", "--attention=luong"]
     result = tool(*line, check=False)
     assert "`attention` must be given for a corpus of pairs only" in result.stderr
+    for data, preset, wanted in (
+        (corpus, "shen_summaries", "one of demo, text8, .* for a corpus of sentences"),
+        (pairs, "shen", "one of shen_summaries, demo_summaries for a corpus of pairs"),
+    ):
+        line = ["train", f"--data={data.directory}", f"--run={out}", f"--preset={preset}"]
+        said = tool(*line, check=False).stderr
+        assert re.search(f"`preset` must be {wanted}. Received: preset='{preset}'", said)
     assert not os.path.exists(out)
     line = ["evaluate", f"--run={finished_run.directory}", "--beam=3"]
     assert "`beam` must be given for a run on pairs only" in tool(*line, check=False).stderr
     line = ["evaluate", f"--run={finished.directory}", "--tail_ngram=x.arpa"]
     refused = "`tail_ngram` must be given for a run on sentences only"
     assert refused in tool(*line, check=False).stderr
+
+
+def with_a_long_target(pairs, tmp_path):
+    """The folder of the same corpus with one more pair in test, whose target has 31 words."""
+    folder, test = pathlib.Path(pairs.directory).parent, tmp_path / "test.tsv"
+    test.write_text((folder / "test.tsv").read_text() + "w1 w2\t" + " ".join(["w2"] * 31) + "\n")
+    files = [f"--train={folder}/train.tsv", f"--valid={folder}/valid.tsv", f"--test={test}"]
+    out = tmp_path / "longer"
+    tool("prepare", "--task=pairs", "--corpus=text", *files, f"--out={out}", "--batch_size=8",
+         "--vocabulary_from=both")
+    return out
 
 
 def test_the_tools_train_and_evaluate_pairs(pairs, tmp_path):
@@ -140,10 +160,18 @@ def test_the_tools_train_and_evaluate_pairs(pairs, tmp_path):
     assert result["rouge1_f1"] == pytest.approx(expected["rouge1"].value, abs=1e-3)
     low, high = result["rougeL_f1_interval"]
     assert low <= result["rougeL_f1"] <= high
+    assert (result["pairs"], result["long_targets_left_out"]) == (result["summaries"], 0)
+    other = json.loads(tool(
+        "evaluate", run, *flags, f"--data={with_a_long_target(pairs, tmp_path)}"
+    ).stdout.splitlines()[-1])
+    assert (other["pairs"], other["long_targets_left_out"]) == (result["pairs"], 1)
+    assert other["perplexity"] == pytest.approx(result["perplexity"], rel=1e-5)
+    assert other["summaries"] == result["summaries"] + 1
     without = json.loads(tool("evaluate", run, "--summaries=0").stdout.splitlines()[-1])
     assert "rouge1_f1" not in without and without["perplexity"] == result["perplexity"]
     logged = events(runs.Run(str(tmp_path / "run")), "test")
-    assert [m["perplexity"] for m in logged] == 2 * [result["perplexity"]]
+    found = [result["perplexity"], other["perplexity"], result["perplexity"]]
+    assert [m["perplexity"] for m in logged] == found
 
 
 @pytest.mark.slow

@@ -3,6 +3,8 @@
 import dataclasses
 import functools
 import json
+import os
+import shutil
 import subprocess
 import sys
 
@@ -19,7 +21,7 @@ from tfsoftmax.lm.description import description
 from tfsoftmax.seq2seq.model import encoder_decoder
 from tfsoftmax.seq2seq.summaries import Summariser
 
-TEXTS = ["w1 w2 zebra w3 w4", "", "w9 w8 w7", "qué w5 w5 w5 w5 w5 w5 w5"]
+TEXTS = ["w1 w2 zebra w3 <eos> w4", "", "w9 w8 w7", "qué w5 w5 w5 w5 w5 w5 w5"]
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +58,7 @@ def test_each_line_has_its_summary_in_order(run, tmp_path):
             [[found]] = summariser(run).summarise([text.split()], 3, 7)
             assert line.split() == found.copied(text.split())
             unknown += found.words.count("<unk>")
-    assert "2 of 16 words (12.50%) are not in the vocabulary; 4 texts, of which 1 were" in (
+    assert "3 of 17 words (17.65%) are not in the vocabulary; 4 texts, of which 1 were" in (
         result.stderr
     )
     kept = tool("summarise", *flags, "--beam=3", "--keep_unk").stdout
@@ -97,6 +99,27 @@ def test_attention_is_drawn(run, tmp_path):
     assert png.read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_long_text_is_drawn_in_part(run, tmp_path):
+    pytest.importorskip("matplotlib")
+    shutil.copytree(run, tmp_path / "run")
+    config = json.loads((tmp_path / "run/config.json").read_text())
+    config["corpus"]["max_source"] = 1000
+    (tmp_path / "run/config.json").write_text(json.dumps(config))
+    png, text = tmp_path / "attention.png", " ".join(["w1", "w2"] * 150)
+    tool("summarise", f"--run={tmp_path / 'run'}", f"--attention={png}", "--exact_words=2",
+         input=text)
+    assert int.from_bytes(png.read_bytes()[16:20]) == 120 * (2 + 0.3 * 200)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a file that is full")
+def test_a_figure_that_cannot_be_drawn_stops_no_summary(run):
+    pytest.importorskip("matplotlib")
+    flags = f"--run={run}", "--attention=/dev/full", "--exact_words=2"
+    result = tool("summarise", *flags, input="w1 w2\nw3", check=False)
+    assert result.returncode == 1 and "/dev/full" in result.stderr
+    assert len(result.stdout.splitlines()) == 2
+
+
 @pytest.mark.parametrize("flags, message", [
     (["--beam=0"], "`beam` must be at least 1. Received: beam=0"),
     (["--beam=1001"], "`beam` must be at most 1000. Received: beam=1001"),
@@ -117,8 +140,16 @@ def test_runs_and_texts_that_do_not_fit_are_refused(run, generating_run):
     for other in ("generate", "score", "tfprof"):
         result = tool(other, f"--run={run}", input="the cat", check=False)
         assert "a corpus of sentences. Received: run=" in result.stderr, other
-    result = tool("summarise", f"--run={run}", input="w1 <eos> w2", check=False)
-    assert "`sources` must not contain `<eos>`. Received: 'w1 <eos> w2'" in result.stderr
+
+
+def test_the_word_eos_in_a_text_is_read_as_an_unknown_word(run):
+    flags = "summarise", f"--run={run}", "--beam=1", "--keep_unk", "--nbest=1", "--max_words=4"
+    said = tool(*flags, input="w1 <eos> w2 w3\nw1\nw1 qué w2 w3\nw4 w5")
+    eos, short, unknown, after = said.stdout.splitlines()
+    assert eos == unknown != short and after
+    assert "2 of 11 words" in said.stderr
+    found = summariser(run).summarise([["w1", word, "w2", "w3"] for word in ("<eos>", "qué")])
+    assert found[0][0].log_prob == found[1][0].log_prob
 
 
 # The serving process, in which importing tfsoftmax or Keras is an error.

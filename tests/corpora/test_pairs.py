@@ -387,6 +387,8 @@ def test_gigaword_is_read_from_its_folder_with_the_references_of_duc(tmp_path):
         (lambda folder: (folder / "Giga/task1_ref0.txt").unlink(), "Giga/input.txt and"),
         (lambda folder: (folder / "train/train.title.txt.gz").unlink(), "one train.article.txt"),
         (lambda folder: (folder / "train.article.txt").touch(), "one train.article.txt"),
+        (lambda folder: (folder / "DUC2004/task1_ref1.txt.gz").touch(), "one DUC2004/input.txt"),
+        (lambda folder: (folder / "train/valid.title.filter.txt.xz").touch(), "one valid.article"),
         (lambda folder: (folder / "train/valid.article.filter.txt").unlink(), "valid.article"),
         (lambda folder: folder.rename(folder.parent / "other"), "folder with the files"),
     ],

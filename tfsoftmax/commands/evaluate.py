@@ -19,7 +19,9 @@ history.
 For a run on pairs, it also searches a summary of each of the first --summaries texts of the split,
 as tfsoftmax summarise does, and adds ROUGE-1, ROUGE-2 and ROUGE-L in percent, with intervals of 95
 %: rouge1_f1, as for Gigaword, and rouge1_recall_75, of the first 75 bytes, as for DUC-2004, with
---exact_words=30. This needs pip install 'tfsoftmax[summaries]'. All references of a text count.
+--exact_words=30. This needs pip install 'tfsoftmax[summaries]'. All references of a text count,
+outside train also those of more words than tfsoftmax prepare --max_target. The perplexity leaves
+these out: the result counts them as long_targets_left_out, and the others as pairs.
 
 Several devices share the streams, as in tfsoftmax train, and the result is that of one.
 """
@@ -96,6 +98,10 @@ def main():
         result = evaluated_with_tail_ngram(
             result, model, corpus, flags.FLAGS.split, flags.FLAGS.tail_ngram
         )
+    if task == "pairs":
+        split = corpus.split(flags.FLAGS.split)
+        left_out = split.pair_counts["long_targets"]
+        result |= {"pairs": split.sentences, "long_targets_left_out": left_out}
     if task == "pairs" and workers.first:
         result |= rouge_of_summaries(run, corpus, search)
     print(json.dumps(result), flush=True)

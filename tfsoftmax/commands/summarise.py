@@ -7,9 +7,9 @@
 
 Each line of the input is a text, in words separated by blanks and spelt as in the corpus. Its
 summary is a line of the output, written as soon as it is found, in the same order; that of an empty
-line is empty. Words that the model does not know are read as <unk>, and texts are cut after as many
-words as those of the corpus; a note on standard error says how many. Where the model writes <unk>,
-the word of the text that it attends to most is put in its place.
+line is empty. Words that the model does not know are read as <unk>, and so is the word <eos>; texts
+are cut after as many words as those of the corpus. A note on standard error says how many. Where
+the model writes <unk>, the word of the text that it attends to most is put in its place.
 
 --beam searches for the likeliest summaries; with --beam=1 the likeliest word is taken each time.
 With --nbest=3 there are three lines for each text, with its number, ln P and the summary, separated
@@ -29,6 +29,9 @@ from tfsoftmax.commands.program import (
     printable,
 )
 from tfsoftmax.textio import check_writable, errors_name, line_blocks, name_of
+from tfsoftmax.vocabulary import EOS
+
+DRAWN_WORDS = 200  # of a text and of a summary
 
 
 def define_flags():
@@ -38,8 +41,8 @@ def define_flags():
     flags.DEFINE_integer("nbest", 1, "Number of summaries of each text, at most the beam.")
     flags.DEFINE_bool("keep_unk", False, "Leave <unk> in the summaries.")
     flags.DEFINE_string(
-        "attention", None, "PNG file to draw to what the words of the first summary attend to. "
-        "Needs matplotlib."
+        "attention", None, "PNG file to draw to what the words of the first summary attend to, of "
+        f"the first {DRAWN_WORDS} words of its text, after all texts. Needs matplotlib."
     )
 
 
@@ -65,7 +68,7 @@ def main():
 
     model, vocabulary, config = runs.load(options.run, None, tasks=("pairs",))
     summariser = Summariser(model, vocabulary, config["corpus"]["max_source"])
-    counts = {"texts": 0, "empty": 0, "cut": 0, "words": 0, "unknown": 0}
+    first_found, counts = None, {"texts": 0, "empty": 0, "cut": 0, "words": 0, "unknown": 0}
     bar = tqdm(unit=" texts", leave=False, disable=sys.stdout.isatty() or None)
     for number, lines in itertools.chain([first], blocks):  # from a pipe, those that are there
         sources = [line.split() for line in lines]
@@ -74,10 +77,11 @@ def main():
         for i, (source, found) in enumerate(zip(sources, summaries, strict=True), start=number):
             _write(i, source, found)
             bar.update()
-            if options.attention is not None and i == 1:
-                _draw(source, found)
+            first_found = first_found or (source, found)
     bar.close()
     print(_report(counts, summariser), file=sys.stderr)
+    if options.attention is not None:
+        _draw(*first_found)
 
 
 def _write(number, source, found):
@@ -97,7 +101,9 @@ def _count(counts, sources, summariser, vocabulary):
     counts["empty"] += sum(not words for words in sources)
     counts["cut"] += sum(len(words) > summariser.max_source for words in sources)
     counts["words"] += sum(map(len, sources))
-    counts["unknown"] += sum(word not in vocabulary for words in sources for word in words)
+    counts["unknown"] += sum(
+        word not in vocabulary or word == EOS for words in sources for word in words
+    )
 
 
 def _report(counts, summariser):
@@ -112,7 +118,7 @@ def _report(counts, summariser):
 
 
 def _draw(source, found):
-    """Draws the attention of the best summary of a text, a row for each of its words."""
+    """Draws the attention of the best summary of a text, a row for each of its first words."""
     if not found or not found[0].words:
         print("warning: the first summary has no words, whose attention could be drawn",
               file=sys.stderr)
@@ -120,14 +126,14 @@ def _draw(source, found):
     load_matplotlib().use("Agg")
     from matplotlib import pyplot
 
-    summary, attention = found[0], found[0].attention
-    read = source[: attention.shape[1]]
+    summary, attention = found[0], found[0].attention[:DRAWN_WORDS, :DRAWN_WORDS]
+    read, written = source[: attention.shape[1]], summary.copied(source)[:DRAWN_WORDS]
     figure, axes = pyplot.subplots(
-        figsize=(2 + 0.3 * len(read), 1.5 + 0.3 * len(summary.words)), layout="constrained"
+        figsize=(2 + 0.3 * len(read), 1.5 + 0.3 * len(written)), layout="constrained"
     )
     axes.imshow(attention, cmap="Greys", vmin=0, vmax=1, aspect="auto")
     axes.set_xticks(range(len(read)), map(_label, read), rotation=90)
-    axes.set_yticks(range(len(summary.words)), map(_label, summary.copied(source)))
+    axes.set_yticks(range(len(written)), map(_label, written))
     axes.xaxis.tick_top()
     with errors_name(flags.FLAGS.attention):
         figure.savefig(flags.FLAGS.attention, format="png", dpi=120)
@@ -135,4 +141,4 @@ def _draw(source, found):
 
 
 def _label(word):
-    return printable(word).replace("$", r"\$")  # which would begin a formula
+    return printable(word[:40]).replace("$", r"\$")  # which would begin a formula

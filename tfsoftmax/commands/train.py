@@ -20,6 +20,8 @@ given together with a preset takes precedence over it. The presets are
 - shen_summaries: Shen et al. 2017, section 5.2, for pairs of texts
 - demo_summaries: for pairs of texts, small
 
+Only the last two are for pairs of texts, and only the others for sentences.
+
 The run keeps its own copy of a file of a tree or of classes, and the SHA-256 of all its files; a
 file that was changed, or that is of another run, is refused.
 
@@ -70,6 +72,7 @@ def main():
     from tfsoftmax.corpora.records import Corpus
 
     corpus = Corpus.load(flags.FLAGS.data, TASKS)
+    check_preset(flags.FLAGS.preset, corpus.task)
     if corpus.task != "pairs":
         if flags.FLAGS["attention"].present:
             raise ValueError(
@@ -87,6 +90,16 @@ def main():
     if finished is None:
         sys.exit(INTERRUPTED)
     print(json.dumps(finished))
+
+
+def check_preset(preset, task):
+    """Raises ValueError if a preset is given that is for corpora of the other task."""
+    fitting = [name for name in PRESETS if ("attention" in PRESETS[name]) == (task == "pairs")]
+    if preset is not None and preset not in fitting:
+        raise ValueError(
+            f"`preset` must be one of {', '.join(fitting)} for a corpus of {task}. "
+            f"Received: preset={preset!r}"
+        )
 
 
 def steps_to_trace(texts):

@@ -29,7 +29,8 @@ def find_gigaword(folder: str | None) -> dict[str, tuple[str, list[str]]]:
 
     Raises:
         FileNotFoundError: train or valid is not there.
-        ValueError: a split has several files of sources, or sources and no targets.
+        ValueError: a split has several files of sources, or sources and no targets, or the same
+            targets twice, such as plain and compressed.
     """
     if folder is None or not os.path.isdir(folder):
         raise FileNotFoundError(
@@ -44,10 +45,10 @@ def find_gigaword(folder: str | None) -> dict[str, tuple[str, list[str]]]:
                 f"`manual_dir` must have {source} and {target}, plain or compressed, in it or "
                 f"below. Received: manual_dir={folder!r}"
             )
-        one = len(targets) >= 1 if "*" in target else len(targets) == 1
-        if sources and not (len(sources) == 1 and one):
+        once = 0 < len(targets) == len(set(map(_plain_name, targets)))
+        if sources and not (len(sources) == 1 and once):
             raise ValueError(
-                f"`manual_dir` must have one {source} and {target} for it. Received: "
+                f"`manual_dir` must have one {source} and {target} for it, each once. Received: "
                 f"{', '.join(sources + targets)}"
             )
         if sources:
@@ -61,6 +62,11 @@ def fingerprints(files: dict) -> dict:
         split: [fingerprint(path) for path in (source, *targets)]
         for split, (source, targets) in files.items()
     }
+
+
+def _plain_name(path):
+    name, end = os.path.splitext(os.path.basename(path))
+    return name if end in _COMPRESSED else name + end
 
 
 def _matches(folder, name):

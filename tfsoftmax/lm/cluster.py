@@ -10,6 +10,7 @@ from tfsoftmax.lm.workers import Workers
 
 _SHARING = ("chief", "worker")  # the tasks of `TF_CONFIG` that share the work
 
+
 def start_workers(strategy: str, local: int = 1, streams: int | None = None) -> Workers:
     """Makes the workers that a command's flags ask for. TensorFlow must not have run anything yet.
 

@@ -263,8 +263,8 @@ def load(
 
     Raises:
         ValueError: the folder holds no run, a damaged one, one of another task or without a
-            checkpoint, or workers
-            have loaded different checkpoints, for example because the run is in training.
+            checkpoint, or workers have loaded different checkpoints, for example because the run
+            is in training.
     """
     run = Run(directory)
     run.check_task(tasks)

@@ -188,7 +188,12 @@ def _scan(step, state, x, widths, reverse=False):
 
 def _kept(mask, dtype):
     """The mask as ones and zeros (T, B, 1), or None. Products are faster than `tf.where`."""
-    return None if mask is None else tf.transpose(tf.cast(mask, dtype))[..., tf.newaxis]
+    if mask is None:
+        return None
+    # `tf.cast` in its place would change places with the transposition when the graph is optimised,
+    # and oneDNN prints an error about booleans to be transposed where the CPU has no AVX-512.
+    ones = tf.where(mask, tf.ones([], dtype), tf.zeros([], dtype))
+    return tf.transpose(ones)[..., tf.newaxis]
 
 
 def _unless_masked(kept, t, new, old):

@@ -23,8 +23,9 @@ def export_summariser(
                                            `<eos>` unless the summary was cut
 
     Texts are strings (B, S), padded at the end with empty strings; a text ends before its first
-    empty string, and after `max_source` words. The summary of an empty text is empty. `max_words`
-    is a scalar int32, at least 1. The vocabulary becomes an asset.
+    empty string, and after `max_source` words. Words that the vocabulary lacks are read as
+    `<unk>`, and so is the word `<eos>`, which ends no text. The summary of an empty text is empty.
+    `max_words` is a scalar int32, at least 1. The vocabulary becomes an asset.
 
     Args:
         model: a model that `encoder_decoder` built for any number of pairs. On a machine with a GPU
@@ -56,6 +57,7 @@ def _summarise(head, encoder, decoder, vocabulary, ids_of, words_of, max_source)
         inside = tf.math.cumprod(tf.cast(words != "", tf.int32), axis=1)
         inside = tf.pad(inside, [[0, 0], [0, 1]]) > 0
         ids = tf.cast(ids_of.lookup(tf.pad(words, [[0, 0], [0, 1]])), tf.int32)
+        ids = tf.where(ids == eos, vocabulary.oov_id, ids)
         return tf.where(inside, ids, eos), inside
 
     def summarise(words, max_words):

@@ -10,7 +10,7 @@ import tensorflow as tf
 from tfsoftmax.lm.decoding import beam_search
 from tfsoftmax.lm.sentences import WORDS, windows
 from tfsoftmax.seq2seq.model import encoder_and_decoder_models
-from tfsoftmax.vocabulary import EOS, UNK, Vocabulary
+from tfsoftmax.vocabulary import UNK, Vocabulary
 
 SIDE_BY_SIDE = 160  # hypotheses
 
@@ -111,8 +111,8 @@ class Summariser:
         """Finds the best summaries of each source.
 
         Args:
-            sources: N lists of words, without `<eos>`. Those that the vocabulary lacks are read
-                as `<unk>`.
+            sources: N lists of words. Those that the vocabulary lacks are read as `<unk>`, and so
+                is the word `<eos>`, which ends no source.
             beam: W, how many hypotheses of each source go on. With 1 the likeliest word is taken
                 each time, and `length_power` has no effect.
             max_words: a summary is cut after this many words.
@@ -132,11 +132,7 @@ class Summariser:
             return []
         eos = self._vocabulary.eos_id
         encoded = [self._vocabulary.encode(words[: self.max_source]) for words in sources]
-        for words, ids in zip(sources, encoded, strict=True):
-            if eos in ids:
-                raise ValueError(
-                    f"`sources` must not contain `{EOS}`. Received: {' '.join(words)[:100]!r}"
-                )
+        encoded = [np.where(ids == eos, self._vocabulary.oov_id, ids) for ids in encoded]
         source = _padded([[*ids, eos] for ids in encoded], eos)
         memory = self._read(source)
         found = beam_search(

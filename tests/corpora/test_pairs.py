@@ -8,6 +8,7 @@ import os
 
 import numpy as np
 import pytest
+from pair_files import BATCH, as_words, prepared, read_back
 from test_records import places
 
 from tfsoftmax.corpora import manifest as manifests
@@ -17,65 +18,6 @@ from tfsoftmax.corpora.pair_texts import texts
 from tfsoftmax.corpora.pipeline import batches, real_words
 from tfsoftmax.corpora.prepare import prepare, summary
 from tfsoftmax.corpora.records import Corpus
-
-WORDS = ["the", "cat", "sat", "naïve", "on", "a", "mat", "of", "<unk>", "straw", "."]
-BATCH = 6
-
-
-def make_pairs(count, seed):
-    rng = np.random.default_rng(seed)
-
-    def text(most):
-        return " ".join(rng.choice(WORDS, rng.integers(1, most)))
-
-    # More words are "the" than there are pairs, so that `<eos>` is not the word of id 0.
-    return [(f"{text(25)} s{i % 7}", f"the {text(9)}") for i in range(count)]
-
-
-@pytest.fixture
-def pairs(tmp_path):
-    """Compressed files of pairs with tabs; returns a dict from split to pairs."""
-    pairs = {"train": make_pairs(200, 0), "valid": make_pairs(31, 1), "test": make_pairs(12, 2)}
-    for split, rows in pairs.items():
-        with gzip.open(tmp_path / f"{split}.tsv.gz", "wt", encoding="utf-8") as file:
-            file.writelines(f"{source}\t{target}\n" for source, target in rows)
-    return pairs
-
-
-def config(tmp_path, **changes):
-    files = {split: str(tmp_path / f"{split}.tsv.gz") for split in ("train", "valid", "test")}
-    settings = {"task": "pairs", "corpus": "text", "out": str(tmp_path / "out"),
-                "batch_size": BATCH}
-    return PrepareConfig(**settings | files | changes)
-
-
-def prepared(tmp_path, **changes):
-    return prepare(config(tmp_path, **changes), progress=False)
-
-
-def read_back(corpus, split):
-    """The pairs that the batches of a split spell, in order, as lists of words."""
-    found, vocabulary = [], corpus.vocabulary
-    for (source, words), next_words, weights in batches(corpus, split).as_numpy_iterator():
-        real = real_words(source, vocabulary.eos_id).numpy()
-        for s, r, w, n, weight in zip(source, real, words, next_words, weights):
-            length = int(weight.sum())
-            if not length:
-                assert r.sum() == 1 and (w == vocabulary.eos_id).all()
-                continue
-            assert weight[:length].all()
-            target, text = n[:length].tolist(), s[r].tolist()
-            assert target[-1] == text[-1] == vocabulary.eos_id == w[0]
-            assert w[1:length].tolist() == target[:-1]
-            found.append((vocabulary.decode(text[:-1]), vocabulary.decode(target[:-1])))
-    return found
-
-
-def as_words(pairs, vocabulary):
-    def known(text):
-        return [word if word in vocabulary else "<unk>" for word in text.split()]
-
-    return [(known(source), known(target)) for source, target in pairs]
 
 
 def test_every_pair_of_every_split_is_in_the_batches_once(tmp_path, pairs):
@@ -193,127 +135,6 @@ def test_texts_are_kept_with_all_references_and_their_unknown_words(tmp_path, pa
     assert read_back(corpus, "test").count((unknown + ["<unk>"], unknown)) == 2
 
 
-def test_bad_pairs_are_counted_and_long_sources_cut(tmp_path, pairs):
-    with gzip.open(tmp_path / "train.tsv.gz", "at", encoding="utf-8") as file:
-        file.write("\n \t \nno target\t\n\tno source\n" + "a " * 40 + "\t" + "cat " * 12 + "\n")
-        file.write("a " * 40 + "\tcat\n")
-    with gzip.open(tmp_path / "test.tsv.gz", "at", encoding="utf-8") as file:
-        file.write("of straw\t" + "cat " * 12 + "\n")
-    corpus = prepared(tmp_path, max_source=30, max_target=11)
-    train, test = corpus.split("train"), corpus.split("test")
-    assert train.sentences == 201
-    found = {name: train.pair_counts[name] for name in manifests.PAIR_COUNTS[2:]}
-    assert found == {"cut_sources": 1, "empty_pairs": 4, "long_targets": 1}
-    assert (["a"] * 30, ["cat"]) in read_back(corpus, "train")
-    assert (train.texts.records, test.sentences, test.texts.records) == (201, 12, 13)
-    manifest = json.loads((tmp_path / "out" / manifests.MANIFEST).read_text())
-    assert manifest["splits"]["train"]["empty_pairs"] == 4
-
-
-def damage(tmp_path, name, text):
-    with open(tmp_path / name, "wb") as file:
-        file.write(text)
-    return str(tmp_path / name)
-
-
-@pytest.mark.parametrize("line, columns", [(b"no tab here", 1), (b"a\tb\tc", 3)])
-def test_wrong_columns_are_refused_with_their_line(tmp_path, pairs, line, columns):
-    path = damage(tmp_path, "bad.tsv", b"a\tb\n" + line + b"\n")
-    with pytest.raises(ValueError, match=f"bad.tsv, line 2: must have two columns.*{columns} in"):
-        prepared(tmp_path, train=path)
-
-
-def test_files_of_different_length_are_refused_with_both_lengths(tmp_path, pairs):
-    source = damage(tmp_path, "s.txt", b"a\n" * 5)
-    target = damage(tmp_path, "t.txt", b"b\n" * 3)
-    for files, message in (((source, target), "5 in .*s.txt, 3 in .*t.txt"),
-                           ((target, source), "3 in .*t.txt, 5 in .*s.txt")):
-        with pytest.raises(ValueError, match=f"same number of lines.*Received: {message}"):
-            prepared(tmp_path, train=files[0], train_targets=files[1])
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    "content, message",
-    [
-        (b"a\tb\xff\n", "train.bad, line 1: must be UTF-8"),
-        (b"a\tb <eos> c\n", "`train`: the texts must not contain `<eos>`"),
-        (b"a\t\n\n", "`train` must hold at least one pair .*Received: 2 pairs with an empty side"),
-        (b"", "`train` must hold at least one pair"),
-        (b"a\t" + b"b " * 31 + b"\n", "`train` must hold.*1 with a longer target"),
-    ],
-)
-def test_texts_that_make_no_pairs_are_refused(tmp_path, pairs, content, message):
-    with pytest.raises(ValueError, match=message):
-        prepared(tmp_path, train=damage(tmp_path, "train.bad", content))
-
-
-@pytest.mark.parametrize(
-    "changes, message",
-    [
-        ({"train_targets": ["train.tsv.gz"], "train": ["train.tsv.gz"] * 2}, "existing files"),
-        ({"train": ()}, "`train` must name files"),
-        ({"valid": (), "valid_targets": "x"}, "`valid_targets` must be given with `valid` only"),
-        ({"streams": 7}, "`streams` must be given with task='sentences' only"),
-        ({"corpus": "ptb"}, "`corpus` must be one of text.*for task='pairs'"),
-        ({"batch_size": 5000}, "`batch_size` must be at most 1000"),
-        ({"max_target": 0}, "`max_target` must be at least 1"),
-        ({"vocabulary_from": "sources"}, "`vocabulary_from` must be one of targets, both"),
-        ({"task": "sentences"}, "`batch_size` must be given with task='pairs' only"),
-        ({"task": "words"}, "`task` must be one of sentences, pairs"),
-    ],
-)
-def test_settings_that_do_not_fit_are_refused(tmp_path, pairs, changes, message):
-    with pytest.raises((ValueError, FileNotFoundError), match=message):
-        prepared(tmp_path, **changes)
-
-
-def test_prepared_again_it_is_left_alone_and_damage_and_changes_are_noticed(
-    tmp_path, pairs, capsys
-):
-    prepared(tmp_path)
-    prepare(config(tmp_path))
-    assert "it is intact" in capsys.readouterr().err
-    with pytest.raises(ValueError, match="max_source is 100, not 9"):
-        prepared(tmp_path, max_source=9)
-    path = tmp_path / "out" / "valid-texts.tsv.gz"
-    data = bytearray(path.read_bytes())
-    data[20] ^= 1
-    path.write_bytes(data)
-    with pytest.raises(ValueError, match="it is damaged: .*valid-texts.tsv.gz: the SHA-256"):
-        prepared(tmp_path)
-    with pytest.raises(ValueError, match="valid-texts.tsv.gz: the SHA-256"):
-        list(texts(Corpus.load(tmp_path / "out", ("pairs",)), "valid"))
-    prepared(tmp_path, overwrite=True)
-
-
-def test_a_reader_of_sentences_refuses_pairs(tmp_path, pairs):
-    prepared(tmp_path)
-    with pytest.raises(ValueError, match="must be a corpus of sentences. Received: one of pairs"):
-        Corpus.load(tmp_path / "out")
-
-
-@pytest.mark.parametrize("side, lost", [("targets", False), ("targets", True), ("sources", True)])
-def test_texts_that_change_between_the_passes_are_noticed(
-    tmp_path, pairs, monkeypatch, side, lost
-):
-    original = pair_batches.EncodedTexts.add
-
-    def changed(self, ids, lengths):
-        if self._path.endswith(side):
-            ids, lengths = ids.copy(), lengths.copy()
-            if lost:
-                lengths[0] -= 1
-                ids = ids[1:]
-            else:
-                ids[0] = (ids[0] + 1) % 9
-        original(self, ids, lengths)
-
-    monkeypatch.setattr(pair_batches.EncodedTexts, "add", changed)
-    with pytest.raises(RuntimeError, match="did the texts change meanwhile"):
-        prepared(tmp_path)
-
-
 def test_titles_as_sentences_have_the_vocabulary_of_the_pairs(tmp_path, pairs):
     """So that clusters which a language model learns on titles fit the model of the pairs."""
     corpus = prepared(tmp_path, max_vocab=9)
@@ -339,69 +160,6 @@ def test_widths_leave_the_fewest_places_empty(count):
         others = itertools.combinations_with_replacement(lengths, count - 1)
         assert places(found) == min(places([*ends, longest]) for ends in others)
         assert found[-1] == longest and found == sorted(set(found)) and len(found) <= count
-
-
-def write_gigaword(folder):
-    """Writes the layout of Rush et al. with a few lines; returns the pairs of each split."""
-    rows = {split: make_pairs(count, seed) for seed, (split, count) in enumerate(
-        {"train": 50, "valid": 20, "test": 15, "duc2004": 8}.items()
-    )}
-    names = {
-        "train": ("train/train.article.txt.gz", "train/train.title.txt.gz"),
-        "valid": ("train/valid.article.filter.txt", "train/valid.title.filter.txt"),
-        "test": ("Giga/input.txt", "Giga/task1_ref0.txt"),
-        "duc2004": ("DUC2004/input.txt", "DUC2004/task1_ref0.txt"),
-    }
-    for split, files in names.items():
-        for column, name in enumerate(files):
-            path = folder / name
-            path.parent.mkdir(exist_ok=True, parents=True)
-            text = "".join(f"{row[column]}\n" for row in rows[split]).encode()
-            path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
-    for i in (1, 2, 3):
-        (folder / f"DUC2004/task1_ref{i}.txt").write_text(f"cat {i}\n" * 7 + "\n")
-    return rows
-
-
-def test_gigaword_is_read_from_its_folder_with_the_references_of_duc(tmp_path):
-    rows = write_gigaword(tmp_path / "sumdata")
-    settings = PrepareConfig(
-        task="pairs", corpus="gigaword", out=str(tmp_path / "out"), batch_size=BATCH,
-        manual_dir=str(tmp_path / "sumdata"),
-    )
-    corpus = prepare(settings, progress=False)
-    assert list(corpus.splits) == ["train", "valid", "test", "duc2004"]
-    for split in ("train", "valid", "test"):
-        assert sorted(read_back(corpus, split)) == sorted(as_words(rows[split], corpus.vocabulary))
-    first, *_, last = texts(corpus, "duc2004")
-    assert first == (rows["duc2004"][0][0], (rows["duc2004"][0][1], "cat 1", "cat 2", "cat 3"))
-    assert last[1] == (rows["duc2004"][-1][1],)
-    assert corpus.split("duc2004").sentences == 4 * 8 - 3
-    assert corpus.settings["max_vocab"] == 69_000
-    assert prepare(settings, progress=False).vocabulary.sha256 == corpus.vocabulary.sha256
-
-
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        (lambda folder: (folder / "Giga/task1_ref0.txt").unlink(), "Giga/input.txt and"),
-        (lambda folder: (folder / "train/train.title.txt.gz").unlink(), "one train.article.txt"),
-        (lambda folder: (folder / "train.article.txt").touch(), "one train.article.txt"),
-        (lambda folder: (folder / "DUC2004/task1_ref1.txt.gz").touch(), "one DUC2004/input.txt"),
-        (lambda folder: (folder / "train/valid.title.filter.txt.xz").touch(), "one valid.article"),
-        (lambda folder: (folder / "train/valid.article.filter.txt").unlink(), "valid.article"),
-        (lambda folder: folder.rename(folder.parent / "other"), "folder with the files"),
-    ],
-)
-def test_folders_that_lack_files_of_gigaword_are_refused(tmp_path, change, message):
-    folder = tmp_path / "sumdata"
-    write_gigaword(folder)
-    change(folder)
-    settings = PrepareConfig(
-        task="pairs", corpus="gigaword", out=str(tmp_path / "out"), manual_dir=str(folder)
-    )
-    with pytest.raises((ValueError, FileNotFoundError), match=f"^`manual_dir` must .*{message}"):
-        prepare(settings, progress=False)
 
 
 def test_every_damage_to_a_manifest_is_named_or_changes_nothing_that_is_read(tmp_path, pairs):

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import replicas_helper
 from test_sharded import D, V, local_rows, problem, strategy_here
-from tfsoftmax import ShardedSoftmax, SoftmaxLoss, optimizers
+from tfsoftmax import SampledSoftmax, ShardedSoftmax, SoftmaxLoss, optimizers
 from tfsoftmax.layers.sharded_weights import shards_of
 from tfsoftmax.ops.replicas import of_all_replicas
 
@@ -105,6 +105,10 @@ def test_a_loop_of_ones_own_cannot_take_an_optimiser_that_sums_over_shards():
     for one, other in zip(before, moved, strict=True):
         for part in one:
             assert np.abs(other[part] - one[part]).max() > 0.01
+
+
+def test_a_head_is_not_in_shards_before_it_is_built():
+    assert not ShardedSoftmax(V).in_shards and not SampledSoftmax(V, 9, shard=True).in_shards
 
 
 def test_logits_that_no_device_holds_are_refused_with_the_reason():

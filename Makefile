@@ -1,4 +1,4 @@
-# make demo: from nothing to a trained model in one command.
+# make demo: from nothing to a trained model in one command; make demo_summaries: to summaries.
 # make test: installs and runs the tests. make lint, make docs: checks style, builds the site.
 # make benchmark: measures what every head costs on this machine, in ten minutes.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -8,12 +8,19 @@ DATA ?= data/docstrings
 RUN ?= runs/demo
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: demo install test test-slow test-oldest torture test-hub lint docs benchmark walkthrough clean
+.PHONY: demo demo_summaries install test test-slow test-oldest torture test-hub lint docs benchmark walkthrough clean
 
 demo: $(VENV)/.installed
 	$(BIN)/tfsoftmax prepare --corpus=docstrings --out=$(DATA)
 	$(BIN)/tfsoftmax train --preset=demo --data=$(DATA) --run=$(RUN)
 	$(BIN)/tfsoftmax generate --run=$(RUN) --prompt="returns the"
+
+demo_summaries: $(VENV)/.installed
+	$(BIN)/tfsoftmax prepare --task=pairs --batch_size=32 --max_source=40 --out=data/pairs
+	$(BIN)/tfsoftmax train --data=data/pairs --run=runs/pairs --preset=demo_summaries \
+		--max_steps=300
+	echo "returns the number of items that the given list holds" | \
+		$(BIN)/tfsoftmax summarise --run=runs/pairs
 
 install: $(VENV)/.installed
 

@@ -61,6 +61,14 @@ def test_the_page_about_keras_runs():
     assert np.mean(losses[-3:]) < np.mean(losses[:3])
 
 
+def test_the_demonstration_of_pairs_is_that_of_the_makefile():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    rule = re.search(r"\ndemo_summaries:.*?\n(.*?)\n\n", makefile, re.DOTALL).group(1)
+    rule = " ".join(rule.replace("$(BIN)/", "").replace("\\\n", " ").split())
+    block = re.search(r"downloads nothing: .*?```bash\n(.*?)```", README, re.DOTALL).group(1)
+    assert "summarise" in rule and rule == " ".join(block.split())
+
+
 def test_links_between_our_pages_and_pictures_lead_somewhere():
     dead, links = [], 0
     pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("experiments/**/*.md")]

@@ -10,7 +10,7 @@ from runs_helper import CONFIG, MODEL, assert_same_run, events, small_corpus
 from test_resuming import stop_at
 from tfsoftmax.lm import runs, training
 from tfsoftmax.lm.compiled import compiled_model
-from tfsoftmax.lm.config import ModelConfig, TrainingConfig
+from tfsoftmax.lm.config import ModelConfig, Seq2SeqConfig, TrainingConfig
 from tfsoftmax.lm.presets import PRESETS
 
 
@@ -93,9 +93,10 @@ def test_learned_clusters_log_how_perplexity_splits(corpus, tmp_path):
 @pytest.mark.parametrize("name", PRESETS)
 def test_presets_are_configurations(name):
     fields = PRESETS[name]
-    known = [{f.name for f in dataclasses.fields(c)} for c in (ModelConfig, TrainingConfig)]
+    configs = Seq2SeqConfig if "attention" in fields else ModelConfig, TrainingConfig
+    known = [{f.name for f in dataclasses.fields(c)} for c in configs]
     assert fields.keys() <= set.union(*known)
-    for config, names in zip((ModelConfig, TrainingConfig), known):
+    for config, names in zip(configs, known):
         config(**{k: v for k, v in fields.items() if k in names})
 
 

@@ -28,7 +28,7 @@ from .cases import VERDICTS
 
 LIMIT_SECONDS = 600  # a case of two tools that hang takes less
 FAULTS = ("train", "export", "rescore", "score", "brown", "prepare")
-KINDS = ("arguments", *FAULTS, "flags", "damage", "kills")
+KINDS = ("arguments", *FAULTS, "flags", "pairs", "damage", "kills")
 
 
 def cases_of(kind, seed, fraction):
@@ -52,6 +52,8 @@ def _world(kind, seed):
         return Faults(kind)
     if kind == "flags":
         from .flags import Flags as World
+    elif kind == "pairs":
+        from .pairs import Pairs as World
     elif kind == "damage":
         from .damage import Damage as World
     else:
@@ -152,8 +154,9 @@ def page(counts, wrong, skipped, seed, fraction, minutes):
         f"{minutes:.0f} minutes on {os.cpu_count()} CPU cores ({platform.machine()}), Python "
         f"{platform.python_version()}, TensorFlow {tf.__version__}, Keras {keras.__version__}.", "",
         "Each case gives one wrong argument to a head, a sampler, an optimiser, a loss or a",
-        "metric, or one wrong flag to a tool, or does damage to one file that a tool reads, or",
-        "disturbs a tool (`tests/torture/`). A clear sentence names the argument, the flag or the",
+        "metric, or one wrong flag to a tool, or wrong pairs of texts to `prepare` or texts to",
+        "`summarise`, or does damage to one file that a tool reads, or disturbs a tool",
+        "(`tests/torture/`). A clear sentence names the argument, the flag or the",
         "file. Damage is tolerated if the result is that of the whole file, or if it leaves",
         "another valid text in a file that people write. An obscure error is one of another",
         "library that does not name them; a silent case gives another result without a word.", "",

@@ -26,8 +26,9 @@ def test_a_disturbed_tool_ends_well_or_with_a_clear_sentence_and_can_go_on():
 
 
 @pytest.mark.slow
-def test_wrong_flags_come_to_a_clear_sentence_or_to_nothing():
+@pytest.mark.parametrize("kind, fraction, count", [("flags", 0.03, 30), ("pairs", 0.2, 15)])
+def test_wrong_flags_and_pairs_come_to_a_clear_sentence_or_to_nothing(kind, fraction, count):
     """In a process of its own, as it forks."""
-    found = list(run.results("flags", 5, 0.03))
-    assert len(found) > 30
+    found = list(run.results(kind, 5, fraction))
+    assert len(found) > count
     assert [each for each in found if each[2] not in VERDICTS[:2]] == []

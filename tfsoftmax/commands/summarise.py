@@ -29,7 +29,6 @@ from tfsoftmax.commands.program import (
     printable,
 )
 from tfsoftmax.textio import check_writable, errors_name, line_blocks, name_of
-from tfsoftmax.vocabulary import EOS
 
 DRAWN_WORDS = 200  # of a text and of a summary
 
@@ -97,6 +96,8 @@ def _write(number, source, found):
 
 
 def _count(counts, sources, summariser, vocabulary):
+    from tfsoftmax.vocabulary import EOS
+
     counts["texts"] += len(sources)
     counts["empty"] += sum(not words for words in sources)
     counts["cut"] += sum(len(words) > summariser.max_source for words in sources)

@@ -5,6 +5,7 @@ import re
 
 import keras
 import numpy as np
+import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -36,6 +37,7 @@ def test_the_keras_example_trains_and_agrees_with_the_one_before_it():
     np.testing.assert_allclose(loss, expected, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_transformer_trains():
     data = np.random.default_rng(0).integers(0, 200, (64, 6))
     names = {}

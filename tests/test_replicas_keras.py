@@ -95,6 +95,7 @@ def by_a_worker():
     return results(model, options)
 
 
+@pytest.mark.slow
 def test_two_workers_equal_one_process():
     for got in replicas_helper.run(by_a_worker, workers=2):
         check(got, results(*model_and_data()))

@@ -4,6 +4,7 @@ import threading
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
 import replicas_helper
@@ -99,6 +100,7 @@ def test_replicas_draw_the_same_samples_and_other_masks():
     check(replicas, counts)
 
 
+@pytest.mark.slow
 def test_workers_draw_the_same_samples_and_other_masks():
     results = replicas_helper.run(draws, workers=2, several_workers=True)
     for _, counts in results:

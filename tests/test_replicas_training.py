@@ -126,6 +126,7 @@ def test_two_replicas_equal_one():
     check(CASES, devices=2)
 
 
+@pytest.mark.slow
 def test_four_replicas_equal_one():
     check([(("full", "sampled"), "momentum, clipped")], devices=4)
 

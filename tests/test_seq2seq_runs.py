@@ -73,6 +73,7 @@ def test_logged_validation_is_the_exact_perplexity(finished, pairs):
     np.testing.assert_allclose(best, np.exp(nats / tokens), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_sigterm_saves_the_step_and_the_run_goes_on(finished, pairs, tmp_path, monkeypatch):
     stop, run, log = 30, runs.Run(str(tmp_path / "run")), Trainer._log_step
 

@@ -279,6 +279,7 @@ def fitted_with_options():
     return figures
 
 
+@pytest.mark.slow
 def test_fit_with_options_equals_one_device():
     (figures,) = replicas_helper.run(fitted_with_options, devices=2)
     np.testing.assert_allclose(*figures, rtol=2e-3)

@@ -74,6 +74,7 @@ def states(results):
     return whole([r[0] for r in results]), results[0][1], whole([r[2] for r in results])
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_two_workers_goes_on_with_four_devices(written):
     folder, by_worker = written
     before, figures, after = states(by_worker)

@@ -273,6 +273,7 @@ def every_method():
     return results_of(heads, embedding), [[local_rows(w) for w in h.weights] for h in heads]
 
 
+@pytest.mark.slow
 def test_methods_outside_of_the_strategy_equal_one_device():
     ((results, weights),) = replicas_helper.run(every_method, devices=2)
     heads, embedding = built(False)

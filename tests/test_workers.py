@@ -38,6 +38,7 @@ def assert_close_lines(run, other, event, keys, rtol):
     np.testing.assert_allclose(got, wanted, rtol=rtol)
 
 
+@pytest.mark.slow
 def test_the_number_of_workers_may_change_and_a_signal_to_one_stops_all(corpus, tmp_path):
     """Two workers, then one process, then two; the second of the first two gets SIGTERM."""
     run, data = Run(str(tmp_path / "run")), corpus.directory

@@ -212,6 +212,7 @@ def test_labels_follow_zipfs_law():
     assert abs(counts[:100].sum() / 10_000 - shares[:100].sum()) < 0.03
 
 
+@pytest.mark.slow
 def test_a_command_measures_and_reports_and_would_leave_alone_what_is_done(tmp_path):
     command = [
         sys.executable, "-m", "experiments.benchmarks.run", "heads", "--vocab_sizes=60",

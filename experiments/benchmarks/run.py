@@ -120,9 +120,10 @@ def speed(options):
 
 def corpus_of(data):
     """V and the name of a prepared corpus."""
+    from tfsoftmax.corpora.config import TASKS
     from tfsoftmax.corpora.records import Corpus
 
-    corpus = Corpus.load(data)
+    corpus = Corpus.load(data, TASKS)
     return len(corpus.vocabulary), corpus.name
 
 

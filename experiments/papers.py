@@ -134,8 +134,14 @@ ROWS = {
         ("figure 1", "perplexity, cluster and in-cluster perplexity, words that change",
          "[shen](shen/README.md), whose report draws all five", "open"),
         ("tables 4, 5, figure 2", "summarisation: ROUGE, examples",
-         "[ROUGE](summaries/rouge.md) on pairs from docstrings", "open"),
-        ("table 6", "summarisation: training time", "[summaries](summaries/README.md)", "open"),
+         "[ROUGE](summaries/rouge.md), [perplexity](summaries/README.md) on 20,953 pairs from "
+         "docstrings, one seed",
+         "not comparable: with so few pairs no model reaches the first nine words of the source. "
+         "Self-organised and full softmax do not differ in ROUGE-1 (14.8 and 14.7, each within "
+         "0.8; paper 34.1 and 33.5), though its perplexity is 1.19 of full's"),
+        ("table 6", "summarisation: training time",
+         "[speed](summaries/speed/README.md), 69,000 words, a quarter of the units, two cores",
+         "same order: a step of self-organised takes 0.12 of full softmax's (paper 0.30)"),
     ],
     "004": [
         ("speed, 5 times", "sampled softmax", "[shmuma](shmuma/README.md), 65,000 words; "

@@ -19,9 +19,9 @@ FORMATS = {
     "peak_memory_gib": ".2f",
 }
 NOTE = """\
-Perplexities are exact: every token of a split counts once, and the recurrent state is carried over
-the whole split. The validation perplexity is the best of the run. Words/s and minutes count the
-training steps alone. Peak memory is that of the whole process."""
+Perplexities are exact: every token of a split counts once, and language models carry the recurrent
+state over the whole split. The validation perplexity is the best of the run. Words/s and minutes
+count the training steps alone. Peak memory is that of the whole process."""
 MEANS_NOTE = """\
 Means over the seeds that have finished, with half of the range between the lowest and the highest
 seed. The ratios are to full softmax, ours and the paper's."""
@@ -173,6 +173,12 @@ def _corpus(config):
         for name, split in corpus["splits"].items()
     )
     order = {"text": "in the order of the text", "shuffled": "shuffled sentences"}
+    if corpus.get("task") == "pairs":
+        return (
+            f"{corpus['name']}, vocabulary {corpus['vocab_size']:,}; {splits}, of the targets; "
+            f"batches of {corpus['batch_size']} pairs, sources of at most {corpus['max_source']} "
+            f"words, targets of at most {corpus['max_target']}"
+        )
     return (
         f"{corpus['name']}, {order[corpus.get('order', 'shuffled')]}, "
         f"vocabulary {corpus['vocab_size']:,}; {splits}; "

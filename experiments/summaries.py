@@ -24,6 +24,17 @@ Commands:
 The last command writes [the ROUGE scores](rouge.md) of the runs and of two ways to summarise for
 which nothing was trained.
 
+[Training speeds](speed/README.md) with 69,000 words, as many as in the paper, are measured on pairs
+of a sentence and the next, from a text with a sentence on each line. There the heads take turns.
+
+    awk 'NR > 1 {print prev "\\t" $0} {prev = $0}' train.txt > next.tsv
+    awk 'NR > 1 {print prev "\\t" $0} {prev = $0}' valid.txt > next-valid.tsv
+    tfsoftmax prepare --task=pairs --corpus=text --max_source=50 --max_vocab=69000 \\
+        --train=next.tsv --valid=next-valid.tsv --out=data/next
+    python -m experiments.benchmarks.run speed --experiment=summaries --data=data/next
+
+This needs data/next-clusters.txt, which is made as data/pairs-clusters.txt is.
+
 Hardware and hours: each run has one core, which it shares with other work, so that its minutes and
 words/s say nothing of the method.
 """

@@ -33,7 +33,10 @@ of a sentence and the next, from a text with a sentence on each line. There the 
         --train=next.tsv --valid=next-valid.tsv --out=data/next
     python -m experiments.benchmarks.run speed --experiment=summaries --data=data/next
 
-This needs data/next-clusters.txt, which is made as data/pairs-clusters.txt is.
+This needs data/next-clusters.txt, which is made as data/pairs-clusters.txt is. For these times,
+which do not depend on what the clusters mean, it came from 151 steps with --max_vocab=69000 and
+--reassign_steps=50. Batches of pairs differ in shape, and the slowest run had fewer samples than
+the others, of the first batches only, so that the ratios are rough.
 
 Hardware and hours: each run has one core, which it shares with other work, so that its minutes and
 words/s say nothing of the method.

@@ -256,7 +256,7 @@ def every_method():
             FullSoftmax(V, tied_to=Embedding(V, D), shard=True)
         with pytest.raises(ValueError, match="must not be in shards for SelfNormalisedSoftmax"):
             SelfNormalisedSoftmax(V, tied_to=embedding)
-        with pytest.raises(ValueError, match="`lora_rank` must be unset with several shards"):
+        with pytest.raises(ValueError, match="`lora_rank` must be unset for a head whose rows"):
             ShardedSoftmax(V, lora_rank=2).build((None, D))
         words = keras.Input((T,), dtype="int32")
         foreign = keras.Model(words, FullSoftmax(V)(ShardedEmbedding(V, D)(words)))

@@ -116,4 +116,7 @@ class LoRA:
                 f"embedding. Received: tied_to={self.tied_to}"
             )
         if getattr(self, "in_shards", False):
-            raise ValueError("`lora_rank` must be unset with several shards.")
+            raise ValueError(
+                "`lora_rank` must be unset for a head whose rows several replicas divide. "
+                f"Received: shard={self.shard}"
+            )

@@ -191,7 +191,7 @@ def _kept(mask, dtype):
     if mask is None:
         return None
     # `tf.cast` in its place would change places with the transposition when the graph is optimised,
-    # and oneDNN prints an error about booleans to be transposed where the CPU has no AVX-512.
+    # and oneDNN prints an error when it has to transpose booleans.
     ones = tf.where(mask, tf.ones([], dtype), tf.zeros([], dtype))
     return tf.transpose(ones)[..., tf.newaxis]
 

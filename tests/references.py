@@ -169,3 +169,39 @@ def blackout(hidden, kernel, bias, labels, ids, count, remove_hits):
         loss = -np.log(np.exp(target) / count[label] / total)
         losses.append(loss - sum(np.log(1 - weight / total) for weight in weights))
     return np.array(losses)
+
+
+def scores_of(hidden, kernel, bias, ids, soft_cap=None):
+    """Logits of the words (N, C) of each position; -inf where an id is -1."""
+    result = np.full(ids.shape, -np.inf)
+    for n, words in enumerate(ids):
+        for c, w in enumerate(words):
+            if w >= 0:
+                score = sum(float(a) * float(b) for a, b in zip(hidden[n], kernel[w]))
+                score += 0 if bias is None else float(bias[w])
+                result[n, c] = score if soft_cap is None else soft_cap * np.tanh(score / soft_cap)
+    return result
+
+
+def estimated_log_z(hidden, kernel, bias, ids, sample, soft_cap=None):
+    """ln of Horvitz and Thompson's estimate of Z, and its standard error by Deville's variance."""
+    log_z, errors = [], []
+    for n, words in enumerate(ids):
+        found = {w for w in words if w >= 0}
+
+        def term(w, n=n):
+            return np.exp(scores_of(hidden[n : n + 1], kernel, bias, np.array([[w]]), soft_cap))
+
+        z = sum(term(w).item() for w in found)
+        shares = []
+        for w, pi in zip(sample.ids, sample.inclusion):
+            y = 0.0 if w in found else term(w).item() / pi
+            z += y
+            if pi < 1:
+                shares.append((y, 1 - pi))
+        total = sum(c for _, c in shares)
+        mean = sum(c * y for y, c in shares) / total
+        variance = sum(c * (y - mean) ** 2 for y, c in shares) * len(shares) / (len(shares) - 1)
+        log_z.append(np.log(z))
+        errors.append(np.sqrt(variance) / z)
+    return np.array(log_z), np.array(errors)

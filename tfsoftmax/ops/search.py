@@ -1,0 +1,134 @@
+"""Exact scores of a few words of each position, and what they tell about ln Z of all words.
+
+Shapes: N positions, D hidden units, V words, C words that a search found, S words of a sample.
+"""
+
+import typing
+
+import numpy as np
+import tensorflow as tf
+
+from tfsoftmax.ops.logits import capped, rows_of
+
+
+class Sample(typing.NamedTuple):
+    """Words drawn once without replacement, by which all words are judged.
+
+    Attributes:
+        ids: (S,) int32, distinct.
+        inclusion: (S,) float64 in (0, 1], π: how likely a draw was to include each of them.
+    """
+
+    ids: np.ndarray
+    inclusion: np.ndarray
+
+
+def inclusion_probabilities(sizes, count):
+    """π (V,) float64 in proportion to some sizes, at most one each, that add up to a number.
+
+    Args:
+        sizes: (V,) positive.
+        count: S, at most V.
+
+    Source: Särndal, Swensson and Wretman 1992, section 3.6.
+    """
+    sizes = np.asarray(sizes, np.float64)
+    certain = np.zeros(len(sizes), bool)
+    while True:
+        left = count - certain.sum()
+        rest = sizes[~certain].sum()
+        scaled = np.where(certain, 1.0, sizes * (left / rest if rest else 0.0))
+        more = scaled >= 1
+        if (more == certain).all():
+            return scaled
+        certain = more
+
+
+def systematic_sample(inclusion, seed):
+    """A `Sample` of Σπ words, in which each word is with exactly its probability π.
+
+    The words that are not certain are laid end to end in random order, each as long as its π, and
+    those at u, u + 1, u + 2, ... are taken.
+
+    Source: Madow 1949.
+    """
+    rng = np.random.default_rng(seed)
+    certain, others = np.flatnonzero(inclusion >= 1), np.flatnonzero(inclusion < 1)
+    others = rng.permutation(others)
+    ends = np.cumsum(inclusion[others])
+    count = round(ends[-1]) if len(ends) else 0
+    if count:
+        ends *= count / ends[-1]
+        places = np.searchsorted(ends, rng.random() + np.arange(count), side="right")
+        others = others[np.minimum(places, len(others) - 1)]
+    ids = np.concatenate([certain, others[:count]])
+    return Sample(ids.astype(np.int32), np.asarray(inclusion, np.float64)[ids])
+
+
+def scores_of(hidden, kernel, bias, ids, soft_cap=None):
+    """Exact logits (N, C) float32 of the words (N, C) of each position; -inf where an id is -1."""
+    safe = tf.maximum(ids, 0)
+    rows = tf.cast(tf.cast(rows_of(kernel, safe), hidden.dtype), tf.float32)
+    scores = tf.linalg.matvec(rows, tf.cast(hidden, tf.float32))
+    scores = scores if bias is None else scores + rows_of(bias, safe)
+    return tf.where(ids < 0, -float("inf"), capped(scores, soft_cap))
+
+
+def estimated_log_z(hidden, kernel, bias, ids, scores, sample, soft_cap=None):
+    """An estimate of ln Z = ln Σ_v exp(z_v), and its standard error.
+
+    Z is the sum over the words found, which is exact, and over the other words of a sample, each
+    divided by its probability π of being in the sample: over many draws, the mean of the
+    estimates of Z is Z. The estimate is Z itself if the sample is all words.
+
+    Args:
+        hidden: (N, D).
+        kernel: (V, D).
+        bias: (V,), or None.
+        ids: (N, C) int32, distinct words that were found, or -1 in an empty place.
+        scores: (N, C) float32, their logits, of which each position has a finite one.
+        sample: a `Sample`.
+        soft_cap: caps the logits, unless it is None.
+
+    Returns:
+        log_z: (N,) float32.
+        error: (N,) float32, standard error of `log_z` by the delta method.
+
+    Source: Horvitz and Thompson 1952; for the variance Deville 1993, which for equal π is that of
+    simple random sampling, (1 - S / V) V² s² / S.
+    """
+    rows = tf.cast(tf.cast(rows_of(kernel, sample.ids), hidden.dtype), tf.float32)
+    sampled = tf.matmul(tf.cast(hidden, tf.float32), rows, transpose_b=True)
+    sampled = sampled if bias is None else sampled + rows_of(bias, sample.ids)
+    counted = _among(ids, sample.ids, kernel.shape[0])
+    sampled = tf.where(counted, -float("inf"), capped(sampled, soft_cap))
+
+    highest = tf.maximum(tf.reduce_max(scores, 1), tf.reduce_max(sampled, 1))
+    terms = tf.exp(sampled - highest[:, None]) / tf.constant(sample.inclusion, tf.float32)
+    z = tf.reduce_sum(tf.exp(scores - highest[:, None]), 1) + tf.reduce_sum(terms, 1)
+    return highest + tf.math.log(z), tf.sqrt(_variance(terms, sample.inclusion)) / z
+
+
+def _among(ids, sample, vocab_size):
+    """Whether each word of a sample (S,) is among those of a position (N, C): (N, S)."""
+    size, count = len(sample), tf.shape(ids)[0]
+    slots = np.full(vocab_size, size, np.int32)  # a slot for the words that are not in the sample
+    slots[sample] = np.arange(size)
+    taken = tf.where(ids < 0, size, tf.gather(slots, tf.maximum(ids, 0)))
+    places = tf.stack([tf.repeat(tf.range(count)[:, None], ids.shape[1], 1), taken], 2)
+    marks = tf.tensor_scatter_nd_max(
+        tf.zeros([count, size + 1], tf.int32), places, tf.ones_like(taken)
+    )
+    return marks[:, :size] > 0
+
+
+def _variance(terms, inclusion):
+    """Estimated variance (N,) of the sums of y / π, (N, S), over the draws of samples."""
+    random = 1 - inclusion
+    drawn = int((random > 0).sum())
+    if not drawn:
+        return tf.zeros(tf.shape(terms)[:1])
+    weights = tf.constant(random, tf.float32)
+    mean = tf.reduce_sum(weights * terms, 1, keepdims=True) / float(random.sum())
+    squares = tf.reduce_sum(weights * tf.square(terms - mean), 1)
+    return squares * (drawn / max(drawn - 1, 1))

@@ -21,7 +21,8 @@ FOLDERS = (
     "nbest", "profiling", "seq2seq",
 )
 TOP = (
-    "losses", "hub", "sharded_checkpoints", "vocabulary", "logits_tag", "hardware", "resampling",
+    "losses", "hub", "search", "sharded_checkpoints", "vocabulary", "logits_tag", "hardware",
+    "resampling",
 )
 CELL = re.compile(r"^# %%(.*)\n", re.MULTILINE)
 

@@ -5,7 +5,7 @@ import pkgutil
 
 import tfsoftmax
 
-NEED_EXTRAS = {"tfsoftmax.hub": "keras_hub"}
+NEED_EXTRAS = {"tfsoftmax.hub": "keras_hub", "tfsoftmax.search": "faiss"}
 
 
 def module_names():

@@ -18,7 +18,7 @@ FLOORS = (
     ("logits_tag", "partitions", "samplers", "corpora"),
     ("losses", "metrics", "optimizers", "nbest", "layers"),
     ("heads", "sharded_checkpoints"),
-    ("profiling", "hub"),
+    ("profiling", "hub", "search"),
     ("lm.config", "lm.model"),
     ("seq2seq.model",),
     ("lm",),

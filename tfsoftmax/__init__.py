@@ -21,8 +21,8 @@ def _require_tensorflow(backend):
 
 
 def __getattr__(name):
-    if name == "hub":  # imported when it is used, because it needs keras_hub
-        return importlib.import_module("tfsoftmax.hub")
+    if name in ("hub", "search"):  # imported when they are used, because they need extras
+        return importlib.import_module(f"tfsoftmax.{name}")
     raise AttributeError(f"module 'tfsoftmax' has no attribute {name!r}")
 
 

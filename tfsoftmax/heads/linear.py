@@ -60,6 +60,23 @@ class LinearHead(TiedHead):
         """ln Z(h) = ln Σ_v exp(z_v), exact: (...) float32 for hidden (..., D), no gradient."""
         return self._by_row(self._log_normaliser, hidden)
 
+    def top_k(
+        self, hidden: ArrayLike, k: int, index: object | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """The k likeliest words: ids (..., k) int32 and log-probabilities (..., k) float32.
+
+        Both are exact, unless `index`, a `tfsoftmax.search.WordIndex` of the head, finds the words
+        without the scores of all: it may miss some, and log-probabilities are then estimates.
+        """
+        if index is None:
+            return super().top_k(hidden, k)
+        if not hasattr(index, "likeliest"):
+            raise ValueError(
+                f"`index` must be a tfsoftmax.search.WordIndex. Received: index={index!r}"
+            )
+        found = index.likeliest(self, hidden, k)
+        return found.ids, found.estimated_log_probs
+
     def self_normalised_log_prob(self, hidden: ArrayLike, labels: ArrayLike) -> tf.Tensor:
         """The label's log-probability if Z(h) were the constant that training holds it to.
 

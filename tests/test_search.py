@@ -1,0 +1,240 @@
+"""Search with an index: the words of the exact `top_k`, wherever the index finds them."""
+
+import os
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tfsoftmax
+from cases import CASES, UNITS, built, positions
+from test_search_estimate import BIAS, HIDDEN, KERNEL, D, V
+from tfsoftmax.heads.linear import LinearHead
+
+faiss = pytest.importorskip("faiss")
+from tfsoftmax.search import WordIndex, index_vectors  # noqa: E402  (needs faiss)
+
+LINEAR = [case for case in CASES if issubclass(type(CASES[case](20)), LinearHead)]
+
+
+@pytest.fixture(scope="module")
+def head():
+    head = tfsoftmax.FullSoftmax(V)
+    head.build((None, D))
+    head.kernel.assign(KERNEL)
+    head.bias.assign(BIAS)
+    return head
+
+
+@pytest.fixture(scope="module")
+def index(head):
+    return WordIndex(head)
+
+
+@pytest.mark.parametrize("case", LINEAR)
+def test_an_index_that_finds_all_words_gives_the_exact_answer(case):
+    """Every head with a row for each word; with all words in the sample, ln Z is exact as well."""
+    head, hidden = built(case, 37), positions(37, 11)[0]
+    for options in ({"kind": "ivf", "lists": 3, "probes": 3}, {"candidates": 5, "samples": 40}):
+        index = WordIndex(head, **{"candidates": 37, **options})
+        assert index.recall(head, hidden, 5) == 1
+        ids, log_probs = head.top_k(hidden, 5)
+        np.testing.assert_array_equal(head.top_k(hidden, 5, index=index)[0], ids)
+        np.testing.assert_allclose(
+            head.top_k(hidden, 5, index=index)[1], log_probs, rtol=1e-4, atol=1e-4
+        )
+
+
+def test_there_is_a_case_of_each_kind_of_head():
+    assert {"full", "sampled", "nce", "negative", "blackout", "self-normalised"} <= set(LINEAR)
+
+
+@pytest.mark.parametrize("kind", ["hnsw", "ivf"])
+def test_an_index_finds_the_likeliest_words_and_scores_them_exactly(head, kind):
+    index = WordIndex(head, kind, candidates=100)
+    assert index.recall(head, HIDDEN, 10) > 0.98  # 0.75 with vectors that are not centred
+    found = index.likeliest(head, HIDDEN, 10)
+    logits = np.take_along_axis(head(HIDDEN).numpy(), found.ids.numpy(), axis=1)
+    np.testing.assert_allclose(found.scores, logits, rtol=1e-4, atol=1e-4)
+    assert np.all(np.diff(found.scores) <= 0)
+    distance = np.abs(found.log_z - head.log_normaliser(HIDDEN))
+    assert np.mean(distance < 3 * found.error) > 0.95 and np.all(found.error < 0.1)
+    np.testing.assert_array_equal(
+        found.estimated_log_probs, head.top_k(HIDDEN, 10, index=index)[1]
+    )
+
+
+def test_recall_is_the_share_of_the_exact_words(head):
+    few = WordIndex(head, "ivf", lists=20, probes=1, candidates=10)
+    exact, found = head.top_k(HIDDEN, 10)[0].numpy(), few.likeliest(head, HIDDEN, 10).ids.numpy()
+    shares = [len(set(a) & set(b)) / 10 for a, b in zip(exact, found)]
+    assert few.recall(head, HIDDEN, 10) == pytest.approx(np.mean(shares)) and np.mean(shares) < 0.9
+    more = WordIndex(head, "ivf", lists=20, probes=10, candidates=10)
+    assert more.recall(head, HIDDEN, 10) > np.mean(shares) + 0.05
+
+
+@pytest.mark.parametrize("leading", [(), (1,), (3,), (2, 3)])
+def test_any_leading_shape_eagerly_and_in_a_function(head, index, leading):
+    hidden = HIDDEN[: int(np.prod(leading))].reshape(*leading, D)
+    eager = head.top_k(hidden, 4, index=index)
+    signature = tf.TensorSpec([None] * len(leading) + [D])
+    graph = tf.function(lambda h: head.top_k(h, 4, index=index), input_signature=[signature])
+    for one, other in zip(eager, graph(hidden)):
+        assert one.shape == other.shape == (*leading, 4)
+        np.testing.assert_allclose(one, other, rtol=1e-5)
+
+
+def test_k_may_exceed_the_number_of_candidates(head):
+    index = WordIndex(head, "ivf", lists=5, probes=5, candidates=3)
+    ids = head.top_k(HIDDEN[:4], 20, index=index)[0]
+    np.testing.assert_array_equal(ids, head.top_k(HIDDEN[:4], 20)[0])
+
+
+def test_an_index_of_the_users_own(head):
+    flat = faiss.IndexFlatIP(D + 1)
+    assert WordIndex(head, flat, candidates=20).recall(head, HIDDEN, 10) == 1
+    filled = faiss.index_factory(D + 1, "IVF8,SQ8", faiss.METRIC_INNER_PRODUCT)
+    filled.train(index_vectors(head))
+    filled.add(index_vectors(head))
+    filled.nprobe = 8
+    # The vectors in it are rounded, but the scores of the candidates are not.
+    found = WordIndex(head, filled, candidates=40).likeliest(head, HIDDEN, 10)
+    np.testing.assert_array_equal(found.ids, head.top_k(HIDDEN, 10)[0])
+
+
+def test_without_a_sample_log_z_is_that_of_the_words_found(head):
+    index = WordIndex(head, faiss.IndexFlatIP(D + 1), candidates=30, samples=0)
+    found = index.likeliest(head, HIDDEN, 5)
+    scores = head.top_k(HIDDEN, 30)[1] + head.log_normaliser(HIDDEN)[:, None]
+    np.testing.assert_allclose(found.log_z, tf.reduce_logsumexp(scores, 1), rtol=1e-4)
+    assert np.isnan(found.error).all()
+
+
+def test_the_sample_is_that_of_its_seed_and_of_the_counts(head):
+    def error(**options):
+        index = WordIndex(head, "ivf", candidates=20, samples=300, **options)
+        return index.likeliest(head, HIDDEN, 1).error.numpy()
+
+    np.testing.assert_array_equal(error(seed=2), error(seed=2))
+    assert np.any(error(seed=2) != error(seed=3))
+    counts = 1e6 / np.arange(1, V + 1)
+    assert np.mean(error(counts=counts) ** 2) < 0.9 * np.mean(error() ** 2)
+
+
+def test_half_precision():
+    head = tfsoftmax.FullSoftmax(V, dtype="mixed_bfloat16")
+    head.build((None, D))
+    head.kernel.assign(KERNEL)
+    head.bias.assign(BIAS)
+    index = WordIndex(head, candidates=100, samples=V)
+    exact, found = head.top_k(HIDDEN, 5), head.top_k(HIDDEN, 5, index=index)
+    assert found[1].dtype == tf.float32
+    assert np.mean(exact[0].numpy() == found[0].numpy()) > 0.5  # bfloat16 makes ties
+    np.testing.assert_allclose(exact[1], found[1], atol=0.05)
+
+
+def test_scores_follow_the_weights_and_the_index_is_refused_when_they_have_changed(
+    head, index, tmp_path
+):
+    path = tmp_path / "words.index"
+    index.save(path)
+    bias = head.bias.numpy()
+    before = index.likeliest(head, HIDDEN, 5)
+    again = WordIndex.load(path, head).likeliest(head, HIDDEN, 5)
+    for one, other in zip(before, again):
+        np.testing.assert_array_equal(one, other)
+    try:
+        head.bias.assign(bias + 1)
+        scores = index.likeliest(head, HIDDEN, 5).scores
+        np.testing.assert_allclose(scores, before.scores + 1, rtol=1e-5)
+        with pytest.raises(ValueError, match="words.index: must be an index of the present weight"):
+            WordIndex.load(path, head)
+        stale = WordIndex.load(path, head, stale=True)
+        np.testing.assert_array_equal(stale.likeliest(head, HIDDEN, 5).scores, scores)
+    finally:
+        head.bias.assign(bias)
+
+
+def test_an_index_beside_a_keras_file_in_another_process(tmp_path):
+    hidden = keras.Input((D,))
+    model = keras.Model(hidden, tfsoftmax.SampledSoftmax(V, num_samples=9, name="head")(hidden))
+    model.get_layer("head").kernel.assign(KERNEL)
+    index = WordIndex(model.get_layer("head"), samples=100)
+    model.save(tmp_path / "model.keras")
+    index.save(tmp_path / "model.index")
+    np.save(tmp_path / "hidden.npy", HIDDEN)
+    code = (
+        "import keras, numpy as np, tfsoftmax\n"
+        "head = keras.saving.load_model('model.keras').get_layer('head')\n"
+        "index = tfsoftmax.search.WordIndex.load('model.index', head)\n"
+        "np.savez('found.npz', *index.likeliest(head, np.load('hidden.npy'), 6))\n"
+    )
+    paths = [p for p in sys.path if p]
+    subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+    )
+    found = index.likeliest(model.get_layer("head"), HIDDEN, 6)
+    with np.load(tmp_path / "found.npz") as other:
+        for name, values in zip(sorted(other), found):
+            np.testing.assert_allclose(other[name], values, rtol=1e-5)
+
+
+def test_a_damaged_file_is_named(head, index, tmp_path):
+    path = tmp_path / "words.index"
+    index.save(path)
+    data = path.read_bytes()
+    middle = len(data) // 2
+    for damaged in (b"", b"no index", data[:middle], data[:middle] + b"!!!!" + data[middle + 4 :]):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match="words.index: must be an index that `save` wrote"):
+            WordIndex.load(path, head)
+    with pytest.raises(FileNotFoundError, match="missing.index"):
+        WordIndex.load(tmp_path / "missing.index", head)
+
+
+def test_errors_name_the_argument(head, index):
+    tree = tfsoftmax.TreeSoftmax(V)
+    tree.build((None, D))
+    for other in (tree, tfsoftmax.FullSoftmax(V), built("differentiated", 30), "head"):
+        with pytest.raises(ValueError, match="`head` must be a built head with one row"):
+            WordIndex(other)
+    for options, message in [
+        ({"kind": "tree"}, "`kind` must be one of .'hnsw', 'ivf'"),
+        ({"kind": faiss.IndexFlatIP(D + 1), "links": 3}, "without options"),
+        ({"kind": faiss.IndexFlatIP(D)}, f"inner products of {D + 1} numbers"),
+        ({"kind": faiss.IndexFlatL2(D + 1)}, "for inner products"),
+        ({"candidates": 0}, r"`candidates` must lie in \[1"),
+        ({"samples": -1}, "`samples` must not be negative"),
+        ({"counts": [1, 2]}, "`counts` must be finite"),
+        ({"kind": "ivf", "probes": 0}, r"`probes` must lie in \[1"),
+        ({"links": 0}, r"`links` must lie in \[1"),
+        ({"probes": 3}, "`options` must be among .'links', 'construction', 'breadth'"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            WordIndex(head, **options)
+    with pytest.raises(ValueError, match="`index` must be a tfsoftmax.search.WordIndex"):
+        head.top_k(HIDDEN, 3, index=faiss.IndexFlatIP(D + 1))
+    with pytest.raises(ValueError, match=r"`k` must be an integer in \[1, 2000\]"):
+        head.top_k(HIDDEN, 0, index=index)
+    for other in (built("full", 30), built("full without bias", V)):
+        with pytest.raises(ValueError, match="`index` must be one of a head with"):
+            other.top_k(np.zeros([2, UNITS]), 3, index=index)
+
+
+def test_too_few_words_found_is_an_error(head):
+    index = WordIndex(head, "ivf", lists=200, probes=1, candidates=3)
+    for call in (head.top_k, tf.function(head.top_k)):
+        with pytest.raises(
+            (ValueError, tf.errors.InvalidArgumentError), match="`index` must find 1500 words"
+        ):
+            call(HIDDEN, 1500, index=index)
+
+
+def test_xla_is_refused_in_words(head, index):
+    compiled = tf.function(lambda h: head.top_k(h, 3, index=index), jit_compile=True)
+    with pytest.raises(NotImplementedError, match="jit_compile=False"):
+        compiled(HIDDEN)

@@ -1,0 +1,350 @@
+"""Search for the likeliest words without the scores of all words.
+
+The likeliest word has the largest inner product of its [w, b] with [h, 1], so an index for maximum
+inner product search finds it. This module needs `pip install tfsoftmax[index]`;
+`import tfsoftmax` does not import it.
+"""
+
+import hashlib
+import inspect
+import json
+import os
+import typing
+import zipfile
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import ArrayLike
+
+from tfsoftmax.arguments import check_hint, check_positive
+from tfsoftmax.heads.inputs import checked_k, flatten, restore
+from tfsoftmax.heads.linear import LinearHead
+from tfsoftmax.ops.chunks import chunk_rows, map_chunks
+from tfsoftmax.ops.search import (
+    Sample,
+    estimated_log_z,
+    inclusion_probabilities,
+    scores_of,
+    systematic_sample,
+)
+from tfsoftmax.ops.xla import under_xla
+from tfsoftmax.partitions.counts import checked_counts, with_unseen
+from tfsoftmax.textio import errors_name, written_whole
+
+try:
+    import faiss
+except ImportError as error:
+    raise ImportError(
+        "tfsoftmax.search needs faiss. Install it by `pip install tfsoftmax[index]`."
+    ) from error
+
+
+class Found(typing.NamedTuple):
+    """The words that a search found, the likeliest first, and an estimate of ln Z.
+
+    Attributes:
+        ids: (..., k) int32.
+        scores: (..., k) float32, their logits, which are exact.
+        log_z: (...) float32, estimated ln Z, nats.
+        error: (...) float32, standard error of `log_z`, nats. It is NaN without a sample, when
+            `log_z` is ln Σ exp(z) of the words found and therefore too small.
+
+    Example:
+        head = tfsoftmax.FullSoftmax(1000)
+        head.build((None, 64))
+        found = tfsoftmax.search.WordIndex(head).likeliest(head, keras.random.normal((8, 64)), 5)
+        assert isinstance(found, tfsoftmax.search.Found)
+        interval = found.log_z - 1.96 * found.error, found.log_z + 1.96 * found.error
+    """
+
+    ids: tf.Tensor
+    scores: tf.Tensor
+    log_z: tf.Tensor
+    error: tf.Tensor
+
+    @property
+    def estimated_log_probs(self) -> tf.Tensor:
+        """(..., k) float32: `scores` less `log_z`, of which all have its error."""
+        return self.scores - self.log_z[..., None]
+
+
+class WordIndex:
+    """An index of the words of a head, for `head.top_k(hidden, k, index=index)`.
+
+    A search asks the index for `candidates` words, computes their scores exactly, and keeps the k
+    best. It may miss words; `recall` tells how many. ln Z is estimated from the words found and
+    from a sample of the others, see `Found`. The sample is drawn when the index is built, so that
+    the same hidden state always gives the same result.
+
+    Scores come from the weights that the head has when it is called. The index keeps the vectors it
+    was built from: after training the head further, build another one. `load` compares the two.
+
+    Searches run in Python, eagerly and within `tf.function`. They cannot be compiled by XLA, have
+    no gradient, and do not work in a model that was exported, which has no Python.
+
+    Args:
+        head: a built head with one row for each word: `FullSoftmax`, `SelfNormalisedSoftmax` and
+            the heads that sample, tied ones too.
+        kind: "hnsw" for a graph of neighbours, "ivf" for clusters by k-means, or an index of
+            faiss for inner products, empty or with the rows of `index_vectors(head)`.
+        candidates: C, how many words are found and scored at each position, or k if that is more.
+        samples: S, how many words to draw in all for ln Z, at most V; 0 for no estimate.
+        counts: (V,) occurrences of the words. With them, a word is drawn in proportion to the
+            root of its count, which makes the error smaller where some words are far likelier
+            than others; without, all words alike.
+        seed: seed of the sample.
+        **options: of "hnsw": `links` (32), neighbours of a word; `construction` (100) and
+            `breadth` (200), words that are kept while the index is built and searched. Of "ivf":
+            `lists` (2 √V), clusters; `probes` (32), those that are searched.
+
+    Raises:
+        ValueError: for another head, or if an argument is out of its range.
+
+    Example:
+        hidden = keras.random.normal((8, 64))
+        head = tfsoftmax.SampledSoftmax(1000, num_samples=50)
+        head.build(hidden.shape)
+        index = tfsoftmax.search.WordIndex(head)
+        ids, estimated_log_probs = head.top_k(hidden, 5, index=index)  # (8, 5) each
+        print(index.recall(head, hidden, 5))
+
+    Source: Müller 2017, section 2.2.4.2 (Auvolat et al. 2015 for k-means; Malkov and Yashunin 2020
+    for HNSW, with inner products as in Morozov and Babenko 2018). Departures: Z there is the sum
+    over the words found; hash tables (Vijayanarasimhan et al. 2014) find fewer words in more time,
+    see experiments/results/search.
+    """
+
+    def __init__(
+        self, head: LinearHead, kind: "str | faiss.Index" = "hnsw", candidates: int = 200,
+        samples: int = 1024, counts: ArrayLike | None = None, seed: int = 1, **options: int,
+    ):
+        check_positive(candidates=candidates)
+        check_hint("samples", samples, int)
+        if samples < 0:
+            raise ValueError(f"`samples` must not be negative. Received: samples={samples}")
+        vectors = index_vectors(head)
+        self._index = _filled(kind, vectors, options)
+        self.candidates, self.sample = candidates, None
+        if samples:
+            words = len(vectors)
+            sizes = np.ones(words) if counts is None else np.sqrt(
+                with_unseen(checked_counts(counts, words))
+            )
+            inclusion = inclusion_probabilities(sizes, min(samples, words))
+            self.sample = systematic_sample(inclusion, seed)
+        self._sha256 = _sha256(vectors)
+
+    def likeliest(self, head: LinearHead, hidden: ArrayLike, k: int) -> Found:
+        """The k likeliest words that the index finds, with exact scores and an estimated ln Z.
+
+        Args:
+            head: the head that the index was built from.
+            hidden: (..., D) float.
+            k: how many words.
+
+        Raises:
+            ValueError: if the head has other words or units than the index, or the index found
+                fewer than k words, which within `tf.function` is an InvalidArgumentError.
+            NotImplementedError: if XLA is to compile the search.
+        """
+        if under_xla():
+            raise NotImplementedError(
+                "A search with an index runs in Python and cannot be compiled by XLA. Compile the "
+                "function with `jit_compile=False`, or leave `index` out."
+            )
+        k = checked_k(k, head.vocab_size)
+        rows, leading = flatten(head._as_hidden(hidden))
+        kernel, bias = _parameters(head)
+        if (self.words, self.units) != (kernel.shape[0], kernel.shape[1] + (bias is not None)):
+            raise ValueError(
+                f"`index` must be one of a head with {kernel.shape[0]} words and {kernel.shape[1]} "
+                f"units, {'without a' if bias is None else 'with a'} bias. Received: an index of "
+                f"{self.words} vectors of {self.units} numbers"
+            )
+        parameters = kernel, bias
+        most = chunk_rows(4 * kernel.shape[1] * max(k, self.candidates))
+        found = map_chunks(lambda part: self._best(part, parameters, head.soft_cap, k), rows, most)
+        return Found(*(restore(t, leading, *t.shape[1:]) for t in found))
+
+    def recall(self, head: LinearHead, hidden: ArrayLike, k: int) -> float:
+        """The share of the exact `head.top_k(hidden, k)` that the index finds, in [0, 1]."""
+        exact, found = head.top_k(hidden, k)[0], self.likeliest(head, hidden, k).ids
+        pairs = zip(np.reshape(exact, [-1, k]), np.reshape(found, [-1, k]))
+        return float(np.mean([len(np.intersect1d(*pair)) / k for pair in pairs]))
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes the index to a file, for example beside the `.keras` file of the model."""
+        about = {"candidates": self.candidates, "weights_sha256": self._sha256}
+        with written_whole(path) as file, zipfile.ZipFile(file, "w") as archive:
+            archive.writestr("about.json", json.dumps(about))
+            for name, values in (self.sample._asdict() if self.sample else {}).items():
+                with archive.open(f"{name}.npy", "w") as part:
+                    np.save(part, values)
+            with archive.open("words.faiss", "w", force_zip64=True) as part:
+                faiss.write_index(self._index, faiss.PyCallbackIOWriter(part.write))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike, head: LinearHead, stale: bool = False) -> "WordIndex":
+        """Reads an index from a file.
+
+        Args:
+            path: what `save` wrote. It must come from someone you trust.
+            head: the head that it is for, with its weights.
+            stale: whether the weights may have changed since the index was built. Recall is then
+                lower; scores are still exact.
+
+        Raises:
+            ValueError: if the file is no index, or the weights have changed.
+        """
+        index = cls.__new__(cls)
+        try:
+            with errors_name(path), zipfile.ZipFile(path) as archive:
+                about = json.loads(archive.read("about.json"))
+                arrays = {}
+                for name in set(Sample._fields) & {n[:-4] for n in archive.namelist()}:
+                    with archive.open(f"{name}.npy") as part:
+                        arrays[name] = np.load(part, allow_pickle=False)
+                with archive.open("words.faiss") as part:
+                    index._index = faiss.read_index(faiss.PyCallbackIOReader(part.read))
+                    part.read()  # to the end, where the checksum of the file is compared
+        except (zipfile.BadZipFile, KeyError, ValueError, EOFError, RuntimeError) as error:
+            raise ValueError(
+                f"{os.fspath(path)}: must be an index that `save` wrote. Received: {error}"
+            ) from error
+        index.candidates, index._sha256 = about["candidates"], about["weights_sha256"]
+        index.sample = Sample(**arrays) if arrays else None
+        if not stale and index._sha256 != _sha256(index_vectors(head)):
+            raise ValueError(
+                f"{os.fspath(path)}: must be an index of the present weights of {head.name!r}; "
+                "build it again, or pass `stale=True`. Received: an index of other weights"
+            )
+        return index
+
+    @property
+    def words(self) -> int:
+        """V."""
+        return self._index.ntotal
+
+    @property
+    def units(self) -> int:
+        """D, or D + 1 for a head with biases."""
+        return self._index.d
+
+    def _best(self, hidden, parameters, soft_cap, k):
+        kernel, bias = parameters
+        ids = self._candidates(hidden, bias is not None, k)
+        scores = scores_of(hidden, kernel, bias, ids, soft_cap)
+        best, places = tf.math.top_k(scores, k)
+        if self.sample is None:
+            log_z = tf.reduce_logsumexp(scores, axis=1)
+            error = tf.fill(tf.shape(log_z), float("nan"))
+        else:
+            log_z, error = estimated_log_z(
+                hidden, kernel, bias, ids, scores, self.sample, soft_cap
+            )
+        found = tf.gather(ids, places, batch_dims=1), best, log_z, error
+        return tuple(map(tf.stop_gradient, found))
+
+    def _candidates(self, hidden, with_bias, k):
+        """Ids (N, C) int32 of words with large scores, in no order; -1 in empty places."""
+        count = min(max(k, self.candidates), self.words)
+
+        def searched(queries):
+            ids = self._index.search(np.ascontiguousarray(queries), count)[1]
+            if (ids[:, k - 1] < 0).any():  # empty places come last
+                raise ValueError(
+                    f"`index` must find {k} words. It found {np.sum(ids >= 0, 1).min()}; "
+                    "give `kind` more `probes` or `breadth`."
+                )
+            return ids.astype(np.int32)
+
+        queries = tf.cast(hidden, tf.float32)
+        if with_bias:
+            queries = tf.concat([queries, tf.ones([tf.shape(queries)[0], 1])], axis=1)
+        ids = tf.numpy_function(searched, [queries], tf.int32, stateful=False)
+        ids.set_shape([hidden.shape[0], count])
+        return ids
+
+
+def index_vectors(head: LinearHead) -> np.ndarray:
+    """The vectors [w, b] less their mean: (V, D + 1) float32, or (V, D) without biases.
+
+    The mean lowers all scores of a position alike, and so does not matter to the search. But with
+    it, biases that are all far below zero would make the rarest words the longest vectors, to which
+    the links of an index for inner products lead.
+
+    Args:
+        head: a built head with one row for each word.
+
+    Raises:
+        ValueError: for another head.
+    """
+    kernel, bias = _parameters(head)
+    columns = [kernel] if bias is None else [kernel, tf.reshape(bias, [-1, 1])]
+    vectors = tf.concat([tf.cast(c, tf.float32) for c in columns], 1)
+    return np.ascontiguousarray(vectors - tf.reduce_mean(vectors, axis=0))
+
+
+def _parameters(head):
+    fits = isinstance(head, LinearHead) and head.built and not getattr(head, "in_shards", False)
+    if not fits:
+        raise ValueError(
+            "`head` must be a built head with one row for each word, all on one device, such as "
+            f"FullSoftmax. Received: head={head!r}"
+        )
+    return head._parameters()
+
+
+def _filled(kind, vectors, options):
+    """The index of faiss, with all vectors."""
+    words, units = vectors.shape
+    if isinstance(kind, str) and kind in KINDS:
+        known = list(inspect.signature(KINDS[kind]).parameters)[2:]
+        if not set(options) <= set(known):
+            raise ValueError(
+                f"`options` must be among {known} for {kind!r}. Received: {list(options)}"
+            )
+        index = KINDS[kind](words, units, **options)
+    elif isinstance(kind, faiss.Index) and not options:
+        index = kind
+    else:
+        raise ValueError(
+            f"`kind` must be one of {list(KINDS)}, or an index of faiss without options. "
+            f"Received: kind={kind!r}, options={options}"
+        )
+    suits = index.d == units and index.metric_type == faiss.METRIC_INNER_PRODUCT
+    if not suits or index.ntotal not in (0, words):
+        raise ValueError(
+            f"`kind` must be an index for inner products of {units} numbers, empty or with {words} "
+            f"vectors. Received: metric_type={index.metric_type}, d={index.d}, "
+            f"ntotal={index.ntotal}"
+        )
+    if not index.is_trained:
+        index.train(vectors)
+    if not index.ntotal:
+        index.add(vectors)
+    return index
+
+
+def _hnsw(words, units, links: int = 32, construction: int = 100, breadth: int = 200):
+    check_positive(links=links, construction=construction, breadth=breadth)
+    index = faiss.IndexHNSWFlat(units, links, faiss.METRIC_INNER_PRODUCT)
+    index.hnsw.efConstruction, index.hnsw.efSearch = construction, breadth
+    return index
+
+
+def _ivf(words, units, lists: int | None = None, probes: int = 32):
+    check_positive(lists=lists, probes=probes)
+    lists = lists or max(1, round(2 * words**0.5))
+    index = faiss.index_factory(units, f"IVF{lists},Flat", faiss.METRIC_INNER_PRODUCT)
+    index.nprobe = probes
+    index.cp.min_points_per_centroid = 1  # no warning where words are few
+    index.cp.max_points_per_centroid = 64
+    return index
+
+
+KINDS = {"hnsw": _hnsw, "ivf": _ivf}
+
+
+def _sha256(vectors):
+    return hashlib.sha256(vectors).hexdigest()

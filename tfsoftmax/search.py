@@ -123,6 +123,10 @@ class WordIndex:
         if samples < 0:
             raise ValueError(f"`samples` must not be negative. Received: samples={samples}")
         vectors = index_vectors(head)
+        self._sha256, self._scale = _sha256(vectors), 1.0
+        if kind == "hnsw" and head.bias is not None:
+            self._scale = _scale_of_biases(vectors)
+            vectors[:, -1] /= self._scale
         self._index = _filled(kind, vectors, options)
         self.candidates, self.sample = candidates, None
         if samples:
@@ -132,7 +136,6 @@ class WordIndex:
             )
             inclusion = inclusion_probabilities(sizes, min(samples, words))
             self.sample = systematic_sample(inclusion, seed)
-        self._sha256 = _sha256(vectors)
 
     def likeliest(self, head: LinearHead, hidden: ArrayLike, k: int) -> Found:
         """The k likeliest words that the index finds, with exact scores and an estimated ln Z.
@@ -174,7 +177,9 @@ class WordIndex:
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes the index to a file, for example beside the `.keras` file of the model."""
-        about = {"candidates": self.candidates, "weights_sha256": self._sha256}
+        about = {
+            "candidates": self.candidates, "scale": self._scale, "weights_sha256": self._sha256
+        }
         with written_whole(path) as file, zipfile.ZipFile(file, "w") as archive:
             archive.writestr("about.json", json.dumps(about))
             for name, values in (self.sample._asdict() if self.sample else {}).items():
@@ -211,7 +216,9 @@ class WordIndex:
             raise ValueError(
                 f"{os.fspath(path)}: must be an index that `save` wrote. Received: {error}"
             ) from error
-        index.candidates, index._sha256 = about["candidates"], about["weights_sha256"]
+        index.candidates, index._scale, index._sha256 = (
+            about[name] for name in ("candidates", "scale", "weights_sha256")
+        )
         index.sample = Sample(**arrays) if arrays else None
         if not stale and index._sha256 != _sha256(index_vectors(head)):
             raise ValueError(
@@ -260,7 +267,8 @@ class WordIndex:
 
         queries = tf.cast(hidden, tf.float32)
         if with_bias:
-            queries = tf.concat([queries, tf.ones([tf.shape(queries)[0], 1])], axis=1)
+            ones = tf.fill([tf.shape(queries)[0], 1], self._scale)
+            queries = tf.concat([queries, ones], axis=1)
         ids = tf.numpy_function(searched, [queries], tf.int32, stateful=False)
         ids.set_shape([hidden.shape[0], count])
         return ids
@@ -282,7 +290,15 @@ def index_vectors(head: LinearHead) -> np.ndarray:
     kernel, bias = _parameters(head)
     columns = [kernel] if bias is None else [kernel, tf.reshape(bias, [-1, 1])]
     vectors = tf.concat([tf.cast(c, tf.float32) for c in columns], 1)
-    return np.ascontiguousarray(vectors - tf.reduce_mean(vectors, axis=0))
+    return np.array(vectors - tf.reduce_mean(vectors, axis=0))
+
+
+def _scale_of_biases(vectors):
+    """By what to divide the biases, and multiply the 1 of the queries: then they vary as the units.
+
+    A graph links words whose inner product is large, and must not look at the biases alone.
+    """
+    return float(vectors[:, -1].std() / max(vectors[:, :-1].std(), 1e-12)) or 1.0
 
 
 def _parameters(head):

@@ -15,7 +15,7 @@ class Sample(typing.NamedTuple):
     """Words drawn once without replacement, by which all words are judged.
 
     Attributes:
-        ids: (S,) int32, distinct.
+        ids: (S,) int32, rising.
         inclusion: (S,) float64 in (0, 1], π: how likely a draw was to include each of them.
     """
 
@@ -61,7 +61,7 @@ def systematic_sample(inclusion, seed):
         ends *= count / ends[-1]
         places = np.searchsorted(ends, rng.random() + np.arange(count), side="right")
         others = others[np.minimum(places, len(others) - 1)]
-    ids = np.concatenate([certain, others[:count]])
+    ids = np.sort(np.concatenate([certain, others[:count]]))
     return Sample(ids.astype(np.int32), np.asarray(inclusion, np.float64)[ids])
 
 
@@ -100,7 +100,7 @@ def estimated_log_z(hidden, kernel, bias, ids, scores, sample, soft_cap=None):
     rows = tf.cast(tf.cast(rows_of(kernel, sample.ids), hidden.dtype), tf.float32)
     sampled = tf.matmul(tf.cast(hidden, tf.float32), rows, transpose_b=True)
     sampled = sampled if bias is None else sampled + rows_of(bias, sample.ids)
-    counted = _among(ids, sample.ids, kernel.shape[0])
+    counted = _among(ids, sample.ids)
     sampled = tf.where(counted, -float("inf"), capped(sampled, soft_cap))
 
     highest = tf.maximum(tf.reduce_max(scores, 1), tf.reduce_max(sampled, 1))
@@ -109,15 +109,15 @@ def estimated_log_z(hidden, kernel, bias, ids, scores, sample, soft_cap=None):
     return highest + tf.math.log(z), tf.sqrt(_variance(terms, sample.inclusion)) / z
 
 
-def _among(ids, sample, vocab_size):
+def _among(ids, sample):
     """Whether each word of a sample (S,) is among those of a position (N, C): (N, S)."""
     size, count = len(sample), tf.shape(ids)[0]
-    slots = np.full(vocab_size, size, np.int32)  # a slot for the words that are not in the sample
-    slots[sample] = np.arange(size)
-    taken = tf.where(ids < 0, size, tf.gather(slots, tf.maximum(ids, 0)))
-    places = tf.stack([tf.repeat(tf.range(count)[:, None], ids.shape[1], 1), taken], 2)
+    places = tf.minimum(tf.searchsorted(sample, tf.reshape(ids, [-1])), size - 1)
+    places = tf.reshape(places, tf.shape(ids))
+    places = tf.where(tf.gather(sample, places) == ids, places, size)  # `size` if it is not there
+    rows = tf.repeat(tf.range(count)[:, None], ids.shape[1], 1)
     marks = tf.tensor_scatter_nd_max(
-        tf.zeros([count, size + 1], tf.int32), places, tf.ones_like(taken)
+        tf.zeros([count, size + 1], tf.int32), tf.stack([rows, places], 2), tf.ones_like(places)
     )
     return marks[:, :size] > 0
 

@@ -210,7 +210,7 @@ def by_vectors(vectors, vocabulary, options):
 
 
 def summary(grouping, vocabulary):
-    """Describes the grouping in two lines."""
+    """Lines that describe the classes, unless each word has its own, and the tree."""
     import numpy as np
 
     from tfsoftmax.partitions import tree_builders
@@ -219,10 +219,13 @@ def summary(grouping, vocabulary):
     sizes, tokens = np.bincount(members), np.bincount(members, vocabulary.counts)
     scores = len(names) + tokens @ sizes / tokens.sum()
     report = tree_builders.binarised(grouping.tree, vocabulary.counts).report(vocabulary.counts)
-    return [
+    lines = [
         f"words in each of {len(names):,} classes: {sizes.min():,} to {sizes.max():,}, "
         f"median {np.median(sizes):,.0f}; a class-based output layer computes {scores:,.0f} scores "
         "for an average token",
+    ] if len(names) < len(members) else []
+    return [
+        *lines,
         f"tree with Huffman trees in its wide nodes: depth {report['depth']}, expected path "
         f"{report['expected_path_length']:.2f} (the entropy, {report['entropy_bits']:.2f}, is the "
         "least that any tree can have)",

@@ -67,6 +67,16 @@ def test_an_index_finds_the_likeliest_words_and_scores_them_exactly(head, kind):
     )
 
 
+def test_a_graph_does_not_follow_the_biases_alone():
+    """Where biases vary more than the units of the kernel, as they do in trained heads."""
+    head = tfsoftmax.FullSoftmax(V)
+    head.build((None, D))
+    head.kernel.assign(KERNEL / 30)
+    head.bias.assign(BIAS)
+    index = WordIndex(head, candidates=100)
+    assert index.recall(head, 30 * HIDDEN, 10) > 0.98  # 0.64 if they are not scaled
+
+
 def test_recall_is_the_share_of_the_exact_words(head):
     few = WordIndex(head, "ivf", lists=20, probes=1, candidates=10)
     exact, found = head.top_k(HIDDEN, 10)[0].numpy(), few.likeliest(head, HIDDEN, 10).ids.numpy()

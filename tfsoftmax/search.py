@@ -87,8 +87,9 @@ class WordIndex:
     Args:
         head: a built head with one row for each word: `FullSoftmax`, `SelfNormalisedSoftmax` and
             the heads that sample, tied ones too.
-        kind: "hnsw" for a graph of neighbours, "ivf" for clusters by k-means, or an index of
-            faiss for inner products, empty or with the rows of `index_vectors(head)`.
+        kind: "hnsw" for a graph of neighbours; "ivf" for clusters by k-means, which is built
+            sooner, but may find far fewer words, so look at `recall`; or an index of faiss for
+            inner products, empty or with the rows of `index_vectors(head)`.
         candidates: C, how many words are found and scored at each position, or k if that is more.
         samples: S, how many words to draw in all for ln Z, at most V; 0 for no estimate.
         counts: (V,) occurrences of the words. With them, a word is drawn in proportion to the
@@ -112,8 +113,8 @@ class WordIndex:
 
     Source: Müller 2017, section 2.2.4.2 (Auvolat et al. 2015 for k-means; Malkov and Yashunin 2020
     for HNSW, with inner products as in Morozov and Babenko 2018). Departures: Z there is the sum
-    over the words found; hash tables (Vijayanarasimhan et al. 2014) find fewer words in more time,
-    see experiments/results/search.
+    over the words found; hash tables (Vijayanarasimhan et al. 2014) find fewer words, see
+    experiments/results/search.
     """
 
     def __init__(

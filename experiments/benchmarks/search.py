@@ -256,10 +256,11 @@ def main():
 def write(rows, of_log_z, shares, hardware, known, units, repeats):
     """Writes the page of results."""
     ten, hundred = (max(column) for column in zip(*shares))
+    sizes = ",".join(dict.fromkeys(row[0].replace(",", "") for row in rows))
     markdown.write(
         RESULTS / "README.md",
         "# Search for the likeliest words with an index",
-        "`python -m experiments.benchmarks.search --run=… --text=…` on "
+        f"`python -m experiments.benchmarks.search --run=… --text=… --vocab_sizes={sizes}` on "
         f"{hardware}, shared with other work. Kernel, biases and hidden states are those of a full "
         f"softmax over {known:,} words with D = {units}, trained on a million words, and of the "
         "validation text. The larger vocabularies are no trained ones: their other words were "

@@ -2,9 +2,9 @@
 
     python -m experiments.stream_nats --run=runs/jiang/nce-seed1 --split=test
 
-A recurrent state that leaves the range of training may not come back. The perplexity of a split then
-says more of one stream than of the model. This prints the exact perplexity of the split, that of its
-worst streams, and that of the split without these.
+A recurrent state that leaves the range of training may not come back. The perplexity of a split
+then says more of one stream than of the model. This prints the exact perplexity of the split, that
+of its worst streams, and that of the split without these.
 """
 
 import sys

@@ -23,6 +23,13 @@ poster does not say how its own are made, so `class-brown` has Brown clusters. I
 Brown's bits the words of a cluster form a Huffman tree. NCE and BlackOut share a sample of 1,280
 words in each batch.
 
+NCE's test perplexity with the first seed is that of one stream among 128. It begins with the rare
+word "resolute", after which the states of this model never come back to where they were trained:
+
+    python -m experiments.stream_nats --run=runs/jiang/nce-seed1 --split=test
+
+prints 146.71, and 133.65 without the worst stream; for full-seed1 139.25 and 138.40.
+
 Hardware and hours: about ten minutes for each tree on two cores that did other work as well, so
 that words/s are low and uneven; that of tree-brown-seed1 is also from before a defect was mended.
 The benchmarks (results/poster, results/benchmarks) compare speeds.

@@ -70,6 +70,8 @@ ROWS = {
          "[jiang](jiang/README.md), million words, to convergence", from_experiment("jiang")),
     ],
     "001": [
+        ("chapter 2", "the survey of methods, by method",
+         "[field](field/README.md) and the map of the field", "no values in the thesis"),
         ("table 3.1", "samplers of TensorFlow", "`tfsoftmax.samplers`",
          "all of them, with expected counts that are tested"),
         ("tables 4.1 to 4.4", "Text8 and FDT", "`tfsoftmax prepare --corpus=text8`",

@@ -5,7 +5,8 @@ import pkgutil
 
 import tfsoftmax
 
-NEED_EXTRAS = {"tfsoftmax.hub": "keras_hub", "tfsoftmax.search": "faiss"}
+NEED_EXTRAS = {"tfsoftmax.hub": "keras_hub", "tfsoftmax.search": "faiss",
+               "tfsoftmax.faiss_indexes": "faiss"}
 
 
 def module_names():

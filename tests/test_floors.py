@@ -14,6 +14,7 @@ FLOORS = (
     ("textio",),
     ("_compat", "arguments", "hardware", "vocabulary", "layers.names", "partitions.counts",
      "partitions.packing", "resampling"),
+    ("faiss_indexes",),
     ("ops",),
     ("logits_tag", "partitions", "samplers", "corpora"),
     ("losses", "metrics", "optimizers", "nbest", "layers"),

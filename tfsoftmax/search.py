@@ -6,7 +6,6 @@ inner product search finds it. This module needs `pip install tfsoftmax[index]`;
 """
 
 import hashlib
-import inspect
 import json
 import os
 import typing
@@ -17,6 +16,7 @@ import tensorflow as tf
 from numpy.typing import ArrayLike
 
 from tfsoftmax.arguments import check_hint, check_positive
+from tfsoftmax.faiss_indexes import faiss, filled, for_graphs
 from tfsoftmax.heads.inputs import checked_k, flatten, restore
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.ops.chunks import chunk_rows, map_chunks
@@ -30,13 +30,6 @@ from tfsoftmax.ops.search import (
 from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.partitions.counts import checked_counts, with_unseen
 from tfsoftmax.textio import errors_name, written_whole
-
-try:
-    import faiss
-except ImportError as error:
-    raise ImportError(
-        "tfsoftmax.search needs faiss. Install it by `pip install tfsoftmax[index]`."
-    ) from error
 
 
 class Found(typing.NamedTuple):
@@ -88,7 +81,7 @@ class WordIndex:
         head: a built head with one row for each word: `FullSoftmax`, `SelfNormalisedSoftmax` and
             the heads that sample, tied ones too.
         kind: "hnsw" for a graph of neighbours; "ivf" for clusters by k-means, which is built
-            sooner, but may find far fewer words, so look at `recall`; or an index of faiss for
+            sooner, but finds fewer words; or an index of faiss for
             inner products, empty or with the rows of `index_vectors(head)`.
         candidates: C, how many words are found and scored at each position, or k if that is more.
         samples: S, how many words to draw in all for ln Z, at most V; 0 for no estimate.
@@ -127,10 +120,9 @@ class WordIndex:
             raise ValueError(f"`samples` must not be negative. Received: samples={samples}")
         vectors = index_vectors(head)
         self._sha256, self._scale = _sha256(vectors), 1.0
-        if kind == "hnsw" and head.bias is not None:
-            self._scale = _scale_of_biases(vectors)
-            vectors[:, -1] /= self._scale
-        self._index = _filled(kind, vectors, options)
+        if kind == "hnsw":
+            vectors, self._scale = for_graphs(vectors, head.bias is not None)
+        self._index = filled(kind, vectors, options)
         self.candidates, self.sample = candidates, None
         if samples:
             words = len(vectors)
@@ -278,11 +270,7 @@ class WordIndex:
 
 
 def index_vectors(head: LinearHead) -> np.ndarray:
-    """The vectors [w, b] less their mean: (V, D + 1) float32, or (V, D) without biases.
-
-    The mean lowers all scores of a position alike, and so does not matter to the search. But with
-    it, biases that are all far below zero would make the rarest words the longest vectors, to which
-    the links of an index for inner products lead.
+    """The vectors [w, b]: (V, D + 1) float32, or (V, D) without biases.
 
     Args:
         head: a built head with one row for each word.
@@ -292,16 +280,7 @@ def index_vectors(head: LinearHead) -> np.ndarray:
     """
     kernel, bias = _parameters(head)
     columns = [kernel] if bias is None else [kernel, tf.reshape(bias, [-1, 1])]
-    vectors = tf.concat([tf.cast(c, tf.float32) for c in columns], 1)
-    return np.array(vectors - tf.reduce_mean(vectors, axis=0))
-
-
-def _scale_of_biases(vectors):
-    """By what to divide the biases, and multiply the 1 of the queries: then they vary as the units.
-
-    A graph links words whose inner product is large, and must not look at the biases alone.
-    """
-    return float(vectors[:, -1].std() / max(vectors[:, :-1].std(), 1e-12)) or 1.0
+    return np.array(tf.concat([tf.cast(c, tf.float32) for c in columns], 1))
 
 
 def _parameters(head):
@@ -312,57 +291,6 @@ def _parameters(head):
             f"FullSoftmax. Received: head={head!r}"
         )
     return head._parameters()
-
-
-def _filled(kind, vectors, options):
-    """The index of faiss, with all vectors."""
-    words, units = vectors.shape
-    if isinstance(kind, str) and kind in KINDS:
-        known = list(inspect.signature(KINDS[kind]).parameters)[2:]
-        if not set(options) <= set(known):
-            raise ValueError(
-                f"`options` must be among {known} for {kind!r}. Received: {list(options)}"
-            )
-        index = KINDS[kind](words, units, **options)
-    elif isinstance(kind, faiss.Index) and not options:
-        index = kind
-    else:
-        raise ValueError(
-            f"`kind` must be one of {list(KINDS)}, or an index of faiss without options. "
-            f"Received: kind={kind!r}, options={options}"
-        )
-    suits = index.d == units and index.metric_type == faiss.METRIC_INNER_PRODUCT
-    if not suits or index.ntotal not in (0, words):
-        raise ValueError(
-            f"`kind` must be an index for inner products of {units} numbers, empty or with {words} "
-            f"vectors. Received: metric_type={index.metric_type}, d={index.d}, "
-            f"ntotal={index.ntotal}"
-        )
-    if not index.is_trained:
-        index.train(vectors)
-    if not index.ntotal:
-        index.add(vectors)
-    return index
-
-
-def _hnsw(words, units, links: int = 32, construction: int = 100, breadth: int = 200):
-    check_positive(links=links, construction=construction, breadth=breadth)
-    index = faiss.IndexHNSWFlat(units, links, faiss.METRIC_INNER_PRODUCT)
-    index.hnsw.efConstruction, index.hnsw.efSearch = construction, breadth
-    return index
-
-
-def _ivf(words, units, lists: int | None = None, probes: int = 32):
-    check_positive(lists=lists, probes=probes)
-    lists = lists or max(1, round(2 * words**0.5))
-    index = faiss.index_factory(units, f"IVF{lists},Flat", faiss.METRIC_INNER_PRODUCT)
-    index.nprobe = probes
-    index.cp.min_points_per_centroid = 1  # no warning where words are few
-    index.cp.max_points_per_centroid = 64
-    return index
-
-
-KINDS = {"hnsw": _hnsw, "ivf": _ivf}
 
 
 def _sha256(vectors):

@@ -169,3 +169,31 @@ def blackout(hidden, kernel, bias, labels, ids, count, remove_hits):
         loss = -np.log(np.exp(target) / count[label] / total)
         losses.append(loss - sum(np.log(1 - weight / total) for weight in weights))
     return np.array(losses)
+
+
+def family_log_probs(hidden, kernel, bias, function):
+    """ln f(x_w) - ln Σ f(x_v) (Müller 2017, eq. 2.49 and 2.50), as loops."""
+    result = np.zeros((len(hidden), len(kernel)))
+    for i, h in enumerate(np.asarray(hidden, np.float64)):
+        values = []
+        for row, b in zip(kernel, bias):
+            values.append(function(sum(float(a) * float(c) for a, c in zip(h, row)) + float(b)))
+        result[i] = [np.log(value) - np.log(sum(values)) for value in values]
+    return result
+
+
+def spherical_descent(rows, hidden, labels, weights, epsilon, rate, use_bias):
+    """A step of gradient descent on [W, b] (V, D + 1) of Σ weights · nats, as loops."""
+    gradient = np.zeros_like(rows)
+    for h, label, weight in zip(np.asarray(hidden, np.float64), labels, weights):
+        h = np.append(h, 1.0)
+        scores = rows @ h
+        total = sum(score**2 + epsilon for score in scores)
+        for word, score in enumerate(scores):
+            slope = 2 * score / total
+            if word == label:
+                slope -= 2 * score / (score**2 + epsilon)
+            gradient[word] += float(weight) * slope * h
+    if not use_bias:
+        gradient[:, -1] = 0
+    return rows - rate * gradient

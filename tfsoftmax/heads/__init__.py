@@ -15,12 +15,16 @@ from tfsoftmax.heads.self_normalised import SelfNormalisedSoftmax
 from tfsoftmax.heads.self_organised import SelfOrganisedSoftmax
 from tfsoftmax.heads.sharded import ShardedSoftmax
 from tfsoftmax.heads.shortlist import Shortlist
+from tfsoftmax.heads.spherical import SphericalSoftmax
+from tfsoftmax.heads.taylor import TaylorSoftmax
 from tfsoftmax.heads.tree import TreeSoftmax
 from tfsoftmax.heads.two_level import TwoLevelSoftmax
 
 HEADS = {
     "full": FullSoftmax,
     "self_normalised": SelfNormalisedSoftmax,
+    "spherical": SphericalSoftmax,
+    "taylor": TaylorSoftmax,
     "sampled": SampledSoftmax,
     "nce": NCE,
     "negative": NegativeSampling,
@@ -40,5 +44,5 @@ __all__ = [
     "AdaptiveSoftmax", "BlackOut", "ClassSoftmax", "DifferentiatedSoftmax", "FullSoftmax",
     "HEADS", "LogProb", "NCE", "NarySoftmax", "NegativeSampling", "SampledSoftmax",
     "SelfNormalisedSoftmax", "SelfOrganisedSoftmax", "ShardedSoftmax", "Shortlist", "SoftmaxHead",
-    "TopK", "TreeSoftmax", "TwoLevelSoftmax",
+    "SphericalSoftmax", "TaylorSoftmax", "TopK", "TreeSoftmax", "TwoLevelSoftmax",
 ]

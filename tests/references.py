@@ -197,3 +197,15 @@ def spherical_descent(rows, hidden, labels, weights, epsilon, rate, use_bias):
     if not use_bias:
         gradient[:, -1] = 0
     return rows - rate * gradient
+
+
+def squared_errors(hidden, kernel, bias, labels, function):
+    """Σ_v (f(x_v) - 1[v = label])² of each position (Müller 2017, eq. 2.51), as loops."""
+    losses = []
+    for h, label in zip(np.asarray(hidden, np.float64), labels):
+        loss = 0.0
+        for word, (row, b) in enumerate(zip(kernel, bias)):
+            score = sum(float(a) * float(c) for a, c in zip(h, row)) + float(b)
+            loss += (function(score) - (word == label)) ** 2
+        losses.append(loss)
+    return np.array(losses)

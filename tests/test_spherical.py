@@ -80,7 +80,7 @@ def test_one_word_and_one_unit(kind, words, units, count, rate):
 @pytest.mark.parametrize("count", [2, 11])
 def test_the_exact_update_is_gradient_descent(kind, use_bias, count):
     """Three hundred steps in float32 factors against as many on W itself in float64."""
-    head = made(KINDS[kind][0](sgd_learning_rate=0.2, use_bias=use_bias))
+    head = made(KINDS[kind][0](sgd_learning_rate=0.05, use_bias=use_bias))
     shift, epsilon, rng = head._shift, head.epsilon, np.random.default_rng(7)
     wanted, before = rows_of(head), rows_of(head)
     for _ in range(300):
@@ -88,9 +88,9 @@ def test_the_exact_update_is_gradient_descent(kind, use_bias, count):
         labels = rng.integers(0, V, count).astype(np.int32)
         weights = rng.uniform(size=count).astype(np.float32)
         step(head, hidden, labels, weights)
-        wanted = spherical_descent(wanted, hidden, labels, weights, epsilon, 0.2, use_bias)
+        wanted = spherical_descent(wanted, hidden, labels, weights, epsilon, 0.05, use_bias)
     size = np.abs(wanted).max()
-    assert np.abs(wanted - before).max() > 0.5 * size
+    assert np.abs(wanted - before).max() > 0.2 * size
     np.testing.assert_allclose(rows_of(head), wanted, rtol=1e-4, atol=1e-4 * size)
     np.testing.assert_allclose(
         head.factors.moments, wanted.T @ wanted, rtol=1e-4, atol=1e-4 * size**2
@@ -142,7 +142,7 @@ def test_a_step_reads_no_row_but_the_labels():
     np.testing.assert_array_equal(np.flatnonzero(np.isnan(head.factors.rows).any(axis=1)), [7])
 
 
-@pytest.mark.parametrize("limit", [0.0, 1.02])
+@pytest.mark.parametrize("limit", [0.0, 1.2])
 def test_renewed_factors_are_the_same_rows(limit, monkeypatch):
     monkeypatch.setattr(factored_rows, "LIMIT", limit)
     monkeypatch.setattr(factored_rows, "FOLD_ROWS", 5)

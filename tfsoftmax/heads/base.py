@@ -75,6 +75,7 @@ class SoftmaxHead(RowWeights, keras.layers.Layer):
     """
 
     trains_exactly = False
+    is_distribution = True
     self_normalised = False
     reads_previous_word = False
     machine_options: ClassVar[tuple[str, ...]] = ()

@@ -1,5 +1,7 @@
 """Spherical and Taylor softmax: loops of the equations, and steps of gradient descent in factors."""
 
+import types
+
 import keras
 import numpy as np
 import pytest
@@ -273,8 +275,28 @@ def test_epsilon_is_positive(epsilon):
         SphericalSoftmax(V, epsilon)
 
 
-def test_several_replicas_are_refused():
-    cpu = tf.config.list_logical_devices("CPU")[0].name
-    strategy = tf.distribute.MirroredStrategy([cpu])
-    with strategy.scope():
-        SphericalSoftmax(V, sgd_learning_rate=0.1).build((None, UNITS))  # one replica is none
+def test_several_replicas_are_refused_when_the_head_is_built(monkeypatch):
+    head = SphericalSoftmax(V, sgd_learning_rate=0.1)
+    two = types.SimpleNamespace(num_replicas_in_sync=2)
+    monkeypatch.setattr(tf.distribute, "get_strategy", lambda: two)
+    with pytest.raises(ValueError, match="`sgd_learning_rate` must be None where several replicas"):
+        head.build((None, UNITS))
+
+
+def test_one_replica_trains_as_no_strategy_does():
+    results = []
+    for strategy in (tf.distribute.get_strategy(), tf.distribute.MirroredStrategy(["CPU:0"])):
+        keras.utils.set_random_seed(1)
+        with strategy.scope():
+            model = model_of(SphericalSoftmax(V, sgd_learning_rate=1.0))
+            model.compile("adam", SoftmaxLoss())
+        model.fit(*data(), batch_size=8, shuffle=False, verbose=0)
+        results.append(rows_of(model.layers[-1]))
+    np.testing.assert_allclose(*results, rtol=1e-5, atol=1e-6)
+
+
+def test_a_rate_that_is_too_large_shows_as_a_loss_that_is_not_finite():
+    head, (hidden, labels) = made(SphericalSoftmax(V, sgd_learning_rate=1e30)), positions(V, 9)
+    for _ in range(4):
+        step(head, hidden, labels, np.ones(9, np.float32))
+    assert not np.isfinite(head.training_loss(hidden, labels)).all()

@@ -132,7 +132,7 @@ class SphericalSoftmax(LinearHead):
 
     def _training_loss(self, hidden, labels):
         nats = self._softmax().cross_entropy(hidden, labels)
-        if self.sgd_learning_rate is None or not self.trainable:
+        if self.sgd_learning_rate is None:
             return nats
         return self.factors.stepping(nats, extended(hidden), labels, self.epsilon)
 

@@ -13,9 +13,8 @@ T shrinks U where hidden states are large, and A' loses the digits that U'⁻¹ 
 singular values of U, or their inverses, exceed `LIMIT` in their root mean square, A becomes A U,
 and U the identity, at a cost of 2 V E² multiplications. Q is then computed anew.
 
-Source: Vincent, de Brébisson and Bouthillier 2015, algorithm 1 and section 3.4 on batches.
-Departures: they bring single singular values of U back to one, where we renew all of A, more
-rarely; U'⁻¹ is computed from U' in each step, and not updated.
+Source: Vincent, de Brébisson and Bouthillier 2015. Departures: the steps are those of batches;
+U'⁻¹ is computed from U' in each step; and all of A is renewed at once, when it has to be.
 
 Shapes: N positions, V words, E columns.
 """

@@ -1,4 +1,4 @@
-"""Spherical and Taylor softmax: loops of the equations, and steps of gradient descent in factors."""
+"""Spherical and Taylor softmax: loops of the equations, and gradient descent in factors."""
 
 import types
 

@@ -20,7 +20,7 @@ class SphericalSoftmax(LinearHead):
     """P(w | h) = (x_w² + ε) / Σ_v (x_v² + ε) with x = h Wᵀ + b, trained by its cross-entropy.
 
     The normaliser is ε V + ĥᵀ Q ĥ with ĥ = [h, 1] and Q = [W, b]ᵀ [W, b], so that a step costs
-    2 V D² multiplications and not 3 N V D. Scores of both signs are likely words: x² grows with |x|.
+    2 V D² multiplications and not 3 N V D. Words with large scores of either sign are likely.
 
     With `sgd_learning_rate` the head makes the steps of plain gradient descent on W and b itself,
     exactly, in time N D² + D³ that does not depend on V, and reads and writes only the labels'

@@ -1,4 +1,4 @@
-"""Distributions P(w | h) = f(x_w) / Σ_v f(x_v) of the spherical family, f(x) = x² + ε, x = h Wᵀ + b.
+"""The spherical family P(w | h) = f(x_w) / Σ_v f(x_v) with f(x) = x² + ε and x = h Wᵀ + b.
 
 With ĥ = [h, 1], Ŵ = [W, b] and the second moments Q = Ŵᵀ Ŵ, the normaliser needs no score:
 

@@ -4,6 +4,7 @@ import collections
 
 from experiments import (
     adaptive,
+    alternatives,
     field,
     full_softmax,
     hierarchical,
@@ -24,6 +25,7 @@ from experiments import (
 
 EXPERIMENTS = {
     "adaptive": adaptive,
+    "alternatives": alternatives,
     "field": field,
     "full_softmax": full_softmax,
     "hierarchical": hierarchical,

@@ -19,6 +19,8 @@ from tfsoftmax.heads import (
     SelfOrganisedSoftmax,
     ShardedSoftmax,
     Shortlist,
+    SphericalSoftmax,
+    TaylorSoftmax,
     TreeSoftmax,
     TwoLevelSoftmax,
 )
@@ -34,6 +36,13 @@ CASES = {
     "full smoothed": lambda vocab_size: FullSoftmax(vocab_size, label_smoothing=0.2, z_loss=0.01),
     "self-normalised": lambda V: SelfNormalisedSoftmax(V, fraction=0.4, seed=1),
     "self-normalised, not squared": lambda V: SelfNormalisedSoftmax(V, squared=False, seed=1),
+    "spherical": lambda V: SphericalSoftmax(V),
+    "spherical without bias": lambda V: SphericalSoftmax(V, 0.3, use_bias=False),
+    "spherical, exact update": lambda V: SphericalSoftmax(V, sgd_learning_rate=0.1),
+    "taylor": lambda V: TaylorSoftmax(V),
+    "taylor, exact update without bias": lambda V: TaylorSoftmax(
+        V, sgd_learning_rate=0.1, use_bias=False
+    ),
     "sampled": lambda V: SampledSoftmax(V, 9, counts=counts(V), seed=1),
     "sampled, no hits": lambda V: SampledSoftmax(
         V, 9, counts=counts(V), remove_accidental_hits=True, seed=1

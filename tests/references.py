@@ -205,3 +205,43 @@ def estimated_log_z(hidden, kernel, bias, ids, sample, soft_cap=None):
         log_z.append(np.log(z))
         errors.append(np.sqrt(variance) / z)
     return np.array(log_z), np.array(errors)
+
+
+def family_log_probs(hidden, kernel, bias, function):
+    """ln f(x_w) - ln Σ f(x_v) (Müller 2017, eq. 2.49 and 2.50), as loops."""
+    result = np.zeros((len(hidden), len(kernel)))
+    for i, h in enumerate(np.asarray(hidden, np.float64)):
+        values = []
+        for row, b in zip(kernel, bias):
+            values.append(function(sum(float(a) * float(c) for a, c in zip(h, row)) + float(b)))
+        result[i] = [np.log(value) - np.log(sum(values)) for value in values]
+    return result
+
+
+def spherical_descent(rows, hidden, labels, weights, epsilon, rate, use_bias):
+    """A step of gradient descent on [W, b] (V, D + 1) of Σ weights · nats, as loops."""
+    gradient = np.zeros_like(rows)
+    for h, label, weight in zip(np.asarray(hidden, np.float64), labels, weights):
+        h = np.append(h, 1.0)
+        scores = rows @ h
+        total = sum(score**2 + epsilon for score in scores)
+        for word, score in enumerate(scores):
+            slope = 2 * score / total
+            if word == label:
+                slope -= 2 * score / (score**2 + epsilon)
+            gradient[word] += float(weight) * slope * h
+    if not use_bias:
+        gradient[:, -1] = 0
+    return rows - rate * gradient
+
+
+def squared_errors(hidden, kernel, bias, labels, function):
+    """Σ_v (f(x_v) - 1[v = label])² of each position (Müller 2017, eq. 2.51), as loops."""
+    losses = []
+    for h, label in zip(np.asarray(hidden, np.float64), labels):
+        loss = 0.0
+        for word, (row, b) in enumerate(zip(kernel, bias)):
+            score = sum(float(a) * float(c) for a, c in zip(h, row)) + float(b)
+            loss += (function(score) - (word == label)) ** 2
+        losses.append(loss)
+    return np.array(losses)

@@ -51,7 +51,7 @@ def test_an_unused_result_reads_nothing():
     assert must_run(lambda h: (computed_if_used(head._logits, h), h)[1], hidden) == set()
 
 
-@pytest.mark.parametrize("case", PRUNED)
+@pytest.mark.parametrize("case", [*PRUNED, "spherical, exact update"])
 def test_heads_whose_logits_are_unused_read_nothing(case):
     head, (hidden, _) = built(case, 41), positions(41, 5)
     assert must_run(lambda h: (head(h, training=True), h)[1], hidden) == set()

@@ -74,7 +74,7 @@ class LogitsTag:
 
     def total_loss(self, labels: "Labels", weights: tf.Tensor) -> tf.Tensor:
         """Σ weights · nats, with the head's own objective in training, else exact cross-entropy."""
-        if not self.training:
+        if not self._asks_own_objective:
             return tf.reduce_sum(weights * self.exact_nats(labels))
         total, nats = self.head.loss_and_nats(self.hidden, labels.ids, weights)
         if nats is not None:
@@ -83,7 +83,7 @@ class LogitsTag:
 
     def nats(self, labels: "Labels") -> tf.Tensor:
         """Nats of each position: the head's own objective in training, else exact cross-entropy."""
-        if not self.training:
+        if not self._asks_own_objective:
             return self.exact_nats(labels)
         if self.head.trains_exactly:
             self._known[labels.key] = labels, -self.head.log_prob(self.hidden, labels.ids)
@@ -97,7 +97,7 @@ class LogitsTag:
         have changed.
         """
         if labels.key not in self._known:
-            if self.training:
+            if self.training and self.head.is_distribution:
                 return None
             nats = -self.head.log_prob(self.hidden, labels.ids)
             if not self.head.trains_exactly:
@@ -120,6 +120,10 @@ class LogitsTag:
                 "step. tfsoftmax.metrics.Accuracy and TopKAccuracy do, and in evaluate() only "
                 f"unless you say otherwise. Received: metrics={names}", stacklevel=2,
             )
+
+    @property
+    def _asks_own_objective(self):
+        return self.training or not self.head.is_distribution
 
     @property
     def _name(self):

@@ -15,6 +15,8 @@ REDUCTIONS = ("sum_over_batch_size", "mean", "mean_with_sample_weight", "sum", "
 class SoftmaxLoss(keras.losses.Loss):
     """The head's own training loss in `fit`, exact cross-entropy in `evaluate`; in nats.
 
+    A head that is no distribution, `CubicScores`, has its own loss in both.
+
     Args:
         ignore_class: label whose positions do not contribute to the loss, or None.
         reduction: one of the reductions of Keras, or `"sum_over_steps"`: the nats of a batch

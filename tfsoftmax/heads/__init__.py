@@ -1,9 +1,10 @@
-"""Output layers, one in each file. `HEADS` lists them all, by the names that commands use."""
+"""Output layers, one in each file. `HEADS` has all distributions, by the names of commands."""
 
 from tfsoftmax.heads.adaptive import AdaptiveSoftmax
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.heads.blackout import BlackOut
 from tfsoftmax.heads.class_based import ClassSoftmax
+from tfsoftmax.heads.cubic import CubicScores
 from tfsoftmax.heads.differentiated import DifferentiatedSoftmax
 from tfsoftmax.heads.full import FullSoftmax
 from tfsoftmax.heads.inference import LogProb, TopK
@@ -15,12 +16,16 @@ from tfsoftmax.heads.self_normalised import SelfNormalisedSoftmax
 from tfsoftmax.heads.self_organised import SelfOrganisedSoftmax
 from tfsoftmax.heads.sharded import ShardedSoftmax
 from tfsoftmax.heads.shortlist import Shortlist
+from tfsoftmax.heads.spherical import SphericalSoftmax
+from tfsoftmax.heads.taylor import TaylorSoftmax
 from tfsoftmax.heads.tree import TreeSoftmax
 from tfsoftmax.heads.two_level import TwoLevelSoftmax
 
 HEADS = {
     "full": FullSoftmax,
     "self_normalised": SelfNormalisedSoftmax,
+    "spherical": SphericalSoftmax,
+    "taylor": TaylorSoftmax,
     "sampled": SampledSoftmax,
     "nce": NCE,
     "negative": NegativeSampling,
@@ -37,8 +42,8 @@ HEADS = {
 }
 
 __all__ = [
-    "AdaptiveSoftmax", "BlackOut", "ClassSoftmax", "DifferentiatedSoftmax", "FullSoftmax",
-    "HEADS", "LogProb", "NCE", "NarySoftmax", "NegativeSampling", "SampledSoftmax",
+    "AdaptiveSoftmax", "BlackOut", "ClassSoftmax", "CubicScores", "DifferentiatedSoftmax",
+    "FullSoftmax", "HEADS", "LogProb", "NCE", "NarySoftmax", "NegativeSampling", "SampledSoftmax",
     "SelfNormalisedSoftmax", "SelfOrganisedSoftmax", "ShardedSoftmax", "Shortlist", "SoftmaxHead",
-    "TopK", "TreeSoftmax", "TwoLevelSoftmax",
+    "SphericalSoftmax", "TaylorSoftmax", "TopK", "TreeSoftmax", "TwoLevelSoftmax",
 ]

@@ -55,6 +55,8 @@ class SoftmaxHead(RowWeights, keras.layers.Layer):
         trains_exactly: whether training computes the whole distribution, so that the exact
             cross-entropy may be asked for in training too. A subclass whose training loss is
             not that cross-entropy writes `_log_prob`.
+        is_distribution: whether the scores are probabilities. Where they are not, the training
+            loss is that of `evaluate` too, and `log_prob` and perplexities are errors.
         self_normalised: whether training holds Z(h) near a constant, so that a label's score
             alone, `self_normalised_log_prob(hidden, labels)`, stands for its log-probability.
         reads_previous_word: whether the last units of the hidden states carry the word that was
@@ -75,6 +77,7 @@ class SoftmaxHead(RowWeights, keras.layers.Layer):
     """
 
     trains_exactly = False
+    is_distribution = True
     self_normalised = False
     reads_previous_word = False
     machine_options: ClassVar[tuple[str, ...]] = ()

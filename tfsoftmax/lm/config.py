@@ -23,6 +23,8 @@ class ModelConfig:
         head: Output layer, one of
             - full: softmax over all words
             - self_normalised: full softmax that is trained to need no normalisation
+            - spherical: squares of scores in the place of exponentials
+            - taylor: the exponential's second-order expansion in its place
             - sampled: sampled softmax (importance sampling)
             - nce: noise-contrastive estimation
             - negative: negative sampling

@@ -1,0 +1,78 @@
+"""Cubic scores trained by squared error: an output layer that is no distribution."""
+
+import keras
+import tensorflow as tf
+from numpy.typing import ArrayLike
+
+from tfsoftmax.heads.linear import LinearHead
+from tfsoftmax.ops.logits import full_logits, map_row_chunks
+from tfsoftmax.ops.squared_error import squared_errors
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class CubicScores(LinearHead):
+    """Scores f(x) = α x³ + β with x = h Wᵀ + b, trained by Σ_v (f(x_v) - 1[v = label])².
+
+    The scores rank words and are no probabilities: `log_prob`, `log_probs` and `Perplexity` raise
+    an error, `SoftmaxLoss` is the squared error in `evaluate` too, and `top_k` returns scores.
+    Measure the head by `tfsoftmax.metrics.Accuracy` and `TopKAccuracy`. For that reason it is not
+    in `HEADS`, whose heads `tfsoftmax train` compares by perplexity.
+
+    The gradient vanishes with x², so that scores must not start near zero: scale the
+    `kernel_initializer` or the hidden states. A loss of x itself has no such trouble, and is of the
+    family whose exact update `SphericalSoftmax` has.
+
+    Args:
+        vocab_size: V, the number of words.
+        alpha: α.
+        beta: β.
+        **kwargs: arguments of `LinearHead` (use_bias, kernel_initializer, bias_initializer,
+            tied_to) and of `keras.layers.Layer`.
+
+    Example:
+        hidden, labels = keras.random.normal((8, 16)), keras.random.randint((8,), 0, 1000)
+        model = keras.Sequential([keras.Input((16,)), tfsoftmax.CubicScores(1000)])
+        model.compile("adam", tfsoftmax.SoftmaxLoss(), metrics=[tfsoftmax.metrics.Accuracy()])
+        model.fit(hidden, labels)
+
+    Source: Müller 2017, equation 2.51 (Oland et al. 2017). The gradient needs the score of each
+    word: it is of sixth degree in x, and no matrix of second moments stands for it.
+    """
+
+    is_distribution = False
+
+    def __init__(self, vocab_size: int, alpha: float = 1.0, beta: float = 0.0, **kwargs):
+        super().__init__(vocab_size, **kwargs)
+        if alpha <= 0:
+            raise ValueError(f"`alpha` must be positive. Received: alpha={alpha}")
+        self.alpha, self.beta = alpha, beta
+
+    def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
+        return [(len(labels), self._kernel().shape[1], self.vocab_size)]
+
+    def _value(self, scores):
+        return self.alpha * scores**3 + self.beta
+
+    def _logits(self, hidden):
+        return self._value(full_logits(hidden, *self._parameters()))
+
+    def _training_loss(self, hidden, labels):
+        return squared_errors(hidden, *self._parameters(), labels, self._value)
+
+    def _top_k(self, hidden, k):
+        def chunk(hidden):
+            values, ids = tf.math.top_k(self._logits(hidden), k)
+            return ids, values
+
+        return map_row_chunks(chunk, hidden, self.vocab_size)
+
+    def _no_probabilities(self, *_):
+        raise ValueError(
+            "`head` must be a distribution to have probabilities and a perplexity. Received: "
+            f"{self.name}, whose scores only rank words (tfsoftmax.metrics.Accuracy measures it)"
+        )
+
+    _log_prob = _log_probs = _log_normaliser = _self_normalised = _no_probabilities
+
+    def get_config(self):
+        return {**super().get_config(), "alpha": self.alpha, "beta": self.beta}

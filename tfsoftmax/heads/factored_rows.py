@@ -1,0 +1,102 @@
+"""Rows that a head updates itself, by gradient descent whose cost does not depend on V."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfsoftmax.ops.factored_rows import FOLD_ROWS, descend
+from tfsoftmax.ops.spherical import label_slopes, sums
+
+
+class FactoredRows(keras.layers.Layer):
+    """Kernel and biases Ŵ (V, D + 1) as A U, with their second moments Q.
+
+    `stepping` makes the step in the backward pass, where the weight of each position is known.
+    The optimiser has one weight of this layer, a scalar whose gradient is zero: without a weight,
+    a model of fixed hidden states would have no backward pass.
+
+    Args:
+        learning_rate: η, a float or a `keras.optimizers.schedules.LearningRateSchedule`.
+        biases: whether the last column is trained too.
+        start: function of no arguments that returns Ŵ at the start, (V, D + 1).
+
+    Example:
+        import tensorflow as tf
+        from tfsoftmax.heads.factored_rows import FactoredRows
+        rows = FactoredRows(0.1, True, lambda: tf.ones((1000, 17)))
+        rows.build()
+    """
+
+    def __init__(self, learning_rate, biases, start):
+        super().__init__(name="factored_rows")
+        self.learning_rate, self.biases, self._start = learning_rate, biases, start
+
+    def build(self):
+        start = tf.cast(self._start(), tf.float32)
+        size = start.shape[1]
+        options = {"dtype": "float32", "trainable": False, "autocast": False}
+        self.rows = self.add_weight(
+            name="rows", shape=start.shape, initializer=lambda *_, **__: start, **options
+        )
+        self.mixer = self.add_weight(
+            name="mixer", shape=(size, size), initializer="identity", **options
+        )
+        self.moments = self.add_weight(
+            name="moments", shape=(size, size), initializer=lambda *_, **__: _moments(start),
+            **options,
+        )
+        self.steps = self.add_weight(
+            name="steps", shape=(), initializer="zeros", dtype="int64", trainable=False,
+        )
+        self.trigger = self.add_weight(
+            name="trigger", shape=(), initializer="zeros", dtype="float32", autocast=False
+        )
+        self.built = True
+
+    def stepping(self, nats, hidden, labels, epsilon):
+        """`nats` (N,), whose gradient updates the rows by Σ upstream · nats.
+
+        Args:
+            nats: (N,) float32, cross-entropies under the spherical distribution of the rows.
+            hidden: (N, D + 1) float32, ĥ.
+            labels: (N,) int32.
+            epsilon: ε.
+        """
+        if not self.trainable:
+            return nats
+
+        @tf.custom_gradient
+        def identity(trigger, nats):
+            def gradient(upstream):
+                self._step(tf.stop_gradient(hidden), labels, upstream, epsilon)
+                return tf.zeros_like(trigger), upstream
+
+            return tf.identity(nats), gradient
+
+        return identity(tf.convert_to_tensor(self.trigger.value), nats)
+
+    def _step(self, hidden, labels, upstream, epsilon):
+        rows, mixer, moments = (v.value for v in (self.rows, self.mixer, self.moments))
+        own = tf.matmul(tf.gather(rows, labels), mixer)
+        scores = tf.reduce_sum(own * hidden, axis=1)
+        totals, _ = sums(hidden, moments, epsilon, rows.shape[0])
+        trained = np.ones(hidden.shape[1], np.float32)
+        trained[-1] = self.biases
+        descend(
+            rows, mixer, moments, hidden, labels, 2 * upstream / totals,
+            upstream * label_slopes(scores, epsilon), self._rate(), trained,
+        )
+        self.steps.assign_add(1)
+
+    def _rate(self):
+        scheduled = isinstance(
+            self.learning_rate, keras.optimizers.schedules.LearningRateSchedule
+        )
+        return tf.cast(
+            self.learning_rate(self.steps.value) if scheduled else self.learning_rate, tf.float32
+        )
+
+
+def _moments(rows):
+    chunks = (rows[start : start + FOLD_ROWS] for start in range(0, rows.shape[0], FOLD_ROWS))
+    return tf.add_n([tf.matmul(chunk, chunk, transpose_a=True) for chunk in chunks])

@@ -1,0 +1,158 @@
+"""Spherical softmax: squares of scores in the place of exponentials."""
+
+from typing import ClassVar
+
+import keras
+import tensorflow as tf
+from numpy.typing import ArrayLike
+
+from tfsoftmax.arguments import check_hint
+from tfsoftmax.heads.factored_rows import FactoredRows
+from tfsoftmax.heads.linear import LinearHead
+from tfsoftmax.ops.computed_if_used import computed_if_used
+from tfsoftmax.ops.spherical import FactoredSpherical, Spherical, extended
+
+Schedule = keras.optimizers.schedules.LearningRateSchedule
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class SphericalSoftmax(LinearHead):
+    """P(w | h) = (x_w² + ε) / Σ_v (x_v² + ε) with x = h Wᵀ + b, trained by its cross-entropy.
+
+    The normaliser is ε V + ĥᵀ Q ĥ with ĥ = [h, 1] and Q = [W, b]ᵀ [W, b], so that a step costs
+    2 V D² multiplications and not 3 N V D. Words with large scores of either sign are likely.
+
+    With `sgd_learning_rate` the head makes the steps of plain gradient descent on W and b itself,
+    exactly, in time N D² + D³ that does not depend on V, and reads and writes only the labels'
+    rows of a factor A (V, D + 1) of [W, b] = A U. The step happens in the backward pass, whenever
+    a gradient of the training loss is computed, with the weights and factors that the loss has
+    there. The optimiser neither scales nor clips it, does not count its gradient in
+    `global_clipnorm`, and does not accumulate it; callbacks that change the optimiser's learning
+    rate do not change this one. `.keras` files hold the factors, so that training goes on as if it
+    had not stopped. A is renewed, in time 2 V D², when U is ill-conditioned.
+
+    Args:
+        vocab_size: V, the number of words.
+        epsilon: ε > 0, the least f(x). The paper has it as a hyperparameter; the gradient of a
+            label's score is at most 1 / sqrt(ε).
+        sgd_learning_rate: learning rate of the head's own steps, or a schedule of it by their
+            number. None: the optimiser trains W and b. Not for `tied_to`, regularizers,
+            constraints, XLA, mixed_float16 (whose loss scale the head cannot tell from the weights
+            of positions) and several replicas.
+        **kwargs: arguments of `LinearHead` (use_bias, kernel_initializer, bias_initializer,
+            tied_to) and of `keras.layers.Layer`.
+
+    Example:
+        words = keras.Input((20,), dtype="int32")
+        hidden = tfsoftmax.LSTM(64, return_sequences=True)(tfsoftmax.Embedding(1000, 64)(words))
+        model = keras.Model(words, tfsoftmax.SphericalSoftmax(1000, sgd_learning_rate=1.0)(hidden))
+        model.compile("adam", tfsoftmax.SoftmaxLoss(), weighted_metrics=[tfsoftmax.Perplexity()])
+
+    Source: Müller 2017, equation 2.49 (Vincent, de Brébisson and Bouthillier 2015; de Brébisson
+    and Vincent 2016). Departure: ε, which the thesis leaves out, and without which a label of
+    score zero has no logarithm.
+    """
+
+    trains_exactly = True
+    _shift: ClassVar[float] = 0.0  # added to the biases
+
+    def __init__(
+        self, vocab_size: int, epsilon: float = 1.0,
+        sgd_learning_rate: float | Schedule | dict | None = None, **kwargs,
+    ):
+        super().__init__(vocab_size, **kwargs)
+        if not epsilon > 0:
+            raise ValueError(f"`epsilon` must be positive. Received: epsilon={epsilon}")
+        self.epsilon = epsilon
+        if isinstance(sgd_learning_rate, dict):
+            sgd_learning_rate = keras.optimizers.schedules.deserialize(sgd_learning_rate)
+        self.sgd_learning_rate = sgd_learning_rate
+        if sgd_learning_rate is not None:
+            self._check_sgd()
+            self.supports_jit = False
+
+    def _check_sgd(self):
+        rate = self.sgd_learning_rate
+        if not isinstance(rate, Schedule):
+            check_hint("sgd_learning_rate", rate, float)
+            if rate <= 0:
+                raise ValueError(
+                    f"`sgd_learning_rate` must be positive. Received: sgd_learning_rate={rate}"
+                )
+        names = ("tied_to", "kernel_regularizer", "bias_regularizer", "kernel_constraint",
+                 "bias_constraint")
+        given = [name for name in names if getattr(self, name) is not None]
+        if given or self.compute_dtype == "float16":
+            raise ValueError(
+                "`sgd_learning_rate` must be None for a head with tied rows, regularizers, "
+                "constraints or a float16 policy, which scales the loss. "
+                f"Received: {given or self.dtype_policy.name}"
+            )
+
+    def build(self, hidden_shape):
+        if self.sgd_learning_rate is None:
+            super().build(hidden_shape)
+            return
+        if tf.distribute.get_strategy().num_replicas_in_sync > 1:
+            raise ValueError(
+                "`sgd_learning_rate` must be None where several replicas train: each would make "
+                f"steps of its own. Received: sgd_learning_rate={self.sgd_learning_rate}"
+            )
+        super(LinearHead, self).build(hidden_shape)
+        shape = self.vocab_size, hidden_shape[-1]
+        self.factors = FactoredRows(
+            self.sgd_learning_rate, self.use_bias, lambda: self._first_rows(shape)
+        )
+        self.factors.build()
+
+    def _first_rows(self, shape):
+        kernel = self.kernel_initializer.clone()(shape, dtype="float32")
+        bias = tf.zeros(shape[:1])
+        if self.use_bias:
+            bias = self.bias_initializer.clone()(shape[:1], dtype="float32")
+        return tf.concat([kernel, bias[:, None] + self._shift], axis=1)
+
+    def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
+        if self.sgd_learning_rate is not None:
+            size = self.factors.rows.shape[1]
+            return [(len(labels), size, size)] * 2
+        units = self._kernel().shape[1]
+        # Two products of V D², where a product stands for itself and its two gradients.
+        return [(min(len(labels), -(-2 * units // 3)), units, self.vocab_size)]
+
+    def _softmax(self):
+        if self.sgd_learning_rate is not None:
+            factors = self.factors
+            return FactoredSpherical(
+                factors.rows.value, factors.mixer.value, factors.moments.value, self.epsilon
+            )
+        kernel, bias = self._parameters()
+        bias = tf.zeros(self.vocab_size) if bias is None else tf.cast(bias, tf.float32)
+        return Spherical(kernel, bias + self._shift, self.epsilon)
+
+    def _training_loss(self, hidden, labels):
+        nats = self._softmax().cross_entropy(hidden, labels)
+        if self.sgd_learning_rate is None:
+            return nats
+        return self.factors.stepping(nats, extended(hidden), labels, self.epsilon)
+
+    def _loss_and_nats(self, hidden, labels, weights):
+        nats = self._training_loss(hidden, labels)
+        return tf.reduce_sum(weights * nats), tf.stop_gradient(nats)
+
+    def _log_prob(self, hidden, labels):
+        return -self._softmax().cross_entropy(hidden, labels)
+
+    def _self_normalised(self, hidden, labels):
+        return self._softmax().label_logits(hidden, labels)
+
+    def _logits_of_call(self, rows, training):
+        if training and self.sgd_learning_rate is not None:
+            return computed_if_used(self._logits, rows)
+        return super()._logits_of_call(rows, training)
+
+    def get_config(self):
+        rate = self.sgd_learning_rate
+        if isinstance(rate, Schedule):
+            rate = keras.optimizers.schedules.serialize(rate)
+        return {**super().get_config(), "epsilon": self.epsilon, "sgd_learning_rate": rate}

@@ -1,0 +1,198 @@
+"""The spherical family P(w | h) = f(x_w) / Σ_v f(x_v) with f(x) = x² + ε and x = h Wᵀ + b.
+
+With ĥ = [h, 1], Ŵ = [W, b] and the second moments Q = Ŵᵀ Ŵ, the normaliser needs no score:
+
+    Σ_v f(x_v) = ε V + ĥᵀ Q ĥ.
+
+With G = Σ_n g_n ĥ_n ĥ_nᵀ, where g = 2 w / Σ_v f(x_v) and position n has weight w_n, the gradient is
+
+    dŴ = Ŵ G - [scatter of w f'(x_y) / f(x_y) ĥ to row y].
+
+That is 2 V D² multiplications in the place of the 3 N V D of logits. Of few positions, 3 N < 2 D,
+the logits cost less, take less memory than the kernel, and are formed whole.
+
+Everything is float32: a sum of V squares overflows float16, and bfloat16 loses the small ones.
+
+Shapes: N positions, D hidden units, V words, E = D + 1.
+"""
+
+import typing
+
+import tensorflow as tf
+
+from tfsoftmax.ops.custom_gradients import differentiable
+from tfsoftmax.ops.logits import full_logits, label_logits, map_row_chunks, rows_of
+
+
+class Spherical(typing.NamedTuple):
+    """The distribution of a kernel and biases.
+
+    Attributes:
+        kernel: (V, D) float.
+        bias: (V,) float32.
+        epsilon: ε.
+    """
+
+    kernel: tf.Tensor
+    bias: tf.Tensor
+    epsilon: float
+
+    def logits(self, hidden):
+        """ln f(x), (N, V) float32 for hidden (N, D)."""
+        return log_values(full_logits(_float(hidden), self.kernel, self.bias), self.epsilon)
+
+    def label_logits(self, hidden, labels):
+        """ln f(x_y), (N,), which reads the labels' rows alone."""
+        scores, _ = label_logits(_float(hidden), self.kernel, self.bias, labels)
+        return log_values(scores, self.epsilon)
+
+    def log_normaliser(self, hidden):
+        """ln Σ_v f(x_v), (N,)."""
+
+        def by_moments():
+            moments = second_moments(_float(self.kernel), self.bias)
+            return log_sums(extended(hidden), moments, self.epsilon, self.kernel.shape[0])
+
+        def by_logits():
+            return tf.reduce_logsumexp(self.logits(hidden), axis=1)
+
+        return _if_few(hidden, by_logits, by_moments)
+
+    def top_k(self, hidden, k):
+        """Ids and log-probabilities (N, k) of the k likeliest words."""
+        return top_k(_float(hidden), self.kernel, self.bias, k, self.epsilon)
+
+    def cross_entropy(self, hidden, labels):
+        """(N,) nats, differentiable with respect to hidden, kernel and bias."""
+        tensors = _float(hidden), tf.convert_to_tensor(self.kernel), self.bias
+
+        def by_moments():
+            return differentiable(
+                lambda *tensors: _nats_by_moments(*tensors, labels, self.epsilon), *tensors
+            )
+
+        def by_logits():
+            logits = log_values(full_logits(*tensors), self.epsilon)
+            return tf.reduce_logsumexp(logits, 1) - tf.gather(logits, labels, batch_dims=1)
+
+        return _if_few(hidden, by_logits, by_moments)
+
+
+class FactoredSpherical(typing.NamedTuple):
+    """The distribution of Ŵ = A U, whose scores are A (U ĥ), and whose Q is known.
+
+    Attributes:
+        rows: (V, E) float32, A.
+        mixer: (E, E) float32, U.
+        moments: (E, E) float32, Q.
+        epsilon: ε.
+    """
+
+    rows: tf.Variable
+    mixer: tf.Tensor
+    moments: tf.Tensor
+    epsilon: float
+
+    def mixed(self, hidden):
+        """U ĥ, (N, E)."""
+        return tf.matmul(extended(hidden), self.mixer, transpose_b=True)
+
+    def logits(self, hidden):
+        return log_values(full_logits(self.mixed(hidden), self.rows, None), self.epsilon)
+
+    def label_logits(self, hidden, labels):
+        scores = tf.reduce_sum(self.mixed(hidden) * rows_of(self.rows, labels), axis=1)
+        return log_values(scores, self.epsilon)
+
+    def log_normaliser(self, hidden):
+        return log_sums(extended(hidden), self.moments, self.epsilon, self.rows.shape[0])
+
+    def top_k(self, hidden, k):
+        return top_k(self.mixed(hidden), self.rows, None, k, self.epsilon)
+
+    def cross_entropy(self, hidden, labels):
+        """(N,) nats, differentiable with respect to hidden, at a cost of N E²."""
+        return self.log_normaliser(hidden) - self.label_logits(hidden, labels)
+
+
+def log_values(scores, epsilon):
+    """ln f(x) = ln (x² + ε)."""
+    return tf.math.log(tf.square(scores) + epsilon)
+
+
+def label_slopes(scores, epsilon):
+    """f'(x) / f(x)."""
+    return 2 * scores / (tf.square(scores) + epsilon)
+
+
+def extended(hidden):
+    """ĥ = [h, 1], (N, E) float32."""
+    hidden = _float(hidden)
+    return tf.concat([hidden, tf.ones_like(hidden[:, :1])], axis=1)
+
+
+def second_moments(kernel, bias):
+    """Q = Ŵᵀ Ŵ, (E, E), without a copy of the kernel."""
+    square = tf.matmul(kernel, kernel, transpose_a=True)
+    cross = tf.linalg.matvec(kernel, bias, transpose_a=True)
+    last = tf.concat([cross, tf.reduce_sum(tf.square(bias))[None]], 0)
+    return tf.concat([tf.concat([square, cross[None]], 0), last[:, None]], 1)
+
+
+def sums(extended_hidden, moments, epsilon, words):
+    """Σ_v f(x_v) = ε V + ĥᵀ Q ĥ, (N,), and Q ĥ, (N, E)."""
+    products = tf.matmul(extended_hidden, moments)
+    squares = tf.reduce_sum(products * extended_hidden, axis=1)
+    return epsilon * words + tf.nn.relu(squares), products  # rounding can make zero negative
+
+
+def log_sums(extended_hidden, moments, epsilon, words):
+    """ln Σ_v f(x_v), (N,)."""
+    return tf.math.log(sums(extended_hidden, moments, epsilon, words)[0])
+
+
+def top_k(hidden, kernel, bias, k, epsilon):
+    """Ids (N, k) int32 and log-probabilities (N, k) of the k words with the largest f(x)."""
+
+    def chunk(hidden):
+        logits = log_values(full_logits(hidden, kernel, bias), epsilon)
+        values, ids = tf.math.top_k(logits, k)
+        return ids, values - tf.reduce_logsumexp(logits, axis=1, keepdims=True)
+
+    return map_row_chunks(chunk, hidden, kernel.shape[0])
+
+
+def _nats_by_moments(hidden, kernel, bias, labels, epsilon):
+    """(N,) nats, and a function of their upstream gradients."""
+    extended_hidden, units = extended(hidden), kernel.shape[1]
+    wide = _float(kernel)
+    moments = second_moments(wide, bias)
+    totals, products = sums(extended_hidden, moments, epsilon, kernel.shape[0])
+    scores, rows = label_logits(hidden, wide, bias, labels)
+    rows = tf.concat([rows, tf.gather(bias, labels)[:, None]], axis=1)
+
+    def gradient(upstream):
+        factors = 2 * upstream / totals
+        slopes = upstream * label_slopes(scores, epsilon)
+        d_hidden = factors[:, None] * products - slopes[:, None] * rows
+        weighted = factors[:, None] * extended_hidden
+        gram = tf.matmul(extended_hidden, weighted, transpose_a=True)
+        d_kernel = tf.matmul(wide, gram[:units, :units]) + bias[:, None] * gram[units, :units]
+        d_bias = tf.linalg.matvec(wide, gram[:units, units]) + bias * gram[units, units]
+        places = labels[:, None]
+        d_kernel = tf.tensor_scatter_nd_sub(d_kernel, places, slopes[:, None] * hidden)
+        return d_hidden[:, :units], d_kernel, tf.tensor_scatter_nd_sub(d_bias, places, slopes)
+
+    return tf.math.log(totals) - log_values(scores, epsilon), gradient
+
+
+def _if_few(hidden, few, many):
+    """`few()` for 3 N < 2 D positions, whose logits cost less than the moments, else `many()`."""
+    count, units = hidden.shape
+    if count is not None:
+        return few() if 3 * count < 2 * units else many()
+    return tf.cond(3 * tf.shape(hidden)[0] < 2 * units, few, many)
+
+
+def _float(tensor):
+    return tf.cast(tensor, tf.float32)

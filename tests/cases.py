@@ -51,6 +51,9 @@ CASES = {
         V, min(V, 9), keep=min(V, 4), keep_by="corrected_score", sampler_options={"unique": True},
         seed=1, shard=True
     ),
+    "sampled without the label": lambda V: SampledSoftmax(
+        V, 9, counts=counts(V), label_in_sum=False, seed=1
+    ),
     "nce": lambda V: NCE(V, 9, counts=counts(V), seed=1),
     "nce with trained Z": lambda V: NCE(
         V, 5, "uniform", Z=3.0, train_z=True, seed=1

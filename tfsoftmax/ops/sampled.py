@@ -70,7 +70,7 @@ def sampled_loss(
     the sample.
 
     Args:
-        criterion: `softmax`, `logistic` or `blackout`.
+        criterion: `softmax`, `self_normalised`, `logistic` or `blackout`.
         hidden: (N, D) float; its dtype is the dtype of the matmuls.
         rows_and_biases: function of ids (U,) to their rows of the kernel (U, D) and their biases
             (U,), float32.
@@ -164,6 +164,18 @@ def softmax(label, words):
         tf.math.expm1(label - log_total), shares, tf.exp(log_sum - log_total), None
     )
     return log_total - label, slopes
+
+
+def self_normalised(label, words):
+    """ln Σ m exp u - t: importance sampling, whose sum has no term of the label's own.
+
+    Args: those of `softmax`.
+    Source: Müller 2017, equations 2.25 to 2.27 (Bengio and Senécal 2003).
+    """
+    scores = words.corrected() + tf.math.log(words.copies)
+    ones = tf.ones_like(label)
+    losses = tf.reduce_logsumexp(scores, axis=1) - label
+    return losses, Slopes(-ones, tf.nn.softmax(scores), ones, None)
 
 
 def logistic(label, words):

@@ -107,10 +107,10 @@ def test_a_label_outside_the_chunk_is_nan_as_with_it():
     both = SampledSoftmax(V, 3, samplers.TargetSampling(V, [[1, 2, 4]], [1]))
     hidden, labels = positions(V, 2)
     labels[:] = 4, 1
-    for head in (head, both):
-        head.build(hidden.shape)
-        head.set_weights([*[0.1 * np.ones(w.shape) for w in head.trainable_weights],
-                          *[w.numpy() for w in head.non_trainable_weights]])
+    for each in (head, both):
+        each.build(hidden.shape)
+        each.set_weights([*[0.1 * np.ones(w.shape) for w in each.trainable_weights],
+                          *[w.numpy() for w in each.non_trainable_weights]])
     wanted = both.training_loss(hidden, labels)
     np.testing.assert_allclose(head.training_loss(hidden, labels), wanted, rtol=1e-5)
     loss = tf.function(head.training_loss, jit_compile=True)(hidden, np.array([4, 3]))

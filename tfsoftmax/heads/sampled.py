@@ -6,7 +6,8 @@ from numpy.typing import ArrayLike
 
 from tfsoftmax.heads.sampling import SamplingHead
 from tfsoftmax.ops.logits import full_logits
-from tfsoftmax.ops.sampled import Hits, keep_highest, self_normalised, softmax
+from tfsoftmax.ops.per_example import per_example_loss
+from tfsoftmax.ops.sampled import Hits, effective_sizes, keep_highest, self_normalised, softmax
 
 KEEP_BY = ("score", "corrected_score")
 
@@ -99,7 +100,7 @@ class SampledSoftmax(SamplingHead):
     def effective_sample_size(self, hidden: ArrayLike) -> tf.Tensor:
         """(Σ ω)² / Σ ω² with ω = exp(s) / q over a fresh sample: (...) float32, 1 to S.
 
-        Costs a product (N, D) by (D, S).
+        Costs a product (N, D) by (D, S). With `shared_samples=False` each position draws its own.
 
         Source: Müller 2017, equation 2.30 (Kong 1992).
         """
@@ -128,6 +129,13 @@ class SampledSoftmax(SamplingHead):
         return self._sampled_loss(criterion, hidden, labels)
 
     def _effective_sample_size(self, hidden):
+        if not self.shared_samples:
+            hidden, before = self._parts(hidden)
+            labels = tf.zeros(tf.shape(hidden)[:1], tf.int32)  # which do not matter
+            seed = self.random_state.next()
+            candidates = self.sampler.sample_for_each(labels, self.num_samples, seed, *before)
+            read = self._rows_and_biases
+            return per_example_loss(effective_sizes, hidden, read, labels, candidates)
         none = tf.zeros([0], tf.int32)
         seed = self.random_state.next(self.synchronized)
         ids, log_expected, _ = self.sampler.sample(none, self.num_samples, seed)

@@ -209,6 +209,17 @@ def blackout(label, words):
     return losses, Slopes(-1 - excess * label_share, slopes, tf.ones_like(label), copies)
 
 
+def effective_sizes(label, words):
+    """(Σ ω)² / Σ ω² with ω = exp u, as a criterion without slopes: a number, and no loss.
+
+    Args: those of `softmax`.
+    Source: Müller 2017, equation 2.30.
+    """
+    once, twice = words.corrected(), 2 * words.corrected() + tf.math.log(words.copies)
+    log_sum = tf.reduce_logsumexp(once + tf.math.log(words.copies), axis=1)
+    return tf.exp(2 * log_sum - tf.reduce_logsumexp(twice, axis=1)), None
+
+
 def keep_highest(count, by, criterion):
     """`criterion` over only `count` sampled words at each position, the highest ones (TAPAS).
 

@@ -58,6 +58,9 @@ CASES = {
     "nce with trained Z": lambda V: NCE(
         V, 5, "uniform", Z=3.0, train_z=True, seed=1
     ),
+    "nce with Z of each context": lambda V: NCE(
+        V, 5, "uniform", train_z="context", seed=1
+    ),
     "nce for each position": lambda V: NCE(
         V, 3, counts=counts(V), shared_samples=False, remove_accidental_hits=True, seed=1
     ),

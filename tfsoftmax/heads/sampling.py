@@ -163,21 +163,20 @@ class SamplingHead(Shards, LinearHead):
     def _label_scores(self, hidden, labels):
         return super()._label_scores(self._parts(hidden)[0], labels)
 
-    def _sampled_loss(self, criterion, hidden, labels, corrected=True, shift=0.0):
-        """Loss (N,) by a criterion, on a fresh sample; `shift` is added to all scores."""
-
-        def rows_and_biases(ids):
-            rows, biases = self._rows_and_biases(ids)
-            return rows, biases + shift
-
+    def _sampled_loss(self, criterion, hidden, labels, corrected=True):
+        """Loss (N,) by a criterion, on a fresh sample."""
         loss = sampled_loss if self.shared_samples else per_example_loss
         seed = self.random_state.next(self.synchronized and self.shared_samples)
         hidden, before = self._parts(hidden)
         candidates = self._sample(labels, self.num_samples, seed, *before)
         self.sampler.update(labels)
         return loss(
-            criterion, hidden, rows_and_biases, labels, candidates, corrected, self._hits()
+            criterion, hidden, self._compared_rows, labels, candidates, corrected, self._hits()
         )
+
+    def _compared_rows(self, ids):
+        """Rows (n, D) and biases (n,) of what training compares: the scores, unless overridden."""
+        return self._rows_and_biases(ids)
 
     def get_config(self):
         return {

@@ -44,11 +44,11 @@ class NCE(SamplingHead):
         nats = head.training_loss(hidden, labels)
         log_z = head.log_normaliser(hidden)  # training holds it near ln 1000
 
-    Source: Müller 2017, equations 2.32, 2.37 and 2.44, section 3.3 (Gutmann and Hyvärinen 2012; Mnih
-    and Teh 2012; Chen et al. 2015 for Z). Misprints there: in equation 2.36, the quotient is
-    P / (k q) and not P / log(k q), and z_C is z_H; in the second line of 2.37, the noise words'
-    P lacks its logarithm; in 2.43, z_H is -ln Σ exp(s), which makes the model sum to one, and not
-    Σ s, so that Z is exp(-z_H) in 2.44; in 3.3, σ is taken of the score s minus log Q, and not of
+    Source: Müller 2017, equations 2.32, 2.37 and 2.44, section 3.3 (Gutmann and Hyvärinen 2012;
+    Mnih and Teh 2012; Chen et al. 2015 for Z). Misprints there: in equation 2.36, the quotient is
+    P / (k q) and not P / log(k q), and z_C is z_H; in the second line of 2.37, the noise words' P
+    lacks its logarithm; in 2.43, z_H is -ln Σ exp(s), which makes the model sum to one, and not Σ
+    s, so that Z is exp(-z_H) in 2.44; in 3.3, σ is taken of the score s minus log Q, and not of
     exp(s).
     """
 

@@ -9,7 +9,9 @@ from tfsoftmax.heads import (
     NCE,
     AdaptiveSoftmax,
     BlackOut,
+    ClassNCE,
     ClassSoftmax,
+    ClassUnigram,
     DifferentiatedSoftmax,
     FullSoftmax,
     NarySoftmax,
@@ -91,6 +93,11 @@ CASES = {
     ),
     "class": lambda V: ClassSoftmax(V, counts=counts(V)),
     "class equal without bias": lambda V: ClassSoftmax(V, num_classes=2, use_bias=False),
+    "unigram-classes": lambda V: ClassUnigram(V, counts(V) + np.arange(V) / V),  # no ties
+    "nce-classes": lambda V: ClassNCE(V, 4, counts=counts(V), seed=1),
+    "nce-classes, uniform noise": lambda V: ClassNCE(
+        V, 3, num_classes=2, use_bias=False, seed=1
+    ),
     "nary": lambda V: NarySoftmax(V, three_levels(V)),
     # The kink of relu is no place for numeric gradients.
     "self-organised": lambda V: SelfOrganisedSoftmax(V, counts(V), activation="tanh"),

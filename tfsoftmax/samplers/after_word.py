@@ -12,6 +12,7 @@ from tfsoftmax.partitions.backoff import BackoffBigrams, given_model
 from tfsoftmax.samplers.base import Candidates, Sampler, stateless
 from tfsoftmax.samplers.distributions import Unigram
 from tfsoftmax.samplers.random import split_seed, uniform
+from tfsoftmax.samplers.rows import cumulative, draw
 
 
 class AfterWord(Sampler):
@@ -164,9 +165,7 @@ class Bigram(AfterWord):
         words = tf.reshape(self.unigram._draw(count, unigram_seed), shape)
         if not self._keys.shape[0]:
             return words
-        height = tf.cast(before, tf.float64) + uniform(shape, seen_seed)
-        place = tf.searchsorted(self._ends, tf.reshape(height, [-1]), side="right")
-        place = tf.reshape(tf.minimum(place, self._keys.shape[0] - 1), shape)
+        place = draw(self._ends, before, seen_seed)
         seen = tf.cast(tf.gather(self._keys, place) % self.vocab_size, tf.int32)
         weight = tf.cast(tf.gather(self._weight, before), tf.float64)
         return tf.where(uniform(shape, coin_seed) < weight, words, seen)
@@ -179,23 +178,10 @@ class Bigram(AfterWord):
 
 
 def _seen_and_backoff(ngram):
-    """The parts s and β of a model.
-
-    Returns:
-        ends: float64 (R,), v + Σ s(w | v) over the bigrams of v up to each.
-        s: float64 (R,), the differences of these, with which words are drawn.
-        weight: float64 (V,), β; 1 where nothing was seen.
-    """
+    """The parts s and β of a model: ends and s (R,) of `cumulative`, and β (V,), all float64."""
     first, backoff = ngram.first, np.exp(ngram.log_backoff)
     excess = np.exp(ngram.log_seen) - backoff[first] * np.exp(ngram.log_unigram[ngram.words])
     excess = np.maximum(excess, 0)
     mass = np.bincount(first, excess, ngram.vocab_size)
-    running = np.cumsum(excess / np.maximum(mass, 1e-300)[first])
-    before = np.concatenate([[0], running])[ngram.starts[first]]
-    ends = first + np.minimum(running - before, 1)
-    last = ngram.starts[1:][mass > 0] - 1
-    ends[last] = first[last] + 1.0  # what rounding left
-    s = np.diff(ends, prepend=0)
-    begins = ngram.starts[:-1][np.diff(ngram.starts) > 0]
-    s[begins] = ends[begins] - first[begins]
-    return ends, s, np.where(mass > 0, backoff / (backoff + mass), 1.0)
+    weight = np.where(mass > 0, backoff / (backoff + mass), 1.0)  # 1 where nothing was seen
+    return *cumulative(first, excess, ngram.vocab_size), weight

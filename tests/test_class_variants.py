@@ -113,6 +113,7 @@ def test_outside_training_nce_is_the_class_softmax():
     np.testing.assert_array_equal(head.log_prob(hidden, labels), by_class.log_prob(hidden, labels))
 
 
+@pytest.mark.slow
 def test_training_by_nce_finds_the_distribution():
     p = counts(V) / counts(V).sum()
     words = np.random.default_rng(0).choice(V, 256, p=p).astype(np.int32)

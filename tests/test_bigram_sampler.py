@@ -47,7 +47,7 @@ def carried(hidden, before):
 def q_of(sampler, vocab_size=V):
     """q(w | v), float64 (V, V), and the same by `log_qs`."""
     words = np.arange(vocab_size)
-    log_q = sampler.log_q(np.tile(words, (vocab_size, 1)), np.tile(words[:, None], vocab_size))
+    log_q = sampler.log_q(np.tile(words, (vocab_size, 1)), words[:, None])
     q = np.exp(log_q.numpy().astype(np.float64))
     np.testing.assert_allclose(np.exp(sampler.log_qs(tf.range(vocab_size))), q, rtol=1e-5)
     return q

@@ -29,6 +29,9 @@ SAMPLERS = {
     "interpolated": {"sampler": samplers.Interpolated(V, counts(V), SCHEDULE)},
     "in_batch": {"sampler": samplers.InBatch(V, counts(V)), "num_samples": None},
     "bigram": {"sampler": samplers.Bigram(V, NGRAM), "shared_samples": False},
+    "online_bigram": {
+        "sampler": samplers.OnlineBigram(V, counts(V), slots=3), "shared_samples": False,
+    },
     "target": {"sampler": samplers.TargetSampling(V, [range(V)], [9]), "num_samples": V},
 }
 HEADS = {

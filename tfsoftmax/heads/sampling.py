@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import keras
 import numpy as np
+import tensorflow as tf
 from numpy.typing import ArrayLike
 
 from tfsoftmax.heads.after_word import SoftmaxAfterWord
@@ -16,7 +17,7 @@ from tfsoftmax.layers.previous_word import UNITS, without_word
 from tfsoftmax.ops.per_example import per_example_loss
 from tfsoftmax.ops.sampled import Hits, sampled_loss
 from tfsoftmax.partitions.backoff import BackoffBigrams
-from tfsoftmax.samplers import Sampler, get_sampler
+from tfsoftmax.samplers import OnlineBigram, Sampler, get_sampler
 
 
 class SamplingHead(Shards, LinearHead):
@@ -170,9 +171,19 @@ class SamplingHead(Shards, LinearHead):
         hidden, before = self._parts(hidden)
         candidates = self._sample(labels, self.num_samples, seed, *before)
         self.sampler.update(labels)
-        return loss(
-            criterion, hidden, self._compared_rows, labels, candidates, corrected, self._hits()
+        scores = []
+
+        def observed(label, words):
+            scores.append(tf.concat([label[:, None], words.corrected()], axis=1))
+            return criterion(label, words)
+
+        losses = loss(
+            observed, hidden, self._compared_rows, labels, candidates, corrected, self._hits()
         )
+        if isinstance(self.sampler, OnlineBigram):
+            ids = tf.concat([labels[:, None], candidates.ids], axis=1)
+            self.sampler.observe(*before, ids, tf.nn.softmax(tf.stop_gradient(scores[0])))
+        return losses
 
     def _compared_rows(self, ids):
         """Rows (n, D) and biases (n,) of what training compares: the scores, unless overridden."""

@@ -8,6 +8,7 @@ from tfsoftmax.samplers.base import Candidates, Sampler
 from tfsoftmax.samplers.distributions import LogUniform, Uniform, Unigram
 from tfsoftmax.samplers.in_batch import InBatch
 from tfsoftmax.samplers.learned import Interpolated, LearnedUnigram
+from tfsoftmax.samplers.online_bigram import OnlineBigram
 from tfsoftmax.samplers.target import TargetSampling, target_vocabularies
 
 SAMPLERS = {
@@ -18,14 +19,15 @@ SAMPLERS = {
     "interpolated": Interpolated,
     "in_batch": InBatch,
     "bigram": Bigram,
+    "online_bigram": OnlineBigram,
 }
-_TAKE_COUNTS = (LogUniform, Unigram, Interpolated, InBatch)
+_TAKE_COUNTS = (LogUniform, Unigram, Interpolated, InBatch, OnlineBigram)
 _NEED_COUNTS = (Unigram, InBatch)
 
 __all__ = [
     "SAMPLERS", "Audit", "Bigram", "Candidates", "InBatch", "Interpolated", "LearnedUnigram",
-    "LogUniform", "Sampler", "TargetSampling", "Unigram", "Uniform", "audit_sampler",
-    "get_sampler", "target_vocabularies",
+    "LogUniform", "OnlineBigram", "Sampler", "TargetSampling", "Unigram", "Uniform",
+    "audit_sampler", "get_sampler", "target_vocabularies",
 ]
 
 

@@ -62,22 +62,21 @@ class AfterWord(Sampler):
             `Candidates` with ids (N, S), log_expected (N, S) and log_expected_labels (N,).
         """
         before = tf.cast(before, tf.int32)
-        beside = tf.repeat(before[:, None], num_samples, axis=1)
-        ids = self._draw_after(beside, stateless(seed))
+        ids = self._draw_after(before, num_samples, stateless(seed))
         log_size = np.float32(np.log(num_samples))
-        log_q = [self.log_q(ids, beside), self.log_q(tf.cast(labels, tf.int32), before)]
+        log_q = [self.log_q(ids, before[:, None]), self.log_q(tf.cast(labels, tf.int32), before)]
         return Candidates(ids, *(each + log_size for each in log_q))
 
     def log_q(self, ids: tf.Tensor, before: tf.Tensor) -> tf.Tensor:
-        """ln q(w | v): (...) float32 for words (...) and the words before them (...)."""
+        """ln q(w | v): float32 for words (N,) or (N, S), and those before them, (N,) or (N, 1)."""
         raise NotImplementedError
 
     def log_qs(self, before: tf.Tensor) -> tf.Tensor:
         """ln q(w | v) of all words: (N, V) float32 for the words before (N,)."""
         raise NotImplementedError
 
-    def _draw_after(self, before, seed):
-        """A word (...) int32 after each of the words (...) by a stateless seed (2,)."""
+    def _draw_after(self, before, count, seed):
+        """Words (N, count) int32 after each of the words (N,), by a stateless seed (2,)."""
         raise NotImplementedError
 
     def get_config(self):
@@ -159,10 +158,11 @@ class Bigram(AfterWord):
         of_seen = tf.gather(1 - weight[:, 0], rows) * tf.gather(self._seen_q, seen.values)
         return tf.math.log(tf.tensor_scatter_nd_add(q, tf.stack([rows, words], 1), of_seen))
 
-    def _draw_after(self, before, seed):
+    def _draw_after(self, before, count, seed):
         coin_seed, unigram_seed, seen_seed = split_seed(seed, 3)
-        shape, count = tf.shape(before), tf.size(before)
-        words = tf.reshape(self.unigram._draw(count, unigram_seed), shape)
+        before = tf.repeat(before[:, None], count, axis=1)
+        shape = tf.shape(before)
+        words = tf.reshape(self.unigram._draw(tf.size(before), unigram_seed), shape)
         if not self._keys.shape[0]:
             return words
         place = draw(self._ends, before, seen_seed)

@@ -4,6 +4,7 @@ import collections
 
 from experiments import (
     adaptive,
+    contexts,
     full_softmax,
     hierarchical,
     huffman,
@@ -23,6 +24,7 @@ from experiments import (
 
 EXPERIMENTS = {
     "adaptive": adaptive,
+    "contexts": contexts,
     "full_softmax": full_softmax,
     "hierarchical": hierarchical,
     "huffman": huffman,

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 import references
+import replicas_helper
 import tfsoftmax
 from cases import UNITS, counts, positions, ready, rewind
 from tfsoftmax import samplers
@@ -153,6 +154,39 @@ def test_what_was_observed_is_saved_with_the_model(tmp_path):
     again = keras.saving.load_model(tmp_path / "model.keras").layers[-1].sampler
     np.testing.assert_array_equal(q_of(again), q_of(head.sampler))
     assert again.total.numpy().sum() > 0
+
+
+def observed_on_two_replicas():
+    """The copies of the weights on each replica after each half of a batch was observed."""
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    with strategy.scope():
+        sampler = samplers.OnlineBigram(V, slots=M)
+
+    @tf.function
+    def step(before, ids, shares):
+        strategy.run(sampler.observe, args=(before, ids, shares))
+
+    rng = np.random.default_rng(0)
+    arrays = (
+        rng.integers(0, 4, 8).astype(np.int32), rng.integers(0, V, (8, S)).astype(np.int32),
+        rng.dirichlet(np.ones(S), 8).astype(np.float32),
+    )
+    values = strategy.experimental_distribute_values_from_function
+    step(*(
+        values(lambda c, a=a: tf.constant(np.split(a, 2)[c.replica_id_in_sync_group]))
+        for a in arrays
+    ))
+    whole = samplers.OnlineBigram(V, slots=M)
+    whole.observe(*arrays)
+    copies = sampler.weights_after.value.values
+    return [copy.numpy().tolist() for copy in copies], whole.weights_after.numpy().tolist()
+
+
+def test_two_replicas_observe_the_whole_batch():
+    ((copies, whole),) = replicas_helper.run(observed_on_two_replicas, devices=2)
+    assert len(copies) == 2
+    for copy in copies:
+        np.testing.assert_allclose(copy, whole, rtol=1e-5)
 
 
 @pytest.mark.parametrize("options, message", [

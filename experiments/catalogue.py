@@ -5,6 +5,7 @@ import collections
 from experiments import (
     adaptive,
     alternatives,
+    contexts,
     field,
     full_softmax,
     hierarchical,
@@ -26,6 +27,7 @@ from experiments import (
 EXPERIMENTS = {
     "adaptive": adaptive,
     "alternatives": alternatives,
+    "contexts": contexts,
     "field": field,
     "full_softmax": full_softmax,
     "hierarchical": hierarchical,

@@ -9,7 +9,9 @@ from tfsoftmax.heads import (
     NCE,
     AdaptiveSoftmax,
     BlackOut,
+    ClassNCE,
     ClassSoftmax,
+    ClassUnigram,
     DifferentiatedSoftmax,
     FullSoftmax,
     NarySoftmax,
@@ -60,9 +62,15 @@ CASES = {
         V, min(V, 9), keep=min(V, 4), keep_by="corrected_score", sampler_options={"unique": True},
         seed=1, shard=True
     ),
+    "sampled without the label": lambda V: SampledSoftmax(
+        V, 9, counts=counts(V), label_in_sum=False, seed=1
+    ),
     "nce": lambda V: NCE(V, 9, counts=counts(V), seed=1),
     "nce with trained Z": lambda V: NCE(
         V, 5, "uniform", Z=3.0, train_z=True, seed=1
+    ),
+    "nce with Z of each context": lambda V: NCE(
+        V, 5, "uniform", train_z="context", seed=1
     ),
     "nce for each position": lambda V: NCE(
         V, 3, counts=counts(V), shared_samples=False, remove_accidental_hits=True, seed=1
@@ -94,6 +102,11 @@ CASES = {
     ),
     "class": lambda V: ClassSoftmax(V, counts=counts(V)),
     "class equal without bias": lambda V: ClassSoftmax(V, num_classes=2, use_bias=False),
+    "unigram-classes": lambda V: ClassUnigram(V, counts(V) + np.arange(V) / V),  # no ties
+    "nce-classes": lambda V: ClassNCE(V, 4, counts=counts(V), seed=1),
+    "nce-classes, uniform noise": lambda V: ClassNCE(
+        V, 3, num_classes=2, use_bias=False, seed=1
+    ),
     "nary": lambda V: NarySoftmax(V, three_levels(V)),
     # The kink of relu is no place for numeric gradients.
     "self-organised": lambda V: SelfOrganisedSoftmax(V, counts(V), activation="tanh"),

@@ -140,6 +140,24 @@ def sampled_softmax(hidden, kernel, bias, labels, ids, count, remove_hits):
     return np.array(losses)
 
 
+def importance_sampling(hidden, kernel, bias, labels, ids, count):
+    """Müller 2017, eq. 2.26 but for ln `count` of the label, and its gradient by eq. 2.25.
+
+    Returns losses (N,), and the gradients of their sum by hidden, kernel and bias.
+    """
+    losses, gradients = [], [np.zeros(np.shape(x)) for x in (hidden, kernel, bias)]
+    for n, (h, label) in enumerate(zip(np.float64(hidden), labels)):
+        target, samples = candidate_scores(h, kernel, bias, label, ids, False)
+        omega = [np.exp(s) / count[w] for w, s in samples]
+        losses.append(np.log(sum(omega)) - target)
+        factors = [(label, -1.0)] + [(w, o / sum(omega)) for (w, _), o in zip(samples, omega)]
+        for word, factor in factors:  # the gradient of a word's score is the row, h, or one
+            gradients[0][n] += factor * kernel[word]
+            gradients[1][word] += factor * h
+            gradients[2][word] += factor
+    return np.array(losses), gradients
+
+
 def nce(hidden, kernel, bias, labels, ids, count, remove_hits, Z=1.0):
     """Müller 2017, eq. 2.37, from the posterior of eq. 2.34; `count` is k times the noise's q."""
     losses = []

@@ -15,7 +15,7 @@ FLOORS = (
     ("_compat", "arguments", "hardware", "vocabulary", "layers.names", "partitions.counts",
      "partitions.packing", "resampling"),
     ("faiss_indexes",),
-    ("ops",),
+    ("ops", "partitions.code_files", "partitions.ngram_counts", "partitions.backoff"),
     ("logits_tag", "partitions", "samplers", "corpora"),
     ("losses", "metrics", "optimizers", "nbest", "layers"),
     ("heads", "sharded_checkpoints"),

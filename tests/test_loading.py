@@ -16,14 +16,22 @@ import load_models
 import tfsoftmax
 from cases import CASES, ONE_OF_EACH, counts
 from tfsoftmax import optimizers, samplers
+from tfsoftmax.layers.previous_word import PreviousWord
+from tfsoftmax.partitions.backoff import BackoffBigrams
+from tfsoftmax.partitions.ngram_counts import Bigrams
 
 V, B, T, D = 13, 4, 5, 8
 SCHEDULE = keras.optimizers.schedules.PolynomialDecay(0.8, 20, end_learning_rate=1.0)
+NGRAM = BackoffBigrams.from_counts(Bigrams.count([(range(V - 1), range(1, V))], V), counts(V))
 SAMPLERS = {
     **{name: {"sampler": name} for name in ("uniform", "log_uniform", "learned_unigram")},
     "unigram": {"sampler_options": {"alpha": 0.75, "unique": True}},
     "interpolated": {"sampler": samplers.Interpolated(V, counts(V), SCHEDULE)},
     "in_batch": {"sampler": samplers.InBatch(V, counts(V)), "num_samples": None},
+    "bigram": {"sampler": samplers.Bigram(V, NGRAM), "shared_samples": False},
+    "online_bigram": {
+        "sampler": samplers.OnlineBigram(V, counts(V), slots=3), "shared_samples": False,
+    },
     "target": {"sampler": samplers.TargetSampling(V, [range(V)], [9]), "num_samples": V},
 }
 HEADS = {
@@ -71,6 +79,8 @@ def trained_model(number, head):
     words = keras.Input((T,), dtype="int32")
     hidden = EMBEDDINGS[number % len(EMBEDDINGS)]()(words)
     hidden = RECURRENT[number // 2 % len(RECURRENT)](D, return_sequences=True)(hidden)
+    if head.reads_previous_word:
+        hidden = PreviousWord()([hidden, words])
     model = keras.Model(words, head(hidden))
     model.compile(
         OPTIMIZERS[number % len(OPTIMIZERS)](), tfsoftmax.SoftmaxLoss(reduction="sum_over_steps"),

@@ -254,6 +254,21 @@ def test_log_normaliser_is_what_separates_scores_from_log_probabilities():
     np.testing.assert_allclose(head.log_normaliser(hidden), log_z, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("shared_samples", [False, True])
+def test_a_normaliser_of_each_context_is_subtracted_from_all_scores(shared_samples):
+    hidden, labels = positions(V, N)
+    head = ready(NCE, V, S, counts=counts(V), train_z="context", shared_samples=shared_samples)
+    kernel, bias, log_z, log_z_kernel = [w.numpy() for w in head.trainable_weights]
+    loss = head.training_loss(hidden, labels)
+    plain = ready(NCE, V, S, counts=counts(V), Z=1, shared_samples=shared_samples)
+    for n in range(N):  # the sample is drawn for all positions at once
+        offset = hidden[n] @ log_z_kernel + log_z
+        plain.set_weights([kernel, bias - offset, *plain.get_weights()[2:]])
+        np.testing.assert_allclose(
+            rewind(plain).training_loss(hidden, labels)[n], loss[n], rtol=1e-4, atol=1e-5
+        )
+
+
 def test_each_step_draws_anew_and_the_seed_decides():
     hidden, labels = positions(V, N)
     head, other = (ready(SampledSoftmax, V, S, counts=counts(V)) for _ in range(2))
@@ -303,6 +318,7 @@ def test_a_learning_sampler_learns_from_training_alone():
             "`restore_proposal` must be False for a sampler that does not tell its q",
         ),
         (NCE, {"Z": 0}, "`Z` must be a positive number or 'auto'.*0"),
+        (NCE, {"train_z": "each"}, "`train_z` must be True, False or 'context'.*'each'"),
         (NCE, {"Z": "V"}, "`Z` must be a positive number or 'auto'.*'V'"),
         (NCE, {"Z": 3, "log_z": 1.0}, "`log_z` must be a finite number, given without `Z`"),
         (SelfNormalisedSoftmax, {"fraction": 0}, r"`fraction` must lie in \(0, 1\].*0"),

@@ -52,6 +52,7 @@ if "tfsoftmax_command" not in sys.modules:
         vocabulary,
     )
     from tfsoftmax.heads import *  # noqa: F403
+    from tfsoftmax.heads.adjust_samples import AdjustNumSamples
     from tfsoftmax.heads.reassign import Reassign
     from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
     from tfsoftmax.layers.embedding import Embedding
@@ -72,12 +73,11 @@ if "tfsoftmax_command" not in sys.modules:
     from tfsoftmax.vocabulary import Vocabulary
 
     __all__ = [
-        "GRU", "LSTM", "AdaptiveEmbedding", "ClusterPerplexity", "EffectiveSampleSize", "Embedding",
-        "InClusterPerplexity", "ModelConfig", "Normaliser", "Perplexity", "Reassign",
-        "Seq2SeqConfig", "ShardedEmbedding", "SimpleRNN", "SoftmaxLoss", "TrainingMonitor",
-        "Vocabulary",
-        "corpora", "encoder_decoder", "heads", "language_model", "layers", "lm", "losses",
-        "metrics", "nbest", "ops", "optimizers", "partitions", "profiling", "samplers", "seq2seq",
-        "sharded_checkpoints", "vocabulary",
+        "GRU", "LSTM", "AdaptiveEmbedding", "AdjustNumSamples", "ClusterPerplexity",
+        "EffectiveSampleSize", "Embedding", "InClusterPerplexity", "ModelConfig", "Normaliser",
+        "Perplexity", "Reassign", "Seq2SeqConfig", "ShardedEmbedding", "SimpleRNN", "SoftmaxLoss",
+        "TrainingMonitor", "Vocabulary", "corpora", "encoder_decoder", "heads", "language_model",
+        "layers", "lm", "losses", "metrics", "nbest", "ops", "optimizers", "partitions",
+        "profiling", "samplers", "seq2seq", "sharded_checkpoints", "vocabulary",
     ]
     __all__ += heads.__all__

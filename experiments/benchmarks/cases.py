@@ -89,6 +89,8 @@ def heads(vocab_size):
         _head("TreeSoftmax (p-tHSM)", "tree", group="trees", peers=(SEQUENTIAL,)),
         _head(SEQUENTIAL, "tree", {"mode": "sequential"}, "trees"),
         _head("ClassSoftmax", "class", group="classes"),
+        _head("ClassNCE", "class_nce", group="classes"),
+        _head("ClassUnigram", "class_unigram", group="classes"),
         _head("NarySoftmax, three levels", "nary", {"levels": 3}, "classes"),
         _head("SelfOrganisedSoftmax", "self_organised", group="self-organised"),
         _head("ShardedSoftmax, one replica", "sharded", group="full"),

@@ -115,7 +115,7 @@ def main():
         vectors = vectors_of(run, corpus, Progress(), options)
         grouping = by_vectors(vectors, vocabulary, options)
     if grouping.codes is None:
-        code_files.write_nested(options.out, grouping.tree, vocabulary.words)
+        code_files.write_nested(options.out, grouping.tree.nested(vocabulary.words))
     else:
         code_files.write_codes(
             options.out, grouping.codes, vocabulary.words, vocabulary.counts

@@ -4,6 +4,8 @@ from tfsoftmax.heads.adaptive import AdaptiveSoftmax
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.heads.blackout import BlackOut
 from tfsoftmax.heads.class_based import ClassSoftmax
+from tfsoftmax.heads.class_nce import ClassNCE
+from tfsoftmax.heads.class_unigram import ClassUnigram
 from tfsoftmax.heads.cubic import CubicScores
 from tfsoftmax.heads.differentiated import DifferentiatedSoftmax
 from tfsoftmax.heads.full import FullSoftmax
@@ -36,14 +38,17 @@ HEADS = {
     "shortlist": Shortlist,
     "tree": TreeSoftmax,
     "class": ClassSoftmax,
+    "class_unigram": ClassUnigram,
+    "class_nce": ClassNCE,
     "nary": NarySoftmax,
     "self_organised": SelfOrganisedSoftmax,
     "sharded": ShardedSoftmax,
 }
 
 __all__ = [
-    "AdaptiveSoftmax", "BlackOut", "ClassSoftmax", "CubicScores", "DifferentiatedSoftmax",
-    "FullSoftmax", "HEADS", "LogProb", "NCE", "NarySoftmax", "NegativeSampling", "SampledSoftmax",
-    "SelfNormalisedSoftmax", "SelfOrganisedSoftmax", "ShardedSoftmax", "Shortlist", "SoftmaxHead",
-    "SphericalSoftmax", "TaylorSoftmax", "TopK", "TreeSoftmax", "TwoLevelSoftmax",
+    "AdaptiveSoftmax", "BlackOut", "ClassNCE", "ClassSoftmax", "ClassUnigram", "CubicScores",
+    "DifferentiatedSoftmax", "FullSoftmax", "HEADS", "LogProb", "NCE", "NarySoftmax",
+    "NegativeSampling", "SampledSoftmax", "SelfNormalisedSoftmax", "SelfOrganisedSoftmax",
+    "ShardedSoftmax", "Shortlist", "SoftmaxHead", "SphericalSoftmax", "TaylorSoftmax", "TopK",
+    "TreeSoftmax", "TwoLevelSoftmax",
 ]

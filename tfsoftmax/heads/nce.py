@@ -22,6 +22,10 @@ class NCE(SamplingHead):
     the start, probabilities then begin near one instead of 1 / V, and training has to unlearn
     that.
 
+    With `train_z="context"`, training finds a normaliser of each context, a linear function of
+    its hidden state. Subtracting w from all rows of the kernel would do the same, but a step
+    changes only the rows that it looks at, and w at once.
+
     With a sampler without replacement, k q is replaced by the probability that the sample
     includes the word. `tf.nn.nce_loss` takes 1 - (1 - q)^tries there.
 
@@ -29,7 +33,8 @@ class NCE(SamplingHead):
         vocab_size: V, the number of words.
         Z: normalisation constant, or "auto" for V.
         log_z: ln Z, in place of Z.
-        train_z: whether ln Z is trained, as one parameter for all contexts that starts there.
+        train_z: whether ln Z is trained: False, True for one parameter that starts there and
+            serves all contexts, or "context" for ln Z(h) = w h + b, which starts there too.
         **kwargs: arguments of `SamplingHead` (num_samples, sampler, counts, ...). Accidental
             hits stay unless `remove_accidental_hits=True`, as the noise does contain them.
 
@@ -39,11 +44,11 @@ class NCE(SamplingHead):
         nats = head.training_loss(hidden, labels)
         log_z = head.log_normaliser(hidden)  # training holds it near ln 1000
 
-    Source: Müller 2017, equations 2.37 and 2.44, section 3.3 (Gutmann and Hyvärinen 2012; Mnih
-    and Teh 2012; Chen et al. 2015 for Z). Misprints there: in equation 2.36, the quotient is
-    P / (k q) and not P / log(k q), and z_C is z_H; in the second line of 2.37, the noise words'
-    P lacks its logarithm; in 2.43, z_H is -ln Σ exp(s), which makes the model sum to one, and not
-    Σ s, so that Z is exp(-z_H) in 2.44; in 3.3, σ is taken of the score s minus log Q, and not of
+    Source: Müller 2017, equations 2.32, 2.37 and 2.44, section 3.3 (Gutmann and Hyvärinen 2012;
+    Mnih and Teh 2012; Chen et al. 2015 for Z). Misprints there: in equation 2.36, the quotient is
+    P / (k q) and not P / log(k q), and z_C is z_H; in the second line of 2.37, the noise words' P
+    lacks its logarithm; in 2.43, z_H is -ln Σ exp(s), which makes the model sum to one, and not Σ
+    s, so that Z is exp(-z_H) in 2.44; in 3.3, σ is taken of the score s minus log Q, and not of
     exp(s).
     """
 
@@ -51,10 +56,14 @@ class NCE(SamplingHead):
 
     def __init__(
         self, vocab_size: int, *args, Z: float | str = "auto", log_z: float | None = None,
-        train_z: bool = False, **kwargs,
+        train_z: bool | str = False, **kwargs,
     ):
         super().__init__(vocab_size, *args, **kwargs)
         self.initial_log_z = _checked_log_z(Z, log_z, self.vocab_size)
+        if train_z not in (False, True, "context"):
+            raise ValueError(
+                f"`train_z` must be True, False or 'context'. Received: train_z={train_z!r}"
+            )
         self.train_z = train_z
 
     def build(self, hidden_shape):
@@ -64,13 +73,28 @@ class NCE(SamplingHead):
                 name="log_z", shape=(), autocast=False,
                 initializer=keras.initializers.Constant(self.initial_log_z),
             )
+        if self.train_z == "context":
+            self.log_z_kernel = self.add_weight(
+                name="log_z_kernel", shape=(self._kernel().shape[1],), initializer="zeros",
+                autocast=False,
+            )
 
     def _training_loss(self, hidden, labels):
-        return self._sampled_loss(logistic, hidden, labels, shift=-self._log_z())
+        return self._sampled_loss(logistic, hidden, labels)
+
+    def _compared_rows(self, ids):
+        rows, biases = super()._compared_rows(ids)
+        if self.train_z == "context":
+            rows -= self.log_z_kernel.value
+        return rows, biases - self._log_z()
 
     def _self_normalised(self, hidden, labels):
         """s_w - ln Z."""
-        return self._label_scores(hidden, labels) - self._log_z()
+        log_z = self._log_z()
+        if self.train_z == "context":
+            wide = tf.cast(self._parts(hidden)[0], tf.float32)
+            log_z = log_z + tf.linalg.matvec(wide, self.log_z_kernel.value)
+        return self._label_scores(hidden, labels) - log_z
 
     def _log_z(self):
         return tf.cast(self.log_z.value, tf.float32) if self.train_z else self.initial_log_z

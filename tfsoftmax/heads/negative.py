@@ -58,15 +58,23 @@ class NegativeSampling(SamplingHead):
 
     def _parameters(self):
         kernel, bias = super()._parameters()
-        if self.restore_proposal:
+        if self.restore_proposal and not self.reads_previous_word:
             shard = self._shard()
             words = tf.range(self.vocab_size) if shard is None else shard.ids
             shift = self._log_counts(words)
             bias = shift if bias is None else tf.cast(bias, tf.float32) + shift
         return kernel, bias
 
-    def _log_counts(self, ids):
-        return self.sampler.log_q(ids) + math.log(self.num_samples)
+    def _softmax(self):
+        softmax = super()._softmax()
+        if not (self.restore_proposal and self.reads_previous_word):
+            return softmax
+        return softmax._replace(
+            log_factors=lambda before: self.sampler.log_qs(before) + math.log(self.num_samples)
+        )
+
+    def _log_counts(self, ids, *before):
+        return self.sampler.log_q(ids, *before) + math.log(self.num_samples)
 
     def _training_loss(self, hidden, labels):
         return self._sampled_loss(logistic, hidden, labels, corrected=False)
@@ -74,7 +82,9 @@ class NegativeSampling(SamplingHead):
     def _self_normalised(self, hidden, labels):
         """s_w + ln k q(w), or s_w where the proposal is not restored, which takes Z to be one."""
         scores = self._label_scores(hidden, labels)
-        return scores + self._log_counts(labels) if self.restore_proposal else scores
+        if not self.restore_proposal:
+            return scores
+        return scores + self._log_counts(labels, *self._parts(hidden)[1])
 
     def get_config(self):
         return {**super().get_config(), "restore_proposal": self.restore_proposal}

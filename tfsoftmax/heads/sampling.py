@@ -1,17 +1,23 @@
 """What heads that train on samples of the vocabulary share: the sampler and its options."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import ClassVar
 
 import keras
 import numpy as np
+import tensorflow as tf
 from numpy.typing import ArrayLike
 
+from tfsoftmax.heads.after_word import SoftmaxAfterWord
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.heads.random_state import RandomState
 from tfsoftmax.heads.shards import Shards
+from tfsoftmax.layers.previous_word import UNITS, without_word
 from tfsoftmax.ops.per_example import per_example_loss
 from tfsoftmax.ops.sampled import Hits, sampled_loss
-from tfsoftmax.samplers import Sampler, get_sampler
+from tfsoftmax.partitions.backoff import BackoffBigrams
+from tfsoftmax.samplers import OnlineBigram, Sampler, get_sampler
 
 
 class SamplingHead(Shards, LinearHead):
@@ -41,6 +47,12 @@ class SamplingHead(Shards, LinearHead):
             one process with the whole batch does. False draws a sample for each replica, so that
             the step of P replicas looks at up to P S words. Samples for each position, and those
             of a sampler with implementation="tf", are never the same on two replicas.
+        ngram: the bigram model of a sampler that is given by name and takes one, "bigram": a
+            `partitions.backoff.BackoffBigrams`, what its `to_config` returns, or the path of an
+            ARPA file of order 2. The last four units of the hidden states then carry the word
+            that was read last; `layers.previous_word` puts it there, and `tfsoftmax train` does
+            so by itself.
+        words: V str, for a file.
         **kwargs: arguments of `LinearHead` (use_bias, kernel_initializer, bias_initializer,
             tied_to), of `Shards` (shard) and of `keras.layers.Layer`.
 
@@ -51,13 +63,16 @@ class SamplingHead(Shards, LinearHead):
         sampled, exact = head.training_loss(hidden, labels), head.log_prob(hidden, labels)
     """
 
-    vocabulary_options = ("counts",)
+    vocabulary_options = ("counts", "words")
+    file_options: ClassVar = {"ngram": ()}
 
     def __init__(
         self, vocab_size: int, num_samples: int | None = 1280, sampler: str | Sampler | None = None,
         counts: ArrayLike | None = None, sampler_options: dict | None = None,
         remove_accidental_hits: bool | None = None, shared_samples: bool = True,
-        seed: int | None = None, synchronized: bool = True, **kwargs,
+        seed: int | None = None, synchronized: bool = True,
+        ngram: BackoffBigrams | Mapping | str | PathLike | None = None,
+        words: Sequence[str] | None = None, **kwargs,
     ):
         super().__init__(vocab_size, **kwargs)
         if sampler is None:
@@ -67,12 +82,20 @@ class SamplingHead(Shards, LinearHead):
                 "`sampler_options` must be a dict of arguments of the sampler. "
                 f"Received: sampler_options={sampler_options!r}"
             )
-        self.sampler = get_sampler(sampler, self.vocab_size, counts, **(sampler_options or {}))
+        options = dict(sampler_options or {})
+        if ngram is not None:
+            options |= {"ngram": ngram, "words": words}
+        self.sampler = get_sampler(sampler, self.vocab_size, counts, **options)
         self.sampler.check_size(num_samples)
         if self.sampler.unique and not shared_samples:
             raise ValueError(
                 "`shared_samples` must be True for a sampler without replacement. "
                 "Received: shared_samples=False, unique=True"
+            )
+        if self.sampler.reads_previous_word and shared_samples:
+            raise ValueError(
+                "`shared_samples` must be False for a sampler that depends on the word before. "
+                "Received: shared_samples=True"
             )
         if self.sampler.implementation == "tf" and not shared_samples:
             raise ValueError(
@@ -93,6 +116,23 @@ class SamplingHead(Shards, LinearHead):
         self.random_state = RandomState(seed)
         self.supports_jit = self.sampler.supports_jit
 
+    @property
+    def reads_previous_word(self) -> bool:
+        """Whether the last units of the hidden states carry the word that was read last."""
+        return self.sampler.reads_previous_word
+
+    def build(self, hidden_shape):
+        *leading, units = hidden_shape
+        if not self.reads_previous_word or units is None:
+            return super().build(hidden_shape)
+        if units <= UNITS:
+            raise ValueError(
+                f"`hidden` must have more than {UNITS} units with sampler={self.sampler}: the last "
+                f"ones carry the word before. Received: hidden of shape {tuple(hidden_shape)}"
+            )
+        super().build((*leading, units - UNITS))
+        self.input_spec.axes[-1] = units
+
     def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
         units, samples = self._kernel().shape[1], self.num_samples
         if not self.shared_samples:  # a product for each position costs as much as one of all
@@ -108,20 +148,46 @@ class SamplingHead(Shards, LinearHead):
         sampler = self.sampler
         return (sampler.sample if self.shared_samples else sampler.sample_for_each)(*arguments)
 
-    def _sampled_loss(self, criterion, hidden, labels, corrected=True, shift=0.0):
-        """Loss (N,) by a criterion, on a fresh sample; `shift` is added to all scores."""
+    def _parts(self, hidden):
+        """What is scored of the hidden states, and a list of the words before, or an empty one."""
+        if not self.reads_previous_word:
+            return hidden, []
+        hidden, before = without_word(hidden)
+        return hidden, [before]
 
-        def rows_and_biases(ids):
-            rows, biases = self._rows_and_biases(ids)
-            return rows, biases + shift
+    def _softmax(self):
+        softmax = super()._softmax()
+        if not self.reads_previous_word:
+            return softmax
+        return SoftmaxAfterWord(softmax, self.vocab_size)
 
+    def _label_scores(self, hidden, labels):
+        return super()._label_scores(self._parts(hidden)[0], labels)
+
+    def _sampled_loss(self, criterion, hidden, labels, corrected=True):
+        """Loss (N,) by a criterion, on a fresh sample."""
         loss = sampled_loss if self.shared_samples else per_example_loss
         seed = self.random_state.next(self.synchronized and self.shared_samples)
-        candidates = self._sample(labels, self.num_samples, seed)
+        hidden, before = self._parts(hidden)
+        candidates = self._sample(labels, self.num_samples, seed, *before)
         self.sampler.update(labels)
-        return loss(
-            criterion, hidden, rows_and_biases, labels, candidates, corrected, self._hits()
+        scores = []
+
+        def observed(label, words):
+            scores.append(tf.concat([label[:, None], words.corrected()], axis=1))
+            return criterion(label, words)
+
+        losses = loss(
+            observed, hidden, self._compared_rows, labels, candidates, corrected, self._hits()
         )
+        if isinstance(self.sampler, OnlineBigram):
+            ids = tf.concat([labels[:, None], candidates.ids], axis=1)
+            self.sampler.observe(*before, ids, tf.nn.softmax(tf.stop_gradient(scores[0])))
+        return losses
+
+    def _compared_rows(self, ids):
+        """Rows (n, D) and biases (n,) of what training compares: the scores, unless overridden."""
+        return self._rows_and_biases(ids)
 
     def get_config(self):
         return {

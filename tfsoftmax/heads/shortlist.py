@@ -14,8 +14,7 @@ from tfsoftmax.layers.previous_word import UNITS, without_word
 from tfsoftmax.ops.bigram_tables import BigramTables
 from tfsoftmax.ops.cross_entropy import cross_entropy, weighted_cross_entropy
 from tfsoftmax.ops.logits import full_logits, map_row_chunks
-from tfsoftmax.partitions import code_files
-from tfsoftmax.partitions.backoff import BackoffBigrams
+from tfsoftmax.partitions.backoff import BackoffBigrams, given_model
 from tfsoftmax.partitions.bands import frequency_order
 from tfsoftmax.partitions.counts import checked_counts, with_unseen
 from tfsoftmax.partitions.packing import packed
@@ -88,7 +87,7 @@ class Shortlist(SoftmaxHead):
         self.permutation = permutation
         self.oos_node = bool(oos_node)
         self.order = frequency_order(self.vocab_size, counts, permutation)
-        self.ngram = _ngram_of(ngram, self.vocab_size, words)
+        self.ngram = None if ngram is None else given_model(ngram, self.vocab_size, words)
         if self.ngram is None:
             log_u = _log_unigram(self.vocab_size, counts, tail_log_probs)[self.order.ids]
             self._extra_by_rank = _extra_log_probs(log_u, self.shortlist, self.oos_node)
@@ -237,32 +236,6 @@ class Shortlist(SoftmaxHead):
             "oos_node": self.oos_node,
             "ngram": None if self.ngram is None else self.ngram.to_config(),
         }
-
-
-def _ngram_of(ngram, vocab_size, words):
-    """The `ngram` argument as a `BackoffBigrams`, or None."""
-    if isinstance(ngram, (str, PathLike)):
-        code_files.check_exists("ngram", ngram, ["a BackoffBigrams"])
-        words = code_files.given(words, "words", "ngram", ngram)
-        ngram = BackoffBigrams.read_arpa(ngram, words)
-    elif isinstance(ngram, Mapping):
-        try:
-            ngram = BackoffBigrams.from_config(ngram)
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(
-                "`ngram` must be what `BackoffBigrams.to_config` returns. "
-                f"Received: keys {list(ngram)}, of which {error}"
-            ) from None
-    if not isinstance(ngram, BackoffBigrams | None):
-        raise ValueError(
-            "`ngram` must be a BackoffBigrams, its configuration, the path of an ARPA file, or "
-            f"None. Received: {ngram!r}"
-        )
-    if ngram is not None and ngram.vocab_size != vocab_size:
-        raise ValueError(
-            f"`ngram` must be a model of {vocab_size} words. Received: {ngram.vocab_size} words"
-        )
-    return ngram
 
 
 def _log_unigram(vocab_size, counts, tail_log_probs):

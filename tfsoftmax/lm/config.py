@@ -35,6 +35,8 @@ class ModelConfig:
             - shortlist: softmax over a shortlist, with another model for all other words
             - tree: hierarchical softmax over a binary tree
             - class: class-based softmax
+            - class_unigram: softmax over classes, with fixed shares of their words
+            - class_nce: class-based softmax, trained by noise-contrastive estimation
             - nary: hierarchical softmax over a tree with any number of branches
             - self_organised: class-based softmax whose words choose their clusters
             - sharded: as full, but divided among the devices

@@ -56,10 +56,7 @@ class BigramTables(typing.NamedTuple):
         """The same for a word outside of it: ln q(w | v), or its share of all such words, (N,)."""
         result = tf.gather(self.log_backoff, before) + tf.gather(self.log_unigram, labels)
         if self.keys.shape[0]:
-            wide = tf.cast(before, tf.int64) * self.log_unigram.shape[0]
-            key = wide + tf.cast(labels, tf.int64)
-            place = tf.minimum(tf.searchsorted(self.keys, key), self.keys.shape[0] - 1)
-            known = tf.gather(self.keys, place) == key
+            place, known = places_of(self.keys, self.log_unigram.shape[0], before, labels)
             result = tf.where(known, tf.gather(self.log_seen, place), result)
         return result - tf.gather(self.log_mass, before) if self.oos_node else result
 
@@ -76,3 +73,21 @@ class BigramTables(typing.NamedTuple):
         values = tf.gather(tf.gather(self.log_seen, seen.values), kept)
         result = tf.tensor_scatter_nd_update(result, places, values)
         return result - tf.gather(self.log_mass, before)[:, None] if self.oos_node else result
+
+
+def places_of(keys, vocab_size, before, words):
+    """Where bigrams stand among those that were seen, and whether they are there.
+
+    Args:
+        keys: (R,) int64, v V + w, rising, R > 0.
+        vocab_size: V.
+        before, words: (...) integers, v and w.
+
+    Returns:
+        place: (...) int32, in [0, R).
+        known: (...) bool.
+    """
+    key = tf.cast(before, tf.int64) * vocab_size + tf.cast(words, tf.int64)
+    place = tf.searchsorted(keys, tf.reshape(key, [-1]))
+    place = tf.reshape(tf.minimum(place, keys.shape[0] - 1), tf.shape(key))
+    return place, tf.gather(keys, place) == key

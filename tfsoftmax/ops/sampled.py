@@ -70,7 +70,7 @@ def sampled_loss(
     the sample.
 
     Args:
-        criterion: `softmax`, `logistic` or `blackout`.
+        criterion: `softmax`, `self_normalised`, `logistic` or `blackout`.
         hidden: (N, D) float; its dtype is the dtype of the matmuls.
         rows_and_biases: function of ids (U,) to their rows of the kernel (U, D) and their biases
             (U,), float32.
@@ -166,6 +166,18 @@ def softmax(label, words):
     return log_total - label, slopes
 
 
+def self_normalised(label, words):
+    """ln Σ m exp u - t: importance sampling, whose sum has no term of the label's own.
+
+    Args: those of `softmax`.
+    Source: Müller 2017, equations 2.25 to 2.27 (Bengio and Senécal 2003).
+    """
+    scores = words.corrected() + tf.math.log(words.copies)
+    ones = tf.ones_like(label)
+    losses = tf.reduce_logsumexp(scores, axis=1) - label
+    return losses, Slopes(-ones, tf.nn.softmax(scores), ones, None)
+
+
 def logistic(label, words):
     """-ln σ(t) - Σ m ln σ(-u): noise contrastive estimation, negative sampling.
 
@@ -195,6 +207,17 @@ def blackout(label, words):
     slopes = odds - shares * excess[:, None]
     label_share = multinomial.label + 1
     return losses, Slopes(-1 - excess * label_share, slopes, tf.ones_like(label), copies)
+
+
+def effective_sizes(label, words):
+    """(Σ ω)² / Σ ω² with ω = exp u, as a criterion without slopes: a number, and no loss.
+
+    Args: those of `softmax`.
+    Source: Müller 2017, equation 2.30.
+    """
+    once, twice = words.corrected(), 2 * words.corrected() + tf.math.log(words.copies)
+    log_sum = tf.reduce_logsumexp(once + tf.math.log(words.copies), axis=1)
+    return tf.exp(2 * log_sum - tf.reduce_logsumexp(twice, axis=1)), None
 
 
 def keep_highest(count, by, criterion):

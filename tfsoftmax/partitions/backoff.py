@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tfsoftmax import textio
+from tfsoftmax.partitions import code_files
 from tfsoftmax.partitions.counts import checked_counts, with_unseen
 from tfsoftmax.partitions.ngram_counts import Bigrams
 from tfsoftmax.partitions.packing import packed, unpacked_values
@@ -213,6 +214,45 @@ class BackoffBigrams:
         for name in ("starts", "words"):  # lists without elements have no type
             arrays[name] = arrays[name].astype(np.int64)
         return cls(**arrays)
+
+
+def given_model(
+    ngram: "BackoffBigrams | Mapping | str | os.PathLike", vocab_size: int,
+    words: Sequence[str] | None = None,
+) -> BackoffBigrams:
+    """The bigram model that an argument `ngram` stands for.
+
+    Args:
+        ngram: a `BackoffBigrams`, what its `to_config` returns, or the path of an ARPA file.
+        vocab_size: V.
+        words: V str, for a file.
+
+    Raises:
+        ValueError: it is none of these, or a model of another number of words.
+        FileNotFoundError: there is no such file.
+    """
+    if isinstance(ngram, (str, os.PathLike)):
+        code_files.check_exists("ngram", ngram, ["a BackoffBigrams"])
+        words = code_files.given(words, "words", "ngram", ngram)
+        ngram = BackoffBigrams.read_arpa(ngram, words)
+    elif isinstance(ngram, Mapping):
+        try:
+            ngram = BackoffBigrams.from_config(ngram)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                "`ngram` must be what `BackoffBigrams.to_config` returns. "
+                f"Received: keys {list(ngram)}, of which {error}"
+            ) from None
+    if not isinstance(ngram, BackoffBigrams):
+        raise ValueError(
+            "`ngram` must be a BackoffBigrams, its configuration, or the path of an ARPA file. "
+            f"Received: {ngram!r}"
+        )
+    if ngram.vocab_size != vocab_size:
+        raise ValueError(
+            f"`ngram` must be a model of {vocab_size} words. Received: {ngram.vocab_size} words"
+        )
+    return ngram
 
 
 _BLANKS = " \t\r"  # words may hold other blanks of Unicode

@@ -4,11 +4,9 @@ import json
 import os
 from collections.abc import Sequence
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from tfsoftmax import textio
-from tfsoftmax.partitions.tree import Tree
 
 
 def read_codes(path: str | os.PathLike, words: Sequence[str]) -> list[str]:
@@ -69,14 +67,10 @@ def read_nested(path: str | os.PathLike) -> list:
     return nested
 
 
-def write_nested(path: str | os.PathLike, tree: Tree, words: Sequence[str]) -> None:
-    """Writes a tree of V words as JSON, nested lists of its words."""
-    nested = [[] for _ in tree.sizes]
-    ends = np.cumsum(tree.words < 0)  # the inner node at the end of each edge without a word
-    for owner, word, end in zip(tree.owners.tolist(), tree.words.tolist(), ends.tolist()):
-        nested[owner].append(nested[end] if word < 0 else words[word])
+def write_nested(path: str | os.PathLike, nested: list) -> None:
+    """Writes nested lists of words as JSON."""
     with textio.writing(path) as file:
-        json.dump(nested[0], file, ensure_ascii=False)
+        json.dump(nested, file, ensure_ascii=False)
 
 
 def check_exists(argument, path, names):

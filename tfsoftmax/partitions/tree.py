@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -150,6 +151,14 @@ class Tree:
         paths = self.paths()
         ranks = np.arange(len(self.words)) - self.starts[self.owners]
         return [ranks[path[:depth]].tolist() for path, depth in zip(paths, self.depths)]
+
+    def nested(self, words: Sequence[str]) -> list:
+        """The tree as nested lists of its words, of which `words` has the names."""
+        lists = [[] for _ in self.sizes]
+        ends = np.cumsum(self.words < 0)  # the inner node at the end of each edge without a word
+        for owner, word, end in zip(self.owners.tolist(), self.words.tolist(), ends.tolist()):
+            lists[owner].append(lists[end] if word < 0 else words[word])
+        return lists[0]
 
     def report(self, counts: ArrayLike | None = None) -> dict[str, float]:
         """Depth, balance and expected path length.

@@ -2,11 +2,13 @@
 
 from numpy.typing import ArrayLike
 
+from tfsoftmax.samplers.after_word import Bigram
 from tfsoftmax.samplers.audit import Audit, audit_sampler
 from tfsoftmax.samplers.base import Candidates, Sampler
 from tfsoftmax.samplers.distributions import LogUniform, Uniform, Unigram
 from tfsoftmax.samplers.in_batch import InBatch
 from tfsoftmax.samplers.learned import Interpolated, LearnedUnigram
+from tfsoftmax.samplers.online_bigram import OnlineBigram
 from tfsoftmax.samplers.target import TargetSampling, target_vocabularies
 
 SAMPLERS = {
@@ -16,14 +18,16 @@ SAMPLERS = {
     "learned_unigram": LearnedUnigram,
     "interpolated": Interpolated,
     "in_batch": InBatch,
+    "bigram": Bigram,
+    "online_bigram": OnlineBigram,
 }
-_TAKE_COUNTS = (LogUniform, Unigram, Interpolated, InBatch)
+_TAKE_COUNTS = (LogUniform, Unigram, Interpolated, InBatch, OnlineBigram)
 _NEED_COUNTS = (Unigram, InBatch)
 
 __all__ = [
-    "SAMPLERS", "Audit", "Candidates", "InBatch", "Interpolated", "LearnedUnigram", "LogUniform",
-    "Sampler", "TargetSampling", "Unigram", "Uniform", "audit_sampler", "get_sampler",
-    "target_vocabularies",
+    "SAMPLERS", "Audit", "Bigram", "Candidates", "InBatch", "Interpolated", "LearnedUnigram",
+    "LogUniform", "OnlineBigram", "Sampler", "TargetSampling", "Unigram", "Uniform",
+    "audit_sampler", "get_sampler", "target_vocabularies",
 ]
 
 
@@ -39,8 +43,8 @@ def get_sampler(
         **options: arguments of the sampler's class; `counts` among them overrides the argument.
 
     Raises:
-        ValueError: if the name is unknown, if the sampler needs counts and there are none, or if
-            a `Sampler` is given for another V or together with options.
+        ValueError: if the name is unknown, if the sampler needs counts or an n-gram model and
+            there is none, or if a `Sampler` is given for another V or together with options.
     """
     if isinstance(sampler, Sampler):
         if sampler.vocab_size != vocab_size or options:
@@ -56,6 +60,8 @@ def get_sampler(
     cls = SAMPLERS[sampler]
     if counts is None and issubclass(cls, _NEED_COUNTS) and "counts" not in options:
         raise ValueError(f"`counts` must be given for sampler={sampler!r}. Received: counts=None")
+    if cls is Bigram and options.get("ngram") is None:
+        raise ValueError(f"`ngram` must be given for sampler={sampler!r}. Received: ngram=None")
     if counts is not None and cls in _TAKE_COUNTS:
         options = {"counts": counts, **options}
     return cls(vocab_size, **options)

@@ -65,6 +65,7 @@ class Sampler(keras.layers.Layer):
     """
 
     tells_q = True  # whether `log_q` is known with either implementation
+    reads_previous_word = False  # whether q depends on the word before
     holds_labels = False  # whether a sample contains the label of each position once, undrawn
 
     def __new__(cls, *args, **kwargs):

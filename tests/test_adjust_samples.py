@@ -1,0 +1,66 @@
+"""`num_samples` that follows the effective sample size."""
+
+import keras
+import numpy as np
+import pytest
+
+import tfsoftmax
+from tfsoftmax import AdjustNumSamples, EffectiveSampleSize, SampledSoftmax
+
+V, UNITS = 40, 6
+
+
+def compiled(head, metrics=True):
+    model = keras.Sequential([keras.Input((UNITS,)), head])
+    metrics = [EffectiveSampleSize()] if metrics else []
+    model.compile("sgd", tfsoftmax.SoftmaxLoss(), weighted_metrics=metrics)
+    return model
+
+
+def data():
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(32, UNITS)).astype(np.float32), rng.integers(0, V, 32)
+
+
+def test_the_sample_doubles_until_enough_of_it_counts_and_is_saved(tmp_path):
+    model = compiled(SampledSoftmax(V, 4, "uniform", kernel_initializer="zeros", seed=1))
+    adjust = AdjustNumSamples(target=10, max_samples=1000, monitor="val_effective_sample_size")
+    model.fit(*data(), validation_data=data(), epochs=4, callbacks=[adjust], verbose=0)
+    # With scores near zero and a uniform proposal, nearly all of the sample counts.
+    assert [samples for *_, samples in adjust.history] == [8, 16, 16, 16]
+    sizes = [size for _, size, _ in adjust.history]
+    np.testing.assert_allclose(sizes, [4, 8, 16, 16], rtol=0.1)  # so the steps were traced anew
+    model.save(tmp_path / "model.keras")
+    assert keras.saving.load_model(tmp_path / "model.keras").layers[-1].num_samples == 16
+
+
+def test_the_sample_halves_where_too_much_of_it_counts():
+    model = compiled(SampledSoftmax(V, 32, "uniform", kernel_initializer="zeros", seed=1))
+    adjust = AdjustNumSamples(target=2, min_samples=6)
+    model.fit(*data(), epochs=4, callbacks=[adjust], verbose=0)
+    assert [samples for *_, samples in adjust.history] == [16, 8, 8, 8]
+
+
+def test_the_bounds_hold():
+    model = compiled(SampledSoftmax(V, 6, "uniform", seed=1))
+    adjust = AdjustNumSamples(target=500, max_samples=10)
+    model.fit(*data(), epochs=2, callbacks=[adjust], verbose=0)
+    assert [samples for *_, samples in adjust.history] == [10, 10]
+    adjust = AdjustNumSamples(target=0.1, min_samples=7)
+    model.fit(*data(), epochs=2, callbacks=[adjust], verbose=0)
+    assert [samples for *_, samples in adjust.history] == [7, 7]
+
+
+def test_models_and_arguments_that_do_not_fit_are_named():
+    with pytest.raises(ValueError, match="`model` must end in a SampledSoftmax"):
+        compiled(tfsoftmax.FullSoftmax(V), False).fit(
+            *data(), callbacks=[AdjustNumSamples(5)], verbose=0
+        )
+    with pytest.raises(ValueError, match="`monitor` must be a metric in the logs, .'loss'"):
+        compiled(SampledSoftmax(V, 4), False).fit(
+            *data(), callbacks=[AdjustNumSamples(5)], verbose=0
+        )
+    with pytest.raises(ValueError, match="`target` must be positive. Received: target=0"):
+        AdjustNumSamples(0)
+    with pytest.raises(ValueError, match="`min_samples` must be at most max_samples=3"):
+        AdjustNumSamples(5, 4, 3)

@@ -1,0 +1,147 @@
+"""Class-based heads without scores of words, and with factors trained by NCE."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import references
+from cases import UNITS, counts, positions, randomise, rewind
+from tfsoftmax.heads import ClassNCE, ClassSoftmax, ClassUnigram, FullSoftmax
+from tfsoftmax.samplers.rows import cumulative, draw
+
+V, C = 13, 4
+CLASSES = np.array([0, 3, 1, 1, 0, 2, 0, 1, 3, 3, 0, 1, 0])  # class 2 has one word
+
+
+def built(head):
+    head.build((None, UNITS))
+    randomise(head)
+    return rewind(head)
+
+
+def test_unigram_words_follow_the_equation():
+    given = counts(V).copy()
+    given[4] = 0
+    head = built(ClassUnigram(V, given, CLASSES))
+    hidden, labels = positions(V, 6)
+    by_class = references.full_log_probs(hidden, *(w.numpy() for w in head.weights))
+    seen = np.where(given > 0, given, given[given > 0].min())
+    wanted = np.zeros((6, V))
+    for w in range(V):
+        share = seen[w] / sum(seen[v] for v in range(V) if CLASSES[v] == CLASSES[w])
+        wanted[:, w] = by_class[:, CLASSES[w]] + np.log(share)
+    np.testing.assert_allclose(head.log_probs(hidden), wanted, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        -head.training_loss(hidden, labels), wanted[np.arange(6), labels], rtol=1e-5, atol=1e-5
+    )
+    assert head.kernel.shape == (C, UNITS)
+
+
+def test_unigram_words_are_a_class_softmax_whose_words_have_their_logarithms_as_biases():
+    head, by_class = built(ClassUnigram(V, counts(V), CLASSES)), ClassSoftmax(V, CLASSES)
+    by_class.build((None, UNITS))
+    words = by_class.tree.words[C:]
+    kernel = np.concatenate([head.kernel.numpy(), np.zeros((V, UNITS))])
+    by_class.set_weights([kernel, np.concatenate([head.bias.numpy(), np.log(counts(V)[words])])])
+    hidden, labels = positions(V, 9)
+    np.testing.assert_allclose(
+        head.log_prob(hidden, labels), by_class.log_prob(hidden, labels), rtol=1e-5, atol=1e-5
+    )
+
+
+def test_each_word_in_its_own_class_is_the_full_softmax():
+    head, full = built(ClassUnigram(V, counts(V), np.arange(V))), FullSoftmax(V)
+    full.build((None, UNITS))
+    full.set_weights(head.get_weights())
+    hidden, _ = positions(V, 9)
+    np.testing.assert_allclose(head.log_probs(hidden), full.log_probs(hidden), rtol=1e-5)
+
+
+def test_rows_are_drawn_as_they_claim():
+    rng = np.random.default_rng(0)
+    rows = np.repeat(np.arange(6), [3, 0, 1, 40, 2, 0])
+    weights = rng.gamma(0.5, size=len(rows))
+    weights[-2:] = 0  # a row of zeros
+    ends, q = cumulative(rows, weights, 6)
+    assert (np.diff(ends) >= 0).all()
+    for row in (0, 2, 3):
+        inside = rows == row
+        np.testing.assert_allclose(q[inside], weights[inside] / weights[inside].sum(), rtol=1e-9)
+        found = draw(tf.constant(ends), tf.fill([200, 100], row), tf.constant([row, 1])).numpy()
+        assert inside[found].all()
+        frequencies = np.bincount(found.ravel(), minlength=len(rows))[inside] / 20_000
+        error = np.sqrt(q[inside] * (1 - q[inside]) / 20_000)
+        assert (np.abs(frequencies - q[inside]) < 4.5 * error + 1e-12).all()
+
+
+@pytest.mark.parametrize("given", [counts(V), None])
+def test_the_loss_is_nce_of_the_class_and_of_the_word_within_it(given):
+    head = built(ClassNCE(V, 5, given, seed=2, classes=CLASSES))
+    hidden, labels = positions(V, 7)
+    labels[2] = 5  # alone in its class
+    seen = np.ones(V) if given is None else given
+    of_classes = np.bincount(CLASSES, seen)
+    class_seed, word_seed = head.random_state.next(), head.random_state.next()
+    class_ids = head._class_noise.sample([0], 5, class_seed).ids.numpy()
+    beside = np.repeat(CLASSES[labels][:, None], 5, axis=1)
+    words = head.tree.words[C:]
+    drawn = words[draw(head._ends, tf.constant(beside, tf.int32), word_seed).numpy()]
+    assert (CLASSES[drawn] == beside).all()
+    kernel, bias = (w.numpy() for w in head.trainable_weights)
+    by_word = np.argsort(words)
+    word_kernel, word_bias = kernel[C:][by_word], bias[C:][by_word]
+    wanted = references.nce(
+        hidden, kernel[:C], bias[:C], CLASSES[labels], class_ids,
+        5 * of_classes / of_classes.sum(), False, Z=C,
+    )
+    for n, label in enumerate(labels):
+        size = np.sum(CLASSES == CLASSES[label])
+        wanted[n] += references.nce(
+            hidden[n : n + 1], word_kernel, word_bias, [label], drawn[n],
+            5 * seen / of_classes[CLASSES], False, Z=size,
+        )[0]
+    np.testing.assert_allclose(rewind(head).training_loss(hidden, labels), wanted, rtol=1e-4)
+
+
+def test_outside_training_nce_is_the_class_softmax():
+    head, by_class = built(ClassNCE(V, 5, counts(V), classes=CLASSES)), ClassSoftmax(V, CLASSES)
+    by_class.build((None, UNITS))
+    by_class.set_weights([w.numpy() for w in head.trainable_weights])
+    hidden, labels = positions(V, 9)
+    np.testing.assert_array_equal(head.log_probs(hidden), by_class.log_probs(hidden))
+    np.testing.assert_array_equal(head.log_prob(hidden, labels), by_class.log_prob(hidden, labels))
+
+
+@pytest.mark.slow
+def test_training_by_nce_finds_the_distribution():
+    p = counts(V) / counts(V).sum()
+    words = np.random.default_rng(0).choice(V, 256, p=p).astype(np.int32)
+    head = ClassNCE(V, 20, counts(V)[::-1], seed=1, classes=CLASSES)
+    hidden = np.ones((len(words), 1), np.float32)
+    head.build((None, 1))
+    optimizer = keras.optimizers.Adam(
+        keras.optimizers.schedules.CosineDecay(0.1, 250), beta_2=0.95
+    )
+    optimizer.build(head.trainable_weights)
+
+    @tf.function
+    def train():
+        for _ in tf.range(250):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(head.training_loss(hidden, words))
+            sources = [w.value for w in head.trainable_weights]
+            optimizer.apply(tape.gradient(loss, sources), head.trainable_weights)
+
+    train()
+    frequencies = np.bincount(words, minlength=V) / len(words)
+    np.testing.assert_allclose(np.exp(head.log_probs(hidden[:1])[0]), frequencies, atol=0.02)
+
+
+@pytest.mark.parametrize("make, message", [
+    (lambda: ClassUnigram(V, np.ones(4)), "`counts` must"),
+    (lambda: ClassNCE(V, 0), r"`num_samples` must lie in \[1"),
+])
+def test_wrong_arguments_are_named(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

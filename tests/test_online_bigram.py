@@ -1,0 +1,197 @@
+"""The bigram proposal that is learnt from the model's own probabilities."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import references
+import replicas_helper
+import tfsoftmax
+from cases import UNITS, counts, positions, ready, rewind
+from tfsoftmax import samplers
+from tfsoftmax.heads import NCE, SampledSoftmax
+from tfsoftmax.layers.previous_word import PreviousWord
+from tfsoftmax.samplers.base import Sampler
+
+V, S, N, M = 13, 5, 6, 3
+
+
+def observed(sampler, steps=5, positions=7, seed=0):
+    """Shows the sampler random shares; returns what it has been shown."""
+    rng, shown = np.random.default_rng(seed), []
+    for _ in range(steps):
+        before = rng.integers(0, 4, positions).astype(np.int32)
+        ids = rng.integers(0, sampler.vocab_size, (positions, S)).astype(np.int32)
+        shares = rng.dirichlet(np.ones(S), positions).astype(np.float32)
+        sampler.observe(before, ids, shares)
+        shown.append((before, ids, shares))
+    return shown
+
+
+def q_of(sampler):
+    words = np.arange(V)
+    q = np.exp(sampler.log_q(np.tile(words, (V, 1)), words[:, None]).numpy().astype(np.float64))
+    np.testing.assert_allclose(np.exp(sampler.log_qs(tf.range(V))), q, rtol=1e-5)
+    return q
+
+
+def test_weights_are_sums_of_shares_of_which_the_heaviest_stay():
+    sampler = samplers.OnlineBigram(V, counts(V), slots=M, decay=0.5)
+    shown = observed(sampler)
+    weights, totals = [{} for _ in range(V)], np.zeros(V)
+    for before, ids, shares in shown:
+        for v in set(before):
+            weights[v] = {w: x * 0.5 for w, x in weights[v].items()}
+            totals[v] *= 0.5
+        for v, row, parts in zip(before, ids, shares):
+            totals[v] += 1
+            for w, share in zip(row, parts):
+                weights[v][w] = weights[v].get(w, 0) + share
+        for v in set(before):
+            heaviest = sorted(weights[v], key=weights[v].get)[-M:]
+            weights[v] = {w: weights[v][w] for w in heaviest}
+    u = counts(V) / counts(V).sum()
+    for v, q in enumerate(q_of(sampler)):
+        used, kept = len(weights[v]), sum(weights[v].values())
+        scale = used + totals[v]
+        wanted = [
+            u[w] if not used else
+            (weights[v].get(w, 0) + (used + totals[v] - kept) * u[w]) / scale for w in range(V)
+        ]
+        np.testing.assert_allclose(q, wanted, rtol=1e-4)
+        assert q.sum() == pytest.approx(1, abs=1e-5)
+
+
+class After(Sampler):
+    """A sampler after one word, for the audit."""
+
+    def __init__(self, sampler, word):
+        super().__init__(sampler.vocab_size)
+        self.sampler, self.word = sampler, word
+
+    def log_q(self, ids):
+        return self.sampler.log_q(ids, tf.fill(tf.shape(ids), self.word))
+
+    def _draw(self, count, seed):
+        return self.sampler.sample_for_each([0], count, seed, [self.word]).ids[0]
+
+
+@pytest.mark.parametrize("word", [0, 3, V - 1])
+def test_claims_are_honest(word):
+    sampler = samplers.OnlineBigram(V, counts(V), slots=M)
+    observed(sampler)
+    audit = samplers.audit_sampler(After(sampler, word), 20, draws=1500)
+    assert audit.honest, audit.z
+
+
+def head_of(cls, **options):
+    head = cls(V, S, samplers.OnlineBigram(V, counts(V), slots=M), shared_samples=False, seed=3,
+               **options)
+    head.build((None, UNITS + 4))
+    plain = ready(cls, V, S, counts=counts(V), **options)
+    for ours, theirs in zip(head.trainable_weights, plain.trainable_weights):
+        ours.assign(theirs.value)
+    observed(head.sampler)
+    return rewind(head)
+
+
+@pytest.mark.parametrize("cls, options, reference", [
+    (SampledSoftmax, {}, references.sampled_softmax), (NCE, {"Z": 2.5}, references.nce),
+])
+def test_a_step_computes_the_loss_and_observes_the_models_shares(cls, options, reference):
+    head, (hidden, labels) = head_of(cls, **options), positions(V, N)
+    before = np.array([0, 1, 2, 3, 3, 12], np.int32)
+    drawn = head.sampler.sample_for_each(labels, S, head.random_state.next(), before)
+    ids = drawn.ids.numpy()
+    rewind(head)
+    q, (kernel, bias) = q_of(head.sampler), [w.numpy() for w in head.trainable_weights]
+    expected, wanted = samplers.OnlineBigram(V, counts(V), slots=M), []
+    observed(expected)
+    shares = np.zeros((N, S + 1), np.float32)
+    for n in range(N):
+        wanted.append(reference(
+            hidden[n : n + 1], kernel, bias, labels[n : n + 1], ids[n], S * q[before[n]], False,
+            **options,
+        )[0])
+        words = [labels[n], *ids[n]]
+        omega = [np.exp(hidden[n] @ kernel[w] + bias[w]) / q[before[n], w] for w in words]
+        shares[n] = np.array(omega) / sum(omega)
+    expected.observe(before, np.concatenate([labels[:, None], ids], 1), shares)
+    states = PreviousWord()([hidden, before])
+    loss = tf.function(head.training_loss)(states, labels)
+    np.testing.assert_allclose(loss, wanted, rtol=2e-5)
+    np.testing.assert_allclose(q_of(head.sampler), q_of(expected), rtol=1e-4)
+    assert np.abs(q_of(expected) - q).max() > 0.01
+
+
+def test_it_approaches_a_fixed_model():
+    head = SampledSoftmax(V, S, "online_bigram", counts=np.ones(V), shared_samples=False, seed=1)
+    before = np.arange(N * 20, dtype=np.int32) % V
+    labels = (before + 1) % V
+    states = PreviousWord()([np.eye(V, dtype=np.float32)[before], before])
+    head.build(states.shape)
+    head.kernel.assign(5 * np.roll(np.eye(V), 1, axis=0))  # after v, the model expects v + 1
+    first = np.mean(head.effective_sample_size(states))
+    loss = tf.function(head.training_loss)
+    for _ in range(30):
+        loss(states, labels)
+    p = np.exp(5) / (np.exp(5) + V - 1)
+    found = q_of(head.sampler)[np.arange(V), (np.arange(V) + 1) % V]
+    np.testing.assert_allclose(found, p, atol=0.15)  # 1 / 13 at first
+    assert np.mean(head.effective_sample_size(states)) > 1.2 * first
+
+
+def test_what_was_observed_is_saved_with_the_model(tmp_path):
+    words = keras.Input((5,), dtype="int32")
+    hidden = keras.layers.Embedding(V, UNITS)(words)
+    head = NCE(V, S, "online_bigram", counts=counts(V), shared_samples=False, seed=1)
+    model = keras.Model(words, head(PreviousWord()([hidden, words])))
+    model.compile("sgd", tfsoftmax.SoftmaxLoss())
+    x = np.random.default_rng(0).integers(0, V, (8, 5))
+    model.fit(x, x[:, ::-1], verbose=0)
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras").layers[-1].sampler
+    np.testing.assert_array_equal(q_of(again), q_of(head.sampler))
+    assert again.total.numpy().sum() > 0
+
+
+def observed_on_two_replicas():
+    """The copies of the weights on each replica after each half of a batch was observed."""
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    with strategy.scope():
+        sampler = samplers.OnlineBigram(V, slots=M)
+
+    @tf.function
+    def step(before, ids, shares):
+        strategy.run(sampler.observe, args=(before, ids, shares))
+
+    rng = np.random.default_rng(0)
+    arrays = (
+        rng.integers(0, 4, 8).astype(np.int32), rng.integers(0, V, (8, S)).astype(np.int32),
+        rng.dirichlet(np.ones(S), 8).astype(np.float32),
+    )
+    values = strategy.experimental_distribute_values_from_function
+    step(*(
+        values(lambda c, a=a: tf.constant(np.split(a, 2)[c.replica_id_in_sync_group]))
+        for a in arrays
+    ))
+    whole = samplers.OnlineBigram(V, slots=M)
+    whole.observe(*arrays)
+    copies = sampler.weights_after.value.values
+    return [copy.numpy().tolist() for copy in copies], whole.weights_after.numpy().tolist()
+
+
+def test_two_replicas_observe_the_whole_batch():
+    ((copies, whole),) = replicas_helper.run(observed_on_two_replicas, devices=2)
+    assert len(copies) == 2
+    for copy in copies:
+        np.testing.assert_allclose(copy, whole, rtol=1e-5)
+
+
+@pytest.mark.parametrize("options, message", [
+    ({"slots": 0}, r"`slots` must lie in \[1"), ({"decay": 0.0}, r"`decay` must lie in \(0, 1\]"),
+])
+def test_wrong_arguments_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        samplers.OnlineBigram(V, **options)

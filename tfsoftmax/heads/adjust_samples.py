@@ -1,0 +1,92 @@
+"""Adjusts the size of the sample to the effective sample size while a model is trained."""
+
+import keras
+
+from tfsoftmax._compat import layers_of
+from tfsoftmax.arguments import check_positive
+from tfsoftmax.heads.sampled import SampledSoftmax
+
+
+class AdjustNumSamples(keras.callbacks.Callback):
+    """Doubles or halves `num_samples` of every `SampledSoftmax` by the effective sample size.
+
+    As the model departs from the proposal distribution in training, fewer words of the sample
+    carry weight. At the end of each epoch S doubles if the size is below `target`, and halves if
+    it is above four times `target`. Each change traces the training step anew. The model saves the
+    present S with its configuration. The proposal should not be one whose S is given, such as
+    `samplers.TargetSampling`.
+
+    Compile the model with `weighted_metrics=[tfsoftmax.EffectiveSampleSize()]`. The metric costs
+    each step a product of (N, D) by (D, S) more. For shorter periods than an epoch, set
+    `steps_per_epoch`.
+
+    Args:
+        target: the effective sample size to keep.
+        min_samples, max_samples: bounds on S.
+        monitor: the name of the metric in the logs; "val_effective_sample_size" for the
+            validation data's.
+
+    Attributes:
+        history: list of (epoch, effective sample size, S from then on).
+
+    Raises:
+        ValueError: if `target` is not positive or the bounds are not in order; when training
+            begins, if the model has no such head; after an epoch, if the logs lack the metric.
+
+    Example:
+        inputs, labels = keras.random.normal((64, 16)), keras.random.randint((64,), 0, 100)
+        model = keras.Sequential([tfsoftmax.SampledSoftmax(100, num_samples=4)])
+        sizes = [tfsoftmax.EffectiveSampleSize()]
+        model.compile("adam", tfsoftmax.SoftmaxLoss(), weighted_metrics=sizes)
+        adjust = tfsoftmax.AdjustNumSamples(target=10, min_samples=4, max_samples=64)
+        model.fit(inputs, labels, callbacks=[adjust], epochs=2, verbose=0)
+
+    Source: Bengio and Senécal 2003; Müller 2017, equation 2.30 and the text below it. Departure:
+    S changes by factors of two.
+    """
+
+    def __init__(
+        self, target: float, min_samples: int = 1, max_samples: int = 1 << 14,
+        monitor: str = "effective_sample_size",
+    ):
+        super().__init__()
+        if target <= 0:
+            raise ValueError(f"`target` must be positive. Received: target={target}")
+        check_positive(min_samples=min_samples, max_samples=max_samples)
+        if min_samples > max_samples:
+            raise ValueError(
+                f"`min_samples` must be at most max_samples={max_samples}. "
+                f"Received: min_samples={min_samples}"
+            )
+        self.target, self.monitor = target, monitor
+        self.min_samples, self.max_samples = min_samples, max_samples
+        self.history, self._heads = [], []
+
+    def on_train_begin(self, logs=None):
+        self._heads = [x for x in layers_of(self.model) if isinstance(x, SampledSoftmax)]
+        if not self._heads:
+            raise ValueError(f"`model` must end in a SampledSoftmax. Received: {self.model}")
+
+    def on_epoch_end(self, epoch, logs=None):
+        size = (logs or {}).get(self.monitor)
+        if size is None:
+            raise ValueError(
+                f"`monitor` must be a metric in the logs, {sorted(logs or {})}. "
+                f"Received: monitor={self.monitor!r}"
+            )
+        changes = [self._change(head, size) for head in self._heads]
+        self.history.append((epoch, size, self._heads[0].num_samples))
+        if any(changes):
+            self.model.make_train_function(force=True)
+            self.model.make_test_function(force=True)
+
+    def _change(self, head, size):
+        """Changes the head's S if the effective sample size asks for it: whether it does."""
+        samples = head.num_samples
+        if size < self.target:
+            samples = max(samples, min(2 * samples, self.max_samples))
+        elif size > 4 * self.target:
+            samples = min(samples, max(samples // 2, self.min_samples, head.keep or 1))
+        head.sampler.check_size(samples)
+        changed, head.num_samples = samples != head.num_samples, samples
+        return changed

@@ -1,0 +1,119 @@
+"""Class-based softmax whose two factors are trained by noise contrastive estimation."""
+
+import math
+
+import keras
+import numpy as np
+import tensorflow as tf
+from numpy.typing import ArrayLike
+
+from tfsoftmax.arguments import check_positive
+from tfsoftmax.heads.base import SoftmaxHead
+from tfsoftmax.heads.class_based import ClassSoftmax
+from tfsoftmax.heads.random_state import RandomState
+from tfsoftmax.ops.logits import rows_of
+from tfsoftmax.ops.per_example import per_example_loss
+from tfsoftmax.ops.sampled import logistic, sampled_loss
+from tfsoftmax.partitions.counts import checked_counts, with_unseen
+from tfsoftmax.partitions.packing import packed
+from tfsoftmax.samplers import Candidates, Unigram
+from tfsoftmax.samplers.rows import cumulative, draw
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class ClassNCE(ClassSoftmax):
+    """P(w | h) = P(class of w | h) · P(w | h, class of w), each trained by NCE instead of softmax.
+
+        loss = NCE of the label's class against k sampled classes, shared by all positions
+             + NCE of the label against k words sampled from its class, for each position
+
+    with the unigram distribution of classes, and that of words within a class, as noise. Z is the
+    number of classes, and the size of the class, so that scores near zero begin as a distribution.
+    A step does not depend on the sizes of the classes. Outside training the distribution is that
+    of `ClassSoftmax`, whose kernel the head has: exact.
+
+    Args:
+        vocab_size: V, the number of words.
+        num_samples: k.
+        counts: (V,) occurrences of the words, for the noise and for classes by frequency; None
+            for uniform noise.
+        seed: seed of the samples.
+        **kwargs: arguments of `ClassSoftmax` (classes, num_classes, words, binning, ...).
+
+    Example:
+        counts = [1_000_000 // rank for rank in range(1, 1001)]
+        hidden, labels = keras.random.normal((8, 64)), keras.random.randint((8,), 0, 1000)
+        head = tfsoftmax.ClassNCE(1000, num_samples=10, counts=counts, num_classes=32)
+        nats, log_prob = head.training_loss(hidden, labels), head.log_prob(hidden, labels)
+
+    Source: Baltescu and Blunsom 2014; Müller 2017, section 2.2.3.2.
+    """
+
+    trains_exactly = False
+
+    def __init__(
+        self, vocab_size: int, num_samples: int = 25, counts: ArrayLike | None = None,
+        seed: int | None = None, **kwargs,
+    ):
+        super().__init__(vocab_size, counts=counts, **kwargs)
+        check_positive(num_samples=num_samples)
+        self.num_samples, self.seed = num_samples, seed
+        self.random_state = RandomState(seed)
+        self.counts = None if counts is None else checked_counts(counts, self.vocab_size)
+        seen = np.ones(vocab_size) if counts is None else with_unseen(self.counts)
+        self._class_noise = Unigram(self.num_classes, np.bincount(self.classes, seen))
+        by_edge = self.tree.words[self.num_classes :]  # the words, class by class
+        ends, q = cumulative(self.classes[by_edge], np.float64(seen)[by_edge], self.num_classes)
+        log_sizes = np.log(np.bincount(self.classes))[self.classes[by_edge]]
+        with tf.init_scope():
+            self._class_of, self._ends = tf.constant(self.classes, tf.int32), tf.constant(ends)
+            self._log_noise = tf.constant(np.log(q), tf.float32)
+            self._log_sizes = tf.constant(log_sizes, tf.float32)
+
+    def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
+        units = self.kernel.shape[1]
+        return [(len(labels), units, self.num_samples), (1, units, len(labels) * self.num_samples)]
+
+    def _training_loss(self, hidden, labels):
+        classes = tf.gather(self._class_of, labels)
+        return self._class_loss(hidden, classes) + self._word_loss(hidden, labels, classes)
+
+    def _class_loss(self, hidden, classes):
+        seed = self.random_state.next(synchronized=True)
+        candidates = self._class_noise.sample(classes, self.num_samples, seed)
+
+        def read(ids):
+            rows, biases = self._rows_and_biases(ids)
+            return rows, biases - math.log(self.num_classes)
+
+        return sampled_loss(logistic, hidden, read, classes, candidates)
+
+    def _word_loss(self, hidden, labels, classes):
+        beside = tf.repeat(classes[:, None], self.num_samples, axis=1)
+        places = draw(self._ends, beside, self.random_state.next())
+        own = tf.gather(self._leaves, labels) - self.num_classes
+        log_expected = (
+            tf.gather(self._log_noise, p) + math.log(self.num_samples) for p in (places, own)
+        )
+
+        def read(places):
+            rows, biases = self._rows_and_biases(places + self.num_classes)
+            return rows, biases - tf.gather(self._log_sizes, places)
+
+        return per_example_loss(logistic, hidden, read, own, Candidates(places, *log_expected))
+
+    def _rows_and_biases(self, edges):
+        biases = tf.zeros(tf.shape(edges)) if self.bias is None else rows_of(self.bias.value, edges)
+        return rows_of(self.kernel.value, edges), biases
+
+    def _log_prob(self, hidden, labels):
+        return -super()._training_loss(hidden, labels)
+
+    def _loss_and_nats(self, hidden, labels, weights):
+        return SoftmaxHead._loss_and_nats(self, hidden, labels, weights)
+
+    def get_config(self):
+        return {
+            **super().get_config(), "num_samples": self.num_samples,
+            "counts": packed(self.counts), "seed": self.seed,
+        }

@@ -1,0 +1,97 @@
+"""A softmax over classes of words, in which a word has its share of the class in all contexts."""
+
+from collections.abc import Sequence
+from os import PathLike
+
+import keras
+import numpy as np
+import tensorflow as tf
+from numpy.typing import ArrayLike
+
+from tfsoftmax.heads.base import SoftmaxHead
+from tfsoftmax.ops.cross_entropy import cross_entropy, weighted_cross_entropy
+from tfsoftmax.ops.logits import full_logits, map_row_chunks
+from tfsoftmax.partitions import classes as partitions
+from tfsoftmax.partitions.counts import checked_counts, with_unseen
+from tfsoftmax.partitions.packing import packed
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class ClassUnigram(SoftmaxHead):
+    """P(w | h) = P(class of w | h) · u(w | class of w), with u from counts, exact.
+
+    The kernel has a row for each class and none for words, so that a step costs what a softmax
+    over C classes does. Words of a class differ in nothing but their counts.
+
+    Args:
+        vocab_size: V, the number of words.
+        counts: (V,) numbers >= 0, occurrences of the words. A word of count zero is counted as
+            often as the rarest word that was seen.
+        classes, num_classes, words, binning: as in `ClassSoftmax`. Classes of words that occur in
+            the same contexts, such as Brown's, suit the model; those by frequency do not.
+        **kwargs: arguments of `SoftmaxHead` (use_bias, kernel_initializer, bias_initializer),
+            whose kernel is (C, D), and of `keras.layers.Layer`.
+
+    Example:
+        counts = [1_000_000 // rank for rank in range(1, 1001)]
+        hidden, labels = keras.random.normal((8, 64)), keras.random.randint((8,), 0, 1000)
+        head = tfsoftmax.ClassUnigram(1000, counts, num_classes=32)
+        nats = head.training_loss(hidden, labels)
+
+    Source: Müller 2017, equation 2.11 (Brown et al. 1992), whose P(c | H) is an n-gram model's.
+    """
+
+    trains_exactly = True
+    vocabulary_options = ("counts", "words")
+    file_options = {"classes": partitions.NAMES}
+
+    def __init__(
+        self, vocab_size: int, counts: ArrayLike,
+        classes: ArrayLike | str | PathLike = "sqrt_frequency", num_classes: int | None = None,
+        words: Sequence[str] | None = None, binning: str = "cumulative", **kwargs,
+    ):
+        super().__init__(vocab_size, **kwargs)
+        self.counts = checked_counts(counts, self.vocab_size)
+        self.classes = partitions.build(
+            classes, self.vocab_size, num_classes, counts, words, binning
+        )
+        seen = with_unseen(self.counts).astype(np.float64)
+        shares = seen / np.bincount(self.classes, seen)[self.classes]
+        with tf.init_scope():
+            self._class_of = tf.constant(self.classes, tf.int32)
+            self._log_share = tf.constant(np.log(shares), tf.float32)
+
+    @property
+    def num_classes(self) -> int:
+        """C."""
+        return int(self.classes.max()) + 1
+
+    def build(self, hidden_shape):
+        super().build(hidden_shape)
+        self.kernel, self.bias = self._kernel_and_bias(self.num_classes, hidden_shape[-1])
+
+    def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
+        return [(len(labels), *self.kernel.shape[::-1])]
+
+    def _training_loss(self, hidden, labels):
+        nats = cross_entropy(hidden, *self._parameters(), tf.gather(self._class_of, labels))
+        return nats - tf.gather(self._log_share, labels)
+
+    def _loss_and_nats(self, hidden, labels, weights):
+        log_share, of_labels = tf.gather(self._log_share, labels), tf.gather(self._class_of, labels)
+        total, nats = weighted_cross_entropy(hidden, *self._parameters(), of_labels, weights)
+        return total - tf.reduce_sum(weights * log_share), nats - log_share
+
+    def _logits(self, hidden):
+        by_class = full_logits(hidden, *self._parameters())
+        return tf.gather(by_class, self._class_of, axis=1) + self._log_share
+
+    def _top_k(self, hidden, k):
+        return map_row_chunks(
+            lambda rows: tf.math.top_k(self._log_probs(rows), k)[::-1], hidden, self.vocab_size
+        )
+
+    def get_config(self):
+        return {
+            **super().get_config(), "counts": packed(self.counts), "classes": packed(self.classes)
+        }

@@ -1,0 +1,152 @@
+"""A bigram proposal that follows the model's own probabilities in training."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+from numpy.typing import ArrayLike
+
+from tfsoftmax.arguments import check_positive
+from tfsoftmax.ops.replicas import of_all_replicas
+from tfsoftmax.partitions.counts import checked_counts
+from tfsoftmax.partitions.packing import packed
+from tfsoftmax.samplers.after_word import AfterWord
+from tfsoftmax.samplers.distributions import Unigram
+from tfsoftmax.samplers.random import split_seed, uniform
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class OnlineBigram(AfterWord):
+    """q(w | v) = (weight of w after v + (n(v) + lost(v)) u(w)) / (n(v) + total(v)), online.
+
+    A training step computes scores of each position's label and sample. Their shares, exp(s) / q
+    over the sum, estimate the model's probabilities of these words, and are added to the weights
+    after the word v that the position has read. v keeps its M heaviest words, n(v) of them in use;
+    lost(v) is the weight of those that had to go. Before the first step q is the unigram u.
+
+    It takes 8 M bytes for each word of the vocabulary. An update sorts the words of the sample and
+    the M words of each v of the batch, which is most of its cost.
+
+    Args:
+        vocab_size: V.
+        counts: (V,) numbers >= 0, for u; None for uniform words.
+        slots: M.
+        decay: in (0, 1], the factor on the weights of each v that a step's batch has.
+        **kwargs: as in `keras.layers.Layer`.
+
+    Raises:
+        ValueError: if `counts` are not V finite numbers >= 0, `slots` is below 1, or `decay` lies
+            outside (0, 1].
+
+    Example:
+        hidden, words = keras.random.normal((2, 5, 16)), keras.random.randint((2, 5), 0, 1000)
+        carried = tfsoftmax.layers.previous_word.PreviousWord()([hidden, words])
+        head = tfsoftmax.SampledSoftmax(1000, 25, "online_bigram", shared_samples=False)
+        nats = head.training_loss(carried, keras.random.randint((2, 5), 0, 1000))
+
+    Source: Bengio and Senécal 2008, adaptive importance sampling; Müller 2017, section 2.2.3.1.
+    Departures: bigrams instead of n-grams with backoff, M words for each history instead of all,
+    and the smoothing of Witten and Bell 1991 with the unigram.
+    """
+
+    def __init__(
+        self, vocab_size: int, counts: ArrayLike | None = None, slots: int = 64,
+        decay: float = 0.99, **kwargs,
+    ):
+        super().__init__(vocab_size, **kwargs)
+        check_positive(slots=slots)
+        if not 0 < decay <= 1:
+            raise ValueError(f"`decay` must lie in (0, 1]. Received: decay={decay}")
+        self.slots, self.decay = slots, decay
+        self.counts = None if counts is None else checked_counts(counts, self.vocab_size)
+        self.unigram = Unigram(vocab_size, np.ones(vocab_size) if counts is None else counts)
+        options = {
+            "initializer": "zeros", "trainable": False, "autocast": False,
+            "aggregation": "only_first_replica",
+        }
+        shape = (self.vocab_size, slots)
+        self.words = self.add_weight(name="words", shape=shape, dtype="int32", **options)
+        self.weights_after = self.add_weight(name="weights", shape=shape, **options)
+        self.total = self.add_weight(name="total", shape=(self.vocab_size,), **options)
+
+    def observe(self, before: tf.Tensor, ids: tf.Tensor, shares: tf.Tensor) -> None:
+        """Adds estimated probabilities to the weights.
+
+        Args:
+            before: (N,) int32, the word v of each position.
+            ids: (N, C) int32, the words whose scores it has computed.
+            shares: (N, C) float32, which sum to one over C.
+        """
+        before, ids, shares = (of_all_replicas(each) for each in (before, ids, shares))
+        touched, place = tf.unique(before)
+        count, width = tf.size(touched), tf.shape(ids)[1]
+        old = self.decay * tf.gather(self.weights_after.value, touched)
+        rows = [tf.repeat(tf.range(count), self.slots), tf.repeat(place, width)]
+        words = [tf.gather(self.words.value, touched), ids]
+        flat = (tf.concat([tf.reshape(x, [-1]) for x in both], 0)
+                for both in (rows, words, (old, shares)))
+        self._write(touched, *_heaviest(*flat, self.slots, count, self.vocab_size))
+        total = self.decay * tf.gather(self.total.value, touched)
+        total += tf.math.unsorted_segment_sum(tf.ones_like(place, tf.float32), place, count)
+        self.total.value.scatter_update(tf.IndexedSlices(total, touched))
+
+    def log_q(self, ids, before):
+        words, weights, of_unigram = self._after(before)
+        slots = tf.reduce_sum(tf.where(words == ids[..., None], weights, 0.0), axis=-1)
+        return tf.math.log(slots + of_unigram * tf.exp(self.unigram.log_q(ids)))
+
+    def log_qs(self, before):
+        words, weights, of_unigram = self._after(before)
+        q = of_unigram[:, None] * tf.exp(self.unigram.log_q(tf.range(self.vocab_size)))
+        rows = tf.repeat(tf.range(tf.size(before))[:, None], self.slots, axis=1)
+        return tf.math.log(tf.tensor_scatter_nd_add(q, tf.stack([rows, words], 2), weights))
+
+    def _after(self, before):
+        """Words (..., M) after v (...), their part of q (..., M), and the unigram's (...)."""
+        words = tf.gather(self.words.value, before)
+        weights = tf.gather(self.weights_after.value, before)
+        used = tf.math.count_nonzero(weights, axis=-1, dtype=tf.float32)
+        kept = tf.reduce_sum(weights, axis=-1)
+        total = tf.maximum(tf.gather(self.total.value, before), kept)
+        # One where nothing was observed yet, so that the unigram has all.
+        scale = 1 / tf.where(total > 0, used + total, 1.0)
+        return words, weights * scale[..., None], 1 - kept * scale
+
+    def _draw_after(self, before, count, seed):
+        unigram_seed, height_seed = split_seed(seed, 2)
+        words, weights, _ = self._after(before)
+        ends = tf.cumsum(tf.cast(weights, tf.float64), axis=1)
+        shape = tf.stack([tf.size(before), count])
+        place = tf.searchsorted(ends, uniform(shape, height_seed), side="right")
+        drawn = tf.gather(words, tf.minimum(place, self.slots - 1), batch_dims=1)
+        others = tf.reshape(self.unigram._draw(tf.size(place), unigram_seed), shape)
+        return tf.where(place < self.slots, drawn, others)
+
+    def _write(self, touched, words, weights):
+        self.words.value.scatter_update(tf.IndexedSlices(words, touched))
+        self.weights_after.value.scatter_update(tf.IndexedSlices(weights, touched))
+
+    def get_config(self):
+        return {
+            **super().get_config(), "counts": packed(self.counts), "slots": self.slots,
+            "decay": self.decay,
+        }
+
+
+def _heaviest(rows, words, weights, most, count, vocab_size):
+    """The `most` heaviest words of each row: words and weights (count, most), filled with zeros.
+
+    Args:
+        rows, words, weights: (E,), the entries. Those of one row and word are added.
+    """
+    keys = tf.cast(rows, tf.int64) * vocab_size + tf.cast(words, tf.int64)
+    keys, place = tf.unique(keys)
+    weights = tf.math.unsorted_segment_sum(weights, place, tf.size(keys))
+    order = tf.argsort(weights, direction="DESCENDING")
+    rows = tf.cast(keys // vocab_size, tf.int32)
+    order = tf.gather(order, tf.argsort(tf.gather(rows, order), stable=True))
+    rows, weights = tf.gather(rows, order), tf.gather(weights, order)
+    words = tf.cast(tf.gather(keys, order) % vocab_size, tf.int32)
+    rank = tf.range(tf.size(rows)) - tf.searchsorted(rows, rows)
+    kept = tf.where(rank < most)[:, 0]
+    cells = tf.gather(tf.stack([rows, rank], 1), kept)
+    return [tf.scatter_nd(cells, tf.gather(x, kept), [count, most]) for x in (words, weights)]

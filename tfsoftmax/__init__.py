@@ -54,6 +54,7 @@ if "tfsoftmax_command" not in sys.modules:
     from tfsoftmax.heads import *  # noqa: F403
     from tfsoftmax.heads.reassign import Reassign
     from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
+    from tfsoftmax.layers.character_embedding import CharacterEmbedding
     from tfsoftmax.layers.embedding import Embedding
     from tfsoftmax.layers.recurrent import GRU, LSTM
     from tfsoftmax.layers.sharded_embedding import ShardedEmbedding
@@ -72,11 +73,11 @@ if "tfsoftmax_command" not in sys.modules:
     from tfsoftmax.vocabulary import Vocabulary
 
     __all__ = [
-        "GRU", "LSTM", "AdaptiveEmbedding", "ClusterPerplexity", "EffectiveSampleSize", "Embedding",
-        "InClusterPerplexity", "ModelConfig", "Normaliser", "Perplexity", "Reassign",
-        "Seq2SeqConfig", "ShardedEmbedding", "SoftmaxLoss", "TrainingMonitor", "Vocabulary",
-        "corpora", "encoder_decoder", "heads", "language_model", "layers", "lm", "losses",
-        "metrics", "nbest", "ops", "optimizers", "partitions", "profiling", "samplers", "seq2seq",
-        "sharded_checkpoints", "vocabulary",
+        "GRU", "LSTM", "AdaptiveEmbedding", "CharacterEmbedding", "ClusterPerplexity",
+        "EffectiveSampleSize", "Embedding", "InClusterPerplexity", "ModelConfig", "Normaliser",
+        "Perplexity", "Reassign", "Seq2SeqConfig", "ShardedEmbedding", "SoftmaxLoss",
+        "TrainingMonitor", "Vocabulary", "corpora", "encoder_decoder", "heads", "language_model",
+        "layers", "lm", "losses", "metrics", "nbest", "ops", "optimizers", "partitions",
+        "profiling", "samplers", "seq2seq", "sharded_checkpoints", "vocabulary",
     ]
     __all__ += heads.__all__

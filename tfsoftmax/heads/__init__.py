@@ -3,6 +3,7 @@
 from tfsoftmax.heads.adaptive import AdaptiveSoftmax
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.heads.blackout import BlackOut
+from tfsoftmax.heads.char_cnn import CharCnnSoftmax
 from tfsoftmax.heads.class_based import ClassSoftmax
 from tfsoftmax.heads.differentiated import DifferentiatedSoftmax
 from tfsoftmax.heads.full import FullSoftmax
@@ -20,6 +21,7 @@ from tfsoftmax.heads.two_level import TwoLevelSoftmax
 
 HEADS = {
     "full": FullSoftmax,
+    "char_cnn": CharCnnSoftmax,
     "self_normalised": SelfNormalisedSoftmax,
     "sampled": SampledSoftmax,
     "nce": NCE,
@@ -37,8 +39,8 @@ HEADS = {
 }
 
 __all__ = [
-    "AdaptiveSoftmax", "BlackOut", "ClassSoftmax", "DifferentiatedSoftmax", "FullSoftmax",
-    "HEADS", "LogProb", "NCE", "NarySoftmax", "NegativeSampling", "SampledSoftmax",
+    "AdaptiveSoftmax", "BlackOut", "CharCnnSoftmax", "ClassSoftmax", "DifferentiatedSoftmax",
+    "FullSoftmax", "HEADS", "LogProb", "NCE", "NarySoftmax", "NegativeSampling", "SampledSoftmax",
     "SelfNormalisedSoftmax", "SelfOrganisedSoftmax", "ShardedSoftmax", "Shortlist", "SoftmaxHead",
     "TopK", "TreeSoftmax", "TwoLevelSoftmax",
 ]

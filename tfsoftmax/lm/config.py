@@ -22,6 +22,7 @@ class ModelConfig:
     Attributes:
         head: Output layer, one of
             - full: softmax over all words
+            - char_cnn: full softmax whose kernel is computed from the characters of the words
             - self_normalised: full softmax that is trained to need no normalisation
             - sampled: sampled softmax (importance sampling)
             - nce: noise-contrastive estimation

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 
 import keras
+import tensorflow as tf
 
 from tfsoftmax.heads.full import FullSoftmax
+from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.layers.character_embedding import CharacterEmbedding
 
 
@@ -52,10 +54,7 @@ class CharCnnSoftmax(FullSoftmax):
 
     @classmethod
     def tied_embedding(cls, vocabulary, units: int, options: dict, **kwargs):
-        others = {name: value for name, value in options.items() if name != "characters"}
-        kwargs |= options.get("characters") or {}
-        embedding = CharacterEmbedding(len(vocabulary), units, vocabulary.words, **kwargs)
-        return embedding, {**others, "tied_to": embedding}
+        return super().tied_embedding(vocabulary, units, {"characters": {}, **options}, **kwargs)
 
     def get_config(self):
         config = super().get_config()
@@ -64,3 +63,35 @@ class CharCnnSoftmax(FullSoftmax):
         # A copy of the head makes an embedding of its own again, and looks for none before it.
         own = {"words": list(self.tied_to.words), "characters": dict(self.characters)}
         return {**config, **own, "tied_to": None}
+
+
+def with_words(head: LinearHead, words: Sequence[str]) -> CharCnnSoftmax:
+    """The exact distribution of a head over its V words and U more, which it was not trained on.
+
+    Args:
+        head: a built head with a score for each word, which is tied to a `CharacterEmbedding`.
+        words: U str, whose ids follow those of the V words.
+
+    Returns:
+        A head of V + U words with copies of the weights. The scores of the V words are those of
+        `head`; the new ones have no correction, and the mean bias of the others, most of which
+        are rare words in a vocabulary of text.
+
+    Raises:
+        ValueError: if the head is not tied to a `CharacterEmbedding`.
+    """
+    if not isinstance(head.tied_to, CharacterEmbedding):
+        raise ValueError(
+            f"`head` must be tied to a CharacterEmbedding. Received: tied_to={head.tied_to}"
+        )
+    wider = head.tied_to.with_words(words)
+    bias = head._parameters()[1]
+    result = CharCnnSoftmax(
+        wider.input_dim, tied_to=wider, use_bias=bias is not None, soft_cap=head.soft_cap,
+        dtype=head.dtype_policy,
+    )
+    result.build((None, wider.output_dim))
+    if bias is not None:
+        mean = tf.fill([len(words)], tf.reduce_mean(bias))
+        result.bias.assign(tf.concat([bias, mean], axis=0))
+    return result

@@ -7,6 +7,7 @@ import keras
 
 from tfsoftmax._compat import layers_before, replace_layer
 from tfsoftmax.heads.base import SoftmaxHead
+from tfsoftmax.layers.character_embedding import CharacterEmbedding
 from tfsoftmax.layers.computed_rows import ComputedRows
 from tfsoftmax.layers.embedding import Embedding
 from tfsoftmax.layers.sharded_embedding import ShardedEmbedding
@@ -69,7 +70,12 @@ class TiedHead(SoftmaxHead):
 
     @classmethod
     def tied_embedding(cls, vocabulary, units: int, options: dict, **kwargs):
-        embedding = Embedding(len(vocabulary), units, **kwargs)
+        if "characters" in options:
+            options = dict(options)
+            kwargs |= options.pop("characters")
+            embedding = CharacterEmbedding(len(vocabulary), units, vocabulary.words, **kwargs)
+        else:
+            embedding = Embedding(len(vocabulary), units, **kwargs)
         return embedding, {**options, "tied_to": embedding}
 
     @property

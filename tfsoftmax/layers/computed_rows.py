@@ -46,7 +46,7 @@ class ComputedRows(keras.layers.Layer):
     """
 
     order: np.ndarray | None = None
-    rows_at_once = 1024
+    rows_at_once = 512
 
     def __new__(cls, *args, **kwargs):
         check_hints(cls, args, kwargs)

@@ -37,7 +37,10 @@ class ModelConfig:
             - nary: hierarchical softmax over a tree with any number of branches
             - self_organised: class-based softmax whose words choose their clusters
             - sharded: as full, but divided among the devices
-        head_options: Arguments of the output layer, in a flag as JSON, e.g. {"soft_cap": 30}.
+        head_options: Arguments of the output layer, in a flag as JSON, e.g. {"soft_cap": 30}. For
+            heads with a score for each word, and adaptive softmax, {"characters": {...}} computes
+            the kernel from the characters of the words; in the braces are arguments of
+            CharacterEmbedding, such as "encoder": "lstm" or "correction_units": 16.
         embedding_units: Units of the input embedding.
         hidden_units: Units of each recurrent layer.
         layers: Number of recurrent layers.

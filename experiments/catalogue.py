@@ -4,6 +4,7 @@ import collections
 
 from experiments import (
     adaptive,
+    characters,
     full_softmax,
     hierarchical,
     huffman,
@@ -23,6 +24,7 @@ from experiments import (
 
 EXPERIMENTS = {
     "adaptive": adaptive,
+    "characters": characters,
     "full_softmax": full_softmax,
     "hierarchical": hierarchical,
     "huffman": huffman,

@@ -5,6 +5,7 @@ import collections
 from experiments import (
     adaptive,
     characters,
+    field,
     full_softmax,
     hierarchical,
     huffman,
@@ -25,6 +26,7 @@ from experiments import (
 EXPERIMENTS = {
     "adaptive": adaptive,
     "characters": characters,
+    "field": field,
     "full_softmax": full_softmax,
     "hierarchical": hierarchical,
     "huffman": huffman,

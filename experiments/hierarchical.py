@@ -10,7 +10,7 @@ Commands, for text in lower case with one sentence on each line:
 
     tfsoftmax prepare --corpus=text --min_count=10 --train=novels/train.txt.gz \\
         --valid=novels/valid.txt.gz --test=novels/test.txt.gz --out=data/novels
-    tfsoftmax brown --data=data/novels --classes=1000 --out=data/novels/brown.paths
+    tfsoftmax cluster --data=data/novels --classes=1000 --out=data/novels/brown.paths
     python -m experiments.run hierarchical --data=data/novels
     tfsoftmax show_clusters --run=runs/hierarchical/self_organised | head -20
 

@@ -15,7 +15,7 @@ Commands, for a million words with one sentence on each line:
 
     tfsoftmax prepare --corpus=text --order=text --max_vocab=10000 --train=train.txt.gz \\
         --valid=valid.txt.gz --test=test.txt.gz --out=data/million
-    tfsoftmax brown --data=data/million --classes=1000 --out=data/million/brown.paths
+    tfsoftmax cluster --data=data/million --classes=1000 --out=data/million/brown.paths
     python -m experiments.run jiang --data=data/million
 
 The number of classes is 100, the square root of the vocabulary. Classes are made by frequency; the

@@ -11,7 +11,7 @@ Commands, for fourteen million words with one sentence on each line:
 
     tfsoftmax prepare --corpus=text --order=text --max_vocab=44370 --train=train.txt.gz \\
         --valid=valid.txt.gz --test=test.txt.gz --out=data/novels
-    tfsoftmax brown --data=data/novels --classes=1000 --out=data/novels/brown.paths
+    tfsoftmax cluster --data=data/novels --classes=1000 --out=data/novels/brown.paths
     python -m experiments.run novels --data=data/novels
 
 Hardware and hours: each run has one core, which it shares with other work, so that its minutes and

@@ -10,7 +10,7 @@ Commands:
 
     tfsoftmax prepare --corpus=text --order=text --max_vocab=10000 --streams=5 \\
         --train=train.txt.gz --valid=valid.txt.gz --test=test.txt.gz --out=data/million5
-    tfsoftmax brown --data=data/million5 --classes=1000 --out=data/million5/brown.paths
+    tfsoftmax cluster --data=data/million5 --classes=1000 --out=data/million5/brown.paths
     python -m experiments.run small_batches --data=data/million5
 
 The paper's values: exact perplexities on Penn Treebank (vocabulary 10,000; 0.9 M tokens).

@@ -3,7 +3,6 @@
 import io
 import itertools
 import sys
-import types
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from absl import flags as absl_flags
 import cases
 from generation_helper import VOCABULARY, WORDS, distribution, generator, make_model
 from runs_helper import tool
-from tfsoftmax.commands import brown, generate, show_clusters
+from tfsoftmax.commands import cluster, generate, show_clusters
 from tfsoftmax.lm import runs
 from tfsoftmax.lm.decoding import NextWordSampler, nucleus
 from tfsoftmax.lm.generation import Generator
@@ -219,8 +218,8 @@ def test_words_cannot_steer_a_terminal():
     assert generate.table([("a\x1b[2J\x9b1mé", 0.5)]).endswith(" 50.0000%  a\\x1b[2J\\x9b1mé")
     vocabulary = Vocabulary(["\x07x", "<unk>", "<eos>"], [3, 1, 2])
     assert show_clusters.line(1, np.arange(1), vocabulary, 5) == "    1  50.000%  \\x07x"
-    result = types.SimpleNamespace(codes=["0"], classes=np.zeros(3, int))
-    assert list(brown.listing(result, vocabulary, 3, None)) == ["0\t\\x07x <eos> <unk>"]
+    grouping = cluster.Grouping(["0"] * 3, None)
+    assert list(cluster.listing(grouping, vocabulary, 3, None)) == ["0\t\\x07x <eos> <unk>"]
 
 
 @pytest.mark.parametrize("flags, message", [

@@ -5,15 +5,16 @@ import tensorflow as tf
 from tfsoftmax.ops import fused_rnn
 
 B, T, D, H = 3, 7, 5, 4
-CELLS = ("lstm", "gru")
+STATES = {"lstm": 2, "gru": 1, "rnn": 1}
+CELLS = tuple(STATES)
 
 
 def random_case(cell, batch=B, steps=T, seed=0):
     """Arguments of the pure function, and the upstream gradients of what it returns, float64."""
     rng = np.random.default_rng(seed)
-    states = {"lstm": 2, "gru": 1}[cell] * [(batch, H)]
-    gates = {"lstm": 4, "gru": 3}[cell] * H
-    bias = {"lstm": (gates,), "gru": (2, gates)}[cell]
+    states = STATES[cell] * [(batch, H)]
+    gates = {"lstm": 4, "gru": 3, "rnn": 1}[cell] * H
+    bias = (2, gates) if cell == "gru" else (gates,)
     arguments = [(batch, steps, D), *states, (D, gates), (H, gates), bias]
     results = [(batch, steps, H), *states]
     return [[rng.normal(size=s) for s in shapes] for shapes in (arguments, results)]
@@ -60,8 +61,16 @@ def numpy_gru(x, h, kernel, recurrent_kernel, bias):
     return np.stack(ys, axis=1), h
 
 
-FUSED = {"lstm": fused_rnn.lstm, "gru": fused_rnn.gru}
-REFERENCES = {"lstm": numpy_lstm, "gru": numpy_gru}
+def numpy_rnn(x, h, kernel, recurrent_kernel, bias):
+    ys = []
+    for t in range(x.shape[1]):
+        h = np.tanh(x[:, t] @ kernel + h @ recurrent_kernel + bias)
+        ys.append(h)
+    return np.stack(ys, axis=1), h
+
+
+FUSED = {"lstm": fused_rnn.lstm, "gru": fused_rnn.gru, "rnn": fused_rnn.rnn}
+REFERENCES = {"lstm": numpy_lstm, "gru": numpy_gru, "rnn": numpy_rnn}
 
 
 def numeric_gradients(function, arguments, step=1e-5):

@@ -7,7 +7,8 @@ from tfsoftmax.layers import recurrent
 from tfsoftmax.layers.recurrent import recurrent_layer
 
 B, T, D, H = 3, 7, 5, 4
-CELLS = ("lstm", "gru")
+STATES = {"lstm": 2, "gru": 1, "rnn": 1}
+CELLS = tuple(STATES)
 SHAPES = [(B, T), (B, 1), (1, T), (1, 1)]
 WRAPPERS = {
     "eager": lambda f: f,
@@ -34,7 +35,7 @@ def random_weights(layer, seed=0):
 def random_case(cell, batch=B, steps=T, seed=1):
     """Inputs, initial states, and the upstream gradients of outputs and final states."""
     rng = np.random.default_rng(seed)
-    states = {"lstm": 2, "gru": 1}[cell]
+    states = STATES[cell]
     state_shapes = states * [(batch, H)]
     shapes = [(batch, steps, D), *state_shapes, (batch, steps, H), *state_shapes]
     x, *rest = [rng.normal(size=shape).astype(np.float32) for shape in shapes]
@@ -79,7 +80,7 @@ def test_one_stream_and_one_step_equal_the_cell(cell, batch, steps):
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("jit", [False, True])
 def test_unknown_batch_and_length_serve_every_shape(cell, jit):
-    states = {"lstm": 2, "gru": 1}[cell]
+    states = STATES[cell]
     signature = [tf.TensorSpec([None, None, D])] + [tf.TensorSpec([None, H])] * states
     fused, reference = make(cell, "fused"), make(cell, "cell")
     for batch, steps in SHAPES:
@@ -110,7 +111,10 @@ def test_gradients_leave_a_compiled_forward_pass(cell):
 )
 def test_every_backend_equals_the_keras_loop_with_the_same_weights(cell, backend, options):
     x = random_case(cell)[0]
-    cell_class = {"lstm": keras.layers.LSTMCell, "gru": keras.layers.GRUCell}[cell]
+    cell_class = {
+        "lstm": keras.layers.LSTMCell, "gru": keras.layers.GRUCell,
+        "rnn": keras.layers.SimpleRNNCell,
+    }[cell]
     keras_loop = keras.layers.RNN(
         cell_class(H), return_state=True, **{"return_sequences": True, **options}
     )
@@ -234,13 +238,20 @@ def test_auto_leaves_to_keras_what_the_kernels_cannot_compute(cell, monkeypatch)
     assert_all_close(layer(x), expected)
 
 
-@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
 def test_auto_leaves_the_choice_to_keras_where_there_is_a_gpu(cell, monkeypatch):
     monkeypatch.setattr(recurrent, "_gpus", lambda: ["GPU:0"])
     layer, x = make(cell, "auto"), random_case(cell)[0]
     assert layer.use_cudnn == "auto"
     monkeypatch.setattr(layer, "_sequence_kernel", None)
     assert_all_close(layer(x), make(cell, "cell")(x))
+
+
+def test_a_vanilla_rnn_is_fused_where_there_is_a_gpu(monkeypatch):
+    monkeypatch.setattr(recurrent, "_gpus", lambda: ["GPU:0"])
+    layer, x = make("rnn", "auto"), random_case("rnn")[0]
+    assert layer._fuses(None)
+    assert_all_close(layer(x), make("rnn", "cell")(x))
 
 
 @pytest.mark.skipif(bool(recurrent._gpus()), reason="needs a machine without a GPU")
@@ -250,7 +261,7 @@ def test_cudnn_without_a_gpu_is_refused_at_once():
 
 
 @pytest.mark.skipif(not recurrent._gpus(), reason="needs a GPU")
-@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
 def test_cudnn_equals_the_cell(cell):
     case = random_case(cell)
     reference = outputs_and_gradients(make(cell, "cell"), *case)
@@ -274,8 +285,10 @@ def test_fused_refuses_what_it_cannot_compute(cell, option, text):
 
 
 def test_unknown_cell_and_backend_are_named():
-    with pytest.raises(ValueError, match=r"`cell` must be one of .*Received: cell='rnn'"):
-        recurrent_layer("rnn", H)
+    with pytest.raises(ValueError, match=r"`cell` must be one of .*Received: cell='elman'"):
+        recurrent_layer("elman", H)
     for build in (lambda: recurrent_layer("gru", H, "gpu"), lambda: recurrent.LSTM(H, "gpu")):
         with pytest.raises(ValueError, match=r"`backend` must be one of .*backend='gpu'"):
             build()
+    with pytest.raises(ValueError, match=r"must be one of .*'cell'\). Received: backend='cudnn'"):
+        recurrent_layer("rnn", H, "cudnn")

@@ -125,7 +125,7 @@ def test_a_wrong_name_suggests_the_nearest_one(name, near):
         (["memory_timeline", "--run=" + 99_999 * "["], "`run` cannot be used: File name too long"),
         (["cutoffs", "--projection_factor=inf"], "`projection_factor` must be a finite number of"),
         (["prepare", "--out=\udcff"], "`out` must be UTF-8. Received: out="),
-        (["brown", "--data=none", "--out={tmp}/out"], "`data`: 'none' must be a corpus made by"),
+        (["cluster", "--data=none", "--out={tmp}/out"], "`data`: 'none' must be a corpus made by"),
         (["score", "--run=x", "--input="], "`input` cannot be used: No such file"),
         (["prepare", "--corpus=text", "--out={tmp}/out", "--train=" + 99_999 * "["],
          "`train` must name existing files"),

@@ -138,3 +138,35 @@ def test_codes_lead_to_as_many_classes_as_were_asked_for(num_classes):
 def test_words_that_never_occur_have_a_class_too():
     result = brown.cluster(bigrams_of(text(), V + 3), 4)
     assert len(result.classes) == V + 3 and np.isfinite(result.information).all()
+
+
+def test_a_penalty_makes_an_average_token_compute_fewer_scores():
+    words = text(40, 6000)
+    bigrams, counts = bigrams_of(words, 40), np.bincount(words, minlength=40)
+    scores, informations = [], []
+    for penalty in (0.0, 0.01, 1.0):
+        result = brown.cluster(bigrams, 6, passes=20, speed_penalty=penalty)
+        shares = np.bincount(result.classes, counts) / counts.sum()
+        scores.append(shares @ np.bincount(result.classes))
+        informations.append(information(words, result.classes))
+    assert scores[0] > scores[1] > scores[2] and informations[0] > informations[1]
+
+
+def test_every_move_under_a_penalty_raises_what_is_maximised():
+    words, penalty = text(), 0.02
+    bigrams = bigrams_of(words)
+    firsts = np.bincount(words[:-1], minlength=V)
+
+    def objective(classes):
+        shares = np.bincount(classes, firsts, 3) / (len(words) - 1)
+        return information(words, classes) - penalty * shares @ np.bincount(classes, minlength=3)
+
+    classes = np.arange(V) % 3
+    before = objective(classes)
+    while brown.exchange(bigrams, np.arange(V), classes, 3, lambda done: None, penalty):
+        assert objective(classes) > before
+        before = objective(classes)
+    for word in range(V):
+        if np.sum(classes == classes[word]) > 1:
+            others = [np.where(np.arange(V) == word, c, classes) for c in range(3)]
+            assert max(map(objective, others)) <= before + 1e-9

@@ -115,3 +115,39 @@ def test_mistakes_are_named():
     message = r"`classes` must have one number for each word, shape \(5,\)"
     with pytest.raises(ValueError, match=message):
         classes.build(np.zeros(4, int), 5)
+
+
+def least_scores(counts):
+    """The least C + Σ P(c) |c| of all classes of neighbours by falling counts, by trying all."""
+    share = np.cumsum([0, *sorted(counts / counts.sum(), reverse=True)])
+    least = [0.0]
+    for end in range(1, len(counts) + 1):
+        least.append(min(
+            least[start] + 1 + (share[end] - share[start]) * (end - start) for start in range(end)
+        ))
+    return least[-1]
+
+
+@pytest.mark.parametrize("vocab_size", [1, 2, 3, 13, 60, 151])
+def test_fastest_classes_compute_the_fewest_scores(vocab_size):
+    rng = np.random.default_rng(vocab_size)
+    for counts in (
+        zipf(vocab_size), rng.integers(1, 1000, vocab_size), np.full(vocab_size, 7),
+        np.append(np.zeros(vocab_size - 1, int), 5),
+    ):
+        result = classes.build("fastest", vocab_size, counts=counts)
+        shares = np.bincount(result, counts) / counts.sum()
+        scores = len(shares) + shares @ np.bincount(result)
+        assert scores == pytest.approx(least_scores(counts), rel=1e-9)
+
+
+def test_fastest_classes_compute_fewer_scores_than_square_roots():
+    counts = zipf(10_000)
+    scores = {}
+    for kind in ("fastest", "sqrt_frequency", "equal"):
+        result = classes.build(kind, 10_000, counts=counts)
+        shares = np.bincount(result, counts) / counts.sum()
+        scores[kind] = len(shares) + shares @ np.bincount(result)
+    assert scores["fastest"] < 0.95 * scores["sqrt_frequency"] < scores["equal"]
+    with pytest.raises(ValueError, match="`num_classes` must be unset for classes='fastest'"):
+        ClassSoftmax(10, "fastest", num_classes=3, counts=zipf(10))

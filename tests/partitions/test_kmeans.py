@@ -80,3 +80,14 @@ def test_mistakes_are_named():
         kmeans.kmeans_tree(np.ones((3, 2)), np.ones(4))
     with pytest.raises(ValueError, match=r"`in_root` must lie in \[0, 4\]. Received: in_root=5"):
         kmeans.kmeans_tree(np.ones((4, 2)), np.ones(4), in_root=5)
+
+
+def test_kmeans_classes_hold_words_of_one_cloud():
+    vectors, cloud = clouds(4, 30)
+    label = kmeans.kmeans_classes(vectors, 12, seed=1)
+    assert set(label) == set(range(label.max() + 1)) and label.max() < 12
+    assert all(len(set(cloud[label == c])) == 1 for c in set(label))
+    with pytest.raises(ValueError, match=r"`classes` must lie in \[1, 120\]. Received: classes=0"):
+        kmeans.kmeans_classes(vectors, 0)
+    with pytest.raises(ValueError, match="`vectors` must be finite, one row for each word"):
+        kmeans.kmeans_classes(vectors * np.nan, 2)

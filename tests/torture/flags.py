@@ -47,7 +47,7 @@ SOUND = {
     "rescore": {"run": "run", "nbest": "list.nbest", "reference": "list.ref"},
     "export": {"run": "run", "out": "new"},
     "cutoffs": {"vocab_size": 1000, "constants": json.dumps(dict.fromkeys(COSTS, 1e-6))},
-    "brown": {"data": "corpus", "classes": 5, "passes": 1, "out": "new"},
+    "cluster": {"data": "corpus", "classes": 5, "passes": 1, "out": "new"},
     "show_clusters": {"run": "organised", "words_of": "w1"},
     "tfprof": {"vocab_size": 50, "streams": 2, "time_steps": 3, **SMALL},
     "memory_timeline": {"run": "organised"},
@@ -55,6 +55,14 @@ SOUND = {
 # What a flag needs beside it, or excludes (None).
 BESIDE = {
     ("prepare", "manual_dir"): {"corpus": "ptb", "train": None, "valid": None, "test": None},
+    ("cluster", "vectors"): {"method": "kmeans", "run": "run", "passes": None},
+    ("cluster", "seed"): {"method": "kmeans", "run": "run", "passes": None},
+    ("cluster", "run"): {"method": "kmeans", "passes": None},
+    ("cluster", "method"): {"run": "run", "passes": None, "classes": None, "out": "new.json"},
+    ("cluster", "balanced"): {"method": "splits", "run": "run", "passes": None, "classes": None},
+    ("cluster", "shortlist"): {
+        "method": "soul", "run": "run", "passes": None, "out": "new.json",
+    },
     ("train", "momentum"): {"optimizer": "sgd"},
     ("train", "weight_decay"): {"optimizer": "adamw"},
     ("train", "reassign_steps"): {"head": "self_organised"},
@@ -218,6 +226,7 @@ def _import_all():
     for name in ("corpora.prepare", "lm.training", "lm.generation", "lm.scoring", "lm.sentences",
                  "lm.export", "seq2seq.summaries", "seq2seq.export", "seq2seq.rouge",
                  "lm.evaluation", "nbest.rescoring", "nbest.word_errors",
-                 "partitions.brown", "partitions.cutoffs", "profiling.profile",
+                 "partitions.brown", "partitions.kmeans", "partitions.splits",
+                 "lm.word_vectors", "partitions.cutoffs", "profiling.profile",
                  "profiling.memory_timeline", "heads.reassign", "corpora.pipeline"):
         importlib.import_module(f"tfsoftmax.{name}")

@@ -27,7 +27,7 @@ from . import processes
 from .cases import VERDICTS
 
 LIMIT_SECONDS = 600  # a case of two tools that hang takes less
-FAULTS = ("train", "export", "rescore", "score", "brown", "prepare")
+FAULTS = ("train", "export", "rescore", "score", "cluster", "prepare")
 KINDS = ("arguments", *FAULTS, "flags", "pairs", "damage", "kills")
 
 

@@ -116,13 +116,13 @@ def _exported(folder):
 
 TOOLS = {
     "prepare": Tool(None, _prepare, ("data", "corpus"), ("texts",), _files("data")),
-    "brown": Tool(
+    "cluster": Tool(
         "prepare",
-        lambda f: ["brown", f"--data={f}/data/corpus", f"--out={f}/trees/codes.txt",
+        lambda f: ["cluster", f"--data={f}/data/corpus", f"--out={f}/trees/codes.txt",
                    "--classes=5"],
         ("trees", "codes.txt"), ("data",), _files("trees"),
     ),
-    "train": Tool("brown", _train, ("runs", "run"), ("data", "trees"), _trained),
+    "train": Tool("cluster", _train, ("runs", "run"), ("data", "trees"), _trained),
     "export": Tool(
         "train",
         lambda f: ["export", f"--run={f}/runs/run", f"--out={f}/exports/model"],

@@ -71,25 +71,17 @@ def main():
     shared_flags.fork_workers()
     load_tensorflow()
     from tfsoftmax.corpora.pipeline import rows_of_each
-    from tfsoftmax.corpora.records import Corpus
     from tfsoftmax.lm import runs
     from tfsoftmax.lm.evaluation import exact_evaluator, head_metrics
     from tfsoftmax.metrics import NatsByFrequency, Normaliser
 
     run = runs.Run(flags.FLAGS.run)
-    recorded, words = run.config()["corpus"], run.vocabulary()
     task = run.check_task(TASKS)
     if task == "pairs":
         shared_flags.refuse("sentences only", "tail_ngram")
     else:
         shared_flags.refuse("pairs only", "summaries", *shared_flags.SEARCH)
-    corpus = Corpus.load(flags.FLAGS.data or recorded.get("directory", ""), (task,))
-    if corpus.vocabulary.sha256 != words.sha256:
-        raise ValueError(
-            f"`data` must have the vocabulary that the run was trained with, which has "
-            f"{len(words):,} words. Received: {corpus.directory!r}, "
-            f"with {len(corpus.vocabulary):,} words"
-        )
+    corpus = shared_flags.corpus_of(run, (task,))
     corpus.split(flags.FLAGS.split)
     workers = shared_flags.started_workers(corpus.batch_size)
     rows = rows_of_each(corpus, workers.strategy)

@@ -19,7 +19,7 @@ from tfsoftmax.arguments import LARGEST
 
 COMMANDS = (
     "prepare", "train", "evaluate", "generate", "summarise", "score", "rescore", "export",
-    "cutoffs", "brown", "show_clusters", "tfprof", "memory_timeline",
+    "cutoffs", "cluster", "show_clusters", "tfprof", "memory_timeline",
 )
 HELP = {"--help", "-h", "-help"}
 # All that Unicode calls control characters, but tabs and the ends of lines.
@@ -220,7 +220,7 @@ def _sentence(error):
     path = getattr(error, "filename", None)
     given = {name: flags.FLAGS[name].value for name in _own_flags() if flags.FLAGS[name].present}
     values = [
-        (name, each) for name, value in given.items() if flags.FLAGS[name].flag_type() != "enum"
+        (name, each) for name, value in given.items() if "enum" not in flags.FLAGS[name].flag_type()
         for each in (value if isinstance(value, list) else [value]) if isinstance(each, str)
     ]
     leading = [(name, each) for name, each in values if path is not None and _leads_to(each, path)]

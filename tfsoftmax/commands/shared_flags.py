@@ -54,6 +54,25 @@ def define_run() -> None:
     flags.DEFINE_string("run", None, "Directory of a training run.", required=True)
 
 
+def corpus_of(run, tasks: tuple = ("sentences",)):
+    """The corpus of --data, or without it the one that the run was trained on.
+
+    Raises:
+        ValueError: it is of another task, or has another vocabulary than the run.
+    """
+    from tfsoftmax.corpora.records import Corpus
+
+    words, trained_on = run.vocabulary(), run.config()["corpus"].get("directory", "")
+    corpus = Corpus.load(flags.FLAGS.data or trained_on, tasks)
+    if corpus.vocabulary.sha256 != words.sha256:
+        raise ValueError(
+            f"`data` must have the vocabulary that the run was trained with, which has "
+            f"{len(words):,} words. Received: {corpus.directory!r}, "
+            f"with {len(corpus.vocabulary):,} words"
+        )
+    return corpus
+
+
 def define_workers(of_streams: bool = True) -> None:
     """Defines --strategy and --workers, which say what shares the work.
 

@@ -1,14 +1,16 @@
-"""LSTM and GRU layers that can be computed by several backends from the same weights.
+"""LSTM, GRU and vanilla RNN layers that several backends can compute from the same weights.
 
 | backend | computes with |
 |---|---|
-| `cell` | Keras's loop over `LSTMCell` / `GRUCell`: takes every option, the slowest |
-| `cudnn` | NVIDIA's kernel; an error where there is no GPU (Müller 2017, section 3.5) |
+| `cell` | Keras's loop over the cell, such as `LSTMCell`: takes every option, the slowest |
+| `cudnn` | NVIDIA's kernel; an error where there is no GPU, or for the vanilla RNN, for which |
+|         | Keras has none (Müller 2017, section 3.5) |
 | `fused` | `tfsoftmax.ops.fused_rnn`, on any device, also under `jit_compile=True` |
-| `auto` | `cudnn` where TensorFlow sees a GPU, else `fused`; Keras's loop for other options |
+| `auto` | `cudnn` where there is a GPU and a kernel, else `fused`; Keras's loop for other options |
 
 Weights `[kernel, recurrent_kernel, bias]` have the same shapes and gate order everywhere, so
-`set_weights(get_weights())` and saved weights carry over from one backend to another.
+`set_weights(get_weights())` and saved weights carry over from one backend to another. No cell has
+peepholes: neither Keras's cells nor cuDNN's kernels do.
 """
 
 import keras
@@ -32,42 +34,46 @@ _KERNEL_OPTIONS = {
 def recurrent_layer(
     cell: str, units: int, backend: str = "auto", **kwargs
 ) -> keras.layers.Layer:
-    """Returns an LSTM or GRU layer.
+    """Returns an LSTM, GRU or vanilla RNN layer.
 
     Args:
-        cell: `"lstm"` or `"gru"`.
+        cell: `"lstm"`, `"gru"` or `"rnn"`.
         units: positive int, H.
         backend: `"auto"`, `"cudnn"`, `"cell"` or `"fused"`, see the module.
-        kwargs: arguments of `keras.layers.LSTM` / `keras.layers.GRU`, with their defaults, except
+        kwargs: arguments of `keras.layers.LSTM`, `GRU` or `SimpleRNN`, with their defaults, except
             `unit_forget_bias=False`: the forget gate's bias starts at 0.
 
     Returns:
         A Keras layer, (B, T, D) -> (B, T, H), or (B, H) without `return_sequences`.
 
     Raises:
-        ValueError: unknown cell or backend; `cudnn` without a GPU; `cudnn` or `fused` with an
-            option other than tanh, sigmoid, bias, no dropout, no unrolling, `reset_after`.
+        ValueError: unknown cell or backend; `cudnn` without a GPU or for a vanilla RNN; `cudnn` or
+            `fused` with an option other than tanh, sigmoid, bias, no dropout, no unrolling,
+            `reset_after`.
     """
     if cell not in CELLS:
         raise ValueError(f"`cell` must be one of {CELLS}. Received: cell={cell!r}")
     if cell == "lstm":
         kwargs.setdefault("unit_forget_bias", False)
-    return {"lstm": LSTM, "gru": GRU}[cell](units, backend=backend, **kwargs)
+    return {"lstm": LSTM, "gru": GRU, "rnn": SimpleRNN}[cell](units, backend=backend, **kwargs)
 
 
 class _KernelBackends:
-    """What LSTM and GRU add to Keras's layers: the choice of the sequence kernel.
+    """What the layers here add to Keras's: the choice of the sequence kernel.
 
     States, `stateful`, `go_backwards`, `return_state` and serialisation are Keras's. Masked steps
     before the first that is not have the initial state as their output, where Keras's loop has
     zeros. With `zero_output_for_mask` all backends but `cudnn` use Keras's loop.
     """
 
+    has_cudnn = True
+
     def __init__(self, units: int, backend: str = "auto", **kwargs):
-        if backend not in BACKENDS:
-            raise ValueError(f"`backend` must be one of {BACKENDS}. Received: backend={backend!r}")
+        backends = BACKENDS if self.has_cudnn else tuple(b for b in BACKENDS if b != "cudnn")
+        if backend not in backends:
+            raise ValueError(f"`backend` must be one of {backends}. Received: backend={backend!r}")
         use_cudnn = {"auto": "auto", "cudnn": True}.get(backend, False)
-        super().__init__(units, use_cudnn=use_cudnn, **kwargs)
+        super().__init__(units, **({"use_cudnn": use_cudnn} if self.has_cudnn else {}), **kwargs)
         self.backend = backend
         if backend == "cudnn" and not _gpus():
             devices = [device.name for device in tf.config.list_logical_devices()]
@@ -96,7 +102,8 @@ class _KernelBackends:
         self.cell.recurrent_initializer = chosen
 
     def _fuses(self, mask):
-        wanted = self.backend == "fused" or (self.backend == "auto" and not _gpus())
+        left_to_keras = self.has_cudnn and _gpus()
+        wanted = self.backend == "fused" or (self.backend == "auto" and not left_to_keras)
         if not wanted or (mask is not None and self.zero_output_for_mask):
             return False
         return all(getattr(self, name, value) == value for name, value in _KERNEL_OPTIONS.items())
@@ -146,6 +153,21 @@ class GRU(_KernelBackends, keras.layers.GRU):
     """
 
     _sequence_kernel = staticmethod(fused_rnn.gru)
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class SimpleRNN(_KernelBackends, keras.layers.SimpleRNN):
+    """`keras.layers.SimpleRNN`, the vanilla RNN, with `backend`: `"auto"`, `"cell"` or `"fused"`.
+
+    Example:
+        words = keras.Input((20,), dtype="int32")
+        hidden = tfsoftmax.Embedding(1000, 64)(words)
+        hidden = tfsoftmax.SimpleRNN(64, backend="fused", return_sequences=True)(hidden)
+        model = keras.Model(words, tfsoftmax.FullSoftmax(1000)(hidden))
+    """
+
+    has_cudnn = False
+    _sequence_kernel = staticmethod(fused_rnn.rnn)
 
 
 def _any_dtype(initializer):

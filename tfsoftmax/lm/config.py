@@ -44,7 +44,7 @@ class ModelConfig:
         embedding_units: Units of the input embedding.
         hidden_units: Units of each recurrent layer.
         layers: Number of recurrent layers.
-        cell: Recurrent cell.
+        cell: Recurrent cell, of which rnn is the vanilla RNN with tanh.
         backend: How the recurrence is computed. The weights do not depend on it.
         unit_forget_bias: Start the LSTM's forget bias at one instead of zero.
         dropout: Dropout rate before, between and after the recurrent layers.

@@ -1,4 +1,4 @@
-"""LSTM and GRU over whole sequences, with a hand-written gradient.
+"""LSTM, GRU and the vanilla RNN over whole sequences, with hand-written gradients.
 
 Only what depends on the previous step stays in the time loop: the recurrent
 matmul and the gates, and in the backward pass the gates' gradient and dh. The input
@@ -67,6 +67,55 @@ def gru(inputs, hidden, kernel, recurrent_kernel, bias, mask=None):
     kept = _kept(mask, inputs.dtype)
     function = tf.custom_gradient(lambda *arguments: _gru(kept, *arguments))
     return function(inputs, hidden, kernel, recurrent_kernel, bias)
+
+
+def rnn(inputs, hidden, kernel, recurrent_kernel, bias, mask=None):
+    """Runs a vanilla RNN, h_t = tanh(x_t K + h_{t-1} R + b), over sequences.
+
+    Args:
+        inputs: float, (B, T, D). All other arguments have its dtype.
+        hidden: initial hidden state h_0, (B, H).
+        kernel: input weights, (D, H).
+        recurrent_kernel: (H, H).
+        bias: (H,).
+        mask: bool, (B, T), False at steps to pass over; None for none.
+
+    Returns:
+        Hidden states (B, T, H), the last hidden state (B, H).
+
+    Source: Elman 1990; Müller 2017, equation 2.7.
+    """
+    kept = _kept(mask, inputs.dtype)
+    function = tf.custom_gradient(lambda *arguments: _rnn(kept, *arguments))
+    return function(inputs, hidden, kernel, recurrent_kernel, bias)
+
+
+def _rnn(kept, inputs, h_0, kernel, recurrent_kernel, bias):
+    x = _swap_batch_and_time(inputs)
+    projected = _project(x, kernel, bias)
+    units = h_0.shape[-1]
+
+    def step(t, h):
+        y = tf.tanh(projected[t] + tf.matmul(h, recurrent_kernel))
+        (h_next,) = _unless_masked(kept, t, (y,), (h,))
+        return (h_next,), (h_next, y)
+
+    (h_last,), (h, y) = _scan(step, (h_0,), x, widths=2 * [units])
+
+    def grad(upstream, dh_last):
+        dy = _swap_batch_and_time(upstream)
+        back = tf.transpose(recurrent_kernel)
+
+        def step_back(t, dh):
+            (dh,), passed = _divided_by_mask(kept, t, (dh + dy[t],))
+            dz = _tanh_grad(y=y[t], dy=dh)
+            return _added((tf.matmul(dz, back),), passed), (dz,)
+
+        (dh_0,), (dz,) = _scan(step_back, (dh_last,), x, widths=[units], reverse=True)
+        dx, dkernel, dbias = _projection_grads(x, dz, kernel)
+        return dx, dh_0, dkernel, _product_over_time(_previous(h_0, h), dz), dbias
+
+    return (_outputs(h, inputs, units), h_last), grad
 
 
 def _lstm(kept, inputs, h_0, c_0, kernel, recurrent_kernel, bias):

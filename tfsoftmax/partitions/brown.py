@@ -10,10 +10,13 @@ bigrams with class c first and second, T all bigrams, and h(x) = x ln x, it is
    class, and the two classes whose merger costs least are merged, until all words are added. The
    words not yet added form one class, so that the sums always cover the whole corpus.
 2. *Exchange.* Each word moves to the class where it raises AMI most; a few passes.
+   A penalty on the scores that a class-based softmax computes, those of the words in the class of
+   the label, makes the classes of frequent words smaller.
 3. *Hierarchy.* The classes are merged two by two, down to one: the binary tree.
 
 Source: Brown et al. 1992, section 3; Liang 2005, chapter 4, for the window; Martin et al. 1998
-for the exchange. Departures: the class of words not yet added; the exchange after the merging.
+for the exchange; Zweig and Makarychev 2013 for the penalty. Departures: the class of
+words not yet added; the exchange after the merging.
 """
 
 import contextlib
@@ -50,7 +53,8 @@ class Clustering:
 
 
 def cluster(
-    bigrams: Bigrams, num_classes: int = 1000, passes: int = 3, phase: Callable | None = None
+    bigrams: Bigrams, num_classes: int = 1000, passes: int = 3, phase: Callable | None = None,
+    speed_penalty: float = 0.0,
 ) -> Clustering:
     """Brown classes of a vocabulary, and their binary tree.
 
@@ -60,6 +64,8 @@ def cluster(
         passes: the most passes of the exchange, which ends with the first that moves no word.
         phase: a function `phase(description, total, unit)` that returns a context manager, whose
             value is a function to be called with the number of units done; None reports nothing.
+        speed_penalty: what the exchange subtracts from the mutual information, in nats, for each
+            word in the class of an average token.
 
     Returns:
         A `Clustering`.
@@ -74,7 +80,7 @@ def cluster(
     information = [mutual_information(bigrams.between(classes, count))]
     for number in range(passes):
         with phase(f"exchange {number + 1}", len(order), "words") as done:
-            moved = exchange(bigrams, order, classes, count, done)
+            moved = exchange(bigrams, order, classes, count, done, speed_penalty)
         information.append(mutual_information(bigrams.between(classes, count)))
         if not moved:
             break
@@ -113,8 +119,10 @@ def hierarchy(counts, done):
     return ["".join(map(str, code)) for code in Tree.from_parents(parents, words).codes()]
 
 
-def exchange(bigrams, order, classes, num_classes, done):
+def exchange(bigrams, order, classes, num_classes, done, speed_penalty=0.0):
     """Moves each word to the class where AMI is largest; a class keeps its last word.
+
+    With a penalty, AMI - speed_penalty Σ_c l_c |c| / T is as large as possible.
 
     Args:
         bigrams: `Bigrams`.
@@ -122,6 +130,7 @@ def exchange(bigrams, order, classes, num_classes, done):
         classes: int (V,), changed in place.
         num_classes: C.
         done: called with the number of words done.
+        speed_penalty: as in `cluster`.
 
     Returns:
         The number of words that moved.
@@ -144,6 +153,8 @@ def exchange(bigrams, order, classes, num_classes, done):
         second[old] -= totals[1][word]
         gains = _insertion_gains(counts, *rows, own)
         gains -= h(first + totals[0][word]) - h(first) + h(second + totals[1][word]) - h(second)
+        frequency, others = totals[0][word], sizes - (np.arange(num_classes) == old)
+        gains -= speed_penalty * (first + frequency * (others + 1))
         best = int(gains.argmax())
         if gains[best] > gains[old] + 1e-6:
             classes[word] = best

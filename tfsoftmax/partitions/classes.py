@@ -1,5 +1,7 @@
 """Classes of words for a softmax of two levels: which class each word belongs to."""
 
+import bisect
+import collections
 import math
 import os
 from collections.abc import Sequence
@@ -12,7 +14,7 @@ from tfsoftmax.partitions import code_files
 from tfsoftmax.partitions.counts import checked_counts
 from tfsoftmax.partitions.tree import Tree
 
-NAMES = ("equal", "frequency", "sqrt_frequency")  # the classes that need no file
+NAMES = ("equal", "frequency", "sqrt_frequency", "fastest")  # the classes that need no file
 BINNINGS = ("cumulative", "separate")
 
 
@@ -74,6 +76,60 @@ def by_frequency(
     return result
 
 
+def fastest(counts: ArrayLike) -> np.ndarray:
+    """The classes of which a position has the fewest scores to compute: C + Σ_c P(c) |c|.
+
+    These are the C scores of the classes, and those of the words in the class of the label. Both
+    the number of classes and where they end, in falling order of the counts, are optimal.
+
+    Args:
+        counts: (V,), occurrences of each word.
+
+    Returns:
+        int (V,), the class of each word, 0 ... C-1.
+
+    Source: Zweig and Makarychev 2013 (speed-optimal classes, by dynamic programming).
+    Departure: of the last class's possible starts, only those are kept that can still be best for
+    a longer vocabulary, so that the search takes V ln V steps rather than V².
+    """
+    counts = checked_counts(counts).astype(np.float64)
+    order = np.argsort(-counts, kind="stable")
+    size = len(counts)
+    share = [0.0, *np.cumsum(counts[order] / counts.sum()).tolist()]
+    least, start_of = [0.0], [0]
+
+    def cost(start, end):
+        return least[start] + 1 + (share[end] - share[start]) * (end - start)
+
+    # starts[i] is the best start of the last class for vocabularies of first[i] words and more. A
+    # later start gains on an earlier one with every word, so that it takes over once and for all.
+    starts, first = collections.deque([0]), collections.deque([1])
+    for end in range(1, size + 1):
+        while len(first) > 1 and first[1] <= end:
+            starts.popleft()
+            first.popleft()
+        start_of.append(starts[0])
+        least.append(cost(starts[0], end))
+        if cost(end, size) >= cost(starts[-1], size):
+            continue  # it never takes over
+
+        def wins(length, end=end):
+            return cost(end, length) < cost(starts[-1], length)
+
+        while starts and wins(max(first[-1], end + 1)):
+            starts.pop()
+            first.pop()
+        low = max(first[-1], end + 1) if starts else end + 1
+        first.append(bisect.bisect_left(range(size), True, low, size, key=wins) if starts else low)
+        starts.append(end)
+    ends = [size]
+    while ends[-1]:
+        ends.append(start_of[ends[-1]])
+    result = np.empty(size, np.int64)
+    result[order] = np.searchsorted(ends[-2::-1], np.arange(size), side="right")
+    return result
+
+
 def from_codes(codes: Sequence[str], length: int | None = None) -> np.ndarray:
     """Classes of words whose codes begin alike.
 
@@ -111,10 +167,12 @@ def build(
 
     Args:
         spec: int (V,), the class of each word; "equal" (neighbouring ids), "frequency",
-            "sqrt_frequency"; or the path of a file of codes, see `tfsoftmax.partitions.code_files`.
+            "sqrt_frequency", "fastest"; or the path of a file of codes, see
+            `tfsoftmax.partitions.code_files`.
         vocab_size: V.
         num_classes: C; None: ceil(√V), or all classes of a file. Where a file has more than C,
-            its codes are shortened until at most C different ones remain.
+            its codes are shortened until at most C different ones remain. "fastest" has as many
+            as are fastest.
         counts: (V,) occurrences, for the frequencies.
         words: V str, for a file.
         binning: as in `by_frequency`, for the frequencies.
@@ -143,6 +201,13 @@ def build(
         result = np.asarray(spec)
     elif spec == "equal":
         result = equal_size(np.arange(vocab_size), number)
+    elif spec == "fastest":
+        if num_classes is not None:
+            raise ValueError(
+                f"`num_classes` must be unset for {argument}='fastest', which finds their number. "
+                f"Received: num_classes={num_classes}"
+            )
+        result = fastest(code_files.given(counts, "counts", argument, spec))
     elif spec in ("frequency", "sqrt_frequency"):
         power = 1.0 if spec == "frequency" else 0.5
         counts = code_files.given(counts, "counts", argument, spec)

@@ -1,11 +1,14 @@
 """Files that say where a word belongs: lines of a code and a word, or nested lists."""
 
+import json
 import os
 from collections.abc import Sequence
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from tfsoftmax import textio
+from tfsoftmax.partitions.tree import Tree
 
 
 def read_codes(path: str | os.PathLike, words: Sequence[str]) -> list[str]:
@@ -64,6 +67,16 @@ def read_nested(path: str | os.PathLike) -> list:
     if not isinstance(nested, list):
         raise ValueError(f"{os.fspath(path)}: must be nested lists. Received: {repr(nested)[:200]}")
     return nested
+
+
+def write_nested(path: str | os.PathLike, tree: Tree, words: Sequence[str]) -> None:
+    """Writes a tree of V words as JSON, nested lists of its words."""
+    nested = [[] for _ in tree.sizes]
+    ends = np.cumsum(tree.words < 0)  # the inner node at the end of each edge without a word
+    for owner, word, end in zip(tree.owners.tolist(), tree.words.tolist(), ends.tolist()):
+        nested[owner].append(nested[end] if word < 0 else words[word])
+    with textio.writing(path) as file:
+        json.dump(nested[0], file, ensure_ascii=False)
 
 
 def check_exists(argument, path, names):

@@ -38,12 +38,7 @@ def kmeans_tree(
 
     Source: SOUL, Le et al. 2011, section 3.2.
     """
-    vectors = np.asarray(vectors, np.float64)
-    if vectors.ndim != 2 or len(vectors) != len(counts) or not np.isfinite(vectors).all():
-        raise ValueError(
-            f"`vectors` must be finite, one row for each of {len(counts)} words. "
-            f"Received: shape {vectors.shape}"
-        )
+    vectors = checked_vectors(vectors, len(counts))
     if not 0 <= in_root <= len(counts):
         raise ValueError(f"`in_root` must lie in [0, {len(counts)}]. Received: in_root={in_root}")
     rng = np.random.default_rng(seed)
@@ -68,6 +63,37 @@ def kmeans_tree(
     if len(rest):
         nested += node(rest, _number(len(rest)) if classes is None else classes)
     return tree_builders.from_nested(nested)
+
+
+def kmeans_classes(
+    vectors: ArrayLike, classes: int, dimensions: int = 10, iterations: int = 20, seed: int = 0
+) -> np.ndarray:
+    """Classes of words with similar vectors.
+
+    Args:
+        vectors: (V, D) float, one row for each word.
+        classes: the most classes that there may be, at most V.
+        dimensions, iterations, seed: as in `kmeans_tree`.
+
+    Returns:
+        int (V,), the class of each word, without gaps.
+    """
+    vectors = checked_vectors(vectors)
+    if not 1 <= classes <= len(vectors):
+        raise ValueError(f"`classes` must lie in [1, {len(vectors)}]. Received: classes={classes}")
+    points = principal_components(vectors, dimensions)
+    label = kmeans(points, classes, iterations, np.random.default_rng(seed))
+    return np.unique(label, return_inverse=True)[1]
+
+
+def checked_vectors(vectors: ArrayLike, words: int | None = None) -> np.ndarray:
+    """The vectors as float64, or a ValueError if they are not finite, a row for each word."""
+    vectors = np.asarray(vectors, np.float64)
+    right = vectors.ndim == 2 and len(vectors) == (len(vectors) if words is None else words) > 0
+    if not right or not np.isfinite(vectors).all():
+        rows = "one row for each word" if words is None else f"one row for each of {words} words"
+        raise ValueError(f"`vectors` must be finite, {rows}. Received: shape {vectors.shape}")
+    return vectors
 
 
 def _number(words):

@@ -1,4 +1,4 @@
-"""`tfsoftmax brown` and `tfsoftmax show_clusters` on a small corpus: their files feed the heads."""
+"""`tfsoftmax cluster` and `show_clusters` on a small corpus: their files feed the heads."""
 
 import json
 
@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 from runs_helper import SMALL, tool
+from tfsoftmax.corpora.pipeline import batches
+from tfsoftmax.lm import runs, word_vectors
+from tfsoftmax.lm.model import head_and_hidden_model, reset_states
 from tfsoftmax.partitions import classes, code_files, tree_builders
 
 
@@ -14,7 +17,7 @@ def paths(corpus, tmp_path_factory):
     """The file of a clustering into seven classes, and what the tool printed."""
     out = tmp_path_factory.mktemp("brown") / "paths"
     data = f"--data={corpus.directory}"
-    return out, tool("brown", data, f"--out={out}", "--classes=7", "--words=3").stdout
+    return out, tool("cluster", data, f"--out={out}", "--classes=7", "--words=3").stdout
 
 
 def train(corpus, run, head, **options):
@@ -27,6 +30,10 @@ def test_paths_of_every_word_of_the_corpus(corpus, paths):
     (out, printed), words = paths, corpus.vocabulary.words
     assert "average mutual information" in printed
     assert len(printed.splitlines()) == 3 + 7
+    sizes = np.bincount(classes.build(out, len(words), words=words))
+    members = classes.build(out, len(words), words=words)
+    shares = np.bincount(members, corpus.vocabulary.counts) / corpus.vocabulary.counts.sum()
+    assert f"computes {7 + shares @ sizes:,.0f} scores" in printed
     assert len(set(code_files.read_codes(out, words))) == 7
     assert len(out.read_text().splitlines()) == len(words)
     assert classes.build(out, len(words), words=words).max() == 6
@@ -37,7 +44,7 @@ def test_paths_of_every_word_of_the_corpus(corpus, paths):
 
 def test_the_class_of_one_word(corpus, tmp_path):
     word = corpus.vocabulary.words[5]
-    done = tool("brown", f"--data={corpus.directory}", f"--out={tmp_path / 'p'}", "--classes=4",
+    done = tool("cluster", f"--data={corpus.directory}", f"--out={tmp_path / 'p'}", "--classes=4",
                 f"--words_of={word}")
     assert word in done.stdout.splitlines()[-1].split("\t")[1].split(" ")
 
@@ -47,10 +54,12 @@ def test_the_class_of_one_word(corpus, tmp_path):
     ("--words_of=xyzzy", "`words_of` must be a word"),
     ("--words=-1", "`words` must be at least 0. Received: words=-1"),
     ("--passes=-1", "`passes` must be at least 0. Received: passes=-1"),
+    ("--shortlist=3", "`shortlist` must be given with --method=soul. Received: shortlist=3, "),
+    ("--method=soul", "`run` must be given for --method=soul. Received: run=None"),
 ])
 def test_mistakes_end_in_a_sentence(corpus, tmp_path, flag, message):
     out = f"--out={tmp_path / 'p'}"
-    done = tool("brown", f"--data={corpus.directory}", out, flag, check=False)
+    done = tool("cluster", f"--data={corpus.directory}", out, flag, check=False)
     assert done.returncode == 1 and done.stderr.startswith(f"error: {message}")
 
 
@@ -86,3 +95,54 @@ def test_learnt_clusters_are_printed_and_become_classes(corpus, tmp_path):
     run = f"--run={tmp_path / 'run'}"
     done = tool("show_clusters", run, f"--words_of={words[3]}", "--words=99")
     assert words[3] in done.stdout.split() and len(done.stdout.splitlines()) == 1
+
+
+@pytest.fixture(scope="module")
+def trained(corpus, tmp_path_factory):
+    """A run on the corpus."""
+    run = tmp_path_factory.mktemp("vectors") / "run"
+    train(corpus, run, "tree", tree="random")
+    return run
+
+
+@pytest.mark.parametrize("method, name, head, option", [
+    ("kmeans", "classes.txt", "class", "classes"), ("splits", "codes.txt", "tree", "tree"),
+    ("soul", "tree.json", "nary", "tree"),
+])
+def test_groups_by_the_vectors_of_a_run_feed_the_heads(
+    corpus, trained, tmp_path, method, name, head, option
+):
+    flags = {"soul": ["--shortlist=5", "--classes=4"], "kmeans": ["--classes=6"]}.get(method, [])
+    file, words = tmp_path / name, corpus.vocabulary.words
+    done = tool("cluster", f"--method={method}", f"--run={trained}", f"--out={file}", *flags)
+    assert ("scores for an average token" in done.stdout) == (method != "splits")
+    if method == "kmeans":
+        assert classes.build(file, len(words), words=words).max() <= 5
+    else:
+        tree = tree_builders.build(file, len(words), words=words)
+        assert tree.is_binary if method == "splits" else tree.sizes[0] <= 9
+        frequent = np.argsort(-corpus.vocabulary.counts, kind="stable")[:5]
+        assert method == "splits" or (tree.depths[frequent] == 1).all()
+    assert train(corpus, tmp_path / "run", head, **{option: str(file)})["best_perplexity"] > 1
+
+
+def test_average_hidden_states_are_those_before_each_word(corpus, trained):
+    model, vocabulary, _ = runs.load(
+        str(trained), corpus.batch_size, corpus.shape["time_steps"]
+    )
+    averages = word_vectors.average_hidden_states(model, corpus)
+    _, hidden_model = head_and_hidden_model(model, vocabulary)
+    reset_states(model)
+    before = {}
+    for batch, labels, weights in batches(corpus, "train").as_numpy_iterator():
+        hidden = hidden_model(batch, training=False).numpy()
+        for place in np.argwhere(weights > 0):
+            before.setdefault(labels[tuple(place)], []).append(hidden[tuple(place)])
+    everything = np.mean([np.mean(states, 0) for states in before.values()], 0)
+    expected = [
+        np.mean(before[word], 0) if word in before else everything
+        for word in range(len(vocabulary))
+    ]
+    np.testing.assert_allclose(averages, expected, rtol=1e-4, atol=1e-6)
+    table = model.get_layer("embedding").embeddings.numpy()
+    np.testing.assert_array_equal(word_vectors.input_embeddings(model), table)

@@ -1,0 +1,249 @@
+"""Groups words into classes or trees for hierarchical output layers.
+
+    tfsoftmax cluster --data=data/text8 --out=data/text8/paths
+    tfsoftmax train --data=data/text8 --run=runs/brown --head=tree \\
+        --head_options='{"tree": "data/text8/paths"}'
+
+--method is one of
+
+- brown: Brown clusters, from the training split alone. For 30,000 words and 14 million tokens they
+  take a few minutes on one core. With --speed_penalty the classes of frequent words are smaller.
+- kmeans: classes of words with similar vectors.
+- splits: a binary tree. All words are split in two by their vectors, and the halves again.
+- soul: a tree of a few wide levels. The --shortlist most frequent words hang on its root, the other
+  words are in classes, and large classes are split again.
+
+All but brown take the vectors of words from a trained model, --run. --vectors says which: the
+input embedding (the default of kmeans and soul), or the average hidden state before each word (the
+default of splits):
+
+    tfsoftmax train --data=data/text8 --run=runs/random --head=tree \\
+        --head_options='{"tree": "random"}'
+    tfsoftmax cluster --method=splits --run=runs/random --out=data/text8/splits
+    tfsoftmax train --data=data/text8 --run=runs/splits --head=tree \\
+        --head_options='{"tree": "data/text8/splits"}'
+
+    tfsoftmax train --data=data/text8 --run=runs/short --head=shortlist \\
+        --head_options='{"shortlist": 8000}'
+    tfsoftmax cluster --method=soul --run=runs/short --shortlist=8000 --out=data/text8/soul.json
+    tfsoftmax train --data=data/text8 --run=runs/soul --head=nary \\
+        --head_options='{"tree": "data/text8/soul.json"}'
+
+The file has a line `code<TAB>word<TAB>count` for every word of the vocabulary, in the format of
+the common brown-cluster tool, which class-based output layers read, too (--head=class
+--head_options='{"classes": "data/text8/paths"}'); for soul it is JSON, nested lists of words.
+--words=N prints the N most frequent words of each class, and --words_of=WORD prints those of the
+class of WORD.
+"""
+
+import dataclasses
+
+from absl import flags
+
+from tfsoftmax.commands import shared_flags
+from tfsoftmax.commands.program import check_at_least, load_tensorflow, printable
+
+# The flags of each method, beside --out, --words and --words_of.
+METHODS = {
+    "brown": ("data", "classes", "passes", "speed_penalty"),
+    "kmeans": ("data", "run", "vectors", "classes", "seed"),
+    "splits": ("data", "run", "vectors", "balanced", "seed"),
+    "soul": ("data", "run", "vectors", "classes", "shortlist", "seed"),
+}
+BROWN_CLASSES = 1000
+
+
+def define_flags():
+    flags.DEFINE_enum("method", "brown", list(METHODS), "How words are grouped.")
+    flags.DEFINE_string(
+        "data", None, "Directory of a corpus that `tfsoftmax prepare` made, for brown. Default for "
+        "other methods: the corpus of the run.",
+    )
+    flags.DEFINE_string("run", None, "Directory of a training run, whose vectors are used.")
+    flags.DEFINE_enum(
+        "vectors", None, ["embedding", "hidden"],
+        "Vectors of the words. Default: hidden for splits, else embedding.",
+    )
+    flags.DEFINE_string("out", None, "File to write.", required=True)
+    flags.DEFINE_integer(
+        "classes", None, f"Number of classes. Default: {BROWN_CLASSES} for brown, whose time grows "
+        "with its square, else about the square root of the number of words.",
+    )
+    flags.DEFINE_integer("passes", 3, "Passes over the words that move each to its best class.")
+    flags.DEFINE_float(
+        "speed_penalty", 0.0, "Mutual information, in nats, that a class-based output layer may "
+        "cost for each score that it need not compute, such as 0.001.",
+    )
+    flags.DEFINE_integer("shortlist", 0, "Number of frequent words at the root of the tree.")
+    flags.DEFINE_bool("balanced", True, "Whether splits halve the words exactly.")
+    flags.DEFINE_integer("seed", 0, "Seed of the vectors from which classes and splits start.")
+    shared_flags.define_words_of(0, "class")
+
+
+@dataclasses.dataclass
+class Grouping:
+    """What a method made of the words: their codes, or a tree of wide levels, and its story."""
+
+    codes: list | None
+    tree: object
+    story: list[str] = dataclasses.field(default_factory=list)
+
+
+def main():
+    options = flags.FLAGS
+    _check_flags(options)
+    from tfsoftmax.corpora.progress import Progress
+    from tfsoftmax.corpora.records import Corpus
+    from tfsoftmax.partitions import code_files
+    from tfsoftmax.textio import check_writable
+
+    if options.method == "brown":
+        run, corpus = None, Corpus.load(options.data)
+    else:
+        load_tensorflow()
+        from tfsoftmax.lm.runs import Run
+
+        run = Run(options.run)
+        run.check_task()
+        corpus = shared_flags.corpus_of(run)
+    vocabulary = corpus.vocabulary
+    word = shared_flags.checked_word_of(vocabulary)
+    check_writable(options.out)
+    if options.method == "brown":
+        grouping = by_brown(corpus, Progress(), options)
+    else:
+        vectors = vectors_of(run, corpus, Progress(), options)
+        grouping = by_vectors(vectors, vocabulary, options)
+    if grouping.codes is None:
+        code_files.write_nested(options.out, grouping.tree, vocabulary.words)
+    else:
+        code_files.write_codes(
+            options.out, grouping.codes, vocabulary.words, vocabulary.counts
+        )
+    print("\n".join([*grouping.story, *summary(grouping, vocabulary)]))
+    for line in listing(grouping, vocabulary, options.words, word):
+        print(line)
+
+
+def _check_flags(options):
+    check_at_least(0, passes=options.passes, words=options.words, seed=options.seed,
+                   speed_penalty=options.speed_penalty, shortlist=options.shortlist)
+    check_at_least(1, classes=options.classes)
+    used = METHODS[options.method]
+    for name in sorted({name for names in METHODS.values() for name in names} - set(used)):
+        if options[name].present:
+            methods = " or ".join(method for method, names in METHODS.items() if name in names)
+            raise ValueError(
+                f"`{name}` must be given with --method={methods}. "
+                f"Received: {name}={options[name].value}, method={options.method}"
+            )
+    needed = "data" if options.method == "brown" else "run"
+    if options[needed].value is None:
+        raise ValueError(
+            f"`{needed}` must be given for --method={options.method}. Received: {needed}=None"
+        )
+    if options.method == "soul" and not options.out.endswith(".json"):
+        raise ValueError(f"`out` must end in .json for --method=soul. Received: {options.out!r}")
+
+
+def by_brown(corpus, progress, options):
+    """Brown clusters of the training split."""
+    import numpy as np
+
+    from tfsoftmax.partitions import brown, tree_builders
+    from tfsoftmax.partitions.ngram_counts import Bigrams
+
+    with progress.phase("counting", corpus.split("train").tokens, "tokens") as done:
+        bigrams = Bigrams.count(neighbours(corpus, done), len(corpus.vocabulary))
+    result = brown.cluster(
+        bigrams, options.classes or BROWN_CLASSES, options.passes, progress.phase,
+        options.speed_penalty,
+    )
+    codes = [result.codes[c] for c in result.classes]
+    bits = ", ".join(f"{nats / np.log(2):.4f}" for nats in result.information)
+    story = [f"average mutual information in bits, after merging and after each pass: {bits}"]
+    return Grouping(codes, tree_builders.from_codes(codes), story)
+
+
+def neighbours(corpus, done):
+    """Yields words of the training split and the words that follow them, in two arrays."""
+    load_tensorflow()
+    from tfsoftmax.corpora.pipeline import batches
+
+    for words, following, weights in batches(corpus, "train").as_numpy_iterator():
+        kept = weights > 0
+        done(int(kept.sum()))
+        yield words[kept], following[kept]
+
+
+def vectors_of(run, corpus, progress, options):
+    """The vectors (V, D) of the words, by --vectors."""
+    from tfsoftmax.lm import runs, word_vectors
+
+    kind = options.vectors or ("hidden" if options.method == "splits" else "embedding")
+    model, _, _ = runs.load(run.directory, corpus.batch_size, corpus.shape["time_steps"])
+    if kind == "embedding":
+        return word_vectors.input_embeddings(model)
+    with progress.phase("averaging", corpus.split("train").tokens, "tokens") as done:
+        return word_vectors.average_hidden_states(model, corpus, done)
+
+
+def by_vectors(vectors, vocabulary, options):
+    """Classes or a tree of words with similar vectors."""
+    import math
+
+    from tfsoftmax.partitions import kmeans, splits, tree_builders
+
+    if options.method == "soul":
+        tree = kmeans.kmeans_tree(
+            vectors, vocabulary.counts, options.shortlist, options.classes, seed=options.seed
+        )
+        return Grouping(None, tree)
+    if options.method == "splits":
+        tree = splits.split_tree(vectors, options.balanced, seed=options.seed)
+        return Grouping(["".join(map(str, code)) for code in tree.codes()], tree)
+    number = options.classes or math.isqrt(len(vocabulary) - 1) + 1
+    classes = kmeans.kmeans_classes(vectors, number, seed=options.seed)
+    digits = len(str(classes.max()))
+    codes = [f"{c:0{digits}}" for c in classes]
+    return Grouping(codes, tree_builders.from_codes(codes))
+
+
+def summary(grouping, vocabulary):
+    """Lines that describe the classes, unless each word has its own, and the tree."""
+    import numpy as np
+
+    from tfsoftmax.partitions import tree_builders
+
+    names, members = np.unique(class_names(grouping), return_inverse=True)
+    sizes, tokens = np.bincount(members), np.bincount(members, vocabulary.counts)
+    scores = len(names) + tokens @ sizes / tokens.sum()
+    report = tree_builders.binarised(grouping.tree, vocabulary.counts).report(vocabulary.counts)
+    lines = [
+        f"words in each of {len(names):,} classes: {sizes.min():,} to {sizes.max():,}, "
+        f"median {np.median(sizes):,.0f}; a class-based output layer computes {scores:,.0f} scores "
+        "for an average token",
+    ] if len(names) < len(members) else []
+    return [
+        *lines,
+        f"tree with Huffman trees in its wide nodes: depth {report['depth']}, expected path "
+        f"{report['expected_path_length']:.2f} (the entropy, {report['entropy_bits']:.2f}, is the "
+        "least that any tree can have)",
+    ]
+
+
+def class_names(grouping):
+    """A name for the class of each word: its code, or the path to the word's node."""
+    if grouping.codes is not None:
+        return grouping.codes
+    return [".".join(map(str, code[:-1])) for code in grouping.tree.codes()]
+
+
+def listing(grouping, vocabulary, count, word):
+    """Yields lines with the name of a class and its most frequent words."""
+    names, members = class_names(grouping), {}
+    for w in (-vocabulary.counts).argsort(kind="stable"):
+        members.setdefault(names[w], []).append(vocabulary.words[w])
+    for name in sorted(members):
+        if (word is None and count) or (word is not None and name == names[word]):
+            yield f"{name}\t{printable(' '.join(members[name][: count or 20]))}"

@@ -90,7 +90,7 @@ def main():
             run.directory, rows, corpus.shape.get("time_steps"), workers=workers, tasks=TASKS
         )
         metrics = head_metrics(model) + ([Normaliser()] if flags.FLAGS.normaliser else [])
-        metrics += [NatsByFrequency(words.counts)] if flags.FLAGS.by_frequency else []
+        metrics += [NatsByFrequency(corpus.vocabulary.counts)] if flags.FLAGS.by_frequency else []
     result = exact_evaluator(model, metrics)(corpus, flags.FLAGS.split, sys.stderr.isatty())
     if flags.FLAGS.tail_ngram:
         from tfsoftmax.lm.tail_ngram import evaluated_with_tail_ngram

@@ -5,6 +5,7 @@ import collections
 from experiments import (
     adaptive,
     alternatives,
+    characters,
     contexts,
     field,
     full_softmax,
@@ -27,6 +28,7 @@ from experiments import (
 EXPERIMENTS = {
     "adaptive": adaptive,
     "alternatives": alternatives,
+    "characters": characters,
     "contexts": contexts,
     "field": field,
     "full_softmax": full_softmax,

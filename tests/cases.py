@@ -9,6 +9,7 @@ from tfsoftmax.heads import (
     NCE,
     AdaptiveSoftmax,
     BlackOut,
+    CharCnnSoftmax,
     ClassNCE,
     ClassSoftmax,
     ClassUnigram,
@@ -26,9 +27,11 @@ from tfsoftmax.heads import (
     TreeSoftmax,
     TwoLevelSoftmax,
 )
+from tfsoftmax.layers.character_embedding import CharacterEmbedding
 from tfsoftmax.partitions import tree_builders
 
 UNITS = 7
+SMALL_CHARACTERS = {"character_units": 2, "highway_activation": "tanh"}
 _STARTS = weakref.WeakKeyDictionary()
 
 CASES = {
@@ -36,6 +39,10 @@ CASES = {
     "full without bias": lambda vocab_size: FullSoftmax(vocab_size, use_bias=False),
     "full capped": lambda vocab_size: FullSoftmax(vocab_size, soft_cap=2.0),
     "full smoothed": lambda vocab_size: FullSoftmax(vocab_size, label_smoothing=0.2, z_loss=0.01),
+    # The kink of relu is no place for numeric gradients.
+    "char_cnn": lambda V: CharCnnSoftmax(
+        V, spelled(V), {"filters": [2, 0, 2], "correction_units": 2, **SMALL_CHARACTERS}
+    ),
     "self-normalised": lambda V: SelfNormalisedSoftmax(V, fraction=0.4, seed=1),
     "self-normalised, not squared": lambda V: SelfNormalisedSoftmax(V, squared=False, seed=1),
     "spherical": lambda V: SphericalSoftmax(V),
@@ -64,6 +71,10 @@ CASES = {
     ),
     "sampled without the label": lambda V: SampledSoftmax(
         V, 9, counts=counts(V), label_in_sum=False, seed=1
+    ),
+    "sampled, rows by an LSTM of characters": lambda V: SampledSoftmax(
+        V, 9, "uniform", seed=1,
+        tied_to=CharacterEmbedding(V, None, spelled(V), "lstm", lstm_units=2, **SMALL_CHARACTERS),
     ),
     "nce": lambda V: NCE(V, 9, counts=counts(V), seed=1),
     "nce with trained Z": lambda V: NCE(
@@ -126,6 +137,15 @@ CASES = {
 def two_cutoffs(vocab_size):
     """Ranks that divide a vocabulary in three, or in two if it has few words."""
     return sorted({max(1, vocab_size // 4), max(1, vocab_size // 2)})
+
+
+def spelled(vocab_size):
+    """Distinct words of one to five letters, a byte or two each: ids in base 7."""
+    letters = "abcdeéф"
+    return [
+        "".join(letters[word // 7**i % 7] for i in range(5) if word >= 7**i or i == 0)
+        for word in range(vocab_size)
+    ]
 
 
 def three_levels(vocab_size):

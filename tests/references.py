@@ -263,3 +263,32 @@ def squared_errors(hidden, kernel, bias, labels, function):
             loss += (function(score) - (word == label)) ** 2
         losses.append(loss)
     return np.array(losses)
+
+
+def character_rows(words, characters, filters, highways, projection, corrections):
+    """CNN(chars(w)) + corr(w) of each word (Müller 2017, eq. 2.48; Kim et al. 2015), as loops.
+
+    `characters` has a row for each byte, for a mark of the beginning and one of the end; `filters`
+    are (kernel (width, d, F), bias), `highways` (W, b, U, c) with tanh, all of float64.
+    """
+    widest = max(len(kernel) for kernel, _ in filters)
+    result = []
+    for word, correction in zip(words, corrections):
+        symbols = [256, *word.encode(), 257]
+        signal = [characters[symbol] for symbol in symbols]
+        signal += [np.zeros_like(signal[0])] * (widest - len(signal))
+        features = []
+        for kernel, bias in filters:
+            width, places = len(kernel), max(len(symbols) - len(kernel), 0) + 1
+            for f in range(len(bias)):
+                sums = [
+                    sum(np.dot(signal[start + i], kernel[i, :, f]) for i in range(width)) + bias[f]
+                    for start in range(places)
+                ]
+                features.append(np.tanh(max(sums)))
+        y = np.array(features)
+        for w, b, u, c in highways:
+            share = 1 / (1 + np.exp(-(y @ u + c)))
+            y = share * np.tanh(y @ w + b) + (1 - share) * y
+        result.append(y @ projection + correction)
+    return np.array(result)

@@ -11,7 +11,10 @@ from cases import CASES
 from tfsoftmax import ShardedSoftmax
 from tfsoftmax.optimizers import Adagrad
 
-RANDOM = ("sampled", "sampled TAPAS", "sampled, no hits", "nce with trained Z", "negative")
+RANDOM = (
+    "sampled", "sampled TAPAS", "sampled, no hits", "nce with trained Z", "negative",
+    "sampled, rows by an LSTM of characters",
+)
 
 
 def check_two_replicas(chosen):

@@ -99,11 +99,16 @@ def test_heads_train_and_report_from_the_command_line(corpus, tmp_path):
     run, head = tmp_path / "run", '--head_options={"num_samples": 5, "Z": 7}'
     size = ["--hidden_units=8", "--embedding_units=8", "--max_steps=2", "--head=nce"]
     runs_helper.tool("train", f"--data={corpus.directory}", f"--run={run}", *size, head)
-    done = runs_helper.tool("evaluate", f"--run={run}", "--split=valid", "--normaliser")
+    done = runs_helper.tool("evaluate", f"--run={run}", "--split=valid", "--normaliser",
+                             "--by_frequency")
     result = json.loads(done.stdout.splitlines()[-1])
     assert result["log_z_variance"] >= 0 and result["self_normalised_nats"] > 0
     exact = result["log_z_mean"] - np.log(7) + result["self_normalised_nats"]
     np.testing.assert_allclose(exact, result["nats_per_token"], rtol=1e-4)
+    starts = [name.removeprefix("nats_") for name in result if name.startswith("nats_")]
+    starts = [start for start in starts if start.isdigit() and result[f"tokens_{start}"]]
+    together = sum(result[f"tokens_{start}"] * result[f"nats_{start}"] for start in starts)
+    np.testing.assert_allclose(together, result["nats_per_token"], rtol=1e-4)
 
 
 def test_a_resumed_run_draws_the_samples_that_were_to_come(corpus, tmp_path):

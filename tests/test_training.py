@@ -150,11 +150,36 @@ def test_heads_tied_to_the_embedding_train_and_come_back(head, options, corpus, 
     np.testing.assert_allclose(again["perplexity"], finished["best_perplexity"], rtol=1e-6)
 
 
+@pytest.mark.parametrize("head, options, tie", [
+    ("char_cnn", {"characters": {"filters": [4, 4]}}, True),
+    ("sampled", {"num_samples": 9, "characters": {"encoder": "lstm", "lstm_units": 4}}, False),
+    pytest.param("adaptive", {"cutoffs": [9, 30], "characters": {"correction_units": 2}}, True,
+                 marks=pytest.mark.slow),
+])
+def test_kernels_from_characters_train_and_load(corpus, tmp_path, head, options, tie):
+    config = ModelConfig(embedding_units=8, hidden_units=8, head=head, tie_embeddings=tie,
+                         head_options=options)
+    directory = str(tmp_path / "run")
+    finished = training.train(
+        corpus.directory, directory, config, TrainingConfig(max_steps=4), verbose=False
+    )
+    model, _, _ = runs.load(directory, corpus.streams, corpus.time_steps)
+    layer = model.get_layer("head").tied_to
+    assert layer.words == corpus.vocabulary.words
+    assert (layer is model.get_layer("embedding")) == tie
+    assert all(getattr(layer, k) == v for k, v in options["characters"].items())
+    again = exact_evaluator(model)(corpus, "valid")
+    np.testing.assert_allclose(again["perplexity"], finished["best_perplexity"], rtol=1e-6)
+
+
 def test_what_cannot_be_tied_says_so(corpus, tmp_path):
     tree = ModelConfig(embedding_units=8, hidden_units=8, head="tree", tie_embeddings=True)
     message = "`tie_embeddings` needs a head with a score for each word"
     with pytest.raises(ValueError, match=message):
         training.train(corpus.directory, str(tmp_path / "a"), tree, CONFIG, verbose=False)
+    spelled = dataclasses.replace(tree, tie_embeddings=False, head_options={"characters": {}})
+    with pytest.raises(ValueError, match=message.replace("tie_embeddings", "characters")):
+        training.train(corpus.directory, str(tmp_path / "a"), spelled, CONFIG, verbose=False)
     (tmp_path / "vectors.txt").write_text("w7 1 2 3 4 5 6 7 8\n")
     adaptive = dataclasses.replace(tree, head="adaptive", head_options={"cutoffs": [9, 30]})
     config = dataclasses.replace(CONFIG, pretrained=str(tmp_path / "vectors.txt"))

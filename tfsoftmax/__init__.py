@@ -55,6 +55,7 @@ if "tfsoftmax_command" not in sys.modules:
     from tfsoftmax.heads.adjust_samples import AdjustNumSamples
     from tfsoftmax.heads.reassign import Reassign
     from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
+    from tfsoftmax.layers.character_embedding import CharacterEmbedding
     from tfsoftmax.layers.embedding import Embedding
     from tfsoftmax.layers.recurrent import GRU, LSTM, SimpleRNN
     from tfsoftmax.layers.sharded_embedding import ShardedEmbedding
@@ -73,7 +74,8 @@ if "tfsoftmax_command" not in sys.modules:
     from tfsoftmax.vocabulary import Vocabulary
 
     __all__ = [
-        "GRU", "LSTM", "AdaptiveEmbedding", "AdjustNumSamples", "ClusterPerplexity",
+        "GRU", "LSTM", "AdaptiveEmbedding", "AdjustNumSamples", "CharacterEmbedding",
+        "ClusterPerplexity",
         "EffectiveSampleSize", "Embedding", "InClusterPerplexity", "ModelConfig", "Normaliser",
         "Perplexity", "Reassign", "Seq2SeqConfig", "ShardedEmbedding", "SimpleRNN", "SoftmaxLoss",
         "TrainingMonitor", "Vocabulary", "corpora", "encoder_decoder", "heads", "language_model",

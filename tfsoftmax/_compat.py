@@ -10,6 +10,9 @@ import functools
 import keras
 import tensorflow as tf
 
+# No public function reads variables as they are within the call of a layer in half precision.
+from keras.src.backend import AutocastScope as AutocastScope
+
 # Keras attaches masks to tensors; it has no public function that reads them.
 from keras.src.backend import get_keras_mask as get_keras_mask
 

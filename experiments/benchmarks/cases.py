@@ -67,6 +67,7 @@ def heads(vocab_size):
         Case(KERAS, "keras", group="full", up_to=459_454),
         Case(TORCH, "torch", "full", group="full", up_to=200_606, **few),
         Case(TORCH_CHUNKED, "torch", "full", {"chunk": 512}, group="full", up_to=44_370),
+        _head("CharCnnSoftmax", "char_cnn", group="characters", up_to=44_370),
         _head("SelfNormalisedSoftmax", "self_normalised", group="self-normalised"),
         _head("SphericalSoftmax", "spherical", group="spherical"),
         _head("SphericalSoftmax, its own steps", "spherical", {"sgd_learning_rate": 1.0},

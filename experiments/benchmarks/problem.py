@@ -35,6 +35,15 @@ class Problem:
             return np.asarray(self._corpus().vocabulary.counts, np.float64)
         return 1e8 / np.arange(1, self.vocab_size + 1)
 
+    def words(self):
+        """V words; without a corpus, random letters, about as long as the words of a text."""
+        if self.data:
+            return self._corpus().vocabulary.words
+        rng = np.random.default_rng(2)
+        lengths = rng.poisson(7, self.vocab_size) + 1
+        letters = rng.choice(list("abcdefghijklmnopqrstuvwxyz"), lengths.sum())
+        return ["".join(word) for word in np.split(letters, np.cumsum(lengths)[:-1])]
+
     def labels(self):
         """Labels of the positions, int32 (N,)."""
         if self.data:

@@ -81,7 +81,8 @@ def built_head(case, problem):
             options["cutoffs"] = best_cutoffs(model, options.pop("tails"))
         facts = {"cutoffs": options["cutoffs"], "expected_ms": 1000 * model.seconds(
             options["cutoffs"])}
-    layer = kind.for_vocabulary(Words(counts), dtype=case.precision, **options)
+    words = problem.words() if "words" in kind.vocabulary_options else None
+    layer = kind.for_vocabulary(Words(counts, words), dtype=case.precision, **options)
     layer.build((problem.positions, problem.units))
     return layer, facts
 

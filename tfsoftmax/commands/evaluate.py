@@ -11,6 +11,10 @@ mean and the variance of ln Z(h), which show how well a self-normalised head or 
 log_z_mean, log_z_variance, self_normalised_nats. For learned clusters it adds
 cluster_perplexity and in_cluster_perplexity, whose product is the perplexity.
 
+With --by_frequency, it adds the nats per token of the words by their number of occurrences in the
+training split: nats_1 of those that occur one to nine times, nats_10 of those of ten to 99, and so
+on; tokens_1, tokens_10, ... are their shares of the tokens.
+
 With --tail_ngram=FILE, the words outside the shortlist of --head=shortlist share the probability of
 their node as an n-gram model of any order says, whose history is all the words before (pip install
 'tfsoftmax[arpa]'). This takes about a microsecond for each of these words and each different
@@ -47,6 +51,9 @@ def define_flags():
         "normaliser", False, "Also measure ln Z(h). For full, sampled, nce, negative and other "
         "heads with one score for each word."
     )
+    flags.DEFINE_bool(
+        "by_frequency", False, "Also measure the nats per token of words by their frequency."
+    )
     flags.DEFINE_string(
         "tail_ngram", None, "N-gram model for the words outside the shortlist: an ARPA file, or "
         "one in KenLM's own format."
@@ -66,7 +73,7 @@ def main():
     from tfsoftmax.corpora.pipeline import rows_of_each
     from tfsoftmax.lm import runs
     from tfsoftmax.lm.evaluation import exact_evaluator, head_metrics
-    from tfsoftmax.metrics import Normaliser
+    from tfsoftmax.metrics import NatsByFrequency, Normaliser
 
     run = runs.Run(flags.FLAGS.run)
     task = run.check_task(TASKS)
@@ -83,6 +90,7 @@ def main():
             run.directory, rows, corpus.shape.get("time_steps"), workers=workers, tasks=TASKS
         )
         metrics = head_metrics(model) + ([Normaliser()] if flags.FLAGS.normaliser else [])
+        metrics += [NatsByFrequency(corpus.vocabulary.counts)] if flags.FLAGS.by_frequency else []
     result = exact_evaluator(model, metrics)(corpus, flags.FLAGS.split, sys.stderr.isatty())
     if flags.FLAGS.tail_ngram:
         from tfsoftmax.lm.tail_ngram import evaluated_with_tail_ngram

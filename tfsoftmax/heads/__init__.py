@@ -3,6 +3,7 @@
 from tfsoftmax.heads.adaptive import AdaptiveSoftmax
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.heads.blackout import BlackOut
+from tfsoftmax.heads.char_cnn import CharCnnSoftmax
 from tfsoftmax.heads.class_based import ClassSoftmax
 from tfsoftmax.heads.class_nce import ClassNCE
 from tfsoftmax.heads.class_unigram import ClassUnigram
@@ -25,6 +26,7 @@ from tfsoftmax.heads.two_level import TwoLevelSoftmax
 
 HEADS = {
     "full": FullSoftmax,
+    "char_cnn": CharCnnSoftmax,
     "self_normalised": SelfNormalisedSoftmax,
     "spherical": SphericalSoftmax,
     "taylor": TaylorSoftmax,
@@ -46,9 +48,9 @@ HEADS = {
 }
 
 __all__ = [
-    "AdaptiveSoftmax", "BlackOut", "ClassNCE", "ClassSoftmax", "ClassUnigram", "CubicScores",
-    "DifferentiatedSoftmax", "FullSoftmax", "HEADS", "LogProb", "NCE", "NarySoftmax",
-    "NegativeSampling", "SampledSoftmax", "SelfNormalisedSoftmax", "SelfOrganisedSoftmax",
-    "ShardedSoftmax", "Shortlist", "SoftmaxHead", "SphericalSoftmax", "TaylorSoftmax", "TopK",
-    "TreeSoftmax", "TwoLevelSoftmax",
+    "AdaptiveSoftmax", "BlackOut", "CharCnnSoftmax", "ClassNCE", "ClassSoftmax", "ClassUnigram",
+    "CubicScores", "DifferentiatedSoftmax", "FullSoftmax", "HEADS", "LogProb", "NCE",
+    "NarySoftmax", "NegativeSampling", "SampledSoftmax", "SelfNormalisedSoftmax",
+    "SelfOrganisedSoftmax", "ShardedSoftmax", "Shortlist", "SoftmaxHead", "SphericalSoftmax",
+    "TaylorSoftmax", "TopK", "TreeSoftmax", "TwoLevelSoftmax",
 ]

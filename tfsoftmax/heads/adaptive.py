@@ -54,7 +54,10 @@ class AdaptiveSoftmax(Shards):
         projection_initializer: initializer of the projections (D, D_k).
         bias_initializer: initializer of the biases.
         tied_to: an `AdaptiveEmbedding` of the same layout, whose embeddings serve as the kernels.
-        tie_projections: whether its projections, transposed, serve as the projections too.
+            Or a `ComputedRows`, whose rows (V_k, D) the head's own projections narrow, as they do
+            the hidden state: the kernel of tail k is their product.
+        tie_projections: whether the projections of an `AdaptiveEmbedding`, transposed, serve as
+            the projections too.
         **kwargs: arguments of `Shards` (shard) and of `keras.layers.Layer`. `shard=True` divides
             the last tail among replicas; each holds the other clusters.
 
@@ -100,13 +103,15 @@ class AdaptiveSoftmax(Shards):
         self.tie_projections = tie_projections
         self._counts, self._permutation, self._shares = counts, permutation, shares
         self.bands = None
-        if tied_to is not None:
+        if self._takes_bands:
             self._take_bands_of_embedding(cutoffs)
         elif not are_automatic(cutoffs, counts):
             self.bands = frequency_bands(vocab_size, cutoffs, counts, permutation, shares)
 
     @classmethod
     def tied_embedding(cls, vocabulary, units: int, options: dict, **kwargs):
+        if "characters" in options:
+            return super().tied_embedding(vocabulary, units, options, **kwargs)
         layout = {"counts": vocabulary.counts, **{k: options[k] for k in LAYOUT if k in options}}
         if "embeddings_initializer" in kwargs:
             kwargs["projection_initializer"] = kwargs["embeddings_initializer"]
@@ -129,7 +134,8 @@ class AdaptiveSoftmax(Shards):
         tied = self.tied_to is not None
         if tied:
             self._build_tied(size)
-        projected = self.projection_factor is not None and not (tied and self.tie_projections)
+        takes_projections = self._takes_bands and self.tie_projections
+        projected = self.projection_factor is not None and not takes_projections
         tails = len(self.bands.cutoffs)
         widths = band_units(size, tails, self.projection_factor)
         self.kernels, self.biases, self.projections = [], [], []
@@ -167,6 +173,11 @@ class AdaptiveSoftmax(Shards):
             *((n, *shape) for n, shape in zip(rows[1:], projections)),
         ]
 
+    @property
+    def _takes_bands(self):
+        """Whether the layout is that of an `AdaptiveEmbedding`."""
+        return self.tied_to is not None and not self._computes_rows
+
     def _take_bands_of_embedding(self, cutoffs):
         bands = self.tied_to.bands
         if cutoffs not in ("auto", bands.cutoffs):
@@ -201,7 +212,13 @@ class AdaptiveSoftmax(Shards):
         """The parameters as `Cluster`s, the head first."""
         kernels = [w.value for w in self.kernels]
         projections = [None, *(w.value for w in self.projections)]
-        if self.tied_to is not None:
+        if self._computes_rows:
+            by_rank = tf.gather(self.tied_to.table(), self.bands.order.ids)
+            shortlist, *tails = tf.split(by_rank, self.bands.sizes)
+            if len(projections) > 1:
+                tails = [tf.matmul(rows, p) for rows, p in zip(tails, projections[1:])]
+            kernels = [tf.concat([shortlist, *kernels], axis=0), *tails]
+        elif self.tied_to is not None:
             tables = [w.value for w in self.tied_to.tables]
             kernels = [tf.concat([tables[0], *kernels], axis=0), *tables[1:]]
             if self.tie_projections:

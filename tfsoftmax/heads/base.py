@@ -130,7 +130,8 @@ class SoftmaxHead(RowWeights, keras.layers.Layer):
         Args:
             vocabulary: a `Vocabulary` of V words.
             units: D, units of the embedding and of the hidden state.
-            options: arguments of the head.
+            options: arguments of the head. Besides them, `characters`, arguments of a
+                `CharacterEmbedding`, says that the layer shall be one.
             **kwargs: arguments of the embedding.
 
         Returns:

@@ -49,7 +49,7 @@ class FullSoftmax(Shards, LoRA, LinearHead):
         self.objective = Objective(soft_cap, label_smoothing, z_loss)
 
     def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
-        return [(len(labels), self._kernel().shape[1], self.vocab_size)]
+        return [(len(labels), self.input_spec.axes[-1], self.vocab_size)]
 
     def _training_loss(self, hidden, labels):
         return self._softmax().cross_entropy(hidden, labels, self.objective)

@@ -114,7 +114,8 @@ class LinearHead(TiedHead):
         shard = self._shard()
         read = functools.partial(rows_of, ids=ids) if shard is None else shard.reader(ids)
         biases = tf.zeros(tf.shape(ids)) if self.bias is None else read(self.bias.value)
-        return read(self._kernel()), biases
+        rows = self.tied_to.distinct_rows(ids) if self._computes_rows else read(self._kernel())
+        return tf.cast(rows, tf.float32), biases
 
     def _label_scores(self, hidden, labels):
         """Score of each position's label, (N,) float32, at the cost of N D."""

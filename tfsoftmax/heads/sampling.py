@@ -114,7 +114,7 @@ class SamplingHead(Shards, LinearHead):
         self.seed = seed
         self.synchronized = synchronized
         self.random_state = RandomState(seed)
-        self.supports_jit = self.sampler.supports_jit
+        self.supports_jit = self.supports_jit and self.sampler.supports_jit
 
     @property
     def reads_previous_word(self) -> bool:
@@ -134,7 +134,7 @@ class SamplingHead(Shards, LinearHead):
         self.input_spec.axes[-1] = units
 
     def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
-        units, samples = self._kernel().shape[1], self.num_samples
+        units, samples = self.input_spec.axes[-1], self.num_samples
         if not self.shared_samples:  # a product for each position costs as much as one of all
             return [(1, units, len(labels) * samples)]
         draws = [self.sampler.sample(labels, samples, (0, seed)).ids for seed in range(5)]

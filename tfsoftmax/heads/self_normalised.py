@@ -60,7 +60,7 @@ class SelfNormalisedSoftmax(LinearHead):
 
     def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
         chosen = math.ceil(self.fraction * len(labels))
-        return [(chosen, self._kernel().shape[1], self.vocab_size)]
+        return [(chosen, self.input_spec.axes[-1], self.vocab_size)]
 
     def _training_loss(self, hidden, labels):
         subset = self._random_subset(tf.shape(hidden)[0])

@@ -7,6 +7,8 @@ import keras
 
 from tfsoftmax._compat import layers_before, replace_layer
 from tfsoftmax.heads.base import SoftmaxHead
+from tfsoftmax.layers.character_embedding import CharacterEmbedding
+from tfsoftmax.layers.computed_rows import ComputedRows
 from tfsoftmax.layers.embedding import Embedding
 from tfsoftmax.layers.sharded_embedding import ShardedEmbedding
 
@@ -16,14 +18,15 @@ class TiedHead(SoftmaxHead):
 
     Args:
         vocab_size: V, the number of words.
-        tied_to: an embedding layer of V words and D units, or None for a kernel of the head's own.
+        tied_to: an embedding layer of V words and D units, or a `ComputedRows`, or None for a
+            kernel of the head's own.
             The tie survives `model.save` and `clone_model`: a head that is made from the
             configuration of another is tied to the embedding of the same name that comes before
             it in the model. If there is none, a warning says so.
         **kwargs: arguments of `SoftmaxHead` and of `keras.layers.Layer`.
 
     Attributes:
-        ties_to: class of the embeddings that the head can be tied to.
+        ties_to: class of the embeddings that the head can be tied to, besides `ComputedRows`.
         may_shard: whether these may be a `ShardedEmbedding`.
 
     Example:
@@ -40,7 +43,8 @@ class TiedHead(SoftmaxHead):
 
     def __init__(self, vocab_size: int, tied_to: keras.layers.Layer | None = None, **kwargs):
         super().__init__(vocab_size, **kwargs)
-        fits = isinstance(tied_to, self.ties_to) and tied_to.input_dim == self.vocab_size
+        may_tie = isinstance(tied_to, (self.ties_to, ComputedRows))
+        fits = may_tie and tied_to.input_dim == self.vocab_size
         if tied_to is not None and not fits:
             raise ValueError(
                 f"`tied_to` must be an {self.ties_to.__name__} of {self.vocab_size} words. "
@@ -57,6 +61,7 @@ class TiedHead(SoftmaxHead):
                     f"embeddings_regularizer and embeddings_constraint. Received: {kwargs[option]}"
                 )
         self.tied_to = tied_to
+        self.supports_jit = self.supports_jit and not self._computes_rows
         self._tied_to_copy = False  # whether `tied_to` was made from the head's configuration
 
     def __call__(self, hidden, *args, **kwargs):
@@ -65,11 +70,22 @@ class TiedHead(SoftmaxHead):
 
     @classmethod
     def tied_embedding(cls, vocabulary, units: int, options: dict, **kwargs):
-        embedding = Embedding(len(vocabulary), units, **kwargs)
+        if "characters" in options:
+            options = dict(options)
+            kwargs |= options.pop("characters")
+            embedding = CharacterEmbedding(len(vocabulary), units, vocabulary.words, **kwargs)
+        else:
+            embedding = Embedding(len(vocabulary), units, **kwargs)
         return embedding, {**options, "tied_to": embedding}
+
+    @property
+    def _computes_rows(self):
+        return isinstance(self.tied_to, ComputedRows)
 
     def _build_tied(self, units):
         """Builds the embedding, which must have as many units as the hidden state."""
+        if self._computes_rows and self.tied_to.output_dim is None:
+            self.tied_to.output_dim = units
         if self.tied_to.output_dim != units:
             raise ValueError(
                 f"`tied_to` must have as many units as the hidden state, {units}. "

@@ -3,24 +3,28 @@
 import keras
 import tensorflow as tf
 
+from tfsoftmax.layers.computed_rows import ComputedRows
+
 _QUANTIZED = ("int8", "int4")  # other modes leave embeddings as they are
 
 
-def scoring_table(embedding: keras.layers.Embedding) -> tf.Tensor:
+def scoring_table(embedding: keras.layers.Embedding | ComputedRows) -> tf.Tensor:
     """Rows (V, D) whose products with hidden states are the scores of the words.
 
     Args:
         embedding: a built `keras.layers.Embedding`, or a `ReversibleEmbedding`, which may have
-            another table for its scores. It may be quantised or have LoRA.
+            another table for its scores. It may be quantised or have LoRA. Or a `ComputedRows`.
 
     Returns:
         (V, D) float. If the layer keeps it as it is, this is the variable's own tensor, of which
         training may gather rows. If not, it is computed: dequantised, transposed, or with the
-        update of LoRA added.
+        update of LoRA added, or row by row.
 
     Raises:
         ValueError: if a quantised table of scores cannot be read because the logits are capped.
     """
+    if isinstance(embedding, ComputedRows):
+        return embedding.table()
     quantized = embedding.quantization_mode in _QUANTIZED
     if not getattr(embedding, "tie_weights", True):
         return tf.transpose(_reverse_table(embedding, quantized))

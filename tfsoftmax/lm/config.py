@@ -22,6 +22,7 @@ class ModelConfig:
     Attributes:
         head: Output layer, one of
             - full: softmax over all words
+            - char_cnn: full softmax whose kernel is computed from the characters of the words
             - self_normalised: full softmax that is trained to need no normalisation
             - spherical: squares of scores in the place of exponentials
             - taylor: the exponential's second-order expansion in its place
@@ -40,7 +41,10 @@ class ModelConfig:
             - nary: hierarchical softmax over a tree with any number of branches
             - self_organised: class-based softmax whose words choose their clusters
             - sharded: as full, but divided among the devices
-        head_options: Arguments of the output layer, in a flag as JSON, e.g. {"soft_cap": 30}.
+        head_options: Arguments of the output layer, in a flag as JSON, e.g. {"soft_cap": 30}. For
+            heads with a score for each word, and adaptive softmax, {"characters": {...}} computes
+            the kernel from the characters of the words; in the braces are arguments of
+            CharacterEmbedding, such as "encoder": "lstm" or "correction_units": 16.
         embedding_units: Units of the input embedding.
         hidden_units: Units of each recurrent layer.
         layers: Number of recurrent layers.

@@ -72,7 +72,7 @@ def recurrent(config: ModelConfig, name: str, **options) -> keras.layers.Layer:
 
 def embedding_and_options(config: ModelConfig, vocabulary: Vocabulary) -> tuple:
     """The layer `embedding`, and the options of the head, which may be tied to it."""
-    head, units, options = HEADS[config.head], config.embedding_units, config.head_options
+    head, units, options = HEADS[config.head], config.hidden_units, config.head_options
     given = {
         "embeddings_initializer": uniform(config), "name": "embedding",
         "dtype": keras.DTypePolicy(config.precision),
@@ -82,16 +82,20 @@ def embedding_and_options(config: ModelConfig, vocabulary: Vocabulary) -> tuple:
             "`head_options` must not have `tied_to`; set `tie_embeddings` instead. "
             f"Received: {options}"
         )
-    if not config.tie_embeddings:
-        return Embedding(len(vocabulary), units, **given), options
-    with _named_options(config):
-        tied = head.tied_embedding(vocabulary, units, options, **given)
-    if tied is None:
-        raise ValueError(
-            "`tie_embeddings` needs a head with a score for each word, or adaptive softmax. "
-            f"Received: head={config.head!r}"
-        )
-    return tied
+    if config.tie_embeddings or "characters" in options:
+        name = "embedding" if config.tie_embeddings else "characters"
+        with _named_options(config):
+            tied = head.tied_embedding(vocabulary, units, options, **{**given, "name": name})
+        if tied is None:
+            option = "tie_embeddings" if config.tie_embeddings else "characters"
+            raise ValueError(
+                f"`{option}` needs a head with a score for each word, or adaptive softmax. "
+                f"Received: head={config.head!r}"
+            )
+        if config.tie_embeddings:
+            return tied
+        options = tied[1]
+    return Embedding(len(vocabulary), config.embedding_units, **given), options
 
 
 def head_logits(config: ModelConfig, vocabulary: Vocabulary, options: dict, hidden, words):

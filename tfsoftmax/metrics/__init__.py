@@ -2,9 +2,10 @@
 
 from tfsoftmax.metrics.accuracy import Accuracy, TopKAccuracy
 from tfsoftmax.metrics.diagnostics import EffectiveSampleSize, Normaliser
+from tfsoftmax.metrics.frequency import NatsByFrequency
 from tfsoftmax.metrics.perplexity import ClusterPerplexity, InClusterPerplexity, Perplexity
 
 __all__ = [
-    "Accuracy", "ClusterPerplexity", "EffectiveSampleSize", "InClusterPerplexity", "Normaliser",
-    "Perplexity", "TopKAccuracy",
+    "Accuracy", "ClusterPerplexity", "EffectiveSampleSize", "InClusterPerplexity",
+    "NatsByFrequency", "Normaliser", "Perplexity", "TopKAccuracy",
 ]

@@ -1,0 +1,223 @@
+"""Rows that a layer computes: what heads ask for, and when the whole table is computed."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cases import counts, randomise, spelled
+from tfsoftmax import (
+    AdaptiveSoftmax,
+    CharacterEmbedding,
+    CharCnnSoftmax,
+    FullSoftmax,
+    SampledSoftmax,
+    SoftmaxLoss,
+)
+from tfsoftmax.heads.char_cnn import with_words
+from tfsoftmax.layers.computed_rows import ComputedRows
+
+V, D = 23, 6
+
+
+class Tower(ComputedRows):
+    """Rows of items from features, which counts the rows that it computes."""
+
+    def __init__(self, input_dim, output_dim=None, **kwargs):
+        super().__init__(input_dim, output_dim, **kwargs)
+        self.features = np.random.default_rng(1).normal(size=(input_dim, 4)).astype(np.float32)
+        self.computed = tf.Variable(0, trainable=False)
+
+    def build(self, input_shape=None):
+        self.own = keras.layers.Embedding(self.input_dim, 3)
+        self.own.build()
+        self.layer = keras.layers.Dense(self.output_dim, "tanh")
+        self.layer.build((None, 7))
+        self.built = True
+
+    def rows(self, ids):
+        self.computed.assign_add(tf.size(ids))
+        return self.layer(tf.concat([tf.gather(self.features, ids), self.own(ids)], 1))
+
+
+def tied(make=FullSoftmax, at_once=9, **options):
+    head = make(V, tied_to=Tower(V), **options)
+    head.build((None, D))
+    randomise(head)
+    head.tied_to.rows_at_once = at_once
+    return head
+
+
+def count(head):
+    """How many rows were computed since the last call."""
+    result = int(head.tied_to.computed)
+    head.tied_to.computed.assign(0)
+    return result
+
+
+def hidden_and_labels():
+    rng = np.random.default_rng(2)
+    return rng.normal(size=(8, D)).astype(np.float32), rng.integers(0, V, 8)
+
+
+@pytest.mark.parametrize("order", [None, np.arange(V)[::-1]])
+@pytest.mark.parametrize("at_once", [1, 9, 50])
+def test_the_gradient_of_the_table_is_that_of_all_rows(at_once, order):
+    layer = tied(at_once=at_once).tied_to
+    layer.order = order
+    upstream = tf.random.stateless_normal([V, D], [1, 2])
+    weights = [w.value for w in layer.trainable_weights]
+    with tf.GradientTape(persistent=True) as tape:
+        table, rows = layer.table(), layer.rows(tf.range(V))
+        ours, wanted = (tf.reduce_sum(upstream * t) for t in (table, rows))
+    np.testing.assert_allclose(table, rows, rtol=1e-6)
+    traced = tf.function(lambda: tape_gradients(layer, upstream, weights))()
+    for a, b, c in zip(tape.gradient(ours, weights), tape.gradient(wanted, weights), traced):
+        np.testing.assert_allclose(a, tf.convert_to_tensor(b), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(c, tf.convert_to_tensor(b), rtol=1e-4, atol=1e-5)
+
+
+def tape_gradients(layer, upstream, weights):
+    with tf.GradientTape() as tape:
+        total = tf.reduce_sum(upstream * layer.table())
+    return tape.gradient(total, weights)
+
+
+def test_a_sampled_step_computes_the_rows_of_labels_and_samples_once():
+    head = tied(SampledSoftmax, num_samples=5, sampler="uniform", seed=1)
+    hidden, labels = hidden_and_labels()
+    count(head)
+    head.training_loss(hidden, labels)
+    assert count(head) <= len(set(labels)) + 5
+    assert head.tied_to._kept is None  # no memory before the table is needed
+
+
+def test_the_table_is_computed_once_and_again_when_a_weight_has_changed():
+    head, (hidden, labels) = tied(), hidden_and_labels()
+    rounds = -(-V // 9)
+    padded = rounds * -(-V // rounds)  # a chunk is filled up
+    traced = tf.function(lambda: head.log_prob(hidden, labels))
+    count(head)
+    first = head.log_probs(hidden)
+    assert count(head) == padded
+    for call in (lambda: head.log_probs(hidden), lambda: head.top_k(hidden, 3), traced, traced):
+        call()
+        assert count(head) == 0
+    for weight in head.tied_to.weights:  # behind its back; the sum of the weights stays the same
+        weight.assign(-weight.numpy()[::-1])
+        after = traced()
+        assert count(head) == padded
+        rows = head.tied_to.rows(tf.range(V))
+        wanted = tf.nn.log_softmax(hidden @ tf.transpose(rows) + head.bias.value)
+        np.testing.assert_allclose(
+            after, np.take_along_axis(wanted.numpy(), labels[:, None], 1)[:, 0], rtol=1e-5
+        )
+        count(head)
+    assert np.abs(head.log_probs(hidden) - first).max() > 0.01
+    assert count(head) == 0
+
+
+def test_training_and_evaluation_in_turn():
+    head, (hidden, labels) = tied(), hidden_and_labels()
+    model = keras.Sequential([keras.Input((D,)), head])
+    model.compile("sgd", SoftmaxLoss())
+    for _ in range(2):
+        model.fit(hidden, labels, verbose=0)
+        logits = model.predict(hidden, verbose=0)
+        wanted = hidden @ tf.transpose(head.tied_to.rows(tf.range(V))) + head.bias.value
+        np.testing.assert_allclose(logits, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_evaluation_computes_the_table_once_for_all_batches():
+    head, (hidden, labels) = tied(), hidden_and_labels()
+    model = keras.Sequential([keras.Input((D,)), head])
+    model.compile("sgd", SoftmaxLoss())
+    count(head)
+    model.evaluate(hidden, labels, batch_size=2, verbose=0)
+    model.predict(hidden, batch_size=2, verbose=0)
+    assert V <= count(head) <= V + 9
+
+
+def test_the_table_is_no_weight_and_in_no_file(tmp_path):
+    words = spelled(V)
+    model = keras.Sequential([keras.Input((D,)), CharCnnSoftmax(V, words, {"filters": [2]})])
+    head, hidden = model.layers[-1], hidden_and_labels()[0]
+    before = [w.path for w in head.weights]
+    logits = model.predict(hidden, verbose=0)
+    assert [w.path for w in head.weights] == before
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    assert again.layers[-1].tied_to._kept is None
+    np.testing.assert_allclose(again.predict(hidden, verbose=0), logits, rtol=1e-5)
+    other = keras.models.clone_model(model)
+    other.predict(hidden, verbose=0)
+    model.save_weights(tmp_path / "model.weights.h5")
+    other.load_weights(tmp_path / "model.weights.h5")
+    np.testing.assert_allclose(other.predict(hidden, verbose=0), logits, rtol=1e-5)
+
+
+def test_an_exported_model_has_the_table(tmp_path):
+    head, (hidden, _) = tied(), hidden_and_labels()
+    model = keras.Sequential([keras.Input((D,)), head])
+    logits = model.predict(hidden, verbose=0)
+    model.export(tmp_path / "served", verbose=False)
+    served = tf.saved_model.load(str(tmp_path / "served"))
+    np.testing.assert_allclose(served.serve(hidden), logits, rtol=1e-5)
+    stored = tf.train.list_variables(str(tmp_path / "served" / "variables" / "variables"))
+    assert [V, D] in [shape for _, shape in stored]
+
+
+def test_adaptive_rows_are_the_layers_times_the_projections():
+    head = tied(AdaptiveSoftmax, cutoffs=[5, 12], projection_factor=2.0, counts=counts(V))
+    rows = tf.gather(head.tied_to.rows(tf.range(V)), head.bands.order.ids).numpy()
+    first, *tails = head._clusters()
+    np.testing.assert_allclose(first.kernel[:5], rows[:5], rtol=1e-5)
+    np.testing.assert_allclose(first.kernel[5:], head.kernels[0], rtol=1e-6)
+    for tail, start, end in zip(tails, (5, 12), (12, V)):
+        np.testing.assert_allclose(tail.kernel, rows[start:end] @ tail.projection, rtol=1e-4)
+    whole = tied(AdaptiveSoftmax, cutoffs=[5], projection_factor=None, counts=counts(V))
+    rows = tf.gather(whole.tied_to.rows(tf.range(V)), whole.bands.order.ids)
+    np.testing.assert_allclose(whole._clusters()[1].kernel, rows[5:], rtol=1e-6)
+
+
+def test_adaptive_trains_the_layer():
+    head = tied(AdaptiveSoftmax, cutoffs=[5, 12], projection_factor=2.0, counts=counts(V))
+    hidden, labels = hidden_and_labels()
+    np.testing.assert_allclose(np.exp(head.log_probs(hidden)).sum(-1), 1, rtol=1e-5)
+    model = keras.Sequential([keras.Input((D,)), head])
+    model.compile(keras.optimizers.Adam(0.05), SoftmaxLoss())
+    before = [w.numpy() for w in head.trainable_weights]
+    losses = model.fit(hidden, labels, epochs=9, verbose=0).history["loss"]
+    assert losses[-1] < 0.7 * losses[0]
+    assert all(np.any(w.numpy() != old) for w, old in zip(head.trainable_weights, before))
+    exact = model.evaluate(hidden, labels, verbose=0)
+    np.testing.assert_allclose(exact, -np.mean(head.log_prob(hidden, labels)), rtol=1e-5)
+
+
+def test_an_open_vocabulary_is_normalised_and_keeps_the_scores():
+    words, (hidden, _) = spelled(V), hidden_and_labels()
+    layer = CharacterEmbedding(V, None, words, filters=[3, 2], correction_units=2)
+    head = SampledSoftmax(V, 5, "uniform", tied_to=layer)
+    head.build((None, D))
+    randomise(head)
+    wider = with_words(head, ["unseen", "слово"])
+    log_probs = wider.log_probs(hidden).numpy()
+    np.testing.assert_allclose(np.exp(log_probs).sum(-1), 1, rtol=1e-5)
+    logits = wider(hidden).numpy()
+    np.testing.assert_allclose(logits[:, :V], head(hidden), rtol=1e-5, atol=1e-5)
+    new = hidden @ tf.transpose(layer.rows_of_words(["unseen", "слово"])).numpy()
+    np.testing.assert_allclose(
+        logits[:, V:], new + head.bias.numpy().mean(), rtol=1e-4, atol=1e-4
+    )
+    with pytest.raises(ValueError, match="`head` must be tied to a CharacterEmbedding"):
+        with_words(tied(), ["unseen"])
+
+
+def test_what_cannot_be_tied_is_named():
+    with pytest.raises(ValueError, match=f"`tied_to` must be an Embedding of {V + 1} words"):
+        FullSoftmax(V + 1, tied_to=Tower(V, D))
+    head = FullSoftmax(V, tied_to=Tower(V, D + 1))
+    with pytest.raises(ValueError, match="as many units as the hidden state, 6"):
+        head.build((None, D))
+    with pytest.raises(ValueError, match="`shard` must be False"):
+        FullSoftmax(V, tied_to=Tower(V), shard=True)

@@ -1,0 +1,36 @@
+"""Nats per token by the frequency of the words."""
+
+import keras
+import numpy as np
+
+import tfsoftmax
+from cases import randomise
+
+V, D = 12, 6
+COUNTS = [0, 1, 9, 10, 99, 100, 5, 50, 12345, 3, 0, 700]
+BANDS = [0, 1, 1, 10, 10, 100, 1, 10, 10000, 1, 0, 100]
+
+
+def test_nats_of_each_band_are_those_of_its_words():
+    rng = np.random.default_rng(0)
+    hidden = rng.normal(size=(40, D)).astype(np.float32)
+    labels = rng.integers(0, V - 1, 40)
+    labels[labels == 8] = 7  # no token of the band of 10,000
+    weights = rng.uniform(size=40).astype(np.float32)
+    head, metric = tfsoftmax.FullSoftmax(V), tfsoftmax.metrics.NatsByFrequency(COUNTS)
+    model = keras.Sequential([keras.Input((D,)), head])
+    randomise(model)
+    again = tfsoftmax.metrics.NatsByFrequency.from_config(metric.get_config())
+    model.compile("sgd", tfsoftmax.SoftmaxLoss(), weighted_metrics=[metric, again])
+    model.evaluate(hidden, labels, sample_weight=weights, batch_size=7, verbose=0)
+    nats = -head.log_prob(hidden, labels).numpy()
+    bands = np.array(BANDS)[labels]
+    for start in (0, 1, 10, 100, 10000):
+        own = weights * (bands == start)
+        for measured in (metric.result(), again.result()):
+            np.testing.assert_allclose(
+                measured[f"tokens_{start}"], own.sum() / weights.sum(), rtol=1e-5
+            )
+            with np.errstate(invalid="ignore"):
+                wanted = (own * nats).sum() / own.sum()
+            np.testing.assert_allclose(measured[f"nats_{start}"], wanted, rtol=1e-5)

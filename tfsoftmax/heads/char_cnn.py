@@ -1,0 +1,97 @@
+"""Softmax whose kernel is computed from the characters of the words."""
+
+from collections.abc import Sequence
+
+import keras
+import tensorflow as tf
+
+from tfsoftmax.heads.full import FullSoftmax
+from tfsoftmax.heads.linear import LinearHead
+from tfsoftmax.layers.character_embedding import CharacterEmbedding
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class CharCnnSoftmax(FullSoftmax):
+    """P(w | h) = exp(z_w) / Σ_v exp(z_v) with z_w = hᵀ (CNN(chars(w)) + corr(w)) + b_w.
+
+    A `FullSoftmax` that is tied to a `CharacterEmbedding`, its own or the model's. Other heads
+    train on top of characters too: `SampledSoftmax(V, tied_to=CharacterEmbedding(V, None, words))`
+    computes the rows of labels and samples only, where this head computes all V in each step.
+
+    Args:
+        vocab_size: V, the number of words.
+        words: V str, the words in the order of their ids, for an embedding of the head's own.
+        characters: other arguments of that `CharacterEmbedding` (encoder, filters,
+            correction_units, ...).
+        tied_to: a `CharacterEmbedding` of V words and D units, in place of `words`.
+        **kwargs: arguments of `FullSoftmax`.
+
+    Example:
+        hidden, labels = keras.random.normal((8, 64)), keras.random.randint((8,), 0, 1000)
+        words = [f"word{i}" for i in range(1000)]
+        head = tfsoftmax.CharCnnSoftmax(1000, words, {"correction_units": 8})
+        nats, log_prob = head.training_loss(hidden, labels), head.log_prob(hidden, labels)
+
+    Source: Müller 2017, section 2.2.4.1 and equation 2.48 (Jozefowicz et al. 2016). Departure: a
+    bias for each word, unless `use_bias` is False.
+    """
+
+    vocabulary_options = ("words",)
+    ties_to = CharacterEmbedding
+
+    def __init__(
+        self, vocab_size: int, words: Sequence[str] | None = None, characters: dict | None = None,
+        tied_to: CharacterEmbedding | None = None, **kwargs,
+    ):
+        own = tied_to is None
+        if own:
+            tied_to = CharacterEmbedding(
+                vocab_size, None, words or (), dtype=kwargs.get("dtype"), name="characters",
+                **(characters or {}),
+            )
+        super().__init__(vocab_size, tied_to=tied_to, **kwargs)
+        self.characters = dict(characters or {}) if own else None
+
+    @classmethod
+    def tied_embedding(cls, vocabulary, units: int, options: dict, **kwargs):
+        return super().tied_embedding(vocabulary, units, {"characters": {}, **options}, **kwargs)
+
+    def get_config(self):
+        config = super().get_config()
+        if self.characters is None:
+            return config
+        # A copy of the head makes an embedding of its own again, and looks for none before it.
+        own = {"words": list(self.tied_to.words), "characters": dict(self.characters)}
+        return {**config, **own, "tied_to": None}
+
+
+def with_words(head: LinearHead, words: Sequence[str]) -> CharCnnSoftmax:
+    """The exact distribution of a head over its V words and U more, which it was not trained on.
+
+    Args:
+        head: a built head with a score for each word, which is tied to a `CharacterEmbedding`.
+        words: U str, whose ids follow those of the V words.
+
+    Returns:
+        A head of V + U words with copies of the weights. The scores of the V words are those of
+        `head`; the new ones have no correction, and the mean bias of the others, most of which
+        are rare words in a vocabulary of text.
+
+    Raises:
+        ValueError: if the head is not tied to a `CharacterEmbedding`.
+    """
+    if not isinstance(head.tied_to, CharacterEmbedding):
+        raise ValueError(
+            f"`head` must be tied to a CharacterEmbedding. Received: tied_to={head.tied_to}"
+        )
+    wider = head.tied_to.with_words(words)
+    bias = head._parameters()[1]
+    result = CharCnnSoftmax(
+        wider.input_dim, tied_to=wider, use_bias=bias is not None, soft_cap=head.soft_cap,
+        dtype=head.dtype_policy,
+    )
+    result.build((None, wider.output_dim))
+    if bias is not None:
+        mean = tf.fill([len(words)], tf.reduce_mean(bias))
+        result.bias.assign(tf.concat([bias, mean], axis=0))
+    return result

@@ -1,0 +1,160 @@
+"""Layers that compute the row of a word, or of an item, where an embedding looks it up."""
+
+from collections.abc import Callable, Sequence
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfsoftmax._compat import AutocastScope, record
+from tfsoftmax.arguments import check_hints, check_positive
+from tfsoftmax.ops.computed_table import table_of, with_recomputed_rows
+
+
+class ComputedRows(keras.layers.Layer):
+    """Base of layers whose rows are computed from the ids, and serve heads as their kernel.
+
+    A head that is `tied_to` the layer scores with `table()`, and, where it samples, with the rows
+    of the labels and of the samples, each computed once. Called with words, the layer is an
+    embedding of the same rows, of which each word's is computed once. A subclass adds its weights
+    and layers in `build`, and writes `rows`, whose results must depend on the ids and the weights
+    alone: no dropout, no statistics of a batch.
+
+    `table()` keeps what it computed, and copies of the weights that it was computed from. It is
+    computed anew when a weight differs from its copy, so that evaluation and prediction compute it
+    once. The copies are neither weights of the layer nor part of files of weights, and memory is
+    allocated when the table is first computed. Within the scope of a strategy of `tf.distribute`
+    nothing is kept.
+
+    Args:
+        input_dim: V, the number of words.
+        output_dim: D, units of a row; None for those of the head that is tied to the layer.
+        **kwargs: arguments of `keras.layers.Layer`.
+
+    Attributes:
+        order: (V,) ids in the order in which the table is computed, or None for their own.
+        rows_at_once: the largest number of rows that the table computes at once.
+
+    Example:
+        class Powers(tfsoftmax.layers.computed_rows.ComputedRows):
+            def rows(self, ids):
+                share = keras.ops.cast(ids, "float32")[:, None] / self.input_dim
+                return share ** keras.ops.arange(1, self.output_dim + 1, dtype="float32")
+
+        head = tfsoftmax.FullSoftmax(1000, tied_to=Powers(1000, 64))
+        logits = head(keras.random.normal((8, 64)))
+    """
+
+    order: np.ndarray | None = None
+    rows_at_once = 512
+
+    def __new__(cls, *args, **kwargs):
+        check_hints(cls, args, kwargs)
+        return super().__new__(cls, *args, **kwargs)
+
+    def __init__(self, input_dim: int, output_dim: int | None = None, **kwargs):
+        super().__init__(**kwargs)
+        check_positive(input_dim=input_dim, output_dim=output_dim)
+        self.input_dim, self.output_dim = input_dim, output_dim
+        self.supports_jit = False  # the number of distinct words varies
+        self._kept = None
+
+    def build(self, input_shape=None):
+        self.built = True
+
+    def rows(self, ids: tf.Tensor) -> tf.Tensor:
+        """The rows (n, D) of ids (n,) int32 in [0, V)."""
+        raise NotImplementedError
+
+    def table(self) -> tf.Tensor:
+        """The rows of all words (V, D), differentiable with respect to the trainable weights."""
+        order = np.arange(self.input_dim) if self.order is None else self.order
+        order = tf.constant(order, tf.int32)
+        variables = self.trainable_variables
+        weights = values_of(variables)
+
+        def rows(values, ids):
+            with keras.StatelessScope(state_mapping=list(zip(variables, values))):
+                return self.rows(ids)
+
+        def compute():
+            return table_of(lambda ids: rows(weights, ids), order, self.rows_at_once)
+
+        with record.stop_recording():
+            keeps = tf.compat.v1.executing_eagerly_outside_functions()
+            if keeps and not tf.distribute.has_strategy():
+                self._kept = self._kept or KeptTable(self.variables, self.output_dim)
+                table = self._kept.table(self.variables, compute)
+            else:
+                table = compute()
+            table = tf.ensure_shape(table, [self.input_dim, self.output_dim])
+        return with_recomputed_rows(table, rows, weights, order, self.rows_at_once)
+
+    def distinct_rows(self, ids: tf.Tensor) -> tf.Tensor:
+        """The rows (n, D) of ids (n,) int32, each id's computed once."""
+        distinct, place = tf.unique(ids)
+        return tf.gather(self.rows(distinct), place)
+
+    def call(self, words):
+        words = tf.cast(words, tf.int32)
+        rows = self.distinct_rows(tf.reshape(words, [-1]))
+        shape = tf.concat([tf.shape(words), [self.output_dim]], 0)
+        rows = tf.cast(tf.reshape(rows, shape), self.compute_dtype)
+        return tf.ensure_shape(rows, [*words.shape, self.output_dim])
+
+    def compute_output_shape(self, words_shape):
+        return (*words_shape, self.output_dim)
+
+    def get_config(self):
+        sizes = {"input_dim": self.input_dim, "output_dim": self.output_dim}
+        return {**super().get_config(), **sizes}
+
+
+class KeptTable(tf.Module):
+    """A table in memory, and copies of the weights that it was computed from.
+
+    Its variables are empty until the table is first computed.
+
+    Args:
+        weights: the Keras variables that the table depends on.
+        units: D.
+
+    Example:
+        weight = keras.Variable([[1.0, 2.0]])
+        kept = tfsoftmax.layers.computed_rows.KeptTable([weight], units=2)
+        once = kept.table([weight], lambda: 3 * weight.value)
+        same = kept.table([weight], lambda: 0 * weight.value)  # [[3, 6]], not computed again
+    """
+
+    def __init__(self, weights: Sequence[keras.Variable], units: int):
+        super().__init__(name="kept")
+        with tf.init_scope():
+            self.rows = tf.Variable(tf.zeros([0, units]), False, shape=[None, units])
+            self.copies = [
+                tf.Variable(tf.zeros([0], weight.value.dtype), False, shape=tf.TensorShape(None))
+                for weight in weights
+            ]
+
+    def table(self, weights: Sequence[keras.Variable], compute: Callable[[], tf.Tensor]):
+        """The kept table (V, D), or `compute()` if a weight has changed since."""
+        values = values_of(weights)
+
+        def refresh():
+            self.rows.assign(compute(), read_value=False)
+            for copy, value in zip(self.copies, values):
+                copy.assign(value, read_value=False)
+            return self.rows.read_value()
+
+        def fresh():
+            equal = [tf.reduce_all(copy == value) for copy, value in zip(self.copies, values)]
+            return tf.reduce_all(tf.stack(equal)) if equal else tf.constant(True)
+
+        has_rows = tf.shape(self.rows)[0] > 0
+        valid = tf.cond(has_rows, fresh, lambda: tf.constant(False))
+        return tf.cond(valid, self.rows.read_value, refresh)
+
+
+def values_of(variables: Sequence[keras.Variable]) -> list[tf.Tensor]:
+    """The values of variables in their own dtype, whatever layer's call is running."""
+    with AutocastScope(None):
+        return [tf.convert_to_tensor(variable.value) for variable in variables]

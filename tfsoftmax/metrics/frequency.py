@@ -1,0 +1,65 @@
+"""Exact perplexity of the words of each range of frequencies."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+from numpy.typing import ArrayLike
+
+from tfsoftmax.metrics.token_mean import TokenMean
+from tfsoftmax.partitions.packing import packed, unpacked_values
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class NatsByFrequency(TokenMean):
+    """Nats per token, and the share of the tokens, of words by their number of occurrences.
+
+    The bands are those of counts 0, 1 to 9, 10 to 99, and so on up to the highest count. The nats
+    are those of the exact, normalised distribution. In `fit`, a head with a sampled loss makes
+    them NaN. The nats of a band without tokens are NaN.
+
+    Args:
+        counts: (V,) integers, occurrences of the words in training, in the order of their ids.
+        ignore_class, name, dtype: as in `tfsoftmax.metrics.Perplexity`.
+
+    Example:
+        head = tfsoftmax.FullSoftmax(100)
+        model = keras.Sequential([keras.Input((16,)), head])
+        metric = tfsoftmax.metrics.NatsByFrequency(counts=list(range(100, 0, -1)))
+        model.compile("sgd", tfsoftmax.SoftmaxLoss(), weighted_metrics=[metric])
+        model.evaluate(keras.random.normal((8, 16)), keras.random.randint((8,), 0, 100))
+        print(metric.result())  # {"nats_1": ..., "tokens_1": ..., "nats_10": ..., ...}
+    """
+
+    default_name = "nats_by_frequency"
+
+    def __init__(self, counts: ArrayLike, **kwargs):
+        self.counts = np.asarray(counts)
+        digits = [len(str(int(count))) if count else 0 for count in self.counts.tolist()]
+        self.starts = {band: 10 ** (band - 1) if band else 0 for band in sorted({*digits})}
+        self.quantities = tuple(
+            f"{what}_{start}" for start in self.starts.values() for what in ("nats", "tokens")
+        )
+        super().__init__(**kwargs)
+        with tf.init_scope():  # outside the graph that asks first, as other graphs use it
+            self._bands = tf.constant(digits, tf.int32)
+
+    def get_config(self):
+        return {**super().get_config(), "counts": packed(self.counts)}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**unpacked_values(config))
+
+    def _values(self, tag, labels):
+        nats = tag.exact_nats(labels)
+        if nats is None:
+            return None
+        bands = tf.gather(self._bands, tf.cast(labels.ids, tf.int32))
+        inside = [tf.cast(bands == band, nats.dtype) for band in self.starts]
+        return tuple(value for mask in inside for value in (nats * mask, mask))
+
+    def _report(self, *means):
+        result = dict(zip(self.quantities, means, strict=True))
+        for start in self.starts.values():
+            result[f"nats_{start}"] /= result[f"tokens_{start}"]
+        return {name: tf.cast(value, "float32") for name, value in result.items()}

@@ -15,6 +15,7 @@ Commands, for a million words with one sentence on each line:
         --out=data/million/splits.paths
     tfsoftmax cluster --method=soul --run=runs/field/full --data=data/million \\
         --shortlist=1000 --out=data/million/soul.json
+    python -m experiments.bigrams --data=data/million
     python -m experiments.run field --data=data/million
     python -m experiments.benchmarks.run speed --experiment=field --data=data/million
     python -m experiments.field_map
@@ -55,10 +56,21 @@ RUNS = [
     run("differentiated", "differentiated", cutoffs=CUTOFFS),
     run("shortlist", "shortlist", shortlist=2000),
     run("class-fastest", "class", classes="fastest"),
+    run("class-unigram", "class_unigram", classes=jiang.BROWN),
+    run("class-nce", "class_nce", classes=jiang.BROWN, num_classes=100),
     run("tree-splits", "tree", tree="{data}/splits.paths"),
     run("soul", "nary", tree="{data}/soul.json"),
     run("self-organised", "self_organised"),
     run("sampled", "sampled"),
+    run("sampled-no-label", "sampled", label_in_sum=False),
+    run("nce-context", "nce", train_z="context"),
+    run("nce-unigram25", "nce", num_samples=25, shared_samples=False),
+    run("nce-bigram25", "nce", num_samples=25, shared_samples=False, sampler="bigram",
+        ngram="{data}/bigrams.arpa"),
     run("negative", "negative"),
     run("self-normalised", "self_normalised"),
+    run("char-cnn", "char_cnn"),
+    run("char-cnn-corrected", "char_cnn", characters={"correction_units": 32}),
+    run("spherical", "spherical"),
+    run("taylor", "taylor"),
 ]

@@ -33,8 +33,8 @@ FAMILIES = {
         "adaptive", "two-level", "differentiated", "self-organised",
     ),
     "sampling": (
-        "sampled", "sampled-no-label", "nce", "nce-context", "nce-bigram", "negative", "blackout",
-        "class-nce",
+        "sampled", "sampled-no-label", "nce", "nce-context", "nce-unigram25", "nce-bigram25",
+        "negative", "blackout", "class-nce",
     ),
     "other": (
         "self-normalised", "char-cnn", "char-cnn-corrected", "spherical", "taylor",

@@ -32,6 +32,11 @@ With --strategy=mirrored, all devices of the machine share the sentences. With -
 the processes of a cluster (--strategy=multiworker), the processes do, with a device each, and the
 first prints. Each reads the whole --input, which then has to be a file.
 
+--open_vocabulary gives each word of --input that the vocabulary lacks a probability of its own, if
+the rows of the output layer come from characters (--head=char_cnn, or "characters" among the
+options of a head). The probabilities of all words, these included, sum to one. <unk> stays one of
+the words.
+
 --normalisation=constant takes the scores of nce, negative and self_normalised heads, and of full
 with a z_loss, as log-probabilities, which these heads learn to approximate. This is faster but
 not exact; therefore the total is called self_normalised_nats, and there is no perplexity.
@@ -60,6 +65,9 @@ def define_flags():
     flags.DEFINE_bool("words", False, "Print the score of each word.")
     flags.DEFINE_enum("base", "e", ["e", "10"], "Base of the logarithms that are printed.")
     flags.DEFINE_bool("stream", False, "Score the sentences as one text, not each by itself.")
+    flags.DEFINE_bool(
+        "open_vocabulary", False, "Score words that the vocabulary lacks by their characters."
+    )
     shared_flags.define_scoring()
     shared_flags.define_workers(of_streams=False)
 
@@ -75,6 +83,11 @@ def main():
             f"Received: workers={options.workers}, strategy={options.strategy!r}, "
             f"input={options.input!r}, stream={options.stream}"
         )
+    if options.open_vocabulary and (options.input == "-" or options.strategy == "mirrored"):
+        raise ValueError(
+            "`open_vocabulary` must be used with a file, and not with strategy=mirrored. "
+            f"Received: input={options.input!r}, strategy={options.strategy!r}"
+        )
     shared_flags.fork_workers()
     given = sentences(options.input, options.stream, options.lowercase)
     first = next(given, None)  # before TensorFlow, to fail at once
@@ -87,6 +100,13 @@ def main():
 
     streams = 1 if options.stream else BATCH
     model, vocabulary, _ = load(workers, options.run, streams)
+    if options.open_vocabulary:
+        from tfsoftmax.lm.open_vocabulary import with_unseen_words
+
+        text = sentences(options.input, options.stream, options.lowercase)
+        known = set(vocabulary.words)
+        unseen = dict.fromkeys(word for line in text for word in line if word not in known)
+        model, vocabulary = with_unseen_words(model, vocabulary, list(unseen))
     scorer = SharedScorer(
         workers, model, vocabulary, options.normalisation, options.oov, options.unseen_words
     )

@@ -65,12 +65,15 @@ class CharCnnSoftmax(FullSoftmax):
         return {**config, **own, "tied_to": None}
 
 
-def with_words(head: LinearHead, words: Sequence[str]) -> CharCnnSoftmax:
+def with_words(
+    head: LinearHead, words: Sequence[str], name: str | None = None
+) -> CharCnnSoftmax:
     """The exact distribution of a head over its V words and U more, which it was not trained on.
 
     Args:
         head: a built head with a score for each word, which is tied to a `CharacterEmbedding`.
         words: U str, whose ids follow those of the V words.
+        name: name of the new head.
 
     Returns:
         A head of V + U words with copies of the weights. The scores of the V words are those of
@@ -78,17 +81,20 @@ def with_words(head: LinearHead, words: Sequence[str]) -> CharCnnSoftmax:
         are rare words in a vocabulary of text.
 
     Raises:
-        ValueError: if the head is not tied to a `CharacterEmbedding`.
+        ValueError: if the head has no score for each word, or is not tied to a
+            `CharacterEmbedding`.
     """
-    if not isinstance(head.tied_to, CharacterEmbedding):
+    tied_to = getattr(head, "tied_to", None)
+    if not isinstance(head, LinearHead) or not isinstance(tied_to, CharacterEmbedding):
         raise ValueError(
-            f"`head` must be tied to a CharacterEmbedding. Received: tied_to={head.tied_to}"
+            "`head` must have a score for each word and be tied to a CharacterEmbedding. "
+            f"Received: {type(head).__name__} with tied_to={tied_to}"
         )
     wider = head.tied_to.with_words(words)
     bias = head._parameters()[1]
     result = CharCnnSoftmax(
         wider.input_dim, tied_to=wider, use_bias=bias is not None, soft_cap=head.soft_cap,
-        dtype=head.dtype_policy,
+        dtype=head.dtype_policy, name=name,
     )
     result.build((None, wider.output_dim))
     if bias is not None:

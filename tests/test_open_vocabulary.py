@@ -1,0 +1,88 @@
+"""Perplexity over words that a model was not trained on, by their characters."""
+
+import json
+
+import numpy as np
+import pytest
+
+from runs_helper import tool
+from tfsoftmax.lm.config import ModelConfig
+from tfsoftmax.lm.model import head_and_hidden_model, language_model, reset_states
+from tfsoftmax.lm.open_vocabulary import with_unseen_words
+from tfsoftmax.lm.scoring import Scorer
+from tfsoftmax.vocabulary import Vocabulary
+
+WORDS = ["the", "cat", "sat", "<unk>", "mat", "<eos>"]
+SMALL = {"characters": {"filters": [3, 4], "correction_units": 2}}
+
+
+def model_of(head="char_cnn", options=SMALL, tied=False, units=7):
+    config = ModelConfig(
+        head=head, head_options=options, embedding_units=units, hidden_units=units,
+        tie_embeddings=tied, init_scale=0.5,
+    )
+    vocabulary = Vocabulary(WORDS, [9, 5, 3, 2, 1, 4])
+    return language_model(config, vocabulary, streams=2), vocabulary
+
+
+@pytest.mark.parametrize("head, options, tied", [
+    ("char_cnn", SMALL, False), ("char_cnn", SMALL, True),
+    ("sampled", {"num_samples": 3, **SMALL}, False),
+])
+def test_probabilities_of_all_words_sum_to_one_and_keep_their_ratios(head, options, tied):
+    model, vocabulary = model_of(head, options, tied)
+    wide, wider = with_unseen_words(model, vocabulary, ["cats", "bat"])
+    assert list(wider.words) == [*WORDS, "cats", "bat"]
+    text = [["the", "cat", "sat"], ["mat"]]
+    before, after = (Scorer(*each).sentences(text) for each in ((model, vocabulary), (wide, wider)))
+    heads, hiddens = zip(*(
+        head_and_hidden_model(*each) for each in ((model, vocabulary), (wide, wider))
+    ))
+    ids = np.array([[0, 1], [2, 4]], np.int32)
+    log_probs = []
+    for h, m in zip(heads, hiddens):
+        reset_states(model)  # the two share the recurrent layers
+        log_probs.append(h.log_probs(m(ids)).numpy())
+    narrow, broad = log_probs
+    np.testing.assert_allclose(np.exp(broad).sum(-1), 1, rtol=1e-5)
+    ratio = broad[..., : len(WORDS)] - narrow
+    np.testing.assert_allclose(ratio, ratio[..., :1].repeat(len(WORDS), -1), atol=1e-4)
+    assert (ratio < 0).all()
+    for a, b in zip(before, after):
+        assert (b < a).all()
+
+
+def test_an_unseen_word_is_scored_by_itself_and_read_by_its_characters_only_if_tied():
+    scores = {}
+    for tied in (False, True):
+        wide, wider = with_unseen_words(*model_of(tied=tied), ["cats", "zzz"])
+        for word in ("cats", "zzz", "<unk>"):
+            (scores[tied, word],) = Scorer(wide, wider).sentences([[word, "the"]])
+    for tied in (False, True):  # what is predicted
+        assert scores[tied, "cats"][0] != scores[tied, "zzz"][0] != scores[tied, "<unk>"][0]
+    assert scores[False, "cats"][1] == pytest.approx(scores[False, "<unk>"][1], abs=1e-5)
+    assert abs(scores[True, "cats"][1] - scores[True, "zzz"][1]) > 1e-4
+
+
+def test_other_heads_are_refused():
+    for head, options in (("full", {}), ("adaptive", {"cutoffs": [2], **SMALL})):
+        with pytest.raises(ValueError, match="`head` must have a score for each word and be tied"):
+            with_unseen_words(*model_of(head, options), ["cats"])
+
+
+def test_score_tells_the_perplexity_of_an_open_vocabulary(corpus, tmp_path):
+    units = [f"--{name}_units=11" for name in ("embedding", "hidden")]
+    tool("train", f"--data={corpus.directory}", f"--run={tmp_path / 'run'}", "--head=char_cnn",
+         f"--head_options={json.dumps(SMALL)}", "--max_steps=3", *units)
+    text = tmp_path / "text.txt"
+    text.write_text("w1 w2 w777\nw777 w3\n")
+    flags = [f"--run={tmp_path / 'run'}", f"--input={text}"]
+    closed, opened = (
+        json.loads(tool("score", *flags, *more).stderr.splitlines()[-1])
+        for more in ([], ["--open_vocabulary"])
+    )
+    assert closed["oov_tokens"] == 2 and opened["oov_tokens"] == 0
+    assert closed["tokens"] == opened["tokens"] == 7 and opened["perplexity"] > 1
+    assert opened["perplexity"] != closed["perplexity"]
+    done = tool("score", f"--run={tmp_path / 'run'}", "--open_vocabulary", check=False, input="w1")
+    assert done.stderr.startswith("error: `open_vocabulary` must be used with a file")

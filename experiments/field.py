@@ -69,7 +69,6 @@ RUNS = [
         ngram="{data}/bigrams.arpa"),
     run("negative", "negative"),
     run("self-normalised", "self_normalised"),
-    run("char-cnn", "char_cnn"),
     run("char-cnn-corrected", "char_cnn", characters={"correction_units": 32}),
     run("spherical", "spherical"),
     run("taylor", "taylor"),

@@ -4,8 +4,9 @@
 
 The page has a line `<!-- measured: RUN ... -->` in the section of each method, with the names of
 runs of the experiment `field`; the line after it is written here, and so is the table below
-`<!-- table -->`. Perplexities are those after as many epochs as all runs have, from runs/field, and
-are kept in experiments/results/field/curves.json. Times are from experiments/results/field/speed.
+`<!-- table -->`. Perplexities are those after five epochs, or after as many as a run has, from
+runs/field, and are kept in experiments/results/field/curves.json. Times are from
+experiments/results/field/speed.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from experiments.outcome import Outcome
 
 ROOT = Path(__file__).parent
 RESULTS, PAGE, PICTURE = ROOT / "results" / "field", ROOT.parent / "docs" / "map.md", "map.png"
-FULL = "full"
+FULL, EPOCHS = "full", 5
 MARK = re.compile(r"<!-- measured: ([\w. -]+) -->\n.*\n")
 TABLE = re.compile(r"<!-- table -->\n.*?\n\n(?=[^|])", re.DOTALL)
 FAMILIES = {
@@ -37,7 +38,7 @@ FAMILIES = {
         "negative", "blackout", "class-nce",
     ),
     "other": (
-        "self-normalised", "char-cnn", "char-cnn-corrected", "spherical", "taylor",
+        "self-normalised", "char-cnn-corrected", "spherical", "taylor",
     ),
 }
 
@@ -63,36 +64,38 @@ def step_ratios(rows):
     return ratios
 
 
-def common_epoch(curves):
-    """The last epoch that all curves have."""
-    return min(curve[-1][0] for curve in curves.values())
+def compared(name, curves):
+    """The last epoch of a run up to `EPOCHS`, its perplexity, and the ratio to full softmax's."""
+    epoch = min(EPOCHS, curves[name][-1][0])
+    own, full = (dict(curves[each])[epoch] for each in (name, FULL))
+    return epoch, own, own / full
 
 
 def sentence(names, curves, ratios):
     """What was measured of the runs of one method."""
-    epoch, told = common_epoch(curves), []
+    told = []
     for name in names:
         if name not in curves:
             told.append(f"`{name}` has not been run")
             continue
-        perplexity, full = (dict(curves[n])[epoch] for n in (name, FULL))
-        text = f"`{name}` {perplexity:,.1f}, {perplexity / full:.2f} of full softmax's"
+        epoch, perplexity, ratio = compared(name, curves)
+        text = f"`{name}` {perplexity:,.1f}" + f" after epoch {epoch}" * (epoch < EPOCHS)
+        if name != FULL:
+            text += f", {ratio:.2f} of full softmax's"
         if name in ratios and name != FULL:
             text += f", at {ratios[name]:.2f} of its time for a step"
         told.append(text)
-    return f"*Measured: validation perplexity after {epoch} epochs: {'; '.join(told)}.*"
+    return f"*Measured: validation perplexity after {EPOCHS} epochs: {'; '.join(told)}.*"
 
 
 def table(curves, ratios):
     """All runs, the best first."""
-    epoch = common_epoch(curves)
-    full = dict(curves[FULL])[epoch]
-    rows = [["run", f"validation perplexity after {epoch} epochs", "of full softmax",
-             "time of a step, of full softmax"]]
-    for name, curve in sorted(curves.items(), key=lambda item: dict(item[1])[epoch]):
-        perplexity = dict(curve)[epoch]
+    rows = [["run", "epochs", "validation perplexity", "of full softmax's",
+             "time of a step, of full softmax's"]]
+    for name in sorted(curves, key=lambda each: compared(each, curves)[2]):
+        epoch, perplexity, ratio = compared(name, curves)
         time = f"{ratios[name]:.2f}" if name in ratios else "–"
-        rows.append([name, f"{perplexity:,.1f}", f"{perplexity / full:.2f}", time])
+        rows.append([name, str(epoch), f"{perplexity:,.1f}", f"{ratio:.2f}", time])
     return markdown.table(rows)
 
 

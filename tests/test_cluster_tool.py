@@ -126,6 +126,16 @@ def test_groups_by_the_vectors_of_a_run_feed_the_heads(
     assert train(corpus, tmp_path / "run", head, **{option: str(file)})["best_perplexity"] > 1
 
 
+@pytest.mark.parametrize("flags, message", [
+    (["--method=soul", "--shortlist=500"], "`shortlist` must be smaller than the vocabulary"),
+    (["--method=soul", "--shortlist=40", "--classes=30"], "`classes` must be at most "),
+    (["--method=kmeans", "--classes=500"], "`classes` must be at most "),
+])
+def test_more_words_or_classes_than_there_are_are_refused(trained, tmp_path, flags, message):
+    done = tool("cluster", f"--run={trained}", f"--out={tmp_path / 'x.json'}", *flags, check=False)
+    assert done.returncode == 1 and done.stderr.startswith(f"error: {message}")
+
+
 def test_average_hidden_states_are_those_before_each_word(corpus, trained):
     model, vocabulary, _ = runs.load(
         str(trained), corpus.batch_size, corpus.shape["time_steps"]

@@ -255,3 +255,10 @@ def test_shares_need_the_node():
     head, (hidden, labels) = built(oos_node=False), positions(V, 2)
     with pytest.raises(ValueError, match="`tail_log_prob` must be None without the node"):
         head.log_prob(hidden, labels, tail_log_prob=np.zeros(2))
+
+
+def test_hidden_states_without_the_word_before_are_refused():
+    with pytest.raises(tf.errors.InvalidArgumentError, match="previous_word.PreviousWord"):
+        without_word(tf.constant([[0.3, -1.2, 0.5, 2.0, 0.1]]))
+    hidden, words = without_word(PreviousWord()([tf.ones([2, 3]), tf.constant([0, 70_000])]))
+    assert hidden.shape == (2, 3) and words.numpy().tolist() == [0, 70_000]

@@ -69,14 +69,20 @@ def define_flags():
         "classes", None, f"Number of classes. Default: {BROWN_CLASSES} for brown, whose time grows "
         "with its square, else about the square root of the number of words.",
     )
-    flags.DEFINE_integer("passes", 3, "Passes over the words that move each to its best class.")
-    flags.DEFINE_float(
-        "speed_penalty", 0.0, "Mutual information, in nats, that a class-based output layer may "
-        "cost for each score that it need not compute, such as 0.001.",
+    flags.DEFINE_integer(
+        "passes", 3, "With brown: passes over the words that move each to its best class."
     )
-    flags.DEFINE_integer("shortlist", 0, "Number of frequent words at the root of the tree.")
-    flags.DEFINE_bool("balanced", True, "Whether splits halve the words exactly.")
-    flags.DEFINE_integer("seed", 0, "Seed of the vectors from which classes and splits start.")
+    flags.DEFINE_float(
+        "speed_penalty", 0.0, "With brown: mutual information, in nats, that a class-based output "
+        "layer may cost for each score that it need not compute, such as 0.001.",
+    )
+    flags.DEFINE_integer(
+        "shortlist", 0, "With soul: number of frequent words at the root of the tree."
+    )
+    flags.DEFINE_bool("balanced", True, "With splits: halve the words exactly.")
+    flags.DEFINE_integer(
+        "seed", 0, "With kmeans, splits and soul: seed of the vectors that the search starts from."
+    )
     shared_flags.define_words_of(0, "class")
 
 
@@ -107,6 +113,7 @@ def main():
         run.check_task()
         corpus = shared_flags.corpus_of(run)
     vocabulary = corpus.vocabulary
+    _check_sizes(options, len(vocabulary))
     word = shared_flags.checked_word_of(vocabulary)
     check_writable(options.out)
     if options.method == "brown":
@@ -144,6 +151,20 @@ def _check_flags(options):
         )
     if options.method == "soul" and not options.out.endswith(".json"):
         raise ValueError(f"`out` must end in .json for --method=soul. Received: {options.out!r}")
+
+
+def _check_sizes(options, words):
+    if not options.shortlist < words:
+        raise ValueError(
+            f"`shortlist` must be smaller than the vocabulary of {words:,} words. "
+            f"Received: shortlist={options.shortlist}"
+        )
+    most = words - options.shortlist
+    if options.classes is not None and options.classes > most:
+        raise ValueError(
+            f"`classes` must be at most {most:,}, the number of words that they are made of. "
+            f"Received: classes={options.classes}"
+        )
 
 
 def by_brown(corpus, progress, options):

@@ -12,8 +12,9 @@ log_z_mean, log_z_variance, self_normalised_nats. For learned clusters it adds
 cluster_perplexity and in_cluster_perplexity, whose product is the perplexity.
 
 With --by_frequency, it adds the nats per token of the words by their number of occurrences in the
-training split: nats_1 of those that occur one to nine times, nats_10 of those of ten to 99, and so
-on; tokens_1, tokens_10, ... are their shares of the tokens.
+training split: nats_0 of those that do not occur, nats_1 of those that occur one to nine times,
+nats_10 of those of ten to 99, and so on; tokens_0, tokens_1, ... are their shares of the tokens.
+Nats of words of which the split has none are left out.
 
 With --tail_ngram=FILE, the words outside the shortlist of --head=shortlist share the probability of
 their node as an n-gram model of any order says, whose history is all the words before (pip install

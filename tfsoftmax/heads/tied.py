@@ -47,8 +47,8 @@ class TiedHead(SoftmaxHead):
         fits = may_tie and tied_to.input_dim == self.vocab_size
         if tied_to is not None and not fits:
             raise ValueError(
-                f"`tied_to` must be an {self.ties_to.__name__} of {self.vocab_size} words. "
-                f"Received: {tied_to} of {getattr(tied_to, 'input_dim', 'no')} words"
+                f"`tied_to` must be of the class {self.ties_to.__name__}, of {self.vocab_size} "
+                f"words. Received: {tied_to} of {getattr(tied_to, 'input_dim', 'no')} words"
             )
         if isinstance(tied_to, ShardedEmbedding) and not self.may_shard:
             raise ValueError(

@@ -34,6 +34,16 @@ class PreviousWord(keras.layers.Layer):
 
 
 def without_word(hidden: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Hidden states (..., D) and ids (...) int32, from what `PreviousWord` made of them."""
-    digits = tf.cast(tf.round(tf.cast(hidden[..., -UNITS:], tf.float32)), tf.int32)
-    return hidden[..., :-UNITS], tf.reduce_sum(digits * PLACES, axis=-1)
+    """Hidden states (..., D) and ids (...) int32, from what `PreviousWord` made of them.
+
+    Units that cannot be its digits are an error, except under XLA, which drops assertions.
+    """
+    digits = tf.cast(hidden[..., -UNITS:], tf.float32)
+    whole = tf.reduce_all((digits == tf.round(digits)) & (digits >= 0) & (digits < 256))
+    check = tf.debugging.Assert(whole, [
+        "The head must get its hidden states from tfsoftmax.layers.previous_word.PreviousWord, "
+        "which carries the word before to it. Received: other numbers in the last units."
+    ])
+    with tf.control_dependencies([check] if check is not None else []):
+        ids = tf.reduce_sum(tf.cast(digits, tf.int32) * PLACES, axis=-1)
+    return hidden[..., :-UNITS], ids

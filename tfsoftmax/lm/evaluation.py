@@ -80,7 +80,10 @@ def exact_evaluator(
             "tokens": round(tokens),
             "oov_tokens": corpus.split(split).oov,
             "words_per_second": round(tokens / seconds, 1),
-            **{k: float(v) for each in metrics for k, v in _results(each).items()},
+            **{
+                k: float(v) for each in metrics for k, v in _results(each).items()
+                if not math.isnan(v)  # nothing was measured, and JSON has no such number
+            },
         }
 
     return evaluate

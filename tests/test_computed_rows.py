@@ -214,7 +214,7 @@ def test_an_open_vocabulary_is_normalised_and_keeps_the_scores():
 
 
 def test_what_cannot_be_tied_is_named():
-    with pytest.raises(ValueError, match=f"`tied_to` must be an Embedding of {V + 1} words"):
+    with pytest.raises(ValueError, match=f"`tied_to` must be of the class Embedding, of {V + 1}"):
         FullSoftmax(V + 1, tied_to=Tower(V, D))
     head = FullSoftmax(V, tied_to=Tower(V, D + 1))
     with pytest.raises(ValueError, match="as many units as the hidden state, 6"):

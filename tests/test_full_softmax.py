@@ -156,7 +156,7 @@ def test_bad_arguments_are_named():
         FullSoftmax(5, label_smoothing=1.0)
     with pytest.raises(ValueError, match="`soft_cap` must be positive. Received: soft_cap=0"):
         FullSoftmax(5, soft_cap=0)
-    with pytest.raises(ValueError, match="`tied_to` must be an Embedding of 5 words"):
+    with pytest.raises(ValueError, match="`tied_to` must be of the class Embedding, of 5 words"):
         FullSoftmax(5, tied_to=Embedding(6, 2))
     with pytest.raises(ValueError, match="`tied_to` must have as many units"):
         FullSoftmax(6, tied_to=Embedding(6, 2)).build((None, 3))

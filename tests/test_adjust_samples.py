@@ -51,6 +51,14 @@ def test_the_bounds_hold():
     assert [samples for *_, samples in adjust.history] == [7, 7]
 
 
+def test_a_sample_without_replacement_grows_to_the_whole_vocabulary_at_most():
+    head = SampledSoftmax(V, 16, "uniform", sampler_options={"unique": True}, seed=1)
+    adjust = AdjustNumSamples(target=500)
+    compiled_model = compiled(head)
+    compiled_model.fit(*data(), epochs=3, callbacks=[adjust], verbose=0)
+    assert [samples for *_, samples in adjust.history] == [32, V, V]
+
+
 def test_models_and_arguments_that_do_not_fit_are_named():
     with pytest.raises(ValueError, match="`model` must end in a SampledSoftmax"):
         compiled(tfsoftmax.FullSoftmax(V), False).fit(

@@ -142,6 +142,24 @@ def test_it_approaches_a_fixed_model():
     assert np.mean(head.effective_sample_size(states)) > 1.2 * first
 
 
+@pytest.mark.parametrize("ignored", [1, 4])  # one of four positions, or all of them
+def test_positions_that_the_loss_ignores_are_not_observed(ignored):
+    head = SampledSoftmax(V, S, samplers.OnlineBigram(V, slots=M), shared_samples=False, seed=1)
+    hidden, before = keras.random.normal((1, 4, UNITS)), np.array([[1, 2, 7, 7]])
+    labels = np.array([[3, 4, 5, 6]])
+    labels[:, 4 - ignored :] = 9
+    loss = tfsoftmax.SoftmaxLoss(ignore_class=9, reduction="sum")
+    with tf.GradientTape() as tape:
+        tape.watch(hidden)
+        nats = loss(labels, head(PreviousWord()([hidden, before]), training=True))
+    np.testing.assert_array_equal(
+        head.sampler.total.numpy()[[1, 2, 7]], [1, 1, 1] if ignored == 1 else [0, 0, 0]
+    )
+    moved = np.abs(tape.gradient(nats, hidden)[0]).sum(axis=1) > 0
+    np.testing.assert_array_equal(moved, labels[0] != 9)
+    assert np.isfinite(nats)
+
+
 def test_what_was_observed_is_saved_with_the_model(tmp_path):
     words = keras.Input((5,), dtype="int32")
     hidden = keras.layers.Embedding(V, UNITS)(words)

@@ -173,6 +173,17 @@ def test_a_step_that_makes_the_factor_singular_is_exact():
     np.testing.assert_allclose(rows_of(head), wanted, rtol=1e-5, atol=1e-5)
 
 
+def test_a_factor_that_is_exactly_singular_is_renewed():
+    """T = 0: U' has no inverse, and A must become A U' before one is asked for."""
+    options = {"use_bias": False, "kernel_initializer": "zeros", "sgd_learning_rate": 1.0}
+    head = SphericalSoftmax(2, **options)
+    head.build((None, 1))
+    for _ in range(2):
+        step(head, np.ones((1, 1), np.float32), np.zeros(1, np.int32), np.ones(1, np.float32))
+    np.testing.assert_array_equal(rows_of(head), np.zeros((2, 2)))
+    np.testing.assert_array_equal(head.factors.mixer, np.eye(2))
+
+
 def model_of(head, frozen=False):
     words = keras.Input((3,), dtype="int32")
     embedding = keras.layers.Embedding(V, UNITS, "random_normal", trainable=not frozen)
@@ -261,6 +272,77 @@ def test_what_the_exact_update_cannot_do_is_refused(options):
         options = {"tied_to": keras.layers.Embedding(V, UNITS)}
     with pytest.raises(ValueError, match="`sgd_learning_rate` must be None for a head with"):
         SphericalSoftmax(V, sgd_learning_rate=0.1, **options)
+
+
+@pytest.mark.parametrize("optimizer", [
+    lambda: keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD()),
+    lambda: keras.optimizers.SGD(loss_scale_factor=1024.0),
+])
+def test_an_optimiser_that_scales_the_loss_is_refused(optimizer):
+    """Its factor would reach the head's own step, and only the optimiser divides by it."""
+    model = model_of(SphericalSoftmax(V, sgd_learning_rate=0.1))
+    model.compile(optimizer(), SoftmaxLoss())
+    with pytest.raises(ValueError, match="`optimizer` must not scale the loss"):
+        model.fit(*data(), verbose=0)
+    model.evaluate(*data(), verbose=0)
+
+
+def test_the_scaled_loss_of_a_global_policy_is_refused():
+    keras.mixed_precision.set_global_policy("mixed_float16")
+    try:
+        model = model_of(SphericalSoftmax(V, sgd_learning_rate=0.1, dtype="float32"))
+        model.compile("sgd", SoftmaxLoss())
+        with pytest.raises(ValueError, match="`optimizer` must not scale the loss"):
+            model.fit(*data(), verbose=0)
+    finally:
+        keras.mixed_precision.set_global_policy("float32")
+
+
+def test_two_losses_of_one_tape_are_two_steps():
+    head, (hidden, labels) = made(SphericalSoftmax(V, 0.5, sgd_learning_rate=0.5)), positions(V, 8)
+    before, hidden, halves = rows_of(head), tf.constant(hidden), [slice(0, 4), slice(4, 8)]
+    with tf.GradientTape() as tape:
+        tape.watch(hidden)
+        total = tf.add_n([tf.reduce_sum(head.training_loss(hidden[h], labels[h])) for h in halves])
+    tape.gradient(total, hidden)
+    assert int(head.factors.steps) == 2
+
+    def descended(*parts):
+        rows = before
+        for part in parts:
+            count = len(labels[part])
+            rows = spherical_descent(
+                rows, hidden.numpy()[part], labels[part], np.ones(count), 0.5, 0.5, True
+            )
+        return rows
+
+    errors = [np.abs(rows_of(head) - descended(*order)).max() for order in (halves, halves[::-1])]
+    assert min(errors) < 1e-4 < 0.01 < np.abs(rows_of(head) - descended(slice(0, 8))).max()
+
+
+@every_kind
+@pytest.mark.parametrize("use_bias", [True, False])
+def test_assigned_rows_are_those_of_a_head_that_the_optimiser_trains(kind, use_bias):
+    make, _ = KINDS[kind]
+    head = made(make(sgd_learning_rate=0.1, use_bias=use_bias))
+    plain, (hidden, labels) = made(make(use_bias=use_bias)), positions(V, 4)
+    step(head, hidden, labels, np.ones(4, np.float32))  # so that U is not the identity
+    head.assign_kernel(plain.kernel, plain.bias if use_bias else None)
+    np.testing.assert_allclose(
+        head.log_probs(hidden), plain.log_probs(hidden), rtol=1e-4, atol=1e-5
+    )
+    nats = np.exp(np.stack([head.log_prob(hidden, np.full(4, v)) for v in range(V)]))
+    np.testing.assert_allclose(nats.sum(0), 1, rtol=1e-5)
+
+
+def test_a_kernel_that_cannot_be_assigned_is_named():
+    head = made(SphericalSoftmax(V, sgd_learning_rate=0.1, use_bias=False))
+    with pytest.raises(ValueError, match="`bias` must be None for a head without biases"):
+        head.assign_kernel(np.ones((V, UNITS)), np.ones(V))
+    with pytest.raises(ValueError, match=rf"`kernel` must have the shape \({V}, {UNITS}\)"):
+        head.assign_kernel(np.ones((V + 1, UNITS)))
+    with pytest.raises(ValueError, match="`sgd_learning_rate` must be set"):
+        made(SphericalSoftmax(V)).assign_kernel(np.ones((V, UNITS)))
 
 
 @pytest.mark.parametrize("rate", [0, -1.0, "fast", float("nan"), True])

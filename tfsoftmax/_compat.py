@@ -69,13 +69,18 @@ MEMBERS = {
 }
 
 
+def model_in_call() -> keras.layers.Layer | None:
+    """The model, or outermost layer, whose call is running; None if no call is."""
+    context = get_global_attribute("current_call_ctx")
+    return context and context.entry_layer
+
+
 def metrics_in_call() -> list:
     """The metrics, or names of metrics, that the model whose call is running was compiled with.
 
     Empty if the model has several outputs, as one cannot tell for which of them a metric is.
     """
-    context = get_global_attribute("current_call_ctx")
-    model = context and context.entry_layer
+    model = model_in_call()
     # The public `model.metrics` lists those of `compile` only after the first batch.
     compiled = getattr(model, "_compile_metrics", None)
     if compiled is None or len(getattr(model, "output_names", None) or [""]) > 1:

@@ -39,10 +39,12 @@ class Found(typing.NamedTuple):
         ids: (..., k) int32.
         scores: (..., k) float32, their logits, which are exact.
         log_z: (...) float32, estimated ln Z, nats.
-        error: (...) float32, standard error of `log_z`, nats, as the sample shows it. Where the
-            sample misses likely words that the search missed as well, it is too small; how often is
-            measured in experiments/results/search. It is NaN without a sample, when `log_z` is
-            ln Σ exp(z) of the words found and therefore too small.
+        error: (...) float32, standard error of `log_z`, nats, as the sample shows it. It is itself
+            an estimate, and too small on average, with `counts` too: few samples have the likely
+            words that the search missed, and the others do not show that they are missing. How
+            often ln Z lies in the interval below is measured in experiments/results/search. It is
+            NaN without a sample, when `log_z` is ln Σ exp(z) of the words found and therefore too
+            small.
 
     Example:
         head = tfsoftmax.FullSoftmax(1000)

@@ -10,11 +10,11 @@ from tfsoftmax.heads.sampled import SampledSoftmax
 class AdjustNumSamples(keras.callbacks.Callback):
     """Doubles or halves `num_samples` of every `SampledSoftmax` by the effective sample size.
 
-    As the model departs from the proposal distribution in training, fewer words of the sample
-    carry weight. At the end of each epoch S doubles if the size is below `target`, and halves if
-    it is above four times `target`. Each change traces the training step anew. The model saves the
-    present S with its configuration. The proposal should not be one whose S is given, such as
-    `samplers.TargetSampling`.
+    As the model departs from the proposal distribution in training, fewer words of the sample carry
+    weight. At the end of each epoch S doubles if the size is below `target`, and halves if it is
+    above four times `target`. A sample without replacement grows to V at most. Each change traces
+    the training step anew. The model saves the present S with its configuration. The proposal
+    should not be one whose S is given, such as `samplers.TargetSampling`.
 
     Compile the model with `weighted_metrics=[tfsoftmax.EffectiveSampleSize()]`. The metric costs
     each step a product of (N, D) by (D, S) more. For shorter periods than an epoch, set
@@ -84,7 +84,8 @@ class AdjustNumSamples(keras.callbacks.Callback):
         """Changes the head's S if the effective sample size asks for it: whether it does."""
         samples = head.num_samples
         if size < self.target:
-            samples = max(samples, min(2 * samples, self.max_samples))
+            most = head.vocab_size if head.sampler.unique else self.max_samples
+            samples = max(samples, min(2 * samples, self.max_samples, most))
         elif size > 4 * self.target:
             samples = min(samples, max(samples // 2, self.min_samples, head.keep or 1))
         head.sampler.check_size(samples)

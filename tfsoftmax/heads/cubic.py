@@ -35,8 +35,9 @@ class CubicScores(LinearHead):
         model.compile("adam", tfsoftmax.SoftmaxLoss(), metrics=[tfsoftmax.metrics.Accuracy()])
         model.fit(hidden, labels)
 
-    Source: Müller 2017, equation 2.51 (Oland et al. 2017). The gradient needs the score of each
-    word: it is of sixth degree in x, and no matrix of second moments stands for it.
+    Source: Müller 2017, equation 2.51 (Oland et al. 2017). The loss needs the score of each word:
+    it is of sixth degree in x, its gradient of fifth, and no matrix of second moments stands for
+    them.
     """
 
     is_distribution = False

@@ -12,6 +12,7 @@ class FactoredRows(keras.layers.Layer):
     """Kernel and biases Ŵ (V, D + 1) as A U, with their second moments Q.
 
     `stepping` makes the step in the backward pass, where the weight of each position is known.
+    `rows`, `mixer` and `moments` belong together. Do not assign one of them; call `assign`.
     The optimiser has one weight of this layer, a scalar whose gradient is zero: without a weight,
     a model of fixed hidden states would have no backward pass.
 
@@ -52,6 +53,13 @@ class FactoredRows(keras.layers.Layer):
             name="trigger", shape=(), initializer="zeros", dtype="float32", autocast=False
         )
         self.built = True
+
+    def assign(self, rows):
+        """Makes these the rows Ŵ (V, D + 1)."""
+        rows = tf.cast(rows, tf.float32)
+        self.rows.assign(rows)
+        self.mixer.assign(tf.eye(rows.shape[1]))
+        self.moments.assign(_moments(rows))
 
     def stepping(self, nats, hidden, labels, epsilon):
         """`nats` (N,), whose gradient updates the rows by Σ upstream · nats.

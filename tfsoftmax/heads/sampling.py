@@ -164,6 +164,12 @@ class SamplingHead(Shards, LinearHead):
     def _label_scores(self, hidden, labels):
         return super()._label_scores(self._parts(hidden)[0], labels)
 
+    def _loss_and_nats(self, hidden, labels, weights):
+        if isinstance(self.sampler, OnlineBigram):  # which would observe ignored positions
+            seen = tf.where(weights != 0)[:, 0]
+            hidden, labels, weights = (tf.gather(x, seen) for x in (hidden, labels, weights))
+        return super()._loss_and_nats(hidden, labels, weights)
+
     def _sampled_loss(self, criterion, hidden, labels, corrected=True):
         """Loss (N,) by a criterion, on a fresh sample."""
         loss = sampled_loss if self.shared_samples else per_example_loss

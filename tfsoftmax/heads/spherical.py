@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
+from tfsoftmax._compat import model_in_call
 from tfsoftmax.arguments import check_hint
 from tfsoftmax.heads.factored_rows import FactoredRows
 from tfsoftmax.heads.linear import LinearHead
@@ -25,11 +26,17 @@ class SphericalSoftmax(LinearHead):
     With `sgd_learning_rate` the head makes the steps of plain gradient descent on W and b itself,
     exactly, in time N D² + D³ that does not depend on V, and reads and writes only the labels'
     rows of a factor A (V, D + 1) of [W, b] = A U. The step happens in the backward pass, whenever
-    a gradient of the training loss is computed, with the weights and factors that the loss has
-    there. The optimiser neither scales nor clips it, does not count its gradient in
-    `global_clipnorm`, and does not accumulate it; callbacks that change the optimiser's learning
-    rate do not change this one. `.keras` files hold the factors, so that training goes on as if it
-    had not stopped. A is renewed, in time 2 V D², when U is ill-conditioned.
+    a gradient of the training loss is computed. A factor on the loss, such as `loss_weights`, is a
+    factor on the step; do not scale the loss in a loop of your own. Two calls of `training_loss` in
+    one tape are two steps, of which the second starts from the weights after the first; for a
+    single step, call it once with the positions of both. The optimiser neither scales nor clips
+    the step, does not count its gradient in `global_clipnorm`, and does not accumulate it;
+    callbacks that change the optimiser's learning rate do not change this one.
+
+    A, U and the second moments Q of [W, b] are weights of the head that belong together. Change
+    them only by `assign_kernel`: a head whose A alone is assigned has a Q of other rows, and its
+    probabilities do not sum to one. `.keras` files hold all three, so that training goes on as if
+    it had not stopped. A is renewed, in time 2 V D², when U is ill-conditioned.
 
     Args:
         vocab_size: V, the number of words.
@@ -37,8 +44,9 @@ class SphericalSoftmax(LinearHead):
             label's score is at most 1 / sqrt(ε).
         sgd_learning_rate: learning rate of the head's own steps, or a schedule of it by their
             number. None: the optimiser trains W and b. Not for `tied_to`, regularizers,
-            constraints, XLA, mixed_float16 (whose loss scale the head cannot tell from the weights
-            of positions) and several replicas.
+            constraints, XLA, several replicas, mixed_float16, and optimisers that scale the loss
+            (`LossScaleOptimizer`, `loss_scale_factor`), because the head cannot tell their factor
+            from the weights of positions.
         **kwargs: arguments of `LinearHead` (use_bias, kernel_initializer, bias_initializer,
             tied_to) and of `keras.layers.Layer`.
 
@@ -107,10 +115,40 @@ class SphericalSoftmax(LinearHead):
 
     def _first_rows(self, shape):
         kernel = self.kernel_initializer.clone()(shape, dtype="float32")
-        bias = tf.zeros(shape[:1])
+        bias = None
         if self.use_bias:
             bias = self.bias_initializer.clone()(shape[:1], dtype="float32")
-        return tf.concat([kernel, bias[:, None] + self._shift], axis=1)
+        return self._rows(kernel, bias)
+
+    def _rows(self, kernel, bias):
+        bias = tf.zeros(self.vocab_size) if bias is None else tf.cast(bias, tf.float32)
+        return tf.concat([tf.cast(kernel, tf.float32), bias[:, None] + self._shift], axis=1)
+
+    def assign_kernel(self, kernel: ArrayLike, bias: ArrayLike | None = None) -> None:
+        """Sets W and b of a built head with `sgd_learning_rate`; others have `kernel` and `bias`.
+
+        Args:
+            kernel: (V, D), W.
+            bias: (V,), b, or None for zeros.
+
+        Raises:
+            ValueError: if `sgd_learning_rate` is None, `kernel` has another shape, or `bias` is
+                given to a head without biases.
+        """
+        if self.sgd_learning_rate is None:
+            raise ValueError(
+                "`sgd_learning_rate` must be set for `assign_kernel`; without it, assign to "
+                "`kernel` and `bias`. Received: sgd_learning_rate=None"
+            )
+        kernel = tf.convert_to_tensor(kernel)
+        shape = self.vocab_size, self.factors.rows.shape[1] - 1
+        if tuple(kernel.shape) != shape:
+            raise ValueError(
+                f"`kernel` must have the shape {shape}. Received: shape {tuple(kernel.shape)}"
+            )
+        if bias is not None and not self.use_bias:
+            raise ValueError("`bias` must be None for a head without biases. Received: a bias")
+        self.factors.assign(self._rows(kernel, bias))
 
     def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
         if self.sgd_learning_rate is not None:
@@ -148,8 +186,18 @@ class SphericalSoftmax(LinearHead):
 
     def _logits_of_call(self, rows, training):
         if training and self.sgd_learning_rate is not None:
+            self._check_optimizer(getattr(model_in_call(), "optimizer", None))
             return computed_if_used(self._logits, rows)
         return super()._logits_of_call(rows, training)
+
+    def _check_optimizer(self, optimizer):
+        scales = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
+        if scales or getattr(optimizer, "loss_scale_factor", None) is not None:
+            raise ValueError(
+                "`optimizer` must not scale the loss of a head with `sgd_learning_rate`, whose own "
+                f"steps it would multiply. Received: {type(optimizer).__name__}, which a global "
+                "policy of mixed_float16 or `loss_scale_factor` asks for"
+            )
 
     def get_config(self):
         rate = self.sgd_learning_rate

@@ -10,8 +10,9 @@ Other rows of A stay as they are. Q = Ŵᵀ Ŵ follows: with F = η E P and the 
     Q' = Tᵀ Q T + Fᵀ (R + F / 2) + (R + F / 2)ᵀ F.
 
 T shrinks U where hidden states are large, and A' loses the digits that U'⁻¹ multiplies. Once the
-singular values of U, or their inverses, exceed `LIMIT` in their root mean square, A becomes A U,
-and U the identity, at a cost of 2 V E² multiplications. Q is then computed anew.
+singular values of U, or their inverses, exceed `LIMIT` in their root mean square, or U has no
+inverse, A becomes A U, and U the identity, at a cost of 2 V E² multiplications. Q is then computed
+anew.
 
 Source: Vincent, de Brébisson and Bouthillier 2015. Departures: the steps are those of batches;
 U'⁻¹ is computed from U' in each step; and all of A is renewed at once, when it has to be.
@@ -19,6 +20,7 @@ U'⁻¹ is computed from U' in each step; and all of A is renewed at once, when 
 Shapes: N positions, V words, E columns.
 """
 
+import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.ops.replicas import gathered_rows
@@ -45,15 +47,17 @@ def descend(rows, mixer, moments, hidden, labels, factors, slopes, rate, trained
     shrink = identity - rate * gram * trained
     mixed = tf.matmul(mixer, shrink)
     carried = tf.matmul(shrink, tf.matmul(moments, shrink), transpose_a=True)
-    # An inverse of what is not finite is an error, which would hide that training diverges.
-    inverse = tf.linalg.inv(tf.where(tf.reduce_all(tf.math.is_finite(mixed)), mixed, identity))
+    # `inv` fails where a matrix is singular, which `fold` handles, and where it is not finite,
+    # which would hide that training diverges. The logarithm of the determinant is -inf or NaN.
+    _, log_volume = tf.linalg.slogdet(mixed)
+    inverse = tf.linalg.inv(tf.where(tf.math.is_finite(log_volume), mixed, identity))
     spread = tf.maximum(tf.norm(mixed), tf.norm(inverse)) / size**0.5
 
     def folded():
         return fold(rows, mixed), identity, identity
 
     carried, mixed, inverse = tf.cond(
-        spread > LIMIT, folded, lambda: (carried, mixed, inverse)
+        (spread > LIMIT) | (log_volume == -np.inf), folded, lambda: (carried, mixed, inverse)
     )
     ids, place = tf.unique(labels)
     added = tf.math.unsorted_segment_sum(slopes[:, None] * hidden, place, tf.size(ids))

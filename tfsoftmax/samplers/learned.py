@@ -20,7 +20,8 @@ class LearnedUnigram(Sampler):
 
     The counts are the leaves of a binary tree of sums in one variable. A draw descends the tree
     and an update adds along the paths of the labels; both take O(log V) for each word. float64
-    holds counts exactly up to 2^53. The labels of all replicas of a strategy count.
+    holds counts exactly up to 2^53. The labels of all replicas of a strategy count. A position
+    whose label the loss ignores counts as word 0, and one that a mask leaves out, as its label.
 
     Args:
         vocab_size: V.

@@ -273,8 +273,44 @@ def test_an_open_vocabulary_is_normalised_and_keeps_the_scores():
     np.testing.assert_allclose(
         logits[:, V:], new + head.bias.numpy().mean(), rtol=1e-4, atol=1e-4
     )
-    with pytest.raises(ValueError, match="`head` must be tied to a CharacterEmbedding"):
-        with_words(tied(), ["unseen"])
+
+
+def character_tied(make, *args, **options):
+    embedding = CharacterEmbedding(V, None, spelled(V), filters=[3, 2])
+    return make(V, *args, tied_to=embedding, **options)
+
+
+@pytest.mark.parametrize("head", [
+    tied(), "head", tfsoftmax.TreeSoftmax(V), character_tied(FullSoftmax),
+    *(character_tied(make) for make in (
+        tfsoftmax.SphericalSoftmax, tfsoftmax.TaylorSoftmax, tfsoftmax.CubicScores
+    )),
+])
+def test_heads_that_cannot_have_more_words_are_refused(head):
+    if isinstance(head, LinearHead) and not isinstance(head, FullSoftmax):
+        head.build((None, D))
+    with pytest.raises(ValueError, match="`head` must be built, .* and tied to a CharacterE"):
+        with_words(head, ["unseen"])
+
+
+@pytest.mark.parametrize("make", [tfsoftmax.NCE, tfsoftmax.NegativeSampling])
+def test_scores_that_read_the_word_before_cannot_have_more_words(make):
+    head = character_tied(make, 5, "bigram", ngram=ngram(V), shared_samples=False)
+    head.build((None, D + ID_UNITS))
+    with pytest.raises(ValueError, match="`head` must be built, with P"):
+        with_words(head, ["unseen"])
+
+
+def test_unbuilt_characters_and_words_beside_a_tie_are_named():
+    words = ["<unk>", "<eos>", *spelled(V)[2:]]
+    embedding = CharacterEmbedding(V, D, words)
+    with pytest.raises(ValueError, match="CharacterEmbedding must be built before it gets more"):
+        embedding.with_words(["unseen"])
+    for given in ({"words": words}, {"characters": {"filters": [2]}}):
+        with pytest.raises(ValueError, match="must be None with `tied_to`"):
+            CharCnnSoftmax(V, tied_to=embedding, **given)
+    vocabulary = Vocabulary(words, counts(V))
+    assert CharCnnSoftmax.for_vocabulary(vocabulary, tied_to=embedding).tied_to is embedding
 
 
 def test_what_cannot_be_tied_is_named():

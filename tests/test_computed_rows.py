@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import tfsoftmax
 from cases import counts, randomise, spelled
+from test_bigram_sampler import ngram
 from tfsoftmax import (
     AdaptiveSoftmax,
     CharacterEmbedding,
@@ -15,7 +17,10 @@ from tfsoftmax import (
     SoftmaxLoss,
 )
 from tfsoftmax.heads.char_cnn import with_words
+from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.layers.computed_rows import ComputedRows
+from tfsoftmax.layers.previous_word import UNITS as ID_UNITS
+from tfsoftmax.vocabulary import Vocabulary
 
 V, D = 23, 6
 
@@ -89,7 +94,7 @@ def test_a_sampled_step_computes_the_rows_of_labels_and_samples_once():
     count(head)
     head.training_loss(hidden, labels)
     assert count(head) <= len(set(labels)) + 5
-    assert head.tied_to._kept is None  # no memory before the table is needed
+    assert not head.tied_to._kept  # no memory before the table is needed
 
 
 def test_the_table_is_computed_once_and_again_when_a_weight_has_changed():
@@ -128,6 +133,65 @@ def test_training_and_evaluation_in_turn():
         np.testing.assert_allclose(logits, wanted, rtol=1e-4, atol=1e-5)
 
 
+def test_the_table_follows_weights_that_a_layer_gets_later(tmp_path):
+    head, (hidden, labels) = tied(), hidden_and_labels()
+    model = keras.Sequential([keras.Input((D,)), head])
+    model.compile("sgd", SoftmaxLoss())
+    before = model.predict(hidden, verbose=0)
+    layer = head.tied_to.layer
+    layer.enable_lora(2)
+    head.log_probs(hidden)
+    layer.lora_kernel_b.assign(np.ones(layer.lora_kernel_b.shape))
+    wanted = hidden @ tf.transpose(head.tied_to.rows(tf.range(V))) + head.bias.value
+    np.testing.assert_allclose(head(hidden), wanted, rtol=1e-4, atol=1e-5)
+    assert np.abs(wanted - before).max() > 0.01
+    # The function that was traced before knows nothing of the new weights, and goes on working.
+    np.testing.assert_allclose(model.predict(hidden, verbose=0), before, rtol=1e-5)
+    head.tied_to.own.trainable = False
+    model.compile(keras.optimizers.Adam(0.05), SoftmaxLoss())
+    losses = model.fit(hidden, labels, epochs=4, verbose=0).history["loss"]
+    assert np.all(np.diff(losses) < 0)
+    exact = model.evaluate(hidden, labels, verbose=0)
+    logits = hidden @ tf.transpose(head.tied_to.rows(tf.range(V))) + head.bias.value
+    nats = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+    np.testing.assert_allclose(exact, tf.reduce_mean(nats), rtol=1e-5)
+    model.export(tmp_path / "served", verbose=False)
+    served = tf.saved_model.load(str(tmp_path / "served"))
+    np.testing.assert_allclose(served.serve(hidden), logits, rtol=1e-4, atol=1e-5)
+
+
+def test_the_table_follows_quantised_weights():
+    head, (hidden, _) = tied(), hidden_and_labels()
+    before = head.log_probs(hidden)
+    head.tied_to.layer.activation = None  # int8 leaves rows as they are but for rounding
+    head.tied_to.layer.quantize("int8")
+    wanted = hidden @ tf.transpose(head.tied_to.rows(tf.range(V))) + head.bias.value
+    np.testing.assert_allclose(head(hidden), wanted, rtol=1e-4, atol=1e-4)
+    assert np.abs(head.log_probs(hidden) - before).max() > 1e-3
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16", "mixed_float16"])
+@pytest.mark.parametrize("make", [
+    lambda dtype: CharacterEmbedding(V, None, spelled(V), filters=[3, 2], dtype=dtype),
+    lambda dtype: Tower(V, dtype=dtype),
+])
+def test_rows_of_any_dtype(make, dtype):
+    head = FullSoftmax(V, tied_to=make(dtype), dtype=dtype)
+    hidden, labels = hidden_and_labels()
+    model = keras.Sequential([keras.Input((D,)), head])
+    randomise(head)
+    model.compile("sgd", SoftmaxLoss(), weighted_metrics=[])
+    table = head.tied_to.table()
+    assert table.dtype == head.tied_to.variable_dtype
+    rows = tf.cast(head.tied_to.rows(tf.range(V)), tf.float32)
+    wanted = hidden @ tf.transpose(rows) + tf.cast(head.bias.value, tf.float32)
+    np.testing.assert_allclose(head(hidden), wanted, rtol=0.05, atol=0.1)
+    np.testing.assert_allclose(tf.cast(table, tf.float32), rows, rtol=0.02, atol=0.02)
+    losses = model.fit(hidden, labels, epochs=3, verbose=0).history["loss"]
+    assert losses[-1] < losses[0]
+    assert SampledSoftmax(V, 5, "uniform", tied_to=head.tied_to)(hidden).shape == (8, V)
+
+
 def test_evaluation_computes_the_table_once_for_all_batches():
     head, (hidden, labels) = tied(), hidden_and_labels()
     model = keras.Sequential([keras.Input((D,)), head])
@@ -147,7 +211,7 @@ def test_the_table_is_no_weight_and_in_no_file(tmp_path):
     assert [w.path for w in head.weights] == before
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras")
-    assert again.layers[-1].tied_to._kept is None
+    assert not again.layers[-1].tied_to._kept
     np.testing.assert_allclose(again.predict(hidden, verbose=0), logits, rtol=1e-5)
     other = keras.models.clone_model(model)
     other.predict(hidden, verbose=0)
@@ -209,8 +273,44 @@ def test_an_open_vocabulary_is_normalised_and_keeps_the_scores():
     np.testing.assert_allclose(
         logits[:, V:], new + head.bias.numpy().mean(), rtol=1e-4, atol=1e-4
     )
-    with pytest.raises(ValueError, match="`head` must be tied to a CharacterEmbedding"):
-        with_words(tied(), ["unseen"])
+
+
+def character_tied(make, *args, **options):
+    embedding = CharacterEmbedding(V, None, spelled(V), filters=[3, 2])
+    return make(V, *args, tied_to=embedding, **options)
+
+
+@pytest.mark.parametrize("head", [
+    tied(), "head", tfsoftmax.TreeSoftmax(V), character_tied(FullSoftmax),
+    *(character_tied(make) for make in (
+        tfsoftmax.SphericalSoftmax, tfsoftmax.TaylorSoftmax, tfsoftmax.CubicScores
+    )),
+])
+def test_heads_that_cannot_have_more_words_are_refused(head):
+    if isinstance(head, LinearHead) and not isinstance(head, FullSoftmax):
+        head.build((None, D))
+    with pytest.raises(ValueError, match="`head` must be built, .* and tied to a CharacterE"):
+        with_words(head, ["unseen"])
+
+
+@pytest.mark.parametrize("make", [tfsoftmax.NCE, tfsoftmax.NegativeSampling])
+def test_scores_that_read_the_word_before_cannot_have_more_words(make):
+    head = character_tied(make, 5, "bigram", ngram=ngram(V), shared_samples=False)
+    head.build((None, D + ID_UNITS))
+    with pytest.raises(ValueError, match="`head` must be built, with P"):
+        with_words(head, ["unseen"])
+
+
+def test_unbuilt_characters_and_words_beside_a_tie_are_named():
+    words = ["<unk>", "<eos>", *spelled(V)[2:]]
+    embedding = CharacterEmbedding(V, D, words)
+    with pytest.raises(ValueError, match="CharacterEmbedding must be built before it gets more"):
+        embedding.with_words(["unseen"])
+    for given in ({"words": words}, {"characters": {"filters": [2]}}):
+        with pytest.raises(ValueError, match="must be None with `tied_to`"):
+            CharCnnSoftmax(V, tied_to=embedding, **given)
+    vocabulary = Vocabulary(words, counts(V))
+    assert CharCnnSoftmax.for_vocabulary(vocabulary, tied_to=embedding).tied_to is embedding
 
 
 def test_what_cannot_be_tied_is_named():

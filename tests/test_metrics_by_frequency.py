@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import pytest
 
 import tfsoftmax
 from cases import randomise
@@ -34,3 +35,14 @@ def test_nats_of_each_band_are_those_of_its_words():
             with np.errstate(invalid="ignore"):
                 wanted = (own * nats).sum() / own.sum()
             np.testing.assert_allclose(measured[f"nats_{start}"], wanted, rtol=1e-5)
+
+
+def test_counts_must_be_those_of_the_words():
+    for counts in ([], [3, -1], [[1, 2]], ["a"], [np.nan, 1]):
+        with pytest.raises(ValueError, match="`counts` must be"):
+            tfsoftmax.metrics.NatsByFrequency(counts)
+    logits = tfsoftmax.FullSoftmax(V)(np.zeros([2, D], np.float32))
+    for counts in (COUNTS[1:], [*COUNTS, 1]):
+        metric = tfsoftmax.metrics.NatsByFrequency(counts)
+        with pytest.raises(ValueError, match=f"`counts` must be those of .* {V} words. Received: "):
+            metric.update_state(np.array([V - 1, 0]), logits)

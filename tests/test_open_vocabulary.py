@@ -66,7 +66,7 @@ def test_an_unseen_word_is_scored_by_itself_and_read_by_its_characters_only_if_t
 
 def test_other_heads_are_refused():
     for head, options in (("full", {}), ("adaptive", {"cutoffs": [2], **SMALL})):
-        with pytest.raises(ValueError, match="`head` must have a score for each word and be tied"):
+        with pytest.raises(ValueError, match="`head` must be built, with P"):
             with_unseen_words(*model_of(head, options), ["cats"])
 
 

@@ -11,13 +11,16 @@ import tensorflow as tf
 
 import tfsoftmax
 from cases import CASES, UNITS, built, positions
+from test_bigram_sampler import ngram
 from test_search_estimate import BIAS, HIDDEN, KERNEL, D, V
 from tfsoftmax.heads.linear import LinearHead
 
 faiss = pytest.importorskip("faiss")
 from tfsoftmax.search import WordIndex, index_vectors  # noqa: E402  (needs faiss)
 
-LINEAR = [case for case in CASES if issubclass(type(CASES[case](20)), LinearHead)]
+OTHERS = tfsoftmax.SphericalSoftmax, tfsoftmax.CubicScores
+HEADS = {case: CASES[case](20) for case in CASES}
+LINEAR = [c for c, h in HEADS.items() if isinstance(h, LinearHead) and not isinstance(h, OTHERS)]
 
 
 @pytest.fixture(scope="module")
@@ -209,9 +212,21 @@ def test_a_damaged_file_is_named(head, index, tmp_path):
 def test_errors_name_the_argument(head, index):
     tree = tfsoftmax.TreeSoftmax(V)
     tree.build((None, D))
-    for other in (tree, tfsoftmax.FullSoftmax(V), built("differentiated", 30), "head"):
-        with pytest.raises(ValueError, match="`head` must be a built head with one row"):
-            WordIndex(other)
+    after_word = [
+        make(30, 5, "bigram", ngram=ngram(30), shared_samples=False)
+        for make in (tfsoftmax.NCE, tfsoftmax.NegativeSampling)
+    ]
+    other_functions = [
+        tfsoftmax.SphericalSoftmax(V), tfsoftmax.SphericalSoftmax(V, sgd_learning_rate=0.1),
+        tfsoftmax.TaylorSoftmax(V), tfsoftmax.CubicScores(V),
+    ]
+    for other in (*after_word, *other_functions):
+        other.build((None, D))
+    unfit = tree, tfsoftmax.FullSoftmax(V), built("differentiated", 30), "head"
+    for other in (*unfit, *after_word, *other_functions):
+        for ask in (WordIndex, lambda head: index.likeliest(head, HIDDEN, 3)):
+            with pytest.raises(ValueError, match=r"`head` must be built, with P\(w \| h\) = soft"):
+                ask(other)
     for options, message in [
         ({"kind": "tree"}, "`kind` must be one of .'hnsw', 'ivf'"),
         ({"kind": faiss.IndexFlatIP(D + 1), "links": 3}, "without options"),

@@ -80,8 +80,9 @@ class WordIndex:
     no gradient, and do not work in a model that was exported, which has no Python.
 
     Args:
-        head: a built head with one row for each word: `FullSoftmax`, `SelfNormalisedSoftmax` and
-            the heads that sample, tied ones too.
+        head: a built head whose distribution is softmax of h Wᵀ + b: `FullSoftmax`,
+            `SelfNormalisedSoftmax` and the heads that sample, tied ones too, but not with a
+            proposal that reads the word before.
         kind: "hnsw" for a graph of neighbours; "ivf" for clusters by k-means, which is built
             sooner, but finds fewer words; or an index of faiss for
             inner products, empty or with the rows of `index_vectors(head)`.
@@ -152,18 +153,18 @@ class WordIndex:
                 "A search with an index runs in Python and cannot be compiled by XLA. Compile the "
                 "function with `jit_compile=False`, or leave `index` out."
             )
+        softmax = _softmax(head)
+        kernel, bias, _ = softmax
         k = checked_k(k, head.vocab_size)
         rows, leading = flatten(head._as_hidden(hidden))
-        kernel, bias = _parameters(head)
         if (self.words, self.units) != (kernel.shape[0], kernel.shape[1] + (bias is not None)):
             raise ValueError(
                 f"`index` must be one of a head with {kernel.shape[0]} words and {kernel.shape[1]} "
                 f"units, {'without a' if bias is None else 'with a'} bias. Received: an index of "
                 f"{self.words} vectors of {self.units} numbers"
             )
-        parameters = kernel, bias
         most = chunk_rows(4 * kernel.shape[1] * max(k, self.candidates))
-        found = map_chunks(lambda part: self._best(part, parameters, head.soft_cap, k), rows, most)
+        found = map_chunks(lambda part: self._best(part, softmax, k), rows, most)
         return Found(*(restore(t, leading, *t.shape[1:]) for t in found))
 
     def recall(self, head: LinearHead, hidden: ArrayLike, k: int) -> float:
@@ -234,8 +235,8 @@ class WordIndex:
         """D, or D + 1 for a head with biases."""
         return self._index.d
 
-    def _best(self, hidden, parameters, soft_cap, k):
-        kernel, bias = parameters
+    def _best(self, hidden, softmax, k):
+        kernel, bias, soft_cap = softmax
         ids = self._candidates(hidden, bias is not None, k)
         scores = scores_of(hidden, kernel, bias, ids, soft_cap)
         best, places = tf.math.top_k(scores, k)
@@ -275,24 +276,24 @@ def index_vectors(head: LinearHead) -> np.ndarray:
     """The vectors [w, b]: (V, D + 1) float32, or (V, D) without biases.
 
     Args:
-        head: a built head with one row for each word.
+        head: a built head, as of `WordIndex`.
 
     Raises:
         ValueError: for another head.
     """
-    kernel, bias = _parameters(head)
+    kernel, bias, _ = _softmax(head)
     columns = [kernel] if bias is None else [kernel, tf.reshape(bias, [-1, 1])]
     return np.array(tf.concat([tf.cast(c, tf.float32) for c in columns], 1))
 
 
-def _parameters(head):
-    fits = isinstance(head, LinearHead) and head.built and not getattr(head, "in_shards", False)
-    if not fits:
+def _softmax(head):
+    softmax = head.plain_softmax() if isinstance(head, LinearHead) else None
+    if softmax is None:
         raise ValueError(
-            "`head` must be a built head with one row for each word, all on one device, such as "
-            f"FullSoftmax. Received: head={head!r}"
+            "`head` must be built, with P(w | h) = softmax of h Wᵀ + b and all rows on one device, "
+            f"such as FullSoftmax. Received: head={head!r}"
         )
-    return head._parameters()
+    return softmax
 
 
 def _sha256(vectors):

@@ -80,6 +80,11 @@ def test_mistakes_are_named():
         kmeans.kmeans_tree(np.ones((3, 2)), np.ones(4))
     with pytest.raises(ValueError, match=r"`in_root` must lie in \[0, 4\]. Received: in_root=5"):
         kmeans.kmeans_tree(np.ones((4, 2)), np.ones(4), in_root=5)
+    for option in ("iterations", "dimensions"):
+        for make in (kmeans.kmeans_classes, kmeans.kmeans_tree):
+            with pytest.raises(ValueError, match=f"`{option}` must lie in .*{option}=0"):
+                make(np.ones((4, 2)), 2 if make is kmeans.kmeans_classes else [4, 3, 2, 1],
+                     **{option: 0})
 
 
 def test_kmeans_classes_hold_words_of_one_cloud():

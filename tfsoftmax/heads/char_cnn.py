@@ -44,6 +44,11 @@ class CharCnnSoftmax(FullSoftmax):
         tied_to: CharacterEmbedding | None = None, **kwargs,
     ):
         own = tied_to is None
+        if not own and (words is not None or characters is not None):
+            raise ValueError(
+                "`words` and `characters` must be None with `tied_to`, which has its own. "
+                f"Received: {len(words or ())} words, characters={characters}"
+            )
         if own:
             tied_to = CharacterEmbedding(
                 vocab_size, None, words or (), dtype=kwargs.get("dtype"), name="characters",
@@ -51,6 +56,12 @@ class CharCnnSoftmax(FullSoftmax):
             )
         super().__init__(vocab_size, tied_to=tied_to, **kwargs)
         self.characters = dict(characters or {}) if own else None
+
+    @classmethod
+    def for_vocabulary(cls, vocabulary, **options):
+        if options.get("tied_to") is not None:
+            options = {"words": None, **options}
+        return super().for_vocabulary(vocabulary, **options)
 
     @classmethod
     def tied_embedding(cls, vocabulary, units: int, options: dict, **kwargs):
@@ -71,7 +82,8 @@ def with_words(
     """The exact distribution of a head over its V words and U more, which it was not trained on.
 
     Args:
-        head: a built head with a score for each word, which is tied to a `CharacterEmbedding`.
+        head: a built head whose distribution is softmax of h Wᵀ + b, which is tied to a
+            `CharacterEmbedding`.
         words: U str, whose ids follow those of the V words.
         name: name of the new head.
 
@@ -81,19 +93,20 @@ def with_words(
         are rare words in a vocabulary of text.
 
     Raises:
-        ValueError: if the head has no score for each word, or is not tied to a
+        ValueError: if the head has another distribution, or is not tied to a
             `CharacterEmbedding`.
     """
-    tied_to = getattr(head, "tied_to", None)
-    if not isinstance(head, LinearHead) or not isinstance(tied_to, CharacterEmbedding):
+    linear, tied_to = isinstance(head, LinearHead), getattr(head, "tied_to", None)
+    softmax = head.plain_softmax() if linear else None
+    if softmax is None or not isinstance(tied_to, CharacterEmbedding):
         raise ValueError(
-            "`head` must have a score for each word and be tied to a CharacterEmbedding. "
+            "`head` must be built, with P(w | h) = softmax of h Wᵀ + b and all rows on one device, "
+            "and tied to a CharacterEmbedding. "
             f"Received: {type(head).__name__} with tied_to={tied_to}"
         )
-    wider = head.tied_to.with_words(words)
-    bias = head._parameters()[1]
+    wider, bias = tied_to.with_words(words), softmax.bias
     result = CharCnnSoftmax(
-        wider.input_dim, tied_to=wider, use_bias=bias is not None, soft_cap=head.soft_cap,
+        wider.input_dim, tied_to=wider, use_bias=bias is not None, soft_cap=softmax.soft_cap,
         dtype=head.dtype_policy, name=name,
     )
     result.build((None, wider.output_dim))

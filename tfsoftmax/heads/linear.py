@@ -106,6 +106,15 @@ class LinearHead(TiedHead):
         shard, parameters = self._shard(), (*self._parameters(), self.soft_cap)
         return WholeSoftmax(*parameters) if shard is None else SoftmaxInShards(*parameters, shard)
 
+    def plain_softmax(self) -> WholeSoftmax | None:
+        """The exact distribution of a built head if it is softmax of h Wᵀ + b, perhaps capped.
+
+        None for other functions of the scores, rows in shards, and scores that depend on the word
+        before.
+        """
+        softmax = self._softmax() if self.built and self.is_distribution else None
+        return softmax if isinstance(softmax, WholeSoftmax) else None
+
     def _log_normaliser(self, hidden):
         return tf.stop_gradient(self._softmax().log_normaliser(hidden))
 

@@ -117,6 +117,11 @@ class CharacterEmbedding(ComputedRows):
             words: U str, whose ids follow those of the words that the layer has. Their corrections
                 are zero.
         """
+        if not self.built:
+            raise ValueError(
+                "A CharacterEmbedding must be built before it gets more words. "
+                f"Received: {self.name!r}, which has no weights yet"
+            )
         config = {**self.get_config(), "input_dim": self.input_dim + len(words)}
         wider = type(self).from_config({**config, "words": [*self.words, *words]})
         wider.build()

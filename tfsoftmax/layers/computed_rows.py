@@ -1,5 +1,6 @@
 """Layers that compute the row of a word, or of an item, where an embedding looks it up."""
 
+import weakref
 from collections.abc import Callable, Sequence
 
 import keras
@@ -21,7 +22,8 @@ class ComputedRows(keras.layers.Layer):
     alone: no dropout, no statistics of a batch.
 
     `table()` keeps what it computed, and copies of the weights that it was computed from. It is
-    computed anew when a weight differs from its copy, so that evaluation and prediction compute it
+    computed anew when a weight differs from its copy, or others have taken the weights' place, as
+    those of LoRA and of quantised layers do, so that evaluation and prediction compute it
     once. The copies are neither weights of the layer nor part of files of weights, and memory is
     allocated when the table is first computed. Within the scope of a strategy of `tf.distribute`
     nothing is kept.
@@ -57,7 +59,7 @@ class ComputedRows(keras.layers.Layer):
         check_positive(input_dim=input_dim, output_dim=output_dim)
         self.input_dim, self.output_dim = input_dim, output_dim
         self.supports_jit = False  # the number of distinct words varies
-        self._kept = None
+        self._kept = []  # functions that were traced earlier use the earlier ones
 
     def build(self, input_shape=None):
         self.built = True
@@ -67,7 +69,10 @@ class ComputedRows(keras.layers.Layer):
         raise NotImplementedError
 
     def table(self) -> tf.Tensor:
-        """The rows of all words (V, D), differentiable with respect to the trainable weights."""
+        """The rows of all words (V, D) in the dtype of the layer's weights.
+
+        Differentiable with respect to the trainable weights.
+        """
         order = np.arange(self.input_dim) if self.order is None else self.order
         order = tf.constant(order, tf.int32)
         variables = self.trainable_variables
@@ -75,7 +80,7 @@ class ComputedRows(keras.layers.Layer):
 
         def rows(values, ids):
             with keras.StatelessScope(state_mapping=list(zip(variables, values))):
-                return self.rows(ids)
+                return tf.cast(self.rows(ids), self.variable_dtype)
 
         def compute():
             return table_of(lambda ids: rows(weights, ids), order, self.rows_at_once)
@@ -83,12 +88,17 @@ class ComputedRows(keras.layers.Layer):
         with record.stop_recording():
             keeps = tf.compat.v1.executing_eagerly_outside_functions()
             if keeps and not tf.distribute.has_strategy():
-                self._kept = self._kept or KeptTable(self.variables, self.output_dim)
-                table = self._kept.table(self.variables, compute)
+                table = self._kept_table().table(self.variables, compute)
             else:
                 table = compute()
             table = tf.ensure_shape(table, [self.input_dim, self.output_dim])
         return with_recomputed_rows(table, rows, weights, order, self.rows_at_once)
+
+    def _kept_table(self):
+        if not self._kept or not self._kept[-1].fits(self.variables):
+            kept = KeptTable(self.variables, self.output_dim, self.variable_dtype)
+            self._kept = [*self._kept, kept]
+        return self._kept[-1]
 
     def distinct_rows(self, ids: tf.Tensor) -> tf.Tensor:
         """The rows (n, D) of ids (n,) int32, each id's computed once."""
@@ -118,6 +128,7 @@ class KeptTable(tf.Module):
     Args:
         weights: the Keras variables that the table depends on.
         units: D.
+        dtype: that of the table.
 
     Example:
         weight = keras.Variable([[1.0, 2.0]])
@@ -126,14 +137,20 @@ class KeptTable(tf.Module):
         same = kept.table([weight], lambda: 0 * weight.value)  # [[3, 6]], not computed again
     """
 
-    def __init__(self, weights: Sequence[keras.Variable], units: int):
+    def __init__(self, weights: Sequence[keras.Variable], units: int, dtype: str = "float32"):
         super().__init__(name="kept")
+        self._weights = tuple(map(weakref.ref, weights))
         with tf.init_scope():
-            self.rows = tf.Variable(tf.zeros([0, units]), False, shape=[None, units])
+            self.rows = tf.Variable(tf.zeros([0, units], dtype), False, shape=[None, units])
             self.copies = [
                 tf.Variable(tf.zeros([0], weight.value.dtype), False, shape=tf.TensorShape(None))
                 for weight in weights
             ]
+
+    def fits(self, weights: Sequence[keras.Variable]) -> bool:
+        """Whether these are the weights that it has copies of."""
+        same = [known() is weight for known, weight in zip(self._weights, weights)]
+        return len(self._weights) == len(weights) and all(same)
 
     def table(self, weights: Sequence[keras.Variable], compute: Callable[[], tf.Tensor]):
         """The kept table (V, D), or `compute()` if a weight has changed since."""
@@ -141,12 +158,13 @@ class KeptTable(tf.Module):
 
         def refresh():
             self.rows.assign(compute(), read_value=False)
-            for copy, value in zip(self.copies, values):
+            for copy, value in zip(self.copies, values, strict=True):
                 copy.assign(value, read_value=False)
             return self.rows.read_value()
 
         def fresh():
-            equal = [tf.reduce_all(copy == value) for copy, value in zip(self.copies, values)]
+            pairs = zip(self.copies, values, strict=True)
+            equal = [tf.reduce_all(copy == value) for copy, value in pairs]
             return tf.reduce_all(tf.stack(equal)) if equal else tf.constant(True)
 
         has_rows = tf.shape(self.rows)[0] > 0

@@ -1,11 +1,11 @@
 """Exact perplexity of the words of each range of frequencies."""
 
 import keras
-import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
 from tfsoftmax.metrics.token_mean import TokenMean
+from tfsoftmax.partitions.counts import checked_counts
 from tfsoftmax.partitions.packing import packed, unpacked_values
 
 
@@ -21,6 +21,10 @@ class NatsByFrequency(TokenMean):
         counts: (V,) integers, occurrences of the words in training, in the order of their ids.
         ignore_class, name, dtype: as in `tfsoftmax.metrics.Perplexity`.
 
+    Raises:
+        ValueError: if the counts are not finite, not negative and not all zero, or, when the
+            metric is updated, are not those of the head's V words.
+
     Example:
         head = tfsoftmax.FullSoftmax(100)
         model = keras.Sequential([keras.Input((16,)), head])
@@ -33,7 +37,7 @@ class NatsByFrequency(TokenMean):
     default_name = "nats_by_frequency"
 
     def __init__(self, counts: ArrayLike, **kwargs):
-        self.counts = np.asarray(counts)
+        self.counts = checked_counts(counts)
         digits = [len(str(int(count))) if count else 0 for count in self.counts.tolist()]
         self.starts = {band: 10 ** (band - 1) if band else 0 for band in sorted({*digits})}
         self.quantities = tuple(
@@ -51,6 +55,11 @@ class NatsByFrequency(TokenMean):
         return cls(**unpacked_values(config))
 
     def _values(self, tag, labels):
+        if len(self.counts) != tag.head.vocab_size:
+            raise ValueError(
+                f"`counts` must be those of the head's {tag.head.vocab_size} words. "
+                f"Received: counts of {len(self.counts)} words"
+            )
         nats = tag.exact_nats(labels)
         if nats is None:
             return None

@@ -5,6 +5,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tfsoftmax.arguments import check_positive
 from tfsoftmax.partitions import tree_builders
 from tfsoftmax.partitions.tree import Tree
 
@@ -39,6 +40,7 @@ def kmeans_tree(
     Source: SOUL, Le et al. 2011, section 3.2.
     """
     vectors = checked_vectors(vectors, len(counts))
+    check_positive(dimensions=dimensions, iterations=iterations)
     if not 0 <= in_root <= len(counts):
         raise ValueError(f"`in_root` must lie in [0, {len(counts)}]. Received: in_root={in_root}")
     rng = np.random.default_rng(seed)
@@ -79,6 +81,7 @@ def kmeans_classes(
         int (V,), the class of each word, without gaps.
     """
     vectors = checked_vectors(vectors)
+    check_positive(dimensions=dimensions, iterations=iterations)
     if not 1 <= classes <= len(vectors):
         raise ValueError(f"`classes` must lie in [1, {len(vectors)}]. Received: classes={classes}")
     points = principal_components(vectors, dimensions)

@@ -121,9 +121,9 @@ def test_config_round_trip():
 
 def test_bad_ties_are_named():
     embed = built()
-    with pytest.raises(ValueError, match="`tied_to` must be of the class AdaptiveEmbedding, of 13 words"):
+    with pytest.raises(ValueError, match="`tied_to` must be .* AdaptiveEmbedding, of 13 words"):
         AdaptiveSoftmax(V, tied_to=keras.layers.Embedding(V, UNITS))
-    with pytest.raises(ValueError, match="`tied_to` must be of the class AdaptiveEmbedding, of 12 words"):
+    with pytest.raises(ValueError, match="`tied_to` must be .* AdaptiveEmbedding, of 12 words"):
         AdaptiveSoftmax(12, tied_to=embed)
     with pytest.raises(ValueError, match=r"`cutoffs` must be those of `tied_to`, \[4, 9\]"):
         AdaptiveSoftmax(V, [4, 8], tied_to=embed)

@@ -68,7 +68,13 @@ def test_models_and_arguments_that_do_not_fit_are_named():
         compiled(SampledSoftmax(V, 4), False).fit(
             *data(), callbacks=[AdjustNumSamples(5)], verbose=0
         )
-    with pytest.raises(ValueError, match="`target` must be positive. Received: target=0"):
+    with pytest.raises(ValueError, match="`target` must be a positive number. Received: target=0"):
         AdjustNumSamples(0)
     with pytest.raises(ValueError, match="`min_samples` must be at most max_samples=3"):
         AdjustNumSamples(5, 4, 3)
+
+
+@pytest.mark.parametrize("target", [0, float("nan"), "5"])
+def test_a_target_that_is_no_positive_number_is_refused(target):
+    with pytest.raises(ValueError, match="`target` must be a positive number. Received: target="):
+        AdjustNumSamples(target)

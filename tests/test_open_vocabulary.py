@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from runs_helper import tool
+from tfsoftmax.heads.char_cnn import with_words
 from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.model import head_and_hidden_model, language_model, reset_states
 from tfsoftmax.lm.open_vocabulary import with_unseen_words
@@ -68,6 +69,13 @@ def test_other_heads_are_refused():
     for head, options in (("full", {}), ("adaptive", {"cutoffs": [2], **SMALL})):
         with pytest.raises(ValueError, match="`head` must be built, with P"):
             with_unseen_words(*model_of(head, options), ["cats"])
+
+
+def test_words_that_are_not_new_are_refused():
+    head = head_and_hidden_model(*model_of())[0]
+    for words in (["cat"], ["bat", "bat"], "bat"):
+        with pytest.raises(ValueError, match="`words` must be a list of different words"):
+            with_words(head, words)
 
 
 def test_score_tells_the_perplexity_of_an_open_vocabulary(corpus, tmp_path):

@@ -236,7 +236,8 @@ def test_errors_name_the_argument(head, index):
         ({"samples": -1}, "`samples` must not be negative"),
         ({"counts": [1, 2]}, "`counts` must be finite"),
         ({"kind": "ivf", "probes": 0}, r"`probes` must lie in \[1"),
-        ({"links": 0}, r"`links` must lie in \[1"),
+        ({"links": 1}, "`links` must be at least 2"),
+        ({"kind": "ivf", "lists": 10_000}, "`lists` must be at most "),
         ({"probes": 3}, "`options` must be among .'links', 'construction', 'breadth'"),
     ]:
         with pytest.raises(ValueError, match=message):

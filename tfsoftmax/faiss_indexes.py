@@ -77,7 +77,9 @@ def filled(kind: "str | faiss.Index", vectors: np.ndarray, options: dict) -> "fa
 
 
 def _hnsw(words, units, links: int = 32, construction: int = 100, breadth: int = 200):
-    check_positive(links=links, construction=construction, breadth=breadth)
+    check_positive(construction=construction, breadth=breadth)
+    if links < 2:  # faiss crashes
+        raise ValueError(f"`links` must be at least 2. Received: links={links}")
     index = faiss.IndexHNSWFlat(units, links, faiss.METRIC_INNER_PRODUCT)
     index.hnsw.efConstruction, index.hnsw.efSearch = construction, breadth
     return index
@@ -85,6 +87,8 @@ def _hnsw(words, units, links: int = 32, construction: int = 100, breadth: int =
 
 def _ivf(words, units, lists: int | None = None, probes: int = 32):
     check_positive(lists=lists, probes=probes)
+    if (lists or 1) > words:
+        raise ValueError(f"`lists` must be at most {words}. Received: lists={lists}")
     lists = lists or max(1, round(2 * words**0.5))
     index = faiss.index_factory(units, f"IVF{lists},Flat", faiss.METRIC_INNER_PRODUCT)
     index.nprobe = probes

@@ -1,5 +1,8 @@
 """Adjusts the size of the sample to the effective sample size while a model is trained."""
 
+import math
+import numbers
+
 import keras
 
 from tfsoftmax._compat import layers_of
@@ -50,8 +53,8 @@ class AdjustNumSamples(keras.callbacks.Callback):
         monitor: str = "effective_sample_size",
     ):
         super().__init__()
-        if target <= 0:
-            raise ValueError(f"`target` must be positive. Received: target={target}")
+        if not isinstance(target, numbers.Real) or not 0 < target < math.inf:
+            raise ValueError(f"`target` must be a positive number. Received: target={target!r}")
         check_positive(min_samples=min_samples, max_samples=max_samples)
         if min_samples > max_samples:
             raise ValueError(

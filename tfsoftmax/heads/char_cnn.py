@@ -104,6 +104,12 @@ def with_words(
             "and tied to a CharacterEmbedding. "
             f"Received: {type(head).__name__} with tied_to={tied_to}"
         )
+    known = sorted(set(words) & set(tied_to.words))
+    if isinstance(words, str) or known or len(set(words)) < len(words):
+        raise ValueError(
+            "`words` must be a list of different words that the head does not have. "
+            f"Received: {str(known or words)[:80]}"
+        )
     wider, bias = tied_to.with_words(words), softmax.bias
     result = CharCnnSoftmax(
         wider.input_dim, tied_to=wider, use_bias=bias is not None, soft_cap=softmax.soft_cap,

@@ -113,9 +113,9 @@ CASES = {
     ),
     "class": lambda V: ClassSoftmax(V, counts=counts(V)),
     "class equal without bias": lambda V: ClassSoftmax(V, num_classes=2, use_bias=False),
-    "unigram-classes": lambda V: ClassUnigram(V, counts(V) + np.arange(V) / V),  # no ties
-    "nce-classes": lambda V: ClassNCE(V, 4, counts=counts(V), seed=1),
-    "nce-classes, uniform noise": lambda V: ClassNCE(
+    "class-unigram": lambda V: ClassUnigram(V, counts(V) + np.arange(V) / V),  # no ties
+    "class-nce": lambda V: ClassNCE(V, 4, counts=counts(V), seed=1),
+    "class-nce, uniform noise": lambda V: ClassNCE(
         V, 3, num_classes=2, use_bias=False, seed=1
     ),
     "nary": lambda V: NarySoftmax(V, three_levels(V)),
@@ -156,6 +156,7 @@ def three_levels(vocab_size):
 
 
 ONE_OF_EACH = [case for case in CASES if " " not in case]  # variants are called "case, ..."
+WITH_A_KERNEL = [case for case in ONE_OF_EACH if case != "char_cnn"]  # whose rows a layer computes
 
 
 def counts(vocab_size):

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from cases import CASES, ONE_OF_EACH, UNITS
+from cases import CASES, UNITS, WITH_A_KERNEL
 from tfsoftmax import AdaptiveEmbedding, Embedding
 from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.model import language_model
@@ -29,7 +29,7 @@ def rebuilt(case, make):
     return again, len(names)
 
 
-@pytest.mark.parametrize("case", [*LAYERS, *ONE_OF_EACH])
+@pytest.mark.parametrize("case", [*LAYERS, *WITH_A_KERNEL])
 def test_functions_initialise_every_weight(case):
     layer, count = rebuilt(case, lambda i: lambda shape, dtype: keras.ops.full(shape, i + 1, dtype))
     for weight in layer.trainable_weights:
@@ -37,7 +37,7 @@ def test_functions_initialise_every_weight(case):
         assert value in range(1, count + 1), weight.path
 
 
-@pytest.mark.parametrize("case", [*LAYERS, *ONE_OF_EACH])
+@pytest.mark.parametrize("case", [*LAYERS, *WITH_A_KERNEL])
 def test_weights_of_one_initializer_start_apart(case):
     one = keras.initializers.RandomUniform(-1, 1)
     layer, _ = rebuilt(case, lambda _: one)

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from cases import ONE_OF_EACH, UNITS, counts, randomise, two_cutoffs
+from cases import UNITS, WITH_A_KERNEL, counts, randomise, two_cutoffs
 from keras_helper import V
 from tfsoftmax.heads import HEADS
 from tfsoftmax.losses import SoftmaxLoss
@@ -31,7 +31,7 @@ def weights(head, word):
     return [w for w in head.trainable_weights if word in w.name]
 
 
-@pytest.mark.parametrize("case", ONE_OF_EACH)
+@pytest.mark.parametrize("case", WITH_A_KERNEL)
 def test_regularizers_are_added_to_the_loss(case):
     head = head_with(case, kernel_regularizer=keras.regularizers.L2(0.1), bias_regularizer="l1")
     head.build((None, UNITS))
@@ -42,7 +42,7 @@ def test_regularizers_are_added_to_the_loss(case):
     np.testing.assert_allclose(sum(head.losses), wanted, rtol=1e-5)
 
 
-@pytest.mark.parametrize("case", ONE_OF_EACH)
+@pytest.mark.parametrize("case", WITH_A_KERNEL)
 def test_options_survive_the_config(case):
     options = {
         "kernel_regularizer": keras.regularizers.L1(0.3), "bias_regularizer": "l2",

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cases import CASES, ONE_OF_EACH, UNITS, positions, randomise
+from cases import CASES, UNITS, WITH_A_KERNEL, positions, randomise
 from keras_helper import B, V, data
 from tfsoftmax.losses import SoftmaxLoss
 from tfsoftmax.optimizers import Adagrad
@@ -15,7 +15,7 @@ POLICIES = {
     "mixed_bfloat16": ("float32", 0.05), "mixed_float16": ("float32", 0.01),
 }
 every_policy = pytest.mark.parametrize("policy", POLICIES)
-every_head = pytest.mark.parametrize("case", ONE_OF_EACH)
+every_head = pytest.mark.parametrize("case", WITH_A_KERNEL)
 
 
 @pytest.fixture

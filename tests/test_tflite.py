@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cases import CASES, ONE_OF_EACH, UNITS, randomise
+from cases import CASES, UNITS, WITH_A_KERNEL, randomise
 
 V, T = 13, 2
 
@@ -30,7 +30,7 @@ def assert_same_logits(model, flat_buffer, batch):
     np.testing.assert_allclose(logits, model.predict(hidden, verbose=0), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("case", ONE_OF_EACH)
+@pytest.mark.parametrize("case", WITH_A_KERNEL)
 def test_converted_models_compute_the_same_logits(case):
     model = model_of(case)
     flat_buffer = tf.lite.TFLiteConverter.from_keras_model(model).convert()

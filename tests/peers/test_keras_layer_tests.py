@@ -3,7 +3,7 @@
 import pytest
 from keras.src.testing import TestCase  # What Keras tests its own layers by; it needs only absl.
 
-from cases import CASES, ONE_OF_EACH, UNITS
+from cases import CASES, UNITS, WITH_A_KERNEL
 from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
 from tfsoftmax.layers.embedding import Embedding
 from tfsoftmax.layers.recurrent import GRU, LSTM
@@ -18,7 +18,7 @@ WEIGHTS = {
     "full": (2, 0), "self-normalised": (2, 1), "sampled": (2, 1), "nce": (2, 1),
     "negative": (2, 1), "blackout": (1, 1), "tree": (2, 0), "adaptive": (5, 0),
     "two-level": (4, 0), "differentiated": (6, 0), "shortlist": (2, 0), "class": (2, 0),
-    "nary": (2, 0), "self-organised": (4, 5), "sharded": (2, 0), "spherical": (2, 0),
+    "nary": (2, 0), "self-organised": (4, 5), "class-unigram": (2, 0), "class-nce": (2, 1), "sharded": (2, 0), "spherical": (2, 0),
     "taylor": (2, 0),
 }
 
@@ -40,7 +40,7 @@ def from_config(layer, more):
     return type(layer).from_config({**layer.get_config(), **more})
 
 
-@pytest.mark.parametrize("case", ONE_OF_EACH)
+@pytest.mark.parametrize("case", WITH_A_KERNEL)
 @pytest.mark.filterwarnings("ignore:`loss` should be tfsoftmax.SoftmaxLoss")
 @pytest.mark.filterwarnings("ignore:`shuffle=True` was passed")
 def test_heads(case):

@@ -31,10 +31,11 @@ def with_unseen_words(
         ValueError: if the head's rows do not come from characters, or a word is not new.
 
     Example:
-        from tfsoftmax.lm import open_vocabulary, runs, scoring
-        model, vocabulary, _ = runs.load("runs/characters", streams=128)
-        wider = open_vocabulary.with_unseen_words(model, vocabulary, ["walkable"])
-        log_probs = scoring.Scorer(*wider).sentences([["a", "walkable", "path"]])
+        from tfsoftmax.lm import open_vocabulary, scoring
+        vocabulary = tfsoftmax.Vocabulary(["the", "cat", "<unk>", "<eos>"], [9, 3, 2, 4])
+        model = tfsoftmax.language_model(tfsoftmax.ModelConfig("char_cnn"), vocabulary, streams=2)
+        wider = open_vocabulary.with_unseen_words(model, vocabulary, ["cats"])
+        log_probs = scoring.Scorer(*wider).sentences([["the", "cats"]])
     """
     head, hidden_model = head_and_hidden_model(model, vocabulary)
     counts = np.append(vocabulary.counts, np.zeros(len(words), vocabulary.counts.dtype))
@@ -62,6 +63,7 @@ class AsUnknown(keras.layers.Layer):
         **kwargs: arguments of `keras.layers.Layer`.
 
     Example:
+        from tfsoftmax.lm.open_vocabulary import AsUnknown
         print(AsUnknown(1000, oov_id=3)(keras.ops.array([7, 1000, 1001])))  # 7, 3, 3
     """
 

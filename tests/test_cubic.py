@@ -78,7 +78,9 @@ def compiled(metric, **options):
     return model
 
 
-@pytest.mark.parametrize("options", [{}, {"jit_compile": True}])
+@pytest.mark.parametrize("options", [
+    {}, pytest.param({"jit_compile": True}, marks=pytest.mark.slow),
+])
 def test_fit_learns_and_evaluate_reports_the_squared_error_and_accuracy(options):
     model, (hidden, _) = compiled(Accuracy(), **options), positions(V, 30)
     labels = (hidden[:, :4] > 0) @ [1, 2, 4, 5]

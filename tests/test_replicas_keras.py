@@ -80,6 +80,7 @@ def by_replicas():
     return by_steps
 
 
+@pytest.mark.slow
 def test_uneven_batches_on_two_replicas_equal_one():
     (by_steps,) = replicas_helper.run(by_replicas, devices=2)
     for steps, got in zip((1, 2), by_steps, strict=True):

@@ -131,6 +131,7 @@ def test_four_replicas_equal_one():
     check([(("full", "sampled"), "momentum, clipped")], devices=4)
 
 
+@pytest.mark.slow
 def test_two_workers_equal_one_process():
     check(OF_WORKERS, workers=2)
 

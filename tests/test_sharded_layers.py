@@ -136,7 +136,7 @@ def close(ours, expected, case):
 
 
 @pytest.mark.parametrize("workers, devices, cases", [
-    (1, 2, ["main"]), (2, 1, ["workers"]),
+    (1, 2, ["main"]), pytest.param(2, 1, ["workers"], marks=pytest.mark.slow),
     pytest.param(1, 4, ["main"], marks=pytest.mark.slow),
     *(pytest.param(1, 3, [case], marks=pytest.mark.slow, id=case) for case in [*CASES][2:]),
 ])

@@ -135,6 +135,7 @@ def test_smallest_vocabularies_have_a_cut(vocab_size):
     assert auto_cutoffs(np.ones(vocab_size), 7, constants=CONSTANTS) in ([1], [2], [1, 2])
 
 
+@pytest.mark.slow
 def test_cutoffs_of_eight_hundred_thousand_words_are_found():
     found = auto_cutoffs(zipf(800_000, 1.0), 512, projection_factor=None, constants=CONSTANTS)
     assert len(found) == 5

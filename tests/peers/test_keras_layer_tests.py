@@ -18,7 +18,8 @@ WEIGHTS = {
     "full": (2, 0), "self-normalised": (2, 1), "sampled": (2, 1), "nce": (2, 1),
     "negative": (2, 1), "blackout": (1, 1), "tree": (2, 0), "adaptive": (5, 0),
     "two-level": (4, 0), "differentiated": (6, 0), "shortlist": (2, 0), "class": (2, 0),
-    "nary": (2, 0), "self-organised": (4, 5), "class-unigram": (2, 0), "class-nce": (2, 1), "sharded": (2, 0), "spherical": (2, 0),
+    "nary": (2, 0), "self-organised": (4, 5), "class-unigram": (2, 0), "class-nce": (2, 1),
+    "sharded": (2, 0), "spherical": (2, 0),
     "taylor": (2, 0),
 }
 

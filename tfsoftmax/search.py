@@ -84,7 +84,7 @@ class WordIndex:
             `SelfNormalisedSoftmax` and the heads that sample, tied ones too, but not with a
             proposal that reads the word before.
         kind: "hnsw" for a graph of neighbours; "ivf" for clusters by k-means, which is built
-            sooner, but finds fewer words; or an index of faiss for
+            sooner; or an index of faiss for
             inner products, empty or with the rows of `index_vectors(head)`.
         candidates: C, how many words are found and scored at each position, or k if that is more.
         samples: S, how many words to draw in all for ln Z, at most V; 0 for no estimate.

@@ -64,6 +64,10 @@ def test_models_and_arguments_that_do_not_fit_are_named():
         compiled(tfsoftmax.FullSoftmax(V), False).fit(
             *data(), callbacks=[AdjustNumSamples(5)], verbose=0
         )
+    with pytest.raises(ValueError, match="whose sampler draws `num_samples` words. .* InBatch"):
+        compiled(SampledSoftmax(V, None, "in_batch", counts=np.ones(V)), False).fit(
+            *data(), callbacks=[AdjustNumSamples(5)], verbose=0
+        )
     with pytest.raises(ValueError, match="`monitor` must be a metric in the logs, .'loss'"):
         compiled(SampledSoftmax(V, 4), False).fit(
             *data(), callbacks=[AdjustNumSamples(5)], verbose=0

@@ -38,10 +38,22 @@ WORDS = ["<unk>", "<eos>", *(f"w{i}" for i in range(V - 2))]
     ("self_organised", {"frequency_budget": -0.1, "counts": COUNTS}),
     ("self_organised", {"gamma": INF, "counts": COUNTS}),
     ("self_organised", {"counts": [NAN] * V}), ("self_organised", {"counts": "many"}),
+    ("nce", {"train_z": 1, "num_samples": 3}), ("nce", {"train_z": "no", "num_samples": 3}),
+    ("char_cnn", {"words": 3}), ("char_cnn", {"words": ["a"] * 3}),
     ("class", {"num_classes": 5.5}), ("class", {"num_classes": True}), ("tree", {"tree": {}}),
 ])
 def test_a_wrong_option_of_a_head_is_named_when_it_is_made(head, options):
     with pytest.raises(ValueError, match=rf"`{next(iter(options))}` must "):
+        tfsoftmax.HEADS[head](V, **options)
+
+
+@pytest.mark.parametrize("head, options", [
+    ("taylor", {"epsilon": 2.0}), ("class", {"tree": [0, 1]}),
+    ("class_nce", {"counts": COUNTS, "tree": [0, 1]}),
+])
+def test_an_option_that_a_head_decides_itself_is_refused(head, options):
+    name = [*options][-1]
+    with pytest.raises(TypeError, match=f"`{name}` is not an argument of .* Received: {name}="):
         tfsoftmax.HEADS[head](V, **options)
 
 

@@ -40,7 +40,15 @@ def check_positive(**integers: int | None) -> None:
 
 
 def check_hints(cls: type, args: tuple, kwargs: dict) -> None:
-    """Checks the arguments of a class, those too that it passes on to its bases."""
+    """Checks the arguments of a class, those too that it passes on to its bases.
+
+    Arguments of the bases that the class decides itself are in its `decided_options`.
+    """
+    for name in getattr(cls, "decided_options", ()):
+        if name in kwargs:
+            raise TypeError(
+                f"`{name}` is not an argument of {cls.__name__}. Received: {name}={kwargs[name]!r}"
+            )
     hints = _hints(cls)
     positional = inspect.signature(cls.__init__).parameters.values()
     names = [p.name for p in positional if p.kind == p.POSITIONAL_OR_KEYWORD][1:]

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 
 import tfsoftmax
-from cases import CASES, ONE_OF_EACH, UNITS, counts, positions, two_cutoffs
+from cases import CASES, ONE_OF_EACH, UNITS, counts, positions, spelled, two_cutoffs
 from tfsoftmax import HEADS, optimizers
 from tfsoftmax.partitions.backoff import BackoffBigrams
 from tfsoftmax.partitions.ngram_counts import Bigrams
@@ -66,17 +66,22 @@ NEEDED = {
     "differentiated": {"cutoffs": two_cutoffs(V)}, "shortlist": {"shortlist": 5},
     "nary": {"tree": "huffman"}, "sampled": {"num_samples": 5}, "nce": {"num_samples": 5},
     "negative": {"num_samples": 5}, "blackout": {"num_samples": 5},
+    "class_nce": {"num_samples": 5}, "char_cnn": {"words": spelled(V)},
 }
+
+SAMPLER_NEEDS = {"counts": counts, "ngram": bigrams}
 
 
 def parameters(cls, stop):
     """{name: type of its values, or of what BAD calls it} of a constructor and those it calls."""
     found = {}
+    decided = getattr(cls, "decided_options", ())
     for base in cls.__mro__:
         if base is stop:
             break
         for name, parameter in inspect.signature(base.__init__).parameters.items():
-            if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
+            stars = parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
+            if stars or name in decided:
                 continue
             text = inspect.formatannotation(parameter.annotation).removesuffix(" | None")
             kind = KINDS.get(name) or {"bool": bool, "int": int, "float": float}.get(text, name)
@@ -138,8 +143,6 @@ def other_case(group, cls, arguments, option, value, kind, optional, use):
 def option_cases():
     for name, head in HEADS.items():
         found = parameters(head, keras.layers.Layer)
-        if name == "class":
-            found.pop("tree", None)
         for option, (kind, optional) in found.items():
             for value in BAD[kind]:
                 if option == "seed" and isinstance(value, int):
@@ -148,14 +151,20 @@ def option_cases():
     for sampler in SAMPLERS.values():
         arguments = {"vocab_size": V}
         found = parameters(sampler, keras.layers.Layer)
-        if "counts" in found:
-            arguments["counts"] = counts(V)
+        arguments |= {name: make(V) for name, make in SAMPLER_NEEDS.items() if name in found}
         for option, (kind, optional) in found.items():
             for value in BAD[kind]:
                 yield other_case(
                     "options of samplers", sampler, arguments, option, value, kind, optional,
-                    lambda s: s.sample(LABELS, 5 if not s.holds_labels else None, (1, 2)),
+                    _draw,
                 )
+
+
+def _draw(sampler):
+    if sampler.reads_previous_word:
+        sampler.sample_for_each(LABELS, 5, (1, 2), before=LABELS)
+    else:
+        sampler.sample(LABELS, None if sampler.holds_labels else 5, (1, 2))
 
 
 def label_values():

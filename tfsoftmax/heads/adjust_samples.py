@@ -69,6 +69,12 @@ class AdjustNumSamples(keras.callbacks.Callback):
         self._heads = [x for x in layers_of(self.model) if isinstance(x, SampledSoftmax)]
         if not self._heads:
             raise ValueError(f"`model` must end in a SampledSoftmax. Received: {self.model}")
+        for head in self._heads:
+            if head.sampler.holds_labels:
+                raise ValueError(
+                    "`model` must end in a head whose sampler draws `num_samples` words. "
+                    f"Received: {head.name} with {type(head.sampler).__name__}"
+                )
 
     def on_epoch_end(self, epoch, logs=None):
         size = (logs or {}).get(self.monitor)

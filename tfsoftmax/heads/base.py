@@ -66,6 +66,7 @@ class SoftmaxHead(RowWeights, keras.layers.Layer):
         vocabulary_options: names of the arguments that `for_vocabulary` fills with what the
             vocabulary has under the same names: `counts`, `words`.
         matrix_initializers: names of the arguments that are initializers of matrices.
+        decided_options: names of arguments of its bases that the head does not take.
         file_options: names of the arguments that may be the path of a file, each with the strings
             that mean something else.
 
@@ -83,6 +84,7 @@ class SoftmaxHead(RowWeights, keras.layers.Layer):
     machine_options: ClassVar[tuple[str, ...]] = ()
     vocabulary_options: ClassVar[tuple[str, ...]] = ()
     matrix_initializers: ClassVar[tuple[str, ...]] = ("kernel_initializer",)
+    decided_options: ClassVar[tuple[str, ...]] = ()
     file_options: ClassVar[dict[str, tuple[str, ...]]] = {}
 
     def __new__(cls, *args, **kwargs):

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import keras
 import tensorflow as tf
 
+from tfsoftmax.arguments import check_positive
 from tfsoftmax.heads.full import FullSoftmax
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.layers.character_embedding import CharacterEmbedding
@@ -43,16 +44,17 @@ class CharCnnSoftmax(FullSoftmax):
         self, vocab_size: int, words: Sequence[str] | None = None, characters: dict | None = None,
         tied_to: CharacterEmbedding | None = None, **kwargs,
     ):
+        check_positive(vocab_size=vocab_size)
         own = tied_to is None
         if not own and (words is not None or characters is not None):
             raise ValueError(
                 "`words` and `characters` must be None with `tied_to`, which has its own. "
-                f"Received: {len(words or ())} words, characters={characters}"
+                f"Received: words={str(words)[:80]}, characters={characters}"
             )
         if own:
             tied_to = CharacterEmbedding(
-                vocab_size, None, words or (), dtype=kwargs.get("dtype"), name="characters",
-                **(characters or {}),
+                vocab_size, None, () if words is None else words, dtype=kwargs.get("dtype"),
+                name="characters", **(characters or {}),
             )
         super().__init__(vocab_size, tied_to=tied_to, **kwargs)
         self.characters = dict(characters or {}) if own else None

@@ -43,6 +43,7 @@ class ClassSoftmax(NarySoftmax):
     """
 
     file_options = {"classes": partitions.NAMES}
+    decided_options = ("tree",)
 
     def __init__(
         self, vocab_size: int, classes: ArrayLike | str | PathLike | None = None,

@@ -2,6 +2,7 @@
 
 import math
 import numbers
+from typing import Literal
 
 import keras
 import tensorflow as tf
@@ -56,11 +57,11 @@ class NCE(SamplingHead):
 
     def __init__(
         self, vocab_size: int, *args, Z: float | str = "auto", log_z: float | None = None,
-        train_z: bool | str = False, **kwargs,
+        train_z: bool | Literal["context"] = False, **kwargs,
     ):
         super().__init__(vocab_size, *args, **kwargs)
         self.initial_log_z = _checked_log_z(Z, log_z, self.vocab_size)
-        if train_z not in (False, True, "context"):
+        if not isinstance(train_z, bool) and train_z != "context":
             raise ValueError(
                 f"`train_z` must be True, False or 'context'. Received: train_z={train_z!r}"
             )

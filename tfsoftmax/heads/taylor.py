@@ -29,6 +29,7 @@ class TaylorSoftmax(SphericalSoftmax):
     Source: Müller 2017, equation 2.50 (de Brébisson and Vincent 2016).
     """
 
+    decided_options = ("epsilon",)
     _shift = 1.0
 
     def __init__(

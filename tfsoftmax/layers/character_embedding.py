@@ -1,6 +1,6 @@
 """Rows of words that are computed from the words' characters."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import keras
 import numpy as np
@@ -64,7 +64,8 @@ class CharacterEmbedding(ComputedRows):
         max_bytes: int = 50, embeddings_initializer: Initializer = "uniform", **kwargs,
     ):
         super().__init__(input_dim, output_dim, **kwargs)
-        if isinstance(words, str) or not all(isinstance(word, str) for word in words):
+        listed = isinstance(words, Iterable) and not isinstance(words, str)
+        if not listed or not all(isinstance(word, str) for word in words):
             raise ValueError(f"`words` must be a list of str. Received: {str(words)[:80]}")
         self.words = tuple(words)
         if len(self.words) != input_dim:

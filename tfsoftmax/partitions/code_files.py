@@ -76,8 +76,9 @@ def write_nested(path: str | os.PathLike, nested: list) -> None:
 def check_exists(argument, path, names):
     """Raises FileNotFoundError if there is no such file; `names` are the option's other values."""
     if not os.path.isfile(path):
+        others = "one of " * (len(names) > 1) + ", ".join(names)
         raise FileNotFoundError(
-            f"`{argument}` must be one of {', '.join(names)}, or a file. "
+            f"`{argument}` must be {others}, or a file. "
             f"Received: {argument}={os.fspath(path)!r}, and there is no such file"
         )
 

@@ -4,6 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.samplers import SAMPLERS, get_sampler
+from tfsoftmax.samplers.base import Sampler
 
 LABELS = np.array([[3, 0, 7], [9, 3, 5]])
 # "in_batch" draws no words from its q, and those after a word draw none for all positions.
@@ -34,3 +35,26 @@ def make(name, vocab_size=10, **options):
 
 def probabilities(sampler):
     return np.exp(sampler.log_q(tf.range(sampler.vocab_size)).numpy().astype(np.float64))
+
+
+def q_after(sampler):
+    """q(w | v) of a sampler after a word, float64 (V, V), and the same by `log_qs`."""
+    words = np.arange(sampler.vocab_size)
+    log_q = sampler.log_q(np.tile(words, (len(words), 1)), words[:, None])
+    q = np.exp(log_q.numpy().astype(np.float64))
+    np.testing.assert_allclose(np.exp(sampler.log_qs(tf.range(len(words)))), q, rtol=1e-5)
+    return q
+
+
+class After(Sampler):
+    """A sampler after one word, for the audit."""
+
+    def __init__(self, sampler, word):
+        super().__init__(sampler.vocab_size)
+        self.sampler, self.word = sampler, word
+
+    def log_q(self, ids):
+        return self.sampler.log_q(ids, tf.fill(tf.shape(ids), self.word))
+
+    def _draw(self, count, seed):
+        return self.sampler.sample_for_each([0], count, seed, [self.word]).ids[0]

@@ -12,6 +12,7 @@ import tfsoftmax
 from cases import UNITS, counts, positions, ready, rewind
 from references import numeric_gradient
 from runs_helper import CONFIG, MODEL
+from sampler_helper import After, q_after
 from tfsoftmax import samplers
 from tfsoftmax.heads import NCE, BlackOut, NegativeSampling, SampledSoftmax
 from tfsoftmax.layers.previous_word import PreviousWord
@@ -19,7 +20,6 @@ from tfsoftmax.lm import runs, training
 from tfsoftmax.lm.evaluation import exact_evaluator
 from tfsoftmax.partitions.backoff import BackoffBigrams
 from tfsoftmax.partitions.ngram_counts import Bigrams
-from tfsoftmax.samplers.base import Sampler
 
 V, S, N = 13, 5, 6
 HEADS = {
@@ -44,18 +44,9 @@ def carried(hidden, before):
     return PreviousWord()([hidden, before]).numpy()
 
 
-def q_of(sampler, vocab_size=V):
-    """q(w | v), float64 (V, V), and the same by `log_qs`."""
-    words = np.arange(vocab_size)
-    log_q = sampler.log_q(np.tile(words, (vocab_size, 1)), words[:, None])
-    q = np.exp(log_q.numpy().astype(np.float64))
-    np.testing.assert_allclose(np.exp(sampler.log_qs(tf.range(vocab_size))), q, rtol=1e-5)
-    return q
-
-
 def test_q_is_the_model_itself():
     model = ngram()
-    for v, row in enumerate(q_of(samplers.Bigram(V, model))):
+    for v, row in enumerate(q_after(samplers.Bigram(V, model))):
         for w, q in enumerate(row):
             assert q == pytest.approx(np.exp(model.log_prob(v, w)), rel=1e-5)
 
@@ -63,7 +54,7 @@ def test_q_is_the_model_itself():
 @pytest.mark.parametrize("unigram_weight, alpha", [(0.3, 1.0), (None, 0.5), (1.0, 0.0)])
 def test_q_is_the_interpolation_that_was_asked_for(unigram_weight, alpha):
     model = ngram()
-    q = q_of(samplers.Bigram(V, model, unigram_weight, alpha))
+    q = q_after(samplers.Bigram(V, model, unigram_weight, alpha))
     u = np.exp(model.log_unigram)
     distorted = u**alpha / np.sum(u**alpha)
     for v in range(V):
@@ -83,7 +74,7 @@ def test_a_model_that_gives_a_seen_word_less_than_its_unigram_leaves_a_distribut
         log_unigram, np.log([0.9, 1.0, 1.0, 0.5]), np.array([0, 2, 2, 2, 3]), np.array([0, 1, 0]),
         np.log([0.2, 0.5, 0.01]),
     )
-    q = q_of(samplers.Bigram(4, model), 4)
+    q = q_after(samplers.Bigram(4, model))
     np.testing.assert_allclose(q.sum(1), 1, rtol=1e-6)
     beta = 0.9 / (0.9 + 0.5 - 0.09)
     np.testing.assert_allclose(q[0], [beta * 0.7, 1 - beta * 0.9, beta * 0.1, beta * 0.1],
@@ -97,22 +88,8 @@ def test_without_bigrams_q_is_the_unigram():
         np.zeros(0),
     )
     sampler = samplers.Bigram(3, model)
-    np.testing.assert_allclose(q_of(sampler, 3), [[0.5, 0.3, 0.2]] * 3, rtol=1e-6)
+    np.testing.assert_allclose(q_after(sampler), [[0.5, 0.3, 0.2]] * 3, rtol=1e-6)
     assert sampler.sample_for_each([0, 1], 4, 1, [0, 2]).ids.shape == (2, 4)
-
-
-class After(Sampler):
-    """A sampler after one word, for the audit."""
-
-    def __init__(self, sampler, word):
-        super().__init__(sampler.vocab_size)
-        self.sampler, self.word = sampler, word
-
-    def log_q(self, ids):
-        return self.sampler.log_q(ids, tf.fill(tf.shape(ids), self.word))
-
-    def _draw(self, count, seed):
-        return self.sampler.sample_for_each([0], count, seed, [self.word]).ids[0]
 
 
 @pytest.mark.parametrize("word", [0, 1, 5, V - 1])
@@ -152,7 +129,7 @@ def test_training_loss_is_the_equation_of_each_positions_sample(name):
     seed = head.random_state.next()
     rewind(head)
     ids = head.sampler.sample_for_each(labels, S, seed, before).ids.numpy()
-    q = q_of(head.sampler)
+    q = q_after(head.sampler)
     weights = [w.numpy() for w in head.trainable_weights]
     reference = {
         "sampled": references.sampled_softmax, "nce": references.nce,
@@ -177,7 +154,7 @@ def test_exact_results_are_the_softmax_without_the_word_before(name):
     weights = [w.numpy() for w in head.trainable_weights]
     logits = references.full_log_probs(hidden, *weights)
     if name == "negative":
-        logits = logits + np.log(q_of(head.sampler)[before])
+        logits = logits + np.log(q_after(head.sampler)[before])
         logits -= np.log(np.exp(logits).sum(1, keepdims=True))
     states = carried(hidden, before)
     np.testing.assert_allclose(head.log_probs(states), logits, rtol=1e-4, atol=1e-4)
@@ -214,7 +191,7 @@ def test_the_effective_sample_size_is_that_of_each_positions_own_sample():
     hidden, _ = positions(V, N)
     before = np.arange(N, dtype=np.int32)
     ids = head.sampler.sample_for_each(before, S, head.random_state.next(), before).ids.numpy()
-    q, (kernel, bias) = q_of(head.sampler), [w.numpy() for w in head.trainable_weights]
+    q, (kernel, bias) = q_after(head.sampler), [w.numpy() for w in head.trainable_weights]
     found = rewind(head).effective_sample_size(carried(hidden, before)).numpy()
     for n in range(N):
         scores = [hidden[n].astype(np.float64) @ kernel[w] + bias[w] for w in ids[n]]

@@ -9,10 +9,10 @@ import references
 import replicas_helper
 import tfsoftmax
 from cases import UNITS, counts, positions, ready, rewind
+from sampler_helper import After, q_after
 from tfsoftmax import samplers
 from tfsoftmax.heads import NCE, SampledSoftmax
 from tfsoftmax.layers.previous_word import PreviousWord
-from tfsoftmax.samplers.base import Sampler
 
 V, S, N, M = 13, 5, 6, 3
 
@@ -27,13 +27,6 @@ def observed(sampler, steps=5, positions=7, seed=0):
         sampler.observe(before, ids, shares)
         shown.append((before, ids, shares))
     return shown
-
-
-def q_of(sampler):
-    words = np.arange(V)
-    q = np.exp(sampler.log_q(np.tile(words, (V, 1)), words[:, None]).numpy().astype(np.float64))
-    np.testing.assert_allclose(np.exp(sampler.log_qs(tf.range(V))), q, rtol=1e-5)
-    return q
 
 
 def test_weights_are_sums_of_shares_of_which_the_heaviest_stay():
@@ -52,7 +45,7 @@ def test_weights_are_sums_of_shares_of_which_the_heaviest_stay():
             heaviest = sorted(weights[v], key=weights[v].get)[-M:]
             weights[v] = {w: weights[v][w] for w in heaviest}
     u = counts(V) / counts(V).sum()
-    for v, q in enumerate(q_of(sampler)):
+    for v, q in enumerate(q_after(sampler)):
         used, kept = len(weights[v]), sum(weights[v].values())
         scale = used + totals[v]
         wanted = [
@@ -61,20 +54,6 @@ def test_weights_are_sums_of_shares_of_which_the_heaviest_stay():
         ]
         np.testing.assert_allclose(q, wanted, rtol=1e-4)
         assert q.sum() == pytest.approx(1, abs=1e-5)
-
-
-class After(Sampler):
-    """A sampler after one word, for the audit."""
-
-    def __init__(self, sampler, word):
-        super().__init__(sampler.vocab_size)
-        self.sampler, self.word = sampler, word
-
-    def log_q(self, ids):
-        return self.sampler.log_q(ids, tf.fill(tf.shape(ids), self.word))
-
-    def _draw(self, count, seed):
-        return self.sampler.sample_for_each([0], count, seed, [self.word]).ids[0]
 
 
 @pytest.mark.parametrize("word", [0, 3, V - 1])
@@ -105,7 +84,7 @@ def test_a_step_computes_the_loss_and_observes_the_models_shares(cls, options, r
     drawn = head.sampler.sample_for_each(labels, S, head.random_state.next(), before)
     ids = drawn.ids.numpy()
     rewind(head)
-    q, (kernel, bias) = q_of(head.sampler), [w.numpy() for w in head.trainable_weights]
+    q, (kernel, bias) = q_after(head.sampler), [w.numpy() for w in head.trainable_weights]
     expected, wanted = samplers.OnlineBigram(V, counts(V), slots=M), []
     observed(expected)
     shares = np.zeros((N, S + 1), np.float32)
@@ -121,8 +100,8 @@ def test_a_step_computes_the_loss_and_observes_the_models_shares(cls, options, r
     states = PreviousWord()([hidden, before])
     loss = tf.function(head.training_loss)(states, labels)
     np.testing.assert_allclose(loss, wanted, rtol=2e-5)
-    np.testing.assert_allclose(q_of(head.sampler), q_of(expected), rtol=1e-4)
-    assert np.abs(q_of(expected) - q).max() > 0.01
+    np.testing.assert_allclose(q_after(head.sampler), q_after(expected), rtol=1e-4)
+    assert np.abs(q_after(expected) - q).max() > 0.01
 
 
 def test_it_approaches_a_fixed_model():
@@ -137,7 +116,7 @@ def test_it_approaches_a_fixed_model():
     for _ in range(30):
         loss(states, labels)
     p = np.exp(5) / (np.exp(5) + V - 1)
-    found = q_of(head.sampler)[np.arange(V), (np.arange(V) + 1) % V]
+    found = q_after(head.sampler)[np.arange(V), (np.arange(V) + 1) % V]
     np.testing.assert_allclose(found, p, atol=0.15)  # 1 / 13 at first
     assert np.mean(head.effective_sample_size(states)) > 1.2 * first
 
@@ -170,7 +149,7 @@ def test_what_was_observed_is_saved_with_the_model(tmp_path):
     model.fit(x, x[:, ::-1], verbose=0)
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras").layers[-1].sampler
-    np.testing.assert_array_equal(q_of(again), q_of(head.sampler))
+    np.testing.assert_array_equal(q_after(again), q_after(head.sampler))
     assert again.total.numpy().sum() > 0
 
 

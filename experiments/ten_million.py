@@ -81,11 +81,11 @@ def main():
     import tensorflow as tf
 
     from tfsoftmax.hardware import hardware
-    from tfsoftmax.ops import cross_entropy
+    from tfsoftmax.ops import chunk_gradients
     from tfsoftmax.profiling.memory import peak_resident_bytes, resident_bytes
 
     options = flags.FLAGS
-    cross_entropy.BLOCK_BYTES *= 8
+    chunk_gradients.BLOCK_BYTES *= 8
     (cpu,) = tf.config.list_physical_devices("CPU")
     devices = [tf.config.LogicalDeviceConfiguration()] * options.devices
     tf.config.set_logical_device_configuration(cpu, devices)

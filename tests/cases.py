@@ -39,6 +39,7 @@ CASES = {
     "full without bias": lambda vocab_size: FullSoftmax(vocab_size, use_bias=False),
     "full capped": lambda vocab_size: FullSoftmax(vocab_size, soft_cap=2.0),
     "full smoothed": lambda vocab_size: FullSoftmax(vocab_size, label_smoothing=0.2, z_loss=0.01),
+    "full, drawn tiles": lambda V: FullSoftmax(V, gradient_share=0.5, seed=1),
     # The kink of relu is no place for numeric gradients.
     "char_cnn": lambda V: CharCnnSoftmax(
         V, spelled(V), {"filters": [2, 0, 2], "correction_units": 2, **SMALL_CHARACTERS}

@@ -10,8 +10,9 @@ from graph_helper import largest_tensor
 from references import full_log_probs
 from tfsoftmax.heads.differentiated import DifferentiatedSoftmax, block_units
 from tfsoftmax.heads.full import FullSoftmax
+from tfsoftmax.ops.chunk_gradients import Objective
 from tfsoftmax.ops.chunks import CHUNK_ROWS
-from tfsoftmax.ops.cross_entropy import Objective, cross_entropy, weighted_cross_entropy
+from tfsoftmax.ops.cross_entropy import cross_entropy, weighted_cross_entropy
 from tfsoftmax.vocabulary import Vocabulary
 
 V, CUTOFFS = 13, [3, 8]

@@ -10,8 +10,7 @@ from graph_helper import largest_tensor
 from references import full_log_probs, full_objective
 from tfsoftmax.heads import FullSoftmax
 from tfsoftmax.layers.embedding import Embedding
-from tfsoftmax.ops import chunks
-from tfsoftmax.ops import cross_entropy as ops
+from tfsoftmax.ops import chunk_gradients, chunks
 from tfsoftmax.ops.logits import logits_rows
 
 
@@ -49,7 +48,7 @@ def naive(hidden, kernel, bias, labels, weights):
 @pytest.mark.parametrize("vocab_size, count", [(1009, 1300), (17, 512), (2, 1)])
 def test_loss_and_gradients_equal_naive_keras(vocab_size, count, blocks, monkeypatch):
     if blocks > 1:
-        monkeypatch.setattr(ops, "BLOCK_BYTES", 4 * UNITS * vocab_size // blocks)
+        monkeypatch.setattr(chunk_gradients, "BLOCK_BYTES", 4 * UNITS * vocab_size // blocks)
     head = built("full", vocab_size)
     hidden, labels = positions(vocab_size, count)
     hidden = tf.Variable(hidden)

@@ -28,6 +28,7 @@ def draws(several_workers):
             for synchronized in (True, False)
         }
         each = tfsoftmax.NCE(V, 9, "uniform", shared_samples=False, seed=1)
+        tiles = tfsoftmax.FullSoftmax(V, gradient_share=0.5, seed=1)
         learned, in_batch = LearnedUnigram(V), InBatch(V, None)
         seen = threading.local()  # each replica runs in a thread of its own
         for head in (*heads.values(), each):
@@ -49,6 +50,7 @@ def draws(several_workers):
                     "dropout": layers[0](tf.ones([8, 8]), training=True),
                     "keras": layers[1](tf.ones([8, 8]), training=True),
                     "synchronized": drawn[0], "apart": drawn[1], "for each": drawn[2][:N],
+                    "tiles": tiles._draw(tf.zeros(N))[0].offsets,
                     "in batch": in_batch_ids + 0 * replica, "in batch, log": in_batch_logs,
                 }
 
@@ -83,11 +85,11 @@ def check(replicas, counts):
         np.testing.assert_array_equal(first["in batch"], [*range(N), *range(10, 11 + N)])
         np.testing.assert_array_equal(first["in batch"], second["in batch"])
         np.testing.assert_allclose(second["in batch, log"], np.log(2 * N / V), rtol=1e-6)
-        for name in ("dropout", "apart", "for each"):
+        for name in ("dropout", "apart", "for each", "tiles"):
             assert (first[name] != second[name]).any(), name
         np.testing.assert_array_equal(first["dropout"], first["keras"])
     for replica in replicas:
-        for name in ("dropout", "synchronized", "apart", "for each"):
+        for name in ("dropout", "synchronized", "apart", "for each", "tiles"):
             assert (replica[0][name] != replica[1][name]).any(), name
     wanted = np.ones(V)
     wanted[:N] += 2

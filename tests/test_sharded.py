@@ -14,7 +14,7 @@ from tfsoftmax.layers import sharded_weights
 from tfsoftmax.layers.sharded_weights import shards_of
 from tfsoftmax.metrics import Accuracy
 from tfsoftmax.ops import chunks
-from tfsoftmax.ops.cross_entropy import PLAIN, Objective
+from tfsoftmax.ops.chunk_gradients import PLAIN, Objective
 from tfsoftmax.ops.sharded import sharded_cross_entropy
 from tfsoftmax.ops.shards import Shard, sharded_words
 

@@ -14,6 +14,7 @@ NOT_COMPILED = {
     "ClassSoftmax": CASES["class"],
     "NarySoftmax": CASES["nary"],
     "SelfOrganisedSoftmax": CASES["self-organised"],
+    "FullSoftmax": CASES["full, drawn tiles"],
     "SampledSoftmax": lambda V: SampledSoftmax(
         V, 4, "log_uniform", sampler_options={"implementation": "tf"}
     ),

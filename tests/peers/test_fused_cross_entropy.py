@@ -14,8 +14,7 @@ import tensorflow as tf
 from cases import randomise
 from tfsoftmax.heads import FullSoftmax
 from tfsoftmax.losses import SoftmaxLoss
-from tfsoftmax.ops import chunks
-from tfsoftmax.ops import cross_entropy as ops
+from tfsoftmax.ops import chunk_gradients, chunks
 
 OPTIONS = [
     {"use_bias": use_bias, "label_smoothing": smoothing, "z_loss": z_loss, "soft_cap": soft_cap}
@@ -114,7 +113,7 @@ def test_batches_around_the_size_of_a_chunk(count, options, monkeypatch):
 @pytest.mark.parametrize("vocab_size", [1, 2, 15, 16, 17, 127, 257])
 @pytest.mark.parametrize("units", [1, 3, 17])
 def test_sizes_that_no_block_divides(vocab_size, units, monkeypatch):
-    monkeypatch.setattr(ops, "BLOCK_BYTES", 1)  # blocks of 16 words
+    monkeypatch.setattr(chunk_gradients, "BLOCK_BYTES", 1)  # blocks of 16 words
     check(built(vocab_size, units, **PLAIN), *problem(vocab_size, 11, units))
 
 

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from tfsoftmax.heads.tied import TiedHead
 from tfsoftmax.layers.scoring_table import scoring_table
-from tfsoftmax.ops.cross_entropy import Objective
+from tfsoftmax.ops.chunk_gradients import Objective
 from tfsoftmax.ops.logits import capped, label_logits, rows_of
 from tfsoftmax.ops.row_softmax import SoftmaxInShards, WholeSoftmax
 

@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike
 
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.heads.random_state import RandomState
-from tfsoftmax.ops.cross_entropy import Objective, cross_entropy, weighted_cross_entropy
+from tfsoftmax.ops.chunk_gradients import Objective
+from tfsoftmax.ops.cross_entropy import cross_entropy, weighted_cross_entropy
 from tfsoftmax.samplers.random import uniform
 
 

@@ -23,20 +23,26 @@ more than LOGITS_BYTES and more than the kernel itself, it has fewer rows.
 Shapes: N positions, n of them in a chunk or a subset, D = Σ d_b hidden units, V = Σ V_b words.
 """
 
-import dataclasses
-
 import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.ops import products
-from tfsoftmax.ops.chunks import CHUNK_ROWS, sum_over_chunks
+from tfsoftmax.ops.chunk_gradients import (
+    PLAIN,
+    blocks_of,
+    by_band,
+    cap_slope,
+    chunk_gradients,
+    exponentials,
+    logits_of,
+    normaliser_terms,
+)
+from tfsoftmax.ops.chunks import sum_over_chunks
 from tfsoftmax.ops.custom_gradients import immediate_gradient, recomputed_gradient
 from tfsoftmax.ops.ends import interval_of
 from tfsoftmax.ops.logits import (
     bands_of,
     capped,
-    full_logits,
-    kernel_blocks,
     label_logits,
     logits_rows,
     map_row_chunks,
@@ -44,30 +50,8 @@ from tfsoftmax.ops.logits import (
     words_of,
 )
 
-BLOCK_BYTES = 1 << 25
 
-
-@dataclasses.dataclass(frozen=True)
-class Objective:
-    """What is added to plain cross-entropy.
-
-    Attributes:
-        soft_cap: makes the logits `soft_cap * tanh(logits / soft_cap)`, unless it is None.
-        label_smoothing: mass ε moved from the label to the uniform distribution.
-        z_loss: coefficient c of c (ln Σ exp z)², which holds the normaliser near one.
-        log_z: coefficient of ln Σ exp z. The objective is a likelihood only if this is 1.
-    """
-
-    soft_cap: float | None = None
-    label_smoothing: float = 0.0
-    z_loss: float = 0.0
-    log_z: float = 1.0
-
-
-PLAIN = Objective()
-
-
-def cross_entropy(hidden, kernel, bias, labels, objective=PLAIN, subset=None):
+def cross_entropy(hidden, kernel, bias, labels, objective=PLAIN, subset=None, draw=None):
     """Cross-entropy of each position, which may be weighted or summed later.
 
     The gradient computes the logits a second time, because the weight of each position is known
@@ -82,6 +66,7 @@ def cross_entropy(hidden, kernel, bias, labels, objective=PLAIN, subset=None):
         objective: an `Objective`.
         subset: (n,) int32, the positions whose normalisers are computed. Each of them stands for
             N / n positions, and the others keep only the term of z_y. None: all positions.
+        draw: a `Draw` of the tiles from which the gradient is estimated. None: it is exact.
 
     Returns:
         (N,) float32, nats. Differentiable with respect to hidden, kernel and bias.
@@ -99,18 +84,18 @@ def cross_entropy(hidden, kernel, bias, labels, objective=PLAIN, subset=None):
         return _losses(terms, _targets(hidden, bands, labels)[0], objective)
 
     def gradients(upstream, hidden, bands):
-        return _with_gradients(hidden, bands, labels, upstream, objective, subset)[1]
+        return _with_gradients(hidden, bands, labels, upstream, objective, subset, draw)[1]
 
     return recomputed_gradient(nats, gradients, hidden, bands_of(kernel, bias))
 
 
 def weighted_cross_entropy(
-    hidden, kernel, bias, labels, weights, objective=PLAIN, subset=None
+    hidden, kernel, bias, labels, weights, objective=PLAIN, subset=None, draw=None
 ):
     """Σ weights · objective, whose gradients are formed while the logits are at hand.
 
     Args:
-        hidden, kernel, bias, labels, objective, subset: as in `cross_entropy`.
+        hidden, kernel, bias, labels, objective, subset, draw: as in `cross_entropy`.
         weights: (N,) float32, the weight of each position in the total.
 
     Returns:
@@ -121,52 +106,12 @@ def weighted_cross_entropy(
 
     def function(weights, hidden, bands):
         (losses, *nats), gradients = _with_gradients(
-            hidden, bands, labels, weights, objective, subset
+            hidden, bands, labels, weights, objective, subset, draw
         )
         return (tf.reduce_sum(weights * losses), *nats), [losses, gradients]
 
     total, *nats = immediate_gradient(function, weights, hidden, bands_of(kernel, bias))
     return total, nats[0] if nats else None
-
-
-def blocks_of(bands, dtype):
-    """[(number of the band, rows of its kernel in `dtype`, their biases)]."""
-    blocks = []
-    for number, (kernel, bias) in enumerate(bands):
-        # Rows in multiples of 16 keep the split a view of the kernel instead of a copy.
-        most = max(16, BLOCK_BYTES // (4 * max(kernel.shape[1], CHUNK_ROWS)) // 16 * 16)
-        blocks += [(number, *block) for block in kernel_blocks(kernel, bias, dtype, most)]
-    return blocks
-
-
-def _by_band(results, blocks):
-    """The results of each band's blocks, in lists."""
-    count = blocks[-1][0] + 1
-    return [[r for r, block in zip(results, blocks) if block[0] == b] for b in range(count)]
-
-
-def logits_of(parts, blocks, soft_cap):
-    """Logits (n, rows) of each block."""
-    return [full_logits(parts[band], kernel, bias, soft_cap) for band, kernel, bias in blocks]
-
-
-def exponentials(logits):
-    """e of each block (n, rows), ln Σ exp z (n,) and s (n,)."""
-    maximum = tf.reduce_max(tf.stack([tf.reduce_max(z, axis=1) for z in logits]), axis=0)
-    exps = [tf.exp(z - maximum[:, None]) for z in logits]
-    sums = tf.add_n([tf.reduce_sum(e, axis=1) for e in exps])
-    return exps, maximum + tf.math.log(sums), sums
-
-
-def normaliser_terms(logits, log_sum, objective):
-    """What the objective makes of all logits: ln s + c (ln s)² - ε mean z, (n,)."""
-    terms = objective.log_z * log_sum
-    if objective.z_loss:  # zero times a square that overflows is NaN
-        terms += objective.z_loss * tf.square(log_sum)
-    if objective.label_smoothing:
-        total = tf.add_n([tf.reduce_sum(z, axis=1) for z in logits])
-        terms -= objective.label_smoothing / sum(z.shape[1] for z in logits) * total
-    return terms
 
 
 def _losses(terms, target, objective):
@@ -210,23 +155,27 @@ def _scale(subset, labels):
     return 1.0 if subset is None else tf.cast(tf.size(labels) / tf.size(subset), tf.float32)
 
 
-def _with_gradients(hidden, bands, labels, weights, objective, subset):
+def _with_gradients(hidden, bands, labels, weights, objective, subset, draw):
     """The objective (N,) and its gradients: dh (N, D) and [[dW_b, db_b] of each band], float32.
 
     Without a subset, the plain cross-entropy (N,) follows the objective.
     """
-    blocks, scale = blocks_of(bands, hidden.dtype), _scale(subset, labels)
+    blocks, scale = blocks_of(bands, hidden.dtype, draw), _scale(subset, labels)
     targets = _targets(hidden, bands, labels)
 
-    def chunk(hidden, weights, totals):
-        return chunk_gradients(hidden, weights, parts_of(hidden, bands), blocks, objective, totals)
+    def chunk(hidden, weights, *others):
+        *offsets, totals = others
+        of_chunk = draw and draw._replace(offsets=offsets[0])
+        parts = parts_of(hidden, bands)
+        return chunk_gradients(hidden, weights, parts, blocks, objective, totals, draw=of_chunk)
 
     def function(weights):
-        rows = _rows_of(subset, hidden), _rows_of(subset, scale * weights)
+        rows = [hidden, scale * weights] + ([] if draw is None else [draw.offsets])
+        rows = [_rows_of(subset, tensor) for tensor in rows]
         most = logits_rows(words_of(bands), hidden.shape[1])
         (d_hidden, *results), totals = sum_over_chunks(chunk, most, *rows)
         d_hidden = _scattered(subset, labels, d_hidden)
-        d_bands = [[tf.concat(t, 0) for t in zip(*band)] for band in _by_band(totals, blocks)]
+        d_bands = [[tf.concat(t, 0) for t in zip(*band)] for band in by_band(totals, blocks)]
         return results, minus_targets(
             d_hidden, d_bands, hidden, bands, targets, weights, objective
         )
@@ -238,87 +187,12 @@ def _with_gradients(hidden, bands, labels, weights, objective, subset):
     return [losses, log_sum - capped(targets[0], objective.soft_cap)], gradients
 
 
-def chunk_gradients(hidden, weights, parts, blocks, objective, totals, log_z=None):
-    """One chunk of positions, without the terms of the labels.
-
-    Args:
-        hidden, weights: (n, D) and (n,).
-        parts: what each band sees of `hidden`.
-        blocks: result of `blocks_of`.
-        objective: an `Objective`.
-        totals: gradients of the blocks to which this chunk's are added, or None.
-        log_z: (n,), ln Σ exp z over all words, where the blocks hold only some of them.
-
-    Returns:
-        [dh (n, D), ln s (n,), normaliser terms (n,)], and for each block [dW, db] added to
-        `totals`.
-    """
-    logits = logits_of(parts, blocks, objective.soft_cap)
-    exps, log_sum, sums = exponentials(logits)
-    terms = normaliser_terms(logits, log_sum, objective)
-    if log_z is not None:
-        # No smaller than one, but for the padding of the last chunk.
-        sums, log_sum = sums * tf.exp(tf.nn.relu(log_z - log_sum)), log_z
-    factors = (objective.log_z + 2 * objective.z_loss * log_sum) / sums
-    slopes, factors = _slopes(logits, exps, factors, objective)
-    d_biases = [
-        [] if bias is None else [products.by_biases(q, factors * weights)]
-        for q, (*_, bias) in zip(slopes, blocks)
-    ]
-    slopes, factors = products.narrowed(slopes, factors, hidden.dtype)
-    factors *= weights
-    d_parts = [products.by_hidden(q, factors, block[1]) for q, block in zip(slopes, blocks)]
-    d_hidden = tf.concat([tf.add_n(band) for band in _by_band(d_parts, blocks)], axis=1)
-    by_block = _word_gradients(slopes, factors, parts, blocks, d_biases, totals, d_hidden)
-    return [d_hidden, log_sum, terms], by_block
-
-
-def _slopes(logits, exps, factors, objective):
-    """Derivatives of the normaliser terms with respect to h Wᵀ + b of each block.
-
-    Returns:
-        Slopes (n, rows) float32, and factors (n,) that remain to be multiplied into them.
-    """
-    smoothing, cap = objective.label_smoothing, objective.soft_cap
-    if not smoothing and cap is None:
-        return exps, factors
-    slopes = [e * factors[:, None] for e in exps]
-    if smoothing:
-        uniform = smoothing / sum(z.shape[1] for z in logits)
-        slopes = [q - uniform for q in slopes]
-    if cap is not None:
-        slopes = [q * _cap_slope(z, cap) for q, z in zip(slopes, logits)]
-    return slopes, tf.ones_like(factors)
-
-
-def _cap_slope(capped_logits, soft_cap):
-    """∂ capped z / ∂z."""
-    return 1 - tf.square(capped_logits / soft_cap)
-
-
-def _word_gradients(slopes, factors, parts, blocks, d_biases, totals, previous):
-    """[dW, db] of each block, added to `totals` unless they are None.
-
-    The kernels' are computed one after the other, and after `previous`, so that one block's
-    product is alive at a time.
-    """
-    by_block = []
-    for i, (q, block) in enumerate(zip(slopes, blocks)):
-        with tf.control_dependencies([previous]):
-            terms = [products.by_words(q, factors, parts[block[0]]), *d_biases[i]]
-            if totals is not None:
-                terms = [old + new for old, new in zip(totals[i], terms)]
-        previous = terms[0]
-        by_block.append(terms)
-    return by_block
-
-
 def minus_targets(d_hidden, d_bands, hidden, bands, targets, weights, objective):
     """Subtracts (1-ε) w ∂z_y, the part of the gradients that the labels alone determine."""
     logits, held = targets
     weights = (1 - objective.label_smoothing) * weights
     if objective.soft_cap is not None:
-        weights *= _cap_slope(capped(logits, objective.soft_cap), objective.soft_cap)
+        weights *= cap_slope(capped(logits, objective.soft_cap), objective.soft_cap)
     of_labels, gradients = [], []
     for part, (inside, words, rows), terms in zip(parts_of(hidden, bands), held, d_bands):
         own = tf.where(inside, weights, 0.0)

@@ -58,10 +58,14 @@ def label_logits(hidden, kernel, bias, labels):
     return logits if bias is None else logits + rows_of(bias, labels), rows
 
 
-def kernel_blocks(kernel, bias, dtype, most):
-    """[(rows of the kernel in `dtype`, their biases or None)], at most `most` rows in each."""
-    words = kernel.shape[0]
-    sizes = [min(most, words - start) for start in range(0, words, most)]
+def kernel_blocks(kernel, bias, dtype, most, step=None):
+    """[(rows of the kernel in `dtype`, their biases or None)], at most `most` rows in each.
+
+    With `step`, their numbers are multiples of it, but for a last block of fewer rows.
+    """
+    rest = kernel.shape[0] % (step or 1)
+    whole = kernel.shape[0] - rest
+    sizes = [min(most, whole - start) for start in range(0, whole, most)] + [rest] * (rest > 0)
     biases = [None] * len(sizes) if bias is None else tf.split(bias, sizes)
     return list(zip(tf.split(tf.cast(kernel, dtype), sizes), biases))
 

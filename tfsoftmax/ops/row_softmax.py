@@ -4,7 +4,8 @@ import typing
 
 import tensorflow as tf
 
-from tfsoftmax.ops.cross_entropy import Objective, cross_entropy, weighted_cross_entropy
+from tfsoftmax.ops.chunk_gradients import Objective
+from tfsoftmax.ops.cross_entropy import cross_entropy, weighted_cross_entropy
 from tfsoftmax.ops.logits import exact_top_k, full_logits, map_row_chunks
 from tfsoftmax.ops.sharded import sharded_cross_entropy, sharded_logits, sharded_top_k
 from tfsoftmax.ops.shards import Shard
@@ -39,13 +40,15 @@ class WholeSoftmax(typing.NamedTuple):
         """Ids and log-probabilities (N, k) of the k likeliest words."""
         return exact_top_k(hidden, self.kernel, self.bias, k, self.soft_cap)
 
-    def cross_entropy(self, hidden, labels, objective):
+    def cross_entropy(self, hidden, labels, objective, draw=None):
         """(N,) nats, as `ops.cross_entropy.cross_entropy` returns them."""
-        return cross_entropy(hidden, self.kernel, self.bias, labels, objective)
+        return cross_entropy(hidden, self.kernel, self.bias, labels, objective, draw=draw)
 
-    def weighted_cross_entropy(self, hidden, labels, weights, objective):
+    def weighted_cross_entropy(self, hidden, labels, weights, objective, draw=None):
         """(total, exact nats (N,)), as `ops.cross_entropy.weighted_cross_entropy` returns them."""
-        return weighted_cross_entropy(hidden, self.kernel, self.bias, labels, weights, objective)
+        return weighted_cross_entropy(
+            hidden, self.kernel, self.bias, labels, weights, objective, draw=draw
+        )
 
 
 class SoftmaxInShards(typing.NamedTuple):

@@ -25,16 +25,16 @@ import dataclasses
 import tensorflow as tf
 
 from tfsoftmax.ops import products
-from tfsoftmax.ops.chunks import sum_over_chunks
-from tfsoftmax.ops.cross_entropy import (
+from tfsoftmax.ops.chunk_gradients import (
     PLAIN,
     blocks_of,
     chunk_gradients,
     exponentials,
     logits_of,
-    minus_targets,
     normaliser_terms,
 )
+from tfsoftmax.ops.chunks import sum_over_chunks
+from tfsoftmax.ops.cross_entropy import minus_targets
 from tfsoftmax.ops.custom_gradients import differentiable
 from tfsoftmax.ops.logits import capped, full_logits, label_logits, logits_rows, map_row_chunks
 from tfsoftmax.ops.replicas import of_all_replicas, sum_of_replicas

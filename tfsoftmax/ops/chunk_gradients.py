@@ -1,0 +1,167 @@
+"""The softmax of a chunk of positions with its gradient, in blocks of the kernels' rows.
+
+Gradients leave out the terms of the labels, and accumulate from chunk to chunk;
+`ops.cross_entropy` has the equations.
+
+Shapes: n positions in a chunk, D = Σ d_b hidden units, V = Σ V_b words.
+"""
+
+import dataclasses
+
+import tensorflow as tf
+
+from tfsoftmax.ops import drawn_tiles, products
+from tfsoftmax.ops.chunks import CHUNK_ROWS
+from tfsoftmax.ops.logits import full_logits, kernel_blocks
+
+BLOCK_BYTES = 1 << 25
+
+
+@dataclasses.dataclass(frozen=True)
+class Objective:
+    """What is added to plain cross-entropy.
+
+    Attributes:
+        soft_cap: makes the logits `soft_cap * tanh(logits / soft_cap)`, unless it is None.
+        label_smoothing: mass ε moved from the label to the uniform distribution.
+        z_loss: coefficient c of c (ln Σ exp z)², which holds the normaliser near one.
+        log_z: coefficient of ln Σ exp z. The objective is a likelihood only if this is 1.
+    """
+
+    soft_cap: float | None = None
+    label_smoothing: float = 0.0
+    z_loss: float = 0.0
+    log_z: float = 1.0
+
+
+PLAIN = Objective()
+
+
+def blocks_of(bands, dtype, draw=None):
+    """[(number of the band, rows of its kernel in `dtype`, their biases)].
+
+    If tiles are drawn, the rows of a band that do not fill a tile are a block of their own.
+    """
+    # Rows in multiples of 16 keep the split a view of the kernel instead of a copy.
+    step = 16 if draw is None else drawn_tiles.TILE_WORDS
+    blocks = []
+    for number, (kernel, bias) in enumerate(bands):
+        most = max(step, BLOCK_BYTES // (4 * max(kernel.shape[1], CHUNK_ROWS)) // step * step)
+        of_band = kernel_blocks(kernel, bias, dtype, most, draw and step)
+        blocks += [(number, *block) for block in of_band]
+    return blocks
+
+
+def by_band(results, blocks):
+    """The results of each band's blocks, in lists."""
+    count = blocks[-1][0] + 1
+    return [[r for r, block in zip(results, blocks) if block[0] == b] for b in range(count)]
+
+
+def logits_of(parts, blocks, soft_cap):
+    """Logits (n, rows) of each block."""
+    return [full_logits(parts[band], kernel, bias, soft_cap) for band, kernel, bias in blocks]
+
+
+def exponentials(logits):
+    """e of each block (n, rows), ln Σ exp z (n,) and s (n,)."""
+    maximum = tf.reduce_max(tf.stack([tf.reduce_max(z, axis=1) for z in logits]), axis=0)
+    exps = [tf.exp(z - maximum[:, None]) for z in logits]
+    sums = tf.add_n([tf.reduce_sum(e, axis=1) for e in exps])
+    return exps, maximum + tf.math.log(sums), sums
+
+
+def normaliser_terms(logits, log_sum, objective):
+    """What the objective makes of all logits: ln s + c (ln s)² - ε mean z, (n,)."""
+    terms = objective.log_z * log_sum
+    if objective.z_loss:  # zero times a square that overflows is NaN
+        terms += objective.z_loss * tf.square(log_sum)
+    if objective.label_smoothing:
+        total = tf.add_n([tf.reduce_sum(z, axis=1) for z in logits])
+        terms -= objective.label_smoothing / sum(z.shape[1] for z in logits) * total
+    return terms
+
+
+def chunk_gradients(hidden, weights, parts, blocks, objective, totals, log_z=None, draw=None):
+    """One chunk of positions, without the terms of the labels.
+
+    Args:
+        hidden, weights: (n, D) and (n,).
+        parts: what each band sees of `hidden`.
+        blocks: result of `blocks_of`.
+        objective: an `Objective`.
+        totals: gradients of the blocks to which this chunk's are added, or None.
+        log_z: (n,), ln Σ exp z over all words, where the blocks hold only some of them.
+        draw: a `Draw` with the offsets of the chunk, or None for exact gradients.
+
+    Returns:
+        [dh (n, D), ln s (n,), normaliser terms (n,)], and for each block [dW, db] added to
+        `totals`.
+    """
+    logits = logits_of(parts, blocks, objective.soft_cap)
+    exps, log_sum, sums = exponentials(logits)
+    terms = normaliser_terms(logits, log_sum, objective)
+    if log_z is not None:
+        # No smaller than one, but for the padding of the last chunk.
+        sums, log_sum = sums * tf.exp(tf.nn.relu(log_z - log_sum)), log_z
+    factors = (objective.log_z + 2 * objective.z_loss * log_sum) / sums
+    slopes, factors = _slopes(logits, exps, factors, objective)
+    d_biases = [
+        [] if bias is None else [products.by_biases(q, factors * weights)]
+        for q, (*_, bias) in zip(slopes, blocks)
+    ]
+    kernels, tiles = [kernel for _, kernel, _ in blocks], [None] * len(blocks)
+    if draw is not None:
+        drawn = drawn_tiles.drawn_tiles(slopes, factors * weights, kernels, draw)
+        slopes, kernels, tiles = zip(*drawn)
+    slopes, factors = products.narrowed(slopes, factors, hidden.dtype)
+    factors *= weights
+    d_parts = [products.by_hidden(q, factors, kernel) for q, kernel in zip(slopes, kernels)]
+    d_hidden = tf.concat([tf.add_n(band) for band in by_band(d_parts, blocks)], axis=1)
+    by_block = _word_gradients(slopes, factors, parts, blocks, tiles, d_biases, totals, d_hidden)
+    return [d_hidden, log_sum, terms], by_block
+
+
+def _slopes(logits, exps, factors, objective):
+    """Derivatives of the normaliser terms with respect to h Wᵀ + b of each block.
+
+    Returns:
+        Slopes (n, rows) float32, and factors (n,) that remain to be multiplied into them.
+    """
+    smoothing, cap = objective.label_smoothing, objective.soft_cap
+    if not smoothing and cap is None:
+        return exps, factors
+    slopes = [e * factors[:, None] for e in exps]
+    if smoothing:
+        uniform = smoothing / sum(z.shape[1] for z in logits)
+        slopes = [q - uniform for q in slopes]
+    if cap is not None:
+        slopes = [q * cap_slope(z, cap) for q, z in zip(slopes, logits)]
+    return slopes, tf.ones_like(factors)
+
+
+def cap_slope(capped_logits, soft_cap):
+    """∂ capped z / ∂z."""
+    return 1 - tf.square(capped_logits / soft_cap)
+
+
+def _word_gradients(slopes, factors, parts, blocks, tiles, d_biases, totals, previous):
+    """[dW, db] of each block, added to `totals` unless they are None.
+
+    The kernels' are computed one after the other, and after `previous`, so that one block's
+    product is alive at a time. If there are `tiles`, products are those of the drawn tiles.
+    """
+    by_block = []
+    for i, (q, (band, kernel, _)) in enumerate(zip(slopes, blocks)):
+        with tf.control_dependencies([previous]):
+            terms = [products.by_words(q, factors, parts[band]), *d_biases[i]]
+            old = totals and totals[i]
+            if tiles[i] is not None:
+                first = old[0] if old else tf.zeros(kernel.shape)
+                terms[0] = drawn_tiles.add_to_tiles(first, terms[0], tiles[i])
+                old = old and [0.0, *old[1:]]
+            if old:
+                terms = [one + other for one, other in zip(old, terms)]
+        previous = terms[0]
+        by_block.append(terms)
+    return by_block

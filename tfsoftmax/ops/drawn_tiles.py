@@ -1,0 +1,113 @@
+"""An unbiased gradient from a share of the tiles of the slopes, drawn at random.
+
+The slopes M (n, V) of a chunk fall into tiles of TILE_WORDS consecutive words, of which most hold
+next to no probability once a model is trained. Tile t is drawn with probability π_t, and then
+divided by it, so that the means of
+
+    dh = f Σ_drawn (M_t / π_t) W_t,    dW_t = (M_t / π_t)ᵀ (f h)
+
+over all draws are the whole sums. The variance is least where π_t is in proportion to the norm of
+the tile's gradient. The norm of its part of |M|ᵀ |f|, the gradient of the biases, stands for that:
+experiments/results/light_blocks compares it with the norm itself and with other sizes.
+
+Shapes: n positions, D hidden units, V words; a block of a kernel has R rows in R / G tiles, of
+which K are drawn, and G is TILE_WORDS, or R if the block is smaller.
+"""
+
+import math
+import typing
+
+import tensorflow as tf
+
+TILE_WORDS = 512
+LEAST_SIZE = 1e-3  # of the mean size, so that slopes that underflow are drawn, too
+
+
+class Draw(typing.NamedTuple):
+    """How many tiles are drawn, and the random numbers that say which.
+
+    Attributes:
+        share: of the tiles of a chunk, in (0, 1]; their number is rounded up.
+        offsets: (N,) float64, uniform in [0, 1). A chunk uses that of its first position.
+    """
+
+    share: float
+    offsets: tf.Tensor
+
+
+def drawn_tiles(slopes, factors, kernels, draw):
+    """What a chunk draws of each block of the kernel.
+
+    Args:
+        slopes: list of (n, R) float32, M of each block.
+        factors: (n,) float32, f.
+        kernels: list of (R, D).
+        draw: a `Draw` with the offsets of the chunk.
+
+    Returns:
+        For each block, M / π (n, K G) of its drawn tiles, their rows of the kernel (K G, D), and
+        their numbers in the block (K,).
+    """
+    counts = [kernel.shape[0] // _words(kernel) for kernel in kernels]
+    sizes = [_sizes(m, factors, count) for m, count in zip(slopes, counts)]
+    inclusion = inclusion_probabilities(tf.concat(sizes, 0), draw.share)
+    tiles = systematic_sample(inclusion, draw.offsets[0])
+    scales, results, first = tf.cast(1 / tf.gather(inclusion, tiles), tf.float32), [], 0
+    for m, kernel, count in zip(slopes, kernels, counts):
+        inside = (tiles >= first) & (tiles < first + count)
+        own, scale = (tf.boolean_mask(t, inside) for t in (tiles - first, scales))
+        m = tf.gather(tf.reshape(m, [-1, count, _words(kernel)]), own, axis=1) * scale[:, None]
+        m = tf.reshape(m, [tf.shape(m)[0], tf.size(own) * _words(kernel)])
+        kernel = tf.reshape(tf.gather(_tiles(kernel), own), [-1, kernel.shape[1]])
+        results.append((m, kernel, own))
+        first += count
+    return results
+
+
+def add_to_tiles(total, product, numbers):
+    """Adds the product (K G, D) of some tiles to the gradient (R, D) of their block."""
+    tiles = _tiles(total)
+    product = tf.reshape(product, [-1, *tiles.shape[1:]])
+    return tf.reshape(tf.tensor_scatter_nd_add(tiles, numbers[:, None], product), total.shape)
+
+
+def inclusion_probabilities(sizes, share):
+    """π (T,) float64 in proportion to sizes (T,), at most one each, that add up to ⌈share T⌉.
+
+    Source: Särndal, Swensson and Wretman 1992, section 3.6.
+    """
+    count = math.ceil(share * sizes.shape[0])
+    sizes = tf.cast(sizes, tf.float64)
+    sizes += LEAST_SIZE * tf.reduce_mean(sizes) + 1e-300
+    rest = tf.cumsum(tf.sort(sizes, direction="DESCENDING"), reverse=True)[:count]
+    # If the j largest are certain, the others share count - j. Any other j gives a smaller ratio.
+    ratio = tf.reduce_max(tf.range(count, 0, -1, tf.float64) / rest)
+    return tf.minimum(ratio * sizes, 1.0)
+
+
+def systematic_sample(inclusion, offset):
+    """Numbers of Σπ tiles, rising, each with its probability π (T,).
+
+    Tiles are laid end to end, each as long as its π, and those at offset, offset + 1, ... are
+    taken.
+
+    Source: Madow 1949.
+    """
+    ends = tf.cumsum(inclusion)
+    places = offset + tf.range(tf.round(ends[-1]), dtype=tf.float64)
+    return tf.minimum(tf.searchsorted(ends, places, side="right"), inclusion.shape[0] - 1)
+
+
+def _sizes(slopes, factors, count):
+    """The norm of |M|ᵀ |f| in each of `count` tiles, (count,) float32."""
+    mass = tf.linalg.matvec(tf.abs(slopes), tf.abs(factors), transpose_a=True)
+    return tf.norm(tf.reshape(mass, [count, -1]), axis=1)
+
+
+def _words(rows):
+    return min(TILE_WORDS, rows.shape[0])
+
+
+def _tiles(rows):
+    """(R / G, G, D) for (R, D)."""
+    return tf.reshape(rows, [-1, _words(rows), rows.shape[1]])

@@ -185,7 +185,9 @@ def test_only_the_share_is_multiplied():
     hidden, kernel, *_ = problem()
     slopes, draw = tf.ones([N, 40]), drawn_tiles.Draw(SHARE, tf.zeros(N, tf.float64))
     blocks = [kernel[:20], kernel[20:40]]
-    drawn = drawn_tiles.drawn_tiles(tf.split(slopes, 2, 1), tf.ones(N), blocks, draw)
+    drawn = drawn_tiles.drawn_tiles(
+        tf.split(slopes, 2, 1), [tf.ones(20)] * 2, blocks, draw
+    )
     assert sum(m.shape[1] for m, *_ in drawn) == 20  # four of eight tiles of five words
     for (m, rows, numbers), block in zip(drawn, blocks):
         np.testing.assert_allclose(m, 2.0, rtol=0.01)

@@ -105,6 +105,7 @@ def chunk_gradients(hidden, weights, parts, blocks, objective, totals, log_z=Non
         # No smaller than one, but for the padding of the last chunk.
         sums, log_sum = sums * tf.exp(tf.nn.relu(log_z - log_sum)), log_z
     factors = (objective.log_z + 2 * objective.z_loss * log_sum) / sums
+    masses = [] if draw is None else _masses(exps, factors, weights, objective)
     slopes, factors = _slopes(logits, exps, factors, objective)
     d_biases = [
         [] if bias is None else [products.by_biases(q, factors * weights)]
@@ -112,7 +113,7 @@ def chunk_gradients(hidden, weights, parts, blocks, objective, totals, log_z=Non
     ]
     kernels, tiles = [kernel for _, kernel, _ in blocks], [None] * len(blocks)
     if draw is not None:
-        drawn = drawn_tiles.drawn_tiles(slopes, factors * weights, kernels, draw)
+        drawn = drawn_tiles.drawn_tiles(slopes, masses, kernels, draw)
         slopes, kernels, tiles = zip(*drawn)
     slopes, factors = products.narrowed(slopes, factors, hidden.dtype)
     factors *= weights
@@ -120,6 +121,13 @@ def chunk_gradients(hidden, weights, parts, blocks, objective, totals, log_z=Non
     d_hidden = tf.concat([tf.add_n(band) for band in by_band(d_parts, blocks)], axis=1)
     by_block = _word_gradients(slopes, factors, parts, blocks, tiles, d_biases, totals, d_hidden)
     return [d_hidden, log_sum, terms], by_block
+
+
+def _masses(exps, factors, weights, objective):
+    """Σ_n |w| (p + ε / V) of each word (rows,) of a block, by which tiles are drawn."""
+    uniform = objective.label_smoothing / sum(e.shape[1] for e in exps)
+    uniform *= tf.reduce_sum(tf.abs(weights))
+    return [products.by_biases(e, tf.abs(factors * weights)) + uniform for e in exps]
 
 
 def _slopes(logits, exps, factors, objective):

@@ -7,8 +7,9 @@ divided by it, so that the means of
     dh = f Σ_drawn (M_t / π_t) W_t,    dW_t = (M_t / π_t)ᵀ (f h)
 
 over all draws are the whole sums. The variance is least where π_t is in proportion to the norm of
-the tile's gradient. The norm of its part of |M|ᵀ |f|, the gradient of the biases, stands for that:
-experiments/results/light_blocks compares it with the norm itself and with other sizes.
+the tile's gradient. For that stands the norm of Σ_n |w| p of its words, which is the gradient of
+their biases if no weight w is negative: experiments/results/light_blocks compares it with the norm
+itself and with other sizes.
 
 Shapes: n positions, D hidden units, V words; a block of a kernel has R rows in R / G tiles, of
 which K are drawn, and G is TILE_WORDS, or R if the block is smaller.
@@ -35,12 +36,12 @@ class Draw(typing.NamedTuple):
     offsets: tf.Tensor
 
 
-def drawn_tiles(slopes, factors, kernels, draw):
+def drawn_tiles(slopes, masses, kernels, draw):
     """What a chunk draws of each block of the kernel.
 
     Args:
         slopes: list of (n, R) float32, M of each block.
-        factors: (n,) float32, f.
+        masses: list of (R,) float32, Σ_n |w| p of each word.
         kernels: list of (R, D).
         draw: a `Draw` with the offsets of the chunk.
 
@@ -49,7 +50,7 @@ def drawn_tiles(slopes, factors, kernels, draw):
         their numbers in the block (K,).
     """
     counts = [kernel.shape[0] // _words(kernel) for kernel in kernels]
-    sizes = [_sizes(m, factors, count) for m, count in zip(slopes, counts)]
+    sizes = [tf.norm(tf.reshape(m, [t, -1]), axis=1) for m, t in zip(masses, counts)]
     inclusion = inclusion_probabilities(tf.concat(sizes, 0), draw.share)
     tiles = systematic_sample(inclusion, draw.offsets[0])
     scales, results, first = tf.cast(1 / tf.gather(inclusion, tiles), tf.float32), [], 0
@@ -96,12 +97,6 @@ def systematic_sample(inclusion, offset):
     ends = tf.cumsum(inclusion)
     places = offset + tf.range(tf.round(ends[-1]), dtype=tf.float64)
     return tf.minimum(tf.searchsorted(ends, places, side="right"), inclusion.shape[0] - 1)
-
-
-def _sizes(slopes, factors, count):
-    """The norm of |M|ᵀ |f| in each of `count` tiles, (count,) float32."""
-    mass = tf.linalg.matvec(tf.abs(slopes), tf.abs(factors), transpose_a=True)
-    return tf.norm(tf.reshape(mass, [count, -1]), axis=1)
 
 
 def _words(rows):

@@ -77,6 +77,9 @@ def test_products_of_parts_of_the_hidden_state_and_of_the_vocabulary():
     head = tfsoftmax.SelfNormalisedSoftmax(V, fraction=0.25)
     head.build((None, UNITS))
     assert head.training_products(labels) == [(3, UNITS, V)]
+    head = tfsoftmax.FullSoftmax(60, gradient_share=0.25)  # 1 + 2 / 4 products instead of 3
+    head.build((None, UNITS))
+    assert head.training_products(labels) == [(10, UNITS, 30)]
 
 
 def test_products_of_clusters_that_are_learnt():

@@ -64,6 +64,8 @@ def heads(vocab_size):
     few = {"measures": (GRADIENTS, STEP) if vocab_size < 100_000 else (GRADIENTS,)}
     return [
         _head("FullSoftmax", "full", group="full", peers=(KERAS, TORCH, TORCH_CHUNKED)),
+        _head("FullSoftmax, a quarter of the gradient", "full", {"gradient_share": 0.25}, "full",
+              ("FullSoftmax",)),
         Case(KERAS, "keras", group="full", up_to=459_454),
         Case(TORCH, "torch", "full", group="full", up_to=200_606, **few),
         Case(TORCH_CHUNKED, "torch", "full", {"chunk": 512}, group="full", up_to=44_370),

@@ -1,5 +1,7 @@
 """Full softmax: the exact distribution, trained by its cross-entropy."""
 
+import math
+
 import keras
 import tensorflow as tf
 from numpy.typing import ArrayLike
@@ -80,7 +82,9 @@ class FullSoftmax(Shards, LoRA, LinearHead):
             )
 
     def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
-        return [(len(labels), self.input_spec.axes[-1], self.vocab_size)]
+        share = 1.0 if self.gradient_share is None else self.gradient_share
+        products = (1 + 2 * share) / 3  # those of scores and gradients, in units of all three
+        return [(len(labels), self.input_spec.axes[-1], math.ceil(products * self.vocab_size))]
 
     def _training_loss(self, hidden, labels):
         return self._softmax().cross_entropy(hidden, labels, self.objective, *self._draw(labels))

@@ -1,8 +1,8 @@
 """Where a trained softmax holds its probability, and what a drawn gradient saves and costs.
 
-    python -m experiments.light_blocks --run=runs/full --text=valid.txt.gz
-    python -m experiments.light_blocks --run=runs/full --text=valid.txt.gz --vocab_size=200606 \\
-        --parts=time --results=experiments/results/light_blocks/200606
+    python -m experiments.light_blocks --run=runs/sampled --text=valid.txt.gz --parts=tiles,variance
+    python -m experiments.light_blocks --run=runs/sampled --text=valid.txt.gz --parts=time \\
+        --vocab_size=200606 --results=experiments/results/light_blocks/200606
 
 `FullSoftmax(gradient_share=0.25)` computes the exact loss, and its gradient from a quarter of the
 tiles of 512 positions times 512 words, drawn so that the mean over all draws is the gradient. This
@@ -17,12 +17,14 @@ batches of --streams times --time_steps positions as in training, and reports
   * time: that of a step by share and width, as ratios to that of the exact gradient and to its
     three bare matrix products, all in turn, on one thread. The update is that of Adagrad.
 
---vocab_size grows the run's vocabulary as experiments/benchmarks/search.py does. Writes
-experiments/results/light_blocks/README.md.
+--vocab_size grows the run's vocabulary as experiments/benchmarks/search.py does. The page is
+README.md in --results.
 """
 
 import functools
 import itertools
+import json
+import math
 import sys
 from pathlib import Path
 
@@ -117,7 +119,8 @@ class Tiles:
         """π (chunks, tiles)."""
         from tfsoftmax.ops.drawn_tiles import inclusion_probabilities
 
-        return np.stack([inclusion_probabilities(s, share).numpy() for s in self.sizes[size]])
+        count = math.ceil(share * self.mass.shape[1])
+        return np.stack([inclusion_probabilities(s, count).numpy() for s in self.sizes[size]])
 
 
 HEADS_SIZE = "norm of Σ_n p (the head's)"
@@ -135,44 +138,52 @@ def head_of(kernel, bias, **options):
     return head
 
 
+def gradients_of(head, hidden, labels):
+    """Gradients of the mean nats: those of hidden states, and of kernel and biases."""
+    import tensorflow as tf
+
+    with tf.GradientTape() as tape:
+        tape.watch(hidden)
+        total, _ = head.loss_and_nats(hidden, labels, tf.fill(labels.shape, 1 / labels.shape[0]))
+    return tape.gradient(total, [hidden, *(v.value for v in head.trainable_variables)])
+
+
 def stepping(head, hidden, labels, update=False):
-    """A function that returns the gradients of hidden states and kernel, or makes a whole step."""
+    """A function that computes the gradients, and makes the update if told so."""
     import tensorflow as tf
 
     from tfsoftmax.optimizers import Adagrad
 
-    hidden, labels = tf.constant(hidden), tf.constant(labels)
-    weights, optimizer = tf.fill(labels.shape, 1 / labels.shape[0]), Adagrad(0.0)
+    hidden, labels, optimizer = tf.constant(hidden), tf.constant(labels), Adagrad(0.0)
     if update:
         optimizer.build(head.trainable_variables)
 
-    def gradients():
-        with tf.GradientTape() as tape:
-            tape.watch(hidden)
-            total, _ = head.loss_and_nats(hidden, labels, weights)
-        sources = [hidden, *(v.value for v in head.trainable_variables)]
-        return tape.gradient(total, sources)
-
     @functools.partial(tf.function, autograph=False)
     def step():
-        of_hidden, *others = gradients()
+        of_hidden, *others = gradients_of(head, hidden, labels)
         if update:
             optimizer.apply(others, head.trainable_variables)
-        elements = [tf.reshape(tf.convert_to_tensor(g), [-1])[0] for g in (of_hidden, *others)]
-        return tf.add_n(elements)
+        # Gradients of which nothing is used would not be computed.
+        return tf.add_n([tf.reshape(g, [-1])[0] for g in (of_hidden, *others)])
 
-    def whole():
-        return [tf.convert_to_tensor(g).numpy() for g in gradients()[:2]]
+    traced = step.get_concrete_function()
+    return lambda: traced().numpy()
 
-    return lambda: step().numpy(), whole
+
+def dense_gradients(head, hidden, labels):
+    """The gradients of hidden states and kernel, as arrays."""
+    import tensorflow as tf
+
+    found = gradients_of(head, tf.constant(hidden), tf.constant(labels))[:2]
+    return [tf.convert_to_tensor(gradient).numpy() for gradient in found]
 
 
 def noise(kernel, bias, hidden, labels, whole, draws, **options):
     """Mean squared errors of the gradients of hidden states and kernel, relative to their norms."""
-    _, draw = stepping(head_of(kernel, bias, **options), hidden, labels)
+    head = head_of(kernel, bias, **options)
     errors = [
         [np.sum(np.square(one - exact)) / np.sum(np.square(exact))
-         for one, exact in zip(draw(), whole)]
+         for one, exact in zip(dense_gradients(head, hidden, labels), whole)]
         for _ in range(draws)
     ]
     return np.mean(errors, axis=0)
@@ -209,7 +220,8 @@ def variance_table(tiles_of):
 
 def drawn_table(kernel, bias, batches, draws):
     """Measured errors: drawn tiles, sampled softmax, and the gradient of another batch."""
-    wholes = [stepping(head_of(kernel, bias), *batch)[1]() for batch in batches]
+    exact = head_of(kernel, bias)
+    wholes = [dense_gradients(exact, *batch) for batch in batches]
     samples = round(len(kernel) * (1 + 2 * SHARE) / 3)
     rows = [["gradient", "kernel", "hidden states"]]
     for name, kwargs in {
@@ -233,8 +245,9 @@ def times_table(kernel, bias, batch, repeats):
     """Times of steps by share and width."""
     from tfsoftmax.ops import drawn_tiles
 
-    cases = [(None, WIDTH), *((share, WIDTH) for share in SHARES)]
-    cases += [(SHARE, width) for width in WIDTHS if width != WIDTH]
+    shares, widths = map(float, flags.FLAGS.shares), map(int, flags.FLAGS.widths)
+    cases = [(None, WIDTH), *((share, WIDTH) for share in shares)]
+    cases += [(SHARE, width) for width in widths if width != WIDTH]
     head, found = head_of(kernel, bias, gradient_share=SHARE), {}
     for update in (False, True):
         product = floor.Product(*batch[0].shape, len(kernel))
@@ -242,8 +255,7 @@ def times_table(kernel, bias, batch, repeats):
         for case in cases:
             if not update or case[1] == WIDTH:
                 head.gradient_share, drawn_tiles.TILE_WORDS = case
-                functions[case] = stepping(head, *batch, update)[0]
-                functions[case]()  # is traced with this share and width
+                functions[case] = stepping(head, *batch, update)
         found[update] = {case: cpu for case, (_, cpu) in medians(functions, repeats).items()}
     drawn_tiles.TILE_WORDS = WIDTH
     rows = [["gradient", "words of a tile", "gradients, ms", "of the exact one",
@@ -296,7 +308,9 @@ def main():
         f"V = {len(kernel):,}{grown}, D = {kernel.shape[1]}, N = {len(labels):,} positions, "
         f"perplexity {np.exp(nats):.0f}, {hardware()}"
     )
-    page, folder = [f"{note}, one thread."], Path(options.results)
+    trained_by = json.loads((Path(options.run) / "config.json").read_text())["model"]["head"]
+    page = [f"{note}, one thread. The run was trained with `--head={trained_by}`."]
+    folder = Path(options.results)
     if {"tiles", "variance"} & {*options.parts}:
         drawn, whole = drawn_table(kernel, bias, batches, options.draws)
         tiles_of = {width: (Tiles(kernel, bias, hidden, width), whole) for width in WIDTHS}
@@ -335,6 +349,8 @@ if __name__ == "__main__":
     flags.DEFINE_string("text", None, "Text that the run reads, a sentence a line.", required=True)
     flags.DEFINE_integer("vocab_size", 0, "Number of words V; 0 for the run's.")
     flags.DEFINE_list("parts", ["tiles", "variance", "time"], "Parts of the page.")
+    flags.DEFINE_list("shares", [f"{share:g}" for share in SHARES], "Shares that are timed.")
+    flags.DEFINE_list("widths", [str(width) for width in WIDTHS], "Words of tiles, timed.")
     flags.DEFINE_integer("streams", 128, "Streams of a batch.")
     flags.DEFINE_integer("time_steps", 20, "Positions of a stream in a batch.")
     flags.DEFINE_integer("draws", 8, "Draws of each gradient whose error is measured.")

@@ -51,8 +51,9 @@ def drawn_tiles(slopes, masses, kernels, draw):
     """
     counts = [kernel.shape[0] // _words(kernel) for kernel in kernels]
     sizes = [tf.norm(tf.reshape(m, [t, -1]), axis=1) for m, t in zip(masses, counts)]
-    inclusion = inclusion_probabilities(tf.concat(sizes, 0), draw.share)
-    tiles = systematic_sample(inclusion, draw.offsets[0])
+    drawn = math.ceil(draw.share * sum(counts))
+    inclusion = inclusion_probabilities(tf.concat(sizes, 0), drawn)
+    tiles = systematic_sample(inclusion, drawn, draw.offsets[0])
     scales, results, first = tf.cast(1 / tf.gather(inclusion, tiles), tf.float32), [], 0
     for m, kernel, count in zip(slopes, kernels, counts):
         inside = (tiles >= first) & (tiles < first + count)
@@ -72,12 +73,11 @@ def add_to_tiles(total, product, numbers):
     return tf.reshape(tf.tensor_scatter_nd_add(tiles, numbers[:, None], product), total.shape)
 
 
-def inclusion_probabilities(sizes, share):
-    """π (T,) float64 in proportion to sizes (T,), at most one each, that add up to ⌈share T⌉.
+def inclusion_probabilities(sizes, count):
+    """π (T,) float64 in proportion to sizes (T,), at most one each, that add up to a number.
 
     Source: Särndal, Swensson and Wretman 1992, section 3.6.
     """
-    count = math.ceil(share * sizes.shape[0])
     sizes = tf.cast(sizes, tf.float64)
     sizes += LEAST_SIZE * tf.reduce_mean(sizes) + 1e-300
     rest = tf.cumsum(tf.sort(sizes, direction="DESCENDING"), reverse=True)[:count]
@@ -86,8 +86,8 @@ def inclusion_probabilities(sizes, share):
     return tf.minimum(ratio * sizes, 1.0)
 
 
-def systematic_sample(inclusion, offset):
-    """Numbers of Σπ tiles, rising, each with its probability π (T,).
+def systematic_sample(inclusion, count, offset):
+    """Numbers of `count` = Σπ tiles, rising, each with its probability π (T,).
 
     Tiles are laid end to end, each as long as its π, and those at offset, offset + 1, ... are
     taken.
@@ -95,7 +95,7 @@ def systematic_sample(inclusion, offset):
     Source: Madow 1949.
     """
     ends = tf.cumsum(inclusion)
-    places = offset + tf.range(tf.round(ends[-1]), dtype=tf.float64)
+    places = offset + tf.range(count, dtype=tf.float64)
     return tf.minimum(tf.searchsorted(ends, places, side="right"), inclusion.shape[0] - 1)
 
 

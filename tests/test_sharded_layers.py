@@ -258,6 +258,8 @@ def every_method():
             SelfNormalisedSoftmax(V, tied_to=embedding)
         with pytest.raises(ValueError, match="`lora_rank` must be unset for a head whose rows"):
             ShardedSoftmax(V, lora_rank=2).build((None, D))
+        with pytest.raises(ValueError, match="`gradient_share` must be None for a head whose rows"):
+            ShardedSoftmax(V, gradient_share=0.5).build((None, D))
         words = keras.Input((T,), dtype="int32")
         foreign = keras.Model(words, FullSoftmax(V)(ShardedEmbedding(V, D)(words)))
         foreign.compile("adam", SoftmaxLoss())

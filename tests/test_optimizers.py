@@ -122,7 +122,12 @@ def whole_variable_ops(optimizer):
             loss = tf.reduce_sum(tf.gather(table.value, ids) ** 2)
         optimizer.apply(tape.gradient(loss, [table.value]), [table])
 
-    graph = step.get_concrete_function(tf.TensorSpec((None,), tf.int32)).graph
+    return types_with_v_rows(step, tf.TensorSpec((None,), tf.int32))
+
+
+def types_with_v_rows(function, spec):
+    """Types of the ops of a function of one argument that put out something of V rows."""
+    graph = function.get_concrete_function(spec).graph
     outputs = [out for op in graph.get_operations() for out in op.outputs]
     return [out.op.type for out in outputs if out.shape.rank and out.shape[0] == V]
 
@@ -131,6 +136,31 @@ def whole_variable_ops(optimizer):
 @pytest.mark.parametrize("rule", RULES)
 def test_a_sparse_step_has_no_op_of_the_size_of_the_variable(rule, clip):
     assert whole_variable_ops(make(rule, **clip)) == []
+
+
+def dense_update_ops(optimizer):
+    """The same of the update by a dense gradient, without the gradient itself."""
+    table = keras.Variable(tf.ones((V, D)))
+    optimizer.build([table])
+    update = tf.function(lambda gradient: optimizer.apply([gradient], [table]))
+    found = types_with_v_rows(update, tf.TensorSpec((V, D)))
+    return [kind for kind in found if kind != "Placeholder"]
+
+
+@pytest.mark.parametrize("clip", CLIPS[:2] + CLIPS[3:], ids=str)
+@pytest.mark.parametrize("rule", sorted(set(RULES) - {"adagrad", "adamw"}))
+def test_a_dense_update_makes_nothing_of_the_size_of_the_variable(rule, clip):
+    # Clipping multiplies the gradient, for which TensorFlow takes the gradient's own memory.
+    assert dense_update_ops(make(rule, **clip)) == (["Mul"] if clip else [])
+
+
+@pytest.mark.parametrize("clip", [{"clipnorm": 0.7}, {"global_clipnorm": 0.9}], ids=str)
+def test_a_norm_that_is_not_finite_leaves_no_finite_weight(clip):
+    for value in (np.inf, np.nan):
+        optimizer, weights = make("sgd", **clip), variables()[:1]
+        gradient = tf.tensor_scatter_nd_update(tf.ones((V, D)), [[3, 1]], [value])
+        optimizer.apply([gradient], weights)
+        assert np.isnan(weights[0].numpy()).all()
 
 
 @pytest.mark.parametrize("rule", ["adagrad", "adam", "momentum"])

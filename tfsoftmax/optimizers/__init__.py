@@ -4,9 +4,11 @@ The gradient of a gather is a `tf.IndexedSlices`: some rows of the variable, eac
 was gathered. Keras's own optimisers square these rows before they sum the duplicates, which is
 not the update that the dense gradient gives, and they compute over the whole variable.
 The optimisers here sum duplicate rows first, then sum over the replicas, clip the sums, and read
-and write only the touched rows of the variable and of its slots. Dense gradients are applied as
-Keras does, except that they too are summed over the replicas before they are clipped, so that
-several replicas do what one does with the joint batch.
+and write only the touched rows of the variable and of its slots. Dense gradients are applied by
+Keras's rules, but in place: neither the rule nor clipping by a norm needs another tensor of the
+variable's size, except for Adagrad with an `epsilon` that is not negligible. They too are summed
+over the replicas before they are clipped, so that several replicas do what one does with the joint
+batch.
 
 `Adagrad`, and `SGD` without momentum, do not change a row without a gradient, so that the result
 is that of Keras on the dense gradient, up to rounding. `SGD` with momentum, `Adam` and `AdamW` are

@@ -1,4 +1,4 @@
-"""Clipping by norms to which all replicas add, because each has a part of a variable only."""
+"""Clipping by norms, to which all replicas add where each has a part of a variable only."""
 
 import keras
 import tensorflow as tf
@@ -6,30 +6,37 @@ import tensorflow as tf
 from tfsoftmax.ops.shards import sharded_words
 
 
-def clipped_across_shards(
+def squared_norm(gradient: tf.Tensor) -> tf.Tensor:
+    """Σ g² of a tensor, a float32 scalar, without a tensor of the squares."""
+    return 2 * tf.nn.l2_loss(tf.cast(gradient, tf.float32))
+
+
+def clipped(
     gradients: list[tf.Tensor], variables: list[keras.Variable], most: float, each: bool
 ) -> list[tf.Tensor]:
     """Gradients clipped as Keras does, by norms over all shards of a variable.
 
-    All replicas call it together.
+    The gradients are scaled in place where nothing else reads them. Where variables are sharded,
+    all replicas call this function together.
 
     Args:
-        gradients: tensors, the gradients of this replica's part of each variable.
-        variables: the variables, of which some are sharded.
+        gradients: tensors, the gradients of each variable, or of this replica's part of it.
+        variables: the variables, of which some may be sharded.
         most: the norm above which gradients are scaled down to it.
         each: whether it bounds the norm of each gradient, or else that of all together.
 
     Returns:
-        List of tensors of the same shapes and dtypes.
+        List of tensors of the same shapes and dtypes; NaN where the norm is not finite.
     """
-    squares = [tf.reduce_sum(tf.square(gradient)) for gradient in gradients]
+    squares = [squared_norm(gradient) for gradient in gradients]
     sharded = [i for i, variable in enumerate(variables) if sharded_words(variable)]
-    sums = tf.distribute.get_replica_context().all_reduce(
-        "SUM", tf.stack([tf.cast(squares[i], tf.float32) for i in sharded])
-    )
-    for place, i in enumerate(sharded):
-        squares[i] = tf.cast(sums[place], squares[i].dtype)
-    if not each:
-        total = tf.add_n([tf.cast(square, tf.float32) for square in squares])
-        squares = [tf.cast(total, square.dtype) for square in squares]
-    return [g * (most / tf.maximum(tf.sqrt(s), most)) for g, s in zip(gradients, squares)]
+    if sharded:
+        sums = tf.distribute.get_replica_context().all_reduce(
+            "SUM", tf.stack([squares[i] for i in sharded])
+        )
+        for place, i in enumerate(sharded):
+            squares[i] = sums[place]
+    norms = [tf.sqrt(s) for s in (squares if each else [tf.add_n(squares)] * len(squares))]
+    # The difference is 0, or NaN where the norm is infinite.
+    scales = [most / tf.maximum(norm, most) + (norm - norm) for norm in norms]
+    return [g * tf.cast(scale, g.dtype) for g, scale in zip(gradients, scales)]

@@ -45,11 +45,9 @@ class Adagrad(SparseRows, keras.optimizers.Adagrad):
         return not under_xla() and self.epsilon < 2e-6 * self.initial_accumulator_value
 
     def _in_place(self, gradient, variable, learning_rate):
-        slot = self._accumulators[self._get_variable_index(variable)]
         return {
-            "var": variable.handle, "accum": slot.value.handle,
+            **self.operands(gradient, variable, "accum"), "epsilon": tf.zeros([], variable.dtype),
             "lr": keras.ops.cast(learning_rate, variable.dtype),
-            "epsilon": tf.zeros([], variable.dtype), "grad": tf.cast(gradient, variable.dtype),
         }
 
     def row_step(self, gradient, learning_rate, accumulator):
@@ -76,6 +74,19 @@ class SGD(SparseRows, keras.optimizers.SGD):
 
     def slots(self):
         return (self.momentums,) if self.momentum else ()
+
+    def update_all(self, gradient, variable, learning_rate):
+        rate = keras.ops.cast(learning_rate, variable.dtype)
+        if self.momentum:
+            tf.raw_ops.ResourceApplyKerasMomentum(
+                **self.operands(gradient, variable, "accum"), lr=rate,
+                momentum=tf.cast(self.momentum, variable.dtype), use_nesterov=self.nesterov,
+            )
+        else:
+            gradient = tf.cast(gradient, variable.dtype)
+            tf.raw_ops.ResourceApplyGradientDescent(
+                var=variable.handle, alpha=rate, delta=gradient
+            )
 
     def row_step(self, gradient, learning_rate, velocity=None):
         step = learning_rate * gradient
@@ -107,6 +118,20 @@ class Adam(SparseRows, keras.optimizers.Adam):
     def slots(self):
         moments = (self._momentums, self._velocities)
         return (*moments, self._velocity_hats) if self.amsgrad else moments
+
+    def update_all(self, gradient, variable, learning_rate):
+        if self.amsgrad and under_xla():  # which has no such rule
+            return super().update_all(gradient, variable, learning_rate)
+        rate, beta_1, beta_2, epsilon = (
+            keras.ops.cast(x, variable.dtype)
+            for x in (learning_rate, self.beta_1, self.beta_2, self.epsilon)
+        )
+        count = tf.cast(self.iterations + 1, variable.dtype)
+        rules = tf.raw_ops.ResourceApplyAdam, tf.raw_ops.ResourceApplyAdamWithAmsgrad
+        rules[self.amsgrad](
+            **self.operands(gradient, variable, "m", "v", "vhat"), lr=rate, beta1=beta_1,
+            beta2=beta_2, epsilon=epsilon, beta1_power=beta_1**count, beta2_power=beta_2**count,
+        )
 
     def row_step(self, gradient, learning_rate, momentum, velocity, *velocity_hat):
         count = tf.cast(self.iterations + 1, gradient.dtype)

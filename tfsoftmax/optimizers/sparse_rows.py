@@ -7,7 +7,7 @@ from tfsoftmax._compat import mend_loss_scale_of_replicas, merges_replicas
 from tfsoftmax.arguments import check_hint
 from tfsoftmax.ops.shards import knowing_shards, mark_as, sharded_words
 from tfsoftmax.optimizers.averages import RowAverages
-from tfsoftmax.optimizers.clipping import clipped_across_shards
+from tfsoftmax.optimizers.clipping import clipped, squared_norm
 from tfsoftmax.optimizers.rows import (
     aligned,
     map_sparse,
@@ -105,6 +105,18 @@ class SparseRows(RowAverages):
         """Applies a dense gradient to a variable and its slots, as Keras does."""
         super().update_step(gradient, variable, learning_rate)
 
+    def operands(self, gradient: tf.Tensor, variable: tf.Variable, *slot_names: str) -> dict:
+        """What TensorFlow's own update rules, which work in place, take beside numbers.
+
+        Args:
+            gradient: tensor of the variable's shape, or of some of its rows.
+            variable: the variable.
+            *slot_names: how the rule calls the slots that `slots` lists; names beyond are left out.
+        """
+        index = self._get_variable_index(variable)
+        handles = {name: slot[index].value.handle for name, slot in zip(slot_names, self.slots())}
+        return {"var": variable.handle, "grad": tf.cast(gradient, variable.dtype), **handles}
+
     def record_gradient_norms(self) -> None:
         """Makes every update store the norms of its gradients, before clipping.
 
@@ -189,22 +201,19 @@ class SparseRows(RowAverages):
         norms = [tf.constant(0.0)] * len(self._trainable_variables)
         values = map_sparse(lambda g: g.values, grads)
         for gradient, variable in zip(values, trainable_variables, strict=True):
-            # As Keras writes it to clip by the global norm, so that the graph computes it once.
-            norm = tf.sqrt(keras.ops.sum(keras.ops.square(gradient)))
-            norms[self._get_variable_index(variable)] = tf.cast(norm, tf.float32)
+            norms[self._get_variable_index(variable)] = tf.sqrt(squared_norm(gradient))
         self.gradient_norms.assign(tf.stack(norms))
 
-    def _clip_gradients(self, grads, variables=()):
+    def _clip_gradients(self, grads, variables):
         values = map_sparse(lambda g: g.values, grads)
-        if any(map(sharded_words, variables)) and (self.clipnorm or self.global_clipnorm):
-            clipped = clipped_across_shards(
-                values, variables, self.clipnorm or self.global_clipnorm, bool(self.clipnorm)
-            )
+        most = self.clipnorm or self.global_clipnorm
+        if most:
+            values = clipped(values, variables, most, bool(self.clipnorm))
         else:
-            clipped = super()._clip_gradients(values)
+            values = super()._clip_gradients(values)
         return [
-            tf.IndexedSlices(c, g.indices, g.dense_shape) if isinstance(g, tf.IndexedSlices) else c
-            for g, c in zip(grads, clipped, strict=True)
+            tf.IndexedSlices(v, g.indices, g.dense_shape) if isinstance(g, tf.IndexedSlices) else v
+            for g, v in zip(grads, values, strict=True)
         ]
 
     def _clip_and_update(self, grads, variables):

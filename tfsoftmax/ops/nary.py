@@ -20,6 +20,7 @@ import tensorflow as tf
 
 from tfsoftmax.ops.custom_gradients import immediate_gradient, recomputed_gradient
 from tfsoftmax.ops.logits import rows_of
+from tfsoftmax.ops.row_gradients import DistinctRows, row_source
 
 # How many nodes' matmuls may run side by side.
 PARALLEL_NODES = 4
@@ -58,14 +59,21 @@ def steps_of(paths, owners, starts, sizes):
     """
     taken = tf.where(paths >= 0)
     edges = tf.gather_nd(paths, taken)
-    nodes = tf.gather(owners, edges)
+    positions = tf.cast(taken[:, 0], tf.int32)
+    return sorted_steps(positions, tf.gather(owners, edges), edges, starts, sizes)
+
+
+def sorted_steps(positions, nodes, edges, starts, sizes):
+    """`Steps` of positions (R,) that take these edges (R,) below these nodes (R,), all int32.
+
+    The other arguments are those of `steps_of`.
+    """
     order = tf.argsort(nodes, stable=True)
-    nodes, edges = tf.gather(nodes, order), tf.gather(edges, order)
+    positions, nodes, edges = (tf.gather(t, order) for t in (positions, nodes, edges))
     present, _, counts = tf.unique_with_counts(nodes)
     first, size = tf.gather(starts, present), tf.gather(sizes, present)
     row_ends = tf.cumsum(size)
     rows = tf.repeat(first - row_ends + size, size) + tf.range(tf.reduce_sum(size))
-    positions = tf.cast(tf.gather(taken[:, 0], order), tf.int32)
     return Steps(positions, edges - tf.gather(starts, nodes), tf.cumsum(counts), rows, row_ends)
 
 
@@ -85,13 +93,16 @@ def path_nats(hidden, kernel, bias, steps):
         (N,) float32, nats.
     """
 
-    def nats(hidden, rows, biases):
-        return _by_node(hidden, rows, biases, steps)
+    source, read = row_source(kernel)
 
-    def gradients(upstream, hidden, rows, biases):
-        return _by_node(hidden, rows, biases, steps, upstream)[1:]
+    def nats(hidden, source, biases):
+        return _by_node(hidden, lambda ids: read(source, ids), biases, steps)
 
-    return recomputed_gradient(nats, gradients, *_gathered(hidden, kernel, bias, steps))
+    def gradients(upstream, hidden, source, biases):
+        results = _by_node(hidden, lambda ids: read(source, ids), biases, steps, upstream)
+        return _of_rows(results[1:], kernel, steps)
+
+    return recomputed_gradient(nats, gradients, *_float32(hidden, source, bias, steps))
 
 
 def weighted_path_nats(hidden, kernel, bias, steps, weights):
@@ -106,38 +117,53 @@ def weighted_path_nats(hidden, kernel, bias, steps, weights):
         nats: (N,) float32, without gradient.
     """
 
-    def function(weights, hidden, rows, biases):
-        nats, *gradients = _by_node(hidden, rows, biases, steps, weights)
-        return (tf.reduce_sum(weights * nats), nats), [nats, *gradients]
+    source, read = row_source(kernel)
 
-    return immediate_gradient(function, weights, *_gathered(hidden, kernel, bias, steps))
+    def function(weights, hidden, source, biases):
+        results = _by_node(hidden, lambda ids: read(source, ids), biases, steps, weights)
+        nats, *gradients = results
+        return (tf.reduce_sum(weights * nats), nats), [nats, *_of_rows(gradients, kernel, steps)]
 
-
-def _gathered(hidden, kernel, bias, steps):
-    """hidden, rows (M, D) and biases (M,), all float32."""
-    biases = tf.zeros(tf.shape(steps.rows)) if bias is None else rows_of(bias, steps.rows)
-    return tf.cast(hidden, tf.float32), rows_of(kernel, steps.rows), biases
+    return immediate_gradient(function, weights, *_float32(hidden, source, bias, steps))
 
 
-def _by_node(hidden, rows, biases, steps, weights=None):
-    """Nats (N,) and, given weights (N,), the gradients of Σ weights · nats."""
-    size, length = rows.shape[1], tf.shape(hidden)[0]
-    by_step = [tf.gather(t, steps.positions) for t in (hidden, weights) if t is not None]
-    if weights is not None:
-        by_step.append(by_step[0] * by_step[1][:, None])
+def _float32(hidden, source, bias, steps):
+    """hidden and biases (M,) in float32, and between them what rows are read from."""
+    biases = None if bias is None else rows_of(bias, steps.rows)
+    return tf.cast(hidden, tf.float32), source, biases
+
+
+def _of_rows(gradients, kernel, steps):
+    """Gradients of hidden, kernel and biases, from those of hidden, rows and biases."""
+    d_hidden, d_rows, *d_biases = gradients
+    shape = tf.constant(kernel.shape.as_list())
+    d_kernel = DistinctRows(tf.cast(d_rows, kernel.dtype), steps.rows, shape)
+    return [d_hidden, d_kernel, *d_biases]
+
+
+def _by_node(hidden, read, biases, steps, weights=None):
+    """Nats (N,) and, given weights (N,), the gradients of Σ weights · nats.
+
+    `read` maps edges (m,) to their rows (m, D) of the kernel.
+    """
+    size, length = hidden.shape[1], tf.shape(hidden)[0]
+    of_steps = [tf.gather(t, steps.positions) for t in (hidden, weights) if t is not None]
+    of_steps.append(steps.targets)
+    of_rows = [steps.rows] if biases is None else [steps.rows, biases]
     bounds = [tf.concat([[0], ends], 0) for ends in (steps.ends, steps.row_ends)]
     count = tf.size(steps.ends)
     shapes = [[]] if weights is None else [[], [size], [size], []]
     arrays = [
         tf.TensorArray(tf.float32, count + 1, element_shape=[None, *shape], infer_shape=False)
-        for shape in shapes
+        for shape in shapes[:None if biases is not None else 3]
     ]
     # An empty part at the end, so that the parts of an empty batch can be joined.
     arrays = [a.write(count, tf.zeros([0, *shape])) for a, shape in zip(arrays, shapes)]
 
     def body(i, arrays):
         step, row = (slice(bound[i], bound[i + 1]) for bound in bounds)  # These make views.
-        part = _node(rows[row], biases[row], steps.targets[step], *[t[step] for t in by_step])
+        edges, *of_edges = [t[row] for t in of_rows]
+        part = _node([read(edges), *of_edges], *[t[step] for t in of_steps])
         return i + 1, [array.write(i, value) for array, value in zip(arrays, part)]
 
     _, arrays = tf.while_loop(
@@ -147,27 +173,23 @@ def _by_node(hidden, rows, biases, steps, weights=None):
     nats = tf.math.unsorted_segment_sum(nats, steps.positions, length)
     if weights is None:
         return nats
-    d_hidden, *of_rows = gradients
-    d_hidden = tf.math.unsorted_segment_sum(
-        d_hidden * by_step[1][:, None], steps.positions, length
-    )
-    return [nats, d_hidden, *of_rows]
+    d_hidden = tf.math.unsorted_segment_sum(gradients[0], steps.positions, length)
+    return [nats, d_hidden, *gradients[1:]]
 
 
-def _node(rows, biases, targets, hidden, weights=None, weighted_hidden=None):
-    """One node: nats (n,) and, given weights (n,), gradients of hidden, rows and biases.
-
-    The gradient of hidden is not yet multiplied by the weights.
-    """
-    nats, slopes = tf.raw_ops.SparseSoftmaxCrossEntropyWithLogits(
-        features=tf.matmul(hidden, rows, transpose_b=True) + biases, labels=targets
-    )
-    if weights is None:
+def _node(parameters, hidden, *weights_and_targets):
+    """One node: nats (n,) and, given weights (n,), gradients of hidden, rows and biases."""
+    *weights, targets = weights_and_targets
+    rows, *biases = parameters
+    scores = tf.matmul(hidden, rows, transpose_b=True)
+    for bias in biases:
+        scores = tf.nn.bias_add(scores, bias)
+    nats, slopes = tf.raw_ops.SparseSoftmaxCrossEntropyWithLogits(features=scores, labels=targets)
+    if not weights:
         return [nats]
-    return [
-        nats, tf.matmul(slopes, rows), tf.matmul(slopes, weighted_hidden, transpose_a=True),
-        tf.linalg.matvec(slopes, weights, transpose_a=True),
-    ]
+    slopes *= weights[0][:, None]
+    d_parameters = [tf.matmul(slopes, hidden, transpose_a=True), tf.reduce_sum(slopes, 0)]
+    return [nats, tf.matmul(slopes, rows), *d_parameters[:len(parameters)]]
 
 
 def all_log_probs(hidden, kernel, bias, tree, leaves):

@@ -183,8 +183,8 @@ class SelfOrganisedSoftmax(HierarchicalHead):
     def _steps(self, labels):
         layout = {name: variable.value for name, variable in self.layout.items()}
         slots, sizes = tf.gather(layout["slots"], labels), tf.convert_to_tensor(layout["sizes"])
-        steps = nary.sorted_steps(
-            tf.range(tf.size(labels)), self._cluster_of(labels), slots,
+        steps = nary.steps_of(
+            slots[:, None], self._cluster_of(labels)[:, None],
             tf.cumsum(sizes, exclusive=True), sizes,
         )
         return dataclasses.replace(steps, rows=tf.gather(layout["members"], steps.rows))

@@ -36,6 +36,7 @@ class Steps:
         ends: (G,) int32, the index after the last step of each node that occurs.
         rows: (M,) int32, the edges below these nodes, one node after the other.
         row_ends: (G,) int32, the index after the last row of each node.
+        places: (N, L) int32, where the steps of each path stand, and R where it has ended.
     """
 
     positions: tf.Tensor
@@ -43,14 +44,15 @@ class Steps:
     ends: tf.Tensor
     rows: tf.Tensor
     row_ends: tf.Tensor
+    places: tf.Tensor
 
 
-def steps_of(paths, owners, starts, sizes):
+def steps_of(paths, nodes, starts, sizes):
     """The steps of some paths.
 
     Args:
         paths: (N, L) int32, the edges of each path, filled up with -1.
-        owners: (E,) int32, the node above each edge.
+        nodes: (N, L) int32, the node above each of these edges.
         starts: (I,) int32, the first edge below each node.
         sizes: (I,) int32, the number of edges below each node.
 
@@ -58,23 +60,18 @@ def steps_of(paths, owners, starts, sizes):
         `Steps`.
     """
     taken = tf.where(paths >= 0)
-    edges = tf.gather_nd(paths, taken)
-    positions = tf.cast(taken[:, 0], tf.int32)
-    return sorted_steps(positions, tf.gather(owners, edges), edges, starts, sizes)
-
-
-def sorted_steps(positions, nodes, edges, starts, sizes):
-    """`Steps` of positions (R,) that take these edges (R,) below these nodes (R,), all int32.
-
-    The other arguments are those of `steps_of`.
-    """
+    nodes, edges = tf.gather_nd(nodes, taken), tf.gather_nd(paths, taken)
     order = tf.argsort(nodes, stable=True)
-    positions, nodes, edges = (tf.gather(t, order) for t in (positions, nodes, edges))
+    taken, nodes, edges = (tf.gather(t, order) for t in (taken, nodes, edges))
+    count = tf.size(order)
+    places = tf.tensor_scatter_nd_update(tf.fill(tf.shape(paths), count), taken, tf.range(count))
+    places.set_shape(paths.shape)
     present, _, counts = tf.unique_with_counts(nodes)
     first, size = tf.gather(starts, present), tf.gather(sizes, present)
     row_ends = tf.cumsum(size)
     rows = tf.repeat(first - row_ends + size, size) + tf.range(tf.reduce_sum(size))
-    return Steps(positions, edges - tf.gather(starts, nodes), tf.cumsum(counts), rows, row_ends)
+    targets, ends = edges - tf.gather(starts, nodes), tf.cumsum(counts)
+    return Steps(tf.cast(taken[:, 0], tf.int32), targets, ends, rows, row_ends, places)
 
 
 def path_nats(hidden, kernel, bias, steps):
@@ -146,7 +143,7 @@ def _by_node(hidden, read, biases, steps, weights=None):
 
     `read` maps edges (m,) to their rows (m, D) of the kernel.
     """
-    size, length = hidden.shape[1], tf.shape(hidden)[0]
+    size = hidden.shape[1]
     of_steps = [tf.gather(t, steps.positions) for t in (hidden, weights) if t is not None]
     of_steps.append(steps.targets)
     of_rows = [steps.rows] if biases is None else [steps.rows, biases]
@@ -157,8 +154,9 @@ def _by_node(hidden, read, biases, steps, weights=None):
         tf.TensorArray(tf.float32, count + 1, element_shape=[None, *shape], infer_shape=False)
         for shape in shapes[:None if biases is not None else 3]
     ]
-    # An empty part at the end, so that the parts of an empty batch can be joined.
-    arrays = [a.write(count, tf.zeros([0, *shape])) for a, shape in zip(arrays, shapes)]
+    # At the end a step of zeros, where `places` points, and no row.
+    lengths = [1, 1, 0, 0]
+    arrays = [a.write(count, tf.zeros([n, *s])) for a, n, s in zip(arrays, lengths, shapes)]
 
     def body(i, arrays):
         step, row = (slice(bound[i], bound[i + 1]) for bound in bounds)  # These make views.
@@ -170,11 +168,17 @@ def _by_node(hidden, read, biases, steps, weights=None):
         lambda i, _: i < count, body, (0, arrays), parallel_iterations=PARALLEL_NODES
     )
     nats, *gradients = [array.concat() for array in arrays]
-    nats = tf.math.unsorted_segment_sum(nats, steps.positions, length)
-    if weights is None:
-        return nats
-    d_hidden = tf.math.unsorted_segment_sum(gradients[0], steps.positions, length)
-    return [nats, d_hidden, *gradients[1:]]
+    nats = _sum_of_levels(nats, steps)
+    return nats if weights is None else [nats, _sum_of_levels(gradients[0], steps), *gradients[1:]]
+
+
+def _sum_of_levels(by_step, steps):
+    """The sums (N, ...) over each path of a tensor (R + 1, ...) that ends in zeros."""
+    # Gathers copy whole rows; a sum over segments takes several times as long for few levels.
+    total, *others = [tf.gather(by_step, places) for places in tf.unstack(steps.places, axis=1)]
+    for other in others:
+        total += other
+    return total
 
 
 def _node(parameters, hidden, *weights_and_targets):

@@ -19,7 +19,7 @@ def differentiable(function, *parameters):
         function: returns its results and a function that maps their upstream gradients to the
             gradients of the parameters, in the order in which `tf.nest.flatten` lists them.
         *parameters: tensors or structures of tensors. A None in them has no gradient. The
-            gradient of the handle of a variable is a `tf.IndexedSlices`.
+            gradient of the handle of a variable is `DistinctRows`.
 
     Returns:
         The results. The gradients are cast to the parameters' dtypes.
@@ -36,7 +36,7 @@ def differentiable(function, *parameters):
         def flat_gradient(*upstream):
             gradients = tf.nest.flatten(gradient(*upstream))
             return [
-                g if isinstance(g, tf.IndexedSlices) else tf.cast(g, t.dtype)
+                g.in_this_graph() if isinstance(g, DistinctRows) else tf.cast(g, t.dtype)
                 for g, t in zip(gradients, tensors, strict=True)
             ]
 

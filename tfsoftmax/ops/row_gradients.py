@@ -2,11 +2,19 @@
 
 import tensorflow as tf
 
+from tfsoftmax.ops.logits import rows_of
 from tfsoftmax.ops.replicas import local_copy
 
 
 class DistinctRows(tf.IndexedSlices):
     """A sparse gradient that has each row once, so that an optimiser has no duplicates to sum."""
+
+    def in_this_graph(self):
+        """The same in the graph that is being built.
+
+        The backward pass of a `tf.function` cannot return tensors of the forward pass.
+        """
+        return DistinctRows(*map(tf.identity, (self.values, self.indices, self.dense_shape)))
 
 
 def row_source(table):
@@ -17,11 +25,11 @@ def row_source(table):
 
     Returns:
         The variable's handle, or the tensor itself, and a function from it and ids (n,) to the
-        rows (n, ...) float32. The gradient of either is a `tf.IndexedSlices`.
+        rows (n, ...) float32. The gradient of either is `DistinctRows`.
     """
     table = local_copy(table)
     if not hasattr(table, "handle"):
-        return tf.convert_to_tensor(table), lambda table, ids: tf.cast(tf.gather(table, ids), tf.float32)
+        return tf.convert_to_tensor(table), rows_of
     tf.gather(table, tf.zeros([0], tf.int32))  # so that gradient tapes watch the variable
 
     def rows(handle, ids):

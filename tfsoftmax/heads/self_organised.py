@@ -213,16 +213,18 @@ class SelfOrganisedSoftmax(HierarchicalHead):
         nats = tf.nn.sparse_softmax_cross_entropy_with_logits(clusters, scores)
         if self.fixed_clusters is None:
             log_sums = nats + tf.gather(scores, clusters, batch_dims=1)
-            seen = tf.where(weights > 0)[:, 0]
-            self._observe(*(tf.stop_gradient(tf.gather(x, seen)) for x in (scores, log_sums, labels)))
+            seen, given = tf.where(weights > 0)[:, 0], (scores, log_sums, labels)
+            self._observe(*(tf.stop_gradient(tf.gather(x, seen)) for x in given))
         return nats, by_word
 
     def _observe(self, scores, log_sums, labels):
         """Equation 9: q(w, ·) moves towards log₂ P(· | h) where w stands."""
         scores, log_sums, labels = of_all_replicas([scores, log_sums, labels])
         words, index, repeats = tf.unique_with_counts(labels)
-        means = (tf.math.unsorted_segment_mean(x, index, tf.size(words)) for x in (scores, log_sums))
-        bits = (next(means) - next(means)[:, None]) / np.log(2)
+        scores, log_sums = (
+            tf.math.unsorted_segment_mean(x, index, tf.size(words)) for x in (scores, log_sums)
+        )
+        bits = (scores - log_sums[:, None]) / np.log(2)
         frequency = tf.gather(tf.constant(np.maximum(self.counts, 1.0), tf.float32), words)
         kept = tf.pow(1 - 1 / frequency, tf.cast(repeats, tf.float32))[:, None]
         rows = kept * tf.gather(self.preferences.value, words) + (1 - kept) * bits

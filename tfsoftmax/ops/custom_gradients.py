@@ -11,7 +11,6 @@ from tfsoftmax.ops.row_gradients import DistinctRows
 from tfsoftmax.ops.xla import under_xla
 
 
-
 def differentiable(function, *parameters):
     """Calls `function(*parameters)` and differentiates it by the gradient that it returns.
 

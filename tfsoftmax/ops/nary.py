@@ -5,9 +5,10 @@
 where e is the edge that the path takes and c runs over all edges below the same node. Edges below
 a node are numbered consecutively, so that a node's part of the kernel is a range of its rows.
 
-Only the nodes on the paths of the batch are computed. Their rows are gathered once, the steps of
-all paths are sorted by node, and a loop takes one node after the other, with the positions that
-pass it and its own rows. So neither positions nor children are padded.
+Only the nodes on the paths of the batch are computed. The steps of all paths are sorted by node,
+and a loop takes one node after the other, with the positions that pass it and its own rows, which
+it reads there and then. So neither positions nor children are padded, and of all rows (M, D) there
+is no copy.
 
 Shapes: N positions, D hidden units, V words, E edges, L the depth of the tree, R steps of paths,
 M rows of the nodes that occur.

@@ -9,6 +9,8 @@ import tensorflow as tf
 from cases import UNITS, positions, randomise, three_levels
 from references import class_log_probs, full_log_probs, nary_log_probs
 from tfsoftmax.heads import ClassSoftmax, FullSoftmax, NarySoftmax, TreeSoftmax
+from tfsoftmax.ops.row_gradients import DistinctRows
+from tfsoftmax.optimizers import sum_duplicates
 from tfsoftmax.partitions import classes, code_files, tree_builders
 from tfsoftmax.partitions.tree import Tree
 from tfsoftmax.vocabulary import Vocabulary
@@ -129,6 +131,35 @@ def test_gradient_has_the_classes_of_the_batch_and_no_others():
     for gradient in tape.gradient(total, [w.value for w in head.weights]):
         assert isinstance(gradient, tf.IndexedSlices)
         assert sorted(gradient.indices.numpy()) == sorted([*range(25), *rows])
+
+
+def test_gradients_are_the_same_when_a_function_is_differentiated_from_outside():
+    """The kernel enters the loss as a handle, which the gradient of a function has to find."""
+    head, (hidden, labels) = built(ClassSoftmax(V, counts=counts())), positions(V, 9)
+    sources = [head.kernel.value, head.bias.value]
+    losses = tf.function(lambda: 3.0 * head.training_loss(hidden, labels))
+    whole = tf.function(lambda: 3.0 * head.loss_and_nats(hidden, labels, np.ones(9, "float32"))[0])
+    wanted = results(head, hidden, labels, np.full(9, 3.0, np.float32))[3:]
+    for function in (losses, whole):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(function())
+        assert_equal([tf.convert_to_tensor(g) for g in tape.gradient(loss, sources)], wanted)
+
+
+def test_no_duplicates_are_searched_among_rows_that_have_none():
+    head, (hidden, labels) = built(ClassSoftmax(V, counts=counts())), positions(V, 9)
+    with tf.GradientTape() as tape:
+        total, _ = head.loss_and_nats(hidden, labels, np.ones(9, np.float32))
+    gradient = tape.gradient(total, head.kernel.value)
+    assert isinstance(gradient, DistinctRows)
+    assert not searches_duplicates(gradient)
+    parts = gradient.values, gradient.indices, gradient.dense_shape
+    assert searches_duplicates(tf.IndexedSlices(*parts))
+
+
+def searches_duplicates(gradient):
+    graph = tf.function(lambda: sum_duplicates(gradient)).get_concrete_function().graph
+    return any(op.type == "Unique" for op in graph.get_operations())
 
 
 @pytest.mark.parametrize("count", [0, 1])

@@ -23,6 +23,7 @@ from optimizer_helper import (
     variables,
 )
 from tfsoftmax import optimizers
+from tfsoftmax.optimizers import sparse_rows
 
 CLIPS = [{}, {"clipnorm": 0.7}, {"clipvalue": 0.3}, {"global_clipnorm": 0.9}]
 
@@ -61,6 +62,20 @@ def test_compiled_update_equals_the_eager_one(rule, jit_compile):
     for grads in steps:
         update(grads)
     assert_states_equal(states(optimizer, weights), trained(make(rule, global_clipnorm=0.9), steps))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_rows_updated_in_several_chunks_are_those_updated_at_once(rule, monkeypatch):
+    steps = [gradients(step, every_row=False) for step in range(2)]
+    wanted = trained(make(rule), steps)
+    monkeypatch.setattr(sparse_rows, "CHUNK_BYTES", 3 * 4 * D)  # three rows
+    sizes, (name, _) = [], RULES[rule]
+    kind, row_step = getattr(optimizers, name), getattr(optimizers, name).row_step
+    monkeypatch.setattr(
+        kind, "row_step", lambda self, g, *rest: (sizes.append(len(g)), row_step(self, g, *rest))[1]
+    )
+    assert_states_equal(trained(make(rule), steps), wanted)
+    assert max(sizes) > 3 >= min(sizes)  # numbers of the bias are smaller than rows of the kernel
 
 
 def test_learning_rate_schedule_is_followed():

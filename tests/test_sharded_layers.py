@@ -241,7 +241,7 @@ def check_step(strategy, vocab_size=10_007):
     concrete = function.get_concrete_function(tf.TensorSpec((B, T), tf.int32))
     assert largest_tensor(concrete) < vocab_size // 2 * D
     kinds = [op.type for op in concrete.graph.get_operations()]
-    assert "ResourceSparseApplyAdagradV2" in kinds and "ResourceApplyAdagradV2" not in kinds
+    assert "ResourceApplyAdagradV2" not in kinds  # which updates all rows
 
 
 def every_method():

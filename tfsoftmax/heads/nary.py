@@ -68,8 +68,9 @@ class NarySoftmax(HierarchicalHead):
         return [(n, units, size) for n, size in zip(rows.tolist(), sizes.tolist())]
 
     def _steps(self, labels):
-        paths, *layout = self._layout
-        return steps_of(tf.gather(paths, labels), *layout)
+        paths, owners, *layout = self._layout
+        edges = tf.gather(paths, labels)
+        return steps_of(edges, tf.gather(owners, tf.maximum(edges, 0)), *layout)
 
     def _training_loss(self, hidden, labels):
         return path_nats(hidden, *self._parameters(), self._steps(labels))

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from tfsoftmax.heads.hierarchical import HierarchicalHead, tensors
 from tfsoftmax.layers.initializers import add_weight
 from tfsoftmax.ops import nary
-from tfsoftmax.ops.cross_entropy import cross_entropy, weighted_cross_entropy
+from tfsoftmax.ops.cross_entropy import cross_entropy
 from tfsoftmax.ops.logits import full_logits
 from tfsoftmax.ops.replicas import of_all_replicas
 from tfsoftmax.partitions import assignment, classes, code_files
@@ -182,10 +182,11 @@ class SelfOrganisedSoftmax(HierarchicalHead):
 
     def _steps(self, labels):
         layout = {name: variable.value for name, variable in self.layout.items()}
-        slots = tf.gather(layout["slots"], labels)[:, None]
-        sizes = tf.convert_to_tensor(layout["sizes"])
-        owners = tf.repeat(tf.range(self.num_clusters), sizes)
-        steps = nary.steps_of(slots, owners, tf.cumsum(sizes, exclusive=True), sizes)
+        slots, sizes = tf.gather(layout["slots"], labels), tf.convert_to_tensor(layout["sizes"])
+        steps = nary.steps_of(
+            slots[:, None], self._cluster_of(labels)[:, None],
+            tf.cumsum(sizes, exclusive=True), sizes,
+        )
         return dataclasses.replace(steps, rows=tf.gather(layout["members"], steps.rows))
 
     def _nats(self, hidden, labels):
@@ -194,33 +195,39 @@ class SelfOrganisedSoftmax(HierarchicalHead):
         return clusters + nary.path_nats(by_word, *self._parameters(), self._steps(labels))
 
     def _training_loss(self, hidden, labels):
-        self._observe(hidden, labels)
-        return self._nats(hidden, labels)
+        nats, by_word = self._observed_nats(hidden, labels, tf.ones(tf.shape(labels)))
+        return nats + nary.path_nats(by_word, *self._parameters(), self._steps(labels))
 
     def _loss_and_nats(self, hidden, labels, weights):
-        seen = tf.where(weights > 0)[:, 0]
-        self._observe(tf.gather(hidden, seen), tf.gather(labels, seen))
-        by_cluster, by_word = self._projected(hidden)
-        total, nats = weighted_cross_entropy(
-            by_cluster, *self._cluster_parameters(), self._cluster_of(labels), weights
-        )
-        of_words, nats_of_words = nary.weighted_path_nats(
+        nats, by_word = self._observed_nats(hidden, labels, weights)
+        total, nats_of_words = nary.weighted_path_nats(
             by_word, *self._parameters(), self._steps(labels), weights
         )
-        return total + of_words, nats + nats_of_words
+        return tf.reduce_sum(weights * nats) + total, tf.stop_gradient(nats) + nats_of_words
 
-    def _observe(self, hidden, labels):
+    def _observed_nats(self, hidden, labels, weights):
+        """-ln P(c | h) of the labels' clusters (N,), after a look at those of all; and h_w."""
+        by_cluster, by_word = self._projected(hidden)
+        scores = full_logits(by_cluster, *self._cluster_parameters())
+        clusters = self._cluster_of(labels)
+        nats = tf.nn.sparse_softmax_cross_entropy_with_logits(clusters, scores)
+        if self.fixed_clusters is None:
+            log_sums = nats + tf.gather(scores, clusters, batch_dims=1)
+            seen, given = tf.where(weights > 0)[:, 0], (scores, log_sums, labels)
+            self._observe(*(tf.stop_gradient(tf.gather(x, seen)) for x in given))
+        return nats, by_word
+
+    def _observe(self, scores, log_sums, labels):
         """Equation 9: q(w, ·) moves towards log₂ P(· | h) where w stands."""
-        if self.fixed_clusters is not None:
-            return
-        by_cluster, _ = self._projected(tf.stop_gradient(hidden))
-        bits = tf.nn.log_softmax(full_logits(by_cluster, *self._cluster_parameters())) / np.log(2)
-        labels, bits = of_all_replicas(labels), of_all_replicas(bits)
+        scores, log_sums, labels = of_all_replicas([scores, log_sums, labels])
         words, index, repeats = tf.unique_with_counts(labels)
-        mean = tf.math.unsorted_segment_mean(tf.stop_gradient(bits), index, tf.size(words))
+        scores, log_sums = (
+            tf.math.unsorted_segment_mean(x, index, tf.size(words)) for x in (scores, log_sums)
+        )
+        bits = (scores - log_sums[:, None]) / np.log(2)
         frequency = tf.gather(tf.constant(np.maximum(self.counts, 1.0), tf.float32), words)
         kept = tf.pow(1 - 1 / frequency, tf.cast(repeats, tf.float32))[:, None]
-        rows = kept * tf.gather(self.preferences.value, words) + (1 - kept) * mean
+        rows = kept * tf.gather(self.preferences.value, words) + (1 - kept) * bits
         self.preferences.value.scatter_update(tf.IndexedSlices(rows, words))
 
     def _log_prob(self, hidden, labels):  # unlike training, it observes nothing

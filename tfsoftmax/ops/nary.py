@@ -5,9 +5,10 @@
 where e is the edge that the path takes and c runs over all edges below the same node. Edges below
 a node are numbered consecutively, so that a node's part of the kernel is a range of its rows.
 
-Only the nodes on the paths of the batch are computed. Their rows are gathered once, the steps of
-all paths are sorted by node, and a loop takes one node after the other, with the positions that
-pass it and its own rows. So neither positions nor children are padded.
+Only the nodes on the paths of the batch are computed. The steps of all paths are sorted by node,
+and a loop takes one node after the other, with the positions that pass it and its own rows, which
+it reads there and then. So neither positions nor children are padded, and of all rows (M, D) there
+is no copy.
 
 Shapes: N positions, D hidden units, V words, E edges, L the depth of the tree, R steps of paths,
 M rows of the nodes that occur.
@@ -20,6 +21,7 @@ import tensorflow as tf
 
 from tfsoftmax.ops.custom_gradients import immediate_gradient, recomputed_gradient
 from tfsoftmax.ops.logits import rows_of
+from tfsoftmax.ops.row_gradients import DistinctRows, row_source
 
 # How many nodes' matmuls may run side by side.
 PARALLEL_NODES = 4
@@ -35,6 +37,7 @@ class Steps:
         ends: (G,) int32, the index after the last step of each node that occurs.
         rows: (M,) int32, the edges below these nodes, one node after the other.
         row_ends: (G,) int32, the index after the last row of each node.
+        places: (N, L) int32, where the steps of each path stand, and R where it has ended.
     """
 
     positions: tf.Tensor
@@ -42,14 +45,15 @@ class Steps:
     ends: tf.Tensor
     rows: tf.Tensor
     row_ends: tf.Tensor
+    places: tf.Tensor
 
 
-def steps_of(paths, owners, starts, sizes):
+def steps_of(paths, nodes, starts, sizes):
     """The steps of some paths.
 
     Args:
         paths: (N, L) int32, the edges of each path, filled up with -1.
-        owners: (E,) int32, the node above each edge.
+        nodes: (N, L) int32, the node above each of these edges.
         starts: (I,) int32, the first edge below each node.
         sizes: (I,) int32, the number of edges below each node.
 
@@ -57,16 +61,18 @@ def steps_of(paths, owners, starts, sizes):
         `Steps`.
     """
     taken = tf.where(paths >= 0)
-    edges = tf.gather_nd(paths, taken)
-    nodes = tf.gather(owners, edges)
+    nodes, edges = tf.gather_nd(nodes, taken), tf.gather_nd(paths, taken)
     order = tf.argsort(nodes, stable=True)
-    nodes, edges = tf.gather(nodes, order), tf.gather(edges, order)
+    taken, nodes, edges = (tf.gather(t, order) for t in (taken, nodes, edges))
+    count = tf.size(order)
+    places = tf.tensor_scatter_nd_update(tf.fill(tf.shape(paths), count), taken, tf.range(count))
+    places.set_shape(paths.shape)
     present, _, counts = tf.unique_with_counts(nodes)
     first, size = tf.gather(starts, present), tf.gather(sizes, present)
     row_ends = tf.cumsum(size)
     rows = tf.repeat(first - row_ends + size, size) + tf.range(tf.reduce_sum(size))
-    positions = tf.cast(tf.gather(taken[:, 0], order), tf.int32)
-    return Steps(positions, edges - tf.gather(starts, nodes), tf.cumsum(counts), rows, row_ends)
+    targets, ends = edges - tf.gather(starts, nodes), tf.cumsum(counts)
+    return Steps(tf.cast(taken[:, 0], tf.int32), targets, ends, rows, row_ends, places)
 
 
 def path_nats(hidden, kernel, bias, steps):
@@ -85,13 +91,16 @@ def path_nats(hidden, kernel, bias, steps):
         (N,) float32, nats.
     """
 
-    def nats(hidden, rows, biases):
-        return _by_node(hidden, rows, biases, steps)
+    source, read = row_source(kernel)
 
-    def gradients(upstream, hidden, rows, biases):
-        return _by_node(hidden, rows, biases, steps, upstream)[1:]
+    def nats(hidden, source, biases):
+        return _by_node(hidden, lambda ids: read(source, ids), biases, steps)
 
-    return recomputed_gradient(nats, gradients, *_gathered(hidden, kernel, bias, steps))
+    def gradients(upstream, hidden, source, biases):
+        results = _by_node(hidden, lambda ids: read(source, ids), biases, steps, upstream)
+        return _of_rows(results[1:], kernel, steps)
+
+    return recomputed_gradient(nats, gradients, *_float32(hidden, source, bias, steps))
 
 
 def weighted_path_nats(hidden, kernel, bias, steps, weights):
@@ -106,68 +115,86 @@ def weighted_path_nats(hidden, kernel, bias, steps, weights):
         nats: (N,) float32, without gradient.
     """
 
-    def function(weights, hidden, rows, biases):
-        nats, *gradients = _by_node(hidden, rows, biases, steps, weights)
-        return (tf.reduce_sum(weights * nats), nats), [nats, *gradients]
+    source, read = row_source(kernel)
 
-    return immediate_gradient(function, weights, *_gathered(hidden, kernel, bias, steps))
+    def function(weights, hidden, source, biases):
+        results = _by_node(hidden, lambda ids: read(source, ids), biases, steps, weights)
+        nats, *gradients = results
+        return (tf.reduce_sum(weights * nats), nats), [nats, *_of_rows(gradients, kernel, steps)]
 
-
-def _gathered(hidden, kernel, bias, steps):
-    """hidden, rows (M, D) and biases (M,), all float32."""
-    biases = tf.zeros(tf.shape(steps.rows)) if bias is None else rows_of(bias, steps.rows)
-    return tf.cast(hidden, tf.float32), rows_of(kernel, steps.rows), biases
+    return immediate_gradient(function, weights, *_float32(hidden, source, bias, steps))
 
 
-def _by_node(hidden, rows, biases, steps, weights=None):
-    """Nats (N,) and, given weights (N,), the gradients of Σ weights · nats."""
-    size, length = rows.shape[1], tf.shape(hidden)[0]
-    by_step = [tf.gather(t, steps.positions) for t in (hidden, weights) if t is not None]
-    if weights is not None:
-        by_step.append(by_step[0] * by_step[1][:, None])
+def _float32(hidden, source, bias, steps):
+    """hidden and biases (M,) in float32, and between them what rows are read from."""
+    biases = None if bias is None else rows_of(bias, steps.rows)
+    return tf.cast(hidden, tf.float32), source, biases
+
+
+def _of_rows(gradients, kernel, steps):
+    """Gradients of hidden, kernel and biases, from those of hidden, rows and biases."""
+    d_hidden, d_rows, *d_biases = gradients
+    shape = tf.constant(kernel.shape.as_list())
+    d_kernel = DistinctRows(tf.cast(d_rows, kernel.dtype), steps.rows, shape)
+    return [d_hidden, d_kernel, *d_biases]
+
+
+def _by_node(hidden, read, biases, steps, weights=None):
+    """Nats (N,) and, given weights (N,), the gradients of Σ weights · nats.
+
+    `read` maps edges (m,) to their rows (m, D) of the kernel.
+    """
+    size = hidden.shape[1]
+    of_steps = [tf.gather(t, steps.positions) for t in (hidden, weights) if t is not None]
+    of_steps.append(steps.targets)
+    of_rows = [steps.rows] if biases is None else [steps.rows, biases]
     bounds = [tf.concat([[0], ends], 0) for ends in (steps.ends, steps.row_ends)]
     count = tf.size(steps.ends)
     shapes = [[]] if weights is None else [[], [size], [size], []]
     arrays = [
         tf.TensorArray(tf.float32, count + 1, element_shape=[None, *shape], infer_shape=False)
-        for shape in shapes
+        for shape in shapes[:None if biases is not None else 3]
     ]
-    # An empty part at the end, so that the parts of an empty batch can be joined.
-    arrays = [a.write(count, tf.zeros([0, *shape])) for a, shape in zip(arrays, shapes)]
+    # At the end a step of zeros, where `places` points, and no row.
+    lengths = [1, 1, 0, 0]
+    arrays = [a.write(count, tf.zeros([n, *s])) for a, n, s in zip(arrays, lengths, shapes)]
 
     def body(i, arrays):
         step, row = (slice(bound[i], bound[i + 1]) for bound in bounds)  # These make views.
-        part = _node(rows[row], biases[row], steps.targets[step], *[t[step] for t in by_step])
+        edges, *of_edges = [t[row] for t in of_rows]
+        part = _node([read(edges), *of_edges], *[t[step] for t in of_steps])
         return i + 1, [array.write(i, value) for array, value in zip(arrays, part)]
 
     _, arrays = tf.while_loop(
         lambda i, _: i < count, body, (0, arrays), parallel_iterations=PARALLEL_NODES
     )
     nats, *gradients = [array.concat() for array in arrays]
-    nats = tf.math.unsorted_segment_sum(nats, steps.positions, length)
-    if weights is None:
-        return nats
-    d_hidden, *of_rows = gradients
-    d_hidden = tf.math.unsorted_segment_sum(
-        d_hidden * by_step[1][:, None], steps.positions, length
-    )
-    return [nats, d_hidden, *of_rows]
+    nats = _sum_of_levels(nats, steps)
+    return nats if weights is None else [nats, _sum_of_levels(gradients[0], steps), *gradients[1:]]
 
 
-def _node(rows, biases, targets, hidden, weights=None, weighted_hidden=None):
-    """One node: nats (n,) and, given weights (n,), gradients of hidden, rows and biases.
+def _sum_of_levels(by_step, steps):
+    """The sums (N, ...) over each path of a tensor (R + 1, ...) that ends in zeros."""
+    # Gathers copy whole rows; a sum over segments takes several times as long for few levels.
+    total, *others = [tf.gather(by_step, places) for places in tf.unstack(steps.places, axis=1)]
+    for other in others:
+        total += other
+    return total
 
-    The gradient of hidden is not yet multiplied by the weights.
-    """
-    nats, slopes = tf.raw_ops.SparseSoftmaxCrossEntropyWithLogits(
-        features=tf.matmul(hidden, rows, transpose_b=True) + biases, labels=targets
-    )
-    if weights is None:
+
+def _node(parameters, hidden, *weights_and_targets):
+    """One node: nats (n,) and, given weights (n,), gradients of hidden, rows and biases."""
+    *weights, targets = weights_and_targets
+    rows, *biases = parameters
+    scores = tf.matmul(hidden, rows, transpose_b=True)
+    for bias in biases:
+        scores = tf.nn.bias_add(scores, bias)
+    nats, slopes = tf.raw_ops.SparseSoftmaxCrossEntropyWithLogits(features=scores, labels=targets)
+    if not weights:
         return [nats]
-    return [
-        nats, tf.matmul(slopes, rows), tf.matmul(slopes, weighted_hidden, transpose_a=True),
-        tf.linalg.matvec(slopes, weights, transpose_a=True),
-    ]
+    slopes *= weights[0][:, None]
+    d_parameters = [tf.matmul(slopes, hidden, transpose_a=True), tf.reduce_sum(slopes, 0)]
+    return [nats, tf.matmul(slopes, rows), *d_parameters[:len(parameters)]]
 
 
 def all_log_probs(hidden, kernel, bias, tree, leaves):

@@ -43,9 +43,12 @@ class Words(typing.NamedTuple):
     log_expected: tf.Tensor
     copies: tf.Tensor
 
-    def corrected(self):
-        """Scores u (N, M), from which the logarithms of the expected counts are subtracted."""
-        return self.products + (self.biases - self.log_expected)
+    def corrected(self, shift=0.0):
+        """Scores u (N, M), from which the logarithms of the expected counts are subtracted.
+
+        `shift`, (M,), is added to them in the same pass.
+        """
+        return self.products + (self.biases - self.log_expected + shift)
 
 
 _Layout = collections.namedtuple("_Layout", "rows word_place label_place copies log_expected")
@@ -156,7 +159,7 @@ def softmax(label, words):
 
     Source: Müller 2017, equations 2.29 and 3.2.
     """
-    scores = words.corrected() + tf.math.log(words.copies)
+    scores = words.corrected(tf.math.log(words.copies))
     shares = tf.nn.softmax(scores)  # Takes a third of the time of the subtraction, exp and sum.
     log_sum = tf.reduce_max(scores, axis=1) - tf.math.log(tf.reduce_max(shares, axis=1))
     log_total = tf.maximum(log_sum, label) + tf.nn.softplus(-tf.abs(log_sum - label))
@@ -172,7 +175,7 @@ def self_normalised(label, words):
     Args: those of `softmax`.
     Source: Müller 2017, equations 2.25 to 2.27 (Bengio and Senécal 2003).
     """
-    scores = words.corrected() + tf.math.log(words.copies)
+    scores = words.corrected(tf.math.log(words.copies))
     ones = tf.ones_like(label)
     losses = tf.reduce_logsumexp(scores, axis=1) - label
     return losses, Slopes(-ones, tf.nn.softmax(scores), ones, None)
@@ -215,7 +218,7 @@ def effective_sizes(label, words):
     Args: those of `softmax`.
     Source: Müller 2017, equation 2.30.
     """
-    once, twice = words.corrected(), 2 * words.corrected() + tf.math.log(words.copies)
+    once, twice = words.corrected(), 2 * words.corrected(tf.math.log(words.copies))
     log_sum = tf.reduce_logsumexp(once + tf.math.log(words.copies), axis=1)
     return tf.exp(2 * log_sum - tf.reduce_logsumexp(twice, axis=1)), None
 

@@ -1,11 +1,14 @@
 """The base of the optimisers: Keras's options, over the touched rows of a sparse gradient."""
 
+import math
+
 import keras
 import tensorflow as tf
 
 from tfsoftmax._compat import mend_loss_scale_of_replicas, merges_replicas
 from tfsoftmax.arguments import check_hint
 from tfsoftmax.ops.shards import knowing_shards, mark_as, sharded_words
+from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.optimizers.averages import RowAverages
 from tfsoftmax.optimizers.clipping import clipped, squared_norm
 from tfsoftmax.optimizers.rows import (
@@ -23,6 +26,11 @@ _NUMBERS = {
     "clipnorm": float, "clipvalue": float, "global_clipnorm": float, "weight_decay": float,
     "loss_scale_factor": float, "ema_momentum": float, "gradient_accumulation_steps": int,
 }
+
+# What a chunk of rows takes of the variable, so that its rows and those of the slots stay in the
+# processor's cache from the reading to the writing. Other devices take larger chunks.
+CHUNK_BYTES, CHUNK_BYTES_ELSEWHERE = 1 << 18, 1 << 26
+
 
 class _Divisible(tf.IndexedSlices):
     """Rows that `loss_scale_factor` can divide, as Keras writes it."""
@@ -87,17 +95,31 @@ class SparseRows(RowAverages):
             variable: the variable (V, ...).
             learning_rate: scalar tensor.
         """
-        rows = gradient.indices
         index = self._get_variable_index(variable)
         slots = [slot[index].value for slot in self.slots()]  # `.value` gathers without a copy
-        step, *new_rows = self.row_step(
-            tf.cast(gradient.values, variable.dtype),
-            keras.ops.cast(learning_rate, variable.dtype),
-            *[tf.gather(slot, rows) for slot in slots],
+        values = tf.cast(gradient.values, variable.dtype)
+        rate = keras.ops.cast(learning_rate, variable.dtype)
+
+        def update(rows, values):
+            step, *new = self.row_step(values, rate, *[tf.gather(slot, rows) for slot in slots])
+            new.append(tf.gather(variable, rows) - step)
+            for target, updated in zip([*slots, variable], new, strict=True):
+                target.scatter_update(tf.IndexedSlices(updated, rows))
+
+        if under_xla():
+            update(gradient.indices, values)
+            return
+        most = _chunk_rows(variable)
+
+        def update_chunk(first):
+            chunk = slice(first, first + most)
+            update(gradient.indices[chunk], values[chunk])
+            return first + most
+
+        tf.while_loop(
+            lambda first: first < tf.size(gradient.indices), lambda first: (update_chunk(first),),
+            (0,), parallel_iterations=1,
         )
-        for slot, new in zip(slots, new_rows, strict=True):
-            slot.scatter_update(tf.IndexedSlices(new, rows))
-        variable.scatter_sub(tf.IndexedSlices(step, rows))
 
     def update_all(
         self, gradient: tf.Tensor, variable: tf.Variable, learning_rate: tf.Tensor
@@ -109,7 +131,7 @@ class SparseRows(RowAverages):
         """What TensorFlow's own update rules, which work in place, take beside numbers.
 
         Args:
-            gradient: tensor of the variable's shape, or of some of its rows.
+            gradient: tensor of the variable's shape.
             variable: the variable.
             *slot_names: how the rule calls the slots that `slots` lists; names beyond are left out.
         """
@@ -275,3 +297,9 @@ def _in_every_replica_if(condition, update):
 
     # A branch within a replica could not sum over the replicas or update all of them.
     tf.distribute.get_replica_context().merge_call(decide)
+
+
+def _chunk_rows(variable):
+    """How many rows of a variable are updated at a time."""
+    most = CHUNK_BYTES if "CPU" in variable.device else CHUNK_BYTES_ELSEWHERE
+    return max(1, most // (variable.dtype.size * max(1, math.prod(variable.shape[1:]))))

@@ -32,6 +32,7 @@ from tfsoftmax.ops import products
 from tfsoftmax.ops.chunks import CHUNK_ROWS, sum_over_chunks
 from tfsoftmax.ops.custom_gradients import immediate_gradient, recomputed_gradient
 from tfsoftmax.ops.ends import interval_of
+from tfsoftmax.ops.log_sums import block_words, log_sum_of_blocks
 from tfsoftmax.ops.logits import (
     bands_of,
     capped,
@@ -88,11 +89,11 @@ def cross_entropy(hidden, kernel, bias, labels, objective=PLAIN, subset=None):
     """
 
     def nats(hidden, bands):
-        blocks = blocks_of(bands, hidden.dtype)
+        blocks = blocks_of(bands, hidden.dtype, block_words(words_of(bands)))
 
         def chunk(hidden):
             logits = logits_of(parts_of(hidden, bands), blocks, objective.soft_cap)
-            return normaliser_terms(logits, exponentials(logits)[1], objective)
+            return normaliser_terms(logits, log_sum_of_blocks(logits), objective)
 
         terms = map_row_chunks(chunk, _rows_of(subset, hidden), words_of(bands))
         terms = _scattered(subset, labels, _scale(subset, labels) * terms)
@@ -129,12 +130,13 @@ def weighted_cross_entropy(
     return total, nats[0] if nats else None
 
 
-def blocks_of(bands, dtype):
-    """[(number of the band, rows of its kernel in `dtype`, their biases)]."""
+def blocks_of(bands, dtype, words=None):
+    """[(number of the band, rows of its kernel in `dtype`, their biases)], at most `words` rows."""
     blocks = []
     for number, (kernel, bias) in enumerate(bands):
         # Rows in multiples of 16 keep the split a view of the kernel instead of a copy.
         most = max(16, BLOCK_BYTES // (4 * max(kernel.shape[1], CHUNK_ROWS)) // 16 * 16)
+        most = min(most, words or most)
         blocks += [(number, *block) for block in kernel_blocks(kernel, bias, dtype, most)]
     return blocks
 

@@ -44,9 +44,10 @@ class Cluster(typing.NamedTuple):
             return hidden
         return tf.matmul(hidden, tf.cast(self.projection, hidden.dtype))
 
-    def blocks(self, dtype, most=BLOCK_WORDS):
-        """[(rows of the kernel in `dtype`, their biases)], at most `most` in each."""
-        most = self.kernel.shape[0] if under_xla() else most  # XLA copies what it splits.
+    def blocks(self, dtype):
+        """[(rows of the kernel in `dtype`, their biases)], at most `BLOCK_WORDS` in each."""
+        # XLA copies what it splits.
+        most = self.kernel.shape[0] if under_xla() else BLOCK_WORDS
         return kernel_blocks(self.kernel, self.bias, dtype, most)
 
     def chunk_rows(self):

@@ -158,3 +158,19 @@ def test_a_full_disk_under_standard_output_is_one_sentence():
         )
     message = b"error: standard output, or a file that is written, cannot be used: No space left on"
     assert done.stderr == message + b" device\n" and done.returncode == 1
+
+
+def test_python_finds_no_garbage_among_what_tensorflow_makes():
+    code = (
+        "import atexit, gc\n"
+        "from tfsoftmax.commands import program\n"
+        "before = []\n"
+        "atexit.register(lambda: print(gc.get_freeze_count() > before[0]))\n"
+        "program.load_tensorflow()\n"
+        "before.append(gc.get_freeze_count())\n"
+        "kept = [[] for _ in range(1000)]\n"
+        "print(before[0] > 1000, gc.isenabled())\n"
+    )
+    code = "import tfsoftmax_command\n" + code
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True"] * 3

@@ -4,7 +4,9 @@ Commands import TensorFlow, NumPy and modules that need these inside functions, 
 not wait for them.
 """
 
+import atexit
 import difflib
+import gc
 import importlib
 import os
 import re
@@ -69,9 +71,14 @@ def run(function: Callable[[], None], doc: str, argv: Sequence[str]) -> None:
 
 
 def load_tensorflow():
-    """Imports TensorFlow without the messages that it writes before it reads its log level."""
+    """Imports TensorFlow without the messages that it writes before it reads its log level.
+
+    Python does not look for garbage among what the import makes, neither meanwhile nor later. Nor
+    does it look for any when the command has ended, where this takes a second.
+    """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     stderr = os.dup(2)
+    gc.disable()
     with tempfile.TemporaryFile() as messages:
         os.dup2(messages.fileno(), 2)
         try:
@@ -83,6 +90,9 @@ def load_tensorflow():
         finally:
             os.dup2(stderr, 2)
             os.close(stderr)
+            gc.freeze()
+            gc.enable()
+    atexit.register(gc.freeze)
     return tensorflow
 
 

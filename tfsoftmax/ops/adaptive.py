@@ -22,8 +22,8 @@ import tensorflow as tf
 from tfsoftmax.ops import products
 from tfsoftmax.ops.adaptive_clusters import sum_over_clusters
 from tfsoftmax.ops.custom_gradients import immediate_gradient, recomputed_gradient
+from tfsoftmax.ops.log_sums import log_sum_of, log_sum_of_blocks, offset_exponentials
 from tfsoftmax.ops.logits import full_logits, label_logits
-from tfsoftmax.ops.xla import under_xla
 
 
 def adaptive_cross_entropy(hidden, clusters, ranks, ends, shares):
@@ -93,13 +93,12 @@ def adaptive_logits(hidden, clusters, normalised=False):
     """
     head, tails = clusters[0].logits(hidden), clusters[1:]
     shortlist = head.shape[1] - len(tails)
-    base = _log_sum(head)[:, None] if normalised else head[:, :1]
+    base = log_sum_of(head)[:, None] if normalised else head[:, :1]
     parts = [head[:, :shortlist] - base]
     for k, tail in enumerate(tails, start=shortlist):
         projected = tail.project(hidden)
         logits = [full_logits(projected, *block) for block in tail.blocks(hidden.dtype)]
-        log_sum = tf.reduce_logsumexp(tf.stack([_log_sum(z) for z in logits]), axis=0)
-        gate = head[:, k] - base[:, 0] - log_sum
+        gate = head[:, k] - base[:, 0] - log_sum_of_blocks(logits)
         parts += [z + gate[:, None] for z in logits]
     return tf.concat(parts, axis=1)
 
@@ -129,7 +128,7 @@ def adaptive_top_k(hidden, clusters, k):
         able = tf.where(gate > scores[:, -1])
         logits = tail.logits(tf.gather_nd(hidden, able))
         more, more_ranks = _top_k(logits, k)
-        more += (tf.gather_nd(gate, able) - _log_sum(logits))[:, None]
+        more += (tf.gather_nd(gate, able) - log_sum_of(logits))[:, None]
         found = tf.concat([tf.gather_nd(scores, able), more], 1)
         found_ranks = tf.concat([tf.gather_nd(ranks, able), first + more_ranks], 1)
         best, columns = tf.math.top_k(found, k)
@@ -139,7 +138,7 @@ def adaptive_top_k(hidden, clusters, k):
         )
         computed = tf.tensor_scatter_nd_add(computed, able, tf.ones_like(able[:, 0], tf.int32))
         first += tail.kernel.shape[0]
-    return ranks, scores - _log_sum(head)[:, None], computed
+    return ranks, scores - log_sum_of(head)[:, None], computed
 
 
 def _top_k(scores, k):
@@ -210,33 +209,9 @@ def _exponentials(cluster, projected):
         an offset of its own, so that the passes over it follow one another while it is cached.
     """
     exps, offsets, log_sums = zip(*(
-        _offset_exponentials(full_logits(projected, *block))
+        offset_exponentials(full_logits(projected, *block))
         for block in cluster.blocks(projected.dtype)
     ))
     if len(exps) == 1:
         return exps, offsets, log_sums[0]
     return exps, offsets, tf.reduce_logsumexp(tf.stack(log_sums), axis=0)
-
-
-def _offset_exponentials(logits):
-    """exp(z - o) (N, words), o (N,) and ln Σ exp z (N,)."""
-    maximum = tf.reduce_max(logits, axis=1)
-    if under_xla():
-        exps = tf.exp(logits - maximum[:, None])
-        return exps, maximum, maximum + tf.math.log(tf.reduce_sum(exps, axis=1))
-    # oneDNN's softmax takes a third of the time of the subtraction, exp and sum, and its greatest
-    # probability, exp(max - ln Σ exp z), yields the sum.
-    probabilities = tf.nn.softmax(logits)
-    log_sum = maximum - tf.math.log(tf.reduce_max(probabilities, axis=1))
-    return probabilities, log_sum, log_sum
-
-
-@tf.custom_gradient
-def _log_sum(logits):
-    """ln Σ exp z of each row, (N,)."""
-    exps, offset, log_sum = _offset_exponentials(logits)
-
-    def gradient(upstream):
-        return exps * (upstream * tf.exp(offset - log_sum))[:, None]
-
-    return log_sum, gradient

@@ -37,8 +37,8 @@ class Objective:
 PLAIN = Objective()
 
 
-def blocks_of(bands, dtype, draw=None):
-    """[(number of the band, rows of its kernel in `dtype`, their biases)].
+def blocks_of(bands, dtype, words=None, draw=None):
+    """[(number of the band, rows of its kernel in `dtype`, their biases)], at most `words` rows.
 
     If tiles are drawn, the rows of a band that do not fill a tile are a block of their own.
     """
@@ -47,6 +47,7 @@ def blocks_of(bands, dtype, draw=None):
     blocks = []
     for number, (kernel, bias) in enumerate(bands):
         most = max(step, BLOCK_BYTES // (4 * max(kernel.shape[1], CHUNK_ROWS)) // step * step)
+        most = min(most, words or most)
         of_band = kernel_blocks(kernel, bias, dtype, most, draw and step)
         blocks += [(number, *block) for block in of_band]
     return blocks

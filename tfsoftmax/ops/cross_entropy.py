@@ -33,13 +33,13 @@ from tfsoftmax.ops.chunk_gradients import (
     by_band,
     cap_slope,
     chunk_gradients,
-    exponentials,
     logits_of,
     normaliser_terms,
 )
 from tfsoftmax.ops.chunks import sum_over_chunks
 from tfsoftmax.ops.custom_gradients import immediate_gradient, recomputed_gradient
 from tfsoftmax.ops.ends import interval_of
+from tfsoftmax.ops.log_sums import block_words, log_sum_of_blocks
 from tfsoftmax.ops.logits import (
     bands_of,
     capped,
@@ -73,11 +73,11 @@ def cross_entropy(hidden, kernel, bias, labels, objective=PLAIN, subset=None, dr
     """
 
     def nats(hidden, bands):
-        blocks = blocks_of(bands, hidden.dtype)
+        blocks = blocks_of(bands, hidden.dtype, block_words(words_of(bands)))
 
         def chunk(hidden):
             logits = logits_of(parts_of(hidden, bands), blocks, objective.soft_cap)
-            return normaliser_terms(logits, exponentials(logits)[1], objective)
+            return normaliser_terms(logits, log_sum_of_blocks(logits), objective)
 
         terms = map_row_chunks(chunk, _rows_of(subset, hidden), words_of(bands))
         terms = _scattered(subset, labels, _scale(subset, labels) * terms)
@@ -160,7 +160,7 @@ def _with_gradients(hidden, bands, labels, weights, objective, subset, draw):
 
     Without a subset, the plain cross-entropy (N,) follows the objective.
     """
-    blocks, scale = blocks_of(bands, hidden.dtype, draw), _scale(subset, labels)
+    blocks, scale = blocks_of(bands, hidden.dtype, draw=draw), _scale(subset, labels)
     targets = _targets(hidden, bands, labels)
 
     def chunk(hidden, weights, *others):

@@ -1,0 +1,40 @@
+"""Facts about ln Σ exp z in blocks of words."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from graph_helper import largest_tensor
+from tfsoftmax.ops.cross_entropy import cross_entropy
+from tfsoftmax.ops.log_sums import MOST_BLOCKS, block_words, log_sum_of_blocks
+
+
+@pytest.mark.parametrize("offset", [0.0, 80.0, -1e4])
+def test_blocks_add_up_to_the_whole(offset):
+    rng = np.random.default_rng(0)
+    logits = np.float32(rng.normal(0, 30, (5, 37)) + offset * (np.arange(37) < 16))
+    blocks = tf.split(tf.constant(logits), [16, 16, 5], axis=1)
+    wide = logits.astype(np.float64)
+    expected = wide.max(1) + np.log(np.exp(wide - wide.max(1, keepdims=True)).sum(1))
+    np.testing.assert_allclose(log_sum_of_blocks(blocks), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("words", [1, 1000, 10_000, 44_370, 1_000_000])
+def test_blocks_are_small_or_few_and_cut_kernels_at_views(words):
+    block = block_words(words)
+    assert block % 16 == 0
+    assert block == 1024 or words / block <= MOST_BLOCKS
+
+
+def test_the_cross_entropy_alone_holds_one_block_of_logits_in_a_tensor():
+    rows, words, units = 512, 5000, 8
+
+    @tf.function
+    def nats(hidden, kernel, labels):
+        return cross_entropy(hidden, kernel, None, labels)
+
+    specifications = (
+        tf.TensorSpec((rows, units)), tf.TensorSpec((words, units)), tf.TensorSpec((rows,), "int32")
+    )
+    largest = largest_tensor(nats.get_concrete_function(*specifications))
+    assert largest == rows * block_words(words) < rows * words

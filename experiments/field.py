@@ -51,6 +51,7 @@ RUNS = [
         (as_in_jiang(seeded) for seeded in jiang.RUNS if seeded.name.endswith("-seed1")),
         key=lambda of_jiang: of_jiang.name != "full",
     ),
+    run("full-drawn", "full", gradient_share=0.25),
     run("adaptive", "adaptive", cutoffs=CUTOFFS, projection_factor=2),
     run("two-level", "two_level", cutoffs=CUTOFFS[:1]),
     run("differentiated", "differentiated", cutoffs=CUTOFFS),

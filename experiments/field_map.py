@@ -38,7 +38,7 @@ FAMILIES = {
         "negative", "blackout", "class-nce",
     ),
     "other": (
-        "self-normalised", "char-cnn-corrected", "spherical", "taylor",
+        "full-drawn", "self-normalised", "char-cnn-corrected", "spherical", "taylor",
     ),
 }
 

@@ -93,7 +93,7 @@ def _looped(visit, count, first, totals):
     ]
 
     def written(array, i, value):
-        return tf.tensor_scatter_nd_update(array, [[i]], value[None])  # in place
+        return tf.tensor_scatter_nd_update(array, [[i]], value[None])  # copies the array
 
     def body(i, arrays, totals):
         by_row, totals = visit(i, totals)

@@ -1,12 +1,14 @@
 """The losses of `sampled`, with samples of its own for each position.
 
-Each position multiplies other rows, so there is no matrix product. The rows are gathered sample
-by sample, so that the memory beyond scores and rows is that of (N, D).
+Each position multiplies other rows, so there is no product of dense matrices. The rows are
+gathered sample by sample, and gradients are products with a sparse matrix, so that the memory
+beyond scores and rows is that of (N, D).
 """
 
 import tensorflow as tf
 
 from tfsoftmax.ops.sampled import LEFT_OUT, Hits, Words
+from tfsoftmax.ops.sparse_product import sparse_product
 from tfsoftmax.ops.unique import static_unique
 from tfsoftmax.ops.xla import under_xla
 
@@ -54,18 +56,10 @@ def per_example_loss(
             by_word = tf.transpose(slopes.words * (upstream * slopes.rows)[:, None])
             by_label = upstream * slopes.label
 
-            def add(place, slope, d_hidden, d_rows):
-                d_hidden += slope[:, None] * tf.gather(kernel_rows, place)
-                update = slope[:, None] * wide
-                return d_hidden, tf.tensor_scatter_nd_add(d_rows, place[:, None], update)
-
-            start = add(label_place, by_label, tf.zeros_like(wide), tf.zeros_like(kernel_rows))
-            _, d_hidden, d_rows = tf.while_loop(
-                lambda i, *_: i < tf.shape(by_word)[0],
-                lambda i, *sums: (i + 1, *add(word_place[i], by_word[i], *sums)),
-                (0, *start),
-                parallel_iterations=1,
-            )
+            places = tf.concat([label_place[None], word_place], 0)  # (S + 1, N)
+            factors = tf.concat([by_label[None], by_word], 0)
+            products = _looped_products if under_xla() else _sparse_products
+            d_hidden, d_rows = products(places, factors, wide, kernel_rows)
             d_biases = tf.math.unsorted_segment_sum(by_label, label_place, tf.size(rows))
             d_biases += tf.math.unsorted_segment_sum(by_word, word_place, tf.size(rows))
             return tf.cast(d_hidden, hidden.dtype), d_rows, d_biases
@@ -73,3 +67,37 @@ def per_example_loss(
         return losses, gradient
 
     return differentiable(hidden, *rows_and_biases(rows))
+
+
+def _sparse_products(places, factors, hidden, rows):
+    """F rows (N, D) and Fᵀ hidden (U, D), where F (N, U) sums factors[s, n] at [n, places[s, n]].
+
+    Args:
+        places: (S, N) int32.
+        factors: (S, N) float32.
+        hidden: (N, D) float32.
+        rows: (U, D) float32.
+    """
+    samples, count = tf.shape(places)[0], tf.shape(hidden)[0]
+    places, factors = (tf.reshape(tf.transpose(t), [-1]) for t in (places, factors))
+    positions = tf.repeat(tf.range(count), samples)
+    order = tf.argsort(places, stable=True)
+    by_row = [tf.gather(t, order) for t in (places, positions, factors)]
+    return (
+        sparse_product(positions, places, factors, rows, count),
+        sparse_product(*by_row, hidden, tf.shape(rows)[0]),
+    )
+
+
+def _looped_products(places, factors, hidden, rows):
+    """The same, sample by sample, for XLA."""
+
+    def add(i, by_hidden, by_row):
+        place, factor = places[i], factors[i][:, None]
+        by_row = tf.tensor_scatter_nd_add(by_row, place[:, None], factor * hidden)
+        return i + 1, by_hidden + factor * tf.gather(rows, place), by_row
+
+    start = 0, tf.zeros_like(hidden), tf.zeros_like(rows)
+    return tf.while_loop(
+        lambda i, *_: i < tf.shape(places)[0], add, start, parallel_iterations=1
+    )[1:]

@@ -15,6 +15,7 @@ Source: Jiang et al. 2017, equations 2-6.
 import tensorflow as tf
 
 from tfsoftmax.ops.logits import label_logits, rows_of
+from tfsoftmax.ops.sparse_product import sparse_product
 
 # Nodes numbered below this are scored for all positions by one matmul. With breadth-first
 # numbers these are the top levels, where most steps of the paths lie: 32 to 256 cost the same.
@@ -88,13 +89,13 @@ def _nats(hidden, rows, biases, top, upper, lower):
             at_top, below = tf.split(slopes, [tf.shape(index)[0], tf.size(nodes)])
             at_top = tf.scatter_nd(index, at_top, tf.stack([tf.shape(hidden)[0], top]))
             d_hidden = tf.matmul(at_top, rows[:top])
-            d_hidden += _sparse_product(positions, nodes, below, rows, tf.shape(hidden)[0])
+            d_hidden += sparse_product(positions, nodes, below, rows, tf.shape(hidden)[0])
             order = tf.argsort(nodes, stable=True)
             by_node = [tf.gather(t, order) for t in (nodes, positions, below)]
-            d_rows = _sparse_product(*by_node, hidden, tf.shape(rows)[0])
-            # Adds in place; a sum or a concatenation would copy all rows.
-            d_top = tf.matmul(at_top, hidden, transpose_a=True)
-            d_rows = tf.tensor_scatter_nd_add(d_rows, tf.range(top)[:, None], d_top)
+            d_rows = sparse_product(*by_node, hidden, tf.shape(rows)[0])
+            # A concatenation copies all rows, and so does tensor_scatter_nd_add, in twice the time.
+            d_top = d_rows[:top] + tf.matmul(at_top, hidden, transpose_a=True)
+            d_rows = tf.concat([d_top, d_rows[top:]], 0)
             return d_hidden, d_rows, d_biases
 
         return nats, gradient
@@ -113,30 +114,6 @@ def _scores(hidden, rows, positions, nodes):
         chunks, fn_output_signature=tf.float32, parallel_iterations=2,
     )
     return tf.reshape(scores, [-1])[:length]
-
-
-def _sparse_product(rows, columns, values, dense, size):
-    """Product of the sparse matrix (size, M) of entries sorted by row with dense (M, D)."""
-    height = tf.maximum(size, 1)  # The op divides by the height.
-    width = tf.shape(dense)[0]
-    shape = tf.cast(tf.stack([height, width]), tf.int64)
-
-    # TensorFlow's own gradient, of use in second derivatives only, needs static shapes.
-    @tf.custom_gradient
-    def product(values, dense):
-        matrix = tf.raw_ops.SparseTensorToCSRSparseMatrix(
-            indices=tf.cast(tf.stack([rows, columns], 1), tf.int64), values=values,
-            dense_shape=shape,
-        )
-
-        def gradient(upstream):
-            above = tf.gather(upstream, rows)
-            d_values = tf.reduce_sum(above * tf.gather(dense, columns), axis=1)
-            return d_values, tf.math.unsorted_segment_sum(values[:, None] * above, columns, width)
-
-        return tf.raw_ops.SparseMatrixMatMul(a=matrix, b=dense), gradient
-
-    return product(values, dense)[:size]
 
 
 def sequential_path_nats(hidden, kernel, bias, edges):

@@ -9,8 +9,6 @@ import tensorflow as tf
 from cases import UNITS, positions, randomise, three_levels
 from references import class_log_probs, full_log_probs, nary_log_probs
 from tfsoftmax.heads import ClassSoftmax, FullSoftmax, NarySoftmax, TreeSoftmax
-from tfsoftmax.ops.row_gradients import DistinctRows
-from tfsoftmax.optimizers import sum_duplicates
 from tfsoftmax.partitions import classes, code_files, tree_builders
 from tfsoftmax.partitions.tree import Tree
 from tfsoftmax.vocabulary import Vocabulary
@@ -134,7 +132,6 @@ def test_gradient_has_the_classes_of_the_batch_and_no_others():
 
 
 def test_gradients_are_the_same_when_a_function_is_differentiated_from_outside():
-    """The kernel enters the loss as a handle, which the gradient of a function has to find."""
     head, (hidden, labels) = built(ClassSoftmax(V, counts=counts())), positions(V, 9)
     sources = [head.kernel.value, head.bias.value]
     losses = tf.function(lambda: 3.0 * head.training_loss(hidden, labels))
@@ -146,20 +143,43 @@ def test_gradients_are_the_same_when_a_function_is_differentiated_from_outside()
         assert_equal([tf.convert_to_tensor(g) for g in tape.gradient(loss, sources)], wanted)
 
 
-def test_no_duplicates_are_searched_among_rows_that_have_none():
+def in_branch(function):
+    return tf.cond(tf.constant(True), function, lambda: 0.0)
+
+
+def in_loop(function):
+    return tf.while_loop(lambda i, _: i < 1, lambda i, x: (i + 1, x + function()), (0, 0.0))[1]
+
+
+def in_map(function):
+    return tf.map_fn(lambda _: function(), tf.zeros(1))[0]
+
+
+@pytest.mark.parametrize("flow", [in_branch, in_loop, in_map])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_gradients_pass_through_control_flow(flow, weighted):
     head, (hidden, labels) = built(ClassSoftmax(V, counts=counts())), positions(V, 9)
+    ones = np.ones(9, np.float32)
+
+    @tf.function
+    def gradients():
+        with tf.GradientTape() as tape:
+            loss = flow(lambda: head.loss_and_nats(hidden, labels, ones)[0] if weighted
+                        else tf.reduce_sum(head.training_loss(hidden, labels)))
+        found = tape.gradient(loss, [head.kernel.value, head.bias.value])
+        return [tf.convert_to_tensor(gradient) for gradient in found]
+
+    assert_equal(gradients(), results(head, hidden, labels, ones)[3:])
+
+
+def test_an_assignment_after_the_loss_does_not_change_its_gradient():
+    head, (hidden, labels) = built(ClassSoftmax(V, counts=counts())), positions(V, 9)
+    wanted = results(head, hidden, labels, np.ones(9, np.float32))[3:]
     with tf.GradientTape() as tape:
-        total, _ = head.loss_and_nats(hidden, labels, np.ones(9, np.float32))
-    gradient = tape.gradient(total, head.kernel.value)
-    assert isinstance(gradient, DistinctRows)
-    assert not searches_duplicates(gradient)
-    parts = gradient.values, gradient.indices, gradient.dense_shape
-    assert searches_duplicates(tf.IndexedSlices(*parts))
-
-
-def searches_duplicates(gradient):
-    graph = tf.function(lambda: sum_duplicates(gradient)).get_concrete_function().graph
-    return any(op.type == "Unique" for op in graph.get_operations())
+        loss = tf.reduce_sum(head.training_loss(hidden, labels))
+    head.kernel.assign(-3 * head.kernel)
+    found = tape.gradient(loss, [head.kernel.value, head.bias.value])
+    assert_equal([tf.convert_to_tensor(gradient) for gradient in found], wanted)
 
 
 @pytest.mark.parametrize("count", [0, 1])

@@ -7,7 +7,6 @@ logits are gone, and computes the logits again.
 
 import tensorflow as tf
 
-from tfsoftmax.ops.row_gradients import DistinctRows
 from tfsoftmax.ops.xla import under_xla
 
 
@@ -17,8 +16,7 @@ def differentiable(function, *parameters):
     Args:
         function: returns its results and a function that maps their upstream gradients to the
             gradients of the parameters, in the order in which `tf.nest.flatten` lists them.
-        *parameters: tensors or structures of tensors. A None in them has no gradient. The
-            gradient of the handle of a variable is `DistinctRows`.
+        *parameters: tensors or structures of tensors. A None in them has no gradient.
 
     Returns:
         The results. The gradients are cast to the parameters' dtypes.
@@ -34,21 +32,15 @@ def differentiable(function, *parameters):
 
         def flat_gradient(*upstream):
             gradients = tf.nest.flatten(gradient(*upstream))
-            return [
-                g.in_this_graph() if isinstance(g, DistinctRows) else tf.cast(g, t.dtype)
-                for g, t in zip(gradients, tensors, strict=True)
-            ]
+            return [tf.cast(g, t.dtype) for g, t in zip(gradients, tensors, strict=True)]
 
         return results, flat_gradient
 
     return flat_function(*(p for p in tf.nest.flatten(parameters) if p is not None))
 
 
-def scaled(gradient, factor):
+def _scaled(gradient, factor):
     """`factor * gradient`, without a pass over the gradient where the factor is one."""
-    if isinstance(gradient, DistinctRows):
-        values = scaled(gradient.values, factor)
-        return DistinctRows(values, gradient.indices, gradient.dense_shape)
     if under_xla():
         return factor * gradient
     result = tf.cond(tf.equal(factor, 1), lambda: gradient, lambda: factor * gradient)
@@ -80,7 +72,7 @@ def immediate_gradient(function, *parameters):
     def with_gradient(*parameters):
         results, gradients = function(*parameters)
         return results, lambda upstream, *_: tf.nest.map_structure(
-            lambda g: scaled(g, upstream), gradients
+            lambda g: _scaled(g, upstream), gradients
         )
 
     return differentiable(with_gradient, *parameters)

@@ -21,7 +21,6 @@ import tensorflow as tf
 
 from tfsoftmax.ops.custom_gradients import immediate_gradient, recomputed_gradient
 from tfsoftmax.ops.logits import rows_of
-from tfsoftmax.ops.row_gradients import DistinctRows, row_source
 
 # How many nodes' matmuls may run side by side.
 PARALLEL_NODES = 4
@@ -91,16 +90,13 @@ def path_nats(hidden, kernel, bias, steps):
         (N,) float32, nats.
     """
 
-    source, read = row_source(kernel)
+    def nats(hidden, rows, biases):
+        return _by_node(hidden, rows, biases, steps)
 
-    def nats(hidden, source, biases):
-        return _by_node(hidden, lambda ids: read(source, ids), biases, steps)
+    def gradients(upstream, hidden, rows, biases):
+        return _by_node(hidden, rows, biases, steps, upstream)[1:]
 
-    def gradients(upstream, hidden, source, biases):
-        results = _by_node(hidden, lambda ids: read(source, ids), biases, steps, upstream)
-        return _of_rows(results[1:], kernel, steps)
-
-    return recomputed_gradient(nats, gradients, *_float32(hidden, source, bias, steps))
+    return recomputed_gradient(nats, gradients, *_gathered(hidden, kernel, bias, steps))
 
 
 def weighted_path_nats(hidden, kernel, bias, steps, weights):
@@ -115,45 +111,31 @@ def weighted_path_nats(hidden, kernel, bias, steps, weights):
         nats: (N,) float32, without gradient.
     """
 
-    source, read = row_source(kernel)
+    def function(weights, hidden, rows, biases):
+        nats, *gradients = _by_node(hidden, rows, biases, steps, weights)
+        return (tf.reduce_sum(weights * nats), nats), [nats, *gradients]
 
-    def function(weights, hidden, source, biases):
-        results = _by_node(hidden, lambda ids: read(source, ids), biases, steps, weights)
-        nats, *gradients = results
-        return (tf.reduce_sum(weights * nats), nats), [nats, *_of_rows(gradients, kernel, steps)]
-
-    return immediate_gradient(function, weights, *_float32(hidden, source, bias, steps))
+    return immediate_gradient(function, weights, *_gathered(hidden, kernel, bias, steps))
 
 
-def _float32(hidden, source, bias, steps):
-    """hidden and biases (M,) in float32, and between them what rows are read from."""
+def _gathered(hidden, kernel, bias, steps):
+    """hidden, rows (M, D) and biases (M,) or None, all float32."""
     biases = None if bias is None else rows_of(bias, steps.rows)
-    return tf.cast(hidden, tf.float32), source, biases
+    return tf.cast(hidden, tf.float32), rows_of(kernel, steps.rows), biases
 
 
-def _of_rows(gradients, kernel, steps):
-    """Gradients of hidden, kernel and biases, from those of hidden, rows and biases."""
-    d_hidden, d_rows, *d_biases = gradients
-    shape = tf.constant(kernel.shape.as_list())
-    d_kernel = DistinctRows(tf.cast(d_rows, kernel.dtype), steps.rows, shape)
-    return [d_hidden, d_kernel, *d_biases]
-
-
-def _by_node(hidden, read, biases, steps, weights=None):
-    """Nats (N,) and, given weights (N,), the gradients of Σ weights · nats.
-
-    `read` maps edges (m,) to their rows (m, D) of the kernel.
-    """
+def _by_node(hidden, rows, biases, steps, weights=None):
+    """Nats (N,) and, given weights (N,), the gradients of Σ weights · nats."""
     size = hidden.shape[1]
     of_steps = [tf.gather(t, steps.positions) for t in (hidden, weights) if t is not None]
     of_steps.append(steps.targets)
-    of_rows = [steps.rows] if biases is None else [steps.rows, biases]
+    parameters = [rows] if biases is None else [rows, biases]
     bounds = [tf.concat([[0], ends], 0) for ends in (steps.ends, steps.row_ends)]
     count = tf.size(steps.ends)
     shapes = [[]] if weights is None else [[], [size], [size], []]
     arrays = [
         tf.TensorArray(tf.float32, count + 1, element_shape=[None, *shape], infer_shape=False)
-        for shape in shapes[:None if biases is not None else 3]
+        for shape in shapes[: 2 + len(parameters)]
     ]
     # At the end a step of zeros, where `places` points, and no row.
     lengths = [1, 1, 0, 0]
@@ -161,8 +143,7 @@ def _by_node(hidden, read, biases, steps, weights=None):
 
     def body(i, arrays):
         step, row = (slice(bound[i], bound[i + 1]) for bound in bounds)  # These make views.
-        edges, *of_edges = [t[row] for t in of_rows]
-        part = _node([read(edges), *of_edges], *[t[step] for t in of_steps])
+        part = _node([t[row] for t in parameters], *[t[step] for t in of_steps])
         return i + 1, [array.write(i, value) for array, value in zip(arrays, part)]
 
     _, arrays = tf.while_loop(

@@ -29,15 +29,10 @@ def gathered_rows(table: tf.Tensor | tf.Variable, ids: tf.Tensor) -> tf.Tensor:
     TensorFlow's own reads, and after a sparse update copies, all of a variable with a copy in
     each replica.
     """
-    return tf.gather(local_copy(table) if in_replica() else table, ids)
-
-
-def local_copy(table: tf.Tensor | tf.Variable) -> tf.Tensor | tf.Variable:
-    """The copy of a variable that the replica has; any other tensor or variable as it is."""
-    if not isinstance(table, tf.distribute.DistributedValues):
-        return table
-    parts = tf.distribute.get_strategy().experimental_local_results(table)
-    return parts[tf.get_static_value(replica_id()) % len(parts)]
+    if in_replica() and isinstance(table, tf.distribute.DistributedValues):
+        parts = tf.distribute.get_strategy().experimental_local_results(table)
+        table = parts[tf.get_static_value(replica_id()) % len(parts)]
+    return tf.gather(table, ids)
 
 
 def local_replicas(strategy: tf.distribute.Strategy) -> list[int]:

@@ -2,7 +2,6 @@
 
 import tensorflow as tf
 
-from tfsoftmax.ops.row_gradients import DistinctRows
 from tfsoftmax.ops.unique import static_unique
 from tfsoftmax.ops.xla import under_xla
 
@@ -18,8 +17,6 @@ def sum_duplicates(gradient: tf.IndexedSlices) -> tf.IndexedSlices:
         Under XLA there are always R rows, in increasing order of their indices; the surplus rows
         are zeros with an index beyond the variable, where XLA writes nothing.
     """
-    if isinstance(gradient, DistinctRows):
-        return tf.IndexedSlices(gradient.values, gradient.indices, gradient.dense_shape)
     if under_xla():
         rows, segments = static_unique(gradient.indices, fill=tf.int32.max)
         values = tf.math.unsorted_segment_sum(gradient.values, segments, tf.size(rows))

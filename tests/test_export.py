@@ -165,27 +165,13 @@ def test_words_after_the_first_empty_string_are_ignored(loaded):
 def test_a_batch_without_words_scores_the_end_of_empty_sentences(loaded):
     scores = loaded.score(tf.zeros([2, 0], tf.string))
     assert scores["log_probs"].shape == (2, 1)
-    one, other = scores["log_probs"][:, 0].numpy()
-    assert one == pytest.approx(other, rel=1e-6) and one < 0
+    assert scores["log_probs"][0, 0] == scores["log_probs"][1, 0] < 0
 
 
 @pytest.mark.parametrize("k", [0, 5])
 def test_k_out_of_range_is_named(loaded, k):
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"`k` must lie in \[1, 4\]"):
         loaded.next_word(tf.constant([["w1"]]), tf.constant(k))
-
-
-def test_a_call_searches_for_few_more_words_than_it_is_asked_for(tmp_path, monkeypatch):
-    model, searched = make_model("full"), tf.Variable(0)
-    head = model.get_layer("head")
-    top_k = head.top_k
-    monkeypatch.setattr(head, "top_k", lambda h, k: (searched.assign(k), top_k(h, k))[1])
-    export(model, VOCABULARY, str(tmp_path / "out"), max_k=10)
-    loaded = tf.saved_model.load(str(tmp_path / "out"))
-    (served,) = [v for v in loaded.read if v.dtype == tf.int32]
-    for k, size in ((1, 1), (2, 8), (8, 8), (9, 10), (10, 10)):
-        assert loaded.next_word(tf.constant([["w1"]]), tf.constant(k))["words"].shape == (1, k)
-        assert served.numpy() == size
 
 
 def test_models_that_do_not_fit_are_refused(tmp_path):

@@ -1,6 +1,5 @@
 """Exports a language model as a SavedModel of plain TensorFlow that takes and returns strings."""
 
-import functools
 import os
 from collections.abc import Callable
 
@@ -40,8 +39,7 @@ def export(model: keras.Model, vocabulary: Vocabulary, out: str, max_k: int = 50
             cuDNN.
         vocabulary: the vocabulary of V words that it was trained with.
         out: a new or empty directory for the SavedModel. It appears there when it is whole.
-        max_k: the largest k of `next_word`, at most V. A call searches for 1, 8, 64, ... or this
-            many words, for as few of these as are enough.
+        max_k: the largest k of `next_word`, at most V. Each call searches for this many words.
 
     Raises:
         ValueError: an argument is out of its range, or the model does not fit.
@@ -102,7 +100,6 @@ def _save(functions, vocabulary, folder):
 
 def _functions(head, hidden_model, vocabulary, ids_of, words_of, max_k):
     """The functions `score` and `next_word`."""
-    sizes = [*(8**i for i in range(max_k.bit_length()) if 8**i < max_k), max_k]
 
     def read(words):
         """Hidden states (B, T + 1, D), ids (B, T + 1) of the next words, and lengths (B,)."""
@@ -134,9 +131,7 @@ def _functions(head, hidden_model, vocabulary, ids_of, words_of, max_k):
             tf.debugging.assert_less_equal(k, max_k, message),
         ]
         hidden, _, lengths = read(words)
-        hidden = tf.gather(hidden, lengths, batch_dims=1)
-        searches = [functools.partial(head.top_k, hidden, size) for size in sizes]
-        ids, log_probs = tf.switch_case(tf.searchsorted(sizes, [k])[0], searches)
+        ids, log_probs = head.top_k(tf.gather(hidden, lengths, batch_dims=1), max_k)
         with tf.control_dependencies(checks):
             ids = tf.cast(ids[:, :k], tf.int64)
         return {"words": words_of.lookup(ids), "log_probs": log_probs[:, :k]}

@@ -5,9 +5,9 @@
         --vocab_size=200606 --results=experiments/results/light_blocks/200606
 
 `FullSoftmax(gradient_share=0.25)` computes the exact loss, and its gradient from a quarter of the
-tiles of 512 positions times 512 words, drawn so that the mean over all draws is the gradient. This
-program reads the text with a trained run whose head has a kernel row and a bias for each word, in
-batches of --streams times --time_steps positions as in training, and reports
+tiles of up to 512 positions times 512 words, drawn so that the mean over all draws is the gradient.
+This program reads the text with a trained run whose head has a kernel row and a bias for each word,
+in batches of --streams times --time_steps positions as in training, and reports
 
   * tiles: how many have no probability above 2^-12, which the Cut Cross-Entropy of Wijmans et al.
     2025 leaves out, the mass that they hold, and the error of the gradient without them;
@@ -340,7 +340,8 @@ def main():
         ]
     print(markdown.write(
         folder / "README.md", "# Exact loss, drawn gradient",
-        __doc__.partition("\n\n")[2].strip(), *page,
+        __doc__.partition("\n\n")[2].strip("\n"),
+        f"The command was `python -m experiments.light_blocks {' '.join(sys.argv[1:])}`.", *page,
     ))
 
 

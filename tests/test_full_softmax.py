@@ -62,6 +62,19 @@ def test_loss_and_gradients_equal_naive_keras(vocab_size, count, blocks, monkeyp
         np.testing.assert_allclose(ours, expected, atol=1e-5 * np.abs(expected).max())
 
 
+def test_an_assignment_after_the_loss_does_not_change_its_gradient():
+    head, (hidden, labels) = built("full", 13), positions(13, 5)
+    found = []
+    for factor in (1, -3):
+        before = head.kernel.numpy()
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(head.training_loss(hidden, labels))
+        head.kernel.assign(factor * head.kernel)
+        found.append(tape.gradient(loss, head.kernel.value))
+        head.kernel.assign(before)
+    np.testing.assert_array_equal(*found)
+
+
 def test_kernel_gradient_is_accumulated_in_float32(monkeypatch):
     """A bfloat16 sum of 2,048 equal contributions would lose most of them."""
     monkeypatch.setattr(chunks, "CHUNK_ROWS", 4)

@@ -222,3 +222,16 @@ def test_a_seed_decides_the_tiles_also_after_loading(tmp_path):
 def test_bad_shares_are_named(share):
     with pytest.raises(ValueError, match=f"`gradient_share` must lie in .*gradient_share={share}"):
         FullSoftmax(V, gradient_share=share)
+
+
+def test_a_head_that_draws_loads_the_weights_of_one_that_does_not(tmp_path):
+    plain, drawing, hidden, labels, _ = heads(SHARE)
+    models = [keras.Sequential([keras.Input((D,)), head]) for head in (plain, drawing)]
+    plain.kernel.assign(2 * plain.kernel)
+    models[0].save_weights(tmp_path / "plain.weights.h5")
+    state = drawing.random_state.state.numpy()
+    models[1].load_weights(tmp_path / "plain.weights.h5")
+    np.testing.assert_array_equal(
+        drawing.log_prob(hidden, labels), plain.log_prob(hidden, labels)
+    )
+    np.testing.assert_array_equal(drawing.random_state.state, state)

@@ -29,8 +29,8 @@ class FullSoftmax(Shards, LoRA, LinearHead):
             near one (self-normalisation).
         soft_cap: caps the logits smoothly, z → soft_cap · tanh(z / soft_cap).
         gradient_share: share of the logits, in (0, 1], by which the two matrix products of the
-            gradient are estimated, without bias: in each step, tiles of 512 positions times 512
-            words are drawn, the likely ones with certainty. The loss stays exact, and the step
+            gradient are estimated, without bias: in each step, tiles of up to 512 positions times
+            512 words are drawn, the likely ones with certainty. The loss stays exact, and the step
             costs 1 + 2 gradient_share products instead of 3. The ids should have the order of
             falling frequency, so that few tiles hold most of the probability; 0.25 is a share
             for trained models. Not with several shards, and XLA does not compile the head. None

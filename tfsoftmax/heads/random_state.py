@@ -33,6 +33,11 @@ class RandomState(keras.layers.Layer):
         )
         self.built = True
 
+    def load_own_variables(self, store):
+        """Keeps the state that it has where the file is one of a head without random draws."""
+        if store.keys():
+            super().load_own_variables(store)
+
     def next(self, synchronized: bool = False) -> tf.Tensor:
         """A seed (2,) int64.
 

@@ -36,7 +36,9 @@ def differentiable(function, *parameters):
 
         return results, flat_gradient
 
-    return flat_function(*(p for p in tf.nest.flatten(parameters) if p is not None))
+    # Tensors keep the values of variables that are assigned before the gradient is computed.
+    tensors = [tf.convert_to_tensor(p) for p in tf.nest.flatten(parameters) if p is not None]
+    return flat_function(*tensors)
 
 
 def _scaled(gradient, factor):

@@ -6,13 +6,15 @@ oneDNN's softmax is faster than the subtraction, exp and sum.
 Shapes: N positions, V words.
 """
 
+import math
+
 import tensorflow as tf
 
 from tfsoftmax.ops.xla import under_xla
 
 # With 512 positions, 1,024 words or 512 were fastest, of 512 to 16,384 words.
 BLOCK_WORDS = 1024
-MOST_BLOCKS = 32  # which bounds the graph
+MOST_BLOCKS = 32  # of a kernel whose blocks for training are no smaller
 
 
 def block_words(vocab_size):
@@ -24,16 +26,18 @@ def block_words(vocab_size):
 
 
 def offset_exponentials(logits):
-    """exp(z - o) (N, V), o (N,) and ln Σ exp z (N,)."""
+    """exp(z - o) (N, V), o (N,) and ln Σ exp z (N,), which is -inf where all z are."""
     maximum = tf.reduce_max(logits, axis=1)
+    none = tf.equal(maximum, -math.inf)
     if under_xla():
-        exps = tf.exp(logits - maximum[:, None])
-        return exps, maximum, maximum + tf.math.log(tf.reduce_sum(exps, axis=1))
+        offset = tf.where(none, 0.0, maximum)
+        exps = tf.exp(logits - offset[:, None])
+        return exps, offset, offset + tf.math.log(tf.reduce_sum(exps, axis=1))
     # oneDNN's softmax takes a third of the time of the subtraction, exp and sum, and its greatest
-    # probability, exp(max - ln Σ exp z), yields the sum.
+    # probability, exp(max - ln Σ exp z), yields the sum. It is NaN where all z are -inf.
     probabilities = tf.nn.softmax(logits)
-    log_sum = maximum - tf.math.log(tf.reduce_max(probabilities, axis=1))
-    return probabilities, log_sum, log_sum
+    offset = maximum - tf.math.log(tf.reduce_max(probabilities, axis=1))
+    return probabilities, tf.where(none, 0.0, offset), tf.where(none, maximum, offset)
 
 
 def log_sum_of_blocks(blocks):
@@ -48,6 +52,7 @@ def log_sum_of(logits):
     exps, offset, log_sum = offset_exponentials(logits)
 
     def gradient(upstream):
-        return exps * (upstream * tf.exp(offset - log_sum))[:, None]
+        factors = upstream * tf.exp(offset - log_sum)
+        return tf.where(tf.math.is_finite(log_sum)[:, None], exps * factors[:, None], 0.0)
 
     return log_sum, gradient

@@ -26,7 +26,7 @@ def clipped(
         each: whether it bounds the norm of each gradient, or else that of all together.
 
     Returns:
-        List of tensors of the same shapes and dtypes; NaN where the norm is not finite.
+        List of tensors of the same shapes and dtypes; NaN where the norm of all is not finite.
     """
     squares = [squared_norm(gradient) for gradient in gradients]
     sharded = [i for i, variable in enumerate(variables) if sharded_words(variable)]
@@ -37,6 +37,7 @@ def clipped(
         for place, i in enumerate(sharded):
             squares[i] = sums[place]
     norms = [tf.sqrt(s) for s in (squares if each else [tf.add_n(squares)] * len(squares))]
-    # The difference is 0, or NaN where the norm is infinite.
-    scales = [most / tf.maximum(norm, most) + (norm - norm) for norm in norms]
+    scales = [most / tf.maximum(norm, most) for norm in norms]
+    if not each:  # The difference is 0, or NaN where the norm is infinite.
+        scales = [scale + (norm - norm) for scale, norm in zip(scales, norms)]
     return [g * tf.cast(scale, g.dtype) for g, scale in zip(gradients, scales)]

@@ -109,7 +109,8 @@ class Adam(SparseRows, keras.optimizers.Adam):
         return (*moments, self._velocity_hats) if self.amsgrad else moments
 
     def update_all(self, gradient, variable, learning_rate):
-        if self.amsgrad and under_xla():  # which has no such rule
+        # XLA has no rule with amsgrad, and TensorFlow's rules round 1 - beta_2 to the dtype.
+        if (self.amsgrad and under_xla()) or variable.dtype.size < 4:
             return super().update_all(gradient, variable, learning_rate)
         rate, beta_1, beta_2, epsilon = (
             keras.ops.cast(x, variable.dtype)

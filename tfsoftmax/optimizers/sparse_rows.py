@@ -226,10 +226,10 @@ class SparseRows(RowAverages):
             norms[self._get_variable_index(variable)] = tf.sqrt(squared_norm(gradient))
         self.gradient_norms.assign(tf.stack(norms))
 
-    def _clip_gradients(self, grads, variables):
+    def _clip_gradients(self, grads, variables=()):
         values = map_sparse(lambda g: g.values, grads)
         most = self.clipnorm or self.global_clipnorm
-        if most:
+        if most and most > 0:
             values = clipped(values, variables, most, bool(self.clipnorm))
         else:
             values = super()._clip_gradients(values)

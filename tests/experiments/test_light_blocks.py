@@ -12,16 +12,16 @@ HIDDEN = RNG.normal(size=(N, D))
 
 
 @pytest.fixture
-def light_blocks(monkeypatch):
-    module = importlib.import_module("experiments.light_blocks")
+def light_tiles(monkeypatch):
+    module = importlib.import_module("experiments.light_tiles")
     monkeypatch.setattr(module, "ROWS", 4)
     monkeypatch.setattr(module, "THRESHOLD", 0.02)
     return module
 
 
 @pytest.fixture
-def tiles(light_blocks):
-    return light_blocks.Tiles(KERNEL, BIAS, HIDDEN, 7)
+def tiles(light_tiles):
+    return light_tiles.Tiles(KERNEL, BIAS, HIDDEN, 7)
 
 
 def parts():
@@ -45,7 +45,7 @@ def test_tiles_hold_all_probability_and_the_gradient(tiles):
     assert tiles.below.sum() == np.sum(p < 0.02)
 
 
-def test_variance_is_that_of_draws(tiles, light_blocks):
+def test_variance_is_that_of_draws(tiles, light_tiles):
     _, of_kernel = parts()
     for size in tiles.sizes:
         inclusion = tiles.inclusion(size, 0.4)
@@ -54,4 +54,4 @@ def test_variance_is_that_of_draws(tiles, light_blocks):
         errors = np.einsum("sct,ctvd->svd", drawn / inclusion - 1, of_kernel)
         found = np.mean(np.sum(errors**2, axis=(1, 2)))
         np.testing.assert_allclose(tiles.variance(size, 0.4)[0], found, rtol=0.2, err_msg=size)
-    np.testing.assert_allclose(tiles.variance(light_blocks.HEADS_SIZE, 1.0), 0, atol=1e-12)
+    np.testing.assert_allclose(tiles.variance(light_tiles.HEADS_SIZE, 1.0), 0, atol=1e-12)

@@ -163,14 +163,13 @@ def _word_gradients(slopes, factors, parts, blocks, tiles, d_biases, totals, pre
     by_block = []
     for i, (q, (band, kernel, _)) in enumerate(zip(slopes, blocks)):
         with tf.control_dependencies([previous]):
-            terms = [products.by_words(q, factors, parts[band]), *d_biases[i]]
-            old = totals and totals[i]
+            d_kernel, old = products.by_words(q, factors, parts[band]), totals and totals[i]
             if tiles[i] is not None:
-                first = old[0] if old else tf.zeros(kernel.shape)
-                terms[0] = drawn_tiles.add_to_tiles(first, terms[0], tiles[i])
-                old = old and [0.0, *old[1:]]
-            if old:
-                terms = [one + other for one, other in zip(old, terms)]
-        previous = terms[0]
-        by_block.append(terms)
+                total = old[0] if old else tf.zeros(kernel.shape)
+                d_kernel = drawn_tiles.add_to_tiles(total, d_kernel, tiles[i])
+            elif old:
+                d_kernel = old[0] + d_kernel
+            others = [a + b for a, b in zip(old[1:], d_biases[i])] if old else d_biases[i]
+        previous = d_kernel
+        by_block.append([d_kernel, *others])
     return by_block

@@ -25,7 +25,7 @@ from absl import flags
 from experiments import markdown
 from tfsoftmax.commands import program
 from tfsoftmax.nbest import lists as nbest
-from tfsoftmax.nbest import rescoring
+from tfsoftmax.nbest import rescoring, transcripts
 from tfsoftmax.nbest.word_errors import bootstrap, word_errors
 
 BATCH = 128
@@ -44,8 +44,8 @@ class Lists:
         self.nbest = nbest.read(directory / f"{split}.nbest")
         if hypotheses is not None:
             self.nbest = rescoring.first_hypotheses(self.nbest, hypotheses)
-        transcripts = nbest.read_transcripts(directory / f"{split}.ref")
-        self.references = self.nbest.expect(transcripts, f"{split}.ref")
+        said = transcripts.read_transcripts(directory / f"{split}.ref")
+        self.references = self.nbest.expect(said, f"{split}.ref")
         self.errors = rescoring.hypothesis_errors(self.nbest, self.references)
         self.words = np.array([len(said) for said in self.references])
 

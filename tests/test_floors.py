@@ -33,7 +33,8 @@ WITHOUT_TENSORFLOW = (
     "partitions.cost_model", "partitions.cutoffs", "partitions.calibration",
     "partitions.tree_builders", "partitions.classes", "partitions.brown", "partitions.splits",
     "partitions.kmeans", "partitions.assignment", "corpora.catalogue", "corpora.config",
-    "corpora.records", "corpora.manifest", "nbest.lists", "nbest.word_errors", "nbest.rescoring",
+    "corpora.records", "corpora.manifest", "nbest.lists", "nbest.transcripts",
+    "nbest.word_errors", "nbest.rescoring",
     "resampling", "seq2seq.rouge", "seq2seq.baselines", "corpora.pairs", "corpora.pair_corpus",
     "corpora.pair_texts", "commands.program",
 )

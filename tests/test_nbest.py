@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tfsoftmax.nbest import lists as nbest
+from tfsoftmax.nbest import transcripts
 
 COLUMNS = """\
 b -1.5 -2 the cat sat
@@ -39,19 +40,20 @@ def test_lists_of_one_file_keep_order_scores_and_every_word(tmp_path):
 def test_a_byte_order_mark_is_no_part_of_an_utterance(tmp_path):
     write(tmp_path, lists="\ufeffa 1 2 x\na 1 2 y\n", said="\ufeffa x\n")
     assert nbest.read(tmp_path / "lists").utterances == ("a",)
-    assert nbest.read_transcripts(tmp_path / "said") == {"a": ("x",)}
+    assert transcripts.read_transcripts(tmp_path / "said") == {"a": ("x",)}
 
 
 def test_ids_and_upper_case_become_the_words_of_a_model(tmp_path):
     write(tmp_path, lists="a 1 2 3 0 12\na 1 2\n", **{"words.txt": "<eps> 0\nThe 3\nCAT 12\nx 7\n"})
-    lists, symbols = nbest.read(tmp_path / "lists"), nbest.read_symbols(tmp_path / "words.txt")
+    lists = nbest.read(tmp_path / "lists")
+    symbols = transcripts.read_symbols(tmp_path / "words.txt")
     assert lists.with_words(symbols, False).sentences == (("The", "CAT"), ())
     assert lists.with_words(symbols, True).sentences == (("the", "cat"), ())
     assert lists.with_words(None, False).sentences == lists.sentences
     with pytest.raises(ValueError, match="`words` must have a word for .*none for '12'"):
         lists.with_words({"3": "the", "0": "a"}, False)
     write(tmp_path, said="A The CAT\n")
-    assert nbest.read_transcripts(tmp_path / "said", lowercase=True) == {"A": ("the", "cat")}
+    assert transcripts.read_transcripts(tmp_path / "said", lowercase=True) == {"A": ("the", "cat")}
 
 
 @pytest.mark.parametrize("text, message", [
@@ -62,7 +64,7 @@ def test_ids_and_upper_case_become_the_words_of_a_model(tmp_path):
 def test_tables_of_words_that_are_none_are_named(tmp_path, text, message):
     write(tmp_path, **{"words.txt": text})
     with pytest.raises(ValueError, match=message):
-        nbest.read_symbols(tmp_path / "words.txt")
+        transcripts.read_symbols(tmp_path / "words.txt")
 
 
 def test_kaldis_archive_is_read_by_rank_and_costs_are_negated(tmp_path):
@@ -111,7 +113,7 @@ def test_srilms_files_are_utterances_and_logarithms_are_to_base_10(tmp_path):
         ({"u1.gz": gzip.compress(b"-7 -1 1 dog\n")[:-9]}, "u1.gz: must be an undamaged file"),
         ({"u1.gz": gzip.compress(b"-7 -1 1 dog\n")[:12] + b"\xff" * 9}, "u1.gz: must be an undam"),
         ({"lists": b"a 1 2 x\na 1 2 \xff\n"}, "lists, line 2: must be UTF-8. Received: b'.xff"),
-        ({"u1": "NBestList1.0\n(-7) the\n", "u2": ""}, "must be `acoustic lm nwords word"),
+        ({"u1": "NBestList3.0\n(-7) the\n", "u2": ""}, "must be `acoustic lm nwords word"),
     ],
 )
 def test_lines_of_another_kind_are_named(tmp_path, files, message):
@@ -122,23 +124,23 @@ def test_lines_of_another_kind_are_named(tmp_path, files, message):
 
 def test_transcripts_are_read_back_as_written(tmp_path):
     said = {"u1": ("the", "cat"), "u2": (), "u-3": ("(mat)", "on")}
-    write(tmp_path, text=nbest.text(said, said.values()))
-    (tmp_path / "x.trn").write_text(nbest.trn(said, said.values()))
+    write(tmp_path, text=transcripts.text(said, said.values()))
+    (tmp_path / "x.trn").write_text(transcripts.trn(said, said.values()))
     assert (tmp_path / "x.trn").read_text() == "the cat (u1)\n(u2)\n(mat) on (u-3)\n"
-    assert nbest.read_transcripts(tmp_path / "text") == said
-    assert nbest.read_transcripts(str(tmp_path / "x.trn")) == said
+    assert transcripts.read_transcripts(tmp_path / "text") == said
+    assert transcripts.read_transcripts(str(tmp_path / "x.trn")) == said
 
 
 def test_transcripts_that_do_not_fit_are_named(tmp_path):
     write(tmp_path, lists=COLUMNS, twice="a x\na y\n", short="b x\n")
     (tmp_path / "x.trn").write_text("the cat\n")
     with pytest.raises(ValueError, match="twice, line 2: each utterance .*'a'"):
-        nbest.read_transcripts(tmp_path / "twice")
+        transcripts.read_transcripts(tmp_path / "twice")
     with pytest.raises(ValueError, match="must end in `.utterance.`. Received: 'cat'"):
-        nbest.read_transcripts(tmp_path / "x.trn")
+        transcripts.read_transcripts(tmp_path / "x.trn")
     lists = nbest.read(tmp_path / "lists")
     with pytest.raises(ValueError, match="`reference` must have a line .*none for 'a', and 0"):
-        lists.expect(nbest.read_transcripts(tmp_path / "short"), "reference")
+        lists.expect(transcripts.read_transcripts(tmp_path / "short"), "reference")
 
 
 def test_the_best_of_each_list_is_the_first_of_the_highest():

@@ -1,6 +1,7 @@
 """Rescoring of n-best lists, word errors and their intervals, and `tfsoftmax rescore`."""
 
 import dataclasses
+import importlib.util
 import itertools
 import json
 import math
@@ -13,10 +14,11 @@ from runs_helper import tool
 from tfsoftmax.lm import runs
 from tfsoftmax.lm.scoring import Scorer
 from tfsoftmax.nbest import lists as nbest
-from tfsoftmax.nbest import rescoring
+from tfsoftmax.nbest import rescoring, transcripts
 from tfsoftmax.nbest.rescoring import Weights
 from tfsoftmax.nbest.word_errors import bootstrap, word_errors
 
+KENLM = importlib.util.find_spec("kenlm")
 ARPA = """\\data\\
 ngram 1=4
 ngram 2=1
@@ -181,6 +183,22 @@ def test_carried_states_make_one_text_of_the_hypotheses(finished_run):
         rescoring.lm_scores(scorer, sentences, "kept")
 
 
+def test_the_hypotheses_of_a_speaker_are_one_text(finished_run):
+    sentences = random_lists(words=finished_run.vocabulary().words[3:9]).sentences
+    speakers = [("a", "b", "c")[i % 3] for i in range(len(sentences) - 1)] + ["d"]
+    model, vocabulary, _ = runs.load(finished_run.directory, 2)  # fewer streams than speakers
+    scores = rescoring.lm_scores(Scorer(model, vocabulary), sentences, "speaker", speakers)
+    scorer = Scorer(*runs.load(finished_run.directory, 1)[:2])
+    for speaker in "abcd":
+        of_speaker = [i for i, name in enumerate(speakers) if name == speaker]
+        alone = rescoring.lm_scores(scorer, [sentences[i] for i in of_speaker], "carried")
+        np.testing.assert_allclose(scores[of_speaker], alone, rtol=1e-5)
+    one = rescoring.lm_scores(scorer, sentences, "speaker", ["x"] * len(sentences))
+    np.testing.assert_allclose(one, rescoring.lm_scores(scorer, sentences, "carried"), rtol=1e-5)
+    with pytest.raises(ValueError, match="`speakers` must name one for each of .*Received: None"):
+        rescoring.lm_scores(scorer, sentences, "speaker")
+
+
 def test_the_oracle_is_the_least_wrong_of_each_list():
     lists = random_lists()
     errors = np.random.default_rng(5).integers(0, 5, len(lists.sentences))
@@ -228,7 +246,7 @@ def lists(finished_run, tmp_path_factory):
                 changed[rank] = words[rng.integers(3, 9)]
             lines.append(f"{utterance} {-rank} {-2 * rank} {' '.join(changed)}\n")
     (directory / "nbest").write_text("".join(lines))
-    (directory / "said").write_text(nbest.text(said, said.values()))
+    (directory / "said").write_text(transcripts.text(said, said.values()))
     return directory
 
 
@@ -244,11 +262,11 @@ def test_the_tool_rescores_keeps_ids_in_order_and_writes_trn(lists, finished_run
     lm = rescoring.lm_scores(Scorer(model, vocabulary), read.sentences)
     chosen = rescoring.choose(read, rescoring.features(read, lm), Weights(2.0, 0.5))
     expected = [read.sentences[i] for i in chosen]
-    assert done.stdout == nbest.text(read.utterances, expected)
+    assert done.stdout == transcripts.text(read.utterances, expected)
     out = tmp_path / "out"
-    assert (out / "hyp.trn").read_text() == nbest.trn(read.utterances, expected)
-    said = nbest.read_transcripts(lists / "said")
-    assert nbest.read_transcripts(out / "ref.trn") == said
+    assert (out / "hyp.trn").read_text() == transcripts.trn(read.utterances, expected)
+    said = transcripts.read_transcripts(lists / "said")
+    assert transcripts.read_transcripts(out / "ref.trn") == said
     results = json.loads((out / "results.json").read_text())
     errors = word_errors(list(said.values()), expected).sum(axis=0).tolist()
     assert list(results["systems"]["rescored"].values()) == errors
@@ -268,8 +286,33 @@ def test_the_tool_carries_states_over_the_first_hypotheses(lists, finished_run):
         model, vocabulary, _ = runs.load(finished_run.directory, streams)
         lm = rescoring.lm_scores(Scorer(model, vocabulary), read.sentences, state)
         chosen = rescoring.choose(read, rescoring.features(read, lm), Weights(30.0))
-        said[state] = nbest.text(read.utterances, [read.sentences[i] for i in chosen])
+        said[state] = transcripts.text(read.utterances, [read.sentences[i] for i in chosen])
     assert done.stdout == said["carried"] != said["sentence"]
+
+
+def test_the_tool_carries_states_within_speakers_and_reads_standard_input(
+    lists, finished_run, tmp_path
+):
+    text = (lists / "nbest").read_text()
+    speakers = {f"utt-{i}": f"s{i % 5}" for i in range(12)}
+    (tmp_path / "utt2spk").write_text("".join(f"{u} {s}\n" for u, s in speakers.items()))
+    flags = "--state=speaker", "--nbest=-", "--lm_weight=30", f"--out={tmp_path / 'out'}"
+    read, model = nbest.read(lists / "nbest"), runs.load(finished_run.directory, 5)[:2]
+    for extra, of in ((f"--utt2spk={tmp_path / 'utt2spk'}", speakers.get), (None, lambda u: "utt")):
+        done = tool(
+            "rescore", f"--run={finished_run.directory}", *flags, *filter(None, [extra]),
+            input=text,
+        )
+        names = [of(u) for u in read.utterances for _ in range(4)]
+        lm = rescoring.lm_scores(Scorer(*model), read.sentences, "speaker", names)
+        chosen = rescoring.choose(read, rescoring.features(read, lm), Weights(30.0))
+        expected = [read.sentences[i] for i in chosen]
+        assert done.stdout == transcripts.text(read.utterances, expected)
+        assert f"{len(set(names))} speakers in 12 utterances" in done.stderr
+        written = nbest.read(tmp_path / "out" / "nbest")
+        assert written.sentences == read.sentences
+        np.testing.assert_allclose(written.old_lm, lm, rtol=1e-5)
+        np.testing.assert_allclose(written.acoustic, read.acoustic)
 
 
 def test_the_tool_tunes_weights_and_compares_with_another_system(lists, finished_run, tmp_path):
@@ -313,6 +356,22 @@ def test_a_missing_package_is_named_before_anything_is_loaded(lists, tmp_path):
     assert done.stderr == "error: word error rates need jiwer: pip install 'tfsoftmax[wer]'\n"
 
 
+def test_what_would_fail_in_the_end_fails_before_the_model_is_loaded(lists, tmp_path):
+    pytest.importorskip("jiwer")
+    (tmp_path / "short").write_text("utt-1 x\n")
+    (tmp_path / "silent").write_text("".join(f"utt-{i}\n" for i in range(12)))
+    (tmp_path / "out" / "hyp.trn").mkdir(parents=True)
+    for flag, message in (
+        (f"--reference={tmp_path / 'short'}", "`reference` must have a line for each utterance"),
+        (f"--reference={tmp_path / 'silent'}", "`reference` must have words. Received: reference="),
+        (f"--out={tmp_path / 'out'}", "`out` cannot be used: Is a directory"),
+        (f"--arpa={tmp_path / 'none'}", "kenlm" if KENLM is None else "none"),
+    ):
+        done = tool("rescore", "--run=x", f"--nbest={lists / 'nbest'}", flag, check=False)
+        assert done.stderr.startswith("error: ") and message in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     "flags, message",
     [
@@ -322,6 +381,10 @@ def test_a_missing_package_is_named_before_anything_is_loaded(lists, tmp_path):
         (["--arpa_weight=1"], "`arpa` must be given with `arpa_weight`. Received: none"),
         (["--nbest=nowhere"], "nowhere"),
         (["--out=/dev/null"], "`out` cannot be used: File exists. Received: out='/dev/null'"),
+        (["--utt2spk=x"], "`utt2spk` must be given with --state=speaker. Received: state='sent"),
+        (["--state=speaker", "--utt2spk=nowhere"], "`utt2spk` cannot be used: No such file"),
+        (["--tune=-", "--tune_reference=-"], "`tune_reference` must be a file where `tune` is st"),
+        (["--words=-", "--workers=2"], "`words` must be a file, which several processes can re"),
         (["--hypotheses=0"], "`hypotheses` must be at least 1. Received: hypotheses=0"),
     ],
 )

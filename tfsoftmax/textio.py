@@ -105,9 +105,18 @@ def read_json(path: str | os.PathLike, finite: bool = True):
         FileNotFoundError: there is no such file.
         ValueError: the file is not JSON, or an object in it has a key twice.
     """
+    return parsed_json(_decoded(read_bytes(path), path, 1), f"{name_of(path)}:", finite)
+
+
+def read_bytes(path: str | os.PathLike) -> bytes:
+    """The bytes of a file, decompressed as by `lines`.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file is damaged.
+    """
     with _opened(path) as (_, file):
-        data = file.read()
-    return parsed_json(_decoded(data, path, 1), f"{name_of(path)}:", finite)
+        return file.read()
 
 
 def parsed_json(text: str, name: str, finite: bool = True):

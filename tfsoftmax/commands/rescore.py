@@ -53,15 +53,15 @@ paired over utterances. --against=other.hyp compares with the output of another 
 
 import dataclasses
 import json
-import math
 import os
 import sys
 
 from absl import flags
 
+from tfsoftmax.commands import rescore_inputs as inputs
 from tfsoftmax.commands import shared_flags
-from tfsoftmax.commands.program import check_at_least, printable
-from tfsoftmax.textio import writing
+from tfsoftmax.commands.program import printable
+from tfsoftmax.textio import name_of, writing
 
 BATCH = 128
 
@@ -81,9 +81,11 @@ def define_flags():
     flags.DEFINE_string("against", None, "Output of another system to compare with.")
     flags.DEFINE_string("out", None, "Directory to write trn files and results.json to.")
     flags.DEFINE_enum(
-        "state", "sentence", ["sentence", "carried"],
-        "Whether the run's model reads each hypothesis by itself, or all as a stream.",
+        "state", "sentence", ["sentence", "carried", "speaker"],
+        "Whether the run's model reads each hypothesis by itself, all as a stream, or those of a "
+        "speaker as a stream.",
     )
+    flags.DEFINE_string("utt2spk", None, "Kaldi's utt2spk, for --state=speaker.")
     flags.DEFINE_integer(
         "hypotheses", None, "The most hypotheses of an utterance, the first ones. None: all."
     )
@@ -94,50 +96,48 @@ def define_flags():
 
 def main():
     from tfsoftmax.nbest import lists as nbest
-    from tfsoftmax.nbest import rescoring
+    from tfsoftmax.nbest import rescoring, transcripts
     from tfsoftmax.nbest.word_errors import load_jiwer
 
     options = flags.FLAGS
-    for name, needed in (("tune_reference", "tune"), ("tune", "tune_reference"),
-                         ("arpa_weight", "arpa"), ("against", "reference")):
-        if options[name].value and not options[needed].value:
-            raise ValueError(f"`{needed}` must be given with `{name}`. Received: none")
-    check_at_least(0, seed=options.seed)
-    check_at_least(1, hypotheses=options.hypotheses)
-    grid = values_of_weights()
-    shared_flags.fork_workers()
+    inputs.check_flags(options)
+    grid = inputs.values_of_weights()
     # Everything is checked before the model is loaded, so that mistakes show at once.
     if options.reference or options.tune:
         load_jiwer()
-    symbols = nbest.read_symbols(options.words) if options.words else None
-    lists = lists_of("nbest", symbols)
-    references = references_of(lists, "reference")
-    against = references_of(lists, "against")
+    shared_flags.fork_workers()
+    symbols = transcripts.read_symbols(options.words) if options.words else None
+    lists = inputs.lists_of("nbest", symbols)
+    references = inputs.references_of(lists, "reference")
+    against = inputs.references_of(lists, "against")
     tuning = None
     if options.tune:
-        tuning = lists_of("tune", symbols)
-    check_old_lm(lists, grid, "nbest")
+        tuning = inputs.lists_of("tune", symbols)
+    inputs.check_old_lm(lists, grid, "nbest")
     if tuning is not None:
-        check_old_lm(tuning, grid, "tune")
+        inputs.check_old_lm(tuning, grid, "tune")
         tuning_errors = rescoring.hypothesis_errors(
-            tuning, references_of(tuning, "tune_reference")
+            tuning, inputs.references_of(tuning, "tune_reference")
         )
+    given = {"nbest": lists, "tune": tuning}
+    speakers = {name: of and inputs.speakers_of(of, name) for name, of in given.items()}
     if options.out:
-        os.makedirs(options.out, exist_ok=True)
+        inputs.check_out(options.out, lists)
+    arpa = rescoring.arpa_scorer(options.arpa) if options.arpa else None
     workers = shared_flags.started_workers()
-    score = scores_function(workers)
+    score = scores_function(workers, speakers, arpa)
     results = {"tuned_on": options.tune}
     if tuning is None:
         weights = rescoring.Weights(**{name: values[0] for name, values in grid.items()})
     else:
-        weights, results["tuning_errors"] = rescoring.tune(
-            tuning, score(tuning, "tune"), tuning_errors, grid
-        )
+        scores, _ = score(tuning, "tune")
+        weights, results["tuning_errors"] = rescoring.tune(tuning, scores, tuning_errors, grid)
     results.update(dataclasses.asdict(weights))
-    chosen = rescoring.choose(lists, score(lists, "nbest"), weights)
+    scores, lm = score(lists, "nbest")
+    chosen = rescoring.choose(lists, scores, weights)
     sentences = [lists.sentences[i] for i in chosen]
     shown = printable if sys.stdout.isatty() else str
-    sys.stdout.write(shown(nbest.text(lists.utterances, sentences)))
+    sys.stdout.write(shown(transcripts.text(lists.utterances, sentences)))
     sys.stdout.flush()
     if references is not None:
         results.update(rescoring.compare(lists, references, chosen, against, options.seed))
@@ -145,84 +145,27 @@ def main():
     print(", ".join(f"{k}={v}" for k, v in dataclasses.asdict(weights).items()), file=sys.stderr)
     if options.out and workers.first:
         write(options.out, lists, sentences, references, results)
+        nbest.write(options.out, dataclasses.replace(lists, old_lm=lm))
 
 
-def values_of_weights():
-    """The values of each weight to try; one value each if there are no lists to tune on."""
-    from tfsoftmax.nbest.rescoring import GRID, Weights
-
-    options, grid = flags.FLAGS, {}
-    for name, default in dataclasses.asdict(Weights()).items():
-        given = options[name].value
-        try:
-            grid[name] = tuple(float(value) for value in given or ())
-        except ValueError:
-            raise ValueError(f"`{name}` must be numbers. Received: {','.join(given)}") from None
-        if not all(map(math.isfinite, grid[name])):
-            raise ValueError(f"`{name}` must be finite. Received: {','.join(given)}")
-        if given and len(given) > 1 and not options.tune:
-            raise ValueError(
-                f"`{name}` must be one number without --tune. Received: {','.join(given)}"
-            )
-        if not given:
-            tried = options.tune and (name != "arpa_weight" or options.arpa)
-            grid[name] = GRID[name] if tried else (default,)
-    return grid
-
-
-def lists_of(argument, symbols):
-    """The lists that a flag names, in the spelling of the model."""
-    from tfsoftmax.nbest import lists as nbest
-    from tfsoftmax.nbest import rescoring
-
-    options = flags.FLAGS
-    lists = nbest.read(options[argument].value).with_words(symbols, options.lowercase)
-    if options.hypotheses is None:
-        return lists
-    return rescoring.first_hypotheses(lists, options.hypotheses)
-
-
-def check_old_lm(lists, grid, argument):
-    """Sets old_lm_weight to 0 for lists without such scores; another weight is an error."""
-    if lists.old_lm is None:
-        if flags.FLAGS["old_lm_weight"].value and any(grid["old_lm_weight"]):
-            raise ValueError(
-                f"`old_lm_weight` must be 0 for lists without scores of a language model. "
-                f"Received: {argument}={flags.FLAGS[argument].value!r}"
-            )
-        grid["old_lm_weight"] = (0.0,)
-
-
-def references_of(lists, argument):
-    """The transcripts in the file that a flag names, in the order of the lists; None without it."""
-    from tfsoftmax.nbest import lists as nbest
-
-    path = flags.FLAGS[argument].value
-    if not path:
-        return None
-    transcripts = nbest.read_transcripts(path, flags.FLAGS.lowercase)
-    found = lists.expect(transcripts, argument)
-    if len(transcripts) > len(found):
-        print(
-            f"{path}: {len(transcripts) - len(found):,} of {len(transcripts):,} utterances are "
-            "not in the lists and do not count.",
-            file=sys.stderr,
-        )
-    return found
-
-
-def scores_function(workers):
+def scores_function(workers, speakers, arpa):
     """Loads the models, and returns a function that makes the `rescoring.features` of lists.
 
-    Its arguments are the lists and the flag that names them.
+    Its arguments are the lists and the flag that names them. It also returns the scores of the
+    run's model by themselves.
+
+    Args:
+        workers: the `Workers`.
+        speakers: dictionary from such a flag to the speaker of each hypothesis, or None.
+        arpa: a function that scores sentences with an n-gram model, or None.
     """
     options = flags.FLAGS
     from tfsoftmax.lm.sentences import oov_report
     from tfsoftmax.lm.shared_scoring import SharedScorer, load
     from tfsoftmax.nbest import rescoring
 
-    arpa_scores = rescoring.arpa_scorer(options.arpa) if options.arpa else None
-    streams = 1 if options.state == "carried" else BATCH  # one text has one stream
+    texts = {"carried": 1, "speaker": max(len(set(of or ())) for of in speakers.values())}
+    streams = min(BATCH, texts.get(options.state, BATCH))
     model, vocabulary, _ = load(workers, options.run, streams)
     scorer = SharedScorer(
         workers, model, vocabulary, options.normalisation, options.oov, options.unseen_words
@@ -231,9 +174,10 @@ def scores_function(workers):
     def score(lists, argument):
         words = sum(map(len, lists.sentences))
         oov = sum(int(scorer.unknown(sentence).sum()) for sentence in lists.sentences)
-        print(oov_report(options[argument].value, words, oov), file=sys.stderr, flush=True)
-        lm = rescoring.lm_scores(scorer, lists.sentences, options.state)
-        return rescoring.features(lists, lm, arpa_scores and arpa_scores(lists.sentences))
+        name = name_of(options[argument].value)
+        print(oov_report(name, words, oov), file=sys.stderr, flush=True)
+        lm = rescoring.lm_scores(scorer, lists.sentences, options.state, speakers[argument])
+        return rescoring.features(lists, lm, arpa and arpa(lists.sentences)), lm
 
     return score
 
@@ -256,7 +200,7 @@ def table(results):
 
 def write(directory, lists, sentences, references, results):
     """Writes the files of --out."""
-    from tfsoftmax.nbest.lists import trn
+    from tfsoftmax.nbest.transcripts import trn
 
     first = [lists.sentences[i] for i in lists.starts[:-1]]
     files = {"hyp.trn": sentences, "1best.trn": first}

@@ -79,14 +79,36 @@ class Scorer:
         Raises:
             ValueError: a sentence contains `<eos>`.
         """
-        parts = windows(sentences, len(sentences), WORDS)
+        return [log_probs for (log_probs,) in self.texts([[words] for words in sentences])]
+
+    def texts(self, texts: Sequence[Sequence[Sequence[str]]]) -> list[list[np.ndarray]]:
+        """Scores texts of several sentences, each text by itself.
+
+        A sentence begins with the state that the one before it in its text left. The model reads
+        the texts side by side, and its recurrent states are zero afterwards.
+
+        Args:
+            texts: lists of one sentence or more, which are lists of words.
+
+        Returns:
+            What `sentences` returns, for each text.
+
+        Raises:
+            ValueError: a sentence contains `<eos>`.
+
+        Source: Müller 2017, section 5.3.3.1, where all sentences are one text.
+        """
+        targets = (np.concatenate([self._targets(words) for words in text]) for text in texts)
+        parts = windows(targets, len(texts), WORDS)
         scores = [log_probs for part in parts for log_probs in self._window(part)]
         reset_states(self._model)
-        return scores
+        return [
+            np.split(log_probs, np.cumsum([len(words) + 1 for words in text[:-1]]))
+            for log_probs, text in zip(scores, texts, strict=True)
+        ]
 
-    def _window(self, sentences):
-        """What `sentences` returns, for some of the sentences."""
-        targets = [self._targets(words) for words in sentences]
+    def _window(self, targets):
+        """ln P of the ids in each of several arrays, each of which begins after `<eos>`."""
         numbers, known = numbered_prefixes(targets, len(self.vocabulary))
         values = np.zeros(known + 1)
         news = [i for i, (_, fresh) in enumerate(numbers) if fresh]

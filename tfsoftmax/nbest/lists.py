@@ -1,20 +1,24 @@
-"""Reads the n-best lists of recognisers and translators, in the formats of Kaldi and SRILM."""
+"""The n-best lists of recognisers and translators; finds the format of those that it reads."""
 
 import dataclasses
-import math
+import itertools
 import os
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from tfsoftmax import textio
+from tfsoftmax.nbest import columns, espnet, json_lists, kaldi, srilm
+from tfsoftmax.nbest.rows import Row
 
-# The files of an n-best archive as Kaldi's scripts name them: the words, and the costs of the
-# acoustics, of the language model, and of the rest of the graph (pronunciations, transitions,
-# silence).
-KALDI_WORDS, KALDI_COSTS = "words_text", ("acwt", "lmwt.lmonly", "lmwt.nolm")
-SRILM_NO_WORDS = {"<s>", "</s>", "-pau-"}
 KALDI_NO_WORDS = {"<eps>", "<s>", "</s>"}
+SCORES = ("acoustic", "old_lm", "graph")
+# What writes lists of a kind, and the name that `write` gives it.
+WRITERS = {
+    "columns": (columns, "nbest"), "json": (json_lists, "nbest.jsonl"), "kaldi": (kaldi, "nbest"),
+    "srilm": (srilm, "nbest"),
+}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -30,6 +34,8 @@ class NBest:
         acoustic: float64 (N,), the acoustic scores; None if the lists have none.
         old_lm: float64 (N,), the scores of the recogniser's language model, or None.
         graph: float64 (N,), the scores of the decoding graph without its language model, or None.
+        rank: int (N,), the numbers of the hypotheses in Kaldi's keys, or None.
+        kind: the format, one of `WRITERS`.
 
     Example:
         import numpy as np
@@ -45,6 +51,13 @@ class NBest:
     acoustic: np.ndarray | None
     old_lm: np.ndarray | None
     graph: np.ndarray | None = None
+    rank: np.ndarray | None = None
+    kind: str = "columns"
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """The number of hypotheses of each utterance, int (U,)."""
+        return np.diff(self.starts)
 
     def best(self, scores: np.ndarray) -> np.ndarray:
         """Finds the hypothesis of each utterance with the highest score, the first of equal ones.
@@ -60,8 +73,7 @@ class NBest:
         """
         if np.isnan(scores).any():
             raise ValueError("`scores` must not be NaN. Received: NaN, from scores too large")
-        sizes = np.diff(self.starts)
-        ranks = np.arange(sizes.max())
+        ranks = np.arange(self.sizes.max())
         places = np.minimum(self.starts[:-1, None] + ranks, self.starts[1:, None] - 1)
         # A list that is too short repeats its last hypothesis, which argmax finds where it is.
         return self.starts[:-1, None] + np.argmax(scores[places], axis=1)
@@ -90,6 +102,28 @@ class NBest:
             sentences = [tuple(map(str.lower, words)) for words in sentences]
         return dataclasses.replace(self, sentences=tuple(sentences))
 
+    def select(self, kept: np.ndarray) -> "NBest":
+        """The same utterances with some of their hypotheses.
+
+        Args:
+            kept: int (M,), the numbers of the hypotheses, in order; one or more of each utterance.
+        """
+        of = {name: getattr(self, name) for name in (*SCORES, "rank")}
+        return dataclasses.replace(
+            self, starts=np.searchsorted(kept, self.starts),
+            sentences=tuple(self.sentences[i] for i in kept),
+            **{name: values if values is None else values[kept] for name, values in of.items()},
+        )
+
+    def rows(self) -> Iterator[Row]:
+        """Yields the hypotheses as the readers do."""
+        none = itertools.repeat(None)
+        columns = [getattr(self, name) for name in (*SCORES, "rank")]
+        values = [none if column is None else column.tolist() for column in columns]
+        names = np.repeat(np.array(self.utterances, object), self.sizes)
+        for row in zip(names, self.sentences, *values):
+            yield Row(*row)
+
     def expect(self, transcripts: dict, argument: str) -> list:
         """Looks up the transcript of each utterance.
 
@@ -112,190 +146,156 @@ class NBest:
         return [transcripts[u] for u in self.utterances]
 
 
-def read(path: str | os.PathLike) -> NBest:
-    """Reads n-best lists.
+def read(path: str | os.PathLike, ids: bool = False) -> NBest:
+    """Reads n-best lists, with the best hypothesis of each utterance first.
 
     Args:
         path: one of
             - a file (plain or .gz) with lines `utterance acoustic lm word word ...`, scores being
-              natural logarithms, with the best hypothesis of each utterance first;
-            - a directory that Kaldi's n-best scripts have written, with `words_text` (lines
-              `utterance-RANK word ...`) and optionally `acwt`, `lmwt.lmonly` and `lmwt.nolm`
-              (lines `utterance-RANK cost`, costs being negative natural logarithms);
-            - a directory of SRILM's n-best files (plain or .gz), a file for each utterance, named
-              after it, with lines `acoustic lm nwords word ...`, scores being logarithms to base
-              10; <s>, </s> and -pau- do not count as words.
+              natural logarithms, or "-" for standard input;
+            - a file of JSON (`json_lists`): lines, one for each utterance, also from standard
+              input, or a document *.json;
+            - a folder of Kaldi's archives (`kaldi`), or one file *.ark or *.scp with words, beside
+              which costs are found;
+            - a folder of ESPnet2 (`espnet`), with 1best_recog, 2best_recog and so on;
+            - a folder of SRILM's files (`srilm`), one for each utterance, in any of the three
+              formats; or one file of NBestList1.0 or 2.0;
+            - a folder of jobs: folders of Kaldi or ESPnet2 such as archives.1 to archives.8, or
+              files nbest.1.gz to nbest.8.gz of the first two kinds.
+        ids: whether the hypotheses are wanted as Kaldi's ids of words.
 
     Returns:
-        The lists, in the order of the file; those of SRILM in the order of the names.
+        The lists, in the order of the file; those of SRILM in the order of the names, those of
+        jobs in the order of their numbers.
 
     Raises:
         FileNotFoundError: there is no such file or directory.
         ValueError: a line does not have its format; the message names the file and the line.
     """
-    if not os.path.isdir(path):
-        rows = list(_columns(path))
-    elif os.path.exists(os.path.join(path, KALDI_WORDS)):
-        rows = list(_kaldi(path))
-    else:
-        rows = list(_srilm(path))
+    path = os.fspath(path)
+    kind, found = _rows(path, ids)
+    rows = list(found)
     if not rows:
-        raise ValueError(f"{path}: must hold n-best lists. Received: none")
+        raise ValueError(f"{textio.name_of(path)}: must hold n-best lists. Received: none")
     lists = {}
-    for utterance, *hypothesis in rows:
-        lists.setdefault(utterance, []).append(hypothesis)
-    hypotheses = [hypothesis for of_utterance in lists.values() for hypothesis in of_utterance]
-    sentences, *scores = zip(*hypotheses)
+    for row in rows:
+        lists.setdefault(row.utterance, []).append(row)
+    rows = [row for of_utterance in lists.values() for row in of_utterance]
+    columns = {name: _column(rows, name, path) for name in (*SCORES, "rank")}
     sizes = [len(of_utterance) for of_utterance in lists.values()]
     return NBest(
-        tuple(lists), np.concatenate([[0], np.cumsum(sizes)]), sentences,
-        *(None if of[0] is None else np.array(of) for of in scores),
+        tuple(lists), np.concatenate([[0], np.cumsum(sizes)]), tuple(row.words for row in rows),
+        kind=kind, **columns,
     )
 
 
-def read_symbols(path: str | os.PathLike) -> dict[str, str]:
-    """Reads Kaldi's `words.txt`, with lines `word id`.
-
-    Returns:
-        Dictionary from an id, as it is written, to its word.
+def check_writable(folder: str, nbest: NBest) -> None:
+    """Raises an error if `write` could not begin, or other files are where it writes a folder.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: a line does not have this format, or an id occurs twice.
+        ValueError: the folder within `folder` holds other files.
+        OSError: the place cannot be written to.
     """
-    symbols = {}
-    for where, fields in _lines(path):
-        if len(fields) != 2 or not (fields[1].isascii() and fields[1].isdigit()):
-            raise ValueError(f"{where}: must be `word id`. Received: {' '.join(fields)!r}")
-        if fields[1] in symbols:
-            raise ValueError(f"{where}: ids must differ. Received: {fields[1]!r} again")
-        symbols[fields[1]] = fields[0]
-    return symbols
+    writer, name = WRITERS[nbest.kind]
+    path = os.path.join(folder, name)
+    if nbest.kind not in ("kaldi", "srilm"):
+        textio.check_writable(path)
+        return
+    with textio.errors_name(path):
+        others = set(os.listdir(path)) if os.path.lexists(path) else set()
+    # Lists that are read from there later would have parts of both.
+    others -= writer.names(nbest.rows())
+    if others:
+        raise ValueError(
+            f"{path}: must hold nothing but the lists to be written. Received: {min(others)!r}"
+        )
 
 
-def read_transcripts(
-    path: str | os.PathLike, lowercase: bool = False
-) -> dict[str, tuple[str, ...]]:
-    """Reads lines `utterance word ...`, or `word ... (utterance)` if the file is named *.trn.
+def write(folder: str, nbest: NBest) -> None:
+    """Writes n-best lists into a folder, in the format they were read in, as `nbest`.
 
-    Args:
-        path: a file, plain or .gz.
-        lowercase: whether to turn the words into lower case.
-
-    Returns:
-        Dictionary from an utterance to its words.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: an utterance has two lines, or a line has no utterance.
+    Lists of JSON and of ESPnet become nbest.jsonl, and all of SRILM's formats the one that
+    `ngram -rescore` writes.
     """
-    transcripts, trn = {}, str(path).removesuffix(".gz").endswith(".trn")
-    for where, fields in _lines(path):
-        if trn:
-            utterance, fields = fields[-1], fields[:-1]
-            if len(utterance) < 3 or utterance[0] + utterance[-1] != "()":
-                raise ValueError(f"{where}: must end in `(utterance)`. Received: {utterance!r}")
-            utterance = utterance[1:-1]
-        else:
-            utterance, fields = fields[0], fields[1:]
-        if utterance in transcripts:
-            raise ValueError(f"{where}: each utterance must have one line. Received: {utterance!r}")
-        transcripts[utterance] = tuple(map(str.lower, fields) if lowercase else fields)
-    return transcripts
+    writer, name = WRITERS[nbest.kind]
+    writer.write(os.path.join(folder, name), nbest.rows())
 
 
-def trn(utterances: Iterable[str], sentences: Iterable[Iterable[str]]) -> str:
-    """Lines `word ... (utterance)`, which sclite reads."""
-    rows = zip(utterances, sentences, strict=True)
-    return "".join(f"{' '.join([*words, f'({name})'])}\n" for name, words in rows)
+def _rows(path, ids):
+    """The kind of the lists at a path, and an iterator of their rows."""
+    if path == textio.STANDARD_INPUT or not os.path.isdir(path):
+        return _rows_of_file(path, ids)
+    if kaldi.has_words(path):
+        return "kaldi", kaldi.rows(path, ids)
+    if espnet.has_ranks(path):
+        return "json", espnet.rows(path)
+    jobs = _jobs(path)
+    if not jobs:
+        return "srilm", srilm.folder_rows(path)
+    parts = [(job, *_rows(job, ids)) for job in jobs]
+    kinds = sorted({kind for _, kind, _ in parts})
+    if len(kinds) > 1:
+        raise ValueError(f"{path}: must have jobs of one format. Received: {', '.join(kinds)}")
+    return kinds[0], _joined(parts)
 
 
-def text(utterances: Iterable[str], sentences: Iterable[Iterable[str]]) -> str:
-    """Lines `utterance word ...`, which Kaldi reads."""
-    rows = zip(utterances, sentences, strict=True)
-    return "".join(f"{' '.join([name, *words])}\n" for name, words in rows)
+def _rows_of_file(path, ids):
+    if kaldi.is_archive(path):
+        return "kaldi", kaldi.rows(os.path.dirname(path), ids, path)
+    if path.removesuffix(".gz").endswith(".json"):
+        return "json", json_lists.document_rows(path)
+    lines = textio.lines(path, json_lists.LINE_BYTES)
+    first = next((pair for pair in lines if pair[1].strip()), ("", ""))
+    lines, begin = itertools.chain([first], lines), first[1].split()[:1]
+    if begin and begin[0].startswith("{"):
+        return "json", json_lists.rows(lines)
+    if begin and begin[0] in srilm.DECIPHER:
+        return "srilm", srilm.rows(lines, srilm.utterance_of(textio.name_of(path)))
+    return "columns", columns.rows(lines)
 
 
-def _columns(path):
-    for where, fields in _lines(path):
-        if len(fields) < 3:
+def _jobs(folder):
+    """The paths of the jobs in a folder, in the order of their numbers."""
+    jobs = {}
+    for name in sorted(os.listdir(folder)):
+        path = os.path.join(folder, name)
+        is_folder = os.path.isdir(path) and (kaldi.has_words(path) or espnet.has_ranks(path))
+        if found := re.fullmatch(r"(.+)\.(\d+)" if is_folder else r"(nbest)\.(\d+)(\.\w+)*", name):
+            jobs.setdefault(found[1], []).append((int(found[2]), path))
+    if len(jobs) > 1:
+        raise ValueError(f"{folder}: must have one kind of jobs. Received: {', '.join(jobs)}")
+    for kind, of_kind in jobs.items():
+        numbers = sorted(number for number, _ in of_kind)
+        wrong = [n for n, m in enumerate(numbers, start=1) if n != m]
+        if wrong:
             raise ValueError(
-                f"{where}: must be `utterance acoustic lm word ...`. "
-                f"Received: {' '.join(fields)!r}"
+                f"{folder}: must have {kind}.1 to {kind}.{numbers[-1]} once each. "
+                f"Received: none or several of {kind}.{wrong[0]}"
             )
-        acoustic, old_lm = (_number(field, where) for field in fields[1:3])
-        yield fields[0], tuple(fields[3:]), acoustic, old_lm
+        return [path for _, path in sorted(of_kind)]
+    return []
 
 
-def _kaldi(directory):
-    costs = [_costs(os.path.join(directory, name)) for name in KALDI_COSTS]
-    rows, order, ranks = [], {}, set()
-    for where, (key, *words) in _lines(os.path.join(directory, KALDI_WORDS)):
-        utterance, _, rank = key.rpartition("-")
-        if not utterance or not (rank.isascii() and rank.isdigit()):
-            raise ValueError(f"{where}: must begin with `utterance-RANK`. Received: {key!r}")
-        of_key = [None if of is None else of.get(key, math.nan) for of in costs]
-        for name, cost in zip(KALDI_COSTS, of_key, strict=True):
-            if cost is not None and math.isnan(cost):
-                raise ValueError(f"{where}: must have a cost in {name}. Received: none for {key!r}")
-        scores = [None if cost is None else -cost for cost in of_key]
-        place = order.setdefault(utterance, len(order))
-        if (place, int(rank)) in ranks:
-            raise ValueError(f"{where}: each rank must have one line. Received: {key!r} again")
-        ranks.add((place, int(rank)))
-        rows.append((place, int(rank), (utterance, tuple(words), *scores)))
-    # A sorted archive has rank 10 before rank 2.
-    return [row for _, _, row in sorted(rows, key=lambda row: row[:2])]
-
-
-def _costs(path):
-    """The costs in a file by `utterance-RANK`; None if there is no such file."""
-    if not os.path.exists(path):
-        return None
-    costs = {}
-    for where, fields in _lines(path):
-        if len(fields) != 2:
-            raise ValueError(f"{where}: must be `key cost`. Received: {' '.join(fields)!r}")
-        if fields[0] in costs:
-            raise ValueError(f"{where}: keys must differ. Received: {fields[0]!r} again")
-        costs[fields[0]] = _number(fields[1], where)
-    return costs
-
-
-def _srilm(directory):
-    names = sorted(name for name in os.listdir(directory) if not name.startswith("."))
-    utterances = set()
-    for name in names:
-        utterance = name.removesuffix(".gz")
-        if utterance in utterances:
-            raise ValueError(
-                f"{os.path.join(directory, name)}: each utterance must have one file. "
-                f"Received: {utterance!r} again"
-            )
-        utterances.add(utterance)
-        for where, fields in _lines(os.path.join(directory, name)):
-            if fields[0].startswith("NBestList") or len(fields) < 3:
+def _joined(parts):
+    """Yields the rows of jobs, none of which has an utterance of another."""
+    job_of = {}
+    for job, _, rows in parts:
+        for row in rows:
+            if job_of.setdefault(row.utterance, job) != job:
                 raise ValueError(
-                    f"{where}: must be `acoustic lm nwords word ...`. "
-                    f"Received: {' '.join(fields)!r}"
+                    f"{job}: each utterance must be in one job. Received: {row.utterance!r}, "
+                    f"which {job_of[row.utterance]} has too"
                 )
-            acoustic, old_lm, _ = (_number(f, where) * math.log(10) for f in fields[:3])
-            words = tuple(word for word in fields[3:] if word not in SRILM_NO_WORDS)
-            yield utterance, words, acoustic, old_lm
+            yield row
 
 
-def _lines(path):
-    """Yields the place (for messages) and the fields of each line that is not blank."""
-    for where, line in textio.lines(path):
-        if fields := line.split():
-            yield where, fields
-
-
-def _number(field, where):
-    try:
-        number = float(field)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise ValueError(f"{where}: scores must be finite numbers. Received: {field!r}")
-    return number
+def _column(rows, name, path):
+    """An attribute of all rows as an array, or None if they have none."""
+    values = [getattr(row, name) for row in rows]
+    without = [row.utterance for row, value in zip(rows, values, strict=True) if value is None]
+    if without and len(without) < len(rows):
+        raise ValueError(
+            f"{textio.name_of(path)}: all hypotheses must have a score {name!r}, or none. "
+            f"Received: none for one of {without[0]!r}"
+        )
+    return None if without else np.array(values)

@@ -15,7 +15,7 @@ from tfsoftmax.nbest.word_errors import bootstrap, word_errors
 
 CELLS = 1 << 22  # the most scores that tuning computes at a time
 WINDOW = 1 << 15  # the most sentences that the language model gets at a time
-STATES = ("sentence", "carried")
+STATES = ("sentence", "carried", "speaker")
 _POWERS = tuple(round(2 ** (k / 2), 4) for k in range(-4, 10))
 # The values to try if the user gives none: 0, and 1/4 to 22.6 in steps of sqrt(2).
 GRID = {
@@ -62,14 +62,7 @@ def first_hypotheses(nbest: NBest, count: int) -> NBest:
     check_positive(count=count)
     sizes = np.diff(nbest.starts)
     ranks = np.arange(len(nbest.sentences)) - np.repeat(nbest.starts[:-1], sizes)
-    kept = np.flatnonzero(ranks < count)
-    scores = {
-        name: None if getattr(nbest, name) is None else getattr(nbest, name)[kept]
-        for name in ("acoustic", "old_lm", "graph")
-    }
-    starts = np.concatenate([[0], np.cumsum(np.minimum(sizes, count))])
-    sentences = tuple(nbest.sentences[i] for i in kept)
-    return dataclasses.replace(nbest, starts=starts, sentences=sentences, **scores)
+    return nbest.select(np.flatnonzero(ranks < count))
 
 
 def features(nbest: NBest, lm: np.ndarray, arpa: np.ndarray | None = None) -> np.ndarray:
@@ -196,7 +189,8 @@ def compare(
 
 
 def lm_scores(
-    scorer, sentences: Sequence[Sequence[str]], state: str = "sentence"
+    scorer, sentences: Sequence[Sequence[str]], state: str = "sentence",
+    speakers: Sequence[str] | None = None,
 ) -> np.ndarray:
     """Scores N sentences with a `Scorer`: ln P, with `<eos>`, float64 (N,).
 
@@ -206,7 +200,9 @@ def lm_scores(
         sentences: sequences of words.
         state: "sentence" scores each sentence by itself. "carried" scores all of them as a
             continuous stream (`Scorer.stream`), in which each hypothesis begins with the state
-            that the one before it left, be it another hypothesis of the same utterance.
+            that the one before it left, be it another hypothesis of the same utterance. "speaker"
+            does so with the sentences of each speaker, B speakers side by side.
+        speakers: the speaker of each sentence, for "speaker" only.
 
     Source: Müller 2017, section 5.3.3.1, for "carried". Departure: "sentence", since what a
     hypothesis gets then does not depend on its place in the lists.
@@ -218,8 +214,26 @@ def lm_scores(
         scores = scorer.stream(sentences)
         scorer.restart()
         return np.array([s.sum() for s in scores])
+    if state == "speaker":
+        return _speaker_scores(scorer, sentences, speakers)
     parts = (sentences[i : i + WINDOW] for i in range(0, len(sentences), WINDOW))
     return np.array([s.sum() for part in parts for s in scorer.sentences(part)])
+
+
+def _speaker_scores(scorer, sentences, speakers):
+    if speakers is None or len(speakers) != len(sentences):
+        given = None if speakers is None else len(speakers)
+        raise ValueError(
+            f"`speakers` must name one for each of {len(sentences)} sentences. Received: {given}"
+        )
+    places = {}
+    for i, speaker in enumerate(speakers):
+        places.setdefault(speaker, []).append(i)
+    texts = [[sentences[i] for i in of_speaker] for of_speaker in places.values()]
+    scores = np.zeros(len(sentences))
+    for of_speaker, log_probs in zip(places.values(), scorer.texts(texts), strict=True):
+        scores[of_speaker] = [s.sum() for s in log_probs]
+    return scores
 
 
 def arpa_scorer(path: str | os.PathLike) -> Callable[[Sequence[Sequence[str]]], np.ndarray]:

@@ -1,0 +1,365 @@
+"""N-best lists in the formats of Kaldi's archives, ESPnet, lines of JSON, and SRILM."""
+
+import gzip
+import io
+import json
+import math
+import sys
+
+import numpy as np
+import pytest
+
+from tfsoftmax.nbest import lists as nbest
+from tfsoftmax.nbest import srilm, transcripts
+from tfsoftmax.nbest.rows import Row
+
+SYMBOLS = "<eps> 0\nthe 3\ncat 12\nmat 7\n"
+DECIPHER_2 = """\
+NBestList2.0
+(-300) the ( st: 0.00 et: 0.09 g: -20 a: -80 ) dh[ax ( st: 0.00 et: 0.04 g: 0 a: -40 ) \
+cat ( st: 0.10 et: 0.30 g: -50 a: -140 ) -pau- ( st: 0.31 et: 0.40 g: -1 a: -9 )
+(-310) a ( st: 0.00 et: 0.09 g: -30 a: -90 ) ax-2 ( st: 0.50 et: 0.60 g: -7 a: -7 ) \
+mat ( st: 0.10 et: 0.40 g: -60 a: -130 )
+"""
+
+
+def write(directory, **files):
+    """Writes files; a __ in a name stands for a slash."""
+    for name, text in files.items():
+        path = directory / name.replace("__", "/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return directory
+
+
+def integers(values):
+    """A binary vector of int32, as Kaldi writes it."""
+    marked = (b"\4" + int(value).to_bytes(4, "little", signed=True) for value in values)
+    return b"\0B\4" + len(values).to_bytes(4, "little") + b"".join(marked)
+
+
+def binary_float(value, kind="<f4"):
+    return b"\0B" + bytes([np.dtype(kind).itemsize]) + np.array(value, kind).tobytes()
+
+
+def archive(entries, of):
+    return b"".join(f"{key} ".encode() + of(value) for key, value in entries.items())
+
+
+IDS = {"u-1": [3, 12, 0], "u-2": [7], "v-1": [], "u-10": [3]}
+COSTS = {"u-1": 5.5, "u-2": 7.25, "v-1": 8.0, "u-10": 6.0}
+WORDS = archive(IDS, integers)
+
+
+def checked(lists, symbols):
+    lists = lists.with_words(symbols, False)
+    assert lists.utterances == ("u", "v")
+    assert lists.sentences == (("the", "cat"), ("mat",), ("the",), ())
+    np.testing.assert_array_equal(lists.acoustic, [-5.5, -7.25, -6, -8])
+    np.testing.assert_array_equal(lists.rank, [1, 2, 10, 1])
+    return lists
+
+
+@pytest.fixture
+def symbols(tmp_path):
+    write(tmp_path, symbols=SYMBOLS)
+    return transcripts.read_symbols(tmp_path / "symbols")
+
+
+@pytest.mark.parametrize("kind", ["<f4", "<f8"])
+def test_binary_archives_of_ids_and_costs_are_read(tmp_path, symbols, kind):
+    costs = archive(COSTS, lambda value: binary_float(value, kind))
+    write(tmp_path, **{"x__words.ark": WORDS, "x__acwt.ark.gz": gzip.compress(costs)})
+    checked(nbest.read(tmp_path / "x", ids=True), symbols)
+    checked(nbest.read(tmp_path / "x" / "words.ark", ids=True), symbols)
+    with pytest.raises(ValueError, match="words.ark: `words` must be given, with the words of"):
+        nbest.read(tmp_path / "x")
+
+
+def test_ids_are_read_where_both_they_and_their_words_are(tmp_path, symbols):
+    write(tmp_path, x__words="u-1 3 12\n", x__words_text="u-1 the cat\n")
+    assert nbest.read(tmp_path / "x").sentences == (("the", "cat"),)
+    assert nbest.read(tmp_path / "x", ids=True).sentences == (("3", "12"),)
+
+
+def test_costs_with_the_graph_stand_for_the_language_model(tmp_path):
+    costs = {name: "u-1 1\n" for name in ("x__acwt", "x__lmwt.nolm")}
+    write(tmp_path, x__words_text="u-1 the\n", **{"x__lmwt.withlm": "u-1 2.5\n"})
+    assert nbest.read(tmp_path / "x").old_lm.tolist() == [-2.5]
+    write(tmp_path, **costs)
+    lists = nbest.read(tmp_path / "x")
+    assert lists.old_lm is None and lists.graph.tolist() == [-1]
+
+
+def test_tables_lead_to_places_in_archives(tmp_path, symbols, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    places = {key: WORDS.index(f"{key} ".encode()) + len(key) + 1 for key in IDS}
+    table = "".join(f"{key} the words.ark:{at}\n" for key, at in places.items())
+    texts = "".join(f"{key} one.txt:{at}\n" for key, at in zip(COSTS, (0, 4, 9, 13), strict=True))
+    write(tmp_path, **{
+        "the words.ark": WORDS, "x__words.scp": table, "x__acwt.scp": texts,
+        "one.txt": "5.5\n7.25\n8.0\n6\n",
+    })
+    checked(nbest.read(tmp_path / "x", ids=True), symbols)
+
+
+@pytest.mark.parametrize("place", ["cat words.ark |", "| cat", "-"])
+def test_tables_run_nothing(tmp_path, place):
+    write(tmp_path, **{"words.scp": f"u-1 {place}\n"})
+    with pytest.raises(ValueError, match="words.scp, line 1: must be `key file:offset`; commands"):
+        nbest.read(tmp_path / "words.scp", ids=True)
+
+
+def test_what_kaldiio_writes_is_read(tmp_path, symbols):
+    kaldiio = pytest.importorskip("kaldiio")
+    ids = {key: np.array(value, np.int32) for key, value in IDS.items() if value}
+    costs = {key: np.array([COSTS[key]], np.float32) for key in ids}
+    for text in (False, True):
+        folder = tmp_path / f"x{text}"
+        folder.mkdir()
+        kaldiio.save_ark(str(folder / "words.ark"), ids, scp=str(folder / "words.scp"), text=text)
+        kaldiio.save_ark(str(folder / "acwt.ark"), costs, text=text)
+        lists = nbest.read(folder, ids=True)
+        assert lists.with_words(symbols, False).sentences == (("the", "cat"), ("mat",), ("the",))
+        np.testing.assert_array_equal(lists.acoustic, [-5.5, -7.25, -6])
+        assert nbest.read(folder / "words.scp", ids=True).sentences == lists.sentences
+    # What this file holds as Kaldi's binary form, kaldiio reads.
+    write(tmp_path, ark=WORDS)
+    read = dict(kaldiio.load_ark(str(tmp_path / "ark")))
+    assert {key: value.tolist() for key, value in read.items()} == IDS
+
+
+@pytest.mark.parametrize("data, message", [
+    (WORDS[:-3], "words.ark, byte 53: must be an undamaged entry of an archive of ids of words"),
+    (WORDS.replace(b"\4\x07", b"\5\x07"), "byte 26: must be an undamaged entry"),
+    (WORDS + b"junk", "byte 70: must be a key and a binary value. Received: other bytes"),
+    (b"u-1 \0B\4\xff\xff\xff\xff", "byte 0: must be an undamaged entry"),
+    (b"u-1 \0BPKL", "byte 0: must be an undamaged entry"),
+    (b"u-1 PKL\x80\x04N.", "words.ark, line 1: must be UTF-8"),
+])
+def test_damaged_archives_are_named(tmp_path, data, message):
+    write(tmp_path, **{"words.ark": data})
+    with pytest.raises(ValueError, match=message):
+        nbest.read(tmp_path / "words.ark", ids=True)
+
+
+@pytest.mark.parametrize("cost", [b"\0B\4\0\0", b"\0B\3\0\0\0", b"\0BFV \4\2\0\0\0" + b"\0" * 8])
+def test_damaged_costs_are_named(tmp_path, cost):
+    write(tmp_path, x__words_text="u-1 the\n", **{"x__acwt.ark": b"u-1 " + cost})
+    with pytest.raises(ValueError, match="acwt.ark, byte 0: must be an undamaged entry .* costs"):
+        nbest.read(tmp_path / "x")
+
+
+def test_jobs_are_joined_in_the_order_of_their_numbers(tmp_path):
+    jobs = {f"archives.{n}__words_text": f"u{n}-1 the\n" for n in (1, 10, *range(2, 10))}
+    write(tmp_path, **jobs, **{"archives.1__acwt": "u1-1 1\n"}, num_jobs="10\n", log__x="")
+    with pytest.raises(ValueError, match="must have a score 'acoustic', or none. .* one of 'u2'"):
+        nbest.read(tmp_path)
+    (tmp_path / "archives.1" / "acwt").unlink()
+    assert nbest.read(tmp_path).utterances == tuple(f"u{n}" for n in range(1, 11))
+    (tmp_path / "archives.3" / "words_text").unlink()
+    with pytest.raises(ValueError, match=r"must have archives.1 to archives.10 once each.*ves.3$"):
+        nbest.read(tmp_path)
+    write(tmp_path, **{"archives.3__words_text": "u1-2 the\n"})
+    with pytest.raises(ValueError, match="archives.3: each utterance must be in one job.*'u1', wh"):
+        nbest.read(tmp_path)
+    write(tmp_path, **{"output.1__words_text": "v-1 the\n"})
+    with pytest.raises(ValueError, match="one kind of jobs. Received: archives, output"):
+        nbest.read(tmp_path)
+
+
+def test_jobs_may_be_files_of_lines(tmp_path):
+    write(tmp_path, **{"nbest.2": "b 1 2 x\n", "nbest.1.gz": gzip.compress(b"a 1 2 y\n")})
+    assert nbest.read(tmp_path).utterances == ("a", "b")
+    write(tmp_path, **{"nbest.3.jsonl": '{"utt_id": "c", "nbest": ["x"]}\n'})
+    with pytest.raises(ValueError, match="must have jobs of one format. Received: columns, json"):
+        nbest.read(tmp_path)
+    write(tmp_path, **{"nbest.3.jsonl": "b 1 2 x\n", "nbest.3": ""})
+    with pytest.raises(ValueError, match="none or several of nbest"):
+        nbest.read(tmp_path)
+
+
+def test_folders_of_espnet_are_read_by_rank_and_job(tmp_path):
+    first = {"1best_recog__text": "a the cat\nb \n", "2best_recog__text": "a the mat\n",
+             "1best_recog__score": "a tensor(-1.5, device='cuda:0')\nb tensor(-2.)\n",
+             "2best_recog__score": "a -3.25\n"}
+    write(tmp_path / "logdir", **{f"output.1__{name}": text for name, text in first.items()})
+    for path in (tmp_path / "logdir", tmp_path / "logdir" / "output.1"):
+        lists = nbest.read(path)
+        assert lists.sentences == (("the", "cat"), ("the", "mat"), ())
+        assert lists.acoustic.tolist() == [-1.5, -3.25, -2] and lists.old_lm is None
+    scores = tmp_path / "logdir" / "output.1" / "2best_recog" / "score"
+    for text, message in (("b -1\n", "2best_recog/text, line 1: must have a line in the file sco"),
+                          ("a -1\na -1\n", "score, line 2: each utterance must have one line"),
+                          ("a tensor(x)\n", "score, line 1: scores must be finite .*'x'")):
+        scores.write_text(text)
+        with pytest.raises(ValueError, match=message):
+            nbest.read(tmp_path / "logdir")
+
+
+JSON = [
+    # icefall's scores, in lists beside the hypotheses, which are lists of words
+    '{"id": 7, "hyps": [["the", "cat"], ["mat"]], "am_scores": [-1, -2.5], "lm_scores": [-3, -4]}',
+    '{"utt_id": "7", "nbest": [{"text": "the cat", "am_score": -1, "lm_score": -3},'
+    ' {"text": "mat", "am_score": -2.5, "lm_score": -4}]}',
+    # HypR, and what ESPnet1 writes
+    '{"utt_id": "7", "ref": "x", "hyps": ["the cat", "mat"], "att_score": [0, 0],'
+    ' "score": [-1, -2.5], "lm_score": [-3, -4]}',
+    '{"utt": "7", "output": [{"rec_text": "▁the▁cat<eos>", "score": -1, "lm_score": -3},'
+    ' {"rec_text": "mat", "score": -2.5, "lm_score": -4}]}',
+]
+
+
+@pytest.mark.parametrize("line", JSON)
+def test_lines_of_json_are_read_by_their_keys(tmp_path, line):
+    write(tmp_path, lists=f"\n{line}\n", **{"lists.json": f"[{line}]"})
+    for name in ("lists", "lists.json"):
+        lists = nbest.read(tmp_path / name)
+        assert (lists.utterances, lists.sentences) == (("7",), (("the", "cat"), ("mat",)))
+        assert (lists.acoustic.tolist(), lists.old_lm.tolist()) == ([-1, -2.5], [-3, -4])
+
+
+def test_means_of_whisper_are_sums_again(tmp_path):
+    line = {"key": "a", "nbest": [{"text": " The cat.", "tokens": [1, 2, 3], "avg_logprob": -0.5}]}
+    write(tmp_path, lists=json.dumps(line))
+    lists = nbest.read(tmp_path / "lists")
+    assert (lists.sentences, lists.acoustic.tolist()) == ((("The", "cat."),), [-2])
+    del line["nbest"][0]["tokens"]
+    write(tmp_path, lists=json.dumps(line))
+    with pytest.raises(ValueError, match="line 1, hypothesis 1: must have the key 'tokens'"):
+        nbest.read(tmp_path / "lists")
+
+
+def test_pairs_and_documents_of_espnet_are_read(tmp_path):
+    output = [{"rec_text": "the cat", "score": -1.5}, {"rec_text": "mat", "score": -2}]
+    document = {"utts": {"a": {"output": output, "input": [{"name": "input1"}]}}}
+    write(tmp_path, **{
+        "data.json": json.dumps(document, indent=4),
+        "pairs.jsonl": '{"utt_id": "a", "beams": [["the cat", -1.5], ["mat", -2]]}',
+    })
+    for name in ("data.json", "pairs.jsonl"):
+        lists = nbest.read(tmp_path / name)
+        assert lists.sentences == (("the", "cat"), ("mat",))
+        assert lists.acoustic.tolist() == [-1.5, -2] and lists.old_lm is None
+
+
+@pytest.mark.parametrize("line, message", [
+    ('{"utt_id": "a"', "lists, line 2: must be JSON"),
+    ('{"nbest": ["x"]}', "line 2: must have its utterance under one of .*utt_id, .*ved: nbest"),
+    ('{"utt_id": "a", "text": "x"}', "line 2: must have a list of hypotheses .*: utt_id, text"),
+    ('{"id": "a", "nbest": [{"score": -1}]}', "hypothesis 1: must have its text under .*: score"),
+    ('{"id": "a", "nbest": ["x"]}', "scores of the first, score. Received: none"),
+    ('{"id": "a", "nbest": [{"text": "x", "score": -1}, {"text": "y"}]}',
+     "line 2, hypothesis 2: all hypotheses must have the scores of the first"),
+    ('{"id": "a", "nbest": ["x"], "score": [1, 2]}', "'score' must have a score for each of 1 hyp"),
+    ('{"id": "a", "nbest": ["x"], "score": ["1"]}', 'scores must be finite numbers. .*"1"'),
+    ('{"id": "a", "nbest": [{"text": "x", "score": true}]}', "must be finite numbers. .*true"),
+    ('{"id": "a", "nbest": [{"text": "x", "score": 1' + "0" * 400 + "}]}", "must be finite numb"),
+    ('{"id": "a", "nbest": [["x", 1, 2]]}', "hypothesis 1: must be a text, a list of words"),
+    ('["a"]', 'must be a JSON object. Received: ."a".'),
+])
+def test_the_missing_key_is_named(tmp_path, line, message):
+    write(tmp_path, lists='{"id": "z", "nbest": [{"text": "x", "score": -1}]}\n' + line)
+    with pytest.raises(ValueError, match=message):
+        nbest.read(tmp_path / "lists")
+
+
+@pytest.mark.parametrize("text, message", [
+    ('{"a": 1}', "lists.json: must be a list of utterances, or have the key 'utts'"),
+    ('{"utts": {"a": {}}}', "lists.json, utterance 'a': must have a list of hypotheses"),
+    ('{"utts": {"a": 1}}', "utterance 'a': must be a JSON object. Received: 1"),
+    ("[1]", "lists.json, element 1: must be a JSON object"),
+])
+def test_documents_of_another_kind_are_named(tmp_path, text, message):
+    write(tmp_path, **{"lists.json": text})
+    with pytest.raises(ValueError, match=message):
+        nbest.read(tmp_path / "lists.json")
+
+
+def test_bytelogs_of_decipher_become_natural_logarithms(tmp_path):
+    write(tmp_path, one__u1="NBestList1.0\n(-300) the cat\n(-310.5) -pau- mat\n")
+    lists = nbest.read(tmp_path / "one")
+    assert lists.sentences == (("the", "cat"), ("mat",)) and lists.old_lm is None
+    bytelog = 1024 * math.log(1.0001)
+    np.testing.assert_allclose(lists.acoustic, np.array([-300, -310.5]) * bytelog)
+    # SRILM itself divides by this to get logarithms to base 10.
+    assert srilm.BYTELOG == pytest.approx(math.log(10) / (2.30258509299404568 * 10000.5 / 1024))
+    write(tmp_path, **{"two__u1.gz": gzip.compress(DECIPHER_2.encode())})
+    lists = nbest.read(tmp_path / "two")
+    assert lists.sentences == (("the", "cat"), ("a", "mat"))
+    np.testing.assert_allclose(lists.acoustic, np.array([-80 - 140 - 9, -90 - 130]) * bytelog)
+    np.testing.assert_allclose(lists.old_lm, np.array([-20 - 50 - 1, -30 - 60]) * bytelog)
+    lists = nbest.read(tmp_path / "two" / "u1.gz")
+    assert (lists.utterances, lists.kind) == (("u1",), "srilm")
+
+
+@pytest.mark.parametrize("line, message", [
+    ("-7 the", r"u1, line 2: must be `\(score\) word ( st: s et: e g: g a: a ) ...`".replace(
+        "word (", r"word \(").replace("a )", r"a \)")),
+    ("(x) the ( st: 0 et: 0 g: 0 a: 0 )", "u1, line 2: scores must be finite numbers.*'x'"),
+    ("(-7) the ( st: 0 et: 0 g: 0 a: 0 ) cat ( st: 1", "line 2: must be .*Received: 'cat"),
+    ("(-7) the ( st: 0 et: 0 a: 0 g: 0 )", "line 2: must be .*Received: 'the"),
+    ("(-7) the cat", "line 2: must be .*Received: 'the cat'"),
+    ("(-7) the ( st: 0 et: 0 g: 0 a: nan )", "line 2: scores must be finite numbers.*'nan'"),
+])
+def test_words_without_times_and_scores_are_named(tmp_path, line, message):
+    write(tmp_path, u1=f"NBestList2.0\n{line}\n")
+    with pytest.raises(ValueError, match=message):
+        nbest.read(tmp_path / "u1")
+
+
+@pytest.mark.parametrize("text", ["a -1 -2 the cat\n", '{"id": "a", "nbest": [["the cat", -1]]}'])
+def test_standard_input_is_read_once(monkeypatch, text):
+    stdin = io.TextIOWrapper(io.BufferedReader(io.BytesIO(text.encode())))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    lists = nbest.read("-")
+    assert (lists.utterances, lists.sentences) == (("a",), (("the", "cat"),))
+    with pytest.raises(ValueError, match="standard input: must hold n-best lists. Received: none"):
+        nbest.read("-")
+
+
+@pytest.mark.parametrize("kind, name", [
+    ("columns", "nbest"), ("json", "nbest.jsonl"), ("kaldi", "nbest"), ("srilm", "nbest"),
+])
+def test_lists_are_written_in_the_format_they_were_read_in(tmp_path, kind, name):
+    rank = np.array([1, 2, 7]) if kind == "kaldi" else None
+    graph = np.array([-0.5, -1, -2]) if kind == "kaldi" else None
+    acoustic, old_lm = np.array([-1.25, -2.5, -1e3]), np.array([-0.1, -1 / 3, -7])
+    sentences = (("the", "cat"), (), ("über",))
+    lists = nbest.NBest(
+        ("a", "b"), np.array([0, 2, 3]), sentences, acoustic, old_lm, graph, rank, kind
+    )
+    nbest.check_writable(tmp_path, lists)
+    nbest.write(tmp_path, lists)
+    nbest.check_writable(tmp_path, lists)  # the same lists may be written again
+    read = nbest.read(tmp_path / name)
+    assert read.kind == kind and read.utterances == lists.utterances
+    assert read.sentences == sentences
+    for column in ("acoustic", "old_lm", "graph", "rank"):
+        expected = getattr(lists, column)
+        if expected is None:
+            assert getattr(read, column) is None
+        else:
+            np.testing.assert_allclose(getattr(read, column), expected, rtol=1e-12)
+    if (tmp_path / name).is_dir():
+        (tmp_path / name / "acwt.scp").write_text("")
+        with pytest.raises(ValueError, match="nothing but the lists to be written.*'acwt.scp'"):
+            nbest.check_writable(tmp_path, lists)
+
+
+def test_rows_are_the_hypotheses_that_were_read(tmp_path):
+    write(tmp_path, lists="b -1 -2 the\nb -3 -4\n")
+    rows = list(nbest.read(tmp_path / "lists").rows())
+    assert rows == [Row("b", ("the",), -1.0, -2.0), Row("b", (), -3.0, -4.0)]
+
+
+def test_speakers_come_from_a_table_or_the_beginning_of_ids(tmp_path):
+    write(tmp_path, utt2spk="u1 s1\nu2 s1\n", wrong="u1 s1\nu1 s2\n", short="u1\n")
+    assert transcripts.read_speakers(tmp_path / "utt2spk") == {"u1": "s1", "u2": "s1"}
+    with pytest.raises(ValueError, match="wrong, line 2: each utterance must have one line"):
+        transcripts.read_speakers(tmp_path / "wrong")
+    with pytest.raises(ValueError, match="short, line 1: must be `utterance speaker`"):
+        transcripts.read_speakers(tmp_path / "short")
+    assert [transcripts.speaker_of(name) for name in ("1089-134-1", "sw_A-2")] == ["1089", "sw"]
+    with pytest.raises(ValueError, match="`utt2spk` must be given .* with the utterance 'u1'"):
+        transcripts.speaker_of("u1")

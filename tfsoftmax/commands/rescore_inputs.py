@@ -1,0 +1,132 @@
+"""What `tfsoftmax rescore` reads from its flags before it loads a model, and the checks of it."""
+
+import dataclasses
+import math
+import os
+import sys
+
+from absl import flags
+
+from tfsoftmax.commands.program import check_at_least
+from tfsoftmax.textio import STANDARD_INPUT, check_writable
+
+
+def check_flags(options):
+    """Raises ValueError if flags do not fit one another."""
+    for name, needed in (("tune_reference", "tune"), ("tune", "tune_reference"),
+                         ("arpa_weight", "arpa"), ("against", "reference")):
+        if options[name].value and not options[needed].value:
+            raise ValueError(f"`{needed}` must be given with `{name}`. Received: none")
+    if options.utt2spk and options.state != "speaker":
+        raise ValueError(
+            f"`utt2spk` must be given with --state=speaker. Received: state={options.state!r}"
+        )
+    files = ("nbest", "tune", "reference", "tune_reference", "against", "words", "utt2spk")
+    piped = [name for name in files if options[name].value == STANDARD_INPUT]
+    if len(piped) > 1:
+        raise ValueError(
+            f"`{piped[1]}` must be a file where `{piped[0]}` is standard input. Received: '-'"
+        )
+    if piped and (options.workers > 1 or options.strategy == "multiworker"):
+        raise ValueError(
+            f"`{piped[0]}` must be a file, which several processes can read. Received: '-', with "
+            f"workers={options.workers}, strategy={options.strategy!r}"
+        )
+    check_at_least(0, seed=options.seed)
+    check_at_least(1, hypotheses=options.hypotheses)
+
+
+def values_of_weights():
+    """The values of each weight to try; one value each if there are no lists to tune on."""
+    from tfsoftmax.nbest.rescoring import GRID, Weights
+
+    options, grid = flags.FLAGS, {}
+    for name, default in dataclasses.asdict(Weights()).items():
+        given = options[name].value
+        try:
+            grid[name] = tuple(float(value) for value in given or ())
+        except ValueError:
+            raise ValueError(f"`{name}` must be numbers. Received: {','.join(given)}") from None
+        if not all(map(math.isfinite, grid[name])):
+            raise ValueError(f"`{name}` must be finite. Received: {','.join(given)}")
+        if given and len(given) > 1 and not options.tune:
+            raise ValueError(
+                f"`{name}` must be one number without --tune. Received: {','.join(given)}"
+            )
+        if not given:
+            tried = options.tune and (name != "arpa_weight" or options.arpa)
+            grid[name] = GRID[name] if tried else (default,)
+    return grid
+
+
+def lists_of(argument, symbols):
+    """The lists that a flag names, in the spelling of the model."""
+    from tfsoftmax.nbest import lists as nbest
+    from tfsoftmax.nbest import rescoring
+
+    options = flags.FLAGS
+    lists = nbest.read(options[argument].value, ids=symbols is not None)
+    lists = lists.with_words(symbols, options.lowercase)
+    if options.hypotheses is None:
+        return lists
+    return rescoring.first_hypotheses(lists, options.hypotheses)
+
+
+def check_old_lm(lists, grid, argument):
+    """Sets old_lm_weight to 0 for lists without such scores; another weight is an error."""
+    if lists.old_lm is None:
+        if flags.FLAGS["old_lm_weight"].value and any(grid["old_lm_weight"]):
+            raise ValueError(
+                f"`old_lm_weight` must be 0 for lists without scores of a language model. "
+                f"Received: {argument}={flags.FLAGS[argument].value!r}"
+            )
+        grid["old_lm_weight"] = (0.0,)
+
+
+def references_of(lists, argument):
+    """The transcripts in the file that a flag names, in the order of the lists; None without it."""
+    from tfsoftmax.nbest import transcripts
+
+    path = flags.FLAGS[argument].value
+    if not path:
+        return None
+    said = transcripts.read_transcripts(path, flags.FLAGS.lowercase)
+    found = lists.expect(said, argument)
+    if len(said) > len(found):
+        print(
+            f"{path}: {len(said) - len(found):,} of {len(said):,} utterances are not in the lists "
+            "and do not count.",
+            file=sys.stderr,
+        )
+    if argument == "reference" and not any(found):
+        raise ValueError(f"`reference` must have words. Received: reference={path!r}, without any")
+    return found
+
+
+def speakers_of(lists, argument):
+    """With --state=speaker, the speaker of each hypothesis; otherwise None."""
+    from tfsoftmax.nbest import transcripts
+
+    options = flags.FLAGS
+    if options.state != "speaker":
+        return None
+    if options.utt2spk:
+        speakers = lists.expect(transcripts.read_speakers(options.utt2spk), "utt2spk")
+    else:
+        speakers = [transcripts.speaker_of(utterance) for utterance in lists.utterances]
+    source = options.utt2spk or "the beginnings of the ids"
+    print(
+        f"{options[argument].value}: {len(set(speakers)):,} speakers in {len(speakers):,} "
+        f"utterances, by {source}", file=sys.stderr,
+    )
+    return [s for s, n in zip(speakers, lists.sizes, strict=True) for _ in range(n)]
+
+
+def check_out(directory, lists):
+    """Makes the directory of --out, and raises OSError if a file in it could not be written."""
+    from tfsoftmax.nbest import lists as nbest
+
+    os.makedirs(directory, exist_ok=True)
+    for name in ("hyp.trn", "1best.trn", "ref.trn", "results.json"):
+        check_writable(os.path.join(directory, name))
+    nbest.check_writable(directory, lists)

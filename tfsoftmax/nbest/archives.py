@@ -1,0 +1,116 @@
+"""Reads the archives and tables (.scp) of Kaldi that n-best lists need: words and costs.
+
+Nothing is run or unpickled, which kaldiio would do where a table or an archive asks for it. Nor
+does kaldiio read costs in binary form, which it takes for vectors of integers.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from tfsoftmax import textio
+from tfsoftmax.nbest.rows import read_fields
+
+_BINARY = re.compile(rb"(\S+) \0B")
+_INTEGERS = np.dtype([("size", "u1"), ("value", "<i4")])
+_FLOATS = {4: np.dtype("<f4"), 8: np.dtype("<f8")}
+_VECTORS = {b"FV ": _FLOATS[4], b"DV ": _FLOATS[8]}
+
+
+def words(path: str) -> Iterator[tuple[str, str, list[str]]]:
+    """Yields the place (for messages), the key and the words of each entry.
+
+    Args:
+        path: an archive (plain or .gz) of words or of ids, as text or in binary form, or a table
+            *.scp of places in such archives, which are relative to the working directory.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: an entry is damaged, or of another kind.
+    """
+    return _entries(path, _integers)
+
+
+def costs(path: str) -> Iterator[tuple[str, str, list[str]]]:
+    """Yields the same of an archive or table of costs, each of which is the text of a number."""
+    return _entries(path, _float)
+
+
+def _entries(path: str, value: Callable) -> Iterator[tuple[str, str, list[str]]]:
+    if path.endswith(".scp"):
+        yield from _table(path, value)
+        return
+    data = textio.read_bytes(path)
+    if _BINARY.match(data) is None:
+        for where, (key, *fields) in read_fields(path):
+            yield where, key, _without_brackets(fields)
+        return
+    at = 0
+    while at < len(data):
+        where, found = f"{path}, byte {at}", _BINARY.match(data, at)
+        if found is None:
+            raise ValueError(f"{where}: must be a key and a binary value. Received: other bytes")
+        fields, at = _checked(value, data, found.end(), where)
+        yield where, found[1].decode("utf-8", "replace"), fields
+
+
+def _table(path, value):
+    opened, data = None, b""
+    for where, (key, *fields) in read_fields(path):
+        place = " ".join(fields)
+        name, _, offset = place.rpartition(":")
+        if not (name and offset.isascii() and offset.isdigit()):
+            name, offset = place, "0"
+        if not name or name == textio.STANDARD_INPUT or name[0] == "|" or name[-1] == "|":
+            raise ValueError(
+                f"{where}: must be `key file:offset`; commands are not run. Received: {place!r}"
+            )
+        if name != opened:
+            opened, data = name, textio.read_bytes(name)
+        at = int(offset)
+        if data[at : at + 2] == b"\0B":
+            yield where, key, _checked(value, data, at + 2, where)[0]
+        else:
+            line = data[at:].split(b"\n", 1)[0].decode("utf-8", "replace")
+            yield where, key, _without_brackets(line.split())
+
+
+def _without_brackets(fields):
+    """The elements of a vector of numbers, which stands in brackets in a text archive."""
+    return fields[1:-1] if fields[:1] == ["["] and fields[-1] == "]" else fields
+
+
+def _checked(value, data, at, where):
+    try:
+        return value(data, at)
+    except (ValueError, IndexError, KeyError):
+        kind = {"_integers": "ids of words", "_float": "costs"}[value.__name__]
+        raise ValueError(
+            f"{where}: must be an undamaged entry of an archive of {kind}. Received: "
+            f"{data[at : at + 10]!r}"
+        ) from None
+
+
+def _integers(data, at):
+    """A vector of int32, each of which follows the number of its bytes, and where it ends."""
+    (size, count), at = np.frombuffer(data, _INTEGERS, 1, at)[0], at + _INTEGERS.itemsize
+    if size != 4 or count < 0:
+        raise ValueError
+    values = np.frombuffer(data, _INTEGERS, count, at) if count else np.zeros(0, _INTEGERS)
+    if (values["size"] != 4).any():
+        raise ValueError
+    return [str(i) for i in values["value"]], at + values.nbytes
+
+
+def _float(data, at):
+    """A number, or a vector of one number, which kaldiio writes; and where it ends."""
+    if data[at : at + 3] in _VECTORS:
+        dtype, at = _VECTORS[data[at : at + 3]], at + 3
+        size, count = np.frombuffer(data, _INTEGERS, 1, at)[0]
+        if size != 4 or count != 1:
+            raise ValueError
+        at += _INTEGERS.itemsize
+    else:
+        dtype, at = _FLOATS[data[at]], at + 1
+    return [str(np.frombuffer(data, dtype, 1, at)[0])], at + dtype.itemsize

@@ -1,0 +1,30 @@
+"""N-best lists in one text file, with lines `utterance acoustic lm word word ...`."""
+
+from collections.abc import Iterable, Iterator
+
+from tfsoftmax import textio
+from tfsoftmax.nbest.rows import Row, fields_of, number
+
+
+def rows(lines: Iterable[tuple[str, str]]) -> Iterator[Row]:
+    """Yields the hypotheses of lines, each given with its place; scores are natural logarithms.
+
+    Raises:
+        ValueError: a line does not have this format.
+    """
+    for where, fields in fields_of(lines):
+        if len(fields) < 3:
+            raise ValueError(
+                f"{where}: must be `utterance acoustic lm word ...`. "
+                f"Received: {' '.join(fields)!r}"
+            )
+        acoustic, old_lm = (number(field, where) for field in fields[1:3])
+        yield Row(fields[0], tuple(fields[3:]), acoustic, old_lm)
+
+
+def write(path: str, rows: Iterable[Row]) -> None:
+    """Writes hypotheses to a file; a score that they do not have is 0."""
+    with textio.writing(path) as file:
+        for row in rows:
+            scores = f"{row.acoustic or 0:.15g} {row.old_lm or 0:.15g}"
+            file.write(" ".join([row.utterance, scores, *row.words]) + "\n")

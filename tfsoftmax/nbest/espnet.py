@@ -1,0 +1,53 @@
+"""N-best lists as ESPnet2's asr_inference writes them: folders 1best_recog, 2best_recog, ..."""
+
+import os
+import re
+from collections.abc import Iterator
+
+from tfsoftmax.nbest.rows import Row, number, read_fields
+
+_RANK = re.compile(r"(\d+)best_recog")
+_TENSOR = re.compile(r"tensor\(([^,)]*).*\)")  # how PyTorch prints a number
+
+
+def has_ranks(folder: str) -> bool:
+    """Whether a folder is one of ESPnet2's."""
+    return os.path.isdir(os.path.join(folder, "1best_recog"))
+
+
+def rows(folder: str) -> Iterator[Row]:
+    """Yields the hypotheses of Nbest_recog/text and Nbest_recog/score, by utterance and rank.
+
+    The scores are those of the whole search, whatever models it had.
+
+    Raises:
+        FileNotFoundError: one of the files is missing.
+        ValueError: a hypothesis has no score or occurs twice, or a score is none.
+    """
+    ranks = sorted(int(found[1]) for found in map(_RANK.fullmatch, os.listdir(folder)) if found)
+    lists = {}
+    for rank in ranks:
+        texts, scores = (
+            _entries(os.path.join(folder, f"{rank}best_recog", name)) for name in ("text", "score")
+        )
+        for utterance, (where, words) in texts.items():
+            if utterance not in scores:
+                raise ValueError(
+                    f"{where}: must have a line in the file score. Received: none for {utterance!r}"
+                )
+            place, fields = scores[utterance]
+            printed = " ".join(fields)
+            found = _TENSOR.fullmatch(printed)
+            score = number(found[1] if found else printed, place)
+            lists.setdefault(utterance, []).append(Row(utterance, tuple(words), score))
+    return (row for of_utterance in lists.values() for row in of_utterance)
+
+
+def _entries(path):
+    """{utterance: place and fields} of the lines of a file."""
+    found = {}
+    for where, (utterance, *fields) in read_fields(path):
+        if utterance in found:
+            raise ValueError(f"{where}: each utterance must have one line. Received: {utterance!r}")
+        found[utterance] = where, fields
+    return found

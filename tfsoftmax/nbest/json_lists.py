@@ -1,0 +1,167 @@
+"""N-best lists as lines of JSON, one for each utterance, and in ESPnet1's data.json.
+
+The keys are those that programs around ESPnet, icefall, NeMo and Whisper write.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+
+from tfsoftmax import textio
+from tfsoftmax.nbest.rows import Row, number
+
+LINE_BYTES = 16 << 20
+UTTERANCE = ("utt_id", "utt", "uttid", "id", "key")
+HYPOTHESES = ("nbest", "hyps", "hypotheses", "beams", "output", "input")
+TEXT = ("text", "rec_text", "hyp", "hypothesis", "sentence")
+ACOUSTIC = ("am_score", "ac_score", "acoustic_score", "score", "avg_logprob")
+OLD_LM = ("lm_score", "ngram_lm_score")
+MEAN = "avg_logprob"  # Whisper's, which is the mean over its tokens and the end of the text
+
+
+def rows(lines: Iterable[tuple[str, str]]) -> Iterator[Row]:
+    """Yields the hypotheses of lines of JSON, each given with its place.
+
+    A line is an object with the id of an utterance (one of the keys in `UTTERANCE`) and a list of
+    hypotheses, the best first (`HYPOTHESES`). Each is an object with its text (`TEXT`), or a text,
+    or a pair of text and score; a text is a string or a list of words. The scores (`ACOUSTIC` and
+    `OLD_LM`, natural logarithms) are in the objects, or, with an s at the end or not, in lists
+    beside that of the hypotheses. All hypotheses have the same scores, or none.
+
+    Raises:
+        ValueError: a line is no JSON, or lacks one of these; the message names the key.
+    """
+    yield from _rows(
+        (where, textio.parsed_json(line, f"{where}:")) for where, line in lines if line.strip()
+    )
+
+
+def document_rows(path: str) -> Iterator[Row]:
+    """Yields the hypotheses of a file that is one document of JSON.
+
+    Args:
+        path: a file with a list of what `rows` takes line by line, or with ESPnet1's
+            {"utts": {utterance: {"output": [...]}}}.
+
+    Raises:
+        ValueError: the file is neither.
+    """
+    name, data = textio.name_of(path), textio.read_json(path)
+    if isinstance(data, dict) and isinstance(data.get("utts"), dict):
+        records = (
+            (f"{name}, utterance {key!r}", {**value, "utt_id": key} if isinstance(value, dict)
+             else value) for key, value in data["utts"].items()
+        )
+    elif isinstance(data, list):
+        records = ((f"{name}, element {i}", value) for i, value in enumerate(data, start=1))
+    else:
+        raise ValueError(f"{name}: must be a list of utterances, or have the key 'utts'")
+    return _rows(records)
+
+
+def write(path: str, rows: Iterable[Row]) -> None:
+    """Writes lines `{"utt_id": ..., "nbest": [{"text": ..., "am_score": ..., ...}]}`."""
+    lists = {}
+    for row in rows:
+        scores = {"am_score": row.acoustic, "lm_score": row.old_lm}
+        given = {name: score for name, score in scores.items() if score is not None}
+        lists.setdefault(row.utterance, []).append({"text": " ".join(row.words), **given})
+    with textio.writing(path) as file:
+        for utterance, of_utterance in lists.items():
+            record = {"utt_id": utterance, "nbest": of_utterance}
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+
+def _rows(records):
+    expected = None
+    for where, record in records:
+        utterance = _value(record, UTTERANCE, (str, int), "its utterance", where)
+        hypotheses = _value(record, HYPOTHESES, list, "a list of hypotheses", where)
+        beside = [_beside(record, keys, hypotheses, where) for keys in (ACOUSTIC, OLD_LM)]
+        for i, hypothesis in enumerate(hypotheses):
+            place = f"{where}, hypothesis {i + 1}"
+            words, *scores = _parsed(hypothesis, place)
+            for column, (key, values) in enumerate(beside):
+                if scores[column] is None and values is not None:
+                    scores[column] = key, _score(values[i], place)
+            keys = tuple(None if score is None else score[0] for score in scores)
+            expected = expected or keys
+            if keys != expected:
+                raise ValueError(
+                    f"{place}: all hypotheses must have the scores of the first, "
+                    f"{_listed(expected)}. Received: {_listed(keys)}"
+                )
+            yield Row(str(utterance), words, *(score and score[1] for score in scores))
+
+
+def _listed(keys):
+    return ", ".join(key for key in keys if key) or "none"
+
+
+def _value(record, keys, types, kind, where):
+    """The value of the first of the keys that has one of the right kind."""
+    if not isinstance(record, dict):
+        raise ValueError(f"{where}: must be a JSON object. Received: {_brief(record)}")
+    found = (record[key] for key in keys if key in record)
+    value = next((v for v in found if isinstance(v, types) and not isinstance(v, bool)), None)
+    if value is None:
+        raise ValueError(
+            f"{where}: must have {kind} under one of the keys {', '.join(keys)}. "
+            f"Received: {', '.join(record) or 'no keys'}"
+        )
+    return value
+
+
+def _beside(record, keys, hypotheses, where):
+    """The key and the values of the scores that stand beside the list of hypotheses."""
+    for key in (each + s for each in keys if each != MEAN for s in ("", "s")):
+        if isinstance(record.get(key), list):
+            if len(record[key]) != len(hypotheses):
+                raise ValueError(
+                    f"{where}: {key!r} must have a score for each of {len(hypotheses)} "
+                    f"hypotheses. Received: {len(record[key])}"
+                )
+            return key, record[key]
+    return None, None
+
+
+def _parsed(hypothesis, where):
+    """The words, and the key and the value of the acoustic and the old language model's score."""
+    if not isinstance(hypothesis, dict):
+        pair = isinstance(hypothesis, list) and len(hypothesis) == 2
+        if pair and isinstance(hypothesis[0], str) and not isinstance(hypothesis[1], str):
+            return _words(hypothesis[0], where), ("score", _score(hypothesis[1], where)), None
+        return _words(hypothesis, where), None, None
+    text = _value(hypothesis, TEXT, (str, list), "its text", where)
+    found = [next((k for k in keys if k in hypothesis), None) for keys in (ACOUSTIC, OLD_LM)]
+    scores = [key and (key, _score(hypothesis[key], where)) for key in found]
+    if found[0] == MEAN:
+        if not isinstance(hypothesis.get("tokens"), list):
+            raise ValueError(
+                f"{where}: must have the key 'tokens', a list, as {MEAN!r} is a mean over them. "
+                f"Received: {', '.join(hypothesis)}"
+            )
+        scores[0] = MEAN, scores[0][1] * (len(hypothesis["tokens"]) + 1)
+    return _words(text, where), *scores
+
+
+def _words(text, where):
+    if isinstance(text, str):
+        # ESPnet1 joins its tokens: <eos> is the last, and ▁ begins a word of sentencepiece.
+        return tuple(text.replace("<eos>", " ").replace("▁", " ").split())
+    if isinstance(text, list) and all(isinstance(word, str) for word in text):
+        return tuple(word for each in text for word in each.split())
+    raise ValueError(
+        f"{where}: must be a text, a list of words, a pair of text and score, or an object. "
+        f"Received: {_brief(text)}"
+    )
+
+
+def _score(value, where):
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(f"{where}: scores must be finite numbers. Received: {_brief(value)}")
+    return number(value, where)
+
+
+def _brief(value):
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 80 else f"{text[:79]}…"

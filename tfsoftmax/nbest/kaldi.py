@@ -1,0 +1,118 @@
+"""N-best lists as Kaldi's nbest-to-linear and the scripts around it write them.
+
+Source: steps/rnnlmrescore.sh and rnnlm/lmrescore_nbest.sh, of whose archives these are the names.
+"""
+
+import math
+import os
+from collections.abc import Iterable, Iterator
+
+from tfsoftmax import textio
+from tfsoftmax.nbest import archives
+from tfsoftmax.nbest.rows import Row, number
+
+WORDS_TEXT, WORDS = "words_text", "words"  # the words, and their ids
+# The costs of the acoustics, of the language model, and of the rest of the graph (pronunciations,
+# transitions, silence). WITH_LM are the latter two in one.
+COSTS, WITH_LM = ("acwt", "lmwt.lmonly", "lmwt.nolm"), "lmwt.withlm"
+ENDINGS = ("", ".txt", ".ark", ".scp", ".gz", ".txt.gz", ".ark.gz")
+
+
+def is_archive(path: str) -> bool:
+    """Whether a file has the name of an archive or a table of Kaldi."""
+    return path.endswith((".ark", ".scp", ".ark.gz"))
+
+
+def has_words(folder: str) -> bool:
+    """Whether a folder holds an archive of words, or of their ids."""
+    return bool(_found(folder, WORDS_TEXT) or _found(folder, WORDS))
+
+
+def rows(folder: str, ids: bool, words: str | None = None) -> Iterator[Row]:
+    """Yields the hypotheses in a folder of archives, the ranks of each utterance in order.
+
+    The archives are words_text (entries `utterance-RANK word ...`), or words (ids), and optionally
+    acwt, lmwt.lmonly and lmwt.nolm, or lmwt.withlm in the place of the latter two (entries
+    `utterance-RANK cost`, costs being negative natural logarithms). Their names may end as in
+    `ENDINGS`.
+
+    Args:
+        folder: the folder.
+        ids: whether the ids of words are wanted.
+        words: another file with the words, or their ids.
+
+    Raises:
+        ValueError: an entry does not have its format, lacks a cost, or occurs twice.
+    """
+    words = words or _words_of(folder, ids)
+    names = list(COSTS)
+    paths = [_found(folder, name) for name in names]
+    if not any(paths[1:]) and _found(folder, WITH_LM):
+        names[1], paths[1] = WITH_LM, _found(folder, WITH_LM)
+    costs = [path and _costs(path) for path in paths]
+    found, order, seen = [], {}, set()
+    for where, key, said in archives.words(words):
+        utterance, _, rank = key.rpartition("-")
+        if not utterance or not (rank.isascii() and rank.isdigit()):
+            raise ValueError(f"{where}: must begin with `utterance-RANK`. Received: {key!r}")
+        of_key = [None if of is None else of.get(key, math.nan) for of in costs]
+        for name, cost in zip(names, of_key, strict=True):
+            if cost is not None and math.isnan(cost):
+                raise ValueError(f"{where}: must have a cost in {name}. Received: none for {key!r}")
+        scores = [None if cost is None else -cost for cost in of_key]
+        place = order.setdefault(utterance, len(order)), int(rank)
+        if place in seen:
+            raise ValueError(f"{where}: each rank must have one line. Received: {key!r} again")
+        seen.add(place)
+        found.append((place, Row(utterance, tuple(said), *scores, int(rank))))
+    # A sorted archive has rank 10 before rank 2.
+    return (row for _, row in sorted(found, key=lambda pair: pair[0]))
+
+
+def names(rows: Iterable[Row]) -> set[str]:
+    """The files that `write` writes."""
+    return {WORDS_TEXT, *_score_files(next(iter(rows)))}
+
+
+def write(folder: str, rows: Iterable[Row]) -> None:
+    """Writes words_text and an archive of costs for each kind of score, with the keys as read."""
+    rows = list(rows)
+    os.makedirs(folder, exist_ok=True)
+    keys = [f"{row.utterance}-{row.rank}" for row in rows]
+    texts = {WORDS_TEXT: [" ".join(row.words) for row in rows]}
+    for name, field in _score_files(rows[0]).items():
+        texts[name] = [f"{-getattr(row, field):.15g}" for row in rows]
+    for name, values in texts.items():
+        with textio.writing(os.path.join(folder, name)) as file:
+            file.writelines(f"{key} {value}\n" for key, value in zip(keys, values, strict=True))
+
+
+def _score_files(row):
+    """The names of the archives of costs, and the fields of `Row` that they hold."""
+    files = dict(zip(COSTS, ("acoustic", "old_lm", "graph"), strict=True))
+    return {name: field for name, field in files.items() if getattr(row, field) is not None}
+
+
+def _found(folder, name):
+    paths = [os.path.join(folder, name + ending) for ending in ENDINGS]
+    return next(filter(os.path.isfile, paths), None)
+
+
+def _words_of(folder, ids):
+    text, numbers = (_found(folder, name) for name in (WORDS_TEXT, WORDS))
+    if text is None and not ids:
+        raise ValueError(f"{numbers}: `words` must be given, with the words of its ids")
+    return (numbers or text) if ids else text
+
+
+def _costs(path):
+    """The costs in an archive by `utterance-RANK`."""
+    costs = {}
+    for where, key, fields in archives.costs(path):
+        if len(fields) != 1:
+            received = " ".join([key, *fields])
+            raise ValueError(f"{where}: must be `key cost`. Received: {received!r}")
+        if key in costs:
+            raise ValueError(f"{where}: keys must differ. Received: {key!r} again")
+        costs[key] = number(fields[0], where)
+    return costs

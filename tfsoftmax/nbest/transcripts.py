@@ -1,0 +1,107 @@
+"""Reads and writes what belongs to n-best lists: transcripts, words of ids, and speakers."""
+
+import os
+import re
+from collections.abc import Iterable
+
+from tfsoftmax.nbest.rows import read_fields
+
+
+def read_symbols(path: str | os.PathLike) -> dict[str, str]:
+    """Reads Kaldi's `words.txt`, with lines `word id`.
+
+    Returns:
+        Dictionary from an id, as it is written, to its word.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: a line does not have this format, or an id occurs twice.
+    """
+    symbols = {}
+    for where, fields in read_fields(path):
+        if len(fields) != 2 or not (fields[1].isascii() and fields[1].isdigit()):
+            raise ValueError(f"{where}: must be `word id`. Received: {' '.join(fields)!r}")
+        if fields[1] in symbols:
+            raise ValueError(f"{where}: ids must differ. Received: {fields[1]!r} again")
+        symbols[fields[1]] = fields[0]
+    return symbols
+
+
+def read_speakers(path: str | os.PathLike) -> dict[str, str]:
+    """Reads Kaldi's `utt2spk`, with lines `utterance speaker`.
+
+    Returns:
+        Dictionary from an utterance to its speaker.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: a line does not have this format, or an utterance occurs twice.
+    """
+    speakers = {}
+    for where, fields in read_fields(path):
+        if len(fields) != 2:
+            raise ValueError(
+                f"{where}: must be `utterance speaker`. Received: {' '.join(fields)!r}"
+            )
+        if fields[0] in speakers:
+            raise ValueError(f"{where}: each utterance must have one line. Received: {fields[0]!r}")
+        speakers[fields[0]] = fields[1]
+    return speakers
+
+
+def speaker_of(utterance: str) -> str:
+    """The speaker whom the id of an utterance begins with, which ends at the first - or _.
+
+    Raises:
+        ValueError: the id has neither.
+    """
+    speaker = re.match(r"([^-_]+)[-_]", utterance)
+    if speaker is None:
+        raise ValueError(
+            "`utt2spk` must be given where utterances do not begin with `SPEAKER-` or `SPEAKER_`. "
+            f"Received: none, with the utterance {utterance!r}"
+        )
+    return speaker[1]
+
+
+def read_transcripts(
+    path: str | os.PathLike, lowercase: bool = False
+) -> dict[str, tuple[str, ...]]:
+    """Reads lines `utterance word ...`, or `word ... (utterance)` if the file is named *.trn.
+
+    Args:
+        path: a file, plain or .gz.
+        lowercase: whether to turn the words into lower case.
+
+    Returns:
+        Dictionary from an utterance to its words.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: an utterance has two lines, or a line has no utterance.
+    """
+    transcripts, trn = {}, str(path).removesuffix(".gz").endswith(".trn")
+    for where, fields in read_fields(path):
+        if trn:
+            utterance, fields = fields[-1], fields[:-1]
+            if len(utterance) < 3 or utterance[0] + utterance[-1] != "()":
+                raise ValueError(f"{where}: must end in `(utterance)`. Received: {utterance!r}")
+            utterance = utterance[1:-1]
+        else:
+            utterance, fields = fields[0], fields[1:]
+        if utterance in transcripts:
+            raise ValueError(f"{where}: each utterance must have one line. Received: {utterance!r}")
+        transcripts[utterance] = tuple(map(str.lower, fields) if lowercase else fields)
+    return transcripts
+
+
+def trn(utterances: Iterable[str], sentences: Iterable[Iterable[str]]) -> str:
+    """Lines `word ... (utterance)`, which sclite reads."""
+    rows = zip(utterances, sentences, strict=True)
+    return "".join(f"{' '.join([*words, f'({name})'])}\n" for name, words in rows)
+
+
+def text(utterances: Iterable[str], sentences: Iterable[Iterable[str]]) -> str:
+    """Lines `utterance word ...`, which Kaldi reads."""
+    rows = zip(utterances, sentences, strict=True)
+    return "".join(f"{' '.join([name, *words])}\n" for name, words in rows)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tfsoftmax.nbest import lists as nbest
-from tfsoftmax.nbest import srilm, transcripts
+from tfsoftmax.nbest import srilm, transcripts, writing
 from tfsoftmax.nbest.rows import Row
 
 SYMBOLS = "<eps> 0\nthe 3\ncat 12\nmat 7\n"
@@ -107,6 +107,20 @@ def test_tables_lead_to_places_in_archives(tmp_path, symbols, monkeypatch):
 def test_tables_run_nothing(tmp_path, place):
     write(tmp_path, **{"words.scp": f"u-1 {place}\n"})
     with pytest.raises(ValueError, match="words.scp, line 1: must be `key file:offset`; commands"):
+        nbest.read(tmp_path / "words.scp", ids=True)
+
+
+@pytest.mark.parametrize("place, message", [
+    ("none.ark:3", "line 1: must name a readable file. Received: 'none.ark', No such file"),
+    ("no\0ne.ark:3", "line 1: must be `key file:offset`"),
+    ("words.ark:5000", "line 1: must name a place in the file. Received: 'words.ark:5000'"),
+    ("words.ark:4", "line 1: must be an undamaged entry"),
+])
+def test_places_that_are_none_are_named(tmp_path, monkeypatch, place, message):
+    monkeypatch.chdir(tmp_path)
+    data = WORDS.replace(b"\4\3\0\0\0\4", b"\4\3\0\0\0\5")
+    write(tmp_path, **{"words.ark": data, "words.scp": f"u-1 {place}\n"})
+    with pytest.raises(ValueError, match=message):
         nbest.read(tmp_path / "words.scp", ids=True)
 
 
@@ -316,6 +330,9 @@ def test_standard_input_is_read_once(monkeypatch, text):
     assert (lists.utterances, lists.sentences) == (("a",), (("the", "cat"),))
     with pytest.raises(ValueError, match="standard input: must hold n-best lists. Received: none"):
         nbest.read("-")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"NBestList1.0\n(-1) x\n")))
+    with pytest.raises(ValueError, match="NBestList1.0 must be a file, which is named after its"):
+        nbest.read("-")
 
 
 @pytest.mark.parametrize("kind, name", [
@@ -329,9 +346,9 @@ def test_lists_are_written_in_the_format_they_were_read_in(tmp_path, kind, name)
     lists = nbest.NBest(
         ("a", "b"), np.array([0, 2, 3]), sentences, acoustic, old_lm, graph, rank, kind
     )
-    nbest.check_writable(tmp_path, lists)
-    nbest.write(tmp_path, lists)
-    nbest.check_writable(tmp_path, lists)  # the same lists may be written again
+    writing.check_writable(tmp_path, lists)
+    writing.write(tmp_path, lists)
+    writing.check_writable(tmp_path, lists)  # the same lists may be written again
     read = nbest.read(tmp_path / name)
     assert read.kind == kind and read.utterances == lists.utterances
     assert read.sentences == sentences
@@ -344,7 +361,7 @@ def test_lists_are_written_in_the_format_they_were_read_in(tmp_path, kind, name)
     if (tmp_path / name).is_dir():
         (tmp_path / name / "acwt.scp").write_text("")
         with pytest.raises(ValueError, match="nothing but the lists to be written.*'acwt.scp'"):
-            nbest.check_writable(tmp_path, lists)
+            writing.check_writable(tmp_path, lists)
 
 
 def test_rows_are_the_hypotheses_that_were_read(tmp_path):

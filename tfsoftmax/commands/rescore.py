@@ -95,8 +95,8 @@ def define_flags():
 
 
 def main():
-    from tfsoftmax.nbest import lists as nbest
     from tfsoftmax.nbest import rescoring, transcripts
+    from tfsoftmax.nbest import writing as lists_writing
     from tfsoftmax.nbest.word_errors import load_jiwer
 
     options = flags.FLAGS
@@ -145,7 +145,7 @@ def main():
     print(", ".join(f"{k}={v}" for k, v in dataclasses.asdict(weights).items()), file=sys.stderr)
     if options.out and workers.first:
         write(options.out, lists, sentences, references, results)
-        nbest.write(options.out, dataclasses.replace(lists, old_lm=lm))
+        lists_writing.write(options.out, dataclasses.replace(lists, old_lm=lm))
 
 
 def scores_function(workers, speakers, arpa):
@@ -160,6 +160,8 @@ def scores_function(workers, speakers, arpa):
         arpa: a function that scores sentences with an n-gram model, or None.
     """
     options = flags.FLAGS
+    from tqdm import tqdm
+
     from tfsoftmax.lm.sentences import oov_report
     from tfsoftmax.lm.shared_scoring import SharedScorer, load
     from tfsoftmax.nbest import rescoring
@@ -176,7 +178,12 @@ def scores_function(workers, speakers, arpa):
         oov = sum(int(scorer.unknown(sentence).sum()) for sentence in lists.sentences)
         name = name_of(options[argument].value)
         print(oov_report(name, words, oov), file=sys.stderr, flush=True)
-        lm = rescoring.lm_scores(scorer, lists.sentences, options.state, speakers[argument])
+        silent = None if workers.first else True  # None: silent where no terminal is
+        count = len(lists.sentences)
+        with tqdm(total=count, unit=" hypotheses", leave=False, disable=silent) as bar:
+            lm = rescoring.lm_scores(
+                scorer, lists.sentences, options.state, speakers[argument], bar.update
+            )
         return rescoring.features(lists, lm, arpa and arpa(lists.sentences)), lm
 
     return score

@@ -124,9 +124,9 @@ def speakers_of(lists, argument):
 
 def check_out(directory, lists):
     """Makes the directory of --out, and raises OSError if a file in it could not be written."""
-    from tfsoftmax.nbest import lists as nbest
+    from tfsoftmax.nbest import writing
 
     os.makedirs(directory, exist_ok=True)
     for name in ("hyp.trn", "1best.trn", "ref.trn", "results.json"):
         check_writable(os.path.join(directory, name))
-    nbest.check_writable(directory, lists)
+    writing.check_writable(directory, lists)

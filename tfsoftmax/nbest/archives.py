@@ -62,18 +62,29 @@ def _table(path, value):
         name, _, offset = place.rpartition(":")
         if not (name and offset.isascii() and offset.isdigit()):
             name, offset = place, "0"
-        if not name or name == textio.STANDARD_INPUT or name[0] == "|" or name[-1] == "|":
+        if name in ("", textio.STANDARD_INPUT) or "|" in name[0] + name[-1] or "\0" in name:
             raise ValueError(
                 f"{where}: must be `key file:offset`; commands are not run. Received: {place!r}"
             )
         if name != opened:
-            opened, data = name, textio.read_bytes(name)
+            opened, data = name, _bytes(name, where)
         at = int(offset)
+        if at >= len(data):
+            raise ValueError(f"{where}: must name a place in the file. Received: {place!r}")
         if data[at : at + 2] == b"\0B":
             yield where, key, _checked(value, data, at + 2, where)[0]
         else:
             line = data[at:].split(b"\n", 1)[0].decode("utf-8", "replace")
             yield where, key, _without_brackets(line.split())
+
+
+def _bytes(name, where):
+    try:
+        return textio.read_bytes(name)
+    except OSError as error:
+        raise ValueError(
+            f"{where}: must name a readable file. Received: {name!r}, {error.strerror}"
+        ) from None
 
 
 def _without_brackets(fields):

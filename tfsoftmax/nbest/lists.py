@@ -14,11 +14,6 @@ from tfsoftmax.nbest.rows import Row
 
 KALDI_NO_WORDS = {"<eps>", "<s>", "</s>"}
 SCORES = ("acoustic", "old_lm", "graph")
-# What writes lists of a kind, and the name that `write` gives it.
-WRITERS = {
-    "columns": (columns, "nbest"), "json": (json_lists, "nbest.jsonl"), "kaldi": (kaldi, "nbest"),
-    "srilm": (srilm, "nbest"),
-}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -35,7 +30,7 @@ class NBest:
         old_lm: float64 (N,), the scores of the recogniser's language model, or None.
         graph: float64 (N,), the scores of the decoding graph without its language model, or None.
         rank: int (N,), the numbers of the hypotheses in Kaldi's keys, or None.
-        kind: the format, one of `WRITERS`.
+        kind: the format, one of `writing.WRITERS`.
 
     Example:
         import numpy as np
@@ -189,38 +184,6 @@ def read(path: str | os.PathLike, ids: bool = False) -> NBest:
     )
 
 
-def check_writable(folder: str, nbest: NBest) -> None:
-    """Raises an error if `write` could not begin, or other files are where it writes a folder.
-
-    Raises:
-        ValueError: the folder within `folder` holds other files.
-        OSError: the place cannot be written to.
-    """
-    writer, name = WRITERS[nbest.kind]
-    path = os.path.join(folder, name)
-    if nbest.kind not in ("kaldi", "srilm"):
-        textio.check_writable(path)
-        return
-    with textio.errors_name(path):
-        others = set(os.listdir(path)) if os.path.lexists(path) else set()
-    # Lists that are read from there later would have parts of both.
-    others -= writer.names(nbest.rows())
-    if others:
-        raise ValueError(
-            f"{path}: must hold nothing but the lists to be written. Received: {min(others)!r}"
-        )
-
-
-def write(folder: str, nbest: NBest) -> None:
-    """Writes n-best lists into a folder, in the format they were read in, as `nbest`.
-
-    Lists of JSON and of ESPnet become nbest.jsonl, and all of SRILM's formats the one that
-    `ngram -rescore` writes.
-    """
-    writer, name = WRITERS[nbest.kind]
-    writer.write(os.path.join(folder, name), nbest.rows())
-
-
 def _rows(path, ids):
     """The kind of the lists at a path, and an iterator of their rows."""
     if path == textio.STANDARD_INPUT or not os.path.isdir(path):
@@ -250,6 +213,8 @@ def _rows_of_file(path, ids):
     if begin and begin[0].startswith("{"):
         return "json", json_lists.rows(lines)
     if begin and begin[0] in srilm.DECIPHER:
+        if path == textio.STANDARD_INPUT:
+            raise ValueError(f"{begin[0]} must be a file, which is named after its utterance")
         return "srilm", srilm.rows(lines, srilm.utterance_of(textio.name_of(path)))
     return "columns", columns.rows(lines)
 

@@ -15,6 +15,7 @@ from tfsoftmax.nbest.word_errors import bootstrap, word_errors
 
 CELLS = 1 << 22  # the most scores that tuning computes at a time
 WINDOW = 1 << 15  # the most sentences that the language model gets at a time
+SPEAKERS = 128  # the most texts of speakers that it gets at a time
 STATES = ("sentence", "carried", "speaker")
 _POWERS = tuple(round(2 ** (k / 2), 4) for k in range(-4, 10))
 # The values to try if the user gives none: 0, and 1/4 to 22.6 in steps of sqrt(2).
@@ -190,7 +191,7 @@ def compare(
 
 def lm_scores(
     scorer, sentences: Sequence[Sequence[str]], state: str = "sentence",
-    speakers: Sequence[str] | None = None,
+    speakers: Sequence[str] | None = None, progress: Callable[[int], object] | None = None,
 ) -> np.ndarray:
     """Scores N sentences with a `Scorer`: ln P, with `<eos>`, float64 (N,).
 
@@ -203,24 +204,29 @@ def lm_scores(
             that the one before it left, be it another hypothesis of the same utterance. "speaker"
             does so with the sentences of each speaker, B speakers side by side.
         speakers: the speaker of each sentence, for "speaker" only.
+        progress: a function that is called with the number of sentences that have been scored
+            since it was called last.
 
     Source: Müller 2017, section 5.3.3.1, for "carried". Departure: "sentence", since what a
     hypothesis gets then does not depend on its place in the lists.
     """
     if state not in STATES:
         raise ValueError(f"`state` must be one of {STATES}. Received: state={state!r}")
-    if state == "carried":
-        scorer.restart()
-        scores = scorer.stream(sentences)
-        scorer.restart()
-        return np.array([s.sum() for s in scores])
     if state == "speaker":
-        return _speaker_scores(scorer, sentences, speakers)
-    parts = (sentences[i : i + WINDOW] for i in range(0, len(sentences), WINDOW))
-    return np.array([s.sum() for part in parts for s in scorer.sentences(part)])
+        return _speaker_scores(scorer, sentences, speakers, progress)
+    score = scorer.stream if state == "carried" else scorer.sentences
+    scores = []
+    scorer.restart()
+    for start in range(0, len(sentences), WINDOW):
+        part = sentences[start : start + WINDOW]
+        scores += [s.sum() for s in score(part)]
+        if progress is not None:
+            progress(len(part))
+    scorer.restart()
+    return np.array(scores)
 
 
-def _speaker_scores(scorer, sentences, speakers):
+def _speaker_scores(scorer, sentences, speakers, progress):
     if speakers is None or len(speakers) != len(sentences):
         given = None if speakers is None else len(speakers)
         raise ValueError(
@@ -229,10 +235,15 @@ def _speaker_scores(scorer, sentences, speakers):
     places = {}
     for i, speaker in enumerate(speakers):
         places.setdefault(speaker, []).append(i)
-    texts = [[sentences[i] for i in of_speaker] for of_speaker in places.values()]
+    order = sorted(places.values(), key=len)  # texts of similar length are read side by side
     scores = np.zeros(len(sentences))
-    for of_speaker, log_probs in zip(places.values(), scorer.texts(texts), strict=True):
-        scores[of_speaker] = [s.sum() for s in log_probs]
+    for start in range(0, len(order), SPEAKERS):
+        part = order[start : start + SPEAKERS]
+        texts = [[sentences[i] for i in of_speaker] for of_speaker in part]
+        for of_speaker, log_probs in zip(part, scorer.texts(texts), strict=True):
+            scores[of_speaker] = [s.sum() for s in log_probs]
+        if progress is not None:
+            progress(sum(map(len, part)))
     return scores
 
 

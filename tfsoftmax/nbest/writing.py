@@ -1,0 +1,45 @@
+"""Writes n-best lists in the format in which they were read."""
+
+import os
+
+from tfsoftmax import textio
+from tfsoftmax.nbest import columns, json_lists, kaldi, srilm
+from tfsoftmax.nbest.lists import NBest
+
+# What writes lists of a kind, and the name that `write` gives it.
+WRITERS = {
+    "columns": (columns, "nbest"), "json": (json_lists, "nbest.jsonl"), "kaldi": (kaldi, "nbest"),
+    "srilm": (srilm, "nbest"),
+}
+
+
+def check_writable(folder: str, nbest: NBest) -> None:
+    """Raises an error if `write` could not begin, or other files are where it writes a folder.
+
+    Raises:
+        ValueError: the folder within `folder` holds other files.
+        OSError: the place cannot be written to.
+    """
+    writer, name = WRITERS[nbest.kind]
+    path = os.path.join(folder, name)
+    if nbest.kind not in ("kaldi", "srilm"):
+        textio.check_writable(path)
+        return
+    with textio.errors_name(path):
+        others = set(os.listdir(path)) if os.path.lexists(path) else set()
+    # Lists that are read from there later would have parts of both.
+    others -= writer.names(nbest.rows())
+    if others:
+        raise ValueError(
+            f"{path}: must hold nothing but the lists to be written. Received: {min(others)!r}"
+        )
+
+
+def write(folder: str, nbest: NBest) -> None:
+    """Writes n-best lists into a folder, in the format they were read in, as `nbest`.
+
+    Lists of JSON and of ESPnet become nbest.jsonl, and all of SRILM's formats the one that
+    `ngram -rescore` writes.
+    """
+    writer, name = WRITERS[nbest.kind]
+    writer.write(os.path.join(folder, name), nbest.rows())

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from runs_helper import tool
+from test_nbest_formats import archive, binary_float, integers, write
 from tfsoftmax.lm import runs
 from tfsoftmax.lm.scoring import Scorer
 from tfsoftmax.nbest import lists as nbest
@@ -313,6 +314,38 @@ def test_the_tool_carries_states_within_speakers_and_reads_standard_input(
         assert written.sentences == read.sentences
         np.testing.assert_allclose(written.old_lm, lm, rtol=1e-5)
         np.testing.assert_allclose(written.acoustic, read.acoustic)
+
+
+def test_the_tool_reads_jobs_of_binary_archives_and_keeps_kaldis_keys(
+    lists, finished_run, tmp_path
+):
+    read, words = nbest.read(lists / "nbest"), finished_run.vocabulary().words
+    (tmp_path / "words.txt").write_text("".join(f"{w} {i}\n" for i, w in enumerate(words, 1)))
+    ids = {word: i for i, word in enumerate(words, 1)}
+    for job, first in ((1, 0), (2, 24)):
+        rows = list(read.rows())[first : first + 24]
+        keys = [f"{row.utterance}-{i % 4 + 1}" for i, row in enumerate(rows)]
+        said = {k: [ids[w] for w in row.words] for k, row in zip(keys, rows)}
+        costs = {k: -row.acoustic for k, row in zip(keys, rows)}
+        write(tmp_path / "lists", **{
+            f"archives.{job}__words.ark": archive(said, integers),
+            f"archives.{job}__acwt.ark": archive(costs, binary_float),
+        })
+    flags = f"--nbest={tmp_path / 'lists'}", f"--words={tmp_path / 'words.txt'}"
+    done = tool(
+        "rescore", f"--run={finished_run.directory}", *flags, "--lm_weight=2",
+        f"--out={tmp_path / 'out'}",
+    )
+    plain = tool(
+        "rescore", f"--run={finished_run.directory}", f"--nbest={lists / 'nbest'}", "--lm_weight=2"
+    )
+    assert done.stdout == plain.stdout
+    model, vocabulary, _ = runs.load(finished_run.directory, 8)
+    lm = rescoring.lm_scores(Scorer(model, vocabulary), read.sentences)
+    out = nbest.read(tmp_path / "out" / "nbest")
+    assert (out.sentences, out.rank.tolist()) == (read.sentences, [1, 2, 3, 4] * 12)
+    np.testing.assert_allclose(out.old_lm, lm, rtol=1e-5)
+    np.testing.assert_allclose(out.acoustic, read.acoustic)
 
 
 def test_the_tool_tunes_weights_and_compares_with_another_system(lists, finished_run, tmp_path):

@@ -113,6 +113,19 @@ def test_a_stream_is_one_text_however_it_is_handed_over():
     assert scorer.stream([]) == []
 
 
+@pytest.mark.parametrize("words", [6, 1 << 19])
+def test_texts_are_read_side_by_side_with_states_of_their_own(words, monkeypatch):
+    monkeypatch.setattr("tfsoftmax.lm.scoring.WORDS", words)
+    texts = [SENTENCES[:3], SENTENCES[3:4], SENTENCES[:2], SENTENCES[4:]]
+    scorer, one = Scorer(make_model(2), VOCABULARY), make_model(1)
+    for text, found in zip(texts, scorer.texts(texts), strict=True):
+        assert [len(of) for of in found] == [len(words) + 1 for words in text]
+        wanted = reference(" <eos> ".join(map(" ".join, text)).split(), one)
+        np.testing.assert_allclose(np.concatenate(found), wanted, rtol=1e-4, atol=1e-5)
+    with pytest.raises(ValueError, match="`sentences` must not contain <eos>"):
+        scorer.texts([[["cat"], ["<eos>"]]])
+
+
 @pytest.mark.parametrize("streams", [2, 3, 20])
 def test_several_streams_are_texts_of_similar_length_side_by_side(streams):
     scorer, one = Scorer(make_model(streams), VOCABULARY), make_model(1)

@@ -74,6 +74,7 @@ BESIDE = {
     ("rescore", "tune_reference"): {"tune": "list.nbest", "tune_reference": "list.ref"},
     ("rescore", "against"): {"against": "list.ref"},
     ("rescore", "words"): {"words": "symbols.txt"},
+    ("rescore", "utt2spk"): {"state": "speaker"},
     ("score", "unseen_words"): {"oov": "spread"},
     ("tfprof", "run"): {
         "run": "run", **dict.fromkeys(["vocab_size", "streams", "time_steps", *SMALL])

@@ -4,17 +4,27 @@
     tfsoftmax rescore --run=runs/first --nbest=test.nbest --reference=test.ref \\
         --tune=valid.nbest --tune_reference=valid.ref --out=rescored
 
---nbest and --tune take n-best lists with the best hypothesis of each utterance first, as one of
+--nbest and --tune take n-best lists with the best hypothesis of each utterance first. The format is
+found by itself; docs/speech.md has a command for each.
 
-    a file (plain or .gz) with lines `utterance acoustic lm word word ...`: natural logarithms of
-        the scores of the recogniser and of its language model
-    a directory that Kaldi's steps/rnnlmrescore.sh has made (join the files of several jobs):
-        words_text with lines `utterance-RANK word ...`; optionally acwt, lmwt.lmonly and
-        lmwt.nolm with lines `utterance-RANK cost`, of which the last, the graph costs, are added
-        to the costs of each language model, as Kaldi does
-    a directory in SRILM's nbest-format: a file (plain or .gz) for each utterance, named after it,
-        with lines `acoustic lm nwords word ...` in logarithms to base 10; the formats
-        NBestList1.0 and 2.0 cannot be read
+    lines       a file (plain or .gz) with lines `utterance acoustic lm word word ...`: natural
+                logarithms of the scores of the recogniser and of its language model
+    JSON        a file with a JSON object in each line, with the keys utt_id (or utt, uttid, id,
+                key), and nbest (or hyps, hypotheses, beams, output, input), a list of objects
+                with text (or rec_text, hyp, hypothesis, sentence) and optionally am_score (or
+                ac_score, acoustic_score, score, or Whisper's avg_logprob beside tokens) and
+                lm_score; or a document *.json, such as ESPnet1's data.json
+    Kaldi       a folder with archives: words_text with entries `utterance-RANK word ...`, or words
+                with ids; optionally acwt, lmwt.lmonly and lmwt.nolm with entries
+                `utterance-RANK cost`, of which the last, the graph costs, are added to the costs
+                of each language model, as Kaldi does; or lmwt.withlm for the latter two. They are
+                text or binary, and may end in .ark, .txt, .gz or .scp. Or one file *.ark or *.scp
+    ESPnet2     a folder with 1best_recog, 2best_recog ..., each with text and score
+    SRILM       a folder with a file (plain or .gz) for each utterance, named after it, with lines
+                `acoustic lm nwords word ...` in logarithms to base 10, or in NBestList1.0 or 2.0
+    jobs        a folder of folders archives.1 to archives.8 (or output.1 ...) of Kaldi or ESPnet2,
+                or of files nbest.1.gz to nbest.8.gz of lines or JSON
+    -           lines or JSON on standard input
 
 If the lists hold Kaldi's ids instead of words, --words=words.txt has the words, in lines `word id`;
 <eps>, <s> and </s> are left out. --lowercase turns the words of lists, references and --against
@@ -37,10 +47,12 @@ grid where none are given.
 With --state=sentence, the run's model scores each hypothesis by itself. With --state=carried it
 reads all hypotheses as one text, in the order of the lists and separated by <eos>, and each begins
 with the state that the one before it left, as in section 5.3.3.1 of Müller 2017. That takes longer,
-as nothing is read side by side. --hypotheses=10 takes the first ten of an utterance. With
---strategy=mirrored, all devices of the machine share the hypotheses; with --workers=N, or in the
-processes of a cluster (--strategy=multiworker), the processes do, with a device each, and the first
-prints and writes. A carried state is not shared.
+as nothing is read side by side. With --state=speaker it does so with the hypotheses of each
+speaker, and reads the speakers side by side. --utt2spk has lines `utterance speaker`; without it, a
+speaker is what the ids begin with, before the first - or _. --hypotheses=10 takes the first ten of
+an utterance. With --strategy=mirrored, all devices of the machine share the hypotheses; with
+--workers=N, or in the processes of a cluster (--strategy=multiworker), the processes do, with a
+device each, and the first prints and writes. A carried state is not shared.
 
 Standard output has a line `utterance word word ...` for each utterance, in the order of the lists.
 With --reference, a table of word error rates follows on standard error, which needs jiwer (pip
@@ -48,7 +60,9 @@ install 'tfsoftmax[wer]'). It shows the first hypotheses, the rescored ones, and
 the lists contain (oracle), and the difference of the first two with its 95 % bootstrap interval,
 paired over utterances. --against=other.hyp compares with the output of another system instead.
 --out=DIR writes results.json, 1best.trn, and hyp.trn and ref.trn, which sclite compares: sclite
--r ref.trn trn -h hyp.trn trn -i spu_id.
+-r ref.trn trn -h hyp.trn trn -i spu_id. It also writes the lists in the format they came in, with
+the scores of the run's model in the place of the old ones: nbest, a file of lines, or a folder of
+Kaldi's archives or of SRILM's files with `acoustic lm nwords word ...`; or nbest.jsonl.
 """
 
 import dataclasses
@@ -96,7 +110,6 @@ def define_flags():
 
 def main():
     from tfsoftmax.nbest import rescoring, transcripts
-    from tfsoftmax.nbest import writing as lists_writing
     from tfsoftmax.nbest.word_errors import load_jiwer
 
     options = flags.FLAGS
@@ -144,8 +157,8 @@ def main():
         print(table(results), file=sys.stderr)
     print(", ".join(f"{k}={v}" for k, v in dataclasses.asdict(weights).items()), file=sys.stderr)
     if options.out and workers.first:
-        write(options.out, lists, sentences, references, results)
-        lists_writing.write(options.out, dataclasses.replace(lists, old_lm=lm))
+        rescored = dataclasses.replace(lists, old_lm=lm)
+        write(options.out, rescored, sentences, references, results)
 
 
 def scores_function(workers, speakers, arpa):
@@ -208,6 +221,7 @@ def table(results):
 def write(directory, lists, sentences, references, results):
     """Writes the files of --out."""
     from tfsoftmax.nbest.transcripts import trn
+    from tfsoftmax.nbest.writing import write as write_lists
 
     first = [lists.sentences[i] for i in lists.starts[:-1]]
     files = {"hyp.trn": sentences, "1best.trn": first}
@@ -218,3 +232,4 @@ def write(directory, lists, sentences, references, results):
             file.write(trn(lists.utterances, said))
     with writing(os.path.join(directory, "results.json")) as file:
         file.write(json.dumps(results, indent=1) + "\n")
+    write_lists(directory, lists)

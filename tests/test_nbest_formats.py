@@ -1,5 +1,6 @@
 """N-best lists in the formats of Kaldi's archives, ESPnet, lines of JSON, and SRILM."""
 
+import dataclasses
 import gzip
 import io
 import json
@@ -348,7 +349,8 @@ def test_lists_are_written_in_the_format_they_were_read_in(tmp_path, kind, name)
     )
     writing.check_writable(tmp_path, lists)
     writing.write(tmp_path, lists)
-    writing.check_writable(tmp_path, lists)  # the same lists may be written again
+    # The same lists, before they get the scores of a model, may be written again.
+    writing.check_writable(tmp_path, dataclasses.replace(lists, old_lm=None))
     read = nbest.read(tmp_path / name)
     assert read.kind == kind and read.utterances == lists.utterances
     assert read.sentences == sentences
@@ -380,3 +382,33 @@ def test_speakers_come_from_a_table_or_the_beginning_of_ids(tmp_path):
     assert [transcripts.speaker_of(name) for name in ("1089-134-1", "sw_A-2")] == ["1089", "sw"]
     with pytest.raises(ValueError, match="`utt2spk` must be given .* with the utterance 'u1'"):
         transcripts.speaker_of("u1")
+
+
+SOUND = {
+    "archives": {"words.ark": WORDS, "acwt.ark": archive(COSTS, binary_float)},
+    "tables": {"words.scp": b"u-1 w.ark:4\nu-2 w.ark:30\n", "w.ark": WORDS},
+    "espnet": {"1best_recog__text": b"a the\nb \n", "1best_recog__score": b"a tensor(-1)\nb 2\n"},
+    "decipher": {"u1": DECIPHER_2.encode(), "u2": DECIPHER_2.encode()},
+    "jobs": {"nbest.1": JSON[1].encode(), "nbest.2": JSON[0].replace("7", "8", 1).encode()},
+    "document": {"lists.json": f"[{JSON[3]}, {JSON[3]}]".encode()},
+}
+PIECES = [b"(", b")", b" ", b"\n", b"\0B", b"\4", b"{", b"]", b'"', b":", b"-", b"nan", b"null"]
+
+
+@pytest.mark.parametrize("kind", SOUND)
+def test_damage_is_found_or_harmless_and_names_the_file(tmp_path, kind, monkeypatch):
+    rng, found = np.random.default_rng(3), 0
+    for trial in range(60):
+        folder = tmp_path / str(trial)
+        for name, data in SOUND[kind].items():
+            at, piece = rng.integers(len(data)), PIECES[rng.integers(len(PIECES))]
+            damaged = (data[:at] + piece + data[at:], data[:at], data[:at] + data[at + 3 :])
+            write(folder, **{name: damaged[rng.integers(3)]})
+        monkeypatch.chdir(folder)
+        path = {"tables": folder / "words.scp", "document": folder / "lists.json"}.get(kind, folder)
+        try:
+            assert list(nbest.read(path, ids=True).rows())
+        except ValueError as error:
+            assert str(error).startswith(str(folder))
+            found += 1
+    assert 10 < found

@@ -8,7 +8,7 @@ import sys
 from absl import flags
 
 from tfsoftmax.commands.program import check_at_least
-from tfsoftmax.textio import STANDARD_INPUT, check_writable
+from tfsoftmax.textio import STANDARD_INPUT, check_writable, name_of
 
 
 def check_flags(options):
@@ -116,8 +116,8 @@ def speakers_of(lists, argument):
         speakers = [transcripts.speaker_of(utterance) for utterance in lists.utterances]
     source = options.utt2spk or "the beginnings of the ids"
     print(
-        f"{options[argument].value}: {len(set(speakers)):,} speakers in {len(speakers):,} "
-        f"utterances, by {source}", file=sys.stderr,
+        f"{name_of(options[argument].value)}: {len(set(speakers)):,} speakers in "
+        f"{len(speakers):,} utterances, by {source}", file=sys.stderr,
     )
     return [s for s, n in zip(speakers, lists.sizes, strict=True) for _ in range(n)]
 

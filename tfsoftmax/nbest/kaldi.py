@@ -70,8 +70,8 @@ def rows(folder: str, ids: bool, words: str | None = None) -> Iterator[Row]:
 
 
 def names(rows: Iterable[Row]) -> set[str]:
-    """The files that `write` writes."""
-    return {WORDS_TEXT, *_score_files(next(iter(rows)))}
+    """The files that `write` writes when the hypotheses have a language model's scores."""
+    return {WORDS_TEXT, *_score_files(next(iter(rows))._replace(old_lm=0.0))}
 
 
 def write(folder: str, rows: Iterable[Row]) -> None:

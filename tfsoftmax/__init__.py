@@ -80,7 +80,7 @@ if "tfsoftmax_command" not in sys.modules:
         "EffectiveSampleSize", "Embedding", "InClusterPerplexity", "ModelConfig", "Normaliser",
         "Perplexity", "Reassign", "Seq2SeqConfig", "ShardedEmbedding", "SimpleRNN", "SoftmaxLoss",
         "TrainingMonitor", "TransformerBlock", "Vocabulary", "corpora", "encoder_decoder", "heads",
-        "language_model", "layers", "lm", "losses", "metrics", "nbest", "ops", "optimizers", "partitions",
-        "profiling", "samplers", "seq2seq", "sharded_checkpoints", "vocabulary",
+        "language_model", "layers", "lm", "losses", "metrics", "nbest", "ops", "optimizers",
+        "partitions", "profiling", "samplers", "seq2seq", "sharded_checkpoints", "vocabulary",
     ]
     __all__ += heads.__all__

@@ -57,7 +57,7 @@ PRESETS = {
     },
     "transformer": {
         "cell": "transformer", "layers": 4, "hidden_units": 256, "embedding_units": 256,
-        "attention_heads": 4, "context": 128, "tie_embeddings": True, "init_scale": 0.05,
+        "attention_heads": 4, "context": 64, "tie_embeddings": True, "init_scale": 0.05,
         "optimizer": "adam", "learning_rate": 1e-3, "decay": 0.5, "clip_norm": 1.0, "dropout": 0.2,
         "reduce": "token",
     },

@@ -20,18 +20,16 @@ def rotated(vectors: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
         positions: int (S,).
 
     Returns:
-        Rotated vectors of the same shape and dtype, computed in float32.
+        Rotated vectors of the same shape and dtype, computed in float32 at least.
 
     Source: Su et al. 2021, equation 34. Departure: there the units 2i and 2i + 1 are a pair; a
         permutation of the weights turns one form into the other.
     """
-    units = vectors.shape[-1]
-    waves = tf.constant(
-        [LONGEST_WAVE ** (-i / units) for i in range(0, units, 2)], tf.float32
-    )
-    angles = tf.cast(positions, tf.float32)[:, None, None] * waves
+    units, dtype = vectors.shape[-1], keras.backend.result_type(vectors.dtype, "float32")
+    waves = tf.constant([LONGEST_WAVE ** (-i / units) for i in range(0, units, 2)], dtype)
+    angles = tf.cast(positions, dtype)[:, None, None] * waves
     cosines, sines = tf.cos(angles), tf.sin(angles)
-    first, second = tf.split(tf.cast(vectors, tf.float32), 2, axis=-1)
+    first, second = tf.split(tf.cast(vectors, dtype), 2, axis=-1)
     both = [first * cosines - second * sines, second * cosines + first * sines]
     return tf.cast(tf.concat(both, axis=-1), vectors.dtype)
 

@@ -8,9 +8,15 @@ import tensorflow as tf
 import transformer_helper
 from cases import randomise
 from tfsoftmax.layers.transformer import TransformerBlock, TransformerCell
+from tfsoftmax.ops import attention
 from tfsoftmax.ops.attention import attention_to_context, rotated
 
 B, T, D, H, C = 3, 23, 8, 2, 5
+
+
+@pytest.fixture(params=[64, 1])
+def one_block_or_several(request, monkeypatch):
+    monkeypatch.setattr(attention, "QUERIES", request.param)
 
 
 def draw(*shape, seed=0):
@@ -46,6 +52,7 @@ def test_products_of_rotated_vectors_depend_on_the_distance_only():
     assert product(9, 9) == pytest.approx(float(tf.reduce_sum(query * key)), abs=1e-5)
 
 
+@pytest.mark.usefixtures("one_block_or_several")
 @pytest.mark.parametrize("steps, context", [
     (1, 4), (4, 4), (5, 4), (8, 4), (11, 4), (3, 1), (2, 9),
 ])
@@ -68,8 +75,9 @@ def test_attention_is_that_of_the_equation(steps, context):
     np.testing.assert_allclose(traced(*inputs), found, atol=1e-6)
 
 
+@pytest.mark.usefixtures("one_block_or_several")
 @pytest.mark.parametrize("steps", [3, 7])
-def test_gradients_equal_numeric_ones_in_one_block_and_in_several(steps):
+def test_gradients_equal_numeric_ones(steps):
     rng, context = np.random.default_rng(0), 3
     inputs = [rng.normal(size=(1, n, 4)) for n in (steps, context + steps, context + steps)]
 
@@ -82,6 +90,16 @@ def test_gradients_equal_numeric_ones_in_one_block_and_in_several(steps):
         np.testing.assert_allclose(one, other, atol=1e-6)
 
 
+def test_no_tensor_grows_with_the_square_of_the_text():
+    steps, context = 4096, 8
+    shapes = [tf.TensorSpec((1, n, D)) for n in (steps, context + steps, context + steps)]
+    graph = tf.function(attention_to_context).get_concrete_function(
+        *shapes, tf.TensorSpec((1, context + steps)), H
+    ).graph
+    sizes = [t.shape.num_elements() or 0 for op in graph.get_operations() for t in op.outputs]
+    assert steps * D <= max(sizes) <= steps * H * (context + attention.QUERIES)
+
+
 @pytest.mark.parametrize("context", [1, 5, 40])
 def test_a_block_is_that_of_the_equations(context):
     layer, words = make_block(context), draw(B, T, D)
@@ -90,6 +108,7 @@ def test_a_block_is_that_of_the_equations(context):
         np.testing.assert_allclose(found, wanted, atol=1e-5)
 
 
+@pytest.mark.usefixtures("one_block_or_several")
 @pytest.mark.parametrize("context", [1, 5, 40])
 def test_word_by_word_and_in_parts_it_computes_what_it_does_at_once(context):
     layer, words = make_block(context), draw(B, T, D)

@@ -4,6 +4,7 @@ import keras
 import tensorflow as tf
 
 LONGEST_WAVE = 10_000  # of the rotations, as in the paper
+QUERIES = 64  # the fewest queries of a block, where there are as many
 
 
 def rotated(vectors: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
@@ -43,8 +44,8 @@ def attention_to_context(
     The result does not depend on where a long text is cut, if the last C keys and values of a part
     go before those of the next one.
 
-    The queries are divided into blocks of at most C, which see at most 2 C keys each. Time and
-    memory hence grow as T C and not as T².
+    Long texts are divided into blocks of C queries, or of 64 if C is smaller, which see the C keys
+    before the block and those of the block. Time and memory hence grow as T C and not as T².
 
     Args:
         queries: float (B, T, D), of `heads` times an even number of units.
@@ -62,8 +63,8 @@ def attention_to_context(
     steps = queries.shape[1] or steps
     context = tf.shape(keys)[1] - steps if keys.shape[1] is None else keys.shape[1] - steps
     block, blocks = steps, 1
-    if not isinstance(steps, int) or steps > context:
-        block = tf.minimum(steps, context)
+    if not (isinstance(steps, int) and isinstance(context, int)) or steps > max(context, QUERIES):
+        block = tf.minimum(steps, tf.maximum(context, QUERIES))
         blocks = -(-steps // block)
         behind = blocks * block - steps  # no query sees keys behind its own
         seen = block * tf.range(blocks)[:, None] + tf.range(context + block)

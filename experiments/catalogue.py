@@ -23,6 +23,7 @@ from experiments import (
     shortlists,
     small_batches,
     summaries,
+    transformer,
 )
 
 EXPERIMENTS = {
@@ -46,6 +47,7 @@ EXPERIMENTS = {
     "shortlists": shortlists,
     "small_batches": small_batches,
     "summaries": summaries,
+    "transformer": transformer,
 }
 
 

@@ -9,6 +9,7 @@ from cases import randomise
 from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
 from tfsoftmax.layers.embedding import Embedding
 from tfsoftmax.layers.recurrent import GRU, LSTM
+from tfsoftmax.layers.transformer import TransformerBlock
 
 V, D, B, T = 13, 4, 2, 3
 POLICIES = {  # policy: (dtype of the results, dtype of the weights, their accuracy)
@@ -24,6 +25,7 @@ LAYERS = {
     "LSTM cell": lambda **o: LSTM(D, backend="cell", return_sequences=True, **o),
     "GRU fused": lambda **o: GRU(D, backend="fused", return_sequences=True, **o),
     "GRU cell": lambda **o: GRU(D, backend="cell", return_sequences=True, **o),
+    "Transformer": lambda **o: TransformerBlock(D, 2, return_sequences=True, **o),
 }
 
 

@@ -47,7 +47,10 @@ EMBEDDINGS = (
     lambda: tfsoftmax.Embedding(V, D),
     lambda: tfsoftmax.AdaptiveEmbedding(V, D, [4, 8], 2.0, counts=counts(V)),
 )
-RECURRENT = (tfsoftmax.LSTM, tfsoftmax.GRU)
+BODIES = (
+    tfsoftmax.LSTM, tfsoftmax.GRU,
+    lambda units, **options: tfsoftmax.TransformerBlock(units, attention_heads=2, **options),
+)
 OPTIMIZERS = (
     lambda: optimizers.Adagrad(0.2, global_clipnorm=1.0),
     lambda: optimizers.Adam(keras.optimizers.schedules.ExponentialDecay(0.02, 1, 0.9)),
@@ -78,7 +81,7 @@ def trained_model(number, head):
     keras.utils.set_random_seed(number)
     words = keras.Input((T,), dtype="int32")
     hidden = EMBEDDINGS[number % len(EMBEDDINGS)]()(words)
-    hidden = RECURRENT[number // 2 % len(RECURRENT)](D, return_sequences=True)(hidden)
+    hidden = BODIES[number // 2 % len(BODIES)](D, return_sequences=True)(hidden)
     if head.reads_previous_word:
         hidden = PreviousWord()([hidden, words])
     model = keras.Model(words, head(hidden))
@@ -131,8 +134,11 @@ def test_a_saved_model_gives_the_same_in_a_new_process(saved, loaded, name):
 
 def test_every_layer_and_optimiser_is_in_a_saved_model():
     used = {type(get()).__name__ for get in (*EMBEDDINGS, *OPTIMIZERS)}
-    used |= {cls.__name__ for cls in RECURRENT}
-    assert used == {"Embedding", "AdaptiveEmbedding", "LSTM", "GRU", "Adagrad", "Adam", "SGD"}
+    used |= {type(make(D)).__name__ for make in BODIES}
+    assert used == {
+        "Embedding", "AdaptiveEmbedding", "LSTM", "GRU", "TransformerBlock", "Adagrad", "Adam",
+        "SGD",
+    }
     assert len(HEADS) >= 4  # so that every one has had its turn
     by_name = set(SAMPLERS) - {"target"}
     assert not by_name ^ set(samplers.SAMPLERS), "`SAMPLERS` above is not that of the package"

@@ -119,11 +119,11 @@ def test_evaluate_refuses_another_vocabulary(finished_run, tmp_path):
     assert "Traceback" not in result.stderr
 
 
-@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize("cell", ["lstm", "gru", "transformer"])
 def test_every_kind_of_model_trains_a_step(corpus, cell, tmp_path):
     model = ModelConfig(
         embedding_units=10, hidden_units=10, layers=2, cell=cell, tie_embeddings=True,
-        precision="mixed_bfloat16", head_options={"z_loss": 1e-4},
+        precision="mixed_bfloat16", head_options={"z_loss": 1e-4}, attention_heads=1,
     )
     config = TrainingConfig(optimizer="adam", learning_rate=0.01, reduce="token", max_steps=8)
     finished = training.train(corpus.directory, str(tmp_path / "run"), model, config, False)

@@ -18,6 +18,10 @@ PLAIN = {
     "model": {"dropout": 0.0},
     "config": {"max_steps": 59, "clip_norm": 0.25, "decay": 1.0, "reassign_steps": 15},
 }
+TRANSFORMER = {
+    "cell": "transformer", "layers": 2, "embedding_units": 8, "hidden_units": 8,
+    "attention_heads": 2, "context": 9,
+}
 ADAPTIVE = {"head": "adaptive", "head_options": {"cutoffs": [9, 30], "projection_factor": 2}}
 
 
@@ -93,6 +97,7 @@ def test_a_killed_worker_ends_the_others_and_the_run_goes_on_bitwise(corpus, tmp
     pytest.param({"head": "self_organised"}, marks=pytest.mark.slow),
     pytest.param({"head": "sampled", "head_options": {"num_samples": 8}}, marks=pytest.mark.slow),
     pytest.param({"layers": 2, "cell": "gru"}, marks=pytest.mark.slow),
+    pytest.param(TRANSFORMER, marks=pytest.mark.slow),
 ], ids=str)
 def test_two_devices_of_a_process_equal_one(model, corpus, tmp_path):
     model, run = {**PLAIN["model"], **model}, str(tmp_path / "run")

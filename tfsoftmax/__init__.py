@@ -59,6 +59,7 @@ if "tfsoftmax_command" not in sys.modules:
     from tfsoftmax.layers.embedding import Embedding
     from tfsoftmax.layers.recurrent import GRU, LSTM, SimpleRNN
     from tfsoftmax.layers.sharded_embedding import ShardedEmbedding
+    from tfsoftmax.layers.transformer import TransformerBlock
     from tfsoftmax.lm.config import ModelConfig, Seq2SeqConfig
     from tfsoftmax.lm.model import language_model
     from tfsoftmax.losses import SoftmaxLoss
@@ -78,8 +79,8 @@ if "tfsoftmax_command" not in sys.modules:
         "ClusterPerplexity",
         "EffectiveSampleSize", "Embedding", "InClusterPerplexity", "ModelConfig", "Normaliser",
         "Perplexity", "Reassign", "Seq2SeqConfig", "ShardedEmbedding", "SimpleRNN", "SoftmaxLoss",
-        "TrainingMonitor", "Vocabulary", "corpora", "encoder_decoder", "heads", "language_model",
-        "layers", "lm", "losses", "metrics", "nbest", "ops", "optimizers", "partitions",
-        "profiling", "samplers", "seq2seq", "sharded_checkpoints", "vocabulary",
+        "TrainingMonitor", "TransformerBlock", "Vocabulary", "corpora", "encoder_decoder", "heads",
+        "language_model", "layers", "lm", "losses", "metrics", "nbest", "ops", "optimizers",
+        "partitions", "profiling", "samplers", "seq2seq", "sharded_checkpoints", "vocabulary",
     ]
     __all__ += heads.__all__

@@ -52,6 +52,6 @@ def test_every_experiment_of_a_seed_is_named():
     named = set(re.findall(r"(?:\(|experiments\.run )(\w+)(?:/README\.md|`)", text))
     of_no_paper = {
         "adaptive", "alternatives", "characters", "contexts", "full_softmax", "precision",
-        "sampling",
+        "sampling", "transformer",
     }
     assert set(catalogue.EXPERIMENTS) - named <= of_no_paper

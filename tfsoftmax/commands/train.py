@@ -4,7 +4,7 @@
     tfsoftmax train --data=data/text8 --run=runs/text8 --preset=text8 --head=adaptive
     tfsoftmax train --data=data/pairs --run=runs/pairs --preset=demo_summaries
 
-The corpus decides what is trained: a recurrent language model, or, for pairs of texts, an encoder
+The corpus decides what is trained: a language model, or, for pairs of texts, an encoder
 and a decoder with attention, whose recurrent layers the same flags describe.
 
 You may stop it at any time: the same command continues from the last checkpoint and, on a CPU, ends
@@ -17,6 +17,7 @@ given together with a preset takes precedence over it. The presets are
 - mao: Mao 2019, an n-ary hierarchical softmax; its training is ours
 - shen: Shen et al. 2017, section 4.2
 - shmuma: Shmuma 2017, an LSTM with room for GloVe's 50 dimensions; its optimisation is ours
+- transformer: blocks of a causal Transformer, tied to the output layer; sizes and training are ours
 - shen_summaries: Shen et al. 2017, section 5.2, for pairs of texts
 - demo_summaries: for pairs of texts, small
 

@@ -1,1 +1,1 @@
-"""Layers that stand before the head: embeddings and recurrent layers."""
+"""Layers that stand before the head: embeddings, recurrent layers and Transformer blocks."""

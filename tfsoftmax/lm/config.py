@@ -7,7 +7,7 @@ what the docstring says of its attribute.
 import dataclasses
 
 from tfsoftmax.arguments import check_hint
-from tfsoftmax.layers.names import BACKENDS, CELLS
+from tfsoftmax.layers.names import BACKENDS, CELLS, TRANSFORMER
 
 OPTIMIZERS = ("adagrad", "sgd", "adam", "adamw")
 ATTENTIONS = ("luong", "bahdanau")
@@ -15,7 +15,7 @@ ATTENTIONS = ("luong", "bahdanau")
 
 @dataclasses.dataclass(frozen=True)
 class ModelConfig:
-    """The embedding, the recurrent layers and the output layer (head) of a language model.
+    """The embedding, the body and the output layer (head) of a language model.
 
     The corpus decides the vocabulary and the size of a batch.
 
@@ -46,12 +46,17 @@ class ModelConfig:
             the kernel from the characters of the words; in the braces are arguments of
             CharacterEmbedding, such as "encoder": "lstm" or "correction_units": 16.
         embedding_units: Units of the input embedding.
-        hidden_units: Units of each recurrent layer.
-        layers: Number of recurrent layers.
-        cell: Recurrent cell, of which rnn is the vanilla RNN with tanh.
+        hidden_units: Units of each layer.
+        layers: Number of layers.
+        cell: Cell of recurrent layers, of which rnn is the vanilla RNN with tanh; or transformer,
+            for blocks of a causal Transformer. These need embedding_units = hidden_units.
+        attention_heads: With cell=transformer: number of heads. hidden_units must be a multiple of
+            twice this number.
+        context: With cell=transformer: how many words before a word each layer attends to.
         backend: How the recurrence is computed. The weights do not depend on it.
         unit_forget_bias: Start the LSTM's forget bias at one instead of zero.
-        dropout: Dropout rate before, between and after the recurrent layers.
+        dropout: Dropout rate before, between and after the recurrent layers; or of the embeddings
+            and of both branches of each Transformer block.
         init_scale: Weight matrices start uniformly distributed in [-init_scale, init_scale].
         tie_embeddings: Use the input embedding as the kernel of the output layer. The output
             layer must have a score for each word, or be adaptive softmax; embedding_units must
@@ -69,7 +74,8 @@ class ModelConfig:
     """
 
     CHOICES = {
-        "cell": CELLS, "backend": BACKENDS, "precision": ("float32", "mixed_bfloat16"),
+        "cell": (*CELLS, TRANSFORMER), "backend": BACKENDS,
+        "precision": ("float32", "mixed_bfloat16"),
     }
 
     head: str = "full"
@@ -78,6 +84,8 @@ class ModelConfig:
     hidden_units: int = 512
     layers: int = 1
     cell: str = "lstm"
+    attention_heads: int = 8
+    context: int = 128
     backend: str = "auto"
     unit_forget_bias: bool = False
     dropout: float = 0.25
@@ -87,17 +95,22 @@ class ModelConfig:
 
     def __post_init__(self):
         _check_fields(self)
-        for name in ("embedding_units", "hidden_units", "layers"):
+        for name in ("embedding_units", "hidden_units", "layers", "attention_heads", "context"):
             _check(getattr(self, name) >= 1, name, "must be at least 1", self)
         _check(0 <= self.dropout < 1, "dropout", "must lie in [0, 1)", self)
         _check(0 < self.init_scale <= 1000, "init_scale", "must lie in (0, 1000]", self)
         if self.unit_forget_bias:
             _check(self.cell == "lstm", "unit_forget_bias", "needs cell='lstm'", self)
+        same_units = self.embedding_units == self.hidden_units
+        needed = f"needs embedding_units = hidden_units, not {self.embedding_units} and " \
+                 f"{self.hidden_units}"
         if self.tie_embeddings:
-            units = f"{self.embedding_units} and {self.hidden_units}"
+            _check(same_units, "tie_embeddings", needed, self)
+        if self.cell == TRANSFORMER:
+            _check(same_units, "cell", needed, self)
             _check(
-                self.embedding_units == self.hidden_units, "tie_embeddings",
-                f"needs embedding_units = hidden_units, not {units}", self,
+                self.hidden_units % (2 * self.attention_heads) == 0, "hidden_units",
+                f"must be a multiple of twice attention_heads, {2 * self.attention_heads}", self,
             )
 
 
@@ -105,7 +118,8 @@ class ModelConfig:
 class Seq2SeqConfig(ModelConfig):
     """What `ModelConfig` has, for a model that reads a text and writes another.
 
-    The encoder and the decoder have as many recurrent layers, of the same kind and size.
+    The encoder and the decoder have as many recurrent layers, of the same kind and size. `cell`
+    must not be transformer.
 
     Attributes:
         attention: For pairs of texts: how the decoder attends to the words of the source, by a

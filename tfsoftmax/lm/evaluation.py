@@ -9,7 +9,7 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from tfsoftmax.corpora.pipeline import batches
-from tfsoftmax.lm.model import recurrent_states, reset_states
+from tfsoftmax.lm.model import context_of, recurrent_states, reset_states
 from tfsoftmax.metrics import ClusterPerplexity, InClusterPerplexity, Perplexity
 
 
@@ -33,7 +33,8 @@ def exact_evaluator(
         times. It asks the function `stopped` before each batch, and returns None once that is
         true. Else it returns a dictionary: `perplexity`; `nats_per_token`; `tokens`, the words
         and one `<eos>` for each sentence; `oov_tokens`, how many of them are `<unk>`;
-        `words_per_second`; and the results of `metrics`.
+        `words_per_second`; `context` for a Transformer, each of whose layers attends to this many
+        words before a word, as far as its stream has them; and the results of `metrics`.
     """
     strategy = model.distribute_strategy
     with strategy.scope():
@@ -80,6 +81,7 @@ def exact_evaluator(
             "tokens": round(tokens),
             "oov_tokens": corpus.split(split).oov,
             "words_per_second": round(tokens / seconds, 1),
+            **context_of(model),
             **{
                 k: float(v) for each in metrics for k, v in _results(each).items()
                 if not math.isnan(v)  # nothing was measured, and JSON has no such number

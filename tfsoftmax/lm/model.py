@@ -1,4 +1,4 @@
-"""A recurrent language model as a Keras model: embedding, recurrent layers, head."""
+"""A language model as a Keras model: embedding, recurrent layers or a Transformer, head."""
 
 import contextlib
 
@@ -7,8 +7,10 @@ import keras
 from tfsoftmax.heads import HEADS
 from tfsoftmax.layers.dropout import Dropout
 from tfsoftmax.layers.embedding import Embedding
+from tfsoftmax.layers.names import TRANSFORMER
 from tfsoftmax.layers.previous_word import PreviousWord
 from tfsoftmax.layers.recurrent import recurrent_layer
+from tfsoftmax.layers.transformer import TransformerBlock
 from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.vocabulary import Vocabulary
 
@@ -19,7 +21,10 @@ def language_model(
 ) -> keras.Model:
     """Builds a language model whose weights are drawn from Keras's global seed.
 
-    Dropout stands before, between and after the recurrent layers (Zaremba et al. 2014).
+    Dropout stands before, between and after the recurrent layers (Zaremba et al. 2014). A
+    Transformer multiplies the embeddings by the root of their units (Vaswani et al. 2017, section
+    3.4), drops out units of these and of both branches of each block, and normalises what the last
+    block returns. The state that it carries is the keys and values of the last words.
     All weight matrices, projections too, start uniform in [-init_scale, init_scale], and biases at
     zero, except for the forget bias with `unit_forget_bias`.
 
@@ -40,13 +45,33 @@ def language_model(
     policy = keras.DTypePolicy(config.precision)
     words = keras.Input(batch_shape=(streams, time_steps), dtype="int32", name="words")
     embedding, head_options = embedding_and_options(config, vocabulary)
-    hidden = embedding(words)
+    body = _transformer if config.cell == TRANSFORMER else _recurrent_layers
+    hidden = body(config, embedding(words), policy, stateful)
+    logits = head_logits(config, vocabulary, head_options, hidden, words)
+    return keras.Model(words, logits, name="language_model")
+
+
+def _recurrent_layers(config, hidden, policy, stateful):
+    """The outputs (B, T, H) of the recurrent layers for embeddings (B, T, D)."""
     hidden = Dropout(config.dropout, dtype=policy, name="dropout_0")(hidden)
     for i in range(1, config.layers + 1):
         layer = recurrent(config, f"{config.cell}_{i}", stateful=stateful)
         hidden = Dropout(config.dropout, dtype=policy, name=f"dropout_{i}")(layer(hidden))
-    logits = head_logits(config, vocabulary, head_options, hidden, words)
-    return keras.Model(words, logits, name="language_model")
+    return hidden
+
+
+def _transformer(config, hidden, policy, stateful):
+    """The normalised outputs (B, T, H) of the last Transformer block for embeddings (B, T, H)."""
+    root = config.hidden_units**0.5
+    hidden = keras.layers.Rescaling(root, dtype=policy, name="scaled_embedding")(hidden)
+    hidden = Dropout(config.dropout, dtype=policy, name="dropout_0")(hidden)
+    for i in range(1, config.layers + 1):
+        hidden = TransformerBlock(
+            config.hidden_units, config.attention_heads, config.context, config.dropout,
+            uniform(config), return_sequences=True, stateful=stateful, dtype=policy,
+            name=f"{config.cell}_{i}",
+        )(hidden)
+    return keras.layers.RMSNormalization(dtype=policy, name="norm")(hidden)
 
 
 def check_head(config: ModelConfig) -> None:
@@ -141,8 +166,14 @@ def head_and_hidden_model(model: keras.Model, vocabulary):
     return head, keras.Model(model.input, head.input)
 
 
+def context_of(model: keras.Model) -> dict[str, int]:
+    """How many words before a word each layer attends to, as {"context": C}; {} if none does."""
+    blocks = [layer for layer in model.layers if isinstance(layer, TransformerBlock)]
+    return {"context": min(block.context for block in blocks)} if blocks else {}
+
+
 def recurrent_states(model: keras.Model) -> list[keras.Variable]:
-    """The variables that hold the states of the model's recurrent layers."""
+    """The variables that hold the states of the model's recurrent layers or Transformer blocks."""
     return [state for layer in model.layers for state in getattr(layer, "states", None) or []]
 
 

@@ -9,6 +9,7 @@
 | mao | Mao 2019: a softmax of two layers of about sqrt(V) branches | all of the training |
 | shen | Shen et al. 2017, section 4.2, as Grave et al. 2017 | the range of initial weights |
 | shmuma | Shmuma 2017: an LSTM of 512 units, embeddings of 50 for GloVe | the optimisation |
+| transformer | none: a small Transformer as is usual today, for millions of words | |
 | shen_summaries | Shen et al. 2017, section 5.2 | attention, initial weights, epochs |
 | demo_summaries | trains for minutes on two cores with the docstring_pairs corpus | |
 
@@ -53,6 +54,12 @@ PRESETS = {
         "head": "two_level", "cell": "lstm", "layers": 1, "hidden_units": 512,
         "embedding_units": 50, "optimizer": "adagrad", "learning_rate": 0.2, "clip_norm": 0.25,
         "reduce": "stream",
+    },
+    "transformer": {
+        "cell": "transformer", "layers": 4, "hidden_units": 256, "embedding_units": 256,
+        "attention_heads": 4, "context": 64, "tie_embeddings": True, "init_scale": 0.05,
+        "optimizer": "adam", "learning_rate": 1e-3, "decay": 0.5, "clip_norm": 1.0, "dropout": 0.2,
+        "reduce": "token",
     },
     "shen_summaries": {
         "cell": "lstm", "layers": 1, "hidden_units": 512, "embedding_units": 512,

@@ -4,6 +4,7 @@ import keras
 
 from tfsoftmax.corpora.pipeline import real_words
 from tfsoftmax.layers.dropout import Dropout
+from tfsoftmax.layers.names import CELLS
 from tfsoftmax.lm.config import Seq2SeqConfig
 from tfsoftmax.lm.model import (
     check_head,
@@ -49,6 +50,11 @@ def encoder_decoder(
         attend. The architecture is that of Shen et al. 2017, section 5.2, which names no equation.
     """
     check_head(config)
+    if config.cell not in CELLS:
+        raise ValueError(
+            f"`cell` must be one of {', '.join(CELLS)} for pairs of texts. "
+            f"Received: cell={config.cell!r}"
+        )
     policy = keras.DTypePolicy(config.precision)
     source, words = (
         keras.Input(batch_shape=(pairs, None), dtype="int32", name=name)

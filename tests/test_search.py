@@ -16,7 +16,7 @@ from test_search_estimate import BIAS, HIDDEN, KERNEL, D, V
 from tfsoftmax.heads.linear import LinearHead
 
 faiss = pytest.importorskip("faiss")
-from tfsoftmax.search import WordIndex, index_vectors  # noqa: E402  (needs faiss)
+from tfsoftmax.search import WordIndex  # noqa: E402  (needs faiss)
 
 OTHERS = tfsoftmax.SphericalSoftmax, tfsoftmax.CubicScores
 HEADS = {case: CASES[case](20) for case in CASES}
@@ -110,8 +110,8 @@ def test_an_index_of_the_users_own(head):
     flat = faiss.IndexFlatIP(D + 1)
     assert WordIndex(head, flat, candidates=20).recall(head, HIDDEN, 10) == 1
     filled = faiss.index_factory(D + 1, "IVF8,SQ8", faiss.METRIC_INNER_PRODUCT)
-    filled.train(index_vectors(head))
-    filled.add(index_vectors(head))
+    filled.train(head.vectors())
+    filled.add(head.vectors())
     filled.nprobe = 8
     # The vectors in it are rounded, but the scores of the candidates are not.
     found = WordIndex(head, filled, candidates=40).likeliest(head, HIDDEN, 10)

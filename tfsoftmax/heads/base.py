@@ -19,6 +19,7 @@ from tfsoftmax.heads.inputs import (
     restore,
 )
 from tfsoftmax.heads.row_weights import RowWeights
+from tfsoftmax.heads.vectors import Vectors
 from tfsoftmax.layers.initializers import Initializer
 from tfsoftmax.logits_tag import LogitsTag
 from tfsoftmax.ops.computed_if_used import computed_if_used
@@ -28,7 +29,7 @@ from tfsoftmax.partitions.packing import unpacked_values
 from tfsoftmax.vocabulary import Vocabulary
 
 
-class SoftmaxHead(RowWeights, keras.layers.Layer):
+class SoftmaxHead(RowWeights, Vectors, keras.layers.Layer):
     """Base of all output layers. The method alone decides what is computed, not a training mode.
 
     | method                          | result                                                     |

@@ -113,11 +113,6 @@ class LinearHead(TiedHead):
         return WholeSoftmax(*parameters) if shard is None else SoftmaxInShards(*parameters, shard)
 
     def plain_softmax(self) -> WholeSoftmax | None:
-        """The exact distribution of a built head if it is softmax of h Wᵀ + b, perhaps capped.
-
-        None for other functions of the scores, rows in shards, and scores that depend on the word
-        before.
-        """
         softmax = self._softmax() if self.built and self.is_distribution else None
         return softmax if isinstance(softmax, WholeSoftmax) else None
 

@@ -112,7 +112,7 @@ def exact_top_k(hidden, kernel, bias, k, soft_cap=None):
 
 
 def _top_k_of_blocks(hidden, kernel, bias, k, soft_cap):
-    """`exact_top_k` of a chunk of positions, whose logits exist for one block of words at a time."""
+    """`exact_top_k` of a chunk of positions, whose logits exist for one block at a time."""
     size, words = max(k, TOP_K_WORDS), kernel.shape[0]
 
     def block(start, count):

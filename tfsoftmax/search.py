@@ -84,18 +84,18 @@ class WordIndex:
         head: a built head whose distribution is softmax of h Wᵀ + b: `FullSoftmax`,
             `SelfNormalisedSoftmax` and the heads that sample, tied ones too, but not with a
             proposal that reads the word before.
-        kind: "hnsw" for a graph of neighbours; "ivf" for clusters by k-means, which is built
-            sooner; or an index of faiss for
-            inner products, empty or with the rows of `head.vectors()`.
+        kind: "ivf" for clusters by k-means; "hnsw" for a graph of neighbours, which takes about
+            ten times as long to build and, with a few ten thousand words, finds more of them; or
+            an index of faiss for inner products, empty or with the rows of `head.vectors()`.
         candidates: C, how many words are found and scored at each position, or k if that is more.
         samples: S, how many words to draw in all for ln Z, at most V; 0 for no estimate.
         counts: (V,) occurrences of the words. With them, a word is drawn in proportion to the
             root of its count, which makes the error smaller where some words are far likelier
             than others; without, all words alike.
         seed: seed of the sample.
-        **options: of "hnsw": `links` (32), neighbours of a word; `construction` (100) and
-            `breadth` (200), words that are kept while the index is built and searched. Of "ivf":
-            `lists` (2 √V), clusters; `probes` (32), those that are searched.
+        **options: of "ivf": `lists` (2 √V), clusters; `probes` (32), those that are searched. Of
+            "hnsw": `links` (32), neighbours of a word; `construction` (100) and `breadth` (200),
+            words that are kept while the index is built and searched.
 
     Raises:
         ValueError: for another head, or if an argument is out of its range.
@@ -115,13 +115,14 @@ class WordIndex:
     """
 
     def __init__(
-        self, head: LinearHead, kind: "str | faiss.Index" = "hnsw", candidates: int = 200,
+        self, head: LinearHead, kind: "str | faiss.Index" = "ivf", candidates: int = 200,
         samples: int = 1024, counts: ArrayLike | None = None, seed: int = 1, **options: int,
     ):
         check_positive(candidates=candidates)
         check_hint("samples", samples, int)
         if samples < 0:
             raise ValueError(f"`samples` must not be negative. Received: samples={samples}")
+        softmax_of(head)  # raises for what is no head, too
         vectors = head.vectors()
         self._sha256, self._scale = _sha256(vectors), 1.0
         if kind == "hnsw":

@@ -76,11 +76,13 @@ if "tfsoftmax_command" not in sys.modules:
 
     __all__ = [
         "GRU", "LSTM", "AdaptiveEmbedding", "AdjustNumSamples", "CharacterEmbedding",
-        "ClusterPerplexity", "EffectiveSampleSize", "Embedding", "InClusterPerplexity",
-        "ModelConfig", "Normaliser", "Perplexity", "Reassign", "Seq2SeqConfig", "ShardedEmbedding",
-        "SimpleRNN", "SoftmaxLoss", "TrainingMonitor", "Vocabulary", "corpora", "encoder_decoder",
-        "export_retrieval", "heads", "language_model", "layers", "lm", "losses", "metrics", "nbest",
-        "ops", "optimizers", "partitions", "profiling", "samplers", "seq2seq",
-        "sharded_checkpoints", "vocabulary",
+        "ClusterPerplexity",
+        "EffectiveSampleSize", "Embedding", "InClusterPerplexity", "ModelConfig", "Normaliser",
+        "Perplexity", "Reassign", "Seq2SeqConfig", "ShardedEmbedding", "SimpleRNN", "SoftmaxLoss",
+        "TrainingMonitor", "Vocabulary", "corpora", "encoder_decoder",
+        "export_retrieval",
+        "heads", "language_model",
+        "layers", "lm", "losses", "metrics", "nbest", "ops", "optimizers", "partitions",
+        "profiling", "samplers", "seq2seq", "sharded_checkpoints", "vocabulary",
     ]
     __all__ += heads.__all__

@@ -159,7 +159,9 @@ def write(rows, hardware, repeats):
         "`recall@k` is the share of the exact k best items among the first k found, of "
         f"{QUERIES} queries. `hnsw` has links 32 and construction 100, `ivf` 2 √V clusters. hnsw "
         "is left out where there are more items than `--hnsw_items` says, because it takes too "
-        "long to build.",
+        "long to build. On a loaded machine, long calls wait more often than short ones, so that "
+        "the times of exact search and of building are too long, and its ratios too large; recall "
+        "is not affected.",
         markdown.table([HEADINGS, *rows], text_columns=2),
     )
 

@@ -21,8 +21,8 @@ FOLDERS = (
     "nbest", "profiling", "seq2seq",
 )
 TOP = (
-    "losses", "hub", "search", "sharded_checkpoints", "vocabulary", "logits_tag", "hardware",
-    "resampling",
+    "losses", "hub", "retrieval", "saved_models", "search", "sharded_checkpoints", "vocabulary",
+    "logits_tag", "hardware", "resampling",
 )
 CELL = re.compile(r"^# %%(.*)\n", re.MULTILINE)
 

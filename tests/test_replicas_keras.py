@@ -25,7 +25,9 @@ def model_and_data(steps_per_execution=1):
     model.compile(
         tfsoftmax.optimizers.Adagrad(0.5, global_clipnorm=0.1),
         tfsoftmax.SoftmaxLoss(reduction="mean_with_sample_weight"),
-        weighted_metrics=[tfsoftmax.Perplexity(), tfsoftmax.metrics.Accuracy()],
+        weighted_metrics=[
+            tfsoftmax.Perplexity(), tfsoftmax.metrics.Accuracy(), tfsoftmax.metrics.NDCG(4)
+        ],
         steps_per_execution=steps_per_execution,
     )
     rng = np.random.default_rng(0)

@@ -16,7 +16,7 @@ from test_search_estimate import BIAS, HIDDEN, KERNEL, D, V
 from tfsoftmax.heads.linear import LinearHead
 
 faiss = pytest.importorskip("faiss")
-from tfsoftmax.search import WordIndex, index_vectors  # noqa: E402  (needs faiss)
+from tfsoftmax.search import WordIndex  # noqa: E402  (needs faiss)
 
 OTHERS = tfsoftmax.SphericalSoftmax, tfsoftmax.CubicScores
 HEADS = {case: CASES[case](20) for case in CASES}
@@ -41,7 +41,8 @@ def index(head):
 def test_an_index_that_finds_all_words_gives_the_exact_answer(case):
     """Every head with a row for each word; with all words in the sample, ln Z is exact as well."""
     head, hidden = built(case, 37), positions(37, 11)[0]
-    for options in ({"kind": "ivf", "lists": 3, "probes": 3}, {"candidates": 5, "samples": 40}):
+    ivf = {"lists": 3, "probes": 3}
+    for options in (ivf, {"kind": "hnsw", "candidates": 5, "samples": 40}):
         index = WordIndex(head, **{"candidates": 37, **options})
         assert index.recall(head, hidden, 5) == 1
         ids, log_probs = head.top_k(hidden, 5)
@@ -76,7 +77,7 @@ def test_a_graph_does_not_follow_the_biases_alone():
     head.build((None, D))
     head.kernel.assign(KERNEL / 30)
     head.bias.assign(BIAS)
-    index = WordIndex(head, candidates=100)
+    index = WordIndex(head, "hnsw", candidates=100)
     assert index.recall(head, 30 * HIDDEN, 10) > 0.98  # 0.64 if they are not scaled
 
 
@@ -110,8 +111,8 @@ def test_an_index_of_the_users_own(head):
     flat = faiss.IndexFlatIP(D + 1)
     assert WordIndex(head, flat, candidates=20).recall(head, HIDDEN, 10) == 1
     filled = faiss.index_factory(D + 1, "IVF8,SQ8", faiss.METRIC_INNER_PRODUCT)
-    filled.train(index_vectors(head))
-    filled.add(index_vectors(head))
+    filled.train(head.vectors())
+    filled.add(head.vectors())
     filled.nprobe = 8
     # The vectors in it are rounded, but the scores of the candidates are not.
     found = WordIndex(head, filled, candidates=40).likeliest(head, HIDDEN, 10)
@@ -142,7 +143,7 @@ def test_half_precision():
     head.build((None, D))
     head.kernel.assign(KERNEL)
     head.bias.assign(BIAS)
-    index = WordIndex(head, candidates=100, samples=V)
+    index = WordIndex(head, "hnsw", candidates=100, samples=V)
     exact, found = head.top_k(HIDDEN, 5), head.top_k(HIDDEN, 5, index=index)
     assert found[1].dtype == tf.float32
     assert np.mean(exact[0].numpy() == found[0].numpy()) > 0.5  # bfloat16 makes ties
@@ -235,10 +236,10 @@ def test_errors_name_the_argument(head, index):
         ({"candidates": 0}, r"`candidates` must lie in \[1"),
         ({"samples": -1}, "`samples` must not be negative"),
         ({"counts": [1, 2]}, "`counts` must be finite"),
-        ({"kind": "ivf", "probes": 0}, r"`probes` must lie in \[1"),
-        ({"links": 1}, "`links` must be at least 2"),
+        ({"probes": 0}, r"`probes` must lie in \[1"),
+        ({"kind": "hnsw", "links": 1}, "`links` must be at least 2"),
         ({"kind": "ivf", "lists": 10_000}, "`lists` must be at most "),
-        ({"probes": 3}, "`options` must be among .'links', 'construction', 'breadth'"),
+        ({"breadth": 3}, "`options` must be among .'lists', 'probes'"),
     ]:
         with pytest.raises(ValueError, match=message):
             WordIndex(head, **options)

@@ -71,16 +71,17 @@ if "tfsoftmax_command" not in sys.modules:
         Perplexity,
     )
     from tfsoftmax.profiling.monitor import TrainingMonitor
+    from tfsoftmax.retrieval import export_retrieval
     from tfsoftmax.seq2seq.model import encoder_decoder
     from tfsoftmax.vocabulary import Vocabulary
 
     __all__ = [
         "GRU", "LSTM", "AdaptiveEmbedding", "AdjustNumSamples", "CharacterEmbedding",
-        "ClusterPerplexity",
-        "EffectiveSampleSize", "Embedding", "InClusterPerplexity", "ModelConfig", "Normaliser",
-        "Perplexity", "Reassign", "Seq2SeqConfig", "ShardedEmbedding", "SimpleRNN", "SoftmaxLoss",
-        "TrainingMonitor", "TransformerBlock", "Vocabulary", "corpora", "encoder_decoder", "heads",
-        "language_model", "layers", "lm", "losses", "metrics", "nbest", "ops", "optimizers",
-        "partitions", "profiling", "samplers", "seq2seq", "sharded_checkpoints", "vocabulary",
+        "ClusterPerplexity", "EffectiveSampleSize", "Embedding", "InClusterPerplexity",
+        "ModelConfig", "Normaliser", "Perplexity", "Reassign", "Seq2SeqConfig", "ShardedEmbedding",
+        "SimpleRNN", "SoftmaxLoss", "TrainingMonitor", "TransformerBlock", "Vocabulary", "corpora",
+        "encoder_decoder", "export_retrieval", "heads", "language_model", "layers", "lm", "losses",
+        "metrics", "nbest", "ops", "optimizers", "partitions", "profiling", "samplers", "seq2seq",
+        "sharded_checkpoints", "vocabulary",
     ]
     __all__ += heads.__all__

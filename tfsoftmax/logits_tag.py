@@ -39,6 +39,7 @@ class LogitsTag:
         self.stateless = in_stateless_scope()
         self.ignore_class = None  # that of the loss, once it has been computed
         self._known = {}  # key of labels -> (labels, their exact nats)
+        self._lists = {}  # k -> ids of the k likeliest words
 
     def tag(self, logits: tf.Tensor) -> tf.Tensor:
         """Attaches this tag to the logits and returns them."""
@@ -108,6 +109,14 @@ class LogitsTag:
                 ))
             self._known[labels.key] = labels, nats
         return self._known[labels.key][1]
+
+    def top_k(self, k: int) -> tf.Tensor:
+        """Ids (..., k) of the likeliest words, which metrics that ask for fewer need not search."""
+        longest = max(self._lists, default=0)
+        if k > longest:
+            longest = k
+            self._lists[k] = self.head.top_k(tf.stop_gradient(self.hidden), k)[0]
+        return self._lists[longest][..., :k]
 
     def _warn_of_metrics(self):
         """Warns of metrics in `compile` that read the logits, and not the head, in training."""

@@ -19,6 +19,7 @@ from tfsoftmax.arguments import check_hint, check_positive
 from tfsoftmax.faiss_indexes import faiss, filled, for_graphs
 from tfsoftmax.heads.inputs import checked_k, flatten, restore
 from tfsoftmax.heads.linear import LinearHead
+from tfsoftmax.heads.vectors import softmax_of
 from tfsoftmax.ops.chunks import chunk_rows, map_chunks
 from tfsoftmax.ops.search import (
     Sample,
@@ -83,18 +84,18 @@ class WordIndex:
         head: a built head whose distribution is softmax of h Wᵀ + b: `FullSoftmax`,
             `SelfNormalisedSoftmax` and the heads that sample, tied ones too, but not with a
             proposal that reads the word before.
-        kind: "hnsw" for a graph of neighbours; "ivf" for clusters by k-means, which is built
-            sooner; or an index of faiss for
-            inner products, empty or with the rows of `index_vectors(head)`.
+        kind: "ivf" for clusters by k-means; "hnsw" for a graph of neighbours, which takes about
+            ten times as long to build and, with a few ten thousand words, finds more of them; or
+            an index of faiss for inner products, empty or with the rows of `head.vectors()`.
         candidates: C, how many words are found and scored at each position, or k if that is more.
         samples: S, how many words to draw in all for ln Z, at most V; 0 for no estimate.
         counts: (V,) occurrences of the words. With them, a word is drawn in proportion to the
             root of its count, which makes the error smaller where some words are far likelier
             than others; without, all words alike.
         seed: seed of the sample.
-        **options: of "hnsw": `links` (32), neighbours of a word; `construction` (100) and
-            `breadth` (200), words that are kept while the index is built and searched. Of "ivf":
-            `lists` (2 √V), clusters; `probes` (32), those that are searched.
+        **options: of "ivf": `lists` (2 √V), clusters; `probes` (32), those that are searched. Of
+            "hnsw": `links` (32), neighbours of a word; `construction` (100) and `breadth` (200),
+            words that are kept while the index is built and searched.
 
     Raises:
         ValueError: for another head, or if an argument is out of its range.
@@ -114,17 +115,18 @@ class WordIndex:
     """
 
     def __init__(
-        self, head: LinearHead, kind: "str | faiss.Index" = "hnsw", candidates: int = 200,
+        self, head: LinearHead, kind: "str | faiss.Index" = "ivf", candidates: int = 200,
         samples: int = 1024, counts: ArrayLike | None = None, seed: int = 1, **options: int,
     ):
         check_positive(candidates=candidates)
         check_hint("samples", samples, int)
         if samples < 0:
             raise ValueError(f"`samples` must not be negative. Received: samples={samples}")
-        vectors = index_vectors(head)
+        softmax_of(head)  # raises for what is no head, too
+        vectors = head.vectors()
         self._sha256, self._scale = _sha256(vectors), 1.0
         if kind == "hnsw":
-            vectors, self._scale = for_graphs(vectors, head.bias is not None)
+            vectors, self._scale = for_graphs(vectors, vectors.shape[1] > head.input_spec.axes[-1])
         self._index = filled(kind, vectors, options)
         self.candidates, self.sample = candidates, None
         if samples:
@@ -153,7 +155,7 @@ class WordIndex:
                 "A search with an index runs in Python and cannot be compiled by XLA. Compile the "
                 "function with `jit_compile=False`, or leave `index` out."
             )
-        softmax = _softmax(head)
+        softmax = softmax_of(head)
         kernel, bias, _ = softmax
         k = checked_k(k, head.vocab_size)
         rows, leading = flatten(head._as_hidden(hidden))
@@ -185,6 +187,13 @@ class WordIndex:
                     np.save(part, values)
             with archive.open("words.faiss", "w", force_zip64=True) as part:
                 faiss.write_index(self._index, faiss.PyCallbackIOWriter(part.write))
+
+    def write_faiss(self, path: str | os.PathLike) -> None:
+        """Writes what `faiss.read_index` reads, for programs without tfsoftmax.
+
+        It finds candidates for queries [h | scale], or h for a head without biases.
+        """
+        faiss.write_index(self._index, os.fspath(path))
 
     @classmethod
     def load(cls, path: str | os.PathLike, head: LinearHead, stale: bool = False) -> "WordIndex":
@@ -218,12 +227,17 @@ class WordIndex:
             about[name] for name in ("candidates", "scale", "weights_sha256")
         )
         index.sample = Sample(**arrays) if arrays else None
-        if not stale and index._sha256 != _sha256(index_vectors(head)):
+        if not stale and index._sha256 != _sha256(head.vectors()):
             raise ValueError(
                 f"{os.fspath(path)}: must be an index of the present weights of {head.name!r}; "
                 "build it again, or pass `stale=True`. Received: an index of other weights"
             )
         return index
+
+    @property
+    def scale(self) -> float:
+        """What a query has in the place of the 1 of [h | 1]: 1 for all kinds but "hnsw"."""
+        return self._scale
 
     @property
     def words(self) -> int:
@@ -270,30 +284,6 @@ class WordIndex:
         ids = tf.numpy_function(searched, [queries], tf.int32, stateful=False)
         ids.set_shape([hidden.shape[0], count])
         return ids
-
-
-def index_vectors(head: LinearHead) -> np.ndarray:
-    """The vectors [w, b]: (V, D + 1) float32, or (V, D) without biases.
-
-    Args:
-        head: a built head, as of `WordIndex`.
-
-    Raises:
-        ValueError: for another head.
-    """
-    kernel, bias, _ = _softmax(head)
-    columns = [kernel] if bias is None else [kernel, tf.reshape(bias, [-1, 1])]
-    return np.array(tf.concat([tf.cast(c, tf.float32) for c in columns], 1))
-
-
-def _softmax(head):
-    softmax = head.plain_softmax() if isinstance(head, LinearHead) else None
-    if softmax is None:
-        raise ValueError(
-            "`head` must be built, with P(w | h) = softmax of h Wᵀ + b and all rows on one device, "
-            f"such as FullSoftmax. Received: head={head!r}"
-        )
-    return softmax
 
 
 def _sha256(vectors):

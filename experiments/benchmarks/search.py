@@ -125,14 +125,14 @@ def trained(directory, path, positions):
     return head.kernel.numpy(), head.bias.numpy(), np.array(vocabulary.counts, float), hidden
 
 
-def indexes_of(head):
+def indexes_of(head, ways):
     """{way: (index, function that sets its breadth)}, {kind: (seconds of building, bytes)}."""
     import faiss
 
     from tfsoftmax.search import WordIndex
 
     built, costs, result = {}, {}, {}
-    for name, (kind, attribute, value, options) in WAYS.items():
+    for name, (kind, attribute, value, options) in ways.items():
         if kind not in built:
             start = time.perf_counter()
             built[kind] = WordIndex(head, kind)
@@ -157,10 +157,8 @@ def measured(head, hidden, repeats):
     """The rows of the table of one vocabulary, and its default index."""
     import tensorflow as tf
 
-    from tfsoftmax.search import index_vectors
-
-    vectors = index_vectors(head)
-    indexes, costs = indexes_of(head)
+    vectors = head.vectors()
+    indexes, costs = indexes_of(head, WAYS)
     start = time.perf_counter()
     wta = WinnerTakeAll(vectors)
     costs["wta"] = time.perf_counter() - start, wta.nbytes

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from tfsoftmax._compat import mend_fit_of_replicas
 from tfsoftmax.arguments import check_hints, check_positive
 from tfsoftmax.heads.inputs import (
+    checked_exclude,
     checked_hidden,
     checked_k,
     checked_labels,
@@ -18,15 +19,17 @@ from tfsoftmax.heads.inputs import (
     restore,
 )
 from tfsoftmax.heads.row_weights import RowWeights
+from tfsoftmax.heads.vectors import Vectors
 from tfsoftmax.layers.initializers import Initializer
 from tfsoftmax.logits_tag import LogitsTag
 from tfsoftmax.ops.computed_if_used import computed_if_used
+from tfsoftmax.ops.ranking import without
 from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.partitions.packing import unpacked_values
 from tfsoftmax.vocabulary import Vocabulary
 
 
-class SoftmaxHead(RowWeights, keras.layers.Layer):
+class SoftmaxHead(RowWeights, Vectors, keras.layers.Layer):
     """Base of all output layers. The method alone decides what is computed, not a training mode.
 
     | method                          | result                                                     |
@@ -195,12 +198,18 @@ class SoftmaxHead(RowWeights, keras.layers.Layer):
         rows, leading = flatten(self._as_hidden(hidden))
         return restore(self._run(self._log_probs, rows, wide=True), leading, self.vocab_size)
 
-    def top_k(self, hidden: ArrayLike, k: int) -> tuple[tf.Tensor, tf.Tensor]:
-        """The k likeliest words: ids (..., k) int32 and log-probabilities (..., k) float32."""
-        k = checked_k(k, self.vocab_size)
-        rows, leading = flatten(self._as_hidden(hidden))
-        ids, log_probs = self._run(lambda rows: self._top_k(rows, k), rows)
-        return restore(ids, leading, k), restore(log_probs, leading, k)
+    def top_k(
+        self, hidden: ArrayLike, k: int, *, exclude: ArrayLike | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """The k likeliest words: ids (..., k) int32 and log-probabilities (..., k) float32.
+
+        `exclude` (..., E), integers padded with -1, are words that each position leaves out. The
+        probabilities stay those among all words. Where fewer than k words are left, the ids at the
+        end are -1 and their log-probabilities -inf.
+        """
+        return self._listed(lambda rows, k: self._run(
+            lambda rows: self._top_k(rows, k), rows
+        ), hidden, k, exclude)
 
     def loss_and_nats(
         self, hidden: ArrayLike, labels: ArrayLike, weights: ArrayLike
@@ -278,6 +287,19 @@ class SoftmaxHead(RowWeights, keras.layers.Layer):
         `wide` says that the result has V columns.
         """
         return method(*tensors)
+
+    def _listed(self, search, hidden, k, exclude):
+        """The list `search(rows, k)` of each position, without the words it excludes."""
+        k = checked_k(k, self.vocab_size)
+        hidden = self._as_hidden(hidden)
+        rows, leading = flatten(hidden)
+        if exclude is None:
+            ids, log_probs = search(rows, k)
+        else:
+            exclude = checked_exclude(exclude, hidden)
+            most = min(k + exclude.shape[1], self.vocab_size)
+            ids, log_probs = without(*search(rows, most), exclude, k)
+        return restore(ids, leading, k), restore(log_probs, leading, k)
 
     def _check_xla(self):
         if not self.supports_jit and under_xla():

@@ -1,9 +1,11 @@
 """Layers for models that are served: what a head knows, without its logits as a detour."""
 
 import keras
+import tensorflow as tf
 
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.heads.inputs import checked_k
+from tfsoftmax.ops.ranking import NOT_SEARCHED
 
 
 class _HeadLayer(keras.layers.Layer):
@@ -33,6 +35,9 @@ class _HeadLayer(keras.layers.Layer):
         self.built = True
 
     def get_config(self):
+        # Where a model saves a layer twice, Keras gives it an identity, but too late for the first
+        # configuration, of which it has made a copy. This one is the second.
+        keras.saving.serialize_keras_object(self.head)
         return {**super().get_config(), "head": keras.saving.serialize_keras_object(self.head)}
 
     @classmethod
@@ -42,15 +47,19 @@ class _HeadLayer(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
 class TopK(_HeadLayer):
-    """The k likeliest words of each position, by `head.top_k`.
+    """The k likeliest words of each position, by `head.top_k`, perhaps without some words.
 
     Args:
         head: a `SoftmaxHead`, which may be that of a model that was trained.
         k: how many words.
         **kwargs: arguments of `keras.layers.Layer`.
 
-    Returns, when called with hidden (..., D):
+    Returns, when called with hidden (..., D), and perhaps with `exclude` (..., E), integers padded
+    with -1, of words to leave out:
         ids (..., k) int32 and exact log-probabilities (..., k) float32, likeliest first.
+
+    A model that trains may have the layer beside its head, for `tfsoftmax.metrics.RecallAtK`. In
+    training, nothing is searched: all ids are -2 then, and the metric is NaN.
 
     Example:
         words = keras.Input((20,), dtype="int32")
@@ -64,13 +73,16 @@ class TopK(_HeadLayer):
         super().__init__(head, **kwargs)
         self.k = checked_k(k, head.vocab_size)
 
-    def call(self, hidden):
-        return self.head.top_k(hidden, self.k)
+    def call(self, hidden, exclude=None, training=None):
+        if training:
+            shape = tf.concat([tf.shape(hidden)[:-1], [self.k]], 0)
+            return tf.fill(shape, NOT_SEARCHED), tf.fill(shape, -float("inf"))
+        return self.head.top_k(hidden, self.k, exclude=exclude)
 
     def compute_mask(self, hidden, mask=None):
         return mask, mask
 
-    def compute_output_spec(self, hidden):
+    def compute_output_spec(self, hidden, exclude=None, training=None):
         shape = (*hidden.shape[:-1], self.k)
         return keras.KerasTensor(shape, "int32"), keras.KerasTensor(shape, "float32")
 

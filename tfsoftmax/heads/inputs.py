@@ -33,6 +33,20 @@ def checked_k(k, vocab_size):
     return operator.index(k)
 
 
+def checked_exclude(exclude, hidden):
+    """Ids (N, E) int32 of words that each of the N positions of `hidden` (..., D) leaves out."""
+    exclude = dense(exclude, "exclude")
+    if not exclude.dtype.is_integer:
+        raise TypeError(f"`exclude` must be integers. Received: {exclude.dtype.name}")
+    shape = exclude.shape
+    if not shape.rank or shape[-1] is None or not shape[:-1].is_compatible_with(hidden.shape[:-1]):
+        raise ValueError(
+            f"`exclude` must have the shape {(*hidden.shape[:-1], 'E')}, with a known number E of "
+            f"ids for each position, padded with -1. Received: exclude of shape {shape}"
+        )
+    return tf.cast(tf.reshape(exclude, [-1, shape[-1]]), tf.int32)
+
+
 def checked_labels(labels, vocab_size, hidden):
     """Labels as int32. Those outside [0, V) are an error, or make the loss NaN under XLA.
 

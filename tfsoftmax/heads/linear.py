@@ -62,21 +62,27 @@ class LinearHead(TiedHead):
         return self._by_row(self._log_normaliser, hidden)
 
     def top_k(
-        self, hidden: ArrayLike, k: int, index: object | None = None
+        self, hidden: ArrayLike, k: int, index: object | None = None, *,
+        exclude: ArrayLike | None = None,
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """The k likeliest words: ids (..., k) int32 and log-probabilities (..., k) float32.
 
         Both are exact, unless `index`, a `tfsoftmax.search.WordIndex` of the head, finds the words
         without the scores of all: it may miss some, and log-probabilities are then estimates.
+        `exclude` (..., E) are words to leave out, as in `SoftmaxHead.top_k`.
         """
         if index is None:
-            return super().top_k(hidden, k)
+            return super().top_k(hidden, k, exclude=exclude)
         if not hasattr(index, "likeliest"):
             raise ValueError(
                 f"`index` must be a tfsoftmax.search.WordIndex. Received: index={index!r}"
             )
-        found = index.likeliest(self, hidden, k)
-        return found.ids, found.estimated_log_probs
+
+        def search(rows, k):
+            found = index.likeliest(self, rows, k)
+            return found.ids, found.estimated_log_probs
+
+        return self._listed(search, hidden, k, exclude)
 
     def self_normalised_log_prob(self, hidden: ArrayLike, labels: ArrayLike) -> tf.Tensor:
         """The label's log-probability if Z(h) were the constant that training holds it to.
@@ -107,11 +113,6 @@ class LinearHead(TiedHead):
         return WholeSoftmax(*parameters) if shard is None else SoftmaxInShards(*parameters, shard)
 
     def plain_softmax(self) -> WholeSoftmax | None:
-        """The exact distribution of a built head if it is softmax of h Wᵀ + b, perhaps capped.
-
-        None for other functions of the scores, rows in shards, and scores that depend on the word
-        before.
-        """
         softmax = self._softmax() if self.built and self.is_distribution else None
         return softmax if isinstance(softmax, WholeSoftmax) else None
 

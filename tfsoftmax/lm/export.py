@@ -1,17 +1,11 @@
 """Exports a language model as a SavedModel of plain TensorFlow that takes and returns strings."""
 
-import os
-from collections.abc import Callable
-
 import keras
 import tensorflow as tf
 
-from tfsoftmax.corpora.replacing import alone, whole_or_nothing
 from tfsoftmax.lm.model import head_and_hidden_model
-from tfsoftmax.textio import errors_name
+from tfsoftmax.saved_models import Words, export_functions
 from tfsoftmax.vocabulary import UNK, Vocabulary
-
-ASSET = "vocabulary.txt"
 
 
 def export(model: keras.Model, vocabulary: Vocabulary, out: str, max_k: int = 50) -> None:
@@ -53,49 +47,8 @@ def export(model: keras.Model, vocabulary: Vocabulary, out: str, max_k: int = 50
         k = tf.TensorSpec([], tf.int32, name="k")
         return {"score": (score, words), "next_word": (next_word, words, k)}
 
-    export_functions(functions, vocabulary, out)
-
-
-def export_functions(functions: Callable[..., dict], vocabulary: Vocabulary, out: str) -> None:
-    """Saves functions of strings as the signatures of a SavedModel with a vocabulary.
-
-    Args:
-        functions: takes the tables from words to ids and from ids to words, and returns the
-            functions: {name: (function, specification of each argument)}.
-        vocabulary: the `Vocabulary`, which becomes an asset.
-        out: an argument of `export`.
-
-    Raises:
-        ValueError: there are files in `out`.
-    """
-    if not out:
-        raise ValueError("`out` must name a directory. Received: out=''")
-    final = os.path.realpath(out)
-    with alone(final):
-        if os.path.lexists(out) and (not os.path.isdir(out) or os.listdir(out)):
-            raise ValueError(f"`out` must be a new or empty directory. Received: out={out!r}")
-        with errors_name(out), whole_or_nothing(final, replace=False) as partial:
-            _save(functions, vocabulary, partial)
-
-
-def _save(functions, vocabulary, folder):
-    """Writes the SavedModel to an empty folder."""
-    path = os.path.join(folder, ASSET)  # this is copied to the assets
-    vocabulary.save(path)
-    served, signatures = tf.Module(name="model"), {}
-    served.tables = _tables(path, vocabulary)
-    for name, (function, *specifications) in functions(*served.tables).items():
-        traced = tf.function(function, autograph=False)
-        setattr(served, name, traced)
-        signatures[name] = traced.get_concrete_function(*specifications)
-    # Some variables of a head, which hold its layout, are not in Keras's lists.
-    # The order in which they are read is the same in every export; TensorFlow's is one of a set.
-    variables = {id(v.handle): v for s in signatures.values() for v in s.graph.variables}
-    handles = dict.fromkeys(id(h) for s in signatures.values() for h in s.captured_inputs)
-    served.read = [variables[handle] for handle in handles if handle in variables]
-    options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
-    tf.saved_model.save(served, folder, signatures, options)
-    os.unlink(path)
+    words = Words(vocabulary.save, vocabulary.oov_id, UNK)
+    export_functions(functions, words, out)
 
 
 def _functions(head, hidden_model, vocabulary, ids_of, words_of, max_k):
@@ -137,18 +90,6 @@ def _functions(head, hidden_model, vocabulary, ids_of, words_of, max_k):
         return {"words": words_of.lookup(ids), "log_probs": log_probs[:, :k]}
 
     return score, next_word
-
-
-def _tables(path, vocabulary):
-    """Tables from words to ids and back. The id is the number of the word's line in the asset."""
-    word, line = (tf.string, 0), (tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER)
-    default = tf.constant(vocabulary.oov_id, tf.int64)
-    return [
-        tf.lookup.StaticHashTable(
-            tf.lookup.TextFileInitializer(path, *key, *value, delimiter="\t"), other
-        )
-        for key, value, other in ((word, line, default), (line, word, tf.constant(UNK)))
-    ]
 
 
 def _check(model, vocabulary, max_k):

@@ -1,11 +1,12 @@
-"""Metrics for `keras.Model.compile`: exact perplexity, accuracy, and figures about heads."""
+"""Metrics for `keras.Model.compile`: exact perplexity, accuracy, ranking, and figures of heads."""
 
 from tfsoftmax.metrics.accuracy import Accuracy, TopKAccuracy
 from tfsoftmax.metrics.diagnostics import EffectiveSampleSize, Normaliser
 from tfsoftmax.metrics.frequency import NatsByFrequency
 from tfsoftmax.metrics.perplexity import ClusterPerplexity, InClusterPerplexity, Perplexity
+from tfsoftmax.metrics.ranking import MRR, NDCG, RecallAtK
 
 __all__ = [
-    "Accuracy", "ClusterPerplexity", "EffectiveSampleSize", "InClusterPerplexity",
-    "NatsByFrequency", "Normaliser", "Perplexity", "TopKAccuracy",
+    "MRR", "NDCG", "Accuracy", "ClusterPerplexity", "EffectiveSampleSize", "InClusterPerplexity",
+    "NatsByFrequency", "Normaliser", "Perplexity", "RecallAtK", "TopKAccuracy",
 ]

@@ -44,7 +44,7 @@ class TopKAccuracy(TokenMean):
     def _values(self, tag, labels):
         if tag.training and not self.in_training:
             return None
-        ids, _ = tag.head.top_k(tf.stop_gradient(tag.hidden), self.k)
+        ids = tag.top_k(self.k)
         return (tf.reduce_any(ids == tf.cast(labels.ids, ids.dtype)[..., None], axis=-1),)
 
     def get_config(self):

@@ -50,20 +50,26 @@ class TokenMean(keras.metrics.Metric):
         }
 
     def update_state(self, y_true, y_pred, sample_weight=None):
-        tag = LogitsTag.of(y_pred)
+        tag = self._tag(y_pred)
         if tag is None:
             return
+        ignored = tag.ignore_class if self.ignore_class is None else self.ignore_class
+        labels, weights = positions(y_true, y_pred, sample_weight, ignored)
+        values = self._values(tag, labels)
+        if values is not None:
+            self._add(values, weights)
+
+    def _tag(self, y_pred):
+        tag = LogitsTag.of(y_pred)
         method, heads = self.needs
-        if not hasattr(tag.head, method):
+        if tag is not None and not hasattr(tag.head, method):
             raise ValueError(
                 f"`y_pred` must be the output of {heads}. "
                 f"Received: the output of {type(tag.head).__name__}"
             )
-        ignored = tag.ignore_class if self.ignore_class is None else self.ignore_class
-        labels, weights = positions(y_true, y_pred, sample_weight, ignored)
-        values = self._values(tag, labels)
-        if values is None:
-            return
+        return tag
+
+    def _add(self, values, weights):
         weights = tf.cast(weights, "float64")
         self.sums["tokens"].assign_add(tf.reduce_sum(weights))
         for quantity, value in zip(self.quantities, values, strict=True):

@@ -5,10 +5,11 @@ Shapes: N positions, D hidden units, V words.
 
 import tensorflow as tf
 
-from tfsoftmax.ops.chunks import chunk_rows, map_chunks
+from tfsoftmax.ops.chunks import CHUNK_ROWS, chunk_rows, map_chunks
 from tfsoftmax.ops.replicas import gathered_rows
 
 LOGITS_BYTES = 1 << 29
+TOP_K_WORDS = LOGITS_BYTES // (4 * CHUNK_ROWS)  # in a block, which a chunk of positions may fill
 MIN_LOGITS_ROWS = 64
 
 
@@ -94,12 +95,44 @@ def map_row_chunks(function, hidden, vocab_size):
 def exact_top_k(hidden, kernel, bias, k, soft_cap=None):
     """The k likeliest words: ids (N, k) int32 and log-probabilities (N, k) float32.
 
-    The arguments are those of `cross_entropy`.
+    The arguments are those of `cross_entropy`. Words come in blocks, so that memory does not grow
+    with V. Of words with equal logits, the one with the lower id comes first.
     """
+    words = words_of(bands_of(kernel, bias))
+    in_blocks = not isinstance(kernel, (list, tuple)) and words > TOP_K_WORDS
 
     def chunk(hidden):
+        if in_blocks:
+            return _top_k_of_blocks(hidden, kernel, bias, k, soft_cap)
         logits = full_logits(hidden, kernel, bias, soft_cap)
         values, ids = tf.math.top_k(logits, k)
         return ids, values - tf.reduce_logsumexp(logits, axis=1, keepdims=True)
 
-    return map_row_chunks(chunk, hidden, words_of(bands_of(kernel, bias)))
+    return map_row_chunks(chunk, hidden, TOP_K_WORDS if in_blocks else words)
+
+
+def _top_k_of_blocks(hidden, kernel, bias, k, soft_cap):
+    """`exact_top_k` of a chunk of positions, whose logits exist for one block at a time."""
+    size, words = max(k, TOP_K_WORDS), kernel.shape[0]
+
+    def block(start, count):
+        """The k best of some words, or all if they are fewer, and ln Σ exp of their logits."""
+        biases = None if bias is None else bias[start : start + count]
+        logits = full_logits(hidden, kernel[start : start + count], biases, soft_cap)
+        values, ids = tf.math.top_k(logits, min(k, count))
+        return values, ids + start, tf.reduce_logsumexp(logits, axis=1, keepdims=True)
+
+    def joined(best, more):
+        values, places = tf.math.top_k(tf.concat([best[0], more[0]], 1), k)
+        ids = tf.gather(tf.concat([best[1], more[1]], 1), places, batch_dims=1)
+        return values, ids, tf.reduce_logsumexp(tf.concat([best[2], more[2]], 1), 1, keepdims=True)
+
+    _, best = tf.while_loop(
+        lambda i, _: i < words // size,
+        lambda i, best: (i + 1, joined(best, block(i * size, size))),
+        (tf.constant(1), block(0, min(size, words))), parallel_iterations=1,
+    )
+    if size < words and words % size:
+        best = joined(best, block(words - words % size, words % size))
+    values, ids, log_z = best
+    return ids, values - log_z

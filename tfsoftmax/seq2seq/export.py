@@ -3,9 +3,9 @@
 import keras
 import tensorflow as tf
 
-from tfsoftmax.lm.export import export_functions
+from tfsoftmax.saved_models import Words, export_functions
 from tfsoftmax.seq2seq.model import encoder_and_decoder_models
-from tfsoftmax.vocabulary import Vocabulary
+from tfsoftmax.vocabulary import UNK, Vocabulary
 
 
 def export_summariser(
@@ -45,7 +45,8 @@ def export_summariser(
         words = tf.TensorSpec([None, None], tf.string, name="words")
         return {"summarise": (summarise, words, tf.TensorSpec([], tf.int32, name="max_words"))}
 
-    export_functions(functions, vocabulary, out)
+    words = Words(vocabulary.save, vocabulary.oov_id, UNK)
+    export_functions(functions, words, out)
 
 
 def _summarise(head, encoder, decoder, vocabulary, ids_of, words_of, max_source):

@@ -1,0 +1,289 @@
+"""Recall, NDCG and MRR of the best items, with and without items that were excluded."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import references
+import tfsoftmax
+from cases import CASES, ONE_OF_EACH, UNITS, built, language_model, positions
+from graph_helper import largest_tensor
+from keras_helper import B, T, data
+from tfsoftmax.metrics import MRR, NDCG, RecallAtK
+from tfsoftmax.ops import logits
+from tfsoftmax.ops.ranking import NOT_SEARCHED
+
+METRICS = (RecallAtK, NDCG, MRR)
+V, N, K = 40, 30, 9
+
+
+def lists(seed=0):
+    """Lists (N, K) of distinct items, relevant items (N, 6) with -1 among them, weights (N,)."""
+    rng = np.random.default_rng(seed)
+    found = np.stack([rng.permutation(V)[:K] for _ in range(N)])
+    relevant = np.stack([rng.permutation(V)[:6] for _ in range(N)])
+    relevant[rng.random(relevant.shape) < 0.4] = -1
+    relevant[:, 0] = np.maximum(relevant[:, 0], 0)
+    return found, relevant, rng.uniform(size=N).astype(np.float32)
+
+
+def wanted(found, relevant, k=K):
+    """(N, 3): what the loops of `references` say of each query."""
+    return np.array([references.ranking(f, r, k) for f, r in zip(found, relevant)])
+
+
+@pytest.mark.parametrize("k", [1, 4, K])
+def test_metrics_are_those_of_the_equations(k):
+    found, relevant, weights = lists()
+    every = wanted(found.tolist(), relevant.tolist(), k)
+    for column, metric in zip(every.T, METRICS):
+        metric = metric(k)
+        for part in np.array_split(np.arange(N), 4):
+            metric.update_state(relevant[part], found[part], weights[part])
+        np.testing.assert_allclose(metric.result(), np.average(column, weights=weights), rtol=1e-6)
+
+
+@pytest.mark.slow  # numba compiles for two minutes
+def test_metrics_are_those_of_ranx():
+    ranx = pytest.importorskip("ranx")
+    found, relevant, _ = lists(1)
+    run = {str(q): {str(i): float(K - r) for r, i in enumerate(f)} for q, f in enumerate(found)}
+    qrels = {str(q): {str(i): 1 for i in r if i >= 0} for q, r in enumerate(relevant)}
+    names = [f"recall@{K}", f"ndcg@{K}", f"mrr@{K}"]
+    theirs = ranx.evaluate(ranx.Qrels(qrels), ranx.Run(run), names)
+    for name, metric in zip(names, METRICS):
+        np.testing.assert_allclose(metric(K)(relevant, found), theirs[name], rtol=1e-6)
+
+
+def test_metrics_are_those_of_keras_rs():
+    """Whose lists are the scores of all items."""
+    keras_rs = pytest.importorskip("keras_rs")
+    relevant, weights = lists(2)[1:]
+    head, (hidden, _) = built("full", V), positions(V, N)
+    labels = np.zeros((N, V), np.float32)
+    for row, items in zip(labels, relevant):
+        row[items[items >= 0]] = 1
+    for name, our in zip(("RecallAtK", "NDCG", "MeanReciprocalRank"), METRICS):
+        their, our = getattr(keras_rs.metrics, name)(k=K), our(K)
+        their.update_state(labels, head(hidden), weights)
+        our.update_state(relevant, head(hidden), weights)
+        np.testing.assert_allclose(our.result(), their.result(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("case", ONE_OF_EACH)
+def test_the_output_of_a_head_stands_for_its_list(case):
+    head, (hidden, _) = built(case, V), positions(V, N)
+    _, relevant, weights = lists(3)
+    for metric in METRICS:
+        of_head, of_list = metric(K), metric(K)
+        of_head.update_state(relevant, head(hidden), weights)
+        of_list.update_state(relevant, head.top_k(hidden, K)[0], weights)
+        assert of_head.result() == of_list.result() > 0
+
+
+def test_what_does_not_count():
+    """Repetitions, padding, ids that are ignored, and queries without relevant items."""
+    found, relevant, _ = lists(4)
+    recall = RecallAtK(K)(relevant, found)
+    np.testing.assert_allclose(RecallAtK(K)(np.tile(relevant, 2), found), recall)
+    negative = np.where(relevant < 0, -100, relevant)
+    np.testing.assert_allclose(RecallAtK(K)(negative, found), recall)
+    ignored = np.where(relevant < 0, V, relevant)
+    np.testing.assert_allclose(RecallAtK(K, ignore_class=V)(ignored, found), recall)
+    more = np.concatenate([relevant, np.full((5, 6), -1)])
+    np.testing.assert_allclose(RecallAtK(K)(more, np.concatenate([found, found[:5]])), recall)
+    empty = np.concatenate([found[:, :3], np.full((N, K - 3), -1)], 1)
+    np.testing.assert_allclose(RecallAtK(K)(relevant, empty), RecallAtK(3)(relevant, found))
+
+
+@pytest.mark.parametrize("case", ONE_OF_EACH)
+def test_top_k_without_excluded_items_is_that_of_the_others(case):
+    head, (hidden, _) = built(case, V), positions(V, 6)
+    exclude = np.random.default_rng(5).integers(-1, V, (6, 11)).astype(np.int64)
+    exclude[0] = head.top_k(hidden, 11)[0][0]
+    exclude[1] = -1
+    ids, log_probs = head.top_k(hidden, V)
+    for call in (head.top_k, tf.function(head.top_k)):
+        got_ids, got_log_probs = call(hidden, 5, exclude=exclude)
+        for row in range(6):
+            kept = ~np.isin(ids[row], exclude[row])
+            np.testing.assert_array_equal(got_ids[row], ids[row][kept][:5])
+            np.testing.assert_allclose(got_log_probs[row], log_probs[row][kept][:5], rtol=1e-5)
+
+
+def test_places_without_items_are_empty():
+    head, (hidden, _) = built("full", V), positions(V, 2)
+    exclude = np.stack([np.arange(3, V), np.repeat(-1, V - 3)])
+    ids, log_probs = head.top_k(hidden, V, exclude=exclude)
+    assert sorted(ids[0, :3].numpy()) == [0, 1, 2]
+    assert (ids[0, 3:] == -1).numpy().all() and np.isneginf(log_probs[0, 3:]).all()
+    assert sorted(ids[1].numpy()) == list(range(V))
+    none = head.top_k(hidden, 3, exclude=np.zeros((2, 0), np.int32))
+    np.testing.assert_array_equal(none[0], head.top_k(hidden, 3)[0])
+
+
+def two_outputs():
+    """A model with logits to train by and a list to judge by, its inputs, and its targets."""
+    hidden, seen = keras.Input((UNITS,)), keras.Input((4,), dtype="int32")
+    head = tfsoftmax.SampledSoftmax(V, 9, counts=np.arange(V, 0, -1), seed=1, name="head")
+    best, _ = tfsoftmax.TopK(head, K, name="best")(hidden, exclude=seen)
+    model = keras.Model([hidden, seen], {"next": head(hidden), "best": best})
+    loss = {"next": tfsoftmax.SoftmaxLoss()}
+    model.compile("sgd", loss, weighted_metrics={"best": [metric(K) for metric in METRICS]})
+    hidden, relevant = positions(V, N)[0], lists(6)[1]
+    inputs = [hidden, np.random.default_rng(6).integers(-1, V, (N, 4)).astype(np.int32)]
+    return model, inputs, {"next": relevant[:, 0], "best": relevant}
+
+
+@pytest.mark.parametrize("eagerly", [False, True])
+def test_fit_evaluate_and_a_plain_loop(eagerly, tmp_path):
+    """In batches of uneven size, with weights, and after loading."""
+    model, inputs, targets = two_outputs()
+    model.run_eagerly = eagerly
+    trained = model.fit(inputs, targets, batch_size=7, verbose=0).history
+    assert all(np.isnan(trained[f"best_{m(K).name}"][0]) for m in METRICS)
+    weights = {"next": np.ones(N), "best": lists()[2]}
+    options = {"batch_size": 7, "sample_weight": weights, "verbose": 0, "return_dict": True}
+    got = model.evaluate(inputs, targets, **options)
+    found = model.get_layer("head").top_k(inputs[0], K, exclude=inputs[1])[0].numpy()
+    every = wanted(found.tolist(), targets["best"].tolist())
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras").evaluate(inputs, targets, **options)
+    for column, metric in zip(every.T, METRICS):
+        name = f"best_{metric(K).name}"
+        np.testing.assert_allclose(
+            [got[name], again[name]], np.average(column, weights=weights["best"]), rtol=1e-5
+        )
+
+
+def test_nothing_is_searched_in_training(monkeypatch):
+    model, (hidden, _), targets = two_outputs()
+    search = keras.Sequential([keras.Input((UNITS,)), model.get_layer("head")])
+    search.compile("sgd", tfsoftmax.SoftmaxLoss(), metrics=[RecallAtK(K)])
+    inputs = [hidden, np.zeros((N, 4), np.int32)]
+
+    def fail(*args, **kwargs):
+        raise AssertionError("a search")
+
+    monkeypatch.setattr(tfsoftmax.SampledSoftmax, "top_k", fail)
+    assert np.isnan(search.fit(hidden, targets["next"], verbose=0).history["recall_at_9"])
+    model.fit(inputs, targets, verbose=0)
+    for one, args in ((search, (hidden, targets["next"])), (model, (inputs, targets))):
+        with pytest.raises(AssertionError, match="a search"):
+            one.evaluate(*args, verbose=0)
+
+
+def test_metrics_of_one_head_search_once(monkeypatch):
+    head, (hidden, _) = built("full", V), positions(V, N)
+    asked, search = [], head.top_k
+    monkeypatch.setattr(head, "top_k", lambda h, k: asked.append(k) or search(h, k))
+    logits = head(hidden)
+    results = {k: RecallAtK(k)(lists()[1], logits) for k in (K, 1, 4, K)}
+    assert asked == [K]
+    assert results[4] == RecallAtK(4)(lists()[1], head(hidden))
+
+
+def test_one_item_at_each_position_of_a_sequence():
+    """With a mask, and a label that the loss ignores."""
+    model, (words, labels, weights) = language_model(CASES["full"](13), masked=True), data(1)
+    words[1, 3:] = 0
+    labels[2, 1] = -5
+    model.compile(
+        "sgd", tfsoftmax.SoftmaxLoss(ignore_class=-5), weighted_metrics=[RecallAtK(3), MRR(3)]
+    )
+    got = model.evaluate(words, labels, B, sample_weight=weights, verbose=0, return_dict=True)
+    best = np.argsort(-model.predict(words, batch_size=B, verbose=0), kind="stable")[..., :3]
+    hits = best == labels[..., None]
+    weights = weights * (words != 0) * (labels != -5)
+    assert 0 < np.count_nonzero(weights) < B * T
+    ranks = [hits.any(-1), (hits / np.arange(1, 4)).max(-1)]
+    for name, value in zip(("recall_at_3", "mrr_at_3"), ranks):
+        np.testing.assert_allclose(got[name], np.average(value, weights=weights), rtol=1e-5)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_words_in_blocks_give_the_same_list_with_ties_by_rising_id(monkeypatch, bias):
+    head = built("full" if bias else "full without bias", 103)
+    hidden = positions(103, 11)[0]
+    head.kernel.assign(np.round(head.kernel.numpy(), 0))  # many ties
+    for k in (1, 7, 50, 103):
+        exact = np.argsort(-head(hidden).numpy(), axis=1, kind="stable")[:, :k]
+        monkeypatch.setattr(logits, "TOP_K_WORDS", 1000)
+        whole = head.top_k(hidden, k)
+        for size in (10, 34, 102):  # the last block may have fewer words than k, or than one
+            monkeypatch.setattr(logits, "TOP_K_WORDS", size)
+            for call in (head.top_k, tf.function(head.top_k)):
+                blocks = call(hidden, k)
+                np.testing.assert_array_equal(blocks[0], exact)
+                np.testing.assert_allclose(blocks[1], whole[1], rtol=1e-5, atol=1e-5)
+
+
+def test_memory_of_a_metric_does_not_grow_with_the_number_of_items(monkeypatch):
+    monkeypatch.setattr(logits, "TOP_K_WORDS", 64)
+    sizes = []
+    for words in (500, 2000):
+        head = tfsoftmax.FullSoftmax(words)
+        head.build((None, 2))
+        metric = RecallAtK(20)
+
+        @tf.function
+        def update(hidden, relevant, head=head, metric=metric):
+            metric.update_state(relevant, head(hidden))
+
+        shapes = tf.TensorSpec([128, 2]), tf.TensorSpec([128, 3], "int64")
+        traced = update.get_concrete_function(*shapes)
+        sizes.append(largest_tensor(traced, pruned=True))
+    assert sizes == [128 * 64, 128 * 64]
+
+
+def test_excluding_compiles():
+    head, (hidden, _) = built("full", V), positions(V, 6)
+    exclude = np.random.default_rng(5).integers(-1, V, (6, 11))
+    compiled = tf.function(lambda h, e: head.top_k(h, 5, exclude=e), jit_compile=True)
+    np.testing.assert_array_equal(
+        compiled(hidden, exclude)[0], head.top_k(hidden, 5, exclude=exclude)[0]
+    )
+
+
+def test_metrics_keep_their_arguments():
+    for metric in METRICS:
+        metric = metric(7, ignore_class=3)
+        again = type(metric).from_config(metric.get_config())
+        assert (again.k, again.ignore_class, again.name) == (7, 3, metric.name)
+
+
+def test_errors_name_the_argument():
+    head, (hidden, _) = built("full", V), positions(V, 6)
+    for options, message in [({"k": 0}, r"`k` must lie in \[1"), ({"k": 2.5}, "`k` must be")]:
+        with pytest.raises((TypeError, ValueError), match=message):
+            RecallAtK(**options)
+    relevant = np.zeros((6, 2), int)
+    for y_true, y_pred, weights, message in [
+        (relevant, np.zeros((6, 3), int), None, "K >= k = 4. Received: integers of shape"),
+        (relevant[None], head(hidden), None, "`y_true` must have the shape of the queries"),
+        (relevant, head(hidden), np.ones((6, 2)), "`sample_weight` must have one weight for each"),
+        (relevant, np.zeros((6, 5), np.float32), None, "`y_pred` must be the output"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            RecallAtK(4).update_state(y_true, y_pred, weights)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"`y_true` must lie in \[0, 40\)"):
+        RecallAtK(4).update_state(relevant + V, head(hidden))
+    with pytest.raises(ValueError, match=r"`k` must be an integer in \[1, 40\]"):
+        RecallAtK(V + 1).update_state(relevant, head(hidden))
+    for exclude, kind, message in [
+        (np.zeros((6, 2)), TypeError, "`exclude` must be integers"),
+        (np.zeros((5, 2), int), ValueError, r"`exclude` must have the shape \(6, 'E'\)"),
+        (tf.ragged.constant([[1], [2, 3]]), TypeError, "`exclude` must be a dense tensor"),
+    ]:
+        with pytest.raises(kind, match=message):
+            head.top_k(hidden, 3, exclude=exclude)
+
+
+def test_a_list_that_was_not_searched_does_not_count():
+    found, relevant, _ = lists()
+    metric = RecallAtK(K)
+    metric.update_state(relevant, np.full_like(found, NOT_SEARCHED))
+    assert np.isnan(metric.result())
+    metric.update_state(relevant, found)
+    np.testing.assert_allclose(metric.result(), wanted(found, relevant)[:, 0].mean(), rtol=1e-6)

@@ -1,0 +1,191 @@
+"""Exported retrieval: what another process finds without tfsoftmax is what the model finds."""
+
+import json
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tfsoftmax
+from cases import CASES, ONE_OF_EACH, UNITS, built, positions, randomise
+from tfsoftmax.retrieval import head_and_hidden_model
+
+V, K = 30, 4
+EXPORTED = "full", "sampled", "adaptive"
+IDS = [f"item {i} \N{GREEK SMALL LETTER ALPHA}" for i in range(V)]
+SERVE = """
+import json, sys
+import tensorflow as tf
+answers = []
+for folder, requests in json.load(open(sys.argv[1])):
+    model = tf.saved_model.load(folder)
+    for tensors in requests:
+        given = {name: tf.constant(*tensor) for name, tensor in tensors.items()}
+        found = model.signatures["retrieve"](**given)
+        ids = [[x.decode() for x in row] for row in found["ids"].numpy().tolist()]
+        answers.append([ids, found["scores"].numpy().tolist()])
+assert "tfsoftmax" not in sys.modules
+json.dump(answers, open(sys.argv[2], "w"))
+"""
+
+
+def served(questions, folder):
+    """What a process without tfsoftmax answers to [(model, [{name: (value, dtype)}])]."""
+    paths = folder / "questions.json", folder / "answers.json"
+    paths[0].write_text(json.dumps(questions))
+    subprocess.run([sys.executable, "-c", SERVE, *map(str, paths)], check=True, cwd=folder)
+    return json.loads(paths[1].read_text())
+
+
+def two_towers(head, second=None):
+    """A model of a history of items and an age, whose output is the head's, or one of two."""
+    history = keras.Input((3,), dtype="int32", name="history")
+    age, unused = keras.Input((1,), name="age"), keras.Input((2,), name="unused")
+    pooled = keras.layers.GlobalAveragePooling1D()(keras.layers.Embedding(V, 5)(history))
+    hidden = keras.layers.Dense(UNITS)(keras.layers.Concatenate()([pooled, age]))
+    outputs = head(hidden)
+    if second:
+        outputs = [keras.layers.Dense(2)(keras.layers.Concatenate()([hidden, unused])), outputs]
+    model = keras.Model({"history": history, "age": age, "unused": unused}, outputs)
+    randomise(model)
+    return model
+
+
+HISTORY, AGE = np.arange(9).reshape(3, 3), np.array([[0.5], [-1.0], [2.0]], np.float32)
+REQUEST = {"history": (HISTORY.tolist(), "int32"), "age": (AGE.tolist(), "float32")}
+SEEN = [[IDS[3], "", "unknown"], [IDS[29], IDS[0], IDS[1]], ["", "", ""]]
+
+
+def hidden_of(model):
+    inputs = {"history": tf.constant(HISTORY), "age": tf.constant(AGE)}
+    hidden_model = head_and_hidden_model(model)[1]
+    assert len(hidden_model.inputs) == 2
+    return hidden_model([inputs[x.name] for x in hidden_model.inputs])
+
+
+def test_another_process_finds_what_the_head_finds(tmp_path):
+    everything = [[*IDS[:5]], [""] * 5, [""] * 5]
+    requests = [
+        {**REQUEST, "exclude": (seen, "string")} for seen in (SEEN, everything, [[]] * 3)
+    ]
+    models = {case: two_towers(CASES[case](V), case == "sampled") for case in EXPORTED}
+    for case, model in models.items():
+        tfsoftmax.export_retrieval(model, str(tmp_path / case), K, IDS, max_exclude=5)
+    answers = iter(served([(str(tmp_path / case), requests) for case in models], tmp_path))
+    for model in models.values():
+        for seen in (SEEN, everything, None):
+            exclude = None
+            if seen is not None:
+                exclude = np.array([[IDS.index(x) if x in IDS else -1 for x in r] for r in seen])
+            head, hidden = head_and_hidden_model(model)[0], hidden_of(model)
+            ids, log_probs = head.top_k(hidden, K, exclude=exclude)
+            got_ids, got_scores = next(answers)
+            assert got_ids == [[IDS[i] for i in row] for row in ids.numpy()]
+            np.testing.assert_allclose(got_scores, log_probs, rtol=1e-4, atol=1e-5)
+
+
+def test_places_that_are_left_are_empty(tmp_path):
+    model = two_towers(CASES["full"](V))
+    tfsoftmax.export_retrieval(model, str(tmp_path / "model"), V, max_exclude=V)
+    retrieve = tf.saved_model.load(str(tmp_path / "model")).signatures["retrieve"]
+    exclude = tf.constant([[str(i) for i in range(2, V)]] * 3)
+    got = retrieve(history=tf.constant(HISTORY, tf.int32), age=tf.constant(AGE), exclude=exclude)
+    assert {*got["ids"].numpy()[0, :2]} == {b"0", b"1"}
+    assert (got["ids"].numpy()[:, 2:] == b"").all()
+    assert np.isneginf(got["scores"].numpy()[:, 2:]).all()
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"`exclude` must have at most {V}"):
+        retrieve(
+            history=tf.constant(HISTORY, tf.int32), age=tf.constant(AGE),
+            exclude=tf.fill([3, V + 1], "7"),
+        )
+
+
+def test_a_model_that_excludes_nothing(tmp_path):
+    model = two_towers(CASES["full"](V))
+    tfsoftmax.export_retrieval(model, str(tmp_path / "model"), K, exclude=False)
+    retrieve = tf.saved_model.load(str(tmp_path / "model")).signatures["retrieve"]
+    got = retrieve(history=tf.constant(HISTORY, tf.int32), age=tf.constant(AGE))
+    ids, _ = model.layers[-1].top_k(hidden_of(model), K)
+    np.testing.assert_array_equal(got["ids"], ids.numpy().astype(bytes))
+
+
+@pytest.mark.parametrize("kind, case", [
+    ("hnsw", "full"), ("ivf", "sampled"), ("hnsw", "full without bias"), ("ivf", "full capped"),
+])
+def test_an_index_beside_it_finds_candidates_that_are_scored_exactly(kind, case, tmp_path):
+    pytest.importorskip("faiss")
+    head = CASES[case](V)
+    model = two_towers(head)
+    options = {"lists": 3, "probes": 3} if kind == "ivf" else {}
+    index = tfsoftmax.search.WordIndex(head, kind, samples=0, **options)
+    tfsoftmax.export_retrieval(model, str(tmp_path / "model"), K, IDS, index=index)
+    exact, found = served_with_index(tmp_path / "model")
+    assert found["ids"] == exact["ids"]
+    z = head.log_normaliser(hidden_of(model))[:, None]
+    np.testing.assert_allclose(found["scores"] - z, exact["scores"], rtol=1e-4, atol=1e-4)
+
+
+def served_with_index(folder):
+    """The answer of `retrieve`, and that of `rescore` to what faiss finds."""
+    import faiss
+
+    model = tf.saved_model.load(str(folder))
+    inputs = {name: tf.constant(value, dtype) for name, (value, dtype) in REQUEST.items()}
+    queries = model.signatures["query"](**inputs)["queries"]
+    index = faiss.read_index(str(folder / "assets.extra" / "items.faiss"))
+    _, rows = index.search(queries.numpy(), 12)
+    rows[:, -1] = -1  # an empty place
+    no = tf.constant([[""]] * 3)
+    found = model.signatures["rescore"](
+        queries=queries, candidates=tf.constant(rows), exclude=no
+    )
+    without = model.signatures["rescore"](
+        queries=queries, candidates=tf.constant(rows), exclude=found["ids"][:, :1]
+    )
+    np.testing.assert_array_equal(without["ids"][:, : K - 1], found["ids"][:, 1:])
+    exact = model.signatures["retrieve"](**inputs, exclude=no)
+    return [
+        {"ids": [[x.decode() for x in row] for row in a["ids"].numpy()], "scores": a["scores"]}
+        for a in (exact, found)
+    ]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_inner_products_of_vectors_and_queries_rank_the_words_or_there_are_none(case):
+    head, hidden = built(case, V), positions(V, 6)[0]
+    if head.plain_softmax() is None:
+        for ask in (head.vectors, lambda: head.queries(hidden)):
+            with pytest.raises(ValueError, match="h Wᵀ . b.*have no vectors. Received: "):
+                ask()
+        return
+    scores = np.matmul(head.queries(hidden), head.vectors().T)
+    np.testing.assert_array_equal(np.argmax(scores, 1), np.argmax(head(hidden), 1))
+    if head.soft_cap is None:
+        np.testing.assert_allclose(scores, head(hidden), rtol=1e-4, atol=1e-4)
+
+
+def test_some_heads_have_vectors_and_some_have_none():
+    have = {case for case in ONE_OF_EACH if built(case, V).plain_softmax() is not None}
+    assert {"full", "sampled", "nce"} <= have and not {"adaptive", "tree"} & have
+
+
+def test_errors_name_the_argument(tmp_path):
+    model = two_towers(CASES["full"](V))
+    hidden = keras.Input((3,), name="exclude")
+    for arguments, message in [
+        ((model, "x", 0), r"`k` must be an integer in \[1, 30\]"),
+        ((model, "x", 3, ["a"]), "`ids` must be 30 different strings"),
+        ((model, "x", 3, ["a"] * V), "of which 1 differ"),
+        ((model, "x", 3, [*IDS[1:], "a\tb"]), r"`ids` must be strings.*Received: 'a\\tb'"),
+        ((model, "x", 3, range(V)), "`ids` must be strings.*Received: 0"),
+        ((model, "x", 3, None, True, 0), r"`max_exclude` must lie in \[1"),
+        ((keras.Sequential([keras.layers.Dense(3)]), "x"), "`model` must be functional or seq"),
+        ((keras.Model(hidden, CASES["full"](V)(hidden)), "x", 3), "inputs of other.*'exclude'"),
+        ((model, str(tmp_path), 3), "`out` must be a new or empty directory"),
+    ]:
+        (tmp_path / "file").write_text("")
+        with pytest.raises(ValueError, match=message):
+            tfsoftmax.export_retrieval(*arguments)

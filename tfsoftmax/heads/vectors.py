@@ -1,0 +1,59 @@
+"""The vectors of words and of hidden states whose inner products rank the words."""
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import ArrayLike
+
+
+class Vectors:
+    """Mixin for `SoftmaxHead`: what an index for inner products needs of a head, if it has it.
+
+    Example:
+        head = tfsoftmax.HEADS["full"](1000)
+        head.build((None, 64))
+        assert head.vectors().shape == (1000, 65)
+        scores = head.queries(keras.random.normal((8, 64))) @ head.vectors().T  # the logits
+    """
+
+    def plain_softmax(self):
+        """The exact distribution of a built head if it is softmax of h Wᵀ + b, perhaps capped.
+
+        None for other functions of the scores, rows in shards, and scores that depend on the word
+        before.
+        """
+        return None
+
+    def vectors(self) -> np.ndarray:
+        """[W | b], (V, D + 1) float32, or W alone (V, D) for a head without biases.
+
+        The likeliest words of a hidden state are those whose vectors have the largest inner
+        products with its `queries`, also where logits are capped.
+
+        Raises:
+            ValueError: if the head is not built, or its distribution is not softmax of h Wᵀ + b,
+                as that of heads with clusters, projections or trees.
+        """
+        kernel, bias, _ = softmax_of(self)
+        columns = [kernel] if bias is None else [kernel, tf.reshape(bias, [-1, 1])]
+        return np.array(tf.concat([tf.cast(c, tf.float32) for c in columns], 1))
+
+    def queries(self, hidden: ArrayLike) -> tf.Tensor:
+        """[h | 1], (..., D + 1) float32, or h (..., D) for a head without biases; see `vectors`."""
+        with_bias = softmax_of(self).bias is not None
+        hidden = tf.cast(self._as_hidden(hidden), tf.float32)
+        return tf.concat([hidden, tf.ones_like(hidden[..., :1])], -1) if with_bias else hidden
+
+
+def softmax_of(head):
+    """The `plain_softmax` of a head.
+
+    Raises:
+        ValueError: if it has none.
+    """
+    softmax = head.plain_softmax() if isinstance(head, Vectors) else None
+    if softmax is None:
+        raise ValueError(
+            "`head` must be built, with P(w | h) = softmax of h Wᵀ + b and all rows on one device, "
+            f"such as FullSoftmax; the words of others have no vectors. Received: head={head!r}"
+        )
+    return softmax

@@ -1,0 +1,47 @@
+"""Lists of the best words: without some of the words, and beside those that are relevant.
+
+Shapes: N queries, k words in a list, R relevant and E excluded words. An id below zero is no word.
+"""
+
+import tensorflow as tf
+
+NOT_SEARCHED = -2  # the ids of a list that was not asked for, as in training
+
+
+def among(ids, others):
+    """Whether each id (N, k) is in its row of `others` (N, R), in any order: (N, k) bool."""
+    others = _sorted(others)  # at least one column
+    places = tf.searchsorted(others, ids)
+    places = tf.minimum(places, tf.shape(others)[1] - 1)
+    return (tf.gather(others, places, batch_dims=1) == ids) & (ids >= 0)
+
+
+def distinct(ids):
+    """How many different words there are in each row (N, R): (N,) int32."""
+    ids = _sorted(ids)
+    first = (ids[:, 1:] != ids[:, :-1]) & (ids[:, 1:] >= 0)  # the first column is -1 or less
+    return tf.reduce_sum(tf.cast(first, tf.int32), axis=1)
+
+
+def without(ids, scores, excluded, k):
+    """The k best words that are not excluded, from a list of the best that is long enough.
+
+    Args:
+        ids: (N, K) int32, words by falling score, of which K are min(k + E, V).
+        scores: (N, K) float32.
+        excluded: (N, E) int32.
+        k: how many words are wanted.
+
+    Returns:
+        ids (N, k) int32 and scores (N, k) float32. Where fewer words are left, the ids at the end
+        are -1 and their scores -inf.
+    """
+    out = among(ids, excluded)
+    ids, scores = tf.where(out, -1, ids), tf.where(out, -float("inf"), scores)
+    scores, places = tf.math.top_k(scores, k)  # of equal scores, the first one comes first
+    return tf.gather(ids, places, batch_dims=1), scores
+
+
+def _sorted(ids):
+    """Rows (N, R + 1) that rise, with a -1 that is no word."""
+    return tf.sort(tf.pad(tf.maximum(ids, -1), [[0, 0], [0, 1]], constant_values=-1), axis=1)

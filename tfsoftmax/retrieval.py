@@ -1,0 +1,185 @@
+"""Exports a model that retrieves items as a SavedModel of plain TensorFlow."""
+
+from collections.abc import Iterable, Sequence
+
+import keras
+import tensorflow as tf
+
+from tfsoftmax._compat import call_of, layers_before
+from tfsoftmax.arguments import check_positive
+from tfsoftmax.heads.base import SoftmaxHead
+from tfsoftmax.heads.inputs import checked_k
+from tfsoftmax.heads.vectors import softmax_of
+from tfsoftmax.ops.ranking import among
+from tfsoftmax.ops.search import scores_of
+from tfsoftmax.saved_models import Words, export_functions
+
+INDEX = "items.faiss"
+
+
+def export_retrieval(
+    model: keras.Model, folder: str, k: int = 100, ids: Iterable[str] | None = None,
+    exclude: bool = True, max_exclude: int = 100, index: object | None = None,
+) -> None:
+    """Saves a model that returns the k best items of each query, to serve without tfsoftmax.
+
+    The SavedModel has the signature
+
+        retrieve(inputs of the model, exclude (B, E) string) ->
+            ids (B, k) string, the best first; scores (B, k) float32, exact log-probabilities
+
+    `exclude` are items to leave out, padded with empty strings; ids that the model does not know
+    exclude nothing, and more than `max_exclude` of a query are an error. Where fewer than k items
+    are left, the ids at the end are empty and their scores -inf. The batch may have any size, and
+    the scores of all items exist for some queries at a time.
+
+    With an index, "assets.extra/items.faiss" in the folder is what `faiss.read_index` reads, in
+    Python or C++, and two more signatures search with it:
+
+        query(inputs of the model) -> queries (B, D + 1) float32, what to search the index for
+        rescore(queries, candidates (B, C) int64, exclude (B, E) string) ->
+            ids and scores (B, k) as above, among the rows that the index found. -1 is no
+            candidate, and C must be k or more. Scores are exact logits, which differ from the
+            log-probabilities by ln Z of the query.
+
+    Args:
+        model: a functional or sequential model, one of whose outputs is that of a head.
+        folder: a new or empty directory. It appears there when it is whole.
+        k: how many items to return.
+        ids: V distinct strings, the names of the items, in the order of the head's rows. None:
+            the numbers of the rows.
+        exclude: whether requests name items to exclude.
+        max_exclude: how many they may name; each request searches for k + max_exclude items.
+        index: a `tfsoftmax.search.WordIndex` of the head, or None.
+
+    Raises:
+        ValueError: an argument is out of its range, or does not fit the model.
+
+    Example:
+        history = keras.Input((5,), dtype="int32", name="history")
+        hidden = keras.layers.GlobalAveragePooling1D()(tfsoftmax.Embedding(1000, 16)(history))
+        model = keras.Model(history, tfsoftmax.SampledSoftmax(1000, 50)(hidden))
+        tfsoftmax.export_retrieval(model, "served", k=10, ids=[f"item {i}" for i in range(1000)])
+    """
+    head, hidden_model = head_and_hidden_model(model)
+    k = checked_k(k, head.vocab_size)
+    check_positive(max_exclude=max_exclude)
+    ids = _checked_ids(map(str, range(head.vocab_size)) if ids is None else ids, head.vocab_size)
+    inputs = [tf.TensorSpec(x.shape, x.dtype, name=x.name) for x in hidden_model.inputs]
+    taken = {"exclude", "queries", "candidates"} & {x.name for x in inputs}
+    if taken:
+        raise ValueError(f"`model` must have inputs of other names. Received: {sorted(taken)}")
+    seen = [tf.TensorSpec([None, None], tf.string, name="exclude")] if exclude else []
+
+    def functions(ids_of, words_of):
+        parts = _Served(head, hidden_model, ids_of, words_of, k, max_exclude)
+        result = {"retrieve": (parts.retrieve, *inputs, *seen)}
+        if index is not None:
+            softmax = softmax_of(head)
+            size = softmax.kernel.shape[1] + (softmax.bias is not None)
+            queries = tf.TensorSpec([None, size], name="queries")
+            candidates = tf.TensorSpec([None, None], tf.int64, name="candidates")
+            result["query"] = (lambda *inputs: parts.query(inputs, index.scale), *inputs)
+            result["rescore"] = (parts.rescore, queries, candidates, *seen)
+        return result
+
+    beside = {} if index is None else {INDEX: index.write_faiss}
+    export_functions(functions, Words(_saver(ids), -1, "", "items.txt"), folder, beside)
+
+
+def head_and_hidden_model(model: keras.Model) -> tuple[SoftmaxHead, keras.Model]:
+    """The head that makes one of a model's outputs, and a model of what the head is called with.
+
+    The second has those inputs that it needs, in a list, and shares all layers.
+
+    Raises:
+        ValueError: if no output is that of a head.
+    """
+    for output in getattr(model, "outputs", None) or []:
+        head, inputs = call_of(output)
+        if isinstance(head, SoftmaxHead):
+            before = layers_before(inputs[0])
+            needed = [x for x in model.inputs if call_of(x)[0] in before]
+            return head, keras.Model(needed, inputs[0])
+    raise ValueError(
+        "`model` must be functional or sequential, with an output that a head makes. "
+        f"Received: model={model!r}"
+    )
+
+
+class _Served:
+    """The functions behind the signatures."""
+
+    def __init__(self, head, hidden_model, ids_of, words_of, k, max_exclude):
+        self.head, self.hidden_model, self.k = head, hidden_model, k
+        self.ids_of, self.words_of, self.max_exclude = ids_of, words_of, max_exclude
+
+    def retrieve(self, *arguments):
+        inputs, seen = self._split(arguments, len(self.hidden_model.inputs))
+        hidden = self._hidden(inputs)
+        exclude = None if seen is None else self._padded(self._rows(seen))
+        return self._named(*self.head.top_k(hidden, self.k, exclude=exclude))
+
+    def query(self, inputs, scale):
+        hidden = self._hidden(inputs)
+        queries = self.head.queries(hidden)
+        if queries.shape[1] > hidden.shape[1]:
+            queries = tf.concat([queries[:, :-1], scale * queries[:, -1:]], 1)
+        return {"queries": queries}
+
+    def rescore(self, queries, candidates, *seen):
+        kernel, bias, soft_cap = softmax_of(self.head)
+        candidates = tf.cast(candidates, tf.int32)
+        if seen:
+            candidates = tf.where(among(candidates, self._rows(*seen)), -1, candidates)
+        hidden = tf.cast(queries[:, : kernel.shape[1]], self.head.compute_dtype)
+        scores = scores_of(hidden, kernel, bias, candidates, soft_cap)
+        scores, places = tf.math.top_k(scores, self.k)
+        return self._named(tf.gather(candidates, places, batch_dims=1), scores)
+
+    def _split(self, arguments, count):
+        return arguments[:count], (arguments[count] if arguments[count:] else None)
+
+    def _hidden(self, inputs):
+        return self.hidden_model(list(inputs), training=False)
+
+    def _rows(self, words):
+        return tf.cast(self.ids_of.lookup(words), tf.int32)
+
+    def _padded(self, exclude):
+        """(B, max_exclude), as a search needs to know how many items it has to find."""
+        count = tf.shape(exclude)[1]
+        message = f"`exclude` must have at most {self.max_exclude} items of each query"
+        with tf.control_dependencies(
+            [tf.debugging.assert_less_equal(count, self.max_exclude, message)]
+        ):
+            padding = [[0, 0], [0, self.max_exclude - count]]
+            exclude = tf.pad(exclude, padding, constant_values=-1)
+        return tf.ensure_shape(exclude, [None, self.max_exclude])
+
+    def _named(self, ids, scores):
+        return {"ids": self.words_of.lookup(tf.cast(ids, tf.int64)), "scores": scores}
+
+
+def _saver(ids: Sequence[str]):
+    def save(path):
+        with open(path, "w", encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{name}\n" for name in ids)
+
+    return save
+
+
+def _checked_ids(ids, items):
+    ids = list(ids)
+    wrong = next((x for x in ids if not isinstance(x, str) or not x or {*"\t\r\n"} & {*x}), None)
+    if wrong is not None:
+        raise ValueError(
+            "`ids` must be strings that are not empty and have no tabs and no ends of lines. "
+            f"Received: {wrong!r}"
+        )
+    if len(ids) != items or len(set(ids)) != items:
+        raise ValueError(
+            f"`ids` must be {items} different strings, one for each item. Received: {len(ids)}, "
+            f"of which {len(set(ids))} differ"
+        )
+    return ids

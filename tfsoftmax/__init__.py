@@ -57,6 +57,7 @@ if "tfsoftmax_command" not in sys.modules:
     from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
     from tfsoftmax.layers.character_embedding import CharacterEmbedding
     from tfsoftmax.layers.embedding import Embedding
+    from tfsoftmax.layers.item_tower import ItemTower
     from tfsoftmax.layers.recurrent import GRU, LSTM, SimpleRNN
     from tfsoftmax.layers.sharded_embedding import ShardedEmbedding
     from tfsoftmax.lm.config import ModelConfig, Seq2SeqConfig
@@ -76,8 +77,9 @@ if "tfsoftmax_command" not in sys.modules:
     __all__ = [
         "GRU", "LSTM", "AdaptiveEmbedding", "AdjustNumSamples", "CharacterEmbedding",
         "ClusterPerplexity",
-        "EffectiveSampleSize", "Embedding", "InClusterPerplexity", "ModelConfig", "Normaliser",
-        "Perplexity", "Reassign", "Seq2SeqConfig", "ShardedEmbedding", "SimpleRNN", "SoftmaxLoss",
+        "EffectiveSampleSize", "Embedding", "InClusterPerplexity", "ItemTower", "ModelConfig",
+        "Normaliser", "Perplexity", "Reassign", "Seq2SeqConfig", "ShardedEmbedding", "SimpleRNN",
+        "SoftmaxLoss",
         "TrainingMonitor", "Vocabulary", "corpora", "encoder_decoder", "heads", "language_model",
         "layers", "lm", "losses", "metrics", "nbest", "ops", "optimizers", "partitions",
         "profiling", "samplers", "seq2seq", "sharded_checkpoints", "vocabulary",

@@ -53,6 +53,7 @@ if "tfsoftmax_command" not in sys.modules:
     )
     from tfsoftmax.heads import *  # noqa: F403
     from tfsoftmax.heads.adjust_samples import AdjustNumSamples
+    from tfsoftmax.heads.hard_negatives import HardNegatives, MineHardNegatives
     from tfsoftmax.heads.reassign import Reassign
     from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
     from tfsoftmax.layers.character_embedding import CharacterEmbedding
@@ -77,8 +78,8 @@ if "tfsoftmax_command" not in sys.modules:
     __all__ = [
         "GRU", "LSTM", "AdaptiveEmbedding", "AdjustNumSamples", "CharacterEmbedding",
         "ClusterPerplexity",
-        "EffectiveSampleSize", "Embedding", "InClusterPerplexity", "ItemTower", "ModelConfig",
-        "Normaliser", "Perplexity", "Reassign", "Seq2SeqConfig", "ShardedEmbedding", "SimpleRNN",
+        "EffectiveSampleSize", "Embedding", "HardNegatives", "InClusterPerplexity", "ItemTower",
+        "MineHardNegatives", "ModelConfig", "Normaliser", "Perplexity", "Reassign", "Seq2SeqConfig", "ShardedEmbedding", "SimpleRNN",
         "SoftmaxLoss",
         "TrainingMonitor", "Vocabulary", "corpora", "encoder_decoder", "heads", "language_model",
         "layers", "lm", "losses", "metrics", "nbest", "ops", "optimizers", "partitions",

@@ -52,7 +52,7 @@ class SampledSoftmax(SamplingHead):
     count as none. They join the sample of all positions, and count there once, undivided: the
     sum over the sample is still an unbiased estimate of Z, and the loss tends to the cross-entropy
     as S grows. Its minimum is near the softmax, and exactly there only without them. They need a
-    sampler with replacement and shared samples. `layers.hard_negatives` finds them.
+    sampler with replacement, shared samples and `label_in_sum`. `MineHardNegatives` finds them.
 
     The loss is a sampled one: `fit` reports it as `loss`, and never as perplexity.
 
@@ -139,11 +139,13 @@ class SampledSoftmax(SamplingHead):
         return self._by_position(self._training_loss, hidden, labels, negatives)
 
     def _checked_negatives(self, ids):
-        if self.sampler.unique or not self.shared_samples or under_xla():
+        fits = self.shared_samples and self.label_in_sum and not self.sampler.unique
+        if not fits or under_xla():
             raise ValueError(
                 "`hard_negatives` must be None unless samples are with replacement and shared, "
-                "and XLA does not compile the head. Received: hard negatives, "
-                f"unique={self.sampler.unique}, shared_samples={self.shared_samples}"
+                "the label is in the sum, and XLA does not compile the head. Received: hard "
+                f"negatives, unique={self.sampler.unique}, shared_samples={self.shared_samples}, "
+                f"label_in_sum={self.label_in_sum}"
             )
         return tf.convert_to_tensor(ids)
 

@@ -171,6 +171,33 @@ def test_the_gradient_is_that_of_the_whole_model():
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
 
 
+class Counting(keras.layers.Layer):
+    """A layer that counts the rows that it computes."""
+
+    def build(self, shape):
+        self.kernel = self.add_weight(shape=(shape[-1], D), name="kernel")
+        self.computed = tf.Variable(0, trainable=False)
+
+    def call(self, features):
+        self.computed.assign_add(tf.shape(features)[0])
+        return features @ self.kernel
+
+
+def test_a_step_of_fit_computes_no_table():
+    layer = Counting()
+    model, (inputs, labels) = retrieval_model(ItemTower(layer, np.eye(V), 4)), queries(3)
+    model.fit(inputs, labels, verbose=0)
+    layer.computed.assign(0)
+    model.fit(inputs, labels, verbose=0)
+    assert 0 < layer.computed.numpy() <= 3 + 8  # labels and samples
+    assert not model.layers[-1].tied_to._kept or not tf.size(
+        model.layers[-1].tied_to._kept[-1].rows
+    )
+    layer.computed.assign(0)
+    model.evaluate(inputs, labels, batch_size=1, verbose=0)
+    assert V <= layer.computed.numpy() < V + 4  # once, for all batches
+
+
 def test_one_item_mixed_precision_and_a_frozen_tower():
     one = ItemTower(keras.layers.Dense(2), [[1.0, 2.0]])
     assert SampledSoftmax(1, 1, "uniform", tied_to=one)(np.ones((3, 2))).shape == (3, 1)

@@ -77,10 +77,9 @@ if "tfsoftmax_command" not in sys.modules:
 
     __all__ = [
         "GRU", "LSTM", "AdaptiveEmbedding", "AdjustNumSamples", "CharacterEmbedding",
-        "ClusterPerplexity",
-        "EffectiveSampleSize", "Embedding", "HardNegatives", "InClusterPerplexity", "ItemTower",
-        "MineHardNegatives", "ModelConfig", "Normaliser", "Perplexity", "Reassign", "Seq2SeqConfig", "ShardedEmbedding", "SimpleRNN",
-        "SoftmaxLoss",
+        "ClusterPerplexity", "EffectiveSampleSize", "Embedding", "HardNegatives",
+        "InClusterPerplexity", "ItemTower", "MineHardNegatives", "ModelConfig", "Normaliser",
+        "Perplexity", "Reassign", "Seq2SeqConfig", "ShardedEmbedding", "SimpleRNN", "SoftmaxLoss",
         "TrainingMonitor", "Vocabulary", "corpora", "encoder_decoder", "heads", "language_model",
         "layers", "lm", "losses", "metrics", "nbest", "ops", "optimizers", "partitions",
         "profiling", "samplers", "seq2seq", "sharded_checkpoints", "vocabulary",

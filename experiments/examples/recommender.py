@@ -167,10 +167,10 @@ def user_tower(history, items):
 
 
 # %% [markdown]
-# Heads. With `tied_to`, a step runs the tower on the labels and the samples only, and `evaluate` and
-# `top_k` are exact over all items. In `InBatch`, the labels of the batch are the sample, and ln q is
-# subtracted, q from the counts or counted in the stream ("learned"). `num_samples` more items make
-# it a mixed sample.
+# Heads. With `tied_to`, a step runs the tower on the labels and the samples only, and `evaluate`
+# and `top_k` are exact over all items. In `InBatch`, the labels of the batch are the sample, and
+# ln q is subtracted, q from the counts or counted in the stream ("learned"). `num_samples` more
+# items make it a mixed sample.
 
 
 # %%

@@ -5,13 +5,19 @@ import pytest
 
 from experiments import movielens
 
+
+def flags(*places):
+    """The genres of a film of ml-100k, by their places."""
+    return "|".join(str(int(place in places)) for place in range(19)) + "\n"
+
+
 # The same two users and three films in each layout; times are out of order.
 FOLDERS = {
     "ml-25m": {
         "ratings.csv": "userId,movieId,rating,timestamp\n1,30,5.0,12\n7,10,3.5,11\n1,10,4.0,10\n"
                        "1,20,2.0,14\n7,30,1.0,13\n",
-        "movies.csv": 'movieId,title,genres\n10,"Été, The (1990)",Drama|War\n20,Alien (1979),Sci-Fi\n'
-                      "30,Nameless,(no genres listed)\n",
+        "movies.csv": 'movieId,title,genres\n10,"Été, The (1990)",Drama|War\n'
+                      "20,Alien (1979),Sci-Fi\n30,Nameless,(no genres listed)\n",
     },
     "ml-1m": {
         "ratings.dat": "1::30::5::12\n7::10::3::11\n1::10::4::10\n1::20::2::14\n7::30::1::13\n",
@@ -20,9 +26,9 @@ FOLDERS = {
     },
     "ml-100k": {
         "u.data": "1\t30\t5\t12\n7\t10\t3\t11\n1\t10\t4\t10\n1\t20\t2\t14\n7\t30\t1\t13\n",
-        "u.item": "10|Été, The (1990)|1-Jan-1990||http://x|" + "|".join("0" * 8 + "1" + "0" * 8 + "10")
-                  + "\n20|Alien (1979)|1-Jan-1979||http://x|" + "|".join("0" * 15 + "1" + "0" * 3)
-                  + "\n30|Nameless|||http://x|" + "|".join("0" * 19) + "\n",
+        "u.item": "10|Été, The (1990)|1-Jan-1990||http://x|" + flags(8, 17)
+                  + "20|Alien (1979)|1-Jan-1979||http://x|" + flags(15)
+                  + "30|Nameless|||http://x|" + flags(),
         "u.user": "1|24|M|technician|85711\n",
     },
 }

@@ -15,7 +15,7 @@ from tfsoftmax.heads.random_state import RandomState
 from tfsoftmax.heads.shards import Shards
 from tfsoftmax.layers.previous_word import UNITS, without_word
 from tfsoftmax.ops.per_example import per_example_loss
-from tfsoftmax.ops.replicas import of_all_replicas
+from tfsoftmax.ops.replicas import in_replica, of_all_replicas
 from tfsoftmax.ops.sampled import Hits, sampled_loss
 from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.partitions.backoff import BackoffBigrams
@@ -171,6 +171,9 @@ class SamplingHead(Shards, LinearHead):
         tensors = hidden, labels, weights, *more
         if self.sampler.learns_from_labels and not under_xla():  # which fixes the number of them
             seen = tf.where(weights != 0)[:, 0]
+            if in_replica():  # a collective of nothing ends the process: one position is left
+                first = tf.range(tf.minimum(tf.size(weights, tf.int64), 1))
+                seen = tf.cond(tf.size(seen) > 0, lambda: seen, lambda: first)
             tensors = [tf.gather(tensor, seen) for tensor in tensors]
         return super()._loss_and_nats(*tensors)
 

@@ -28,6 +28,7 @@ from tfsoftmax.heads import (
     TwoLevelSoftmax,
 )
 from tfsoftmax.layers.character_embedding import CharacterEmbedding
+from tfsoftmax.layers.item_tower import ItemTower
 from tfsoftmax.partitions import tree_builders
 
 UNITS = 7
@@ -76,6 +77,12 @@ CASES = {
     "sampled, rows by an LSTM of characters": lambda V: SampledSoftmax(
         V, 9, "uniform", seed=1,
         tied_to=CharacterEmbedding(V, None, spelled(V), "lstm", lstm_units=2, **SMALL_CHARACTERS),
+    ),
+    "sampled, smoothed, rows of a tower": lambda V: SampledSoftmax(
+        V, 9, "uniform", label_smoothing=0.2, use_bias=False, seed=1,
+        tied_to=ItemTower(
+            keras.layers.Dense(UNITS, "tanh"), np.sin(np.arange(1.0, 3 * V + 1)).reshape(V, 3)
+        ),
     ),
     "nce": lambda V: NCE(V, 9, counts=counts(V), seed=1),
     "nce with trained Z": lambda V: NCE(

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import tfsoftmax
 from tfsoftmax.heads import NCE, NegativeSampling, SampledSoftmax
-from tfsoftmax.samplers import InBatch
+from tfsoftmax.samplers import InBatch, LearnedUnigram, Uniform, Unigram
 
 SIZE, UNITS = 9, 4
 COUNTS = np.array([5, 90, 3, 1, 40, 0, 7, 2, 11])
@@ -112,28 +112,32 @@ def test_gradients_are_those_of_that_softmax(jit):
         np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
 
 
-def expected_gradient(counts, size=3, num_samples=None, **options):
+def expected_gradient(counts, size=3, num_samples=None, extra=None, repeats=1, **options):
     """The largest slope, at the true distribution, of the loss averaged over all batches."""
     rng = np.random.default_rng(0)
     contexts, words = 2, 4
     joint = rng.dirichlet(np.ones(contexts * words)).reshape(contexts, words)
-    sampler = InBatch(words, counts(joint.sum(0)))
-    head = SampledSoftmax(words, num_samples, sampler, use_bias=False, **options)
+    sampler = InBatch(words, counts(joint.sum(0)), extra and extra(joint.sum(0)))
+    head = SampledSoftmax(words, num_samples, sampler, use_bias=False, seed=1, **options)
     head.build((None, contexts))
+    if head.label_smoothing:  # all replacements of labels are enumerated with the labels
+        joint = 0.7 * joint + 0.3 * joint.sum(1, keepdims=True) / words
+        head._smoothed = lambda labels: labels
     head.kernel.assign(np.log(joint / joint.sum(1, keepdims=True)).T)
-    pairs = list(itertools.product(range(contexts), range(words)))
+    pairs = itertools.product(range(contexts), range(words))
+    batches = np.array([*itertools.product(pairs, repeat=size)] * repeats)
+    weights = joint[batches[..., 0], batches[..., 1]].prod(1) / repeats
 
-    @tf.function
-    def gradient(hidden, labels):
-        loss = tf.reduce_sum(head.training_loss(hidden, labels))
+    def gradient(batch):
+        hidden = tf.one_hot(batch[:, 0], contexts)
+        loss = tf.reduce_sum(head.training_loss(hidden, batch[:, 1]))
         return tf.convert_to_tensor(tf.gradients(loss, head.kernel.value)[0])
 
-    total = 0
-    for batch in itertools.product(pairs, repeat=size):
-        context, labels = np.array(batch, np.int32).T
-        weight = np.prod([joint[pair] for pair in batch])
-        total += weight * gradient(tf.one_hot(context, contexts), tf.constant(labels)).numpy()
-    return np.abs(total).max()
+    @tf.function
+    def gradients():
+        return tf.map_fn(gradient, batches, tf.float32, parallel_iterations=1)
+
+    return np.abs(np.einsum("b,bvd->vd", weights, gradients().numpy())).max()
 
 
 def test_the_minimum_is_the_true_distribution():
@@ -144,6 +148,107 @@ def test_the_minimum_is_another_without_q_or_without_other_positions_labels():
     assert expected_gradient(np.ones_like) > 1e-2
     assert expected_gradient(lambda q: None) > 1e-2
     assert expected_gradient(lambda q: q, remove_accidental_hits=True) > 1e-2
+
+
+def test_a_mixed_sample_has_a_minimum_near_the_true_distribution():
+    popular = {"num_samples": 8, "extra": lambda q: Unigram(4, q), "repeats": 4}
+    mixed = expected_gradient(lambda q: q, **popular)
+    apart = expected_gradient(lambda q: q, **{**popular, "extra": lambda q: Unigram(4, q[::-1])})
+    wrong = expected_gradient(lambda q: None, **popular)
+    # The statistical error is about 0.01. From a popular sample without ln q the minimum is far.
+    assert mixed < 0.04 and apart < 0.15 < wrong
+
+
+def test_label_smoothing_has_its_minimum_at_the_smoothed_distribution():
+    assert expected_gradient(lambda q: q, label_smoothing=0.3) < 1e-6
+    wrong = {"counts": lambda q: 0.7 * q + 0.3 / 4, "label_smoothing": 0.3}  # smoothed twice
+    assert expected_gradient(**wrong) > 1e-2
+
+
+def test_smoothing_replaces_a_share_of_the_labels_by_uniform_ones():
+    head = SampledSoftmax(SIZE, 3, "uniform", label_smoothing=0.4, seed=2)
+    labels = head._smoothed(tf.fill([90_000], 5)).numpy()
+    wanted = np.full(SIZE, 0.4 / SIZE) + 0.6 * np.eye(SIZE)[5]
+    np.testing.assert_allclose(np.bincount(labels) / 90_000, wanted, atol=0.007)
+    assert SampledSoftmax.from_config(head.get_config()).label_smoothing == 0.4
+    with pytest.raises(ValueError, match=r"`label_smoothing` must lie in \[0, 1\)"):
+        SampledSoftmax(SIZE, 3, "uniform", label_smoothing=1.0)
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_words_of_another_distribution_join_the_labels(jit):
+    extra = Unigram(SIZE, COUNTS[::-1])
+    head, hidden = make(num_samples=12, seed=5)
+    mixed = SampledSoftmax(SIZE, 12, InBatch(SIZE, COUNTS, extra), seed=5)
+    mixed.build((None, UNITS))
+    mixed.kernel.assign(head.kernel)
+    mixed.bias.assign(head.bias)
+    seed = head.random_state.next()
+    drawn = mixed.sampler.sample(LABELS, 12, seed).ids.numpy()[len(LABELS):]
+    np.testing.assert_array_equal(drawn, extra.sample([0], 12, seed).ids)
+    expected = 6 * np.exp(log_q(COUNTS)) + 12 * np.exp(log_q(COUNTS[::-1]))
+    wanted = reference(head, hidden, LABELS, False, drawn, expected)
+    losses = tf.function(mixed.training_loss, jit_compile=jit)(hidden, LABELS)
+    np.testing.assert_allclose(losses, wanted, rtol=1e-5)
+    again = SampledSoftmax.from_config(mixed.get_config()).sampler
+    np.testing.assert_array_equal(again.extra.counts, COUNTS[::-1])
+
+
+def test_q_may_be_counted_in_the_stream():
+    head, hidden = make("learned")
+    first = reference(head, hidden, LABELS, expected=np.ones(SIZE))
+    np.testing.assert_allclose(head.training_loss(hidden, LABELS), first, rtol=1e-5)
+    counted = 1 + np.bincount(LABELS, minlength=SIZE)
+    second = reference(head, hidden, LABELS, expected=counted / counted.sum())
+    np.testing.assert_allclose(head.training_loss(hidden, LABELS), second, rtol=1e-5)
+    named = SampledSoftmax(SIZE, None, "in_batch", sampler_options={"counts": "learned"})
+    assert SampledSoftmax.from_config(named.get_config()).sampler.counts == "learned"
+
+
+@pytest.mark.parametrize("make_sampler", [
+    lambda: InBatch(SIZE, "learned"), lambda: LearnedUnigram(SIZE),
+    lambda: InBatch(SIZE, COUNTS, LearnedUnigram(SIZE)),
+])
+@pytest.mark.parametrize("how", ["ignore_class", "sample_weight"])
+def test_labels_of_weight_zero_do_not_count(make_sampler, how):
+    sampler = make_sampler()
+    head = SampledSoftmax(SIZE, 4, sampler)
+    model = keras.Sequential([keras.Input((UNITS,)), head])
+    model.compile("sgd", tfsoftmax.SoftmaxLoss(4 if how == "ignore_class" else None))
+    weights = (LABELS != 4).astype(np.float32) if how == "sample_weight" else None
+    model.fit(np.ones((7, UNITS), np.float32), LABELS, sample_weight=weights, verbose=0)
+    learned = getattr(sampler, "learned", None) or getattr(sampler, "extra", sampler)
+    counted = np.bincount(LABELS[LABELS != 4], minlength=SIZE) + 1
+    np.testing.assert_allclose(
+        np.exp(learned.log_q(np.arange(SIZE))), counted / counted.sum(), rtol=1e-5
+    )
+
+
+def test_positions_of_weight_zero_are_no_negatives():
+    head, hidden = make()
+    weights = np.array([1, 0, 2, 1, 0, 1, 1], np.float32)
+    kept = weights > 0
+    total, _ = head.loss_and_nats(hidden, LABELS, weights)
+    losses = reference(head, tf.constant(hidden.numpy()[kept]), LABELS[kept])
+    np.testing.assert_allclose(total, weights[kept] @ losses, rtol=1e-5)
+    none, _ = head.loss_and_nats(hidden, LABELS, 0 * weights)
+    assert none == 0
+
+
+def test_the_hardest_of_the_batch_may_be_kept():
+    head, hidden = make(keep=2)
+    losses, scores = [], hidden.numpy() @ head.kernel.numpy().T + head.bias.numpy()
+    for position, label in enumerate(LABELS):
+        others = np.delete(LABELS, position)
+        shares = {word: sum(others == word) / sum(LABELS == word) for word in others}
+        words = sorted(shares, key=lambda w: -scores[position, w] - np.log(shares[w]))[:2]
+        terms = [
+            np.sum(others == word) * np.exp(scores[position, word] - log_q(COUNTS)[word])
+            for word in words
+        ]
+        own = np.exp(scores[position, label] - log_q(COUNTS)[label])
+        losses.append(np.log(own + sum(terms)) - np.log(own))
+    np.testing.assert_allclose(head.training_loss(hidden, LABELS), losses, rtol=1e-5)
 
 
 def test_candidates_are_the_labels_and_their_expected_counts():
@@ -194,8 +299,11 @@ def test_what_cannot_be_asked_for_is_named():
     sampler = InBatch(SIZE, COUNTS)
     with pytest.raises(ValueError, match="`num_samples` must be a positive .*num_samples=0"):
         SampledSoftmax(SIZE, 0, sampler)
-    with pytest.raises(ValueError, match="`keep` must be None"):
-        SampledSoftmax(SIZE, None, sampler, keep=3)
+    with pytest.raises(ValueError, match="`counts` must be numbers, 'learned' or None"):
+        InBatch(SIZE, "seen")
+    for extra in (Uniform(SIZE, unique=True), Uniform(SIZE + 1), sampler, "uniform"):
+        with pytest.raises(ValueError, match=f"`extra` must be a sampler of {SIZE} words that dr"):
+            InBatch(SIZE, COUNTS, extra)
     with pytest.raises(ValueError, match="`remove_accidental_hits` must be True for SampledSoft"):
         SampledSoftmax(SIZE, None, sampler, remove_accidental_hits=False)
     with pytest.raises(ValueError, match="`labels` must be those of a batch"):

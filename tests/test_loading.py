@@ -28,6 +28,10 @@ SAMPLERS = {
     "unigram": {"sampler_options": {"alpha": 0.75, "unique": True}},
     "interpolated": {"sampler": samplers.Interpolated(V, counts(V), SCHEDULE)},
     "in_batch": {"sampler": samplers.InBatch(V, counts(V)), "num_samples": None},
+    "in_batch, mixed": {
+        "sampler": samplers.InBatch(V, "learned", samplers.Unigram(V, counts(V), alpha=0.5)),
+        "label_smoothing": 0.1,
+    },
     "bigram": {"sampler": samplers.Bigram(V, NGRAM), "shared_samples": False},
     "online_bigram": {
         "sampler": samplers.OnlineBigram(V, counts(V), slots=3), "shared_samples": False,
@@ -69,7 +73,7 @@ def metrics_for(head):
     metrics = [tfsoftmax.Perplexity()]
     if hasattr(head, "log_normaliser"):
         metrics.append(tfsoftmax.Normaliser())
-    if hasattr(head, "effective_sample_size") and head.num_samples is not None:
+    if hasattr(head, "effective_sample_size") and not head.sampler.holds_labels:
         metrics.append(tfsoftmax.EffectiveSampleSize())
     if hasattr(head, "cluster_log_prob"):
         metrics += [tfsoftmax.ClusterPerplexity(), tfsoftmax.InClusterPerplexity()]

@@ -53,10 +53,12 @@ if "tfsoftmax_command" not in sys.modules:
     )
     from tfsoftmax.heads import *  # noqa: F403
     from tfsoftmax.heads.adjust_samples import AdjustNumSamples
+    from tfsoftmax.heads.hard_negatives import HardNegatives, MineHardNegatives
     from tfsoftmax.heads.reassign import Reassign
     from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
     from tfsoftmax.layers.character_embedding import CharacterEmbedding
     from tfsoftmax.layers.embedding import Embedding
+    from tfsoftmax.layers.item_tower import ItemTower
     from tfsoftmax.layers.recurrent import GRU, LSTM, SimpleRNN
     from tfsoftmax.layers.sharded_embedding import ShardedEmbedding
     from tfsoftmax.layers.transformer import TransformerBlock
@@ -77,11 +79,12 @@ if "tfsoftmax_command" not in sys.modules:
 
     __all__ = [
         "GRU", "LSTM", "AdaptiveEmbedding", "AdjustNumSamples", "CharacterEmbedding",
-        "ClusterPerplexity", "EffectiveSampleSize", "Embedding", "InClusterPerplexity",
-        "ModelConfig", "Normaliser", "Perplexity", "Reassign", "Seq2SeqConfig", "ShardedEmbedding",
-        "SimpleRNN", "SoftmaxLoss", "TrainingMonitor", "TransformerBlock", "Vocabulary", "corpora",
-        "encoder_decoder", "export_retrieval", "heads", "language_model", "layers", "lm", "losses",
-        "metrics", "nbest", "ops", "optimizers", "partitions", "profiling", "samplers", "seq2seq",
+        "ClusterPerplexity", "EffectiveSampleSize", "Embedding", "HardNegatives",
+        "InClusterPerplexity", "ItemTower", "MineHardNegatives", "ModelConfig", "Normaliser",
+        "Perplexity", "Reassign", "Seq2SeqConfig", "ShardedEmbedding", "SimpleRNN", "SoftmaxLoss",
+        "TrainingMonitor", "TransformerBlock", "Vocabulary", "corpora", "encoder_decoder",
+        "export_retrieval", "heads", "language_model", "layers", "lm", "losses", "metrics", "nbest",
+        "ops", "optimizers", "partitions", "profiling", "samplers", "seq2seq",
         "sharded_checkpoints", "vocabulary",
     ]
     __all__ += heads.__all__

@@ -27,6 +27,9 @@ class LogitsTag:
         hidden: (..., D) float, what the head was called with.
         training: whether the head was called in training.
 
+    Attributes:
+        more: tensors (..., H) that the head's training loss takes besides, which the head sets.
+
     Example:
         head = tfsoftmax.FullSoftmax(1000)
         hidden = keras.random.normal((8, 16))
@@ -35,7 +38,7 @@ class LogitsTag:
     """
 
     def __init__(self, head, hidden: tf.Tensor, training: bool):
-        self.head, self.hidden, self.training = head, hidden, training
+        self.head, self.hidden, self.training, self.more = head, hidden, training, ()
         self.stateless = in_stateless_scope()
         self.ignore_class = None  # that of the loss, once it has been computed
         self._known = {}  # key of labels -> (labels, their exact nats)
@@ -77,7 +80,7 @@ class LogitsTag:
         """Σ weights · nats, with the head's own objective in training, else exact cross-entropy."""
         if not self._asks_own_objective:
             return tf.reduce_sum(weights * self.exact_nats(labels))
-        total, nats = self.head.loss_and_nats(self.hidden, labels.ids, weights)
+        total, nats = self.head.loss_and_nats(self.hidden, labels.ids, weights, *self.more)
         if nats is not None:
             self._known[labels.key] = labels, nats
         return total
@@ -88,7 +91,7 @@ class LogitsTag:
             return self.exact_nats(labels)
         if self.head.trains_exactly:
             self._known[labels.key] = labels, -self.head.log_prob(self.hidden, labels.ids)
-        return self.head.training_loss(self.hidden, labels.ids)
+        return self.head.training_loss(self.hidden, labels.ids, *self.more)
 
     def exact_nats(self, labels: "Labels") -> tf.Tensor | None:
         """Exact cross-entropy of each position, computed once for the loss and the metrics.

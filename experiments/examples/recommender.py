@@ -1,31 +1,36 @@
 # %% [markdown]
-# Two towers over 500,000 items in Keras: `Dense` against `SampledSoftmax` with negatives drawn by
-# popularity, and with in-batch negatives, with and without the correction by ln q.
+# Two towers over 500,000 items: the tower of items computes a vector from their features, the tower
+# of users one from the items that a user had. The score of an item is the product of the two.
 #
 #     python -m experiments.examples.recommender
+#     python -m experiments.examples.recommender --manual_dir=ml-1m
 #
-# The tower of an item is its embedding. The tower of users reads the embeddings of the items that
-# the user had before. The score of an item is the product of the two. Users are made up: each has a
-# topic, and most of a user's items are of that topic, popular ones more often. All models are
-# trained for the same number of seconds, not counting the first step, which compiles.
+# The first makes up its users: the best recall and perplexity that any model can have are known.
+# The second reads MovieLens (ml-100k, ml-1m, ml-25m) from a folder that you have downloaded and
+# unpacked: https://grouplens.org/datasets/movielens.
 #
-# Popular items are often negatives. With the correction by ln q, scores approach log-probabilities.
-# Without it they approach ln P - ln q: how much more a user likes an item than others do.
-# Perplexity tells the two apart.
+# Compared are Keras's own ways (`Dense` over all items; a softmax over the items of the batch), the
+# loss of TensorFlow Recommenders written in Keras (in-batch, with `candidate_sampling_probability`
+# and without accidental hits), and heads that are tied to the tower of items. All are trained for
+# the same number of seconds, not counting the first step, which compiles, and are evaluated over
+# all items.
 
 # %%
 import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+import argparse
+
 import keras
 import numpy as np
 import tensorflow as tf
 
 import tfsoftmax
+from experiments import movielens
 from experiments.stop_after import StopAfter
 from tfsoftmax.hardware import hardware
-from tfsoftmax.samplers import InBatch
+from tfsoftmax.samplers import InBatch, Unigram
 
 ITEMS = 500_000
 TOPICS = 100
@@ -35,78 +40,211 @@ HELD_OUT = 2_000
 HISTORY = 10
 BATCH = 256
 NEAREST = 100
-SECONDS = 8.0
+SECONDS = 12.0
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--manual_dir", help="A folder with MovieLens; made-up users without it.")
+folder = parser.parse_known_args()[0].manual_dir
 
 # %% [markdown]
-# A user's `HISTORY` items, and the item that comes next.
+# Made-up users. Each has a topic. An item of a user is of this topic with probability 0.8, and any
+# item with 0.2; among these, popular ones are likelier. By Bayes' rule, the items that a user had
+# give probabilities of the topic, and these the probability of every item. No model can do better.
 
 # %%
 rng = np.random.default_rng(0)
-topic_of = rng.integers(0, TOPICS, ITEMS)
-topic_of[:TOPICS] = np.arange(TOPICS)
-popularity = rng.permutation(np.arange(1.0, ITEMS + 1) ** -0.8)
-by_topic = np.argsort(topic_of, kind="stable")
-rise = np.concatenate([[0], popularity[by_topic].cumsum()])
-ends = np.searchsorted(topic_of[by_topic], np.arange(TOPICS), side="right")
-starts = np.concatenate([[0], ends[:-1]])
 
 
-def users(count):
-    """Items (count, HISTORY + 1) int32, and the users' topics."""
+def made_up_items():
+    topic_of = rng.integers(0, TOPICS, ITEMS)
+    topic_of[:TOPICS] = np.arange(TOPICS)
+    popularity = rng.permutation(np.arange(1.0, ITEMS + 1) ** -0.8)
+    return topic_of, popularity / popularity.sum()
+
+
+def made_up_users(count, topic_of, popularity):
+    """Items (count, HISTORY + 1) int32."""
+    by_topic = np.argsort(topic_of, kind="stable")
+    rise = np.concatenate([[0], popularity[by_topic].cumsum()])
+    ends = np.searchsorted(topic_of[by_topic], np.arange(TOPICS), side="right")
+    starts = np.concatenate([[0], ends[:-1]])
     topics = rng.integers(0, TOPICS, count)
     own = rng.random((count, HISTORY + 1)) < 0.8
     low = np.where(own, rise[starts[topics]][:, None], 0)
     high = np.where(own, rise[ends[topics]][:, None], rise[-1])
     place = np.searchsorted(rise, rng.uniform(low, high), side="right") - 1
-    return by_topic[place.clip(max=ITEMS - 1)].astype(np.int32), topics
+    return by_topic[place.clip(max=ITEMS - 1)].astype(np.int32)
 
 
-train, _ = users(USERS)
-held_out, topics = users(HELD_OUT)
-counts = np.bincount(train[:, -1], minlength=ITEMS)
+def best_possible(histories, items, topic_of, popularity):
+    """Recall and perplexity of the true probabilities of the next item."""
+    of_topic = np.bincount(topic_of, popularity, TOPICS)
+    # P(item | topic) = popularity · factor, which differs between two kinds of items only.
+    own, other = 0.2 + 0.8 / of_topic, 0.2
+    is_own = topic_of[histories][..., None] == np.arange(TOPICS)
+    log_posterior = np.log(np.where(is_own, own, other)).sum(1)
+    posterior = np.exp(log_posterior - log_posterior.max(1, keepdims=True))
+    posterior /= posterior.sum(1, keepdims=True)
+    factors = other + posterior * (own - other)  # (users, topics)
+    rows = np.arange(len(items))
+    nats = -np.log(popularity[items] * factors[rows, topic_of[items]])
+    order = np.argsort(-popularity)
+    heads = [order[topic_of[order] == topic][:NEAREST] for topic in range(TOPICS)]
+    candidates = np.concatenate(heads)
+    scores = popularity[candidates] * factors[:, topic_of[candidates]]
+    best = candidates[np.argsort(-scores, axis=1)[:, :NEAREST]]
+    return (best == items[:, None]).any(1).mean(), np.exp(nats.mean())
+
+
+if folder is None:
+    topic_of, popularity = made_up_items()
+    users = made_up_users(USERS + HELD_OUT, topic_of, popularity)
+    train, held_out = users[HELD_OUT:], users[:HELD_OUT]
+    (histories, labels), (held_histories, held_labels) = (
+        (part[:, :-1], part[:, -1]) for part in (train, held_out)
+    )
+    known = best_possible(held_histories, held_labels, topic_of, popularity)
+    # What the catalogue knows of an item: its genre, and numbers, such as its sales, with noise.
+    sales = np.log(popularity) + 0.3 * rng.normal(size=ITEMS)
+    features = {
+        "id": np.arange(ITEMS, dtype=np.int32),
+        "genres": np.array([[f"topic {topic}"] for topic in topic_of]),
+        "numbers": sales[:, None].astype(np.float32),
+    }
+else:
+    films = movielens.read(folder)
+    histories, labels, is_last = films.histories(HISTORY)
+    held_histories, held_labels = histories[is_last][:HELD_OUT], labels[is_last][:HELD_OUT]
+    histories, labels = histories[~is_last], labels[~is_last]
+    most, known = max(map(len, films.genres)), None
+    features = {
+        "id": np.arange(len(films.titles), dtype=np.int32),
+        "genres": np.array([(of + [""] * most)[: max(most, 1)] for of in films.genres]),
+        "numbers": films.years[:, None],
+        "title": np.array(films.titles),
+    }
+
+count = len(features["id"])
+counts = np.bincount(labels, minlength=count)
 
 # %% [markdown]
-# The towers. `tied_to` makes the items' embedding the kernel of the head. An item's bias starts at
-# the logarithm of its popularity, so that the untrained model recommends the most popular items.
+# The tower of items: any Keras model of the features, with Keras's preprocessing layers.
+# `ItemTower` applies it to a table of features; called with ids, it is an embedding, so that the
+# tower of users reads items through it. The cosine of TensorFlow Recommenders' `Retrieval` would be
+# `keras.layers.UnitNormalization()` at the end of both towers, and its `temperature` a
+# `keras.layers.Rescaling(1 / temperature)` at the end of the users'.
+
 
 # %%
-bias = keras.initializers.Constant(np.log((counts + 1) / (counts + 1).sum()))
+def item_tower():
+    inputs = {
+        name: keras.Input(values.shape[1:], name=name,
+                          dtype="string" if values.dtype.kind == "U" else values.dtype.name)
+        for name, values in features.items()
+    }
+    genres, numbers = keras.layers.StringLookup(mask_token=""), keras.layers.Normalization()
+    genres.adapt(np.unique(features["genres"]))
+    numbers.adapt(features["numbers"])
+    known_genres = tfsoftmax.Embedding(genres.vocabulary_size(), UNITS, mask_zero=True)
+    parts = [
+        tfsoftmax.Embedding(count, UNITS)(inputs["id"]),
+        keras.layers.GlobalAveragePooling1D()(known_genres(genres(inputs["genres"]))),
+        numbers(inputs["numbers"]),
+    ]
+    if "title" in features:
+        titles = keras.layers.TextVectorization(5_000, output_sequence_length=8)
+        titles.adapt(features["title"])
+        words = tfsoftmax.Embedding(5_000, UNITS, mask_zero=True)(titles(inputs["title"]))
+        parts.append(keras.layers.GlobalAveragePooling1D()(words))
+    hidden = keras.layers.Dense(2 * UNITS, "relu")(keras.layers.Concatenate()(parts))
+    model = keras.Model(inputs, keras.layers.Dense(UNITS)(hidden))
+    return tfsoftmax.ItemTower(model, features)
 
 
-def tower(items, embedding):
-    hidden = keras.layers.GlobalAveragePooling1D()(embedding(items))
+def user_tower(history, items):
+    hidden = keras.layers.GlobalAveragePooling1D()(items(history))
     return keras.layers.Dense(UNITS)(keras.layers.Dense(2 * UNITS, "relu")(hidden))
 
 
-def with_dense():
-    items = keras.Input((HISTORY,), dtype="int32")
-    hidden = tower(items, keras.layers.Embedding(ITEMS, UNITS))
-    model = keras.Model(items, keras.layers.Dense(ITEMS, bias_initializer=bias)(hidden))
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(keras.optimizers.Adam(0.01), loss=loss)
-    return model
+# %% [markdown]
+# Heads. With `tied_to`, a step runs the tower on the labels and the samples only, and `evaluate`
+# and `top_k` are exact over all items. In `InBatch`, the labels of the batch are the sample, and
+# ln q is subtracted, q from the counts or counted in the stream ("learned"). `num_samples` more
+# items make it a mixed sample.
 
 
-def with_samples(sampler, num_samples=None, bias=bias):
-    items = keras.Input((HISTORY,), dtype="int32")
-    embedding = tfsoftmax.Embedding(ITEMS, UNITS)
+# %%
+def with_head(sampler=None, num_samples=None, **options):
+    items, history = item_tower(), keras.Input((HISTORY,), dtype="int32")
     head = tfsoftmax.SampledSoftmax(
-        ITEMS, num_samples, sampler, counts=counts, tied_to=embedding, bias_initializer=bias,
-        name="head",
+        count, num_samples, sampler, tied_to=items, use_bias=False, **options
     )
-    model = keras.Model(items, head(tower(items, embedding)))
-    model.compile(tfsoftmax.optimizers.Adam(0.01), loss=tfsoftmax.SoftmaxLoss())
-    return model
+    model = keras.Model(history, head(user_tower(history, items)))
+    model.compile(tfsoftmax.optimizers.Adam(0.01), tfsoftmax.SoftmaxLoss())
+    return model, (histories, labels), model
+
+
+# %% [markdown]
+# Keras's own ways. `InBatchLoss` without counts is a softmax over the items of the batch. With
+# them, it is the loss of TensorFlow Recommenders' `Retrieval` task with
+# `candidate_sampling_probability` and `remove_accidental_hits`. To evaluate it over all items, we
+# tie a head to its tower.
+
+
+# %%
+class InBatchLoss(keras.layers.Layer):
+    def __init__(self, probabilities=None):
+        super().__init__()
+        self.log_q = None
+        if probabilities is not None:
+            self.log_q = tf.constant(np.log(probabilities.clip(1e-6, 1.0)), tf.float32)
+
+    def call(self, queries, items, ids):
+        scores = keras.ops.matmul(queries, keras.ops.transpose(items))
+        places = keras.ops.arange(keras.ops.shape(scores)[0])
+        if self.log_q is not None:
+            scores -= keras.ops.take(self.log_q, ids)
+            hits = (ids[:, None] == ids) & (places[:, None] != places)
+            scores = keras.ops.where(hits, -1e30, scores)
+        self.add_loss(keras.ops.mean(keras.losses.sparse_categorical_crossentropy(
+            places, scores, from_logits=True
+        )))
+        return scores
+
+
+def in_batch_of_keras(probabilities=None):
+    items = item_tower()
+    history, item = keras.Input((HISTORY,), dtype="int32"), keras.Input((), dtype="int32")
+    queries = user_tower(history, items)
+    model = keras.Model([history, item], InBatchLoss(probabilities)(queries, items(item), item))
+    model.compile(tfsoftmax.optimizers.Adam(0.01))
+    head = tfsoftmax.FullSoftmax(count, tied_to=items, use_bias=False)
+    evaluated = keras.Model(history, head(queries))
+    evaluated.compile(loss=tfsoftmax.SoftmaxLoss())
+    return model, ([histories, labels], None), evaluated
+
+
+def dense():
+    history = keras.Input((HISTORY,), dtype="int32")
+    hidden = user_tower(history, keras.layers.Embedding(count, UNITS))
+    log_q = keras.initializers.Constant(np.log((counts + 1) / (counts + 1).sum()))
+    model = keras.Model(history, keras.layers.Dense(count, bias_initializer=log_q)(hidden))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.Adam(0.01), loss)
+    return model, (histories, labels), model
 
 
 MODELS = {
-    "Dense": with_dense,
-    "SampledSoftmax, 2,048 by popularity": lambda: with_samples("unigram", 2048),
-    "SampledSoftmax, in-batch, corrected by ln q": lambda: with_samples(InBatch(ITEMS, counts)),
-    "the same without the correction": lambda: with_samples(InBatch(ITEMS, np.ones(ITEMS))),
-    "the same, biases from zero": lambda: with_samples(
-        InBatch(ITEMS, np.ones(ITEMS)), bias="zeros"
+    "Keras: Dense": dense,
+    "Keras: in-batch": in_batch_of_keras,
+    "TFRS's loss in Keras": lambda: in_batch_of_keras(counts / counts.sum()),
+    "InBatch": lambda: with_head(InBatch(count, counts)),
+    "InBatch, q learned": lambda: with_head(InBatch(count, "learned")),
+    "InBatch and 1,024 uniform": lambda: with_head(InBatch(count, counts), 1024),
+    "InBatch and 1,024 by popularity": lambda: with_head(
+        InBatch(count, counts, Unigram(count, counts)), 1024
     ),
+    "2,048 by popularity": lambda: with_head("unigram", 2048, counts=counts),
 }
 
 
@@ -116,39 +254,32 @@ MODELS = {
 
 
 # %%
-def recall(found):
-    return (found == held_out[:, -1:]).any(1).mean()
-
-
 def likeliest(model):
     """The best items (HELD_OUT, NEAREST) of each held-out user."""
-    history = held_out[:, :-1]
-    if model.layers[-1].name == "head":
-        hidden = keras.Model(model.input, model.layers[-1].input).predict(history, verbose=0)
-        return model.layers[-1].top_k(hidden, NEAREST)[0].numpy()
-    parts = [model(part) for part in np.array_split(history, -(-HELD_OUT // 100))]
-    return np.concatenate([tf.math.top_k(part, NEAREST).indices for part in parts])
+    head = model.layers[-1]
+    if isinstance(head, tfsoftmax.SoftmaxHead):
+        hidden = keras.Model(model.input, head.input).predict(held_histories, verbose=0)
+        return head.top_k(hidden, NEAREST)[0].numpy()
+    parts = np.array_split(held_histories, -(-len(held_labels) // 100))
+    return np.concatenate([tf.math.top_k(model(part), NEAREST).indices for part in parts])
 
 
 # %%
 popular = np.argsort(-counts)[:NEAREST]
-best_of_topic = [
-    by_topic[s:e][np.argsort(-popularity[by_topic[s:e]])[:NEAREST]] for s, e in zip(starts, ends)
-]
-known = np.mean([item in best_of_topic[t] for item, t in zip(held_out[:, -1], topics)])
-print(f"{ITEMS:,} items, {hardware()}, {SECONDS:g} s of training each, batches of {BATCH}")
-print(f"recall@{NEAREST} of the most popular items: {recall(popular[None]):.1%}, "
-      f"of the most popular of the user's topic: {known:.1%}\n")
-print(f"| | steps | ms a step | recall@{NEAREST} | perplexity |")
+print(f"{count:,} items, {hardware()}, {SECONDS:g} s of training each, batches of {BATCH}")
+print(f"recall@{NEAREST} of the most popular items: {np.isin(held_labels, popular).mean():.1%}")
+if known is not None:
+    print(f"best possible: recall@{NEAREST} {known[0]:.1%}, perplexity {known[1]:,.0f}")
+print(f"\n| | steps | ms a step | recall@{NEAREST} | perplexity |")
 print("|---|---|---|---|---|")
 for name, build in MODELS.items():
     keras.utils.set_random_seed(1)
-    model, clock = build(), StopAfter(SECONDS)
-    model.fit(
-        train[:, :-1], train[:, -1], batch_size=BATCH, epochs=100, verbose=0, callbacks=[clock]
-    )
-    nats = model.evaluate(held_out[:, :-1], held_out[:, -1], batch_size=100, verbose=0)
+    (model, (inputs, targets), evaluated), clock = build(), StopAfter(SECONDS)
+    model.fit(inputs, targets, batch_size=BATCH, epochs=100, verbose=0, callbacks=[clock])
+    nats = evaluated.evaluate(held_histories, held_labels, batch_size=100, verbose=0)
+    recall = (likeliest(evaluated) == held_labels[:, None]).any(1).mean()
     print(
         f"| {name} | {clock.steps:,} | {1000 * clock.step_seconds():,.1f} "
-        f"| {recall(likeliest(model)):.1%} | {np.exp(min(nats, 700)):,.0f} |", flush=True,
+        f"| {recall:.1%} | {np.exp(min(nats, 700)):,.0f} |", flush=True,
     )
+    keras.backend.clear_session()

@@ -212,7 +212,7 @@ class SoftmaxHead(RowWeights, Vectors, keras.layers.Layer):
         ), hidden, k, exclude)
 
     def loss_and_nats(
-        self, hidden: ArrayLike, labels: ArrayLike, weights: ArrayLike
+        self, hidden: ArrayLike, labels: ArrayLike, weights: ArrayLike, *more: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor | None]:
         """Σ weights · training loss, for heads that form the gradient while they compute it.
 
@@ -220,6 +220,7 @@ class SoftmaxHead(RowWeights, Vectors, keras.layers.Layer):
             hidden: (..., D) float.
             labels: (...) integers.
             weights: (...) float32, the weight of each position in the sum.
+            *more: (..., H), what else the training loss of the head reads at each position.
 
         Returns:
             total: scalar float32, differentiable with respect to hidden, weights and the head.
@@ -230,7 +231,8 @@ class SoftmaxHead(RowWeights, Vectors, keras.layers.Layer):
         labels, validity = checked_labels(labels, self.vocab_size, hidden)
         rows, leading = flatten(hidden)
         weights = tf.reshape(tf.cast(weights, tf.float32) * validity, [-1])
-        total, nats = self._loss_and_nats(rows, tf.reshape(labels, [-1]), weights)
+        more = [flatten(each)[0] for each in more]
+        total, nats = self._loss_and_nats(rows, tf.reshape(labels, [-1]), weights, *more)
         return total, None if nats is None else restore(nats, leading) * validity
 
     def compute_output_shape(self, hidden_shape):
@@ -273,8 +275,8 @@ class SoftmaxHead(RowWeights, Vectors, keras.layers.Layer):
     def _log_probs(self, hidden):
         return tf.nn.log_softmax(tf.cast(self._logits(hidden), tf.float32))
 
-    def _loss_and_nats(self, hidden, labels, weights):
-        return tf.reduce_sum(weights * self._training_loss(hidden, labels)), None
+    def _loss_and_nats(self, hidden, labels, weights, *more):
+        return tf.reduce_sum(weights * self._training_loss(hidden, labels, *more)), None
 
     def _logits_of_call(self, rows, training):
         # In training nothing uses these logits, unless a user's own metric does.
@@ -320,9 +322,10 @@ class SoftmaxHead(RowWeights, Vectors, keras.layers.Layer):
         rows, leading = flatten(self._as_hidden(hidden))
         return restore(self._run(method, rows), leading)
 
-    def _by_position(self, method, hidden, labels):
+    def _by_position(self, method, hidden, labels, *more):
         hidden = self._as_hidden(hidden)
         labels, validity = checked_labels(labels, self.vocab_size, hidden)
         rows, leading = flatten(hidden)
-        results = self._run(method, rows, tf.reshape(labels, [-1]))
+        more = [flatten(each)[0] for each in more]
+        results = self._run(method, rows, tf.reshape(labels, [-1]), *more)
         return restore(results, leading) * validity

@@ -4,10 +4,14 @@ import keras
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
+from tfsoftmax.heads.full import check_objective
 from tfsoftmax.heads.sampling import SamplingHead
+from tfsoftmax.logits_tag import LogitsTag
 from tfsoftmax.ops.logits import full_logits
 from tfsoftmax.ops.per_example import per_example_loss
 from tfsoftmax.ops.sampled import Hits, effective_sizes, keep_highest, self_normalised, softmax
+from tfsoftmax.ops.xla import under_xla
+from tfsoftmax.samplers.random import split_seed, uniform, uniform_words
 
 KEEP_BY = ("score", "corrected_score")
 
@@ -43,7 +47,18 @@ class SampledSoftmax(SamplingHead):
     rises at no cost. A word that is likelier in some context than the sample is to hold it has no
     best score, and its score grows without end. The label in the sum prevents both.
 
+    Hard negatives, (..., H) ids of words that each position shall have among its rivals, are the
+    second argument of a call, an input of the model, or the third of `training_loss`. Negative ids
+    count as none. They join the sample of all positions, and count there once, undivided: the
+    sum over the sample is still an unbiased estimate of Z, and the loss tends to the cross-entropy
+    as S grows. Its minimum is near the softmax, and exactly there only without them. They need a
+    sampler with replacement, shared samples and `label_in_sum`. `MineHardNegatives` finds them.
+
     The loss is a sampled one: `fit` reports it as `loss`, and never as perplexity.
+
+    Call arguments:
+        hidden: (..., D) float.
+        hard_negatives: (..., H) integers, or None. Nothing but training reads them.
 
     Args:
         vocab_size: V, the number of words.
@@ -69,14 +84,16 @@ class SampledSoftmax(SamplingHead):
 
     def __init__(
         self, vocab_size: int, *args, keep: int | None = None, keep_by: str = "score",
-        label_in_sum: bool = True, **kwargs,
+        label_in_sum: bool = True, label_smoothing: float = 0.0, **kwargs,
     ):
         super().__init__(vocab_size, *args, **kwargs)
-        if keep is not None and not 0 < keep <= (self.num_samples or keep):
+        check_objective(label_smoothing, 0.0, None)
+        most = keep if self.sampler.holds_labels else self.num_samples
+        if keep is not None and not 0 < keep <= most:
             raise ValueError(
                 f"`keep` must lie in [1, num_samples={self.num_samples}]. Received: keep={keep}"
             )
-        if keep is not None and not self.sampler.unique:
+        if keep is not None and not (self.sampler.unique or self.sampler.holds_labels):
             raise ValueError(
                 "`keep` must be None for a sampler with replacement. "
                 f"Received: keep={keep}, unique=False"
@@ -90,6 +107,9 @@ class SampledSoftmax(SamplingHead):
                 f"remove_accidental_hits={self.remove_accidental_hits}, sampler={self.sampler}"
             )
         self.keep, self.keep_by, self.label_in_sum = keep, keep_by, label_in_sum
+        self.label_smoothing = label_smoothing
+        if self.sampler.holds_labels:
+            self.sampler.label_smoothing = label_smoothing
 
     @classmethod
     def from_config(cls, config):
@@ -97,13 +117,53 @@ class SampledSoftmax(SamplingHead):
             config = {"keep_by": "corrected_score", **config}
         return super().from_config(config)
 
+    def call(self, hidden, hard_negatives=None, training=None):
+        logits = super().call(hidden, training)
+        if hard_negatives is not None:
+            LogitsTag.of(logits).more = (self._checked_negatives(hard_negatives),)
+        return logits
+
+    def compute_output_spec(self, hidden, hard_negatives=None, training=None):
+        return super().compute_output_spec(hidden, training)
+
+    def compute_output_shape(self, hidden_shape, hard_negatives_shape=None):
+        return super().compute_output_shape(hidden_shape)
+
+    def training_loss(
+        self, hidden: ArrayLike, labels: ArrayLike, hard_negatives: ArrayLike | None = None
+    ) -> tf.Tensor:
+        """(...) nats for hidden (..., D), labels (...) and hard negatives (..., H) or None."""
+        if hard_negatives is None:
+            return super().training_loss(hidden, labels)
+        negatives = self._checked_negatives(hard_negatives)
+        return self._by_position(self._training_loss, hidden, labels, negatives)
+
+    def _checked_negatives(self, ids):
+        fits = self.shared_samples and self.label_in_sum and not self.sampler.unique
+        if not fits or under_xla():
+            raise ValueError(
+                "`hard_negatives` must be None unless samples are with replacement and shared, "
+                "the label is in the sum, and XLA does not compile the head. Received: hard "
+                f"negatives, unique={self.sampler.unique}, shared_samples={self.shared_samples}, "
+                f"label_in_sum={self.label_in_sum}"
+            )
+        return tf.convert_to_tensor(ids)
+
     def effective_sample_size(self, hidden: ArrayLike) -> tf.Tensor:
         """(Σ ω)² / Σ ω² with ω = exp(s) / q over a fresh sample: (...) float32, 1 to S.
 
         Costs a product (N, D) by (D, S). With `shared_samples=False` each position draws its own.
 
+        Raises:
+            ValueError: for a sampler that holds the labels, which are not known here.
+
         Source: Müller 2017, equation 2.30 (Kong 1992).
         """
+        if self.sampler.holds_labels:
+            raise ValueError(
+                "`labels` must be those of a batch, because they are the sample. "
+                "Received: no labels"
+            )
         return self._by_row(self._effective_sample_size, hidden)
 
     def _hits(self):
@@ -122,11 +182,32 @@ class SampledSoftmax(SamplingHead):
         # NaN for a label that can never be drawn, whose logarithm is -inf.
         return drawn._replace(log_expected_labels=0.0 * drawn.log_expected_labels)
 
-    def _training_loss(self, hidden, labels):
+    def _training_loss(self, hidden, labels, hard_negatives=None):
         criterion = softmax if self.label_in_sum else self_normalised
         if self.keep is not None:
             criterion = keep_highest(self.keep, self.keep_by, criterion)
-        return self._sampled_loss(criterion, hidden, labels)
+        if hard_negatives is not None:
+            hard_negatives = self._as_words(hard_negatives)
+        return self._sampled_loss(
+            criterion, hidden, self._smoothed(labels), certain=hard_negatives
+        )
+
+    def _as_words(self, ids):
+        """The ids that are not negative, (C,) int32."""
+        ids = tf.cast(tf.reshape(ids, [-1]), tf.int32)
+        message = f"`hard_negatives` must lie below {self.vocab_size}."
+        check = tf.debugging.assert_less(ids, self.vocab_size, message)
+        with tf.control_dependencies([check] if check is not None else []):
+            return tf.boolean_mask(ids, ids >= 0)
+
+    def _smoothed(self, labels):
+        """The labels, of which a share are replaced by uniform words."""
+        if not self.label_smoothing:
+            return labels
+        coin, words = split_seed(self.random_state.next(), 2)
+        count = tf.size(labels)
+        replaced = uniform([count], coin) < self.label_smoothing
+        return tf.where(replaced, uniform_words(count, self.vocab_size, words), labels)
 
     def _effective_sample_size(self, hidden):
         if not self.shared_samples:
@@ -147,5 +228,5 @@ class SampledSoftmax(SamplingHead):
     def get_config(self):
         return {
             **super().get_config(), "keep": self.keep, "keep_by": self.keep_by,
-            "label_in_sum": self.label_in_sum,
+            "label_in_sum": self.label_in_sum, "label_smoothing": self.label_smoothing,
         }

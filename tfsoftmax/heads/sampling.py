@@ -15,9 +15,12 @@ from tfsoftmax.heads.random_state import RandomState
 from tfsoftmax.heads.shards import Shards
 from tfsoftmax.layers.previous_word import UNITS, without_word
 from tfsoftmax.ops.per_example import per_example_loss
+from tfsoftmax.ops.replicas import in_replica, of_all_replicas
 from tfsoftmax.ops.sampled import Hits, sampled_loss
+from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.partitions.backoff import BackoffBigrams
 from tfsoftmax.samplers import OnlineBigram, Sampler, get_sampler
+from tfsoftmax.samplers.certain import with_certain
 
 
 class SamplingHead(Shards, LinearHead):
@@ -31,7 +34,7 @@ class SamplingHead(Shards, LinearHead):
     Args:
         vocab_size: V, the number of words.
         num_samples: S, words drawn for each step. With `InBatch`, whose sample is the batch's
-            labels, these are uniform words that join them, and None means no such words.
+            labels, these are words that join them, and None means no such words.
         sampler: proposal distribution: a name in `tfsoftmax.samplers.SAMPLERS`, a `Sampler`, or
             None for "unigram" with counts and "learned_unigram" without.
         counts: (V,) occurrences of the words, in the order of their ids, for the samplers that
@@ -164,27 +167,36 @@ class SamplingHead(Shards, LinearHead):
     def _label_scores(self, hidden, labels):
         return super()._label_scores(self._parts(hidden)[0], labels)
 
-    def _loss_and_nats(self, hidden, labels, weights):
-        if isinstance(self.sampler, OnlineBigram):  # which would observe ignored positions
+    def _loss_and_nats(self, hidden, labels, weights, *more):
+        tensors = hidden, labels, weights, *more
+        if self.sampler.learns_from_labels and not under_xla():  # which fixes the number of them
             seen = tf.where(weights != 0)[:, 0]
-            hidden, labels, weights = (tf.gather(x, seen) for x in (hidden, labels, weights))
-        return super()._loss_and_nats(hidden, labels, weights)
+            if in_replica():  # a collective of nothing ends the process: one position is left
+                first = tf.range(tf.minimum(tf.size(weights, tf.int64), 1))
+                seen = tf.cond(tf.size(seen) > 0, lambda: seen, lambda: first)
+            tensors = [tf.gather(tensor, seen) for tensor in tensors]
+        return super()._loss_and_nats(*tensors)
 
-    def _sampled_loss(self, criterion, hidden, labels, corrected=True):
-        """Loss (N,) by a criterion, on a fresh sample."""
+    def _sampled_loss(self, criterion, hidden, labels, corrected=True, certain=None):
+        """Loss (N,) by a criterion, on a fresh sample that certain words (C,), if any, join."""
         loss = sampled_loss if self.shared_samples else per_example_loss
         seed = self.random_state.next(self.synchronized and self.shared_samples)
         hidden, before = self._parts(hidden)
         candidates = self._sample(labels, self.num_samples, seed, *before)
         self.sampler.update(labels)
-        scores = []
+        scores, options = [], {}
+        if certain is not None:
+            if self.synchronized:
+                certain = of_all_replicas(certain)
+            candidates, options["is_certain"] = with_certain(candidates, labels, certain)
 
         def observed(label, words):
             scores.append(tf.concat([label[:, None], words.corrected()], axis=1))
             return criterion(label, words)
 
         losses = loss(
-            observed, hidden, self._compared_rows, labels, candidates, corrected, self._hits()
+            observed, hidden, self._compared_rows, labels, candidates, corrected, self._hits(),
+            **options,
         )
         if isinstance(self.sampler, OnlineBigram):
             ids = tf.concat([labels[:, None], candidates.ids], axis=1)

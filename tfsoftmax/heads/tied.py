@@ -103,7 +103,7 @@ class TiedHead(SoftmaxHead):
         same = [x for x in before if type(x) is type(copy) and x.name == copy.name]
         if same:
             replace_layer(self, "tied_to", same[0])
-        else:
+        elif not self._computes_rows:  # which may well belong to the head alone
             warnings.warn(
                 f"{self.name} was made from a configuration, and no layer before it is called "
                 f"{copy.name!r}, so `tied_to` is an embedding of its own. Pass `clone_function` "

@@ -30,10 +30,11 @@ def computed_if_used(function, tensor):
     inner = inner.get_concrete_function(tf.TensorSpec(tensor.shape, tensor.dtype))
     variables = [v for v in inner.variables if v.trainable]
     with record.stop_recording():
-        # TensorFlow orders the uses of a variable by its handle, but not those of a copy of the
-        # handle; and it may drop a PartitionedCall, but not tf.function's StatefulPartitionedCall.
+        # TensorFlow orders the uses of a variable by its handle, which it finds behind Identity but
+        # not behind IdentityN; whatever an assignment waits for, it computes, if that has a loop.
+        # And it may drop a PartitionedCall, but not tf.function's StatefulPartitionedCall.
         handles = [
-            tf.raw_ops.Identity(input=t) if t.dtype == tf.resource else t
+            tf.raw_ops.IdentityN(input=[t])[0] if t.dtype == tf.resource else t
             for t in inner.captured_inputs
         ]
         (result,) = tf.raw_ops.PartitionedCall(

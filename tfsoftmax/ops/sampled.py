@@ -65,7 +65,8 @@ class Hits(enum.Enum):
 
 
 def sampled_loss(
-    criterion, hidden, rows_and_biases, labels, candidates, corrected=True, hits=Hits.KEEP
+    criterion, hidden, rows_and_biases, labels, candidates, corrected=True, hits=Hits.KEEP,
+    is_certain=None,
 ):
     """Loss of each position over its label and the sampled words.
 
@@ -82,6 +83,8 @@ def sampled_loss(
             words that differ, (N, S).
         corrected: whether the logarithms of the expected counts are subtracted from the scores.
         hits: a `Hits`. `Hits.REMOVE_ONE` is for `softmax` only.
+        is_certain: (N,), whether each label is in the sample for certain, so that all hits of the
+            position are left out, or None.
 
     Returns:
         (N,) float32, nats. Differentiable with respect to hidden, rows and biases.
@@ -93,7 +96,7 @@ def sampled_loss(
     def function(hidden, kernel_rows, biases):
         narrow = tf.cast(kernel_rows, hidden.dtype)
         word_rows = tf.gather(narrow, layout.word_place)
-        scores = _without_hits(full_logits(hidden, word_rows, None), layout, hits)
+        scores = _without_hits(full_logits(hidden, word_rows, None), layout, hits, is_certain)
         log_expected = layout.log_expected if corrected else tf.zeros_like(layout.log_expected)
         words = Words(scores, tf.gather(biases, layout.word_place), log_expected, layout.copies)
         label_scores, label_rows = label_logits(hidden, narrow, biases, layout.label_place)
@@ -109,11 +112,15 @@ def sampled_loss(
     return differentiable(function, hidden, *rows_and_biases(layout.rows))
 
 
-def _without_hits(scores, layout, hits):
+def _without_hits(scores, layout, hits, is_certain):
     """Scores (N, M), lowered where a sampled word equals the position's label."""
-    if hits == Hits.KEEP:
+    if hits == Hits.KEEP and is_certain is None:
         return scores
     equal = layout.label_place[:, None] == layout.word_place
+    if is_certain is not None:
+        scores = tf.where(equal & is_certain[:, None], LEFT_OUT, scores)
+    if hits == Hits.KEEP:
+        return scores
     if hits == Hits.REMOVE:
         return tf.where(equal, LEFT_OUT, scores)
     return tf.where(equal, scores + _share_without_one(equal, layout.copies), scores)

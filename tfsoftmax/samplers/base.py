@@ -67,6 +67,7 @@ class Sampler(keras.layers.Layer):
     tells_q = True  # whether `log_q` is known with either implementation
     reads_previous_word = False  # whether q depends on the word before
     holds_labels = False  # whether a sample contains the label of each position once, undrawn
+    learns_from_labels = False  # whether labels of weight zero must be kept from it
 
     def __new__(cls, *args, **kwargs):
         check_hints(cls, args, kwargs)
@@ -254,7 +255,7 @@ def stateless(seed):
 def contains(words: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     """Whether each label (...) is among the words (S,) int32, which increase."""
     flat = tf.reshape(tf.cast(labels, tf.int32), [-1])
-    place = tf.minimum(tf.searchsorted(words, flat), words.shape[0] - 1)
+    place = tf.minimum(tf.searchsorted(words, flat), tf.size(words) - 1)
     return tf.reshape(tf.gather(words, place) == flat, tf.shape(labels))
 
 

@@ -9,7 +9,8 @@ from tfsoftmax.ops.replicas import of_all_replicas
 from tfsoftmax.partitions.counts import checked_counts, with_unseen
 from tfsoftmax.partitions.packing import packed
 from tfsoftmax.samplers.base import Candidates, Sampler, stateless
-from tfsoftmax.samplers.random import uniform_words
+from tfsoftmax.samplers.distributions import Uniform
+from tfsoftmax.samplers.learned import LearnedUnigram
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -18,7 +19,8 @@ class InBatch(Sampler):
 
     Recommenders train a tower of users and a tower of items in this way. A step needs the rows
     of its labels anyway, and it reads no others. The S words of `num_samples`, which are drawn
-    uniformly with replacement, may join them; with num_samples=None there are none.
+    with replacement from a distribution r, uniform unless `extra` says otherwise, may join them
+    (mixed negatives); with num_samples=None there are none.
 
     For each position, the sample contains its own label and N - 1 draws, the labels of the other
     positions. `SampledSoftmax` leaves the own label out once, so that the loss of a position is
@@ -26,25 +28,29 @@ class InBatch(Sampler):
         -ln [ exp(s_w) / q(w) / Σ_n exp(s_n) / q(n) ],    n over the labels of the N positions.
 
     If positions are drawn independently, its minimum is exactly the softmax over all V words.
-    With S uniform words, n goes over these too, and (N - 1) q(w) + S / V takes the place of q(w);
+    With S words of r, n goes over these too, and (N - 1) q(w) + S r(w) takes the place of q(w);
     the minimum is then only near the softmax. Other heads need `remove_accidental_hits=True`. It
     also leaves out equal labels of other positions, which is an approximation. The batch is the
-    whole batch of all replicas of a strategy, if there are several.
+    whole batch of all replicas of a strategy, if there are several. Positions of weight zero, such
+    as those of an ignored label, are no negatives, unless XLA compiles the step, or the loss has
+    the reduction "none" or is that of `training_loss`.
 
     The division by q is known as the correction by ln q. `counts=None` turns it off, and then the
     loss is biased: frequent words end up with low scores, because they are frequent negatives,
-    and perplexity suffers, though `log_prob` is normalised all the same. Positions of weight zero
-    are negatives like all others.
+    and perplexity suffers, though `log_prob` is normalised all the same.
 
     Args:
         vocab_size: V.
         counts: (V,) numbers >= 0, how often each word is a label in training. A word of count
-            zero is counted as often as the rarest word that was seen. None for a loss without
-            correction.
+            zero is counted as often as the rarest word that was seen. "learned" counts the
+            labels of training as they come, in a `LearnedUnigram`, whose q is uniform at first.
+            None for a loss without correction.
+        extra: a `Sampler` with replacement, for r; None for the uniform distribution.
         **kwargs: as in `keras.layers.Layer`.
 
     Raises:
-        ValueError: if `counts` are neither None nor V finite numbers >= 0, or all are zero.
+        ValueError: if `counts` are neither None nor "learned" nor V finite numbers >= 0, or all
+            are zero, or if `extra` does not draw with replacement for all positions.
 
     Example:
         labels = keras.random.randint((1024,), 0, 100)
@@ -52,57 +58,79 @@ class InBatch(Sampler):
         sampler = tfsoftmax.samplers.InBatch(100, counts)
         head = tfsoftmax.SampledSoftmax(100, num_samples=None, sampler=sampler)
 
-    Source: Yi et al. 2019, with counts instead of their running estimate of q. Departure: a
-    position's own label counts once, and the label of each other position counts every time.
+    Source: Yi et al. 2019, with counts instead of their running estimate of q; Yang et al. 2020
+    (mixed negatives). Departures: a position's own label counts once, and the label of each other
+    position counts every time; and in a mixed sample the expected counts of both parts are added.
     Shmuma 2017 ("sampled softmax") is `counts=None` with uniform words.
     """
 
     holds_labels = True
+    learns_from_labels = True
+    label_smoothing = 0.0  # of the head, which gives a share of the positions uniform labels
 
-    def __init__(self, vocab_size: int, counts: ArrayLike | None, **kwargs):
+    def __init__(
+        self, vocab_size: int, counts: ArrayLike | str | None, extra: Sampler | None = None,
+        **kwargs,
+    ):
         super().__init__(vocab_size, unique=False, implementation="own", **kwargs)
+        self.extra = Uniform(vocab_size) if extra is None else extra
+        self._check_extra()
+        self.counts, self.learned = counts, None
+        if isinstance(counts, str):
+            if counts != "learned":
+                raise ValueError(
+                    "`counts` must be numbers, 'learned' or None. "
+                    f"Received: counts={counts!r}"
+                )
+            self.learned = LearnedUnigram(vocab_size, name="learned")
+            return
         self.counts = None if counts is None else checked_counts(counts, vocab_size)
         seen = np.ones(vocab_size) if counts is None else with_unseen(self.counts)
         with tf.init_scope():
             self._log_q = tf.constant(np.log(seen / seen.sum(dtype=np.float64)), tf.float32)
 
+    def _check_extra(self):
+        extra = self.extra
+        draws = isinstance(extra, Sampler) and extra.implementation == "own" and not (
+            extra.unique or extra.holds_labels or extra.reads_previous_word
+        )
+        if not draws or extra.vocab_size != self.vocab_size:
+            raise ValueError(
+                f"`extra` must be a sampler of {self.vocab_size} words that draws with replacement "
+                f"for all positions, by implementation='own'. Received: extra={extra}"
+            )
+
     def sample(
         self, labels: tf.Tensor, num_samples: int | None, seed: int | tf.Tensor
     ) -> Candidates:
-        """Returns the labels themselves, and S uniform words, as the sample.
+        """Returns the labels themselves, and S words of r, as the sample.
 
         Args:
-            labels: (...) integers, the N labels of a batch, at least one.
-            num_samples: S, or None for no uniform words.
-            seed: int, or (2,) integers; the same seed draws the same uniform words.
+            labels: (...) integers, the N labels of a batch.
+            num_samples: S, or None for no words of r.
+            seed: int, or (2,) integers; the same seed draws the same words of r.
 
         Returns:
-            `Candidates` with the labels of all replicas in their order, and then the uniform
-            words. The expected
-            count of a word is (N - 1) q + S / V, its count among the other positions and these.
-
-        Raises:
-            ValueError: if there are no labels.
+            `Candidates` with the labels of all replicas in their order, and then the words of r.
+            The expected count of a word is (N - 1) q + S r, its count among the other positions
+            and these.
         """
         self.check_size(num_samples)
         labels = tf.cast(labels, tf.int32)
         ids = of_all_replicas(tf.reshape(labels, [-1]))
-        if ids.shape.num_elements() == 0:
-            raise ValueError(
-                "`labels` must be those of a batch, because they are the sample. "
-                "Received: no labels"
-            )
-        others = tf.size(ids) - 1
+        others = tf.cast(tf.maximum(tf.size(ids) - 1, 0), tf.float32)
 
         def log_expected(ids):
             if num_samples is None:
-                return self.log_q(ids) + tf.math.log(tf.cast(tf.maximum(others, 1), tf.float32))
-            expected = tf.cast(others, tf.float32) * tf.exp(self.log_q(ids))
-            return tf.math.log(expected + num_samples / self.vocab_size)
+                return self.log_q(ids) + tf.math.log(tf.maximum(others, 1.0))
+            of_extra = num_samples * tf.exp(self.extra.log_q(ids))
+            if self.counts is None:  # a loss without correction has none for these words either
+                of_extra = num_samples / self.vocab_size
+            return tf.math.log(others * tf.exp(self.log_q(ids)) + of_extra)
 
         if num_samples is not None:
-            uniform = uniform_words(num_samples, self.vocab_size, stateless(seed))
-            ids = tf.concat([ids, uniform], 0)
+            drawn = self.extra._draw(num_samples, stateless(seed))
+            ids = tf.concat([ids, drawn], 0)
         return Candidates(ids, log_expected(ids), log_expected(labels))
 
     def sample_for_each(self, labels, num_samples, seed):
@@ -112,14 +140,32 @@ class InBatch(Sampler):
         )
 
     def log_q(self, ids):
-        return tf.gather(self._log_q, ids)
+        if self.learned is not None:
+            return self.learned.log_q(ids)
+        log_q = tf.gather(self._log_q, ids)
+        if not self.label_smoothing:
+            return log_q
+        share = self.label_smoothing
+        return tf.math.log((1 - share) * tf.exp(log_q) + share / self.vocab_size)
+
+    def update(self, labels):
+        if self.learned is not None:
+            self.learned.update(labels)
+        self.extra.update(labels)
 
     def check_size(self, num_samples: int | None) -> None:
-        """Raises ValueError unless this is None or a number of uniform words."""
+        """Raises ValueError unless this is None or a number of words of `extra`."""
         if num_samples is not None:
             super().check_size(num_samples)
 
     def get_config(self):
         config = super().get_config()
         del config["unique"], config["implementation"]
-        return {**config, "counts": packed(self.counts)}
+        counts = self.counts if self.learned is not None else packed(self.counts)
+        extra = keras.saving.serialize_keras_object(self.extra)
+        return {**config, "counts": counts, "extra": extra}
+
+    @classmethod
+    def from_config(cls, config):
+        extra = keras.saving.deserialize_keras_object(config.get("extra"))
+        return super().from_config({**config, "extra": extra})

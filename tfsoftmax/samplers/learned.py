@@ -20,8 +20,9 @@ class LearnedUnigram(Sampler):
 
     The counts are the leaves of a binary tree of sums in one variable. A draw descends the tree
     and an update adds along the paths of the labels; both take O(log V) for each word. float64
-    holds counts exactly up to 2^53. The labels of all replicas of a strategy count. A position
-    whose label the loss ignores counts as word 0, and one that a mask leaves out, as its label.
+    holds counts exactly up to 2^53. The labels of all replicas of a strategy count. Positions of
+    weight zero, such as those that a mask or `ignore_class` leaves out, do not count, unless XLA
+    compiles the step, or the loss has the reduction "none" or is that of `training_loss`.
 
     Args:
         vocab_size: V.
@@ -38,6 +39,7 @@ class LearnedUnigram(Sampler):
     """
 
     tells_q = False  # TensorFlow's operation does not
+    learns_from_labels = True
 
     def __init__(self, vocab_size: int, **kwargs):
         super().__init__(vocab_size, **kwargs)

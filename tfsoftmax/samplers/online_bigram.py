@@ -50,6 +50,8 @@ class OnlineBigram(AfterWord):
     and the smoothing of Witten and Bell 1991 with the unigram.
     """
 
+    learns_from_labels = True
+
     def __init__(
         self, vocab_size: int, counts: ArrayLike | None = None, slots: int = 64,
         decay: float = 0.99, **kwargs,

@@ -1,0 +1,165 @@
+"""Hard negatives: words that are certain to be in a sample, and where they come from."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tfsoftmax
+from tfsoftmax import FullSoftmax, HardNegatives, MineHardNegatives, SampledSoftmax, SoftmaxLoss
+from tfsoftmax.samplers import InBatch
+
+V, D, N = 9, 4, 6
+COUNTS = np.array([5, 90, 3, 1, 40, 2, 7, 2, 11])
+LABELS = np.array([1, 4, 1, 8, 3, 5], np.int32)
+HARD = np.array([[1, 7], [0, -1], [7, 7], [2, 4], [-1, -1], [0, 7]])
+SAMPLERS = {
+    "drawn": lambda: {"num_samples": 12, "sampler": "unigram", "counts": COUNTS},
+    "in-batch": lambda: {"num_samples": None, "sampler": InBatch(V, COUNTS)},
+    "mixed": lambda: {"num_samples": 7, "sampler": InBatch(V, COUNTS)},
+}
+
+
+def make(name, **options):
+    head = SampledSoftmax(V, seed=3, **{**SAMPLERS[name](), **options})
+    head.build((None, D))
+    rng = np.random.default_rng(2)
+    for weight in head.trainable_weights:
+        weight.assign(rng.normal(size=weight.shape))
+    return head, tf.constant(rng.normal(size=(N, D)), tf.float32)
+
+
+def reference(head, hidden, name):
+    """The softmax over the label, the hard negatives once each, and what else was drawn."""
+    seed = head.random_state.next()
+    head.random_state.state.assign(head.random_state.state - [0, 1])
+    drawn = head.sampler.sample(LABELS, head.num_samples, seed)
+    scores = hidden.numpy().astype(np.float64) @ head.kernel.numpy().T + head.bias.numpy()
+    certain, losses = {word for words in HARD for word in words if word >= 0}, []
+    for position, label in enumerate(LABELS):
+        own = np.exp(scores[position, label])
+        if label not in certain:
+            own /= np.exp(drawn.log_expected_labels[position])
+        total = own + sum(np.exp(scores[position, w]) for w in certain if w != label)
+        for place, (word, log_expected) in enumerate(zip(*drawn[:2])):
+            itself = name != "drawn" and place == position
+            if int(word) not in certain and not itself:
+                total += np.exp(scores[position, word] - log_expected)
+        losses.append(np.log(total / own))
+    return losses
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_hard_negatives_count_once_and_the_others_by_what_was_expected(name):
+    head, hidden = make(name)
+    wanted = reference(head, hidden, name)
+    np.testing.assert_allclose(head.training_loss(hidden, LABELS, HARD), wanted, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_without_any_the_loss_is_that_of_the_sample(name):
+    head, hidden = make(name)
+    other, _ = make(name)
+    none = np.full((N, 3), -1)
+    losses = head.training_loss(hidden, LABELS, none)
+    np.testing.assert_allclose(losses, other.training_loss(hidden, LABELS), rtol=1e-5)
+
+
+def test_the_gradient_tends_to_that_of_the_whole_softmax():
+    head, hidden = make("drawn", num_samples=200_000)
+    full = FullSoftmax(V)
+    full.build((None, D))
+    full.set_weights([head.kernel, head.bias])
+    found = []
+    for loss in (lambda: head.training_loss(hidden, LABELS, HARD),
+                 lambda: full.training_loss(hidden, LABELS)):
+        with tf.GradientTape() as tape:
+            tape.watch(hidden)
+            total = tf.reduce_sum(loss())
+        found.append(tape.gradient(total, hidden))
+    np.testing.assert_allclose(*found, atol=0.02)
+
+
+def test_the_sum_over_the_sample_is_an_unbiased_estimate_of_z():
+    head, hidden = make("drawn")
+    scores = hidden @ tf.transpose(head.kernel.value) + head.bias.value
+    own = tf.gather(scores, LABELS, batch_dims=1)
+    own -= np.log(12 * COUNTS / COUNTS.sum()).astype(np.float32)[LABELS]
+
+    @tf.function
+    def sums():
+        def one(_):
+            return tf.exp(own) * tf.math.expm1(head.training_loss(hidden, LABELS, HARD))
+        return tf.map_fn(one, tf.zeros(4000), parallel_iterations=1)
+
+    drawn = ~np.isin(LABELS, HARD)  # the label's own term is known
+    found, z = sums().numpy(), np.exp(scores).sum(1)
+    error = found.std(0) / np.sqrt(4000)
+    assert drawn.sum() == 3
+    assert np.all(np.abs(found.mean(0) - z)[drawn] < 4.5 * error[drawn])
+
+
+def test_fit_reads_them_and_nothing_else_does(tmp_path):
+    head, hidden = make("in-batch")
+    inputs, ids = keras.Input((D,)), keras.Input((2,), dtype="int32")
+    model = keras.Model([inputs, ids], head(inputs, hard_negatives=ids))
+    model.compile(tfsoftmax.optimizers.SGD(0.0), SoftmaxLoss(),
+                  weighted_metrics=[tfsoftmax.Perplexity()])
+    wanted = np.mean(reference(head, hidden, "in-batch"))
+    data = [hidden.numpy(), HARD]
+    assert model.fit(data, LABELS, verbose=0).history["loss"][0] == pytest.approx(wanted, rel=1e-4)
+    nats = -np.mean(head.log_prob(hidden, LABELS))
+    assert model.evaluate(data, LABELS, verbose=0)[0] == pytest.approx(nats, rel=1e-5)
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    logits = again.predict(data, verbose=0)
+    np.testing.assert_allclose(logits, model.predict(data, verbose=0), rtol=1e-5)
+    assert again.fit(data, LABELS, verbose=0).history["loss"][0] == pytest.approx(wanted, rel=1e-4)
+    served = keras.Model(inputs, head(inputs))  # shares the head, and needs no hard negatives
+    np.testing.assert_allclose(served.predict(data[0], verbose=0), logits, rtol=1e-5)
+
+
+def test_the_callback_fills_the_table_with_what_the_head_ranks_highest(tmp_path):
+    users, negatives = keras.Input((), dtype="int32"), HardNegatives(30, 3)
+    hidden = tfsoftmax.Embedding(30, D)(users)
+    head = SampledSoftmax(V, 4, "uniform")
+    model = keras.Model(users, head(hidden, negatives(users)))
+    model.compile(tfsoftmax.optimizers.Adam(0.1), SoftmaxLoss())
+    callback = MineHardNegatives(negatives, np.arange(30), every=2, batch_size=7)
+    tables = []
+    spy = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda *_: tables.append(negatives.table.numpy())
+    )
+    labels = np.arange(30) % V
+    model.fit(np.arange(30), labels, epochs=4, verbose=0, callbacks=[callback, spy])
+    assert (tables[0] == -1).all() and (tables[1] == -1).all()
+    np.testing.assert_array_equal(tables[2], tables[3])
+    table = hidden_of(model)
+    np.testing.assert_array_equal(callback.mined(), np.argsort(-table, axis=1)[:, :3])
+    assert (tables[2] >= 0).all()
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    kept = next(layer for layer in again.layers if isinstance(layer, HardNegatives))
+    np.testing.assert_array_equal(kept.table, tables[3])
+
+
+def hidden_of(model):
+    return model.predict(np.arange(30), verbose=0)
+
+
+def test_what_cannot_have_hard_negatives_is_named():
+    for options in ({"sampler_options": {"unique": True}}, {"shared_samples": False},
+                    {"label_in_sum": False}):
+        head = SampledSoftmax(V, 3, "uniform", **options)
+        with pytest.raises(ValueError, match="`hard_negatives` must be None unless"):
+            head.training_loss(np.ones((N, D), np.float32), LABELS, HARD)
+    head, hidden = make("drawn")
+    with pytest.raises(ValueError, match="`hard_negatives` must be None unless"):
+        tf.function(head.training_loss, jit_compile=True)(hidden, LABELS, HARD)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="`hard_negatives` must lie below 9"):
+        head.training_loss(hidden, LABELS, HARD + 2)
+    model = keras.Sequential([keras.Input((D,)), keras.layers.Dense(V)])
+    model.compile("sgd", "mse")
+    with pytest.raises(ValueError, match="`model` must be a functional model that ends with a h"):
+        model.fit(hidden, tf.ones((N, V)), verbose=0,
+                  callbacks=[MineHardNegatives(HardNegatives(3, 1), hidden)])

@@ -1,0 +1,238 @@
+"""Rows of items from a model of their features."""
+
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tfsoftmax
+from tfsoftmax import FullSoftmax, ItemTower, SampledSoftmax, SoftmaxLoss
+
+V, D, N = 23, 6, 40
+TITLES = np.array([f"a film of {('love', 'war', 'été')[i % 3]} no {i % 7}" for i in range(V)])
+GENRES = [("drama", "war", "été", "noir")[i % 4] for i in range(V)]
+YEARS = np.random.default_rng(0).uniform(1950, 2000, (V, 1))
+
+
+def preprocessed():
+    """A model of titles, genres, years and ids by the preprocessing layers of Keras."""
+    titles = keras.layers.TextVectorization(12, output_mode="multi_hot")
+    genres, years = keras.layers.StringLookup(), keras.layers.Normalization()
+    for layer, values in ((titles, TITLES), (genres, GENRES), (years, YEARS)):
+        layer.adapt(np.asarray(values))
+    kinds = {"title": "string", "genre": "string", "id": "int64"}
+    inputs = {name: keras.Input((), dtype=kind, name=name) for name, kind in kinds.items()}
+    inputs["year"] = keras.Input((1,), name="year")
+    features = keras.layers.Concatenate()([
+        titles(inputs["title"]), tfsoftmax.Embedding(6, 3)(genres(inputs["genre"])),
+        years(inputs["year"]), tfsoftmax.Embedding(5, 2)(keras.layers.Hashing(5)(inputs["id"])),
+    ])
+    vectors = keras.layers.Dense(D)(keras.layers.Dense(9, "tanh")(features))
+    model = keras.Model(inputs, keras.layers.UnitNormalization()(vectors))
+    return ItemTower(
+        model, {"title": TITLES, "genre": GENRES, "year": YEARS, "id": np.arange(V)}, 9
+    )
+
+
+def numeric():
+    features = np.random.default_rng(1).normal(size=(V, 4))
+    return ItemTower(keras.layers.Dense(D, "tanh"), features)
+
+
+def listed():
+    inputs = [keras.Input((2,)), keras.Input((), dtype="int32")]
+    merged = keras.layers.Concatenate()([inputs[0], tfsoftmax.Embedding(4, 3)(inputs[1])])
+    model = keras.Model(inputs, keras.layers.Dense(D)(merged))
+    return ItemTower(model, [np.ones((V, 2), np.float32), tf.range(V) % 4])
+
+
+TOWERS = {"preprocessed": preprocessed, "numeric": numeric, "listed": listed}
+
+
+def queries(count=N):
+    rng = np.random.default_rng(2)
+    return rng.normal(size=(count, 5)).astype(np.float32), rng.integers(0, V, count) % 7
+
+
+def retrieval_model(tower, **options):
+    inputs = keras.Input((5,))
+    queries = keras.layers.UnitNormalization()(keras.layers.Dense(D)(inputs))
+    queries = keras.layers.Rescaling(1 / 0.1)(queries)
+    options = {"num_samples": 8, "sampler": "uniform", "use_bias": False, **options}
+    model = keras.Model(inputs, SampledSoftmax(V, tied_to=tower, **options)(queries))
+    model.compile(tfsoftmax.optimizers.Adam(0.05), SoftmaxLoss(),
+                  weighted_metrics=[tfsoftmax.Perplexity()])
+    return model
+
+
+@pytest.mark.parametrize("name", TOWERS)
+def test_rows_are_the_models_vectors_of_the_features(name):
+    tower = TOWERS[name]()
+    assert (tower.input_dim, tower.output_dim) == (V, D)
+    features = tower._features.tensors
+    wanted = tower.model(features)
+    np.testing.assert_allclose(tower.table(), wanted, rtol=1e-5, atol=1e-6)
+    ids = np.array([[3, 20, 3], [0, 0, 22]])
+    np.testing.assert_allclose(tower(ids), wanted.numpy()[ids], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", TOWERS)
+def test_training_lowers_the_exact_loss_that_evaluation_reports(name):
+    model, (inputs, labels) = retrieval_model(TOWERS[name]()), queries()
+    before = model.evaluate(inputs, labels, verbose=0)[1]
+    model.fit(inputs, labels, epochs=8, verbose=0)
+    nats, perplexity = model.evaluate(inputs, labels, verbose=0)
+    assert perplexity < before
+    tower = model.layers[-1].tied_to
+    hidden = model.layers[-2].output
+    hidden = keras.Model(model.input, hidden).predict(inputs, verbose=0)
+    scores = hidden.astype(np.float64) @ tower.model(tower._features.tensors).numpy().T
+    total = 0.0
+    for position, label in enumerate(labels):
+        total += np.log(np.exp(scores[position]).sum()) - scores[position, label]
+    np.testing.assert_allclose(nats, total / N, rtol=1e-5)
+    ids, log_probs = model.layers[-1].top_k(hidden, 4)
+    np.testing.assert_array_equal(ids, np.argsort(-scores, axis=1, kind="stable")[:, :4])
+    assert (np.diff(log_probs) <= 0).all()
+
+
+def test_cosine_and_temperature_are_layers_of_keras():
+    model, (inputs, _) = retrieval_model(preprocessed()), queries()
+    scores = model.predict(inputs, verbose=0)
+    tower, dense = model.layers[-1].tied_to, model.layers[1]
+    for position, query in enumerate(dense(inputs).numpy()):
+        for item, vector in enumerate(tower.table().numpy()):
+            cosine = query @ vector / np.linalg.norm(query) / np.linalg.norm(vector)
+            assert scores[position, item] == pytest.approx(cosine / 0.1, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", TOWERS)
+def test_a_saved_model_has_the_features(name, tmp_path):
+    model, (inputs, labels) = retrieval_model(TOWERS[name]()), queries()
+    model.fit(inputs, labels, verbose=0)
+    wanted = model.predict(inputs, verbose=0)
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(again.predict(inputs, verbose=0), wanted, rtol=1e-5, atol=1e-6)
+    again.fit(inputs, labels, verbose=0)
+    features = again.layers[-1].tied_to._features.tensors
+    tf.nest.map_structure(
+        np.testing.assert_array_equal, features, model.layers[-1].tied_to._features.tensors
+    )
+
+
+def test_another_process_loads_and_serves_the_model(tmp_path):
+    model, (inputs, labels) = retrieval_model(preprocessed()), queries()
+    model.fit(inputs, labels, verbose=0)
+    np.savez(tmp_path / "data.npz", inputs=inputs, wanted=model.predict(inputs, verbose=0))
+    model.save(tmp_path / "model.keras")
+    model.export(tmp_path / "served", verbose=False)
+    script = """if True:
+        import sys, keras, numpy as np, tensorflow as tf
+        data = np.load(sys.argv[1] + "/data.npz")
+        served = tf.saved_model.load(sys.argv[1] + "/served")
+        scores = served.serve(data["inputs"])
+        np.testing.assert_allclose(scores, data["wanted"], rtol=1e-4, atol=1e-4)
+        import tfsoftmax
+        again = keras.saving.load_model(sys.argv[1] + "/model.keras")
+        scores = again.predict(data["inputs"], verbose=0)
+        np.testing.assert_allclose(scores, data["wanted"], rtol=1e-4, atol=1e-4)
+    """
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True)
+
+
+def test_the_tower_of_users_may_read_items_through_the_same_tower(tmp_path):
+    tower, history = numeric(), keras.Input((3,), dtype="int32")
+    hidden = keras.layers.GlobalAveragePooling1D()(tower(history))
+    model = keras.Model(history, SampledSoftmax(V, 5, "uniform", tied_to=tower)(hidden))
+    words = np.random.default_rng(0).integers(0, V, (4, 3))
+    wanted = model.predict(words, verbose=0)
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    assert again.layers[-1].tied_to is again.layers[1]
+    np.testing.assert_allclose(again.predict(words, verbose=0), wanted, rtol=1e-5, atol=1e-6)
+    assert keras.models.clone_model(model).layers[-1].tied_to.input_dim == V
+
+
+def test_the_gradient_is_that_of_the_whole_model():
+    tower, (hidden, labels) = numeric(), queries()
+    head = FullSoftmax(V, tied_to=tower, use_bias=False)
+    hidden = tf.constant(np.random.default_rng(3).normal(size=(N, D)), tf.float32)
+    weights = [weight.value for weight in tower.trainable_weights]
+    with tf.GradientTape(persistent=True) as tape:
+        ours = tf.reduce_sum(head.training_loss(hidden, labels))
+        logits = hidden @ tf.transpose(tower.model(tower._features.tensors))
+        nats = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+        wanted = tf.reduce_sum(nats)
+    for a, b in zip(tape.gradient(ours, weights), tape.gradient(wanted, weights), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
+class Counting(keras.layers.Layer):
+    """A layer that counts the rows that it computes."""
+
+    def build(self, shape):
+        self.kernel = self.add_weight(shape=(shape[-1], D), name="kernel")
+        self.computed = tf.Variable(0, trainable=False)
+
+    def call(self, features):
+        self.computed.assign_add(tf.shape(features)[0])
+        return features @ self.kernel
+
+
+def test_a_step_of_fit_computes_no_table():
+    layer = Counting()
+    model, (inputs, labels) = retrieval_model(ItemTower(layer, np.eye(V), 4)), queries(3)
+    model.fit(inputs, labels, verbose=0)
+    layer.computed.assign(0)
+    model.fit(inputs, labels, verbose=0)
+    assert 0 < layer.computed.numpy() <= 3 + 8  # labels and samples
+    assert not model.layers[-1].tied_to._kept or not tf.size(
+        model.layers[-1].tied_to._kept[-1].rows
+    )
+    layer.computed.assign(0)
+    model.evaluate(inputs, labels, batch_size=1, verbose=0)
+    assert V <= layer.computed.numpy() < V + 4  # once, for all batches
+
+
+def test_one_item_mixed_precision_and_a_frozen_tower():
+    one = ItemTower(keras.layers.Dense(2), [[1.0, 2.0]])
+    assert SampledSoftmax(1, 1, "uniform", tied_to=one)(np.ones((3, 2))).shape == (3, 1)
+    model = keras.layers.Dense(D, dtype="mixed_bfloat16")
+    tower = ItemTower(model, np.eye(V), dtype="mixed_bfloat16")
+    assert tower.table().dtype == "float32"
+    assert np.isfinite(retrieval_model(tower).fit(*queries(), verbose=0).history["loss"]).all()
+    frozen = numeric()
+    frozen.trainable = False
+    before = frozen.table().numpy()
+    retrieval_model(frozen).fit(*queries(), verbose=0)
+    np.testing.assert_array_equal(frozen.table(), before)
+
+
+def test_layers_of_keras_rs_are_parts_of_towers(tmp_path):
+    keras_rs = pytest.importorskip("keras_rs")
+    inputs = keras.Input((4,))
+    crossed = keras_rs.layers.FeatureCross()(inputs, inputs)
+    tower = ItemTower(keras.Model(inputs, keras.layers.Dense(D)(crossed)), np.eye(V)[:, :4])
+    model, (inputs, labels) = retrieval_model(tower), queries()
+    model.fit(inputs, labels, verbose=0)
+    wanted = model.predict(inputs, verbose=0)
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(again.predict(inputs, verbose=0), wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_features_and_models_that_do_not_fit_are_named():
+    dense = keras.layers.Dense(D)
+    for features in ({"a": np.ones((3, 1)), "b": np.ones((4, 1))}, 1.0, np.ones((0, 2)), []):
+        with pytest.raises(ValueError, match="`features` must have one row for each item"):
+            ItemTower(dense, features)
+    with pytest.raises(ValueError, match=r"`model` must map .* results of shape \(None, 3, 6\)"):
+        ItemTower(dense, np.ones((V, 3, 2)))
+    with pytest.raises(ValueError, match="as many units as the hidden state, 7"):
+        FullSoftmax(V, tied_to=numeric())(np.ones((2, 7), np.float32))
+    with pytest.raises(ValueError, match="`rows_at_once` must lie in"):
+        ItemTower(dense, np.ones((3, 2)), rows_at_once=0)

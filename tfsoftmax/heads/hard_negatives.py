@@ -1,0 +1,119 @@
+"""Hard negatives: for each query the words that a head itself ranks highest, found now and then."""
+
+from collections.abc import Callable
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfsoftmax._compat import call_of
+from tfsoftmax.arguments import check_positive
+from tfsoftmax.heads.base import SoftmaxHead
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class HardNegatives(keras.layers.Layer):
+    """The hard negatives of each query, by its number, for the second argument of a head.
+
+    A table (Q, H), which is empty at first, so that training begins without hard negatives.
+    `MineHardNegatives`, a callback, fills it. Saved models have it.
+
+    Args:
+        num_queries: Q, such as the number of users or of training examples.
+        num_negatives: H, how many each of them gets.
+        **kwargs: arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        queries: (...) integers in [0, Q). The result is (..., H) int32, -1 where there is none.
+
+    Example:
+        hidden, users = keras.Input((64,)), keras.Input((), dtype="int32")
+        negatives = tfsoftmax.HardNegatives(5000, 4)(users)
+        head = tfsoftmax.SampledSoftmax(1000, 50, "uniform")
+        model = keras.Model([hidden, users], head(hidden, negatives))
+    """
+
+    def __init__(self, num_queries: int, num_negatives: int, **kwargs):
+        super().__init__(**kwargs)
+        check_positive(num_queries=num_queries, num_negatives=num_negatives)
+        self.num_queries, self.num_negatives = num_queries, num_negatives
+        self.table = self.add_weight(
+            name="table", shape=(num_queries, num_negatives), dtype="int32", trainable=False,
+            initializer=lambda shape, dtype: tf.fill(shape, tf.constant(-1, dtype)),
+            autocast=False, aggregation="only_first_replica",
+        )
+        self.built = True
+
+    def call(self, queries):
+        return tf.gather(self.table.value, tf.cast(queries, tf.int32))
+
+    def compute_output_spec(self, queries):
+        return keras.KerasTensor((*queries.shape, self.num_negatives), "int32")
+
+    def get_config(self):
+        sizes = {"num_queries": self.num_queries, "num_negatives": self.num_negatives}
+        return {**super().get_config(), **sizes}
+
+
+class MineHardNegatives(keras.callbacks.Callback):
+    """Fills a `HardNegatives` before epochs with the words that the head ranks highest.
+
+    These are the top H of the whole vocabulary, by `head.top_k` at that time: exact, or with an
+    index approximate. The query's label may be among them. The head counts it once, and would
+    learn that what it ranks high is wrong if labels were left out.
+
+    Args:
+        negatives: a `HardNegatives` of the model.
+        inputs: the model's inputs for the queries 0 to Q - 1, in their order.
+        every: epochs from one search to the next, the first of which is before epoch `every`.
+        index: function of the head to a `tfsoftmax.search.WordIndex`, or None for exact search.
+        batch_size: the number of queries whose scores are computed at once.
+
+    Raises:
+        ValueError: if training begins with a model that is not functional or does not end with
+            a head.
+
+    Example:
+        users = keras.Input((), dtype="int32")
+        negatives = tfsoftmax.HardNegatives(5000, 4)
+        head = tfsoftmax.SampledSoftmax(1000, 50, "uniform")
+        model = keras.Model(users, head(tfsoftmax.Embedding(5000, 64)(users), negatives(users)))
+        model.compile("adam", tfsoftmax.SoftmaxLoss())
+        model.fit(keras.ops.arange(5000), keras.ops.arange(5000) % 1000, epochs=2, verbose=0,
+                  callbacks=[tfsoftmax.MineHardNegatives(negatives, keras.ops.arange(5000))])
+
+    Source: Xiong et al. 2021 (ANCE), a stale index. Departure: labels are not left out.
+    """
+
+    def __init__(
+        self, negatives: HardNegatives, inputs, every: int = 1,
+        index: Callable[[SoftmaxHead], object] | None = None, batch_size: int = 256,
+    ):
+        super().__init__()
+        check_positive(every=every, batch_size=batch_size)
+        self.negatives, self.inputs, self.every = negatives, inputs, every
+        self.index, self.batch_size = index, batch_size
+
+    def on_train_begin(self, logs=None):
+        outputs = getattr(self.model, "outputs", None)
+        head, found = call_of(outputs[0]) if outputs else (None, [])
+        if not isinstance(head, SoftmaxHead):
+            raise ValueError(
+                "`model` must be a functional model that ends with a head. "
+                f"Received: {self.model}"
+            )
+        self._head, self._queries = head, keras.Model(self.model.inputs, found[0])
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if epoch and epoch % self.every == 0:
+            self.negatives.table.assign(self.mined())
+
+    def mined(self) -> np.ndarray:
+        """The ids (Q, H) int32 that the head ranks highest now."""
+        hidden = self._queries.predict(self.inputs, batch_size=self.batch_size, verbose=0)
+        k, options = self.negatives.num_negatives, {}
+        if self.index is not None:
+            options["index"] = self.index(self._head)
+        starts = range(0, len(hidden), self.batch_size)
+        parts = [hidden[start : start + self.batch_size] for start in starts]
+        return np.concatenate([self._head.top_k(part, k, **options)[0] for part in parts])

@@ -1,0 +1,151 @@
+"""Rows of items that a model computes from the items' features: the item tower of retrieval."""
+
+from collections.abc import Mapping
+
+import keras
+import numpy as np
+import tensorflow as tf
+from numpy.typing import ArrayLike
+
+from tfsoftmax.arguments import check_positive
+from tfsoftmax.layers.computed_rows import ComputedRows
+from tfsoftmax.partitions.packing import packed, unpacked
+
+Features = ArrayLike | Mapping[str, ArrayLike] | list[ArrayLike]
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class ItemTower(ComputedRows):
+    """The rows of V items, computed by any Keras model from a table of the items' features.
+
+    A head that is `tied_to` the tower scores items with the tower's vectors. A step of
+    `SampledSoftmax`, `NCE`, `NegativeSampling` or `BlackOut` runs the model on the labels and
+    the sampled items, each once. Evaluation, prediction and `top_k` are exact, over all V
+    items: the model runs on `rows_at_once` items at a time, and its (V, D) vectors are kept until
+    a weight changes. Called with ids of items, the tower is their embedding, so that the tower of
+    users can read the items that a user had.
+
+    For the cosine instead of the inner product, end both towers with
+    `keras.layers.UnitNormalization()`, and for a temperature, the tower of queries with
+    `keras.layers.Rescaling(1 / temperature)` after it. Items have biases of their own unless the
+    head has `use_bias=False`, and new items none; leave them out if the catalogue changes.
+
+    The model runs as in inference, in training too: dropout in it has no effect, and batch
+    normalisation uses the statistics that it has. `adapt` its preprocessing layers before the
+    tower is first evaluated. Its embeddings should be `tfsoftmax.Embedding`, whose updates touch
+    the rows of a step only.
+
+    Args:
+        model: a Keras model or layer that maps features (n, ...) to vectors (n, D). Preprocessing
+            layers (`StringLookup`, `Hashing`, `Normalization`, `TextVectorization`) may be parts.
+        features: what the model takes, one row for each item: an array (V, ...) of numbers or
+            strings, or a dict or a list of them. They are part of the configuration, so that
+            saved models have them.
+        rows_at_once: the largest number of items that the model computes at once for all V.
+        **kwargs: arguments of `keras.layers.Layer`.
+
+    Raises:
+        ValueError: if `features` do not all have V > 0 rows, or if the model's results are not
+            vectors.
+
+    Example:
+        model = keras.Sequential([tfsoftmax.Embedding(20, 32), keras.layers.Dense(64)])
+        tower = tfsoftmax.ItemTower(model, keras.random.randint((1000,), 0, 20))
+        head = tfsoftmax.SampledSoftmax(1000, 50, "uniform", tied_to=tower, use_bias=False)
+        ids, log_probs = head.top_k(keras.random.normal((8, 64)), k=10)
+
+    Source: Yi et al. 2019 (two towers). Departure: items are ids of a table of features, so that
+    evaluation knows all of them, and an item that a batch has twice is computed once.
+    """
+
+    def __init__(
+        self, model: keras.layers.Layer, features: Features, rows_at_once: int = 4096, **kwargs
+    ):
+        features = _tensors(features)
+        sizes = {len(x) if x.shape.rank else 0 for x in tf.nest.flatten(features)}
+        if len(sizes) != 1 or 0 in sizes:
+            raise ValueError(
+                "`features` must have one row for each item, as many in each array. "
+                f"Received: arrays of {sorted(sizes)} rows"
+            )
+        super().__init__(sizes.pop(), **kwargs)
+        check_positive(rows_at_once=rows_at_once)
+        self.model, self.rows_at_once = model, rows_at_once
+        self._features = _Table(features)  # Keras tracks what is assigned, but not inside of this
+        vectors = model(tf.nest.map_structure(_placeholder, features))
+        shape = getattr(vectors, "shape", ())
+        if len(shape) != 2 or shape[1] is None:
+            raise ValueError(
+                "`model` must map features (n, ...) to vectors (n, D). "
+                f"Received: a model with results of shape {tuple(shape)}"
+            )
+        self.output_dim = shape[1]
+        self.built = True
+
+    def rows(self, ids):
+        features = tf.nest.map_structure(lambda x: tf.gather(x, ids), self._features.tensors)
+        return tf.ensure_shape(self.model(features, training=False), [None, self.output_dim])
+
+    def get_config(self):
+        config = super().get_config()
+        del config["input_dim"], config["output_dim"]
+        return {
+            **config,
+            "model": keras.saving.serialize_keras_object(self.model),
+            "features": tf.nest.map_structure(_stored, self._features.tensors),
+            "rows_at_once": self.rows_at_once,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        model = keras.saving.deserialize_keras_object(config["model"])
+        features = config["features"]
+        if "shape" in features:  # a single array
+            features = _restored(features)
+        elif isinstance(features, list):
+            features = [_restored(x) for x in features]
+        else:
+            features = {name: _restored(x) for name, x in features.items()}
+        return cls(**{**config, "model": model, "features": features})
+
+
+class _Table:
+    """Holds a structure that Keras shall neither track nor wrap."""
+
+    def __init__(self, tensors):
+        self.tensors = tensors
+
+
+def _tensors(features):
+    """A tensor, or a dict or a list of them."""
+    if isinstance(features, Mapping):
+        return {name: _tensor(values) for name, values in features.items()}
+    if isinstance(features, (list, tuple)) and hasattr(next(iter(features), None), "shape"):
+        return [_tensor(values) for values in features]
+    return _tensor(features)
+
+
+def _tensor(values):
+    array = values.numpy() if isinstance(values, tf.Tensor) else np.asarray(values)
+    return tf.constant(array.astype(keras.config.floatx()) if array.dtype.kind == "f" else array)
+
+
+def _placeholder(tensor):
+    return keras.KerasTensor((None, *tensor.shape[1:]), tensor.dtype.name)
+
+
+def _stored(tensor):
+    """A feature in a form that JSON can hold; strings are bytes, filled up with zeros."""
+    array, shape = tensor.numpy(), tensor.shape.as_list()
+    if array.dtype.kind == "O":
+        array = array.astype(bytes)
+        array = np.frombuffer(array.tobytes(), np.uint8).reshape(*shape, array.dtype.itemsize)
+    return {"values": packed(array), "dtype": tensor.dtype.name, "shape": shape}
+
+
+def _restored(config):
+    array = np.asarray(unpacked(config["values"]))
+    if config["dtype"] == "string":
+        array = array.astype(np.uint8)
+        array = np.frombuffer(array.tobytes(), f"S{array.shape[-1]}").reshape(config["shape"])
+    return array.astype("O" if config["dtype"] == "string" else config["dtype"])

@@ -1,0 +1,39 @@
+"""Words that are certain to be in a sample, beside those that are drawn: hard negatives."""
+
+import tensorflow as tf
+
+from tfsoftmax.samplers.base import Candidates, contains
+
+
+def with_certain(
+    candidates: Candidates, labels: tf.Tensor, certain: tf.Tensor
+) -> tuple[Candidates, tf.Tensor]:
+    """Adds words to a sample with replacement, which are then expected once and count once.
+
+    A certain word that was drawn too, or that stands several times among the certain ones, has as
+    many copies as expected ones, so that all of them together count once. Σ exp(s) / c over the
+    sample remains an unbiased estimate of Z: the certain words are summed, the others estimated.
+
+    Args:
+        candidates: those of `Sampler.sample`, with log_expected (S,).
+        labels: (N,) int32, for which the candidates are.
+        certain: (C,) int32, the words to add, in any order.
+
+    Returns:
+        `Candidates` with the certain words after the others, and whether each label is certain,
+        (N,), in which case all its copies must be left out of its position: hits.
+    """
+    ids = tf.concat([candidates.ids, certain], 0)
+    log_expected = tf.concat([candidates.log_expected, tf.zeros(tf.shape(certain))], 0)
+    ordered, words = tf.sort(ids), tf.sort(certain)
+    ends = [tf.searchsorted(ordered, ids, side=side) for side in ("left", "right")]
+    copies = tf.cast(ends[1] - ends[0], tf.float32)
+    log_expected = tf.where(_among(words, ids), tf.math.log(copies), log_expected)
+    is_certain = _among(words, labels)
+    of_labels = tf.where(is_certain, 0.0, candidates.log_expected_labels)
+    return Candidates(ids, log_expected, of_labels), is_certain
+
+
+def _among(words, ids):
+    """Whether each id is among the words, of which there may be none."""
+    return contains(tf.concat([words, [2**31 - 1]], 0), ids)

@@ -27,12 +27,12 @@ The score of a hypothesis in natural logarithms, where <eos> is part of each sen
 
     acoustic + lm_weight * lm + old_lm_weight * old lm + arpa_weight * arpa - word_penalty * words
 
-Here lm is the model of the run, old lm is the score in the lists, and arpa is an n-gram model
-(--arpa, which needs kenlm: pip install 'tfsoftmax[arpa]'). The acoustic scores have weight one;
-if they are not scaled, lm_weight is what Kaldi calls LMWT. Without --tune each weight is one
-number, by default 1 for lm_weight and 0 for the others. With --tune the command takes the weights
-with the fewest word errors on those lists, from the values given, separated by commas, or from a
-grid where none are given.
+Here lm is the model of the run, which reads the words in pieces if it was trained on pieces, old lm
+is the score in the lists, and arpa is an n-gram model (--arpa, which needs kenlm: pip install
+'tfsoftmax[arpa]'). The acoustic scores have weight one; if they are not scaled, lm_weight is what
+Kaldi calls LMWT. Without --tune each weight is one number, by default 1 for lm_weight and 0 for the
+others. With --tune the command takes the weights with the fewest word errors on those lists, from
+the values given, separated by commas, or from a grid where none are given.
 
 With --state=sentence, the run's model scores each hypothesis by itself. With --state=carried it
 reads all hypotheses as one text, in the order of the lists and separated by <eos>, and each begins
@@ -217,6 +217,7 @@ def scores_function(workers):
     Its arguments are the lists and the flag that names them.
     """
     options = flags.FLAGS
+    from tfsoftmax.lm import runs
     from tfsoftmax.lm.sentences import oov_report
     from tfsoftmax.lm.shared_scoring import SharedScorer, load
     from tfsoftmax.nbest import rescoring
@@ -228,11 +229,14 @@ def scores_function(workers):
         workers, model, vocabulary, options.normalisation, options.oov, options.unseen_words
     )
 
+    tokenizer = runs.Run(options.run).tokenizer()
+
     def score(lists, argument):
+        sentences = list(tokenizer.encode_all([" ".join(words) for words in lists.sentences]))
         words = sum(map(len, lists.sentences))
-        oov = sum(int(scorer.unknown(sentence).sum()) for sentence in lists.sentences)
+        oov = sum(int(scorer.unknown(sentence).sum()) for sentence in sentences)
         print(oov_report(options[argument].value, words, oov), file=sys.stderr, flush=True)
-        lm = rescoring.lm_scores(scorer, lists.sentences, options.state)
+        lm = rescoring.lm_scores(scorer, sentences, options.state)
         return rescoring.features(lists, lm, arpa_scores and arpa_scores(lists.sentences))
 
     return score

@@ -2,8 +2,6 @@
 
 import collections
 import dataclasses
-import itertools
-import operator
 
 from tfsoftmax.corpora.tokenizers import Tokenizer
 from tfsoftmax.vocabulary import EOS, UNK, Vocabulary
@@ -19,6 +17,7 @@ class Tally:
         pieces: the number of pieces that the tokenizer makes of them.
         text_bytes: the bytes of the sentences in UTF-8, each with the end of its line.
         changed_lines: how many sentences their pieces do not restore exactly.
+        oov: the number of pieces that are no words of a vocabulary, where they were looked up.
         counts: how often each piece occurs; empty if that was not asked for.
 
     Example:
@@ -34,6 +33,7 @@ class Tally:
     pieces: int = 0
     text_bytes: int = 0
     changed_lines: int = 0
+    oov: int = 0
     counts: collections.Counter = dataclasses.field(default_factory=collections.Counter)
 
     @property
@@ -41,14 +41,18 @@ class Tally:
         """The pieces, and one `<eos>` for each sentence."""
         return self.pieces + self.sentences
 
-    def add(self, sentences, encoded, tokenizer):
-        """Adds sentences and the pieces of each."""
-        text, pieces = "\n".join([*sentences, ""]), sum(map(len, encoded))
-        self.sentences += len(sentences)
-        self.words += pieces if tokenizer.pieces is None else len(text.split())
-        self.pieces += pieces
-        self.text_bytes += len(text.encode("utf-8"))
-        self.changed_lines += sum(map(operator.ne, map(tokenizer.decode, encoded), sentences))
+    @property
+    def is_restorable(self):
+        """Whether the ids of the pieces determine every byte of the text."""
+        return self.oov == 0 and self.changed_lines == 0
+
+    def add(self, line, pieces, tokenizer):
+        """Adds a sentence and its pieces."""
+        self.sentences += 1
+        self.words += len(pieces) if tokenizer.pieces is None else len(line.split())
+        self.pieces += len(pieces)
+        self.text_bytes += len(line.encode("utf-8")) + 1
+        self.changed_lines += tokenizer.decode(pieces) != line
 
 
 def count(blocks, split, tokenizer, keep_counts, report):
@@ -70,16 +74,17 @@ def count(blocks, split, tokenizer, keep_counts, report):
     """
     tally = Tally()
     for lines in blocks:
-        encoded = tokenizer.encode_all(lines)
-        words = list(itertools.chain.from_iterable(encoded))
+        words = []
+        for line, pieces in zip(lines, tokenizer.encode_all(lines), strict=True):
+            if pieces:
+                tally.add(line, pieces, tokenizer)
+                words += pieces
         if any(EOS in line for line in lines) and EOS in words:
             line = next(line for line in lines if EOS in line.split())
             raise ValueError(
                 f"`{split}`: the text must not contain `{EOS}`, which `prepare` itself adds after "
                 f"every sentence. Received: {line[:200]!r}"
             )
-        sentences = list(itertools.compress(lines, encoded))
-        tally.add(sentences, list(filter(None, encoded)), tokenizer)
         if keep_counts:
             tally.counts.update(words)
         report(len(words))

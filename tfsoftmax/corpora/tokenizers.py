@@ -30,7 +30,7 @@ class Tokenizer(abc.ABC):
     pieces: tuple | None = None
 
     @abc.abstractmethod
-    def encode_all(self, sentences: Sequence[str]) -> list[list[str]]:
+    def encode_all(self, sentences: Sequence[str]) -> Iterable[list[str]]:
         """The pieces of each sentence; none for one that is empty or blank."""
 
     @abc.abstractmethod
@@ -40,7 +40,7 @@ class Tokenizer(abc.ABC):
 
     def encode(self, sentence: str) -> list[str]:
         """The pieces of a sentence."""
-        return self.encode_all([sentence])[0]
+        return next(iter(self.encode_all([sentence])))
 
     def decode(self, pieces: Iterable[str]) -> str:
         """The sentence that consists of these pieces."""
@@ -56,7 +56,7 @@ class Words(Tokenizer):
     """
 
     def encode_all(self, sentences):
-        return [sentence.split() for sentence in sentences]
+        return map(str.split, sentences)
 
     def decode(self, pieces):
         return " ".join(pieces)

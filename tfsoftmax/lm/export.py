@@ -7,14 +7,19 @@ import keras
 import tensorflow as tf
 
 from tfsoftmax.corpora.replacing import alone, whole_or_nothing
+from tfsoftmax.lm.files import copy_whole
 from tfsoftmax.lm.model import head_and_hidden_model
 from tfsoftmax.textio import errors_name
 from tfsoftmax.vocabulary import UNK, Vocabulary
 
 ASSET = "vocabulary.txt"
+EXTRA = "assets.extra"  # where TensorFlow Serving has files that the graph does not read
 
 
-def export(model: keras.Model, vocabulary: Vocabulary, out: str, max_k: int = 50) -> None:
+def export(
+    model: keras.Model, vocabulary: Vocabulary, out: str, max_k: int = 50,
+    tokenizer: str | None = None,
+) -> None:
     """Saves a language model that other programs can serve without tfsoftmax and without Keras.
 
     The SavedModel has two signatures. Both take sentences as strings (B, T), padded at the end
@@ -40,6 +45,8 @@ def export(model: keras.Model, vocabulary: Vocabulary, out: str, max_k: int = 50
         vocabulary: the vocabulary of V words that it was trained with.
         out: a new or empty directory for the SavedModel. It appears there when it is whole.
         max_k: the largest k of `next_word`, at most V. Each call searches for this many words.
+        tokenizer: the file of the tokenizer if the words are its pieces. It is copied into the
+            folder `assets.extra`.
 
     Raises:
         ValueError: an argument is out of its range, or the model does not fit.
@@ -53,17 +60,19 @@ def export(model: keras.Model, vocabulary: Vocabulary, out: str, max_k: int = 50
         k = tf.TensorSpec([], tf.int32, name="k")
         return {"score": (score, words), "next_word": (next_word, words, k)}
 
-    export_functions(functions, vocabulary, out)
+    export_functions(functions, vocabulary, out, tokenizer)
 
 
-def export_functions(functions: Callable[..., dict], vocabulary: Vocabulary, out: str) -> None:
+def export_functions(
+    functions: Callable[..., dict], vocabulary: Vocabulary, out: str, tokenizer: str | None = None
+) -> None:
     """Saves functions of strings as the signatures of a SavedModel with a vocabulary.
 
     Args:
         functions: takes the tables from words to ids and from ids to words, and returns the
             functions: {name: (function, specification of each argument)}.
         vocabulary: the `Vocabulary`, which becomes an asset.
-        out: an argument of `export`.
+        out, tokenizer: arguments of `export`.
 
     Raises:
         ValueError: there are files in `out`.
@@ -76,6 +85,9 @@ def export_functions(functions: Callable[..., dict], vocabulary: Vocabulary, out
             raise ValueError(f"`out` must be a new or empty directory. Received: out={out!r}")
         with errors_name(out), whole_or_nothing(final, replace=False) as partial:
             _save(functions, vocabulary, partial)
+            if tokenizer is not None:
+                os.mkdir(os.path.join(partial, EXTRA))
+                copy_whole(tokenizer, os.path.join(partial, EXTRA, os.path.basename(tokenizer)))
 
 
 def _save(functions, vocabulary, folder):

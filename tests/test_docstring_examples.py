@@ -70,9 +70,8 @@ def folder(tmp_path_factory, corpus):
         import tokenizers
 
         (folder / "data" / "pieces").mkdir()
-        train_sentencepiece(
-            [["the cat sat"] * 9], folder / "data" / "pieces" / "tokenizer.model", "bpe", 280, 1
-        )
+        path = folder / "data" / "pieces" / "tokenizer.model"
+        train_sentencepiece([["the cat sat"] * 9], print, path, "bpe", 280, 1)
         words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"?": 0}, "?"))
         words.save(str(folder / "tokenizer.json"))
     return folder

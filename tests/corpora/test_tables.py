@@ -144,6 +144,11 @@ def test_a_missing_package_is_named(tmp_path, monkeypatch):
         of_hub(tmp_path, tmp_path)
 
 
+def test_a_field_is_refused_where_it_has_no_effect(tmp_path):
+    with pytest.raises(ValueError, match="`field` must be given with corpus='text' or hf:NAME"):
+        prepare(PrepareConfig("docstrings", str(tmp_path / "out"), field="body"), progress=False)
+
+
 @pytest.mark.parametrize("corpus", ["hf", "text:a", "nothing"])
 def test_corpora_without_a_name_or_with_a_wrong_one_are_named(tmp_path, corpus):
     with pytest.raises(ValueError, match="`corpus` must be one of docstrings, text, hf:NAME, "):

@@ -27,6 +27,10 @@ HARD = [
     "😀 and \U0010ffff", "a\u00a0b\u2028c\u3000d\x85e", "▁", "a▁b ▁▁", "a▁\ue000\ue001b", "\ufeffx",
     "<unk> <eos> <s> </s> <0x41>", "\\u0009 \\ \\\\", "\r", "▅ ⁇ ﷽", " ",
 ]
+def nothing(lines):
+    """A report that nobody reads."""
+
+
 TEXT = ["the cat sat on the mat", "a cat\u00a0sat on a tab\there \\ <eos>"] * 40
 
 
@@ -47,7 +51,7 @@ class Letters(Tokenizer):
 def trained(request, tmp_path_factory):
     pytest.importorskip("sentencepiece")
     path = tmp_path_factory.mktemp("pieces") / "tokenizer.model"
-    train_sentencepiece([TEXT], path, request.param, 300, 1)
+    train_sentencepiece([TEXT], nothing, path, request.param, 300, 1)
     return load_tokenizer(path)
 
 
@@ -133,7 +137,7 @@ def test_the_pieces_are_those_of_sentencepiece_itself(trained, tmp_path):
 def test_the_same_seed_trains_the_same_model(tmp_path):
     pytest.importorskip("sentencepiece")
     for name in "ab":
-        train_sentencepiece([TEXT], tmp_path / name, "unigram", 300, 1)
+        train_sentencepiece([TEXT], nothing, tmp_path / name, "unigram", 300, 1)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 

@@ -75,10 +75,8 @@ def summary(corpus: Corpus) -> str:
         f"{start}{corpus.streams} streams, {corpus.time_steps} time steps in a record, "
         + {"text": "in the order of the text", "shuffled": "shuffled"}[corpus.order],
         f"{'split':<6}{'sentences':>13}{'words':>15}{'tokens in = out':>17}"
-        f"{'records':>10}{'OOV words':>12}{'OOV':>9}",
+        f"{'records':>10}{'OOV pieces' if corpus.tokenizer else 'OOV words':>12}{'OOV':>9}",
     ]
-    if corpus.tokenizer is not None:
-        lines[1] = lines[1].replace("OOV words", " OOV pieces")
     for name, split in corpus.splits.items():
         lines.append(
             f"{name:<6}{split.sentences:>13,}{split.words:>15,}{split.tokens:>17,}"
@@ -230,9 +228,9 @@ def _tokenizer_file(directory, blocks, settings, config, progress):
         shutil.copyfile(config.tokenizer, os.path.join(directory, name))
         return name
     name = manifests.TOKENIZERS[0]
-    with progress.phase("training pieces"):
+    with progress.phase("training pieces", unit="lines") as report:
         train_sentencepiece(
-            blocks, os.path.join(directory, name), config.piece_model,
+            blocks, report, os.path.join(directory, name), config.piece_model,
             settings["max_vocab"] - 1, settings["seed"],  # <eos> is no piece of the model
         )
     return name

@@ -135,7 +135,8 @@ def make_source(config: PrepareConfig) -> Source:
     """Makes the source of the corpus that the settings name.
 
     Raises:
-        ValueError: there is no such corpus, or files are given for a corpus that has its own.
+        ValueError: there is no such corpus, or files or a field are given for a corpus that has
+            its own.
     """
     corpora = CORPORA[config.task]
     names = ", ".join("hf:NAME" if name == "hf" else name for name in corpora)
@@ -150,4 +151,9 @@ def make_source(config: PrepareConfig) -> Source:
                 f"`{name}` must be given with corpus='text' only. "
                 f"Received: {name}={getattr(config, name)} with corpus={config.corpus!r}"
             )
+    if config.field != "text" and config.kind not in ("text", "hf"):
+        raise ValueError(
+            "`field` must be given with corpus='text' or hf:NAME only. "
+            f"Received: field={config.field!r} with corpus={config.corpus!r}"
+        )
     return corpora[config.kind](config)

@@ -5,7 +5,7 @@ import codecs
 import importlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tfsoftmax.vocabulary import EOS, UNK
 
@@ -227,12 +227,14 @@ def word_numbers(tokenizer: Tokenizer, pieces: Sequence[str]) -> tuple[list[str]
 
 
 def train_sentencepiece(
-    blocks: Iterable[Sequence[str]], path: str, kind: str, size: int, seed: int
+    blocks: Iterable[Sequence[str]], report: Callable[[int], None], path: str, kind: str,
+    size: int, seed: int,
 ) -> None:
     """Trains a model of sentencepiece with byte fallback that changes no character.
 
     Args:
         blocks: lists of sentences. Of more than a million, a random sample of a million counts.
+        report: a function that is called with the number of sentences in each block.
         path: the file to write.
         kind: "unigram" or "bpe".
         size: the number of pieces, `<unk>` and the 256 bytes among them. There are fewer if the
@@ -245,11 +247,16 @@ def train_sentencepiece(
     """
     package = _imported("sentencepiece")
     package.set_random_generator_seed(seed)
-    sentences = (s for block in blocks for s in block if s.strip())
+
+    def sentences():
+        for block in blocks:
+            report(len(block))
+            yield from filter(str.strip, block)
+
     try:
         with open(path, "wb") as file:
             package.SentencePieceTrainer.train(
-                sentence_iterator=sentences, model_writer=file, model_type=kind, vocab_size=size,
+                sentence_iterator=sentences(), model_writer=file, model_type=kind, vocab_size=size,
                 hard_vocab_limit=False, byte_fallback=True, normalization_rule_name="identity",
                 remove_extra_whitespaces=False, bos_id=-1, eos_id=-1,
                 max_sentence_length=1 << 30, input_sentence_size=1_000_000, minloglevel=2,

@@ -1,6 +1,7 @@
 """The examples of docstrings run as they stand after `import keras, tfsoftmax`."""
 
 import importlib
+import importlib.util
 import inspect
 import os
 import re
@@ -12,6 +13,7 @@ import pytest
 import tfsoftmax
 from modules_helper import module_names
 from runs_helper import MODEL
+from tfsoftmax.corpora.tokenizers import train_sentencepiece
 from tfsoftmax.lm.config import TrainingConfig
 from tfsoftmax.lm.training import train
 
@@ -46,6 +48,11 @@ WITHOUT = {
     "corpora.builders.Wikitext103",
 }
 
+EXTRAS = {
+    "corpora.tokenizers.SentencePieces": "sentencepiece",
+    "corpora.tokenizers.JsonTokenizer": "tokenizers",
+}
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, corpus):
@@ -59,11 +66,21 @@ def folder(tmp_path_factory, corpus):
         (folder / name).write_text("the cat sat on the mat\nthe cat sat\n" * 9)
     (folder / "glove.txt").write_text("the 1 2 3\ncat 4 5 6\n")
     (folder / "test.nbest").write_text("u1 -10 -3 the cat\nu1 -11 -2 a cat\n")
+    if all(map(importlib.util.find_spec, EXTRAS.values())):
+        import tokenizers
+
+        (folder / "data" / "pieces").mkdir()
+        path = folder / "data" / "pieces" / "tokenizer.model"
+        train_sentencepiece([["the cat sat"] * 9], print, path, "bpe", 280, 1)
+        words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"?": 0}, "?"))
+        words.save(str(folder / "tokenizer.json"))
     return folder
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_examples_run(name, folder, monkeypatch):
+    for package in EXTRAS.values() if name in EXTRAS else ():
+        pytest.importorskip(package)
     monkeypatch.chdir(folder)
     keras.utils.set_random_seed(1)
     exec(compile(EXAMPLES[name], name, "exec"), {"keras": keras, "tfsoftmax": tfsoftmax})

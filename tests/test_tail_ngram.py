@@ -126,6 +126,9 @@ def test_perplexity_is_that_of_the_equation(run, corpus, arpa, kenlm):
     expected = reference_nats(run, corpus, arpa)
     assert result["nats_per_token"] == pytest.approx(expected, rel=1e-5)
     assert result["perplexity"] == pytest.approx(math.exp(expected), rel=1e-4)
+    bits = expected * own["tokens"] / math.log(2)
+    size = corpus.split("valid").text_bytes
+    assert result["bits_per_byte"] == pytest.approx(bits / size, rel=1e-5)
     assert 0 < result["tail_tokens"] < result["tokens"] == own["tokens"]
     assert abs(expected - own["nats_per_token"]) > 0.01
 

@@ -273,15 +273,15 @@ def test_a_corpus_is_found_where_nothing_can_be_written(tmp_path, texts, monkeyp
 def test_text_that_changes_between_the_passes_is_noticed(tmp_path, texts, monkeypatch):
     original = encoding.encode_blocks
 
-    def swapped(blocks, vocabulary):
-        for ids, lengths in original(blocks, vocabulary):
+    def swapped(blocks, tokenizer, vocabulary):
+        for ids, lengths in original(blocks, tokenizer, vocabulary):
             ids[0] = (ids[0] + 1) % 3 if ids[0] != vocabulary.eos_id else ids[0]
             yield ids, lengths
 
     monkeypatch.setattr(encoding, "encode_blocks", swapped)
     with pytest.raises(RuntimeError, match="did the text change meanwhile"):
         prepare(config(tmp_path), progress=False)
-    monkeypatch.setattr(encoding, "encode_blocks", lambda b, v: list(original(b, v))[:-1])
+    monkeypatch.setattr(encoding, "encode_blocks", lambda *given: list(original(*given))[:-1])
     with pytest.raises(RuntimeError, match="as many tokens must be written as were counted"):
         prepare(config(tmp_path), progress=False)
 

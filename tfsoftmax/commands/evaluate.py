@@ -5,8 +5,10 @@
     tfsoftmax evaluate --run=runs/pairs --split=test --summaries=500
 
 Every token counts once, and the perplexity is exact for every output layer. The last line is
-JSON: perplexity, nats_per_token, tokens, oov_tokens, words_per_second, and, of a Transformer, the
-context, how many words before a token each layer attends to. The command also appends it to the
+JSON: perplexity, nats_per_token, tokens, oov_tokens, words_per_second. For a corpus of pieces it
+adds word_perplexity, where words and ends of sentences count. bits_per_byte is there if the tokens
+determine every byte of the text, so not where some are <unk>. A Transformer adds the context, how
+many words before a token each layer attends to. The command also appends the line to the
 metrics.jsonl of the run. With --normaliser, which doubles the computation, it adds the
 mean and the variance of ln Z(h), which show how well a self-normalised head or NCE is normalised:
 log_z_mean, log_z_variance, self_normalised_nats. For learned clusters it adds

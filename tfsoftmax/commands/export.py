@@ -16,7 +16,8 @@ Loading it needs TensorFlow, but neither tfsoftmax nor Keras:
 Sentences are strings, padded at the end with empty strings. Words that the vocabulary lacks are
 read and scored as <unk>; the output "oov" of score counts them. Both functions are also
 signatures for model servers: score(words) and next_word(words, k), where k is a scalar int32.
-The vocabulary is one of the assets.
+The vocabulary is one of the assets. For a run on pieces (tfsoftmax prepare --tokenizer), the words
+are pieces, spelt as in the vocabulary, and the tokenizer that makes them is in assets.extra.
 
 The SavedModel of a run on pairs has one function and signature, which takes the likeliest word each
 time, as tfsoftmax summarise does with --beam=1:
@@ -66,12 +67,15 @@ def main():
 
 
 def _export_language_model(model, vocabulary, _):
+    from tfsoftmax.lm import runs
     from tfsoftmax.lm.export import export
 
     most = flags.FLAGS.max_k
     if not flags.FLAGS["max_k"].present:
         most = min(most, len(vocabulary))
-    export(model, vocabulary, flags.FLAGS.out, most)
+    export(
+        model, vocabulary, flags.FLAGS.out, most, runs.Run(flags.FLAGS.run).tokenizer_path()
+    )
     return f"score(words) and next_word(words, k), k up to {most}"
 
 

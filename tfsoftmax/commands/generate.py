@@ -11,12 +11,15 @@ Words are drawn from the model's distribution. --greedy takes the likeliest word
 sentence. With --greedy, --top_k and --beam, adaptive and tree heads find the likeliest words
 without computing all.
 
-The sentences continue the prompt and never contain <unk>. A sentence that ends in … was cut at
---max_words. A single sentence appears word by word as it is drawn. Words of a prompt are separated
-by blanks and spelt as in the corpus, including case; the model reads words that it does not know
-as <unk>, and the command lists them. --beam prints ln P of each sentence, with its end, before it.
+The sentences continue the prompt and never contain <unk>. A run on pieces (tfsoftmax prepare
+--tokenizer) reads and writes text, but --max_words and --top count its pieces. A sentence that ends
+in … was cut at --max_words. A single sentence appears word by word as it is drawn. Words of a
+prompt are separated by blanks and spelt as in the corpus, including case; the model reads words
+that it does not know as <unk>, and the command lists them. --beam prints ln P of each sentence,
+with its end, before it.
 """
 
+import itertools
 import sys
 
 from absl import flags
@@ -61,6 +64,8 @@ def main():
     from tfsoftmax.lm import runs
     from tfsoftmax.lm.generation import Generator
 
+    tokenizer = runs.Run(options.run).tokenizer()
+    prompts = list(tokenizer.encode_all(prompts))
     per_prompt = count(options)
     streams = options.beam or min(SIDE_BY_SIDE, per_prompt * len(prompts))
     model, vocabulary, _ = runs.load(options.run, streams=streams, time_steps=1)
@@ -70,15 +75,15 @@ def main():
         print(f"not in the vocabulary, read as <unk>: {listed}", file=sys.stderr)
     generator = Generator(model, vocabulary)
     if options.beam:
-        search(generator, prompts, per_prompt)
+        search(generator, tokenizer, prompts, per_prompt)
     else:
-        draw(generator, [p for p in prompts for _ in range(per_prompt)], streams)
+        draw(generator, tokenizer, [p for p in prompts for _ in range(per_prompt)], streams)
     if options.prompts is None:
         print()
         print(table(generator.next_words(prompts[0], min(options.top, len(vocabulary)))))
 
 
-def draw(generator, prompts, streams):
+def draw(generator, tokenizer, prompts, streams):
     """Prints a sentence for each prompt, drawing as many at a time as the model has streams."""
     from tfsoftmax.lm.decoding import NextWordSampler
 
@@ -90,30 +95,28 @@ def draw(generator, prompts, streams):
         padded = part + [()] * (streams - len(part))
         arguments = padded, options.max_words, sampler, options.seed + (start << 32)
         if len(prompts) == 1:
-            write(part[0], (step[0] for step in generator.stream(*arguments)))
+            write(tokenizer, part[0], (step[0] for step in generator.stream(*arguments)))
             return
         for prompt, words in zip(part, generator.complete(*arguments), strict=False):
-            write(prompt, words)
+            write(tokenizer, prompt, words)
 
 
-def write(prompt, words):
-    """Prints a sentence, each word as soon as it is known."""
-    print(printable(" ".join(prompt)), end="", flush=True)
-    number = 0
-    for word in filter(None, words):
-        print(" " * bool(prompt or number) + printable(word), end="", flush=True)
-        number += 1
-    print(" …" if number == flags.FLAGS.max_words else "")
+def write(tokenizer, prompt, words):
+    """Prints a sentence, each word or piece as soon as it is known."""
+    drawn = itertools.count()
+    words = (word for word, _ in zip(filter(None, words), drawn))
+    for chunk in tokenizer.chunks(itertools.chain(prompt, words)):
+        print(printable(chunk), end="", flush=True)
+    print(" …" if next(drawn) == flags.FLAGS.max_words else "")
 
 
-def search(generator, prompts, per_prompt):
+def search(generator, tokenizer, prompts, per_prompt):
     """Prints the best sentences of a beam for each prompt."""
     for prompt in prompts:
         found = generator.beam(prompt, flags.FLAGS.max_words, flags.FLAGS.length_power)
         for hypothesis in found[:per_prompt]:
-            cut = [] if hypothesis.ended else ["…"]
-            words = printable(" ".join([*prompt, *hypothesis.words, *cut]))
-            print(f"{hypothesis.log_prob:>9.3f} ", words)
+            text = printable(tokenizer.decode([*prompt, *hypothesis.words]))
+            print(f"{hypothesis.log_prob:>9.3f} ", text + " …" * (not hypothesis.ended))
 
 
 def table(rows):
@@ -123,10 +126,10 @@ def table(rows):
 
 
 def read_prompts():
-    """The prompts as lists of words: that of --prompt, or one for each line of --prompts."""
+    """The prompts: that of --prompt, or one for each line of --prompts."""
     if flags.FLAGS.prompts is None:
-        return [flags.FLAGS.prompt.split()]
-    prompts = [line.split() for _, line in lines(flags.FLAGS.prompts)]
+        return [flags.FLAGS.prompt]
+    prompts = [line for _, line in lines(flags.FLAGS.prompts)]
     if not prompts:
         raise ValueError(
             f"`prompts` must have a line. Received: {flags.FLAGS.prompts!r}, which is empty"

@@ -2,6 +2,9 @@
 
     tfsoftmax prepare --out=data/docstrings
     tfsoftmax prepare --corpus=text --train='books/*.txt.gz' --valid=valid.txt --out=data/books
+    tfsoftmax prepare --corpus=text --train=train.jsonl --valid=valid.jsonl --field=text \\
+        --tokenizer=sentencepiece --max_vocab=8000 --out=data/pieces
+    tfsoftmax prepare --corpus=hf:Salesforce/wikitext:wikitext-2-raw-v1 --out=data/wikitext
     tfsoftmax prepare --task=pairs --out=data/docstring_pairs
     tfsoftmax prepare --task=pairs --corpus=text --train=train.tsv --valid=valid.tsv --out=data/mine
 
@@ -10,6 +13,11 @@ have train and valid; text has those for which you give files. The command count
 numbers them by falling frequency. It shuffles the sentences and deals them to parallel streams, or
 with --order=text gives each stream a contiguous part of the text, and cuts the streams into records
 of (streams, time_steps + 1) words.
+
+With --tokenizer sentences are split into pieces instead of words. The tokenizer is kept with the
+corpus and with each run, so that tfsoftmax score, generate and rescore read and write text. A model
+that the command trains itself knows every byte and loses nothing of a text; what another tokenizer
+does not restore is counted. All its pieces are in the vocabulary, by falling frequency.
 
 With --task=pairs it reads pairs of a source and a target. docstring_pairs has the splits train,
 valid and test, and gigaword also duc2003 and duc2004 if their files are there. Each record is a

@@ -37,12 +37,12 @@ The score of a hypothesis in natural logarithms, where <eos> is part of each sen
 
     acoustic + lm_weight * lm + old_lm_weight * old lm + arpa_weight * arpa - word_penalty * words
 
-Here lm is the model of the run, old lm is the score in the lists, and arpa is an n-gram model
-(--arpa, which needs kenlm: pip install 'tfsoftmax[arpa]'). The acoustic scores have weight one;
-if they are not scaled, lm_weight is what Kaldi calls LMWT. Without --tune each weight is one
-number, by default 1 for lm_weight and 0 for the others. With --tune the command takes the weights
-with the fewest word errors on those lists, from the values given, separated by commas, or from a
-grid where none are given.
+Here lm is the model of the run, which reads the words in pieces if it was trained on pieces, old lm
+is the score in the lists, and arpa is an n-gram model (--arpa, which needs kenlm: pip install
+'tfsoftmax[arpa]'). The acoustic scores have weight one; if they are not scaled, lm_weight is what
+Kaldi calls LMWT. Without --tune each weight is one number, by default 1 for lm_weight and 0 for the
+others. With --tune the command takes the weights with the fewest word errors on those lists, from
+the values given, separated by commas, or from a grid where none are given.
 
 With --state=sentence, the run's model scores each hypothesis by itself. With --state=carried it
 reads all hypotheses as one text, in the order of the lists and separated by <eos>, and each begins
@@ -175,6 +175,7 @@ def scores_function(workers, speakers, arpa):
     options = flags.FLAGS
     from tqdm import tqdm
 
+    from tfsoftmax.lm import runs
     from tfsoftmax.lm.sentences import oov_report
     from tfsoftmax.lm.shared_scoring import SharedScorer, load
     from tfsoftmax.nbest import rescoring
@@ -186,16 +187,18 @@ def scores_function(workers, speakers, arpa):
         workers, model, vocabulary, options.normalisation, options.oov, options.unseen_words
     )
 
+    tokenizer = runs.Run(options.run).tokenizer()
+
     def score(lists, argument):
+        sentences = list(tokenizer.encode_all([" ".join(words) for words in lists.sentences]))
         words = sum(map(len, lists.sentences))
-        oov = sum(int(scorer.unknown(sentence).sum()) for sentence in lists.sentences)
+        oov = sum(int(scorer.unknown(sentence).sum()) for sentence in sentences)
         name = name_of(options[argument].value)
         print(oov_report(name, words, oov), file=sys.stderr, flush=True)
         silent = None if workers.first else True  # None: silent where no terminal is
-        count = len(lists.sentences)
-        with tqdm(total=count, unit=" hypotheses", leave=False, disable=silent) as bar:
+        with tqdm(total=len(sentences), unit=" hypotheses", leave=False, disable=silent) as bar:
             lm = rescoring.lm_scores(
-                scorer, lists.sentences, options.state, speakers[argument], bar.update
+                scorer, sentences, options.state, speakers[argument], bar.update
             )
         return rescoring.features(lists, lm, arpa and arpa(lists.sentences)), lm
 

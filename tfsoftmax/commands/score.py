@@ -11,13 +11,16 @@ The output keeps the order of the input and appears 4,096 sentences at a time. E
 score of a sentence, a tab and the sentence. The score is the sum of the log-probabilities of its
 words and of <eos>. With --words each line holds the score of a word, a tab and the word, and for
 words that the vocabulary lacks a third column, <unk>; <eos> follows the last word, and an empty
-line follows each sentence.
+line follows each sentence. A run on pieces (tfsoftmax prepare --tokenizer) scores text in the same
+way: a word has the sum of the scores of its pieces, and of the blanks before it.
 
 The last line on standard error is JSON: perplexity, nats_per_token (natural logarithms with
 any --base), sentences, tokens (the words and one <eos> for each sentence), oov_tokens, oov_rate
 (their share of the words), sentences_per_second and words_per_second (tokens, without the time of
-the start). If the vocabulary lacks more than a fifth of the words, a warning comes before it;
---lowercase helps if only the case differs.
+the start). A run on pieces counts these as tokens, and adds words, word_perplexity and, if the
+pieces restore the text exactly, bits_per_byte, with a byte for the end of each line. If the
+vocabulary lacks more than a fifth of the words, a warning comes before it; --lowercase helps if
+only the case differs.
 
 Each sentence is scored by itself, as if a text began with it. With --stream the file is one text:
 the model carries its states from sentence to sentence, as in training and in tfsoftmax evaluate.
@@ -89,23 +92,30 @@ def main():
             f"Received: input={options.input!r}, strategy={options.strategy!r}"
         )
     shared_flags.fork_workers()
-    given = sentences(options.input, options.stream, options.lowercase)
-    first = next(given, None)  # before TensorFlow, to fail at once
+    text = sentences(options.input, options.stream, options.lowercase)
+    first = next(text, None)  # before TensorFlow, to fail at once
     if first is None:
         raise ValueError(f"`input` must hold sentences. Received: input={options.input!r}")
     workers = shared_flags.started_workers()
+    from tfsoftmax.corpora.counting import Tally
+    from tfsoftmax.lm import runs
+    from tfsoftmax.lm.evaluation import text_measures
     from tfsoftmax.lm.scoring import Totals
     from tfsoftmax.lm.sentences import MUCH_OOV, WORDS, oov_report, windows
     from tfsoftmax.lm.shared_scoring import SharedScorer, load
 
     streams = 1 if options.stream else BATCH
+    tokenizer, tally = runs.Run(options.run).tokenizer(), Tally()
+    in_pieces = tokenizer.pieces is not None
     model, vocabulary, _ = load(workers, options.run, streams)
     if options.open_vocabulary:
         from tfsoftmax.lm.open_vocabulary import with_unseen_words
 
-        text = sentences(options.input, options.stream, options.lowercase)
+        if in_pieces:
+            raise ValueError("`open_vocabulary` must be used with a run on words. Received: pieces")
+        again = sentences(options.input, options.stream, options.lowercase)
         known = set(vocabulary.words)
-        unseen = dict.fromkeys(word for line in text for word in line if word not in known)
+        unseen = dict.fromkeys(word for line in again for word in line.split() if word not in known)
         model, vocabulary = with_unseen_words(model, vocabulary, list(unseen))
     scorer = SharedScorer(
         workers, model, vocabulary, options.normalisation, options.oov, options.unseen_words
@@ -115,43 +125,71 @@ def main():
     scorer.restart()
     totals, seconds, unit = Totals(scorer), 0.0, math.log(10) if options.base == "10" else 1.0
     show = words_of if options.words else sentence_of
+    given = tokenized(itertools.chain([first], text), tokenizer, tally)
     warned, shown = False, printable if sys.stdout.isatty() else str
-    for window in windows(itertools.chain([first], given), WINDOW, WORDS):
+    for window in windows(given, WINDOW, WORDS):
         start = time.perf_counter()
         scores = score(window)
         seconds += time.perf_counter() - start
         for words, log_probs in zip(window, scores, strict=True):
             totals.add(words, log_probs)
-            print(shown(show(words, log_probs / unit, scorer)))
+            print(shown(show(words, log_probs / unit, scorer, tokenizer)))
         sys.stdout.flush()
         if totals.oov_tokens > MUCH_OOV * totals.words and not warned:
             report = oov_report(name_of(options.input), totals.words, totals.oov_tokens)
             print(report, file=sys.stderr, flush=True)
             warned = True
+    measures = {}
+    if in_pieces and options.normalisation == "exact" and options.oov != "skip":
+        tally.oov = totals.oov_tokens
+        measures = {"words": tally.words, **text_measures(tally, -totals.log_prob)}
     rates = {
         "sentences_per_second": round(totals.sentences / seconds, 1),
         "words_per_second": round(totals.tokens / seconds, 1),
     }
-    print(json.dumps({**totals.result(), **rates}), file=sys.stderr)
+    print(json.dumps({**totals.result(), **measures, **rates}), file=sys.stderr)
 
 
 def sentences(path, is_one_text, lowercase):
-    """Yields the words of each line of a file, or of standard input."""
+    """Yields the lines of a file, or of standard input."""
     # The lines of one text are read one after the other; others wait for the longest.
     for _, line in lines(path, TEXT_BYTES if is_one_text else LINE_BYTES):
-        yield (line.lower() if lowercase else line).split()
+        yield line.lower() if lowercase else line
 
 
-def sentence_of(words, log_probs, _):
+def tokenized(sentences, tokenizer, tally):
+    """Yields the words or pieces of each sentence, and counts them."""
+    for sentence in sentences:
+        pieces = tokenizer.encode(sentence)
+        tally.add(sentence, pieces, tokenizer)
+        yield pieces
+
+
+def sentence_of(words, log_probs, _, tokenizer):
     """A sentence and its score, as a line."""
-    return f"{log_probs.sum():.6f}\t{' '.join(words)}"
+    return f"{log_probs.sum():.6f}\t{tokenizer.decode(words)}"
 
 
-def words_of(words, log_probs, scorer):
+def words_of(words, log_probs, scorer, tokenizer):
     """The words of a sentence and their scores, a line for each, and an empty line."""
-    rows = zip([*words, "<eos>"], log_probs, scorer.unknown(words), strict=True)
+    unknown = scorer.unknown(words)
+    if tokenizer.pieces is not None:
+        words, log_probs, unknown = of_words(tokenizer, words, log_probs, unknown)
+    rows = zip([*words, "<eos>"], log_probs, unknown, strict=True)
     lines = [
         f"{log_prob:.6f}\t{word}" + ("\t<unk>" if unknown else "")
         for word, log_prob, unknown in rows
     ]
     return "\n".join([*lines, ""])
+
+
+def of_words(tokenizer, pieces, log_probs, unknown):
+    """The words of a sentence in pieces, and the scores of the words, as those of its pieces."""
+    import numpy as np
+
+    from tfsoftmax.corpora.tokenizers import word_numbers
+
+    words, numbers = word_numbers(tokenizer, pieces)
+    places = [*numbers, len(words)]
+    scores = np.bincount(places, log_probs, len(words) + 1)
+    return words, scores, np.bincount(places, unknown, len(words) + 1) > 0

@@ -3,6 +3,7 @@
 import dataclasses
 
 TASKS = ("sentences", "pairs")
+PIECE_MODELS = {"sentencepiece": "unigram", "sentencepiece_bpe": "bpe"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -13,6 +14,9 @@ class PrepareConfig:
         corpus: Corpus to prepare, one of
             - docstrings: the English in the docstrings of the installed Python packages
             - text: your own files, of sentences or of pairs
+            - hf: as hf:NAME or hf:NAME:SUBSET, a data set that the package datasets loads by this
+              name, or a folder of files or of a data set saved to disk (pip install
+              'tfsoftmax[hf]')
             - text8: text8, 17 million words of Wikipedia
             - ptb: Penn Treebank, a million words of newspaper text
             - wikitext2: WikiText-2, 2 million words of Wikipedia
@@ -23,21 +27,29 @@ class PrepareConfig:
               of Rush et al. in manual_dir, and DUC-2003 and DUC-2004 if they are there
         out: Directory to make. It appears only when it is complete.
         train: With corpus=text: training files or globs, UTF-8, one sentence per line, plain or
-            compressed (.gz, .xz, .bz2). With task=pairs: the sources, one per line, or, without
+            compressed (.gz, .xz, .bz2); or JSON objects in lines (.jsonl, also compressed) or
+            Parquet (.parquet), whose texts are in a field and may have several lines.
+            With task=pairs: the sources, one per line, or, without
             train_targets, a source and its target per line with a tab between them.
         valid: With corpus=text: validation files or globs. With task=pairs, a line may have several
             targets, all of which are references of ROUGE.
         test: With corpus=text: test files or globs.
+        field: Name of the texts in files of JSON or Parquet and in corpora of hf.
         task: What the corpus holds: sentences, for language models; or pairs of a source and a
             target, such as an article and its title, for models that write the second. By default
             corpus is docstrings or docstring_pairs.
         train_targets: With task=pairs: files or globs of the targets of train, line by line.
         valid_targets: With task=pairs: files or globs of the targets of valid.
         test_targets: With task=pairs: files or globs of the targets of test.
+        tokenizer: How sentences are split: words, at blanks; sentencepiece or sentencepiece_bpe,
+            into max_vocab pieces of a unigram or BPE model that is trained on the training text; or
+            a file, a model of sentencepiece or a JSON of tokenizers. Pieces need pip install
+            'tfsoftmax[subword]'.
         min_count: Words that occur less often become <unk>. By default 1, but 2 for docstrings,
             2 for docstring_pairs, 10 for text8, 3 for lm1b.
         max_vocab: Size of the vocabulary, <unk> and <eos> included. The most frequent words are
-            kept. By default 69,000 for gigaword, and no limit for the others.
+            kept. By default 69,000 for gigaword, and no limit for the others. With
+            tokenizer=sentencepiece, the number of pieces, by default 8,000.
         vocabulary_from: With task=pairs: the texts whose most frequent words are kept: targets, or
             both sources and targets. The counts are those of the targets in any case.
         order: Order of the sentences. With text, each stream reads one contiguous part of the text,
@@ -69,7 +81,7 @@ class PrepareConfig:
     }
     FILES = ("train", "valid", "test", "train_targets", "valid_targets", "test_targets")
     OF_TASK = {
-        "sentences": ("order", "streams", "time_steps"),
+        "sentences": ("order", "streams", "time_steps", "tokenizer", "field"),
         "pairs": ("train_targets", "valid_targets", "test_targets", "vocabulary_from",
                   "batch_size", "max_source", "max_target"),
     }
@@ -79,10 +91,12 @@ class PrepareConfig:
     train: tuple = ()
     valid: tuple = ()
     test: tuple = ()
+    field: str = "text"
     task: str = "sentences"
     train_targets: tuple = ()
     valid_targets: tuple = ()
     test_targets: tuple = ()
+    tokenizer: str = "words"
     min_count: int | None = None
     max_vocab: int | None = None
     vocabulary_from: str = "targets"
@@ -118,8 +132,29 @@ class PrepareConfig:
             if value is not None and value < low:
                 raise ValueError(f"`{name}` must be at least {low}. Received: {name}={value}")
         self._check_task()
+        self._check_tokenizer()
         if not self.out:
             raise ValueError(f"`out` must name a directory. Received: out={self.out!r}")
+
+    @property
+    def kind(self) -> str:
+        """The name of the corpus without what follows a colon."""
+        return self.corpus.partition(":")[0]
+
+    @property
+    def piece_model(self) -> str | None:
+        """The model of pieces to train, "unigram" or "bpe", or None."""
+        return PIECE_MODELS.get(self.tokenizer)
+
+    def _check_tokenizer(self):
+        """Refuses options of words that pieces do not have."""
+        for name in ("min_count", "max_vocab"):
+            value, trained = getattr(self, name), self.piece_model and name == "max_vocab"
+            if value is not None and self.tokenizer != "words" and not trained:
+                raise ValueError(
+                    f"`{name}` must not be given with this tokenizer, whose pieces are all kept. "
+                    f"Received: {name}={value} with tokenizer={self.tokenizer!r}"
+                )
 
     def _check_task(self):
         """Refuses options of the other task, which would have no effect."""

@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 
+from tfsoftmax.corpora.tokenizers import Tokenizer
 from tfsoftmax.vocabulary import EOS, UNK, Vocabulary
 
 
@@ -12,34 +13,57 @@ class Tally:
 
     Attributes:
         sentences: the number of sentences.
-        words: the number of words, without `<eos>`.
-        counts: how often each word occurs; empty if that was not asked for.
+        words: the number of words between blanks, without `<eos>`.
+        pieces: the number of pieces that the tokenizer makes of them.
+        text_bytes: the bytes of the sentences in UTF-8, each with the end of its line.
+        changed_lines: how many sentences their pieces do not restore exactly.
+        oov: the number of pieces that are no words of a vocabulary, where they were looked up.
+        counts: how often each piece occurs; empty if that was not asked for.
 
     Example:
         from tfsoftmax.corpora.counting import count
+        from tfsoftmax.corpora.tokenizers import Words
         blocks = [["the cat sat", "the mat"]]
-        tally = count(blocks, "train", keep_counts=True, report=lambda words: None)
+        tally = count(blocks, "train", Words(), keep_counts=True, report=lambda pieces: None)
         print(tally.tokens, tally.counts["the"])
     """
 
     sentences: int = 0
     words: int = 0
+    pieces: int = 0
+    text_bytes: int = 0
+    changed_lines: int = 0
+    oov: int = 0
     counts: collections.Counter = dataclasses.field(default_factory=collections.Counter)
 
     @property
     def tokens(self):
-        """The words, and one `<eos>` for each sentence."""
-        return self.words + self.sentences
+        """The pieces, and one `<eos>` for each sentence."""
+        return self.pieces + self.sentences
+
+    @property
+    def is_restorable(self):
+        """Whether the ids of the pieces determine every byte of the text."""
+        return self.oov == 0 and self.changed_lines == 0
+
+    def add(self, line, pieces, tokenizer):
+        """Adds a sentence and its pieces."""
+        self.sentences += 1
+        self.words += len(pieces) if tokenizer.pieces is None else len(line.split())
+        self.pieces += len(pieces)
+        self.text_bytes += len(line.encode("utf-8")) + 1
+        self.changed_lines += tokenizer.decode(pieces) != line
 
 
-def count(blocks, split, keep_counts, report):
-    """Counts the sentences and the words of a split.
+def count(blocks, split, tokenizer, keep_counts, report):
+    """Counts the sentences, words and pieces of a split.
 
     Args:
         blocks: lists of lines. Each line with a word is a sentence.
         split: the name of the split, for messages.
-        keep_counts: whether to count each word. This needs memory for all distinct words.
-        report: a function that is called with the number of words in each block.
+        tokenizer: the `Tokenizer`.
+        keep_counts: whether to count each piece. This needs memory for all distinct pieces.
+        report: a function that is called with the number of pieces in each block.
 
     Returns:
         The `Tally` of the split.
@@ -50,15 +74,17 @@ def count(blocks, split, keep_counts, report):
     """
     tally = Tally()
     for lines in blocks:
-        words = " ".join(lines).split()
+        words = []
+        for line, pieces in zip(lines, tokenizer.encode_all(lines), strict=True):
+            if pieces:
+                tally.add(line, pieces, tokenizer)
+                words += pieces
         if any(EOS in line for line in lines) and EOS in words:
             line = next(line for line in lines if EOS in line.split())
             raise ValueError(
                 f"`{split}`: the text must not contain `{EOS}`, which `prepare` itself adds after "
                 f"every sentence. Received: {line[:200]!r}"
             )
-        tally.words += len(words)
-        tally.sentences += sum(map(bool, map(str.strip, lines)))
         if keep_counts:
             tally.counts.update(words)
         report(len(words))
@@ -67,8 +93,19 @@ def count(blocks, split, keep_counts, report):
     return tally
 
 
+def piece_vocabulary(tally: Tally, tokenizer: Tokenizer) -> Vocabulary:
+    """The vocabulary of all pieces of a tokenizer, by falling frequency in a training split.
+
+    Pieces that do not occur there are kept, since other texts may need them.
+    """
+    counts = {piece: tally.counts[piece] for piece in tokenizer.pieces}
+    counts |= {UNK: tally.pieces - sum(counts.values()), EOS: tally.sentences}
+    ranked = sorted((-n, piece) for piece, n in counts.items())
+    return Vocabulary([piece for _, piece in ranked], [-n for n, _ in ranked])
+
+
 def build_vocabulary(tally: Tally, min_count: int, max_vocab: int | None) -> Vocabulary:
-    """Builds the vocabulary of a training split.
+    """Builds the vocabulary of the words of a training split.
 
     Where the text itself contains `<unk>`, as PTB and WikiText do, it counts as an unknown word
     like the rare words.

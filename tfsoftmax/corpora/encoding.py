@@ -10,19 +10,22 @@ from tfsoftmax.corpora.writer import RecordWriter
 from tfsoftmax.vocabulary import EOS
 
 
-def encode_split(blocks, name, tally, vocabulary, config, order, directory, scratch, report):
+def encode_split(
+    blocks, name, tally, tokenizer, vocabulary, config, order, directory, scratch, report
+):
     """Writes the record files of one split.
 
     Args:
         blocks: lists of lines, the same as in the first pass.
         name: the name of the split.
         tally: what the first pass counted.
+        tokenizer: the `Tokenizer` of the first pass.
         vocabulary: the vocabulary of the corpus.
         config: the settings of `prepare`.
         order: the order of the sentences, a name in `ORDERS`.
         directory: the folder for the record files.
         scratch: the folder for scratch files, which are removed after use.
-        report: a function that is called with the number of words in each block.
+        report: a function that is called with the number of pieces in each block.
 
     Returns:
         The `Split`.
@@ -34,7 +37,7 @@ def encode_split(blocks, name, tally, vocabulary, config, order, directory, scra
     ordered = ORDERS[order](
         scratch, tally.tokens, config.streams, config.time_steps, vocabulary.eos_id, seed
     )
-    for ids, lengths in encode_blocks(blocks, vocabulary):
+    for ids, lengths in encode_blocks(blocks, tokenizer, vocabulary):
         ordered.add(ids, lengths)
         report(len(ids) - len(lengths))
     writer = RecordWriter(directory, name)
@@ -50,20 +53,21 @@ def encode_split(blocks, name, tally, vocabulary, config, order, directory, scra
         words=tally.words,
         tokens=int(written.sum()),
         oov=int(written[vocabulary.oov_id]),
+        text_bytes=tally.text_bytes,
+        changed_lines=tally.changed_lines,
     )
 
 
-def encode_blocks(blocks, vocabulary):
+def encode_blocks(blocks, tokenizer, vocabulary):
     """Encodes the sentences of each block.
 
     Yields:
-        ids: int32, the words of the sentences, with `<eos>` after each sentence.
+        ids: int32, the pieces of the sentences, with `<eos>` after each sentence.
         lengths: int64, the number of ids of each sentence.
     """
     for lines in blocks:
         words, lengths = [], []
-        for line in lines:
-            sentence = line.split()
+        for sentence in tokenizer.encode_all(lines):
             if sentence:
                 words += sentence
                 words.append(EOS)

@@ -1,6 +1,7 @@
 """The manifest of a prepared corpus: what its files are, and which settings made them."""
 
 import dataclasses
+import hashlib
 import json
 import os
 
@@ -10,7 +11,10 @@ from tfsoftmax.vocabulary import Vocabulary
 
 FORMAT, VERSION = "tfsoftmax corpus", 1
 MANIFEST, VOCABULARY = "manifest.json", "vocabulary.txt"
+TOKENIZERS = ("tokenizer.model", "tokenizer.json")  # the names of the file of a tokenizer
 COUNTS = ("records", "sentences", "words", "tokens", "oov")  # of a split
+# Further ones of a split of sentences, which corpora lack that were made before November 2026.
+TEXT_COUNTS = ("text_bytes", "changed_lines")
 # Further ones of a split of pairs: words of the sources, `<unk>` among them, sources that were cut,
 # pairs that were left out because a side was empty or the target too long.
 PAIR_COUNTS = ("source_words", "source_oov", "cut_sources", "empty_pairs", "long_targets")
@@ -31,7 +35,7 @@ def is_ours(directory: str) -> bool:
 
 def is_our_file(name: str) -> bool:
     """Whether a file of this name can belong to a prepared corpus."""
-    return name in (MANIFEST, VOCABULARY) or name.endswith((".tfrecord", TEXTS))
+    return name in (MANIFEST, VOCABULARY, *TOKENIZERS) or name.endswith((".tfrecord", TEXTS))
 
 
 def read_manifest(directory: str) -> dict:
@@ -58,6 +62,8 @@ def read_manifest(directory: str) -> dict:
     if isinstance(settings, dict):  # what corpora lack that were made before November 2026
         settings.setdefault("order", "shuffled")
         settings.setdefault("task", TASKS[0])
+        settings.setdefault("tokenizer", "words")
+        settings.setdefault("field", "text")
         if "steps" in settings:
             settings["time_steps"] = settings.pop("steps")
     _check_fields(path, manifest)
@@ -65,7 +71,8 @@ def read_manifest(directory: str) -> dict:
 
 
 def write_manifest(
-    directory: str, name: str, settings: dict, vocabulary: Vocabulary, splits: dict
+    directory: str, name: str, settings: dict, vocabulary: Vocabulary, splits: dict,
+    tokenizer: str | None = None,
 ) -> None:
     """Writes the manifest of the corpus whose files are in `directory`.
 
@@ -75,6 +82,7 @@ def write_manifest(
         settings: the settings that it was prepared with.
         vocabulary: its `Vocabulary`.
         splits: dictionary from the name of a split to its `records.Split`.
+        tokenizer: the name of the file of the tokenizer, if there is one.
     """
     manifest = {
         "format": FORMAT,
@@ -82,6 +90,7 @@ def write_manifest(
         "name": name,
         "settings": settings,
         "vocabulary": {"size": len(vocabulary), "sha256": vocabulary.sha256},
+        **({"tokenizer": _file(directory, tokenizer)} if tokenizer else {}),
         "splits": {
             key: {
                 "sentences": split.sentences,
@@ -91,6 +100,7 @@ def write_manifest(
                 "oov_rate": split.oov_rate,
                 "records": split.records,
                 "files": list(map(_described, split.files)),
+                **{c: getattr(split, c) for c in TEXT_COUNTS if getattr(split, c) is not None},
                 **split.pair_counts,
                 **({"texts": _described(split.texts)} if split.texts else {}),
             }
@@ -100,6 +110,11 @@ def write_manifest(
     with textio.writing(os.path.join(directory, MANIFEST)) as file:
         json.dump(manifest, file, indent=2, ensure_ascii=False)
         file.write("\n")
+
+
+def _file(directory, name):
+    with open(os.path.join(directory, name), "rb") as file:
+        return {"path": name, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
 
 
 def _described(file):
@@ -129,12 +144,20 @@ def _check_fields(path, manifest):
                 f"{path}: `{name}` must be {' or '.join(values)}; prepare the corpus again. "
                 f"Received: {name}={settings[name][:100]!r}"
             )
+    if "tokenizer" in manifest:
+        tokenizer = checked(manifest, "tokenizer", dict)
+        checked(tokenizer, "sha256", str)
+        if checked(tokenizer, "path", str) not in TOKENIZERS:
+            raise ValueError(
+                f"{path}: `tokenizer` must be {' or '.join(TOKENIZERS)}; prepare the corpus again. "
+                f"Received: path={tokenizer['path'][:100]!r}"
+            )
     pairs = settings["task"] == "pairs"
     for name in SHAPE[settings["task"]]:
         checked(settings, name, int, 1)
     for name in checked(manifest, "splits", dict):
         split = checked(manifest["splits"], name, dict)
-        for count in COUNTS + PAIR_COUNTS * pairs:
+        for count in COUNTS + PAIR_COUNTS * pairs + tuple(c for c in TEXT_COUNTS if c in split):
             checked(split, count, int)
         files = dict(enumerate(checked(split, "files", list)))
         for index in files:

@@ -6,9 +6,9 @@ import os
 import shutil
 
 from tfsoftmax.corpora import manifest as manifests
-from tfsoftmax.corpora.catalogue import MAX_VOCABS, MIN_COUNTS, ORDERS
-from tfsoftmax.corpora.config import TASKS, PrepareConfig
-from tfsoftmax.corpora.counting import build_vocabulary, count
+from tfsoftmax.corpora.catalogue import MAX_PIECES, MAX_VOCABS, MIN_COUNTS, ORDERS
+from tfsoftmax.corpora.config import PIECE_MODELS, TASKS, PrepareConfig
+from tfsoftmax.corpora.counting import build_vocabulary, count, piece_vocabulary
 from tfsoftmax.corpora.encoding import encode_split
 from tfsoftmax.corpora.manifest import SHAPE
 from tfsoftmax.corpora.pair_corpus import write_pairs
@@ -16,6 +16,8 @@ from tfsoftmax.corpora.progress import Progress
 from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.corpora.replacing import alone, whole_or_nothing
 from tfsoftmax.corpora.sources import make_source
+from tfsoftmax.corpora.text import fingerprint
+from tfsoftmax.corpora.tokenizers import check_tokenizer, load_tokenizer, train_sentencepiece
 
 __all__ = ["PrepareConfig", "prepare", "summary"]
 
@@ -54,6 +56,7 @@ def prepare(config: PrepareConfig, progress: bool = True) -> Corpus:
         if is_prepared(out, config.corpus, settings, config.overwrite):
             progress.say(f"{config.out} already holds this corpus, and it is intact.")
             return Corpus.load(config.out, TASKS)
+        check_tokenizer(config.tokenizer, config.piece_model)
         with _disk_full_explained(config.out), whole_or_nothing(out, replace=True) as partial:
             scratch = os.path.join(partial, "scratch")
             os.mkdir(scratch)
@@ -72,14 +75,27 @@ def summary(corpus: Corpus) -> str:
         f"{start}{corpus.streams} streams, {corpus.time_steps} time steps in a record, "
         + {"text": "in the order of the text", "shuffled": "shuffled"}[corpus.order],
         f"{'split':<6}{'sentences':>13}{'words':>15}{'tokens in = out':>17}"
-        f"{'records':>10}{'OOV words':>12}{'OOV':>9}",
+        f"{'records':>10}{'OOV pieces' if corpus.tokenizer else 'OOV words':>12}{'OOV':>9}",
     ]
     for name, split in corpus.splits.items():
         lines.append(
             f"{name:<6}{split.sentences:>13,}{split.words:>15,}{split.tokens:>17,}"
             f"{split.records:>10,}{split.oov:>12,}{split.oov_rate:>9.3%}"
         )
-    return "\n".join(lines)
+    return "\n".join([*lines, *_piece_lines(corpus)])
+
+
+def _piece_lines(corpus):
+    """What the pieces of a corpus make of its text."""
+    if corpus.tokenizer is None:
+        return
+    for name, split in corpus.splits.items():
+        pieces = (split.tokens - split.sentences) / split.words
+        yield (
+            f"{name}: {pieces:.3f} pieces a word, {split.text_bytes / split.tokens:.2f} bytes a "
+            + ("token; they restore every line" if split.is_restorable else
+               f"token; they do not restore {split.changed_lines:,} of {split.sentences:,} lines")
+        )
 
 
 def _pair_table(corpus):
@@ -144,15 +160,25 @@ def is_prepared(out: str, name: str, settings: dict, overwrite: bool) -> bool:
 
 
 def _settings(config, source):
-    order = config.order or ORDERS[config.corpus]
+    order = config.order or ORDERS[config.kind]
+    trained = config.piece_model is not None
+    most = MAX_PIECES if trained else MAX_VOCABS.get(config.kind)
+    from_file = not trained and config.tokenizer != "words"
+    if from_file and not os.path.isfile(config.tokenizer):
+        raise ValueError(
+            f"`tokenizer` must be words, {', '.join(PIECE_MODELS)} or a file. "
+            f"Received: tokenizer={config.tokenizer!r}"
+        )
     return {
         "task": config.task,
-        "min_count": config.min_count or MIN_COUNTS[config.corpus],
-        "max_vocab": config.max_vocab or MAX_VOCABS.get(config.corpus),
+        "min_count": config.min_count or MIN_COUNTS[config.kind],
+        "max_vocab": config.max_vocab or most,
+        "tokenizer": fingerprint(config.tokenizer) if from_file else config.tokenizer,
+        "field": config.field,
         "order": order,
         **{name: getattr(config, name) for name in SHAPE[config.task]},
         **({"vocabulary_from": config.vocabulary_from} if config.task == "pairs" else {}),
-        "seed": config.seed if order == "shuffled" else None,
+        "seed": config.seed if order == "shuffled" or trained else None,
         "inputs": source.inputs,
     }
 
@@ -169,26 +195,50 @@ def _differences(found, wanted):
 def _write_sentences(directory, scratch, source, settings, config, progress):
     with progress.phase("reading") as report:
         blocks = source.open(scratch, report)
-    tallies = {}
+    file = _tokenizer_file(directory, blocks["train"], settings, config, progress)
+    tokenizer, tallies = load_tokenizer(file and os.path.join(directory, file)), {}
     for name in blocks:
         with progress.phase(f"counting {name}") as report:
-            tallies[name] = count(blocks[name], name, name == "train", report)
+            tallies[name] = count(blocks[name], name, tokenizer, name == "train", report)
     _check_shape(config, tallies["train"])
-    vocabulary = build_vocabulary(tallies["train"], settings["min_count"], config.max_vocab)
+    vocabulary = (
+        build_vocabulary(tallies["train"], settings["min_count"], config.max_vocab)
+        if tokenizer.pieces is None else piece_vocabulary(tallies["train"], tokenizer)
+    )
     vocabulary.save(os.path.join(directory, manifests.VOCABULARY))
     splits = {}
     for name in blocks:
-        with progress.phase(f"encoding {name}", tallies[name].words) as report:
+        with progress.phase(f"encoding {name}", tallies[name].pieces) as report:
             splits[name] = encode_split(
-                blocks[name], name, tallies[name], vocabulary, config, settings["order"], directory,
-                scratch, report,
+                blocks[name], name, tallies[name], tokenizer, vocabulary, config,
+                settings["order"], directory, scratch, report,
             )
-    manifests.write_manifest(directory, config.corpus, settings, vocabulary, splits)
+    manifests.write_manifest(directory, config.corpus, settings, vocabulary, splits, file)
+
+
+def _tokenizer_file(directory, blocks, settings, config, progress):
+    """Writes the file of the tokenizer into the folder of the corpus, and returns its name.
+
+    Words have none, and None is returned.
+    """
+    if config.tokenizer == "words":
+        return None
+    if config.piece_model is None:
+        name = manifests.TOKENIZERS[config.tokenizer.endswith(".json")]
+        shutil.copyfile(config.tokenizer, os.path.join(directory, name))
+        return name
+    name = manifests.TOKENIZERS[0]
+    with progress.phase("training pieces", unit="lines") as report:
+        train_sentencepiece(
+            blocks, report, os.path.join(directory, name), config.piece_model,
+            settings["max_vocab"] - 1, settings["seed"],  # <eos> is no piece of the model
+        )
+    return name
 
 
 def _check_shape(config, tally):
     """Refuses records that are far larger than the corpus and would mostly be padding."""
-    for name, most in (("streams", tally.sentences), ("time_steps", tally.words + tally.sentences)):
+    for name, most in (("streams", tally.sentences), ("time_steps", tally.tokens)):
         value, most = getattr(config, name), max(most, 1000)
         if value > most:
             raise ValueError(

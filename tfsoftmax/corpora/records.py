@@ -58,8 +58,13 @@ class Split:
         records: the number of records in all files.
         sentences: the number of sentences; with task="pairs", that of pairs.
         words: the number of words, without `<eos>`; with task="pairs", those of the targets.
-        tokens: the number of words, plus one `<eos>` for each sentence.
-        oov: how many of the words are out of vocabulary.
+        tokens: the number of words, or of the pieces that a tokenizer makes of them, plus one
+            `<eos>` for each sentence.
+        oov: how many of the words or pieces are out of vocabulary.
+        text_bytes: the bytes of the sentences in UTF-8, each with the end of its line; None where
+            they were not counted.
+        changed_lines: how many sentences their words or pieces do not restore exactly, because
+            there were several blanks between words, for example.
         texts: with task="pairs", a `RecordFile` of the pairs as they were read, one a line, which
             `tfsoftmax.corpora.pair_texts` reads.
         pair_counts: with task="pairs", a dictionary of further numbers: `manifest.PAIR_COUNTS`.
@@ -77,13 +82,20 @@ class Split:
     words: int
     tokens: int
     oov: int
+    text_bytes: int | None = None
+    changed_lines: int | None = None
     texts: RecordFile | None = None
     pair_counts: dict = dataclasses.field(default_factory=dict)
 
     @property
     def oov_rate(self) -> float:
-        """The fraction of the words that are out of vocabulary."""
-        return self.oov / max(1, self.words)
+        """The fraction of the words or pieces that are out of vocabulary."""
+        return self.oov / max(1, self.tokens - self.sentences)
+
+    @property
+    def is_restorable(self) -> bool:
+        """Whether the ids in the records determine every byte of the text."""
+        return self.text_bytes is not None and self.oov == 0 and self.changed_lines == 0
 
     @property
     def all_files(self) -> tuple:
@@ -105,6 +117,7 @@ class Corpus:
         settings: the settings that it was prepared with.
         vocabulary: its `Vocabulary`.
         splits: dictionary from the name of a split to its `Split`.
+        tokenizer: the path of the file of its tokenizer; None for words.
 
     Example:
         from tfsoftmax.corpora import pipeline, records
@@ -118,6 +131,7 @@ class Corpus:
     settings: dict
     vocabulary: Vocabulary
     splits: dict
+    tokenizer: str | None = None
 
     @property
     def task(self) -> str:
@@ -160,8 +174,8 @@ class Corpus:
     def load(cls, directory: str | os.PathLike, tasks: tuple = TASKS[:1]) -> "Corpus":
         """Opens a prepared corpus and checks it against its manifest.
 
-        This checks the SHA-256 of the vocabulary and the sizes of the record files; `batches`
-        checks the SHA-256 of the record files when it first reads a split.
+        This checks the SHA-256 of the vocabulary and of the tokenizer, and the sizes of the record
+        files; `batches` checks the SHA-256 of the record files when it first reads a split.
 
         Args:
             directory: the folder of the corpus.
@@ -182,7 +196,10 @@ class Corpus:
             )
         vocabulary = _load_vocabulary(directory, manifest["vocabulary"])
         splits = {name: _split(directory, entry) for name, entry in manifest["splits"].items()}
-        corpus = cls(directory, manifest["name"], manifest["settings"], vocabulary, splits)
+        tokenizer = _tokenizer(directory, manifest.get("tokenizer"))
+        corpus = cls(
+            directory, manifest["name"], manifest["settings"], vocabulary, splits, tokenizer
+        )
         _check_sizes(corpus)
         return corpus
 
@@ -211,9 +228,27 @@ def _split(directory, entry):
     return Split(
         tuple(map(described, entry["files"])),
         **{count: entry[count] for count in manifests.COUNTS},
+        **{count: entry.get(count) for count in manifests.TEXT_COUNTS},
         texts=described(entry["texts"]) if "texts" in entry else None,
         pair_counts={count: entry[count] for count in manifests.PAIR_COUNTS if "texts" in entry},
     )
+
+
+def _tokenizer(directory, expected):
+    """The path of the file of the tokenizer that the manifest names, which is checked, or None."""
+    if expected is None:
+        return None
+    path = os.path.join(directory, expected["path"])
+    if not os.path.isfile(path):
+        raise FileNotFoundError(f"{path}: must exist next to its manifest. Received: no such file")
+    stat = os.stat(path)
+    found = sha256_of(path, stat.st_size, stat.st_mtime_ns)
+    if found != expected["sha256"]:
+        raise ValueError(
+            f"{path}: must be the tokenizer that the record files were made with, of SHA-256 "
+            f"{expected['sha256']}. Received: {found}"
+        )
+    return path
 
 
 def _load_vocabulary(directory, expected):

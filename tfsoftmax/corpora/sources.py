@@ -48,7 +48,19 @@ def _text(config):
     return Source(
         inputs={split: [text.fingerprint(path) for path in paths]
                 for split, paths in files.items()},
-        open=lambda scratch, report: {s: text.TextFiles(paths) for s, paths in files.items()},
+        open=lambda scratch, report: {
+            s: text.TextFiles(paths, field=config.field) for s, paths in files.items()
+        },
+    )
+
+
+def _hub(config):
+    from tfsoftmax.corpora import hub_datasets
+
+    name = config.corpus.removeprefix("hf:")
+    return Source(
+        hub_datasets.fingerprints(name),
+        lambda scratch, report: hub_datasets.open_dataset(name, config.field),
     )
 
 
@@ -112,6 +124,7 @@ CORPORA = {
     "sentences": {
         "docstrings": _docstrings,
         "text": _text,
+        "hf": _hub,
         **{name: _dataset(name) for name in DATASETS},
     },
     "pairs": {"text": _text_pairs, "docstring_pairs": _docstring_pairs, "gigaword": _gigaword},
@@ -122,12 +135,14 @@ def make_source(config: PrepareConfig) -> Source:
     """Makes the source of the corpus that the settings name.
 
     Raises:
-        ValueError: there is no such corpus, or files are given for a corpus that has its own.
+        ValueError: there is no such corpus, or files or a field are given for a corpus that has
+            its own.
     """
     corpora = CORPORA[config.task]
-    if config.corpus not in corpora:
+    names = ", ".join("hf:NAME" if name == "hf" else name for name in corpora)
+    if config.kind not in corpora or (config.kind == "hf") == (config.kind == config.corpus):
         raise ValueError(
-            f"`corpus` must be one of {', '.join(corpora)} for task={config.task!r}. "
+            f"`corpus` must be one of {names} for task={config.task!r}. "
             f"Received: corpus={config.corpus!r}"
         )
     for name in config.FILES:
@@ -136,4 +151,9 @@ def make_source(config: PrepareConfig) -> Source:
                 f"`{name}` must be given with corpus='text' only. "
                 f"Received: {name}={getattr(config, name)} with corpus={config.corpus!r}"
             )
-    return corpora[config.corpus](config)
+    if config.field != "text" and config.kind not in ("text", "hf"):
+        raise ValueError(
+            "`field` must be given with corpus='text' or hf:NAME only. "
+            f"Received: field={config.field!r} with corpus={config.corpus!r}"
+        )
+    return corpora[config.kind](config)

@@ -1,4 +1,4 @@
-"""Reads text files, plain or compressed, with one sentence per line, in blocks of bounded size."""
+"""Reads files of text, of JSON in lines or of Parquet, in blocks of sentences of bounded size."""
 
 import glob
 import os
@@ -14,15 +14,19 @@ PATH_BYTES = 4096  # of the longest path that Linux opens
 class TextFiles:
     """The lines of files, as an iterable of lists of str that can be iterated several times.
 
-    Lines end at "\\n" only. A byte order mark at the start of a file is dropped.
+    Lines end at "\\n" only. A byte order mark at the start of a file is dropped. A file whose name
+    ends in .jsonl has a JSON object in each line, and one in .parquet is a table: their texts are
+    in a field, and the lines of a text are lines as those of a file are.
 
     Args:
         paths: the files; .gz, .xz and .bz2 are decompressed.
         block_bytes: about how many bytes of text to hold in memory.
+        field: the name of the texts in files of JSON and of Parquet.
 
     Raises:
-        ValueError: during iteration, if a file is not UTF-8, is damaged or empty, or has a line
-            above 16 MiB. The message names the file and, where possible, the line.
+        ValueError: during iteration, if a file is not UTF-8, is damaged or empty, has a line
+            above 16 MiB, or no such field. The message names the file and, where possible, the
+            line.
 
     Example:
         from tfsoftmax.corpora.text import TextFiles
@@ -31,18 +35,79 @@ class TextFiles:
             print(lines[0])
     """
 
-    def __init__(self, paths: Iterable[str], block_bytes: int = textio.BLOCK_BYTES):
-        self._paths = list(paths)
-        self._block_bytes = block_bytes
+    def __init__(
+        self, paths: Iterable[str], block_bytes: int = textio.BLOCK_BYTES, field: str = "text"
+    ):
+        self._paths = list(map(os.fspath, paths))
+        self._block_bytes, self._field = block_bytes, field
 
     def __iter__(self) -> Iterator[list[str]]:
         for path in self._paths:
             blank = True
-            for _, lines in textio.line_blocks(path, self._block_bytes, LINE_BYTES):
+            for lines in self._blocks(path):
                 blank = blank and not any(map(str.strip, lines))
                 yield lines
             if blank:
                 raise ValueError(f"{path}: must hold sentences. Received: an empty file")
+
+
+    def _blocks(self, path):
+        if path.endswith(".parquet"):
+            yield from _parquet_blocks(path, self._block_bytes, self._field)
+            return
+        is_json = os.path.splitext(path.removesuffix(_packed(path)))[1] == ".jsonl"
+        for first, lines in textio.line_blocks(path, self._block_bytes, LINE_BYTES):
+            yield list(_json_texts(path, first, lines, self._field)) if is_json else lines
+
+
+def lines_of(texts: Iterable[str | None]) -> Iterator[str]:
+    """Yields the lines of texts, of which None has no line."""
+    for text in texts:
+        if text is not None:
+            yield from text.split("\n")
+
+
+def _packed(path):
+    """The ending of a compressed file, which `textio` decompresses, or an empty one."""
+    return next((end for end in (".gz", ".xz", ".bz2") if path.endswith(end)), "")
+
+
+def _json_texts(path, first, lines, field):
+    """The lines of the texts in lines of JSON, the first of which has the number `first`."""
+    for number, line in enumerate(lines, start=first):
+        if line.strip():
+            where = f"{path}, line {number}:"
+            found = textio.parsed_json(line, where, finite=False)
+            text = found.get(field) if isinstance(found, dict) else None
+            if not isinstance(text, str):
+                raise ValueError(
+                    f"{where} must be a JSON object with a text under {field!r}, which `field` "
+                    f"names. Received: {line[:100]}"
+                )
+            yield from lines_of([text])
+
+
+def _parquet_blocks(path, block_bytes, field):
+    """Yields lists of lines of the texts in a column of a Parquet file."""
+    try:
+        from pyarrow import ArrowException, parquet
+    except ModuleNotFoundError as error:
+        raise RuntimeError(f"{path} needs pyarrow: pip install 'tfsoftmax[hf]'") from error
+    try:
+        with parquet.ParquetFile(path) as table:
+            kinds = {column.name: str(column.type) for column in table.schema_arrow}
+            if not kinds.get(field, "").removeprefix("large_").startswith("string"):
+                raise ValueError(
+                    f"{path}: must have a column of strings {field!r}, which `field` names. "
+                    f"Received: {', '.join(f'{name} ({kind})' for name, kind in kinds.items())}"
+                )
+            groups = map(table.metadata.row_group, range(table.num_row_groups))
+            row_bytes = sum(g.total_byte_size for g in groups) / max(1, table.metadata.num_rows)
+            rows = max(1, int(block_bytes / max(1, row_bytes)))
+            for batch in table.iter_batches(rows, columns=[field]):
+                yield list(lines_of(batch.column(0).to_pylist()))
+    except ArrowException as error:
+        raise ValueError(f"{path}: must be an undamaged file. Received: {error}") from error
 
 
 def expand(patterns: Iterable[str], argument: str) -> list[str]:

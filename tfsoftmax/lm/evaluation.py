@@ -32,9 +32,10 @@ def exact_evaluator(
         A function `evaluate(corpus, split, progress=False, stopped=None)` that may be called many
         times. It asks the function `stopped` before each batch, and returns None once that is
         true. Else it returns a dictionary: `perplexity`; `nats_per_token`; `tokens`, the words
-        and one `<eos>` for each sentence; `oov_tokens`, how many of them are `<unk>`;
-        `words_per_second`; `context` for a Transformer, each of whose layers attends to this many
-        words before a word, as far as its stream has them; and the results of `metrics`.
+        and one `<eos>` for each sentence; `oov_tokens`, how many of them are `<unk>`; what
+        `text_measures` adds; `words_per_second`; `context` for a Transformer, each of whose layers
+        attends to this many words before a word, as far as its stream has them; and the results of
+        `metrics`.
     """
     strategy = model.distribute_strategy
     with strategy.scope():
@@ -80,6 +81,7 @@ def exact_evaluator(
             **perplexity_and_nats(nats / tokens),
             "tokens": round(tokens),
             "oov_tokens": corpus.split(split).oov,
+            **text_measures(corpus.split(split), nats),
             "words_per_second": round(tokens / seconds, 1),
             **context_of(model),
             **{
@@ -102,6 +104,28 @@ def perplexity_and_nats(nats: float) -> dict[str, float]:
     """The perplexity of a text that costs this many nats a token, and these nats."""
     # Beyond 700 nats a token the exponential leaves the range of a double.
     return {"perplexity": math.exp(nats) if nats < 700 else math.inf, "nats_per_token": nats}
+
+
+def text_measures(text, nats: float) -> dict[str, float]:
+    """What a text costs, in measures that do not depend on how it is split.
+
+    Args:
+        text: a `Split` or a `Tally`, or anything that has its counts.
+        nats: what all tokens of the text cost.
+
+    Returns:
+        `word_perplexity`, where words and one `<eos>` for each sentence count, if the text is in
+        pieces; of words it is the perplexity. And `bits_per_byte` of the text in UTF-8, if the
+        tokens determine every byte. Where there is `<unk>`, they do not: its probability says
+        nothing of how the word is spelt.
+    """
+    result = {}
+    if text.tokens != text.words + text.sentences:
+        per_word = perplexity_and_nats(nats / (text.words + text.sentences))
+        result["word_perplexity"] = per_word["perplexity"]
+    if text.is_restorable:
+        result["bits_per_byte"] = nats / math.log(2) / text.text_bytes
+    return result
 
 
 def _results(metric):

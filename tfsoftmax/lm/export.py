@@ -1,14 +1,21 @@
 """Exports a language model as a SavedModel of plain TensorFlow that takes and returns strings."""
 
+import functools
+import os
+
 import keras
 import tensorflow as tf
 
+from tfsoftmax.lm.files import copy_whole
 from tfsoftmax.lm.model import head_and_hidden_model
 from tfsoftmax.saved_models import Words, export_functions
 from tfsoftmax.vocabulary import UNK, Vocabulary
 
 
-def export(model: keras.Model, vocabulary: Vocabulary, out: str, max_k: int = 50) -> None:
+def export(
+    model: keras.Model, vocabulary: Vocabulary, out: str, max_k: int = 50,
+    tokenizer: str | None = None,
+) -> None:
     """Saves a language model that other programs can serve without tfsoftmax and without Keras.
 
     The SavedModel has two signatures. Both take sentences as strings (B, T), padded at the end
@@ -34,6 +41,8 @@ def export(model: keras.Model, vocabulary: Vocabulary, out: str, max_k: int = 50
         vocabulary: the vocabulary of V words that it was trained with.
         out: a new or empty directory for the SavedModel. It appears there when it is whole.
         max_k: the largest k of `next_word`, at most V. Each call searches for this many words.
+        tokenizer: the file of the tokenizer if the words are its pieces. It is copied into the
+            folder `assets.extra`.
 
     Raises:
         ValueError: an argument is out of its range, or the model does not fit.
@@ -48,7 +57,10 @@ def export(model: keras.Model, vocabulary: Vocabulary, out: str, max_k: int = 50
         return {"score": (score, words), "next_word": (next_word, words, k)}
 
     words = Words(vocabulary.save, vocabulary.oov_id, UNK)
-    export_functions(functions, words, out)
+    beside = {} if tokenizer is None else {
+        os.path.basename(tokenizer): functools.partial(copy_whole, tokenizer)
+    }
+    export_functions(functions, words, out, beside)
 
 
 def _functions(head, hidden_model, vocabulary, ids_of, words_of, max_k):

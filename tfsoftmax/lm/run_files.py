@@ -4,11 +4,13 @@ import dataclasses
 import os
 import warnings
 
+from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.heads import HEADS
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
 from tfsoftmax.lm.files import copy_whole, sha256_of
 
 FILES = "files"  # the folder of the copies in that of the run
+TOKENIZER = "tokenizer"
 
 
 def paths_of_files(model_config: ModelConfig, config: TrainingConfig | None = None) -> dict:
@@ -25,7 +27,8 @@ def paths_of_files(model_config: ModelConfig, config: TrainingConfig | None = No
 
 
 def keep_copies(
-    directory: str, model_config: ModelConfig, config: TrainingConfig, described: dict | None
+    directory: str, model_config: ModelConfig, config: TrainingConfig, described: dict | None,
+    corpus: Corpus | None = None,
 ) -> dict:
     """Copies the files of a new run, and finds those of one that goes on.
 
@@ -35,6 +38,7 @@ def keep_copies(
         directory: the folder for the copies.
         model_config, config: the configuration that was asked for.
         described: the run's `config.json`; None if the run has not begun.
+        corpus: the corpus, whose tokenizer is one of the files.
 
     Returns:
         {option: {"name", "sha256"}} of the files as they are now. A file that is gone counts as
@@ -42,7 +46,10 @@ def keep_copies(
     """
     kept = {} if described is None else described.get("files", {})
     files = {}
-    for option, path in paths_of_files(model_config, config).items():
+    paths = paths_of_files(model_config, config)
+    if corpus is not None and corpus.tokenizer is not None:
+        paths[TOKENIZER] = corpus.tokenizer
+    for option, path in paths.items():
         name = option + os.path.splitext(path)[1]
         if described is None and os.path.isfile(path) and option != "pretrained":
             os.makedirs(directory, exist_ok=True)
@@ -77,15 +84,19 @@ def with_copies(model_config: ModelConfig, directory: str, files: dict | None) -
             continue
         if option not in files:  # the head says that there is no such file
             continue
-        kept = files[option]
-        copy = os.path.join(directory, os.path.basename(kept["name"]))
-        found = sha256_of(copy) if os.path.isfile(copy) else "no such file"
-        if found != kept["sha256"]:
-            raise ValueError(
-                f"{copy}: must be the file that the run began with, whose SHA-256 is "
-                f"{kept['sha256']}. Received: {found}"
-            )
-        options[option] = copy
+        options[option] = checked_copy(directory, files[option])
     return dataclasses.replace(
         model_config, head_options={**model_config.head_options, **options}
     )
+
+
+def checked_copy(directory: str, kept: dict) -> str:
+    """The path of the copy of a file, {"name", "sha256"}; a ValueError if it is another file."""
+    copy = os.path.join(directory, os.path.basename(kept["name"]))
+    found = sha256_of(copy) if os.path.isfile(copy) else "no such file"
+    if found != kept["sha256"]:
+        raise ValueError(
+            f"{copy}: must be the file that the run began with, whose SHA-256 is "
+            f"{kept['sha256']}. Received: {found}"
+        )
+    return copy

@@ -13,13 +13,14 @@ from collections.abc import Iterator
 import keras
 
 from tfsoftmax.corpora.config import TASKS
+from tfsoftmax.corpora.tokenizers import Tokenizer, load_tokenizer
 from tfsoftmax.lm.any_model import model_of
 from tfsoftmax.lm.checkpoints import POINTERS, Checkpoints, weight_variables
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig, model_config_of, with_todays_names
 from tfsoftmax.lm.description import differences
 from tfsoftmax.lm.files import append_line, read_json, write_whole
 from tfsoftmax.lm.locks import locked_file
-from tfsoftmax.lm.run_files import FILES, with_copies
+from tfsoftmax.lm.run_files import FILES, TOKENIZER, checked_copy, with_copies
 from tfsoftmax.lm.workers import Workers
 from tfsoftmax.textio import PARTIAL, errors_name, parsed_json, remove_partial
 from tfsoftmax.vocabulary import Vocabulary
@@ -179,6 +180,20 @@ class Run:
                 f"whose SHA-256 is {expected}. Received: {vocabulary.sha256}"
             )
         return vocabulary
+
+    def tokenizer_path(self) -> str | None:
+        """The run's copy of the file of its tokenizer, which is checked; None for words."""
+        kept = (self.config().get("files") or {}).get(TOKENIZER)
+        return None if kept is None else checked_copy(self.path(FILES), kept)
+
+    def tokenizer(self) -> Tokenizer:
+        """What splits sentences as those that the run was trained on were split.
+
+        Raises:
+            RuntimeError: the package that reads the tokenizer is not installed.
+            ValueError: the run's copy of it is missing or damaged.
+        """
+        return load_tokenizer(self.tokenizer_path())
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.heads import Shortlist
-from tfsoftmax.lm.evaluation import perplexity_and_nats
+from tfsoftmax.lm.evaluation import perplexity_and_nats, text_measures
 from tfsoftmax.nbest import kenlm_model
 from tfsoftmax.vocabulary import EOS, UNK, Vocabulary
 
@@ -120,4 +120,5 @@ def evaluated_with_tail_ngram(
                     tail_tokens += 1
                 states[stream] = ngram.after(states[stream], label)
     nats = result["nats_per_token"] - gain / result["tokens"]
-    return {**result, **perplexity_and_nats(nats), "tail_tokens": tail_tokens}
+    per_text = text_measures(corpus.split(split), nats * result["tokens"])
+    return {**result, **perplexity_and_nats(nats), **per_text, "tail_tokens": tail_tokens}

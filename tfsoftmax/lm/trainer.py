@@ -250,7 +250,7 @@ class Trainer:
         self.say(
             f"epoch {progress.step / self.records:.2f}, step {progress.step}: exact validation "
             f"perplexity {perplexity:.2f} ({result['nats_per_token']:.4f} nats/token, "
-            f"{result['tokens']:,} tokens){note}"
+            f"{result['tokens']:,} tokens{_per_text(result)}){note}"
         )
 
     def _finish(self):
@@ -295,3 +295,9 @@ class Trainer:
         )
         apply_embeddings(self.model.get_layer("embedding"), rows, vectors)
         self.say(str(coverage))
+
+
+def _per_text(result):
+    """What the validation says of words and bytes, for pieces."""
+    shown = {"word_perplexity": "perplexity {:.2f} per word", "bits_per_byte": "{:.4f} bits/byte"}
+    return "".join(", " + text.format(result[k]) for k, text in shown.items() if k in result)

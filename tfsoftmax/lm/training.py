@@ -87,7 +87,7 @@ def _settled(corpus, run, model_config, config, workers):
     recorded = run.config() if run.exists() else None
     model_config, config = run.with_older_choices(model_config, config)
     model_config = with_settled_options(model_config, recorded)
-    files = keep_copies(run.path(FILES), model_config, config, recorded)
+    files = keep_copies(run.path(FILES), model_config, config, recorded, corpus)
     run.check({**description(corpus, model_config, config), "files": files})
     began_with = files if recorded is None else recorded.get("files")
     if workers.size > 1 and needs_machine(model_config):  # the others might measure otherwise

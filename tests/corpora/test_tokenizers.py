@@ -1,0 +1,326 @@
+"""Facts about pieces: what they restore, how the vocabulary spells them, and their corpora."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from tfsoftmax.corpora import prepare as prepare_module
+from tfsoftmax.corpora import tokenizers
+from tfsoftmax.corpora.config import PrepareConfig
+from tfsoftmax.corpora.counting import Tally, count, piece_vocabulary
+from tfsoftmax.corpora.pipeline import batches
+from tfsoftmax.corpora.prepare import prepare, summary
+from tfsoftmax.corpora.records import Corpus
+from tfsoftmax.corpora.tokenizers import (
+    Tokenizer,
+    Words,
+    load_tokenizer,
+    train_sentencepiece,
+    word_numbers,
+)
+from tfsoftmax.vocabulary import EOS, UNK
+
+HARD = [
+    "the cat", "  two  blanks,   three ", "tab\there", "\x00 and \x1b[2J and \x1f", "e\u0301 is é",
+    "😀 and \U0010ffff", "a\u00a0b\u2028c\u3000d\x85e", "▁", "a▁b ▁▁", "a▁\ue000\ue001b", "\ufeffx",
+    "<unk> <eos> <s> </s> <0x41>", "\\u0009 \\ \\\\", "\r", "▅ ⁇ ﷽", " ",
+]
+def nothing(lines):
+    """A report that nobody reads."""
+
+
+TEXT = ["the cat sat on the mat", "a cat\u00a0sat on a tab\there \\ <eos>"] * 40
+
+
+class Letters(Tokenizer):
+    """Splits sentences into letters, with `_` for a blank, without any package."""
+
+    pieces = tuple("abcdefghijklmnopqrstuvwxyz0123456789_")
+
+    def encode_all(self, sentences):
+        return [list(s.replace(" ", "_")) if s.strip() else [] for s in sentences]
+
+    def chunks(self, pieces):
+        yield from (piece.replace("_", " ") for piece in pieces)
+        yield ""
+
+
+@pytest.fixture(scope="module", params=["unigram", "bpe"])
+def trained(request, tmp_path_factory):
+    pytest.importorskip("sentencepiece")
+    path = tmp_path_factory.mktemp("pieces") / "tokenizer.model"
+    train_sentencepiece([TEXT], nothing, path, request.param, 300, 1)
+    return load_tokenizer(path)
+
+
+def byte_level(path):
+    """Writes a byte-level BPE JSON, which restores every text."""
+    package = pytest.importorskip("tokenizers")
+    model = package.Tokenizer(package.models.BPE())
+    level = package.pre_tokenizers.ByteLevel
+    model.pre_tokenizer, model.decoder = level(False), package.decoders.ByteLevel()
+    trainer = package.trainers.BpeTrainer(
+        vocab_size=300, show_progress=False, initial_alphabet=level.alphabet()
+    )
+    model.train_from_iterator(TEXT, trainer)
+    model.save(str(path))
+    return str(path)
+
+
+def lower_case(path):
+    """Writes a WordPiece JSON that lowers the case and knows few characters."""
+    package = pytest.importorskip("tokenizers")
+    model = package.Tokenizer(package.models.WordPiece(unk_token="[UNK]"))
+    model.normalizer = package.normalizers.Lowercase()
+    model.pre_tokenizer = package.pre_tokenizers.Whitespace()
+    model.decoder = package.decoders.WordPiece()
+    trainer = package.trainers.WordPieceTrainer(
+        vocab_size=60, show_progress=False, special_tokens=["[UNK]"]
+    )
+    model.train_from_iterator(TEXT, trainer)
+    model.save(str(path))
+    return str(path)
+
+
+def write_texts(folder, **texts):
+    for name, lines in texts.items():
+        (folder / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8", newline="")
+    return {name: str(folder / f"{name}.txt") for name in texts}
+
+
+def config(tmp_path, tokenizer="sentencepiece", **changes):
+    files = write_texts(tmp_path, train=TEXT, valid=[s for s in HARD if s != "\r"])
+    settings = {"streams": 3, "time_steps": 5, "order": "text", "tokenizer": tokenizer, **files}
+    if tokenizer.startswith("sentencepiece"):
+        settings["max_vocab"] = 310
+    return PrepareConfig("text", str(tmp_path / "out"), **settings | changes)
+
+
+def read_back(corpus, split, tokenizer):
+    """The sentences of a corpus in the order of the text, as its targets spell them."""
+    streams = [[] for _ in range(corpus.streams)]
+    for _, next_words, weights in batches(corpus, split).as_numpy_iterator():
+        for stream, row, weight in zip(streams, next_words, weights):
+            stream += row[weight > 0].tolist()
+    sentences, pieces = [], []
+    for piece in corpus.vocabulary.decode(sum(streams, [])):
+        if piece == EOS:
+            sentences.append(tokenizer.decode(pieces))
+            pieces = []
+        else:
+            pieces.append(piece)
+    return sentences
+
+
+@pytest.mark.parametrize("text", HARD)
+def test_trained_pieces_restore_every_text(trained, text):
+    pieces = trained.encode(text)
+    assert trained.decode(pieces) == (text if text.strip() else "")
+    assert set(pieces) <= set(trained.pieces)
+
+
+@pytest.mark.parametrize("text", HARD)
+def test_byte_level_pieces_restore_every_text(tmp_path, text):
+    tokenizer = load_tokenizer(byte_level(tmp_path / "a.json"))
+    pieces = tokenizer.encode(text)
+    assert tokenizer.decode(pieces) == "".join(tokenizer.chunks(pieces))
+    assert tokenizer.decode(pieces) == (text if text.strip() else "")
+
+
+def test_the_pieces_are_those_of_sentencepiece_itself(trained, tmp_path):
+    for text in TEXT[:1] + ["😀  x"]:
+        assert trained.encode(text) == trained._model.encode(text, out_type=str)
+
+
+def test_the_same_seed_trains_the_same_model(tmp_path):
+    pytest.importorskip("sentencepiece")
+    for name in "ab":
+        train_sentencepiece([TEXT], nothing, tmp_path / name, "unigram", 300, 1)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_names_of_pieces_have_no_blanks_and_differ():
+    pieces = ["\t", "\\u0009", "\\", "\\\\", "\u3000", " ", "<eos>", "\\<eos>", "<unk>", "", "▁a"]
+    names = [tokenizers._name(piece) for piece in pieces]
+    assert len(set(names)) == len(pieces) and not {UNK, EOS} & set(names)
+    assert all(name.split() == [name] for name in names)
+    assert names[-1] == "▁a"
+
+
+def test_unfinished_characters_are_held_back(trained):
+    pieces = trained.encode("a😀b")
+    chunks = list(trained.chunks(pieces))
+    assert "😀" in chunks and "".join(chunks) == "a😀b"
+    assert list(trained.chunks(pieces[: pieces.index("<0x9F>") + 1]))[-1] == "\ufffd"
+
+
+@pytest.mark.parametrize("tokenizer", [Words(), Letters()])
+def test_chunks_join_to_the_sentence(tokenizer):
+    assert "".join(tokenizer.chunks(tokenizer.encode("the cat"))) == "the cat"
+    assert tokenizer.encode("  ") == [] and tokenizer.decode([]) == ""
+
+
+def test_pieces_and_blanks_belong_to_words():
+    assert word_numbers(Letters(), "_ab__c_") == (["ab", "c"], [0, 0, 0, 1, 1, 1, 1])
+    assert word_numbers(Words(), ["ab", "c"]) == (["ab", "c"], [0, 1])
+    assert word_numbers(Letters(), []) == ([], [])
+
+
+def test_pieces_of_an_emoji_belong_to_its_word(trained):
+    words, numbers = word_numbers(trained, trained.encode("the 😀cat"))
+    assert words == ["the", "😀cat"] and sorted(set(numbers)) == [0, 1]
+    assert numbers == sorted(numbers) and numbers.count(1) >= 4  # the bytes are four pieces
+
+
+def test_a_text_is_counted_in_bytes_words_and_pieces():
+    tally = count([["été  a", " ", ""], ["b"]], "train", Letters(), True, lambda pieces: None)
+    assert (tally.sentences, tally.words, tally.pieces) == (2, 3, 7)
+    assert tally.text_bytes == len("été  a\nb\n".encode())
+    assert tally.changed_lines == 0 and tally.tokens == 9
+    vocabulary = piece_vocabulary(tally, Letters())
+    assert len(vocabulary) == len(Letters.pieces) + 2  # those that do not occur are kept
+    assert dict(zip(vocabulary.words, vocabulary.counts.tolist()))[UNK] == 2  # é
+    words = count([["a  b", "c d"]], "train", Words(), True, lambda words: None)
+    assert (words.words, words.pieces, words.changed_lines) == (4, 4, 1)
+
+
+def test_only_tokens_that_determine_the_text_are_restorable():
+    assert Tally().is_restorable
+    assert not Tally(oov=1).is_restorable and not Tally(changed_lines=1).is_restorable
+
+
+@pytest.fixture
+def letters(monkeypatch, tmp_path):
+    """A file that `prepare` takes for the tokenizer `Letters`, without any package."""
+    (tmp_path / "letters.model").write_text("letters")
+    monkeypatch.setattr(tokenizers, "SentencePieces", lambda path: Letters())
+    return str(tmp_path / "letters.model")
+
+
+@pytest.mark.parametrize("order", ["text", "shuffled"])
+def test_a_corpus_of_pieces_has_every_sentence_once(tmp_path, letters, order):
+    files = write_texts(tmp_path, train=["the cat ", "", " a  cat"] * 9, valid=["a1", "b c"])
+    corpus = prepare(
+        PrepareConfig("text", str(tmp_path / "out"), order=order, tokenizer=letters, streams=2,
+                      time_steps=4, **files), progress=False,
+    )
+    found = read_back(corpus, "train", Letters())
+    expected = ["the cat ", " a  cat"] * 9
+    assert (found if order == "text" else sorted(found)) == (
+        expected if order == "text" else sorted(expected)
+    )
+    split = corpus.split("train")
+    assert (split.words, split.sentences, split.tokens) == (36, 18, 9 * (8 + 7 + 2))
+    assert split.text_bytes == 9 * (9 + 8) and split.is_restorable and split.oov_rate == 0
+    assert "train: 3.750 pieces a word" in summary(corpus)
+
+
+def test_a_tokenizer_is_kept_with_the_corpus_and_its_digest_is_checked(tmp_path, letters):
+    given = config(tmp_path, letters)
+    with pytest.raises(ValueError, match="`max_vocab` must not be given with this tokenizer"):
+        config(tmp_path, letters, max_vocab=5)
+    corpus = prepare(given, progress=False)
+    kept = tmp_path / "out" / "tokenizer.model"
+    assert corpus.tokenizer == str(kept) and kept.read_text() == "letters"
+    before = kept.stat().st_mtime_ns
+    prepare(given, progress=False)  # is already there
+    assert kept.stat().st_mtime_ns == before
+    (tmp_path / "letters.model").write_text("others")
+    with pytest.raises(ValueError, match="`out` already holds a corpus.*tokenizer is"):
+        prepare(given, progress=False)
+    prepare(config(tmp_path, letters, overwrite=True), progress=False)
+    kept.write_text("damaged")
+    with pytest.raises(ValueError, match="must be the tokenizer that the record files were made"):
+        Corpus.load(tmp_path / "out")
+    kept.unlink()
+    with pytest.raises(FileNotFoundError, match="tokenizer.model: must exist next to its manifest"):
+        Corpus.load(tmp_path / "out")
+
+
+def test_a_manifest_may_name_no_other_file(tmp_path, letters):
+    prepare(config(tmp_path, letters), progress=False)
+    path = tmp_path / "out" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["tokenizer"]["path"] = "../../secret"
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(ValueError, match="`tokenizer` must be tokenizer.model or tokenizer.json"):
+        Corpus.load(tmp_path / "out")
+
+
+def test_corpora_of_words_from_before_have_no_counts_of_bytes(tmp_path):
+    files = write_texts(tmp_path, train=["the cat"] * 30, valid=["the  cat"])
+    given = PrepareConfig("text", str(tmp_path / "out"), streams=2, time_steps=3, **files)
+    corpus = prepare(given, progress=False)
+    assert [corpus.split(s).is_restorable for s in ("train", "valid")] == [True, False]
+    assert corpus.tokenizer is None and corpus.split("train").text_bytes > 0
+    path = tmp_path / "out" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    del manifest["settings"]["tokenizer"], manifest["settings"]["field"]
+    for split in manifest["splits"].values():
+        del split["text_bytes"], split["changed_lines"]
+    path.write_text(json.dumps(manifest))
+    older = prepare(given, progress=False)  # finds it as it is
+    assert older.split("train").text_bytes is None and not older.split("train").is_restorable
+
+
+@pytest.mark.parametrize("kind", ["sentencepiece", "sentencepiece_bpe"])
+def test_a_corpus_of_trained_pieces_restores_its_text(tmp_path, kind):
+    pytest.importorskip("sentencepiece")
+    corpus = prepare(config(tmp_path, kind), progress=False)
+    tokenizer = load_tokenizer(corpus.tokenizer)
+    assert read_back(corpus, "train", tokenizer) == TEXT
+    assert read_back(corpus, "valid", tokenizer) == [s for s in HARD if s.strip()]
+    assert len(corpus.vocabulary) == len(tokenizer.pieces) + 2 <= 310
+    assert all(split.is_restorable for split in corpus.splits.values())
+    counts = corpus.vocabulary.counts
+    assert (np.diff(counts) <= 0).all() and counts[corpus.vocabulary.oov_id] == 0
+
+
+def test_lines_that_a_tokenizer_changes_are_counted(tmp_path):
+    path = lower_case(tmp_path / "lower.json")
+    corpus = prepare(config(tmp_path, path), progress=False)
+    split = corpus.split("valid")
+    assert not split.is_restorable and split.changed_lines > 5 and split.oov > 5
+    assert "they do not restore" in summary(corpus)
+    assert corpus.tokenizer.endswith("tokenizer.json")
+
+
+def test_a_vocabulary_too_small_for_the_characters_is_named(tmp_path):
+    pytest.importorskip("sentencepiece")
+    with pytest.raises(ValueError, match="`max_vocab` must suit the text.*Received: max_vocab=100"):
+        prepare(config(tmp_path, max_vocab=100), progress=False)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("package, tokenizer", [
+    ("sentencepiece", "sentencepiece"), ("sentencepiece", "a.model"), ("tokenizers", "a.json"),
+])
+def test_a_missing_package_is_named_before_the_work(monkeypatch, tmp_path, package, tokenizer):
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setattr(prepare_module, "_write_sentences", lambda *args: pytest.fail("began"))
+    if "." in tokenizer:
+        (tmp_path / tokenizer).write_text("{}")
+        tokenizer = str(tmp_path / tokenizer)
+    with pytest.raises(RuntimeError, match=rf"needs {package}: pip install 'tfsoftmax\[subword\]'"):
+        prepare(config(tmp_path, tokenizer), progress=False)
+
+
+@pytest.mark.parametrize("name, package", [("a.json", "tokenizers"), ("a.model", "sentencepiece")])
+def test_a_file_that_is_no_tokenizer_is_named(tmp_path, name, package):
+    pytest.importorskip(package)
+    (tmp_path / name).write_text("{}")
+    with pytest.raises(ValueError, match=f"{name}: must be a model of sentencepiece, or"):
+        load_tokenizer(tmp_path / name)
+
+
+@pytest.mark.parametrize("changes, message", [
+    ({"tokenizer": "sentencepeice"}, "must be words, sentencepiece, sentencepiece_bpe or a file"),
+    ({"min_count": 2}, "`min_count` must not be given with this tokenizer"),
+    ({"task": "pairs", "order": None, "streams": 128, "time_steps": 20},
+     "`tokenizer` must be given with task='sentences' only"),
+])
+def test_wrong_choices_are_named(tmp_path, changes, message):
+    with pytest.raises(ValueError, match=message):
+        prepare(config(tmp_path, **{"max_vocab": None, **changes}), progress=False)

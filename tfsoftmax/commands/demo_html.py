@@ -32,9 +32,7 @@ STYLE = """
 .unknown {font-style: italic}
 .words {line-height: 1.6}
 .error {color: var(--error-text-color, #b91c1c)}
-.level {border-left: 3px solid var(--border-color-primary); padding: .1rem 0 .1rem .8rem}
-.level {margin-bottom: .5rem}
-.level .note {margin: 0 0 0 .3rem}
+.level {box-shadow: -3px 0 var(--border-color-primary); margin: 0 0 .6rem 3px}
 .level .taken {font-weight: 600}
 """
 
@@ -47,10 +45,10 @@ def cards(
     return f'{after(words)}<div class="cards">{shown}</div>'
 
 
-def after(words: Sequence[str]) -> str:
-    """A line that says after which words the answers hold."""
-    text = f"After “{_text(' '.join(words), 120)}”" if words else "At the beginning of a sentence"
-    return f'<p class="note">{text}:</p>'
+def after(words: Sequence[str], who: str = "All runs") -> str:
+    """A line that says who answers, and after which words the answers hold."""
+    place = f"after “{_text(' '.join(words), 120)}”" if words else "at the beginning of a sentence"
+    return f'<p class="note">{_text(who, 200)}, {place}:</p>'
 
 
 def next_words(run: ShownRun, answers: NextWords, widest: float) -> str:
@@ -91,7 +89,7 @@ def continuations(words: Sequence[str], answers: Sequence[Continuation]) -> str:
     return "".join(parts)
 
 
-def groups(words: Sequence[str], kind: str, found: Sequence[Group]) -> str:
+def groups(run: ShownRun, words: Sequence[str], found: Sequence[Group]) -> str:
     """A table of groups with the probability of each after the text."""
     shown = found[:MOST_GROUPS]
     widest = max(group.probability for group in shown)
@@ -107,24 +105,21 @@ def groups(words: Sequence[str], kind: str, found: Sequence[Group]) -> str:
     left = len(found) - len(shown)
     rest = sum(group.probability for group in found[len(shown) :])
     note = f'<p class="note">and {left} more, together {rest:.2%}</p>' if left else ""
-    head = "".join(f'<td class="word"><b>{title}</b></td>' for title in (
-        kind, "P now", "", "of tokens", "words", "most frequent words"
+    head = "".join(f'<td class="whole"><b>{title}</b></td>' for title in (
+        run.grouping.kind, "P now", "", "of tokens", "words", "most frequent words"
     ))
-    return f'{after(words)}<table class="bars"><tr>{head}</tr>{rows}</table>{note}'
+    return f'{after(words, run.name)}<table class="bars"><tr>{head}</tr>{rows}</table>{note}'
 
 
 def path(run: ShownRun, words: Sequence[str], word: str, steps: Sequence) -> str:
     """The branches at each node on the way to a word, and the product of those that are taken."""
     parts, product = [], 1.0
     for branches in steps:
-        rows = "".join(_branch(run, branch) for branch in branches)
         product *= next(b.probability for b in branches if b.taken)
-        parts.append(
-            f'<div class="level"><table class="bars">{rows}</table>'
-            f'<p class="note">so far: {_percent(product)}</p></div>'
-        )
+        rows = "".join(_branch(run, branch, product) for branch in branches)
+        parts.append(f'<table class="bars level">{rows}</table>')
     figures = _figures([(_percent(product), f"P of “{_text(word)}”"), (str(len(steps)), "nodes")])
-    return after(words) + figures + "".join(parts)
+    return after(words, run.name) + figures + "".join(parts)
 
 
 def error(reason: str) -> str:
@@ -136,8 +131,8 @@ def _card(run, words, body):
     if isinstance(run, Unreadable):
         return f'<div class="card"><h3>{_text(run.name, 200)}</h3>{error(run.reason)}</div>'
     facts = (
-        f"{type(run.head).__name__} · {len(run.vocabulary):,} words · "
-        f'<span class="whole">step {run.step:,}</span>'
+        f"{type(run.head).__name__}, {len(run.vocabulary):,} words<br>"
+        f"best weights, of step {run.step:,}"
     )
     unknown = run.unknown(words)
     note = f"read as &lt;unk&gt;: {_text(' '.join(unknown), 200)}" if unknown else ""
@@ -151,13 +146,14 @@ def _card(run, words, body):
     )
 
 
-def _branch(run, branch):
+def _branch(run, branch, product):
     examples = " ".join(_pick(w, "tree") for w in run.vocabulary.decode(branch.likeliest))
     more = f" … ({branch.words:,} words)" if branch.words > len(branch.likeliest) else ""
     return (
         f'<tr class="{"taken" * branch.taken}"><td class="number">{_percent(branch.probability)}'
         f'</td><td style="width: 20%">{_bar(branch.probability, 1.0, not branch.taken)}</td>'
-        f"<td>{examples}{more}</td></tr>"
+        f'<td>{examples}{more}</td><td class="number">'
+        f'{f"so far {_percent(product)}" * branch.taken}</td></tr>'
     )
 
 
@@ -185,7 +181,7 @@ def _pick(word, where):
 
 
 def _percent(p):
-    return f"{p:.2%}" if p >= 1e-4 or p == 0 else f"{p:.1e}"
+    return f"{p:.2%}" if p >= 1e-3 or p == 0 else f"{100 * p:.2g}%"
 
 
 def _short(number):

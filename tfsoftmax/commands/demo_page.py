@@ -82,8 +82,7 @@ class Page:
 
         def shown():
             words = _words(text, lowercase)
-            found = run.groups(words, word=word.strip() or None)
-            return demo_html.groups(words, run.grouping.kind, found)
+            return demo_html.groups(run, words, run.groups(words, word=word.strip() or None))
 
         return self._or_error(shown)
 
@@ -143,10 +142,12 @@ def blocks(page: Page):
                 go = gr.Button("Continue", scale=0, min_width=140, elem_id="continue")
             sentences = gr.HTML(elem_id="sentences")
             go.click(page.continuations, [*given, search, longest], sentences)
-        for title, attribute, answer, name in (
-            ("Clusters", "grouping", page.groups, "group"), ("Trees", "tree", page.path, "tree"),
-        ):
-            asked += _tab_of_one_run(gr, page, title, attribute, answer, name, given)
+        asked += _tab_of_one_run(
+            gr, "Clusters", page.named("grouping"), page.groups, "group", "any", given
+        )
+        asked += _tab_of_one_run(
+            gr, "Trees", page.named("tree"), page.path, "tree", "the likeliest next word", given
+        )
         for ask in (read.click, text.submit, layout.load):
             for answer, shown, inputs in asked:
                 ask(answer, inputs, shown, show_progress="minimal")
@@ -158,15 +159,19 @@ def _tab_of_cards(gr, title):
         return gr.HTML(elem_id=title.lower().replace(" ", "_"))
 
 
-def _tab_of_one_run(gr, page, title, attribute, answer, name, given):
+def _tab_of_one_run(gr, title, runs, answer, name, any_word, given):
     """A tab that shows one of the runs that have a grouping or a tree, if there is one."""
-    runs = list(page.named(attribute))
     if not runs:
         return []
     with gr.Tab(title):
         with gr.Row(equal_height=False):
-            run = gr.Dropdown(runs, value=runs[0], label="Run", scale=3)
-            word = gr.Textbox("", label="Word", scale=3, elem_id=f"{name}_word", max_length=200)
+            run = gr.Dropdown(
+                list(runs), value=next(iter(runs)), label="Run", scale=3, elem_id=f"{name}_run"
+            )
+            word = gr.Textbox(
+                "", label="Word", placeholder=any_word, scale=3, elem_id=f"{name}_word",
+                max_length=200,
+            )
             show = gr.Button("Show", scale=0, min_width=140, elem_id=f"{name}_show")
         shown = gr.HTML(elem_id=f"{name}_shown")
         inputs = [*given, run, word]

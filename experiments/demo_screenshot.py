@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterator
 
 CHROMIUM = "chromium", "chromium-browser", "google-chrome", "chrome"
-PATIENCE = 120_000  # milliseconds, of which the first answers need some to trace the models
+PATIENCE = 90_000  # milliseconds, of which the first answers need some to trace the models
 
 
 def main(argv=None):
@@ -82,7 +82,7 @@ def chromium() -> str | None:
 
 def read(page, text: str) -> None:
     """Types a text and waits until all tabs answer it."""
-    page.wait_for_selector("#next_words .bar")
+    page.wait_for_selector("#next_words .bar", state="attached")
     page.fill("#text textarea, #text input", text)
     page.click("#read")
     wait_for_answer(page, text)
@@ -90,8 +90,9 @@ def read(page, text: str) -> None:
 
 def wait_for_answer(page, text: str) -> None:
     """Waits until all tabs that answer at once have answered a text."""
+    place = f", after “{text}”:" if text else ", at the beginning of a sentence:"
     for tab in page.locator("#next_words, #sentence, #group_shown, #tree_shown").all():
-        tab.get_by_text(f", after “{text}”:").wait_for(state="attached")
+        tab.get_by_text(place).wait_for(state="attached")
 
 
 def open_tab(page, title: str, run: str | None = None, word: str | None = None) -> None:

@@ -2,12 +2,14 @@
 
 import json
 import math
+import socket
 import threading
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from experiments import demo_screenshot
 from runs_helper import saved_run, tool
 from tfsoftmax.commands import demo_html
 from tfsoftmax.commands.demo_page import MOST_CHARACTERS, Page
@@ -33,13 +35,19 @@ HEADS = {
 
 
 @pytest.fixture(scope="module")
-def shown(tmp_path_factory):
-    """A run of each kind of head, with random weights."""
+def folder(tmp_path_factory):
+    """A folder with a run of each kind of head, with random weights."""
     folder = tmp_path_factory.mktemp("demo")
     for head, options in HEADS.items():
         config = ModelConfig(head, options, embedding_units=6, hidden_units=6, init_scale=1.0)
         model = language_model(config, VOCABULARY, streams=2)
         saved_run(folder / head, config, VOCABULARY, model)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def shown(folder):
+    """The runs, by the names of their heads."""
     return {run.name: run for run in load_runs([str(folder / head) for head in HEADS])}
 
 
@@ -285,3 +293,68 @@ def test_without_gradio_a_sentence_says_what_to_install(tmp_path):
     (tmp_path / "gradio.py").write_text("raise ModuleNotFoundError('no gradio')")
     done = tool("demo", "--run=x", check=False, path=str(tmp_path))
     assert done.stderr == "error: the page needs gradio: pip install 'tfsoftmax[demo]'\n"
+
+
+@pytest.mark.slow
+def test_a_person_types_clicks_and_browses(folder, shown, generating_run):
+    pytest.importorskip("gradio")
+    pytest.importorskip("playwright")
+    if demo_screenshot.chromium() is None:
+        pytest.skip("no Chromium on the PATH")
+    given = ",".join([*(str(folder / h) for h in ("tree", "class")), generating_run, "nothing"])
+    with demo_screenshot.served(given) as address, demo_screenshot.browser_page() as page:
+        page.on("pageerror", lambda error: page.requested.append(str(error)))
+        page.goto(address)
+        demo_screenshot.read(page, "the")
+        cards = page.locator("#next_words .card")
+        assert cards.count() == 4 and "must be the directory" in cards.nth(3).inner_text()
+        [(word, probability), *_] = shown["tree"].next_words(["the"], 12).words
+        first = cards.nth(0).locator(".bars tr").nth(0)
+        assert first.inner_text().split() == [word, f"{probability:.2%}"]
+        assert cards.nth(0).locator(".bars tr").count() == len(WORDS)
+        assert page.get_by_text("different vocabularies").is_visible()
+
+        first.locator("button").click()
+        demo_screenshot.wait_for_answer(page, f"the {word}")
+        assert page.locator("#text textarea, #text input").input_value() == f"the {word}"
+
+        demo_screenshot.open_tab(page, "Sentence")
+        score = shown["class"].score(["the", word])
+        assert f"{score.log_prob:.3f}" in page.locator("#sentence .card").nth(1).inner_text()
+        assert not first.is_visible()
+
+        demo_screenshot.open_tab(page, "Continue")
+        page.get_by_label("beam").click()
+        page.click("#continue")
+        page.wait_for_selector("#sentences .words")
+        assert page.locator("#sentences .card").nth(0).locator(".words").count() == 4
+
+        demo_screenshot.open_tab(page, "Trees", "tree", "cat")
+        browsed = page.locator("#tree_shown")
+        assert browsed.locator("table").count() == len(shown["tree"].path(["the", word], "cat"))
+        other = browsed.locator(".pick:not([data-tree='cat'])").first
+        neighbour = other.inner_text()
+        other.click()
+        browsed.get_by_text(f"P of “{neighbour}”").wait_for()
+
+        demo_screenshot.open_tab(page, "Clusters", "class")
+        rows = page.locator("#group_shown tr")
+        assert rows.count() == 1 + len(shown["class"].groups(["the", word]))
+        demo_screenshot.read(page, "")
+        assert all(url.startswith((address, "data:", "blob:")) for url in page.requested)
+
+
+@pytest.mark.slow
+def test_a_port_that_is_taken_is_named(generating_run):
+    pytest.importorskip("gradio")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = tool("demo", f"--run={generating_run}", f"--port={port}", check=False)
+    assert done.returncode and f"`port` must be free. Received: port={port}" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_run_that_is_broken_alone_ends_the_command(tmp_path):
+    pytest.importorskip("gradio")
+    done = tool("demo", f"--run={tmp_path}", check=False)
+    assert done.returncode and "`run` must be the directory of a training run" in done.stderr

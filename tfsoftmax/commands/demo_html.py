@@ -5,7 +5,8 @@ import math
 from collections.abc import Callable, Sequence
 
 from tfsoftmax.commands.program import printable
-from tfsoftmax.lm.shown_run import Continuation, Group, NextWords, Score, ShownRun, Unreadable
+from tfsoftmax.lm.decoding import Hypothesis
+from tfsoftmax.lm.shown_run import Group, NextWords, Score, ShownRun, Unreadable
 
 LONGEST = 40  # characters of a word that are shown
 MOST_GROUPS = 40
@@ -78,7 +79,7 @@ def score(answer: Score) -> str:
     return f'{figures}<table class="bars">{rows}</table>'
 
 
-def continuations(words: Sequence[str], answers: Sequence[Continuation]) -> str:
+def continuations(words: Sequence[str], answers: Sequence[Hypothesis]) -> str:
     """Sentences that continue a text, with ln P of what is new."""
     given, parts = _text(" ".join(words), 400), []
     for each in answers:

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.lm import runs
-from tfsoftmax.lm.decoding import NextWordSampler
+from tfsoftmax.lm.decoding import Hypothesis, NextWordSampler
 from tfsoftmax.lm.generation import Generator
 from tfsoftmax.lm.scoring import Scorer
 from tfsoftmax.lm.word_groups import Branch, grouping_of, path_of, tree_of
@@ -29,6 +29,11 @@ class NextWords:
     Attributes:
         words: pairs of a word and its exact probability, the likeliest first.
         milliseconds: the median time in which the head finds them, from the hidden state.
+
+    Example:
+        from tfsoftmax.lm.shown_run import ShownRun
+        found = ShownRun("runs/first", "first").next_words(["the", "number"], k=5)
+        print(found.milliseconds, found.words[0])
     """
 
     words: list[tuple[str, float]]
@@ -44,26 +49,16 @@ class Score:
             `<eos>`.
         log_prob: their sum, nats.
         perplexity: of the words and `<eos>`.
+
+    Example:
+        from tfsoftmax.lm.shown_run import ShownRun
+        score = ShownRun("runs/first", "first").score(["the", "number"])
+        print(score.perplexity, score.words[-1])
     """
 
     words: list[tuple[str, float, bool]]
     log_prob: float
     perplexity: float
-
-
-@dataclasses.dataclass(frozen=True)
-class Continuation:
-    """Words that continue a text.
-
-    Attributes:
-        words: the new words.
-        ended: whether the sentence ends after them. Else it was cut.
-        log_prob: ln P of the new words and, if the sentence ends, of `<eos>`.
-    """
-
-    words: list[str]
-    ended: bool
-    log_prob: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,6 +71,11 @@ class Group:
         token_share: its share of the training tokens.
         words: how many words it has.
         frequent: its most frequent words, the most frequent first.
+
+    Example:
+        from tfsoftmax.lm.shown_run import Group
+        group = Group(3, probability=0.2, token_share=0.01, words=40, frequent=["king", "queen"])
+        print(f"{group.probability / group.token_share:.0f} times as likely as on average")
     """
 
     number: int
@@ -152,24 +152,26 @@ class ShownRun:
 
     def continuations(
         self, words: Sequence[str], search: str, max_words: int, seed: int = 1
-    ) -> list[Continuation]:
-        """Continues a text: one sentence with "greedy", `BEAM` with "beam" and "draw"."""
+    ) -> list[Hypothesis]:
+        """Continues a text: one sentence with "greedy", `BEAM` with "beam" and "draw".
+
+        Their scores are those of `Generator.beam`, and ln P where nothing is searched.
+        """
         check_length(words)
         if search not in SEARCHES:
             raise ValueError(
                 f"`search` must be one of {', '.join(SEARCHES)}. Received: search={search!r}"
             )
         if search == "beam":
-            found = self._generator.beam(words, max_words)
-            return [Continuation(h.words, h.ended, h.log_prob) for h in found]
+            return self._generator.beam(words, max_words)
         sampler = NextWordSampler(top_k=1 if search == "greedy" else None)
         drawn = self._generator.sample(words, max_words, sampler, seed)
         drawn = drawn[:1] if search == "greedy" else drawn
         scores = self._scorer.sentences([[*words, *each] for each in drawn])
         parts = [of_all[len(words) :] for of_all in scores]  # of what is new, and of <eos>
         ended = [len(each) < max_words for each in drawn]
-        log_probs = [p.sum() if end else p[:-1].sum() for p, end in zip(parts, ended)]
-        return list(map(Continuation, drawn, ended, map(float, log_probs)))
+        log_probs = [float((p if end else p[:-1]).sum()) for p, end in zip(parts, ended)]
+        return list(map(Hypothesis, drawn, log_probs, log_probs, ended))
 
     def groups(
         self, words: Sequence[str], shown: int = 12, word: str | None = None
@@ -230,7 +232,13 @@ class ShownRun:
 
 @dataclasses.dataclass(frozen=True)
 class Unreadable:
-    """A run that cannot be read, with the reason in a sentence."""
+    """A run that cannot be read, with the reason in a sentence.
+
+    Example:
+        from tfsoftmax.lm.shown_run import load_runs
+        first, broken = load_runs(["runs/first", "runs/none"])
+        print(broken.name, broken.reason)
+    """
 
     name: str
     reason: str

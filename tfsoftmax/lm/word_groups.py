@@ -22,8 +22,8 @@ class Grouping:
         of_word: int (V,), the number of each word's group.
 
     Example:
-        head = tfsoftmax.ClassSoftmax(4, classes=[0, 0, 1, 1])
-        grouping = tfsoftmax.lm.word_groups.grouping_of(head)
+        from tfsoftmax.lm.word_groups import grouping_of
+        grouping = grouping_of(tfsoftmax.ClassSoftmax(4, classes=[0, 0, 1, 1]))
         print(grouping.kind, grouping.sums([0.1, 0.2, 0.3, 0.4]))  # class [0.3 0.7]
     """
 
@@ -69,6 +69,12 @@ class Branch:
         words: how many words are below it.
         likeliest: ids of the likeliest of them, the likeliest first.
         taken: whether the path goes on here.
+
+    Example:
+        from tfsoftmax.lm.word_groups import path_of
+        tree = tfsoftmax.partitions.tree.Tree(sizes=[2, 2], words=[2, -1, 0, 1])
+        first, second = path_of(tree, word=0, probabilities=[0.3, 0.1, 0.6])
+        print([branch.probability for branch in first])  # [0.6, 0.4], up to rounding
     """
 
     probability: float

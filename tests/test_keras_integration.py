@@ -10,8 +10,6 @@ from keras_helper import B, T, V, compiled, data
 from tfsoftmax.losses import SoftmaxLoss
 from tfsoftmax.metrics import Perplexity
 
-every_head = pytest.mark.parametrize("case", ONE_OF_EACH)
-
 
 def exact_perplexity(model, words, labels, weights):
     """From the logits that `predict` returns, in float64."""
@@ -21,41 +19,72 @@ def exact_perplexity(model, words, labels, weights):
     return np.exp(np.sum(nats * weights) / np.sum(weights)), np.sum(nats * weights)
 
 
-@pytest.mark.parametrize(
-    "case, layers",
-    [(case, "functional") for case in ONE_OF_EACH]
-    + [(case, k) for case in ("full", "sampled") for k in ("sequential", "subclassed", "nested")],
-)
-def test_fit_lowers_exact_perplexity_in_every_kind_of_model(case, layers):
-    model, (words, labels, weights) = compiled(case, layers), data()
-    before = model.evaluate(words, labels, B, sample_weight=weights, verbose=0, return_dict=True)
-    expected, total = exact_perplexity(model, words, labels, weights)
-    np.testing.assert_allclose(before["perplexity"], expected, rtol=1e-4)
-    np.testing.assert_allclose(before["loss"], total / labels.size, rtol=1e-4)
-    model.fit(words, labels, B, epochs=15, sample_weight=weights, verbose=0)
-    after = model.evaluate(words, labels, B, sample_weight=weights, verbose=0, return_dict=True)
-    assert after["perplexity"] < 0.7 * before["perplexity"]
-
-
-@every_head
-def test_perplexity_in_fit_is_exact_or_absent(case):
-    model, (words, labels, weights) = compiled(case), data(1)
-    expected, _ = exact_perplexity(model, words, labels, weights)
+def fitted(case, layers="functional"):
+    """A model after an epoch of one batch and fifteen of three, and what it said on the way."""
+    model, said = compiled(case, layers), {}
+    words, labels, weights = data(1)
+    said["exact before fit"], _ = exact_perplexity(model, words, labels, weights)
     history = model.fit(words, labels, B, sample_weight=weights, verbose=0).history
-    if not np.isnan(history["perplexity"][0]):
-        np.testing.assert_allclose(history["perplexity"][0], expected, rtol=1e-4)
+    said["in fit"] = history["perplexity"][0]
+    words, labels, weights = data()
+    said["exact"] = exact_perplexity(model, words, labels, weights)
+    for each in ("before", "after"):
+        if each == "after":
+            model.fit(words, labels, B, epochs=15, sample_weight=weights, verbose=0)
+        said[each] = model.evaluate(
+            words, labels, B, sample_weight=weights, verbose=0, return_dict=True
+        )
+    return model, said
 
 
-@every_head
-def test_keras_file_reloads_compiled_and_trains_on(case, tmp_path):
-    model, (words, labels, _) = compiled(case), data()
-    model.fit(words, labels, B, verbose=0, shuffle=False)
+def check_that_fit_lowers_exact_perplexity(said):
+    expected, total = said["exact"]
+    np.testing.assert_allclose(said["before"]["perplexity"], expected, rtol=1e-4)
+    np.testing.assert_allclose(said["before"]["loss"], total / data()[1].size, rtol=1e-4)
+    assert said["after"]["perplexity"] < 0.7 * said["before"]["perplexity"]
+
+
+@pytest.fixture(scope="module", params=ONE_OF_EACH)
+def one_of_each(request):
+    """`fitted` of each head; it is made once, as most of a test's time would be tracing."""
+    return fitted(request.param)
+
+
+def test_fit_lowers_exact_perplexity(one_of_each):
+    check_that_fit_lowers_exact_perplexity(one_of_each[1])
+
+
+@pytest.mark.parametrize("layers", ["sequential", "subclassed", "nested"])
+@pytest.mark.parametrize("case", ["full", "sampled"])
+def test_fit_lowers_exact_perplexity_in_every_kind_of_model(case, layers):
+    check_that_fit_lowers_exact_perplexity(fitted(case, layers)[1])
+
+
+def test_perplexity_in_fit_is_exact_or_absent(one_of_each):
+    said = one_of_each[1]
+    if not np.isnan(said["in fit"]):
+        np.testing.assert_allclose(said["in fit"], said["exact before fit"], rtol=1e-4)
+
+
+def test_export_serves_logits(one_of_each, tmp_path):
+    model, (words, _, _) = one_of_each[0], data(1)
+    model.export(tmp_path / "served", verbose=False)
+    served = tf.saved_model.load(str(tmp_path / "served"))
+    wanted = model.predict(words, verbose=0)
+    np.testing.assert_allclose(served.serve(words), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_keras_file_reloads_compiled_and_trains_on(one_of_each, tmp_path):
+    model, (words, labels, weights) = one_of_each[0], data()
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras")
     np.testing.assert_array_equal(
-        model.predict(words, verbose=0), again.predict(words, verbose=0)
+        model.predict(words, B, verbose=0), again.predict(words, B, verbose=0)
     )
-    results = [m.fit(words, labels, B, verbose=0, shuffle=False).history for m in (model, again)]
+    results = [
+        m.fit(words, labels, B, sample_weight=weights, verbose=0, shuffle=False).history
+        for m in (model, again)
+    ]
     np.testing.assert_allclose(results[0]["loss"], results[1]["loss"], rtol=1e-6)
 
 
@@ -79,15 +108,6 @@ def test_compile_options_do_not_change_the_result(case, options):
         model.fit(words, labels, B, sample_weight=weights, verbose=0, shuffle=False)
         results.append(model.predict(words, verbose=0))
     np.testing.assert_allclose(*results, rtol=1e-3, atol=1e-4)
-
-
-@every_head
-def test_export_serves_logits(case, tmp_path):
-    model, (words, _, _) = compiled(case), data(1)
-    model.export(tmp_path / "served", verbose=False)
-    served = tf.saved_model.load(str(tmp_path / "served"))
-    wanted = model.predict(words, verbose=0)
-    np.testing.assert_allclose(served.serve(words), wanted, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])

@@ -39,16 +39,17 @@ STYLE = """
 
 
 def cards(
-    runs: Sequence[ShownRun | Unreadable], words: Sequence[str], body: Callable[[ShownRun], str]
+    runs: Sequence[ShownRun | Unreadable], text: str,
+    body: Callable[[ShownRun, list[str]], str],
 ) -> str:
-    """A card for each run, with `body(run)` in it, or the reason why there is none."""
-    shown = "".join(_card(run, words, body) for run in runs)
-    return f'{after(words)}<div class="cards">{shown}</div>'
+    """A card for each run, with `body(run, words)` in it, or the reason why there is none."""
+    shown = "".join(_card(run, text, body) for run in runs)
+    return f'{after(text)}<div class="cards">{shown}</div>'
 
 
-def after(words: Sequence[str], who: str = "All runs") -> str:
-    """A line that says who answers, and after which words the answers hold."""
-    place = f"after “{_text(' '.join(words), 120)}”" if words else "at the beginning of a sentence"
+def after(text: str, who: str = "All runs") -> str:
+    """A line that says who answers, and after which text the answers hold."""
+    place = f"after “{_text(text, 120)}”" if text else "at the beginning of a sentence"
     return f'<p class="note">{_text(who, 200)}, {place}:</p>'
 
 
@@ -79,9 +80,9 @@ def score(answer: Score) -> str:
     return f'{figures}<table class="bars">{rows}</table>'
 
 
-def continuations(words: Sequence[str], answers: Sequence[Hypothesis]) -> str:
+def continuations(text: str, answers: Sequence[Hypothesis]) -> str:
     """Sentences that continue a text, with ln P of what is new."""
-    given, parts = _text(" ".join(words), 400), []
+    given, parts = _text(text, 400), []
     for each in answers:
         new = _text(" ".join(each.words), 4000) + ("" if each.ended else " …")
         known = f"ln P = {each.log_prob:.3f}" + ("" if each.ended else ", cut")
@@ -90,7 +91,7 @@ def continuations(words: Sequence[str], answers: Sequence[Hypothesis]) -> str:
     return "".join(parts)
 
 
-def groups(run: ShownRun, words: Sequence[str], found: Sequence[Group]) -> str:
+def groups(run: ShownRun, text: str, found: Sequence[Group]) -> str:
     """A table of groups with the probability of each after the text."""
     shown = found[:MOST_GROUPS]
     widest = max(group.probability for group in shown)
@@ -109,10 +110,10 @@ def groups(run: ShownRun, words: Sequence[str], found: Sequence[Group]) -> str:
     head = "".join(f'<td class="whole"><b>{title}</b></td>' for title in (
         run.grouping.kind, "P now", "", "of tokens", "words", "most frequent words"
     ))
-    return f'{after(words, run.name)}<table class="bars"><tr>{head}</tr>{rows}</table>{note}'
+    return f'{after(text, run.name)}<table class="bars"><tr>{head}</tr>{rows}</table>{note}'
 
 
-def path(run: ShownRun, words: Sequence[str], word: str, steps: Sequence) -> str:
+def path(run: ShownRun, text: str, word: str, steps: Sequence) -> str:
     """The branches at each node on the way to a word, and the product of those that are taken."""
     parts, product = [], 1.0
     for branches in steps:
@@ -120,7 +121,7 @@ def path(run: ShownRun, words: Sequence[str], word: str, steps: Sequence) -> str
         rows = "".join(_branch(run, branch, product) for branch in branches)
         parts.append(f'<table class="bars level">{rows}</table>')
     figures = _figures([(_percent(product), f"P of “{_text(word)}”"), (str(len(steps)), "nodes")])
-    return after(words, run.name) + figures + "".join(parts)
+    return after(text, run.name) + figures + "".join(parts)
 
 
 def error(reason: str) -> str:
@@ -128,17 +129,18 @@ def error(reason: str) -> str:
     return f'<p class="error">{_text(reason, 1000)}</p>'
 
 
-def _card(run, words, body):
+def _card(run, text, body):
     if isinstance(run, Unreadable):
         return f'<div class="card"><h3>{_text(run.name, 200)}</h3>{error(run.reason)}</div>'
     facts = (
         f"{type(run.head).__name__}, {len(run.vocabulary):,} words<br>"
         f"best weights, of step {run.step:,}"
     )
+    words = run.split(text)
     unknown = run.unknown(words)
     note = f"read as &lt;unk&gt;: {_text(' '.join(unknown), 200)}" if unknown else ""
     try:
-        shown = body(run)
+        shown = body(run, words)
     except (ValueError, OSError, RuntimeError) as problem:
         shown = error(str(problem))
     return (

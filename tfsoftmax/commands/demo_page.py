@@ -53,54 +53,53 @@ class Page:
         )
 
     def next_words(self, text: str, lowercase: bool) -> str:
-        """The likeliest next words of each run."""
-        def answers(words):
-            found = {run.name: run.next_words(words, NEXT) for run in self.readable}
+        """The likeliest next words of each run, with bars of one scale."""
+        def shown():
+            given = _checked(text, lowercase)
+            found = {r.name: r.next_words(r.split(given), NEXT) for r in self.readable}
             widest = max(p for each in found.values() for _, p in each.words)
-            return lambda run: demo_html.next_words(run, found[run.name], widest)
+            return demo_html.cards(
+                self.runs, given,
+                lambda run, _: demo_html.next_words(run, found[run.name], widest),
+            )
 
-        return self._cards(text, lowercase, answers)
+        return self._or_error(shown)
 
     def scores(self, text: str, lowercase: bool) -> str:
         """The score of the text as a sentence."""
-        return self._cards(
-            text, lowercase, lambda words: lambda run: demo_html.score(run.score(words))
-        )
+        return self._or_error(lambda: demo_html.cards(
+            self.runs, _checked(text, lowercase),
+            lambda run, words: demo_html.score(run.score(words)),
+        ))
 
     def continuations(self, text: str, lowercase: bool, search: str, max_words: int) -> str:
         """Sentences that begin with the text."""
-        def answers(words):
-            return lambda run: demo_html.continuations(
-                words, run.continuations(words, search, int(max_words), random.getrandbits(31))
+        def shown():
+            given, seed = _checked(text, lowercase), random.getrandbits(31)
+            return demo_html.cards(
+                self.runs, given, lambda run, words: demo_html.continuations(
+                    given, run.continuations(words, search, int(max_words), seed)
+                )
             )
 
-        return self._cards(text, lowercase, answers)
+        return self._or_error(shown)
 
     def groups(self, text: str, lowercase: bool, name: str, word: str) -> str:
         """The groups of a run's words, or that of one word."""
-        run = self.named("grouping")[name]
-
         def shown():
-            words = _words(text, lowercase)
-            return demo_html.groups(run, words, run.groups(words, word=word.strip() or None))
+            run, given = self.named("grouping")[name], _checked(text, lowercase)
+            found = run.groups(run.split(given), word=word.strip() or None)
+            return demo_html.groups(run, given, found)
 
         return self._or_error(shown)
 
     def path(self, text: str, lowercase: bool, name: str, word: str) -> str:
         """The path to a word in a run's tree; without a word, to the likeliest one."""
-        run = self.named("tree")[name]
-
         def shown():
-            words = _words(text, lowercase)
+            run, given = self.named("tree")[name], _checked(text, lowercase)
+            words = run.split(given)
             wanted = word.strip() or run.next_words(words, 1).words[0][0]
-            return demo_html.path(run, words, wanted, run.path(words, wanted))
-
-        return self._or_error(shown)
-
-    def _cards(self, text, lowercase, answers):
-        def shown():
-            words = _words(text, lowercase)
-            return demo_html.cards(self.runs, words, answers(words))
+            return demo_html.path(run, given, wanted, run.path(words, wanted))
 
         return self._or_error(shown)
 
@@ -196,11 +195,12 @@ def launch(page: Page, port: int):
     return layout, address
 
 
-def _words(text, lowercase):
-    text = (text or "")[: MOST_CHARACTERS + 1]
+def _checked(text, lowercase):
+    """A text with single blanks, or a ValueError if it is too long."""
+    text = text or ""
     if len(text) > MOST_CHARACTERS:
         raise ValueError(
             f"A text must have at most {MOST_CHARACTERS:,} characters, and {MOST_WORDS} words, "
-            "here. Received: more; use `tfsoftmax score` for longer ones"
+            f"here. Received: {len(text):,} characters; use `tfsoftmax score` for longer ones"
         )
-    return (text.lower() if lowercase else text).split()
+    return " ".join((text.lower() if lowercase else text).split())

@@ -126,6 +126,10 @@ class ShownRun:
         """Millions of bytes of all that the head holds."""
         return sum(w.value.dtype.size * math.prod(w.shape) for w in self.head.weights) / 1e6
 
+    def split(self, text: str) -> list[str]:
+        """The words of a text."""
+        return text.split()
+
     def unknown(self, words: Sequence[str]) -> list[str]:
         """The words that the vocabulary lacks, each once. The model reads them as `<unk>`."""
         return [word for word in dict.fromkeys(words) if word not in self.vocabulary]

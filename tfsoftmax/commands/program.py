@@ -20,7 +20,7 @@ import tfsoftmax
 from tfsoftmax.arguments import LARGEST
 
 COMMANDS = (
-    "prepare", "train", "evaluate", "generate", "summarise", "score", "rescore", "export",
+    "prepare", "train", "evaluate", "generate", "summarise", "score", "rescore", "export", "demo",
     "cutoffs", "cluster", "show_clusters", "tfprof", "memory_timeline",
 )
 HELP = {"--help", "-h", "-help"}
@@ -103,6 +103,16 @@ def load_matplotlib(flag: str = "plot"):
     except ImportError:
         raise RuntimeError(f"`{flag}` needs matplotlib: pip install matplotlib") from None
     return matplotlib
+
+
+def load_gradio():
+    """Imports gradio, which then reports nothing to its makers, or says how to install it."""
+    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+    try:
+        import gradio
+    except ImportError:
+        raise RuntimeError("the page needs gradio: pip install 'tfsoftmax[demo]'") from None
+    return gradio
 
 
 def check_at_least(least: int, **numbers: float | None) -> None:

@@ -173,12 +173,20 @@ class Generator:
         Raises:
             ValueError: `k` is out of its range.
         """
+        ids, log_probs = self._head.top_k(self.hidden(prompt), k)
+        probabilities = np.exp(log_probs).tolist()
+        return list(zip(self._vocabulary.decode(ids), probabilities, strict=True))
+
+    def hidden(self, prompt: Sequence[str]) -> tf.Tensor:
+        """The hidden state (D,) after a prompt, from which the head tells what follows.
+
+        Args:
+            prompt: the words before.
+        """
         with self._states_reset():
             for word in self._beginning(prompt):
                 hidden = self._read(tf.fill([self._streams], word))
-        ids, log_probs = self._head.top_k(hidden[0], k)
-        probabilities = np.exp(log_probs).tolist()
-        return list(zip(self._vocabulary.decode(ids), probabilities, strict=True))
+        return hidden[0]
 
     def _words(self, beginnings, max_words, sampler, seed):
         """What `stream` yields, for beginnings that are arrays of ids."""

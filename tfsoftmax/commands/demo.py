@@ -1,0 +1,49 @@
+"""Serves a page on which to type, and to compare trained models.
+
+    tfsoftmax demo --run=runs/first
+    tfsoftmax demo --run=runs/full,runs/class,runs/tree --port=7861
+
+Open the address that is printed in a browser. All runs read the beginning of a sentence that you
+type, and the page shows them side by side: the likeliest next words, ln P of the text as a sentence
+and of each word, sentences that continue it (greedy, beam, or drawn), the time of the output
+layer's call, and its parameters. For output layers with clusters, classes or bands it shows their
+words and how likely each is now, and for trees the branches on the way to a word. All
+probabilities are exact.
+
+Words are separated by blanks and spelt as in the corpus; the models read words that they do not
+know as <unk>. Runs may have different vocabularies. A run that cannot be read, for example since it
+has no checkpoint yet, gets a sentence instead of answers.
+
+The page is served to this machine only (for another one: ssh -L 7860:localhost:7860 HOST), and
+needs no network: it loads nothing and tells no one. Stop it with Ctrl-C. It needs gradio: pip
+install 'tfsoftmax[demo]'.
+"""
+
+import time
+
+from absl import flags
+
+from tfsoftmax.commands.program import load_gradio, load_tensorflow
+
+
+def define_flags():
+    flags.DEFINE_list("run", None, "Directories of training runs.", required=True)
+    flags.DEFINE_integer("port", 7860, "Port of the page on this machine.")
+
+
+def main():
+    options = flags.FLAGS
+    if not 1 <= options.port < 2**16:
+        raise ValueError(f"`port` must lie in [1, 65536). Received: port={options.port}")
+    load_gradio()  # before TensorFlow, to fail at once
+    load_tensorflow()
+    from tfsoftmax.commands import demo_page
+    from tfsoftmax.lm.shown_run import load_runs
+
+    layout, address = demo_page.launch(demo_page.Page(load_runs(options.run)), options.port)
+    print(f"{address} (Ctrl-C stops it)", flush=True)
+    try:
+        while True:
+            time.sleep(3600)
+    finally:
+        layout.close(verbose=False)

@@ -1,0 +1,278 @@
+"""What a person can ask a trained model about a text: the answers of `tfsoftmax demo`, as data."""
+
+import dataclasses
+import math
+import os
+import time
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from tfsoftmax.lm import runs
+from tfsoftmax.lm.decoding import Hypothesis, NextWordSampler
+from tfsoftmax.lm.generation import Generator
+from tfsoftmax.lm.scoring import Scorer
+from tfsoftmax.lm.word_groups import Branch, grouping_of, path_of, tree_of
+from tfsoftmax.vocabulary import EOS
+
+BEAM = 4
+MOST_WORDS = 500  # of a text, which a generator reads word by word
+REPEATS = 5  # calls of the head, of whose times the median is told
+SEARCHES = ("greedy", "beam", "draw")
+
+
+@dataclasses.dataclass(frozen=True)
+class NextWords:
+    """The likeliest words after a text.
+
+    Attributes:
+        words: pairs of a word and its exact probability, the likeliest first.
+        milliseconds: the median time in which the head finds them, from the hidden state.
+
+    Example:
+        from tfsoftmax.lm.shown_run import ShownRun
+        found = ShownRun("runs/first", "first").next_words(["the", "number"], k=5)
+        print(found.milliseconds, found.words[0])
+    """
+
+    words: list[tuple[str, float]]
+    milliseconds: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Score:
+    """The log-probabilities of a sentence under a model.
+
+    Attributes:
+        words: triples of a word, ln P of it, and whether it is read as `<unk>`. The last is
+            `<eos>`.
+        log_prob: their sum, nats.
+        perplexity: of the words and `<eos>`.
+
+    Example:
+        from tfsoftmax.lm.shown_run import ShownRun
+        score = ShownRun("runs/first", "first").score(["the", "number"])
+        print(score.perplexity, score.words[-1])
+    """
+
+    words: list[tuple[str, float, bool]]
+    log_prob: float
+    perplexity: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """A group of a head's words.
+
+    Attributes:
+        number: the number of the group.
+        probability: of its words after the text.
+        token_share: its share of the training tokens.
+        words: how many words it has.
+        frequent: its most frequent words, the most frequent first.
+
+    Example:
+        from tfsoftmax.lm.shown_run import Group
+        group = Group(3, probability=0.2, token_share=0.01, words=40, frequent=["king", "queen"])
+        print(f"{group.probability / group.token_share:.0f} times as likely as on average")
+    """
+
+    number: int
+    probability: float
+    token_share: float
+    words: int
+    frequent: list[str]
+
+
+class ShownRun:
+    """A run's best model, which answers questions about texts, one at a time.
+
+    Texts are lists of at most `MOST_WORDS` words. Every probability is exact: that of a model
+    which sums to one over its vocabulary. The model has states, so threads have to take turns.
+
+    Args:
+        directory: the folder of the run.
+        name: what to call it.
+
+    Raises:
+        ValueError: as `runs.load`.
+
+    Example:
+        from tfsoftmax.lm.shown_run import ShownRun
+        run = ShownRun("runs/first", "first")
+        for word, probability in run.next_words(["the", "number"], k=5).words:
+            print(f"{probability:.2%} {word}")
+    """
+
+    def __init__(self, directory: str, name: str):
+        model, self.vocabulary, config = runs.load(directory, streams=BEAM)
+        self.name, self.step = name, config["progress"]["step"]
+        self.head = model.get_layer("head")
+        self._generator, self._scorer = Generator(model, self.vocabulary), Scorer(
+            model, self.vocabulary
+        )
+        self._top_k = tf.function(self.head.top_k, autograph=False)
+        self._last = None  # the last text and its hidden state
+        self.grouping, self.tree = grouping_of(self.head), tree_of(self.head)
+
+    @property
+    def parameters(self) -> int:
+        """The number of the head's weights that are trained, tied ones included."""
+        return sum(math.prod(weight.shape) for weight in self.head.trainable_weights)
+
+    @property
+    def megabytes(self) -> float:
+        """Millions of bytes of all that the head holds."""
+        return sum(w.value.dtype.size * math.prod(w.shape) for w in self.head.weights) / 1e6
+
+    def split(self, text: str) -> list[str]:
+        """The words of a text."""
+        return text.split()
+
+    def unknown(self, words: Sequence[str]) -> list[str]:
+        """The words that the vocabulary lacks, each once. The model reads them as `<unk>`."""
+        return [word for word in dict.fromkeys(words) if word not in self.vocabulary]
+
+    def next_words(self, words: Sequence[str], k: int) -> NextWords:
+        """The k likeliest next words, or all if the vocabulary has fewer."""
+        k = min(k, len(self.vocabulary))
+        hidden, seconds = self._hidden(words)[None], []
+        self._top_k(hidden, k)  # traces
+        for _ in range(REPEATS):
+            start = time.perf_counter()
+            ids, log_probs = (t.numpy()[0] for t in self._top_k(hidden, k))
+            seconds.append(time.perf_counter() - start)
+        found = zip(self.vocabulary.decode(ids), np.exp(log_probs).tolist(), strict=True)
+        return NextWords(list(found), 1000 * float(np.median(seconds)))
+
+    def score(self, words: Sequence[str]) -> Score:
+        """Scores the words as a whole sentence. A word outside the vocabulary counts as `<unk>`."""
+        check_length(words)
+        (log_probs,) = self._scorer.sentences([words])
+        unknown = self._scorer.unknown(words)
+        rows = zip([*words, EOS], log_probs.tolist(), unknown.tolist(), strict=True)
+        return Score(list(rows), float(log_probs.sum()), math.exp(-log_probs.mean()))
+
+    def continuations(
+        self, words: Sequence[str], search: str, max_words: int, seed: int = 1
+    ) -> list[Hypothesis]:
+        """Continues a text: one sentence with "greedy", `BEAM` with "beam" and "draw".
+
+        Their scores are those of `Generator.beam`, and ln P where nothing is searched.
+        """
+        check_length(words)
+        if search not in SEARCHES:
+            raise ValueError(
+                f"`search` must be one of {', '.join(SEARCHES)}. Received: search={search!r}"
+            )
+        if search == "beam":
+            return self._generator.beam(words, max_words)
+        sampler = NextWordSampler(top_k=1 if search == "greedy" else None)
+        drawn = self._generator.sample(words, max_words, sampler, seed)
+        drawn = drawn[:1] if search == "greedy" else drawn
+        scores = self._scorer.sentences([[*words, *each] for each in drawn])
+        parts = [of_all[len(words) :] for of_all in scores]  # of what is new, and of <eos>
+        ended = [len(each) < max_words for each in drawn]
+        log_probs = [float((p if end else p[:-1]).sum()) for p, end in zip(parts, ended)]
+        return list(map(Hypothesis, drawn, log_probs, log_probs, ended))
+
+    def groups(
+        self, words: Sequence[str], shown: int = 12, word: str | None = None
+    ) -> list[Group]:
+        """The head's groups of words, the likeliest after the text first.
+
+        Args:
+            words: the text.
+            shown: how many words to name of each group.
+            word: return only the group of this word.
+
+        Raises:
+            ValueError: the head has no groups, or `word` is not in the vocabulary.
+        """
+        if self.grouping is None:
+            raise ValueError("The head must divide its words into groups. This one does not.")
+        counts, grouping = self.vocabulary.counts, self.grouping
+        probabilities = grouping.sums(self.probabilities(words))
+        shares, sizes = grouping.sums(counts / max(1, counts.sum())), np.bincount(grouping.of_word)
+        numbers = [g for g in np.argsort(-probabilities, kind="stable") if sizes[g]]
+        if word is not None:
+            numbers = [grouping.of_word[self._id(word)]]
+        return [
+            Group(
+                int(g), float(probabilities[g]), float(shares[g]), int(sizes[g]),
+                self.vocabulary.decode(grouping.members(g, counts)[:shown]),
+            )
+            for g in numbers
+        ]
+
+    def path(self, words: Sequence[str], word: str, shown: int = 5) -> list[list[Branch]]:
+        """The branches on the way to a word in the head's tree, as `path_of` gives them.
+
+        Raises:
+            ValueError: the head has no tree, or `word` is not in the vocabulary.
+        """
+        if self.tree is None:
+            raise ValueError("The head must have a tree of its words. This one has none.")
+        return path_of(self.tree, self._id(word), self.probabilities(words), shown)
+
+    def probabilities(self, words: Sequence[str]) -> np.ndarray:
+        """The exact probabilities of all words after a text, float64 (V,)."""
+        log_probs = self.head.log_probs(self._hidden(words)[None])[0]
+        return np.exp(log_probs.numpy().astype(np.float64))
+
+    def _hidden(self, words):
+        """The hidden state after a text. That of the last text is kept."""
+        check_length(words)
+        if self._last is None or self._last[0] != tuple(words):
+            self._last = tuple(words), self._generator.hidden(words)
+        return self._last[1]
+
+    def _id(self, word):
+        if word not in self.vocabulary:
+            raise ValueError(f"`word` must be in the vocabulary of {self.name}. Received: {word!r}")
+        return int(self.vocabulary.encode([word])[0])
+
+
+@dataclasses.dataclass(frozen=True)
+class Unreadable:
+    """A run that cannot be read, with the reason in a sentence.
+
+    Example:
+        from tfsoftmax.lm.shown_run import load_runs
+        first, broken = load_runs(["runs/first", "runs/none"])
+        print(broken.name, broken.reason)
+    """
+
+    name: str
+    reason: str
+
+
+def load_runs(directories: Sequence[str]) -> list[ShownRun | Unreadable]:
+    """The runs, each once. A broken one is an `Unreadable`.
+
+    Raises:
+        ValueError: no run can be read. The message is that of the first.
+    """
+    directories = list(dict.fromkeys(directories))
+    ends = [os.path.basename(os.path.normpath(directory)) for directory in directories]
+    loaded, errors = [], []
+    for directory, end in zip(directories, ends, strict=True):
+        name = end if ends.count(end) == 1 else directory
+        try:
+            loaded.append(ShownRun(directory, name))
+        except (ValueError, OSError, RuntimeError, tf.errors.OpError) as error:
+            errors.append(error)
+            loaded.append(Unreadable(name, str(error)))
+    if len(errors) == len(loaded):
+        raise errors[0] if errors else ValueError("`run` must name runs. Received: none")
+    return loaded
+
+
+def check_length(words: Sequence[str]) -> None:
+    """Raises ValueError if a text has too many words."""
+    if len(words) > MOST_WORDS:
+        raise ValueError(
+            f"A text must have at most {MOST_WORDS} words here. Received: {len(words):,}; use "
+            "`tfsoftmax score` for longer ones"
+        )

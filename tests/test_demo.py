@@ -84,6 +84,7 @@ def test_a_score_is_the_product_of_the_next_words_probabilities(shown, head):
     assert score.log_prob == pytest.approx(sum(expected), rel=1e-4)
     assert score.perplexity == pytest.approx(math.exp(-sum(expected) / 4), rel=1e-4)
     assert run.unknown([*words, "zebra"]) == ["zebra"]
+    assert run.added(words, ["on", "mat"]) == " on mat" and run.added([], ["on"]) == "on"
 
 
 @pytest.mark.parametrize("search", ["greedy", "beam", "draw"])

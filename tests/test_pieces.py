@@ -73,6 +73,19 @@ def run(tmp_path_factory):
     return runs.Run(str(folder / "run"))
 
 
+def test_the_demo_shows_and_adds_pieces_as_text(run):
+    from tfsoftmax.lm.shown_run import ShownRun
+
+    shown = ShownRun(run.directory, "pieces")
+    words = shown.split("the cat")
+    assert words == run.tokenizer().encode("the cat") and not shown.unknown(words)
+    assert shown.added(words, ["▁", "s"]) == " s" and shown.added(words, ["s"]) == "s"
+    assert shown.added([], shown.split("the mat")) == "the mat"
+    (found,) = shown.continuations(words, "greedy", 5)
+    text = "the cat" + shown.added(words, found.words)
+    assert text == run.tokenizer().decode([*words, *found.words])
+
+
 def data_of(run):
     return run.config()["corpus"]["directory"]
 

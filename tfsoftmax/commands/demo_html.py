@@ -53,13 +53,17 @@ def after(text: str, who: str = "All runs") -> str:
     return f'<p class="note">{_text(who, 200)}, {place}:</p>'
 
 
-def next_words(run: ShownRun, answers: NextWords, widest: float) -> str:
+def next_words(
+    run: ShownRun, words: Sequence[str], answers: NextWords, widest: float
+) -> str:
     """What the head costs, and the likeliest next words with bars; `widest` fills the column."""
     call = _figures([
         (f"{answers.milliseconds:.2f} ms", "head's call"),
         (f"{run.parameters / 1e6:.2f} M", "parameters"), (f"{run.megabytes:.1f} MB", "memory"),
     ])
-    rows = [(word, p, _pick(word, "next")) for word, p in answers.words]
+    rows = [
+        (word, p, _pick(word, "next", run.added(words, [word]))) for word, p in answers.words
+    ]
     rest = max(0.0, 1 - sum(p for _, p, _ in rows))
     note = f'<p class="note">all other words: {rest:.2%}</p>'
     return call + _bars([(shown, p) for _, p, shown in rows], widest) + note
@@ -80,13 +84,15 @@ def score(answer: Score) -> str:
     return f'{figures}<table class="bars">{rows}</table>'
 
 
-def continuations(text: str, answers: Sequence[Hypothesis]) -> str:
+def continuations(
+    run: ShownRun, text: str, words: Sequence[str], answers: Sequence[Hypothesis]
+) -> str:
     """Sentences that continue a text, with ln P of what is new."""
     given, parts = _text(text, 400), []
     for each in answers:
-        new = _text(" ".join(each.words), 4000) + ("" if each.ended else " …")
+        new = _text(run.added(words, each.words), 4000) + ("" if each.ended else " …")
         known = f"ln P = {each.log_prob:.3f}" + ("" if each.ended else ", cut")
-        parts.append(f'<p class="words"><span class="unknown">{given}</span> {new}'
+        parts.append(f'<p class="words"><span class="unknown">{given}</span>{new}'
                      f'<br><span class="note">{known}</span></p>')
     return "".join(parts)
 
@@ -177,9 +183,9 @@ def _bar(value, widest, other=False):
     return f'<div class="bar{" other" * other}" style="width: {min(width, 100):.1f}%"></div>'
 
 
-def _pick(word, where):
-    """A word that does something when it is clicked: see `demo_page.CLICKS`."""
-    value = html.escape(word, quote=True)
+def _pick(word, where, value=None):
+    """A word that does something when it is clicked, with a value: see `demo_page.CLICKS`."""
+    value = html.escape(word if value is None else value, quote=True)
     return f'<button class="pick" data-{where}="{value}">{_text(word)}</button>'
 
 

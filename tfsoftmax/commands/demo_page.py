@@ -20,7 +20,7 @@ CLICKS = """() => document.addEventListener('click', event => {
   const [box, button] = {next: ['text', 'read'], group: ['group_word', 'group_show'],
                          tree: ['tree_word', 'tree_show']}[where];
   const field = document.querySelector(`#${box} textarea, #${box} input`);
-  const before = where === 'next' ? field.value.trimEnd() + ' ' : '';
+  const before = where === 'next' ? field.value.trimEnd() : '';
   field.value = (before + word.dataset[where]).trimStart();
   field.dispatchEvent(new Event('input', {bubbles: true}));
   setTimeout(() => document.getElementById(button).click(), 50);
@@ -60,7 +60,7 @@ class Page:
             widest = max(p for each in found.values() for _, p in each.words)
             return demo_html.cards(
                 self.runs, given,
-                lambda run, _: demo_html.next_words(run, found[run.name], widest),
+                lambda run, words: demo_html.next_words(run, words, found[run.name], widest),
             )
 
         return self._or_error(shown)
@@ -78,7 +78,7 @@ class Page:
             given, seed = _checked(text, lowercase), random.getrandbits(31)
             return demo_html.cards(
                 self.runs, given, lambda run, words: demo_html.continuations(
-                    given, run.continuations(words, search, int(max_words), seed)
+                    run, given, words, run.continuations(words, search, int(max_words), seed)
                 )
             )
 

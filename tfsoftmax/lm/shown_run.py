@@ -88,8 +88,9 @@ class Group:
 class ShownRun:
     """A run's best model, which answers questions about texts, one at a time.
 
-    Texts are lists of at most `MOST_WORDS` words. Every probability is exact: that of a model
-    which sums to one over its vocabulary. The model has states, so threads have to take turns.
+    Texts are lists of at most `MOST_WORDS` words, or pieces for a run on pieces. Every probability
+    is exact: that of a model which sums to one over its vocabulary. The model has states, so
+    threads have to take turns.
 
     Args:
         directory: the folder of the run.
@@ -108,6 +109,7 @@ class ShownRun:
     def __init__(self, directory: str, name: str):
         model, self.vocabulary, config = runs.load(directory, streams=BEAM)
         self.name, self.step = name, config["progress"]["step"]
+        self._tokenizer = runs.Run(directory).tokenizer()
         self.head = model.get_layer("head")
         self._generator, self._scorer = Generator(model, self.vocabulary), Scorer(
             model, self.vocabulary
@@ -127,8 +129,13 @@ class ShownRun:
         return sum(w.value.dtype.size * math.prod(w.shape) for w in self.head.weights) / 1e6
 
     def split(self, text: str) -> list[str]:
-        """The words of a text."""
-        return text.split()
+        """The words of a text, or its pieces."""
+        return self._tokenizer.encode(text)
+
+    def added(self, words: Sequence[str], new: Sequence[str]) -> str:
+        """What new words add to the text of the words before them, with the blank between."""
+        before = self._tokenizer.decode(words)
+        return self._tokenizer.decode([*words, *new])[len(before) :]
 
     def unknown(self, words: Sequence[str]) -> list[str]:
         """The words that the vocabulary lacks, each once. The model reads them as `<unk>`."""

@@ -101,6 +101,7 @@ def test_srilms_files_are_utterances_and_logarithms_are_to_base_10(tmp_path):
         ({"lists": "a 1\n"}, "lists, line 1: must be `utterance acoustic lm word"),
         ({"lists": "a 1 2 x\na one 2 x\n"}, "lists, line 2: scores must be finite.*'one'"),
         ({"lists": "a 1 -inf x\n"}, "scores must be finite numbers. Received: '-inf'"),
+        ({"lists": "a 1_0 2 x\n"}, "scores must be finite numbers. Received: '1_0'"),
         ({"lists": "\n"}, "must hold n-best lists. Received: none"),
         ({"words_text": "a the\n"}, "must begin with `utterance-RANK`. Received: 'a'"),
         ({"words_text": "a-1 the\n", "acwt": "a-2 1\n"}, "must have a cost in acwt.*'a-1'"),

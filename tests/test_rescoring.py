@@ -343,7 +343,7 @@ def test_the_tool_reads_jobs_of_binary_archives_and_keeps_kaldis_keys(
     model, vocabulary, _ = runs.load(finished_run.directory, 8)
     lm = rescoring.lm_scores(Scorer(model, vocabulary), read.sentences)
     out = nbest.read(tmp_path / "out" / "nbest")
-    assert (out.sentences, out.rank.tolist()) == (read.sentences, [1, 2, 3, 4] * 12)
+    assert (out.sentences, out.rank.tolist()) == (read.sentences, [*"1234"] * 12)
     np.testing.assert_allclose(out.old_lm, lm, rtol=1e-5)
     np.testing.assert_allclose(out.acoustic, read.acoustic)
 

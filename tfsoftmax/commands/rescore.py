@@ -17,7 +17,7 @@ found by itself; docs/speech.md has a command for each.
     Kaldi       a folder with archives: words_text with entries `utterance-RANK word ...`, or words
                 with ids; optionally acwt, lmwt.lmonly and lmwt.nolm with entries
                 `utterance-RANK cost`, of which the last, the graph costs, are added to the costs
-                of each language model, as Kaldi does; or lmwt.withlm for the latter two. They are
+                of each language model, as Kaldi does; or lmwt.withlm, their sum. They are
                 text or binary, and may end in .ark, .txt, .gz or .scp. Or one file *.ark or *.scp
     ESPnet2     a folder with 1best_recog, 2best_recog ..., each with text and score
     SRILM       a folder with a file (plain or .gz) for each utterance, named after it, with lines

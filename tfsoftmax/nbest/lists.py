@@ -29,7 +29,7 @@ class NBest:
         acoustic: float64 (N,), the acoustic scores; None if the lists have none.
         old_lm: float64 (N,), the scores of the recogniser's language model, or None.
         graph: float64 (N,), the scores of the decoding graph without its language model, or None.
-        rank: int (N,), the numbers of the hypotheses in Kaldi's keys, or None.
+        rank: str (N,), the numbers of the hypotheses as they are in Kaldi's keys, or None.
         kind: the format, one of `writing.WRITERS`.
 
     Example:

@@ -114,6 +114,8 @@ def test_srilms_files_are_utterances_and_logarithms_are_to_base_10(tmp_path):
         ({"u1.gz": gzip.compress(b"-7 -1 1 dog\n")[:-9]}, "u1.gz: must be an undamaged file"),
         ({"u1.gz": gzip.compress(b"-7 -1 1 dog\n")[:12] + b"\xff" * 9}, "u1.gz: must be an undam"),
         ({"lists": b"a 1 2 x\na 1 2 \xff\n"}, "lists, line 2: must be UTF-8. Received: b'.xff"),
+        ({"u1": "-7 -1 3 a dog\n"}, "nwords must be the number .*, 2 with -pau-, .*ived: '3'"),
+        ({"u1": "-7 -1 1 a dog\n-7 -1 1.5 a\n"}, "u1, line 2: nwords must be .* Received: '1.5'"),
         ({"u1": "NBestList3.0\n(-7) the\n", "u2": ""}, "must be `acoustic lm nwords word"),
     ],
 )

@@ -345,7 +345,7 @@ def test_standard_input_is_read_once(monkeypatch, text):
     with pytest.raises(ValueError, match="standard input: must hold n-best lists. Received: none"):
         nbest.read("-")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"NBestList1.0\n(-1) x\n")))
-    with pytest.raises(ValueError, match="NBestList1.0 must be a file, which is named after its"):
+    with pytest.raises(ValueError, match="SRILM's lists must be in files, which are named aft"):
         nbest.read("-")
 
 

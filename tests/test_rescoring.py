@@ -12,6 +12,7 @@ import pytest
 
 from runs_helper import tool
 from test_nbest_formats import archive, binary_float, integers, write
+from tfsoftmax.commands import rescore_inputs
 from tfsoftmax.lm import runs
 from tfsoftmax.lm.scoring import Scorer
 from tfsoftmax.nbest import lists as nbest
@@ -273,6 +274,7 @@ def test_the_tool_rescores_keeps_ids_in_order_and_writes_trn(lists, finished_run
     assert list(results["systems"]["rescored"].values()) == errors
     assert sum(results["systems"]["oracle"].values()) == 0
     assert results["low"] <= results["difference"] <= results["high"]
+    assert f"{lists / 'nbest'}: 48 hypotheses with the scores: acoustic, old_lm\n" in done.stderr
     assert "oracle       0.00%" in done.stderr and "points, 95 %" in done.stderr
 
 
@@ -403,6 +405,35 @@ def test_what_would_fail_in_the_end_fails_before_the_model_is_loaded(lists, tmp_
         done = tool("rescore", "--run=x", f"--nbest={lists / 'nbest'}", flag, check=False)
         assert done.stderr.startswith("error: ") and message in done.stderr
         assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("name, value", [("acoustic", "none"), ("graph", "acoustic, graph, old_lm"),
+                                         ("old_lm", "acoustic")])
+def test_weights_are_not_tuned_with_other_scores(name, value):
+    lists, grid = random_lists(), {"old_lm_weight": (0.0, 1.0)}
+    if name == "acoustic":
+        lists = dataclasses.replace(lists, old_lm=None)
+    other = None if getattr(lists, name) is not None else np.zeros(len(lists.sentences))
+    tuning = dataclasses.replace(lists, **{name: other})
+    advice = r" \(or --old_lm_weight=0\)" if name == "old_lm" else ""
+    message = f"`tune` must have the scores that `nbest` has, .*{advice}. Received: {value}$"
+    with pytest.raises(ValueError, match=message):
+        rescore_inputs.check_scores(lists, tuning, grid)
+    grid["old_lm_weight"] = (0.0,)
+    if name == "old_lm":
+        rescore_inputs.check_scores(lists, tuning, grid)
+    else:
+        with pytest.raises(ValueError, match="`tune` must have the scores that `nbest` has"):
+            rescore_inputs.check_scores(lists, tuning, grid)
+
+
+def test_lists_to_tune_on_lack_no_score(lists, tmp_path):
+    pytest.importorskip("jiwer")
+    (tmp_path / "tune").write_text('{"id": "utt-1", "nbest": ["x"]}')
+    done = tool("rescore", "--run=x", f"--nbest={lists / 'nbest'}", f"--tune={tmp_path / 'tune'}",
+                f"--tune_reference={lists / 'said'}", check=False)
+    assert done.stderr.startswith(
+        "error: `tune` must have the scores that `nbest` has, acoustic, old_lm. Received: none")
 
 
 @pytest.mark.parametrize(

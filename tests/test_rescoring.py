@@ -201,6 +201,19 @@ def test_the_hypotheses_of_a_speaker_are_one_text(finished_run):
         rescoring.lm_scores(scorer, sentences, "speaker")
 
 
+def test_speakers_who_say_as_much_are_read_side_by_side():
+    class Scorer:
+        def texts(self, texts):
+            for text in texts:
+                given.append(sum(len(words) + 1 for words in text))
+                yield [np.full(len(words) + 1, len(given)) for words in text]
+
+    given, done, sentences = [], [], [("a",) * n for n in (1, 1, 9, 0, 2, 1)]
+    scores = rescoring.lm_scores(Scorer(), sentences, "speaker", [*"xxyzzx"], done.append)
+    assert (given, done) == ([10, 6, 4], [1, 3, 2])
+    assert scores.tolist() == [2 * 2, 2 * 2, 10, 3, 3 * 3, 2 * 2]
+
+
 def test_the_oracle_is_the_least_wrong_of_each_list():
     lists = random_lists()
     errors = np.random.default_rng(5).integers(0, 5, len(lists.sentences))

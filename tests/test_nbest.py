@@ -101,6 +101,7 @@ def test_srilms_files_are_utterances_and_logarithms_are_to_base_10(tmp_path):
         ({"lists": "a 1\n"}, "lists, line 1: must be `utterance acoustic lm word"),
         ({"lists": "a 1 2 x\na one 2 x\n"}, "lists, line 2: scores must be finite.*'one'"),
         ({"lists": "a 1 -inf x\n"}, "scores must be finite numbers. Received: '-inf'"),
+        ({"lists": "a 1_0 2 x\n"}, "scores must be finite numbers. Received: '1_0'"),
         ({"lists": "\n"}, "must hold n-best lists. Received: none"),
         ({"words_text": "a the\n"}, "must begin with `utterance-RANK`. Received: 'a'"),
         ({"words_text": "a-1 the\n", "acwt": "a-2 1\n"}, "must have a cost in acwt.*'a-1'"),
@@ -113,6 +114,8 @@ def test_srilms_files_are_utterances_and_logarithms_are_to_base_10(tmp_path):
         ({"u1.gz": gzip.compress(b"-7 -1 1 dog\n")[:-9]}, "u1.gz: must be an undamaged file"),
         ({"u1.gz": gzip.compress(b"-7 -1 1 dog\n")[:12] + b"\xff" * 9}, "u1.gz: must be an undam"),
         ({"lists": b"a 1 2 x\na 1 2 \xff\n"}, "lists, line 2: must be UTF-8. Received: b'.xff"),
+        ({"u1": "-7 -1 3 a dog\n"}, "nwords must be the number .*, 2 with -pau-, .*ived: '3'"),
+        ({"u1": "-7 -1 1 a dog\n-7 -1 1.5 a\n"}, "u1, line 2: nwords must be .* Received: '1.5'"),
         ({"u1": "NBestList3.0\n(-7) the\n", "u2": ""}, "must be `acoustic lm nwords word"),
     ],
 )

@@ -57,7 +57,7 @@ def checked(lists, symbols):
     assert lists.utterances == ("u", "v")
     assert lists.sentences == (("the", "cat"), ("mat",), ("the",), ())
     np.testing.assert_array_equal(lists.acoustic, [-5.5, -7.25, -6, -8])
-    np.testing.assert_array_equal(lists.rank, [1, 2, 10, 1])
+    assert lists.rank.tolist() == ["1", "2", "10", "1"]
     return lists
 
 
@@ -84,12 +84,16 @@ def test_ids_are_read_where_both_they_and_their_words_are(tmp_path, symbols):
 
 
 def test_costs_with_the_graph_stand_for_the_language_model(tmp_path):
-    costs = {name: "u-1 1\n" for name in ("x__acwt", "x__lmwt.nolm")}
+    costs = {name: "u-1 1\n" for name in ("x__lmwt.lmonly", "x__lmwt.nolm")}
+    costs["x__words_text"] = "u-1 the\n"
     write(tmp_path, x__words_text="u-1 the\n", **{"x__lmwt.withlm": "u-1 2.5\n"})
     assert nbest.read(tmp_path / "x").old_lm.tolist() == [-2.5]
-    write(tmp_path, **costs)
-    lists = nbest.read(tmp_path / "x")
-    assert lists.old_lm is None and lists.graph.tolist() == [-1]
+    # Of the sum and one of its terms, the other term follows.
+    for missing, scores in (("lmonly", (-1.5, -1)), ("nolm", (-1, -1.5)), ("withlm", (-1, -1))):
+        folder = write(tmp_path / missing, **costs, **{"x__lmwt.withlm": "u-1 2.5\n"}) / "x"
+        (folder / f"lmwt.{missing}").unlink()
+        lists = nbest.read(folder)
+        assert (lists.old_lm.tolist(), lists.graph.tolist()) == ([scores[0]], [scores[1]])
 
 
 def test_tables_lead_to_places_in_archives(tmp_path, symbols, monkeypatch):
@@ -220,8 +224,8 @@ JSON = [
     # HypR, and what ESPnet1 writes
     '{"utt_id": "7", "ref": "x", "hyps": ["the cat", "mat"], "att_score": [0, 0],'
     ' "score": [-1, -2.5], "lm_score": [-3, -4]}',
-    '{"utt": "7", "output": [{"rec_text": "▁the▁cat<eos>", "score": -1, "lm_score": -3},'
-    ' {"rec_text": "mat", "score": -2.5, "lm_score": -4}]}',
+    '{"utt": "7", "output": [{"rec_text": "▁the▁cat<eos>", "text": "x", "score": -1,'
+    ' "lm_score": -3}, {"rec_text": "mat", "score": -2.5, "lm_score": -4, "text": "the cat"}]}',
 ]
 
 
@@ -246,7 +250,8 @@ def test_means_of_whisper_are_sums_again(tmp_path):
 
 
 def test_pairs_and_documents_of_espnet_are_read(tmp_path):
-    output = [{"rec_text": "the cat", "score": -1.5}, {"rec_text": "mat", "score": -2}]
+    output = [{"text": "a cat", "rec_text": text, "score": score} for text, score in (
+        ("the cat", -1.5), ("mat", -2))]  # "text" is the reference
     document = {"utts": {"a": {"output": output, "input": [{"name": "input1"}]}}}
     write(tmp_path, **{
         "data.json": json.dumps(document, indent=4),
@@ -271,6 +276,14 @@ def test_pairs_and_documents_of_espnet_are_read(tmp_path):
     ('{"id": "a", "nbest": [{"text": "x", "score": true}]}', "must be finite numbers. .*true"),
     ('{"id": "a", "nbest": [{"text": "x", "score": 1' + "0" * 400 + "}]}", "must be finite numb"),
     ('{"id": "a", "nbest": [["x", 1, 2]]}', "hypothesis 1: must be a text, a list of words"),
+    ('{"id": "z", "nbest": ["x"]}', "line 2: each utterance must have one record. .*'z' again"),
+    ('{"id": "a", "nbest": []}', "line 2: must have one hypothesis or more, which may be empty"),
+    ('{"id": "a\\nb", "nbest": ["x"]}', "line 2: utterances must have no blanks. .*'a.{1,2}nb'"),
+    ('{"id": "", "nbest": ["x"]}', "line 2: utterances must have no blanks. Received: ''"),
+    (r'{"id": "\ud800", "nbest": ["x"]}', r"line 2: must be Unicode. Received: '.ud800'"),
+    (r'{"id": "a", "nbest": ["\ud800"]}', r"hypothesis 1: must be Unicode. Received: '.ud800'"),
+    (r'{"id": "a", "nbest": [["b", "\udfff"]]}', "hypothesis 1: must be Unicode. .*'b .udfff'"),
+    ('{"id": "a", "nbest": ["x"], "avg_logprobs": [-1]}', "1: must have 'avg_logprob' and 'toke"),
     ('["a"]', 'must be a JSON object. Received: ."a".'),
 ])
 def test_the_missing_key_is_named(tmp_path, line, message):
@@ -332,7 +345,7 @@ def test_standard_input_is_read_once(monkeypatch, text):
     with pytest.raises(ValueError, match="standard input: must hold n-best lists. Received: none"):
         nbest.read("-")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"NBestList1.0\n(-1) x\n")))
-    with pytest.raises(ValueError, match="NBestList1.0 must be a file, which is named after its"):
+    with pytest.raises(ValueError, match="SRILM's lists must be in files, which are named aft"):
         nbest.read("-")
 
 
@@ -340,7 +353,7 @@ def test_standard_input_is_read_once(monkeypatch, text):
     ("columns", "nbest"), ("json", "nbest.jsonl"), ("kaldi", "nbest"), ("srilm", "nbest"),
 ])
 def test_lists_are_written_in_the_format_they_were_read_in(tmp_path, kind, name):
-    rank = np.array([1, 2, 7]) if kind == "kaldi" else None
+    rank = np.array(["1", "02", "7"]) if kind == "kaldi" else None
     graph = np.array([-0.5, -1, -2]) if kind == "kaldi" else None
     acoustic, old_lm = np.array([-1.25, -2.5, -1e3]), np.array([-0.1, -1 / 3, -7])
     sentences = (("the", "cat"), (), ("über",))
@@ -356,14 +369,46 @@ def test_lists_are_written_in_the_format_they_were_read_in(tmp_path, kind, name)
     assert read.sentences == sentences
     for column in ("acoustic", "old_lm", "graph", "rank"):
         expected = getattr(lists, column)
-        if expected is None:
-            assert getattr(read, column) is None
+        if expected is None or column == "rank":
+            np.testing.assert_array_equal(getattr(read, column), expected)
         else:
             np.testing.assert_allclose(getattr(read, column), expected, rtol=1e-12)
     if (tmp_path / name).is_dir():
         (tmp_path / name / "acwt.scp").write_text("")
         with pytest.raises(ValueError, match="nothing but the lists to be written.*'acwt.scp'"):
             writing.check_writable(tmp_path, lists)
+
+
+@pytest.mark.parametrize("words", [("▁the", "cat"), ("▁",), ("<eos>",), ("the▁cat",), ("a", "▁b")])
+def test_marks_of_pieces_are_kept_where_they_join_nothing(tmp_path, words):
+    write(tmp_path, lists=json.dumps({"id": "a", "nbest": [words]}))
+    lists = nbest.read(tmp_path / "lists")
+    writing.write(tmp_path, lists)
+    assert lists.sentences == nbest.read(tmp_path / "nbest.jsonl").sentences == (words,)
+    write(tmp_path, lists=json.dumps({"id": "a", "nbest": ["▁the cat", "▁the▁cat"]}))
+    assert nbest.read(tmp_path / "lists").sentences == (("▁the", "cat"), ("the", "cat"))
+
+
+def test_brackets_are_words_of_texts_and_no_ids(tmp_path):
+    write(tmp_path, x__words_text="u-1 [ noise ]\n", x__words="u-1 [ 3 12 ]\n",
+          x__acwt="u-1 [ 2 ]\n")
+    assert nbest.read(tmp_path / "x").sentences == (("[", "noise", "]"),)
+    lists = nbest.read(tmp_path / "x", ids=True)
+    assert (lists.sentences, lists.acoustic.tolist()) == ((("3", "12"),), [-2])
+
+
+def test_tables_do_not_copy_the_rest_of_an_archive_for_each_entry(tmp_path, monkeypatch):
+    class Bytes(bytes):
+        def __getitem__(self, at):
+            part = super().__getitem__(at)
+            assert isinstance(part, int) or len(part) < 9
+            return part
+
+    monkeypatch.chdir(tmp_path)
+    data = Bytes(b"the cat\nmat\n" * 9 + b"x")
+    monkeypatch.setattr("tfsoftmax.textio.read_bytes", lambda _: data)
+    write(tmp_path, **{"words.scp": "u-1 w:0\nu-2 w:8\nu-3 w:108\n"})
+    assert nbest.read("words.scp").sentences == (("the", "cat"), ("mat",), ("x",))
 
 
 def test_rows_are_the_hypotheses_that_were_read(tmp_path):
@@ -390,7 +435,7 @@ SOUND = {
     "espnet": {"1best_recog__text": b"a the\nb \n", "1best_recog__score": b"a tensor(-1)\nb 2\n"},
     "decipher": {"u1": DECIPHER_2.encode(), "u2": DECIPHER_2.encode()},
     "jobs": {"nbest.1": JSON[1].encode(), "nbest.2": JSON[0].replace("7", "8", 1).encode()},
-    "document": {"lists.json": f"[{JSON[3]}, {JSON[3]}]".encode()},
+    "document": {"lists.json": f"[{JSON[3]}, {JSON[0]}]".replace('"7"', '"8"').encode()},
 }
 PIECES = [b"(", b")", b" ", b"\n", b"\0B", b"\4", b"{", b"]", b'"', b":", b"-", b"nan", b"null"]
 

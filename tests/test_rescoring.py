@@ -12,6 +12,7 @@ import pytest
 
 from runs_helper import tool
 from test_nbest_formats import archive, binary_float, integers, write
+from tfsoftmax.commands import rescore_inputs
 from tfsoftmax.lm import runs
 from tfsoftmax.lm.scoring import Scorer
 from tfsoftmax.nbest import lists as nbest
@@ -200,6 +201,19 @@ def test_the_hypotheses_of_a_speaker_are_one_text(finished_run):
         rescoring.lm_scores(scorer, sentences, "speaker")
 
 
+def test_speakers_who_say_as_much_are_read_side_by_side():
+    class Scorer:
+        def texts(self, texts):
+            for text in texts:
+                given.append(sum(len(words) + 1 for words in text))
+                yield [np.full(len(words) + 1, len(given)) for words in text]
+
+    given, done, sentences = [], [], [("a",) * n for n in (1, 1, 9, 0, 2, 1)]
+    scores = rescoring.lm_scores(Scorer(), sentences, "speaker", [*"xxyzzx"], done.append)
+    assert (given, done) == ([10, 6, 4], [1, 3, 2])
+    assert scores.tolist() == [2 * 2, 2 * 2, 10, 3, 3 * 3, 2 * 2]
+
+
 def test_the_oracle_is_the_least_wrong_of_each_list():
     lists = random_lists()
     errors = np.random.default_rng(5).integers(0, 5, len(lists.sentences))
@@ -273,6 +287,7 @@ def test_the_tool_rescores_keeps_ids_in_order_and_writes_trn(lists, finished_run
     assert list(results["systems"]["rescored"].values()) == errors
     assert sum(results["systems"]["oracle"].values()) == 0
     assert results["low"] <= results["difference"] <= results["high"]
+    assert f"{lists / 'nbest'}: 48 hypotheses with the scores: acoustic, old_lm\n" in done.stderr
     assert "oracle       0.00%" in done.stderr and "points, 95 %" in done.stderr
 
 
@@ -343,7 +358,7 @@ def test_the_tool_reads_jobs_of_binary_archives_and_keeps_kaldis_keys(
     model, vocabulary, _ = runs.load(finished_run.directory, 8)
     lm = rescoring.lm_scores(Scorer(model, vocabulary), read.sentences)
     out = nbest.read(tmp_path / "out" / "nbest")
-    assert (out.sentences, out.rank.tolist()) == (read.sentences, [1, 2, 3, 4] * 12)
+    assert (out.sentences, out.rank.tolist()) == (read.sentences, [*"1234"] * 12)
     np.testing.assert_allclose(out.old_lm, lm, rtol=1e-5)
     np.testing.assert_allclose(out.acoustic, read.acoustic)
 
@@ -403,6 +418,35 @@ def test_what_would_fail_in_the_end_fails_before_the_model_is_loaded(lists, tmp_
         done = tool("rescore", "--run=x", f"--nbest={lists / 'nbest'}", flag, check=False)
         assert done.stderr.startswith("error: ") and message in done.stderr
         assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("name, value", [("acoustic", "none"), ("graph", "acoustic, graph, old_lm"),
+                                         ("old_lm", "acoustic")])
+def test_weights_are_not_tuned_with_other_scores(name, value):
+    lists, grid = random_lists(), {"old_lm_weight": (0.0, 1.0)}
+    if name == "acoustic":
+        lists = dataclasses.replace(lists, old_lm=None)
+    other = None if getattr(lists, name) is not None else np.zeros(len(lists.sentences))
+    tuning = dataclasses.replace(lists, **{name: other})
+    advice = r" \(or --old_lm_weight=0\)" if name == "old_lm" else ""
+    message = f"`tune` must have the scores that `nbest` has, .*{advice}. Received: {value}$"
+    with pytest.raises(ValueError, match=message):
+        rescore_inputs.check_scores(lists, tuning, grid)
+    grid["old_lm_weight"] = (0.0,)
+    if name == "old_lm":
+        rescore_inputs.check_scores(lists, tuning, grid)
+    else:
+        with pytest.raises(ValueError, match="`tune` must have the scores that `nbest` has"):
+            rescore_inputs.check_scores(lists, tuning, grid)
+
+
+def test_lists_to_tune_on_lack_no_score(lists, tmp_path):
+    pytest.importorskip("jiwer")
+    (tmp_path / "tune").write_text('{"id": "utt-1", "nbest": ["x"]}')
+    done = tool("rescore", "--run=x", f"--nbest={lists / 'nbest'}", f"--tune={tmp_path / 'tune'}",
+                f"--tune_reference={lists / 'said'}", check=False)
+    assert done.stderr.startswith(
+        "error: `tune` must have the scores that `nbest` has, acoustic, old_lm. Received: none")
 
 
 @pytest.mark.parametrize(

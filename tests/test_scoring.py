@@ -113,9 +113,7 @@ def test_a_stream_is_one_text_however_it_is_handed_over():
     assert scorer.stream([]) == []
 
 
-@pytest.mark.parametrize("words", [6, 1 << 19])
-def test_texts_are_read_side_by_side_with_states_of_their_own(words, monkeypatch):
-    monkeypatch.setattr("tfsoftmax.lm.scoring.WORDS", words)
+def test_texts_are_read_side_by_side_with_states_of_their_own():
     texts = [SENTENCES[:3], SENTENCES[3:4], SENTENCES[:2], SENTENCES[4:]]
     scorer, one = Scorer(make_model(2), VOCABULARY), make_model(1)
     for text, found in zip(texts, scorer.texts(texts), strict=True):
@@ -123,7 +121,18 @@ def test_texts_are_read_side_by_side_with_states_of_their_own(words, monkeypatch
         wanted = reference(" <eos> ".join(map(" ".join, text)).split(), one)
         np.testing.assert_allclose(np.concatenate(found), wanted, rtol=1e-4, atol=1e-5)
     with pytest.raises(ValueError, match="`sentences` must not contain <eos>"):
-        scorer.texts([[["cat"], ["<eos>"]]])
+        list(scorer.texts([[["cat"], ["<eos>"]]]))
+
+
+def test_as_many_texts_are_read_at_once_as_there_are_streams(monkeypatch):
+    monkeypatch.setattr("tfsoftmax.lm.scoring.WORDS", 6)  # which divides sentences only
+    scorer, begun, rows = Scorer(make_model(3), VOCABULARY), [], []
+    read = scorer._read
+    monkeypatch.setattr(scorer, "_read", lambda *of: rows.append(len(of[0])) or read(*of))
+    texts = scorer.texts(begun.append(text) or text for text in [SENTENCES[:4]] * 7)
+    next(texts)
+    assert len(begun) == 4 and rows == [3]  # no later text is held
+    assert len(list(texts)) == 6 and rows == [3, 3, 1]
 
 
 @pytest.mark.parametrize("streams", [2, 3, 20])

@@ -17,8 +17,8 @@ found by itself; docs/speech.md has a command for each.
     Kaldi       a folder with archives: words_text with entries `utterance-RANK word ...`, or words
                 with ids; optionally acwt, lmwt.lmonly and lmwt.nolm with entries
                 `utterance-RANK cost`, of which the last, the graph costs, are added to the costs
-                of each language model, as Kaldi does; or lmwt.withlm for the latter two. They are
-                text or binary, and may end in .ark, .txt, .gz or .scp. Or one file *.ark or *.scp
+                of each language model, as Kaldi does; or lmwt.withlm, their sum. They are text or
+                binary, and may end in .ark, .txt, .gz or .scp. Or one file *.ark or *.scp
     ESPnet2     a folder with 1best_recog, 2best_recog ..., each with text and score
     SRILM       a folder with a file (plain or .gz) for each utterance, named after it, with lines
                 `acoustic lm nwords word ...` in logarithms to base 10, or in NBestList1.0 or 2.0
@@ -41,8 +41,9 @@ Here lm is the model of the run, which reads the words in pieces if it was train
 is the score in the lists, and arpa is an n-gram model (--arpa, which needs kenlm: pip install
 'tfsoftmax[arpa]'). The acoustic scores have weight one; if they are not scaled, lm_weight is what
 Kaldi calls LMWT. Without --tune each weight is one number, by default 1 for lm_weight and 0 for the
-others. With --tune the command takes the weights with the fewest word errors on those lists, from
-the values given, separated by commas, or from a grid where none are given.
+others. A score that the lists lack counts as 0; standard error tells which they have, and those of
+--tune must be the same. With --tune the command takes the weights with the fewest word errors on
+those lists, from the values given, separated by commas, or from a grid where none are given.
 
 With --state=sentence, the run's model scores each hypothesis by itself. With --state=carried it
 reads all hypotheses as one text, in the order of the lists and separated by <eos>, and each begins
@@ -126,6 +127,7 @@ def main():
     tuning = None
     if options.tune:
         tuning = inputs.lists_of("tune", symbols)
+        inputs.check_scores(lists, tuning, grid)
     inputs.check_old_lm(lists, grid, "nbest")
     if tuning is not None:
         inputs.check_old_lm(tuning, grid, "tune")
@@ -194,6 +196,7 @@ def scores_function(workers, speakers, arpa):
         words = sum(map(len, lists.sentences))
         oov = sum(int(scorer.unknown(sentence).sum()) for sentence in sentences)
         name = name_of(options[argument].value)
+        print(inputs.scores_report(lists, argument), file=sys.stderr)
         print(oov_report(name, words, oov), file=sys.stderr, flush=True)
         silent = None if workers.first else True  # None: silent where no terminal is
         with tqdm(total=len(sentences), unit=" hypotheses", leave=False, disable=silent) as bar:

@@ -72,6 +72,35 @@ def lists_of(argument, symbols):
     return rescoring.first_hypotheses(lists, options.hypotheses)
 
 
+def check_scores(lists, tuning, grid):
+    """Raises ValueError if weights would be tuned with other scores than they are used with."""
+    from tfsoftmax.nbest.lists import SCORES
+
+    names = [name for name in SCORES if name != "old_lm" or any(grid["old_lm_weight"])]
+    of_lists, of_tuning = (
+        {name for name in names if getattr(of, name) is not None} for of in (lists, tuning)
+    )
+    if of_lists != of_tuning:
+        advice = " (or --old_lm_weight=0)" if of_lists ^ of_tuning == {"old_lm"} else ""
+        raise ValueError(
+            f"`tune` must have the scores that `nbest` has, {_listed(of_lists)}{advice}. "
+            f"Received: {_listed(of_tuning)}"
+        )
+
+
+def scores_report(lists, argument):
+    """Says which scores the lists that a flag names have."""
+    from tfsoftmax.nbest.lists import SCORES
+
+    scores = _listed(name for name in SCORES if getattr(lists, name) is not None)
+    name, count = name_of(flags.FLAGS[argument].value), len(lists.sentences)
+    return f"{name}: {count:,} hypotheses with the scores: {scores}"
+
+
+def _listed(names):
+    return ", ".join(sorted(names)) or "none"
+
+
 def check_old_lm(lists, grid, argument):
     """Sets old_lm_weight to 0 for lists without such scores; another weight is an error."""
     if lists.old_lm is None:

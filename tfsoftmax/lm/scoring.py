@@ -1,7 +1,8 @@
 """Scores sentences and their words: log-probabilities under a language model."""
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import keras
 import numpy as np
@@ -79,18 +80,22 @@ class Scorer:
         Raises:
             ValueError: a sentence contains `<eos>`.
         """
-        return [log_probs for (log_probs,) in self.texts([[words] for words in sentences])]
+        parts = windows(sentences, len(sentences), WORDS)
+        scores = [log_probs for part in parts for log_probs in self._window(part)]
+        reset_states(self._model)
+        return scores
 
-    def texts(self, texts: Sequence[Sequence[Sequence[str]]]) -> list[list[np.ndarray]]:
+    def texts(self, texts: Iterable[Sequence[Sequence[str]]]) -> Iterator[list[np.ndarray]]:
         """Scores texts of several sentences, each text by itself.
 
         A sentence begins with the state that the one before it in its text left. The model reads
-        the texts side by side, and its recurrent states are zero afterwards.
+        as many texts side by side as it has streams, in the order given, so texts of similar
+        length should follow one another. Its recurrent states are zero after the last.
 
         Args:
             texts: lists of one sentence or more, which are lists of words.
 
-        Returns:
+        Yields:
             What `sentences` returns, for each text.
 
         Raises:
@@ -98,17 +103,17 @@ class Scorer:
 
         Source: Müller 2017, section 5.3.3.1, where all sentences are one text.
         """
-        targets = (np.concatenate([self._targets(words) for words in text]) for text in texts)
-        parts = windows(targets, len(texts), WORDS)
-        scores = [log_probs for part in parts for log_probs in self._window(part)]
-        reset_states(self._model)
-        return [
-            np.split(log_probs, np.cumsum([len(words) + 1 for words in text[:-1]]))
-            for log_probs, text in zip(scores, texts, strict=True)
-        ]
+        for part in windows(texts, self._rows, math.inf):
+            cuts = np.cumsum([sum(len(words) + 1 for words in text) for text in part])[:-1]
+            self.restart()
+            scores = iter(self._read_texts([words for text in part for words in text], cuts))
+            self.restart()
+            for text in part:
+                yield list(itertools.islice(scores, len(text)))
 
-    def _window(self, targets):
-        """ln P of the ids in each of several arrays, each of which begins after `<eos>`."""
+    def _window(self, sentences):
+        """What `sentences` returns, for some of the sentences."""
+        targets = [self._targets(words) for words in sentences]
         numbers, known = numbered_prefixes(targets, len(self.vocabulary))
         values = np.zeros(known + 1)
         news = [i for i, (_, fresh) in enumerate(numbers) if fresh]
@@ -144,17 +149,11 @@ class Scorer:
         """
         if not sentences:
             return []
-        targets = [self._targets(words) for words in sentences]
-        ends = np.cumsum([len(ids) for ids in targets])
-        values, numbers = np.zeros(ends[-1] + 1), np.arange(1, ends[-1] + 1)
+        ends = np.cumsum([len(words) + 1 for words in sentences])
         # A sentence belongs to the text in which its last word falls.
         thresholds = ends[-1] * np.arange(1, self._rows) / self._rows
         first = np.searchsorted(ends, thresholds, side="right")
-        cuts = np.concatenate([[0], ends])[first]
-        texts = [np.split(of, cuts) for of in (np.concatenate(targets), numbers)]
-        self._read(*texts, values)
-        parts = np.split(values[1:], ends[:-1])
-        return [self._with_oov(part, ids) for part, ids in zip(parts, targets, strict=True)]
+        return self._read_texts(sentences, np.concatenate([[0], ends])[first])
 
     def restart(self) -> None:
         """Sets the recurrent states to zero, so that the next `stream` begins a new text."""
@@ -187,6 +186,16 @@ class Scorer:
             for part in np.split(wanted, self._devices):
                 part[0, 0] |= not part.any()  # a head needs a position; nothing reads values[0]
             values[places[wanted]] = self._step(words, labels, wanted).numpy()
+
+    def _read_texts(self, sentences, cuts):
+        """What `sentences` returns, for texts, of which each but the last ends at one of `cuts`."""
+        targets = [self._targets(words) for words in sentences]
+        ends = np.cumsum([len(ids) for ids in targets])
+        values, numbers = np.zeros(ends[-1] + 1), np.arange(1, ends[-1] + 1)
+        texts = [np.split(of, cuts) for of in (np.concatenate(targets), numbers)]
+        self._read(*texts, values)
+        parts = np.split(values[1:], ends[:-1])
+        return [self._with_oov(part, ids) for part, ids in zip(parts, targets, strict=True)]
 
     def _with_oov(self, log_probs, ids):
         if self.oov == "unk":

@@ -18,33 +18,37 @@ _FLOATS = {4: np.dtype("<f4"), 8: np.dtype("<f8")}
 _VECTORS = {b"FV ": _FLOATS[4], b"DV ": _FLOATS[8]}
 
 
-def words(path: str) -> Iterator[tuple[str, str, list[str]]]:
+def words(path: str, ids: bool) -> Iterator[tuple[str, str, list[str]]]:
     """Yields the place (for messages), the key and the words of each entry.
 
     Args:
         path: an archive (plain or .gz) of words or of ids, as text or in binary form, or a table
             *.scp of places in such archives, which are relative to the working directory.
+        ids: whether brackets around an entry are those of a vector of ids, and no words.
 
     Raises:
         FileNotFoundError: there is no such file.
         ValueError: an entry is damaged, or of another kind.
     """
-    return _entries(path, _integers)
+    return _entries(path, _integers, _without_brackets if ids else list)
 
 
 def costs(path: str) -> Iterator[tuple[str, str, list[str]]]:
     """Yields the same of an archive or table of costs, each of which is the text of a number."""
-    return _entries(path, _float)
+    return _entries(path, _float, _without_brackets)
 
 
-def _entries(path: str, value: Callable) -> Iterator[tuple[str, str, list[str]]]:
+def _entries(
+    path: str, value: Callable, of_text: Callable
+) -> Iterator[tuple[str, str, list[str]]]:
+    """The entries, by a function of data and a place in them and one of the fields of a line."""
     if path.endswith(".scp"):
-        yield from _table(path, value)
+        yield from _table(path, value, of_text)
         return
     data = textio.read_bytes(path)
     if _BINARY.match(data) is None:
         for where, (key, *fields) in read_fields(path):
-            yield where, key, _without_brackets(fields)
+            yield where, key, of_text(fields)
         return
     at = 0
     while at < len(data):
@@ -55,7 +59,7 @@ def _entries(path: str, value: Callable) -> Iterator[tuple[str, str, list[str]]]
         yield where, found[1].decode("utf-8", "replace"), fields
 
 
-def _table(path, value):
+def _table(path, value, of_text):
     opened, data = None, b""
     for where, (key, *fields) in read_fields(path):
         place = " ".join(fields)
@@ -74,8 +78,9 @@ def _table(path, value):
         if data[at : at + 2] == b"\0B":
             yield where, key, _checked(value, data, at + 2, where)[0]
         else:
-            line = data[at:].split(b"\n", 1)[0].decode("utf-8", "replace")
-            yield where, key, _without_brackets(line.split())
+            end = data.find(b"\n", at)
+            line = data[at : len(data) if end < 0 else end].decode("utf-8", "replace")
+            yield where, key, of_text(line.split())
 
 
 def _bytes(name, where):

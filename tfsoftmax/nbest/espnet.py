@@ -22,15 +22,28 @@ def rows(folder: str) -> Iterator[Row]:
 
     Raises:
         FileNotFoundError: one of the files is missing.
-        ValueError: a hypothesis has no score or occurs twice, or a score is none.
+        ValueError: a hypothesis has no score or occurs twice, a score is none, or a rank is
+            missing, of all utterances or of one.
     """
-    ranks = sorted(int(found[1]) for found in map(_RANK.fullmatch, os.listdir(folder)) if found)
+    ranks = {int(found[1]) for found in map(_RANK.fullmatch, os.listdir(folder)) if found}
+    missing = set(range(1, max(ranks) + 1)) - ranks
+    if missing:
+        raise ValueError(
+            f"{folder}: must have 1best_recog to {max(ranks)}best_recog. Received: no "
+            f"{min(missing)}best_recog"
+        )
     lists = {}
-    for rank in ranks:
+    for rank in sorted(ranks):
         texts, scores = (
             _entries(os.path.join(folder, f"{rank}best_recog", name)) for name in ("text", "score")
         )
         for utterance, (where, words) in texts.items():
+            before = len(lists.get(utterance, ()))
+            if before < rank - 1:
+                raise ValueError(
+                    f"{where}: each utterance must also be in {before + 1}best_recog. "
+                    f"Received: {utterance!r}, which is not"
+                )
             if utterance not in scores:
                 raise ValueError(
                     f"{where}: must have a line in the file score. Received: none for {utterance!r}"
@@ -40,7 +53,8 @@ def rows(folder: str) -> Iterator[Row]:
             found = _TENSOR.fullmatch(printed)
             score = number(found[1] if found else printed, place)
             lists.setdefault(utterance, []).append(Row(utterance, tuple(words), score))
-    return (row for of_utterance in lists.values() for row in of_utterance)
+    for of_utterance in lists.values():
+        yield from of_utterance
 
 
 def _entries(path):

@@ -12,7 +12,8 @@ from tfsoftmax.nbest.rows import Row, number
 LINE_BYTES = 16 << 20
 UTTERANCE = ("utt_id", "utt", "uttid", "id", "key")
 HYPOTHESES = ("nbest", "hyps", "hypotheses", "beams", "output", "input")
-TEXT = ("text", "rec_text", "hyp", "hypothesis", "sentence")
+# ESPnet1 has the reference in "text" beside "rec_text".
+TEXT = ("rec_text", "text", "hyp", "hypothesis", "sentence")
 ACOUSTIC = ("am_score", "ac_score", "acoustic_score", "score", "avg_logprob")
 OLD_LM = ("lm_score", "ngram_lm_score")
 MEAN = "avg_logprob"  # Whisper's, which is the mean over its tokens and the end of the text
@@ -25,7 +26,8 @@ def rows(lines: Iterable[tuple[str, str]]) -> Iterator[Row]:
     hypotheses, the best first (`HYPOTHESES`). Each is an object with its text (`TEXT`), or a text,
     or a pair of text and score; a text is a string or a list of words. The scores (`ACOUSTIC` and
     `OLD_LM`, natural logarithms) are in the objects, or, with an s at the end or not, in lists
-    beside that of the hypotheses. All hypotheses have the same scores, or none.
+    beside that of the hypotheses. All hypotheses have the same scores, or none. Each utterance has
+    one record, and one hypothesis or more.
 
     Raises:
         ValueError: a line is no JSON, or lacks one of these; the message names the key.
@@ -64,7 +66,10 @@ def write(path: str, rows: Iterable[Row]) -> None:
     for row in rows:
         scores = {"am_score": row.acoustic, "lm_score": row.old_lm}
         given = {name: score for name, score in scores.items() if score is not None}
-        lists.setdefault(row.utterance, []).append({"text": " ".join(row.words), **given})
+        text = " ".join(row.words)
+        # A list keeps the marks that a text would lose.
+        text = text if _words(text, "") == row.words else row.words
+        lists.setdefault(row.utterance, []).append({"text": text, **given})
     with textio.writing(path) as file:
         for utterance, of_utterance in lists.items():
             record = {"utt_id": utterance, "nbest": of_utterance}
@@ -72,10 +77,21 @@ def write(path: str, rows: Iterable[Row]) -> None:
 
 
 def _rows(records):
-    expected = None
+    expected, seen = None, set()
     for where, record in records:
-        utterance = _value(record, UTTERANCE, (str, int), "its utterance", where)
+        utterance = str(_value(record, UTTERANCE, (str, int), "its utterance", where))
+        if _encodable(utterance, where).split() != [utterance]:
+            raise ValueError(f"{where}: utterances must have no blanks. Received: {utterance!r}")
+        if utterance in seen:
+            raise ValueError(
+                f"{where}: each utterance must have one record. Received: {utterance!r} again"
+            )
+        seen.add(utterance)
         hypotheses = _value(record, HYPOTHESES, list, "a list of hypotheses", where)
+        if not hypotheses:
+            raise ValueError(
+                f"{where}: must have one hypothesis or more, which may be empty. Received: []"
+            )
         beside = [_beside(record, keys, hypotheses, where) for keys in (ACOUSTIC, OLD_LM)]
         for i, hypothesis in enumerate(hypotheses):
             place = f"{where}, hypothesis {i + 1}"
@@ -83,6 +99,11 @@ def _rows(records):
             for column, (key, values) in enumerate(beside):
                 if scores[column] is None and values is not None:
                     scores[column] = key, _score(values[i], place)
+            if scores[0] is None and (MEAN in record or MEAN + "s" in record):
+                raise ValueError(
+                    f"{place}: must have {MEAN!r} and 'tokens', a list, as it is a mean over them. "
+                    f"Received: {MEAN!r} beside the hypotheses"
+                )
             keys = tuple(None if score is None else score[0] for score in scores)
             expected = expected or keys
             if keys != expected:
@@ -90,7 +111,7 @@ def _rows(records):
                     f"{place}: all hypotheses must have the scores of the first, "
                     f"{_listed(expected)}. Received: {_listed(keys)}"
                 )
-            yield Row(str(utterance), words, *(score and score[1] for score in scores))
+            yield Row(utterance, words, *(score and score[1] for score in scores))
 
 
 def _listed(keys):
@@ -147,13 +168,23 @@ def _parsed(hypothesis, where):
 def _words(text, where):
     if isinstance(text, str):
         # ESPnet1 joins its tokens: <eos> is the last, and ▁ begins a word of sentencepiece.
-        return tuple(text.replace("<eos>", " ").replace("▁", " ").split())
+        words = _encodable(text, where).replace("<eos>", " ").split()
+        return tuple(words[0].replace("▁", " ").split() if len(words) == 1 else words)
     if isinstance(text, list) and all(isinstance(word, str) for word in text):
-        return tuple(word for each in text for word in each.split())
+        return tuple(_encodable(" ".join(text), where).split())
     raise ValueError(
         f"{where}: must be a text, a list of words, a pair of text and score, or an object. "
         f"Received: {_brief(text)}"
     )
+
+
+def _encodable(text, where):
+    """A text that can be written; JSON may have halves of surrogate pairs."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{where}: must be Unicode. Received: {text[:80]!a}") from None
+    return text
 
 
 def _score(value, where):

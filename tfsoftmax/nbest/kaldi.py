@@ -3,7 +3,6 @@
 Source: steps/rnnlmrescore.sh and rnnlm/lmrescore_nbest.sh, of whose archives these are the names.
 """
 
-import math
 import os
 from collections.abc import Iterable, Iterator
 
@@ -32,9 +31,9 @@ def rows(folder: str, ids: bool, words: str | None = None) -> Iterator[Row]:
     """Yields the hypotheses in a folder of archives, the ranks of each utterance in order.
 
     The archives are words_text (entries `utterance-RANK word ...`), or words (ids), and optionally
-    acwt, lmwt.lmonly and lmwt.nolm, or lmwt.withlm in the place of the latter two (entries
-    `utterance-RANK cost`, costs being negative natural logarithms). Their names may end as in
-    `ENDINGS`.
+    acwt, lmwt.lmonly and lmwt.nolm, or lmwt.withlm, their sum, in the place of one of the latter
+    two or of both (entries `utterance-RANK cost`, costs being negative natural logarithms). Their
+    names may end as in `ENDINGS`.
 
     Args:
         folder: the folder.
@@ -45,28 +44,26 @@ def rows(folder: str, ids: bool, words: str | None = None) -> Iterator[Row]:
         ValueError: an entry does not have its format, lacks a cost, or occurs twice.
     """
     words = words or _words_of(folder, ids)
-    names = list(COSTS)
-    paths = [_found(folder, name) for name in names]
-    if not any(paths[1:]) and _found(folder, WITH_LM):
-        names[1], paths[1] = WITH_LM, _found(folder, WITH_LM)
-    costs = [path and _costs(path) for path in paths]
+    paths = {name: _found(folder, name) for name in (*COSTS, WITH_LM)}
+    if paths[COSTS[1]] and paths[COSTS[2]]:
+        del paths[WITH_LM]  # their sum
+    costs = {name: _costs(path) for name, path in paths.items() if path}
     found, order, seen = [], {}, set()
-    for where, key, said in archives.words(words):
+    for where, key, said in archives.words(words, ids):
         utterance, _, rank = key.rpartition("-")
         if not utterance or not (rank.isascii() and rank.isdigit()):
             raise ValueError(f"{where}: must begin with `utterance-RANK`. Received: {key!r}")
-        of_key = [None if of is None else of.get(key, math.nan) for of in costs]
-        for name, cost in zip(names, of_key, strict=True):
-            if cost is not None and math.isnan(cost):
-                raise ValueError(f"{where}: must have a cost in {name}. Received: none for {key!r}")
-        scores = [None if cost is None else -cost for cost in of_key]
+        for name in (name for name, of in costs.items() if key not in of):
+            raise ValueError(f"{where}: must have a cost in {name}. Received: none for {key!r}")
+        scores = _scores({name: -of[key] for name, of in costs.items()})
         place = order.setdefault(utterance, len(order)), int(rank)
         if place in seen:
             raise ValueError(f"{where}: each rank must have one line. Received: {key!r} again")
         seen.add(place)
-        found.append((place, Row(utterance, tuple(said), *scores, int(rank))))
+        found.append((place, Row(utterance, tuple(said), *scores, rank)))
     # A sorted archive has rank 10 before rank 2.
-    return (row for _, row in sorted(found, key=lambda pair: pair[0]))
+    for _, row in sorted(found, key=lambda pair: pair[0]):
+        yield row
 
 
 def names(rows: Iterable[Row]) -> set[str]:
@@ -85,6 +82,19 @@ def write(folder: str, rows: Iterable[Row]) -> None:
     for name, values in texts.items():
         with textio.writing(os.path.join(folder, name)) as file:
             file.writelines(f"{key} {value}\n" for key, value in zip(keys, values, strict=True))
+
+
+def _scores(scores):
+    """The scores of the acoustics, of the language model and of the graph, from those of archives.
+
+    The sum of the latter two stands for the first of them where both are missing.
+    """
+    acoustic, lm, graph = (scores.get(name) for name in COSTS)
+    if WITH_LM in scores and lm is None:
+        lm = scores[WITH_LM] - (graph or 0)
+    elif WITH_LM in scores and graph is None:
+        graph = scores[WITH_LM] - lm
+    return acoustic, lm, graph
 
 
 def _score_files(row):

@@ -29,7 +29,7 @@ class NBest:
         acoustic: float64 (N,), the acoustic scores; None if the lists have none.
         old_lm: float64 (N,), the scores of the recogniser's language model, or None.
         graph: float64 (N,), the scores of the decoding graph without its language model, or None.
-        rank: int (N,), the numbers of the hypotheses in Kaldi's keys, or None.
+        rank: str (N,), the numbers of the hypotheses as they are in Kaldi's keys, or None.
         kind: the format, one of `writing.WRITERS`.
 
     Example:
@@ -94,7 +94,8 @@ class NBest:
             spelt = {key: () if w in KALDI_NO_WORDS else (w,) for key, w in symbols.items()}
             sentences = [tuple(w for key in words for w in spelt[key]) for words in sentences]
         if lowercase:
-            sentences = [tuple(map(str.lower, words)) for words in sentences]
+            lower = {word: word.lower() for words in sentences for word in words}
+            sentences = [tuple(map(lower.get, words)) for words in sentences]
         return dataclasses.replace(self, sentences=tuple(sentences))
 
     def select(self, kept: np.ndarray) -> "NBest":
@@ -154,7 +155,7 @@ def read(path: str | os.PathLike, ids: bool = False) -> NBest:
               which costs are found;
             - a folder of ESPnet2 (`espnet`), with 1best_recog, 2best_recog and so on;
             - a folder of SRILM's files (`srilm`), one for each utterance, in any of the three
-              formats; or one file of NBestList1.0 or 2.0;
+              formats; or one such file;
             - a folder of jobs: folders of Kaldi or ESPnet2 such as archives.1 to archives.8, or
               files nbest.1.gz to nbest.8.gz of the first two kinds.
         ids: whether the hypotheses are wanted as Kaldi's ids of words.
@@ -169,12 +170,13 @@ def read(path: str | os.PathLike, ids: bool = False) -> NBest:
     """
     path = os.fspath(path)
     kind, found = _rows(path, ids)
-    rows = list(found)
-    if not rows:
-        raise ValueError(f"{textio.name_of(path)}: must hold n-best lists. Received: none")
-    lists = {}
-    for row in rows:
+    lists, words = {}, {}
+    for row in found:
+        # Each word is kept once.
+        row = row._replace(words=tuple(words.setdefault(word, word) for word in row.words))
         lists.setdefault(row.utterance, []).append(row)
+    if not lists:
+        raise ValueError(f"{textio.name_of(path)}: must hold n-best lists. Received: none")
     rows = [row for of_utterance in lists.values() for row in of_utterance]
     columns = {name: _column(rows, name, path) for name in (*SCORES, "rank")}
     sizes = [len(of_utterance) for of_utterance in lists.values()]
@@ -205,18 +207,25 @@ def _rows(path, ids):
 def _rows_of_file(path, ids):
     if kaldi.is_archive(path):
         return "kaldi", kaldi.rows(os.path.dirname(path), ids, path)
-    if path.removesuffix(".gz").endswith(".json"):
+    if _is_document(path):
         return "json", json_lists.document_rows(path)
     lines = textio.lines(path, json_lists.LINE_BYTES)
     first = next((pair for pair in lines if pair[1].strip()), ("", ""))
-    lines, begin = itertools.chain([first], lines), first[1].split()[:1]
-    if begin and begin[0].startswith("{"):
+    lines, fields = itertools.chain([first], lines), first[1].split()
+    if fields and fields[0].startswith("{"):
         return "json", json_lists.rows(lines)
-    if begin and begin[0] in srilm.DECIPHER:
+    if fields and srilm.begins(fields):
         if path == textio.STANDARD_INPUT:
-            raise ValueError(f"{begin[0]} must be a file, which is named after its utterance")
+            raise ValueError(
+                "SRILM's lists must be in files, which are named after their utterances. "
+                f"Received: standard input, which begins with {first[1][:80]!r}"
+            )
         return "srilm", srilm.rows(lines, srilm.utterance_of(textio.name_of(path)))
     return "columns", columns.rows(lines)
+
+
+def _is_document(path):
+    return path.removesuffix(".gz").endswith(".json")
 
 
 def _jobs(folder):
@@ -227,6 +236,9 @@ def _jobs(folder):
         is_folder = os.path.isdir(path) and (kaldi.has_words(path) or espnet.has_ranks(path))
         if found := re.fullmatch(r"(.+)\.(\d+)" if is_folder else r"(nbest)\.(\d+)(\.\w+)*", name):
             jobs.setdefault(found[1], []).append((int(found[2]), path))
+    # SRILM's files may have such names, which are those of utterances.
+    if jobs.keys() == {"nbest"} and _all_of_srilm([path for _, path in jobs["nbest"]]):
+        return []
     if len(jobs) > 1:
         raise ValueError(f"{folder}: must have one kind of jobs. Received: {', '.join(jobs)}")
     for kind, of_kind in jobs.items():
@@ -239,6 +251,15 @@ def _jobs(folder):
             )
         return [path for _, path in sorted(of_kind)]
     return []
+
+
+def _all_of_srilm(paths):
+    """Whether all files that are not empty begin as SRILM's do, and not all are empty."""
+    if any(os.path.isdir(path) or _is_document(path) for path in paths):
+        return False
+    files = (textio.lines(path, json_lists.LINE_BYTES) for path in paths)
+    first = [next((line.split() for _, line in of if line.strip()), None) for of in files]
+    return any(first) and all(srilm.begins(fields) for fields in first if fields)
 
 
 def _joined(parts):

@@ -15,7 +15,6 @@ from tfsoftmax.nbest.word_errors import bootstrap, word_errors
 
 CELLS = 1 << 22  # the most scores that tuning computes at a time
 WINDOW = 1 << 15  # the most sentences that the language model gets at a time
-SPEAKERS = 128  # the most texts of speakers that it gets at a time
 STATES = ("sentence", "carried", "speaker")
 _POWERS = tuple(round(2 ** (k / 2), 4) for k in range(-4, 10))
 # The values to try if the user gives none: 0, and 1/4 to 22.6 in steps of sqrt(2).
@@ -235,15 +234,15 @@ def _speaker_scores(scorer, sentences, speakers, progress):
     places = {}
     for i, speaker in enumerate(speakers):
         places.setdefault(speaker, []).append(i)
-    order = sorted(places.values(), key=len)  # texts of similar length are read side by side
+    texts = [([sentences[i] for i in of_speaker], of_speaker) for of_speaker in places.values()]
+    # Texts of similar length are read side by side, and the shortest where few are left.
+    texts.sort(key=lambda pair: sum(map(len, pair[0])) + len(pair[0]), reverse=True)
     scores = np.zeros(len(sentences))
-    for start in range(0, len(order), SPEAKERS):
-        part = order[start : start + SPEAKERS]
-        texts = [[sentences[i] for i in of_speaker] for of_speaker in part]
-        for of_speaker, log_probs in zip(part, scorer.texts(texts), strict=True):
-            scores[of_speaker] = [s.sum() for s in log_probs]
+    of_texts = scorer.texts(text for text, _ in texts)
+    for (_, of_speaker), log_probs in zip(texts, of_texts, strict=True):
+        scores[of_speaker] = [s.sum() for s in log_probs]
         if progress is not None:
-            progress(sum(map(len, part)))
+            progress(len(of_speaker))
     return scores
 
 

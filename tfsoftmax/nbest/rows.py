@@ -14,7 +14,7 @@ class Row(NamedTuple):
         utterance: the id of the utterance.
         words: its words, a tuple of str.
         acoustic, old_lm, graph: scores as in `lists.NBest`, or None.
-        rank: the number of the hypothesis in its key, or None.
+        rank: the number of the hypothesis as it is in its key, such as "01", or None.
 
     Example:
         from tfsoftmax.nbest.rows import Row
@@ -27,7 +27,7 @@ class Row(NamedTuple):
     acoustic: float | None = None
     old_lm: float | None = None
     graph: float | None = None
-    rank: int | None = None
+    rank: str | None = None
 
 
 def fields_of(lines: Iterable[tuple[str, str]]) -> Iterator[tuple[str, list[str]]]:
@@ -45,7 +45,8 @@ def read_fields(path: str) -> Iterator[tuple[str, list[str]]]:
 def number(field: str | float, where: str) -> float:
     """The finite number that a field holds; ValueError names the place and the field otherwise."""
     try:
-        value = float(field)
+        # Python takes 1_0 for 10.
+        value = math.nan if "_" in str(field) else float(field)
     except (ValueError, OverflowError):
         value = math.nan
     if not math.isfinite(value):

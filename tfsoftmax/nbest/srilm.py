@@ -20,9 +20,16 @@ def folder_rows(folder: str) -> Iterator[Row]:
     """Yields the hypotheses in a folder's files (plain or .gz), in the order of the names.
 
     Raises:
-        ValueError: a line does not have its format, or two files have the same utterance.
+        ValueError: a line does not have its format, two files have the same utterance, or the
+            folder holds folders.
     """
     names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
+    for path in (os.path.join(folder, name) for name in names):
+        if os.path.isdir(path):
+            raise ValueError(
+                f"{folder}: must hold n-best lists, or jobs of them. Received: the folder {path}, "
+                "which must be given if the lists are in it"
+            )
     utterances = set()
     for name in names:
         path, utterance = os.path.join(folder, name), utterance_of(name)
@@ -39,13 +46,25 @@ def utterance_of(path: str) -> str:
     return os.path.basename(path).removesuffix(".gz")
 
 
+def begins(fields: list[str]) -> bool:
+    """Whether a list in one of the formats begins with these fields."""
+    if fields[0] in DECIPHER:
+        return True
+    counted = len(fields) >= 3 and fields[2].isascii() and fields[2].isdigit()
+    # Where no words are counted but some follow, 0 is the score that lines of other lists lack.
+    return (
+        counted and all(map(_is_number, fields[:2]))
+        and (int(fields[2]) > 0 or NO_WORDS.issuperset(fields[3:]))
+    )
+
+
 def rows(lines: Iterable[tuple[str, str]], utterance: str) -> Iterator[Row]:
     """Yields the hypotheses of the lines of one utterance, each given with its place.
 
     The first line says which format it is: NBestList1.0 (one score for all), NBestList2.0 (times
     and scores for each word), or, without such a line, `acoustic lm nwords word ...` in
     logarithms to base 10. The scores of the former two are bytelogs. <s>, </s> and -pau- do not
-    count as words.
+    count as words; nwords may count them or not.
 
     Raises:
         ValueError: a line does not have its format.
@@ -83,8 +102,21 @@ def _plain(where, fields):
             f"{where}: must be `acoustic lm nwords word ...`, or one of {', '.join(DECIPHER)} in "
             f"the first line. Received: {' '.join(fields)!r}"
         )
-    acoustic, old_lm, _ = (number(field, where) * math.log(10) for field in fields[:3])
+    acoustic, old_lm = (number(field, where) * math.log(10) for field in fields[:2])
+    words = fields[2]
+    if not (words.isascii() and words.isdigit()) or int(words) > len(fields) - 3:
+        raise ValueError(
+            f"{where}: nwords must be the number of words in the line, {len(fields) - 3} with "
+            f"{', '.join(sorted(NO_WORDS))}, or less. Received: {words!r}"
+        )
     return fields[3:], acoustic, old_lm
+
+
+def _is_number(field):
+    try:
+        return math.isfinite(number(field, ""))
+    except ValueError:
+        return False
 
 
 def _decipher_1(where, fields):

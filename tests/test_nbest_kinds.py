@@ -1,0 +1,88 @@
+"""Which format n-best lists are taken for where several are near, and what is kept of them."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from test_nbest_formats import write
+from tfsoftmax.nbest import lists as nbest
+from tfsoftmax.nbest import writing
+
+PLAIN = "-100 -2.5 3 <s> the cat </s>\n-101 -2 1 cat\n"
+
+
+@pytest.mark.parametrize("first", [PLAIN, "-1 -2 0\n", "-1 -2 0 <s> </s>\n"])
+def test_a_file_of_srilm_is_no_file_of_lines(tmp_path, first):
+    write(tmp_path, u1=first, alone__u1=first)
+    lists, of_folder = nbest.read(tmp_path / "u1"), nbest.read(tmp_path / "alone")
+    assert (lists.kind, lists.utterances) == ("srilm", ("u1",))
+    assert lists.sentences == of_folder.sentences
+    np.testing.assert_array_equal(lists.old_lm, of_folder.old_lm)
+
+
+@pytest.mark.parametrize("first", ["7 -10.5 0 the cat", "7 -10.5 -3 the", "7 -1 2.5 a", "1_0 -1 2"])
+def test_utterances_may_be_numbers(tmp_path, first):
+    write(tmp_path, lists=first + "\n")
+    lists = nbest.read(tmp_path / "lists")
+    assert (lists.kind, lists.utterances) == ("columns", (first.split()[0],))
+
+
+@pytest.mark.parametrize("text", [PLAIN, "NBestList1.0\n(-300) the cat\n(-310) mat\n"])
+def test_files_of_srilm_may_have_the_names_of_jobs(tmp_path, text):
+    write(tmp_path, **{"x__nbest.2": text, "x__nbest.10": text, "x__nbest.4": ""})
+    lists = nbest.read(tmp_path / "x")
+    assert (lists.kind, lists.utterances) == ("srilm", ("nbest.10", "nbest.2"))
+    writing.write(tmp_path, lists)
+    read = nbest.read(tmp_path / "nbest")
+    assert (read.kind, read.utterances) == ("srilm", lists.utterances)
+    assert read.sentences == lists.sentences
+    np.testing.assert_allclose(read.acoustic, lists.acoustic)
+
+
+def test_jobs_are_not_of_srilm_and_of_lines(tmp_path):
+    write(tmp_path, **{"nbest.1": PLAIN, "nbest.2": "a 1 2 x\n"})
+    with pytest.raises(ValueError, match="must have jobs of one format. Received: columns, srilm"):
+        nbest.read(tmp_path)
+    write(tmp_path, **{"nbest.1": "", "nbest.2": ""})
+    with pytest.raises(ValueError, match="must hold n-best lists. Received: none"):
+        nbest.read(tmp_path)
+
+
+def test_documents_may_be_jobs(tmp_path, monkeypatch):
+    monkeypatch.setattr("tfsoftmax.nbest.json_lists.LINE_BYTES", 9)
+    write(tmp_path, **{"nbest.1.json": '[{"id": "a", "nbest": ["the cat"]}]'})
+    assert nbest.read(tmp_path).sentences == (("the", "cat"),)
+
+
+def test_ranks_of_espnet_are_complete(tmp_path):
+    for rank, text in ((1, "a x\n"), (2, "a y\n"), (3, "a z\n")):
+        write(tmp_path, **{f"{rank}best_recog__text": text, f"{rank}best_recog__score": "a -1\n"})
+    assert len(nbest.read(tmp_path).sentences) == 3
+    write(tmp_path, **{"2best_recog__text": "b y\n", "2best_recog__score": "b -1\n"})
+    with pytest.raises(ValueError, match="2best_recog/text, line 1: each .* also be in 1best_recog"
+                                         ". Received: 'b'"):
+        nbest.read(tmp_path)
+    write(tmp_path, **{"2best_recog__text": "", "2best_recog__score": ""})
+    with pytest.raises(ValueError, match="3best_recog/text, line 1: each .* be in 2best_recog"):
+        nbest.read(tmp_path)
+    (tmp_path / "2best_recog").rename(tmp_path / "away")
+    with pytest.raises(ValueError, match="must have 1best_recog to 3best_recog. Received: no 2b"):
+        nbest.read(tmp_path)
+
+
+def test_the_folder_above_the_lists_names_the_one_below(tmp_path):
+    write(tmp_path, **{"asr.log": "x", "logdir__output.1__1best_recog__text": "a x\n"})
+    with pytest.raises(ValueError, match="Received: the folder .*/logdir, which must be given"):
+        nbest.read(tmp_path)
+
+
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_each_word_is_kept_once(tmp_path, lowercase):
+    words = " ".join(f"Word{i}" for i in range(20))
+    write(tmp_path, lists=f"a -1 -2 {words}\n" * 4000)
+    tracemalloc.start()
+    lists = nbest.read(tmp_path / "lists").with_words(None, lowercase)
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(lists.sentences) == 4000 and kept < 4000 * 400

@@ -113,6 +113,11 @@ def test_a_stream_is_one_text_however_it_is_handed_over():
     assert scorer.stream([]) == []
 
 
+def test_a_stream_of_two_equal_halves_is_dealt_to_both_streams_of_the_model():
+    first, second = Scorer(make_model(2), VOCABULARY).stream(SENTENCES[:1] * 2)
+    np.testing.assert_allclose(first, second, rtol=1e-6)  # each from the beginning of a text
+
+
 def test_texts_are_read_side_by_side_with_states_of_their_own():
     texts = [SENTENCES[:3], SENTENCES[3:4], SENTENCES[:2], SENTENCES[4:]]
     scorer, one = Scorer(make_model(2), VOCABULARY), make_model(1)

@@ -186,6 +186,20 @@ def test_a_text_is_counted_in_bytes_words_and_pieces():
     assert (words.words, words.pieces, words.changed_lines) == (4, 4, 1)
 
 
+class Known(Letters):
+    """Splits sentences into letters, and makes nothing of the characters that it does not know."""
+
+    def encode_all(self, sentences):
+        return [[p for p in found if p in self.pieces] for found in super().encode_all(sentences)]
+
+
+def test_a_line_of_which_the_tokenizer_makes_nothing_is_a_changed_sentence():
+    lines = ["a b", "ππρ", " ", "b"]
+    tally = count([lines], "test", Known(), True, lambda pieces: None)
+    assert (tally.sentences, tally.words, tally.pieces) == (3, 4, 4)
+    assert tally.text_bytes == len("a b\nππρ\nb\n".encode()) and tally.changed_lines == 1
+
+
 def test_only_tokens_that_determine_the_text_are_restorable():
     assert Tally().is_restorable
     assert not Tally(oov=1).is_restorable and not Tally(changed_lines=1).is_restorable
@@ -215,6 +229,28 @@ def test_a_corpus_of_pieces_has_every_sentence_once(tmp_path, letters, order):
     assert (split.words, split.sentences, split.tokens) == (36, 18, 9 * (8 + 7 + 2))
     assert split.text_bytes == 9 * (9 + 8) and split.is_restorable and split.oov_rate == 0
     assert "train: 3.750 pieces a word" in summary(corpus)
+
+
+def test_a_corpus_has_the_lines_of_which_the_tokenizer_makes_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(tokenizers, "SentencePieces", lambda path: Known())
+    files = write_texts(tmp_path, train=["a b", "ππ", "b"] * 9)
+    (tmp_path / "a.model").write_text("known")
+    corpus = prepare(
+        PrepareConfig("text", str(tmp_path / "out"), order="text", streams=2, time_steps=4,
+                      tokenizer=str(tmp_path / "a.model"), **files), progress=False,
+    )
+    assert read_back(corpus, "train", Known()) == ["a b", "", "b"] * 9
+    assert corpus.split("train").changed_lines == 9 and not corpus.split("train").is_restorable
+
+
+@pytest.mark.parametrize("line", ["π<eos>", "a <eos> b"])
+def test_an_end_within_a_sentence_is_refused(line):
+    class Runs(Letters):
+        def encode_all(self, sentences):
+            return [["a", EOS] if EOS in s else list(s) for s in sentences]
+
+    with pytest.raises(ValueError, match=f"must not contain `<eos>`.*{line}"):
+        count([["a", line]], "test", Runs(), False, lambda pieces: None)
 
 
 def test_a_tokenizer_is_kept_with_the_corpus_and_its_digest_is_checked(tmp_path, letters):

@@ -155,6 +155,10 @@ class PrepareConfig:
                     f"`{name}` must not be given with this tokenizer, whose pieces are all kept. "
                     f"Received: {name}={value} with tokenizer={self.tokenizer!r}"
                 )
+        if self.piece_model and self.seed >= 1 << 32:
+            raise ValueError(
+                f"`seed` must be below 2**32 for sentencepiece. Received: seed={self.seed}"
+            )
 
     def _check_task(self):
         """Refuses options of the other task, which would have no effect."""

@@ -5,7 +5,7 @@ import codecs
 import importlib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from tfsoftmax.vocabulary import EOS, UNK
 
@@ -71,7 +71,7 @@ class SentencePieces(Tokenizer):
     """Splits sentences with a model of sentencepiece.
 
     The pieces of a model with byte fallback whose normalisation is "identity", such as
-    `train_sentencepiece` makes, restore every text, U+2581 in it included.
+    `piece_training` makes, restore every text, U+2581 in it included.
 
     Args:
         path: a `.model` file.
@@ -83,7 +83,7 @@ class SentencePieces(Tokenizer):
     """
 
     def __init__(self, path: str | os.PathLike):
-        path, package = os.fspath(path), _imported("sentencepiece")
+        path, package = os.fspath(path), imported("sentencepiece")
         try:
             model = package.SentencePieceProcessor(model_file=path)
         except (OSError, RuntimeError) as error:
@@ -155,7 +155,7 @@ class JsonTokenizer(Tokenizer):
     """
 
     def __init__(self, path: str | os.PathLike):
-        path, self._package = os.fspath(path), _imported("tokenizers")
+        path, self._package = os.fspath(path), imported("tokenizers")
         try:
             model = self._package.Tokenizer.from_file(path)
         except Exception as error:  # the package raises nothing more special
@@ -205,7 +205,7 @@ def check_tokenizer(choice: str, model: str | None) -> None:
         model: the model of pieces that is to be trained, or None.
     """
     if model is not None:
-        _imported("sentencepiece")
+        imported("sentencepiece")
     elif choice != "words":
         load_tokenizer(choice)
 
@@ -226,49 +226,6 @@ def word_numbers(tokenizer: Tokenizer, pieces: Sequence[str]) -> tuple[list[str]
     return found, [max(0, min(number, len(found) - 1)) for number in numbers]
 
 
-def train_sentencepiece(
-    blocks: Iterable[Sequence[str]], report: Callable[[int], None], path: str, kind: str,
-    size: int, seed: int,
-) -> None:
-    """Trains a model of sentencepiece with byte fallback that changes no character.
-
-    Args:
-        blocks: lists of sentences. Of more than a million, a random sample of a million counts.
-        report: a function that is called with the number of sentences in each block.
-        path: the file to write.
-        kind: "unigram" or "bpe".
-        size: the number of pieces, `<unk>` and the 256 bytes among them. There are fewer if the
-            text does not have as many.
-        seed: the seed of the sample.
-
-    Raises:
-        RuntimeError: sentencepiece is not installed.
-        ValueError: the size is too small for the characters of the text.
-    """
-    package = _imported("sentencepiece")
-    package.set_random_generator_seed(seed)
-
-    def sentences():
-        for block in blocks:
-            report(len(block))
-            yield from filter(str.strip, block)
-
-    try:
-        with open(path, "wb") as file:
-            package.SentencePieceTrainer.train(
-                sentence_iterator=sentences(), model_writer=file, model_type=kind, vocab_size=size,
-                hard_vocab_limit=False, byte_fallback=True, normalization_rule_name="identity",
-                remove_extra_whitespaces=False, bos_id=-1, eos_id=-1,
-                max_sentence_length=1 << 30, input_sentence_size=1_000_000, minloglevel=2,
-            )
-    except RuntimeError as error:
-        reason = str(error).rpartition("] ")[2] or error
-        raise ValueError(
-            f"`max_vocab` must suit the text for a tokenizer of {kind} pieces. "
-            f"Received: max_vocab={size + 1}, of which sentencepiece says: {reason}"
-        ) from None
-
-
 def _name(piece):
     """How the vocabulary spells a piece: without blanks, and unlike `<unk>` and `<eos>`."""
     name = re.sub(r"[\s\\]", lambda m: "\\\\" if m[0] == "\\" else f"\\u{ord(m[0]):04x}", piece)
@@ -283,7 +240,8 @@ def _unknown_token(model):
     return token
 
 
-def _imported(name):
+def imported(name):
+    """The module of a package that reads or trains tokenizers, or a RuntimeError without it."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:

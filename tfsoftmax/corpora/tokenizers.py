@@ -3,6 +3,7 @@
 import abc
 import codecs
 import importlib
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -162,23 +163,36 @@ class JsonTokenizer(Tokenizer):
             raise _not_readable(path, error) from None
         model.no_padding()
         model.no_truncation()
-        ids, unknown = model.get_vocab(with_added_tokens=True), _unknown_token(model)
-        self._model, self._names = model, {token: _name(token) for token in ids}
+        if getattr(model.model, "dropout", None):
+            model.model.dropout = None  # which would split each reading of a text differently
+        ids, unknown = model.get_vocab(with_added_tokens=True), _unknown_id(model)
+        self._path, self._model = path, model
+        self._names = {number: _name(token) for token, number in ids.items()}
         if unknown is not None:
             self._names[unknown] = UNK
-        self._ids = {self._names[token]: number for token, number in ids.items()}
+        self._ids = {name: number for number, name in self._names.items()}
         self.pieces = tuple(name for name in self._ids if name != UNK)
 
     def encode_all(self, sentences):
         texts = [text if text.strip() else "" for text in sentences]
-        found = self._model.encode_batch(texts, add_special_tokens=False)
-        return [[self._names[token] for token in encoding.tokens] for encoding in found]
+        try:
+            found = self._model.encode_batch(texts, add_special_tokens=False)
+        except Exception as error:  # the package raises nothing more special
+            raise ValueError(
+                f"{self._path}: must have a token for what it does not know. Received: {error}"
+            ) from None
+        return [[self._names[number] for number in encoding.ids] for encoding in found]
 
     def chunks(self, pieces):
         stream = self._package.decoders.DecodeStream(skip_special_tokens=False)
+        read, text = [], ""
         for piece in pieces:
-            yield stream.step(self._model, self._ids[piece]) or ""
-        yield ""
+            read.append(piece)
+            chunk = stream.step(self._model, self._ids[piece]) or ""
+            text += chunk
+            yield chunk
+        whole = self.decode(read)
+        yield whole[len(text):] if whole.startswith(text) else ""
 
     def decode(self, pieces):
         return self._model.decode([self._ids[p] for p in pieces], skip_special_tokens=False)
@@ -232,12 +246,12 @@ def _name(piece):
     return f"\\{name}" if name in (UNK, EOS, "") else name
 
 
-def _unknown_token(model):
-    """The token for what the model of a `tokenizers.Tokenizer` does not know, or None."""
-    token = getattr(model.model, "unk_token", None)
-    if token is None and getattr(model.model, "unk_id", None) is not None:
-        token = model.id_to_token(model.model.unk_id)
-    return token
+def _unknown_id(model):
+    """The id of what the model of a `tokenizers.Tokenizer` does not know, or None."""
+    described = json.loads(model.to_str())["model"]  # that of Unigram is no attribute in Python
+    if described.get("unk_id") is not None:
+        return described["unk_id"]
+    return model.token_to_id(described.get("unk_token") or "")
 
 
 def imported(name):

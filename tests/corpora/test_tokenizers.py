@@ -5,21 +5,17 @@ import sys
 
 import numpy as np
 import pytest
+from tokenizer_files import TEXT, byte_level, lower_case
 
 from tfsoftmax.corpora import prepare as prepare_module
 from tfsoftmax.corpora import tokenizers
 from tfsoftmax.corpora.config import PrepareConfig
 from tfsoftmax.corpora.counting import Tally, count, piece_vocabulary
+from tfsoftmax.corpora.piece_training import train_sentencepiece
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.corpora.prepare import prepare, summary
 from tfsoftmax.corpora.records import Corpus
-from tfsoftmax.corpora.tokenizers import (
-    Tokenizer,
-    Words,
-    load_tokenizer,
-    train_sentencepiece,
-    word_numbers,
-)
+from tfsoftmax.corpora.tokenizers import Tokenizer, Words, load_tokenizer, word_numbers
 from tfsoftmax.vocabulary import EOS, UNK
 
 HARD = [
@@ -27,11 +23,6 @@ HARD = [
     "😀 and \U0010ffff", "a\u00a0b\u2028c\u3000d\x85e", "▁", "a▁b ▁▁", "a▁\ue000\ue001b", "\ufeffx",
     "<unk> <eos> <s> </s> <0x41>", "\\u0009 \\ \\\\", "\r", "▅ ⁇ ﷽", " ",
 ]
-def nothing(lines):
-    """A report that nobody reads."""
-
-
-TEXT = ["the cat sat on the mat", "a cat\u00a0sat on a tab\there \\ <eos>"] * 40
 
 
 class Letters(Tokenizer):
@@ -51,37 +42,8 @@ class Letters(Tokenizer):
 def trained(request, tmp_path_factory):
     pytest.importorskip("sentencepiece")
     path = tmp_path_factory.mktemp("pieces") / "tokenizer.model"
-    train_sentencepiece([TEXT], nothing, path, request.param, 300, 1)
+    train_sentencepiece([TEXT], str, path, request.param, 300, 1)
     return load_tokenizer(path)
-
-
-def byte_level(path):
-    """Writes a byte-level BPE JSON, which restores every text."""
-    package = pytest.importorskip("tokenizers")
-    model = package.Tokenizer(package.models.BPE())
-    level = package.pre_tokenizers.ByteLevel
-    model.pre_tokenizer, model.decoder = level(False), package.decoders.ByteLevel()
-    trainer = package.trainers.BpeTrainer(
-        vocab_size=300, show_progress=False, initial_alphabet=level.alphabet()
-    )
-    model.train_from_iterator(TEXT, trainer)
-    model.save(str(path))
-    return str(path)
-
-
-def lower_case(path):
-    """Writes a WordPiece JSON that lowers the case and knows few characters."""
-    package = pytest.importorskip("tokenizers")
-    model = package.Tokenizer(package.models.WordPiece(unk_token="[UNK]"))
-    model.normalizer = package.normalizers.Lowercase()
-    model.pre_tokenizer = package.pre_tokenizers.Whitespace()
-    model.decoder = package.decoders.WordPiece()
-    trainer = package.trainers.WordPieceTrainer(
-        vocab_size=60, show_progress=False, special_tokens=["[UNK]"]
-    )
-    model.train_from_iterator(TEXT, trainer)
-    model.save(str(path))
-    return str(path)
 
 
 def write_texts(folder, **texts):
@@ -134,13 +96,6 @@ def test_the_pieces_are_those_of_sentencepiece_itself(trained, tmp_path):
         assert trained.encode(text) == trained._model.encode(text, out_type=str)
 
 
-def test_the_same_seed_trains_the_same_model(tmp_path):
-    pytest.importorskip("sentencepiece")
-    for name in "ab":
-        train_sentencepiece([TEXT], nothing, tmp_path / name, "unigram", 300, 1)
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-
-
 def test_names_of_pieces_have_no_blanks_and_differ():
     pieces = ["\t", "\\u0009", "\\", "\\\\", "\u3000", " ", "<eos>", "\\<eos>", "<unk>", "", "▁a"]
     names = [tokenizers._name(piece) for piece in pieces]
@@ -186,6 +141,20 @@ def test_a_text_is_counted_in_bytes_words_and_pieces():
     assert (words.words, words.pieces, words.changed_lines) == (4, 4, 1)
 
 
+class Known(Letters):
+    """Splits sentences into letters, and makes nothing of the characters that it does not know."""
+
+    def encode_all(self, sentences):
+        return [[p for p in found if p in self.pieces] for found in super().encode_all(sentences)]
+
+
+def test_a_line_of_which_the_tokenizer_makes_nothing_is_a_changed_sentence():
+    lines = ["a b", "ππρ", " ", "b"]
+    tally = count([lines], "test", Known(), True, lambda pieces: None)
+    assert (tally.sentences, tally.words, tally.pieces) == (3, 4, 4)
+    assert tally.text_bytes == len("a b\nππρ\nb\n".encode()) and tally.changed_lines == 1
+
+
 def test_only_tokens_that_determine_the_text_are_restorable():
     assert Tally().is_restorable
     assert not Tally(oov=1).is_restorable and not Tally(changed_lines=1).is_restorable
@@ -215,6 +184,41 @@ def test_a_corpus_of_pieces_has_every_sentence_once(tmp_path, letters, order):
     assert (split.words, split.sentences, split.tokens) == (36, 18, 9 * (8 + 7 + 2))
     assert split.text_bytes == 9 * (9 + 8) and split.is_restorable and split.oov_rate == 0
     assert "train: 3.750 pieces a word" in summary(corpus)
+
+
+def test_a_corpus_has_the_lines_of_which_the_tokenizer_makes_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(tokenizers, "SentencePieces", lambda path: Known())
+    files = write_texts(tmp_path, train=["a b", "ππ", "b"] * 9)
+    (tmp_path / "a.model").write_text("known")
+    corpus = prepare(
+        PrepareConfig("text", str(tmp_path / "out"), order="text", streams=2, time_steps=4,
+                      tokenizer=str(tmp_path / "a.model"), **files), progress=False,
+    )
+    assert read_back(corpus, "train", Known()) == ["a b", "", "b"] * 9
+    assert corpus.split("train").changed_lines == 9 and not corpus.split("train").is_restorable
+
+
+def test_a_corpus_does_not_depend_on_the_kind_of_line_ends(tmp_path, letters):
+    splits = []
+    for end in ("\n", "\r\n"):
+        (tmp_path / "a.txt").write_text(f"the cat{end}{end}a cat{end}" * 9, newline="")
+        corpus = prepare(
+            PrepareConfig("text", str(tmp_path / "out"), train=str(tmp_path / "a.txt"), streams=2,
+                          time_steps=4, tokenizer=letters, overwrite=True), progress=False,
+        )
+        splits.append(corpus.split("train"))
+    assert splits[0] == splits[1] and splits[1].is_restorable
+    assert splits[1].text_bytes == 9 * len("the cat\na cat\n")
+
+
+@pytest.mark.parametrize("line", ["π<eos>", "a <eos> b"])
+def test_an_end_within_a_sentence_is_refused(line):
+    class Runs(Letters):
+        def encode_all(self, sentences):
+            return [["a", EOS] if EOS in s else list(s) for s in sentences]
+
+    with pytest.raises(ValueError, match=f"must not contain `<eos>`.*{line}"):
+        count([["a", line]], "test", Runs(), False, lambda pieces: None)
 
 
 def test_a_tokenizer_is_kept_with_the_corpus_and_its_digest_is_checked(tmp_path, letters):
@@ -318,6 +322,7 @@ def test_a_file_that_is_no_tokenizer_is_named(tmp_path, name, package):
 @pytest.mark.parametrize("changes, message", [
     ({"tokenizer": "sentencepeice"}, "must be words, sentencepiece, sentencepiece_bpe or a file"),
     ({"min_count": 2}, "`min_count` must not be given with this tokenizer"),
+    ({"seed": 1 << 32}, "`seed` must be below 2..32 for sentencepiece. Received: seed=4294967296"),
     ({"task": "pairs", "order": None, "streams": 128, "time_steps": 20},
      "`tokenizer` must be given with task='sentences' only"),
 ])

@@ -73,5 +73,15 @@ def test_words_pay_for_the_spelling_of_unknown_words_and_pieces_do_not(tmp_path)
 def test_the_text_is_counted_with_the_ends_of_its_lines(tmp_path):
     (tmp_path / "a").write_text("été a\n\n été\n")
     vocabulary = Vocabulary(["a", "<unk>", "<eos>"], [1, 1, 1])
-    counts, size = bits_per_byte.unknown_words([str(tmp_path / "a")], vocabulary)
-    assert counts == {"été": 2} and size == len("été a\n été\n".encode())
+    counts, size, changed = bits_per_byte.unknown_words([str(tmp_path / "a")], vocabulary)
+    assert counts == {"été": 2} and size == len("été a\n été\n".encode()) and changed == 1
+
+
+@pytest.mark.parametrize("oov", [0, 2])
+def test_tokens_that_do_not_restore_the_text_have_no_row(tmp_path, oov):
+    (tmp_path / "test.txt").write_text("the  cat\nthe dog\n")
+    split = {"tokens": 6, "sentences": 2, "words": 4, "oov": oov}
+    finished_run(tmp_path, "words-10000", ["the"], split, tokens=6, nats_per_token=0.5,
+                 perplexity=math.exp(0.5))
+    with pytest.raises(ValueError, match="words-10000-seed1: the tokens must restore every line"):
+        row("words-10000", tmp_path, str(tmp_path / "test.txt"), str(tmp_path / "test.txt"))

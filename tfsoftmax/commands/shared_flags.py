@@ -58,9 +58,10 @@ def corpus_of(run, tasks: tuple = ("sentences",)):
     """The corpus of --data, or without it the one that the run was trained on.
 
     Raises:
-        ValueError: it is of another task, or has another vocabulary than the run.
+        ValueError: it is of another task, or has another vocabulary or tokenizer than the run.
     """
     from tfsoftmax.corpora.records import Corpus
+    from tfsoftmax.corpora.text import fingerprint
 
     words, trained_on = run.vocabulary(), run.config()["corpus"].get("directory", "")
     corpus = Corpus.load(flags.FLAGS.data or trained_on, tasks)
@@ -69,6 +70,13 @@ def corpus_of(run, tasks: tuple = ("sentences",)):
             f"`data` must have the vocabulary that the run was trained with, which has "
             f"{len(words):,} words. Received: {corpus.directory!r}, "
             f"with {len(corpus.vocabulary):,} words"
+        )
+    paths = run.tokenizer_path(), corpus.tokenizer
+    ours, given = (path and fingerprint(path)["sha256"] for path in paths)
+    if ours != given:
+        raise ValueError(
+            f"`data` must have the tokenizer that the run was trained with, of SHA-256 {ours}. "
+            f"Received: {corpus.directory!r}, with {given}"
         )
     return corpus
 

@@ -27,10 +27,10 @@ class PrepareConfig:
               of Rush et al. in manual_dir, and DUC-2003 and DUC-2004 if they are there
         out: Directory to make. It appears only when it is complete.
         train: With corpus=text: training files or globs, UTF-8, one sentence per line, plain or
-            compressed (.gz, .xz, .bz2); or JSON objects in lines (.jsonl, also compressed) or
-            Parquet (.parquet), whose texts are in a field and may have several lines.
-            With task=pairs: the sources, one per line, or, without
-            train_targets, a source and its target per line with a tab between them.
+            compressed (.gz, .xz, .bz2); or JSON objects in lines (.jsonl, .ndjson or .json, also
+            compressed) or Parquet (.parquet), whose texts are in a field and may have several
+            lines. With task=pairs: the sources, one per line, or, without train_targets, a source
+            and its target per line with a tab between them.
         valid: With corpus=text: validation files or globs. With task=pairs, a line may have several
             targets, all of which are references of ROUGE.
         test: With corpus=text: test files or globs.
@@ -155,6 +155,10 @@ class PrepareConfig:
                     f"`{name}` must not be given with this tokenizer, whose pieces are all kept. "
                     f"Received: {name}={value} with tokenizer={self.tokenizer!r}"
                 )
+        if self.piece_model and self.seed >= 1 << 32:
+            raise ValueError(
+                f"`seed` must be below 2**32 for sentencepiece. Received: seed={self.seed}"
+            )
 
     def _check_task(self):
         """Refuses options of the other task, which would have no effect."""

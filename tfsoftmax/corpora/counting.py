@@ -59,7 +59,8 @@ def count(blocks, split, tokenizer, keep_counts, report):
     """Counts the sentences, words and pieces of a split.
 
     Args:
-        blocks: lists of lines. Each line with a word is a sentence.
+        blocks: lists of lines. Each line with a word is a sentence, even if the tokenizer makes
+            no piece of it.
         split: the name of the split, for messages.
         tokenizer: the `Tokenizer`.
         keep_counts: whether to count each piece. This needs memory for all distinct pieces.
@@ -76,15 +77,15 @@ def count(blocks, split, tokenizer, keep_counts, report):
     for lines in blocks:
         words = []
         for line, pieces in zip(lines, tokenizer.encode_all(lines), strict=True):
-            if pieces:
-                tally.add(line, pieces, tokenizer)
-                words += pieces
-        if any(EOS in line for line in lines) and EOS in words:
-            line = next(line for line in lines if EOS in line.split())
-            raise ValueError(
-                f"`{split}`: the text must not contain `{EOS}`, which `prepare` itself adds after "
-                f"every sentence. Received: {line[:200]!r}"
-            )
+            if not line.strip():
+                continue
+            if EOS in line and EOS in pieces:
+                raise ValueError(
+                    f"`{split}`: the text must not contain `{EOS}`, which `prepare` itself adds "
+                    f"after every sentence. Received: {line[:200]!r}"
+                )
+            tally.add(line, pieces, tokenizer)
+            words += pieces
         if keep_counts:
             tally.counts.update(words)
         report(len(words))

@@ -67,8 +67,8 @@ def encode_blocks(blocks, tokenizer, vocabulary):
     """
     for lines in blocks:
         words, lengths = [], []
-        for sentence in tokenizer.encode_all(lines):
-            if sentence:
+        for line, sentence in zip(lines, tokenizer.encode_all(lines), strict=True):
+            if line.strip():
                 words += sentence
                 words.append(EOS)
                 lengths.append(len(sentence) + 1)

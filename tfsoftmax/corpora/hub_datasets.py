@@ -5,13 +5,13 @@ import os
 from collections.abc import Iterator
 
 from tfsoftmax.corpora.datasets import is_reachable
-from tfsoftmax.corpora.text import fingerprint, lines_of
+from tfsoftmax.corpora.text import ROWS, blocks_of, checked_text, fingerprint
 
 HUB = "https://huggingface.co"
 SPLITS = {  # what data sets call their splits
     "train": ("train",), "valid": ("validation", "valid", "val", "dev"), "test": ("test",),
 }
-_ROWS = 1000  # of a block
+SAVED = ("dataset_dict.json", "state.json")  # of `save_to_disk`, for several splits or for one
 
 
 def fingerprints(name: str) -> list | None:
@@ -29,8 +29,8 @@ def open_dataset(name: str, field: str) -> dict:
     """Opens a data set.
 
     Args:
-        name: a folder of text, JSON, CSV or Parquet files, or one that `save_to_disk` wrote; or
-            NAME or NAME:SUBSET of the hub.
+        name: a folder of text, JSON, CSV or Parquet files, or one that `save_to_disk` wrote, where
+            a single split is that of training; or NAME or NAME:SUBSET of the hub.
         field: the column of the texts.
 
     Returns:
@@ -51,8 +51,9 @@ def open_dataset(name: str, field: str) -> dict:
     datasets.disable_progress_bars()
     path, _, subset = (name, "", "") if local else name.partition(":")
     try:
-        if local and os.path.isfile(os.path.join(name, "dataset_dict.json")):
+        if local and any(os.path.isfile(os.path.join(name, file)) for file in SAVED):
             found = datasets.load_from_disk(name)
+            found = {"train": found} if isinstance(found, datasets.Dataset) else found
         else:
             found = datasets.load_dataset(path, subset or None)
     except ConnectionError as error:
@@ -86,9 +87,13 @@ class _Lines:
                 f"`field` must be a column of strings in hf:{name}, which has {', '.join(kinds)}. "
                 f"Received: field={field!r}"
             )
-        self._texts = dataset.select_columns([field])
-        self._field = field
+        self._rows = dataset.select_columns([field])
+        self._field, self._name = field, name
 
     def __iter__(self) -> Iterator[list[str]]:
-        for rows in self._texts.iter(_ROWS):
-            yield list(lines_of(rows[self._field]))
+        return blocks_of(self._texts())
+
+    def _texts(self):
+        values = (value for rows in self._rows.iter(ROWS) for value in rows[self._field])
+        for number, value in enumerate(values, start=1):
+            yield checked_text(value, f"hf:{self._name}, row {number}:", self._field)

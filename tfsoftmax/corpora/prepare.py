@@ -12,12 +12,13 @@ from tfsoftmax.corpora.counting import build_vocabulary, count, piece_vocabulary
 from tfsoftmax.corpora.encoding import encode_split
 from tfsoftmax.corpora.manifest import SHAPE
 from tfsoftmax.corpora.pair_corpus import write_pairs
+from tfsoftmax.corpora.piece_training import train_sentencepiece
 from tfsoftmax.corpora.progress import Progress
 from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.corpora.replacing import alone, whole_or_nothing
 from tfsoftmax.corpora.sources import make_source
 from tfsoftmax.corpora.text import fingerprint
-from tfsoftmax.corpora.tokenizers import check_tokenizer, load_tokenizer, train_sentencepiece
+from tfsoftmax.corpora.tokenizers import check_tokenizer, load_tokenizer
 
 __all__ = ["PrepareConfig", "prepare", "summary"]
 

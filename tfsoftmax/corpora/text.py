@@ -1,6 +1,7 @@
 """Reads files of text, of JSON in lines or of Parquet, in blocks of sentences of bounded size."""
 
 import glob
+import itertools
 import os
 from collections.abc import Iterable, Iterator
 
@@ -8,15 +9,17 @@ from tfsoftmax import textio
 from tfsoftmax.corpora.records import sha256_of
 
 LINE_BYTES = 16 << 20
+ROWS = 1000  # of a table, that are read at a time
+JSON = (".jsonl", ".ndjson", ".json")
 PATH_BYTES = 4096  # of the longest path that Linux opens
 
 
 class TextFiles:
     """The lines of files, as an iterable of lists of str that can be iterated several times.
 
-    Lines end at "\\n" only. A byte order mark at the start of a file is dropped. A file whose name
-    ends in .jsonl has a JSON object in each line, and one in .parquet is a table: their texts are
-    in a field, and the lines of a text are lines as those of a file are.
+    Lines end at "\\n" or "\\r\\n" only. A byte order mark at the start of a file is dropped. A file
+    whose name ends in .jsonl, .ndjson or .json has a JSON object in each line, and one in .parquet
+    is a table: their texts are in a field, and the lines of a text are as those of a file.
 
     Args:
         paths: the files; .gz, .xz and .bz2 are decompressed.
@@ -50,33 +53,51 @@ class TextFiles:
             if blank:
                 raise ValueError(f"{path}: must hold sentences. Received: an empty file")
 
-
     def _blocks(self, path):
-        if path.endswith(".parquet"):
-            yield from _parquet_blocks(path, self._block_bytes, self._field)
+        kind = _kind(path)
+        if kind == ".parquet":
+            yield from blocks_of(_parquet_texts(path, self._field), self._block_bytes)
             return
-        is_json = os.path.splitext(path.removesuffix(_packed(path)))[1] == ".jsonl"
         for first, lines in textio.line_blocks(path, self._block_bytes, LINE_BYTES):
-            yield list(_json_texts(path, first, lines, self._field)) if is_json else lines
+            if kind in JSON:
+                texts = _json_texts(path, first, lines, self._field)
+                lines = [line for text in texts for line in textio.split_lines(text)]
+            yield lines
 
 
-def lines_of(texts: Iterable[str | None]) -> Iterator[str]:
-    """Yields the lines of texts, of which None has no line."""
+def blocks_of(texts: Iterable[str], block_bytes: int = textio.BLOCK_BYTES) -> Iterator[list[str]]:
+    """Yields lists of the lines of texts, each list as soon as it has so many characters."""
+    lines, size = [], 0
     for text in texts:
-        if text is not None:
-            yield from text.split("\n")
+        lines += textio.split_lines(text)
+        size += len(text)
+        if size >= block_bytes:
+            yield lines
+            lines, size = [], 0
+    if lines:
+        yield lines
 
 
-def _packed(path):
-    """The ending of a compressed file, which `textio` decompresses, or an empty one."""
-    return next((end for end in (".gz", ".xz", ".bz2") if path.endswith(end)), "")
+def checked_text(value: str | None, where: str, field: str) -> str:
+    """The text in a row of a table; a ValueError if there is none, which is not an empty text."""
+    if value is None:
+        raise ValueError(
+            f"{where} must have a text under {field!r}, be it empty. Received: a null"
+        )
+    return value
+
+
+def _kind(path):
+    """The ending of the name of a file, before it was compressed, in lower case."""
+    name, end = os.path.splitext(path.lower())
+    return os.path.splitext(name)[1] if end in textio.COMPRESSED else end
 
 
 def _json_texts(path, first, lines, field):
-    """The lines of the texts in lines of JSON, the first of which has the number `first`."""
+    """The texts in lines of JSON, the first of which has the number `first`."""
     for number, line in enumerate(lines, start=first):
         if line.strip():
-            where = f"{path}, line {number}:"
+            where = f"{path}, line {number}: each line"
             found = textio.parsed_json(line, where, finite=False)
             text = found.get(field) if isinstance(found, dict) else None
             if not isinstance(text, str):
@@ -84,15 +105,20 @@ def _json_texts(path, first, lines, field):
                     f"{where} must be a JSON object with a text under {field!r}, which `field` "
                     f"names. Received: {line[:100]}"
                 )
-            yield from lines_of([text])
+            try:
+                text.encode("utf-8")
+            except UnicodeEncodeError as error:
+                raise ValueError(f"{where} must hold whole characters. Received: {error}") from None
+            yield text
 
 
-def _parquet_blocks(path, block_bytes, field):
-    """Yields lists of lines of the texts in a column of a Parquet file."""
+def _parquet_texts(path, field):
+    """Yields the texts in a column of a Parquet file."""
     try:
         from pyarrow import ArrowException, parquet
     except ModuleNotFoundError as error:
         raise RuntimeError(f"{path} needs pyarrow: pip install 'tfsoftmax[hf]'") from error
+    row = 0
     try:
         with parquet.ParquetFile(path) as table:
             kinds = {column.name: str(column.type) for column in table.schema_arrow}
@@ -101,13 +127,14 @@ def _parquet_blocks(path, block_bytes, field):
                     f"{path}: must have a column of strings {field!r}, which `field` names. "
                     f"Received: {', '.join(f'{name} ({kind})' for name, kind in kinds.items())}"
                 )
-            groups = map(table.metadata.row_group, range(table.num_row_groups))
-            row_bytes = sum(g.total_byte_size for g in groups) / max(1, table.metadata.num_rows)
-            rows = max(1, int(block_bytes / max(1, row_bytes)))
-            for batch in table.iter_batches(rows, columns=[field]):
-                yield list(lines_of(batch.column(0).to_pylist()))
+            batches = table.iter_batches(ROWS, columns=[field])
+            values = itertools.chain.from_iterable(batch.column(0) for batch in batches)
+            for row, value in enumerate(values, start=1):
+                yield checked_text(value.as_py(), f"{path}, row {row}:", field)
     except ArrowException as error:
         raise ValueError(f"{path}: must be an undamaged file. Received: {error}") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}, row {row}: must be UTF-8. Received: {error}") from error
 
 
 def expand(patterns: Iterable[str], argument: str) -> list[str]:

@@ -3,9 +3,10 @@
 import abc
 import codecs
 import importlib
+import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from tfsoftmax.vocabulary import EOS, UNK
 
@@ -71,7 +72,7 @@ class SentencePieces(Tokenizer):
     """Splits sentences with a model of sentencepiece.
 
     The pieces of a model with byte fallback whose normalisation is "identity", such as
-    `train_sentencepiece` makes, restore every text, U+2581 in it included.
+    `piece_training` makes, restore every text, U+2581 in it included.
 
     Args:
         path: a `.model` file.
@@ -83,7 +84,7 @@ class SentencePieces(Tokenizer):
     """
 
     def __init__(self, path: str | os.PathLike):
-        path, package = os.fspath(path), _imported("sentencepiece")
+        path, package = os.fspath(path), imported("sentencepiece")
         try:
             model = package.SentencePieceProcessor(model_file=path)
         except (OSError, RuntimeError) as error:
@@ -155,30 +156,43 @@ class JsonTokenizer(Tokenizer):
     """
 
     def __init__(self, path: str | os.PathLike):
-        path, self._package = os.fspath(path), _imported("tokenizers")
+        path, self._package = os.fspath(path), imported("tokenizers")
         try:
             model = self._package.Tokenizer.from_file(path)
         except Exception as error:  # the package raises nothing more special
             raise _not_readable(path, error) from None
         model.no_padding()
         model.no_truncation()
-        ids, unknown = model.get_vocab(with_added_tokens=True), _unknown_token(model)
-        self._model, self._names = model, {token: _name(token) for token in ids}
+        if getattr(model.model, "dropout", None):
+            model.model.dropout = None  # which would split each reading of a text differently
+        ids, unknown = model.get_vocab(with_added_tokens=True), _unknown_id(model)
+        self._model = model
+        self._names = {number: _name(token) for token, number in ids.items()}
         if unknown is not None:
             self._names[unknown] = UNK
-        self._ids = {self._names[token]: number for token, number in ids.items()}
+        self._ids = {name: number for number, name in self._names.items()}
         self.pieces = tuple(name for name in self._ids if name != UNK)
 
     def encode_all(self, sentences):
         texts = [text if text.strip() else "" for text in sentences]
-        found = self._model.encode_batch(texts, add_special_tokens=False)
-        return [[self._names[token] for token in encoding.tokens] for encoding in found]
+        try:
+            found = self._model.encode_batch(texts, add_special_tokens=False)
+        except Exception as error:  # the package raises nothing more special
+            raise ValueError(
+                f"`tokenizer` must have a token for what it does not know. Received: {error}"
+            ) from None
+        return [[self._names[number] for number in encoding.ids] for encoding in found]
 
     def chunks(self, pieces):
         stream = self._package.decoders.DecodeStream(skip_special_tokens=False)
+        read, text = [], ""
         for piece in pieces:
-            yield stream.step(self._model, self._ids[piece]) or ""
-        yield ""
+            read.append(piece)
+            chunk = stream.step(self._model, self._ids[piece]) or ""
+            text += chunk
+            yield chunk
+        whole = self.decode(read)
+        yield whole[len(text):] if whole.startswith(text) else ""
 
     def decode(self, pieces):
         return self._model.decode([self._ids[p] for p in pieces], skip_special_tokens=False)
@@ -205,7 +219,7 @@ def check_tokenizer(choice: str, model: str | None) -> None:
         model: the model of pieces that is to be trained, or None.
     """
     if model is not None:
-        _imported("sentencepiece")
+        imported("sentencepiece")
     elif choice != "words":
         load_tokenizer(choice)
 
@@ -226,64 +240,22 @@ def word_numbers(tokenizer: Tokenizer, pieces: Sequence[str]) -> tuple[list[str]
     return found, [max(0, min(number, len(found) - 1)) for number in numbers]
 
 
-def train_sentencepiece(
-    blocks: Iterable[Sequence[str]], report: Callable[[int], None], path: str, kind: str,
-    size: int, seed: int,
-) -> None:
-    """Trains a model of sentencepiece with byte fallback that changes no character.
-
-    Args:
-        blocks: lists of sentences. Of more than a million, a random sample of a million counts.
-        report: a function that is called with the number of sentences in each block.
-        path: the file to write.
-        kind: "unigram" or "bpe".
-        size: the number of pieces, `<unk>` and the 256 bytes among them. There are fewer if the
-            text does not have as many.
-        seed: the seed of the sample.
-
-    Raises:
-        RuntimeError: sentencepiece is not installed.
-        ValueError: the size is too small for the characters of the text.
-    """
-    package = _imported("sentencepiece")
-    package.set_random_generator_seed(seed)
-
-    def sentences():
-        for block in blocks:
-            report(len(block))
-            yield from filter(str.strip, block)
-
-    try:
-        with open(path, "wb") as file:
-            package.SentencePieceTrainer.train(
-                sentence_iterator=sentences(), model_writer=file, model_type=kind, vocab_size=size,
-                hard_vocab_limit=False, byte_fallback=True, normalization_rule_name="identity",
-                remove_extra_whitespaces=False, bos_id=-1, eos_id=-1,
-                max_sentence_length=1 << 30, input_sentence_size=1_000_000, minloglevel=2,
-            )
-    except RuntimeError as error:
-        reason = str(error).rpartition("] ")[2] or error
-        raise ValueError(
-            f"`max_vocab` must suit the text for a tokenizer of {kind} pieces. "
-            f"Received: max_vocab={size + 1}, of which sentencepiece says: {reason}"
-        ) from None
-
-
 def _name(piece):
     """How the vocabulary spells a piece: without blanks, and unlike `<unk>` and `<eos>`."""
     name = re.sub(r"[\s\\]", lambda m: "\\\\" if m[0] == "\\" else f"\\u{ord(m[0]):04x}", piece)
     return f"\\{name}" if name in (UNK, EOS, "") else name
 
 
-def _unknown_token(model):
-    """The token for what the model of a `tokenizers.Tokenizer` does not know, or None."""
-    token = getattr(model.model, "unk_token", None)
-    if token is None and getattr(model.model, "unk_id", None) is not None:
-        token = model.id_to_token(model.model.unk_id)
-    return token
+def _unknown_id(model):
+    """The id of what the model of a `tokenizers.Tokenizer` does not know, or None."""
+    described = json.loads(model.to_str())["model"]  # that of Unigram is no attribute in Python
+    if described.get("unk_id") is not None:
+        return described["unk_id"]
+    return model.token_to_id(described.get("unk_token") or "")
 
 
-def _imported(name):
+def imported(name):
+    """The module of a package that reads or trains tokenizers, or a RuntimeError without it."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:

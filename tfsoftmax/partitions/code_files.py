@@ -30,7 +30,7 @@ def read_codes(path: str | os.PathLike, words: Sequence[str]) -> list[str]:
     """
     codes = {}
     for where, line in textio.lines(path):
-        columns = line.rstrip("\r").split("\t")
+        columns = line.split("\t")
         if len(columns) not in (2, 3) or not all(columns):
             raise ValueError(
                 f"{where}: must be `code<TAB>word` or `code<TAB>word<TAB>count`. "

@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import replicas_helper
 import tfsoftmax
 from tfsoftmax import FullSoftmax, HardNegatives, MineHardNegatives, SampledSoftmax, SoftmaxLoss
+from tfsoftmax.heads import sampling
 from tfsoftmax.samplers import InBatch
 
 V, D, N = 9, 4, 6
@@ -63,6 +65,30 @@ def test_without_any_the_loss_is_that_of_the_sample(name):
     none = np.full((N, 3), -1)
     losses = head.training_loss(hidden, LABELS, none)
     np.testing.assert_allclose(losses, other.training_loss(hidden, LABELS), rtol=1e-5)
+
+
+def test_what_replicas_gather_is_never_empty(monkeypatch):
+    gathered = []
+    monkeypatch.setattr(sampling, "of_all_replicas", lambda ids: gathered.append(ids) or ids)
+    head, hidden = make("drawn")
+    head.training_loss(hidden, LABELS, np.full((N, 3), -1))
+    (ids,) = gathered
+    assert len(ids) == 3 * N
+
+
+def loss_of_an_empty_table():
+    with tf.distribute.MultiWorkerMirroredStrategy().scope():
+        users, negatives = keras.Input((), dtype="int32"), HardNegatives(8, 2)
+        head = SampledSoftmax(V, 5, "uniform")
+        model = keras.Model(users, head(tfsoftmax.Embedding(8, D)(users), negatives(users)))
+        model.compile("sgd", SoftmaxLoss())
+    return model.fit(np.arange(8), np.arange(8), verbose=0).history["loss"][0]
+
+
+@pytest.mark.slow
+def test_workers_may_have_no_hard_negatives_yet():
+    one, other = replicas_helper.run(loss_of_an_empty_table, workers=2, seconds=100)
+    assert one == other < 10
 
 
 def test_the_gradient_tends_to_that_of_the_whole_softmax():

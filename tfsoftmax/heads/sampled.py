@@ -187,18 +187,18 @@ class SampledSoftmax(SamplingHead):
         if self.keep is not None:
             criterion = keep_highest(self.keep, self.keep_by, criterion)
         if hard_negatives is not None:
-            hard_negatives = self._as_words(hard_negatives)
+            hard_negatives = self._checked_words(hard_negatives)
         return self._sampled_loss(
             criterion, hidden, self._smoothed(labels), certain=hard_negatives
         )
 
-    def _as_words(self, ids):
-        """The ids that are not negative, (C,) int32."""
+    def _checked_words(self, ids):
+        """The ids, (C,) int32."""
         ids = tf.cast(tf.reshape(ids, [-1]), tf.int32)
         message = f"`hard_negatives` must lie below {self.vocab_size}."
         check = tf.debugging.assert_less(ids, self.vocab_size, message)
         with tf.control_dependencies([check] if check is not None else []):
-            return tf.boolean_mask(ids, ids >= 0)
+            return tf.identity(ids)
 
     def _smoothed(self, labels):
         """The labels, of which a share are replaced by uniform words."""

@@ -178,7 +178,7 @@ class SamplingHead(Shards, LinearHead):
         return super()._loss_and_nats(*tensors)
 
     def _sampled_loss(self, criterion, hidden, labels, corrected=True, certain=None):
-        """Loss (N,) by a criterion, on a fresh sample that certain words (C,), if any, join."""
+        """Loss (N,) by a criterion, on a fresh sample that certain ids (C,) >= 0, if any, join."""
         loss = sampled_loss if self.shared_samples else per_example_loss
         seed = self.random_state.next(self.synchronized and self.shared_samples)
         hidden, before = self._parts(hidden)
@@ -188,6 +188,7 @@ class SamplingHead(Shards, LinearHead):
         if certain is not None:
             if self.synchronized:
                 certain = of_all_replicas(certain)
+            certain = tf.boolean_mask(certain, certain >= 0)  # not before: all may be negative
             candidates, options["is_certain"] = with_certain(candidates, labels, certain)
 
         def observed(label, words):

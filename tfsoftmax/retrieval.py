@@ -84,7 +84,8 @@ def export_retrieval(
         return result
 
     beside = {} if index is None else {INDEX: index.write_faiss}
-    export_functions(functions, Words(_saver(ids), -1, "", "items.txt"), folder, beside)
+    words = Words(_saver(ids), -1, "", "items.txt")
+    export_functions(functions, words, folder, beside, [hidden_model, head])
 
 
 def head_and_hidden_model(model: keras.Model) -> tuple[SoftmaxHead, keras.Model]:

@@ -187,6 +187,7 @@ class SampledSoftmax(SamplingHead):
         if self.keep is not None:
             criterion = keep_highest(self.keep, self.keep_by, criterion)
         if hard_negatives is not None:
+            hard_negatives = tf.where(labels[:, None] < 0, -1, tf.cast(hard_negatives, tf.int32))
             hard_negatives = self._checked_words(hard_negatives)
         return self._sampled_loss(
             criterion, hidden, self._smoothed(labels), certain=hard_negatives
@@ -194,7 +195,7 @@ class SampledSoftmax(SamplingHead):
 
     def _checked_words(self, ids):
         """The ids, (C,) int32."""
-        ids = tf.cast(tf.reshape(ids, [-1]), tf.int32)
+        ids = tf.reshape(ids, [-1])
         message = f"`hard_negatives` must lie below {self.vocab_size}."
         check = tf.debugging.assert_less(ids, self.vocab_size, message)
         with tf.control_dependencies([check] if check is not None else []):
@@ -207,6 +208,7 @@ class SampledSoftmax(SamplingHead):
         coin, words = split_seed(self.random_state.next(), 2)
         count = tf.size(labels)
         replaced = uniform([count], coin) < self.label_smoothing
+        replaced &= labels >= 0
         return tf.where(replaced, uniform_words(count, self.vocab_size, words), labels)
 
     def _effective_sample_size(self, hidden):

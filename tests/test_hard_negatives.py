@@ -169,6 +169,19 @@ def test_the_callback_fills_the_table_with_what_the_head_ranks_highest(tmp_path)
     np.testing.assert_array_equal(kept.table, tables[3])
 
 
+def test_the_head_may_make_any_of_the_outputs():
+    users, negatives = keras.Input((), dtype="int32"), HardNegatives(8, 3)
+    hidden, head = tfsoftmax.Embedding(8, D)(users), SampledSoftmax(V, 4, "uniform")
+    best, _ = tfsoftmax.TopK(head, 2)(hidden)
+    model = keras.Model(users, [best, head(hidden, negatives(users))])
+    model.compile("sgd", [None, SoftmaxLoss()])
+    callback = MineHardNegatives(negatives, np.arange(8))
+    callback.set_model(model)
+    callback.on_train_begin()
+    scores = model.predict(np.arange(8), verbose=0)[1]
+    np.testing.assert_array_equal(callback.mined(), np.argsort(-scores, axis=1)[:, :3])
+
+
 def hidden_of(model):
     return model.predict(np.arange(30), verbose=0)
 
@@ -186,6 +199,6 @@ def test_what_cannot_have_hard_negatives_is_named():
         head.training_loss(hidden, LABELS, HARD + 2)
     model = keras.Sequential([keras.Input((D,)), keras.layers.Dense(V)])
     model.compile("sgd", "mse")
-    with pytest.raises(ValueError, match="`model` must be a functional model that ends with a h"):
+    with pytest.raises(ValueError, match="`model` must be functional .* that a head makes"):
         model.fit(hidden, tf.ones((N, V)), verbose=0,
                   callbacks=[MineHardNegatives(HardNegatives(3, 1), hidden)])

@@ -5,10 +5,9 @@ from collections.abc import Iterable, Sequence
 import keras
 import tensorflow as tf
 
-from tfsoftmax._compat import call_of, layers_before
 from tfsoftmax.arguments import check_positive
-from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.heads.inputs import checked_k
+from tfsoftmax.heads.models import head_and_hidden_model
 from tfsoftmax.heads.vectors import softmax_of
 from tfsoftmax.ops.ranking import among
 from tfsoftmax.ops.search import scores_of
@@ -86,26 +85,6 @@ def export_retrieval(
     beside = {} if index is None else {INDEX: index.write_faiss}
     words = Words(_saver(ids), -1, "", "items.txt")
     export_functions(functions, words, folder, beside, [hidden_model, head])
-
-
-def head_and_hidden_model(model: keras.Model) -> tuple[SoftmaxHead, keras.Model]:
-    """The head that makes one of a model's outputs, and a model of what the head is called with.
-
-    The second has those inputs that it needs, in a list, and shares all layers.
-
-    Raises:
-        ValueError: if no output is that of a head.
-    """
-    for output in getattr(model, "outputs", None) or []:
-        head, inputs = call_of(output)
-        if isinstance(head, SoftmaxHead):
-            before = layers_before(inputs[0])
-            needed = [x for x in model.inputs if call_of(x)[0] in before]
-            return head, keras.Model(needed, inputs[0])
-    raise ValueError(
-        "`model` must be functional or sequential, with an output that a head makes. "
-        f"Received: model={model!r}"
-    )
 
 
 class _Served:

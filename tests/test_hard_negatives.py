@@ -197,6 +197,12 @@ def test_what_cannot_have_hard_negatives_is_named():
         tf.function(head.training_loss, jit_compile=True)(hidden, LABELS, HARD)
     with pytest.raises(tf.errors.InvalidArgumentError, match="`hard_negatives` must lie below 9"):
         head.training_loss(hidden, LABELS, HARD + 2)
+    words = tf.reshape(hidden, [2, 3, D])
+    for call in (head, lambda h, ids: head.training_loss(h, LABELS.reshape(2, 3), ids)):
+        with pytest.raises(ValueError, match=r"`hard_negatives` must have the shape \(2, 3, 'E'\)"):
+            call(words, HARD[:2])
+        with pytest.raises(TypeError, match="`hard_negatives` must be integers"):
+            call(words, np.zeros((2, 3, 1)))
     model = keras.Sequential([keras.Input((D,)), keras.layers.Dense(V)])
     model.compile("sgd", "mse")
     with pytest.raises(ValueError, match="`model` must be functional .* that a head makes"):

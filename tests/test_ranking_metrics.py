@@ -97,6 +97,16 @@ def test_what_does_not_count():
     np.testing.assert_allclose(RecallAtK(K)(relevant, empty), RecallAtK(3)(relevant, found))
 
 
+def test_an_item_that_a_list_repeats_counts_at_its_first_place():
+    found, relevant, _ = lists(7)
+    found[:, 3] = found[:, 1]
+    found[:, -2:] = found[:, :1]
+    once = found.copy()
+    once[:, [3, -2, -1]] = -1
+    for column, metric in zip(wanted(once.tolist(), relevant.tolist()).T, METRICS):
+        np.testing.assert_allclose(metric(K)(relevant, found), column.mean(), rtol=1e-6)
+
+
 @pytest.mark.parametrize("case", ONE_OF_EACH)
 def test_top_k_without_excluded_items_is_that_of_the_others(case):
     head, (hidden, _) = built(case, V), positions(V, 6)

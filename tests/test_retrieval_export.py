@@ -160,6 +160,7 @@ def served_with_index(folder):
     index = faiss.read_index(str(folder / "assets.extra" / "items.faiss"))
     _, rows = index.search(queries.numpy(), 12)
     rows[:, -1] = -1  # an empty place
+    rows[:, -2] = rows[:, 0]  # one that stands there twice
     no = tf.constant([[""]] * 3)
     found = model.signatures["rescore"](
         queries=queries, candidates=tf.constant(rows), exclude=no

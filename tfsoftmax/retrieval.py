@@ -9,7 +9,7 @@ from tfsoftmax.arguments import check_positive
 from tfsoftmax.heads.inputs import checked_k
 from tfsoftmax.heads.models import head_and_hidden_model
 from tfsoftmax.heads.vectors import softmax_of
-from tfsoftmax.ops.ranking import among
+from tfsoftmax.ops.ranking import among, repeated
 from tfsoftmax.ops.search import scores_of
 from tfsoftmax.saved_models import Words, export_functions
 
@@ -38,8 +38,8 @@ def export_retrieval(
         query(inputs of the model) -> queries (B, D + 1) float32, what to search the index for
         rescore(queries, candidates (B, C) int64, exclude (B, E) string) ->
             ids and scores (B, k) as above, among the rows that the index found. -1 is no
-            candidate, and C must be k or more. Scores are exact logits, which differ from the
-            log-probabilities by ln Z of the query.
+            candidate, a row may stand there twice, and C must be k or more. Scores are exact
+            logits, which differ from the log-probabilities by ln Z of the query.
 
     Args:
         model: a functional or sequential model, one of whose outputs is that of a head.
@@ -110,6 +110,7 @@ class _Served:
     def rescore(self, queries, candidates, *seen):
         kernel, bias, soft_cap = softmax_of(self.head)
         candidates = tf.cast(candidates, tf.int32)
+        candidates = tf.where(repeated(candidates), -1, candidates)
         if seen:
             candidates = tf.where(among(candidates, self._rows(*seen)), -1, candidates)
         hidden = tf.cast(queries[:, : kernel.shape[1]], self.head.compute_dtype)

@@ -7,7 +7,7 @@ import tensorflow as tf
 from tfsoftmax.arguments import check_hint, check_positive
 from tfsoftmax.logits_tag import dense, positions
 from tfsoftmax.metrics.token_mean import TokenMean
-from tfsoftmax.ops.ranking import NOT_SEARCHED, among, distinct
+from tfsoftmax.ops.ranking import NOT_SEARCHED, among, distinct, repeated
 
 
 class RankingMetric(TokenMean):
@@ -23,10 +23,10 @@ class RankingMetric(TokenMean):
       searched in evaluation only, once for all metrics if the one with the largest k comes first;
       in `fit` the metric is NaN.
     * integers (..., K), K >= k: lists that were searched before, the best first, -1 in empty
-      places. Such a list is what an index or an exported model finds, and the first output of
-      `TopK(head, k)(hidden, exclude=seen)`, without items that a user has seen, which a model may
-      have beside the logits that it is trained by. A relevant item that was excluded is not
-      found, but counts as relevant.
+      places; an item that stands there twice has its first place. Such a list is what an index or
+      an exported model finds, and the first output of `TopK(head, k)(hidden, exclude=seen)`,
+      without items that a user has seen, which a model may have beside the logits that it is
+      trained by. A relevant item that was excluded is not found, but counts as relevant.
 
     Ties: a list has them in the order of `head.top_k`, which is that of rising ids for heads with
     a row for each item. keras_rs shuffles them. Where many scores are equal, as in an untrained
@@ -103,7 +103,7 @@ class RankingMetric(TokenMean):
         count = distinct(relevant)
         counted = (count > 0) & (found[:, 0] != NOT_SEARCHED)
         weights = tf.reshape(weights, [-1]) * tf.cast(counted, tf.float32)
-        hits = tf.cast(among(found, relevant), tf.float64)
+        hits = tf.cast(among(found, relevant) & ~repeated(found), tf.float64)
         self._add((self._value(hits, tf.cast(tf.maximum(count, 1), tf.float64)),), weights)
 
     def _value(self, hits, relevant):

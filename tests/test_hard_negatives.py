@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import replicas_helper
 import tfsoftmax
 from tfsoftmax import FullSoftmax, HardNegatives, MineHardNegatives, SampledSoftmax, SoftmaxLoss
+from tfsoftmax.heads import sampling
 from tfsoftmax.samplers import InBatch
 
 V, D, N = 9, 4, 6
@@ -63,6 +65,30 @@ def test_without_any_the_loss_is_that_of_the_sample(name):
     none = np.full((N, 3), -1)
     losses = head.training_loss(hidden, LABELS, none)
     np.testing.assert_allclose(losses, other.training_loss(hidden, LABELS), rtol=1e-5)
+
+
+def test_what_replicas_gather_is_never_empty(monkeypatch):
+    gathered = []
+    monkeypatch.setattr(sampling, "of_all_replicas", lambda ids: gathered.append(ids) or ids)
+    head, hidden = make("drawn")
+    head.training_loss(hidden, LABELS, np.full((N, 3), -1))
+    (ids,) = gathered
+    assert len(ids) == 3 * N
+
+
+def loss_of_an_empty_table():
+    with tf.distribute.MultiWorkerMirroredStrategy().scope():
+        users, negatives = keras.Input((), dtype="int32"), HardNegatives(8, 2)
+        head = SampledSoftmax(V, 5, "uniform")
+        model = keras.Model(users, head(tfsoftmax.Embedding(8, D)(users), negatives(users)))
+        model.compile("sgd", SoftmaxLoss())
+    return model.fit(np.arange(8), np.arange(8), verbose=0).history["loss"][0]
+
+
+@pytest.mark.slow
+def test_workers_may_have_no_hard_negatives_yet():
+    one, other = replicas_helper.run(loss_of_an_empty_table, workers=2, seconds=100)
+    assert one == other < 10
 
 
 def test_the_gradient_tends_to_that_of_the_whole_softmax():
@@ -143,6 +169,19 @@ def test_the_callback_fills_the_table_with_what_the_head_ranks_highest(tmp_path)
     np.testing.assert_array_equal(kept.table, tables[3])
 
 
+def test_the_head_may_make_any_of_the_outputs():
+    users, negatives = keras.Input((), dtype="int32"), HardNegatives(8, 3)
+    hidden, head = tfsoftmax.Embedding(8, D)(users), SampledSoftmax(V, 4, "uniform")
+    best, _ = tfsoftmax.TopK(head, 2)(hidden)
+    model = keras.Model(users, [best, head(hidden, negatives(users))])
+    model.compile("sgd", [None, SoftmaxLoss()])
+    callback = MineHardNegatives(negatives, np.arange(8))
+    callback.set_model(model)
+    callback.on_train_begin()
+    scores = model.predict(np.arange(8), verbose=0)[1]
+    np.testing.assert_array_equal(callback.mined(), np.argsort(-scores, axis=1)[:, :3])
+
+
 def hidden_of(model):
     return model.predict(np.arange(30), verbose=0)
 
@@ -158,8 +197,14 @@ def test_what_cannot_have_hard_negatives_is_named():
         tf.function(head.training_loss, jit_compile=True)(hidden, LABELS, HARD)
     with pytest.raises(tf.errors.InvalidArgumentError, match="`hard_negatives` must lie below 9"):
         head.training_loss(hidden, LABELS, HARD + 2)
+    words = tf.reshape(hidden, [2, 3, D])
+    for call in (head, lambda h, ids: head.training_loss(h, LABELS.reshape(2, 3), ids)):
+        with pytest.raises(ValueError, match=r"`hard_negatives` must have the shape \(2, 3, 'E'\)"):
+            call(words, HARD[:2])
+        with pytest.raises(TypeError, match="`hard_negatives` must be integers"):
+            call(words, np.zeros((2, 3, 1)))
     model = keras.Sequential([keras.Input((D,)), keras.layers.Dense(V)])
     model.compile("sgd", "mse")
-    with pytest.raises(ValueError, match="`model` must be a functional model that ends with a h"):
+    with pytest.raises(ValueError, match="`model` must be functional .* that a head makes"):
         model.fit(hidden, tf.ones((N, V)), verbose=0,
                   callbacks=[MineHardNegatives(HardNegatives(3, 1), hidden)])

@@ -124,6 +124,14 @@ def test_a_saved_model_has_the_features(name, tmp_path):
     )
 
 
+def test_features_may_have_any_names():
+    features = {name: np.full((V, 1), i) for i, name in enumerate(("shape", "dtype", "values"))}
+    inputs = {name: keras.Input((1,), name=name) for name in features}
+    model = keras.Model(inputs, keras.layers.Concatenate()(list(inputs.values())))
+    again = ItemTower.from_config(ItemTower(model, features).get_config())
+    np.testing.assert_array_equal(again.table(), [[0, 1, 2]] * V)
+
+
 def test_another_process_loads_and_serves_the_model(tmp_path):
     model, (inputs, labels) = retrieval_model(preprocessed()), queries()
     model.fit(inputs, labels, verbose=0)

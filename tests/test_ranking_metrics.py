@@ -97,6 +97,40 @@ def test_what_does_not_count():
     np.testing.assert_allclose(RecallAtK(K)(relevant, empty), RecallAtK(3)(relevant, found))
 
 
+def test_an_item_that_a_list_repeats_counts_at_its_first_place():
+    found, relevant, _ = lists(7)
+    found[:, 3] = found[:, 1]
+    found[:, -2:] = found[:, :1]
+    once = found.copy()
+    once[:, [3, -2, -1]] = -1
+    for column, metric in zip(wanted(once.tolist(), relevant.tolist()).T, METRICS):
+        np.testing.assert_allclose(metric(K)(relevant, found), column.mean(), rtol=1e-6)
+
+
+def test_queries_may_have_an_axis_of_one_that_labels_lack():
+    inputs, (hidden, labels) = keras.Input((1, UNITS)), positions(V, N)
+    head = built("full", V)
+    model = keras.Model(inputs, head(inputs))
+    model.compile("sgd", tfsoftmax.SoftmaxLoss(), metrics=[RecallAtK(K)])
+    found = model.evaluate(hidden[:, None], labels, verbose=0)[1]
+    np.testing.assert_allclose(found, RecallAtK(K)(labels, head(hidden)), rtol=1e-6)
+    got, weights = RecallAtK(K), np.arange(N)
+    got.update_state(labels, head(hidden[:, None]), weights)
+    again = RecallAtK(K)
+    again.update_state(labels, head(hidden), weights)
+    assert got.result() == again.result()
+
+
+def test_no_column_of_relevant_items_is_no_relevant_item():
+    found, relevant, _ = lists()
+    for metric in METRICS:
+        metric = metric(K)
+        tf.function(metric.update_state)(relevant[:, :0], found)
+        assert np.isnan(metric.result())
+        metric.update_state(relevant, found)
+        assert np.isfinite(metric.result())
+
+
 @pytest.mark.parametrize("case", ONE_OF_EACH)
 def test_top_k_without_excluded_items_is_that_of_the_others(case):
     head, (hidden, _) = built(case, V), positions(V, 6)

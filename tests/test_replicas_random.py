@@ -102,6 +102,40 @@ def test_replicas_draw_the_same_samples_and_other_masks():
     check(replicas, counts)
 
 
+def trained(strategy, steps):
+    """Losses and counts of q after batches in which labels of 8 are ignored, and the weights."""
+    with strategy.scope():
+        x, ids = keras.Input((D,)), keras.Input((2,), dtype="int32")
+        sampler = InBatch(9, "learned")
+        head = tfsoftmax.SampledSoftmax(9, None, sampler, kernel_initializer="ones")
+        model = keras.Model([x, ids], head(x, ids))
+        model.compile(tfsoftmax.optimizers.SGD(0.3), tfsoftmax.SoftmaxLoss(ignore_class=8))
+    rng, losses = np.random.default_rng(0), []
+    for labels in steps:
+        hard = np.where(np.array(labels)[:, None] == 8, [[6, 7]], [[5, -1]])
+        data = [rng.normal(size=(len(labels), D)), hard]
+        fitted = model.fit(data, np.array(labels), batch_size=len(labels), verbose=0, shuffle=False)
+        losses += fitted.history["loss"]
+    counts = np.exp(sampler.learned.log_q(np.arange(9))) * sampler.learned.sums.numpy()[1]
+    return losses, counts.tolist(), head.kernel.numpy().tolist()
+
+
+IGNORED = [[1, 2, 3, 3, 8, 8, 8, 8], [8] * 8, [1, 8, 8, 8, 2, 8, 8, 2]]
+
+
+def trained_by_two():
+    return trained(tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]), IGNORED)
+
+
+def test_labels_that_a_replica_ignores_are_no_negatives():
+    ((losses, counts, kernel),) = replicas_helper.run(trained_by_two, devices=2, seconds=100)
+    wanted = trained(tf.distribute.get_strategy(), IGNORED)
+    np.testing.assert_allclose(counts, [1, 3, 4, 3, 1, 1, 1, 1, 1], rtol=1e-5)
+    np.testing.assert_allclose(counts, wanted[1], rtol=1e-5)
+    np.testing.assert_allclose(losses, wanted[0], rtol=1e-5)
+    np.testing.assert_allclose(kernel, wanted[2], rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.slow
 def test_workers_draw_the_same_samples_and_other_masks():
     results = replicas_helper.run(draws, workers=2, several_workers=True)

@@ -87,6 +87,28 @@ def test_another_process_finds_what_the_head_finds(tmp_path):
             np.testing.assert_allclose(got_scores, log_probs, rtol=1e-4, atol=1e-5)
 
 
+def test_towers_may_look_strings_up(tmp_path):
+    names, countries = keras.layers.StringLookup(), keras.layers.StringLookup()
+    names.adapt(IDS)
+    countries.adapt(["é", "f"])
+    tower = tfsoftmax.ItemTower(
+        keras.Sequential([names, keras.layers.Embedding(V + 1, UNITS)]), np.array(IDS)
+    )
+    country = keras.Input((), dtype="string", name="country")
+    hidden = keras.layers.Embedding(3, UNITS)(countries(country))
+    head = tfsoftmax.SampledSoftmax(V, 5, "uniform", tied_to=tower)
+    model = keras.Model(country, head(hidden))
+    randomise(model)
+    tfsoftmax.export_retrieval(model, str(tmp_path / "model"), K, IDS, exclude=False)
+    asked = ["f", "é", "none"]
+    ((ids, scores),) = served(
+        [(str(tmp_path / "model"), [{"country": (asked, "string")}])], tmp_path
+    )
+    wanted = head.top_k(head_and_hidden_model(model)[1]([tf.constant(asked)]), K)
+    assert ids == [[IDS[i] for i in row] for row in wanted[0]]
+    np.testing.assert_allclose(scores, wanted[1], rtol=1e-4, atol=1e-5)
+
+
 def test_places_that_are_left_are_empty(tmp_path):
     model = two_towers(CASES["full"](V))
     tfsoftmax.export_retrieval(model, str(tmp_path / "model"), V, max_exclude=V)
@@ -138,6 +160,7 @@ def served_with_index(folder):
     index = faiss.read_index(str(folder / "assets.extra" / "items.faiss"))
     _, rows = index.search(queries.numpy(), 12)
     rows[:, -1] = -1  # an empty place
+    rows[:, -2] = rows[:, 0]  # one that stands there twice
     no = tf.constant([[""]] * 3)
     found = model.signatures["rescore"](
         queries=queries, candidates=tf.constant(rows), exclude=no

@@ -261,6 +261,20 @@ def test_too_few_words_found_is_an_error(head):
             call(HIDDEN, 1500, index=index)
 
 
+def test_words_to_exclude_need_not_be_found_if_they_are_padding(head):
+    index = WordIndex(head, "ivf", lists=200, probes=1, candidates=3)
+    exclude = np.full([len(HIDDEN), 1500], -1)
+    ids, log_probs = head.top_k(HIDDEN, 1, index=index)
+    exclude[0, 7] = ids[0, 0]
+    got_ids, got_log_probs = head.top_k(HIDDEN, 1, index=index, exclude=exclude)
+    np.testing.assert_array_equal(got_ids[1:], ids[1:])
+    assert got_ids[0, 0] != ids[0, 0]
+    assert (got_log_probs[0] < log_probs[0]).numpy().all()
+    every = np.tile(np.arange(V), [len(HIDDEN), 1])
+    ids, log_probs = head.top_k(HIDDEN, 2, index=WordIndex(head), exclude=every)
+    assert (ids == -1).numpy().all() and np.isneginf(log_probs).all()
+
+
 def test_xla_is_refused_in_words(head, index):
     compiled = tf.function(lambda h: head.top_k(h, 3, index=index), jit_compile=True)
     with pytest.raises(NotImplementedError, match="jit_compile=False"):

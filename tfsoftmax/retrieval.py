@@ -5,12 +5,11 @@ from collections.abc import Iterable, Sequence
 import keras
 import tensorflow as tf
 
-from tfsoftmax._compat import call_of, layers_before
 from tfsoftmax.arguments import check_positive
-from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.heads.inputs import checked_k
+from tfsoftmax.heads.models import head_and_hidden_model
 from tfsoftmax.heads.vectors import softmax_of
-from tfsoftmax.ops.ranking import among
+from tfsoftmax.ops.ranking import among, repeated
 from tfsoftmax.ops.search import scores_of
 from tfsoftmax.saved_models import Words, export_functions
 
@@ -39,8 +38,8 @@ def export_retrieval(
         query(inputs of the model) -> queries (B, D + 1) float32, what to search the index for
         rescore(queries, candidates (B, C) int64, exclude (B, E) string) ->
             ids and scores (B, k) as above, among the rows that the index found. -1 is no
-            candidate, and C must be k or more. Scores are exact logits, which differ from the
-            log-probabilities by ln Z of the query.
+            candidate, a row may stand there twice, and C must be k or more. Scores are exact
+            logits, which differ from the log-probabilities by ln Z of the query.
 
     Args:
         model: a functional or sequential model, one of whose outputs is that of a head.
@@ -84,27 +83,8 @@ def export_retrieval(
         return result
 
     beside = {} if index is None else {INDEX: index.write_faiss}
-    export_functions(functions, Words(_saver(ids), -1, "", "items.txt"), folder, beside)
-
-
-def head_and_hidden_model(model: keras.Model) -> tuple[SoftmaxHead, keras.Model]:
-    """The head that makes one of a model's outputs, and a model of what the head is called with.
-
-    The second has those inputs that it needs, in a list, and shares all layers.
-
-    Raises:
-        ValueError: if no output is that of a head.
-    """
-    for output in getattr(model, "outputs", None) or []:
-        head, inputs = call_of(output)
-        if isinstance(head, SoftmaxHead):
-            before = layers_before(inputs[0])
-            needed = [x for x in model.inputs if call_of(x)[0] in before]
-            return head, keras.Model(needed, inputs[0])
-    raise ValueError(
-        "`model` must be functional or sequential, with an output that a head makes. "
-        f"Received: model={model!r}"
-    )
+    words = Words(_saver(ids), -1, "", "items.txt")
+    export_functions(functions, words, folder, beside, [hidden_model, head])
 
 
 class _Served:
@@ -130,6 +110,7 @@ class _Served:
     def rescore(self, queries, candidates, *seen):
         kernel, bias, soft_cap = softmax_of(self.head)
         candidates = tf.cast(candidates, tf.int32)
+        candidates = tf.where(repeated(candidates), -1, candidates)
         if seen:
             candidates = tf.where(among(candidates, self._rows(*seen)), -1, candidates)
         hidden = tf.cast(queries[:, : kernel.shape[1]], self.head.compute_dtype)

@@ -2,7 +2,7 @@
 
 import os
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import tensorflow as tf
 
@@ -35,7 +35,7 @@ class Words(typing.NamedTuple):
 
 def export_functions(
     functions: Callable[..., dict], words: Words, out: str,
-    beside: dict[str, Callable[[str], None]] | None = None,
+    beside: dict[str, Callable[[str], None]] | None = None, layers: Iterable[object] = (),
 ) -> None:
     """Saves functions of strings as the signatures of a SavedModel with the strings it knows.
 
@@ -46,6 +46,8 @@ def export_functions(
         out: a new or empty directory. It appears there when it is whole.
         beside: {name: function that writes a file to a path}: more files, which TensorFlow does
             not read, for the folder "assets.extra" of the SavedModel.
+        layers: Keras layers that the functions call, whose tables, such as that of a
+            `StringLookup`, the SavedModel keeps. Variables it finds by itself.
 
     Raises:
         ValueError: there are files in `out`.
@@ -57,13 +59,13 @@ def export_functions(
         if os.path.lexists(out) and (not os.path.isdir(out) or os.listdir(out)):
             raise ValueError(f"`out` must be a new or empty directory. Received: out={out!r}")
         with errors_name(out), whole_or_nothing(final, replace=False) as partial:
-            _save(functions, words, partial)
+            _save(functions, words, partial, layers)
             for name, write in (beside or {}).items():
                 os.makedirs(os.path.join(partial, EXTRA), exist_ok=True)
                 write(os.path.join(partial, EXTRA, name))
 
 
-def _save(functions, words, folder):
+def _save(functions, words, folder, layers):
     """Writes the SavedModel to an empty folder."""
     path = os.path.join(folder, words.asset)  # this is copied to the assets
     words.save(path)
@@ -78,6 +80,9 @@ def _save(functions, words, folder):
     variables = {id(v.handle): v for s in signatures.values() for v in s.graph.variables}
     handles = dict.fromkeys(id(h) for s in signatures.values() for h in s.captured_inputs)
     served.read = [variables[handle] for handle in handles if handle in variables]
+    parts = [part for layer in layers for part in tf.train.TrackableView(layer).descendants()]
+    table = tf.saved_model.experimental.TrackableResource
+    served.read += [part for part in parts if isinstance(part, table)]
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
     tf.saved_model.save(served, folder, signatures, options)
     os.unlink(path)

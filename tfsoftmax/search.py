@@ -137,17 +137,21 @@ class WordIndex:
             inclusion = inclusion_probabilities(sizes, min(samples, words))
             self.sample = systematic_sample(inclusion, seed)
 
-    def likeliest(self, head: LinearHead, hidden: ArrayLike, k: int) -> Found:
+    def likeliest(
+        self, head: LinearHead, hidden: ArrayLike, k: int, at_least: int | None = None
+    ) -> Found:
         """The k likeliest words that the index finds, with exact scores and an estimated ln Z.
 
         Args:
             head: the head that the index was built from.
             hidden: (..., D) float.
             k: how many words.
+            at_least: how many of them the index must find, or None for k. Ids in the places
+                that are left are -1, and their scores -inf.
 
         Raises:
             ValueError: if the head has other words or units than the index, or the index found
-                fewer than k words, which within `tf.function` is an InvalidArgumentError.
+                fewer than `at_least` words, which within `tf.function` is an InvalidArgumentError.
             NotImplementedError: if XLA is to compile the search.
         """
         if under_xla():
@@ -166,7 +170,9 @@ class WordIndex:
                 f"{self.words} vectors of {self.units} numbers"
             )
         most = chunk_rows(4 * kernel.shape[1] * max(k, self.candidates))
-        found = map_chunks(lambda part: self._best(part, softmax, k), rows, most)
+        found = map_chunks(
+            lambda part: self._best(part, softmax, k, at_least or k), rows, most
+        )
         return Found(*(restore(t, leading, *t.shape[1:]) for t in found))
 
     def recall(self, head: LinearHead, hidden: ArrayLike, k: int) -> float:
@@ -249,9 +255,9 @@ class WordIndex:
         """D, or D + 1 for a head with biases."""
         return self._index.d
 
-    def _best(self, hidden, softmax, k):
+    def _best(self, hidden, softmax, k, at_least):
         kernel, bias, soft_cap = softmax
-        ids = self._candidates(hidden, bias is not None, k)
+        ids = self._candidates(hidden, bias is not None, k, at_least)
         scores = scores_of(hidden, kernel, bias, ids, soft_cap)
         best, places = tf.math.top_k(scores, k)
         if self.sample is None:
@@ -264,15 +270,15 @@ class WordIndex:
         found = tf.gather(ids, places, batch_dims=1), best, log_z, error
         return tuple(map(tf.stop_gradient, found))
 
-    def _candidates(self, hidden, with_bias, k):
+    def _candidates(self, hidden, with_bias, k, at_least):
         """Ids (N, C) int32 of words with large scores, in no order; -1 in empty places."""
         count = min(max(k, self.candidates), self.words)
 
         def searched(queries):
             ids = self._index.search(np.ascontiguousarray(queries), count)[1]
-            if (ids[:, k - 1] < 0).any():  # empty places come last
+            if (ids[:, at_least - 1] < 0).any():  # empty places come last
                 raise ValueError(
-                    f"`index` must find {k} words. It found {np.sum(ids >= 0, 1).min()}; "
+                    f"`index` must find {at_least} words. It found {np.sum(ids >= 0, 1).min()}; "
                     "give `kind` more `probes` or `breadth`."
                 )
             return ids.astype(np.int32)

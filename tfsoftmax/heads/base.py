@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from tfsoftmax._compat import mend_fit_of_replicas
 from tfsoftmax.arguments import check_hints, check_positive
 from tfsoftmax.heads.inputs import (
-    checked_exclude,
     checked_hidden,
+    checked_ids,
     checked_k,
     checked_labels,
     flatten,
@@ -298,7 +298,7 @@ class SoftmaxHead(RowWeights, Vectors, keras.layers.Layer):
         if exclude is None:
             ids, log_probs = search(rows, k)
         else:
-            exclude = checked_exclude(exclude, hidden)
+            exclude = flatten(checked_ids(exclude, "exclude", hidden.shape[:-1]))[0]
             most = min(k + exclude.shape[1], self.vocab_size)
             ids, log_probs = without(*search(rows, most), exclude, k)
         return restore(ids, leading, k), restore(log_probs, leading, k)

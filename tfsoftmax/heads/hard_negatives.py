@@ -6,9 +6,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax._compat import call_of
 from tfsoftmax.arguments import check_positive
 from tfsoftmax.heads.base import SoftmaxHead
+from tfsoftmax.heads.models import head_and_hidden_model
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -70,8 +70,8 @@ class MineHardNegatives(keras.callbacks.Callback):
         batch_size: the number of queries whose scores are computed at once.
 
     Raises:
-        ValueError: if training begins with a model that is not functional or does not end with
-            a head.
+        ValueError: if training begins with a model that is not functional, or has no output of a
+            head.
 
     Example:
         users = keras.Input((), dtype="int32")
@@ -95,14 +95,8 @@ class MineHardNegatives(keras.callbacks.Callback):
         self.index, self.batch_size = index, batch_size
 
     def on_train_begin(self, logs=None):
-        outputs = getattr(self.model, "outputs", None)
-        head, found = call_of(outputs[0]) if outputs else (None, [])
-        if not isinstance(head, SoftmaxHead):
-            raise ValueError(
-                "`model` must be a functional model that ends with a head. "
-                f"Received: {self.model}"
-            )
-        self._head, self._queries = head, keras.Model(self.model.inputs, found[0])
+        self._head, hidden_model = head_and_hidden_model(self.model)
+        self._queries = keras.Model(self.model.inputs, hidden_model.output)
 
     def on_epoch_begin(self, epoch, logs=None):
         if epoch and epoch % self.every == 0:

@@ -33,18 +33,28 @@ def checked_k(k, vocab_size):
     return operator.index(k)
 
 
-def checked_exclude(exclude, hidden):
-    """Ids (N, E) int32 of words that each of the N positions of `hidden` (..., D) leaves out."""
-    exclude = dense(exclude, "exclude")
-    if not exclude.dtype.is_integer:
-        raise TypeError(f"`exclude` must be integers. Received: {exclude.dtype.name}")
-    shape = exclude.shape
-    if not shape.rank or shape[-1] is None or not shape[:-1].is_compatible_with(hidden.shape[:-1]):
+def checked_ids(ids, name, positions):
+    """Several ids of words for each position, (..., E), -1 where there is none.
+
+    Args:
+        ids: (..., E) integers.
+        name: of the argument.
+        positions: the shape (...).
+
+    Raises:
+        TypeError: if they are not a dense tensor of integers.
+        ValueError: if they have another shape.
+    """
+    ids = dense(ids, name)
+    if not ids.dtype.is_integer:
+        raise TypeError(f"`{name}` must be integers. Received: {ids.dtype.name}")
+    shape = ids.shape
+    if not shape.rank or shape[-1] is None or not shape[:-1].is_compatible_with(positions):
         raise ValueError(
-            f"`exclude` must have the shape {(*hidden.shape[:-1], 'E')}, with a known number E of "
-            f"ids for each position, padded with -1. Received: exclude of shape {shape}"
+            f"`{name}` must have the shape {(*positions, 'E')}, with a known number E of ids for "
+            f"each position, padded with -1. Received: {name} of shape {shape}"
         )
-    return tf.cast(tf.reshape(exclude, [-1, shape[-1]]), tf.int32)
+    return tf.cast(ids, tf.int32)
 
 
 def checked_labels(labels, vocab_size, hidden):

@@ -78,8 +78,8 @@ class LinearHead(TiedHead):
                 f"`index` must be a tfsoftmax.search.WordIndex. Received: index={index!r}"
             )
 
-        def search(rows, k):
-            found = index.likeliest(self, rows, k)
+        def search(rows, most):  # which are k if all words to exclude are padding
+            found = index.likeliest(self, rows, most, at_least=k)
             return found.ids, found.estimated_log_probs
 
         return self._listed(search, hidden, k, exclude)

@@ -5,6 +5,7 @@ import tensorflow as tf
 from numpy.typing import ArrayLike
 
 from tfsoftmax.heads.full import check_objective
+from tfsoftmax.heads.inputs import checked_ids
 from tfsoftmax.heads.sampling import SamplingHead
 from tfsoftmax.logits_tag import LogitsTag
 from tfsoftmax.ops.logits import full_logits
@@ -120,7 +121,8 @@ class SampledSoftmax(SamplingHead):
     def call(self, hidden, hard_negatives=None, training=None):
         logits = super().call(hidden, training)
         if hard_negatives is not None:
-            LogitsTag.of(logits).more = (self._checked_negatives(hard_negatives),)
+            negatives = self._checked_negatives(hard_negatives, logits.shape[:-1])
+            LogitsTag.of(logits).more = (negatives,)
         return logits
 
     def compute_output_spec(self, hidden, hard_negatives=None, training=None):
@@ -135,10 +137,11 @@ class SampledSoftmax(SamplingHead):
         """(...) nats for hidden (..., D), labels (...) and hard negatives (..., H) or None."""
         if hard_negatives is None:
             return super().training_loss(hidden, labels)
-        negatives = self._checked_negatives(hard_negatives)
+        hidden = self._as_hidden(hidden)
+        negatives = self._checked_negatives(hard_negatives, hidden.shape[:-1])
         return self._by_position(self._training_loss, hidden, labels, negatives)
 
-    def _checked_negatives(self, ids):
+    def _checked_negatives(self, ids, positions):
         fits = self.shared_samples and self.label_in_sum and not self.sampler.unique
         if not fits or under_xla():
             raise ValueError(
@@ -147,7 +150,7 @@ class SampledSoftmax(SamplingHead):
                 f"negatives, unique={self.sampler.unique}, shared_samples={self.shared_samples}, "
                 f"label_in_sum={self.label_in_sum}"
             )
-        return tf.convert_to_tensor(ids)
+        return checked_ids(ids, "hard_negatives", positions)
 
     def effective_sample_size(self, hidden: ArrayLike) -> tf.Tensor:
         """(Σ ω)² / Σ ω² with ω = exp(s) / q over a fresh sample: (...) float32, 1 to S.
@@ -187,18 +190,19 @@ class SampledSoftmax(SamplingHead):
         if self.keep is not None:
             criterion = keep_highest(self.keep, self.keep_by, criterion)
         if hard_negatives is not None:
-            hard_negatives = self._as_words(hard_negatives)
+            hard_negatives = tf.where(labels[:, None] < 0, -1, hard_negatives)
+            hard_negatives = self._checked_words(hard_negatives)
         return self._sampled_loss(
             criterion, hidden, self._smoothed(labels), certain=hard_negatives
         )
 
-    def _as_words(self, ids):
-        """The ids that are not negative, (C,) int32."""
-        ids = tf.cast(tf.reshape(ids, [-1]), tf.int32)
+    def _checked_words(self, ids):
+        """The ids, (C,) int32."""
+        ids = tf.reshape(ids, [-1])
         message = f"`hard_negatives` must lie below {self.vocab_size}."
         check = tf.debugging.assert_less(ids, self.vocab_size, message)
         with tf.control_dependencies([check] if check is not None else []):
-            return tf.boolean_mask(ids, ids >= 0)
+            return tf.identity(ids)
 
     def _smoothed(self, labels):
         """The labels, of which a share are replaced by uniform words."""
@@ -207,6 +211,7 @@ class SampledSoftmax(SamplingHead):
         coin, words = split_seed(self.random_state.next(), 2)
         count = tf.size(labels)
         replaced = uniform([count], coin) < self.label_smoothing
+        replaced &= labels >= 0
         return tf.where(replaced, uniform_words(count, self.vocab_size, words), labels)
 
     def _effective_sample_size(self, hidden):

@@ -168,26 +168,31 @@ class SamplingHead(Shards, LinearHead):
         return super()._label_scores(self._parts(hidden)[0], labels)
 
     def _loss_and_nats(self, hidden, labels, weights, *more):
-        tensors = hidden, labels, weights, *more
         if self.sampler.learns_from_labels and not under_xla():  # which fixes the number of them
             seen = tf.where(weights != 0)[:, 0]
-            if in_replica():  # a collective of nothing ends the process: one position is left
+            if in_replica():  # a collective of nothing ends the process: one position is left,
+                labels = tf.where(weights != 0, labels, -1)  # which has no label
                 first = tf.range(tf.minimum(tf.size(weights, tf.int64), 1))
                 seen = tf.cond(tf.size(seen) > 0, lambda: seen, lambda: first)
-            tensors = [tf.gather(tensor, seen) for tensor in tensors]
-        return super()._loss_and_nats(*tensors)
+            hidden, labels, weights, *more = (
+                tf.gather(tensor, seen) for tensor in (hidden, labels, weights, *more)
+            )
+        return super()._loss_and_nats(hidden, labels, weights, *more)
 
     def _sampled_loss(self, criterion, hidden, labels, corrected=True, certain=None):
-        """Loss (N,) by a criterion, on a fresh sample that certain words (C,), if any, join."""
+        """Loss (N,) by a criterion, on a fresh sample that certain ids (C,) >= 0, if any, join."""
         loss = sampled_loss if self.shared_samples else per_example_loss
         seed = self.random_state.next(self.synchronized and self.shared_samples)
         hidden, before = self._parts(hidden)
-        candidates = self._sample(labels, self.num_samples, seed, *before)
-        self.sampler.update(labels)
+        shown, labels = labels, tf.maximum(labels, 0)  # to the sampler: -1 where there is no label
+        own = shown if self.sampler.holds_labels else labels
+        candidates = self._sample(own, self.num_samples, seed, *before)
+        self.sampler.update(shown)
         scores, options = [], {}
         if certain is not None:
             if self.synchronized:
                 certain = of_all_replicas(certain)
+            certain = tf.boolean_mask(certain, certain >= 0)  # not before: all may be negative
             candidates, options["is_certain"] = with_certain(candidates, labels, certain)
 
         def observed(label, words):
@@ -200,7 +205,8 @@ class SamplingHead(Shards, LinearHead):
         )
         if isinstance(self.sampler, OnlineBigram):
             ids = tf.concat([labels[:, None], candidates.ids], axis=1)
-            self.sampler.observe(*before, ids, tf.nn.softmax(tf.stop_gradient(scores[0])))
+            before = tf.where(shown < 0, -1, *before)
+            self.sampler.observe(before, ids, tf.nn.softmax(tf.stop_gradient(scores[0])))
         return losses
 
     def _compared_rows(self, ids):

@@ -100,10 +100,10 @@ class ItemTower(ComputedRows):
     def from_config(cls, config):
         model = keras.saving.deserialize_keras_object(config["model"])
         features = config["features"]
-        if "shape" in features:  # a single array
-            features = _restored(features)
-        elif isinstance(features, list):
+        if isinstance(features, list):
             features = [_restored(x) for x in features]
+        elif isinstance(features.get("dtype"), str):  # a single array, of which this is the type
+            features = _restored(features)
         else:
             features = {name: _restored(x) for name, x in features.items()}
         return cls(**{**config, "model": model, "features": features})

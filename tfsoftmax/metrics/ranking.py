@@ -7,7 +7,7 @@ import tensorflow as tf
 from tfsoftmax.arguments import check_hint, check_positive
 from tfsoftmax.logits_tag import dense, positions
 from tfsoftmax.metrics.token_mean import TokenMean
-from tfsoftmax.ops.ranking import NOT_SEARCHED, among, distinct
+from tfsoftmax.ops.ranking import NOT_SEARCHED, among, distinct, repeated
 
 
 class RankingMetric(TokenMean):
@@ -23,10 +23,10 @@ class RankingMetric(TokenMean):
       searched in evaluation only, once for all metrics if the one with the largest k comes first;
       in `fit` the metric is NaN.
     * integers (..., K), K >= k: lists that were searched before, the best first, -1 in empty
-      places. Such a list is what an index or an exported model finds, and the first output of
-      `TopK(head, k)(hidden, exclude=seen)`, without items that a user has seen, which a model may
-      have beside the logits that it is trained by. A relevant item that was excluded is not
-      found, but counts as relevant.
+      places; an item that stands there twice has its first place. Such a list is what an index or
+      an exported model finds, and the first output of `TopK(head, k)(hidden, exclude=seen)`,
+      without items that a user has seen, which a model may have beside the logits that it is
+      trained by. A relevant item that was excluded is not found, but counts as relevant.
 
     Ties: a list has them in the order of `head.top_k`, which is that of rising ids for heads with
     a row for each item. keras_rs shuffles them. Where many scores are equal, as in an untrained
@@ -83,7 +83,7 @@ class RankingMetric(TokenMean):
     def _compare(
         self, y_true, y_pred, found, sample_weight, ignore_class=None, vocab_size=None
     ):
-        relevant = _relevant(y_true, len(y_pred.shape) - 1)
+        relevant = _relevant(y_true, y_pred.shape)
         if self.ignore_class is not None:
             ignore_class = self.ignore_class
         if ignore_class is not None:
@@ -97,13 +97,14 @@ class RankingMetric(TokenMean):
                 relevant = tf.identity(relevant)
         if sample_weight is not None and len(sample_weight.shape) > len(relevant.shape) - 1:
             sample_weight = _of_queries(tf.convert_to_tensor(sample_weight), relevant.shape)
-        _, weights = positions(relevant[..., 0], y_pred, sample_weight)
-        relevant = tf.reshape(relevant, [-1, tf.shape(relevant)[-1]])
+        one = tf.reduce_max(relevant, axis=-1)  # of each query, also where R is 0
+        _, weights = positions(one, y_pred, sample_weight)
+        relevant = tf.reshape(relevant, [tf.size(weights), tf.shape(relevant)[-1]])
         found = tf.cast(tf.reshape(found, [-1, self.k]), relevant.dtype)
         count = distinct(relevant)
         counted = (count > 0) & (found[:, 0] != NOT_SEARCHED)
         weights = tf.reshape(weights, [-1]) * tf.cast(counted, tf.float32)
-        hits = tf.cast(among(found, relevant), tf.float64)
+        hits = tf.cast(among(found, relevant) & ~repeated(found), tf.float64)
         self._add((self._value(hits, tf.cast(tf.maximum(count, 1), tf.float64)),), weights)
 
     def _value(self, hits, relevant):
@@ -205,10 +206,12 @@ class MRR(RankingMetric):
         return tf.reduce_max(hits / np.arange(1.0, self.k + 1), axis=1)
 
 
-def _relevant(y_true, rank):
-    """`y_true` as ids (..., R), for queries with `rank` axes."""
+def _relevant(y_true, shape):
+    """`y_true` as ids (..., R), for `y_pred` of some shape (..., V) or (..., K)."""
     relevant = dense(y_true, "y_true")
-    relevant = tf.cast(relevant, tf.int64)
+    relevant, rank = tf.cast(relevant, tf.int64), len(shape) - 1
+    if relevant.shape.rank == rank - 1 and shape[-2] == 1:  # as the loss takes them
+        relevant = relevant[..., None]
     if relevant.shape.rank == rank:
         relevant = relevant[..., None]
     if relevant.shape.rank != rank + 1:

@@ -23,6 +23,14 @@ def distinct(ids):
     return tf.reduce_sum(tf.cast(first, tf.int32), axis=1)
 
 
+def repeated(ids):
+    """Whether each id (N, k) stands earlier in its row too: (N, k) bool."""
+    order = tf.argsort(ids, axis=1, stable=True)
+    ordered = tf.gather(ids, order, batch_dims=1)
+    again = tf.pad(ordered[:, 1:] == ordered[:, :-1], [[0, 0], [1, 0]])
+    return tf.gather(again, tf.argsort(order, axis=1), batch_dims=1)
+
+
 def without(ids, scores, excluded, k):
     """The k best words that are not excluded, from a list of the best that is long enough.
 

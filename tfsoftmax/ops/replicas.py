@@ -5,6 +5,8 @@ Where there is one replica, or none is running, each function costs nothing.
 
 import tensorflow as tf
 
+from tfsoftmax.ops.xla import under_xla
+
 
 def _others():
     """The replica that is running if there are more of them, else None."""
@@ -89,6 +91,18 @@ def of_all_replicas(tensors, axis: int = 0):
     for one, every in zip(flat, gathered):
         every.set_shape([*one.shape[:axis], None, *one.shape[axis + 1 :]])
     return tf.nest.pack_sequence_as(tensors, gathered)
+
+
+def labels_of_all_replicas(labels: tf.Tensor) -> tf.Tensor:
+    """The labels (N,) of all replicas, without those below zero.
+
+    A replica without labels passes one of these, as a collective of nothing ends the process.
+    XLA, which fixes the number of labels, gets all, and has none below zero.
+    """
+    if under_xla() or not in_replica():
+        return of_all_replicas(labels)
+    labels = of_all_replicas(labels)
+    return tf.boolean_mask(labels, labels >= 0)
 
 
 def seed_of_replica(seed: tf.Tensor) -> tf.Tensor:

@@ -5,7 +5,8 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
-from tfsoftmax.ops.replicas import of_all_replicas
+from tfsoftmax.ops.replicas import in_replica, labels_of_all_replicas
+from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.partitions.counts import checked_counts, with_unseen
 from tfsoftmax.partitions.packing import packed
 from tfsoftmax.samplers.base import Candidates, Sampler, stateless
@@ -106,7 +107,8 @@ class InBatch(Sampler):
         """Returns the labels themselves, and S words of r, as the sample.
 
         Args:
-            labels: (...) integers, the N labels of a batch.
+            labels: (...) integers, the N labels of a batch. One below zero, of a replica without
+                labels, is not among them.
             num_samples: S, or None for no words of r.
             seed: int, or (2,) integers; the same seed draws the same words of r.
 
@@ -117,7 +119,7 @@ class InBatch(Sampler):
         """
         self.check_size(num_samples)
         labels = tf.cast(labels, tf.int32)
-        ids = of_all_replicas(tf.reshape(labels, [-1]))
+        ids = labels_of_all_replicas(tf.reshape(labels, [-1]))
         others = tf.cast(tf.maximum(tf.size(ids) - 1, 0), tf.float32)
 
         def log_expected(ids):
@@ -131,7 +133,9 @@ class InBatch(Sampler):
         if num_samples is not None:
             drawn = self.extra._draw(num_samples, stateless(seed))
             ids = tf.concat([ids, drawn], 0)
-        return Candidates(ids, log_expected(ids), log_expected(labels))
+        elif in_replica() and not under_xla():  # a loss needs a word, also where no label is left
+            ids = tf.pad(ids, [[0, tf.cast(tf.size(ids) == 0, tf.int32)]])
+        return Candidates(ids, log_expected(ids), log_expected(tf.maximum(labels, 0)))
 
     def sample_for_each(self, labels, num_samples, seed):
         raise ValueError(

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
-from tfsoftmax.ops.replicas import of_all_replicas
+from tfsoftmax.ops.replicas import labels_of_all_replicas
 from tfsoftmax.samplers.alias_table import cells
 from tfsoftmax.samplers.base import Sampler
 from tfsoftmax.samplers.distributions import Unigram
@@ -62,7 +62,7 @@ class LearnedUnigram(Sampler):
     def update(self, labels):
         if self.sums is None:
             return
-        labels = of_all_replicas(tf.reshape(tf.cast(labels, tf.int64), [-1]))
+        labels = labels_of_all_replicas(tf.reshape(tf.cast(labels, tf.int64), [-1]))
         leaves = labels + cells(self.vocab_size)
         depth = cells(self.vocab_size).bit_length()
         paths = [tf.bitwise.right_shift(leaves, np.int64(level)) for level in range(depth)]

@@ -76,11 +76,12 @@ class OnlineBigram(AfterWord):
         """Adds estimated probabilities to the weights.
 
         Args:
-            before: (N,) int32, the word v of each position.
+            before: (N,) int32, the word v of each position, or -1 to leave the position out.
             ids: (N, C) int32, the words whose scores it has computed.
             shares: (N, C) float32, which sum to one over C.
         """
         before, ids, shares = (of_all_replicas(each) for each in (before, ids, shares))
+        before, ids, shares = (tf.boolean_mask(x, before >= 0) for x in (before, ids, shares))
         touched, place = tf.unique(before)
         count, width = tf.size(touched), tf.shape(ids)[1]
         old = self.decay * tf.gather(self.weights_after.value, touched)

@@ -211,7 +211,8 @@ def test_prompts_are_lines_that_end_at_newlines_only(tmp_path, monkeypatch, flag
     absl_flags.DEFINE_string("prompts", None, "", options)
     options(["tfsoftmax generate", flag.format(tmp_path / "prompts")])
     monkeypatch.setattr(generate.flags, "FLAGS", options)
-    assert generate.read_prompts() == [["the", "cat"], ["on"]]
+    prompts = list(Words().encode_all(generate.read_prompts()))
+    assert prompts == [["the", "cat"], ["on"]]
 
 
 def test_words_cannot_steer_a_terminal():

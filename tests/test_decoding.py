@@ -12,6 +12,7 @@ import cases
 from generation_helper import VOCABULARY, WORDS, distribution, generator, make_model
 from runs_helper import tool
 from tfsoftmax.commands import cluster, generate, show_clusters
+from tfsoftmax.corpora.tokenizers import Words
 from tfsoftmax.lm import runs
 from tfsoftmax.lm.decoding import NextWordSampler, nucleus
 from tfsoftmax.lm.generation import Generator

@@ -7,11 +7,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cases import CASES, UNITS, built, positions, rewind
+from cases import CASES, ONE_OF_EACH, UNITS, built, positions, rewind
 from references import numeric_gradient
 
 V = 13
 every_head = pytest.mark.parametrize("case", CASES)
+# XLA takes seconds for a head, and the variants of one share most of what it compiles.
+every_compiled_head = pytest.mark.parametrize("case", [
+    case if case in ONE_OF_EACH else pytest.param(case, marks=pytest.mark.slow) for case in CASES
+])
 
 
 @every_head
@@ -122,12 +126,19 @@ def test_loss_and_nats_returns_the_weighted_training_loss(case, count):
 
 
 @every_head
-@pytest.mark.parametrize("jit_compile, counts", [(False, [5, 1100, 0]), (True, [1100, 0])])
-def test_graph_equals_eager(case, jit_compile, counts):
-    head = built(case, V)
-    if jit_compile and not head.supports_jit:
-        pytest.skip("the head says that it cannot be compiled")
+def test_graph_equals_eager(case):
+    check_that_graph_equals_eager(built(case, V), False, [5, 1100, 0])
 
+
+@every_compiled_head
+def test_xla_equals_eager(case):
+    head = built(case, V)
+    if not head.supports_jit:
+        pytest.skip("the head says that it cannot be compiled")
+    check_that_graph_equals_eager(head, True, [1100, 0])
+
+
+def check_that_graph_equals_eager(head, jit_compile, counts):
     def everything(hidden, labels):
         with tf.GradientTape() as tape:
             total, _ = head.loss_and_nats(hidden, labels, tf.ones(tf.shape(labels)))
@@ -199,7 +210,7 @@ def test_labels_outside_the_vocabulary_are_named(case, wrong, method):
         getattr(head, method)(hidden, labels, *more)
 
 
-@every_head
+@every_compiled_head
 def test_a_wrong_label_is_nan_where_xla_drops_assertions(case):
     """In the loss and in the gradients: a step that clamped the label could go unnoticed."""
     head, (hidden, labels) = built(case, V), positions(V, 5)

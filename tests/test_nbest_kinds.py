@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from test_nbest_formats import write
+from nbest_helper import write
 from tfsoftmax.nbest import lists as nbest
 from tfsoftmax.nbest import writing
 

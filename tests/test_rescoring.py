@@ -1,22 +1,18 @@
-"""Rescoring of n-best lists, word errors and their intervals, and `tfsoftmax rescore`."""
+"""Rescoring of n-best lists, word errors and their intervals."""
 
 import dataclasses
 import importlib.util
 import itertools
-import json
 import math
-import os
 
 import numpy as np
 import pytest
 
-from runs_helper import tool
-from test_nbest_formats import archive, binary_float, integers, write
 from tfsoftmax.commands import rescore_inputs
 from tfsoftmax.lm import runs
 from tfsoftmax.lm.scoring import Scorer
 from tfsoftmax.nbest import lists as nbest
-from tfsoftmax.nbest import rescoring, transcripts
+from tfsoftmax.nbest import rescoring
 from tfsoftmax.nbest.rescoring import Weights
 from tfsoftmax.nbest.word_errors import bootstrap, word_errors
 
@@ -247,179 +243,6 @@ def test_weights_are_finite(name, value):
         Weights(**{name: value})
 
 
-@pytest.fixture(scope="module")
-def lists(finished_run, tmp_path_factory):
-    """Files of lists, in which the sentence of the test split is never the first."""
-    directory = tmp_path_factory.mktemp("lists")
-    rng, words = np.random.default_rng(6), finished_run.vocabulary().words
-    said = {f"utt-{i}": [words[w] for w in rng.integers(3, 9, 5)] for i in range(12)}
-    lines = []
-    for utterance, sentence in said.items():
-        for rank in range(4):
-            changed = list(sentence)
-            if rank != 2:
-                changed[rank] = words[rng.integers(3, 9)]
-            lines.append(f"{utterance} {-rank} {-2 * rank} {' '.join(changed)}\n")
-    (directory / "nbest").write_text("".join(lines))
-    (directory / "said").write_text(transcripts.text(said, said.values()))
-    return directory
-
-
-def test_the_tool_rescores_keeps_ids_in_order_and_writes_trn(lists, finished_run, tmp_path):
-    pytest.importorskip("jiwer")
-    done = tool(
-        "rescore", f"--run={finished_run.directory}", f"--nbest={lists / 'nbest'}",
-        f"--reference={lists / 'said'}", "--lm_weight=2", "--old_lm_weight=0.5",
-        f"--out={tmp_path / 'out'}",
-    )
-    read = nbest.read(lists / "nbest")
-    model, vocabulary, _ = runs.load(finished_run.directory, 8)
-    lm = rescoring.lm_scores(Scorer(model, vocabulary), read.sentences)
-    chosen = rescoring.choose(read, rescoring.features(read, lm), Weights(2.0, 0.5))
-    expected = [read.sentences[i] for i in chosen]
-    assert done.stdout == transcripts.text(read.utterances, expected)
-    out = tmp_path / "out"
-    assert (out / "hyp.trn").read_text() == transcripts.trn(read.utterances, expected)
-    said = transcripts.read_transcripts(lists / "said")
-    assert transcripts.read_transcripts(out / "ref.trn") == said
-    results = json.loads((out / "results.json").read_text())
-    errors = word_errors(list(said.values()), expected).sum(axis=0).tolist()
-    assert list(results["systems"]["rescored"].values()) == errors
-    assert sum(results["systems"]["oracle"].values()) == 0
-    assert results["low"] <= results["difference"] <= results["high"]
-    assert f"{lists / 'nbest'}: 48 hypotheses with the scores: acoustic, old_lm\n" in done.stderr
-    assert "oracle       0.00%" in done.stderr and "points, 95 %" in done.stderr
-
-
-def test_the_tool_carries_states_over_the_first_hypotheses(lists, finished_run):
-    done = tool(
-        "rescore", f"--run={finished_run.directory}", f"--nbest={lists / 'nbest'}",
-        "--state=carried", "--hypotheses=3", "--lm_weight=30",
-    )
-    read = rescoring.first_hypotheses(nbest.read(lists / "nbest"), 3)
-    said = {}
-    for state, streams in (("carried", 1), ("sentence", 128)):
-        model, vocabulary, _ = runs.load(finished_run.directory, streams)
-        lm = rescoring.lm_scores(Scorer(model, vocabulary), read.sentences, state)
-        chosen = rescoring.choose(read, rescoring.features(read, lm), Weights(30.0))
-        said[state] = transcripts.text(read.utterances, [read.sentences[i] for i in chosen])
-    assert done.stdout == said["carried"] != said["sentence"]
-
-
-def test_the_tool_carries_states_within_speakers_and_reads_standard_input(
-    lists, finished_run, tmp_path
-):
-    text = (lists / "nbest").read_text()
-    speakers = {f"utt-{i}": f"s{i % 5}" for i in range(12)}
-    (tmp_path / "utt2spk").write_text("".join(f"{u} {s}\n" for u, s in speakers.items()))
-    flags = "--state=speaker", "--nbest=-", "--lm_weight=30", f"--out={tmp_path / 'out'}"
-    read, model = nbest.read(lists / "nbest"), runs.load(finished_run.directory, 5)[:2]
-    for extra, of in ((f"--utt2spk={tmp_path / 'utt2spk'}", speakers.get), (None, lambda u: "utt")):
-        done = tool(
-            "rescore", f"--run={finished_run.directory}", *flags, *filter(None, [extra]),
-            input=text,
-        )
-        names = [of(u) for u in read.utterances for _ in range(4)]
-        lm = rescoring.lm_scores(Scorer(*model), read.sentences, "speaker", names)
-        chosen = rescoring.choose(read, rescoring.features(read, lm), Weights(30.0))
-        expected = [read.sentences[i] for i in chosen]
-        assert done.stdout == transcripts.text(read.utterances, expected)
-        assert f"{len(set(names))} speakers in 12 utterances" in done.stderr
-        written = nbest.read(tmp_path / "out" / "nbest")
-        assert written.sentences == read.sentences
-        np.testing.assert_allclose(written.old_lm, lm, rtol=1e-5)
-        np.testing.assert_allclose(written.acoustic, read.acoustic)
-
-
-def test_the_tool_reads_jobs_of_binary_archives_and_keeps_kaldis_keys(
-    lists, finished_run, tmp_path
-):
-    read, words = nbest.read(lists / "nbest"), finished_run.vocabulary().words
-    (tmp_path / "words.txt").write_text("".join(f"{w} {i}\n" for i, w in enumerate(words, 1)))
-    ids = {word: i for i, word in enumerate(words, 1)}
-    for job, first in ((1, 0), (2, 24)):
-        rows = list(read.rows())[first : first + 24]
-        keys = [f"{row.utterance}-{i % 4 + 1}" for i, row in enumerate(rows)]
-        said = {k: [ids[w] for w in row.words] for k, row in zip(keys, rows)}
-        costs = {k: -row.acoustic for k, row in zip(keys, rows)}
-        write(tmp_path / "lists", **{
-            f"archives.{job}__words.ark": archive(said, integers),
-            f"archives.{job}__acwt.ark": archive(costs, binary_float),
-        })
-    flags = f"--nbest={tmp_path / 'lists'}", f"--words={tmp_path / 'words.txt'}"
-    done = tool(
-        "rescore", f"--run={finished_run.directory}", *flags, "--lm_weight=2",
-        f"--out={tmp_path / 'out'}",
-    )
-    plain = tool(
-        "rescore", f"--run={finished_run.directory}", f"--nbest={lists / 'nbest'}", "--lm_weight=2"
-    )
-    assert done.stdout == plain.stdout
-    model, vocabulary, _ = runs.load(finished_run.directory, 8)
-    lm = rescoring.lm_scores(Scorer(model, vocabulary), read.sentences)
-    out = nbest.read(tmp_path / "out" / "nbest")
-    assert (out.sentences, out.rank.tolist()) == (read.sentences, [*"1234"] * 12)
-    np.testing.assert_allclose(out.old_lm, lm, rtol=1e-5)
-    np.testing.assert_allclose(out.acoustic, read.acoustic)
-
-
-def test_the_tool_tunes_weights_and_compares_with_another_system(lists, finished_run, tmp_path):
-    pytest.importorskip("jiwer")
-    done = tool(
-        "rescore", f"--run={finished_run.directory}", f"--nbest={lists / 'nbest'}",
-        f"--reference={lists / 'said'}", f"--tune={lists / 'nbest'}", "--old_lm_weight=0,1",
-        f"--tune_reference={lists / 'said'}", f"--against={lists / 'said'}", f"--out={tmp_path}",
-    )
-    results = json.loads((tmp_path / "results.json").read_text())
-    assert results["tuning_errors"] == sum(results["systems"]["rescored"].values())
-    assert results["lm_weight"] in rescoring.GRID["lm_weight"]
-    assert (results["compared_with"], sum(results["systems"]["against"].values())) == ("against", 0)
-    assert "rescored - against: " in done.stderr
-
-
-def test_the_tool_takes_ids_in_upper_case_and_reports_unknown_words(
-    lists, finished_run, tmp_path
-):
-    ids = {word: str(i + 1) for i, word in enumerate(finished_run.vocabulary().words)}
-    rows = [f"{word.upper()} {i}\n" for word, i in ids.items()]
-    (tmp_path / "words.txt").write_text("<eps> 0\nforeign 999\n" + "".join(rows))
-    read = nbest.read(lists / "nbest")
-    said = [f"{u}-{i} 0 {' '.join(map(ids.get, words))} 999\n" for i, (u, words) in enumerate(
-        zip(np.repeat(read.utterances, 4), read.sentences, strict=True)
-    )]
-    (tmp_path / "lists").mkdir()
-    (tmp_path / "lists" / "words_text").write_text("".join(said))
-    flags = f"--nbest={tmp_path / 'lists'}", f"--words={tmp_path / 'words.txt'}", "--lowercase"
-    done = tool("rescore", f"--run={finished_run.directory}", *flags)
-    assert f"{tmp_path / 'lists'}: 48 of 288 words (16.67%) are not in the voc" in done.stderr
-    assert {tuple(line.split()[1:-1]) for line in done.stdout.splitlines()} <= set(read.sentences)
-    assert {line.split()[-1] for line in done.stdout.splitlines()} == {"foreign"}
-
-
-def test_a_missing_package_is_named_before_anything_is_loaded(lists, tmp_path):
-    (tmp_path / "jiwer.py").write_text("raise ModuleNotFoundError('no jiwer')")
-    path = f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
-    done = tool("rescore", "--run=x", f"--nbest={lists / 'nbest'}", f"--reference={lists / 'said'}",
-                check=False, path=path)
-    assert done.stderr == "error: word error rates need jiwer: pip install 'tfsoftmax[wer]'\n"
-
-
-def test_what_would_fail_in_the_end_fails_before_the_model_is_loaded(lists, tmp_path):
-    pytest.importorskip("jiwer")
-    (tmp_path / "short").write_text("utt-1 x\n")
-    (tmp_path / "silent").write_text("".join(f"utt-{i}\n" for i in range(12)))
-    (tmp_path / "out" / "hyp.trn").mkdir(parents=True)
-    for flag, message in (
-        (f"--reference={tmp_path / 'short'}", "`reference` must have a line for each utterance"),
-        (f"--reference={tmp_path / 'silent'}", "`reference` must have words. Received: reference="),
-        (f"--out={tmp_path / 'out'}", "`out` cannot be used: Is a directory"),
-        (f"--arpa={tmp_path / 'none'}", "kenlm" if KENLM is None else "none"),
-    ):
-        done = tool("rescore", "--run=x", f"--nbest={lists / 'nbest'}", flag, check=False)
-        assert done.stderr.startswith("error: ") and message in done.stderr
-        assert done.stderr.count("\n") == 1
-
-
 @pytest.mark.parametrize("name, value", [("acoustic", "none"), ("graph", "acoustic, graph, old_lm"),
                                          ("old_lm", "acoustic")])
 def test_weights_are_not_tuned_with_other_scores(name, value):
@@ -438,35 +261,3 @@ def test_weights_are_not_tuned_with_other_scores(name, value):
     else:
         with pytest.raises(ValueError, match="`tune` must have the scores that `nbest` has"):
             rescore_inputs.check_scores(lists, tuning, grid)
-
-
-def test_lists_to_tune_on_lack_no_score(lists, tmp_path):
-    pytest.importorskip("jiwer")
-    (tmp_path / "tune").write_text('{"id": "utt-1", "nbest": ["x"]}')
-    done = tool("rescore", "--run=x", f"--nbest={lists / 'nbest'}", f"--tune={tmp_path / 'tune'}",
-                f"--tune_reference={lists / 'said'}", check=False)
-    assert done.stderr.startswith(
-        "error: `tune` must have the scores that `nbest` has, acoustic, old_lm. Received: none")
-
-
-@pytest.mark.parametrize(
-    "flags, message",
-    [
-        (["--lm_weight=1,2"], "`lm_weight` must be one number without --tune. Received: 1,2"),
-        (["--word_penalty=x"], "`word_penalty` must be numbers. Received: x"),
-        (["--tune=x"], "`tune_reference` must be given with `tune`. Received: none"),
-        (["--arpa_weight=1"], "`arpa` must be given with `arpa_weight`. Received: none"),
-        (["--nbest=nowhere"], "nowhere"),
-        (["--out=/dev/null"], "`out` cannot be used: File exists. Received: out='/dev/null'"),
-        (["--utt2spk=x"], "`utt2spk` must be given with --state=speaker. Received: state='sent"),
-        (["--state=speaker", "--utt2spk=nowhere"], "`utt2spk` cannot be used: No such file"),
-        (["--tune=-", "--tune_reference=-"], "`tune_reference` must be a file where `tune` is st"),
-        (["--words=-", "--workers=2"], "`words` must be a file, which several processes can re"),
-        (["--hypotheses=0"], "`hypotheses` must be at least 1. Received: hypotheses=0"),
-    ],
-)
-def test_mistakes_end_in_one_sentence(lists, flags, message):
-    done = tool("rescore", "--run=x", f"--nbest={lists / 'nbest'}", *flags, check=False)
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: ") and message in done.stderr
-    assert "Traceback" not in done.stderr

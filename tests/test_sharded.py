@@ -188,7 +188,8 @@ def fitted_in_shards(rules):
 
 
 @pytest.mark.parametrize("workers, devices, rules", [
-    (1, 2, ["momentum"]), (2, 1, ["adagrad"]),
+    (1, 2, ["momentum"]),
+    pytest.param(2, 1, ["adagrad"], marks=pytest.mark.slow),  # test_sharded_runs.py has workers
     pytest.param(1, 2, ["every option"], marks=pytest.mark.slow),
     pytest.param(1, 4, ["adagrad", "momentum", "adam"], marks=pytest.mark.slow),
 ])

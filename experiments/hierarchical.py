@@ -40,7 +40,7 @@ from experiments.definition import Run
 STEPS = 1500
 
 
-def _run(name, head, paper=None, reassign_steps=1000, **options):
+def _run(name, head, paper=None, training=(), **options):
     return Run(
         name=name,
         preset="text8",
@@ -50,7 +50,7 @@ def _run(name, head, paper=None, reassign_steps=1000, **options):
         },
         training={
             "epochs": 1, "pseudo_epochs": 12, "max_steps": STEPS, "learning_rate": 0.5,
-            "clip_norm": 5.0, "reassign_steps": reassign_steps,
+            "clip_norm": 5.0, **dict(training),
         },
         paper={"perplexity": paper} if paper else {},
         scale=f"{STEPS:,} steps",
@@ -67,5 +67,5 @@ RUNS = [
     _run("tree-alphabetical", "tree", 154.02, tree="alphabetical"),
     _run("tree-huffman", "tree", 134.33, tree="huffman"),
     _run("tree-brown", "tree", 133.12, tree=BROWN),
-    _run("self_organised", "self_organised", reassign_steps=STEPS // 10),
+    _run("self_organised", "self_organised", training={"reassign_steps": STEPS // 10}),
 ]

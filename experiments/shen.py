@@ -32,13 +32,14 @@ from experiments.seeds import seeded
 
 
 def _run(name, head, paper, **options):
+    choosing = {"reassign_steps": 57} if head == "self_organised" else {}
     return Run(
         name=name,
         preset="shen",
         model={
             "head": head, "head_options": options, "hidden_units": 256, "embedding_units": 256,
         },
-        training={"pseudo_epochs": 4, "reassign_steps": 57, **LARGE_STEPS},
+        training={"pseudo_epochs": 4, **choosing, **LARGE_STEPS},
         paper={"perplexity": paper},
         scale="half the paper's units, a million words",
     )

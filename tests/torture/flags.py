@@ -66,6 +66,7 @@ BESIDE = {
     ("train", "momentum"): {"optimizer": "sgd"},
     ("train", "weight_decay"): {"optimizer": "adamw"},
     ("train", "reassign_steps"): {"head": "self_organised"},
+    **{("train", name): {"cell": "transformer"} for name in ("attention_heads", "context")},
     ("generate", "length_power"): {"beam": 2},
     **{("evaluate", name): {"run": "pairs_run"} for name in ("summaries", *SEARCH)},
     ("train", "attention"): {"data": "pairs"},

@@ -23,7 +23,8 @@ def define(*configs: type) -> None:
     """Defines a flag for each field of dataclasses.
 
     The docstring of a dataclass explains its fields under `Attributes:`; that is the help of the
-    flags. The dictionary `CHOICES` of the class limits the values of some.
+    flags. The dictionary `CHOICES` of the class limits the values of some, and its
+    `READ_WITH` names those that only matter with a certain value of another.
     """
     for config in configs:
         helps, choices = attribute_helps(config), getattr(config, "CHOICES", {})
@@ -222,6 +223,9 @@ def parse(config: type, preset: dict | None = None):
     Args:
         config: the dataclass.
         preset: values for fields whose flags are not given.
+
+    Raises:
+        ValueError: a field is out of its range, or a flag is given that another makes useless.
     """
     values = {}
     for field in dataclasses.fields(config):
@@ -229,6 +233,15 @@ def parse(config: type, preset: dict | None = None):
         values[field.name] = _as_field(flag.value, field)
         if preset and field.name in preset and not flag.present:
             values[field.name] = preset[field.name]
+    for name, (other, needed) in getattr(config, "READ_WITH", {}).items():
+        flag, value = flags.FLAGS[name], (preset or {}).get(other)
+        if value is None or flags.FLAGS[other].present:
+            value = flags.FLAGS[other].value
+        if flag.present and value != needed:
+            raise ValueError(
+                f"`{name}` is read with {other}={needed} only. "
+                f"Received: {name}={flag.value!r} with {other}={value}"
+            )
     return config(**values)
 
 

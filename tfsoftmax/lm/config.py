@@ -77,6 +77,10 @@ class ModelConfig:
         "cell": (*CELLS, TRANSFORMER), "backend": BACKENDS,
         "precision": ("float32", "mixed_bfloat16"),
     }
+    # Fields that are read only where another field has a certain value.
+    READ_WITH = {
+        "attention_heads": ("cell", TRANSFORMER), "context": ("cell", TRANSFORMER),
+    }
 
     head: str = "full"
     head_options: dict = dataclasses.field(default_factory=dict)
@@ -192,6 +196,10 @@ class TrainingConfig:
     CHOICES = {
         "optimizer": OPTIMIZERS, "clip": ("global", "variable"), "reduce": ("stream", "token"),
         "decay_at": ("epoch", "validation"), "weight_decay_on": ("all", "recurrent"),
+    }
+    READ_WITH = {
+        "initial_accumulator": ("optimizer", "adagrad"),
+        "reassign_steps": ("head", "self_organised"),
     }
     # The fields that may change between the start of a run and its continuation.
     EXTENSIBLE = ("epochs", "patience", "max_steps", "checkpoint_steps", "log_steps")

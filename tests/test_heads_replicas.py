@@ -13,7 +13,7 @@ from tfsoftmax.optimizers import Adagrad
 
 RANDOM = (
     "sampled", "sampled TAPAS", "sampled, no hits", "nce with trained Z", "negative",
-    "sampled, rows by an LSTM of characters",
+    "sampled, rows by an LSTM of characters", "sampled, smoothed, rows of a tower",
 )
 
 
@@ -23,6 +23,7 @@ def check_two_replicas(chosen):
     words, labels, weights = base.data()
     heads = {case: CASES[case](2) for case in reversed(CASES)}
     cases = {type(head): case for case, head in heads.items() if head.trains_exactly}
+    cases["smoothed"] = "full smoothed"
     del cases[ShardedSoftmax]  # tests/test_sharded.py trains it, as no device has its logits
     for case in {*chosen} & {*cases.values()}:  # the first of each class
         results = []

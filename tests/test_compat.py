@@ -3,6 +3,7 @@
 import ast
 import importlib
 import pathlib
+import traceback
 
 import keras
 import numpy as np
@@ -182,3 +183,26 @@ def test_a_trace_of_the_profiler_is_parsed(tmp_path):
     space = _compat.xplane_space()
     space.ParseFromString(trace.read_bytes())
     assert any(plane.lines for plane in space.planes)
+
+
+def test_autograph_rewrites_the_users_function_and_nothing_below_it(monkeypatch):
+    rewritten, original = [], tfsoftmax.FullSoftmax._training_loss
+
+    def spy(*args):
+        frames = traceback.extract_stack()
+        rewritten.extend(f.name for f in frames if "__autograph_generated" in f.filename)
+        return original(*args)
+
+    monkeypatch.setattr(tfsoftmax.FullSoftmax, "_training_loss", spy)
+    head = tfsoftmax.FullSoftmax(5)
+
+    @tf.function
+    def step(hidden, labels):
+        loss = head.training_loss(hidden, labels)
+        if tf.reduce_sum(loss) > 0:
+            loss = 2 * loss
+        return loss
+
+    hidden, labels = tf.ones((3, 4)), tf.constant([0, 4, 2])
+    np.testing.assert_allclose(step(hidden, labels), 2 * head.training_loss(hidden, labels))
+    assert {*rewritten} == {"tf__step"}

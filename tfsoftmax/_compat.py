@@ -28,6 +28,10 @@ from keras.src.backend.common.symbolic_scope import in_symbolic_scope as in_symb
 # `mend_fit_of_replicas` wraps three functions of this module.
 from keras.src.backend.tensorflow import trainer
 
+# AutoGraph has no public list of packages that it does not rewrite. Nothing here needs it, and to
+# rewrite the functions below a head takes several times what it takes to trace them.
+from tensorflow.python.autograph.core import config as autograph
+
 # `tf.custom_gradient` reads the variables that `ops.computed_if_used` must leave unread.
 from tensorflow.python.eager import record as record
 
@@ -36,6 +40,8 @@ from tensorflow.python.framework.ops import _stats_registry
 
 # No public function tells whether `jit_compile=True` is in force.
 from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
+
+autograph.CONVERSION_RULES = (autograph.DoNotConvert("tfsoftmax"), *autograph.CONVERSION_RULES)
 
 # {class: {private member: why a subclass in the package overrides, reads or sets it}}
 MEMBERS = {

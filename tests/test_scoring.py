@@ -18,8 +18,9 @@ from tfsoftmax.lm import model as building
 from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.evaluation import exact_evaluator
 from tfsoftmax.lm.model import language_model, recurrent_states
-from tfsoftmax.lm.scoring import Scorer, Totals
+from tfsoftmax.lm.scoring import Scorer
 from tfsoftmax.lm.sentences import oov_report, windows
+from tfsoftmax.lm.totals import Totals
 from tfsoftmax.vocabulary import Vocabulary
 
 WORDS = ("the", "<unk>", "cat", "sat", "<eos>", "mat", "on", "dog")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import tensorflow as tf
 
 from tfsoftmax.corpora.replacing import alone, whole_or_nothing
-from tfsoftmax.textio import errors_name
+from tfsoftmax.whole_files import errors_name
 
 EXTRA = "assets.extra"  # where TensorFlow expects files of the user's own
 

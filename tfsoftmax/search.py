@@ -30,7 +30,7 @@ from tfsoftmax.ops.search import (
 )
 from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.partitions.counts import checked_counts, with_unseen
-from tfsoftmax.textio import errors_name, written_whole
+from tfsoftmax.whole_files import errors_name, written_whole
 
 
 class Found(typing.NamedTuple):

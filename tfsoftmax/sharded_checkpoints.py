@@ -14,7 +14,7 @@ import os
 import keras
 import tensorflow as tf
 
-from tfsoftmax import textio
+from tfsoftmax import textio, whole_files
 from tfsoftmax.corpora.replacing import alone, partial_of, whole_or_nothing
 from tfsoftmax.layers.row_files import described, plan_to_read, read_rows, write_rows
 from tfsoftmax.ops.replicas import local_replicas
@@ -144,7 +144,7 @@ def _of_groups(variables, groups):
 
 
 def _write_json(path, content):
-    with textio.written_whole(path) as file:
+    with whole_files.written_whole(path) as file:
         file.write(json.dumps(content).encode())
 
 

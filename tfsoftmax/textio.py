@@ -1,28 +1,23 @@
-"""Reads and writes the files that users name: text, plain or compressed, and JSON.
+"""Reads the files that users name: text, plain or compressed, and JSON.
 
 Errors name the file, and the line where there is one.
 """
 
 import bz2
 import contextlib
-import errno
 import gzip
-import io
 import json
 import lzma
 import os
-import re
-import secrets
-import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterator
-from typing import BinaryIO, TextIO
+
+from tfsoftmax.whole_files import errors_name
 
 BLOCK_BYTES = 1 << 20
 LINE_BYTES = 1 << 20
 STANDARD_INPUT = "-"
-PARTIAL = ".partial"  # the end of the names of files and folders that are being written
 
 COMPRESSED = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 
@@ -145,136 +140,9 @@ def parsed_json(text: str, name: str, finite: bool = True):
         raise ValueError(f"{name} must be JSON. Received: {error}") from None
 
 
-@contextlib.contextmanager
-def writing(path: str | os.PathLike) -> Iterator[TextIO]:
-    """Opens a UTF-8 file to write to, as `written_whole` does, but follows links.
-
-    What is no file, such as a pipe, is written to as it is. So are standard output and standard
-    error, also where they are redirected to a file.
-    """
-    stream = _stream_at(path)
-    if stream is not None:
-        sys.stdout.flush()
-        with errors_name(path), os.fdopen(os.dup(stream), "w", encoding="utf-8") as file:
-            yield file
-        return
-    if os.path.lexists(path) and not os.path.isfile(path):
-        with errors_name(path), open(path, "w", encoding="utf-8") as file:
-            yield file
-        return
-    with written_whole(os.path.realpath(path) if os.path.islink(path) else path) as binary:
-        file = io.TextIOWrapper(binary, encoding="utf-8")
-        try:
-            yield file
-            file.flush()
-        finally:
-            file.detach()
-
-
-def check_writable(path: str | os.PathLike) -> None:
-    """Raises OSError if `writing` could not begin, so that a wrong path fails at once."""
-    if os.path.isdir(path):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
-    if _stream_at(path) is None and (os.path.isfile(path) or not os.path.lexists(path)):
-        with errors_name(path):
-            partial, file = _locked_partial(os.path.realpath(path))
-            file.close()
-            os.unlink(partial)
-
-
-def _stream_at(path):
-    """The descriptor of standard output or error, if the path leads to where it goes."""
-    for descriptor in (1, 2):
-        with contextlib.suppress(OSError):
-            if os.path.samestat(os.stat(path), os.fstat(descriptor)):
-                return descriptor
-    return None
-
-
-@contextlib.contextmanager
-def written_whole(path: str | os.PathLike) -> Iterator[BinaryIO]:
-    """Opens a file to write to; a reader, or a crash, finds either the old content or the new one.
-
-    The new file has another name until it is complete, and the permissions of the old one, which
-    must be writable. A link at `path` is replaced, not followed. What processes that were killed
-    here have left is removed. An error names the file.
-    """
-    with errors_name(path):
-        remove_partial(path)
-        partial, file = _locked_partial(path)
-        try:
-            with file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-                os.replace(partial, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(partial)
-            raise
-
-
-def remove_partial(path: str | os.PathLike) -> None:
-    """Removes what `written_whole` has left beside a path where a process was killed in it.
-
-    A process that is still writing holds the lock of its file.
-    """
-    folder, name = os.path.split(os.path.abspath(path))
-    pattern = re.compile(rf"\.{re.escape(name)}\.[0-9a-f]{{16}}{re.escape(PARTIAL)}")
-    for other in os.listdir(folder) if os.path.isdir(folder) else ():
-        if pattern.fullmatch(other):
-            with contextlib.suppress(OSError, ImportError):
-                other = os.path.join(folder, other)
-                with open(os.open(other, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)) as file:
-                    _lock(file, wait=False)
-                    os.unlink(other)
-
-
-@contextlib.contextmanager
-def errors_name(path: str | os.PathLike) -> Iterator[None]:
-    """Makes errors of the operating system, such as a full disk, name this file."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno is None or (error.filename and PARTIAL not in str(error.filename)):
-            raise
-        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
-
-
 def name_of(path: str | os.PathLike) -> str:
     """How messages name a file, or standard input."""
     return "standard input" if path == STANDARD_INPUT else os.fspath(path)
-
-
-def _locked_partial(path):
-    """The name of a new file beside `path`, and the file, open and locked."""
-    folder, name = os.path.split(os.path.abspath(path))
-    mode = _mode_of(path)
-    while True:
-        partial = os.path.join(folder, f".{name}.{secrets.token_hex(8)}{PARTIAL}")
-        file = open(partial, "xb")
-        with contextlib.suppress(OSError, ImportError):  # no locks: network disks, Windows
-            _lock(file, wait=True)
-        if os.path.exists(partial):
-            if mode is not None:
-                os.chmod(partial, mode)
-            return partial, file
-        file.close()  # before it was locked, another process took it for a killed one's
-
-
-def _mode_of(path):
-    """The permissions of a file that is to be replaced, which must be writable; None of others."""
-    if os.path.islink(path) or not os.path.isfile(path):
-        return None
-    if not os.access(path, os.W_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
-    return stat.S_IMODE(os.stat(path).st_mode)
-
-
-def _lock(file, wait):
-    import fcntl  # not on Windows
-
-    fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from itertools import repeat
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tfsoftmax import textio
+from tfsoftmax import textio, whole_files
 
 UNK = "<unk>"
 EOS = "<eos>"
@@ -129,7 +129,7 @@ class Vocabulary:
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes a line `word<TAB>count` for each word, in the order of the ids, in UTF-8."""
-        with textio.written_whole(path) as file:
+        with whole_files.written_whole(path) as file:
             file.write(self._bytes())
 
     @property

@@ -101,7 +101,7 @@ def main():
     from tfsoftmax.corpora.progress import Progress
     from tfsoftmax.corpora.records import Corpus
     from tfsoftmax.partitions import code_files
-    from tfsoftmax.textio import check_writable
+    from tfsoftmax.whole_files import check_writable
 
     if options.method == "brown":
         run, corpus = None, Corpus.load(options.data)

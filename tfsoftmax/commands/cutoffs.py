@@ -19,7 +19,7 @@ import json
 
 from tfsoftmax.commands import shared_flags
 from tfsoftmax.commands.program import check_at_least, load_matplotlib, load_tensorflow
-from tfsoftmax.textio import errors_name
+from tfsoftmax.whole_files import errors_name
 
 EXPONENTS = (0.0, 0.5, 0.8, 1.0, 1.2, 1.5)
 

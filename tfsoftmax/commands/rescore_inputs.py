@@ -8,7 +8,8 @@ import sys
 from absl import flags
 
 from tfsoftmax.commands.program import check_at_least
-from tfsoftmax.textio import STANDARD_INPUT, check_writable, name_of
+from tfsoftmax.textio import STANDARD_INPUT, name_of
+from tfsoftmax.whole_files import check_writable
 
 
 def check_flags(options):

@@ -100,9 +100,9 @@ def main():
     from tfsoftmax.corpora.counting import Tally
     from tfsoftmax.lm import runs
     from tfsoftmax.lm.evaluation import text_measures
-    from tfsoftmax.lm.scoring import Totals
     from tfsoftmax.lm.sentences import MUCH_OOV, WORDS, oov_report, windows
     from tfsoftmax.lm.shared_scoring import SharedScorer, load
+    from tfsoftmax.lm.totals import Totals
 
     streams = 1 if options.stream else BATCH
     tokenizer, tally = runs.Run(options.run).tokenizer(), Tally()

@@ -28,7 +28,8 @@ from tfsoftmax.commands.program import (
     load_tensorflow,
     printable,
 )
-from tfsoftmax.textio import check_writable, errors_name, line_blocks, name_of
+from tfsoftmax.textio import line_blocks, name_of
+from tfsoftmax.whole_files import check_writable, errors_name
 
 DRAWN_WORDS = 200  # of a text and of a summary
 

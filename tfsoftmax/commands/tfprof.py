@@ -35,7 +35,8 @@ from absl import flags
 from tfsoftmax.commands import shared_flags
 from tfsoftmax.commands.program import check_at_least, load_matplotlib, load_tensorflow
 from tfsoftmax.lm.config import OPTIMIZERS, ModelConfig, TrainingConfig
-from tfsoftmax.textio import errors_name, read_json, writing
+from tfsoftmax.textio import read_json
+from tfsoftmax.whole_files import errors_name, writing
 
 MIB = 2**20
 COLOURS = {  # Okabe and Ito's, for colour-blind readers

@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 
-from tfsoftmax import textio
+from tfsoftmax import textio, whole_files
 from tfsoftmax.corpora.config import TASKS
 from tfsoftmax.vocabulary import Vocabulary
 
@@ -107,7 +107,7 @@ def write_manifest(
             for key, split in splits.items()
         },
     }
-    with textio.writing(os.path.join(directory, MANIFEST)) as file:
+    with whole_files.writing(os.path.join(directory, MANIFEST)) as file:
         json.dump(manifest, file, indent=2, ensure_ascii=False)
         file.write("\n")
 

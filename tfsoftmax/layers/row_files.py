@@ -14,7 +14,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax import textio
+from tfsoftmax import whole_files
 from tfsoftmax.layers.sharded_weights import shards_of
 from tfsoftmax.ops.shards import sharded_words
 
@@ -124,7 +124,7 @@ def _written(folder, key, variable, is_first):
             continue
         name = f"{key.replace('/', '-')}.rows-{first}.npy"
         path = os.path.join(folder, name)
-        with textio.errors_name(path), open(path, "wb") as file:
+        with whole_files.errors_name(path), open(path, "wb") as file:
             if part is None:
                 np.save(file, variable.numpy())
             else:
@@ -143,7 +143,7 @@ def _written(folder, key, variable, is_first):
 
 
 def _sha256_of(path):
-    with textio.errors_name(path), open(path, "rb") as file:
+    with whole_files.errors_name(path), open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

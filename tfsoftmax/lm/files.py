@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Mapping
 
 from tfsoftmax import textio
-from tfsoftmax.textio import errors_name, written_whole
+from tfsoftmax.whole_files import errors_name, written_whole
 
 
 def read_json(path: str, keys: Mapping[str, type | tuple[type, ...]]) -> dict:
@@ -30,7 +30,7 @@ def read_json(path: str, keys: Mapping[str, type | tuple[type, ...]]) -> dict:
 
 
 def write_whole(path: str, content: str | bytes) -> None:
-    """Writes a file as `textio.written_whole` does."""
+    """Writes a file as `whole_files.written_whole` does."""
     with written_whole(path) as file:
         file.write(content.encode("utf-8") if isinstance(content, str) else content)
 

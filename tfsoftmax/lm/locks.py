@@ -5,7 +5,7 @@ import os
 import secrets
 from typing import BinaryIO
 
-from tfsoftmax.textio import errors_name
+from tfsoftmax.whole_files import errors_name
 
 
 def locked_file(path: str, directory: str) -> BinaryIO:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from tfsoftmax import textio
+from tfsoftmax import whole_files
 from tfsoftmax.nbest.rows import Row, fields_of, number
 
 
@@ -24,7 +24,7 @@ def rows(lines: Iterable[tuple[str, str]]) -> Iterator[Row]:
 
 def write(path: str, rows: Iterable[Row]) -> None:
     """Writes hypotheses to a file; a score that they do not have is 0."""
-    with textio.writing(path) as file:
+    with whole_files.writing(path) as file:
         for row in rows:
             scores = f"{row.acoustic or 0:.15g} {row.old_lm or 0:.15g}"
             file.write(" ".join([row.utterance, scores, *row.words]) + "\n")

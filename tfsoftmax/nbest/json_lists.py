@@ -6,7 +6,7 @@ The keys are those that programs around ESPnet, icefall, NeMo and Whisper write.
 import json
 from collections.abc import Iterable, Iterator
 
-from tfsoftmax import textio
+from tfsoftmax import textio, whole_files
 from tfsoftmax.nbest.rows import Row, number
 
 LINE_BYTES = 16 << 20
@@ -70,7 +70,7 @@ def write(path: str, rows: Iterable[Row]) -> None:
         # A list keeps the marks that a text would lose.
         text = text if _words(text, "") == row.words else row.words
         lists.setdefault(row.utterance, []).append({"text": text, **given})
-    with textio.writing(path) as file:
+    with whole_files.writing(path) as file:
         for utterance, of_utterance in lists.items():
             record = {"utt_id": utterance, "nbest": of_utterance}
             file.write(json.dumps(record, ensure_ascii=False) + "\n")

@@ -6,7 +6,7 @@ Source: steps/rnnlmrescore.sh and rnnlm/lmrescore_nbest.sh, of whose archives th
 import os
 from collections.abc import Iterable, Iterator
 
-from tfsoftmax import textio
+from tfsoftmax import whole_files
 from tfsoftmax.nbest import archives
 from tfsoftmax.nbest.rows import Row, number
 
@@ -80,7 +80,7 @@ def write(folder: str, rows: Iterable[Row]) -> None:
     for name, field in _score_files(rows[0]).items():
         texts[name] = [f"{-getattr(row, field):.15g}" for row in rows]
     for name, values in texts.items():
-        with textio.writing(os.path.join(folder, name)) as file:
+        with whole_files.writing(os.path.join(folder, name)) as file:
             file.writelines(f"{key} {value}\n" for key, value in zip(keys, values, strict=True))
 
 

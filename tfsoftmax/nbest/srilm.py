@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Iterable, Iterator
 
-from tfsoftmax import textio
+from tfsoftmax import textio, whole_files
 from tfsoftmax.nbest.rows import Row, fields_of, number
 
 NO_WORDS = {"<s>", "</s>", "-pau-"}
@@ -92,7 +92,7 @@ def write(folder: str, rows: Iterable[Row]) -> None:
         lines.setdefault(row.utterance, []).append(" ".join(fields) + "\n")
     os.makedirs(folder, exist_ok=True)
     for utterance, of_utterance in lines.items():
-        with textio.writing(os.path.join(folder, utterance)) as file:
+        with whole_files.writing(os.path.join(folder, utterance)) as file:
             file.writelines(of_utterance)
 
 

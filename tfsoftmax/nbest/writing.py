@@ -2,7 +2,7 @@
 
 import os
 
-from tfsoftmax import textio
+from tfsoftmax import whole_files
 from tfsoftmax.nbest import columns, json_lists, kaldi, srilm
 from tfsoftmax.nbest.lists import NBest
 
@@ -23,9 +23,9 @@ def check_writable(folder: str, nbest: NBest) -> None:
     writer, name = WRITERS[nbest.kind]
     path = os.path.join(folder, name)
     if nbest.kind not in ("kaldi", "srilm"):
-        textio.check_writable(path)
+        whole_files.check_writable(path)
         return
-    with textio.errors_name(path):
+    with whole_files.errors_name(path):
         others = set(os.listdir(path)) if os.path.lexists(path) else set()
     # Lists that are read from there later would have parts of both.
     others -= writer.names(nbest.rows())

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tfsoftmax import textio
+from tfsoftmax import textio, whole_files
 from tfsoftmax.partitions import code_files
 from tfsoftmax.partitions.counts import checked_counts, with_unseen
 from tfsoftmax.partitions.ngram_counts import Bigrams
@@ -155,7 +155,7 @@ class BackoffBigrams:
         before, after = ([tag if i == eos else w for i, w in enumerate(words)]
                          for tag in ("<s>", "</s>"))
         backoff = [f"\t{b:.6f}" for b in self.log_backoff / base]
-        with textio.writing(path) as file:
+        with whole_files.writing(path) as file:
             file.write(f"\\data\\\nngram 1={len(words) + 1}\nngram 2={len(self.words)}\n")
             file.write(f"\n\\1-grams:\n-99\t<s>{backoff[eos]}\n")
             for i, log_p in enumerate(self.log_unigram / base):

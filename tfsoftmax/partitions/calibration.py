@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tfsoftmax import textio
+from tfsoftmax import textio, whole_files
 from tfsoftmax.hardware import hardware
 from tfsoftmax.partitions.cost_model import MachineCosts
 
@@ -151,7 +151,7 @@ def _write(path, known):
     """Writes the file in one step. If that fails, the next program measures again."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with textio.writing(path) as file:
+        with whole_files.writing(path) as file:
             json.dump(known, file, indent=1)
     except OSError:
         return

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from numpy.typing import ArrayLike
 
-from tfsoftmax import textio
+from tfsoftmax import textio, whole_files
 
 
 def read_codes(path: str | os.PathLike, words: Sequence[str]) -> list[str]:
@@ -55,7 +55,7 @@ def write_codes(
 ) -> None:
     """Writes lines `code<TAB>word<TAB>count`, the `paths` format, sorted by code and count."""
     rows = sorted(zip(codes, (-int(n) for n in counts), words))
-    with textio.writing(path) as file:
+    with whole_files.writing(path) as file:
         file.writelines(f"{code}\t{word}\t{-negative}\n" for code, negative, word in rows)
 
 
@@ -69,7 +69,7 @@ def read_nested(path: str | os.PathLike) -> list:
 
 def write_nested(path: str | os.PathLike, nested: list) -> None:
     """Writes nested lists of words as JSON."""
-    with textio.writing(path) as file:
+    with whole_files.writing(path) as file:
         json.dump(nested, file, ensure_ascii=False)
 
 

@@ -1,7 +1,5 @@
-"""Facts about `Scorer` and `tfsoftmax score`."""
+"""Facts about `Scorer` and `Totals`."""
 
-import dataclasses
-import json
 import math
 import tracemalloc
 import types
@@ -11,40 +9,16 @@ import pytest
 
 import runs_helper
 from cases import CASES, ONE_OF_EACH, randomise
-from tfsoftmax.commands import score
+from scoring_helper import SENTENCES, VOCABULARY, WORDS, make_model, reference
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.heads import HEADS
 from tfsoftmax.lm import model as building
-from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.evaluation import exact_evaluator
 from tfsoftmax.lm.model import language_model, recurrent_states
 from tfsoftmax.lm.scoring import Scorer
-from tfsoftmax.lm.sentences import oov_report, windows
+from tfsoftmax.lm.sentences import windows
 from tfsoftmax.lm.totals import Totals
 from tfsoftmax.vocabulary import Vocabulary
-
-WORDS = ("the", "<unk>", "cat", "sat", "<eos>", "mat", "on", "dog")
-VOCABULARY = Vocabulary(WORDS, [9, 8, 7, 6, 5, 4, 3, 2])
-CONFIG = ModelConfig(embedding_units=5, hidden_units=6, init_scale=1.0)
-SENTENCES = [line.split() for line in (
-    "the cat sat on the mat", "the cat", "", "a zebra sat on the dog", "the cat sat on the mat",
-    "dog", "the cat sat", "on " * 40, "the dog sat",
-)]
-
-
-def make_model(streams, steps=None, seed=0, **options):
-    model = language_model(dataclasses.replace(CONFIG, **options), VOCABULARY, streams, steps)
-    randomise(model, seed)
-    return model
-
-
-def reference(words, model):
-    """ln P of each word and `<eos>` by the logits of a model of one stream, word by word."""
-    ids = VOCABULARY.encode(["<eos>", *words, "<eos>"])
-    building.reset_states(model)
-    logits = model(ids[None, :-1], training=False).numpy()[0].astype(np.float64)
-    log_probs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
-    return log_probs[np.arange(len(ids) - 1), ids[1:]]
 
 
 @pytest.mark.parametrize("streams", [1, 3])
@@ -263,72 +237,3 @@ def test_models_and_sentences_that_do_not_fit_are_refused():
     scorer = Scorer(make_model(2), VOCABULARY)
     with pytest.raises(ValueError, match="must not contain <eos>. Received: 'the <eos>'"):
         scorer.sentences([["the", "<eos>"]])
-
-
-@pytest.fixture(scope="module")
-def run_directory(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("run")
-    return runs_helper.saved_run(directory, CONFIG, VOCABULARY, make_model(3)).directory
-
-
-def test_the_tool_scores_a_file_in_its_order(run_directory, tmp_path):
-    text = "".join(" ".join(words) + "\n" for words in SENTENCES)
-    (tmp_path / "text").write_text(text)
-    done = runs_helper.tool("score", f"--run={run_directory}", f"--input={tmp_path / 'text'}")
-    scores, printed = zip(*(line.split("\t") for line in done.stdout.splitlines()))
-    assert list(printed) == [" ".join(words) for words in SENTENCES]
-    expected = [reference(words, make_model(1)).sum() for words in SENTENCES]
-    np.testing.assert_allclose(np.array(scores, float), expected, rtol=1e-4)
-    totals = json.loads(done.stderr.splitlines()[-1])
-    assert totals["tokens"] == sum(len(words) + 1 for words in SENTENCES)
-    assert (totals["sentences"], totals["oov_tokens"]) == (len(SENTENCES), 2)
-    assert totals["nats_per_token"] == pytest.approx(-sum(expected) / totals["tokens"], 1e-4)
-
-
-def test_the_tool_scores_words_of_a_stream_from_standard_input(run_directory):
-    done = runs_helper.tool(
-        "score", f"--run={run_directory}", "--words", "--stream", "--base=10", input="the a\ncat\n",
-    )
-    expected = reference("the a <eos> cat".split(), make_model(1)) / math.log(10)
-    lines = [line.split("\t") for line in done.stdout.splitlines()]
-    assert [line[1:] for line in lines] == [
-        ["the"], ["a", "<unk>"], ["<eos>"], [], ["cat"], ["<eos>"], [],
-    ]
-    values = [float(line[0]) for line in lines if line[0]]
-    np.testing.assert_allclose(values, expected, rtol=1e-4, atol=1e-5)
-
-
-def test_the_tool_warns_of_text_in_another_case(run_directory, tmp_path):
-    (tmp_path / "text").write_bytes(b"\xef\xbb\xbfTHE CAT\nSAT\x1b[2J\n")
-    done = runs_helper.tool("score", f"--run={run_directory}", f"--input={tmp_path / 'text'}")
-    warning, totals = done.stderr.splitlines()
-    assert warning.startswith(f"warning: {tmp_path / 'text'}: 3 of 3 words (100.00%) are not in")
-    assert json.loads(totals)["oov_rate"] == 1
-    assert done.stdout.splitlines()[1].endswith("\tSAT\x1b[2J")  # this is no terminal
-    lowered = list(score.sentences(str(tmp_path / "text"), False, lowercase=True))
-    assert lowered == ["the cat", "sat\x1b[2j"]
-
-
-def test_many_unknown_words_are_a_warning_and_few_are_not():
-    assert oov_report("x", 10, 2) == "x: 2 of 10 words (20.00%) are not in the vocabulary"
-    assert oov_report("x", 10, 3).startswith("warning: x: 3 of 10 words (30.00%) are not in the ")
-    assert oov_report("x", 0, 0) == "x: 0 of 0 words (0.00%) are not in the vocabulary"
-
-
-@pytest.mark.parametrize("is_one_text, refused", [(False, True), (True, False)])
-def test_a_line_is_refused_above_a_mebibyte_unless_it_is_read_as_one_text(
-    tmp_path, is_one_text, refused
-):
-    path = tmp_path / "text"
-    path.write_text("the cat\n" + "on " * 400_000 + "\n")
-    sentences = score.sentences(str(path), is_one_text, False)
-    if refused:
-        with pytest.raises(ValueError, match="text, line 2: a line must have at most 1,048,576 b"):
-            list(sentences)
-    else:
-        assert [len(sentence.split()) for sentence in sentences] == [2, 400_000]
-
-
-def test_the_tool_names_what_is_wrong(run_directory, tmp_path):
-    done = runs_helper.tool("score", f"--run={run_directory}", check=False, input="")
-    assert done.stderr == "error: `input` must hold sentences. Received: input='-'\n"

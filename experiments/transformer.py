@@ -10,8 +10,11 @@ each of 128 streams.
 Commands, with data/million as in `jiang`:
 
     python -m experiments.run transformer --data=data/million
+    python -m experiments.benchmarks.run speed --experiment=transformer --data=data/million
 
-Hardware and hours: each run has one core, which it shares with other work, so that minutes and
+The last command measures [training speeds](speed/README.md) that compare, since the two take turns.
+
+Hardware and hours: each run has one core, which it shares with other work, so that its minutes and
 words/s compare only roughly.
 """
 

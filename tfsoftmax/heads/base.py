@@ -2,7 +2,6 @@
 
 import operator
 from collections.abc import Callable
-from typing import ClassVar
 
 import keras
 import tensorflow as tf
@@ -18,6 +17,7 @@ from tfsoftmax.heads.inputs import (
     flatten,
     restore,
 )
+from tfsoftmax.heads.named_options import NamedOptions
 from tfsoftmax.heads.row_weights import RowWeights
 from tfsoftmax.heads.vectors import Vectors
 from tfsoftmax.layers.initializers import Initializer
@@ -26,10 +26,9 @@ from tfsoftmax.ops.computed_if_used import computed_if_used
 from tfsoftmax.ops.ranking import without
 from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.partitions.packing import unpacked_values
-from tfsoftmax.vocabulary import Vocabulary
 
 
-class SoftmaxHead(RowWeights, Vectors, keras.layers.Layer):
+class SoftmaxHead(NamedOptions, RowWeights, Vectors, keras.layers.Layer):
     """Base of all output layers. The method alone decides what is computed, not a training mode.
 
     | method                          | result                                                     |
@@ -64,14 +63,6 @@ class SoftmaxHead(RowWeights, Vectors, keras.layers.Layer):
             alone, `self_normalised_log_prob(hidden, labels)`, stands for its log-probability.
         reads_previous_word: whether the last units of the hidden states carry the word that was
             read last, see `layers.previous_word`.
-        machine_options: names of options for which "auto" is decided by measuring the machine,
-            when the head is built; a run keeps what was decided.
-        vocabulary_options: names of the arguments that `for_vocabulary` fills with what the
-            vocabulary has under the same names: `counts`, `words`.
-        matrix_initializers: names of the arguments that are initializers of matrices.
-        decided_options: names of arguments of its bases that the head does not take.
-        file_options: names of the arguments that may be the path of a file, each with the strings
-            that mean something else.
 
     Example:
         hidden, labels = keras.random.normal((8, 64)), keras.random.randint((8,), 0, 1000)
@@ -84,11 +75,6 @@ class SoftmaxHead(RowWeights, Vectors, keras.layers.Layer):
     is_distribution = True
     self_normalised = False
     reads_previous_word = False
-    machine_options: ClassVar[tuple[str, ...]] = ()
-    vocabulary_options: ClassVar[tuple[str, ...]] = ()
-    matrix_initializers: ClassVar[tuple[str, ...]] = ("kernel_initializer",)
-    decided_options: ClassVar[tuple[str, ...]] = ()
-    file_options: ClassVar[dict[str, tuple[str, ...]]] = {}
 
     def __new__(cls, *args, **kwargs):
         check_hints(cls, args, kwargs)
@@ -114,36 +100,6 @@ class SoftmaxHead(RowWeights, Vectors, keras.layers.Layer):
         self.kernel_constraint = keras.constraints.get(kernel_constraint)
         self.bias_constraint = keras.constraints.get(bias_constraint)
         self.supports_masking = True
-
-    @classmethod
-    def for_vocabulary(cls, vocabulary: Vocabulary, **options) -> "SoftmaxHead":
-        """A head for the words of a `Vocabulary`, with its counts and words where it takes them.
-
-        Args:
-            vocabulary: a `Vocabulary` of V words.
-            **options: arguments of the head, which override what the vocabulary has.
-        """
-        taken = {name: getattr(vocabulary, name) for name in cls.vocabulary_options}
-        return cls(len(vocabulary), **{**taken, **options})
-
-    @classmethod
-    def tied_embedding(
-        cls, vocabulary: Vocabulary, units: int, options: dict, **kwargs
-    ) -> tuple[keras.layers.Layer, dict] | None:
-        """An input embedding for the head to be tied to, and the options left for the head.
-
-        Args:
-            vocabulary: a `Vocabulary` of V words.
-            units: D, units of the embedding and of the hidden state.
-            options: arguments of the head. Besides them, `characters`, arguments of a
-                `CharacterEmbedding`, says that the layer shall be one.
-            **kwargs: arguments of the embedding.
-
-        Returns:
-            A Keras layer, and a dict of arguments for `for_vocabulary`; or None for a head that
-            cannot be tied.
-        """
-        return None
 
     def find_tie(self, hidden) -> None:
         """Called with the input before a model is built: a tied head looks for its embedding."""

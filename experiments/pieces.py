@@ -6,6 +6,10 @@ of it, since the time steps are in proportion to the number of tokens. The model
 optimisation are those of the experiment `jiang`. Perplexities per token do not compare; see
 [bits per byte](bits_per_byte.md), which the last command writes.
 
+The run with 2,000 pieces ended early, by two validations that were much worse than the one before.
+There one of the 128 streams came to a state of the GRU that no later word changed; the others had
+improved. The result is that of the best validation, before.
+
 Commands:
 
     tfsoftmax prepare --corpus=text --order=text --max_vocab=10000 --train=train.txt.gz \\

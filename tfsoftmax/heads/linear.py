@@ -10,6 +10,7 @@ from tfsoftmax.layers.scoring_table import scoring_table
 from tfsoftmax.ops.chunk_gradients import Objective
 from tfsoftmax.ops.logits import capped, label_logits, rows_of
 from tfsoftmax.ops.row_softmax import SoftmaxInShards, WholeSoftmax
+from tfsoftmax.ops.whole_reads import whole
 
 
 class LinearHead(TiedHead):
@@ -109,8 +110,10 @@ class LinearHead(TiedHead):
 
     def _softmax(self):
         """The exact distribution."""
-        shard, parameters = self._shard(), (*self._parameters(), self.soft_cap)
-        return WholeSoftmax(*parameters) if shard is None else SoftmaxInShards(*parameters, shard)
+        shard, (kernel, bias) = self._shard(), self._parameters()
+        if shard is not None:
+            return SoftmaxInShards(kernel, bias, self.soft_cap, shard)
+        return WholeSoftmax(whole(kernel), bias, self.soft_cap)
 
     def plain_softmax(self) -> WholeSoftmax | None:
         softmax = self._softmax() if self.built and self.is_distribution else None

@@ -1,0 +1,55 @@
+"""Reads of whole variables are not copies of them, whatever was done to their rows before."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tfsoftmax
+from tfsoftmax.ops.whole_reads import whole
+
+
+def address(tensor):
+    return np.asarray(memoryview(tensor)).ctypes.data
+
+
+def gathered(variable):
+    tf.gather(variable, [3, 7])
+
+
+def updated(variable):
+    variable.scatter_add(tf.IndexedSlices(tf.ones((1, 16)), tf.constant([2])))
+
+
+@pytest.mark.parametrize("change", [gathered, updated])
+def test_a_value_is_no_copy_and_keeps_its_numbers(change):
+    variable = tf.Variable(tf.ones((50, 16)))
+    change(variable)
+    one, other = tf.convert_to_tensor(variable), tf.convert_to_tensor(variable)
+    assert address(one) != address(other)  # what TensorFlow does by itself
+    del one, other
+    value, again = whole(variable), whole(variable)
+    assert address(value) == address(again)
+    before = value.numpy()
+    updated(variable)
+    np.testing.assert_array_equal(value, before)
+    assert whole(variable)[2, 0] == before[2, 0] + 1
+
+
+@pytest.mark.parametrize("make", [
+    lambda **o: tfsoftmax.FullSoftmax(50, **o), lambda **o: tfsoftmax.SampledSoftmax(50, 5, **o),
+])
+def test_heads_do_not_copy_the_table_of_an_embedding(make):
+    embedding = tfsoftmax.Embedding(50, 16)
+    head = make(tied_to=embedding)
+    head.build((None, 16))
+    embedding(np.array([3, 7]))
+    assert address(head.plain_softmax().kernel) == address(head.plain_softmax().kernel)
+    kernel = head.plain_softmax().kernel
+    embedding(np.array([3, 7]))
+    assert address(kernel) != address(head.plain_softmax().kernel)
+
+
+def test_xla_reads_variables_itself():
+    variable = tf.Variable(tf.ones((5, 3)))
+    read = tf.function(lambda: tf.reduce_sum(whole(variable)), jit_compile=True)
+    assert read() == 15

@@ -81,7 +81,9 @@ LABELS = {
 
 @every_layout
 @pytest.mark.parametrize("where", LABELS)
-@pytest.mark.parametrize("rows, xla", [(26, False), (7, False), (26, True), (7, True)])
+@pytest.mark.parametrize("rows, xla", [
+    (26, False), (7, False), (26, True), pytest.param(7, True, marks=pytest.mark.slow)
+])
 def test_gradients_equal_the_tape_wherever_labels_are(layout, where, rows, xla, monkeypatch):
     """In one round or many, for labels that leave clusters empty or exceed their capacity."""
     monkeypatch.setattr(adaptive_clusters.Cluster, "chunk_rows", lambda _: rows)

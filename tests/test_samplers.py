@@ -39,6 +39,7 @@ def test_claims_are_honest_for_a_thousand_words(name, unique):
     assert audit.honest, np.abs(audit.z).max()
 
 
+@pytest.mark.slow  # it says nothing of our own samplers
 @pytest.mark.parametrize("unique", [False, True])
 @pytest.mark.parametrize("name", IN_TENSORFLOW)
 def test_tensorflow_is_honest_with_replacement_and_not_without(name, unique):

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 import tfsoftmax
+from tfsoftmax.ops import row_softmax
 from tfsoftmax.ops.whole_reads import whole
 
 
@@ -47,6 +48,24 @@ def test_heads_do_not_copy_the_table_of_an_embedding(make):
     kernel = head.plain_softmax().kernel
     embedding(np.array([3, 7]))
     assert address(kernel) != address(head.plain_softmax().kernel)
+
+
+def test_a_loss_reads_the_table_of_an_embedding_so(monkeypatch):
+    embedding = tfsoftmax.Embedding(50, 16)
+    head = tfsoftmax.FullSoftmax(50, tied_to=embedding)
+    labels, hidden = np.array([1, 2]), tf.ones((2, 16))
+
+    def addresses():
+        """Where the head's losses find the table."""
+        found = []
+        monkeypatch.setattr(row_softmax, "whole", lambda v: found.append(whole(v)) or found[-1])
+        embedding(labels)
+        head.training_loss(hidden, labels)
+        head.loss_and_nats(hidden, labels, np.ones(2, np.float32))
+        return [address(kernel) for kernel in found]
+
+    one, other = addresses()
+    assert one == other == address(whole(embedding.trainable_variables[0].value))
 
 
 def test_xla_reads_variables_itself():

@@ -19,7 +19,6 @@ from tfsoftmax.ops.adaptive_clusters import Cluster
 from tfsoftmax.ops.logits import map_row_chunks
 from tfsoftmax.ops.sharded_adaptive import ShardedTail
 from tfsoftmax.ops.shards import Shard
-from tfsoftmax.ops.whole_reads import whole
 from tfsoftmax.partitions.bands import band_units, frequency_bands
 from tfsoftmax.partitions.cutoffs import are_automatic, automatic_cutoffs
 from tfsoftmax.partitions.packing import packed
@@ -211,7 +210,7 @@ class AdaptiveSoftmax(Shards):
 
     def _clusters(self):
         """The parameters as `Cluster`s, the head first."""
-        kernels = [whole(w.value) for w in self.kernels]
+        kernels = [w.value for w in self.kernels]
         projections = [None, *(w.value for w in self.projections)]
         if self._computes_rows:
             by_rank = tf.gather(self.tied_to.table(), self.bands.order.ids)
@@ -220,7 +219,7 @@ class AdaptiveSoftmax(Shards):
                 tails = [tf.matmul(rows, p) for rows, p in zip(tails, projections[1:])]
             kernels = [tf.concat([shortlist, *kernels], axis=0), *tails]
         elif self.tied_to is not None:
-            tables = [whole(w.value) for w in self.tied_to.tables]
+            tables = [w.value for w in self.tied_to.tables]
             kernels = [tf.concat([tables[0], *kernels], axis=0), *tables[1:]]
             if self.tie_projections:
                 projections = [None, *(w.value for w in self.tied_to.projections)]

@@ -110,14 +110,14 @@ class LinearHead(TiedHead):
 
     def _softmax(self):
         """The exact distribution."""
-        shard, (kernel, bias) = self._shard(), self._parameters()
-        if shard is not None:
-            return SoftmaxInShards(kernel, bias, self.soft_cap, shard)
-        return WholeSoftmax(whole(kernel), bias, self.soft_cap)
+        shard, parameters = self._shard(), (*self._parameters(), self.soft_cap)
+        return WholeSoftmax(*parameters) if shard is None else SoftmaxInShards(*parameters, shard)
 
     def plain_softmax(self) -> WholeSoftmax | None:
         softmax = self._softmax() if self.built and self.is_distribution else None
-        return softmax if isinstance(softmax, WholeSoftmax) else None
+        if not isinstance(softmax, WholeSoftmax):
+            return None
+        return softmax._replace(kernel=whole(softmax.kernel))
 
     def _log_normaliser(self, hidden):
         return tf.stop_gradient(self._softmax().log_normaliser(hidden))

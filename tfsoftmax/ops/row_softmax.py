@@ -9,6 +9,7 @@ from tfsoftmax.ops.cross_entropy import cross_entropy, weighted_cross_entropy
 from tfsoftmax.ops.logits import exact_top_k, full_logits, map_row_chunks
 from tfsoftmax.ops.sharded import sharded_cross_entropy, sharded_logits, sharded_top_k
 from tfsoftmax.ops.shards import Shard
+from tfsoftmax.ops.whole_reads import whole
 
 
 class WholeSoftmax(typing.NamedTuple):
@@ -42,12 +43,12 @@ class WholeSoftmax(typing.NamedTuple):
 
     def cross_entropy(self, hidden, labels, objective, draw=None):
         """(N,) nats, as `ops.cross_entropy.cross_entropy` returns them."""
-        return cross_entropy(hidden, self.kernel, self.bias, labels, objective, draw=draw)
+        return cross_entropy(hidden, whole(self.kernel), self.bias, labels, objective, draw=draw)
 
     def weighted_cross_entropy(self, hidden, labels, weights, objective, draw=None):
         """(total, exact nats (N,)), as `ops.cross_entropy.weighted_cross_entropy` returns them."""
         return weighted_cross_entropy(
-            hidden, self.kernel, self.bias, labels, weights, objective, draw=draw
+            hidden, whole(self.kernel), self.bias, labels, weights, objective, draw=draw
         )
 
 

@@ -11,6 +11,8 @@ def whole(variable: tf.Variable | tf.Tensor) -> tf.Variable | tf.Tensor:
     A variable whose rows an embedding gathers, or an optimiser updates, is copied by each later
     read of all of it. For one position at V = 300,000 and D = 64 the copy takes longer than the
     logits. Later gathers and updates copy the variable if this value is still in use by then.
+
+    Losses and searches read so. Logits do not, because TFLite cannot convert such a read.
     """
     if under_xla() or not hasattr(variable, "read_value_no_copy"):
         return variable

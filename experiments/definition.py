@@ -9,6 +9,7 @@ import types
 from tfsoftmax.lm.config import ModelConfig, Seq2SeqConfig, TrainingConfig
 from tfsoftmax.lm.presets import PRESETS
 
+DATA = "{data}"  # stands for the folder of the corpus
 MEASURES = ("perplexity", "test_perplexity", "words_per_second", "peak_memory_gib")
 
 
@@ -70,9 +71,9 @@ class Run:
 
     def of_corpus(self, directory):
         """The same run with a directory in the place of "{data}"."""
-        folder = os.path.abspath(directory)
+        folder = directory if directory == DATA else os.path.abspath(directory)
         options = {
-            name: value.replace("{data}", folder) if isinstance(value, str) else value
+            name: value.replace(DATA, folder) if isinstance(value, str) else value
             for name, value in self.model.get("head_options", {}).items()
         }
         if not options:

@@ -33,7 +33,11 @@ class Outcome:
             return cls(None, [], False)
         path = directory / "metrics.jsonl"
         lines = path.read_text(encoding="utf-8").splitlines(True) if path.exists() else []
-        events = [json.loads(line) for line in lines if line.endswith("\n")]
+        return cls.of(run, config, [json.loads(line) for line in lines if line.endswith("\n")])
+
+    @classmethod
+    def of(cls, run, config, events):
+        """The outcome of a `Run` with a configuration and events."""
         return cls(config, events, not _is_of(run, config))
 
     @functools.cached_property

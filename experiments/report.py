@@ -3,10 +3,10 @@
 import json
 import statistics
 
-from experiments import cluster_curves, markdown, pictures, seeds
+from experiments import cluster_curves, kept, markdown, pictures, seeds
 from experiments.definition import MEASURES
 
-PICTURE, CURVES = "perplexity.png", "curves.png"
+PICTURE, CURVES, RESULTS = "perplexity.png", "curves.png", "results.json"
 MOST_MEDIANS = 2.5  # a perplexity of more than so many medians is drawn at the edge of the picture
 HEADINGS = {
     "perplexity": "validation perplexity",
@@ -47,14 +47,12 @@ def write(name, docstring, outcomes, folder):
             f"`runs` must hold runs of {name}: {', '.join(run.name for run, _ in outcomes)}. "
             "Received: a directory without any"
         )
-    measured = [(run.name, outcome.measures()) for run, outcome in outcomes]
-    results = [(run, own["perplexity"], own["seconds"] / 60) for run, own in measured
-               if own.get("perplexity")]
+    rows = [kept.row(run, outcome) for run, outcome in outcomes]
+    results = [(row["name"], row["perplexity"], row["seconds"] / 60) for row in rows
+               if row.get("perplexity")]
     note = note_of(outcomes)
-    markdown.write(folder / "results.json", json.dumps([
-        {"name": run.name, "state": outcome.state, "paper": dict(run.paper), **own}
-        for (run, outcome), (_, own) in zip(outcomes, measured)
-    ], indent=1))
+    lines = ",\n".join(json.dumps(row) for row in rows)
+    markdown.write(folder / RESULTS, f"[\n{lines}\n]")
     return markdown.write(
         folder / "README.md", f"# {name}", docstring.strip(), "## Results", facts(outcomes),
         *_means(name, outcomes, note, folder / CURVES), table(outcomes), NOTE,

@@ -16,8 +16,7 @@ from pathlib import Path
 import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
 from absl import flags
 
-from experiments import catalogue, report, runner
-from experiments.outcome import Outcome
+from experiments import catalogue, kept, report, runner
 from tfsoftmax.commands import program
 
 
@@ -41,8 +40,8 @@ def main(name):
                 "`data` must name a directory that `tfsoftmax prepare` made. Received: none"
             )
         failures = runner.run_all(chosen, folder, flags.FLAGS.data)
-    outcomes = [(run, Outcome.read(run, folder / run.name)) for run in experiment.RUNS]
     results = Path(flags.FLAGS.results) / name
+    outcomes = kept.outcomes(experiment.RUNS, folder, results / report.RESULTS)
     if any(outcome.config for _, outcome in outcomes) or not failures:
         report.write(name, experiment.__doc__, outcomes, results)
         print(f"{report.table(outcomes)}\n\n{results / 'README.md'}")

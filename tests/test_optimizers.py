@@ -64,7 +64,7 @@ def test_compiled_update_equals_the_eager_one(rule, jit_compile):
     assert_states_equal(states(optimizer, weights), trained(make(rule, global_clipnorm=0.9), steps))
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", sorted(set(RULES) - {"adagrad in place"}))  # it has no chunks
 def test_rows_updated_in_several_chunks_are_those_updated_at_once(rule, monkeypatch):
     steps = [gradients(step, every_row=False) for step in range(2)]
     wanted = trained(make(rule), steps)

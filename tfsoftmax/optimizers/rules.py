@@ -4,6 +4,7 @@ import keras
 import tensorflow as tf
 
 from tfsoftmax.ops.xla import under_xla
+from tfsoftmax.optimizers.rows import rows_and_values
 from tfsoftmax.optimizers.sparse_rows import SparseRows
 
 
@@ -30,10 +31,20 @@ class Adagrad(SparseRows, keras.optimizers.Adagrad):
     def update_all(self, gradient, variable, learning_rate):
         if not self._updates_in_place():
             return super().update_all(gradient, variable, learning_rate)
-        tf.raw_ops.ResourceApplyAdagradV2(
-            **self.operands(gradient, variable, "accum"), epsilon=tf.zeros([], variable.dtype),
-            lr=keras.ops.cast(learning_rate, variable.dtype),
+        tf.raw_ops.ResourceApplyAdagradV2(**self._operands(gradient, variable, learning_rate))
+
+    def update_rows(self, gradient, variable, learning_rate):
+        if not self._updates_in_place():
+            return super().update_rows(gradient, variable, learning_rate)
+        rows, values = rows_and_values(gradient)
+        tf.raw_ops.ResourceSparseApplyAdagradV2(
+            **self._operands(values, variable, learning_rate), indices=rows
         )
+
+    def _operands(self, gradient, variable, learning_rate):
+        rate = keras.ops.cast(learning_rate, variable.dtype)
+        epsilon = tf.zeros([], variable.dtype)
+        return {**self.operands(gradient, variable, "accum"), "lr": rate, "epsilon": epsilon}
 
     def _updates_in_place(self):
         # Accumulators only grow, so that so small an epsilon is lost in rounding.

@@ -6,9 +6,9 @@ where e is the edge that the path takes and c runs over all edges below the same
 a node are numbered consecutively, so that a node's part of the kernel is a range of its rows.
 
 Only the nodes on the paths of the batch are computed. The steps of all paths are sorted by node,
-and a loop takes one node after the other, with the positions that pass it and its own rows, which
-it reads there and then. So neither positions nor children are padded, and of all rows (M, D) there
-is no copy.
+and a loop takes one node after the other, with the positions that pass it and its own rows. So
+neither positions nor children are padded. The rows (M, D) of all nodes are gathered before the
+loop; to gather those of each node where they are used was no faster for a step with its update.
 
 Shapes: N positions, D hidden units, V words, E edges, L the depth of the tree, R steps of paths,
 M rows of the nodes that occur.

@@ -89,17 +89,20 @@ def _baseline(name, finished):
 
 
 def curves(outcomes, title, note, path):
-    """Draws the validation perplexity of the first seed of each run, epoch by epoch.
+    """Draws the validation perplexity of one seed of each run, epoch by epoch.
 
     Returns:
         The Markdown that shows it; empty if no run has two validations.
     """
-    lines = {name: own[0][1].validations for name, own in groups(outcomes).items()}
-    lines = {name: events for name, events in lines.items() if len(events) > 1}
+    lines = {
+        name: next((o.validations for _, o in own if len(o.validations) > 1), None)
+        for name, own in groups(outcomes).items()
+    }
+    lines = {name: events for name, events in lines.items() if events}
     if not lines:
         return ""
     caption = (
-        "Exact validation perplexity after each epoch, with the first seed. Each line ends with "
+        "Exact validation perplexity after each epoch, with one seed. Each line ends with "
         "its training; its lowest point is the result."
     )
     return pictures.shown(lambda: _draw(lines, title, note), path, caption)

@@ -11,7 +11,8 @@ without biases, too. The step sizes of rare nodes are not the reason: Adam, with
 are trained, divides them out. The experiment `small_batches` has the authors' batches and epochs.
 
 None of this moves the test perplexity by more than 0.2 % of that of our Huffman tree, so that
-neither ties nor biases are the reason. The page's run of full softmax is that of `jiang`, which has the same settings.
+neither ties nor biases are the reason. The page's run of full softmax is that of `jiang`, which has
+the same settings.
 
 Commands:
 

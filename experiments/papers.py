@@ -132,10 +132,10 @@ ROWS = {
         ("table 1", "perplexity on Text8 after 5 epochs",
          "[shen](shen/README.md), million words; [hierarchical](hierarchical/README.md) after a "
          "quarter of an epoch of the novels", from_experiment("shen")),
-        ("table 2", "training time", "[shen speed](shen/speed/README.md), 10,000 words, half the units; "
-         "[hierarchical speed](hierarchical/speed/README.md)",
-         "same finding: a step of self-organised takes 0.36 of full softmax's (paper 0.26, on a GPU "
-         "with 44,370 words)"),
+        ("table 2", "training time", "[shen speed](shen/speed/README.md), 10,000 words, half the "
+         "units; [hierarchical speed](hierarchical/speed/README.md)",
+         "same finding: a step of self-organised takes 0.36 of full softmax's (paper 0.26, on a "
+         "GPU with 44,370 words)"),
         ("table 3", "words of learned clusters", "`tfsoftmax show_clusters`, "
          "[clusters](hierarchical/clusters.txt)", "clusters of grammar and meaning, as there"),
         ("figure 1", "perplexity, cluster and in-cluster perplexity, words that change",
@@ -153,8 +153,8 @@ ROWS = {
          "same order: a step of self-organised takes 0.12 of full softmax's (paper 0.30)"),
     ],
     "004": [
-        ("speed, 5 times", "sampled softmax", "[shmuma speed](shmuma/speed/README.md), 65,000 words; "
-         "[other vocabularies](benchmarks/README.md)",
+        ("speed, 5 times", "sampled softmax", "[shmuma speed](shmuma/speed/README.md), 65,000 "
+         "words; [other vocabularies](benchmarks/README.md)",
          "same order: 12 times as fast as full softmax on two cores"),
         ("speed, 3 and 11 times", "two-level softmax", "[shmuma](shmuma/speed/README.md); "
          "[other vocabularies](benchmarks/README.md)",

@@ -64,7 +64,7 @@ def on_page_markdown(markdown, page, **_):
     if page.file.src_uri in PAGES.values():
         return markdown.replace("](docs/", "](")
     if "/" in page.file.src_uri:
-        return markdown
+        return re.sub(r"\]\(((?:\.\./)+)docs/", r"](\1", markdown)
     return markdown.replace("](../README.md", "](index.md").replace("](../", "](")
 
 

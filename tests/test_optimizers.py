@@ -41,6 +41,17 @@ def test_sum_duplicates_keeps_the_dense_value_with_each_row_once(columns, dtype)
     np.testing.assert_allclose(tf.convert_to_tensor(got), wanted, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_adagrad_is_in_place_if_gpus_have_the_rule_for_the_dtype(dtype):
+    weight, optimizer = keras.Variable(np.ones((V, D)), dtype=dtype), optimizers.Adagrad(0.1)
+    optimizer.build([weight])
+    update = tf.function(lambda gradient: optimizer.apply([gradient], [weight]))
+    for gradient in (sparse_gradient([0, 3]), tf.ones((V, D))):
+        graph = update.get_concrete_function(gradient).graph
+        rules = [op for op in graph.get_operations() if "ApplyAdagradV2" in op.type]
+        assert len(rules) == (dtype == "float32")
+
+
 @pytest.mark.parametrize("clip", CLIPS, ids=str)
 @pytest.mark.parametrize("rule", RULES)
 def test_equals_keras_on_the_dense_gradient(rule, clip):

@@ -29,12 +29,12 @@ class Adagrad(SparseRows, keras.optimizers.Adagrad):
         return (self._accumulators,)
 
     def update_all(self, gradient, variable, learning_rate):
-        if not self._updates_in_place():
+        if not self._updates_in_place(variable):
             return super().update_all(gradient, variable, learning_rate)
         tf.raw_ops.ResourceApplyAdagradV2(**self._operands(gradient, variable, learning_rate))
 
     def update_rows(self, gradient, variable, learning_rate):
-        if not self._updates_in_place():
+        if not self._updates_in_place(variable):
             return super().update_rows(gradient, variable, learning_rate)
         rows, values = rows_and_values(gradient)
         tf.raw_ops.ResourceSparseApplyAdagradV2(
@@ -46,9 +46,11 @@ class Adagrad(SparseRows, keras.optimizers.Adagrad):
         epsilon = tf.zeros([], variable.dtype)
         return {**self.operands(gradient, variable, "accum"), "lr": rate, "epsilon": epsilon}
 
-    def _updates_in_place(self):
-        # Accumulators only grow, so that so small an epsilon is lost in rounding.
-        return not under_xla() and self.epsilon < 2e-6 * self.initial_accumulator_value
+    def _updates_in_place(self, variable):
+        # Accumulators only grow, so that so small an epsilon is lost in rounding. TensorFlow has
+        # no such rules for bfloat16 on a GPU.
+        small = self.epsilon < 2e-6 * self.initial_accumulator_value
+        return small and variable.dtype != tf.bfloat16 and not under_xla()
 
     def row_step(self, gradient, learning_rate, accumulator):
         accumulator += tf.square(gradient)

@@ -20,6 +20,9 @@ Commands:
         --valid=valid.txt.gz --test=test.txt.gz --out=data/million
     python -m experiments.huffman_ties --data=data/million
     python -m experiments.run huffman --data=data/million
+
+Hardware and hours: each run has one core, which it shares with other work and on which it was
+stopped at times, so that its minutes and words/s say nothing of the method.
 """
 
 from experiments import jiang

@@ -65,9 +65,9 @@ ROWS = {
          "[jiang](jiang/README.md), million words, to convergence", from_experiment("jiang")),
         ("", "why our Huffman tree gains so little", "[huffman](huffman/README.md), one seed",
          "neither ties nor biases: with other ties, or without biases, its test perplexity changes "
-         "by at most 0.2 %, and that of a random tree without biases is the same. Nor "
-         "batches and epochs: with those of the authors' code (small_batches) a random tree is as "
-         "good, too"),
+         "by at most 0.2 %, and that of a random tree without biases is the same. "
+         "Batches and epochs are not the reason either: with those of the authors' code "
+         "(small_batches) a random tree is as good as Huffman's"),
         ("", "the same with the authors' batches and epochs",
          "[small_batches](small_batches/README.md)", from_experiment("small_batches")),
         ("table of perplexities", "softmax, NCE, BlackOut, cHSM and p-tHSM with a GRU",

@@ -43,7 +43,7 @@ def test_small_weights_do_not_underflow_in_float16(name):
 def test_row_factors_are_left_out_unless_sums_would_overflow():
     matrix, factors = tf.constant([[1.0, 3.0], [4.0, 2.0]]), tf.constant([0.5, 0.25])
     for dtype in (tf.float32, tf.bfloat16, tf.float16):
-        (narrow,), left = products.narrowed([matrix], factors, dtype)
+        (narrow,), (left,) = products.narrowed([matrix], [factors], dtype)
         assert narrow.dtype == dtype and left.dtype == tf.float32
         product = tf.cast(narrow, tf.float32) * left[:, None]
         np.testing.assert_allclose(product, matrix * factors[:, None])

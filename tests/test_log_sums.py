@@ -6,7 +6,12 @@ import tensorflow as tf
 
 from graph_helper import largest_tensor
 from tfsoftmax.ops.cross_entropy import cross_entropy
-from tfsoftmax.ops.log_sums import MOST_BLOCKS, block_words, log_sum_of_blocks
+from tfsoftmax.ops.log_sums import (
+    MOST_BLOCKS,
+    block_words,
+    exponentials_of_blocks,
+    log_sum_of_blocks,
+)
 
 
 @pytest.mark.parametrize("offset", [0.0, 80.0, -1e4])
@@ -33,6 +38,18 @@ def test_a_block_whose_words_are_all_left_out_adds_nothing():
     whole = gradient(lambda z: log_sum_of_blocks(tf.split(z, [16, 16, 5], axis=1)))
     for ours, theirs in zip(whole, wanted):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+
+
+@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize("second", [0.0, 90.0, -1e4, -np.inf])
+def test_exponentials_of_blocks_are_probabilities_once_multiplied(second, jit):
+    logits = np.random.default_rng(0).normal(0, 3, (5, 37)).astype(np.float32)
+    logits[:, 16:32] += second
+    function = tf.function(exponentials_of_blocks, jit_compile=jit)
+    exps, shares, log_sum = function(tf.split(logits, [16, 16, 5], axis=1))
+    found = np.concatenate([e * share[:, None] for e, share in zip(exps, shares)], axis=1)
+    np.testing.assert_allclose(found, np.exp(logits - log_sum[:, None]), rtol=2e-5, atol=1e-30)
+    np.testing.assert_allclose(found.sum(1), 1, rtol=1e-5)
 
 
 @pytest.mark.parametrize("words", [1, 1000, 10_000, 44_370, 1_000_000])

@@ -10,9 +10,7 @@ P_head = softmax(h Wᵀ + b) over shortlist and tails, P_t = softmax(h R_t W_t�
 projection R_t. Words are named by their frequency rank, and `ends` are the ranks at which the
 clusters end.
 
-The gradient is hand-written as in `ops/cross_entropy.py`: the (N, V_k) matrix of
-exponentials is never normalised; instead, matrices of the size (N, D) are divided. (oneDNN's
-softmax does normalise exponentials, at no cost, but only over a block of words.)
+The gradient is hand-written as in `ops/cross_entropy.py`, with blocks of a cluster's words.
 
 Shapes: N positions, D hidden units, K tails, V_k words in tail k.
 """
@@ -22,7 +20,7 @@ import tensorflow as tf
 from tfsoftmax.ops import products
 from tfsoftmax.ops.adaptive_clusters import sum_over_clusters
 from tfsoftmax.ops.custom_gradients import immediate_gradient, recomputed_gradient
-from tfsoftmax.ops.log_sums import log_sum_of, log_sum_of_blocks, offset_exponentials
+from tfsoftmax.ops.log_sums import exponentials_of_blocks, log_sum_of, log_sum_of_blocks
 from tfsoftmax.ops.logits import full_logits, label_logits
 
 
@@ -166,19 +164,18 @@ def _chunk_nats(cluster, hidden, labels, weights, totals):
     del weights, totals
     projected = cluster.project(hidden)
     target, _ = label_logits(projected, cluster.kernel, cluster.bias, labels)
-    return [_exponentials(cluster, projected)[-1] - target], []
+    return [log_sum_of_blocks(_logits(cluster, projected)) - target], []
 
 
 def _chunk_with_gradients(cluster, hidden, labels, weights, totals):
     """One chunk of `sum_over_clusters`: [nats, dh], and the gradients of the parameters."""
     projected = cluster.project(hidden)
-    exps, offsets, log_sum = _exponentials(cluster, projected)
+    exps, shares, log_sum = exponentials_of_blocks(_logits(cluster, projected))
     target, rows = label_logits(projected, cluster.kernel, cluster.bias, labels)
     d_projected, by_block = 0.0, []
-    for e, (kernel, bias), offset in zip(exps, cluster.blocks(hidden.dtype), offsets):
-        factors = tf.exp(offset - log_sum)
+    for e, (kernel, bias), factors in zip(exps, cluster.blocks(hidden.dtype), shares):
         d_biases = [] if bias is None else [products.by_biases(e, factors * weights)]
-        (slopes,), factors = products.narrowed([e], factors, hidden.dtype)
+        (slopes,), (factors,) = products.narrowed([e], [factors], hidden.dtype)
         factors *= weights
         d_projected += products.by_hidden(slopes, factors, kernel)
         by_block.append([products.by_words(slopes, factors, projected), *d_biases])
@@ -201,17 +198,6 @@ def _through_projection(projection, hidden, d_projected):
     return tf.cast(d_hidden, tf.float32), [tf.cast(d_projection, tf.float32)]
 
 
-def _exponentials(cluster, projected):
-    """exp(z - o_b) of each block of words, for projected hidden states (N, d).
-
-    Returns:
-        [exponentials (N, words)], [o_b (N,)], and ln Σ exp z over all words (N,). Each block has
-        an offset of its own, so that the passes over it follow one another while it is cached.
-    """
-    exps, offsets, log_sums = zip(*(
-        offset_exponentials(full_logits(projected, *block))
-        for block in cluster.blocks(projected.dtype)
-    ))
-    if len(exps) == 1:
-        return exps, offsets, log_sums[0]
-    return exps, offsets, tf.reduce_logsumexp(tf.stack(log_sums), axis=0)
+def _logits(cluster, projected):
+    """The logits (N, words) of each block of a cluster, for projected hidden states (N, d)."""
+    return [full_logits(projected, *block) for block in cluster.blocks(projected.dtype)]

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from tfsoftmax.ops import drawn_tiles, products
 from tfsoftmax.ops.chunks import CHUNK_ROWS
+from tfsoftmax.ops.log_sums import exponentials_of_blocks
 from tfsoftmax.ops.logits import full_logits, kernel_blocks
 
 BLOCK_BYTES = 1 << 25
@@ -64,14 +65,6 @@ def logits_of(parts, blocks, soft_cap):
     return [full_logits(parts[band], kernel, bias, soft_cap) for band, kernel, bias in blocks]
 
 
-def exponentials(logits):
-    """e of each block (n, rows), ln Σ exp z (n,) and s (n,)."""
-    maximum = tf.reduce_max(tf.stack([tf.reduce_max(z, axis=1) for z in logits]), axis=0)
-    exps = [tf.exp(z - maximum[:, None]) for z in logits]
-    sums = tf.add_n([tf.reduce_sum(e, axis=1) for e in exps])
-    return exps, maximum + tf.math.log(sums), sums
-
-
 def normaliser_terms(logits, log_sum, objective):
     """What the objective makes of all logits: ln s + c (ln s)² - ε mean z, (n,)."""
     terms = objective.log_z * log_sum
@@ -100,25 +93,27 @@ def chunk_gradients(hidden, weights, parts, blocks, objective, totals, log_z=Non
         `totals`.
     """
     logits = logits_of(parts, blocks, objective.soft_cap)
-    exps, log_sum, sums = exponentials(logits)
+    exps, factors, log_sum = exponentials_of_blocks(logits)
     terms = normaliser_terms(logits, log_sum, objective)
+    of_all = tf.ones_like(log_sum)
     if log_z is not None:
-        # No smaller than one, but for the padding of the last chunk.
-        sums, log_sum = sums * tf.exp(tf.nn.relu(log_z - log_sum)), log_z
-    factors = (objective.log_z + 2 * objective.z_loss * log_sum) / sums
+        # No greater than one, but for the padding of the last chunk.
+        of_all, log_sum = tf.exp(-tf.nn.relu(log_z - log_sum)), log_z
+    of_all *= objective.log_z + 2 * objective.z_loss * log_sum
+    factors = [of_all * f for f in factors]
     masses = [] if draw is None else _masses(exps, factors, weights, objective)
     slopes, factors = _slopes(logits, exps, factors, objective)
     d_biases = [
-        [] if bias is None else [products.by_biases(q, factors * weights)]
-        for q, (*_, bias) in zip(slopes, blocks)
+        [] if bias is None else [products.by_biases(q, f * weights)]
+        for q, f, (*_, bias) in zip(slopes, factors, blocks)
     ]
     kernels, tiles = [kernel for _, kernel, _ in blocks], [None] * len(blocks)
     if draw is not None:
         drawn = drawn_tiles.drawn_tiles(slopes, masses, kernels, draw)
         slopes, kernels, tiles = zip(*drawn)
     slopes, factors = products.narrowed(slopes, factors, hidden.dtype)
-    factors *= weights
-    d_parts = [products.by_hidden(q, factors, kernel) for q, kernel in zip(slopes, kernels)]
+    factors = [f * weights for f in factors]
+    d_parts = [products.by_hidden(*of_block) for of_block in zip(slopes, factors, kernels)]
     d_hidden = tf.concat([tf.add_n(band) for band in by_band(d_parts, blocks)], axis=1)
     by_block = _word_gradients(slopes, factors, parts, blocks, tiles, d_biases, totals, d_hidden)
     return [d_hidden, log_sum, terms], by_block
@@ -128,25 +123,26 @@ def _masses(exps, factors, weights, objective):
     """Σ_n |w| (p + ε / V) of each word (rows,) of a block, by which tiles are drawn."""
     uniform = objective.label_smoothing / sum(e.shape[1] for e in exps)
     uniform *= tf.reduce_sum(tf.abs(weights))
-    return [products.by_biases(e, tf.abs(factors * weights)) + uniform for e in exps]
+    return [products.by_biases(e, tf.abs(f * weights)) + uniform for e, f in zip(exps, factors)]
 
 
 def _slopes(logits, exps, factors, objective):
     """Derivatives of the normaliser terms with respect to h Wᵀ + b of each block.
 
     Returns:
-        Slopes (n, rows) float32, and factors (n,) that remain to be multiplied into them.
+        Slopes (n, rows) float32 of each block, and factors (n,) that remain to be multiplied into
+        them.
     """
     smoothing, cap = objective.label_smoothing, objective.soft_cap
     if not smoothing and cap is None:
         return exps, factors
-    slopes = [e * factors[:, None] for e in exps]
+    slopes = [e * f[:, None] for e, f in zip(exps, factors)]
     if smoothing:
         uniform = smoothing / sum(z.shape[1] for z in logits)
         slopes = [q - uniform for q in slopes]
     if cap is not None:
         slopes = [q * cap_slope(z, cap) for q, z in zip(slopes, logits)]
-    return slopes, tf.ones_like(factors)
+    return slopes, [tf.ones_like(f) for f in factors]
 
 
 def cap_slope(capped_logits, soft_cap):
@@ -161,9 +157,9 @@ def _word_gradients(slopes, factors, parts, blocks, tiles, d_biases, totals, pre
     product is alive at a time. If there are `tiles`, products are those of the drawn tiles.
     """
     by_block = []
-    for i, (q, (band, kernel, _)) in enumerate(zip(slopes, blocks)):
+    for i, (q, f, (band, kernel, _)) in enumerate(zip(slopes, factors, blocks)):
         with tf.control_dependencies([previous]):
-            d_kernel, old = products.by_words(q, factors, parts[band]), totals and totals[i]
+            d_kernel, old = products.by_words(q, f, parts[band]), totals and totals[i]
             if tiles[i] is not None:
                 total = old[0] if old else tf.zeros(kernel.shape)
                 d_kernel = drawn_tiles.add_to_tiles(total, d_kernel, tiles[i])

@@ -3,14 +3,16 @@
 Words may lie in bands. Band b has a kernel W_b (V_b, d_b), biases b_b, and sees a part h_b
 (N, d_b) of the hidden state h = [h_0, h_1, ...]; full softmax is the case of one band. With
 
-    z = [h_0 W_0ᵀ + b_0, h_1 W_1ᵀ + b_1, ...],   m = max z,   e = exp(z - m),   s = Σ e,
+    z_b = h_b W_bᵀ + b_b,   ln s = ln Σ exp z over all bands,   e_b = exp(z_b - o_b),
 
-the loss of a position with weight w is w (m + ln s - z_y), and with f = w / s its gradient is
+the loss of a position with weight w is w (ln s - z_y), and with f_b = w exp(o_b) / s its gradient
+is
 
-    dh_b = f (e_b W_b) - w W_y,   dW_b = e_bᵀ (f h_b) - [scatter of w h_b to row y],
+    dh_b = f_b (e_b W_b) - w W_y,   dW_b = e_bᵀ (f_b h_b) - [scatter of w h_b to row y],
 
-where the terms of the label y belong to its band only. The (N, V) matrix e is never normalised;
-instead, matrices of the size (N, D) are divided.
+where the terms of the label y belong to its band only. Each block of a band's words has an offset
+o_b (N,) of its own, so that its exponentials are formed while its logits are in the cache. They are
+never multiplied by f_b; instead, matrices of the size (N, D) are.
 
 Chunks of `CHUNK_ROWS` positions, and blocks of the kernels' rows for the products that have the
 kernels' shape, limit the memory besides weights and gradients to

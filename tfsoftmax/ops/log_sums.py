@@ -26,23 +26,43 @@ def block_words(vocab_size):
 
 
 def offset_exponentials(logits):
-    """exp(z - o) (N, V), o (N,) and ln Σ exp z (N,), which is -inf where all z are."""
+    """exp(z - o) (N, V), o (N,) and ln Σ exp z (N,): zeros, -inf and -inf where all z are -inf."""
     maximum = tf.reduce_max(logits, axis=1)
     none = tf.equal(maximum, -math.inf)
     if under_xla():
-        offset = tf.where(none, 0.0, maximum)
-        exps = tf.exp(logits - offset[:, None])
-        return exps, offset, offset + tf.math.log(tf.reduce_sum(exps, axis=1))
+        exps = tf.exp(logits - tf.where(none, 0.0, maximum)[:, None])
+        return exps, maximum, maximum + tf.math.log(tf.reduce_sum(exps, axis=1))
     # oneDNN's softmax takes a third of the time of the subtraction, exp and sum, and its greatest
     # probability, exp(max - ln Σ exp z), yields the sum. It is NaN where all z are -inf.
-    probabilities = tf.nn.softmax(logits)
-    offset = maximum - tf.math.log(tf.reduce_max(probabilities, axis=1))
-    return probabilities, tf.where(none, 0.0, offset), tf.where(none, maximum, offset)
+    exps = tf.nn.softmax(logits)
+    log_sum = tf.where(none, maximum, maximum - tf.math.log(tf.reduce_max(exps, axis=1)))
+    exps = tf.cond(
+        tf.reduce_any(none), lambda: tf.where(none[:, None], 0.0, exps), lambda: exps
+    )
+    return exps, log_sum, log_sum
+
+
+def exponentials_of_blocks(blocks):
+    """exp(z - o_b) of each block of logits (N, words), and ln Σ exp z over all words.
+
+    Each block has an offset of its own, so that the passes over it follow one another while it is
+    in the cache.
+
+    Returns:
+        [exponentials (N, words)], [exp(o_b - ln Σ exp z) (N,)], which a block's exponentials have
+        to be multiplied by to be probabilities, and ln Σ exp z (N,).
+    """
+    exps, offsets, log_sums = zip(*map(offset_exponentials, blocks))
+    log_sum = _joined(log_sums)
+    return exps, [tf.exp(offset - log_sum) for offset in offsets], log_sum
 
 
 def log_sum_of_blocks(blocks):
     """ln Σ exp z (N,) over the words of all blocks of logits (N, words)."""
-    log_sums = [log_sum_of(logits) for logits in blocks]
+    return _joined([log_sum_of(logits) for logits in blocks])
+
+
+def _joined(log_sums):
     return log_sums[0] if len(log_sums) == 1 else tf.reduce_logsumexp(tf.stack(log_sums), axis=0)
 
 

@@ -44,7 +44,9 @@ def full_logits(hidden, kernel, bias, soft_cap=None):
         return tf.concat([full_logits(part, *band, soft_cap) for part, band in by_band], axis=1)
     logits = tf.matmul(hidden, tf.cast(kernel, hidden.dtype), transpose_b=True)
     logits = tf.cast(logits, tf.float32)
-    return capped(logits if bias is None else logits + tf.cast(bias, tf.float32), soft_cap)
+    if bias is not None:
+        logits = tf.nn.bias_add(logits, tf.cast(bias, tf.float32))  # which joins the matmul
+    return capped(logits, soft_cap)
 
 
 def rows_of(parameter, ids):

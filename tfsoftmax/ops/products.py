@@ -18,15 +18,16 @@ def narrowed(matrices, factors, dtype):
 
     Args:
         matrices: list of (n, V_i) float32, M in blocks of words.
-        factors: (n,) float32, f.
+        factors: list of (n,) float32, f of each block.
         dtype: the dtype of the products. Sums of exponentials that are not normalised overflow
             float16, so with float16 M is multiplied by f.
 
     Returns:
-        The matrices in `dtype`, and the factors (n,) float32 that are still left out.
+        The matrices in `dtype`, and the factors that are still left out.
     """
     if dtype == tf.float16:
-        matrices, factors = [m * factors[:, None] for m in matrices], tf.ones_like(factors)
+        matrices = [m * f[:, None] for m, f in zip(matrices, factors)]
+        factors = [tf.ones_like(f) for f in factors]
     return [tf.cast(m, dtype) for m in matrices], factors
 
 

@@ -133,7 +133,7 @@ def _gradients(slopes, weights, hidden, word_rows, label_rows, layout):
         dh (N, D), and the gradients of the gathered rows (U, D) and of their biases (U,).
     """
     d_word_biases = products.by_biases(slopes.words, slopes.rows * weights)
-    (matrix,), factors = products.narrowed([slopes.words], slopes.rows, hidden.dtype)
+    (matrix,), (factors,) = products.narrowed([slopes.words], [slopes.rows], hidden.dtype)
     factors *= weights
     columns, by_label = slopes.columns, weights * slopes.label
     weighted_rows = word_rows

@@ -29,13 +29,13 @@ from tfsoftmax.ops.chunk_gradients import (
     PLAIN,
     blocks_of,
     chunk_gradients,
-    exponentials,
     logits_of,
     normaliser_terms,
 )
 from tfsoftmax.ops.chunks import sum_over_chunks
 from tfsoftmax.ops.cross_entropy import minus_targets
 from tfsoftmax.ops.custom_gradients import differentiable
+from tfsoftmax.ops.log_sums import log_sum_of_blocks
 from tfsoftmax.ops.logits import capped, full_logits, label_logits, logits_rows, map_row_chunks
 from tfsoftmax.ops.replicas import of_all_replicas, sum_of_replicas
 
@@ -149,7 +149,7 @@ def _exchanged(hidden, bands, target, shard, objective):
 
     def chunk(hidden):
         logits = logits_of([hidden], blocks, objective.soft_cap)
-        log_sum = exponentials(logits)[1]
+        log_sum = log_sum_of_blocks(logits)
         return [log_sum] + smooth * [normaliser_terms(logits, log_sum, only_smoothing)]
 
     log_z, *spread = map_row_chunks(chunk, hidden, shard.words)

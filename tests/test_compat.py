@@ -14,7 +14,8 @@ import tfsoftmax
 from modules_helper import module_names
 from tfsoftmax import _compat
 
-PRIVATE_MODULES = ("keras.src", "tensorflow.python", "tensorflow.core", "tensorflow.tsl")
+PRIVATE_MODULES = ("keras.src", "tensorflow.python", "tensorflow.core", "tensorflow.tsl",
+                   "tensorflow.compiler")
 FILES = sorted(pathlib.Path(tfsoftmax.__file__).parent.rglob("*.py"))
 NAMED_TUPLES = {"_replace", "_asdict", "_fields"}  # public in spite of their underscore
 MEMBERS = [(cls, member) for cls, members in _compat.MEMBERS.items() for member in members]

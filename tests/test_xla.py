@@ -10,10 +10,6 @@ from tfsoftmax.losses import SoftmaxLoss
 
 V = 13
 NOT_COMPILED = {
-    "TreeSoftmax": CASES["tree"],
-    "ClassSoftmax": CASES["class"],
-    "NarySoftmax": CASES["nary"],
-    "SelfOrganisedSoftmax": CASES["self-organised"],
     "FullSoftmax": CASES["full, drawn tiles"],
     "SampledSoftmax": lambda V: SampledSoftmax(
         V, 4, "log_uniform", sampler_options={"implementation": "tf"}
@@ -41,7 +37,7 @@ def test_a_head_names_itself_where_xla_cannot_compile_it(name, method):
 
 @pytest.mark.parametrize("layers", ["functional", "sequential", "nested", "subclassed"])
 def test_keras_trains_models_of_these_heads_without_xla(layers):
-    model = language_model(CASES["tree"](V), layers)
+    model = language_model(CASES["full, drawn tiles"](V), layers)
     with pytest.warns(UserWarning, match="doesn't support `jit_compile=True`"):
         model.compile("sgd", SoftmaxLoss(), jit_compile=True)
     assert not model.jit_compile

@@ -28,6 +28,11 @@ from keras.src.backend.common.symbolic_scope import in_symbolic_scope as in_symb
 # `mend_fit_of_replicas` wraps three functions of this module.
 from keras.src.backend.tensorflow import trainer
 
+# A slice that begins where a tensor says: XLA updates it in place, where the public operations
+# scatter row by row, and XLA does not try to find out its place while it compiles.
+from tensorflow.compiler.tf2xla.python.xla import dynamic_slice as dynamic_slice
+from tensorflow.compiler.tf2xla.python.xla import dynamic_update_slice as dynamic_update_slice
+
 # AutoGraph has no public list of packages that it does not rewrite. Nothing here needs it, and to
 # rewrite the functions below a head takes several times what it takes to trace them.
 from tensorflow.python.autograph.core import config as autograph

@@ -11,8 +11,8 @@ class HierarchicalHead(SoftmaxHead):
     """Exact log-probabilities in chunks of positions, by the full pass of a subclass.
 
     A subclass writes `build`, `_training_loss`, `_full_pass` and `training_products`. All
-    computation is in float32 under any dtype policy. XLA compiles none of these heads,
-    because the number of positions at each factor differs from batch to batch.
+    computation is in float32 under any dtype policy. Under XLA, which fixes all sizes, gradients
+    are larger than the rows that a batch has use for.
 
     Args:
         vocab_size: V, the number of words.
@@ -27,10 +27,6 @@ class HierarchicalHead(SoftmaxHead):
     """
 
     trains_exactly = True
-
-    def __init__(self, vocab_size: int, **kwargs):
-        super().__init__(vocab_size, **kwargs)
-        self.supports_jit = False
 
     def _full_pass(self):
         """A function from hidden states (n, D) to log-probabilities (n, V).

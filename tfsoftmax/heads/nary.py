@@ -70,7 +70,8 @@ class NarySoftmax(HierarchicalHead):
     def _steps(self, labels):
         paths, owners, *layout = self._layout
         edges = tf.gather(paths, labels)
-        return steps_of(edges, tf.gather(owners, tf.maximum(edges, 0)), *layout)
+        nodes = tf.gather(owners, tf.maximum(edges, 0))
+        return steps_of(edges, nodes, *layout, int(self.tree.sizes.max()), self.kernel.shape[0])
 
     def _training_loss(self, hidden, labels):
         return path_nats(hidden, *self._parameters(), self._steps(labels))

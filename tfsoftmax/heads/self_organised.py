@@ -1,6 +1,5 @@
 """Self-organised softmax: a softmax over clusters that are learnt while the model is trained."""
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from os import PathLike
 
@@ -15,9 +14,13 @@ from tfsoftmax.ops import nary
 from tfsoftmax.ops.cross_entropy import cross_entropy
 from tfsoftmax.ops.logits import full_logits
 from tfsoftmax.ops.replicas import of_all_replicas
+from tfsoftmax.ops.unique import static_unique
+from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.partitions import assignment, classes, code_files
 from tfsoftmax.partitions.counts import checked_counts
 from tfsoftmax.partitions.packing import packed
+
+NOWHERE = tf.int32.max  # a word beyond all, where XLA writes nothing
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -78,6 +81,7 @@ class SelfOrganisedSoftmax(HierarchicalHead):
                 clusters, self.vocab_size, counts=counts, words=words, argument="clusters"
             )
             self.num_clusters = int(self.fixed_clusters.max()) + 1
+            self.most_words = int(np.bincount(self.fixed_clusters).max())
         if not frequency_budget > 0:
             raise ValueError(
                 "`frequency_budget` must be positive. "
@@ -183,11 +187,10 @@ class SelfOrganisedSoftmax(HierarchicalHead):
     def _steps(self, labels):
         layout = {name: variable.value for name, variable in self.layout.items()}
         slots, sizes = tf.gather(layout["slots"], labels), tf.convert_to_tensor(layout["sizes"])
-        steps = nary.steps_of(
-            slots[:, None], self._cluster_of(labels)[:, None],
-            tf.cumsum(sizes, exclusive=True), sizes,
+        return nary.steps_of(
+            slots[:, None], self._cluster_of(labels)[:, None], tf.cumsum(sizes, exclusive=True),
+            sizes, self.most_words, self.vocab_size, layout["members"],
         )
-        return dataclasses.replace(steps, rows=tf.gather(layout["members"], steps.rows))
 
     def _nats(self, hidden, labels):
         by_cluster, by_word = self._projected(hidden)
@@ -213,21 +216,24 @@ class SelfOrganisedSoftmax(HierarchicalHead):
         nats = tf.nn.sparse_softmax_cross_entropy_with_logits(clusters, scores)
         if self.fixed_clusters is None:
             log_sums = nats + tf.gather(scores, clusters, batch_dims=1)
-            seen, given = tf.where(weights > 0)[:, 0], (scores, log_sums, labels)
-            self._observe(*(tf.stop_gradient(tf.gather(x, seen)) for x in given))
+            given = [tf.stop_gradient(x) for x in (scores, log_sums, labels)]
+            self._observe(*_seen(weights > 0, *given))
         return nats, by_word
 
     def _observe(self, scores, log_sums, labels):
         """Equation 9: q(w, ·) moves towards log₂ P(· | h) where w stands."""
         scores, log_sums, labels = of_all_replicas([scores, log_sums, labels])
-        words, index, repeats = tf.unique_with_counts(labels)
+        words, index = static_unique(labels, NOWHERE) if under_xla() else tf.unique(labels)
+        count = tf.size(words)
+        repeats = tf.math.unsorted_segment_sum(tf.ones(tf.shape(labels)), index, count)
         scores, log_sums = (
-            tf.math.unsorted_segment_mean(x, index, tf.size(words)) for x in (scores, log_sums)
+            tf.math.unsorted_segment_mean(x, index, count) for x in (scores, log_sums)
         )
         bits = (scores - log_sums[:, None]) / np.log(2)
-        frequency = tf.gather(tf.constant(np.maximum(self.counts, 1.0), tf.float32), words)
-        kept = tf.pow(1 - 1 / frequency, tf.cast(repeats, tf.float32))[:, None]
-        rows = kept * tf.gather(self.preferences.value, words) + (1 - kept) * bits
+        known = tf.minimum(words, self.vocab_size - 1)
+        frequency = tf.gather(tf.constant(np.maximum(self.counts, 1.0), tf.float32), known)
+        kept = tf.pow(1 - 1 / frequency, repeats)[:, None]
+        rows = kept * tf.gather(self.preferences.value, known) + (1 - kept) * bits
         self.preferences.value.scatter_update(tf.IndexedSlices(rows, words))
 
     def _log_prob(self, hidden, labels):  # unlike training, it observes nothing
@@ -262,6 +268,14 @@ class SelfOrganisedSoftmax(HierarchicalHead):
             "activation": keras.activations.serialize(self.activation),
             "seed": self.seed,
         }
+
+
+def _seen(seen, scores, log_sums, labels):
+    """What belongs to the positions that count. Under XLA the labels of others become NOWHERE."""
+    if under_xla():
+        return scores, log_sums, tf.where(seen, labels, NOWHERE)
+    places = tf.where(seen)[:, 0]
+    return [tf.gather(t, places) for t in (scores, log_sums, labels)]
 
 
 def _layout(clusters, num_clusters):

@@ -12,6 +12,7 @@ from tfsoftmax.heads.hierarchical import HierarchicalHead, tensors
 from tfsoftmax.ops import chunks
 from tfsoftmax.ops.tree import TOP_NODES, all_log_probs, path_nats, sequential_path_nats
 from tfsoftmax.ops.tree_search import OPENED, best_first, walk
+from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.partitions import tree_builders
 from tfsoftmax.partitions.tree import Tree
 
@@ -37,7 +38,7 @@ class TreeSoftmax(HierarchicalHead):
         words: V str, for "alphabetical" and files.
         mode: "parallel" computes all nodes of all paths at once (p-tHSM); "sequential" computes
             one level after the other (tHSM), the conventional way, which is slower and agrees
-            up to rounding.
+            up to rounding. XLA, which does not compile sparse matrices, gets "sequential".
         **kwargs: arguments of `HierarchicalHead` (use_bias, kernel_initializer,
             bias_initializer) and of `keras.layers.Layer`. The kernel has one row for each node,
             (V-1, D).
@@ -88,13 +89,17 @@ class TreeSoftmax(HierarchicalHead):
 
     def _training_loss(self, hidden, labels):
         paths = tf.gather(self._paths, labels)
-        return MODES[self.mode](hidden, *self._parameters(), paths)
+        nats = MODES["sequential" if under_xla() else self.mode]
+        return nats(hidden, *self._parameters(), paths)
 
     def _loss_and_nats(self, hidden, labels, weights):
         nats = self._training_loss(hidden, labels)
         return tf.reduce_sum(weights * nats), tf.stop_gradient(nats)
 
     def _top_k(self, hidden, k):
+        if under_xla():  # where the search, which holds more nodes in each round, has no size
+            return super()._top_k(hidden, k)
+
         def chunk(rows):
             log_probs, ids, done = best_first(rows, *self._parameters(), self._children, k)
             return tf.cond(done, lambda: (ids, log_probs), lambda: by_full_pass(rows, k))

@@ -7,8 +7,9 @@ a node are numbered consecutively, so that a node's part of the kernel is a rang
 
 Only the nodes on the paths of the batch are computed. The steps of all paths are sorted by node,
 and a loop takes one node after the other, with the positions that pass it and its own rows. So
-neither positions nor children are padded. The rows (M, D) of all nodes are gathered before the
-loop; to gather those of each node where they are used was no faster for a step with its update.
+neither positions nor children are padded, as they are under XLA (`ops.nary_tiles`). The rows (M, D)
+of all nodes are gathered before the loop; to gather those of each node where they are used was no
+faster for a step with its update.
 
 Shapes: N positions, D hidden units, V words, E edges, L the depth of the tree, R steps of paths,
 M rows of the nodes that occur.
@@ -19,8 +20,10 @@ import dataclasses
 
 import tensorflow as tf
 
+from tfsoftmax.ops import nary_tiles
 from tfsoftmax.ops.custom_gradients import immediate_gradient, recomputed_gradient
 from tfsoftmax.ops.logits import rows_of
+from tfsoftmax.ops.xla import under_xla
 
 # How many nodes' matmuls may run side by side.
 PARALLEL_NODES = 4
@@ -47,7 +50,7 @@ class Steps:
     places: tf.Tensor
 
 
-def steps_of(paths, nodes, starts, sizes):
+def steps_of(paths, nodes, starts, sizes, most, edges, members=None):
     """The steps of some paths.
 
     Args:
@@ -55,14 +58,20 @@ def steps_of(paths, nodes, starts, sizes):
         nodes: (N, L) int32, the node above each of these edges.
         starts: (I,) int32, the first edge below each node.
         sizes: (I,) int32, the number of edges below each node.
+        most: int, the largest number of edges that a node may have.
+        edges: int, E.
+        members: (E,) int32, the row of each edge in the kernel, or None where they have the same
+            numbers.
 
     Returns:
-        `Steps`.
+        `Steps`, or `TiledSteps` under XLA.
     """
+    if under_xla():
+        return nary_tiles.tiled_steps(paths, nodes, starts, sizes, most, edges, members)
     taken = tf.where(paths >= 0)
-    nodes, edges = tf.gather_nd(nodes, taken), tf.gather_nd(paths, taken)
+    nodes, taken_edges = tf.gather_nd(nodes, taken), tf.gather_nd(paths, taken)
     order = tf.argsort(nodes, stable=True)
-    taken, nodes, edges = (tf.gather(t, order) for t in (taken, nodes, edges))
+    taken, nodes, taken_edges = (tf.gather(t, order) for t in (taken, nodes, taken_edges))
     count = tf.size(order)
     places = tf.tensor_scatter_nd_update(tf.fill(tf.shape(paths), count), taken, tf.range(count))
     places.set_shape(paths.shape)
@@ -70,7 +79,8 @@ def steps_of(paths, nodes, starts, sizes):
     first, size = tf.gather(starts, present), tf.gather(sizes, present)
     row_ends = tf.cumsum(size)
     rows = tf.repeat(first - row_ends + size, size) + tf.range(tf.reduce_sum(size))
-    targets, ends = edges - tf.gather(starts, nodes), tf.cumsum(counts)
+    rows = rows if members is None else tf.gather(members, rows)
+    targets, ends = taken_edges - tf.gather(starts, nodes), tf.cumsum(counts)
     return Steps(tf.cast(taken[:, 0], tf.int32), targets, ends, rows, row_ends, places)
 
 
@@ -89,6 +99,8 @@ def path_nats(hidden, kernel, bias, steps):
     Returns:
         (N,) float32, nats.
     """
+    if under_xla():
+        return nary_tiles.path_nats(hidden, kernel, bias, steps)
 
     def nats(hidden, rows, biases):
         return _by_node(hidden, rows, biases, steps)
@@ -110,6 +122,9 @@ def weighted_path_nats(hidden, kernel, bias, steps, weights):
         total: scalar float32, differentiable with respect to hidden, kernel, bias and weights.
         nats: (N,) float32, without gradient.
     """
+    if under_xla():
+        nats = nary_tiles.path_nats(hidden, kernel, bias, steps)
+        return tf.reduce_sum(weights * nats), tf.stop_gradient(nats)
 
     def function(weights, hidden, rows, biases):
         nats, *gradients = _by_node(hidden, rows, biases, steps, weights)
@@ -212,12 +227,17 @@ def _log_sums(scores, owners):
     """ln Σ exp of the scores (E, N) below each node, (I, N), for sorted owners (E,)."""
     # The greatest score of all stands for that of each node, which takes two passes less. A node
     # whose scores lie so far below it that their exponentials vanish has to be computed anew.
-    greatest = tf.reduce_max(scores, axis=0)
-    sums = tf.math.segment_sum(tf.exp(scores - greatest), owners)
+    greatest, nodes = tf.reduce_max(scores, axis=0), int(owners[-1]) + 1
+
+    def sums_of(exps):
+        if under_xla():  # which lacks the faster sum over sorted segments
+            return tf.math.unsorted_segment_sum(exps, owners, nodes)
+        return tf.math.segment_sum(exps, owners)
 
     def by_node():
-        greatest = tf.math.unsorted_segment_max(scores, owners, tf.shape(sums)[0])
-        exps = tf.exp(scores - tf.gather(greatest, owners))
-        return greatest + tf.math.log(tf.math.segment_sum(exps, owners))
+        greatest = tf.math.unsorted_segment_max(scores, owners, nodes)
+        return greatest + tf.math.log(sums_of(tf.exp(scores - tf.gather(greatest, owners))))
+
+    sums = sums_of(tf.exp(scores - greatest))
 
     return tf.cond(tf.reduce_min(sums) > 1e-20, lambda: greatest + tf.math.log(sums), by_node)

@@ -1,0 +1,132 @@
+"""NarySoftmax compiled by XLA, whose steps and children come in tiles, against its loop."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cases import UNITS, positions, randomise
+from tfsoftmax.heads import NarySoftmax, SelfOrganisedSoftmax
+from tfsoftmax.ops import nary_tiles
+from tfsoftmax.optimizers import Adagrad
+from tfsoftmax.partitions import tree_builders
+
+V = 700
+
+
+def ragged(words, rng):
+    """Nested lists of words: a random number of branches at each node, some of them words."""
+    if len(words) < 4:
+        return words
+    ends = np.sort(rng.choice(np.arange(1, len(words)), min(len(words) // 2, 5), replace=False))
+    parts = np.split(np.array(words), ends)
+    return [part[0] if len(part) == 1 else ragged(part.tolist(), rng) for part in parts]
+
+
+def flat_and_deep():
+    """A node with more words than a tile has edges, beside nodes with one, and a deep branch."""
+    return [list(range(600)), [[600, 601]], [602, [603, [604, list(range(605, V))]]]]
+
+
+TREES = {
+    "flat": lambda: list(range(V)),
+    "flat and deep": flat_and_deep,
+    "ragged": lambda: ragged(list(range(V)), np.random.default_rng(0)),
+}
+
+
+def built(head):
+    head.build((None, UNITS))
+    randomise(head, 0)
+    return head
+
+
+def nary(tree, **options):
+    return built(NarySoftmax(V, tree_builders.from_nested(TREES[tree]()), **options))
+
+
+def results(head, hidden, labels, weights, jit_compile):
+    """The total, nats, and gradients of hidden states, weights of positions and parameters."""
+    hidden, weights = tf.Variable(hidden), tf.Variable(weights)
+
+    @tf.function(jit_compile=jit_compile)
+    def step(labels):
+        with tf.GradientTape() as tape:
+            total, nats = head.loss_and_nats(hidden, labels, weights)
+            both = 3 * total + tf.reduce_sum(weights * head.training_loss(hidden, labels))
+        sources = [hidden, weights, *[w.value for w in head.trainable_weights]]
+        return total, nats, [tf.convert_to_tensor(g) for g in tape.gradient(both, sources)]
+
+    return tf.nest.flatten(step(labels))
+
+
+@pytest.mark.parametrize("tree", TREES)
+@pytest.mark.parametrize("use_bias", [True, False])
+@pytest.mark.parametrize("count", [1, 16, 333])
+def test_tiles_give_what_the_loop_gives(tree, use_bias, count):
+    head, (hidden, labels) = nary(tree, use_bias=use_bias), positions(V, count)
+    weights = np.random.default_rng(1).uniform(size=count).astype(np.float32)
+    weights[:-1:5] = 0
+    tiles, loop = (results(head, hidden, labels, weights, jit) for jit in (True, False))
+    for ours, wanted in zip(tiles, loop, strict=True):
+        np.testing.assert_allclose(ours, wanted, rtol=1e-5, atol=1e-4)
+
+
+def test_all_positions_may_have_the_same_word():
+    head, (hidden, labels) = nary("flat and deep"), positions(V, 50)
+    for word in (0, 599, 600, V - 1):
+        tiles, loop = (
+            results(head, hidden, np.full_like(labels, word), np.ones(50, np.float32), jit)
+            for jit in (True, False)
+        )
+        for ours, wanted in zip(tiles, loop, strict=True):
+            np.testing.assert_allclose(ours, wanted, rtol=1e-5, atol=1e-4)
+
+
+def test_scores_have_the_bound_of_the_docstring(monkeypatch):
+    """n // s rows of tiles for each node, and one more for each of the nodes or edges."""
+    monkeypatch.setattr(nary_tiles, "TILE_EDGES", 64)
+    paths = tf.constant(np.arange(32)[:, None], tf.int32)
+    steps = nary_tiles.tiled_steps(
+        paths, paths * 0, tf.constant([0, 100]), tf.constant([100, 28]), 100, 128
+    )
+    assert steps.edges.shape == (32 // 16 * 2 + 128 // 64 + 2, 64)
+    assert int(steps.count) == 32 // 16 * 2  # of node 0 only
+    assert bool(tf.reduce_all(steps.own_steps[:4])) and not np.any(steps.own_steps[4:])
+
+
+def test_a_compiled_step_of_adagrad_is_that_of_the_loop():
+    def trained(jit_compile):
+        head, (hidden, labels) = nary("ragged"), positions(V, 100)
+        optimizer = Adagrad(0.5, global_clipnorm=0.1)
+        optimizer.build(head.trainable_variables)
+
+        @tf.function(jit_compile=jit_compile)
+        def step():
+            with tf.GradientTape() as tape:
+                total, _ = head.loss_and_nats(hidden, labels, tf.ones(100))
+            optimizer.apply(tape.gradient(total, [w.value for w in head.trainable_weights]))
+            return total
+
+        return [step() for _ in range(3)], head.get_weights()
+
+    (losses, weights), (wanted_losses, wanted) = trained(True), trained(False)
+    np.testing.assert_allclose(losses, wanted_losses, rtol=1e-5)
+    for ours, theirs in zip(weights, wanted, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_compiled_self_organised_softmax_observes_what_the_loop_observes():
+    counts, (hidden, labels) = 10_000 // np.arange(1, V + 1), positions(V, 90)
+    labels[30:60] = labels[:30]
+    weights = np.float32(np.arange(90) % 3 > 0)
+
+    def observed(jit_compile):
+        head = built(SelfOrganisedSoftmax(V, counts))
+        before = head.preferences.numpy()
+        tf.function(head.loss_and_nats, jit_compile=jit_compile)(hidden, labels, weights)
+        return head.preferences.numpy(), before
+
+    (ours, before), (wanted, _) = observed(True), observed(False)
+    changed = np.flatnonzero(np.any(ours != before, axis=1))
+    assert len(changed) > 30 and set(changed) <= set(labels[weights > 0])
+    np.testing.assert_allclose(ours, wanted, rtol=1e-5, atol=1e-6)

@@ -14,6 +14,7 @@ _SKIPPED = frozenset({"__pycache__", "dist-packages", "site-packages", "test", "
 _OWNERS = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 _TRAIN_PERCENT, _VALID_PERCENT = 94, 3
 _BLOCK_LINES = 10_000
+_LONG_CHARACTERS = 80
 
 
 def open_docstrings(scratch, report, roots=None):
@@ -92,7 +93,7 @@ def docstrings(path: str, others: bool = False) -> list[str]:
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return []
     strings = {}
-    for node in ast.walk(tree):
+    for node in _nodes(tree):
         if isinstance(node, _OWNERS):
             text = ast.get_docstring(node)
         elif others and isinstance(node, ast.Constant) and _is_long_string(node.value):
@@ -104,8 +105,24 @@ def docstrings(path: str, others: bool = False) -> list[str]:
     return list(strings)
 
 
+def _nodes(tree):
+    """The nodes of a tree in the order of `ast.walk`, without those in which no string fits."""
+    nodes = [tree]
+    for node in nodes:  # which grows meanwhile
+        nodes += filter(_has_room, ast.iter_child_nodes(node))
+    return nodes
+
+
+def _has_room(node):
+    """Whether the source of a node is long enough for a docstring or a long string."""
+    if isinstance(node, _OWNERS) or not hasattr(node, "lineno"):  # which may begin before `def`
+        return True
+    several_lines = node.end_lineno > node.lineno
+    return several_lines or node.end_col_offset - node.col_offset >= _LONG_CHARACTERS
+
+
 def _is_long_string(value):
-    return isinstance(value, str) and len(value) >= 80 and value.count("\n") >= 2
+    return isinstance(value, str) and len(value) >= _LONG_CHARACTERS and value.count("\n") >= 2
 
 
 def _split_of(text):

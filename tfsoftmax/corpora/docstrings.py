@@ -8,6 +8,7 @@ import warnings
 import zlib
 from collections.abc import Iterable, Iterator
 
+from tfsoftmax.corpora.processes import on_all_cores
 from tfsoftmax.corpora.prose import sentences
 
 _SKIPPED = frozenset({"__pycache__", "dist-packages", "site-packages", "test", "tests"})
@@ -39,11 +40,11 @@ def open_docstrings(scratch, report, roots=None):
     """
     splits = {"train": [], "valid": [], "test": []}
     seen = set()
-    for path in python_files(roots or installed()):
+    for texts in on_all_cores(_texts, list(python_files(roots or installed()))):
         words = 0
-        for text in docstrings(path, others=True):
-            lines = splits[_split_of(text)]
-            for sentence in sentences(text):
+        for split, found in texts:
+            lines = splits[split]
+            for sentence in found:
                 if sentence not in seen:
                     seen.add(sentence)
                     lines.append(sentence)
@@ -103,6 +104,11 @@ def docstrings(path: str, others: bool = False) -> list[str]:
         if text:
             strings[text] = None
     return list(strings)
+
+
+def _texts(path):
+    """The split and the sentences of each docstring and long string of a source file."""
+    return [(_split_of(text), sentences(text)) for text in docstrings(path, others=True)]
 
 
 def _nodes(tree):

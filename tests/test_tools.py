@@ -178,3 +178,15 @@ def test_python_finds_no_garbage_among_what_tensorflow_makes():
     code = "import tfsoftmax_command\n" + code
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True"] * 3
+
+
+def test_loading_tensorflow_leaves_matplotlib_to_be_imported_later():
+    code = (
+        "import sys, tfsoftmax_command\n"
+        "from tfsoftmax.commands import program\n"
+        "program.load_tensorflow()\n"
+        "print('matplotlib' in sys.modules)\n"
+        "print(program.load_matplotlib().__name__)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "matplotlib"]

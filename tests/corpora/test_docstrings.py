@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 from tfsoftmax.corpora.docstring_pairs import open_docstring_pairs
-from tfsoftmax.corpora.docstrings import open_docstrings
+from tfsoftmax.corpora.docstrings import docstrings, open_docstrings
 from tfsoftmax.corpora.prose import sentences
 
 
@@ -177,6 +177,21 @@ def test_splits_are_all_there_and_stay_when_files_are_added(library):
     for split in before:
         old, new = (set(sum(splits[split], [])) for splits in (before, after))
         assert old and old <= new
+
+
+@pytest.mark.parametrize("source", [
+    'def f(x): "It is the docstring of a function on one line."',
+    '@decorator("""\n{long}\n""")\ndef f(x): pass',
+    'def f(x="""\n{long}\n"""): pass',
+    'x = {{0: [lambda y: (y, "\\n{long}\\n")]}}',
+    'x = f("\\n"\n  "{long}" "\\n")',
+    'match x:\n  case 1 if f("\\n{long}\\n"): pass',
+])
+def test_strings_are_found_wherever_they_stand(tmp_path, source):
+    long = " ".join(["it has the length that a string which is no docstring has to have"] * 2)
+    (tmp_path / "a.py").write_text(source.format(long=long))
+    found = docstrings(str(tmp_path / "a.py"), others=True)
+    assert found in ([long], ["It is the docstring of a function on one line."])
 
 
 def test_too_few_docstrings_are_refused(tmp_path):

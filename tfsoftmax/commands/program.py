@@ -74,11 +74,13 @@ def load_tensorflow():
     """Imports TensorFlow without the messages that it writes before it reads its log level.
 
     Python does not look for garbage among what the import makes, neither meanwhile nor later. Nor
-    does it look for any when the command has ended, where this takes a second.
+    does it look for any when the command has ended, where this takes a second. Keras is kept from
+    importing matplotlib, which takes half a second, for functions that no command calls.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     stderr = os.dup(2)
     gc.disable()
+    sys.modules.setdefault("matplotlib", None)  # an import of it fails as if it were not installed
     with tempfile.TemporaryFile() as messages:
         os.dup2(messages.fileno(), 2)
         try:
@@ -90,6 +92,8 @@ def load_tensorflow():
         finally:
             os.dup2(stderr, 2)
             os.close(stderr)
+            if sys.modules["matplotlib"] is None:
+                del sys.modules["matplotlib"]
             gc.freeze()
             gc.enable()
     atexit.register(gc.freeze)

@@ -4,6 +4,7 @@ import os
 import zlib
 
 from tfsoftmax.corpora.docstrings import docstrings, installed, python_files
+from tfsoftmax.corpora.processes import on_all_cores
 from tfsoftmax.corpora.prose import sentences
 
 _HELD_OUT_SHARE = 0.05  # of all pairs, for valid and for test each
@@ -36,9 +37,9 @@ def open_docstring_pairs(scratch, report, roots=None):
     """
     packages, roots = {}, roots or installed()
     for root in roots:
-        for path in python_files([root]):
+        paths = list(python_files([root]))
+        for path, found in zip(paths, on_all_cores(_pairs, paths), strict=True):
             package = os.path.relpath(path, root).split(os.sep)[0].removesuffix(".py")
-            found = [pair for text in docstrings(path) if (pair := _pair(text))]
             packages.setdefault(package, {}).update(dict.fromkeys(found))
             report(sum(text.count(" ") + 1 for pair in found for text in pair))
     splits, seen = _by_package(packages), set()
@@ -53,6 +54,11 @@ def open_docstring_pairs(scratch, report, roots=None):
         kept = [(source, (target,)) for source, target in kept]
         splits[name] = [kept[i : i + _BLOCK_PAIRS] for i in range(0, len(kept), _BLOCK_PAIRS)]
     return splits
+
+
+def _pairs(path):
+    """The pairs of the docstrings of a source file."""
+    return [pair for text in docstrings(path) if (pair := _pair(text))]
 
 
 def _pair(docstring):

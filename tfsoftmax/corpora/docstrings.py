@@ -8,12 +8,14 @@ import warnings
 import zlib
 from collections.abc import Iterable, Iterator
 
+from tfsoftmax.corpora.processes import on_all_cores
 from tfsoftmax.corpora.prose import sentences
 
 _SKIPPED = frozenset({"__pycache__", "dist-packages", "site-packages", "test", "tests"})
 _OWNERS = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 _TRAIN_PERCENT, _VALID_PERCENT = 94, 3
 _BLOCK_LINES = 10_000
+_LONG_CHARACTERS = 80
 
 
 def open_docstrings(scratch, report, roots=None):
@@ -38,11 +40,11 @@ def open_docstrings(scratch, report, roots=None):
     """
     splits = {"train": [], "valid": [], "test": []}
     seen = set()
-    for path in python_files(roots or installed()):
+    for texts in on_all_cores(_texts, list(python_files(roots or installed()))):
         words = 0
-        for text in docstrings(path, others=True):
-            lines = splits[_split_of(text)]
-            for sentence in sentences(text):
+        for split, found in texts:
+            lines = splits[split]
+            for sentence in found:
                 if sentence not in seen:
                     seen.add(sentence)
                     lines.append(sentence)
@@ -92,7 +94,7 @@ def docstrings(path: str, others: bool = False) -> list[str]:
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return []
     strings = {}
-    for node in ast.walk(tree):
+    for node in _nodes(tree):
         if isinstance(node, _OWNERS):
             text = ast.get_docstring(node)
         elif others and isinstance(node, ast.Constant) and _is_long_string(node.value):
@@ -104,8 +106,29 @@ def docstrings(path: str, others: bool = False) -> list[str]:
     return list(strings)
 
 
+def _texts(path):
+    """The split and the sentences of each docstring and long string of a source file."""
+    return [(_split_of(text), sentences(text)) for text in docstrings(path, others=True)]
+
+
+def _nodes(tree):
+    """The nodes of a tree in the order of `ast.walk`, without those in which no string fits."""
+    nodes = [tree]
+    for node in nodes:  # which grows meanwhile
+        nodes += filter(_has_room, ast.iter_child_nodes(node))
+    return nodes
+
+
+def _has_room(node):
+    """Whether the source of a node is long enough for a docstring or a long string."""
+    if isinstance(node, _OWNERS) or not hasattr(node, "lineno"):  # which may begin before `def`
+        return True
+    several_lines = node.end_lineno > node.lineno
+    return several_lines or node.end_col_offset - node.col_offset >= _LONG_CHARACTERS
+
+
 def _is_long_string(value):
-    return isinstance(value, str) and len(value) >= 80 and value.count("\n") >= 2
+    return isinstance(value, str) and len(value) >= _LONG_CHARACTERS and value.count("\n") >= 2
 
 
 def _split_of(text):

@@ -24,16 +24,16 @@ _PARAMETER = re.compile(
 _FIELD = re.compile(r"^\s*(:[\w ,*\\`.\[\]|~]+:|@\w+( \w+)?:?)(\s+|$)")
 _BULLET = re.compile(r"^\s*([-*+•o]|\(?[0-9a-z]{1,2}[.)]|\[\d+\]|#+)\s+")
 
-_INLINE = [
-    (re.compile(r"!?\[([^\]]+)\]\([^)]*\)"), r"\1"),  # [text](link)
-    (re.compile(r":[\w:+-]+:`[~!]?([^`<]+?)(\s*<[^`>]*>)?`"), r"\1"),  # :role:`text <target>`
-    (re.compile(r"`([^`<]+?)\s*<[^`>]*>`_*"), r"\1"),  # `text <link>`_
-    (re.compile(r"`{1,2}([^`]+)`{1,2}_*"), r"\1"),  # `code`
-    (re.compile(r"\[[\w -]*\d[\w -]*\]_?(?=\W|$)"), ""),  # [1]_
-    (re.compile(r"(?<![\w*])\*{1,3}([\w' ,-]+)\*{1,3}(?![\w*])"), r"\1"),  # *emphasis*
-    (re.compile(r"<?(https?|ftp)://\S+"), " <url> "),  # not a word, which drops its sentence
-    (re.compile(r"(?<=\w)\(\)"), ""),  # call()
-    (re.compile(r"(?<=\w)\((s|es|ies)\)"), r"\1"),  # value(s)
+_INLINE = [  # what has to be in a text for the pattern to be found, the pattern, its replacement
+    ("](", re.compile(r"!?\[([^\]]+)\]\([^)]*\)"), r"\1"),  # [text](link)
+    (":`", re.compile(r":[\w:+-]+:`[~!]?([^`<]+?)(\s*<[^`>]*>)?`"), r"\1"),  # :role:`text <target>`
+    ("`", re.compile(r"`([^`<]+?)\s*<[^`>]*>`_*"), r"\1"),  # `text <link>`_
+    ("`", re.compile(r"`{1,2}([^`]+)`{1,2}_*"), r"\1"),  # `code`
+    ("[", re.compile(r"\[[\w -]*\d[\w -]*\]_?(?=\W|$)"), ""),  # [1]_
+    ("*", re.compile(r"(?<![\w*])\*{1,3}([\w' ,-]+)\*{1,3}(?![\w*])"), r"\1"),  # *emphasis*
+    ("://", re.compile(r"<?(https?|ftp)://\S+"), " <url> "),  # not a word, which drops its sentence
+    ("()", re.compile(r"(?<=\w)\(\)"), ""),  # call()
+    ("s)", re.compile(r"(?<=\w)\((s|es|ies)\)"), r"\1"),  # value(s)
 ]
 _END = re.compile(r"(?<=[.!?])[\"')\]]*\s+")
 _ABBREVIATION = re.compile(
@@ -55,8 +55,9 @@ def sentences(docstring: str) -> list[str]:
     """The sentences of a docstring, each a str of lower-case words between blanks."""
     found = []
     for paragraph in _paragraphs(docstring):
-        for pattern, replacement in _INLINE:
-            paragraph = pattern.sub(replacement, paragraph)
+        for part, pattern, replacement in _INLINE:
+            if part in paragraph:
+                paragraph = pattern.sub(replacement, paragraph)
         for sentence in _split(paragraph):
             words = _words(sentence)
             if words:

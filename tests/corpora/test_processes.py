@@ -63,3 +63,15 @@ def test_nothing_is_forked_beside_the_threads_of_tensorflow():
         "print(set(on_all_cores(lambda item: os.getpid(), range(9))) == {os.getpid()})\n"
     )
     assert computed(code) == ["True"]
+
+
+def test_the_error_of_a_function_is_shown():
+    code = (
+        "os.dup2(1, 2)\n"
+        "try:\n"
+        "    list(on_all_cores(lambda item: 1 // item, [1, 0]))\n"
+        "except RuntimeError:\n"
+        "    print('caught')\n"
+    )
+    words = computed(code)
+    assert "ZeroDivisionError:" in words and words[-1] == "caught"

@@ -4,6 +4,7 @@ import gc
 import os
 import pickle
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 
 
@@ -47,5 +48,8 @@ def _forked(function, items):
         with open(writing, "wb") as results:
             for item in items:
                 pickle.dump(function(item), results)
+    except Exception as error:
+        if not isinstance(error, BrokenPipeError):  # the other process has stopped reading
+            traceback.print_exc()
     finally:
         os._exit(0)

@@ -17,7 +17,7 @@ from tfsoftmax import _compat
 PRIVATE_MODULES = ("keras.src", "tensorflow.python", "tensorflow.core", "tensorflow.tsl",
                    "tensorflow.compiler")
 FILES = sorted(pathlib.Path(tfsoftmax.__file__).parent.rglob("*.py"))
-NAMED_TUPLES = {"_replace", "_asdict", "_fields"}  # public in spite of their underscore
+PUBLIC = {"_replace", "_asdict", "_fields", "_exit"}  # in spite of their underscore
 MEMBERS = [(cls, member) for cls, members in _compat.MEMBERS.items() for member in members]
 
 
@@ -31,7 +31,7 @@ def nodes(kind, but_not=""):
 
 
 def is_private(name):
-    return name.startswith("_") and not name.startswith("__") and name not in NAMED_TUPLES
+    return name.startswith("_") and not name.startswith("__") and name not in PUBLIC
 
 
 def private_attributes():

@@ -116,6 +116,16 @@ def variants(vocab_size):
                   precision="mixed_bfloat16"),
             _head(f"{name}, jit_compile", head, options, group, (name,), jit=True),
         ]
+    for name, head, options in (
+        ("TreeSoftmax (p-tHSM)", "tree", {}),
+        ("ClassSoftmax", "class", {}),
+        ("NarySoftmax, three levels", "nary", {"levels": 3}),
+        ("SelfOrganisedSoftmax", "self_organised", {}),
+    ):
+        result += [
+            _head(name, head, options, name),
+            _head(f"{name}, jit_compile", head, options, name, (name,), jit=True),
+        ]
     balanced, sequential = "TreeSoftmax, balanced", "TreeSoftmax, balanced, sequential"
     few = {"num_samples": 25, "shared_samples": False}
     clipped = f"{TF_SAMPLED}, clipped"

@@ -22,16 +22,18 @@ def on_all_cores(function: Callable, items: Sequence) -> Iterator:
     if cores == 1 or "tensorflow" in sys.modules:
         yield from map(function, items)
         return
-    readers, children = zip(*[_forked(function, items[i::cores]) for i in range(cores)])
+    started = []
     try:
+        for i in range(cores):
+            started.append(_forked(function, items[i::cores]))
         for i in range(len(items)):
-            yield pickle.load(readers[i % cores])
+            yield pickle.load(started[i % cores][0])
     except (EOFError, pickle.UnpicklingError):
         raise RuntimeError("a process that was started to read files has ended early") from None
     finally:
-        for reader in readers:
+        for reader, _ in started:
             reader.close()
-        for child in children:
+        for _, child in started:
             os.waitpid(child, 0)
 
 

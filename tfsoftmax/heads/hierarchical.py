@@ -12,7 +12,7 @@ class HierarchicalHead(SoftmaxHead):
 
     A subclass writes `build`, `_training_loss`, `_full_pass` and `training_products`. All
     computation is in float32 under any dtype policy. Under XLA, which fixes all sizes, gradients
-    are larger than the rows that a batch has use for.
+    and scores are as large as any batch may need.
 
     Args:
         vocab_size: V, the number of words.

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from tfsoftmax.heads.hierarchical import HierarchicalHead, tensors
 from tfsoftmax.ops.nary import all_log_probs, path_nats, steps_of, weighted_path_nats
+from tfsoftmax.ops.nary_tiles import bounds
 from tfsoftmax.partitions import tree_builders
 from tfsoftmax.partitions.tree import Tree
 
@@ -60,6 +61,8 @@ class NarySoftmax(HierarchicalHead):
             arrays = self.tree.paths(), self.tree.owners, self.tree.starts, self.tree.sizes
             self._layout = [tf.Variable(array, trainable=False) for array in arrays]
             self._leaves = tf.Variable(self.tree.leaves, trainable=False)
+        paths, owners, _, sizes = arrays
+        self._bounds = bounds(np.where(paths < 0, 0, sizes[owners[paths]]), rows)
 
     def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
         edges = self.tree.paths()[np.asarray(labels)]
@@ -71,7 +74,7 @@ class NarySoftmax(HierarchicalHead):
         paths, owners, *layout = self._layout
         edges = tf.gather(paths, labels)
         nodes = tf.gather(owners, tf.maximum(edges, 0))
-        return steps_of(edges, nodes, *layout, int(self.tree.sizes.max()), self.kernel.shape[0])
+        return steps_of(edges, nodes, *layout, self._bounds)
 
     def _training_loss(self, hidden, labels):
         return path_nats(hidden, *self._parameters(), self._steps(labels))

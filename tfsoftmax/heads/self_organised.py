@@ -13,6 +13,7 @@ from tfsoftmax.layers.initializers import add_weight
 from tfsoftmax.ops import nary
 from tfsoftmax.ops.cross_entropy import cross_entropy
 from tfsoftmax.ops.logits import full_logits
+from tfsoftmax.ops.nary_tiles import bounds
 from tfsoftmax.ops.replicas import of_all_replicas
 from tfsoftmax.ops.unique import static_unique
 from tfsoftmax.ops.xla import under_xla
@@ -189,7 +190,7 @@ class SelfOrganisedSoftmax(HierarchicalHead):
         slots, sizes = tf.gather(layout["slots"], labels), tf.convert_to_tensor(layout["sizes"])
         return nary.steps_of(
             slots[:, None], self._cluster_of(labels)[:, None], tf.cumsum(sizes, exclusive=True),
-            sizes, self.most_words, self.vocab_size, layout["members"],
+            sizes, bounds([[self.most_words]], self.vocab_size), layout["members"],
         )
 
     def _nats(self, hidden, labels):

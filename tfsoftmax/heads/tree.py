@@ -118,7 +118,15 @@ class TreeSoftmax(HierarchicalHead):
 
         Returns:
             (...) int32.
+
+        Raises:
+            NotImplementedError: if XLA is to compile it.
         """
+        if under_xla():  # whose random numbers are others, so that a seed would draw other words
+            raise NotImplementedError(
+                "`TreeSoftmax.sample` cannot be compiled by XLA. Compile the function with "
+                "`jit_compile=False`."
+            )
         hidden = self._as_hidden(hidden)
         depth = int(self.tree.depths.max())
         rows = tf.reshape(hidden, [-1, hidden.shape[-1]])

@@ -34,7 +34,8 @@ def offset_exponentials(logits):
         return exps, maximum, maximum + tf.math.log(tf.reduce_sum(exps, axis=1))
     # oneDNN's softmax takes a third of the time of the subtraction, exp and sum, and its greatest
     # probability, exp(max - ln Σ exp z), yields the sum. It is NaN where all z are -inf.
-    exps = tf.nn.softmax(logits)
+    with tf.control_dependencies([maximum]):  # the last to read the logits can take their place
+        exps = tf.nn.softmax(logits)
     log_sum = tf.where(none, maximum, maximum - tf.math.log(tf.reduce_max(exps, axis=1)))
     exps = tf.cond(
         tf.reduce_any(none), lambda: tf.where(none[:, None], 0.0, exps), lambda: exps

@@ -50,7 +50,7 @@ class Steps:
     places: tf.Tensor
 
 
-def steps_of(paths, nodes, starts, sizes, most, edges, members=None):
+def steps_of(paths, nodes, starts, sizes, bounds, members=None):
     """The steps of some paths.
 
     Args:
@@ -58,8 +58,7 @@ def steps_of(paths, nodes, starts, sizes, most, edges, members=None):
         nodes: (N, L) int32, the node above each of these edges.
         starts: (I,) int32, the first edge below each node.
         sizes: (I,) int32, the number of edges below each node.
-        most: int, the largest number of edges that a node may have.
-        edges: int, E.
+        bounds: `nary_tiles.Bounds`, what is known of all batches.
         members: (E,) int32, the row of each edge in the kernel, or None where they have the same
             numbers.
 
@@ -67,7 +66,7 @@ def steps_of(paths, nodes, starts, sizes, most, edges, members=None):
         `Steps`, or `TiledSteps` under XLA.
     """
     if under_xla():
-        return nary_tiles.tiled_steps(paths, nodes, starts, sizes, most, edges, members)
+        return nary_tiles.tiled_steps(paths, nodes, starts, sizes, bounds, members)
     taken = tf.where(paths >= 0)
     nodes, taken_edges = tf.gather_nd(nodes, taken), tf.gather_nd(paths, taken)
     order = tf.argsort(nodes, stable=True)

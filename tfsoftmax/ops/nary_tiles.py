@@ -4,14 +4,16 @@ The steps of all paths are sorted by node. Those of a node, and the edges below 
 tiles of TILE_STEPS steps and at most TILE_EDGES edges, which may reach beyond the node and are
 masked there. Two loops do the matmuls, over as many tiles as the batch has: one fills the scores
 (T, s, e) of all tiles, and the other adds the tiles' products to gradients of the size of the
-parameters.
+parameters. T, and with it the memory, is what a batch of the words with the widest nodes needs.
 
 Shapes: N positions, D hidden units, E edges, I nodes, L the depth of the tree, R = N L + s steps,
 of which the last s are padding, T the largest number of tiles, of s steps and e edges each.
 """
 
 import dataclasses
+import typing
 
+import numpy as np
 import tensorflow as tf
 
 from tfsoftmax._compat import dynamic_slice, dynamic_update_slice
@@ -23,6 +25,27 @@ TILE_EDGES = 256
 MASKED = -1e30  # A score. With -inf, tiles that are not used would be NaN.
 
 
+class Bounds(typing.NamedTuple):
+    """What is known of all batches.
+
+    Attributes:
+        edges: E.
+        width: e, the edges of a tile.
+        tiles: the most tiles side by side that the nodes of a path have together.
+    """
+
+    edges: int
+    width: int
+    tiles: int
+
+
+def bounds(sizes, edges):
+    """The `Bounds` of a tree of `edges`, from the sizes (V, L) of the nodes on each path, or 0."""
+    sizes = np.asarray(sizes)
+    width = int(min(TILE_EDGES, -(-sizes.max() // 16) * 16, edges))
+    return Bounds(edges, width, int((-(-sizes // width)).sum(axis=1).max()))
+
+
 @dataclasses.dataclass(frozen=True)
 class TiledSteps:
     """The steps of the paths of a batch, sorted by node, in tiles.
@@ -32,6 +55,7 @@ class TiledSteps:
         targets: (R,) int32, the edge taken, and -1 where a path has ended.
         places: (N, L) int32, where the steps of each path stand.
         count: scalar int32, the number of tiles in use.
+        fit: scalar bool, whether there are as many.
         steps: (T, s) int32, the steps of each tile.
         own_steps: (T, s) bool, whether they are at the tile's node.
         edges: (T, e) int32, the edges of each tile, which follow one another.
@@ -44,6 +68,7 @@ class TiledSteps:
     targets: tf.Tensor
     places: tf.Tensor
     count: tf.Tensor
+    fit: tf.Tensor
     steps: tf.Tensor
     own_steps: tf.Tensor
     edges: tf.Tensor
@@ -51,18 +76,16 @@ class TiledSteps:
     members: tf.Tensor | None
 
 
-def tiled_steps(paths, nodes, starts, sizes, most, edges, members=None):
+def tiled_steps(paths, nodes, starts, sizes, bounds, members=None):
     """The steps of some paths.
 
     Args:
-        paths, nodes, starts, sizes, members: as in `nary.steps_of`.
-        most: int, the largest number of edges below a node.
-        edges: int, E.
+        paths, nodes, starts, sizes, bounds, members: as in `nary.steps_of`.
 
     Returns:
         `TiledSteps`.
     """
-    width, count = min(TILE_EDGES, -(-most // 16) * 16, edges), tf.size(starts)
+    (edges, width, wide), count = bounds, tf.size(starts)
     ended = tf.reshape(paths < 0, [-1])
     nodes = tf.where(ended, count, tf.reshape(nodes, [-1]))  # the ended ones come last
     order = tf.argsort(nodes, stable=True)
@@ -71,13 +94,13 @@ def tiled_steps(paths, nodes, starts, sizes, most, edges, members=None):
     down, across = -(-steps // TILE_STEPS), -(-sizes // width)
     last_step, last_tile = tf.cumsum(steps), tf.cumsum(down * across)
     # A node of n steps has at most n // s rows of tiles, and one more if it occurs at all.
-    widest = -(-most // width)
-    bound = tf.size(order) // TILE_STEPS * widest
-    bound += tf.minimum(edges // width + count, tf.size(order) * widest)
+    widest = tf.shape(paths)[0] * wide
+    bound = widest // TILE_STEPS + tf.minimum(edges // width + count, widest)
     bound = tf.maximum(bound, 1)  # XLA takes no slices of nothing
     tile = tf.range(bound)
-    nodes_before = tf.math.unsorted_segment_sum(tf.ones_like(sizes), last_tile, bound)
-    node = tf.minimum(tf.cumsum(nodes_before), count - 1)
+    ends = tf.minimum(last_tile, bound)
+    ends = tf.math.unsorted_segment_sum(tf.ones_like(sizes), ends, bound + 1)[:-1]
+    node = tf.minimum(tf.cumsum(ends), count - 1)
 
     def of_node(tensor):
         return tf.gather(tensor, node)[:, None]
@@ -92,6 +115,7 @@ def tiled_steps(paths, nodes, starts, sizes, most, edges, members=None):
         tf.pad(targets, [[0, TILE_STEPS]], constant_values=-1),
         tf.reshape(tf.argsort(order), tf.shape(paths)),
         last_tile[-1],
+        last_tile[-1] <= bound,
         tf.minimum(of_steps, tf.size(order)),
         (of_steps < of_node(last_step)) & (tile < last_tile[-1])[:, None],
         of_edges,
@@ -110,8 +134,8 @@ def path_nats(hidden, kernel, bias, steps):
         steps: `TiledSteps` of the N paths.
 
     Returns:
-        (N,) float32, nats. Differentiable with respect to hidden, kernel and bias; the gradients
-        are dense.
+        (N,) float32, nats; NaN if nodes are larger than the bounds say. Differentiable with respect
+        to hidden, kernel and bias; the gradients are dense.
     """
 
     def function(hidden, parameters):
@@ -126,7 +150,7 @@ def path_nats(hidden, kernel, bias, steps):
             d_steps, *d_parameters = _products(slopes, of_steps, parameters, steps)
             return _sum_of_levels(d_steps, steps), d_parameters
 
-        return _sum_of_levels(nats, steps), gradient
+        return tf.where(steps.fit, _sum_of_levels(nats, steps), np.nan), gradient
 
     parameters = [kernel] if bias is None else [kernel, bias]
     return differentiable(function, hidden, parameters)

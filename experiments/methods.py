@@ -3,8 +3,9 @@
 Reproduces: the methods of Müller 2017, table 5.2a and figure 5.16 (section 5.3.2): full softmax,
 adaptive softmax without and with projections, importance sampling and NCE, with a dropout of 25 %
 and 40 %. The hyperparameters are those of table 4.5. Departures: a corpus of a million words with
-10,000 types instead of Text8, in the order of the text; 256 units instead of 512; a learning rate
-of 0.5 and a clipping norm of 5, since an epoch has a seventeenth of the steps; training stops after
+10,000 types instead of Text8, in the order of the text; 128 units instead of 512; a learning rate
+of 0.5 and a clipping norm of 5, since an epoch has a seventeenth of the steps; the rate is halved
+after an epoch that gains less than one unit of perplexity instead of none, and training stops after
 two epochs without a gain instead of after 30 or 50 epochs; the cutoffs leave the same shares of the
 vocabulary to the shortlist and the last tail; NCE has Z = 10,000, as large a part of the vocabulary
 as the thesis's 40,000.

@@ -2,9 +2,9 @@
 
 Reproduces: Müller 2017, figures 5.6 (Z of NCE), 5.9 (distorted unigrams, for importance sampling
 and for NCE at three Z), 5.10 (interpolation with the uniform distribution, fixed or by a schedule)
-and 5.11 (number of samples), which the thesis gives as plots. Departures: those of `methods`, and
-128 units instead of 256. Z is scaled with the vocabulary: for 10,000 words instead of 44,370 the
-thesis's e^9 = 8,103 becomes 1,826, and 20,000, 40,000 and 100,000 become 4,508, 9,015 and 22,538.
+and 5.11 (number of samples), which the thesis gives as plots. Departures: those of `methods`. Z
+is scaled with the vocabulary: for 10,000 words instead of 44,370 the thesis's e^9 = 8,103 becomes
+1,826, and 20,000, 40,000 and 100,000 become 4,508, 9,015 and 22,538.
 The unigram weight of the schedule grows from 0.8 to 1 in the first five epochs.
 
 Commands:
@@ -17,7 +17,7 @@ Hardware and hours: each run has one core, which it shares with other work, so t
 words/s say nothing of the method (results/benchmarks compares speeds).
 """
 
-from experiments import million
+from experiments.million import run
 from experiments.seeds import seeded
 
 CONSTANTS = (1, 1826, 4508, 9015, 22538)
@@ -28,11 +28,6 @@ GROWING = {
     "class_name": "PolynomialDecay",
     "config": {"initial_learning_rate": 0.8, "end_learning_rate": 1.0, "decay_steps": FIVE_EPOCHS},
 }
-
-
-def run(name, head, options=None):
-    """A run of `million` with a quarter of the thesis's units."""
-    return million.run(name, head, options, units=128)
 
 
 def _interpolated(weight):

@@ -3,7 +3,7 @@
 Reproduces: Müller 2017, figure 5.4 (section 5.1.2.2), perplexity and speed by the size of the
 shortlist with two tails, which the thesis gives as a plot; and table 5.1, perplexity by the number
 of tails, which the thesis measured on FDT, a corpus that is not public. Departures: those of
-`methods`, and 128 units instead of 256.
+`methods`.
 The shortlists of figure 5.4 have the same shares of the vocabulary, and half of it is in the last
 tail. The cutoffs of table 5.1 have the same shares, too; its last one, 155,026, is the vocabulary.
 The thesis does not name the projection factor of either; ours have no projections.
@@ -39,7 +39,7 @@ TAILS = {  # table 5.1: its cutoffs by number of tails, for 10,000 words instead
 def _run(name, cutoffs, valid=None, test=None):
     options = {"cutoffs": cutoffs, "projection_factor": None}
     paper = {"perplexity": valid, "test_perplexity": test} if valid else {}
-    return run(name, "adaptive", options, paper, units=128)
+    return run(name, "adaptive", options, paper)
 
 
 RUNS = seeded([

@@ -169,6 +169,32 @@ def test_a_batch_without_words_scores_the_end_of_empty_sentences(loaded):
     assert first == pytest.approx(second, rel=1e-6) and first < 0
 
 
+def test_next_word_lists_the_first_k_of_the_longest_list(loaded):
+    words = tf.constant([["w1", "ß"], ["w2", ""]])
+    everything = loaded.next_word(words, tf.constant(4))
+    for k in range(1, 4):
+        found = loaded.next_word(words, tf.constant(k))
+        np.testing.assert_array_equal(found["words"], everything["words"][:, :k])
+        np.testing.assert_allclose(
+            found["log_probs"], everything["log_probs"][:, :k], rtol=1e-5
+        )
+
+
+def test_next_word_searches_for_k_words_rounded_up_to_a_power_of_two(tmp_path, monkeypatch):
+    model, directory = make_model("full"), str(tmp_path / "model")
+
+    def top_k(hidden, size):
+        shape = [tf.shape(hidden)[0], size]
+        return tf.zeros(shape, tf.int32), tf.fill(shape, float(size))
+
+    monkeypatch.setattr(model.layers[-1], "top_k", top_k)
+    export(model, VOCABULARY, directory, max_k=6)
+    saved = tf.saved_model.load(directory)
+    searched = [saved.next_word(tf.constant([["w1"]]), tf.constant(k)) for k in range(1, 7)]
+    assert [len(found["words"][0]) for found in searched] == [1, 2, 3, 4, 5, 6]
+    assert [found["log_probs"][0, 0].numpy() for found in searched] == [1, 2, 4, 4, 6, 6]
+
+
 @pytest.mark.parametrize("k", [0, 5])
 def test_k_out_of_range_is_named(loaded, k):
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"`k` must lie in \[1, 4\]"):

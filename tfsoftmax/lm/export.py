@@ -40,7 +40,8 @@ def export(
             cuDNN.
         vocabulary: the vocabulary of V words that it was trained with.
         out: a new or empty directory for the SavedModel. It appears there when it is whole.
-        max_k: the largest k of `next_word`, at most V. Each call searches for this many words.
+        max_k: the largest k of `next_word`, at most V. A call searches for k words, rounded up to
+            a power of two.
         tokenizer: the file of the tokenizer if the words are its pieces. It is copied into the
             folder `assets.extra`.
 
@@ -96,11 +97,18 @@ def _functions(head, hidden_model, vocabulary, ids_of, words_of, max_k):
             tf.debugging.assert_less_equal(k, max_k, message),
         ]
         hidden, _, lengths = read(words)
-        ids, log_probs = head.top_k(tf.gather(hidden, lengths, batch_dims=1), max_k)
-        with tf.control_dependencies(checks):
-            ids = tf.cast(ids[:, :k], tf.int64)
-        return {"words": words_of.lookup(ids), "log_probs": log_probs[:, :k]}
+        last = tf.gather(hidden, lengths, batch_dims=1)
 
+        def search(size):
+            return [found[:, :k] for found in head.top_k(last, size)]
+
+        with tf.control_dependencies(checks):
+            branch = tf.searchsorted(sizes, k[None])[0]
+        ids, log_probs = tf.switch_case(branch, [functools.partial(search, s) for s in sizes])
+        return {"words": words_of.lookup(tf.cast(ids, tf.int64)), "log_probs": log_probs}
+
+    # A head searches for a number of words that is fixed when its graph is made.
+    sizes = [*(2**i for i in range((max_k - 1).bit_length())), max_k]
     return score, next_word
 
 

@@ -21,8 +21,9 @@ from tfsoftmax.ops.sparse_product import sparse_product
 # numbers these are the top levels, where most steps of the paths lie: 32 to 256 cost the same.
 TOP_NODES = 64
 # Steps of the paths that are scored at a time, in two tensors (CHUNK_STEPS, D) that should stay in
-# the cache: 128 and 256 cost the same, 2,048 a fifth more.
-CHUNK_STEPS = 256
+# the cache. Gradients at D = 512 take least with 256 on one processor (2,048: a fifth more), and
+# with 1,024 on another (256: a seventh more).
+CHUNK_STEPS = 512
 
 
 def signs(edges):

@@ -6,9 +6,9 @@ and 40 %. The hyperparameters are those of table 4.5. Departures: a corpus of a 
 10,000 types instead of Text8, in the order of the text; 128 units instead of 512; a learning rate
 of 0.5 and a clipping norm of 5, since an epoch has a seventeenth of the steps; the rate is halved
 after an epoch that gains less than one unit of perplexity instead of none, and training stops after
-two epochs without a gain instead of after 30 or 50 epochs; the cutoffs leave the same shares of the
-vocabulary to the shortlist and the last tail; NCE has Z = 10,000, as large a part of the vocabulary
-as the thesis's 40,000.
+two epochs that gain less than 0.1 instead of after 30 or 50 epochs; the cutoffs leave the same
+shares of the vocabulary to the shortlist and the last tail; NCE has Z = 10,000, as large a part of
+the vocabulary as the thesis's 40,000.
 
 Commands:
 

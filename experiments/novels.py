@@ -35,7 +35,7 @@ HEADS = {
 
 def _run(name, head, options):
     run = million.run(name, head, options)
-    training = {**run.training, "epochs": 2, "patience": 0}
+    training = {"epochs": 2, **million.LARGE_STEPS}
     scale = "a quarter of the paper's units, two epochs"
     return dataclasses.replace(run, training=training, scale=scale)
 

@@ -30,8 +30,9 @@ Each table and figure of the papers that this toolkit reproduces, where to find 
 what came of it. "Million words" is a corpus of Penn Treebank's size made of English novels,
 "novels" their whole. Perplexities of different corpora cannot be compared. A verdict therefore asks
 whether the methods come in the paper's order, where two of them are more than 1 % apart in both,
-and whether each ratio to full softmax lies within 3 % of the paper's. "Open" means that the experiment exists and its command has not been run to its
-end, or that it has still to be written."""
+and whether each ratio to full softmax lies within 3 % of the paper's. "Open" means that the
+experiment exists and its command has not been run to its end, or that it has still to be written.\
+"""
 
 FDT = "cannot be done here: the FDT corpus is not public"
 GPU = "needs a GPU, which the machine of these results had not"

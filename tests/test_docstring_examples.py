@@ -42,7 +42,7 @@ EXAMPLES = {name: example_of(value) for name, value in PUBLIC.items() if example
 # Classes that users meet only inside others, and builders that read downloads. `ops` has functions
 # and the tuples that they pass to each other.
 WITHOUT = {
-    "lm.trainer.Progress", "lm.trainer.Trainer", "lm.tail_ngram.TailNgram",
+    "lm.run_progress.Progress", "lm.trainer.Trainer", "lm.tail_ngram.TailNgram",
     "profiling.traced_step.Execution", "heads.after_word.SoftmaxAfterWord",
     "corpora.builders.Ptb", "corpora.builders.Text8", "corpora.builders.Wikitext2",
     "corpora.builders.Wikitext103",

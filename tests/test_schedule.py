@@ -54,8 +54,30 @@ def test_patience_ends_a_run_and_more_of_it_goes_on(corpus, tmp_path):
     assert events(longer, "finished")[-1]["epoch"] == best["epoch"] + 3
 
 
+def test_small_gains_do_not_prolong_a_run(corpus, tmp_path):
+    options = {
+        "epochs": 6, "pseudo_epochs": 1, "learning_rate": 0.1, "decay": 0.3, "decay_when": 1e9,
+        "patience": 1,
+    }
+    every = trained(corpus, tmp_path / "any", **options)
+    perplexities = [v["perplexity"] for v in events(every, "valid")]
+    gains = -np.diff(perplexities)
+    assert len(gains) == 5 and np.all(gains > 0) and np.all(np.diff(gains) < 0)
+    run = trained(corpus, tmp_path / "large", min_delta=gains[1:3].mean(), **options)
+    # The third gain is too small to count, but its checkpoint is the best one.
+    assert [v["perplexity"] for v in events(run, "valid")] == perplexities[:4]
+    assert events(run, "finished")[-1]["best_perplexity"] == perplexities[3]
+
+
+def test_min_delta_needs_patience():
+    with pytest.raises(ValueError, match="`min_delta` needs patience. Received: min_delta=0.1"):
+        TrainingConfig(min_delta=0.1)
+
+
 def test_an_interrupted_run_ends_with_the_same_patience(corpus, tmp_path, monkeypatch):
-    options = {"epochs": 9, "decay": 1e-9, "decay_when": 1e9, "patience": 1}
+    options = {
+        "epochs": 9, "decay": 1e-9, "decay_when": 1e9, "patience": 1, "min_delta": 1e-6,
+    }
     whole = trained(corpus, tmp_path / "whole", **options)
     stop_at(events(whole, "finished")[-1]["step"] - 2, monkeypatch)
     trained(corpus, tmp_path / "stopped", **options)

@@ -174,6 +174,8 @@ class TrainingConfig:
         epochs: Passes over the training split.
         patience: Stop after this many epochs without a new best validation perplexity; 0 to train
             for all epochs.
+        min_delta: What the validation perplexity has to fall by, for the patience to count a new
+            best one.
         pseudo_epochs: Number of parts of an epoch. A validation ends each part.
         max_steps: Number of steps after which training stops; 0 for no limit.
         checkpoint_steps: Steps between two checkpoints. Each validation also saves one.
@@ -202,7 +204,7 @@ class TrainingConfig:
         "reassign_steps": ("head", "self_organised"),
     }
     # The fields that may change between the start of a run and its continuation.
-    EXTENSIBLE = ("epochs", "patience", "max_steps", "checkpoint_steps", "log_steps")
+    EXTENSIBLE = ("epochs", "patience", "min_delta", "max_steps", "checkpoint_steps", "log_steps")
 
     optimizer: str = "adagrad"
     learning_rate: float = 0.2
@@ -218,6 +220,7 @@ class TrainingConfig:
     reduce: str = "stream"
     epochs: int = 10
     patience: int = 0
+    min_delta: float = 0.0
     pseudo_epochs: int = 1
     max_steps: int = 0
     checkpoint_steps: int = 200
@@ -234,6 +237,7 @@ class TrainingConfig:
         _check(0 < self.decay <= 1, "decay", "must lie in (0, 1]", self)
         for name in (
             "clip_norm", "max_steps", "initial_accumulator", "momentum", "weight_decay", "patience",
+            "min_delta",
         ):
             _check(getattr(self, name) >= 0, name, "must not be negative", self)
         _check(
@@ -242,6 +246,8 @@ class TrainingConfig:
         )
         if self.momentum:
             _check(self.optimizer == "sgd", "momentum", "needs optimizer='sgd'", self)
+        if self.min_delta:
+            _check(self.patience > 0, "min_delta", "needs patience", self)
         _check(self.momentum <= 1, "momentum", "must lie in [0, 1]", self)
         _check(0 <= self.seed < 2**32, "seed", "must lie in [0, 2**32)", self)
 

@@ -16,34 +16,11 @@ from tfsoftmax.lm.evaluation import exact_evaluator, head_metrics
 from tfsoftmax.lm.followers import NoMonitor
 from tfsoftmax.lm.model import reset_states
 from tfsoftmax.lm.pretrained import apply_embeddings, load_embeddings
+from tfsoftmax.lm.run_progress import Progress
 from tfsoftmax.lm.sharded_variables import not_finite
 from tfsoftmax.lm.workers import StreamStates, Workers
 from tfsoftmax.profiling.memory import peak_resident_bytes
 from tfsoftmax.profiling.monitor import TrainingMonitor
-
-
-@dataclasses.dataclass
-class Progress:
-    """How far a run has come. Each checkpoint holds a copy.
-
-    The place in the data follows from `step`: an epoch has a step for each record, in order.
-    """
-
-    step: int = 0
-    seconds: float = 0.0  # spent in training steps, not in validation
-    previous_perplexity: float = math.inf  # when the decay of the learning rate last looked
-    best_perplexity: float = math.inf
-    best_step: int = 0
-    validated_step: int = 0
-
-    @classmethod
-    def of(cls, saved, checkpoints):
-        """The progress that the last checkpoint holds."""
-        try:
-            return cls(**saved)
-        except TypeError as error:
-            path = checkpoints.path(checkpoints.name())
-            raise ValueError(f"{path}: must hold a run's progress. Received: {error}") from None
 
 
 class Trainer:
@@ -128,7 +105,7 @@ class Trainer:
     def ended(self):
         """Whether the run has reached its limit and validated there, or its patience has ended."""
         progress = self.progress
-        waited = progress.validated_step - progress.best_step
+        waited = progress.validated_step - progress.gained_step
         if 0 < self.config.patience * self.records <= waited:
             return True
         return progress.step >= self.limit and not self._validation_is_due()
@@ -240,6 +217,8 @@ class Trainer:
         best = perplexity < progress.best_perplexity
         if best:
             progress.best_perplexity, progress.best_step = perplexity, progress.step
+        if progress.gained_perplexity - perplexity > self.config.min_delta:
+            progress.gained_perplexity, progress.gained_step = perplexity, progress.step
         note, progress.validated_step = "", progress.step
         if self.config.decay_at == "validation" or progress.step % self.records == 0:
             if progress.previous_perplexity - perplexity <= self.config.decay_when:

@@ -1,0 +1,34 @@
+"""How far a training run has come."""
+
+import dataclasses
+import math
+
+
+@dataclasses.dataclass
+class Progress:
+    """How far a run has come. Each checkpoint holds a copy.
+
+    The place in the data follows from `step`: an epoch has a step for each record, in order.
+    """
+
+    step: int = 0
+    seconds: float = 0.0  # spent in training steps, not in validation
+    previous_perplexity: float = math.inf  # when the decay of the learning rate last looked
+    best_perplexity: float = math.inf
+    best_step: int = 0
+    gained_perplexity: float = math.inf  # the last one that the patience counted as better
+    gained_step: int = 0
+    validated_step: int = 0
+
+    def __post_init__(self):
+        if math.isinf(self.gained_perplexity):  # in checkpoints of November 2026 and before
+            self.gained_perplexity, self.gained_step = self.best_perplexity, self.best_step
+
+    @classmethod
+    def of(cls, saved, checkpoints):
+        """The progress that the last checkpoint holds."""
+        try:
+            return cls(**saved)
+        except TypeError as error:
+            path = checkpoints.path(checkpoints.name())
+            raise ValueError(f"{path}: must hold a run's progress. Received: {error}") from None

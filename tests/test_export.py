@@ -180,7 +180,7 @@ def test_next_word_lists_the_first_k_of_the_longest_list(loaded):
         )
 
 
-def test_next_word_searches_for_k_words_rounded_up_to_a_power_of_two(tmp_path, monkeypatch):
+def test_next_word_searches_for_few_words_if_it_is_asked_for_few(tmp_path, monkeypatch):
     model, directory = make_model("full"), str(tmp_path / "model")
 
     def top_k(hidden, size):
@@ -188,11 +188,11 @@ def test_next_word_searches_for_k_words_rounded_up_to_a_power_of_two(tmp_path, m
         return tf.zeros(shape, tf.int32), tf.fill(shape, float(size))
 
     monkeypatch.setattr(model.layers[-1], "top_k", top_k)
-    export(model, VOCABULARY, directory, max_k=6)
-    saved = tf.saved_model.load(directory)
-    searched = [saved.next_word(tf.constant([["w1"]]), tf.constant(k)) for k in range(1, 7)]
-    assert [len(found["words"][0]) for found in searched] == [1, 2, 3, 4, 5, 6]
-    assert [found["log_probs"][0, 0].numpy() for found in searched] == [1, 2, 4, 4, 6, 6]
+    export(model, VOCABULARY, directory, max_k=12)
+    saved, asked = tf.saved_model.load(directory), (1, 8, 9, 12)
+    searched = [saved.next_word(tf.constant([["w1"]]), tf.constant(k)) for k in asked]
+    assert [len(found["words"][0]) for found in searched] == [1, 8, 9, 12]
+    assert [found["log_probs"][0, 0].numpy() for found in searched] == [8, 8, 12, 12]
 
 
 @pytest.mark.parametrize("k", [0, 5])

@@ -11,6 +11,10 @@ from tfsoftmax.lm.model import head_and_hidden_model
 from tfsoftmax.saved_models import Words, export_functions
 from tfsoftmax.vocabulary import UNK, Vocabulary
 
+# Words that `next_word` searches for if it is asked for no more. The graph of a head fixes how many
+# words it searches for, and each such graph of a tree or of classes holds all their constants.
+FEW = 8
+
 
 def export(
     model: keras.Model, vocabulary: Vocabulary, out: str, max_k: int = 50,
@@ -40,8 +44,8 @@ def export(
             cuDNN.
         vocabulary: the vocabulary of V words that it was trained with.
         out: a new or empty directory for the SavedModel. It appears there when it is whole.
-        max_k: the largest k of `next_word`, at most V. A call searches for k words, rounded up to
-            a power of two.
+        max_k: the largest k of `next_word`, at most V. A call for up to 8 words searches for 8, and
+            any other for `max_k`.
         tokenizer: the file of the tokenizer if the words are its pieces. It is copied into the
             folder `assets.extra`.
 
@@ -97,18 +101,18 @@ def _functions(head, hidden_model, vocabulary, ids_of, words_of, max_k):
             tf.debugging.assert_less_equal(k, max_k, message),
         ]
         hidden, _, lengths = read(words)
-        last = tf.gather(hidden, lengths, batch_dims=1)
 
         def search(size):
             return [found[:, :k] for found in head.top_k(last, size)]
 
         with tf.control_dependencies(checks):
-            branch = tf.searchsorted(sizes, k[None])[0]
-        ids, log_probs = tf.switch_case(branch, [functools.partial(search, s) for s in sizes])
+            last = tf.gather(hidden, lengths, batch_dims=1)
+        if max_k <= FEW:
+            ids, log_probs = search(max_k)
+        else:
+            ids, log_probs = tf.cond(k <= FEW, lambda: search(FEW), lambda: search(max_k))
         return {"words": words_of.lookup(tf.cast(ids, tf.int64)), "log_probs": log_probs}
 
-    # A head searches for a number of words that is fixed when its graph is made.
-    sizes = [*(2**i for i in range((max_k - 1).bit_length())), max_k]
     return score, next_word
 
 

@@ -1,0 +1,25 @@
+"""Runs with random weights, of each kind of head, for the tests of `tfsoftmax demo`."""
+
+from runs_helper import saved_run
+from tfsoftmax.lm.config import ModelConfig
+from tfsoftmax.lm.model import language_model
+from tfsoftmax.vocabulary import Vocabulary
+
+WORDS = ["the", "<unk>", "cat", "<script>", "sat", "<eos>", "mat", "on", "dog", "a"]
+VOCABULARY = Vocabulary(WORDS, range(20, 10, -1))
+HEADS = {
+    "full": {},
+    "adaptive": {"cutoffs": [3, 6]},
+    "shortlist": {"shortlist": 4},
+    "tree": {"tree": "huffman"},
+    "class": {"num_classes": 3},
+    "self_organised": {},
+}
+
+
+def save_runs(folder):
+    """Saves a run of each kind of head in a folder of its name."""
+    for head, options in HEADS.items():
+        config = ModelConfig(head, options, embedding_units=6, hidden_units=6, init_scale=1.0)
+        model = language_model(config, VOCABULARY, streams=2)
+        saved_run(folder / head, config, VOCABULARY, model)

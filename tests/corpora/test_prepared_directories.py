@@ -1,0 +1,178 @@
+"""Facts about the directories that `prepare` finds, replaces, refuses and leaves behind."""
+
+import builtins
+import errno
+import gzip
+import json
+import os
+
+import pytest
+from text_files import config, contents, write_texts
+
+from tfsoftmax.corpora import manifest as manifests
+from tfsoftmax.corpora import prepare as prepare_module
+from tfsoftmax.corpora import replacing, writer
+from tfsoftmax.corpora.prepare import prepare
+from tfsoftmax.corpora.replacing import alone
+
+
+@pytest.fixture
+def texts(tmp_path):
+    return write_texts(tmp_path)
+
+
+def test_prepared_again_with_the_same_settings_it_is_left_alone(tmp_path, texts, capsys):
+    prepare(config(tmp_path))
+    before = {name: os.stat(tmp_path / "out" / name) for name in os.listdir(tmp_path / "out")}
+    corpus = prepare(config(tmp_path))
+    assert {n: os.stat(tmp_path / "out" / n) for n in os.listdir(tmp_path / "out")} == before
+    assert "it is intact" in capsys.readouterr().err
+    assert corpus.splits["train"].sentences == 200
+
+
+def test_corpora_that_are_older_than_tasks_are_left_alone(tmp_path, texts, capsys):
+    prepare(config(tmp_path), progress=False)
+    path = tmp_path / "out" / manifests.MANIFEST
+    manifest = json.loads(path.read_text())
+    del manifest["settings"]["task"]
+    path.write_text(json.dumps(manifest))
+    assert prepare(config(tmp_path)).task == "sentences"
+    assert "it is intact" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [({"min_count": 2}, "min_count is 1, not 2"), ({"seed": 9}, "seed is 1, not 9"),
+     ({"time_steps": 7}, "time_steps is 4, not 7")],
+)
+def test_other_settings_are_refused_by_name_unless_overwritten(tmp_path, texts, change, message):
+    prepare(config(tmp_path), progress=False)
+    before = contents(tmp_path / "out")
+    with pytest.raises(ValueError, match=f"`out` already holds a corpus.*{message}"):
+        prepare(config(tmp_path, **change), progress=False)
+    assert contents(tmp_path / "out") == before
+    corpus = prepare(config(tmp_path, **change, overwrite=True), progress=False)
+    assert corpus.settings.items() >= change.items()
+    assert sorted(os.listdir(tmp_path)) == ["out", "test.gz", "train.gz", "valid.gz"]
+
+
+def test_changed_input_is_noticed(tmp_path, texts):
+    prepare(config(tmp_path), progress=False)
+    with gzip.open(tmp_path / "valid.gz", "at") as file:
+        file.write("\none more\n")
+    with pytest.raises(ValueError, match="the input files were different"):
+        prepare(config(tmp_path), progress=False)
+
+
+def test_damaged_corpus_is_refused_unless_overwritten(tmp_path, texts):
+    prepare(config(tmp_path), progress=False)
+    path = tmp_path / "out" / "train-00000.tfrecord"
+    data = bytearray(path.read_bytes())
+    data[100] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match="it is damaged: .*train-00000.tfrecord: the SHA-256"):
+        prepare(config(tmp_path), progress=False)
+    prepare(config(tmp_path, overwrite=True), progress=False)
+    assert path.read_bytes() != data
+
+
+@pytest.mark.parametrize("name", ["thesis.tex", manifests.MANIFEST])
+def test_directory_of_something_else_is_never_replaced(tmp_path, texts, name):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).write_text("{}")
+    with pytest.raises(ValueError, match="`out` must be new, empty, or a corpus that `prep"):
+        prepare(config(tmp_path, overwrite=True), progress=False)
+    assert contents(tmp_path / "out") == {name: b"{}"}
+
+
+def test_corpus_with_foreign_files_is_not_overwritten(tmp_path, texts):
+    prepare(config(tmp_path), progress=False)
+    (tmp_path / "out" / "notes.txt").write_text("mine")
+    with pytest.raises(ValueError, match="also holds notes.txt"):
+        prepare(config(tmp_path, seed=2, overwrite=True), progress=False)
+    assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
+
+
+def test_empty_directory_of_any_name_is_used(tmp_path, texts):
+    out = tmp_path / "a {b} [c]"
+    out.mkdir()
+    corpus = prepare(config(tmp_path, out=str(out)), progress=False)
+    assert corpus.splits["train"].sentences == 200
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_full_disk_is_one_sentence_and_leaves_everything_as_it_was(
+    tmp_path, texts, monkeypatch, overwrite
+):
+    if overwrite:
+        prepare(config(tmp_path, seed=2), progress=False)
+    before = contents(tmp_path / "out") if overwrite else None
+    monkeypatch.setattr(
+        writer, "open", lambda path, mode: builtins.open("/dev/full", mode), raising=False
+    )
+    with pytest.raises(OSError, match="The disk is full: preparing .*out.*Nothing was written"):
+        prepare(config(tmp_path, overwrite=overwrite), progress=False)
+    names = ["out"] * overwrite + ["test.gz", "train.gz", "valid.gz"]
+    assert sorted(os.listdir(tmp_path)) == names
+    assert not overwrite or contents(tmp_path / "out") == before
+
+
+def test_interruption_leaves_nothing(tmp_path, texts, monkeypatch):
+    def interrupt(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(prepare_module, "encode_split", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        prepare(config(tmp_path), progress=False)
+    assert sorted(os.listdir(tmp_path)) == ["test.gz", "train.gz", "valid.gz"]
+
+
+@pytest.mark.parametrize("renames", [0, 1, 2])
+def test_what_a_killed_process_left_is_cleared_up_by_the_next(
+    tmp_path, texts, monkeypatch, renames
+):
+    """Also by one that has nothing to prepare, and on whatever machine the other one was."""
+    prepare(config(tmp_path, seed=2), progress=False)
+    old, rename, calls = contents(tmp_path / "out"), os.rename, []
+
+    def killed(*paths):
+        if len(calls) == renames:
+            raise SystemExit
+        calls.append(rename(*paths))
+
+    with monkeypatch.context() as patches:
+        patches.setattr(os, "rename", killed)
+        if renames < 2:
+            patches.setattr(replacing, "_clear_up", lambda out: None)
+        else:
+            patches.setattr(replacing, "_clear_up", lambda out: calls and killed())
+        with pytest.raises(SystemExit):
+            prepare(config(tmp_path, overwrite=True), progress=False)
+    (tmp_path / ".out.tfsoftmax.lock").touch()
+    names = ["out", "test.gz", "train.gz", "valid.gz"]
+    assert sorted(os.listdir(tmp_path)) != names
+    prepare(config(tmp_path, seed=2 if renames < 2 else 1), progress=False)
+    assert sorted(os.listdir(tmp_path)) == names
+    assert (contents(tmp_path / "out") == old) == (renames < 2)
+
+
+def test_a_second_process_is_refused_and_a_foreign_lock_is_not_followed(tmp_path, texts):
+    with alone(str(tmp_path / "out")):
+        with pytest.raises(ValueError, match="`out` must not be written by another process. Rec"):
+            prepare(config(tmp_path), progress=False)
+    prepare(config(tmp_path), progress=False)
+    (tmp_path / "mine").write_text("mine")
+    os.symlink(tmp_path / "mine", tmp_path / ".out.tfsoftmax.lock")
+    with pytest.raises(OSError, match="tfsoftmax.lock"):
+        prepare(config(tmp_path), progress=False)
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+def test_a_corpus_is_found_where_nothing_can_be_written(tmp_path, texts, monkeypatch):
+    prepare(config(tmp_path), progress=False)
+
+    def refuse(path, *arguments):
+        raise OSError(errno.EROFS, "Read-only file system", path)
+
+    monkeypatch.setattr(replacing.os, "open", refuse)
+    assert prepare(config(tmp_path), progress=False).splits["train"].sentences == 200

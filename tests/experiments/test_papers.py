@@ -43,6 +43,19 @@ def test_the_page_reads_the_results_of_experiments(tmp_path):
     assert papers.verdict(ROWS) not in "\n".join(papers.page(tmp_path))
 
 
+def test_a_verdict_may_be_on_some_runs_of_an_experiment(tmp_path):
+    runs = [
+        {"name": f"{name}-seed1", "state": "finished", "perplexity": p, "paper": {"perplexity": q}}
+        for name, p, q in (("full", 100.0, 130.0), ("tree", 90.0, 133.0), ("nce", 103.0, 134.0))
+    ]
+    (tmp_path / "some").mkdir()
+    (tmp_path / "some" / "results.json").write_text(json.dumps(runs))
+    assert "order differs in full and tree" in papers.from_experiment("some")(tmp_path)
+    said = papers.from_experiment("some", "full", "nce")(tmp_path)
+    assert said == "same order; ratios to full softmax within 3 %"
+    assert papers.from_experiment("some", "tree", "nce")(tmp_path) == "same order"
+
+
 def test_the_page_that_is_committed_is_the_one_that_is_written():
     blocks = "\n\n".join(papers.page()) + "\n"
     assert (papers.RESULTS / "papers.md").read_text(encoding="utf-8") == blocks

@@ -35,11 +35,11 @@ def test_the_page_reads_the_results_of_experiments(tmp_path):
          "test_perplexity": p, "paper": {"perplexity": 1.0, "test_perplexity": paper}}
         for name, ours, paper in ROWS for seed, p in enumerate(ours)
     ]
-    (tmp_path / "jiang").mkdir()
-    (tmp_path / "jiang" / "results.json").write_text(json.dumps(runs))
+    (tmp_path / "shen").mkdir()
+    (tmp_path / "shen" / "results.json").write_text(json.dumps(runs))
     text = "\n".join(papers.page(tmp_path))
     assert papers.verdict(ROWS) in text
-    (tmp_path / "jiang" / "results.json").write_text(json.dumps(runs[:1]))
+    (tmp_path / "shen" / "results.json").write_text(json.dumps(runs[:1]))
     assert papers.verdict(ROWS) not in "\n".join(papers.page(tmp_path))
 
 

@@ -3,12 +3,10 @@
 import collections
 
 from experiments import (
-    adaptive,
     alternatives,
     characters,
     contexts,
     field,
-    full_softmax,
     hierarchical,
     huffman,
     jiang,
@@ -28,12 +26,10 @@ from experiments import (
 )
 
 EXPERIMENTS = {
-    "adaptive": adaptive,
     "alternatives": alternatives,
     "characters": characters,
     "contexts": contexts,
     "field": field,
-    "full_softmax": full_softmax,
     "hierarchical": hierarchical,
     "huffman": huffman,
     "jiang": jiang,

@@ -3,8 +3,8 @@
 Reproduces: no table. It compares how fast the methods of Jiang et al. 2017 ("Exploration of
 tree-based hierarchical softmax") and the self-organised softmax of Shen et al. 2017 learn at first
 with a large vocabulary: 1,500 steps of a GRU of 256 units. The experiments `jiang` and `shen` train
-as long as the papers do. As in full_softmax, it departs from the papers: Adagrad has a learning
-rate of 0.5, there is no dropout, and gradients are clipped at a norm of 5.
+as long as the papers do. It departs from the papers: Adagrad has a learning rate of 0.5, there is
+no dropout, and gradients are clipped at a norm of 5.
 
 Commands, for text in lower case with one sentence on each line:
 

@@ -22,8 +22,7 @@ def outcomes(runs, folder, path):
     Returns:
         List of (`Run`, `Outcome`).
     """
-    rows = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-    kept = {row["name"]: row for row in rows if row.get("config")}
+    kept = {row["name"]: row for row in _rows(path) if row.get("config")}
     found = []
     for run in runs:
         outcome = Outcome.read(run, folder / run.name)
@@ -33,6 +32,18 @@ def outcomes(runs, folder, path):
             outcome = before if before.state == "finished" else outcome
         found.append((run, outcome))
     return found
+
+
+def _rows(path):
+    if not path.exists():
+        return []
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(
+            f"{path}: must be what a report wrote; get it back from git, or delete it to lose the "
+            f"runs whose folders are gone. Received: {error}"
+        ) from None
 
 
 def row(run, outcome):

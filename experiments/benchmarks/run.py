@@ -4,7 +4,7 @@
     python -m experiments.benchmarks.run all                    # all suites but speed
     python -m experiments.benchmarks.run variants samples --vocab_sizes=44370
     python -m experiments.benchmarks.run heads --only='*Softmax' --data=data/novels
-    python -m experiments.benchmarks.run speed --experiment=adaptive --data=data/novels
+    python -m experiments.benchmarks.run speed --experiment=shen --data=data/million
     python -m experiments.benchmarks.run --report               # tables and plots, no measuring
 
 The cases of a group take turns, each in a process of its own. When a group is done, its results are

@@ -78,25 +78,25 @@ def test_every_experiment_loads():
 
 def test_the_listing_has_the_first_line_of_each_docstring():
     listed = catalogue.listing()
-    assert listed["full_softmax"].startswith("Full softmax: ")
+    assert listed["methods"].startswith("Full, adaptive and ")
     assert all(line.endswith(".") for line in listed.values())
 
 
 def test_without_name_and_in_help_the_experiments_are_listed():
     listed = command()
     assert listed.returncode == 0
-    assert "full_softmax      Full softmax: " in listed.stdout
+    assert "methods           Full, adaptive and " in listed.stdout
     helped = command("--help", options=["-X", "importtime"])
-    assert "full_softmax      Full softmax: " in helped.stdout and "--only" in helped.stdout
+    assert "methods           Full, adaptive and " in helped.stdout and "--only" in helped.stdout
     assert "absl.flags" in helped.stderr
     assert "tensorflow" not in helped.stderr  # its import takes seconds
 
 
 def test_mistakes_end_in_one_sentence(tmp_path):
-    unknown = command("fulll_softmax")
+    unknown = command("method")
     assert unknown.returncode == 1
-    assert re.match("error: NAME must be one of .*full_softmax", unknown.stderr)
-    assert "error: `data` must name" in command("full_softmax").stderr
-    empty = command("full_softmax", "--report", f"--runs={tmp_path}", f"--results={tmp_path}")
-    assert "error: `runs` must hold runs of full_softmax: lstm64" in empty.stderr
+    assert re.match("error: NAME must be one of .*methods", unknown.stderr)
+    assert "error: `data` must name" in command("methods").stderr
+    empty = command("methods", "--report", f"--runs={tmp_path}", f"--results={tmp_path}")
+    assert "error: `runs` must hold runs of methods: full-dropout0.25-seed1" in empty.stderr
     assert not list(tmp_path.iterdir())

@@ -76,3 +76,11 @@ def test_files_of_earlier_reports_have_nothing_to_lend(tmp_path):
     path.write_text(json.dumps([{"name": "a", "state": "finished", "perplexity": 1.0}]))
     ((_, outcome),) = kept.outcomes(RUNS[:1], tmp_path, path)
     assert outcome.state == "not started"
+
+
+def test_a_damaged_file_is_named(tmp_path):
+    damaged = tmp_path / report.RESULTS
+    damaged.write_text('[{"name": "a", ')
+    with pytest.raises(ValueError, match=r"results.json: must be what a report wrote; get it back"):
+        kept.outcomes(RUNS, tmp_path, damaged)
+    assert damaged.exists()

@@ -3,6 +3,7 @@
 from runs_helper import saved_run
 from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.model import language_model
+from tfsoftmax.lm.shown_run import load_runs
 from tfsoftmax.vocabulary import Vocabulary
 
 WORDS = ["the", "<unk>", "cat", "<script>", "sat", "<eos>", "mat", "on", "dog", "a"]
@@ -17,9 +18,10 @@ HEADS = {
 }
 
 
-def save_runs(folder):
-    """Saves a run of each kind of head in a folder of its name."""
+def shown_runs(folder):
+    """Saves a run of each kind of head in a folder of its name; returns them by that name."""
     for head, options in HEADS.items():
         config = ModelConfig(head, options, embedding_units=6, hidden_units=6, init_scale=1.0)
         model = language_model(config, VOCABULARY, streams=2)
         saved_run(folder / head, config, VOCABULARY, model)
+    return {run.name: run for run in load_runs([str(folder / head) for head in HEADS])}

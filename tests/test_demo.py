@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from demo_helper import HEADS, VOCABULARY, WORDS, save_runs
+from demo_helper import HEADS, VOCABULARY, WORDS, shown_runs
 from tfsoftmax.lm import runs
 from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.scoring import Scorer
@@ -17,17 +17,8 @@ from tfsoftmax.partitions import tree_builders
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A folder with a run of each kind of head."""
-    folder = tmp_path_factory.mktemp("demo")
-    save_runs(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def shown(folder):
-    """The runs, by the names of their heads."""
-    return {run.name: run for run in load_runs([str(folder / head) for head in HEADS])}
+def shown(tmp_path_factory):
+    return shown_runs(tmp_path_factory.mktemp("demo"))
 
 
 @pytest.mark.parametrize("head", HEADS)

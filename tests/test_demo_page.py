@@ -5,26 +5,22 @@ import threading
 
 import pytest
 
-from demo_helper import HEADS, WORDS, save_runs
+from demo_helper import HEADS, WORDS, shown_runs
 from experiments import demo_screenshot
 from runs_helper import tool
 from tfsoftmax.commands import demo_html
 from tfsoftmax.commands.demo_page import MOST_CHARACTERS, Page
-from tfsoftmax.lm.shown_run import MOST_WORDS, ShownRun, Unreadable, load_runs
+from tfsoftmax.lm.shown_run import MOST_WORDS, ShownRun, Unreadable
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder with a run of each kind of head."""
-    folder = tmp_path_factory.mktemp("demo")
-    save_runs(folder)
-    return folder
+    return tmp_path_factory.mktemp("demo")
 
 
 @pytest.fixture(scope="module")
 def shown(folder):
-    """The runs, by the names of their heads."""
-    return {run.name: run for run in load_runs([str(folder / head) for head in HEADS])}
+    return shown_runs(folder)
 
 
 @pytest.fixture(scope="module")

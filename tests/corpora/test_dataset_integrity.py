@@ -8,7 +8,14 @@ import zipfile
 
 import numpy as np
 import pytest
-from dataset_files import EXPECTED, TEXTS, needs_tfds, read, write_archive
+from dataset_files import (
+    EXPECTED,
+    TEXTS,
+    needs_tfds,
+    read,
+    use_tiny_archives,
+    write_archive,
+)
 
 from tfsoftmax.corpora.archives import open_member
 from tfsoftmax.corpora.catalogue import DATASETS, find_manual
@@ -18,10 +25,7 @@ CATALOGUE = dict(DATASETS)
 
 @pytest.fixture(autouse=True)
 def empty_home_and_tiny_archives(tmp_path, monkeypatch):
-    monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path / "home"))
-    for name, dataset in DATASETS.items():
-        unknown = dataclasses.replace(dataset, digest=None, digests={})
-        monkeypatch.setitem(DATASETS, name, unknown)
+    use_tiny_archives(tmp_path / "home", monkeypatch)
 
 
 def test_downloads_are_encrypted_and_have_digests():

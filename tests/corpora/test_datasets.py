@@ -10,7 +10,14 @@ import threading
 import time
 
 import pytest
-from dataset_files import EXPECTED, TEXTS, needs_tfds, read, write_archive
+from dataset_files import (
+    EXPECTED,
+    TEXTS,
+    needs_tfds,
+    read,
+    use_tiny_archives,
+    write_archive,
+)
 
 from tfsoftmax.corpora import datasets
 from tfsoftmax.corpora.catalogue import DATASETS
@@ -20,10 +27,7 @@ from tfsoftmax.corpora.datasets import check, is_reachable
 
 @pytest.fixture(autouse=True)
 def empty_home_and_tiny_archives(tmp_path, monkeypatch):
-    monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path / "home"))
-    for name, dataset in DATASETS.items():
-        unknown = dataclasses.replace(dataset, digest=None, digests={})
-        monkeypatch.setitem(DATASETS, name, unknown)
+    use_tiny_archives(tmp_path / "home", monkeypatch)
 
 
 @pytest.fixture

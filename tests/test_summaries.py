@@ -14,7 +14,6 @@ from test_encoder_decoder import (
     WORDS,
     logits_of,
     make_model,
-    softmax,
 )
 from tfsoftmax.seq2seq.model import encoder_decoder
 from tfsoftmax.seq2seq.summaries import Summariser, Summary
@@ -28,7 +27,8 @@ def log_probs_after(model, source, prefixes):
     """ln P of the next word after each of some prefixes of equal length, (prefixes, V)."""
     words = np.array([[EOS, *prefix] for prefix in prefixes])
     ids = np.tile([*VOCABULARY.encode(source), EOS], (len(words), 1))
-    return np.log(softmax(logits_of(model, ids.astype(np.int32), words)[:, -1].astype(float)))
+    logits = logits_of(model, ids.astype(np.int32), words)[:, -1].astype(float)
+    return logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
 
 
 def all_summaries(model, source, max_words, min_words=0):

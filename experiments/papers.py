@@ -129,7 +129,8 @@ ROWS = {
         ("figures 5.17, 5.18, table 5.2b", "the same on FDT", "", FDT),
         ("table 5.3", "word errors after rescoring", "[rescoring](rescoring/README.md)",
          "same finding: adaptive softmax and importance sampling do not differ, on lists that are "
-         "not a recogniser's"),
+         "not a recogniser's. Nor does it matter whether the state is carried from one hypothesis "
+         "to the next, as in the thesis, or each is scored by itself"),
         ("figure 5.19", "BasicLSTM and cuDNN converge alike", "`tests/test_recurrent.py`", GPU),
         ("table 5.4", "BasicLSTM and cuDNN, Adagrad and SGD",
          "[backends](benchmarks/README.md#recurrent-layers-by-backend-table-54)",

@@ -1,8 +1,9 @@
 """Rescores n-best lists with trained models and reports word errors with their uncertainty.
 
-    python -m experiments.corrupted_nbest --data=data/novels --valid=valid.txt.gz \\
+    python -m experiments.corrupted_nbest --data=data/million --valid=valid.txt.gz \\
         --test=test.txt.gz --out=data/nbest
-    python -m experiments.rescoring --nbest=data/nbest --runs=runs/sampling/full,runs/nce
+    python -m experiments.rescoring --nbest=data/nbest --hypotheses=10 \\
+        --runs=runs/methods/full-dropout0.4-seed1,runs/methods/nce-dropout0.4-seed1
 
 Müller 2017, section 5.3.3, with lists that `experiments.corrupted_nbest` made. For each run the
 weights are tuned on valid.nbest over the grid of tfsoftmax/nbest/rescoring.py, and test.nbest is

@@ -202,7 +202,14 @@ def verdict(rows):
         if (ours_a - ours_b) * (paper_a - paper_b) < 0
         and abs(ours_a / ours_b - 1) > TIED and abs(paper_a / paper_b - 1) > TIED
     ]
+    level = [
+        f"{a} and {b}" for (a, ours_a, paper_a), (b, ours_b, paper_b)
+        in itertools.combinations(rows, 2)
+        if abs(ours_a / ours_b - 1) <= TIED < abs(paper_a / paper_b - 1)
+    ]
     said = "same order" if not swapped else f"order differs in {', '.join(swapped)}"
+    if level:
+        said += f"; here there is no difference between {', '.join(level)}"
     base = next((row for row in rows if _is_full(row[0])), None)
     if base is None:
         return said + "; full softmax is still open" * has_full

@@ -14,7 +14,8 @@ ROWS = [("full", [100.0, 102.0], 130.0), ("tree", [103.0], 133.0), ("random", [1
     ({}, "same order; ratios to full softmax within 3 %"),
     ({"tree": 99.0}, "order differs in full and tree; ratios to full softmax differ for "
                      "tree 0.98 (paper 1.02)"),
-    ({"tree": 100.2}, "same order; ratios to full softmax differ for tree 0.99 (paper 1.02)"),
+    ({"tree": 100.2}, "same order; here there is no difference between full and tree; ratios to "
+                      "full softmax differ for tree 0.99 (paper 1.02)"),
     ({"random": 140.0}, "same order; ratios to full softmax differ for random 1.39 (paper 1.20)"),
 ])
 def test_a_verdict_compares_order_and_ratios(change, said):

@@ -8,7 +8,8 @@ of 0.5 and a clipping norm of 5, since an epoch has a seventeenth of the steps; 
 after an epoch that gains less than one unit of perplexity instead of none, and training stops after
 two epochs that gain less than 0.1 instead of after 30 or 50 epochs; the cutoffs leave the same
 shares of the vocabulary to the shortlist and the last tail; NCE has Z = 10,000, as large a part of
-the vocabulary as the thesis's 40,000.
+the vocabulary as the thesis's 40,000. The run sampled-dropout0.25 began before the rules for the
+rate and the end were what they are, and trained for more epochs.
 
 Commands:
 

@@ -11,9 +11,8 @@ LARGE_STEPS = {"learning_rate": 0.5, "clip_norm": 5.0}
 def run(name, head, options=None, paper=None, dropout=0.25):
     """A run of table 4.5, but for units and steps, until two epochs bring no gain.
 
-    The rate is halved after an epoch that gains less than one unit of perplexity, and a gain of
-    less than 0.1 is none. If only nothing were none, as in the thesis, training would take twice as
-    many epochs for the last half per cent.
+    The rate is halved after an epoch that gains less than one unit of perplexity. A gain of less
+    than 0.1 counts as none: otherwise a run goes on for many epochs that gain little.
     """
     return Run(
         name=name,

@@ -6,7 +6,9 @@ of tails, which the thesis measured on FDT, a corpus that is not public. Departu
 `methods`.
 The shortlists of figure 5.4 have the same shares of the vocabulary, and half of it is in the last
 tail. The cutoffs of table 5.1 have the same shares, too; its last one, 155,026, is the vocabulary.
-The thesis does not name the projection factor of either; ours have no projections.
+The thesis does not name the projection factor of either; ours have no projections. The run
+shortlist220 began before the rules for the rate and the end were what they are, and trained for
+more epochs.
 
 Commands:
 

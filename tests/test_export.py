@@ -193,6 +193,9 @@ def test_next_word_searches_for_few_words_if_it_is_asked_for_few(tmp_path, monke
     searched = [saved.next_word(tf.constant([["w1"]]), tf.constant(k)) for k in asked]
     assert [len(found["words"][0]) for found in searched] == [1, 8, 9, 12]
     assert [found["log_probs"][0, 0].numpy() for found in searched] == [8, 8, 12, 12]
+    for k in (0, 13):  # either of the two searches checks it
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"`k` must lie in \[1, 12\]"):
+            saved.next_word(tf.constant([["w1"]]), tf.constant(k))
 
 
 @pytest.mark.parametrize("k", [0, 5])

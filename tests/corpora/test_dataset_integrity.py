@@ -8,14 +8,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from dataset_files import (
-    EXPECTED,
-    TEXTS,
-    needs_tfds,
-    read,
-    use_tiny_archives,
-    write_archive,
-)
+from dataset_files import EXPECTED, TEXTS, needs_tfds, read, use_tiny_archives, write_archive
 
 from tfsoftmax.corpora.archives import open_member
 from tfsoftmax.corpora.catalogue import DATASETS, find_manual

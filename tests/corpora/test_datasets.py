@@ -10,14 +10,7 @@ import threading
 import time
 
 import pytest
-from dataset_files import (
-    EXPECTED,
-    TEXTS,
-    needs_tfds,
-    read,
-    use_tiny_archives,
-    write_archive,
-)
+from dataset_files import EXPECTED, TEXTS, needs_tfds, read, use_tiny_archives, write_archive
 
 from tfsoftmax.corpora import datasets
 from tfsoftmax.corpora.catalogue import DATASETS

@@ -80,6 +80,10 @@ class Outcome:
         recorded = self.config["corpus"]["directory"]
         return os.path.realpath(recorded) == os.path.realpath(directory)
 
+    def is_done(self, directory):
+        """Whether the run as defined was trained to its end on the corpus in a directory."""
+        return self.state == "finished" and self.is_of_corpus(directory)
+
     def measures(self):
         """What was measured so far, by the names in `definition.MEASURES`, and how long it took."""
         if self.foreign or not self.training:

@@ -15,8 +15,10 @@ words/s say nothing of the method (results/benchmarks compares speeds).
 """
 
 from experiments.million import CUTOFFS, run
+from experiments.panels import Panel
 from experiments.seeds import seeded
 
+DROPOUTS = (0.25, 0.4, 0.5)
 FACTORS = {"whole": None, "factor1": 1, "factor2": 2, "factor4": 4, "factor8": 8}
 
 
@@ -28,5 +30,13 @@ def _run(factor, dropout, **options):
 
 RUNS = seeded([
     _run("factor4", 0.25, use_bias=True),
-    *(_run(factor, dropout) for dropout in (0.25, 0.4, 0.5) for factor in FACTORS),
+    *(_run(factor, dropout) for dropout in DROPOUTS for factor in FACTORS),
 ], (1,))
+
+PANELS = (
+    Panel("projections before the tails, figure 5.5", "projection factor", {
+        f"dropout {dropout:.0%}": {
+            factor.removeprefix("factor"): f"{factor}-dropout{dropout}" for factor in FACTORS
+        } for dropout in DROPOUTS
+    }),
+)

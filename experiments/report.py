@@ -3,10 +3,11 @@
 import json
 import statistics
 
-from experiments import cluster_curves, kept, markdown, pictures, seeds
+from experiments import cluster_curves, kept, markdown, panels, pictures, seeds
 from experiments.definition import MEASURES
 
-PICTURE, CURVES, RESULTS = "perplexity.png", "curves.png", "results.json"
+PICTURE, CURVES, PANELS = "perplexity.png", "curves.png", "panels.png"
+RESULTS = "results.json"
 MOST_MEDIANS = 2.5  # a perplexity of more than so many medians is drawn at the edge of the picture
 HEADINGS = {
     "perplexity": "validation perplexity",
@@ -27,7 +28,7 @@ Means over the seeds that have finished, with half of the range between the lowe
 seed. The ratios are to full softmax, ours and the paper's."""
 
 
-def write(name, docstring, outcomes, folder):
+def write(name, docstring, outcomes, folder, of_parameters=()):
     """Writes the report of an experiment.
 
     Args:
@@ -35,6 +36,7 @@ def write(name, docstring, outcomes, folder):
         docstring: docstring of its module.
         outcomes: list of (`Run`, `Outcome`) in the order of the table.
         folder: `Path` to write into, which is made if it is missing.
+        of_parameters: `Panel`s, which are drawn instead of the learning curves.
 
     Returns:
         The text of README.md.
@@ -55,19 +57,23 @@ def write(name, docstring, outcomes, folder):
     markdown.write(folder / RESULTS, f"[\n{lines}\n]")
     return markdown.write(
         folder / "README.md", f"# {name}", docstring.strip(), "## Results", facts(outcomes),
-        *_means(name, outcomes, note, folder / CURVES), table(outcomes), NOTE,
+        *_means(name, outcomes, note, folder, of_parameters), table(outcomes), NOTE,
         picture(name, results, note, folder / PICTURE),
         *cluster_curves.blocks(outcomes, note, folder),
         f"Written by `python -m experiments.run {name} --report`.",
     )
 
 
-def _means(name, outcomes, note, path):
-    """What an experiment with several seeds shows before its single runs."""
+def _means(name, outcomes, note, folder, of_parameters):
+    """What an experiment whose runs have seeds shows before its single runs."""
     means = seeds.table(outcomes)
     if not means:
         return []
-    return [means, MEANS_NOTE, seeds.curves(outcomes, f"{name}: learning curves", note, path)]
+    if of_parameters:
+        drawn = panels.block(of_parameters, outcomes, "full", note, folder / PANELS)
+    else:
+        drawn = seeds.curves(outcomes, f"{name}: learning curves", note, folder / CURVES)
+    return [means, MEANS_NOTE, drawn]
 
 
 def table(outcomes):

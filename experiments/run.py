@@ -39,11 +39,13 @@ def main(name):
             raise ValueError(
                 "`data` must name a directory that `tfsoftmax prepare` made. Received: none"
             )
-        failures = runner.run_all(chosen, folder, flags.FLAGS.data)
+        failures = runner.run_all(
+            chosen, folder, flags.FLAGS.data, others=Path(flags.FLAGS.runs))
     results = Path(flags.FLAGS.results) / name
     outcomes = kept.outcomes(experiment.RUNS, folder, results / report.RESULTS)
     if any(outcome.config for _, outcome in outcomes) or not failures:
-        report.write(name, experiment.__doc__, outcomes, results)
+        panels = getattr(experiment, "PANELS", ())
+        report.write(name, experiment.__doc__, outcomes, results, panels)
         print(f"{report.table(outcomes)}\n\n{results / 'README.md'}")
     if failures:
         sys.exit("error: " + "; ".join(f"{run}: {what}" for run, what in failures.items()))

@@ -2,6 +2,7 @@
 
 import fnmatch
 import shlex
+import shutil
 import subprocess
 import sys
 
@@ -23,7 +24,7 @@ def select(runs, patterns):
     return [r for r in runs if not patterns or any(fnmatch.fnmatch(r.name, p) for p in patterns)]
 
 
-def run_all(runs, folder, data, train=TRAIN, evaluate=EVALUATE):
+def run_all(runs, folder, data, train=TRAIN, evaluate=EVALUATE, others=None):
     """Does what remains to be done for each run, also after another run has failed.
 
     Args:
@@ -32,6 +33,8 @@ def run_all(runs, folder, data, train=TRAIN, evaluate=EVALUATE):
         data: directory of a prepared corpus.
         train: command that trains, to which the flags are appended.
         evaluate: command that evaluates, to which the flags are appended.
+        others: `Path` of the directory with the folders of all experiments: a finished run of
+            theirs that differs in nothing but its name is copied; None to train each run.
 
     Returns:
         {name of a run that failed: what failed}.
@@ -39,7 +42,10 @@ def run_all(runs, folder, data, train=TRAIN, evaluate=EVALUATE):
     failures = {}
     for number, run in enumerate(runs, 1):
         say(f"[{number}/{len(runs)}] {run.name}")
-        problem = _run(run.of_corpus(data), folder / run.name, data, train, evaluate)
+        run, directory = run.of_corpus(data), folder / run.name
+        if others and not directory.exists():
+            _copy(run, directory, data, others)
+        problem = _run(run, directory, data, train, evaluate)
         if problem:
             failures[run.name] = problem
             say(f"{run.name}: {problem}")
@@ -49,7 +55,7 @@ def run_all(runs, folder, data, train=TRAIN, evaluate=EVALUATE):
 def _run(run, directory, data, train, evaluate):
     """Trains and evaluates a run unless that is done already; returns what failed, or None."""
     outcome = Outcome.read(run, directory)
-    if outcome.state == "finished" and outcome.is_of_corpus(data):
+    if outcome.is_done(data):
         say("  finished before")
     else:
         problem = _call([*train, f"--data={data}", f"--run={directory}", *run.flags()])
@@ -63,6 +69,18 @@ def _run(run, directory, data, train, evaluate):
         if problem:
             return f"evaluation {problem}"
     return None
+
+
+def _copy(run, directory, data, others):
+    """Copies a finished run that differs in nothing but its name, if there is one."""
+    for config in sorted(others.glob("*/*/config.json")):
+        if Outcome.read(run, config.parent).is_done(data):
+            say(f"  the same as {config.parent}, which is copied")
+            partial = directory.with_name(f".{directory.name}.partial")
+            shutil.rmtree(partial, ignore_errors=True)
+            shutil.copytree(config.parent, partial)
+            partial.rename(directory)
+            return
 
 
 def _call(command):

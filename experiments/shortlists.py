@@ -27,6 +27,7 @@ Perplexities of different corpora cannot be compared, but their order can.
 """
 
 from experiments.million import run
+from experiments.panels import Panel
 from experiments.seeds import seeded
 
 SHORTLISTS = (220, 500, 900, 2000, 4000)
@@ -48,3 +49,10 @@ RUNS = seeded([
     *(_run(f"shortlist{size}", [size, 5000]) for size in SHORTLISTS),
     *(_run(f"tails{number}", *of) for number, of in TAILS.items()),
 ], (1,))
+
+PANELS = (
+    Panel("size of the shortlist, figure 5.4", "words in the shortlist",
+          {"two tails": {size: f"shortlist{size}" for size in SHORTLISTS}}),
+    Panel("number of tails, table 5.1", "tail clusters",
+          {"tails": {number: f"tails{number}" for number in TAILS}}),
+)

@@ -128,3 +128,24 @@ def test_what_the_machine_decides_is_not_another_definition(tmp_path, data, fake
     config["model"]["head_options"]["projection_factor"] = 2
     path.write_text(json.dumps(config))
     assert Outcome.read(run, path.parent).state == "of another definition"
+
+
+def test_a_run_of_another_experiment_that_is_the_same_is_copied(tmp_path, data, fakes, capsys):
+    fakes = {**fakes, "others": tmp_path}
+    run_all([Run("a", model={"hidden_units": 8})], tmp_path / "one", data, **fakes)
+    runs = [Run("b", model={"hidden_units": 8}), Run("c", model={"hidden_units": 9})]
+    assert run_all(runs, tmp_path / "two", data, **fakes) == {}
+    assert calls(data) == ["train a", "evaluate a", "train c", "evaluate c"]
+    assert f"the same as {tmp_path}/one/a" in capsys.readouterr().out
+    assert Outcome.read(runs[0], tmp_path / "two" / "b").test["perplexity"] == 210.5
+    assert sorted(os.listdir(tmp_path / "two")) == ["b", "c"]
+
+
+def test_only_finished_runs_on_the_same_corpus_are_copied(tmp_path, data, fakes):
+    fakes = {**fakes, "others": tmp_path}
+    other = tmp_path / "other"
+    other.mkdir()
+    run_all([Run("cut")], tmp_path / "one", data, **fakes)
+    run_all([Run("a")], tmp_path / "two", other, **fakes)
+    run_all([Run("a")], tmp_path / "three", data, **fakes)
+    assert calls(data)[-2:] == ["train a", "evaluate a"]

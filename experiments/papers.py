@@ -2,21 +2,17 @@
 
     python -m experiments.papers
 
-The page is experiments/results/papers.md. Verdicts on tables of perplexities follow from the
-results of their experiments (results/NAME/results.json), the others are words of `ROWS`.
+The page is experiments/results/papers.md. Verdicts on perplexities follow from the results of their
+experiments (results/NAME/results.json), the others are words of `ROWS`.
 """
 
-import itertools
-import json
 import re
-import statistics
 from pathlib import Path
 
-from experiments import markdown, seeds
+from experiments import markdown
+from experiments.verdicts import ALIKE, MORE, Claims, Table
 
 RESULTS = Path(__file__).parent / "results"
-NEAR = 0.03  # how far our ratio to full softmax may lie from the paper's
-TIED = 0.01  # perplexities no further apart have no order: most of ours are of one seed
 
 PAPERS = {
     "000": "Jiang et al. 2017, exploration of tree-based hierarchical softmax (poster)",
@@ -30,21 +26,14 @@ Each table and figure of the papers that this toolkit reproduces, where to find 
 what came of it. "Million words" is a corpus of Penn Treebank's size made of English novels,
 "novels" their whole. Perplexities of different corpora cannot be compared. A verdict therefore asks
 whether the methods come in the paper's order, where two of them are more than 1 % apart in both,
-and whether each ratio to full softmax lies within 3 % of the paper's. "Open" means that the
-experiment exists and its command has not been run to its end, or that it has still to be written.\
+and whether each ratio to full softmax lies within 3 % of the paper's. Where the paper has a plot
+without values, the verdict tests what it says of the plot; perplexities within 1 % are alike.
+"Open" means that the experiment exists and its command has not been run to its end, or that it has
+still to be written.\
 """
 
 FDT = "cannot be done here: the FDT corpus is not public"
 GPU = "needs a GPU, which the machine of these results had not"
-
-
-def from_experiment(name, *runs):
-    """The mark of a row whose verdict follows from the results of an experiment, or some runs."""
-    def said(results):
-        rows = _rows_of(results / name / "results.json")
-        return verdict([row for row in rows if not runs or row[0] in runs])
-
-    return said
 
 
 # paper: (number, what it shows, our counterpart, verdict)
@@ -69,19 +58,19 @@ ROWS = {
          f"GPU columns: {GPU}"),
         ("table of clusterings", "p-tHSM with random, alphabetical, Huffman and Brown clusters",
          "[jiang](jiang/README.md), million words, to convergence",
-         from_experiment("jiang", "full", "tree-random", "tree-alphabetical", "tree-huffman",
-                         "tree-brown")),
+         Table("jiang", (
+             "full", "tree-random", "tree-alphabetical", "tree-huffman", "tree-brown",
+         ))),
         ("", "why our Huffman tree gains so little", "[huffman](huffman/README.md), one seed",
          "neither ties nor biases: with other ties, or without biases, its test perplexity changes "
          "by at most 0.2 %, and that of a random tree without biases is the same. "
          "Batches and epochs are not the reason either: with those of the authors' code "
          "(small_batches) a random tree is as good as Huffman's"),
         ("", "the same with the authors' batches and epochs",
-         "[small_batches](small_batches/README.md)", from_experiment("small_batches")),
+         "[small_batches](small_batches/README.md)", Table("small_batches")),
         ("table of perplexities", "softmax, NCE, BlackOut, cHSM and p-tHSM with a GRU",
          "[jiang](jiang/README.md), million words, to convergence",
-         from_experiment("jiang", "full", "nce", "blackout", "class", "tree-huffman",
-                         "tree-brown")),
+         Table("jiang", ("full", "nce", "blackout", "class", "tree-huffman", "tree-brown"))),
     ],
     "001": [
         ("chapter 2", "the survey of methods, by method",
@@ -101,21 +90,51 @@ ROWS = {
          "[projection factor](benchmarks/README.md#projection-factor-figure-53)", "same at "
          "V = 44,370, where a factor of 8 gains 5 % on 4; at 200,606 it gains 18 %"),
         ("figure 5.4", "perplexity and speed by shortlist",
-         "[shortlists](shortlists/README.md), million words", "open"),
+         "[shortlists](shortlists/README.md), million words",
+         Claims("shortlists", (
+             ("shortlist220", "shortlist900", MORE), ("shortlist900", "shortlist2000", ALIKE),
+             ("shortlist900", "shortlist4000", ALIKE),
+         ))),
         ("figure 5.5", "projection factor by dropout", "[projections](projections/README.md)",
-         "open"),
+         Claims("projections", tuple(
+             (f"{run}-dropout{dropout}", f"{other}-dropout{dropout}", claim)
+             for dropout in (0.25, 0.4)
+             for run, other, claim in (("factor1", "whole", MORE), ("factor2", "factor1", ALIKE))
+         ))),
         ("table 5.1", "number of tails, FDT", "[shortlists](shortlists/README.md), million words",
-         from_experiment("shortlists")),
-        ("figure 5.6", "NCE's Z", "[proposals](proposals/README.md)", "open"),
+         Table("shortlists")),
+        ("figure 5.6", "NCE's Z", "[proposals](proposals/README.md)",
+         Claims("proposals", (
+             ("nce-Z1", "nce-Z1826", MORE), ("nce-Z1826", "nce-Z4508", MORE),
+             ("nce-Z4508", "nce-Z10000", ALIKE), ("nce-Z10000", "nce-Z22538", ALIKE),
+         ))),
         ("figures 5.7, 5.8", "proposal distributions",
          "[proposal_shapes](proposal_shapes/README.md), million words",
          "drawn from the probabilities that the samplers state, which a test compares with the "
          "equations"),
-        ("figure 5.9", "distortion of the unigram", "[proposals](proposals/README.md)", "open"),
-        ("figure 5.10", "interpolation with uniform", "[proposals](proposals/README.md)", "open"),
+        ("figure 5.9", "distortion of the unigram", "[proposals](proposals/README.md)",
+         Claims("proposals", (
+             ("sampled-alpha0.0", "sampled-alpha1.0", MORE),
+             ("sampled-alpha0.4", "sampled-alpha1.0", ALIKE),
+             ("sampled-alpha0.75", "sampled-alpha1.0", ALIKE),
+             ("nce-Z10000-alpha0.0", "nce-Z10000", MORE),
+             ("nce-Z10000-alpha0.75", "nce-Z10000", ALIKE),
+             ("nce-Z1-alpha0.0", "nce-Z1", MORE), ("nce-Z1", "nce-Z1-alpha0.75", MORE),
+         ))),
+        ("figure 5.10", "interpolation with uniform", "[proposals](proposals/README.md)",
+         Claims("proposals", (
+             ("sampled-alpha1.0", "sampled-interpolated0.95", MORE),
+             ("sampled-interpolated0.95", "sampled-schedule", MORE),
+         ))),
         ("figure 5.11", "number of samples, Text8",
          "[speed](benchmarks/README.md#number-of-samples-figure-511), "
-         "[perplexity](proposals/README.md)", "open for perplexity"),
+         "[perplexity](proposals/README.md)",
+         Claims("proposals", (
+             ("sampled-samples80", "sampled-samples320", MORE),
+             ("sampled-samples320", "sampled-alpha1.0", MORE),
+             ("sampled-alpha1.0", "sampled-samples2560", ALIKE),
+             ("nce-samples320", "nce-Z10000", MORE), ("nce-samples2560", "nce-Z10000", MORE),
+         ))),
         ("figure 5.12", "number of samples, FDT", "", FDT),
         ("figures 5.13, 5.14", "parameters and memory", "[step_memory](step_memory/README.md)",
          "same order: adaptive softmax has the fewest parameters, and needs less memory than "
@@ -124,7 +143,7 @@ ROWS = {
          "[every head by vocabulary](benchmarks/README.md), labels by Zipf's law",
          f"on a CPU; the corpus {FDT}"),
         ("figure 5.16, table 5.2a", "full, adaptive, importance sampling, NCE on Text8",
-         "[methods](methods/README.md), million words, to convergence", from_experiment("methods")),
+         "[methods](methods/README.md), million words, to convergence", Table("methods")),
         ("", "the fast methods on fourteen million words", "[novels](novels/README.md)", "open"),
         ("figures 5.17, 5.18, table 5.2b", "the same on FDT", "", FDT),
         ("table 5.3", "word errors after rescoring", "[rescoring](rescoring/README.md)",
@@ -139,12 +158,12 @@ ROWS = {
     "002": [
         ("figures good and bad tree", "the tree decides the quality",
          "[jiang](jiang/README.md): random against Brown",
-         from_experiment("jiang", "tree-random", "tree-brown")),
+         Table("jiang", ("tree-random", "tree-brown"))),
     ],
     "003": [
         ("table 1", "perplexity on Text8 after 5 epochs",
          "[shen](shen/README.md), million words; [hierarchical](hierarchical/README.md) after a "
-         "quarter of an epoch of the novels", from_experiment("shen")),
+         "quarter of an epoch of the novels", Table("shen")),
         ("table 2", "training time", "[shen speed](shen/speed/README.md), 10,000 words, half the "
          "units; [hierarchical speed](hierarchical/speed/README.md)",
          "same finding: a step of self-organised takes 0.36 of full softmax's (paper 0.26, on a "
@@ -181,67 +200,6 @@ ROWS = {
 }
 
 
-def verdict(rows):
-    """What the results of an experiment say about the paper's table.
-
-    Args:
-        rows: list of (name, our perplexities, the paper's perplexity); ours are empty for a run
-            that has not finished.
-
-    Returns:
-        Whether the order of the methods is the same, where two are more than 1 % apart, and which
-        ratios to full softmax, if it is among them, lie within 3 % of the paper's.
-    """
-    has_full = any(_is_full(name) for name, _, _ in rows)
-    rows = [(name, statistics.mean(ours), paper) for name, ours, paper in rows if ours]
-    if len(rows) < 2:
-        return "open"
-    swapped = [
-        f"{a} and {b}"
-        for (a, ours_a, paper_a), (b, ours_b, paper_b) in itertools.combinations(rows, 2)
-        if (ours_a - ours_b) * (paper_a - paper_b) < 0
-        and abs(ours_a / ours_b - 1) > TIED and abs(paper_a / paper_b - 1) > TIED
-    ]
-    level = [
-        f"{a} and {b}" for (a, ours_a, paper_a), (b, ours_b, paper_b)
-        in itertools.combinations(rows, 2)
-        if abs(ours_a / ours_b - 1) <= TIED < abs(paper_a / paper_b - 1)
-    ]
-    said = "same order" if not swapped else f"order differs in {', '.join(swapped)}"
-    if level:
-        said += f"; here there is no difference between {', '.join(level)}"
-    base = next((row for row in rows if _is_full(row[0])), None)
-    if base is None:
-        return said + "; full softmax is still open" * has_full
-    ratios = {name: (ours / base[1], paper / base[2]) for name, ours, paper in rows}
-    far = [
-        f"{name} {ours:.2f} (paper {paper:.2f})" for name, (ours, paper) in ratios.items()
-        if abs(ours - paper) > NEAR
-    ]
-    return f"{said}; ratios to full softmax " + (
-        f"differ for {', '.join(far)}" if far else "within 3 %"
-    )
-
-
-def _is_full(name):
-    return name.partition("-")[0] == "full"
-
-
-def _rows_of(path):
-    """(name, our test or validation perplexities by seed, the paper's) of an experiment."""
-    if not path.exists():
-        return []
-    found = {}
-    for run in json.loads(path.read_text(encoding="utf-8")):
-        measure = "test_perplexity" if "test_perplexity" in run["paper"] else "perplexity"
-        if measure in run["paper"]:
-            name = seeds.group(run["name"])
-            ours = found.setdefault(name, (name, [], run["paper"][measure]))[1]
-            if run["state"] == "finished" and run.get(measure):
-                ours.append(run[measure])
-    return list(found.values())
-
-
 def _linked(text, results):
     """The text, without links to pages that are still to be written."""
     def checked(link):
@@ -258,7 +216,7 @@ def page(results=RESULTS):
     for paper, rows in ROWS.items():
         table = [["", "what it shows", "ours", "verdict"]]
         for number, what, ours, said in rows:
-            said = said(results) if callable(said) else said
+            said = said if isinstance(said, str) else said.verdict(results)
             table.append([number, what, *(_linked(text, results) or "–" for text in (ours, said))])
         blocks += [f"## {paper}: {PAPERS[paper]}", markdown.table(table, text_columns=4)]
     return [*blocks, "Written by `python -m experiments.papers`."]

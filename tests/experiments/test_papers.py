@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from experiments import catalogue, papers
+from experiments import catalogue, papers, seeds, verdicts
+from experiments.verdicts import ALIKE, MORE, Claims, Table
 
 ROWS = [("full", [100.0, 102.0], 130.0), ("tree", [103.0], 133.0), ("random", [120.0], 156.0)]
 
@@ -20,14 +21,14 @@ ROWS = [("full", [100.0, 102.0], 130.0), ("tree", [103.0], 133.0), ("random", [1
 ])
 def test_a_verdict_compares_order_and_ratios(change, said):
     rows = [(n, [change.get(n)] if n in change else ours, paper) for n, ours, paper in ROWS]
-    assert papers.verdict(rows) == said
+    assert verdicts.verdict(rows) == said
 
 
 def test_without_results_a_row_is_open():
-    assert papers.verdict([]) == papers.verdict(ROWS[:1]) == "open"
+    assert verdicts.verdict([]) == verdicts.verdict(ROWS[:1]) == "open"
     unfinished = ("full", [], 130.0)
-    assert papers.verdict([unfinished, *ROWS[1:]]) == "same order; full softmax is still open"
-    assert papers.verdict(ROWS[1:]) == "same order"  # a table without full softmax
+    assert verdicts.verdict([unfinished, *ROWS[1:]]) == "same order; full softmax is still open"
+    assert verdicts.verdict(ROWS[1:]) == "same order"  # a table without full softmax
 
 
 def test_the_page_reads_the_results_of_experiments(tmp_path):
@@ -39,9 +40,9 @@ def test_the_page_reads_the_results_of_experiments(tmp_path):
     (tmp_path / "shen").mkdir()
     (tmp_path / "shen" / "results.json").write_text(json.dumps(runs))
     text = "\n".join(papers.page(tmp_path))
-    assert papers.verdict(ROWS) in text
+    assert verdicts.verdict(ROWS) in text
     (tmp_path / "shen" / "results.json").write_text(json.dumps(runs[:1]))
-    assert papers.verdict(ROWS) not in "\n".join(papers.page(tmp_path))
+    assert verdicts.verdict(ROWS) not in "\n".join(papers.page(tmp_path))
 
 
 def test_a_verdict_may_be_on_some_runs_of_an_experiment(tmp_path):
@@ -51,10 +52,47 @@ def test_a_verdict_may_be_on_some_runs_of_an_experiment(tmp_path):
     ]
     (tmp_path / "some").mkdir()
     (tmp_path / "some" / "results.json").write_text(json.dumps(runs))
-    assert "order differs in full and tree" in papers.from_experiment("some")(tmp_path)
-    said = papers.from_experiment("some", "full", "nce")(tmp_path)
+    assert "order differs in full and tree" in Table("some").verdict(tmp_path)
+    said = Table("some", ("full", "nce")).verdict(tmp_path)
     assert said == "same order; ratios to full softmax within 3 %"
-    assert papers.from_experiment("some", "tree", "nce")(tmp_path) == "same order"
+    assert Table("some", ("tree", "nce")).verdict(tmp_path) == "same order"
+
+
+@pytest.mark.parametrize("claim, ratio, said", [
+    (MORE, 1.05, "same: a 1.050 of b"),
+    (MORE, 1.005, "differs: a 1.005 of b (paper: more)"),
+    (MORE, 0.95, "differs: a 0.950 of b (paper: more)"),
+    (ALIKE, 0.995, "same: a 0.995 of b"),
+    (ALIKE, 0.95, "differs: a 0.950 of b (paper: alike)"),
+])
+def test_what_a_paper_says_of_a_plot_is_tested(claim, ratio, said):
+    assert verdicts.judged({"a": 100 * ratio, "b": 100}, [("a", "b", claim)]) == said
+
+
+def test_claims_about_missing_runs_are_open(tmp_path):
+    claims = [("a", "b", MORE), ("a", "c", ALIKE)]
+    assert verdicts.judged({"a": 110, "b": 100}, claims) == "same: a 1.100 of b; still open: c"
+    assert verdicts.judged({"b": 100}, claims) == Claims("x", claims).verdict(tmp_path)
+    assert verdicts.judged({}, claims) == "open"
+
+
+def test_claims_are_tested_by_means_over_finished_seeds(tmp_path):
+    runs = [
+        {"name": f"{name}-seed{seed}", "state": state, "perplexity": p, "paper": {}}
+        for name, seed, p, state in (("a", 1, 110, "finished"), ("a", 2, 130, "finished"),
+                                     ("a", 3, 900, "unfinished"), ("b", 1, 100, "finished"))
+    ]
+    (tmp_path / "some").mkdir()
+    (tmp_path / "some" / "results.json").write_text(json.dumps(runs))
+    assert Claims("some", (("a", "b", MORE),)).verdict(tmp_path) == "same: a 1.200 of b"
+
+
+@pytest.mark.parametrize("name", ["projections", "proposals", "shortlists"])
+def test_claims_name_runs_of_their_experiment(name):
+    runs = {seeds.group(run.name) for run in catalogue.load(name).RUNS}
+    marks = [said for rows in papers.ROWS.values() for *_, said in rows
+             if isinstance(said, Claims) and said.experiment == name]
+    assert marks and {run for mark in marks for *pair, _ in mark.claims for run in pair} <= runs
 
 
 def test_the_page_that_is_committed_is_the_one_that_is_written():

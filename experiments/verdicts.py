@@ -1,0 +1,147 @@
+"""What the results of an experiment say about a paper's table, or about what it says of a figure.
+
+Both read results/NAME/results.json.
+"""
+
+import dataclasses
+import itertools
+import json
+import statistics
+
+from experiments import seeds
+
+NEAR = 0.03  # how far our ratio to full softmax may lie from the paper's
+TIED = 0.01  # perplexities no further apart have no order: most of ours are of one seed
+MORE, ALIKE = "more", "alike"
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """The mark of a row whose verdict follows from the paper's table and the same runs of ours.
+
+    Args:
+        experiment: name of the experiment.
+        runs: names of its runs that are in the table, without their seed; all if empty.
+    """
+
+    experiment: str
+    runs: tuple = ()
+
+    def verdict(self, results):
+        """The verdict by what is in the `Path` of the results."""
+        rows = _rows_of(results / self.experiment / "results.json")
+        return verdict([row for row in rows if not self.runs or row[0] in self.runs])
+
+
+@dataclasses.dataclass(frozen=True)
+class Claims:
+    """The mark of a row whose paper has a plot: whether our runs bear out what it says of it.
+
+    Args:
+        experiment: name of the experiment.
+        claims: as in `judged`.
+    """
+
+    experiment: str
+    claims: tuple
+
+    def verdict(self, results):
+        """The verdict by what is in the `Path` of the results."""
+        ours = {}
+        for run in _runs_of(results / self.experiment / "results.json"):
+            if run["state"] == "finished":
+                ours.setdefault(seeds.group(run["name"]), []).append(run["perplexity"])
+        return judged({run: statistics.mean(values) for run, values in ours.items()}, self.claims)
+
+
+def judged(ours, claims):
+    """What perplexities say about the claims of a paper.
+
+    Args:
+        ours: {name of a run without its seed: validation perplexity} of the runs that finished.
+        claims: list of (run, other, claim). The claim is that the perplexity of `run` is `MORE`
+            than that of `other`, or that they are `ALIKE`, which they are within 1 %.
+
+    Returns:
+        The ratios that bear out the paper, those that do not, and the runs that are missing.
+    """
+    borne_out, not_borne_out, missing = [], [], []
+    for run, other, claim in claims:
+        absent = [name for name in (run, other) if name not in ours]
+        missing += absent
+        if absent:
+            continue
+        ratio = ours[run] / ours[other]
+        text = f"{run} {ratio:.3f} of {other}"
+        is_so = abs(ratio - 1) <= TIED if claim == ALIKE else ratio - 1 > TIED
+        (borne_out if is_so else not_borne_out).append(
+            text if is_so else f"{text} (paper: {claim})")
+    parts = [f"{heading} {', '.join(texts)}" for heading, texts in (
+        ("same:", borne_out), ("differs:", not_borne_out),
+        ("still open:", list(dict.fromkeys(missing))),
+    ) if texts]
+    return "; ".join(parts) if borne_out or not_borne_out else "open"
+
+
+def verdict(rows):
+    """What the results of an experiment say about the paper's table.
+
+    Args:
+        rows: list of (name, our perplexities, the paper's perplexity); ours are empty for a run
+            that has not finished.
+
+    Returns:
+        Whether the order of the methods is the same, where two are more than 1 % apart, and which
+        ratios to full softmax, if it is among them, lie within 3 % of the paper's.
+    """
+    has_full = any(_is_full(name) for name, _, _ in rows)
+    rows = [(name, statistics.mean(ours), paper) for name, ours, paper in rows if ours]
+    if len(rows) < 2:
+        return "open"
+    swapped = [
+        f"{a} and {b}"
+        for (a, ours_a, paper_a), (b, ours_b, paper_b) in itertools.combinations(rows, 2)
+        if (ours_a - ours_b) * (paper_a - paper_b) < 0
+        and abs(ours_a / ours_b - 1) > TIED and abs(paper_a / paper_b - 1) > TIED
+    ]
+    level = [
+        f"{a} and {b}" for (a, ours_a, paper_a), (b, ours_b, paper_b)
+        in itertools.combinations(rows, 2)
+        if abs(ours_a / ours_b - 1) <= TIED < abs(paper_a / paper_b - 1)
+    ]
+    said = "same order" if not swapped else f"order differs in {', '.join(swapped)}"
+    if level:
+        said += f"; here there is no difference between {', '.join(level)}"
+    base = next((row for row in rows if _is_full(row[0])), None)
+    if base is None:
+        return said + "; full softmax is still open" * has_full
+    ratios = {name: (ours / base[1], paper / base[2]) for name, ours, paper in rows}
+    far = [
+        f"{name} {ours:.2f} (paper {paper:.2f})" for name, (ours, paper) in ratios.items()
+        if abs(ours - paper) > NEAR
+    ]
+    return f"{said}; ratios to full softmax " + (
+        f"differ for {', '.join(far)}" if far else "within 3 %"
+    )
+
+
+def _is_full(name):
+    return name.partition("-")[0] == "full"
+
+
+def _runs_of(path):
+    """The rows of results.json."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+
+
+def _rows_of(path):
+    """(name, our test or validation perplexities by seed, the paper's) of an experiment."""
+    found = {}
+    for run in _runs_of(path):
+        measure = "test_perplexity" if "test_perplexity" in run["paper"] else "perplexity"
+        if measure in run["paper"]:
+            name = seeds.group(run["name"])
+            ours = found.setdefault(name, (name, [], run["paper"][measure]))[1]
+            if run["state"] == "finished" and run.get(measure):
+                ours.append(run[measure])
+    return list(found.values())

@@ -5,6 +5,8 @@ import statistics
 
 from experiments import pictures, seeds
 
+LEAST_HEIGHT = 0.04  # of the vertical axis, as a share of the perplexity: less than 1 % is noise
+
 
 @dataclasses.dataclass(frozen=True)
 class Panel:
@@ -73,14 +75,18 @@ def draw(panels, found, baseline, note):
         values = list(dict.fromkeys(value for line in panel.lines.values() for value in line))
         for (label, line), colour in zip(panel.lines.items(), pictures.COLOURS):
             points = [(values.index(x), found[name]) for x, name in line.items() if name in found]
-            axes.plot(*zip(*points), marker="o", markersize=4, color=colour, label=label)
+            if points:
+                axes.plot(*zip(*points), marker="o", markersize=4, color=colour, label=label)
         if baseline in found:
             axes.axhline(found[baseline], linestyle="--", linewidth=1, color=pictures.GREY)
+        low, high = axes.get_ylim()
+        room = max(0, LEAST_HEIGHT * high - (high - low)) / 2
+        axes.set_ylim(low - room, high + room)
         pictures.frame(axes)
         axes.set_xticks(range(len(values)), [_tick(value) for value in values])
         axes.set_xlabel(panel.parameter)
         axes.set_title(panel.title, loc="left", fontsize=10)
-        if len(panel.lines) > 1:
+        if len(axes.get_legend_handles_labels()[0]) > 1:
             axes.legend(fontsize=9, frameon=False)
     for axes in figure.axes[len(panels):]:
         axes.remove()

@@ -57,7 +57,8 @@ def write(name, docstring, outcomes, folder, of_parameters=()):
     markdown.write(folder / RESULTS, f"[\n{lines}\n]")
     return markdown.write(
         folder / "README.md", f"# {name}", docstring.strip(), "## Results", facts(outcomes),
-        *_means(name, outcomes, note, folder, of_parameters), table(outcomes), NOTE,
+        *_means(name, outcomes, note, folder, of_parameters),
+        table([(run, o) for run, o in outcomes if o.config]), _still_to_run(outcomes), NOTE,
         picture(name, results, note, folder / PICTURE),
         *cluster_curves.blocks(outcomes, note, folder),
         f"Written by `python -m experiments.run {name} --report`.",
@@ -74,6 +75,11 @@ def _means(name, outcomes, note, folder, of_parameters):
     else:
         drawn = seeds.curves(outcomes, f"{name}: learning curves", note, folder / CURVES)
     return [means, MEANS_NOTE, drawn]
+
+
+def _still_to_run(outcomes):
+    names = [run.name for run, outcome in outcomes if outcome.config is None]
+    return f"Still to be run: {', '.join(names)}." if names else ""
 
 
 def table(outcomes):

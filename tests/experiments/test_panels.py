@@ -42,6 +42,14 @@ def test_lines_pass_through_the_means_of_finished_runs(outcomes):
     assert set(full.get_ydata()) == {200}
 
 
+def test_differences_of_less_than_one_per_cent_look_small(outcomes):
+    pytest.importorskip("matplotlib")
+    (axes,) = panels.draw(PANELS, {"few": 125.9, "many": 125.8}, "full", "").axes
+    assert len(axes.lines) == 1  # nothing is drawn for runs that are missing
+    low, high = axes.get_ylim()
+    assert low < 125 and high > 127
+
+
 def test_without_a_finished_run_nothing_is_drawn(outcomes, tmp_path):
     path = tmp_path / "panels.png"
     assert panels.block(PANELS, outcomes[-1:], "full", "", path) == ""

@@ -68,6 +68,13 @@ def test_the_report_states_corpus_and_hardware_and_no_path(tmp_path, outcomes):
     assert "trained" not in text and str(tmp_path) not in text
 
 
+def test_the_report_names_the_runs_that_have_not_begun(tmp_path, outcomes):
+    text = report.write("toy", "Title.", outcomes, tmp_path)
+    assert report.table(outcomes[:2]) in text
+    assert "Still to be run: never." in text
+    assert "Still to be run" not in report.write("toy", "Title.", outcomes[:2], tmp_path)
+
+
 def test_different_hardware_is_stated_run_by_run(outcomes):
     outcomes[1][1].config["hardware"] = "2 cores of a toy"
     facts = report.facts(outcomes)
@@ -100,7 +107,7 @@ def test_without_matplotlib_the_table_is_written_and_a_sentence_says_so(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.delitem(sys.modules, "matplotlib.figure", raising=False)
     text = report.write("toy", "Title.", outcomes, tmp_path)
-    assert report.table(outcomes) in text and report.PICTURE not in text
+    assert report.table(outcomes[:2]) in text and report.PICTURE not in text
     assert "matplotlib is not installed: pip install 'tfsoftmax[plot]'" in capsys.readouterr().err
 
 

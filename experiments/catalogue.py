@@ -23,6 +23,7 @@ from experiments import (
     small_batches,
     summaries,
     transformer,
+    tree_shapes,
 )
 
 EXPERIMENTS = {
@@ -46,6 +47,7 @@ EXPERIMENTS = {
     "small_batches": small_batches,
     "summaries": summaries,
     "transformer": transformer,
+    "tree_shapes": tree_shapes,
 }
 
 

@@ -159,6 +159,11 @@ ROWS = {
         ("figures good and bad tree", "the tree decides the quality",
          "[jiang](jiang/README.md): random against Brown",
          Table("jiang", ("tree-random", "tree-brown"))),
+        ("", "whether depth and balance matter, too", "[tree_shapes](tree_shapes/README.md), "
+         "million words, to convergence; [shapes](tree_shapes/shapes.md)",
+         Claims("tree_shapes", (
+             ("random-balanced", "brown-balanced", MORE), ("random-skewed", "brown-skewed", MORE),
+         ))),
     ],
     "003": [
         ("table 1", "perplexity on Text8 after 5 epochs",

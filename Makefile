@@ -1,6 +1,6 @@
 # make demo: from nothing to a trained model in one command; make demo_summaries: to summaries.
 # make test: installs and runs the tests. make lint, make docs: checks style, builds the site.
-# make benchmark: measures what every head costs on this machine, in ten minutes.
+# make benchmark: measures what every head costs on this machine.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
 BIN := $(VENV)/bin

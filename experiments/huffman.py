@@ -7,8 +7,8 @@ a corpus of a million words share their count with many others, and the counts l
 them become neighbours. In ours, words of one count are in alphabetical order; here they are also in
 random order, as in the authors' published code, which ranks words by Python 2's `sorted` of a
 dictionary, and in the order in which they first occur in the text. The published code has a variant
-without biases, too. The step sizes of rare nodes are not the reason: Adam, with which all of these
-are trained, divides them out. The experiment `small_batches` has the authors' batches and epochs.
+without biases, too. All of these are trained with Adam, which evens out the step sizes of rare and
+frequent nodes. The experiment `small_batches` has the authors' batches and epochs.
 
 None of this moves the test perplexity by more than 0.2 % of that of our Huffman tree, so that
 neither ties nor biases are the reason. The page's run of full softmax is that of `jiang`, which has

@@ -1,4 +1,4 @@
-"""Jiang et al. 2017: perplexity of p-tHSM and its relatives, at convergence, with three seeds.
+"""Jiang et al. 2017: perplexity of p-tHSM and its relatives, at convergence, by seed.
 
 Reproduces: both perplexity tables of Jiang et al. 2017 ("Exploration of tree-based hierarchical
 softmax"), softmax, NCE, BlackOut, cHSM and p-tHSM, and p-tHSM with trees of random, alphabetical,
@@ -23,15 +23,15 @@ poster does not say how its own are made, so `class-brown` has Brown clusters. I
 Brown's bits the words of a cluster form a Huffman tree. NCE and BlackOut share a sample of 1,280
 words in each batch.
 
-NCE's test perplexity with the first seed is that of one stream among 128. It begins with the rare
-word "resolute", after which the states of this model never come back to where they were trained:
+One stream of 128 raises NCE's test perplexity with the first seed. It begins with the rare word
+"resolute", after which the states of this model never come back to where they were trained:
 
     python -m experiments.stream_nats --run=runs/jiang/nce-seed1 --split=test
 
 prints 146.71, and 133.65 without the worst stream; for full-seed1 139.25 and 138.40.
 
-Hardware and hours: about ten minutes for each tree on two cores that did other work as well, so
-that words/s are low and uneven; that of tree-brown-seed1 is also from before a defect was mended.
+Hardware and hours: see the table; the cores did other work as well, so that minutes and words/s are
+uneven; those of tree-brown-seed1 are also from before a defect was mended.
 The benchmarks (results/poster, results/benchmarks) compare speeds.
 
 The paper's values: exact perplexities on Penn Treebank (vocabulary 10,000; 0.9 M tokens).

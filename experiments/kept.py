@@ -1,7 +1,8 @@
 """What the report of an experiment keeps of its runs, for when their folders are gone.
 
 results/NAME/results.json holds the configuration and the events of each run besides its measures.
-A report therefore covers runs of several machines, and a clone makes it again without training.
+A report therefore covers runs of several machines, and a clone makes it again without training. The
+files that reports wrote before they kept events cannot be reported again.
 """
 
 import json

@@ -7,8 +7,7 @@ optimisation are those of the experiment `jiang`. Perplexities per token do not 
 [bits per byte](bits_per_byte.md), which the last command writes.
 
 The run with 2,000 pieces ended early, by two validations that were much worse than the one before.
-There one of the 128 streams came to a state of the GRU that no later word changed; the others had
-improved. The result is that of the best validation, before.
+The result is that of the best validation.
 
 Commands:
 

@@ -7,7 +7,8 @@ table 5.2a and figures 5.6 and 5.9 to 5.11 do. It departs from table 4.5: there 
 learning rate is 0.5, and gradients are clipped at a norm of 5.
 
 Each batch shares a sample of 1,280 words, as in section 5.2.2. Words are drawn with replacement,
-except by `sampled-unique`. For negative sampling softmax(s + ln k q) is the model's distribution.
+except by `sampled-unique`, which was trained before label and samples had one threshold. For negative
+sampling softmax(s + ln k q) is the model's distribution.
 
 Commands, for text files of your own:
 
@@ -24,10 +25,6 @@ occurs as a label. Most of the vocabulary is rare and has hardly been drawn afte
 epoch, so that these words dominate the exact normaliser and therefore perplexity.
 `tfsoftmax evaluate --normaliser` shows that ln Z is far above 0, where it should be. With uniform
 sampling the opposite holds: rare words are drawn often, and frequent words hardly at all.
-
-The paper's values: validation perplexities on Text8 (vocabulary 44,370) at convergence, and words
-per second of an NVIDIA GeForce GTX 1080. Perplexities of different corpora cannot be compared, but
-their order does.
 """
 
 from experiments.definition import Run

@@ -76,11 +76,9 @@ def judged(ours, claims):
         is_so = abs(ratio - 1) <= TIED if claim == ALIKE else ratio - 1 > TIED
         (borne_out if is_so else not_borne_out).append(
             text if is_so else f"{text} (paper: {claim})")
-    parts = [f"{heading} {', '.join(texts)}" for heading, texts in (
-        ("same:", borne_out), ("differs:", not_borne_out),
-        ("still open:", list(dict.fromkeys(missing))),
-    ) if texts]
-    return "; ".join(parts) if borne_out or not_borne_out else "open"
+    if not borne_out and not not_borne_out:
+        return "open"
+    return _listed(same=borne_out, differs=not_borne_out, still_open=dict.fromkeys(missing))
 
 
 def verdict(rows):
@@ -91,27 +89,14 @@ def verdict(rows):
             that has not finished.
 
     Returns:
-        Whether the order of the methods is the same, where two are more than 1 % apart, and which
-        ratios to full softmax, if it is among them, lie within 3 % of the paper's.
+        Which pairs of methods come in the paper's order, and which ratios to full softmax, if it is
+        among the methods, lie within 3 % of the paper's.
     """
     has_full = any(_is_full(name) for name, _, _ in rows)
     rows = [(name, statistics.mean(ours), paper) for name, ours, paper in rows if ours]
     if len(rows) < 2:
         return "open"
-    swapped = [
-        f"{a} and {b}"
-        for (a, ours_a, paper_a), (b, ours_b, paper_b) in itertools.combinations(rows, 2)
-        if (ours_a - ours_b) * (paper_a - paper_b) < 0
-        and abs(ours_a / ours_b - 1) > TIED and abs(paper_a / paper_b - 1) > TIED
-    ]
-    level = [
-        f"{a} and {b}" for (a, ours_a, paper_a), (b, ours_b, paper_b)
-        in itertools.combinations(rows, 2)
-        if abs(ours_a / ours_b - 1) <= TIED < abs(paper_a / paper_b - 1)
-    ]
-    said = "same order" if not swapped else f"order differs in {', '.join(swapped)}"
-    if level:
-        said += f"; here there is no difference between {', '.join(level)}"
+    said = _order(rows)
     base = next((row for row in rows if _is_full(row[0])), None)
     if base is None:
         return said + "; full softmax is still open" * has_full
@@ -122,6 +107,36 @@ def verdict(rows):
     ]
     return f"{said}; ratios to full softmax " + (
         f"differ for {', '.join(far)}" if far else "within 3 %"
+    )
+
+
+def _order(rows):
+    """Which pairs of (name, our perplexity, the paper's) come in the paper's order."""
+    same, swapped, alike_here, alike_there = [], [], [], []
+    for (a, ours_a, paper_a), (b, ours_b, paper_b) in itertools.combinations(rows, 2):
+        if paper_a < paper_b:
+            (a, ours_a, paper_a), (b, ours_b, paper_b) = (b, ours_b, paper_b), (a, ours_a, paper_a)
+        ours, paper = ours_a / ours_b, paper_a / paper_b
+        text = f"{a} {ours:.3f} of {b} (paper {paper:.3f})"
+        if paper - 1 <= TIED:
+            if abs(ours - 1) > TIED:
+                alike_there.append(text)
+        elif abs(ours - 1) <= TIED:
+            alike_here.append(text)
+        else:
+            (same if ours > 1 else swapped).append(text)
+    pairs = len(same) + len(swapped) + len(alike_here)
+    if len(same) == pairs and not alike_there:
+        return "same order" if same else "the paper has no order"
+    counted = f"{len(same)} of {pairs} pairs in the paper's order; " * bool(pairs)
+    return counted + _listed(
+        swapped=swapped, alike_here=alike_here, alike_in_the_paper=alike_there)
+
+
+def _listed(**texts):
+    """Lists with their headings, without the empty ones."""
+    return "; ".join(
+        f"{heading.replace('_', ' ')}: {', '.join(of)}" for heading, of in texts.items() if of
     )
 
 

@@ -84,9 +84,9 @@ class WordIndex:
         head: a built head whose distribution is softmax of h Wᵀ + b: `FullSoftmax`,
             `SelfNormalisedSoftmax` and the heads that sample, tied ones too, but not with a
             proposal that reads the word before.
-        kind: "ivf" for clusters by k-means; "hnsw" for a graph of neighbours, which takes about
-            ten times as long to build and, with a few ten thousand words, finds more of them; or
-            an index of faiss for inner products, empty or with the rows of `head.vectors()`.
+        kind: "ivf" for clusters by k-means; "hnsw" for a graph of neighbours, which takes four to
+            seven times as long to build (experiments/results/search and retrieval) and, with some
+            tens of thousands of words, finds more of them; or an index of faiss for inner products, empty or with the rows of `head.vectors()`.
         candidates: C, how many words are found and scored at each position, or k if that is more.
         samples: S, how many words to draw in all for ln Z, at most V; 0 for no estimate.
         counts: (V,) occurrences of the words. With them, a word is drawn in proportion to the

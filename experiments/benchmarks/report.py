@@ -190,12 +190,12 @@ def to_parts(by):
 
 
 def _speed(rows):
-    lines = [["V", "run", "words/s", "step, ms", "speed against the first run", "MiB", "samples"]]
+    lines = [["V", "run", "words/s", "step, ms", "step, to the first run of its session", "MiB",
+              "samples"]]
     for row in rows:
-        ratio = 1 / next(iter(row["to_peers"].values()), 1.0)
         lines.append([
             f"{row['V']:,}", row["case"], f"{row['words_per_second']:,.0f}", _time(row),
-            f"{ratio:.2f}", *_measured(row)[3:],
+            _peers(row), *_measured(row)[3:],
         ])
     return markdown.table(lines, text_columns=2)
 

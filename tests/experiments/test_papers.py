@@ -13,15 +13,23 @@ ROWS = [("full", [100.0, 102.0], 130.0), ("tree", [103.0], 133.0), ("random", [1
 
 @pytest.mark.parametrize("change, said", [
     ({}, "same order; ratios to full softmax within 3 %"),
-    ({"tree": 99.0}, "order differs in full and tree; ratios to full softmax differ for "
-                     "tree 0.98 (paper 1.02)"),
-    ({"tree": 100.2}, "same order; here there is no difference between full and tree; ratios to "
-                      "full softmax differ for tree 0.99 (paper 1.02)"),
+    ({"tree": 99.0}, "2 of 3 pairs in the paper's order; swapped: tree 0.980 of full (paper 1.023); "
+                     "ratios to full softmax differ for tree 0.98 (paper 1.02)"),
+    ({"tree": 100.2}, "2 of 3 pairs in the paper's order; alike here: tree 0.992 of full (paper "
+                      "1.023); ratios to full softmax differ for tree 0.99 (paper 1.02)"),
     ({"random": 140.0}, "same order; ratios to full softmax differ for random 1.39 (paper 1.20)"),
 ])
 def test_a_verdict_compares_order_and_ratios(change, said):
     rows = [(n, [change.get(n)] if n in change else ours, paper) for n, ours, paper in ROWS]
     assert verdicts.verdict(rows) == said
+
+
+def test_methods_that_the_paper_does_not_order_may_differ_here():
+    rows = [("brown", [100.0], 129.0), ("huffman", [112.0], 129.5)]
+    assert verdicts.verdict(rows) == "alike in the paper: huffman 1.120 of brown (paper 1.004)"
+    assert verdicts.verdict([rows[0], ("huffman", [100.4], 129.5)]) == "the paper has no order"
+    assert verdicts.verdict([rows[0], ("random", [100.4], 190.0)]) == (
+        "0 of 1 pairs in the paper's order; alike here: random 1.004 of brown (paper 1.473)")
 
 
 def test_without_results_a_row_is_open():
@@ -52,10 +60,11 @@ def test_a_verdict_may_be_on_some_runs_of_an_experiment(tmp_path):
     ]
     (tmp_path / "some").mkdir()
     (tmp_path / "some" / "results.json").write_text(json.dumps(runs))
-    assert "order differs in full and tree" in Table("some").verdict(tmp_path)
+    assert "swapped: tree 0.900 of full (paper 1.023)" in Table("some").verdict(tmp_path)
     said = Table("some", ("full", "nce")).verdict(tmp_path)
     assert said == "same order; ratios to full softmax within 3 %"
-    assert Table("some", ("tree", "nce")).verdict(tmp_path) == "same order"
+    assert Table("some", ("tree", "nce")).verdict(tmp_path) == (
+        "alike in the paper: nce 1.144 of tree (paper 1.008)")
 
 
 @pytest.mark.parametrize("claim, ratio, said", [

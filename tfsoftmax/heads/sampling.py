@@ -43,8 +43,8 @@ class SamplingHead(Shards, LinearHead):
         remove_accidental_hits: whether samples that equal a position's label are left out of
             that position's loss. None is what suits the loss: see the subclass.
         shared_samples: False draws S words for each position separately. A step then multiplies
-            N S rows one by one, where a shared sample is one matrix: 25 samples for each position
-            take longer than 1,280 shared ones (experiments/results/benchmarks).
+            N S rows one by one, where a shared sample is one matrix: a model with 25 samples for
+            each position takes longer than with 1,280 shared ones (experiments/results/field).
         seed: seed of the samples.
         synchronized: whether all replicas of a strategy of `tf.distribute` train on one sample, as
             one process with the whole batch does. False draws a sample for each replica, so that

@@ -1,8 +1,9 @@
 """Proposals that depend on the word before, at few samples.
 
 Reproduces: nothing of one paper; it asks what Müller 2017, section 2.2.3.2, reports of Labeau and
-Allauzen 2017, that bigram noise helps NCE, and section 2.2.3.1 of Bengio and Senécal 2003 and 2008,
-that a bigram proposal, and one that follows the model, save samples. Each position draws 5 or 25
+Allauzen 2017, that bigram noise helps NCE, section 2.2.3.1 of Bengio and Senécal 2003 and 2008,
+that their proposal is an n-gram model that follows the model, and section 5.2.2 of Bengio et al.
+2003, that a bigram proposal did not yield good results. Each position draws 5 or 25
 words of its own; "shared" runs draw 1,280 words for all positions of a step. "interpolated" gives
 the unigram distribution a weight of 0.3 after every word, and "bigram" what absolute discounting
 gives it. "importance" leaves the label out of the sum (equation 2.26).

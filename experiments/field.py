@@ -1,7 +1,8 @@
-"""Every method of the survey on one corpus with one model, for the map of the field.
+"""The methods of the survey on one corpus with one model, for the map of the field.
 
 Reproduces: no table. Müller 2017, chapter 2, describes these methods one after the other; here they
-train the same model on the same text. The preset, the corpus and the end of training, two epochs
+train the same model on the same text. TAPAS, target sampling, the other penalties of the normaliser
+and cubic scores are not among them. The preset, the corpus and the end of training, two epochs
 without a gain, are those of `jiang`. Some runs were stopped earlier, so that the map compares all
 of them after as many epochs as each has.
 

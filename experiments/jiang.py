@@ -1,12 +1,15 @@
 """Jiang et al. 2017: perplexity of p-tHSM and its relatives, at convergence, by seed.
 
-Reproduces: both perplexity tables of Jiang et al. 2017 ("Exploration of tree-based hierarchical
-softmax"), softmax, NCE, BlackOut, cHSM and p-tHSM, and p-tHSM with trees of random, alphabetical,
-Huffman and Brown clusters, on a corpus of Penn Treebank's size that is not Penn Treebank. The
-paper gives neither the units nor the optimisation; the preset `jiang` has those of the authors'
-published code (lmkit): 256 units, Adam at 0.001, a dropout of 10 %. Their code trains on batches of
-five sentences for six epochs; ours on 128 streams, until two epochs bring no gain in validation
-perplexity. The learning rate halves after each epoch without a gain.
+Reproduces: Penn Treebank's columns of both perplexity tables of Jiang et al. 2017 ("Exploration of
+tree-based hierarchical softmax"), softmax, NCE, BlackOut, cHSM and p-tHSM, and p-tHSM with trees of
+random, alphabetical, Huffman and Brown clusters, on a corpus of Penn Treebank's size that is not
+Penn Treebank. The paper gives neither the units nor the optimisation; the preset `jiang` has those
+of p-tHSM/main.py in the authors' published code (lmkit): 256 units, Adam at 0.001, a dropout of 10
+%. Departures from that code: it trains on batches of five sentences for six epochs, ours on 128
+streams, until two epochs bring no gain in validation perplexity; its states begin with zeros in
+each sentence; its learning rate does not halve, ours does after each epoch without a gain; it has a
+dropout of the output alone. Its other programs, for NCE, BlackOut and cHSM, have other settings
+again, such as noise words for each position and counts to the power of 0.75.
 
 The text keeps its order, as in the published results on Penn Treebank: states are carried from
 sentence to sentence.

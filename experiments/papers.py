@@ -52,9 +52,10 @@ ROWS = {
          "poster's hardly depends on V; on the CPU cHSM grows faster with V than either"),
         ("table of speed", "memory, total and forward ms of softmax, cHSM, tHSM and p-tHSM",
          "[poster](poster/README.md), V = 10,000 and 267,735",
-         "forward: same order; total, on CPUs at V = 267,735: p-tHSM is the fastest here as well, but "
-         "p-tHSM, cHSM and tHSM take 0.004, 0.034 and 0.010 of softmax (poster 0.75, 0.99 and "
-         "1.97, with a batch and an optimiser that it does not name). The memory of a position is "
+         "forward: same order; total, on CPUs at V = 267,735: order differs in tHSM, the slowest "
+         "of the poster: p-tHSM, cHSM and tHSM take 0.004, 0.034 and 0.010 of softmax (poster "
+         "0.75, 0.99 and 1.97, with a batch and an optimiser that it does not name). The memory "
+         "of a position is "
          "0.48 (p-tHSM), 0.21 (cHSM) and 68 times (tHSM) what the poster's formula gives. "
          f"GPU columns: {GPU}"),
         ("table of clusterings", "p-tHSM with random, alphabetical, Huffman and Brown clusters",
@@ -65,14 +66,17 @@ ROWS = {
         ("", "why our Huffman tree gains so little", "[huffman](huffman/README.md), one seed",
          "neither ties nor biases: with other ties, or without biases, its test perplexity changes "
          "by at most 0.2 %, and that of a random tree without biases is the same. "
-         "Batches and epochs are not the reason either: with those of the authors' code "
-         "(small_batches) a random tree is as good as Huffman's"),
-        ("", "the same with the authors' batches and epochs",
+         "Nor do small batches matter: with five streams and six epochs (small_batches) a random "
+         "tree is as good as Huffman's"),
+        ("", "the same with batches and epochs as in the authors' code",
          "[small_batches](small_batches/README.md)", Table("small_batches")),
         ("table of perplexities", "softmax, NCE, BlackOut, cHSM and p-tHSM with a GRU",
          "[jiang](jiang/README.md), million words, to convergence; one stream of 128 raises NCE's "
          "test perplexity from 133.65 to 146.71",
          Table("jiang", ("full", "nce", "blackout", "class", "tree-huffman", "tree-brown"))),
+        ("", "WikiText-2 and WikiText-103 in the same table", "`tfsoftmax prepare "
+         "--corpus=wikitext103`, then `experiments.run jiang`",
+         "open: no network where we measured"),
     ],
     "001": [
         ("chapter 2", "the survey of methods, by method",
@@ -84,13 +88,15 @@ ROWS = {
         ("table 4.5", "hyperparameters", "presets text8 and fdt of `tfsoftmax train`", "the same"),
         ("figure 5.1", "speed by shortlist and number of tails",
          "[shortlists](benchmarks/README.md#shortlists-and-cutoffs-muller-2017-figure-51)",
-         "same: the fastest shortlist with one tail has 2 to 5 % of the words at V = 44,370 and "
+         "same: the fastest shortlists with one tail have 2 to 5 % of the words at V = 44,370 and "
          "2 to 4 % at 200,606 (thesis 5 % and 3 %), and each further tail gains less"),
         ("figure 5.2", "expected cost by shortlist", "[cutoff_costs](cutoff_costs/README.md)",
-         "the same curves"),
+         "the same curves, by Zipf's law and a model of costs on a CPU; those of Text8 and FDT "
+         "are not drawn"),
         ("figure 5.3", "speed by projection factor",
-         "[projection factor](benchmarks/README.md#projection-factor-figure-53)", "same at "
-         "V = 44,370, where a factor of 8 gains 5 % on 4; at 200,606 it gains 18 %"),
+         "[projection factor](benchmarks/README.md#projection-factor-figure-53)", "differs: "
+         "the thesis finds no gain above a factor of 4; here 8 gains 5 % on 4 at V = 44,370 and "
+         "18 % at 200,606"),
         ("figure 5.4", "perplexity and speed by shortlist",
          "[shortlists](shortlists/README.md), million words",
          Claims("shortlists", (
@@ -108,7 +114,7 @@ ROWS = {
         ("figure 5.6", "NCE's Z", "[proposals](proposals/README.md)",
          Claims("proposals", (
              ("nce-Z1", "nce-Z1826", MORE), ("nce-Z1826", "nce-Z4508", MORE),
-             ("nce-Z4508", "nce-Z10000", ALIKE), ("nce-Z10000", "nce-Z22538", ALIKE),
+             ("nce-Z4508", "nce-Z10000", MORE), ("nce-Z10000", "nce-Z22538", MORE),
          ))),
         ("figures 5.7, 5.8", "proposal distributions",
          "[proposal_shapes](proposal_shapes/README.md), million words",
@@ -120,8 +126,9 @@ ROWS = {
              ("sampled-alpha0.4", "sampled-alpha1.0", ALIKE),
              ("sampled-alpha0.75", "sampled-alpha1.0", ALIKE),
              ("nce-Z10000-alpha0.0", "nce-Z10000", MORE),
+             ("nce-Z10000-alpha0.4", "nce-Z10000", ALIKE),
              ("nce-Z10000-alpha0.75", "nce-Z10000", ALIKE),
-             ("nce-Z1-alpha0.0", "nce-Z1", MORE), ("nce-Z1", "nce-Z1-alpha0.75", MORE),
+             ("nce-Z1-alpha0.0", "nce-Z1", MORE), ("nce-Z1", "nce-Z1-alpha0.4", MORE),
          ))),
         ("figure 5.10", "interpolation with uniform", "[proposals](proposals/README.md)",
          Claims("proposals", (
@@ -140,17 +147,28 @@ ROWS = {
         ("figure 5.12", "number of samples, FDT", "", FDT),
         ("figures 5.13, 5.14", "parameters and memory", "[step_memory](step_memory/README.md)",
          "same order: adaptive softmax has the fewest parameters, and needs less memory than "
-         "sampling in all (0.81 at V = 44,370, 0.73 at 200,606; the thesis: half)"),
+         "sampling in all (0.81 at V = 44,370, 0.73 at 200,606; the thesis: half), though a step "
+         "itself needs more (142 and 94 MiB at V = 44,370, 351 and 100 MiB at 200,606)"),
         ("figure 5.15", "speed by vocabulary, FDT",
-         "[every head by vocabulary](benchmarks/README.md), labels by Zipf's law",
-         f"on a CPU; the corpus {FDT}"),
+         "[every head by vocabulary](benchmarks/README.md), labels by Zipf's law, on a CPU",
+         "same finding: the time of sampling does not grow with V (25 to 42 ms from V = 10,000 to "
+         "793,471), that of adaptive softmax does (41 to 938 ms, the projection factor being 4). "
+         f"FDT itself {FDT}"),
         ("figure 5.16, table 5.2a", "full, adaptive, importance sampling, NCE on Text8",
          "[methods](methods/README.md), million words, to convergence", Table("methods")),
+        ("", "dropout of 40 % against 25 %, and the methods at 25 %",
+         "[methods](methods/README.md), million words, a quarter of the units",
+         Claims("methods", (
+             *((f"{head}-dropout0.25", f"{head}-dropout0.4", MORE)
+               for head in ("full", "adaptive", "sampled", "nce")),
+             ("nce-dropout0.25", "full-dropout0.25", ALIKE),
+         ))),
         ("", "the fast methods on fourteen million words", "[novels](novels/README.md)", "open"),
         ("figures 5.17, 5.18, table 5.2b", "the same on FDT", "", FDT),
         ("table 5.3", "word errors after rescoring", "[rescoring](rescoring/README.md)",
-         "same finding: adaptive softmax and importance sampling do not differ, on lists that are "
-         "not a recogniser's. Where the state is carried from one hypothesis to the next, as in the "
+         "same finding: adaptive softmax and importance sampling do not differ. Both are better "
+         "than the first hypotheses here and worse in the thesis; these lists are not a "
+         "recogniser's. Where the state is carried from one hypothesis to the next, as in the "
          "thesis, all five models are 0.03 to 0.13 points worse than where each hypothesis is "
          "scored by itself, none of them significantly"),
         ("figure 5.19", "BasicLSTM and cuDNN converge alike", "`tests/test_recurrent.py`", GPU),
@@ -160,8 +178,8 @@ ROWS = {
     ],
     "002": [
         ("figures good and bad tree", "the tree decides the quality",
-         "[jiang](jiang/README.md): random against Brown",
-         Table("jiang", ("tree-random", "tree-brown"))),
+         "[jiang](jiang/README.md), million words, to convergence",
+         Claims("jiang", (("tree-random", "tree-brown", MORE),))),
         ("", "whether depth and balance matter, too", "[tree_shapes](tree_shapes/README.md), "
          "million words, to convergence; [shapes](tree_shapes/shapes.md)",
          Claims("tree_shapes", (
@@ -171,23 +189,25 @@ ROWS = {
     "003": [
         ("table 1", "perplexity on Text8 after 5 epochs",
          "[shen](shen/README.md), million words; [hierarchical](hierarchical/README.md) after a "
-         "quarter of an epoch of the novels", Table("shen")),
+         "quarter of an epoch of the novels", Table("shen", at_the_end=True)),
         ("table 2", "training time", "[shen speed](shen/speed/README.md), 10,000 words, half the "
          "units; [hierarchical speed](hierarchical/speed/README.md)",
-         "same finding: a step of self-organised takes 0.36 of full softmax's (paper 0.26, on a "
-         "GPU with 44,370 words)"),
+         "same finding: a step of self-organised takes 0.36 of full softmax's (paper 0.26, with "
+         "44,370 words)"),
         ("table 3", "words of learned clusters", "`tfsoftmax show_clusters`, "
          "[clusters](hierarchical/clusters.txt)", "clusters of grammar and meaning, as there"),
         ("figure 1", "perplexity, cluster and in-cluster perplexity, words that change",
          "[shen](shen/README.md), whose report draws all five",
-         "same finding: perplexity and cluster perplexity fall together, and fewer and fewer words "
-         "change their cluster"),
+         "same finding of the falling cluster perplexity, and fewer and fewer words change their "
+         "cluster; that in-cluster perplexity rises at first is not seen, as the first validation "
+         "comes after the words have chosen their clusters once"),
         ("tables 4, 5, figure 2", "summarisation: ROUGE, examples",
          "[ROUGE](summaries/rouge.md), [perplexity](summaries/README.md) on 20,953 pairs from "
          "docstrings, one seed",
          "not comparable: with so few pairs no model reaches the first nine words of the source. "
          "Self-organised and full softmax do not differ in ROUGE-1 (14.8 and 14.7, each within "
-         "0.8; paper 34.1 and 33.5), though its perplexity is 1.19 of full's"),
+         "0.8; paper 34.1 and 33.5), though its perplexity is 1.19 of full's. Recall at 75 bytes "
+         "is that of summaries of at most thirty words, where the paper forces thirty"),
         ("table 6", "summarisation: training time",
          "[speed](summaries/speed/README.md), 69,000 words, a quarter of the units, two cores",
          "same order: a step of self-organised takes 0.12 of full softmax's (paper 0.30)"),
@@ -199,7 +219,7 @@ ROWS = {
         ("speed, 3 and 11 times", "two-level softmax", "[shmuma](shmuma/speed/README.md); "
          "[other vocabularies](benchmarks/README.md)",
          "same order: 4.8 times as fast as full softmax; batches that are 30 times as large, for "
-         "which the paper has 11, were not measured"),
+         "which the paper says 11 and gives seconds whose ratio is 5.7, were not measured"),
         ("no speed-up", "balanced binary tree",
          "[tHSM](benchmarks/README.md), `TreeSoftmax(mode=\"sequential\")`; "
          "[shmuma](shmuma/speed/README.md)",

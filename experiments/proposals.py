@@ -1,12 +1,13 @@
 """NCE's constant Z, proposal distributions and numbers of samples, at convergence.
 
 Reproduces: Müller 2017, figures 5.6 (Z of NCE), 5.9 (distorted unigrams, for importance sampling
-and for NCE at three Z), 5.10 (interpolation with the uniform distribution, fixed or by a schedule)
-and 5.11 (number of samples), which the thesis gives as plots. Departures: those of `methods`. Z
-is scaled with the vocabulary: for 10,000 words instead of 44,370 the thesis's e^9 = 8,103 becomes
-1,826, 20,000 and 100,000 become 4,508 and 22,538, and instead of 40,000, which the thesis has
-elsewhere, Z is 10,000, as in `methods`. Runs that are those of `methods` are not trained twice.
-The unigram weight of the schedule grows from 0.8 to 1 in the first five epochs.
+and for NCE at several Z), 5.10 (interpolation with the uniform distribution, fixed or by a
+schedule) and 5.11 (number of samples), which the thesis gives as plots, whose points its text does
+not name. Departures: those of `methods`. Z is scaled with the vocabulary: for 10,000 words instead
+of 44,370 the e^9 = 8,103 of Chen et al. becomes 1,826, 20,000 and 100,000 become 4,508 and 22,538,
+and instead of 40,000, which the thesis has elsewhere, Z is 10,000, as in `methods`. The numbers of
+samples are not scaled. The unigram weight of the schedule grows from 0.8 to 1 in the first five
+epochs. Runs that are those of `methods` are not trained twice.
 
 Commands:
 

@@ -7,8 +7,8 @@ table 5.2a and figures 5.6 and 5.9 to 5.11 do. It departs from table 4.5: there 
 learning rate is 0.5, and gradients are clipped at a norm of 5.
 
 Each batch shares a sample of 1,280 words, as in section 5.2.2. Words are drawn with replacement,
-except by `sampled-unique`, which was trained before label and samples had one threshold. For negative
-sampling softmax(s + ln k q) is the model's distribution.
+except by `sampled-unique`, which was trained before label and samples had one threshold. For
+negative sampling softmax(s + ln k q) is the model's distribution.
 
 Commands, for text files of your own:
 

@@ -8,8 +8,10 @@ types instead of Text8, in the order of the text; 256 units instead of 512; a le
 and a clipping norm of 5, since an epoch has a seventeenth of the steps; the words choose their
 clusters every 57 steps instead of every 1,000, which is 32 times in five epochs as on Text8; a
 validation after each quarter of an epoch, for the curves. The paper takes the perplexities of the
-other methods from Grave et al. 2017, who name neither the number of samples nor the bands; ours
-are the defaults, and the cutoffs of `methods`.
+other methods from Grave et al. 2017 and does not say how many samples and which bands they had;
+ours are the defaults, a projection factor of 4 and the cutoffs of `methods`. The table below has
+the best of twenty validations; the verdict in papers.md compares those after the fifth epoch, as
+the paper does.
 
 Commands:
 

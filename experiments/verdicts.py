@@ -22,14 +22,17 @@ class Table:
     Args:
         experiment: name of the experiment.
         runs: names of its runs that are in the table, without their seed; all if empty.
+        at_the_end: whether the paper gives the validation perplexity at the end of training, and
+            not the best one.
     """
 
     experiment: str
     runs: tuple = ()
+    at_the_end: bool = False
 
     def verdict(self, results):
         """The verdict by what is in the `Path` of the results."""
-        rows = _rows_of(results / self.experiment / "results.json")
+        rows = _rows_of(results / self.experiment / "results.json", self.at_the_end)
         return verdict([row for row in rows if not self.runs or row[0] in self.runs])
 
 
@@ -63,9 +66,10 @@ def judged(ours, claims):
             than that of `other`, or that they are `ALIKE`, which they are within 1 %.
 
     Returns:
-        The ratios that bear out the paper, those that do not, and the runs that are missing.
+        The ratios that bear out the paper, those that do not, those within 1 % where the paper has
+        more, and the runs that are missing.
     """
-    borne_out, not_borne_out, missing = [], [], []
+    same, alike, differs, missing = [], [], [], []
     for run, other, claim in claims:
         absent = [name for name in (run, other) if name not in ours]
         missing += absent
@@ -73,12 +77,13 @@ def judged(ours, claims):
             continue
         ratio = ours[run] / ours[other]
         text = f"{run} {ratio:.3f} of {other}"
-        is_so = abs(ratio - 1) <= TIED if claim == ALIKE else ratio - 1 > TIED
-        (borne_out if is_so else not_borne_out).append(
-            text if is_so else f"{text} (paper: {claim})")
-    if not borne_out and not not_borne_out:
+        if abs(ratio - 1) <= TIED:
+            (same if claim == ALIKE else alike).append(text)
+        else:
+            (same if claim == MORE and ratio > 1 else differs).append(text)
+    if not (same or alike or differs):
         return "open"
-    return _listed(same=borne_out, differs=not_borne_out, still_open=dict.fromkeys(missing))
+    return _listed(same=same, alike_here=alike, differs=differs, still_open=dict.fromkeys(missing))
 
 
 def verdict(rows):
@@ -149,7 +154,7 @@ def _runs_of(path):
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
 
 
-def _rows_of(path):
+def _rows_of(path, at_the_end=False):
     """(name, our test or validation perplexities by seed, the paper's) of an experiment."""
     found = {}
     for run in _runs_of(path):
@@ -157,6 +162,8 @@ def _rows_of(path):
         if measure in run["paper"]:
             name = seeds.group(run["name"])
             ours = found.setdefault(name, (name, [], run["paper"][measure]))[1]
-            if run["state"] == "finished" and run.get(measure):
-                ours.append(run[measure])
+            valid = [e["perplexity"] for e in run.get("events", ()) if e["event"] == "valid"]
+            value = valid[-1:] if at_the_end else [run.get(measure)]
+            if run["state"] == "finished" and any(value):
+                ours += value
     return list(found.values())

@@ -86,7 +86,8 @@ class WordIndex:
             proposal that reads the word before.
         kind: "ivf" for clusters by k-means; "hnsw" for a graph of neighbours, which takes four to
             seven times as long to build (experiments/results/search and retrieval) and, with some
-            tens of thousands of words, finds more of them; or an index of faiss for inner products, empty or with the rows of `head.vectors()`.
+            tens of thousands of words, finds more of them; or an index of faiss for inner products,
+            empty or with the rows of `head.vectors()`.
         candidates: C, how many words are found and scored at each position, or k if that is more.
         samples: S, how many words to draw in all for ln Z, at most V; 0 for no estimate.
         counts: (V,) occurrences of the words. With them, a word is drawn in proportion to the

@@ -13,8 +13,8 @@ ROWS = [("full", [100.0, 102.0], 130.0), ("tree", [103.0], 133.0), ("random", [1
 
 @pytest.mark.parametrize("change, said", [
     ({}, "same order; ratios to full softmax within 3 %"),
-    ({"tree": 99.0}, "2 of 3 pairs in the paper's order; swapped: tree 0.980 of full (paper 1.023); "
-                     "ratios to full softmax differ for tree 0.98 (paper 1.02)"),
+    ({"tree": 99.0}, "2 of 3 pairs in the paper's order; swapped: tree 0.980 of full (paper "
+                     "1.023); ratios to full softmax differ for tree 0.98 (paper 1.02)"),
     ({"tree": 100.2}, "2 of 3 pairs in the paper's order; alike here: tree 0.992 of full (paper "
                       "1.023); ratios to full softmax differ for tree 0.99 (paper 1.02)"),
     ({"random": 140.0}, "same order; ratios to full softmax differ for random 1.39 (paper 1.20)"),
@@ -45,11 +45,12 @@ def test_the_page_reads_the_results_of_experiments(tmp_path):
          "test_perplexity": p, "paper": {"perplexity": 1.0, "test_perplexity": paper}}
         for name, ours, paper in ROWS for seed, p in enumerate(ours)
     ]
-    (tmp_path / "shen").mkdir()
-    (tmp_path / "shen" / "results.json").write_text(json.dumps(runs))
+    path = tmp_path / "methods" / "results.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps(runs))
     text = "\n".join(papers.page(tmp_path))
     assert verdicts.verdict(ROWS) in text
-    (tmp_path / "shen" / "results.json").write_text(json.dumps(runs[:1]))
+    path.write_text(json.dumps(runs[:1]))
     assert verdicts.verdict(ROWS) not in "\n".join(papers.page(tmp_path))
 
 
@@ -69,13 +70,28 @@ def test_a_verdict_may_be_on_some_runs_of_an_experiment(tmp_path):
 
 @pytest.mark.parametrize("claim, ratio, said", [
     (MORE, 1.05, "same: a 1.050 of b"),
-    (MORE, 1.005, "differs: a 1.005 of b (paper: more)"),
-    (MORE, 0.95, "differs: a 0.950 of b (paper: more)"),
+    (MORE, 1.005, "alike here: a 1.005 of b"),
+    (MORE, 0.995, "alike here: a 0.995 of b"),
+    (MORE, 0.95, "differs: a 0.950 of b"),
     (ALIKE, 0.995, "same: a 0.995 of b"),
-    (ALIKE, 0.95, "differs: a 0.950 of b (paper: alike)"),
+    (ALIKE, 0.95, "differs: a 0.950 of b"),
+    (ALIKE, 1.05, "differs: a 1.050 of b"),
 ])
 def test_what_a_paper_says_of_a_plot_is_tested(claim, ratio, said):
     assert verdicts.judged({"a": 100 * ratio, "b": 100}, [("a", "b", claim)]) == said
+
+
+def test_a_paper_may_give_the_perplexity_at_the_end(tmp_path):
+    runs = [
+        {"name": f"{name}-seed1", "state": "finished", "perplexity": 1.0,
+         "paper": {"perplexity": q},
+         "events": [{"event": "valid", "perplexity": p} for p in (best, last)]}
+        for name, best, last, q in (("full", 99, 100, 130), ("tree", 90, 110, 143))
+    ]
+    (tmp_path / "some").mkdir()
+    (tmp_path / "some" / "results.json").write_text(json.dumps(runs))
+    assert Table("some", at_the_end=True).verdict(tmp_path) == (
+        "same order; ratios to full softmax within 3 %")
 
 
 def test_claims_about_missing_runs_are_open(tmp_path):

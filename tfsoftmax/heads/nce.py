@@ -49,8 +49,8 @@ class NCE(SamplingHead):
     Mnih and Teh 2012; Chen et al. 2015 for Z). Misprints there: in equation 2.36, the quotient is
     P / (k q) and not P / log(k q), and z_C is z_H; in the second line of 2.37, the noise words' P
     lacks its logarithm; in 2.43, z_H is -ln Σ exp(s), which makes the model sum to one, and not Σ
-    s, so that Z is exp(-z_H) in 2.44; in 3.3, σ is taken of the score s minus log Q, and not of
-    exp(s).
+    s, so that Z is exp(-z_H) in 2.44, and its fixed value is Z = 1 and not z_H = 1; in 3.3, σ is
+    taken of the score s minus log Q, and not of exp(s).
     """
 
     self_normalised = True

@@ -2,16 +2,19 @@
 
 | preset | source | what the source does not say, and is ours |
 |---|---|---|
-| demo | trains for three minutes on two cores with the docstrings corpus | |
+| demo | trains for minutes on two cores with the docstrings corpus | |
 | text8 | Müller 2017, table 4.5 | |
 | fdt | Müller 2017, table 4.5 | |
-| jiang | Jiang et al. 2017: a GRU, as in the authors' published code (lmkit) | clipping |
+| jiang | Jiang et al. 2017: a GRU, as in the authors' code of p-tHSM (lmkit) | see below |
 | mao | Mao 2019: a softmax of two layers of about sqrt(V) branches | all of the training |
-| shen | Shen et al. 2017, section 4.2, as Grave et al. 2017 | the range of initial weights |
+| shen | Shen et al. 2017, section 4.2, as Grave et al. 2017 | see below |
 | shmuma | Shmuma 2017: an LSTM of 512 units, embeddings of 50 for GloVe | the optimisation |
 | transformer | none: a small Transformer as is usual today, for millions of words | |
 | shen_summaries | Shen et al. 2017, section 5.2 | attention, initial weights, epochs |
 | demo_summaries | trains for minutes on two cores with the docstring_pairs corpus | |
+
+The initial weights of `jiang` and `shen` are ours, and so is that the learning rate halves after an
+epoch without a gain; of `jiang` the clipping is ours, too.
 
 The thesis halves the learning rate on Text8 when the validation perplexity has not fallen in an
 epoch. `shen` decays the weights of the LSTM only. This decay is decoupled from Adagrad, whereas the

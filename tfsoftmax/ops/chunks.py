@@ -5,7 +5,7 @@ Shapes: N positions, n of them in a chunk.
 
 import tensorflow as tf
 
-# Fewer rows lose speed of the matmul, and more gain hardly any, on the two CPU cores of the benchmarks.
+# Fewer rows lose speed of the matmul, and more gain hardly any, on two CPU cores.
 CHUNK_ROWS = 512
 
 

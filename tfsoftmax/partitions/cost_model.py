@@ -8,11 +8,12 @@ and an adaptive softmax with shortlist V_h and tails V_1 ... V_K, of mass p_t an
 
     C = g(N, D, V_h + K) + Σ_t g(p_t N, d_t, V_t) + λ p_t N D d_t + μ D d_t.
 
-Source: Müller 2017, eq. 2.17-2.19, and Grave et al. 2017, section 4.1, from whom the rows p_t N
-are taken. The thesis multiplies all of g(V_t) by p_t, as though part of an overhead could be paid
-(eq. 2.18), and counts it whole in eq. 2.19. Departures: units, without which projections would
-save nothing; ε, the exponential of a logit, which costs as much as a hundred units on a CPU; μ, a
-weight, whose gradient is written even if no row needs it; the projections themselves.
+Source: Müller 2017, eq. 2.17-2.19, and Grave et al. 2017, section 4.1, from whom the rows p_t N are
+taken. The thesis multiplies all of g(V_t) by p_t, as though part of an overhead could be paid (eq.
+2.18), and eq. 2.19 counts it twice, which is right for one tail. Departures: units, without which
+projections would save nothing; ε, the exponential of a logit, which costs as much as a hundred
+units on a CPU; μ, a weight, whose gradient is written even if no row needs it; the projections
+themselves.
 """
 
 import dataclasses

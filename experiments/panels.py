@@ -70,7 +70,8 @@ def draw(panels, found, baseline, note):
         baseline, note: as in `block`.
     """
     rows, columns = -(-len(panels) // 2), min(len(panels), 2)
-    figure = pictures.new(4.5 * columns, 0.5 + 3.2 * rows, "Exact validation perplexity", note)
+    width = 6.5 if columns == 1 else 9
+    figure = pictures.new(width, 0.5 + 3.2 * rows, "Exact validation perplexity", note)
     for axes, panel in zip(figure.subplots(rows, columns, squeeze=False).flat, panels):
         values = list(dict.fromkeys(value for line in panel.lines.values() for value in line))
         for (label, line), colour in zip(panel.lines.items(), pictures.COLOURS):
@@ -84,6 +85,7 @@ def draw(panels, found, baseline, note):
         axes.set_ylim(low - room, high + room)
         pictures.frame(axes)
         axes.set_xticks(range(len(values)), [_tick(value) for value in values])
+        axes.set_xlim(-0.3, len(values) - 0.7)
         axes.set_xlabel(panel.parameter)
         axes.set_title(panel.title, loc="left", fontsize=10)
         if len(axes.get_legend_handles_labels()[0]) > 1:

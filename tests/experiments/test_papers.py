@@ -129,6 +129,6 @@ def test_every_experiment_of_a_seed_is_named():
     text = "\n".join(papers.page())
     named = set(re.findall(r"(?:\(|experiments\.run )(\w+)(?:(?:/speed)?/README\.md|`)", text))
     of_no_paper = {
-        "alternatives", "characters", "contexts", "pieces", "precision", "sampling", "transformer",
+        "alternatives", "characters", "contexts", "pieces", "precision", "transformer",
     }
     assert set(catalogue.EXPERIMENTS) - named <= of_no_paper

@@ -42,6 +42,7 @@ class HardNegatives(keras.layers.Layer):
             initializer=lambda shape, dtype: tf.fill(shape, tf.constant(-1, dtype)),
             autocast=False, aggregation="only_first_replica",
         )
+        self.supports_jit = False  # no more than the head that reads them
         self.built = True
 
     def call(self, queries):

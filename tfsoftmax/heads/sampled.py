@@ -126,6 +126,8 @@ class SampledSoftmax(SamplingHead):
         return logits
 
     def compute_output_spec(self, hidden, hard_negatives=None, training=None):
+        if hard_negatives is not None:
+            self.supports_jit = False  # how many words join the sample is known while it runs
         return super().compute_output_spec(hidden, training)
 
     def compute_output_shape(self, hidden_shape, hard_negatives_shape=None):
@@ -142,11 +144,15 @@ class SampledSoftmax(SamplingHead):
         return self._by_position(self._training_loss, hidden, labels, negatives)
 
     def _checked_negatives(self, ids, positions):
-        fits = self.shared_samples and self.label_in_sum and not self.sampler.unique
-        if not fits or under_xla():
+        if under_xla():
             raise ValueError(
-                "`hard_negatives` must be None unless samples are with replacement and shared, "
-                "the label is in the sum, and XLA does not compile the head. Received: hard "
+                "`hard_negatives` must be None where XLA compiles the head: compile the model with "
+                "jit_compile=False. Received: hard negatives under XLA"
+            )
+        if self.sampler.unique or not (self.shared_samples and self.label_in_sum):
+            raise ValueError(
+                "`hard_negatives` must be None unless samples are with replacement and shared and "
+                "the label is in the sum. Received: hard "
                 f"negatives, unique={self.sampler.unique}, shared_samples={self.shared_samples}, "
                 f"label_in_sum={self.label_in_sum}"
             )

@@ -193,7 +193,8 @@ class SamplingHead(Shards, LinearHead):
             if self.synchronized:
                 certain = of_all_replicas(certain)
             certain = tf.boolean_mask(certain, certain >= 0)  # not before: all may be negative
-            candidates, options["is_certain"] = with_certain(candidates, labels, certain)
+            candidates, options["is_certain"] = with_certain(
+                candidates, labels, certain, self.sampler.corrects)
 
         def observed(label, words):
             scores.append(tf.concat([label[:, None], words.corrected()], axis=1))

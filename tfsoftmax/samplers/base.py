@@ -66,6 +66,7 @@ class Sampler(keras.layers.Layer):
 
     tells_q = True  # whether `log_q` is known with either implementation
     reads_previous_word = False  # whether q depends on the word before
+    corrects = True  # whether words differ in their expected counts
     holds_labels = False  # whether a sample contains the label of each position once, undrawn
     learns_from_labels = False  # whether labels of weight zero must be kept from it
 

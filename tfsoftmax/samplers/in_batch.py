@@ -76,7 +76,7 @@ class InBatch(Sampler):
         super().__init__(vocab_size, unique=False, implementation="own", **kwargs)
         self.extra = Uniform(vocab_size) if extra is None else extra
         self._check_extra()
-        self.counts, self.learned = counts, None
+        self.counts, self.learned, self.corrects = counts, None, counts is not None
         if isinstance(counts, str):
             if counts != "learned":
                 raise ValueError(

@@ -59,3 +59,21 @@ def check_random_head(case, strategy):
 @pytest.mark.slow  # tests/test_replicas_training.py has some heads
 def test_every_head_trains_on_two_replicas():
     replicas_helper.run(check_two_replicas, devices=2, seconds=1200, chosen=[*CASES])
+
+
+def step_of_nothing():
+    """Run in a process of its own: the preferences before and after, and the loss."""
+    with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+        model = base.compiled("self-organised", optimizer=Adagrad(0.2))
+    words, labels, weights = base.data()
+    model(words[:2])
+    (before,) = (w.numpy() for w in model.layers[-1].weights if w.name == "preferences")
+    history = model.fit(words, labels, base.B, sample_weight=0 * weights, verbose=0).history
+    (after,) = (w.numpy() for w in model.layers[-1].weights if w.name == "preferences")
+    return before, after, history["loss"][0]
+
+
+def test_a_step_in_which_no_position_counts_changes_no_preferences():
+    ((before, after, loss),) = replicas_helper.run(step_of_nothing, devices=2)
+    np.testing.assert_array_equal(before, after)
+    assert loss == 0

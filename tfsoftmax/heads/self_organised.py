@@ -217,13 +217,20 @@ class SelfOrganisedSoftmax(HierarchicalHead):
         nats = tf.nn.sparse_softmax_cross_entropy_with_logits(clusters, scores)
         if self.fixed_clusters is None:
             log_sums = nats + tf.gather(scores, clusters, batch_dims=1)
-            given = [tf.stop_gradient(x) for x in (scores, log_sums, labels)]
-            self._observe(*_seen(weights > 0, *given))
+            seen = tf.where(weights != 0, labels, NOWHERE)
+            self._observe(*(tf.stop_gradient(x) for x in (scores, log_sums, seen)))
         return nats, by_word
 
     def _observe(self, scores, log_sums, labels):
-        """Equation 9: q(w, ·) moves towards log₂ P(· | h) where w stands."""
+        """Equation 9: q(w, ·) moves towards log₂ P(· | h) where w stands.
+
+        Labels of positions that do not count are NOWHERE. They are left out after the replicas have
+        told each other, since a collective of nothing ends the process.
+        """
         scores, log_sums, labels = of_all_replicas([scores, log_sums, labels])
+        if not under_xla():
+            places = tf.where(labels != NOWHERE)[:, 0]
+            scores, log_sums, labels = (tf.gather(t, places) for t in (scores, log_sums, labels))
         words, index = static_unique(labels, NOWHERE) if under_xla() else tf.unique(labels)
         count = tf.size(words)
         repeats = tf.math.unsorted_segment_sum(tf.ones(tf.shape(labels)), index, count)
@@ -269,14 +276,6 @@ class SelfOrganisedSoftmax(HierarchicalHead):
             "activation": keras.activations.serialize(self.activation),
             "seed": self.seed,
         }
-
-
-def _seen(seen, scores, log_sums, labels):
-    """What belongs to the positions that count. Under XLA the labels of others become NOWHERE."""
-    if under_xla():
-        return scores, log_sums, tf.where(seen, labels, NOWHERE)
-    places = tf.where(seen)[:, 0]
-    return [tf.gather(t, places) for t in (scores, log_sums, labels)]
 
 
 def _layout(clusters, num_clusters):

@@ -10,6 +10,7 @@ from experiments import demo_screenshot
 from runs_helper import tool
 from tfsoftmax.commands import demo_html
 from tfsoftmax.commands.demo_page import MOST_CHARACTERS, Page
+from tfsoftmax.corpora.tokenizers import Words
 from tfsoftmax.lm.shown_run import MOST_WORDS, ShownRun, Unreadable
 
 
@@ -39,6 +40,33 @@ def test_texts_that_are_too_long_are_refused_in_a_sentence(shown, page):
     assert "at most 500 words" in page.scores(" ".join(words), True)
     assert "at most 20,000 characters" in page.next_words("x" * (MOST_CHARACTERS + 1), True)
     assert "…" in page.next_words("x" * MOST_CHARACTERS, True)
+
+
+def test_a_run_that_cannot_answer_leaves_the_others_their_cards(shown, monkeypatch):
+    one, other = shown["full"], shown["tree"]
+
+    def refuse(words, k):
+        raise ValueError("A text must have at most 3 pieces here. Received: 4")
+
+    monkeypatch.setattr(one, "next_words", refuse)
+    answer = Page([one, other]).next_words("the cat", True)
+    assert answer.count('class="card"') == 2 and "at most 3 pieces" in answer
+    assert answer.count("all other words") == 1
+    assert Page([one]).next_words("the cat", True).count("at most 3 pieces") == 1
+
+
+def test_marks_that_no_tokenizer_decodes_are_shown_but_cannot_be_picked(shown, monkeypatch):
+    class Pieces(Words):
+        def decode(self, pieces):
+            if {"<eos>", "<unk>"} & set(pieces):
+                raise KeyError(pieces)
+            return super().decode(pieces)
+
+    run = shown["full"]
+    monkeypatch.setattr(run, "_tokenizer", Pieces())
+    answer = Page([run]).next_words("the cat", True)
+    assert "&lt;eos&gt;" in answer and "&lt;unk&gt;" in answer
+    assert answer.count("<button") == len(WORDS) - 2
 
 
 def test_the_page_shows_all_runs_side_by_side(page):

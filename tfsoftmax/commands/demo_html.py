@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 from tfsoftmax.commands.program import printable
 from tfsoftmax.lm.decoding import Hypothesis
-from tfsoftmax.lm.shown_run import Group, NextWords, Score, ShownRun, Unreadable
+from tfsoftmax.lm.shown_run import MISTAKES, Group, NextWords, Score, ShownRun, Unreadable
+from tfsoftmax.vocabulary import EOS, UNK
 
 LONGEST = 40  # characters of a word that are shown
 MOST_GROUPS = 40
@@ -62,7 +63,9 @@ def next_words(
         (f"{run.parameters / 1e6:.2f} M", "parameters"), (f"{run.megabytes:.1f} MB", "memory"),
     ])
     rows = [
-        (word, p, _pick(word, "next", run.added(words, [word]))) for word, p in answers.words
+        (word, p, _text(word) if word in (EOS, UNK)
+         else _pick(word, "next", run.added(words, [word])))
+        for word, p in answers.words
     ]
     rest = max(0.0, 1 - sum(p for _, p, _ in rows))
     note = f'<p class="note">all other words: {rest:.2%}</p>'
@@ -147,7 +150,7 @@ def _card(run, text, body):
     note = f"read as &lt;unk&gt;: {_text(' '.join(unknown), 200)}" if unknown else ""
     try:
         shown = body(run, words)
-    except (ValueError, OSError, RuntimeError) as problem:
+    except MISTAKES as problem:
         shown = error(str(problem))
     return (
         f'<div class="card"><h3>{_text(run.name, 200)}</h3><p class="facts">{facts}</p>'

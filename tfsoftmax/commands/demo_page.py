@@ -6,7 +6,14 @@ from collections.abc import Sequence
 
 from tfsoftmax.commands import demo_html
 from tfsoftmax.commands.program import load_gradio
-from tfsoftmax.lm.shown_run import BEAM, MOST_WORDS, SEARCHES, ShownRun, Unreadable
+from tfsoftmax.lm.shown_run import (
+    BEAM,
+    MISTAKES,
+    MOST_WORDS,
+    SEARCHES,
+    ShownRun,
+    Unreadable,
+)
 
 NEXT = 12  # next words in a card
 MOST_CHARACTERS = 20_000
@@ -56,12 +63,21 @@ class Page:
         """The likeliest next words of each run, with bars of one scale."""
         def shown():
             given = _checked(text, lowercase)
-            found = {r.name: r.next_words(r.split(given), NEXT) for r in self.readable}
-            widest = max(p for each in found.values() for _, p in each.words)
-            return demo_html.cards(
-                self.runs, given,
-                lambda run, words: demo_html.next_words(run, words, found[run.name], widest),
-            )
+            found = {}
+            for run in self.readable:
+                try:
+                    found[run] = run.next_words(run.split(given), NEXT)
+                except MISTAKES as error:  # of this run alone: its card says so
+                    found[run] = error
+            shares = [p for each in found.values() if not isinstance(each, MISTAKES)
+                      for _, p in each.words]
+
+            def body(run, words):
+                if isinstance(found[run], MISTAKES):
+                    raise found[run]
+                return demo_html.next_words(run, words, found[run], max(shares))
+
+            return demo_html.cards(self.runs, given, body)
 
         return self._or_error(shown)
 
@@ -108,7 +124,7 @@ class Page:
         try:
             with self._lock:
                 return shown()
-        except (ValueError, OSError, RuntimeError) as error:
+        except MISTAKES as error:
             return demo_html.error(str(error))
 
 

@@ -20,6 +20,7 @@ BEAM = 4
 MOST_WORDS = 500  # of a text, which a generator reads word by word
 REPEATS = 5  # calls of the head, of whose times the median is told
 SEARCHES = ("greedy", "beam", "draw")
+MISTAKES = (ValueError, OSError, RuntimeError)  # of one run, which the others need not share
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import tfsoftmax
-from tfsoftmax.ops import row_softmax
+from tfsoftmax.ops import logits, row_softmax
 from tfsoftmax.ops.whole_reads import whole
 
 
@@ -48,6 +48,21 @@ def test_heads_do_not_copy_the_table_of_an_embedding(make):
     kernel = head.plain_softmax().kernel
     embedding(np.array([3, 7]))
     assert address(kernel) != address(head.plain_softmax().kernel)
+
+
+@pytest.mark.parametrize("search", ["top_k", "log_normaliser"])
+def test_a_search_reads_the_kernel_once_outside_its_loops(search, monkeypatch):
+    monkeypatch.setattr(logits, "TOP_K_WORDS", 16)
+    head = tfsoftmax.SampledSoftmax(50, 5, "uniform", use_bias=False)
+    head.build((None, 16))
+    options = {"k": 2} if search == "top_k" else {}
+    graph = tf.function(getattr(head, search)).get_concrete_function(
+        tf.TensorSpec([None, 16]), **options
+    ).graph.as_graph_def()
+    loops = [node.op for function in graph.library.function for node in function.node_def]
+    assert loops and "ReadVariableOp" not in loops
+    operations = [node.op for node in graph.node]
+    assert operations.count("ReadVariableOp") == 1 == operations.count("DisableCopyOnRead")
 
 
 def test_a_loss_reads_the_table_of_an_embedding_so(monkeypatch):

@@ -32,14 +32,17 @@ class WholeSoftmax(typing.NamedTuple):
     def log_normaliser(self, hidden):
         """ln Σ_v exp(z_v), (N,) float32."""
 
+        kernel = whole(self.kernel)
+
         def chunk(hidden):
-            return tf.reduce_logsumexp(self.logits(hidden), axis=1)
+            logits = full_logits(hidden, kernel, self.bias, self.soft_cap)
+            return tf.reduce_logsumexp(logits, axis=1)
 
         return map_row_chunks(chunk, hidden, self.kernel.shape[0])
 
     def top_k(self, hidden, k):
         """Ids and log-probabilities (N, k) of the k likeliest words."""
-        return exact_top_k(hidden, self.kernel, self.bias, k, self.soft_cap)
+        return exact_top_k(hidden, whole(self.kernel), self.bias, k, self.soft_cap)
 
     def cross_entropy(self, hidden, labels, objective, draw=None):
         """(N,) nats, as `ops.cross_entropy.cross_entropy` returns them."""

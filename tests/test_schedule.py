@@ -12,6 +12,7 @@ from tfsoftmax.lm import runs, training
 from tfsoftmax.lm.compiled import compiled_model
 from tfsoftmax.lm.config import ModelConfig, Seq2SeqConfig, TrainingConfig
 from tfsoftmax.lm.presets import PRESETS
+from tfsoftmax.lm.run_progress import Progress
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +68,17 @@ def test_small_gains_do_not_prolong_a_run(corpus, tmp_path):
     # The third gain is too small to count, but its checkpoint is the best one.
     assert [v["perplexity"] for v in events(run, "valid")] == perplexities[:4]
     assert events(run, "finished")[-1]["best_perplexity"] == perplexities[3]
+
+
+def test_a_worse_validation_is_no_gain_when_min_delta_falls():
+    progress = Progress()
+    for step, perplexity, min_delta in ((1, 100.0, 1.0), (2, 99.2, 1.0), (3, 99.6, 0.0)):
+        progress.step = step
+        progress.validated(perplexity, min_delta)
+    assert (progress.best_step, progress.gained_step) == (2, 1)
+    progress.step = 4
+    assert progress.validated(99.0, 0.0)
+    assert (progress.best_step, progress.gained_step) == (4, 4)
 
 
 def test_min_delta_needs_patience():

@@ -24,6 +24,18 @@ class Progress:
         if math.isinf(self.gained_perplexity):  # in checkpoints of November 2026 and before
             self.gained_perplexity, self.gained_step = self.best_perplexity, self.best_step
 
+    def validated(self, perplexity: float, min_delta: float) -> bool:
+        """Notes a validation after this step; returns whether it is the best one so far.
+
+        The patience counts only a best one that also gains more than `min_delta`.
+        """
+        best = perplexity < self.best_perplexity
+        if best:
+            self.best_perplexity, self.best_step = perplexity, self.step
+        if best and self.gained_perplexity - perplexity > min_delta:
+            self.gained_perplexity, self.gained_step = perplexity, self.step
+        return best
+
     @classmethod
     def of(cls, saved, checkpoints):
         """The progress that the last checkpoint holds."""

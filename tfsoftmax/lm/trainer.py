@@ -214,11 +214,7 @@ class Trainer:
             "learning_rate": rate,
         })
         self.monitor.writer.flush()
-        best = perplexity < progress.best_perplexity
-        if best:
-            progress.best_perplexity, progress.best_step = perplexity, progress.step
-        if progress.gained_perplexity - perplexity > self.config.min_delta:
-            progress.gained_perplexity, progress.gained_step = perplexity, progress.step
+        best = progress.validated(perplexity, self.config.min_delta)
         note, progress.validated_step = "", progress.step
         if self.config.decay_at == "validation" or progress.step % self.records == 0:
             if progress.previous_perplexity - perplexity <= self.config.decay_when:

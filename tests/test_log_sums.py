@@ -10,6 +10,7 @@ from tfsoftmax.ops.log_sums import (
     MOST_BLOCKS,
     block_words,
     exponentials_of_blocks,
+    log_sum_of,
     log_sum_of_blocks,
 )
 
@@ -71,3 +72,14 @@ def test_the_cross_entropy_alone_holds_one_block_of_logits_in_a_tensor():
     )
     largest = largest_tensor(nats.get_concrete_function(*specifications))
     assert largest == rows * block_words(words) < rows * words
+
+
+def test_a_row_without_words_has_no_gradient_and_a_broken_one_a_broken_gradient():
+    logits = tf.constant([[0.0, 1.0], [-np.inf, -np.inf], [0.0, np.nan]])
+    with tf.GradientTape() as tape:
+        tape.watch(logits)
+        total = tf.reduce_sum(log_sum_of(logits))
+    gradient = tape.gradient(total, logits).numpy()
+    np.testing.assert_allclose(gradient[0], [1 / (1 + np.e), np.e / (1 + np.e)], rtol=1e-6)
+    np.testing.assert_array_equal(gradient[1], [0, 0])
+    assert np.isnan(gradient[2]).any()

@@ -321,3 +321,13 @@ def test_a_list_that_was_not_searched_does_not_count():
     assert np.isnan(metric.result())
     metric.update_state(relevant, found)
     np.testing.assert_allclose(metric.result(), wanted(found, relevant)[:, 0].mean(), rtol=1e-6)
+
+
+def test_weights_may_be_a_list():
+    found, relevant, weights = lists()
+    results = []
+    for given in (weights, weights.tolist()):
+        metric = RecallAtK(K)
+        metric.update_state(relevant.tolist(), found.tolist(), given)
+        results.append(float(metric.result()))
+    assert results[0] == pytest.approx(results[1])

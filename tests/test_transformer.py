@@ -200,3 +200,12 @@ def test_arguments_out_of_range_are_named():
         TransformerBlock(8, 2, dropout=1)
     with pytest.raises(ValueError, match=r"`inputs` must have as many units .* \(3, 7\)"):
         TransformerBlock(8, 2)(draw(3, 4, 7))
+
+
+def test_a_text_of_unknown_length_may_be_empty():
+    unknown = tf.TensorSpec([None, None, D])
+    traced = tf.function(attention_to_context).get_concrete_function(
+        unknown, unknown, unknown, tf.TensorSpec([None, None]), H
+    )
+    keys = tf.ones((2, 5, D))
+    assert traced(tf.ones((2, 0, D)), keys, keys, tf.ones((2, 5))).shape == (2, 0, D)

@@ -95,8 +95,10 @@ class RankingMetric(TokenMean):
             )
             with tf.control_dependencies([check] if check is not None else []):
                 relevant = tf.identity(relevant)
-        if sample_weight is not None and len(sample_weight.shape) > len(relevant.shape) - 1:
-            sample_weight = _of_queries(tf.convert_to_tensor(sample_weight), relevant.shape)
+        if sample_weight is not None:
+            sample_weight = tf.convert_to_tensor(sample_weight)
+            if len(sample_weight.shape) > len(relevant.shape) - 1:
+                sample_weight = _of_queries(sample_weight, relevant.shape)
         one = tf.reduce_max(relevant, axis=-1)  # of each query, also where R is 0
         _, weights = positions(one, y_pred, sample_weight)
         relevant = tf.reshape(relevant, [tf.size(weights), tf.shape(relevant)[-1]])

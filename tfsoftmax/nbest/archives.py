@@ -101,7 +101,7 @@ def _checked(value, data, at, where):
     try:
         return value(data, at)
     except (ValueError, IndexError, KeyError):
-        kind = {"_integers": "ids of words", "_float": "costs"}[value.__name__]
+        kind = "ids of words" if value is _integers else "costs"
         raise ValueError(
             f"{where}: must be an undamaged entry of an archive of {kind}. Received: "
             f"{data[at : at + 10]!r}"

@@ -64,7 +64,7 @@ def attention_to_context(
     context = tf.shape(keys)[1] - steps if keys.shape[1] is None else keys.shape[1] - steps
     block, blocks = steps, 1
     if not (isinstance(steps, int) and isinstance(context, int)) or steps > max(context, QUERIES):
-        block = tf.minimum(steps, tf.maximum(context, QUERIES))
+        block = tf.maximum(1, tf.minimum(steps, tf.maximum(context, QUERIES)))
         blocks = -(-steps // block)
         behind = blocks * block - steps  # no query sees keys behind its own
         seen = block * tf.range(blocks)[:, None] + tf.range(context + block)

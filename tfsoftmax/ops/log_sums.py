@@ -74,6 +74,7 @@ def log_sum_of(logits):
 
     def gradient(upstream):
         factors = upstream * tf.exp(offset - log_sum)
-        return tf.where(tf.math.is_finite(log_sum)[:, None], exps * factors[:, None], 0.0)
+        none = log_sum == -float("inf")  # a row without words has no gradient, but NaN stays NaN
+        return tf.where(none[:, None], 0.0, exps * factors[:, None])
 
     return log_sum, gradient

@@ -47,8 +47,8 @@ class Adagrad(SparseRows, keras.optimizers.Adagrad):
         return {**self.operands(gradient, variable, "accum"), "lr": rate, "epsilon": epsilon}
 
     def _updates_in_place(self, variable):
-        # Accumulators only grow, so that so small an epsilon is lost in rounding. TensorFlow has
-        # no such rules for bfloat16 on a GPU.
+        # Accumulators only grow, so that so small an epsilon changes a step by less than 1e-6.
+        # TensorFlow has no such rules for bfloat16 on a GPU.
         small = self.epsilon < 2e-6 * self.initial_accumulator_value
         return small and variable.dtype != tf.bfloat16 and not under_xla()
 

@@ -244,3 +244,13 @@ def test_features_and_models_that_do_not_fit_are_named():
         FullSoftmax(V, tied_to=numeric())(np.ones((2, 7), np.float32))
     with pytest.raises(ValueError, match="`rows_at_once` must lie in"):
         ItemTower(dense, np.ones((3, 2)), rows_at_once=0)
+
+
+def test_strings_are_stored_as_long_as_they_are():
+    titles = [b"", b"nul\0", "été".encode(), b"x" * 5000, *(b"%d" % i for i in range(1996))]
+    model = keras.layers.Hashing(D, output_mode="one_hot")
+    tower = ItemTower(model, tf.constant(titles)[:, None])
+    config = tower.get_config()
+    assert len(str(config)) < 30_000  # padded they would be 2,000 times 5,000 bytes
+    again = ItemTower.from_config(config)
+    assert again._features.tensors.numpy()[:, 0].tolist() == titles

@@ -135,17 +135,20 @@ def _placeholder(tensor):
 
 
 def _stored(tensor):
-    """A feature in a form that JSON can hold; strings are bytes, filled up with zeros."""
-    array, shape = tensor.numpy(), tensor.shape.as_list()
+    """A feature in a form that JSON can hold; of strings the bytes, one after the other."""
+    array, stored = tensor.numpy(), {"dtype": tensor.dtype.name, "shape": tensor.shape.as_list()}
     if array.dtype.kind == "O":
-        array = array.astype(bytes)
-        array = np.frombuffer(array.tobytes(), np.uint8).reshape(*shape, array.dtype.itemsize)
-    return {"values": packed(array), "dtype": tensor.dtype.name, "shape": shape}
+        strings = array.ravel().tolist()
+        stored["lengths"] = packed(np.array([len(string) for string in strings], np.int64))
+        array = np.frombuffer(b"".join(strings), np.uint8)
+    return {**stored, "values": packed(array)}
 
 
 def _restored(config):
     array = np.asarray(unpacked(config["values"]))
-    if config["dtype"] == "string":
-        array = array.astype(np.uint8)
-        array = np.frombuffer(array.tobytes(), f"S{array.shape[-1]}").reshape(config["shape"])
-    return array.astype("O" if config["dtype"] == "string" else config["dtype"])
+    if config["dtype"] != "string":
+        return array.astype(config["dtype"])
+    text, ends = array.astype(np.uint8).tobytes(), np.cumsum(unpacked(config["lengths"]), dtype=int)
+    strings = np.empty(len(ends), object)
+    strings[:] = [text[start:end] for start, end in zip([0, *ends], ends)]
+    return strings.reshape(config["shape"])

@@ -202,6 +202,16 @@ def test_given_clusters_stay_and_the_probabilities_are_equation_1():
         head.training_loss(hidden, labels), head.loss_and_nats(hidden, labels, np.ones(9))[1]
     ):
         np.testing.assert_allclose(losses, nats, rtol=1e-4, atol=1e-5)
+    weights, gradients = np.linspace(0, 2, 9, dtype=np.float32), []
+    for total in (lambda: head.loss_and_nats(hidden, labels, weights)[0],
+                  lambda: tf.reduce_sum(weights * head.training_loss(hidden, labels))):
+        with tf.GradientTape() as tape:
+            loss = total()
+        gradients.append(tape.gradient(loss, head.trainable_variables))
+        np.testing.assert_allclose(loss, tf.reduce_sum(weights * nats), rtol=1e-4)
+    for one, other in zip(*gradients, strict=True):
+        np.testing.assert_allclose(
+            tf.convert_to_tensor(one), tf.convert_to_tensor(other), rtol=1e-4, atol=1e-5)
     assert head.reassign() == {"changed_words": 0.0, "changed_tokens": 0.0}
     np.testing.assert_array_equal(head.clusters, clusters)
     assert not any("preferences" in weight.path for weight in head.weights)  # (V, C) saved

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from tfsoftmax.heads.hierarchical import HierarchicalHead, tensors
 from tfsoftmax.layers.initializers import add_weight
 from tfsoftmax.ops import nary
-from tfsoftmax.ops.cross_entropy import cross_entropy
+from tfsoftmax.ops.cross_entropy import cross_entropy, weighted_cross_entropy
 from tfsoftmax.ops.logits import full_logits
 from tfsoftmax.ops.nary_tiles import bounds
 from tfsoftmax.ops.replicas import of_all_replicas
@@ -199,15 +199,23 @@ class SelfOrganisedSoftmax(HierarchicalHead):
         return clusters + nary.path_nats(by_word, *self._parameters(), self._steps(labels))
 
     def _training_loss(self, hidden, labels):
+        if self.fixed_clusters is not None:
+            return self._nats(hidden, labels)
         nats, by_word = self._observed_nats(hidden, labels, tf.ones(tf.shape(labels)))
         return nats + nary.path_nats(by_word, *self._parameters(), self._steps(labels))
 
     def _loss_and_nats(self, hidden, labels, weights):
-        nats, by_word = self._observed_nats(hidden, labels, weights)
-        total, nats_of_words = nary.weighted_path_nats(
+        if self.fixed_clusters is not None:
+            by_cluster, by_word = self._projected(hidden)
+            total, nats = weighted_cross_entropy(
+                by_cluster, *self._cluster_parameters(), self._cluster_of(labels), weights)
+        else:
+            nats, by_word = self._observed_nats(hidden, labels, weights)
+            total, nats = tf.reduce_sum(weights * nats), tf.stop_gradient(nats)
+        of_words, nats_of_words = nary.weighted_path_nats(
             by_word, *self._parameters(), self._steps(labels), weights
         )
-        return tf.reduce_sum(weights * nats) + total, tf.stop_gradient(nats) + nats_of_words
+        return total + of_words, nats + nats_of_words
 
     def _observed_nats(self, hidden, labels, weights):
         """-ln P(c | h) of the labels' clusters (N,), after a look at those of all; and h_w."""
@@ -215,10 +223,9 @@ class SelfOrganisedSoftmax(HierarchicalHead):
         scores = full_logits(by_cluster, *self._cluster_parameters())
         clusters = self._cluster_of(labels)
         nats = tf.nn.sparse_softmax_cross_entropy_with_logits(clusters, scores)
-        if self.fixed_clusters is None:
-            log_sums = nats + tf.gather(scores, clusters, batch_dims=1)
-            seen = tf.where(weights != 0, labels, NOWHERE)
-            self._observe(*(tf.stop_gradient(x) for x in (scores, log_sums, seen)))
+        log_sums = nats + tf.gather(scores, clusters, batch_dims=1)
+        seen = tf.where(weights != 0, labels, NOWHERE)
+        self._observe(*(tf.stop_gradient(x) for x in (scores, log_sums, seen)))
         return nats, by_word
 
     def _observe(self, scores, log_sums, labels):

@@ -232,6 +232,22 @@ def test_what_cannot_have_hard_negatives_is_named():
             call(words, np.zeros((2, 3, 1)))
     model = keras.Sequential([keras.Input((D,)), keras.layers.Dense(V)])
     model.compile("sgd", "mse")
+    queries, table = keras.Input((), dtype="int32"), HardNegatives(5, V + 1)
+    many = keras.Model(queries, SampledSoftmax(V, 4)(tfsoftmax.Embedding(5, D)(queries),
+                                                    table(queries)))
+    one = HardNegatives(5, 2)
+    few = keras.Model(queries, SampledSoftmax(V, 4)(tfsoftmax.Embedding(5, D)(queries),
+                                                   one(queries)))
+    for trained, negatives, message in (
+        (many, table, "`num_negatives` must be at most the vocabulary's 9. Received: .*=10"),
+        (few, HardNegatives(5, 2), "`negatives` must be a layer of the model"),
+        (few, one, r"`inputs` must be those of the 5 queries .* hidden states \(4, 4\)"),
+    ):
+        callback = MineHardNegatives(negatives, np.arange(4))
+        callback.set_model(trained)
+        with pytest.raises(ValueError, match=message):
+            callback.on_train_begin()
+            callback.mined()
     with pytest.raises(ValueError, match="`model` must be functional .* that a head makes"):
         model.fit(hidden, tf.ones((N, V)), verbose=0,
                   callbacks=[MineHardNegatives(HardNegatives(3, 1), hidden)])

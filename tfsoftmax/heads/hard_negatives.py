@@ -71,8 +71,9 @@ class MineHardNegatives(keras.callbacks.Callback):
         batch_size: the number of queries whose scores are computed at once.
 
     Raises:
-        ValueError: if training begins with a model that is not functional, or has no output of a
-            head.
+        ValueError: if training begins with a model that is not functional, has no output of a
+            head, lacks `negatives`, or has fewer words than these; or if `inputs` are not those of
+            the Q queries.
 
     Example:
         users = keras.Input((), dtype="int32")
@@ -97,6 +98,16 @@ class MineHardNegatives(keras.callbacks.Callback):
 
     def on_train_begin(self, logs=None):
         self._head, hidden_model = head_and_hidden_model(self.model)
+        table, words = self.negatives, self._head.vocab_size
+        if not any(layer is table for layer in self.model._flatten_layers()):
+            raise ValueError(
+                f"`negatives` must be a layer of the model. Received: negatives={table!r}"
+            )
+        if table.num_negatives > words:
+            raise ValueError(
+                f"`num_negatives` must be at most the vocabulary's {words}. "
+                f"Received: num_negatives={table.num_negatives}"
+            )
         self._queries = keras.Model(self.model.inputs, hidden_model.output)
 
     def on_epoch_begin(self, epoch, logs=None):
@@ -106,6 +117,11 @@ class MineHardNegatives(keras.callbacks.Callback):
     def mined(self) -> np.ndarray:
         """The ids (Q, H) int32 that the head ranks highest now."""
         hidden = self._queries.predict(self.inputs, batch_size=self.batch_size, verbose=0)
+        if hidden.shape[:-1] != (self.negatives.num_queries,):
+            raise ValueError(
+                f"`inputs` must be those of the {self.negatives.num_queries} queries of "
+                f"`negatives`. Received: inputs that lead to hidden states {hidden.shape}"
+            )
         k, options = self.negatives.num_negatives, {}
         if self.index is not None:
             options["index"] = self.index(self._head)

@@ -53,26 +53,25 @@ def table(outcomes):
         return ""
     measures = [m for m in SPLITS if any(m in own[0][0].paper or own[0][1].get(m)
                                          for own in finished.values())]
-    rows = [["run", "seeds", "epochs", *(
-        heading for m in measures
-        for heading in (f"{SPLITS[m]} perplexity", "to full", "paper", "to full")
-    )]]
+    papers = {name: own[0][0].paper for name, own in finished.items()}
+    in_paper = set().union(*papers.values())
+    rows = [["run", "seeds", "epochs"]]
+    for m in measures:
+        rows[0] += [f"{SPLITS[m]} perplexity", "to full"] + ["paper", "to full"] * (m in in_paper)
     means = {
         name: {m: _mean([of_seed.get(m) for _, of_seed in own]) for m in measures}
         for name, own in finished.items()
     }
-    papers = {name: own[0][0].paper for name, own in finished.items()}
     baselines = {name: _baseline(name, finished) for name in finished}
     for name, own in finished.items():
         epochs = sorted(of_seed["epoch"] for _, of_seed in own)
         row = [name, str(len(own)), f"{epochs[0]:.0f}" + f" to {epochs[-1]:.0f}" * (len(own) > 1)]
         for m in measures:
             values = [of_seed[m] for _, of_seed in own if of_seed.get(m)]
-            row += [
-                _spread(values), _ratio(means, name, baselines[name], m),
-                f"{papers[name][m]:,.2f}" if m in papers[name] else "–",
-                _ratio(papers, name, baselines[name], m),
-            ]
+            row += [_spread(values), _ratio(means, name, baselines[name], m)]
+            if m in in_paper:
+                row += [f"{papers[name][m]:,.2f}" if m in papers[name] else "–",
+                        _ratio(papers, name, baselines[name], m)]
         rows.append(row)
     return markdown.table(rows)
 

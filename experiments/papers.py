@@ -195,6 +195,8 @@ ROWS = {
          "million words, to convergence; [shapes](tree_shapes/shapes.md)",
          Claims("tree_shapes", (
              ("random-balanced", "brown-balanced", MORE), ("random-skewed", "brown-skewed", MORE),
+             ("random-skewed", "random-balanced", ALIKE), ("brown-skewed", "brown-balanced", ALIKE),
+             ("brown", "brown-balanced", ALIKE),
          ))),
     ],
     "003": [

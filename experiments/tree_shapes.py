@@ -16,6 +16,13 @@ Commands, for a million words with one sentence on each line:
 
 `tree_files` writes the trees, and the page [shapes](shapes.md) of their depth and balance.
 
+Two streams of 128 make the test perplexity of random-skewed what it is: from the zeros with which a
+stream begins, the states of this model go where no word brings them back. Validation has no such
+stream. The first number that this prints is the one below; the last, without the two, is 159.33:
+
+    python -m experiments.stream_nats --run=runs/tree_shapes/random-skewed-seed1 --split=test \\
+        --worst=2
+
 Hardware and hours: each run has one core, which it shares with other work, so that its minutes and
 words/s say nothing of the method (results/benchmarks compares speeds).
 """

@@ -99,7 +99,7 @@ class MineHardNegatives(keras.callbacks.Callback):
     def on_train_begin(self, logs=None):
         self._head, hidden_model = head_and_hidden_model(self.model)
         table, words = self.negatives, self._head.vocab_size
-        if not any(layer is table for layer in self.model._flatten_layers()):
+        if not any(weight is table.table for weight in self.model.weights):
             raise ValueError(
                 f"`negatives` must be a layer of the model. Received: negatives={table!r}"
             )

@@ -1,6 +1,6 @@
 """What the results of an experiment say about a paper's table, or about what it says of a figure.
 
-Both read results/NAME/results.json.
+`Table` and `Claims` read results/NAME/results.json.
 """
 
 import dataclasses

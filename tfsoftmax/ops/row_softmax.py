@@ -31,7 +31,6 @@ class WholeSoftmax(typing.NamedTuple):
 
     def log_normaliser(self, hidden):
         """ln Σ_v exp(z_v), (N,) float32."""
-
         kernel = whole(self.kernel)
 
         def chunk(hidden):

@@ -191,7 +191,8 @@ ROWS = {
         ("figures good and bad tree", "the tree decides the quality",
          "[jiang](jiang/README.md), million words, to convergence",
          Claims("jiang", (("tree-random", "tree-brown", MORE),))),
-        ("", "expected: depth and balance matter less than the order", "[tree_shapes](tree_shapes/README.md), "
+        ("", "expected: depth and balance matter less than the order",
+         "[tree_shapes](tree_shapes/README.md), "
          "million words, to convergence; [shapes](tree_shapes/shapes.md)",
          Claims("tree_shapes", (
              ("random-balanced", "brown-balanced", MORE), ("random-skewed", "brown-skewed", MORE),

@@ -90,7 +90,7 @@ def sentence(names, curves, ratios):
 
 def table(curves, ratios):
     """All runs, the best first."""
-    rows = [["run", "epochs", "validation perplexity", "of full softmax's",
+    rows = [["run", "epochs", "validation perplexity", "of full softmax's then",
              "time of a step, of full softmax's"]]
     for name in sorted(curves, key=lambda each: compared(each, curves)[2]):
         epoch, perplexity, ratio = compared(name, curves)

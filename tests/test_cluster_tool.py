@@ -54,7 +54,7 @@ def test_the_class_of_one_word(corpus, tmp_path):
     ("--words_of=xyzzy", "`words_of` must be a word"),
     ("--words=-1", "`words` must be at least 0. Received: words=-1"),
     ("--passes=-1", "`passes` must be at least 0. Received: passes=-1"),
-    ("--shortlist=3", "`shortlist` must be given with --method=soul. Received: shortlist=3, "),
+    ("--shortlist=3", "`shortlist` may be given with --method=soul only. Received: shortlist=3, "),
     ("--method=soul", "`run` must be given for --method=soul. Received: run=None"),
 ])
 def test_mistakes_end_in_a_sentence(corpus, tmp_path, flag, message):

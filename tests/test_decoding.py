@@ -232,7 +232,7 @@ def test_words_cannot_steer_a_terminal():
      "`seed` must not be given with --greedy, which draws nothing. Received: seed=4"),
     (["--greedy", "--count=2"], "`count` must be 1 with --greedy"),
     (["--beam=2", "--count=3"], "`count` must be at most `beam`, 2. Received: count=3"),
-    (["--length_power=0"], "`length_power` must be given with --beam only"),
+    (["--length_power=0"], "`length_power` may be given with --beam only"),
     (["--prompt=a", "--prompts=b"], "`prompt` and `prompts` must not both be given"),
 ])
 def test_the_tool_names_flags_that_do_not_go_together(generating_run, flags, message):

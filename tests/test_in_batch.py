@@ -306,7 +306,7 @@ def test_what_cannot_be_asked_for_is_named():
             InBatch(SIZE, COUNTS, extra)
     with pytest.raises(ValueError, match="`remove_accidental_hits` must be True for SampledSoft"):
         SampledSoftmax(SIZE, None, sampler, remove_accidental_hits=False)
-    with pytest.raises(ValueError, match="`labels` must be those of a batch"):
+    with pytest.raises(ValueError, match="`sampler` must draw words of its own"):
         head, hidden = make()
         head.effective_sample_size(hidden)
     with pytest.raises(ValueError, match="`shared_samples` must be True"):

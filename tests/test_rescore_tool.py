@@ -210,7 +210,7 @@ def test_lists_to_tune_on_lack_no_score(lists, tmp_path):
         (["--arpa_weight=1"], "`arpa` must be given with `arpa_weight`. Received: none"),
         (["--nbest=nowhere"], "nowhere"),
         (["--out=/dev/null"], "`out` cannot be used: File exists. Received: out='/dev/null'"),
-        (["--utt2spk=x"], "`utt2spk` must be given with --state=speaker. Received: state='sent"),
+        (["--utt2spk=x"], "`utt2spk` may be given with --state=speaker only. Received: state='se"),
         (["--state=speaker", "--utt2spk=nowhere"], "`utt2spk` cannot be used: No such file"),
         (["--tune=-", "--tune_reference=-"], "`tune_reference` must be a file where `tune` is st"),
         (["--words=-", "--workers=2"], "`words` must be a file, which several processes can re"),

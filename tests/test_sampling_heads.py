@@ -57,9 +57,10 @@ def drawn_for_each(head, labels):
 def test_training_loss_is_the_equations(name, jit_compile, remove_accidental_hits, unique):
     cls, reference = HEADS[name]
     more = {"Z": 2.5} if name == "nce" else {}
+    others = {"restore_proposal": not unique} if name == "negative" else {}
     head = ready(
         cls, V, S, counts=counts(V), sampler_options={"unique": unique},
-        remove_accidental_hits=remove_accidental_hits, **more,
+        remove_accidental_hits=remove_accidental_hits, **more, **others,
     )
     hidden, labels = positions(V, N)
     candidates, expected = drawn(head, labels)
@@ -316,6 +317,10 @@ def test_a_learning_sampler_learns_from_training_alone():
         (
             NegativeSampling, {"sampler_options": {"implementation": "tf"}},
             "`restore_proposal` must be False for a sampler that does not tell its q",
+        ),
+        (
+            NegativeSampling, {"sampler": "uniform", "sampler_options": {"unique": True}},
+            "`restore_proposal` must be False for a sampler without replacement",
         ),
         (NCE, {"Z": 0}, "`Z` must be a positive number or 'auto'.*0"),
         (NCE, {"train_z": "each"}, "`train_z` must be True, False or 'context'.*'each'"),

@@ -94,6 +94,15 @@ def test_negative_sampling_finds_the_distribution_if_its_proposal_is_restored(re
         np.testing.assert_allclose(head.log_normaliser(one), 0, atol=0.05)
 
 
+def test_negative_sampling_without_accidental_hits_finds_log_odds():
+    head = NegativeSampling(
+        V, 200, counts=counts(V), remove_accidental_hits=True, kernel_initializer="zeros", seed=1
+    )
+    frequencies = learn(head, counts(V)[::-1] / counts(V).sum())
+    found = tf.sigmoid(head(np.ones((1, 1)))[0])
+    np.testing.assert_allclose(found, frequencies, atol=0.01)
+
+
 def test_the_loss_of_noise_is_the_equation_for_scores_of_any_size():
     scores = np.linspace(-200, 200, 801, dtype=np.float32)[None]
     label, copies = np.float32([0.0]), np.ones(801, np.float32)

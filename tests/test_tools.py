@@ -122,7 +122,7 @@ def test_a_wrong_name_suggests_the_nearest_one(name, near):
         (["score", "--run=x", "--oov=a\x1bb"], "`oov` must be one of unk, skip, spread. Rec"),
         (["score"], "`run` must be given. Received: none"),
         (["export", "--run=x", "--out=/dev/null/x"], "`out` cannot be used: Not a directory."),
-        (["train", "--epoch=3"], "`epoch` must be a flag of the command. Did you mean 'epochs'?"),
+        (["train", "--epoch=3"], "`epoch` is not a flag of this command. Did you mean 'epochs'?"),
         (["train", "--data=x", "--run=y", f"--layers={10**30}"],
          "`layers` must lie in [-2**63, 2**63). Received"),
         (["generate", "--run=x", "--temperature=1e39"], "`temperature` must be a finite"),

@@ -17,6 +17,13 @@ class SoftmaxLoss(keras.losses.Loss):
 
     A head that is no distribution, `CubicScores`, has its own loss in both.
 
+    Call arguments:
+        y_true: (...) or (..., 1) integers, the labels.
+        y_pred: (..., V), the output of a head, without any layer after it.
+        sample_weight: broadcasts to (...), as (B, 1) does for labels (B, T), or None.
+
+    Returns, when called: scalar float32, or (...) with the reduction "none".
+
     Args:
         ignore_class: label whose positions do not contribute to the loss, or None.
         reduction: one of the reductions of Keras, or `"sum_over_steps"`: the nats of a batch

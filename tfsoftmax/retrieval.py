@@ -28,9 +28,9 @@ def export_retrieval(
             ids (B, k) string, the best first; scores (B, k) float32, exact log-probabilities
 
     `exclude` are items to leave out, padded with empty strings; ids that the model does not know
-    exclude nothing, and more than `max_exclude` of a query are an error. Where fewer than k items
-    are left, the ids at the end are empty and their scores -inf. The batch may have any size, and
-    the scores of all items exist for some queries at a time.
+    exclude nothing. E, with the padding, must be at most `max_exclude`. Where fewer than k items
+    are left, the ids at the end are empty and their scores -inf. The batch may have any size; the
+    scores of all items are held in memory for a few queries at a time.
 
     With an index, "assets.extra/items.faiss" in the folder is what `faiss.read_index` reads, in
     Python or C++, and two more signatures search with it:
@@ -67,7 +67,10 @@ def export_retrieval(
     inputs = [tf.TensorSpec(x.shape, x.dtype, name=x.name) for x in hidden_model.inputs]
     taken = {"exclude", "queries", "candidates"} & {x.name for x in inputs}
     if taken:
-        raise ValueError(f"`model` must have inputs of other names. Received: {sorted(taken)}")
+        raise ValueError(
+            "`model` must have no inputs named exclude, queries or candidates, as the signatures "
+            f"have them. Received: {sorted(taken)}"
+        )
     seen = [tf.TensorSpec([None, None], tf.string, name="exclude")] if exclude else []
 
     def functions(ids_of, words_of):

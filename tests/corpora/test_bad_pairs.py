@@ -73,13 +73,13 @@ def test_texts_that_make_no_pairs_are_refused(tmp_path, pairs, content, message)
     [
         ({"train_targets": ["train.tsv.gz"], "train": ["train.tsv.gz"] * 2}, "existing files"),
         ({"train": ()}, "`train` must name files"),
-        ({"valid": (), "valid_targets": "x"}, "`valid_targets` must be given with `valid` only"),
-        ({"streams": 7}, "`streams` must be given with task='sentences' only"),
+        ({"valid": (), "valid_targets": "x"}, "`valid_targets` may be given with `valid` only"),
+        ({"streams": 7}, "`streams` may be given with task='sentences' only"),
         ({"corpus": "ptb"}, "`corpus` must be one of text.*for task='pairs'"),
         ({"batch_size": 5000}, "`batch_size` must be at most 1000"),
         ({"max_target": 0}, "`max_target` must be at least 1"),
         ({"vocabulary_from": "sources"}, "`vocabulary_from` must be one of targets, both"),
-        ({"task": "sentences"}, "`batch_size` must be given with task='pairs' only"),
+        ({"task": "sentences"}, "`batch_size` may be given with task='pairs' only"),
         ({"task": "words"}, "`task` must be one of sentences, pairs"),
     ],
 )

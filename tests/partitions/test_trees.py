@@ -238,7 +238,7 @@ def test_report_of_a_tree_counted_by_hand():
 
 
 @pytest.mark.parametrize("sizes, words, message", [
-    ([2], [0, 2], "each of 0 ... 1 once"), ([2], [0], "`sizes` must number the edges"),
+    ([2], [0, 2], "each of 0 ... 1 once"), ([2], [0], "`sizes` must sum to the number of `words`"),
     ([2, 2], [0, 1, -1, 2], "before the edges below it"), ([], [], "positive integers"),
     ([2, 0], [0, -1], "positive integers"), ([2], [0, 0], "each of 0 ... 1 once"),
 ])
@@ -252,7 +252,7 @@ def test_parents_with_a_cycle_or_two_roots_are_refused():
         Tree.from_parents([-1, 0, 3, 2], [-1, 0, -1, -1])
     with pytest.raises(ValueError, match="one root. Received: 2 roots"):
         Tree.from_parents([-1, -1], [0, 1])
-    with pytest.raises(ValueError, match="at the leaves, and only there"):
+    with pytest.raises(ValueError, match="word ids at the leaves and -1 at inner nodes"):
         Tree.from_parents([-1, 0, 0], [1, 0, -1])
 
 

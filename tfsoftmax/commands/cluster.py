@@ -73,8 +73,8 @@ def define_flags():
         "passes", 3, "With brown: passes over the words that move each to its best class."
     )
     flags.DEFINE_float(
-        "speed_penalty", 0.0, "With brown: mutual information, in nats, that a class-based output "
-        "layer may cost for each score that it need not compute, such as 0.001.",
+        "speed_penalty", 0.0, "With brown: nats of mutual information to give up for each score "
+        "that a class-based output layer saves at an average token, such as 0.001.",
     )
     flags.DEFINE_integer(
         "shortlist", 0, "With soul: number of frequent words at the root of the tree."
@@ -141,7 +141,7 @@ def _check_flags(options):
         if options[name].present:
             methods = " or ".join(method for method, names in METHODS.items() if name in names)
             raise ValueError(
-                f"`{name}` must be given with --method={methods}. "
+                f"`{name}` may be given with --method={methods} only. "
                 f"Received: {name}={options[name].value}, method={options.method}"
             )
     needed = "data" if options.method == "brown" else "run"

@@ -47,7 +47,7 @@ from tfsoftmax.corpora.config import TASKS
 
 def define_flags():
     shared_flags.define_run()
-    flags.DEFINE_string("split", "test", "Split to evaluate on: train, valid or test.")
+    flags.DEFINE_string("split", "test", "Split to evaluate on, such as train, valid or test.")
     flags.DEFINE_string(
         "data", None, "Directory of a corpus with the same vocabulary. By default the run's own."
     )

@@ -54,7 +54,7 @@ def define_flags():
         "ln P / n^length_power. With 0 they are ranked by ln P.",
     )
     flags.DEFINE_integer("seed", 1, "Seed of the draws. Another seed gives other sentences.")
-    flags.DEFINE_integer("top", 8, "Number of likely next words to list.")
+    flags.DEFINE_integer("top", 8, "Number of likely next words to list after --prompt.")
 
 
 def main():
@@ -175,7 +175,7 @@ def check():
         )
     if options["length_power"].present and not options.beam:
         raise ValueError(
-            "`length_power` must be given with --beam only. "
+            "`length_power` may be given with --beam only. "
             f"Received: length_power={options.length_power}"
         )
     if options.prompts is not None and options.prompt:

@@ -160,7 +160,7 @@ def _flag_sentence(error):
     if isinstance(error, flags.UnrecognizedFlagError):
         near = difflib.get_close_matches(error.flagname, _own_flags(), n=1)
         hint = f"Did you mean {near[0]!r}? " if near else ""
-        return f"`{error.flagname}` must be a flag of the command. {hint}Received: --" + (
+        return f"`{error.flagname}` is not a flag of this command. {hint}Received: --" + (
             error.flagname
         )
     found = re.match(r"flag --(\w+)=", str(error))

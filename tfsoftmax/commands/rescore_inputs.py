@@ -20,7 +20,7 @@ def check_flags(options):
             raise ValueError(f"`{needed}` must be given with `{name}`. Received: none")
     if options.utt2spk and options.state != "speaker":
         raise ValueError(
-            f"`utt2spk` must be given with --state=speaker. Received: state={options.state!r}"
+            f"`utt2spk` may be given with --state=speaker only. Received: state={options.state!r}"
         )
     files = ("nbest", "tune", "reference", "tune_reference", "against", "words", "utt2spk")
     piped = [name for name in files if options[name].value == STANDARD_INPUT]

@@ -157,7 +157,7 @@ def refuse(where: str, *names: str) -> None:
     for name in names:
         if flags.FLAGS[name].present:
             raise ValueError(
-                f"`{name}` must be given for a run on {where}. "
+                f"`{name}` may be given for a run on {where}. "
                 f"Received: {name}={flags.FLAGS[name].value}"
             )
 
@@ -206,7 +206,8 @@ def define_scoring() -> None:
     """Defines the flags of commands that score sentences."""
     flags.DEFINE_bool("lowercase", False, "Turn all words into lower case first.")
     flags.DEFINE_enum(
-        "oov", "unk", ["unk", "skip", "spread"], "How to score words outside the vocabulary."
+        "oov", "unk", ["unk", "skip", "spread"], "Score of a word outside the vocabulary: unk, "
+        "P(<unk>); skip, none; spread, P(<unk>) / unseen_words."
     )
     flags.DEFINE_integer(
         "unseen_words", None, "Number of words that share <unk>. Needs --oov=spread."

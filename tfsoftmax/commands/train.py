@@ -77,7 +77,7 @@ def main():
     if corpus.task != "pairs":
         if flags.FLAGS["attention"].present:
             raise ValueError(
-                "`attention` must be given for a corpus of pairs only. "
+                "`attention` may be given for a corpus of pairs only. "
                 f"Received: attention={model_config.attention!r} for one of {corpus.task}"
             )
         model_config = shared_flags.parse(ModelConfig, preset)

@@ -168,6 +168,6 @@ class PrepareConfig:
                 value = getattr(self, name)
                 if task != self.task and value != defaults[name]:
                     raise ValueError(
-                        f"`{name}` must be given with task={task!r} only. "
+                        f"`{name}` may be given with task={task!r} only. "
                         f"Received: {name}={value!r} with task={self.task!r}"
                     )

@@ -76,7 +76,7 @@ def _text_pairs(config):
         given, targets = getattr(config, split), getattr(config, f"{split}_targets")
         if targets and not given:
             raise ValueError(
-                f"`{split}_targets` must be given with `{split}` only. Received: "
+                f"`{split}_targets` may be given with `{split}` only. Received: "
                 f"{split}_targets={targets!r} alone"
             )
         files = text.expand(given, split)
@@ -148,12 +148,12 @@ def make_source(config: PrepareConfig) -> Source:
     for name in config.FILES:
         if getattr(config, name) and config.corpus != "text":
             raise ValueError(
-                f"`{name}` must be given with corpus='text' only. "
+                f"`{name}` may be given with corpus='text' only. "
                 f"Received: {name}={getattr(config, name)} with corpus={config.corpus!r}"
             )
     if config.field != "text" and config.kind not in ("text", "hf"):
         raise ValueError(
-            "`field` must be given with corpus='text' or hf:NAME only. "
+            "`field` may be given with corpus='text' or hf:NAME only. "
             f"Received: field={config.field!r} with corpus={config.corpus!r}"
         )
     return corpora[config.kind](config)

@@ -156,7 +156,11 @@ class AdaptiveSoftmax(Shards):
     def top_k_and_tails(
         self, hidden: ArrayLike, k: int
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """`top_k`, and how many tails were computed for each position, (...) int32."""
+        """`top_k` without `exclude`, and how many tails were computed for each position.
+
+        Returns ids (..., k) int32, log-probabilities (..., k) float32 and numbers of tails (...)
+        int32. k must lie in [1, V], which is not checked.
+        """
         hidden = tf.convert_to_tensor(hidden)
         rows = self._as_hidden(tf.reshape(hidden, [-1, hidden.shape[-1]]))
         leading = tf.shape(hidden)[:-1]

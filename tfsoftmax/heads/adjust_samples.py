@@ -14,10 +14,11 @@ class AdjustNumSamples(keras.callbacks.Callback):
     """Doubles or halves `num_samples` of every `SampledSoftmax` by the effective sample size.
 
     As the model departs from the proposal distribution in training, fewer words of the sample carry
-    weight. At the end of each epoch S doubles if the size is below `target`, and halves if it is
-    above four times `target`. A sample without replacement grows to V at most. Each change traces
-    the training step anew. The model saves the present S with its configuration. The proposal
-    should not be one whose S is given, such as `samplers.TargetSampling`.
+    weight. At the end of each epoch S doubles if the effective sample size is below `target`, and
+    halves, though not below the head's `keep`, if it is above four times `target`. A sample without
+    replacement grows to V at most. Each change traces the training step anew. The model saves the
+    present S with its configuration. The proposal should not be one whose S is given, such as
+    `samplers.TargetSampling`.
 
     Compile the model with `weighted_metrics=[tfsoftmax.EffectiveSampleSize()]`. The metric costs
     each step a product of (N, D) by (D, S) more. For shorter periods than an epoch, set
@@ -30,11 +31,12 @@ class AdjustNumSamples(keras.callbacks.Callback):
             validation data's.
 
     Attributes:
-        history: list of (epoch, effective sample size, S from then on).
+        history: list of (epoch, effective sample size, S of the first head from then on).
 
     Raises:
         ValueError: if `target` is not positive or the bounds are not in order; when training
-            begins, if the model has no such head; after an epoch, if the logs lack the metric.
+            begins, if the model has no such head or one with in-batch negatives; after an epoch,
+            if the logs lack the metric.
 
     Example:
         inputs, labels = keras.random.normal((64, 16)), keras.random.randint((64,), 0, 100)

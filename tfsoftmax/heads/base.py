@@ -29,7 +29,7 @@ from tfsoftmax.partitions.packing import unpacked_values
 
 
 class SoftmaxHead(NamedOptions, RowWeights, Vectors, keras.layers.Layer):
-    """Base of all output layers. The method alone decides what is computed, not a training mode.
+    """Base of all output layers. What is computed depends on the method that is called.
 
     | method                          | result                                                     |
     |---------------------------------|------------------------------------------------------------|
@@ -142,11 +142,19 @@ class SoftmaxHead(NamedOptions, RowWeights, Vectors, keras.layers.Layer):
         return layer_call
 
     def training_loss(self, hidden: ArrayLike, labels: ArrayLike) -> tf.Tensor:
-        """The method's own objective: (...) nats for hidden (..., D) and labels (...)."""
+        """The method's own objective: (...) float32, nats, for hidden (..., D) and labels (...).
+
+        Raises:
+            TypeError or ValueError: if a dtype or shape does not fit.
+            InvalidArgumentError: if a label lies outside [0, V). Under XLA its loss is NaN.
+        """
         return self._by_position(self._training_loss, hidden, labels)
 
     def log_prob(self, hidden: ArrayLike, labels: ArrayLike) -> tf.Tensor:
-        """Exact log-probability of each label: (...) for hidden (..., D) and labels (...)."""
+        """Exact log-probability of each label: (...) float32 for hidden (..., D) and labels (...).
+
+        Errors are those of `training_loss`.
+        """
         return self._by_position(self._log_prob, hidden, labels)
 
     def log_probs(self, hidden: ArrayLike) -> tf.Tensor:
@@ -161,7 +169,7 @@ class SoftmaxHead(NamedOptions, RowWeights, Vectors, keras.layers.Layer):
 
         `exclude` (..., E), integers padded with -1, are words that each position leaves out. The
         probabilities stay those among all words. Where fewer than k words are left, the ids at the
-        end are -1 and their log-probabilities -inf.
+        end are -1 and their log-probabilities -inf. ValueError if k lies outside [1, V].
         """
         return self._listed(lambda rows, k: self._run(
             lambda rows: self._top_k(rows, k), rows

@@ -12,9 +12,10 @@ class BlackOut(SamplingHead):
 
         p(v) = exp(s_v) / c_v / ( exp(s_w) / c_w + Σ_{u ∈ S} exp(s_u) / c_u )
 
-    The first term is `SampledSoftmax`; the second discriminates against each sampled word, as
-    NCE does, with the noise distribution P_n of equation 2.42. c_v is S q(v), where S cancels. The
-    authors' proposal is q ∝ count^α: `sampler="unigram", sampler_options={"alpha": 0.4}`.
+    The first term is `SampledSoftmax`; the second discriminates against each sampled word, as NCE
+    does, with the noise distribution P_n of equation 2.42. c_v is S q(v), where S cancels, or
+    without replacement the probability that the sample includes v. The authors' proposal is q ∝
+    count^α: `sampler="unigram", sampler_options={"alpha": 0.4}`.
 
     Args:
         vocab_size: V, the number of words.

@@ -20,13 +20,13 @@ class ClassSoftmax(NarySoftmax):
 
     Args:
         vocab_size: V, the number of words.
-        classes: "sqrt_frequency", "frequency", "equal", the path of a file of lines
-            `class<TAB>word` (such as Brown `paths`), or int (V,), the class of each word. None:
-            "sqrt_frequency" if there are counts, else "equal".
-        num_classes: C; None: ceil(√V), or as many as a file has. If a file has more, words
+        classes: "sqrt_frequency", "frequency", "fastest" (the least expected number of scores),
+            "equal", the path of a file of lines `class<TAB>word` (such as Brown `paths`), or int
+            (V,), the class of each word. None: "sqrt_frequency" if there are counts, else "equal".
+        num_classes: C; None: ⌈√V⌉, or as many as a file or "fastest" has. If a file has more, words
             whose codes begin alike are joined.
         counts: (V,) occurrences of the words, for the frequencies.
-        words: V str, for files.
+        words: the V words in the order of their ids, for files.
         binning: where the classes of "frequency" and "sqrt_frequency" end. "cumulative", as in
             the RNNLM toolkit: where the share of all words so far passes a multiple of 1 / C.
             "separate", as in the thesis: where the class's own share exceeds 1 / C.

@@ -29,14 +29,14 @@ class ClassNCE(ClassSoftmax):
 
     with the unigram distribution of classes, and that of words within a class, as noise. Z is the
     number of classes, and the size of the class, so that scores near zero begin as a distribution.
-    A step does not depend on the sizes of the classes. Outside training the distribution is that
-    of `ClassSoftmax`, whose kernel the head has: exact.
+    The cost of a step does not depend on the sizes of the classes. Outside training the
+    distribution is that of `ClassSoftmax`, whose kernel the head has: exact.
 
     Args:
         vocab_size: V, the number of words.
         num_samples: k.
-        counts: (V,) occurrences of the words, for the noise and for classes by frequency; None
-            for uniform noise.
+        counts: (V,) occurrences of the words, for the noise and for classes by frequency. None
+            counts every word once: classes are drawn in proportion to their sizes.
         seed: seed of the samples.
         **kwargs: arguments of `ClassSoftmax` (classes, num_classes, words, binning, ...).
 

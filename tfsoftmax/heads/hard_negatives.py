@@ -60,19 +60,19 @@ class MineHardNegatives(keras.callbacks.Callback):
     """Fills a `HardNegatives` before epochs with the words that the head ranks highest.
 
     These are the top H of the whole vocabulary, by `head.top_k` at that time: exact, or with an
-    index approximate. The query's label may be among them. The head counts it once, and would
-    learn that what it ranks high is wrong if labels were left out.
+    index approximate. The query's label may be among them, and the head counts it once. If labels
+    were left out, the head would learn that the words it ranks highest are wrong.
 
     Args:
         negatives: a `HardNegatives` of the model.
         inputs: the model's inputs for the queries 0 to Q - 1, in their order.
-        every: epochs from one search to the next, the first of which is before epoch `every`.
+        every: number of epochs from one search to the next. The first epochs have no negatives.
         index: function of the head to a `tfsoftmax.search.WordIndex`, or None for exact search.
         batch_size: the number of queries whose scores are computed at once.
 
     Raises:
         ValueError: if training begins with a model that is not functional, has no output of a
-            head, lacks `negatives`, or has fewer words than these; or if `inputs` are not those of
+            head, lacks `negatives`, or has fewer than H words; or if `inputs` are not those of
             the Q queries.
 
     Example:

@@ -47,15 +47,15 @@ class _HeadLayer(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
 class TopK(_HeadLayer):
-    """The k likeliest words of each position, by `head.top_k`, perhaps without some words.
+    """The k likeliest words of each position, by `head.top_k`.
 
     Args:
         head: a `SoftmaxHead`, which may be that of a model that was trained.
         k: how many words.
         **kwargs: arguments of `keras.layers.Layer`.
 
-    Returns, when called with hidden (..., D), and perhaps with `exclude` (..., E), integers padded
-    with -1, of words to leave out:
+    Returns, when called with hidden (..., D), and perhaps with `exclude` (..., E), ids of words to
+    leave out, padded with -1:
         ids (..., k) int32 and exact log-probabilities (..., k) float32, likeliest first.
 
     A model that trains may have the layer beside its head, for `tfsoftmax.metrics.RecallAtK`. In

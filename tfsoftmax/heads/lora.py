@@ -58,7 +58,7 @@ class LoRA:
 
         Raises:
             ValueError: if the head is tied (the embedding has `enable_lora`), is not built, has a
-                `kernel_constraint`, or has LoRA already.
+                `kernel_constraint` or LoRA already, or has its rows divided among replicas.
         """
         self._require_own_kernel()
         check_hint("rank", rank, int)
@@ -112,11 +112,11 @@ class LoRA:
     def _require_own_kernel(self):
         if self.tied_to is not None:
             raise ValueError(
-                "`lora_rank` must be unset for a head with `tied_to`; call `enable_lora` of the "
-                f"embedding. Received: tied_to={self.tied_to}"
+                "LoRA needs a kernel of the head's own, without `tied_to`; call `enable_lora` of "
+                f"the embedding. Received: tied_to={self.tied_to}"
             )
         if getattr(self, "in_shards", False):
             raise ValueError(
-                "`lora_rank` must be unset for a head whose rows several replicas divide. "
+                "LoRA needs a kernel that a replica holds whole, without `shard`. "
                 f"Received: shard={self.shard}"
             )

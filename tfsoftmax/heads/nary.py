@@ -29,7 +29,7 @@ class NarySoftmax(HierarchicalHead):
             file (nested lists of words in JSON, or lines `code<TAB>word`), or a name as in
             `TreeSoftmax`.
         counts: (V,) occurrences of the words, for "huffman".
-        words: V str, for "alphabetical" and files.
+        words: the V words in the order of their ids, for "alphabetical" and files.
         **kwargs: arguments of `HierarchicalHead` (use_bias, kernel_initializer,
             bias_initializer) and of `keras.layers.Layer`. The kernel has one row for each edge,
             (E, D).

@@ -15,16 +15,21 @@ class NegativeSampling(SamplingHead):
 
         loss = -ln σ(s_w) - Σ_v ln σ(-s_v)
 
-    That is NCE without ln k q. Its optimum is s = ln (P(w | h) / k q(w)), which is a log
-    probability only where q is uniform and k = V (Dyer 2014). The words' probabilities are
-    therefore softmax(s + ln k q), which `head(hidden)` and the exact methods return.
-    `restore_proposal=False` leaves softmax(s), the literal reading. With biases at zero training
-    starts with k times the mass that a distribution has, and words keep it until they are drawn:
-    `bias_initializer=keras.initializers.Constant(-math.log(k))` starts at q instead.
+    That is NCE without ln k q. For samples with replacement that keep accidental hits its optimum
+    is s = ln (P(w | h) / k q(w)), which is a log-probability only where q is uniform and k = V
+    (Dyer 2014). The words' probabilities are therefore softmax(s + ln k q), which `head(hidden)`
+    and the exact methods return. `restore_proposal=False` leaves softmax(s), the literal reading.
+    Without accidental hits the optimum is s + ln k q = ln (P / (1 - P)). Without replacement a
+    word is drawn fewer than k q(w) times, and the proposal cannot be restored.
+
+    With biases at zero training starts with k times the mass that a distribution has, and words
+    keep it until they are drawn: `bias_initializer=keras.initializers.Constant(-math.log(k))`
+    starts at q instead.
 
     Args:
         vocab_size: V, the number of words.
-        restore_proposal: whether logits outside training are s + ln k q instead of s.
+        restore_proposal: whether logits outside training are s + ln k q instead of s. False for
+            samplers without replacement.
         **kwargs: arguments of `SamplingHead` (num_samples, sampler, counts, ...). Accidental
             hits stay unless `remove_accidental_hits=True`, as in word2vec.
 
@@ -43,6 +48,12 @@ class NegativeSampling(SamplingHead):
 
     def __init__(self, vocab_size: int, *args, restore_proposal: bool = True, **kwargs):
         super().__init__(vocab_size, *args, **kwargs)
+        if restore_proposal and self.sampler.unique:
+            raise ValueError(
+                "`restore_proposal` must be False for a sampler without replacement, which draws a "
+                "word w fewer than k q(w) times. "
+                f"Received: restore_proposal=True, sampler={self.sampler} with unique=True"
+            )
         if restore_proposal and self.sampler.holds_labels:
             raise ValueError(
                 "`restore_proposal` must be False for a sampler that holds the labels themselves, "

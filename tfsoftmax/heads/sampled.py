@@ -19,7 +19,7 @@ KEEP_BY = ("score", "corrected_score")
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
 class SampledSoftmax(SamplingHead):
-    """Cross-entropy over the label w and a sample S, every score divided by its expected count.
+    """Cross-entropy over the label w and a sample S, corrected by the words' expected counts.
 
         loss = -ln [ exp(s_w) / c_w / ( exp(s_w) / c_w + Σ_{v ∈ S} exp(s_v) / c_v ) ]
 
@@ -35,18 +35,19 @@ class SampledSoftmax(SamplingHead):
 
     With in-batch negatives, `samplers.InBatch`, a position's own label is left out once.
     `remove_accidental_hits=None` does what is right for the sampler. `tf.nn.sampled_softmax_loss`
-    removes hits in every case by default. With replacement, the score of a frequent label is then
-    divided by an expected count above one, while none of these occurrences stands in the sum.
+    removes hits in every case by default. With replacement, exp(s) of a frequent label is then
+    divided by an expected count above one, although none of its occurrences is in the sum.
 
     `label_in_sum=False` leaves the label out of the sum, as the first estimator of this kind does:
 
         loss = -s_w + ln Σ_{v ∈ S} exp(s_v) / c_v,
 
-    whose gradient is self-normalised importance sampling, Σ ω ∇s / Σ ω with ω = exp(s) / c. The
-    sum is an unbiased estimate of Z, so that the loss lies below the cross-entropy on average and
-    tends to it as S grows. It has no lower bound: the score of a label that the sample lacks
-    rises at no cost. A word that is likelier in some context than the sample is to hold it has no
-    best score, and its score grows without end. The label in the sum prevents both.
+    whose gradient is -∇s_w + Σ ω ∇s / Σ ω with ω = exp(s) / c, where the second term is
+    self-normalised importance sampling. The sum is an unbiased estimate of Z, so that the loss lies
+    below the cross-entropy on average and tends to it as S grows. It has no lower bound: the score
+    of a label that the sample lacks rises at no cost. If a word's probability in some
+    context exceeds the probability that the sample holds it, its best score is infinite, and
+    training raises it without bound. The label in the sum prevents both.
 
     Hard negatives, (..., H) ids of words that each position shall have among its rivals, are the
     second argument of a call, an input of the model, or the third of `training_loss`. Negative ids
@@ -69,6 +70,9 @@ class SampledSoftmax(SamplingHead):
         keep_by: "score", as in the source: the strongest rivals of the label count. Or
             "corrected_score", s_v - ln c_v: the largest terms of the sum count, so that the loss
             is as near as possible to the one that keeps all.
+        label_in_sum: whether the label's term is part of the sum.
+        label_smoothing: probability in [0, 1) with which a training step replaces a label by a
+            word drawn from the uniform distribution.
         **kwargs: arguments of `SamplingHead` (num_samples, sampler, counts, ...).
 
     Example:
@@ -159,7 +163,7 @@ class SampledSoftmax(SamplingHead):
         return checked_ids(ids, "hard_negatives", positions)
 
     def effective_sample_size(self, hidden: ArrayLike) -> tf.Tensor:
-        """(Σ ω)² / Σ ω² with ω = exp(s) / q over a fresh sample: (...) float32, 1 to S.
+        """(Σ ω)² / Σ ω² with ω = exp(s) / c over a fresh sample: (...) float32, 1 to S.
 
         Costs a product (N, D) by (D, S). With `shared_samples=False` each position draws its own.
 
@@ -170,8 +174,8 @@ class SampledSoftmax(SamplingHead):
         """
         if self.sampler.holds_labels:
             raise ValueError(
-                "`labels` must be those of a batch, because they are the sample. "
-                "Received: no labels"
+                "`sampler` must draw words of its own: the sample of this one are the labels, "
+                f"which are not known here. Received: sampler={self.sampler}"
             )
         return self._by_row(self._effective_sample_size, hidden)
 

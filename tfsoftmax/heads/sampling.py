@@ -55,7 +55,7 @@ class SamplingHead(Shards, LinearHead):
             ARPA file of order 2. The last four units of the hidden states then carry the word
             that was read last; `layers.previous_word` puts it there, and `tfsoftmax train` does
             so by itself.
-        words: V str, for a file.
+        words: the V words in the order of their ids, for a file.
         **kwargs: arguments of `LinearHead` (use_bias, kernel_initializer, bias_initializer,
             tied_to), of `Shards` (shard) and of `keras.layers.Layer`.
 

@@ -17,16 +17,16 @@ from tfsoftmax.samplers.random import uniform
 class SelfNormalisedSoftmax(LinearHead):
     """Raises the labels' scores, and holds ln Z(h) = ln Σ_v exp(z_v) at zero for some positions.
 
-        loss = -z_w + (α / γ) ln² Z(h)     squared, the default
-        loss = -z_w + (α / γ) ln Z(h)      not squared; with α = 1 the expected cross-entropy
+        loss = -z_w + α (N / n) ln² Z(h)   squared, the default
+        loss = -z_w + α (N / n) ln Z(h)    not squared; with α = 1 the expected cross-entropy
 
-    where the second term is computed only for a random fraction γ of the positions, so that the
-    matrix products of a step cost γ of a full softmax's. For a penalty at all positions, added
-    to the cross-entropy (equation 2.45), use `FullSoftmax(z_loss=α)`.
+    where only n = ⌈γ N⌉ of the N positions of a step, chosen at random, have the second term, so
+    that the matrix products of a step cost γ of a full softmax's. For a penalty at all positions,
+    added to the cross-entropy (equation 2.45), use `FullSoftmax(z_loss=α)`.
 
     Args:
         vocab_size: V, the number of words.
-        fraction: γ, in (0, 1]; at least one position is taken.
+        fraction: γ, in (0, 1].
         alpha: α, weight of the penalty.
         squared: whether the loss is the first of the two.
         seed: seed of the choice of positions.

@@ -30,15 +30,16 @@ class SelfOrganisedSoftmax(HierarchicalHead):
 
     Training keeps, for each word, a smoothed average of the clusters' log-probabilities where the
     word stood. `reassign` gives the words to clusters by these averages, and the callback
-    `tfsoftmax.Reassign` calls it while `fit` runs. A word keeps its row of the kernel when it
-    moves to another cluster. Clusters that another model has learnt can be given, and stay.
+    `tfsoftmax.Reassign` calls it while `fit` runs. The averages take 4 V ⌈√V⌉ bytes. A word keeps
+    its row of the kernel when it moves to another cluster. Clusters that another model has learnt
+    can be given, and stay.
 
     Args:
         vocab_size: V, the number of words.
         counts: (V,) occurrences of the words.
-        gamma: γ. A cluster has at most γ√V words; there are ceil(√V) clusters.
+        gamma: γ >= 1. A cluster has at most γ√V words; there are ⌈√V⌉ clusters.
         frequency_budget: a cluster takes no more words once its words make up this share of
-            the tokens.
+            the tokens, until that is so of all clusters.
         activation: activation of the projections of h.
         use_bias: whether clusters and words have biases.
         seed: seed of the random clusters that training starts from.
@@ -46,7 +47,7 @@ class SelfOrganisedSoftmax(HierarchicalHead):
             path of a file that `save_clusters` (`tfsoftmax show_clusters --out=...`) wrote, int
             (V,), or a name. These clusters are fixed, nothing is kept for `reassign`, and gamma
             and frequency_budget have no effect. Words that the file lacks share a cluster.
-        words: V str, for a file.
+        words: the V words in the order of their ids, for a file.
         **kwargs: arguments of `HierarchicalHead` (kernel_initializer, bias_initializer) and of
             `keras.layers.Layer`. The kernel has one row for each word, (V, D). There are also a
             kernel (C, D) of the clusters and two projections (D, D).

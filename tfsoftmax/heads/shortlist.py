@@ -50,7 +50,7 @@ class Shortlist(SoftmaxHead):
         ngram: q(w | v): a `partitions.backoff.BackoffBigrams`, what its `to_config` returns, or
             the path of an ARPA file of order 2, such as KenLM's `lmplz -o 2` writes. None for a
             q(w) without history.
-        words: V str, for a file.
+        words: the V words in the order of their ids, for a file.
         **kwargs: arguments of `SoftmaxHead` (use_bias, kernel_initializer, bias_initializer) and
             of `keras.layers.Layer`. The kernel is (S + 1, D), without the node (S, D).
 
@@ -107,7 +107,7 @@ class Shortlist(SoftmaxHead):
 
     @property
     def tail_log_shares(self) -> np.ndarray:
-        """ln q(w) / Q of the words of `tail`, float64 (V - S,); only with the node, no `ngram`."""
+        """ln (q(w) / Q) of the words of `tail`, float64 (V - S,), with the node and no `ngram`."""
         return self._extra_by_rank[self.shortlist :]
 
     def build(self, hidden_shape):
@@ -153,7 +153,7 @@ class Shortlist(SoftmaxHead):
         if tail_log_prob is None:
             return super().log_prob(hidden, labels)
         if not self.oos_node:
-            raise ValueError("`tail_log_prob` must be None without the node. Received: a tensor")
+            raise ValueError("`tail_log_prob` must be None with oos_node=False. Received: a tensor")
         known = super().log_prob(hidden, labels)
         labels = tf.cast(labels, tf.int32)
         _, (_, extra) = self._targets(self._as_hidden(hidden), labels)

@@ -40,8 +40,8 @@ class SphericalSoftmax(LinearHead):
 
     Args:
         vocab_size: V, the number of words.
-        epsilon: ε > 0, the least f(x). The paper has it as a hyperparameter; the gradient of a
-            label's score is at most 1 / sqrt(ε).
+        epsilon: ε > 0, the least value of x² + ε. The paper has it as a hyperparameter; the
+            gradient of a label's score is at most 1 / sqrt(ε).
         sgd_learning_rate: learning rate of the head's own steps, or a schedule of it by their
             number. None: the optimiser trains W and b. Not for `tied_to`, regularizers,
             constraints, XLA, several replicas, mixed_float16, and optimisers that scale the loss

@@ -21,11 +21,12 @@ MODES = {"parallel": path_nats, "sequential": sequential_path_nats}
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
 class TreeSoftmax(HierarchicalHead):
-    """Hierarchical softmax over a binary tree, exact, which costs O(log V) per word to train.
+    """Hierarchical softmax over a binary tree, exact; a label costs the length of its path.
 
-    P(w | h) is the product of σ(±(θ_n h + b_n)) over the nodes n on the path to w. Training
-    and `log_prob` compute only the paths of the labels; `log_probs` makes one pass over all
-    nodes. All computation is in float32 under any dtype policy.
+    P(w | h) is the product of σ(±(θ_n h + b_n)) over the nodes n on the path to w, of which a
+    balanced tree has O(log V). Training and `log_prob` compute the nodes on the paths of the
+    labels, and in mode "parallel" also the 64 nodes at the top, at all positions by one product;
+    `log_probs` makes one pass over all nodes. All computation is in float32 under any dtype policy.
 
     Args:
         vocab_size: V >= 2, the number of words.
@@ -35,7 +36,7 @@ class TreeSoftmax(HierarchicalHead):
             than two children become Huffman trees. None: "huffman" if there are counts, else
             "balanced".
         counts: (V,) occurrences of the words, for Huffman trees.
-        words: V str, for "alphabetical" and files.
+        words: the V words in the order of their ids, for "alphabetical" and files.
         mode: "parallel" computes all nodes of all paths at once (p-tHSM); "sequential" computes
             one level after the other (tHSM), the conventional way, which is slower and agrees
             up to rounding. XLA, which does not compile sparse matrices, gets "sequential".

@@ -20,11 +20,11 @@ class CharacterEmbedding(ComputedRows):
     """ψ(w) = CNN(chars(w)) + corr(w): a word's row from its characters, as input or as kernel.
 
     The characters are the bytes of the word in UTF-8, between a mark of its beginning and one of
-    its end. There are 256 of them whatever the corpus, so that each word has a row, one in
-    another alphabet too. The CNN takes the maximum over time of each filter, its tanh, passes the
-    features through highway layers, and projects them to D units. The LSTM reads the characters
-    in both directions, and its two last outputs are projected. A narrow vector for each word, the
-    correction, tells apart words that are spelled alike.
+    its end. There are 256 of them whatever the corpus, so that each word has a row, one in another
+    alphabet too. The CNN takes the maximum over time of each filter, its tanh, passes the features
+    through highway layers, and projects them to D units. The LSTM reads the characters in both
+    directions, and its two last outputs are projected. A narrow vector for each word, the
+    correction, tells words of similar spelling apart.
 
     Rows do not depend on the other words that are computed with them. All layers compute in the
     dtype of the weights under any policy, as the rows take the place of weights.
@@ -81,7 +81,10 @@ class CharacterEmbedding(ComputedRows):
             if value < 0:
                 raise ValueError(f"`{name}` must not be negative. Received: {name}={value}")
         if min(filters, default=0) < 0 or sum(filters) == 0:
-            raise ValueError(f"`filters` must be numbers of filters. Received: filters={filters}")
+            raise ValueError(
+                "`filters` must be integers >= 0, of which one is positive. "
+                f"Received: filters={filters}"
+            )
         self.encoder, self.character_units, self.filters = encoder, character_units, [*filters]
         self.highway_layers, self.highway_activation = highway_layers, highway_activation
         self.lstm_units, self.correction_units = lstm_units, correction_units

@@ -27,8 +27,9 @@ class ItemTower(ComputedRows):
 
     For the cosine instead of the inner product, end both towers with
     `keras.layers.UnitNormalization()`, and for a temperature, the tower of queries with
-    `keras.layers.Rescaling(1 / temperature)` after it. Items have biases of their own unless the
-    head has `use_bias=False`, and new items none; leave them out if the catalogue changes.
+    `keras.layers.Rescaling(1 / temperature)` after it. Each item has a bias of its own unless the
+    head has `use_bias=False`. New items have none, so leave the biases out if the catalogue
+    changes.
 
     The model runs as in inference, in training too: dropout in it has no effect, and batch
     normalisation uses the statistics that it has. `adapt` its preprocessing layers before the

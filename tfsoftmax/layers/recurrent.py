@@ -48,8 +48,8 @@ def recurrent_layer(
 
     Raises:
         ValueError: unknown cell or backend; `cudnn` without a GPU or for a vanilla RNN; `cudnn` or
-            `fused` with an option other than tanh, sigmoid, bias, no dropout, no unrolling,
-            `reset_after`.
+            `fused` with other activations than tanh and sigmoid, without bias or `reset_after`,
+            or with `dropout` or `unroll`.
     """
     if cell not in CELLS:
         raise ValueError(f"`cell` must be one of {CELLS}. Received: cell={cell!r}")
@@ -61,8 +61,8 @@ def recurrent_layer(
 class _KernelBackends:
     """What the layers here add to Keras's: the choice of the sequence kernel.
 
-    States, `stateful`, `go_backwards`, `return_state` and serialisation are Keras's. Masked steps
-    before the first that is not have the initial state as their output, where Keras's loop has
+    States, `stateful`, `go_backwards`, `return_state` and serialisation are Keras's. The output of
+    masked steps before the first that is not masked is the initial state, where Keras's loop has
     zeros. With `zero_output_for_mask` all backends but `cudnn` use Keras's loop.
     """
 

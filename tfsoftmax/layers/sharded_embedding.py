@@ -18,8 +18,8 @@ class ShardedEmbedding(Embedding):
     replicas exchange the row of each word in their batches once, and its gradient; both
     grow with the words of a batch, and not with V. With one replica the layer is `Embedding`.
 
-    What `ShardedSoftmax` says of optimisers, checkpoints and Keras's files holds here too. A head
-    that is tied to the layer, by `tied_to`, divides its words in the same way.
+    What `tfsoftmax.heads.shards.Shards` says of optimisers, checkpoints and Keras's files holds
+    here too. A head that is tied to the layer, by `tied_to`, divides its words in the same way.
 
     Args:
         input_dim: V, the number of words.

@@ -134,9 +134,10 @@ class TransformerBlock(keras.layers.RNN):
     It is a recurrent layer of Keras, whose state is the keys and values of the last C words. Hence
     `stateful`, `return_state` and `initial_state` work as in `keras.layers.LSTM`, and a text may be
     read in parts, word by word too, with the same result as at once, but for rounding. Masked words
-    are skipped, wherever they are: the state does not change, and the output before is repeated.
-    With `stateful`, gradients end where a part begins. In the last of L blocks a word depends on
-    the L · C words before it.
+    are skipped, wherever they are: the state does not change, and the output before is repeated, or
+    is zero before the first word of a call. Inputs are (B, T, D); outputs are (B, T, D) with
+    `return_sequences=True`, else the last one, (B, D). With `stateful`, gradients end where a part
+    begins. In the last of L blocks a word depends on the L · C words before it.
 
     The layer neither embeds positions, which rotate the keys and queries, nor normalises its
     outputs; put `keras.layers.RMSNormalization` after the last block. No matrix has a bias.

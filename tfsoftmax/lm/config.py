@@ -53,7 +53,8 @@ class ModelConfig:
         attention_heads: With cell=transformer: number of heads. hidden_units must be a multiple of
             twice this number.
         context: With cell=transformer: how many words before a word each layer attends to.
-        backend: How the recurrence is computed. The weights do not depend on it.
+        backend: How the recurrence is computed: cell, by Keras's loop; cudnn, on NVIDIA GPUs;
+            fused, by our own loop; or auto, which chooses. The weights do not depend on it.
         unit_forget_bias: Start the LSTM's forget bias at one instead of zero.
         dropout: Dropout rate before, between and after the recurrent layers; or of the embeddings
             and of both branches of each Transformer block.

@@ -42,9 +42,9 @@ class NextWordSampler:
     3. Only the `top_k` likeliest words stay. With `top_k=1` the choice is greedy, without a draw.
     4. Of these, only the fewest words stay that together reach the probability `top_p`.
 
-    With `top_k`, the sampler asks the head for its likeliest words only; hierarchical heads find
-    them exactly and compute little of the vocabulary. Without it, the head computes all V
-    probabilities.
+    With `top_k`, the sampler asks the head for its likeliest words only. Adaptive softmax and
+    trees find them, exactly, without computing all V probabilities; other heads, and all heads
+    without `top_k`, compute all of them.
 
     Args:
         temperature: positive and finite. Below one, likely words become likelier.

@@ -35,8 +35,8 @@ def export(
                             next words, the likeliest first, which may include `<unk>` and
                             `<eos>`; k is a scalar int32 in [1, max_k]
 
-    The vocabulary becomes an asset. The signatures compute the probabilities of the target words
-    and what the head's `top_k` needs, not those of all V words.
+    The vocabulary becomes an asset. `score` computes the probabilities of the target words only,
+    and `next_word` what the head's `top_k` computes.
 
     Args:
         model: a model that `language_model` built with `streams=None, stateful=False`. On a

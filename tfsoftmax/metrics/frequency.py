@@ -22,8 +22,8 @@ class NatsByFrequency(TokenMean):
         ignore_class, name, dtype: as in `tfsoftmax.metrics.Perplexity`.
 
     Raises:
-        ValueError: if the counts are not finite, not negative and not all zero, or, when the
-            metric is updated, are not those of the head's V words.
+        ValueError: if a count is negative or not finite, or all are zero; when the metric is
+            updated, if there are not V counts.
 
     Example:
         head = tfsoftmax.FullSoftmax(100)

@@ -47,8 +47,8 @@ def by_frequency(
             rare words smaller.
         binning: "cumulative": class c ends with the word at which the share of all words so far
             exceeds (c + 1) / C, so that what one class has too much the next ones lack.
-            "separate": a class ends with the word at which its own share exceeds 1 / C. Since
-            every class has too much, there are fewer than C unless C is 1.
+            "separate": a class ends with the word at which its own share exceeds 1 / C, so
+            that there are at most C classes and often fewer.
 
     Returns:
         int (V,), the class of each word, 0 ... C-1.

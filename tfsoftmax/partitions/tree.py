@@ -77,7 +77,10 @@ class Tree:
             )
         inner = order[counts[order] > 0]
         if (words[inner] >= 0).any() or (words[counts == 0] < 0).any():
-            raise ValueError("`words` must stand at the leaves, and only there.")
+            raise ValueError(
+                "`words` must be word ids at the leaves and -1 at inner nodes. "
+                f"Received: {words[:20]} for nodes of {counts[:20]} children"
+            )
         return cls(counts[inner], words[order[1:]])
 
     @property
@@ -213,16 +216,23 @@ def ranges(starts, counts):
 def _check(tree):
     sizes, words = tree.sizes, tree.words
     if sizes.ndim != 1 or words.ndim != 1 or not len(sizes) or sizes.min() < 1:
-        raise ValueError("`sizes` must be positive integers (I,), and `words` integers (E,).")
+        raise ValueError(
+            "`sizes` must be positive integers (I,), and `words` integers (E,). "
+            f"Received: sizes={sizes[:20]}, words={words[:20]}"
+        )
     inner = np.flatnonzero(words < 0)
     if sizes.sum() != len(words) or len(inner) != len(sizes) - 1:
         raise ValueError(
-            "`sizes` must number the edges, and one inner node less must follow in `words`. "
+            "`sizes` must sum to the number of `words`, of which as many as sizes, less one, must "
+            "be negative, for inner nodes. "
             f"Received: {len(sizes)} sizes of sum {sizes.sum()}, {len(words)} edges, "
             f"{len(inner)} of them without a word"
         )
     if (inner >= tree.starts[1:]).any():
-        raise ValueError("`words` must lead to an inner node before the edges below it.")
+        raise ValueError(
+            "`words` must lead to an inner node before the edges below it. "
+            f"Received: inner nodes at {inner[:20]}, with edges from {tree.starts[1:21]}"
+        )
     present = np.sort(words[words >= 0])
     if not np.array_equal(present, np.arange(len(present))):
         raise ValueError(

@@ -172,7 +172,7 @@ def from_nested(nested: list, ids: Mapping[str, int] | None = None) -> Tree:
         if not is_list and ids is not None and (not isinstance(node, str) or node not in ids):
             raise ValueError(f"`nested` must hold words of the vocabulary. Received: {node!r}")
         if is_list and not node:
-            raise ValueError("`nested` must not hold an empty list.")
+            raise ValueError(f"`nested` must not hold an empty list. Received: {str(nested)[:80]}")
         pending += [(child, len(parents)) for child in reversed(node)] if is_list else []
         parents.append(parent)
         words.append(-1 if is_list else node if ids is None else ids[node])

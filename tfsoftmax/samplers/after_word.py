@@ -103,7 +103,7 @@ class Bigram(AfterWord):
             an ARPA file of order 2.
         unigram_weight: β in (0, 1] for all v that were seen, or None for the model's own.
         alpha: distortion of the unigram, which is u^α up to a factor, from 0 (uniform) to 1.
-        words: V str, for a file.
+        words: the V words in the order of their ids, for a file.
         **kwargs: as in `keras.layers.Layer`.
 
     Raises:

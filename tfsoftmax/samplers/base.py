@@ -20,7 +20,7 @@ class Candidates(NamedTuple):
     """A sample of words, and how often each word was to be expected in it.
 
     Attributes:
-        ids: (S,) int32, the words of the sample.
+        ids: (S,) int32, the words of the sample; (N, S) where each label has a sample of its own.
         log_expected: (S,) float32, ln of the expected count of each; (N, S) where it differs from
             label to label.
         log_expected_labels: (...) float32, ln of the expected count of each label.
@@ -54,7 +54,7 @@ class Sampler(keras.layers.Layer):
         **kwargs: as in `keras.layers.Layer`.
 
     Raises:
-        ValueError: if `vocab_size` or `implementation` has another value, or if
+        ValueError: if `vocab_size` lies outside [1, 2^30] or `implementation` is unknown, or if
             `implementation="tf"` is asked of a class without `tf_operation`.
 
     Example:
@@ -147,7 +147,8 @@ class Sampler(keras.layers.Layer):
         Returns:
             `Candidates` with ids (M,), M = min(S + 1, V), and log_expected (N, M), which is 1e30
             for the last word where the label is not in the sample, so that it does not count.
-            Where the label is in the sample, the caller leaves it out.
+            Where the label is in the sample, the caller leaves it out. With
+            implementation="tf" it is the result of `sample`.
         """
         self.check_size(num_samples)
         if self.implementation == "tf":

@@ -66,6 +66,8 @@ def test_the_figure_is_drawn(tmp_path):
     (["--hidden_units=0"], "`hidden_units` must be at least 1"),
     (["--exponent=11"], "`exponent` must lie in [0, 10]. Received: exponent=11.0"),
     (["--exponent=nan"], "`exponent` must be a finite number"),
+    (["--data=x", "--exponent=1"], "`exponent` must not be given with --data"),
+    (["--remeasure"], "`remeasure` must not be given with --constants"),
     (['--constants={"a": 1, "a": 2}'], "`constants` must be JSON. Received: the key 'a' twice"),
 ])
 def test_mistakes_end_in_one_sentence(arguments, message):

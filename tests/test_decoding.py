@@ -233,6 +233,7 @@ def test_words_cannot_steer_a_terminal():
     (["--greedy", "--count=2"], "`count` must be 1 with --greedy"),
     (["--beam=2", "--count=3"], "`count` must be at most `beam`, 2. Received: count=3"),
     (["--length_power=0"], "`length_power` may be given with --beam only"),
+    (["--prompts=b", "--top=3"], "`top` must not be given with --prompts"),
     (["--prompt=a", "--prompts=b"], "`prompt` and `prompts` must not both be given"),
 ])
 def test_the_tool_names_flags_that_do_not_go_together(generating_run, flags, message):

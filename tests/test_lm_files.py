@@ -1,6 +1,7 @@
 """Files of a run are written whole and along no link, and errors name them."""
 
 import contextlib
+import json
 import os
 import resource
 
@@ -8,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from test_whole_runs import saved
+from tfsoftmax.lm import checkpoints
 from tfsoftmax.lm.files import append_line, copy_whole, read_json, write_whole
 from tfsoftmax.lm.runs import Run
 
@@ -44,6 +46,19 @@ def test_a_full_disk_leaves_the_last_checkpoint(tmp_path):
     assert sorted(os.listdir(folder)) == ["pointers.json", "step-000000001"]
 
 
+def test_a_checkpoint_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    begun = saved(tmp_path)
+    calls, rename, sync = [], os.rename, checkpoints.sync
+    monkeypatch.setattr(os, "rename", lambda *paths: calls.append("rename") or rename(*paths))
+    monkeypatch.setattr(checkpoints, "sync", lambda *paths: calls.append(paths) or sync(*paths))
+    begun.save({"x": [tf.Variable([1.0])]}, {"step": 3})
+    written, renamed, folder = calls
+    folders = {os.path.dirname(path) for path in written[:-1]}
+    assert folders == {written[-1]} and (renamed, folder) == ("rename", (str(tmp_path),))
+    names = {os.path.basename(path) for path in written[:-1]}
+    assert names == {"progress.json", "variables.index", "variables.data-00000-of-00001"}
+
+
 def test_a_link_is_replaced_and_not_followed(tmp_path):
     (tmp_path / "precious").write_text("mine")
     link = tmp_path / "link"
@@ -77,5 +92,15 @@ def test_odd_lines_of_metrics_are_left_out(tmp_path):
            b'{"event": "x", "event": "y", "step": 1}', b""]
     (tmp_path / "metrics.jsonl").write_bytes(line + b"\n".join(odd) + b"\n" + line)
     assert run.metrics() == [{"event": "valid", "step": 3}] * 2
-    run.rewind_metrics(2)
+    run.rewind_metrics(2, validated=True)
     assert run.metrics() == []
+
+
+@pytest.mark.parametrize("validated", [False, True])
+def test_a_validation_that_was_not_saved_is_logged_once(tmp_path, validated):
+    run = Run(str(tmp_path))
+    lines = [{"event": "valid", "step": 2}, {"event": "train", "step": 3},
+             {"event": "valid", "step": 3}]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    run.rewind_metrics(3, validated)
+    assert run.metrics() == lines[: 2 + validated]

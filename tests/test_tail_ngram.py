@@ -13,7 +13,7 @@ from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.lm import runs, training
 from tfsoftmax.lm.evaluation import exact_evaluator
 from tfsoftmax.lm.model import head_and_hidden_model, reset_states
-from tfsoftmax.lm.tail_ngram import TailNgram, evaluated_with_tail_ngram
+from tfsoftmax.lm.tail_ngram import TailNgram, evaluated_with_tail_ngram, tail_ngram_of
 
 S = 20
 
@@ -122,7 +122,8 @@ def reference_nats(run, corpus, arpa):
 def test_perplexity_is_that_of_the_equation(run, corpus, arpa, kenlm):
     model, _, _ = runs.load(run, corpus.streams, corpus.time_steps)
     own = exact_evaluator(model)(corpus, "valid")
-    result = evaluated_with_tail_ngram(own, model, corpus, "valid", arpa)
+    ngram = tail_ngram_of(model, corpus.vocabulary, arpa)
+    result = evaluated_with_tail_ngram(own, model, corpus, "valid", ngram)
     expected = reference_nats(run, corpus, arpa)
     assert result["nats_per_token"] == pytest.approx(expected, rel=1e-5)
     assert result["perplexity"] == pytest.approx(math.exp(expected), rel=1e-4)
@@ -136,7 +137,7 @@ def test_perplexity_is_that_of_the_equation(run, corpus, arpa, kenlm):
 def test_other_heads_are_refused(finished_run, corpus, arpa):
     model, _, _ = runs.load(finished_run.directory, corpus.streams, corpus.time_steps)
     with pytest.raises(ValueError, match="`tail_ngram` needs a run with head=shortlist"):
-        evaluated_with_tail_ngram({}, model, corpus, "valid", arpa)
+        tail_ngram_of(model, corpus.vocabulary, arpa)
 
 
 def test_kenlm_reads_the_file_as_the_reference_does(corpus, arpa):
@@ -153,6 +154,12 @@ def test_kenlm_reads_the_file_as_the_reference_does(corpus, arpa):
         for i in (0, 4, 5, 20, 39):
             share = ngram.log_share(state, vocabulary.encode([f"w{i}"])[0])
             assert share == pytest.approx(math.log(10 ** scores[i] / mass), rel=1e-4)
+
+
+def test_the_nats_of_bands_are_refused_beside_another_tail(run, arpa):
+    result = tool(
+        "evaluate", f"--run={run}", f"--tail_ngram={arpa}", "--by_frequency", check=False)
+    assert "`by_frequency` must not be given with --tail_ngram" in result.stderr
 
 
 def test_the_tool_needs_kenlm(run, arpa):

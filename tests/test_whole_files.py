@@ -99,6 +99,32 @@ def test_a_replaced_file_keeps_its_permissions(tmp_path, monkeypatch, locks):
     assert (path.read_text(), path.stat().st_mode & 0o777) == ("new", 0o600)
 
 
+def test_a_file_is_replaced_where_its_permissions_cannot_be_set(tmp_path, monkeypatch):
+    path = tmp_path / "kept"
+    path.write_text("old")
+
+    def refuse(*_):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(whole_files.os, "chmod", refuse)
+    with whole_files.writing(path) as file:
+        file.write("new")
+    assert (path.read_text(), os.listdir(tmp_path)) == ("new", ["kept"])
+
+
+@pytest.mark.parametrize("number, expected", [
+    (errno.ENOSYS, pytest.warns(UserWarning, match="x: the file system has no locks")),
+    (errno.EAGAIN, pytest.raises(BlockingIOError)), (errno.EIO, pytest.raises(OSError)),
+])
+def test_only_a_file_system_without_locks_does_without(tmp_path, monkeypatch, number, expected):
+    def refuse(*_, **__):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(whole_files, "_lock", refuse)
+    with open(tmp_path / "x", "w") as file, expected:
+        whole_files.lock_if_possible(file.fileno(), "x")
+
+
 def test_a_read_only_file_is_not_replaced(tmp_path, monkeypatch):
     path = tmp_path / "kept"
     path.write_text("old")

@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 from runs_helper import CONFIG, MODEL, events, tool, without_manifests
+from tfsoftmax.commands import tfprof
 from tfsoftmax.heads import SelfOrganisedSoftmax
 from tfsoftmax.lm import runs, training
 from tfsoftmax.lm.checkpoints import Checkpoints
@@ -74,6 +75,8 @@ def test_a_run_reads_its_own_copy_of_a_file_from_anywhere(class_run, corpus, tmp
     np.testing.assert_array_equal(logits_of(run), before)
     monkeypatch.chdir(tmp_path)
     np.testing.assert_array_equal(logits_of(run), before)
+    profiled, _, _ = tfprof.of_run(run.directory)
+    assert profiled == run.model_config()
     longer = dataclasses.replace(SHORT, max_steps=3)
     copy = shutil.copytree(run.directory, tmp_path / "copy")
     finished = training.train(corpus.directory, str(copy), model, longer, verbose=False)

@@ -8,10 +8,12 @@ import re
 import secrets
 import stat
 import sys
+import warnings
 from collections.abc import Iterator
 from typing import BinaryIO, TextIO
 
 PARTIAL = ".partial"  # the end of the names of files and folders that are being written
+NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
 
 
 @contextlib.contextmanager
@@ -83,6 +85,16 @@ def written_whole(path: str | os.PathLike) -> Iterator[BinaryIO]:
             raise
 
 
+def sync(*paths: str | os.PathLike) -> None:
+    """Waits until files and folders are on the disk, so that they survive a power cut."""
+    for path in paths:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
 def remove_partial(path: str | os.PathLike) -> None:
     """Removes what `written_whole` has left beside a path where a process was killed in it.
 
@@ -121,7 +133,8 @@ def _locked_partial(path):
             _lock(file, wait=True)
         if os.path.exists(partial):
             if mode is not None:
-                os.chmod(partial, mode)
+                with contextlib.suppress(PermissionError):  # some network disks refuse it
+                    os.chmod(partial, mode)
             return partial, file
         file.close()  # before it was locked, another process took it for a killed one's
 
@@ -133,6 +146,23 @@ def _mode_of(path):
     if not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
     return stat.S_IMODE(os.stat(path).st_mode)
+
+
+def lock_if_possible(descriptor: int, path: str | os.PathLike) -> None:
+    """Locks a file for this process, and warns if its file system has no locks.
+
+    Raises:
+        BlockingIOError: another process has locked it.
+    """
+    try:
+        _lock(descriptor, wait=False)
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+        warnings.warn(
+            f"{os.fspath(path)}: the file system has no locks, so that nothing keeps another "
+            "process from writing here too", stacklevel=2,
+        )
 
 
 def _lock(file, wait):

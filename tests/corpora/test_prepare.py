@@ -42,6 +42,14 @@ def test_sentences_are_shuffled(tmp_path, texts):
     assert read_back(corpus, "train") != texts["train"]
 
 
+@pytest.mark.parametrize("order, warns", [("shuffled", True), ("text", False)])
+def test_records_of_much_padding_are_warned_of(tmp_path, texts, order, warns):
+    (tmp_path / "long.txt").write_text("a b c d e " * 1000 + "\n" + "a b\n" * 200)
+    corpus = prepare(config(tmp_path, train=str(tmp_path / "long.txt"), streams=20,
+                            order=order), progress=False)
+    assert ("% of the records of train is padding" in summary(corpus)) == warns
+
+
 def test_many_buckets_lose_nothing(tmp_path, texts, monkeypatch):
     monkeypatch.setattr(shuffle.ExternalShuffle.__init__, "__defaults__", (50,))
     corpus = prepare(config(tmp_path), progress=False)

@@ -100,6 +100,22 @@ def test_empty_directory_of_any_name_is_used(tmp_path, texts):
     assert corpus.splits["train"].sentences == 200
 
 
+def test_a_link_to_a_directory_is_followed_and_stays(tmp_path, texts):
+    (tmp_path / "large_disk").mkdir()
+    link = tmp_path / "link"
+    link.symlink_to("large_disk")
+    for min_count in (1, 2, 3):
+        prepare(config(tmp_path, out=str(link), min_count=min_count, overwrite=True),
+                progress=False)
+        assert link.is_symlink() and (tmp_path / "large_disk" / "manifest.json").exists()
+        assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
+
+
+def test_a_mount_point_is_refused_before_the_work(tmp_path, texts):
+    with pytest.raises(ValueError, match="`out` must not be a mount point.*Received: out='/proc'"):
+        prepare(config(tmp_path, out="/proc"), progress=False)
+
+
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_full_disk_is_one_sentence_and_leaves_everything_as_it_was(
     tmp_path, texts, monkeypatch, overwrite

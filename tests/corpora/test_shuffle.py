@@ -6,6 +6,7 @@ import os
 import numpy as np
 import pytest
 
+from tfsoftmax.corpora import shuffle as shuffle_module
 from tfsoftmax.corpora.records import PAD
 from tfsoftmax.corpora.shuffle import ExternalShuffle
 from tfsoftmax.corpora.streams import Streams, gather_sentences
@@ -40,10 +41,12 @@ def test_shuffle_is_a_permutation_of_whole_sentences(tmp_path, bucket_tokens):
     assert os.listdir(tmp_path) == []
 
 
-def test_shuffle_depends_on_the_seed_and_not_on_the_blocks(tmp_path):
+@pytest.mark.parametrize("block_tokens", [10, 4_000_000])
+def test_shuffle_depends_on_the_seed_and_not_on_the_blocks(tmp_path, monkeypatch, block_tokens):
     _, ids, lengths = make_sentences(60)
     options = {"bucket_tokens": 50}
     one = shuffled(tmp_path, ids, lengths, 1, seed=1, **options)
+    monkeypatch.setattr(shuffle_module, "BLOCK_TOKENS", block_tokens)
     np.testing.assert_array_equal(one, shuffled(tmp_path, ids, lengths, 7, seed=1, **options))
     assert not np.array_equal(one, shuffled(tmp_path, ids, lengths, 1, seed=2, **options))
 

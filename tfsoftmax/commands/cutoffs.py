@@ -17,6 +17,8 @@ one tail, for several exponents of Zipf's law. The last line shows the constants
 import dataclasses
 import json
 
+from absl import flags
+
 from tfsoftmax.commands import shared_flags
 from tfsoftmax.commands.program import check_at_least, load_matplotlib, load_tensorflow
 from tfsoftmax.whole_files import errors_name
@@ -60,6 +62,12 @@ def define_flags():
 
 def main():
     config = shared_flags.parse(CutoffsConfig)
+    for name, other in (("vocab_size", "data"), ("exponent", "data"), ("remeasure", "constants")):
+        if flags.FLAGS[name].present and flags.FLAGS[other].present:
+            raise ValueError(
+                f"`{name}` must not be given with --{other}, which has its own. "
+                f"Received: {name}={flags.FLAGS[name].value}"
+            )
     own = [_whole(c) for c in config.cutoffs]
     if config.plot:
         load_matplotlib()

@@ -85,6 +85,11 @@ def main():
         shared_flags.refuse("sentences only", "tail_ngram")
     else:
         shared_flags.refuse("pairs only", "summaries", *shared_flags.SEARCH)
+    if flags.FLAGS.tail_ngram and flags.FLAGS.by_frequency:
+        raise ValueError(
+            "`by_frequency` must not be given with --tail_ngram, which changes the nats of rare "
+            "words. Received: by_frequency=True"
+        )
     corpus = shared_flags.corpus_of(run, (task,))
     corpus.split(flags.FLAGS.split)
     workers = shared_flags.started_workers(corpus.batch_size)
@@ -95,13 +100,14 @@ def main():
         )
         metrics = head_metrics(model) + ([Normaliser()] if flags.FLAGS.normaliser else [])
         metrics += [NatsByFrequency(corpus.vocabulary.counts)] if flags.FLAGS.by_frequency else []
-    result = exact_evaluator(model, metrics)(corpus, flags.FLAGS.split, sys.stderr.isatty())
+    ngram = None
     if flags.FLAGS.tail_ngram:
-        from tfsoftmax.lm.tail_ngram import evaluated_with_tail_ngram
+        from tfsoftmax.lm.tail_ngram import evaluated_with_tail_ngram, tail_ngram_of
 
-        result = evaluated_with_tail_ngram(
-            result, model, corpus, flags.FLAGS.split, flags.FLAGS.tail_ngram
-        )
+        ngram = tail_ngram_of(model, corpus.vocabulary, flags.FLAGS.tail_ngram)
+    result = exact_evaluator(model, metrics)(corpus, flags.FLAGS.split, sys.stderr.isatty())
+    if ngram is not None:
+        result = evaluated_with_tail_ngram(result, model, corpus, flags.FLAGS.split, ngram)
     if task == "pairs":
         split = corpus.split(flags.FLAGS.split)
         left_out = split.pair_counts["long_targets"]

@@ -178,6 +178,10 @@ def check():
             "`length_power` may be given with --beam only. "
             f"Received: length_power={options.length_power}"
         )
+    if options.prompts is not None and options["top"].present:
+        raise ValueError(
+            f"`top` must not be given with --prompts, which lists none. Received: top={options.top}"
+        )
     if options.prompts is not None and options.prompt:
         raise ValueError(
             "`prompt` and `prompts` must not both be given. "

@@ -135,7 +135,7 @@ def main():
             totals.add(words, log_probs)
             print(shown(show(words, log_probs / unit, scorer, tokenizer)))
         sys.stdout.flush()
-        if totals.oov_tokens > MUCH_OOV * totals.words and not warned:
+        if workers.first and totals.oov_tokens > MUCH_OOV * totals.words and not warned:
             report = oov_report(name_of(options.input), totals.words, totals.oov_tokens)
             print(report, file=sys.stderr, flush=True)
             warned = True
@@ -147,7 +147,8 @@ def main():
         "sentences_per_second": round(totals.sentences / seconds, 1),
         "words_per_second": round(totals.tokens / seconds, 1),
     }
-    print(json.dumps({**totals.result(), **measures, **rates}), file=sys.stderr)
+    if workers.first:
+        print(json.dumps({**totals.result(), **measures, **rates}), file=sys.stderr)
 
 
 def sentences(path, is_one_text, lowercase):

@@ -106,7 +106,7 @@ def measured(config, model_config):
     from tfsoftmax.profiling.profile import profile
     from tfsoftmax.profiling.traced_step import TracedStep
 
-    described = _of_run(config) if config.run else _of_flags(config, model_config)
+    described = of_run(config.run) if config.run else _of_flags(config, model_config)
     model_config, training, corpus = described
     model = compiled_model(model_config, training, corpus)
     counts = np.maximum(corpus.vocabulary.counts, 1)
@@ -136,15 +136,16 @@ def _of_flags(config, model_config):
     return model_config, TrainingConfig(optimizer=config.optimizer), corpus
 
 
-def _of_run(config):
+def of_run(directory: str) -> tuple:
+    """What the model of a run is compiled of: two configurations, and a stand-in for its corpus."""
     from tfsoftmax.lm.runs import Run
 
-    run = Run(config.run)
+    run = Run(directory)
     run.check_task()
     kept = run.config()
     shape = (kept["corpus"][name] for name in ("streams", "time_steps"))
     corpus = _corpus(run.vocabulary(), *shape)
-    return ModelConfig(**kept["model"]), TrainingConfig(**kept["training"]), corpus
+    return run.model_config(), TrainingConfig(**kept["training"]), corpus
 
 
 def _corpus(vocabulary, streams, time_steps):

@@ -49,7 +49,7 @@ def prepare(config: PrepareConfig, progress: bool = True) -> Corpus:
     Source: Müller 2017, section 4.2.
     """
     progress = Progress(progress)
-    out = os.path.abspath(config.out)
+    out = os.path.realpath(config.out)
     check_replaceable(out, config.overwrite)
     source = make_source(config)
     settings = _settings(config, source)
@@ -83,7 +83,18 @@ def summary(corpus: Corpus) -> str:
             f"{name:<6}{split.sentences:>13,}{split.words:>15,}{split.tokens:>17,}"
             f"{split.records:>10,}{split.oov:>12,}{split.oov_rate:>9.3%}"
         )
-    return "\n".join([*lines, *_piece_lines(corpus)])
+    return "\n".join([*lines, *_piece_lines(corpus), *_padding_lines(corpus)])
+
+
+def _padding_lines(corpus):
+    """A warning if much of the training split's records is padding."""
+    train = corpus.splits["train"]
+    positions = train.records * corpus.streams * corpus.time_steps
+    if positions > 2 * train.tokens:
+        yield (
+            f"warning: {1 - train.tokens / positions:.0%} of the records of train is padding, "
+            "since streams differ in length: take fewer --streams or, for long lines, --order=text"
+        )
 
 
 def _piece_lines(corpus):
@@ -116,6 +127,11 @@ def _pair_table(corpus):
 
 def check_replaceable(out: str, overwrite: bool) -> None:
     """Raises ValueError unless `out` is absent or empty, or holds a corpus and nothing else."""
+    if os.path.ismount(out):
+        raise ValueError(
+            "`out` must not be a mount point, which cannot be replaced as a whole; name a folder "
+            f"in it. Received: out={out!r}"
+        )
     if not os.path.lexists(out) or (os.path.isdir(out) and not os.listdir(out)):
         return
     if not manifests.is_ours(out):

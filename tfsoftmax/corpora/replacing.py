@@ -2,10 +2,11 @@
 
 import contextlib
 import errno
-import fcntl
 import os
 import shutil
 from collections.abc import Iterator
+
+from tfsoftmax.whole_files import lock_if_possible
 
 
 @contextlib.contextmanager
@@ -78,7 +79,7 @@ def _locked(out):
     while True:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_if_possible(lock, path)
             if os.path.exists(path) and os.path.samestat(os.stat(path), os.fstat(lock)):
                 return lock
         except BlockingIOError:

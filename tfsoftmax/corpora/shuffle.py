@@ -6,6 +6,7 @@ import numpy as np
 
 from tfsoftmax.corpora.streams import gather_sentences
 
+BLOCK_TOKENS = 4_000_000  # that wait before all buckets are opened to take them
 BUCKET_TOKENS = 4_000_000
 
 
@@ -32,12 +33,22 @@ class ExternalShuffle:
 
     def __init__(self, directory, tokens, eos_id, seed, bucket_tokens=BUCKET_TOKENS):
         self._rng = np.random.default_rng(seed)
-        self._eos_id = eos_id
+        self._eos_id, self._waiting = eos_id, []
         count = -(-tokens // bucket_tokens)
         self._paths = [os.path.join(directory, f"bucket-{i:05d}") for i in range(count)]
 
     def add(self, ids: np.ndarray, lengths: np.ndarray) -> None:
         """Adds sentences, concatenated: int32 (sum of lengths,), int (sentences,)."""
+        self._waiting.append((ids, lengths))
+        if sum(len(ids) for ids, _ in self._waiting) >= BLOCK_TOKENS:
+            self._distribute()
+
+    def _distribute(self):
+        """Appends the sentences that wait to their buckets: many at a time, as each is a file."""
+        if not self._waiting:
+            return
+        ids, lengths = (np.concatenate(parts) for parts in zip(*self._waiting))
+        self._waiting = []
         # One number for each sentence, so that the result does not depend on the block size.
         bucket = (self._rng.random(len(lengths)) * len(self._paths)).astype(np.int64)
         order = np.argsort(bucket, kind="stable")
@@ -50,6 +61,7 @@ class ExternalShuffle:
 
     def drain(self):
         """Yields the shuffled sentences as `(ids, lengths)`, and removes the files."""
+        self._distribute()
         for path in self._paths:
             if not os.path.exists(path):
                 continue

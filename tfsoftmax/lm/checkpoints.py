@@ -16,7 +16,7 @@ from tfsoftmax.lm.files import read_json, sha256_of, write_whole
 from tfsoftmax.lm.sharded_variables import ShardedRows, read_sharded, without_rows
 from tfsoftmax.lm.workers import Workers
 from tfsoftmax.ops.shards import sharded_words
-from tfsoftmax.whole_files import PARTIAL
+from tfsoftmax.whole_files import PARTIAL, sync
 
 POINTERS, MANIFEST, PROGRESS, VARIABLES = (
     "pointers.json", "manifest.json", "progress.json", "variables",
@@ -187,6 +187,7 @@ class Checkpoints:
             names = sorted(set(os.listdir(partial)) - {MANIFEST, *listed})
             files = {file: _described(os.path.join(partial, file)) for file in names}
             write_whole(os.path.join(partial, MANIFEST), json.dumps(self._sealed(files)))
+            sync(*(os.path.join(partial, file) for file in names), partial)
             if self._is_own(name):  # training has come here before, but was killed
                 self._delete(name)
             elif os.path.lexists(final):
@@ -195,6 +196,7 @@ class Checkpoints:
                     "Received: something that the run did not write"
                 )
             os.rename(partial, final)
+            sync(self.directory)
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             raise

@@ -34,7 +34,7 @@ class FollowedRun(Run):
     def log(self, **values):
         pass
 
-    def rewind_metrics(self, step):
+    def rewind_metrics(self, step, validated):
         pass
 
 

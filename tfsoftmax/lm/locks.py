@@ -1,11 +1,10 @@
 """The lock that keeps a second process from training in the folder of a run."""
 
-import fcntl
 import os
 import secrets
 from typing import BinaryIO
 
-from tfsoftmax.whole_files import errors_name
+from tfsoftmax.whole_files import errors_name, lock_if_possible
 
 
 def locked_file(path: str, directory: str) -> BinaryIO:
@@ -29,7 +28,7 @@ def locked_file(path: str, directory: str) -> BinaryIO:
             with errors_name(path):
                 flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
                 file = os.fdopen(os.open(path, flags, 0o666), "rb")
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock_if_possible(file.fileno(), path)
         except BlockingIOError:
             file.close()
             raise ValueError(

@@ -250,10 +250,13 @@ class Run:
             lines = [_parsed(line, path) for line in file]
         return [line for line in lines if line is not None]
 
-    def rewind_metrics(self, step: int) -> None:
-        """Drops the lines that were logged after `step` was saved, and "finished" lines."""
-        # Training will log these again, and words are reassigned before the step that follows.
-        repeated = {"finished": 0, "reassigned": step}
+    def rewind_metrics(self, step: int, validated: bool) -> None:
+        """Drops the lines that were logged after `step` was saved, and "finished" lines.
+
+        Training will log these again. Words are reassigned before the step that follows, and
+        `validated` says whether what was saved at `step` is after its validation.
+        """
+        repeated = {"finished": 0, "reassigned": step, "valid": step + validated}
         kept = [m for m in self.metrics() if m["step"] < repeated.get(m["event"], step + 1)]
         write_whole(self.path(METRICS), "".join(json.dumps(m) + "\n" for m in kept))
 

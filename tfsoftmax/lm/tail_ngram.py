@@ -15,6 +15,8 @@ from tfsoftmax.lm.evaluation import perplexity_and_nats, text_measures
 from tfsoftmax.nbest import kenlm_model
 from tfsoftmax.vocabulary import EOS, UNK, Vocabulary
 
+MOST_HISTORIES = 1 << 20  # whose sums over the tail are kept
+
 
 class TailNgram:
     """P(w | H) / Σ_tail P(v | H) for words outside a shortlist, with H all words before.
@@ -72,14 +74,33 @@ class TailNgram:
 
     def _log_sum(self, state):
         if state not in self._log_sums:
+            if len(self._log_sums) == MOST_HISTORIES:
+                self._log_sums.clear()
             score, unused = self._model.BaseScore, self._new_state()
             scores = np.array([score(state, word, unused) for word in self._tail])
             self._log_sums[state] = np.logaddexp.reduce(math.log(10) * scores)
         return self._log_sums[state]
 
 
+def tail_ngram_of(model: keras.Model, vocabulary: Vocabulary, path: str | PathLike) -> TailNgram:
+    """The n-gram model of a file, for the words that the shortlist of a language model lacks.
+
+    Raises:
+        ValueError: the head is no `Shortlist` with the node, or it has an n-gram model already.
+        RuntimeError: kenlm is not installed.
+        OSError: the file cannot be read.
+    """
+    head = model.get_layer("head")
+    if not isinstance(head, Shortlist) or not head.oos_node or head.ngram is not None:
+        raise ValueError(
+            "`tail_ngram` needs a run with head=shortlist, its node for all other words, and no "
+            f"`ngram`. Received: {type(head).__name__}"
+        )
+    return TailNgram(path, vocabulary, head.tail)
+
+
 def evaluated_with_tail_ngram(
-    result: dict, model: keras.Model, corpus: Corpus, split: str, path: str | PathLike
+    result: dict, model: keras.Model, corpus: Corpus, split: str, ngram: TailNgram
 ) -> dict:
     """Takes the evaluation of a shortlist's run from its own shares of the tail to an n-gram's.
 
@@ -88,27 +109,16 @@ def evaluated_with_tail_ngram(
 
     Args:
         result: what `exact_evaluator` has found for the split.
-        model: the language model, whose head is a `Shortlist`.
+        model: the language model, for which `tail_ngram_of` takes the n-gram model.
         corpus: the prepared corpus.
         split: the name of the split.
-        path: the file of an n-gram model of any order.
+        ngram: the n-gram model, of any order.
 
     Returns:
         The result with the perplexity and the nats that the n-gram model's shares give, and
         `tail_tokens`, the number of tokens outside the shortlist.
-
-    Raises:
-        ValueError: the head is no `Shortlist` with the node, or it has an n-gram model already.
-        RuntimeError: kenlm is not installed.
-        OSError: the file cannot be read.
     """
-    head, vocabulary = model.get_layer("head"), corpus.vocabulary
-    if not isinstance(head, Shortlist) or not head.oos_node or head.ngram is not None:
-        raise ValueError(
-            "`tail_ngram` needs a run with head=shortlist, its node for all other words, and no "
-            f"`ngram`. Received: {type(head).__name__}"
-        )
-    ngram = TailNgram(path, vocabulary, head.tail)
+    head = model.get_layer("head")
     own = dict(zip(head.tail.tolist(), head.tail_log_shares.tolist()))
     states, gain, tail_tokens = None, 0.0, 0
     for words, next_words, weights in batches(corpus, split).as_numpy_iterator():

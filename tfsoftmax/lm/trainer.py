@@ -79,7 +79,7 @@ class Trainer:
             )
         if progress.step:
             self.say(f"Resuming {self.run.directory} at step {progress.step}.")
-        self.run.rewind_metrics(progress.step)
+        self.run.rewind_metrics(progress.step, progress.validated_step == progress.step)
         self.run.log(
             event="started", step=progress.step, workers=self.workers.size,
             devices=self.workers.replicas,

@@ -68,10 +68,10 @@ class NBest:
         """
         if np.isnan(scores).any():
             raise ValueError("`scores` must not be NaN. Received: NaN, from scores too large")
-        ranks = np.arange(self.sizes.max())
-        places = np.minimum(self.starts[:-1, None] + ranks, self.starts[1:, None] - 1)
-        # A list that is too short repeats its last hypothesis, which argmax finds where it is.
-        return self.starts[:-1, None] + np.argmax(scores[places], axis=1)
+        first = self.starts[:-1]
+        highest = np.repeat(np.maximum.reduceat(scores, first, axis=0), self.sizes, axis=0)
+        numbers = np.arange(len(scores))[:, None]
+        return np.minimum.reduceat(np.where(scores == highest, numbers, len(scores)), first, axis=0)
 
     def with_words(self, symbols: Mapping[str, str] | None, lowercase: bool) -> "NBest":
         """The same lists, in the spelling of a language model.

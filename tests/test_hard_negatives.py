@@ -156,6 +156,13 @@ def test_keras_does_not_choose_xla_for_models_with_hard_negatives():
     assert [model_supports_jit(model) for model in (plain, given, mined)] == [True, False, False]
 
 
+def test_a_batch_without_any_counted_position_has_no_loss():
+    head, hidden = make("in-batch", num_samples=None, sampler=InBatch(V, None))
+    none = np.zeros(len(LABELS))
+    total, _ = head.loss_and_nats(hidden, LABELS, none, tf.constant(HARD, tf.int32))
+    assert total == 0
+
+
 @pytest.mark.parametrize("others", [None, 7])
 def test_without_a_correction_all_scores_stay_as_they_are(others):
     head, hidden = make("in-batch", num_samples=others, sampler=InBatch(V, None))

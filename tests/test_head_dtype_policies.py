@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from cases import CASES, UNITS, WITH_A_KERNEL, positions, randomise
 from keras_helper import B, V, data
+from tfsoftmax.heads import NCE
 from tfsoftmax.losses import SoftmaxLoss
 from tfsoftmax.optimizers import Adagrad
 
@@ -89,6 +90,37 @@ def test_gradients_have_the_dtype_of_their_weights(case, policy):
         np.testing.assert_allclose(
             tf.cast(ours, tf.float32), wanted, atol=POLICIES[policy][1] * np.abs(wanted).max()
         )
+
+
+@pytest.mark.parametrize("policy", ["bfloat16", "float64"])
+def test_a_trained_log_z_of_each_context_has_the_dtype_of_the_weights(policy):
+    hidden, labels = positions(V, 6)
+    head, exact = (
+        NCE(V, 9, "uniform", train_z="context", dtype=dtype, kernel_initializer="ones", seed=1)
+        for dtype in (policy, "float32")
+    )
+    for method in ("training_loss", "self_normalised_log_prob"):
+        ours, wanted = (getattr(each, method)(hidden, labels) for each in (head, exact))
+        np.testing.assert_allclose(ours, wanted, rtol=0.05)
+
+
+@pytest.mark.parametrize("policy", ["bfloat16", "float64"])
+@pytest.mark.parametrize("case", ["nary", "class"])
+def test_xla_trains_hierarchical_heads_of_any_dtype(case, policy):
+    hidden, labels = positions(V, 6)
+    head = head_of(case, policy)
+
+    def gradients():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(head.training_loss(hidden, labels))
+        weights = [w.value for w in head.trainable_weights]
+        found = tape.gradient(loss, weights)
+        return loss, [tf.cast(tf.convert_to_tensor(g), tf.float32) for g in found]
+
+    (ours, found), (wanted, expected) = tf.function(gradients, jit_compile=True)(), gradients()
+    np.testing.assert_allclose(ours, wanted, rtol=1e-4)
+    for one, other in zip(found, expected):
+        np.testing.assert_allclose(one, other, atol=POLICIES[policy][1] * np.abs(other).max())
 
 
 def test_a_bfloat16_model_reloads(tmp_path):

@@ -249,6 +249,9 @@ def test_the_hardest_of_the_batch_may_be_kept():
         own = np.exp(scores[position, label] - log_q(COUNTS)[label])
         losses.append(np.log(own + sum(terms)) - np.log(own))
     np.testing.assert_allclose(head.training_loss(hidden, LABELS), losses, rtol=1e-5)
+    assert not head.supports_jit and make()[0].supports_jit
+    with pytest.raises(NotImplementedError, match="SampledSoftmax cannot be compiled by XLA"):
+        tf.function(head.training_loss, jit_compile=True)(hidden, LABELS)
 
 
 def test_candidates_are_the_labels_and_their_expected_counts():

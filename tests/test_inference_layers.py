@@ -11,6 +11,7 @@ import tensorflow as tf
 from cases import CASES, ONE_OF_EACH, UNITS, built, positions, randomise
 from keras_helper import B, T, V, data
 from tfsoftmax.heads import FullSoftmax, LogProb, TopK
+from tfsoftmax.layers.previous_word import PreviousWord
 
 LOAD = """
 import sys, keras, numpy as np, tfsoftmax
@@ -89,6 +90,22 @@ def test_export_and_masks(tmp_path):
     served = tf.saved_model.load(str(tmp_path / "served"))
     for ours, wanted in zip(served.serve(inputs), model.predict(inputs, B, verbose=0)):
         np.testing.assert_allclose(ours, wanted, rtol=1e-5)
+
+
+class MaskOf(keras.layers.Layer):
+    def call(self, inputs, mask=None):
+        return tf.cast(mask, tf.int32)
+
+
+def test_masks_pass_layers_with_two_inputs():
+    words, following = (keras.Input((T,), dtype="int32") for _ in range(2))
+    hidden = keras.layers.Embedding(V, UNITS, mask_zero=True)(words)
+    carried = PreviousWord()([hidden, words])
+    scored = LogProb(CASES["full"](V))(hidden, following)
+    model = keras.Model([words, following], [MaskOf()(carried), MaskOf()(scored)])
+    real = np.eye(2, T, dtype=np.int32)
+    for mask in model([real, np.ones((2, T), np.int32)]):
+        np.testing.assert_array_equal(mask, real)
 
 
 def test_errors_name_the_argument():

@@ -10,7 +10,7 @@ import tensorflow as tf
 import replicas_helper
 import tfsoftmax
 from tfsoftmax.layers.dropout import Dropout
-from tfsoftmax.samplers import InBatch, LearnedUnigram
+from tfsoftmax.samplers import InBatch, LearnedUnigram, OnlineBigram
 
 V, D, N = 50, 4, 6
 
@@ -169,3 +169,30 @@ def test_heads_of_older_files_are_synchronized():
     assert not tfsoftmax.NCE.from_config(config).synchronized
     del config["synchronized"]
     assert tfsoftmax.NCE.from_config(config).synchronized
+
+
+def whole_reads():
+    """The operations with which two replicas read whole variables of samplers that learn."""
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    with strategy.scope():
+        learned, bigram = LearnedUnigram(V), OnlineBigram(V, slots=3)
+
+    @tf.function
+    def step():
+        def on_replica():
+            labels, shares = tf.range(N), tf.ones([N, 1])
+            learned.update(labels)
+            bigram.observe(labels, labels[:, None], shares)
+            drawn = learned.sample(labels, 5, (0, 1)).ids
+            return drawn, bigram.sample_for_each(labels, 5, (0, 1), labels).ids
+
+        return strategy.run(on_replica)
+
+    graph = step.get_concrete_function().graph.as_graph_def()
+    functions = [graph.node, *(function.node_def for function in graph.library.function)]
+    return [node.op for nodes in functions for node in nodes if node.op == "ReadVariableOp"]
+
+
+def test_replicas_read_only_the_rows_of_samplers_that_they_need():
+    (reads,) = replicas_helper.run(whole_reads, devices=2)
+    assert reads == []

@@ -200,6 +200,9 @@ def test_configurations_survive_serialisation():
     (lambda: TargetSampling(5, [[1, 2], [4, 4]], [3, 4]), "different words.*repeated .* row 1"),
     (lambda: TargetSampling(5, [[1, 2]], [3, 4]), r"`ends` must be 1 .*ends=\[3, 4\]"),
     (lambda: TargetSampling(5, [[1, 2], [3, 4]], [3, 3]), r"increase strictly.*ends=\[3, 3\]"),
+    (lambda: SampledSoftmax(
+        5, 2, TargetSampling(5, [[1, 2]], [3]), label_smoothing=0.1
+    ), "`label_smoothing` must be 0 with TargetSampling"),
     (lambda: TargetSampling(5, [[1, 2]], [0]), r"`ends` must .*from above 0.*\[0\]"),
 ])
 def test_errors_name_the_argument_the_expectation_and_the_value(build, message):

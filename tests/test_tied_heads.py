@@ -8,9 +8,10 @@ import pytest
 import tensorflow as tf
 
 from cases import randomise
-from tfsoftmax.heads import AdaptiveSoftmax, FullSoftmax, SampledSoftmax
+from tfsoftmax.heads import AdaptiveSoftmax, FullSoftmax, SampledSoftmax, TwoLevelSoftmax
 from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
 from tfsoftmax.losses import SoftmaxLoss
+from tfsoftmax.vocabulary import Vocabulary
 
 V, D, T = 13, 8, 5
 WORDS = np.arange(2 * T, dtype=np.int32).reshape(2, T)
@@ -222,6 +223,25 @@ def test_a_copied_adaptive_tie_holds():
     head = AdaptiveSoftmax(V, tied_to=embedding)
     copy = keras.models.clone_model(keras.Model(words, head(embedding(words))))
     assert copy.layers[-1].tied_to is copy.layers[1]
+
+
+@pytest.mark.parametrize("cutoffs", [(4, 9), np.array([4, 9])])
+def test_a_tied_head_takes_equal_cutoffs_of_any_kind(cutoffs):
+    embedding = AdaptiveEmbedding(V, D, cutoffs=[4, 9])
+    assert AdaptiveSoftmax(V, cutoffs, tied_to=embedding).bands is embedding.bands
+    with pytest.raises(ValueError, match="`cutoffs` must be those of `tied_to`"):
+        AdaptiveSoftmax(V, [4, 8], tied_to=embedding)
+
+
+@pytest.mark.parametrize("options", [{"cutoffs": [5]}, {}])
+def test_a_tied_two_level_head_has_one_tail_of_all_units(options):
+    words = ["<unk>", "<eos>", *(f"w{i}" for i in range(2, V))]
+    vocabulary = Vocabulary(words, 1000 // np.arange(1, V + 1))
+    embedding, options = TwoLevelSoftmax.tied_embedding(vocabulary, D, options)
+    head = TwoLevelSoftmax(V, **options)
+    head.build((None, D))
+    assert len(head.bands.cutoffs) == 1 and head.projections == []
+    assert [kernel.shape[1] for kernel in head.kernels] == [D]
 
 
 def test_a_copy_whose_embedding_is_elsewhere_says_so():

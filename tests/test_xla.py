@@ -7,6 +7,7 @@ import tensorflow as tf
 from cases import CASES, UNITS, language_model
 from tfsoftmax.heads import SampledSoftmax
 from tfsoftmax.losses import SoftmaxLoss
+from tfsoftmax.optimizers import AdamW
 
 V = 13
 NOT_COMPILED = {
@@ -33,6 +34,29 @@ def test_a_head_names_itself_where_xla_cannot_compile_it(name, method):
     compiled = tf.function(METHODS[method], jit_compile=True)
     with pytest.raises(NotImplementedError, match=f"{name} .* XLA.*`jit_compile=False`"):
         compiled(head, tf.ones((3, UNITS)), tf.zeros(3, tf.int32))
+
+
+@pytest.mark.parametrize("shared_samples", [True, False])
+def test_a_sampled_step_moves_rows_of_labels_and_samples_only(shared_samples):
+    head = SampledSoftmax(
+        50, 2, "unigram", counts=[0] + [1] * 49, use_bias=False, shared_samples=shared_samples,
+        seed=1,
+    )
+    head.build((None, UNITS))
+    optimizer = AdamW(0.1, weight_decay=0.5)
+    optimizer.build(head.trainable_variables)
+    hidden, labels = tf.ones((3, UNITS)), tf.constant([40, 41, 40])
+
+    @tf.function(jit_compile=True)
+    def step():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(head.training_loss(hidden, labels))
+        optimizer.apply(tape.gradient(loss, [head.kernel.value]), [head.kernel])
+
+    before = head.kernel.numpy()
+    step()
+    moved = np.any(head.kernel.numpy() != before, axis=1)
+    assert moved[[40, 41]].all() and not moved[0] and moved.sum() <= 2 + 6
 
 
 @pytest.mark.parametrize("layers", ["functional", "sequential", "nested", "subclassed"])

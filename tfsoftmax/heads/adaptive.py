@@ -185,6 +185,8 @@ class AdaptiveSoftmax(Shards):
 
     def _take_bands_of_embedding(self, cutoffs):
         bands = self.tied_to.bands
+        if not isinstance(cutoffs, str):
+            cutoffs = [*map(int, cutoffs)]
         if cutoffs not in ("auto", bands.cutoffs):
             raise ValueError(
                 f"`cutoffs` must be those of `tied_to`, {bands.cutoffs}. "

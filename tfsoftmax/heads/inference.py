@@ -114,5 +114,5 @@ class LogProb(_HeadLayer):
     def compute_output_spec(self, hidden, labels):
         return keras.KerasTensor(hidden.shape[:-1], "float32")
 
-    def compute_mask(self, hidden, labels, previous_mask=None):
+    def compute_mask(self, hidden, previous_mask=None):  # Keras passes the first argument only
         return previous_mask

@@ -86,7 +86,7 @@ class NCE(SamplingHead):
     def _compared_rows(self, ids):
         rows, biases = super()._compared_rows(ids)
         if self.train_z == "context":
-            rows -= self.log_z_kernel.value
+            rows -= tf.cast(self.log_z_kernel.value, tf.float32)
         return rows, biases - self._log_z()
 
     def _self_normalised(self, hidden, labels):
@@ -94,7 +94,7 @@ class NCE(SamplingHead):
         log_z = self._log_z()
         if self.train_z == "context":
             wide = tf.cast(self._parts(hidden)[0], tf.float32)
-            log_z = log_z + tf.linalg.matvec(wide, self.log_z_kernel.value)
+            log_z = log_z + tf.linalg.matvec(wide, tf.cast(self.log_z_kernel.value, tf.float32))
         return self._label_scores(hidden, labels) - log_z
 
     def _log_z(self):

@@ -12,6 +12,7 @@ from tfsoftmax.ops.logits import full_logits
 from tfsoftmax.ops.per_example import per_example_loss
 from tfsoftmax.ops.sampled import Hits, effective_sizes, keep_highest, self_normalised, softmax
 from tfsoftmax.ops.xla import under_xla
+from tfsoftmax.samplers import TargetSampling
 from tfsoftmax.samplers.random import split_seed, uniform, uniform_words
 
 KEEP_BY = ("score", "corrected_score")
@@ -66,7 +67,7 @@ class SampledSoftmax(SamplingHead):
         vocab_size: V, the number of words.
         keep: the number of words of a sample without replacement that count at each position,
             the highest by `keep_by` (TAPAS), or None for all. The loss is then biased: it suits
-            ranking, not perplexity.
+            ranking, not perplexity. With in-batch negatives XLA does not compile the head.
         keep_by: "score", as in the source: the strongest rivals of the label count. Or
             "corrected_score", s_v - ln c_v: the largest terms of the sum count, so that the loss
             is as near as possible to the one that keeps all.
@@ -113,8 +114,15 @@ class SampledSoftmax(SamplingHead):
             )
         self.keep, self.keep_by, self.label_in_sum = keep, keep_by, label_in_sum
         self.label_smoothing = label_smoothing
+        if label_smoothing and isinstance(self.sampler, TargetSampling):
+            raise ValueError(
+                "`label_smoothing` must be 0 with TargetSampling, whose chunks lack other words. "
+                f"Received: label_smoothing={label_smoothing}"
+            )
         if self.sampler.holds_labels:
             self.sampler.label_smoothing = label_smoothing
+            # XLA would keep k of the copies of words instead of k words.
+            self.supports_jit = self.supports_jit and keep is None
 
     @classmethod
     def from_config(cls, config):

@@ -105,7 +105,7 @@ class SamplingHead(Shards, LinearHead):
                 "`shared_samples` must be True for a sampler with implementation='tf'. "
                 "Received: shared_samples=False"
             )
-        self.num_samples = num_samples
+        self.num_samples = None if num_samples is None else int(num_samples)
         self.remove_accidental_hits = remove_accidental_hits
         if self.sampler.holds_labels and self._hits() == Hits.KEEP:
             raise ValueError(

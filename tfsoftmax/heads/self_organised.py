@@ -14,7 +14,7 @@ from tfsoftmax.ops import nary
 from tfsoftmax.ops.cross_entropy import cross_entropy, weighted_cross_entropy
 from tfsoftmax.ops.logits import full_logits
 from tfsoftmax.ops.nary_tiles import bounds
-from tfsoftmax.ops.replicas import of_all_replicas
+from tfsoftmax.ops.replicas import gathered_rows, of_all_replicas, own_copy
 from tfsoftmax.ops.unique import static_unique
 from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.partitions import assignment, classes, code_files
@@ -249,8 +249,8 @@ class SelfOrganisedSoftmax(HierarchicalHead):
         known = tf.minimum(words, self.vocab_size - 1)
         frequency = tf.gather(tf.constant(np.maximum(self.counts, 1.0), tf.float32), known)
         kept = tf.pow(1 - 1 / frequency, repeats)[:, None]
-        rows = kept * tf.gather(self.preferences.value, known) + (1 - kept) * bits
-        self.preferences.value.scatter_update(tf.IndexedSlices(rows, words))
+        rows = kept * gathered_rows(self.preferences.value, known) + (1 - kept) * bits
+        own_copy(self.preferences.value).scatter_update(tf.IndexedSlices(rows, words))
 
     def _log_prob(self, hidden, labels):  # unlike training, it observes nothing
         return -self._nats(hidden, labels)

@@ -23,6 +23,13 @@ class PreviousWord(keras.layers.Layer):
         carried = tfsoftmax.layers.previous_word.PreviousWord()([hidden, words])  # (2, 5, 20)
     """
 
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.supports_masking = True
+
+    def compute_mask(self, inputs, previous_mask=None):
+        return previous_mask and previous_mask[0]  # of the hidden states
+
     def call(self, inputs):
         hidden, words = inputs
         digits = tf.cast(words, tf.int32)[..., None] // PLACES % 256

@@ -17,7 +17,8 @@ never multiplied by f_b; instead, matrices of the size (N, D) are.
 Chunks of `CHUNK_ROWS` positions, and blocks of the kernels' rows for the products that have the
 kernels' shape, limit the memory besides weights and gradients to
 
-    4 V CHUNK_ROWS bytes for e, and about three times BLOCK_BYTES;
+    4 V CHUNK_ROWS bytes for e, about three times BLOCK_BYTES, and 4 D CHUNK_ROWS for each block,
+    whose products for the gradient of h are summed at the end;
 
 where e takes up to three times as much with a soft cap or label smoothing. If a chunk would need
 more than LOGITS_BYTES and more than the kernel itself, it has fewer rows.

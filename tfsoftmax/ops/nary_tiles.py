@@ -129,8 +129,8 @@ def path_nats(hidden, kernel, bias, steps):
 
     Args:
         hidden: (N, D) float.
-        kernel: (E, D) float32 tensor or variable.
-        bias: (E,) float32 tensor or variable, or None.
+        kernel: (E, D) float tensor or variable.
+        bias: (E,) float tensor or variable, or None.
         steps: `TiledSteps` of the N paths.
 
     Returns:
@@ -153,6 +153,7 @@ def path_nats(hidden, kernel, bias, steps):
         return tf.where(steps.fit, _sum_of_levels(nats, steps), np.nan), gradient
 
     parameters = [kernel] if bias is None else [kernel, bias]
+    parameters = [p if p.dtype == tf.float32 else tf.cast(p, tf.float32) for p in parameters]
     return differentiable(function, hidden, parameters)
 
 

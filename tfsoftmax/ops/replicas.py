@@ -26,15 +26,20 @@ def in_replica() -> bool:
 
 
 def gathered_rows(table: tf.Tensor | tf.Variable, ids: tf.Tensor) -> tf.Tensor:
-    """`tf.gather`, which reads the rows of some ids only, also in a replica.
+    """`tf.gather`, which reads the rows of some ids only, also in a replica."""
+    return tf.gather(own_copy(table), ids)
 
-    TensorFlow's own reads, and after a sparse update copies, all of a variable with a copy in
-    each replica.
+
+def own_copy(variable: tf.Tensor | tf.Variable) -> tf.Tensor | tf.Variable:
+    """In a replica, the replica's copy of a variable; elsewhere the variable itself.
+
+    With its copy a replica reads and updates rows. TensorFlow's own gathers and scatters read, and
+    after a sparse update copy, all of a variable that has a copy in each replica.
     """
-    if in_replica() and isinstance(table, tf.distribute.DistributedValues):
-        parts = tf.distribute.get_strategy().experimental_local_results(table)
-        table = parts[tf.get_static_value(replica_id()) % len(parts)]
-    return tf.gather(table, ids)
+    if in_replica() and isinstance(variable, tf.distribute.DistributedValues):
+        copies = tf.distribute.get_strategy().experimental_local_results(variable)
+        return copies[tf.get_static_value(replica_id()) % len(copies)]
+    return variable
 
 
 def local_replicas(strategy: tf.distribute.Strategy) -> list[int]:

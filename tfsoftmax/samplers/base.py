@@ -1,5 +1,6 @@
 """The base of all proposal distributions: draws with and without replacement."""
 
+import numbers
 import operator
 from typing import NamedTuple
 
@@ -226,7 +227,7 @@ class Sampler(keras.layers.Layer):
 
     def check_size(self, num_samples: int | None) -> None:
         """Raises ValueError if the sampler cannot draw samples of this size."""
-        whole = isinstance(num_samples, int) and not isinstance(num_samples, bool)
+        whole = isinstance(num_samples, numbers.Integral) and not isinstance(num_samples, bool)
         most = self.vocab_size if self.unique else 1 << 30
         if not whole or not 1 <= num_samples <= most:
             bound = f" of at most {most}" + ", as `unique` is set" * self.unique

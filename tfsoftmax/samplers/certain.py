@@ -26,7 +26,7 @@ def with_certain(
         (N,), in which case all its copies must be left out of its position: hits.
     """
     ids = tf.concat([candidates.ids, certain], 0)
-    once = tf.zeros([]) if corrects else candidates.log_expected[0]
+    once = tf.zeros([]) if corrects else tf.concat([candidates.log_expected, [0.0]], 0)[0]
     log_expected = tf.concat([candidates.log_expected, tf.fill(tf.shape(certain), once)], 0)
     ordered, words = tf.sort(ids), tf.sort(certain)
     ends = [tf.searchsorted(ordered, ids, side=side) for side in ("left", "right")]

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
-from tfsoftmax.ops.replicas import labels_of_all_replicas
+from tfsoftmax.ops.replicas import gathered_rows, labels_of_all_replicas, own_copy
 from tfsoftmax.samplers.alias_table import cells
 from tfsoftmax.samplers.base import Sampler
 from tfsoftmax.samplers.distributions import Unigram
@@ -56,7 +56,7 @@ class LearnedUnigram(Sampler):
             raise NotImplementedError(
                 "`log_q` is not known for implementation='tf', because TensorFlow does not tell it."
             )
-        count = tf.gather(self.sums.value, tf.cast(ids, tf.int64) + cells(self.vocab_size))
+        count = gathered_rows(self.sums.value, tf.cast(ids, tf.int64) + cells(self.vocab_size))
         return tf.cast(tf.math.log(count / self._total()), tf.float32)
 
     def update(self, labels):
@@ -67,21 +67,22 @@ class LearnedUnigram(Sampler):
         depth = cells(self.vocab_size).bit_length()
         paths = [tf.bitwise.right_shift(leaves, np.int64(level)) for level in range(depth)]
         nodes = tf.concat(paths, 0)
-        self.sums.value.scatter_add(tf.IndexedSlices(tf.ones_like(nodes, tf.float64), nodes))
+        ones = tf.IndexedSlices(tf.ones_like(nodes, tf.float64), nodes)
+        own_copy(self.sums.value).scatter_add(ones)  # all replicas have the same labels
 
     def _draw(self, count, seed):
         total = self._total()
         rest = tf.minimum(tf.floor(uniform([count], seed) * total), total - 1)
         node = tf.ones([count], tf.int64)
         for _ in range(cells(self.vocab_size).bit_length() - 1):
-            left = tf.gather(self.sums.value, 2 * node)
+            left = gathered_rows(self.sums.value, 2 * node)
             right = rest >= left
             rest -= tf.where(right, left, 0)
             node = 2 * node + tf.cast(right, tf.int64)
         return tf.cast(node - cells(self.vocab_size), tf.int32)
 
     def _total(self):
-        return tf.gather(self.sums.value, 1)
+        return gathered_rows(self.sums.value, 1)
 
     def _typical_q(self):
         return _zipf(self.vocab_size)  # not the counts so far, which will change

@@ -6,7 +6,7 @@ import tensorflow as tf
 from numpy.typing import ArrayLike
 
 from tfsoftmax.arguments import check_positive
-from tfsoftmax.ops.replicas import of_all_replicas
+from tfsoftmax.ops.replicas import gathered_rows, of_all_replicas, own_copy
 from tfsoftmax.partitions.counts import checked_counts
 from tfsoftmax.partitions.packing import packed
 from tfsoftmax.samplers.after_word import AfterWord
@@ -84,15 +84,15 @@ class OnlineBigram(AfterWord):
         before, ids, shares = (tf.boolean_mask(x, before >= 0) for x in (before, ids, shares))
         touched, place = tf.unique(before)
         count, width = tf.size(touched), tf.shape(ids)[1]
-        old = self.decay * tf.gather(self.weights_after.value, touched)
+        old = self.decay * gathered_rows(self.weights_after.value, touched)
         rows = [tf.repeat(tf.range(count), self.slots), tf.repeat(place, width)]
-        words = [tf.gather(self.words.value, touched), ids]
+        words = [gathered_rows(self.words.value, touched), ids]
         flat = (tf.concat([tf.reshape(x, [-1]) for x in both], 0)
                 for both in (rows, words, (old, shares)))
         self._write(touched, *_heaviest(*flat, self.slots, count, self.vocab_size))
-        total = self.decay * tf.gather(self.total.value, touched)
+        total = self.decay * gathered_rows(self.total.value, touched)
         total += tf.math.unsorted_segment_sum(tf.ones_like(place, tf.float32), place, count)
-        self.total.value.scatter_update(tf.IndexedSlices(total, touched))
+        own_copy(self.total.value).scatter_update(tf.IndexedSlices(total, touched))
 
     def log_q(self, ids, before):
         words, weights, of_unigram = self._after(before)
@@ -107,11 +107,11 @@ class OnlineBigram(AfterWord):
 
     def _after(self, before):
         """Words (..., M) after v (...), their part of q (..., M), and the unigram's (...)."""
-        words = tf.gather(self.words.value, before)
-        weights = tf.gather(self.weights_after.value, before)
+        words = gathered_rows(self.words.value, before)
+        weights = gathered_rows(self.weights_after.value, before)
         used = tf.math.count_nonzero(weights, axis=-1, dtype=tf.float32)
         kept = tf.reduce_sum(weights, axis=-1)
-        total = tf.maximum(tf.gather(self.total.value, before), kept)
+        total = tf.maximum(gathered_rows(self.total.value, before), kept)
         # One where nothing was observed yet, so that the unigram has all.
         scale = 1 / tf.where(total > 0, used + total, 1.0)
         return words, weights * scale[..., None], 1 - kept * scale
@@ -127,8 +127,8 @@ class OnlineBigram(AfterWord):
         return tf.where(place < self.slots, drawn, others)
 
     def _write(self, touched, words, weights):
-        self.words.value.scatter_update(tf.IndexedSlices(words, touched))
-        self.weights_after.value.scatter_update(tf.IndexedSlices(weights, touched))
+        own_copy(self.words.value).scatter_update(tf.IndexedSlices(words, touched))
+        own_copy(self.weights_after.value).scatter_update(tf.IndexedSlices(weights, touched))
 
     def get_config(self):
         return {

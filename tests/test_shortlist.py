@@ -253,7 +253,7 @@ def test_bad_arguments_are_named(options, message):
 
 def test_shares_need_the_node():
     head, (hidden, labels) = built(oos_node=False), positions(V, 2)
-    with pytest.raises(ValueError, match="`tail_log_prob` must be None without the node"):
+    with pytest.raises(ValueError, match="`tail_log_prob` must be None with oos_node=False"):
         head.log_prob(hidden, labels, tail_log_prob=np.zeros(2))
 
 

@@ -111,9 +111,16 @@ def test_a_link_to_a_directory_is_followed_and_stays(tmp_path, texts):
         assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
 
 
-def test_a_mount_point_is_refused_before_the_work(tmp_path, texts):
-    with pytest.raises(ValueError, match="`out` must not be a mount point.*Received: out='/proc'"):
-        prepare(config(tmp_path, out="/proc"), progress=False)
+def test_a_mount_point_may_hold_a_corpus_but_not_become_one(tmp_path, texts, monkeypatch):
+    prepare(config(tmp_path), progress=False)
+    monkeypatch.setattr(os.path, "ismount", lambda path: path.startswith(str(tmp_path)))
+    assert prepare(config(tmp_path), progress=False).splits["train"].sentences == 200
+    monkeypatch.setattr(prepare_module, "check_tokenizer", None)  # where the work begins
+    (tmp_path / "empty").mkdir()
+    for out, min_count in (("empty", 1), ("out", 2)):
+        with pytest.raises(ValueError, match=f"`out` must not be a mount point.*/{out}'"):
+            prepare(config(tmp_path, out=str(tmp_path / out), min_count=min_count, overwrite=True),
+                    progress=False)
 
 
 @pytest.mark.parametrize("overwrite", [False, True])

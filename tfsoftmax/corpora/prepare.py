@@ -57,6 +57,11 @@ def prepare(config: PrepareConfig, progress: bool = True) -> Corpus:
         if is_prepared(out, config.corpus, settings, config.overwrite):
             progress.say(f"{config.out} already holds this corpus, and it is intact.")
             return Corpus.load(config.out, TASKS)
+        if os.path.ismount(out):
+            raise ValueError(
+                "`out` must not be a mount point, which cannot be replaced as a whole; name a "
+                f"folder in it. Received: out={out!r}"
+            )
         check_tokenizer(config.tokenizer, config.piece_model)
         with _disk_full_explained(config.out), whole_or_nothing(out, replace=True) as partial:
             scratch = os.path.join(partial, "scratch")
@@ -127,11 +132,6 @@ def _pair_table(corpus):
 
 def check_replaceable(out: str, overwrite: bool) -> None:
     """Raises ValueError unless `out` is absent or empty, or holds a corpus and nothing else."""
-    if os.path.ismount(out):
-        raise ValueError(
-            "`out` must not be a mount point, which cannot be replaced as a whole; name a folder "
-            f"in it. Received: out={out!r}"
-        )
     if not os.path.lexists(out) or (os.path.isdir(out) and not os.listdir(out)):
         return
     if not manifests.is_ours(out):

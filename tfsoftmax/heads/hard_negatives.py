@@ -66,7 +66,7 @@ class MineHardNegatives(keras.callbacks.Callback):
     Args:
         negatives: a `HardNegatives` of the model.
         inputs: the model's inputs for the queries 0 to Q - 1, in their order.
-        every: number of epochs from one search to the next. The first epochs have no negatives.
+        every: number of epochs before the first search, and from one search to the next.
         index: function of the head to a `tfsoftmax.search.WordIndex`, or None for exact search.
         batch_size: the number of queries whose scores are computed at once.
 

@@ -208,6 +208,7 @@ def test_lists_to_tune_on_lack_no_score(lists, tmp_path):
         (["--word_penalty=x"], "`word_penalty` must be numbers. Received: x"),
         (["--tune=x"], "`tune_reference` must be given with `tune`. Received: none"),
         (["--arpa_weight=1"], "`arpa` must be given with `arpa_weight`. Received: none"),
+        (["--arpa=x"], "`arpa_weight` must be given with `arpa`, or lists to tune it on with `tu"),
         (["--nbest=nowhere"], "nowhere"),
         (["--out=/dev/null"], "`out` cannot be used: File exists. Received: out='/dev/null'"),
         (["--utt2spk=x"], "`utt2spk` may be given with --state=speaker only. Received: state='se"),

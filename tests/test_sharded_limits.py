@@ -10,6 +10,7 @@ import tensorflow as tf
 import replicas_helper
 from test_sharded import D, V, local_rows, problem, strategy_here
 from tfsoftmax import SampledSoftmax, ShardedSoftmax, SoftmaxLoss, optimizers
+from tfsoftmax.heads import shards
 from tfsoftmax.layers.sharded_weights import shards_of
 from tfsoftmax.ops.replicas import of_all_replicas
 
@@ -133,6 +134,25 @@ def gathered_and_empty():
     assert head.log_probs(none).shape == (0, V)
     assert head.log_prob(none, labels[:0]).shape == (0,)
     return results
+
+
+def log_probs_in_pieces(rows):
+    with strategy_here().scope():
+        head = ShardedSoftmax(V)
+        head.build((None, D))
+    hidden = tf.constant(problem(7)[0])
+    whole = head.log_probs(hidden)
+    shards.LOGITS_BYTES = 4 * V * rows
+    unknown = tf.function(head.log_probs, input_signature=[tf.TensorSpec((None, D))])
+    return [found.numpy() for found in (whole, head.log_probs(hidden), unknown(hidden))]
+
+
+@pytest.mark.parametrize("rows", [1, 3, 7])
+def test_log_probs_of_more_positions_than_a_device_holds_come_in_pieces(rows):
+    ((whole, *pieces),) = replicas_helper.run(log_probs_in_pieces, devices=2, rows=rows)
+    np.testing.assert_allclose(np.exp(whole).sum(1), 1, rtol=1e-5)
+    for found in pieces:
+        np.testing.assert_allclose(found, whole, rtol=1e-5)
 
 
 def test_replicas_gather_the_same_object_and_no_positions():

@@ -83,6 +83,8 @@ def main():
     task = run.check_task(TASKS)
     if task == "pairs":
         shared_flags.refuse("sentences only", "tail_ngram")
+        if flags.FLAGS.summaries == 0:
+            shared_flags.refuse("pairs with --summaries above 0", *shared_flags.SEARCH)
     else:
         shared_flags.refuse("pairs only", "summaries", *shared_flags.SEARCH)
     if flags.FLAGS.tail_ngram and flags.FLAGS.by_frequency:

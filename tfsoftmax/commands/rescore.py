@@ -157,9 +157,12 @@ def main():
     sys.stdout.flush()
     if references is not None:
         results.update(rescoring.compare(lists, references, chosen, against, options.seed))
+    if not workers.first:
+        return
+    if references is not None:
         print(table(results), file=sys.stderr)
     print(", ".join(f"{k}={v}" for k, v in dataclasses.asdict(weights).items()), file=sys.stderr)
-    if options.out and workers.first:
+    if options.out:
         rescored = dataclasses.replace(lists, old_lm=lm)
         write(options.out, rescored, sentences, references, results)
 
@@ -197,8 +200,9 @@ def scores_function(workers, speakers, arpa):
         words = sum(map(len, lists.sentences))
         oov = sum(int(scorer.unknown(sentence).sum()) for sentence in sentences)
         name = name_of(options[argument].value)
-        print(inputs.scores_report(lists, argument), file=sys.stderr)
-        print(oov_report(name, words, oov), file=sys.stderr, flush=True)
+        if workers.first:
+            print(inputs.scores_report(lists, argument), file=sys.stderr)
+            print(oov_report(name, words, oov), file=sys.stderr, flush=True)
         silent = None if workers.first else True  # None: silent where no terminal is
         with tqdm(total=len(sentences), unit=" hypotheses", leave=False, disable=silent) as bar:
             lm = rescoring.lm_scores(

@@ -18,6 +18,11 @@ def check_flags(options):
                          ("arpa_weight", "arpa"), ("against", "reference")):
         if options[name].value and not options[needed].value:
             raise ValueError(f"`{needed}` must be given with `{name}`. Received: none")
+    if options.arpa and not (options.tune or options.arpa_weight):
+        raise ValueError(
+            "`arpa_weight` must be given with `arpa`, or lists to tune it on with `tune`. "
+            "Received: none"
+        )
     if options.utt2spk and options.state != "speaker":
         raise ValueError(
             f"`utt2spk` may be given with --state=speaker only. Received: state={options.state!r}"

@@ -24,7 +24,7 @@ def define(*configs: type) -> None:
 
     The docstring of a dataclass explains its fields under `Attributes:`; that is the help of the
     flags. The dictionary `CHOICES` of the class limits the values of some, and its
-    `READ_WITH` names those that only matter with a certain value of another.
+    `READ_WITH` names those that only matter with certain values of another.
     """
     for config in configs:
         helps, choices = attribute_helps(config), getattr(config, "CHOICES", {})
@@ -238,9 +238,11 @@ def parse(config: type, preset: dict | None = None):
         flag, value = flags.FLAGS[name], (preset or {}).get(other)
         if value is None or flags.FLAGS[other].present:
             value = flags.FLAGS[other].value
-        if flag.present and value != needed:
+        listed = isinstance(needed, tuple)
+        if flag.present and not (value in needed if listed else value > needed):
+            having = f"{other}={' or '.join(needed)}" if listed else f"{other} above {needed}"
             raise ValueError(
-                f"`{name}` is read with {other}={needed} only. "
+                f"`{name}` is read with {having} only. "
                 f"Received: {name}={flag.value!r} with {other}={value}"
             )
     return config(**values)

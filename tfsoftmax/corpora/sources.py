@@ -135,8 +135,8 @@ def make_source(config: PrepareConfig) -> Source:
     """Makes the source of the corpus that the settings name.
 
     Raises:
-        ValueError: there is no such corpus, or files or a field are given for a corpus that has
-            its own.
+        ValueError: there is no such corpus, or files, a field or a folder are given for a corpus
+            that does not read them.
     """
     corpora = CORPORA[config.task]
     names = ", ".join("hf:NAME" if name == "hf" else name for name in corpora)
@@ -155,5 +155,11 @@ def make_source(config: PrepareConfig) -> Source:
         raise ValueError(
             "`field` may be given with corpus='text' or hf:NAME only. "
             f"Received: field={config.field!r} with corpus={config.corpus!r}"
+        )
+    public = (*DATASETS, "gigaword")
+    if config.manual_dir is not None and config.kind not in public:
+        raise ValueError(
+            f"`manual_dir` may be given with corpus={', '.join(public)} only. "
+            f"Received: manual_dir={config.manual_dir!r} with corpus={config.corpus!r}"
         )
     return corpora[config.kind](config)

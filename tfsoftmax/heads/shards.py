@@ -104,10 +104,19 @@ class Shards(TiedHead):
         if not wide or in_replica():
             return run_in_replicas(self._strategy, method, *tensors)
         (rows,) = tensors
-        most = max(1, LOGITS_BYTES // (4 * self.vocab_size))
-        pieces = [rows[i : i + most] for i in range(0, rows.shape[0] or 1, most)]
-        pieces = [run_in_replicas(self._strategy, method, piece) for piece in pieces]
-        return tf.concat(pieces, axis=0)
+        positions, most = tf.shape(rows)[0], max(1, LOGITS_BYTES // (4 * self.vocab_size))
+        count = tf.maximum(1, -(-positions // most))
+        size = -(-positions // count)
+        padded = tf.pad(rows, [[0, count * size - positions], [0, 0]])  # collectives want one shape
+        made = tf.TensorArray(tf.float32, 0, dynamic_size=True, infer_shape=False,
+                              element_shape=(None, self.vocab_size))
+
+        def add(i, made):
+            piece = run_in_replicas(self._strategy, method, padded[i * size : (i + 1) * size])
+            return i + 1, made.write(i, piece)
+
+        _, made = tf.while_loop(lambda i, _: i < count, add, (0, made), parallel_iterations=1)
+        return tf.ensure_shape(made.concat()[:positions], (rows.shape[0], self.vocab_size))
 
     def _logits_of_call(self, rows, training):
         if not self.in_shards:

@@ -78,9 +78,10 @@ class ModelConfig:
         "cell": (*CELLS, TRANSFORMER), "backend": BACKENDS,
         "precision": ("float32", "mixed_bfloat16"),
     }
-    # Fields that are read only where another field has a certain value.
+    # Fields that are read only where another field has one of some values, or exceeds a number.
     READ_WITH = {
-        "attention_heads": ("cell", TRANSFORMER), "context": ("cell", TRANSFORMER),
+        "attention_heads": ("cell", (TRANSFORMER,)), "context": ("cell", (TRANSFORMER,)),
+        "backend": ("cell", CELLS),
     }
 
     head: str = "full"
@@ -201,8 +202,10 @@ class TrainingConfig:
         "decay_at": ("epoch", "validation"), "weight_decay_on": ("all", "recurrent"),
     }
     READ_WITH = {
-        "initial_accumulator": ("optimizer", "adagrad"),
-        "reassign_steps": ("head", "self_organised"),
+        "initial_accumulator": ("optimizer", ("adagrad",)),
+        "reassign_steps": ("head", ("self_organised",)),
+        "weight_decay_on": ("weight_decay", 0), "clip": ("clip_norm", 0),
+        "decay_at": ("pseudo_epochs", 1),
     }
     # The fields that may change between the start of a run and its continuation.
     EXTENSIBLE = ("epochs", "patience", "min_delta", "max_steps", "checkpoint_steps", "log_steps")

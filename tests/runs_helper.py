@@ -17,11 +17,11 @@ from tfsoftmax.lm.config import ModelConfig, TrainingConfig
 from tfsoftmax.lm.runs import Run
 
 SMALL = ["--embedding_units=9", "--hidden_units=11", "--epochs=2", "--pseudo_epochs=2",
-         "--log_steps=1", "--learning_rate=0.5", "--clip_norm=5", "--checkpoint_steps=3",
+         "--log_steps=1", "--learning_rate=0.5", "--clip_norm=5", "--checkpoint_steps=20",
          "--decay_when=5", "--decay_at=validation"]
 MODEL = ModelConfig(embedding_units=9, hidden_units=11, dropout=0.1)
 CONFIG = TrainingConfig(
-    learning_rate=0.5, clip_norm=5.0, epochs=2, pseudo_epochs=2, log_steps=1, checkpoint_steps=3,
+    learning_rate=0.5, clip_norm=5.0, epochs=2, pseudo_epochs=2, log_steps=1, checkpoint_steps=20,
     decay_when=5.0, decay_at="validation",
 )
 

@@ -80,11 +80,13 @@ LABELS = {
 
 
 @every_layout
-@pytest.mark.parametrize("where", LABELS)
-@pytest.mark.parametrize("rows, xla", [
-    (26, False), (7, False), (26, True), pytest.param(7, True, marks=pytest.mark.slow)
+@pytest.mark.parametrize("rows, xla, where", [
+    *((rows, False, where) for rows in (26, 7) for where in LABELS),
+    (26, True, "in all clusters"),
+    *(pytest.param(rows, True, where, marks=pytest.mark.slow)
+      for rows in (26, 7) for where in LABELS if (rows, where) != (26, "in all clusters")),
 ])
-def test_gradients_equal_the_tape_wherever_labels_are(layout, where, rows, xla, monkeypatch):
+def test_gradients_equal_the_tape_wherever_labels_are(layout, rows, xla, where, monkeypatch):
     """In one round or many, for labels that leave clusters empty or exceed their capacity."""
     monkeypatch.setattr(adaptive_clusters.Cluster, "chunk_rows", lambda _: rows)
     monkeypatch.setattr(adaptive_clusters, "BLOCK_WORDS", 3 if rows == 7 else 100)

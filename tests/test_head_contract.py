@@ -12,7 +12,7 @@ from references import numeric_gradient
 
 V = 13
 every_head = pytest.mark.parametrize("case", CASES)
-# XLA takes seconds for a head, and the variants of one share most of what it compiles.
+# To compile a head takes seconds, and its variants share most of what is compiled.
 every_compiled_head = pytest.mark.parametrize("case", [
     case if case in ONE_OF_EACH else pytest.param(case, marks=pytest.mark.slow) for case in CASES
 ])
@@ -125,7 +125,7 @@ def test_loss_and_nats_returns_the_weighted_training_loss(case, count):
         )
 
 
-@every_head
+@every_compiled_head
 def test_graph_equals_eager(case):
     check_that_graph_equals_eager(built(case, V), False, [5, 1100, 0])
 

@@ -187,7 +187,9 @@ def test_what_would_fail_in_the_end_fails_before_the_model_is_loaded(lists, tmp_
         (f"--out={tmp_path / 'out'}", "`out` cannot be used: Is a directory"),
         (f"--arpa={tmp_path / 'none'}", "kenlm" if KENLM is None else "none"),
     ):
-        done = tool("rescore", "--run=x", f"--nbest={lists / 'nbest'}", flag, check=False)
+        weight = ["--arpa_weight=1"] * flag.startswith("--arpa")
+        nbest_lists = f"--nbest={lists / 'nbest'}"
+        done = tool("rescore", "--run=x", nbest_lists, flag, *weight, check=False)
         assert done.stderr.startswith("error: ") and message in done.stderr
         assert done.stderr.count("\n") == 1
 

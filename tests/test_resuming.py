@@ -82,7 +82,9 @@ def test_sigterm_ends_a_validation_which_starts_again(finished_run, corpus, tmp_
     assert_same_run(finished_run, run)
 
 
-@pytest.mark.parametrize("call", [0, 1, 2, 3, 4, 5, 8, 11])
+@pytest.mark.parametrize(
+    "call", [0, 2, 5, 11, *(pytest.param(call, marks=pytest.mark.slow) for call in (1, 3, 4, 8))]
+)
 def test_killed_between_any_two_files_it_goes_on(call, finished_run, corpus, tmp_path, monkeypatch):
     """The process ends at the n-th file or folder that it makes, renames or removes."""
     run, calls = runs.Run(str(tmp_path / "run")), itertools.count()

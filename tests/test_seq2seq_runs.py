@@ -134,6 +134,9 @@ def test_what_does_not_fit_is_refused(finished, finished_run, pairs, corpus, tmp
     line = ["evaluate", f"--run={finished.directory}", "--tail_ngram=x.arpa"]
     refused = "`tail_ngram` may be given for a run on sentences only"
     assert refused in tool(*line, check=False).stderr
+    line = ["evaluate", f"--run={finished.directory}", "--summaries=0", "--beam=3"]
+    refused = "`beam` may be given for a run on pairs with --summaries above 0 only. Received: beam"
+    assert refused in tool(*line, check=False).stderr
 
 
 def with_a_long_target(pairs, tmp_path):

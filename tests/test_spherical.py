@@ -49,8 +49,10 @@ def test_one_word_and_one_unit(kind, words, units, count, rate):
 
 
 @every_kind
-@pytest.mark.parametrize("use_bias", [True, False])
-@pytest.mark.parametrize("count", [2, 11])
+@pytest.mark.parametrize("use_bias, count", [
+    (True, 2), (False, 11),
+    *(pytest.param(*case, marks=pytest.mark.slow) for case in ((True, 11), (False, 2))),
+])
 def test_the_exact_update_is_gradient_descent(kind, use_bias, count):
     """Three hundred steps in float32 factors against as many on W itself in float64."""
     head = made(KINDS[kind][0](sgd_learning_rate=0.05, use_bias=use_bias))

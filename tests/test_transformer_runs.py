@@ -25,7 +25,7 @@ MODEL = ModelConfig(
     cell="transformer", layers=2, embedding_units=8, hidden_units=8, attention_heads=2, context=5,
     dropout=0.1,
 )
-SHORT = dataclasses.replace(CONFIG, epochs=1)
+SHORT = dataclasses.replace(CONFIG, epochs=1, checkpoint_steps=3)
 WORDS = ("the", "<unk>", "cat", "sat", "<eos>", "mat", "on", "dog")
 VOCABULARY = Vocabulary(WORDS, [9, 8, 7, 6, 5, 4, 3, 2])
 SENTENCES = [line.split() for line in (

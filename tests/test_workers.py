@@ -66,12 +66,12 @@ def test_the_number_of_workers_may_change_and_a_signal_to_one_stops_all(corpus, 
 
 def test_a_killed_worker_ends_the_others_and_the_run_goes_on_bitwise(corpus, tmp_path):
     whole, killed = Run(str(tmp_path / "whole")), Run(str(tmp_path / "killed"))
-    steps = {"max_steps": 14}
+    steps = {"max_steps": 14, "checkpoint_steps": 3}
 
     def train(run):
         done = command_server.run([
             "train", f"--data={corpus.directory}", f"--run={run.directory}", *SMALL,
-            "--dropout=0.1", "--max_steps=14", "--workers=2",
+            "--dropout=0.1", "--max_steps=14", "--checkpoint_steps=3", "--workers=2",
         ], seconds=200)
         assert done.returncode == 0, done.stderr
         *lines, last = done.stdout.splitlines()

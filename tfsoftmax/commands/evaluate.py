@@ -84,7 +84,7 @@ def main():
     if task == "pairs":
         shared_flags.refuse("sentences only", "tail_ngram")
         if flags.FLAGS.summaries == 0:
-            shared_flags.refuse("pairs with --summaries above 0", *shared_flags.SEARCH)
+            shared_flags.refuse("pairs with --summaries above 0 only", *shared_flags.SEARCH)
     else:
         shared_flags.refuse("pairs only", "summaries", *shared_flags.SEARCH)
     if flags.FLAGS.tail_ngram and flags.FLAGS.by_frequency:

@@ -256,3 +256,18 @@ def test_fit_learns_in_mixed_precision(policy):
     model.compile(optimizer, loss="mse")
     losses = fit(model).history["loss"]
     assert losses[-1] < 0.9 * losses[0]
+
+
+@pytest.mark.parametrize("options", [{}, {"amsgrad": True}], ids=str)
+def test_adam_moves_weights_in_bfloat16_as_those_in_float32(options):
+    """Keras's bias correction, 1 - 0.999**n in bfloat16, is zero for the first steps."""
+    moved = {}
+    for kind in ("float32", "bfloat16"):
+        weights = [keras.Variable(np.zeros((V, D)), dtype=kind) for _ in range(2)]
+        optimizer = optimizers.Adam(0.01, **options)
+        for step in range(20):
+            sparse = sparse_gradient(np.arange(V), seed=step % 3)
+            optimizer.apply([sparse, tf.convert_to_tensor(sparse)], weights)
+        moved[kind] = [np.asarray(weight.value, np.float32) for weight in weights]
+    for ours, wanted in zip(moved["bfloat16"], moved["float32"], strict=True):
+        assert np.linalg.norm(ours - wanted) < 0.1 * np.linalg.norm(wanted)

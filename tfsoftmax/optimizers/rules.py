@@ -114,7 +114,9 @@ class Adam(SparseRows, keras.optimizers.Adam):
 
     Source: Kingma, Ba 2015, with epsilon as in Keras. Departure: the moments of an untouched row
         do not decay and the row stays, and the bias correction counts all steps, not those that
-        touched the row.
+        touched the row. Weights in bfloat16 move, where Keras rounds the bias correction to 0;
+        their moments are rounded to bfloat16 as well. In float16 squares of small gradients vanish,
+        as in Keras: use "mixed_float16".
     """
 
     def slots(self):
@@ -122,6 +124,8 @@ class Adam(SparseRows, keras.optimizers.Adam):
         return (*moments, self._velocity_hats) if self.amsgrad else moments
 
     def update_all(self, gradient, variable, learning_rate):
+        if variable.dtype == tf.bfloat16:  # Keras's rule would not move it
+            return self._update_all_as_rows(gradient, variable, learning_rate)
         # XLA has no rule with amsgrad, and TensorFlow's rules round 1 - beta_2 to the dtype.
         if (self.amsgrad and under_xla()) or variable.dtype.size < 4:
             return super().update_all(gradient, variable, learning_rate)
@@ -136,9 +140,19 @@ class Adam(SparseRows, keras.optimizers.Adam):
             beta2=beta_2, epsilon=epsilon, beta1_power=beta_1**count, beta2_power=beta_2**count,
         )
 
+    def _update_all_as_rows(self, gradient, variable, learning_rate):
+        index = self._get_variable_index(variable)
+        slots = [slot[index].value for slot in self.slots()]
+        gradient, rate = (keras.ops.cast(x, variable.dtype) for x in (gradient, learning_rate))
+        step, *new = self.row_step(gradient, rate, *map(tf.convert_to_tensor, slots))
+        variable.assign_sub(step)
+        for slot, updated in zip(slots, new, strict=True):
+            slot.assign(updated)
+
     def row_step(self, gradient, learning_rate, momentum, velocity, *velocity_hat):
-        count = tf.cast(self.iterations + 1, gradient.dtype)
+        count = tf.cast(self.iterations + 1, tf.float64 if gradient.dtype.size > 4 else tf.float32)
         correction = tf.sqrt(1 - self.beta_2**count) / (1 - self.beta_1**count)
+        correction = tf.cast(correction, gradient.dtype)
         momentum += (gradient - momentum) * (1 - self.beta_1)
         velocity += (tf.square(gradient) - velocity) * (1 - self.beta_2)
         velocity_hat = [tf.maximum(hat, velocity) for hat in velocity_hat]

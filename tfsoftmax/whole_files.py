@@ -29,11 +29,12 @@ def writing(path: str | os.PathLike) -> Iterator[TextIO]:
         with errors_name(path), os.fdopen(os.dup(stream), "w", encoding="utf-8") as file:
             yield file
         return
-    if os.path.lexists(path) and not os.path.isfile(path):
+    target = os.path.realpath(path) if os.path.islink(path) else path
+    if os.path.lexists(target) and not os.path.isfile(target):
         with errors_name(path), open(path, "w", encoding="utf-8") as file:
             yield file
         return
-    with written_whole(os.path.realpath(path) if os.path.islink(path) else path) as binary:
+    with written_whole(target) as binary:
         file = io.TextIOWrapper(binary, encoding="utf-8")
         try:
             yield file
@@ -46,9 +47,14 @@ def check_writable(path: str | os.PathLike) -> None:
     """Raises OSError if `writing` could not begin, so that a wrong path fails at once."""
     if os.path.isdir(path):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
-    if _stream_at(path) is None and (os.path.isfile(path) or not os.path.lexists(path)):
-        with errors_name(path):
-            partial, file = _locked_partial(os.path.realpath(path))
+    if _stream_at(path) is not None:
+        return
+    target = os.path.realpath(path)
+    with errors_name(path):
+        if os.path.islink(target):  # a link to itself
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        if os.path.isfile(target) or not os.path.lexists(target):
+            partial, file = _locked_partial(target)
             file.close()
             os.unlink(partial)
 

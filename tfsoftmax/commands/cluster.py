@@ -144,6 +144,13 @@ def _check_flags(options):
                 f"`{name}` may be given with --method={methods} only. "
                 f"Received: {name}={options[name].value}, method={options.method}"
             )
+    if options["speed_penalty"].present and not options.passes:
+        raise ValueError(
+            "`speed_penalty` is read with passes above 0 only. "
+            f"Received: speed_penalty={options.speed_penalty} with passes=0"
+        )
+    if options.method == "soul" and options.classes == 1:
+        raise ValueError("`classes` must be at least 2 for --method=soul. Received: classes=1")
     needed = "data" if options.method == "brown" else "run"
     if options[needed].value is None:
         raise ValueError(

@@ -20,7 +20,7 @@ import json
 from absl import flags
 
 from tfsoftmax.commands import shared_flags
-from tfsoftmax.commands.program import check_at_least, load_matplotlib, load_tensorflow
+from tfsoftmax.commands.program import check_at_least, check_plot, load_tensorflow
 from tfsoftmax.whole_files import errors_name
 
 EXPONENTS = (0.0, 0.5, 0.8, 1.0, 1.2, 1.5)
@@ -70,7 +70,7 @@ def main():
             )
     own = [_whole(c) for c in config.cutoffs]
     if config.plot:
-        load_matplotlib()
+        check_plot(config.plot)
     from tfsoftmax.partitions.cost_model import CostModel
 
     counts, what = _words(config)

@@ -11,7 +11,7 @@ another program.
 
 from absl import flags
 
-from tfsoftmax.commands.program import load_matplotlib, load_tensorflow
+from tfsoftmax.commands.program import check_plot, load_tensorflow
 
 MIB = 2**20
 ROWS, BAR, LARGEST = 24, 50, 10
@@ -30,7 +30,7 @@ def main():
             f"Received: run={flags.FLAGS.run!r}, trace={flags.FLAGS.trace!r}"
         )
     if flags.FLAGS.plot:
-        load_matplotlib()
+        check_plot(flags.FLAGS.plot)
     load_tensorflow()
     from tfsoftmax.profiling.memory_timeline import at_peak, find_trace, read_timeline
 
@@ -108,5 +108,6 @@ def plot(timeline, path):
     axes.set_ylim(bottom=0)
     axes.grid(True, axis="y", color="0.88", linewidth=0.8)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, loc="upper right")
+    if timeline.allocators:
+        axes.legend(frameon=False, loc="upper right")
     axes.figure.savefig(path, dpi=110)

@@ -109,6 +109,28 @@ def load_matplotlib(flag: str = "plot"):
     return matplotlib
 
 
+def check_plot(path: str, flag: str = "plot") -> None:
+    """Raises an error if no picture could be written to a path.
+
+    Raises:
+        RuntimeError: matplotlib is not installed.
+        ValueError: it does not write files with this ending.
+        OSError: the file cannot be written.
+    """
+    load_matplotlib(flag)
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    from tfsoftmax.whole_files import check_writable
+
+    endings, ending = FigureCanvasBase.get_supported_filetypes(), os.path.splitext(path)[1][1:]
+    if ending and ending.lower() not in endings:
+        raise ValueError(
+            f"`{flag}` must end in one of {', '.join(sorted(endings))}. "
+            f"Received: {flag}={path!r}"
+        )
+    check_writable(path)
+
+
 def load_gradio():
     """Imports gradio, which then reports nothing to its makers, or says how to install it."""
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
@@ -254,14 +276,24 @@ def _sentence(error):
     if _is_of_a_stream(error):
         return f"standard output, or a file that is written, cannot be used: {error.strerror}"
     if not any(f"`{name}`" in text for name in given):
-        for name, each in values:
-            if _is_named(each, text):
-                return f"`{name}`: {text.replace(each, _brief(each)) if each else text}"
+        named = [(name, each) for name, each in values if _is_named(each, text)]
+        if named:  # what the message begins with, or else what is longest
+            name, each = max(named, key=lambda found: (_begins(text, found[1]), len(found[1])))
+            return f"`{name}`: {text.replace(each, _brief(each)) if each else text}"
     return text
 
 
+def _begins(text, value):
+    return text.startswith((value, repr(value)))
+
+
 def _is_named(value, text):
-    """Whether a text has a value as a word of its own, or in quotation marks."""
+    """Whether a text has a value as a word of its own, or in quotation marks.
+
+    A value without a dot or slash may be an ordinary word of the text.
+    """
+    if not (set(value) & {".", os.sep} or os.path.lexists(value) or _begins(text, value)):
+        return False
     alone = rf"(?<![\w./]){re.escape(value)}(?!\w)"
     return repr(value) in text or bool(value and re.search(alone, text))
 

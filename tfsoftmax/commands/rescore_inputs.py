@@ -11,6 +11,8 @@ from tfsoftmax.commands.program import check_at_least
 from tfsoftmax.textio import STANDARD_INPUT, name_of
 from tfsoftmax.whole_files import check_writable
 
+FILES = ("nbest", "tune", "reference", "tune_reference", "against", "words", "utt2spk")
+
 
 def check_flags(options):
     """Raises ValueError if flags do not fit one another."""
@@ -27,8 +29,7 @@ def check_flags(options):
         raise ValueError(
             f"`utt2spk` may be given with --state=speaker only. Received: state={options.state!r}"
         )
-    files = ("nbest", "tune", "reference", "tune_reference", "against", "words", "utt2spk")
-    piped = [name for name in files if options[name].value == STANDARD_INPUT]
+    piped = [name for name in FILES if options[name].value == STANDARD_INPUT]
     if len(piped) > 1:
         raise ValueError(
             f"`{piped[1]}` must be a file where `{piped[0]}` is standard input. Received: '-'"
@@ -69,10 +70,17 @@ def lists_of(argument, symbols):
     """The lists that a flag names, in the spelling of the model."""
     from tfsoftmax.nbest import lists as nbest
     from tfsoftmax.nbest import rescoring
+    from tfsoftmax.vocabulary import EOS
 
     options = flags.FLAGS
     lists = nbest.read(options[argument].value, ids=symbols is not None)
     lists = lists.with_words(symbols, options.lowercase)
+    for utterance, start, end in zip(lists.utterances, lists.starts, lists.starts[1:]):
+        for words in (words for words in lists.sentences[start:end] if EOS in words):
+            raise ValueError(
+                f"`{argument}` must not contain {EOS}, which ends each hypothesis by itself. "
+                f"Received: {' '.join(words)!r} of {utterance}"
+            )
     if options.hypotheses is None:
         return lists
     return rescoring.first_hypotheses(lists, options.hypotheses)
@@ -158,10 +166,28 @@ def speakers_of(lists, argument):
 
 
 def check_out(directory, lists):
-    """Makes the directory of --out, and raises OSError if a file in it could not be written."""
+    """Makes the directory of --out, and raises an error if a file in it could not be written.
+
+    Raises:
+        ValueError: what is read would be replaced.
+        OSError: a file cannot be written.
+    """
     from tfsoftmax.nbest import writing
 
     os.makedirs(directory, exist_ok=True)
-    for name in ("hyp.trn", "1best.trn", "ref.trn", "results.json"):
-        check_writable(os.path.join(directory, name))
+    names = ("hyp.trn", "1best.trn", "ref.trn", "results.json", writing.name_of_lists(lists))
+    written = [os.path.realpath(os.path.join(directory, name)) for name in names]
+    for flag in FILES:
+        given = flags.FLAGS[flag].value
+        if not given or given == STANDARD_INPUT:
+            continue
+        read = os.path.realpath(given)
+        if any(read == path or read.startswith(path + os.sep) or os.path.dirname(path) == read
+               for path in written):
+            raise ValueError(
+                f"`out` must be a directory in which nothing of `{flag}` would be replaced. "
+                f"Received: out={directory!r}, {flag}={given!r}"
+            )
+    for path in written[:-1]:
+        check_writable(path)
     writing.check_writable(directory, lists)

@@ -160,8 +160,15 @@ def sentences(path, is_one_text, lowercase):
 
 def tokenized(sentences, tokenizer, tally):
     """Yields the words or pieces of each sentence, and counts them."""
+    from tfsoftmax.vocabulary import EOS
+
     for sentence in sentences:
         pieces = tokenizer.encode(sentence)
+        if EOS in pieces:
+            raise ValueError(
+                f"`input` must not contain {EOS}, which ends each line by itself. "
+                f"Received: {sentence[:200]!r}"
+            )
         tally.add(sentence, pieces, tokenizer)
         yield pieces
 

@@ -248,6 +248,15 @@ def parse(config: type, preset: dict | None = None):
     return config(**values)
 
 
+class _Joined(flags.Flag):
+    """A list that is joined from all that are given, as in --train=a.txt --train=b.txt."""
+
+    def parse(self, argument):
+        before = [] if self.using_default_value else self.value
+        super().parse(argument)
+        self.value = before + self.value
+
+
 def _default(field):
     if field.default_factory is not dataclasses.MISSING:
         return field.default_factory()
@@ -263,7 +272,8 @@ def _define(field, text, choices):
     elif isinstance(default, dict):
         flags.DEFINE_string(field.name, json.dumps(default), text)
     elif isinstance(default, tuple):
-        flags.DEFINE_list(field.name, list(default), text)
+        parser, serializer = flags.ListParser(), flags.CsvListSerializer(",")
+        flags.DEFINE_flag(_Joined(parser, serializer, field.name, list(default), text))
     elif isinstance(default, float):
         flags.DEFINE_float(field.name, default, text)
     elif isinstance(default, int) or int in _types(field):

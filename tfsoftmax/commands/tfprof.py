@@ -33,10 +33,10 @@ import types
 from absl import flags
 
 from tfsoftmax.commands import shared_flags
-from tfsoftmax.commands.program import check_at_least, load_matplotlib, load_tensorflow
+from tfsoftmax.commands.program import check_at_least, check_plot, load_tensorflow
 from tfsoftmax.lm.config import OPTIMIZERS, ModelConfig, TrainingConfig
 from tfsoftmax.textio import read_json
-from tfsoftmax.whole_files import errors_name, writing
+from tfsoftmax.whole_files import check_writable, errors_name, writing
 
 MIB = 2**20
 COLOURS = {  # Okabe and Ito's, for colour-blind readers
@@ -86,7 +86,9 @@ def main():
         _refuse_flags_beside_run()
     others = [_load(path) for path in config.compare]
     if config.plot:
-        load_matplotlib()
+        check_plot(config.plot)
+    if config.out:
+        check_writable(config.out)
     load_tensorflow()
     result = measured(config, model_config)
     print(table(result))

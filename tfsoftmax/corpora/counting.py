@@ -15,6 +15,7 @@ class Tally:
         sentences: the number of sentences.
         words: the number of words between blanks, without `<eos>`.
         pieces: the number of pieces that the tokenizer makes of them.
+        longest: the most tokens of a sentence.
         text_bytes: the bytes of the sentences in UTF-8, each with the end of its line.
         changed_lines: how many sentences their pieces do not restore exactly.
         oov: the number of pieces that are no words of a vocabulary, where they were looked up.
@@ -31,6 +32,7 @@ class Tally:
     sentences: int = 0
     words: int = 0
     pieces: int = 0
+    longest: int = 0
     text_bytes: int = 0
     changed_lines: int = 0
     oov: int = 0
@@ -43,7 +45,7 @@ class Tally:
 
     @property
     def is_restorable(self):
-        """Whether the ids of the pieces determine every byte of the text."""
+        """Whether the ids of the pieces determine each line, apart from how it ends."""
         return self.oov == 0 and self.changed_lines == 0
 
     def add(self, line, pieces, tokenizer):
@@ -51,6 +53,7 @@ class Tally:
         self.sentences += 1
         self.words += len(pieces) if tokenizer.pieces is None else len(line.split())
         self.pieces += len(pieces)
+        self.longest = max(self.longest, len(pieces) + 1)
         self.text_bytes += len(line.encode("utf-8")) + 1
         self.changed_lines += tokenizer.decode(pieces) != line
 

@@ -22,6 +22,8 @@ from tfsoftmax.corpora.tokenizers import check_tokenizer, load_tokenizer
 
 __all__ = ["PrepareConfig", "prepare", "summary"]
 
+PADDING = 10_000_000  # positions that a split may have beyond ten for each token
+
 
 def prepare(config: PrepareConfig, progress: bool = True) -> Corpus:
     """Prepares a corpus, unless it is already there, intact and with the same settings.
@@ -44,7 +46,8 @@ def prepare(config: PrepareConfig, progress: bool = True) -> Corpus:
         FileNotFoundError: there is no such input.
         ConnectionError: the corpus must be downloaded, and its host does not answer.
         OSError: for example, the disk is full.
-        RuntimeError: the records do not hold exactly the tokens that were counted.
+        RuntimeError: the records do not hold exactly the tokens that were counted, or an input
+            file changed in the meantime.
 
     Source: Müller 2017, section 4.2.
     """
@@ -62,12 +65,22 @@ def prepare(config: PrepareConfig, progress: bool = True) -> Corpus:
                 "`out` must not be a mount point, which cannot be replaced as a whole; name a "
                 f"folder in it. Received: out={out!r}"
             )
+        if os.path.commonpath([out, os.getcwd()]) == out:
+            raise ValueError(
+                "`out` must not be the working directory or lie above it, as it is replaced as a "
+                f"whole; name a folder in it. Received: out={out!r}"
+            )
         check_tokenizer(config.tokenizer, config.piece_model)
         with _disk_full_explained(config.out), whole_or_nothing(out, replace=True) as partial:
             scratch = os.path.join(partial, "scratch")
             os.mkdir(scratch)
             write = {"sentences": _write_sentences, "pairs": write_pairs}[config.task]
             write(partial, scratch, source, settings, config, progress)
+            if make_source(config).inputs != source.inputs:
+                raise RuntimeError(
+                    "the input files must not change while they are read, but they did; nothing "
+                    "was written or replaced"
+                )
             shutil.rmtree(scratch)
         return Corpus.load(config.out, TASKS)
 
@@ -218,6 +231,9 @@ def _write_sentences(directory, scratch, source, settings, config, progress):
         with progress.phase(f"counting {name}") as report:
             tallies[name] = count(blocks[name], name, tokenizer, name == "train", report)
     _check_shape(config, tallies["train"])
+    if settings["order"] == "shuffled":
+        for name, tally in tallies.items():
+            _check_padding(config.streams, name, tally)
     vocabulary = (
         build_vocabulary(tallies["train"], settings["min_count"], config.max_vocab)
         if tokenizer.pieces is None else piece_vocabulary(tallies["train"], tokenizer)
@@ -262,6 +278,17 @@ def _check_shape(config, tally):
                 f"`{name}` must be at most {most} for a training split of {tally.sentences} "
                 f"sentences. Received: {name}={value}"
             )
+
+
+def _check_padding(streams, split, tally):
+    """Refuses a sentence so long that the other streams would be padding for most of it."""
+    positions = streams * tally.longest
+    if positions > 10 * tally.tokens + PADDING:
+        raise ValueError(
+            f"`streams` must be fewer, or `order` be text, for a sentence of {tally.longest:,} "
+            f"tokens, as all streams would be as long: {positions:,} positions for the "
+            f"{tally.tokens:,} tokens of {split}. Received: streams={streams}"
+        )
 
 
 @contextlib.contextmanager

@@ -94,7 +94,10 @@ class Split:
 
     @property
     def is_restorable(self) -> bool:
-        """Whether the ids in the records determine every byte of the text."""
+        """Whether the ids in the records determine each line of the text.
+
+        Lines without a word are left out, and how lines end is not kept.
+        """
         return self.text_bytes is not None and self.oov == 0 and self.changed_lines == 0
 
     @property

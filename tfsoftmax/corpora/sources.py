@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable
 
 from tfsoftmax.corpora.catalogue import DATASETS
@@ -45,6 +46,11 @@ def _text(config):
             f"`train` must name files for corpus='text'. Received: train={config.train!r}"
         )
     files = {split: text.expand(given, split) for split, given in patterns.items() if given}
+    if config.field != "text" and not any(map(text.has_fields, itertools.chain(*files.values()))):
+        raise ValueError(
+            "`field` may be given where a file has fields, such as one that ends in .jsonl. "
+            f"Received: field={config.field!r}"
+        )
     return Source(
         inputs={split: [text.fingerprint(path) for path in paths]
                 for split, paths in files.items()},

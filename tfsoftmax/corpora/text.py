@@ -65,6 +65,11 @@ class TextFiles:
             yield lines
 
 
+def has_fields(path: str) -> bool:
+    """Whether `TextFiles` reads the texts of a file from a field."""
+    return _kind(path) in (*JSON, ".parquet")
+
+
 def blocks_of(texts: Iterable[str], block_bytes: int = textio.BLOCK_BYTES) -> Iterator[list[str]]:
     """Yields lists of the lines of texts, each list as soon as it has so many characters."""
     lines, size = [], 0
@@ -159,7 +164,10 @@ def expand(patterns: Iterable[str], argument: str) -> list[str]:
     for path in paths:
         if not os.path.isfile(path):
             raise ValueError(f"`{argument}` must name files. Received: {argument}={path!r}")
-    return list(dict.fromkeys(paths))
+    files = {}
+    for path in paths:
+        files.setdefault(os.path.realpath(path), path)
+    return list(files.values())
 
 
 def _matches(pattern):

@@ -132,8 +132,10 @@ class Scorer:
 
         Each sentence begins with the state that the one before it left. A model of B streams cuts
         the sentences of a call into B texts of similar length for each device, which it reads side
-        by side; a model of one stream reads all in their order. Call `restart` to begin another
-        text.
+        by side; a model of one stream reads all in their order. Texts that are shorter than the
+        longest of a call are filled with `<eos>`, which the model reads, so that with several
+        streams the next call does not begin exactly where they ended. Call `restart` to begin
+        another text.
 
         Args:
             sentences: sentences as lists of words.

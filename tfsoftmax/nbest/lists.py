@@ -13,6 +13,7 @@ from tfsoftmax.nbest import columns, espnet, json_lists, kaldi, srilm
 from tfsoftmax.nbest.rows import Row
 
 KALDI_NO_WORDS = {"<eps>", "<s>", "</s>"}
+MOST_SILENT = 1000  # hypotheses without a word at the start of a file, in search of one with
 SCORES = ("acoustic", "old_lm", "graph")
 
 
@@ -210,18 +211,33 @@ def _rows_of_file(path, ids):
     if _is_document(path):
         return "json", json_lists.document_rows(path)
     lines = textio.lines(path, json_lists.LINE_BYTES)
-    first = next((pair for pair in lines if pair[1].strip()), ("", ""))
-    lines, fields = itertools.chain([first], lines), first[1].split()
-    if fields and fields[0].startswith("{"):
+    read = _with_a_word(lines)
+    lines, telling = itertools.chain(read, lines), read[-1][1] if read else ""
+    if telling.lstrip().startswith("{"):
         return "json", json_lists.rows(lines)
-    if fields and srilm.begins(fields):
+    if telling and srilm.begins(telling.split()):
         if path == textio.STANDARD_INPUT:
             raise ValueError(
                 "SRILM's lists must be in files, which are named after their utterances. "
-                f"Received: standard input, which begins with {first[1][:80]!r}"
+                f"Received: standard input, which begins with {read[0][1][:80]!r}"
             )
         return "srilm", srilm.rows(lines, srilm.utterance_of(textio.name_of(path)))
     return "columns", columns.rows(lines)
+
+
+def _with_a_word(lines):
+    """The first lines of a file, up to one that has a word, or tells its format otherwise.
+
+    Hypotheses of silence may come first, of which `1 -5.0 0` has numbers only in any format.
+    """
+    read = []
+    for where, line in lines:
+        if fields := line.split():
+            read.append((where, line))
+            words = set(fields[3:]) - srilm.NO_WORDS
+            if words or len(fields) < 3 or fields[0].startswith("{") or len(read) == MOST_SILENT:
+                break
+    return read
 
 
 def _is_document(path):

@@ -13,6 +13,11 @@ WRITERS = {
 }
 
 
+def name_of_lists(nbest: NBest) -> str:
+    """The name that `write` gives the file or the folder of the lists."""
+    return WRITERS[nbest.kind][1]
+
+
 def check_writable(folder: str, nbest: NBest) -> None:
     """Raises an error if `write` could not begin, or other files are where it writes a folder.
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from cases import randomise
 from references import character_rows, numeric_gradient
-from tfsoftmax import CharacterEmbedding, CharCnnSoftmax
+from tfsoftmax import CharacterEmbedding, CharCnnSoftmax, SampledSoftmax, SoftmaxLoss
 
 WORDS = ["a", "the", "theatre", "été", "ж", "incomprehensibilities", "", "the"]
 V, D = len(WORDS), 6
@@ -156,3 +156,27 @@ def test_the_head_makes_its_embedding_from_the_words():
     assert head.tied_to.lstm.forward_layer.units == 5
     with pytest.raises(ValueError, match="`words` must be the 9 words"):
         CharCnnSoftmax(9, WORDS)
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize("tied", [False, True])
+def test_fit_may_be_the_first_call_in_mixed_precision(policy, tied):
+    inputs = keras.Input((3,), dtype="int32")
+    table = CharacterEmbedding(V, D, WORDS, **OPTIONS)
+    if tied:
+        head = SampledSoftmax(V, 5, "uniform", tied_to=table, dtype=policy)
+    else:
+        head = CharCnnSoftmax(V, WORDS, OPTIONS, dtype=policy)
+    model = keras.Model(inputs, head(table(inputs)))
+    model.compile("sgd", SoftmaxLoss())
+    words = np.arange(24).reshape(8, 3) % V
+    history = model.fit(words, words, batch_size=4, verbose=0).history
+    assert np.isfinite(history["loss"][0]) and np.isfinite(model.predict(words, verbose=0)).all()
+
+
+@pytest.mark.parametrize("encoder", ["cnn", "lstm"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_no_words_have_no_rows(encoder, dtype):
+    layer = embedding(encoder, dtype=dtype)
+    assert layer(np.zeros((0, 2), np.int32)).shape == (0, 2, D)
+    assert layer(np.zeros((1, 2), np.int32)).dtype == dtype

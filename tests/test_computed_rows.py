@@ -20,6 +20,7 @@ from tfsoftmax.heads.char_cnn import with_words
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.layers.computed_rows import ComputedRows
 from tfsoftmax.layers.previous_word import UNITS as ID_UNITS
+from tfsoftmax.ops.computed_table import table_of
 from tfsoftmax.vocabulary import Vocabulary
 
 V, D = 23, 6
@@ -321,3 +322,15 @@ def test_what_cannot_be_tied_is_named():
         head.build((None, D))
     with pytest.raises(ValueError, match="`shard` must be False"):
         FullSoftmax(V, tied_to=Tower(V), shard=True)
+
+
+def test_a_table_in_a_graph_is_that_of_eager_mode_and_not_copied_in_each_chunk():
+    features = np.random.default_rng(0).normal(size=(23, 3)).astype(np.float32)
+    tower = tfsoftmax.ItemTower(
+        keras.Sequential([keras.Input((3,)), keras.layers.Dense(4)]), features, rows_at_once=5
+    )
+    function = tf.function(lambda: table_of(tower.rows, tf.range(22, -1, -1), 5))
+    np.testing.assert_allclose(function(), tower.table(), rtol=1e-6)
+    graph = function.get_concrete_function().graph.as_graph_def()
+    kinds = {node.op for each in graph.library.function for node in each.node_def}
+    assert "TensorListSetItem" in kinds and "TensorScatterUpdate" not in kinds

@@ -195,3 +195,14 @@ def test_a_model_is_traced_once_for_all_its_sentences_and_read_anew():
     assert two.sample(seed=1) == two.sample(seed=1)
     other = Generator(model, Vocabulary(tuple(reversed(WORDS)), [9, 8, 7, 6, 5, 4, 3]))
     assert "<unk>" not in sum(other.sample(), [])
+
+
+def test_a_stream_goes_on_after_other_calls():
+    shared, alone = generator(2), generator(2)
+    draws = NextWordSampler(top_k=1)
+    wanted = list(alone.stream([["cat"], ["on"]], 9, draws))
+    found = []
+    for words in shared.stream([["cat"], ["on"]], 9, draws):
+        found.append(words)
+        shared.next_words(["the", "dog"], 2)
+    assert found == wanted

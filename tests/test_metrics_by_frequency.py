@@ -46,3 +46,18 @@ def test_counts_must_be_those_of_the_words():
         metric = tfsoftmax.metrics.NatsByFrequency(counts)
         with pytest.raises(ValueError, match=f"`counts` must be those of .* {V} words. Received: "):
             metric.update_state(np.array([V - 1, 0]), logits)
+
+
+def test_a_word_of_no_probability_leaves_the_other_bands():
+    head = tfsoftmax.FullSoftmax(V)
+    model = keras.Sequential([keras.Input((D,)), head])
+    head.bias.assign(np.where(np.arange(V) == 5, -np.inf, 0.0))
+    metrics = [tfsoftmax.metrics.NatsByFrequency(COUNTS), tfsoftmax.metrics.Perplexity()]
+    model.compile("sgd", tfsoftmax.SoftmaxLoss(), weighted_metrics=metrics)
+    hidden, labels = np.zeros((3, D), np.float32), np.array([5, 4, 8])
+    said = model.evaluate(hidden, labels, verbose=0, return_dict=True)
+    assert said["nats_100"] == np.inf and said["perplexity"] == np.inf
+    np.testing.assert_allclose([said["nats_10"], said["nats_10000"]], np.log(V - 1), rtol=1e-5)
+    weights = np.array([0.0, 1, 1])
+    said = model.evaluate(hidden, labels, sample_weight=weights, verbose=0, return_dict=True)
+    np.testing.assert_allclose(said["perplexity"], V - 1, rtol=1e-5)

@@ -312,3 +312,13 @@ def test_damage_is_found_or_harmless_and_names_the_file(tmp_path, kind, monkeypa
             assert str(error).startswith(str(folder))
             found += 1
     assert 10 < found
+
+
+@pytest.mark.parametrize("ids, kind", [("1 2", "columns"), ("-1.5 -2.5", "srilm")])
+def test_silence_at_the_start_does_not_tell_the_format(tmp_path, ids, kind):
+    """`1 -5 0` may be an utterance and two scores, or two scores and no words."""
+    (a, b), words = ids.split(), "2" if kind == "srilm" else "0"
+    write(tmp_path, u=f"{a} -5 0\n{a} -7 {words} the cat\n{b} -3 {words} on it\n")
+    lists = nbest.read(tmp_path / "u")
+    assert lists.kind == kind and lists.sentences == ((), ("the", "cat"), ("on", "it"))
+    assert lists.utterances == (("1", "2") if kind == "columns" else ("u",))

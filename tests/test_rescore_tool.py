@@ -194,6 +194,25 @@ def test_what_would_fail_in_the_end_fails_before_the_model_is_loaded(lists, tmp_
         assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("name", ["nbest", "nbest.jsonl"])
+def test_nothing_that_is_read_is_replaced(lists, tmp_path, name):
+    path = tmp_path / name
+    text = (lists / "nbest").read_text() if name == "nbest" else '{"id": 1, "nbest": ["x"]}\n'
+    path.write_text(text)
+    done = tool("rescore", "--run=x", f"--nbest={path}", f"--out={tmp_path}", check=False)
+    assert "`out` must be a directory in which nothing of `nbest` would be replaced" in done.stderr
+    assert path.read_text() == text
+
+
+def test_the_end_of_a_sentence_within_one_is_refused(tmp_path, finished_run):
+    (tmp_path / "lists").write_text("utt-1 -1 -2 w1 <eos> w2\n")
+    done = tool("rescore", "--run=x", f"--nbest={tmp_path / 'lists'}", check=False)
+    assert "`nbest` must not contain <eos>" in done.stderr and "of utt-1\n" in done.stderr
+    run = f"--run={finished_run.directory}"
+    done = tool("score", run, input="w1\nw1 <eos> w2\n", check=False)
+    assert "`input` must not contain <eos>" in done.stderr and "'w1 <eos> w2'" in done.stderr
+
+
 def test_lists_to_tune_on_lack_no_score(lists, tmp_path):
     pytest.importorskip("jiwer")
     (tmp_path / "tune").write_text('{"id": "utt-1", "nbest": ["x"]}')

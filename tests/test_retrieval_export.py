@@ -212,3 +212,17 @@ def test_errors_name_the_argument(tmp_path):
         (tmp_path / "file").write_text("")
         with pytest.raises(ValueError, match=message):
             tfsoftmax.export_retrieval(*arguments)
+
+
+def test_models_that_cannot_be_exported_are_named(tmp_path):
+    names = keras.Input((4,), dtype="int32", name="user history-1")
+    hidden = tfsoftmax.Embedding(V, UNITS)(names)
+    mean = keras.layers.GlobalAveragePooling1D()(hidden)
+    for inputs, of_head, message in (
+        (names, mean, "`model` must have inputs whose names are letters.*user history-1"),
+        (keras.Input((4, UNITS), name="states"), None, r"`model` must make one query.*\(None, 4, "),
+    ):
+        head = tfsoftmax.FullSoftmax(V)
+        model = keras.Model(inputs, head(inputs if of_head is None else of_head))
+        with pytest.raises(ValueError, match=message):
+            tfsoftmax.export_retrieval(model, str(tmp_path / "served"), k=3)

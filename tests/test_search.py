@@ -279,3 +279,19 @@ def test_xla_is_refused_in_words(head, index):
     compiled = tf.function(lambda h: head.top_k(h, 3, index=index), jit_compile=True)
     with pytest.raises(NotImplementedError, match="jit_compile=False"):
         compiled(HIDDEN)
+
+
+def test_rows_of_padding_need_find_nothing():
+    """Chunks are padded with zeros, for which an index may find fewer words."""
+    rng = np.random.default_rng(3)
+    kernel = [1, 0] + 0.01 * rng.normal(size=(100, 2))
+    kernel[rng.permutation(100)[:2]] = [-1, 0]
+    head = tfsoftmax.FullSoftmax(100, use_bias=False)
+    head.build((None, 2))
+    head.kernel.assign(kernel)
+    index = WordIndex(head, "ivf", candidates=5, samples=0, lists=2, probes=1)
+    queries = np.tile(np.float32([[1, 0]]), (513, 1))
+    assert index.likeliest(head, queries, 5).ids.shape == (513, 5)
+    assert index.likeliest(head, queries[:0], 5).ids.shape == (0, 5)
+    with pytest.raises(ValueError, match="`index` must find 5 words. It found 2"):
+        index.likeliest(head, -queries, 5)

@@ -133,3 +133,19 @@ def test_a_read_only_file_is_not_replaced(tmp_path, monkeypatch):
         with pytest.raises(PermissionError, match="kept"):
             use(path)
     assert path.read_text() == "old" and len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_link_to_nothing_is_followed_like_one_to_a_file(tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "target")
+    with pytest.raises(KeyboardInterrupt), whole_files.writing(link) as file:
+        file.write("half")
+        raise KeyboardInterrupt
+    assert os.listdir(tmp_path) == ["link"]
+    with whole_files.writing(link) as file:
+        file.write("whole")
+    assert (tmp_path / "target").read_text() == "whole" and link.is_symlink()
+    for name, target, message in (("lost", "no/where", "No such file"), ("loop", "loop", "levels")):
+        (tmp_path / name).symlink_to(tmp_path / target)
+        with pytest.raises(OSError, match=message):
+            whole_files.check_writable(tmp_path / name)

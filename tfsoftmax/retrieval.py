@@ -1,5 +1,6 @@
 """Exports a model that retrieves items as a SavedModel of plain TensorFlow."""
 
+import re
 from collections.abc import Iterable, Sequence
 
 import keras
@@ -70,6 +71,18 @@ def export_retrieval(
         raise ValueError(
             "`model` must have no inputs named exclude, queries or candidates, as the signatures "
             f"have them. Received: {sorted(taken)}"
+        )
+    wrong = [x.name for x in inputs if not re.fullmatch(r"[A-Za-z0-9.][A-Za-z0-9_.-]*", x.name)]
+    if wrong:
+        raise ValueError(
+            "`model` must have inputs whose names are letters, digits and _ only, as those of the "
+            f"signatures are. Received: {wrong}"
+        )
+    hidden = hidden_model.outputs[0]
+    if len(hidden.shape) != 2:
+        raise ValueError(
+            "`model` must make one query of each sample, whose hidden state is (B, D). "
+            f"Received: hidden states of shape {hidden.shape}"
         )
     seen = [tf.TensorSpec([None, None], tf.string, name="exclude")] if exclude else []
 

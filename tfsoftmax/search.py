@@ -170,10 +170,10 @@ class WordIndex:
                 f"units, {'without a' if bias is None else 'with a'} bias. Received: an index of "
                 f"{self.words} vectors of {self.units} numbers"
             )
-        most = chunk_rows(4 * kernel.shape[1] * max(k, self.candidates))
-        found = map_chunks(
-            lambda part: self._best(part, softmax, k, at_least or k), rows, most
-        )
+        sampled = 0 if self.sample is None else 4 * len(self.sample.ids)
+        most = chunk_rows(4 * max(kernel.shape[1] * max(k, self.candidates), sampled))
+        found = map_chunks(lambda part: self._best(part, softmax, k), rows, most)
+        found = _with_enough(at_least or k, *found)
         return Found(*(restore(t, leading, *t.shape[1:]) for t in found))
 
     def recall(self, head: LinearHead, hidden: ArrayLike, k: int) -> float:
@@ -256,9 +256,9 @@ class WordIndex:
         """D, or D + 1 for a head with biases."""
         return self._index.d
 
-    def _best(self, hidden, softmax, k, at_least):
+    def _best(self, hidden, softmax, k):
         kernel, bias, soft_cap = softmax
-        ids = self._candidates(hidden, bias is not None, k, at_least)
+        ids = self._candidates(hidden, bias is not None, k)
         scores = scores_of(hidden, kernel, bias, ids, soft_cap)
         best, places = tf.math.top_k(scores, k)
         if self.sample is None:
@@ -271,18 +271,12 @@ class WordIndex:
         found = tf.gather(ids, places, batch_dims=1), best, log_z, error
         return tuple(map(tf.stop_gradient, found))
 
-    def _candidates(self, hidden, with_bias, k, at_least):
+    def _candidates(self, hidden, with_bias, k):
         """Ids (N, C) int32 of words with large scores, in no order; -1 in empty places."""
         count = min(max(k, self.candidates), self.words)
 
         def searched(queries):
-            ids = self._index.search(np.ascontiguousarray(queries), count)[1]
-            if (ids[:, at_least - 1] < 0).any():  # empty places come last
-                raise ValueError(
-                    f"`index` must find {at_least} words. It found {np.sum(ids >= 0, 1).min()}; "
-                    "give `kind` more `probes` or `breadth`."
-                )
-            return ids.astype(np.int32)
+            return self._index.search(np.ascontiguousarray(queries), count)[1].astype(np.int32)
 
         queries = tf.cast(hidden, tf.float32)
         if with_bias:
@@ -291,6 +285,22 @@ class WordIndex:
         ids = tf.numpy_function(searched, [queries], tf.int32, stateful=False)
         ids.set_shape([hidden.shape[0], count])
         return ids
+
+
+def _with_enough(at_least, ids, *others):
+    """What was found; an error if a position (N, k) has fewer ids than it must."""
+
+    def checked(ids):
+        if (ids[:, at_least - 1] < 0).any():  # empty places come last
+            raise ValueError(
+                f"`index` must find {at_least} words. It found {np.sum(ids >= 0, 1).min()}; "
+                "give `kind` more `probes` or `breadth`."
+            )
+        return ids
+
+    shape = ids.shape
+    ids = tf.numpy_function(checked, [ids], ids.dtype, stateful=False)
+    return tf.ensure_shape(ids, shape), *others
 
 
 def _sha256(vectors):

@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import gzip
 import json
+import os
 import re
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from text_files import config, contents, read_back, write_texts
 from tfsoftmax.commands.shared_flags import attribute_helps
 from tfsoftmax.corpora import encoding, shuffle
 from tfsoftmax.corpora import manifest as manifests
+from tfsoftmax.corpora import prepare as preparing
 from tfsoftmax.corpora.catalogue import MIN_COUNTS
 from tfsoftmax.corpora.config import PrepareConfig
 from tfsoftmax.corpora.prepare import prepare, summary
@@ -166,3 +168,41 @@ def test_preparing_text_does_not_load_tensorflow(tmp_path, texts):
         "assert 'tensorflow' not in sys.modules"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path).returncode == 0
+
+
+def test_input_that_changes_while_it_is_read_is_noticed(tmp_path, texts, monkeypatch):
+    settings, write = config(tmp_path), preparing._write_sentences
+
+    def write_and_append(*arguments):
+        write(*arguments)
+        with gzip.open(settings.valid[0], "at", encoding="utf-8") as file:
+            file.write("one more line\n")
+
+    monkeypatch.setattr(preparing, "_write_sentences", write_and_append)
+    with pytest.raises(RuntimeError, match="input files must not change while they are read"):
+        prepare(settings, progress=False)
+    assert not os.path.exists(settings.out)
+
+
+def test_the_working_directory_is_not_replaced(tmp_path, texts, monkeypatch):
+    out = tmp_path / "out"
+    out.mkdir()
+    monkeypatch.chdir(out)
+    with pytest.raises(ValueError, match="`out` must not be the working directory"):
+        prepare(dataclasses.replace(config(tmp_path), out="."), progress=False)
+
+
+def test_a_sentence_of_a_whole_text_is_refused_before_it_is_padded(tmp_path, texts, monkeypatch):
+    monkeypatch.setattr(preparing, "PADDING", 1000)
+    settings = config(tmp_path)
+    with gzip.open(settings.train[0], "at", encoding="utf-8") as file:
+        file.write("\n" + "word " * 5000)
+    settings = dataclasses.replace(settings, streams=40, order="shuffled")
+    with pytest.raises(ValueError, match="`streams` must be fewer.* a sentence of 5,001 tokens"):
+        prepare(settings, progress=False)
+    prepare(dataclasses.replace(settings, order="text"), progress=False)
+
+
+def test_field_is_for_files_with_fields(tmp_path, texts):
+    with pytest.raises(ValueError, match="`field` may be given where a file has fields"):
+        prepare(dataclasses.replace(config(tmp_path), field="body"), progress=False)

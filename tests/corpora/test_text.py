@@ -78,6 +78,7 @@ def test_endless_line_is_refused_in_bounded_memory(tmp_path, monkeypatch):
 def test_globs_expand_sorted_and_each_file_once(tmp_path):
     a, b = (write(tmp_path / name, b"x") for name in ("a.txt", "b.txt"))
     assert expand([b, str(tmp_path / "*.txt")], "train") == [b, a]
+    assert expand([a, f"{tmp_path}/./a.txt", b], "train") == [a, b]
 
 
 def test_pattern_without_a_file_is_refused(tmp_path):

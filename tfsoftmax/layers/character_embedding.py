@@ -10,6 +10,7 @@ from tfsoftmax.arguments import check_positive
 from tfsoftmax.layers.computed_rows import ComputedRows
 from tfsoftmax.layers.embedding import Embedding
 from tfsoftmax.layers.initializers import Initializer
+from tfsoftmax.layers.recurrent import LSTM
 
 ENCODERS = ("cnn", "lstm")
 BEGIN, END, PADDING = 256, 257, 258  # after the bytes
@@ -156,7 +157,7 @@ class CharacterEmbedding(ComputedRows):
         self._build_projection(features)
 
     def _build_lstm(self):
-        lstm = keras.layers.LSTM(self.lstm_units, dtype=self.variable_dtype)
+        lstm = LSTM(self.lstm_units, dtype=self.variable_dtype)
         self._add("lstm", keras.layers.Bidirectional, lstm)
         self.lstm.build((None, None, self.character_units))
         self._build_projection(2 * self.lstm_units)

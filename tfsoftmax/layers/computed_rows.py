@@ -103,7 +103,9 @@ class ComputedRows(keras.layers.Layer):
     def distinct_rows(self, ids: tf.Tensor) -> tf.Tensor:
         """The rows (n, D) of ids (n,) int32, each id's computed once."""
         distinct, place = tf.unique(ids)
-        return tf.gather(self.rows(distinct), place)
+        # Layers of Keras that compute rows may fail for none, so that word 0 stands in.
+        some = tf.pad(distinct, [[0, tf.cast(tf.size(distinct) == 0, tf.int32)]])
+        return tf.gather(self.rows(some), place)
 
     def call(self, words):
         words = tf.cast(words, tf.int32)
@@ -143,8 +145,8 @@ class KeptTable(tf.Module):
         with tf.init_scope():
             self.rows = tf.Variable(tf.zeros([0, units], dtype), False, shape=[None, units])
             self.copies = [
-                tf.Variable(tf.zeros([0], weight.value.dtype), False, shape=tf.TensorShape(None))
-                for weight in weights
+                tf.Variable(tf.zeros([0], value.dtype), False, shape=tf.TensorShape(None))
+                for value in values_of(weights)
             ]
 
     def fits(self, weights: Sequence[keras.Variable]) -> bool:

@@ -204,10 +204,14 @@ class Generator:
                     key = tf.constant([seed, number], tf.int64)
                     drawn = self._draw(tf.constant(words), key, sampler).numpy()
                     ended |= drawing & (drawn == self._vocabulary.eos_id)
+                    states = recurrent_states(self._model)
+                    values = [tf.identity(state.value) for state in states]
                     yield [
                         self._vocabulary.words[word] if new else None
                         for word, new in zip(drawn, drawing & ~ended, strict=True)
                     ]
+                    for state, value in zip(states, values, strict=True):
+                        state.assign(value)  # other methods may have been called in the meantime
                     ended |= number + 1 >= ends
                     if ended.all():
                         return

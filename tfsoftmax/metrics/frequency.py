@@ -65,7 +65,8 @@ class NatsByFrequency(TokenMean):
             return None
         bands = tf.gather(self._bands, tf.cast(labels.ids, tf.int32))
         inside = [tf.cast(bands == band, nats.dtype) for band in self.starts]
-        return tuple(value for mask in inside for value in (nats * mask, mask))
+        of_band = tf.math.multiply_no_nan  # nats may be infinite in another band
+        return tuple(value for mask in inside for value in (of_band(nats, mask), mask))
 
     def _report(self, *means):
         result = dict(zip(self.quantities, means, strict=True))

@@ -73,7 +73,8 @@ class TokenMean(keras.metrics.Metric):
         weights = tf.cast(weights, "float64")
         self.sums["tokens"].assign_add(tf.reduce_sum(weights))
         for quantity, value in zip(self.quantities, values, strict=True):
-            self.sums[quantity].assign_add(tf.reduce_sum(weights * tf.cast(value, "float64")))
+            weighted = tf.math.multiply_no_nan(tf.cast(value, "float64"), weights)
+            self.sums[quantity].assign_add(tf.reduce_sum(weighted))
 
     def result(self):
         # Keras averages what replicas report of a step, which is no perplexity of all of them.

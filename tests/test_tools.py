@@ -124,6 +124,13 @@ def test_a_wrong_name_suggests_the_nearest_one(name, near):
          "`decay_at` is read with pseudo_epochs above 1 only"),
         (["prepare", "--out={tmp}/out", "--manual_dir={tmp}"],
          "`manual_dir` may be given with corpus=text8, ptb, "),
+        (["prepare", "--corpus=text", "--out={tmp}/out", "--train={tmp}/a", "--train={tmp}/b"],
+         "/a'"),  # both are taken
+        (["tfprof", "--out={tmp}/no/profile.json"], "`out` cannot be used: No such file"),
+        (["cluster", "--data=x", "--out=y", "--passes=0", "--speed_penalty=0.1"],
+         "`speed_penalty` is read with passes above 0 only"),
+        (["cluster", "--method=soul", "--run=x", "--out=y", "--classes=1"],
+         "`classes` must be at least 2 for --method=soul"),
         (["evaluate", "--run={tmp}/nothing"], "`run` must be the directory of a training run"),
         (["prepare", "--corpus=text", "--out={tmp}/out", "--train={tmp}/no.txt"], "no.txt"),
         (["score", "--run=x", "--input={tmp}/no.txt"], "`input` cannot be used: No such file"),
@@ -200,3 +207,19 @@ def test_loading_tensorflow_leaves_matplotlib_to_be_imported_later():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "matplotlib"]
+
+
+def test_an_error_names_the_flag_of_the_file_and_not_one_with_an_ordinary_word(tmp_path):
+    lines = tmp_path / "bad.jsonl"
+    lines.write_text('{"body": "x"}\n')
+    out = f"--out={tmp_path / 'd'}"
+    said = tool("prepare", "--corpus=text", f"--train={lines}", out, check=False).stderr
+    assert said.startswith(f"error: `train`: {lines}, line 1: ")
+
+
+@pytest.mark.parametrize("name", ["cutoffs", "tfprof"])
+def test_a_picture_that_cannot_be_written_is_refused_at_once(tmp_path, name):
+    pytest.importorskip("matplotlib")
+    for path, message in ((tmp_path / "no" / "x.png", "`plot` cannot be used: No such file"),
+                          (tmp_path / "x.foo", "`plot` must end in one of ")):
+        assert message in tool(name, f"--plot={path}", check=False).stderr

@@ -31,10 +31,12 @@ One stream of 128 raises NCE's test perplexity with the first seed. It begins wi
 
     python -m experiments.stream_nats --run=runs/jiang/nce-seed1 --split=test
 
-prints 146.71, and 133.65 without the worst stream; for full-seed1 139.25 and 138.40.
+prints 146.71, and 133.65 without the worst stream; for full-seed1 139.25 and 138.40. The second and
+the third seed of NCE have 134.57 and 135.16 with all streams.
 
 Hardware and hours: see the table; the cores did other work as well, so that minutes and words/s are
 uneven; those of tree-brown-seed1 are also from before a defect was mended.
+The curves of the first seed are not kept, so that the picture shows another.
 The benchmarks (results/poster, results/benchmarks) compare speeds.
 
 The paper's values: exact perplexities on Penn Treebank (vocabulary 10,000; 0.9 M tokens).

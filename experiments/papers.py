@@ -65,8 +65,8 @@ ROWS = {
         ("", "the same with batches and epochs as in the authors' code",
          "[small_batches](small_batches/README.md)", Table("small_batches")),
         ("table of perplexities", "softmax, NCE, BlackOut, cHSM and p-tHSM with a GRU",
-         "[jiang](jiang/README.md), million words, to convergence; one stream of 128 raises NCE's "
-         "test perplexity from 133.65 to 146.71",
+         "[jiang](jiang/README.md), million words, to convergence; one stream of 128 raises the "
+         "test perplexity of NCE's first seed from 133.65 to 146.71",
          Table("jiang", ("full", "nce", "blackout", "class", "tree-huffman", "tree-brown"))),
         ("", "WikiText-2 and WikiText-103 in the same table", "`tfsoftmax prepare "
          "--corpus=wikitext103`, then `experiments.run jiang`",

@@ -35,9 +35,9 @@ prints 146.71, and 133.65 without the worst stream; for full-seed1 139.25 and 13
 the third seed of NCE have 134.57 and 135.16 with all streams.
 
 Hardware and hours: see the table; the cores did other work as well, so that minutes and words/s are
-uneven; those of tree-brown-seed1 are also from before a defect was mended.
-The curves of the first seed are not kept, so that the picture shows another.
-The benchmarks (results/poster, results/benchmarks) compare speeds.
+uneven; those of tree-brown-seed1 are also from before a defect was mended. The curves of the first
+seed are not kept, so that the picture shows another. The benchmarks (results/poster,
+results/benchmarks) compare speeds.
 
 The paper's values: exact perplexities on Penn Treebank (vocabulary 10,000; 0.9 M tokens).
 Perplexities of different corpora cannot be compared, but their ratios to full softmax can.

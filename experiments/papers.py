@@ -18,13 +18,13 @@ INTRODUCTION = """\
 Each table and figure of the papers that this toolkit reproduces, where to find our counterpart, and
 what came of it. "Novels" are fourteen million words of [English novels](../README.md), "million
 words" a part of them, as large as the Penn Treebank. Perplexities of different corpora cannot be
-compared. A verdict therefore counts the pairs of methods whose perplexities, on the test split where
-the paper gives that and else on the validation split, are in the paper's order, where two within
-1 % of each other are alike, and lists the ratios to full softmax that differ from the paper's by
-more than 3 %. Perplexities of several seeds are averaged. Where the paper has a plot without values, the
-verdict tests what it says of the plot. cHSM is `ClassSoftmax`; tHSM and p-tHSM are `TreeSoftmax` in
-its modes "sequential" and "parallel". "Open" means that the experiment exists and its command has
-not been run to its end, or that it has still to be written.\
+compared. A verdict therefore counts the pairs of methods whose perplexities, on the test split
+where the paper gives that and else on the validation split, are in the paper's order, where two
+within 1 % of each other are alike, and lists the ratios to full softmax that differ from the
+paper's by more than 3 %. Perplexities of several seeds are averaged. Where the paper has a plot
+without values, the verdict tests what it says of the plot. cHSM is `ClassSoftmax`; tHSM and p-tHSM
+are `TreeSoftmax` in its modes "sequential" and "parallel". "Open" means that the experiment exists
+and its command has not been run to its end, or that it has still to be written.\
 """
 
 FDT = "cannot be done here: the FDT corpus is not public"

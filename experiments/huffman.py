@@ -18,7 +18,7 @@ Commands:
 
     tfsoftmax prepare --corpus=text --order=text --max_vocab=10000 --train=train.txt.gz \\
         --valid=valid.txt.gz --test=test.txt.gz --out=data/million
-    python -m experiments.huffman_ties --data=data/million
+    python -m experiments.huffman_files --data=data/million
     python -m experiments.run huffman --data=data/million
 
 Hardware and hours: each run has one core, which it shares with other work and on which it was
@@ -33,6 +33,7 @@ RUNS = seeded([
     jiang.run("huffman-ties-random", "tree", tree="{data}/huffman-random.paths"),
     jiang.run("huffman-ties-text", "tree", tree="{data}/huffman-text.paths"),
     jiang.run("huffman-no-biases", "tree", tree="huffman", use_bias=False),
+    jiang.run("brown-by-row", "tree", tree="{data}/brown-by-row.paths"),
     jiang.run("random-no-biases", "tree", tree="random", use_bias=False),
     jiang.run("full", "full"),
 ], (1,))

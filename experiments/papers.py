@@ -18,13 +18,13 @@ INTRODUCTION = """\
 Each table and figure of the papers that this toolkit reproduces, where to find our counterpart, and
 what came of it. "Novels" are fourteen million words of [English novels](../README.md), "million
 words" a part of them, as large as the Penn Treebank. Perplexities of different corpora cannot be
-compared. A verdict therefore counts the pairs of methods whose perplexities, on the test split
-where the paper gives that and else on the validation split, are in the paper's order, where two
-within 1 % of each other are alike, and lists the ratios to full softmax that differ from the
-paper's by more than 3 %. Perplexities of several seeds are averaged. Where the paper has a plot
-without values, the verdict tests what it says of the plot. cHSM is `ClassSoftmax`; tHSM and p-tHSM
-are `TreeSoftmax` in its modes "sequential" and "parallel". "Open" means that the experiment exists
-and its command has not been run to its end, or that it has still to be written.\
+compared, but their order and their ratios to full softmax can. Below each paper's list are the
+values behind the verdicts: the paper's, and ours on the test split where the paper gives that and
+else on the validation split, with the number of seeds and half of the range between them. Two
+perplexities within 1 % of each other count as alike. Where the paper has a plot without values, the
+verdict tests what it says of the plot. cHSM is `ClassSoftmax`; tHSM and p-tHSM are `TreeSoftmax` in
+its modes "sequential" and "parallel". "Open" means that the experiment exists and its command has
+not been run to its end, or that it has still to be written.\
 """
 
 FDT = "cannot be done here: the FDT corpus is not public"
@@ -253,12 +253,18 @@ def page(results=RESULTS):
     """The page, as Markdown."""
     blocks = ["# The papers' tables and figures", INTRODUCTION]
     for paper, rows in ROWS.items():
-        table = [["", "what it shows", "ours", "verdict"]]
+        table, below, place = [["", "what it shows", "ours", "verdict"]], [], ""
         for number, what, ours, said in rows:
-            said = said if isinstance(said, str) else said.verdict(results)
+            place = number or place
+            if not isinstance(said, str):
+                found = said.verdict(results)
+                said = found.headline
+                if found.values:
+                    heading = f"{place[0].upper()}{place[1:]}: {what}"
+                    below += [f"### {heading}", found.values, found.notes]
             table.append([number, what, *(_linked(text, results) or "–" for text in (ours, said))])
-        blocks += [f"## {paper}", markdown.table(table, text_columns=4)]
-    return [*blocks, "Written by `python -m experiments.papers`."]
+        blocks += [f"## {paper}", markdown.table(table, text_columns=4), *below]
+    return [*filter(None, blocks), "Written by `python -m experiments.papers`."]
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ def table(outcomes):
         row = [name, str(len(own)), f"{epochs[0]:.0f}" + f" to {epochs[-1]:.0f}" * (len(own) > 1)]
         for m in measures:
             values = [of_seed[m] for _, of_seed in own if of_seed.get(m)]
-            row += [_spread(values), _ratio(means, name, baselines[name], m)]
+            row += [spread(values), _ratio(means, name, baselines[name], m)]
             if m in in_paper:
                 row += [f"{papers[name][m]:,.2f}" if m in papers[name] else "–",
                         _ratio(papers, name, baselines[name], m)]
@@ -129,7 +129,8 @@ def _mean(values):
     return statistics.mean(values) if values else None
 
 
-def _spread(values):
+def spread(values):
+    """The mean of perplexities by seed, with half of their range; a dash if there are none."""
     if not values:
         return "–"
     half = (max(values) - min(values)) / 2

@@ -1,6 +1,6 @@
 """What the results of an experiment say about a paper's table, or about what it says of a figure.
 
-`Table` and `Claims` read results/NAME/results.json.
+`Table` and `Claims` read results/NAME/results.json and make a `Verdict` of it.
 """
 
 import dataclasses
@@ -8,11 +8,27 @@ import itertools
 import json
 import statistics
 
-from experiments import seeds
+from experiments import markdown, seeds
 
 NEAR = 0.03  # how far our ratio to full softmax may lie from the paper's
-TIED = 0.01  # perplexities no further apart have no order: most of ours are of one seed
-MORE, ALIKE = "more", "alike"
+TIED = 0.01  # perplexities no further apart have no order: seeds differ by up to half a per cent
+MORE, ALIKE = "higher", "alike"
+OPEN = "open"
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """What came of a table or figure.
+
+    Args:
+        headline: the verdict in a few words.
+        values: the paper's values and ours, as a Markdown table; empty if no run has finished.
+        notes: sentences that belong below the table.
+    """
+
+    headline: str
+    values: str = ""
+    notes: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,9 +47,10 @@ class Table:
     at_the_end: bool = False
 
     def verdict(self, results):
-        """The verdict by what is in the `Path` of the results."""
-        rows = _rows_of(results / self.experiment / "results.json", self.at_the_end)
-        return verdict([row for row in rows if not self.runs or row[0] in self.runs])
+        """The `Verdict` by what is in the `Path` of the results."""
+        measure, rows = _rows_of(results / self.experiment / "results.json", self.at_the_end)
+        rows = [row for row in rows if not self.runs or row[0] in self.runs]
+        return verdict(rows, f"{seeds.SPLITS[measure]} perplexity")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,80 +66,102 @@ class Claims:
     claims: tuple
 
     def verdict(self, results):
-        """The verdict by what is in the `Path` of the results."""
+        """The `Verdict` by what is in the `Path` of the results."""
         ours = {}
         for run in _runs_of(results / self.experiment / "results.json"):
             if run["state"] == "finished":
                 ours.setdefault(seeds.group(run["name"]), []).append(run["perplexity"])
-        return judged({run: statistics.mean(values) for run, values in ours.items()}, self.claims)
+        return judged(ours, self.claims)
 
 
 def judged(ours, claims):
     """What perplexities say about the claims of a paper.
 
     Args:
-        ours: {name of a run without its seed: validation perplexity} of the runs that finished.
+        ours: {name of a run without its seed: its validation perplexities by seed}.
         claims: list of (run, other, claim). The claim is that the perplexity of `run` is `MORE`
             than that of `other`, or that they are `ALIKE`, which they are within 1 %.
 
     Returns:
-        The ratios that bear out the paper, those that do not, those within 1 % where the paper has
-        more, and the runs that are missing.
+        A `Verdict`, whose values have a row for each claim.
     """
-    same, alike, differs, missing = [], [], [], []
+    rows, found, missing = [], [], []
     for run, other, claim in claims:
         absent = [name for name in (run, other) if name not in ours]
         missing += absent
         if absent:
             continue
-        ratio = ours[run] / ours[other]
-        text = f"{run} {ratio:.3f} of {other}"
-        if abs(ratio - 1) <= TIED:
-            (same if claim == ALIKE else alike).append(text)
-        else:
-            (same if claim == MORE and ratio > 1 else differs).append(text)
-    if not (same or alike or differs):
-        return "open"
-    return _listed(same=same, alike_here=alike, differs=differs, still_open=dict.fromkeys(missing))
+        ratio = statistics.mean(ours[run]) / statistics.mean(ours[other])
+        here = ALIKE if abs(ratio - 1) <= TIED else MORE if ratio > 1 else "lower"
+        found.append((here == claim, here))
+        count = min(len(ours[run]), len(ours[other]))
+        rows.append([run, other, claim, here, str(count), f"{ratio:.3f}"])
+    if not rows:
+        return Verdict(OPEN)
+    same = sum(agrees for agrees, _ in found)
+    alike = sum(not agrees and here == ALIKE for agrees, here in found)
+    different = len(found) - same - alike
+    said = [f"{same} of {len(found)} comparisons as in the paper"]
+    said += [f"{alike} alike here"] * bool(alike) + [f"{different} different"] * bool(different)
+    headings = ["perplexity of", "compared with", "paper", "here", "seeds", "ratio"]
+    notes = "Still open: " + ", ".join(dict.fromkeys(missing)) + "." if missing else ""
+    return Verdict("; ".join(said), markdown.table([headings, *rows], text_columns=4), notes)
 
 
-def verdict(rows):
+def verdict(rows, measure="perplexity"):
     """What the results of an experiment say about the paper's table.
 
     Args:
-        rows: list of (name, our perplexities, the paper's perplexity); ours are empty for a run
-            that has not finished.
+        rows: list of (name, our perplexities by seed, the paper's perplexity); ours are empty for a
+            run that has not finished.
+        measure: the heading of the perplexities.
 
     Returns:
-        Which pairs of methods come in the paper's order, and which ratios to full softmax, if it is
-        among the methods, lie within 3 % of the paper's.
+        A `Verdict`: which pairs of methods come in the paper's order, and which ratios to full
+        softmax, if it is among the methods, lie within 3 % of the paper's.
     """
-    has_full = any(_is_full(name) for name, _, _ in rows)
-    rows = [(name, statistics.mean(ours), paper) for name, ours, paper in rows if ours]
+    full_is_open = any(_is_full(name) and not ours for name, ours, _ in rows)
+    rows = [row for row in rows if row[1]]
     if len(rows) < 2:
-        return "open"
-    said = _order(rows)
-    base = next((row for row in rows if _is_full(row[0])), None)
-    if base is None:
-        return said + "; full softmax is still open" * has_full
-    ratios = {name: (ours / base[1], paper / base[2]) for name, ours, paper in rows}
-    far = [
-        f"{name} {ours:.2f} (paper {paper:.2f})" for name, (ours, paper) in ratios.items()
-        if abs(ours - paper) > NEAR
-    ]
-    return f"{said}; ratios to full softmax " + (
-        f"differ for {', '.join(far)}" if far else "within 3 %"
-    )
+        return Verdict(OPEN)
+    means = [(name, statistics.mean(ours), paper) for name, ours, paper in rows]
+    base = next((row for row in means if _is_full(row[0])), None)
+    headline, notes = _order(means)
+    if base:
+        far = [n for n, *both in _ratios(means, base) if abs(both[0] - both[1]) > NEAR]
+        headline += "; " + (f"{len(far)} of {len(rows) - 1} ratios to full softmax differ by more "
+                            "than 3 %" if far else "all ratios to full softmax within 3 %")
+    if full_is_open:
+        headline += "; full softmax is still open"
+    return Verdict(headline, _values(rows, means, base, measure), notes)
+
+
+def _ratios(means, base):
+    """(name, our ratio to full softmax, the paper's) of each (name, ours, the paper's)."""
+    return [(name, ours / base[1], paper / base[2]) for name, ours, paper in means]
+
+
+def _values(rows, means, base, measure):
+    """The table of the paper's values and ours."""
+    headings = ["run", "seeds", measure, "paper"]
+    table = [[name, str(len(ours)), seeds.spread(ours), f"{paper:,.2f}"]
+             for name, ours, paper in rows]
+    if base:
+        headings += ["ours to full", "paper's to full", "within 3 %"]
+        for row, (name, ours, paper) in zip(table, _ratios(means, base)):
+            near = "yes" if abs(ours - paper) <= NEAR else "no"
+            row += [f"{ours:.3f}", f"{paper:.3f}", "–" if name == base[0] else near]
+    return markdown.table([headings, *table])
 
 
 def _order(rows):
-    """Which pairs of (name, our perplexity, the paper's) come in the paper's order."""
+    """How many pairs of (name, ours, the paper's) come in the paper's order, and which do not."""
     same, swapped, alike_here, alike_there = [], [], [], []
     for (a, ours_a, paper_a), (b, ours_b, paper_b) in itertools.combinations(rows, 2):
         if paper_a < paper_b:
             (a, ours_a, paper_a), (b, ours_b, paper_b) = (b, ours_b, paper_b), (a, ours_a, paper_a)
         ours, paper = ours_a / ours_b, paper_a / paper_b
-        text = f"{a} {ours:.3f} of {b} (paper {paper:.3f})"
+        text = f"{a} is {ours:.3f} of {b} (paper {paper:.3f})"
         if paper - 1 <= TIED:
             if abs(ours - 1) > TIED:
                 alike_there.append(text)
@@ -131,18 +170,15 @@ def _order(rows):
         else:
             (same if ours > 1 else swapped).append(text)
     pairs = len(same) + len(swapped) + len(alike_here)
+    notes = " ".join(
+        f"{heading}: {', '.join(texts)}." for heading, texts in (
+            ("In the other order", swapped), ("Alike here", alike_here),
+            ("Alike in the paper only", alike_there)) if texts)
     if len(same) == pairs and not alike_there:
-        return "same order" if same else "the paper has no order"
-    counted = f"{len(same)} of {pairs} pairs in the paper's order; " * bool(pairs)
-    return counted + _listed(
-        swapped=swapped, alike_here=alike_here, alike_in_the_paper=alike_there)
-
-
-def _listed(**texts):
-    """Lists with their headings, without the empty ones."""
-    return "; ".join(
-        f"{heading.replace('_', ' ')}: {', '.join(of)}" for heading, of in texts.items() if of
-    )
+        return "same order" if same else "the paper has no order", notes
+    counted = f"{len(same)} of {pairs} pairs in the paper's order" if pairs else ""
+    there = f"{len(alike_there)} alike only in the paper" if alike_there else ""
+    return "; ".join(filter(None, (counted, there))), notes
 
 
 def _is_full(name):
@@ -155,10 +191,11 @@ def _runs_of(path):
 
 
 def _rows_of(path, at_the_end=False):
-    """(name, our test or validation perplexities by seed, the paper's) of an experiment."""
-    found = {}
-    for run in _runs_of(path):
-        measure = "test_perplexity" if "test_perplexity" in run["paper"] else "perplexity"
+    """The measure, and (name, our perplexities by seed, the paper's) of the runs that have it."""
+    found, runs = {}, [run for run in _runs_of(path) if run["paper"]]
+    of_test = any("test_perplexity" in run["paper"] for run in runs)
+    measure = "test_perplexity" if of_test else "perplexity"
+    for run in runs:
         if measure in run["paper"]:
             name = seeds.group(run["name"])
             ours = found.setdefault(name, (name, [], run["paper"][measure]))[1]
@@ -166,4 +203,4 @@ def _rows_of(path, at_the_end=False):
             value = valid[-1:] if at_the_end else [run.get(measure)]
             if run["state"] == "finished" and any(value):
                 ours += value
-    return list(found.values())
+    return measure, list(found.values())

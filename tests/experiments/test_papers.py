@@ -11,32 +11,50 @@ from experiments.verdicts import ALIKE, MORE, Claims, Table
 ROWS = [("full", [100.0, 102.0], 130.0), ("tree", [103.0], 133.0), ("random", [120.0], 156.0)]
 
 
-@pytest.mark.parametrize("change, said", [
-    ({}, "same order; ratios to full softmax within 3 %"),
-    ({"tree": 99.0}, "2 of 3 pairs in the paper's order; swapped: tree 0.980 of full (paper "
-                     "1.023); ratios to full softmax differ for tree 0.98 (paper 1.02)"),
-    ({"tree": 100.2}, "2 of 3 pairs in the paper's order; alike here: tree 0.992 of full (paper "
-                      "1.023); ratios to full softmax differ for tree 0.99 (paper 1.02)"),
-    ({"random": 140.0}, "same order; ratios to full softmax differ for random 1.39 (paper 1.20)"),
+@pytest.mark.parametrize("change, headline, notes", [
+    ({}, "same order; all ratios to full softmax within 3 %", ""),
+    ({"tree": 99.0}, "2 of 3 pairs in the paper's order; 1 of 2 ratios to full softmax differ by "
+     "more than 3 %", "In the other order: tree is 0.980 of full (paper 1.023)."),
+    ({"tree": 100.2}, "2 of 3 pairs in the paper's order; 1 of 2 ratios to full softmax differ by "
+     "more than 3 %", "Alike here: tree is 0.992 of full (paper 1.023)."),
+    ({"random": 140.0}, "same order; 1 of 2 ratios to full softmax differ by more than 3 %", ""),
 ])
-def test_a_verdict_compares_order_and_ratios(change, said):
+def test_a_verdict_compares_order_and_ratios(change, headline, notes):
     rows = [(n, [change.get(n)] if n in change else ours, paper) for n, ours, paper in ROWS]
-    assert verdicts.verdict(rows) == said
+    verdict = verdicts.verdict(rows)
+    assert (verdict.headline, verdict.notes) == (headline, notes)
+
+
+def test_a_verdict_lists_the_values_behind_it():
+    assert verdicts.verdict(ROWS, "test perplexity").values == """\
+| run | seeds | test perplexity | paper | ours to full | paper's to full | within 3 % |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: |
+| full | 2 | 101.00 ± 1.00 | 130.00 | 1.000 | 1.000 | – |
+| tree | 1 | 103.00 | 133.00 | 1.020 | 1.023 | yes |
+| random | 1 | 120.00 | 156.00 | 1.188 | 1.200 | yes |"""
+    assert verdicts.verdict(ROWS[1:]).values.splitlines()[0] == (
+        "| run | seeds | perplexity | paper |")
 
 
 def test_methods_that_the_paper_does_not_order_may_differ_here():
     rows = [("brown", [100.0], 129.0), ("huffman", [112.0], 129.5)]
-    assert verdicts.verdict(rows) == "alike in the paper: huffman 1.120 of brown (paper 1.004)"
-    assert verdicts.verdict([rows[0], ("huffman", [100.4], 129.5)]) == "the paper has no order"
-    assert verdicts.verdict([rows[0], ("random", [100.4], 190.0)]) == (
-        "0 of 1 pairs in the paper's order; alike here: random 1.004 of brown (paper 1.473)")
+    verdict = verdicts.verdict(rows)
+    assert verdict.headline == "1 alike only in the paper"
+    assert verdict.notes == "Alike in the paper only: huffman is 1.120 of brown (paper 1.004)."
+    assert verdicts.verdict([rows[0], ("huffman", [100.4], 129.5)]).headline == (
+        "the paper has no order")
+    verdict = verdicts.verdict([rows[0], ("random", [100.4], 190.0)])
+    assert verdict.headline == "0 of 1 pairs in the paper's order"
+    assert verdict.notes == "Alike here: random is 1.004 of brown (paper 1.473)."
 
 
 def test_without_results_a_row_is_open():
-    assert verdicts.verdict([]) == verdicts.verdict(ROWS[:1]) == "open"
+    assert verdicts.verdict([]) == verdicts.verdict(ROWS[:1]) == verdicts.Verdict("open")
     unfinished = ("full", [], 130.0)
-    assert verdicts.verdict([unfinished, *ROWS[1:]]) == "same order; full softmax is still open"
-    assert verdicts.verdict(ROWS[1:]) == "same order"  # a table without full softmax
+    verdict = verdicts.verdict([unfinished, *ROWS[1:]])
+    assert verdict.headline == "same order; full softmax is still open"
+    assert "full" not in verdict.values
+    assert verdicts.verdict(ROWS[1:]).headline == "same order"  # a table without full softmax
 
 
 def test_the_page_reads_the_results_of_experiments(tmp_path):
@@ -49,9 +67,11 @@ def test_the_page_reads_the_results_of_experiments(tmp_path):
     path.parent.mkdir()
     path.write_text(json.dumps(runs))
     text = "\n".join(papers.page(tmp_path))
-    assert verdicts.verdict(ROWS) in text
+    verdict = verdicts.verdict(ROWS, "test perplexity")
+    assert verdict.headline in text and verdict.values in text
     path.write_text(json.dumps(runs[:1]))
-    assert verdicts.verdict(ROWS) not in "\n".join(papers.page(tmp_path))
+    text = "\n".join(papers.page(tmp_path))
+    assert verdict.headline not in text and verdict.values not in text
 
 
 def test_a_verdict_may_be_on_some_runs_of_an_experiment(tmp_path):
@@ -61,24 +81,27 @@ def test_a_verdict_may_be_on_some_runs_of_an_experiment(tmp_path):
     ]
     (tmp_path / "some").mkdir()
     (tmp_path / "some" / "results.json").write_text(json.dumps(runs))
-    assert "swapped: tree 0.900 of full (paper 1.023)" in Table("some").verdict(tmp_path)
-    said = Table("some", ("full", "nce")).verdict(tmp_path)
-    assert said == "same order; ratios to full softmax within 3 %"
-    assert Table("some", ("tree", "nce")).verdict(tmp_path) == (
-        "alike in the paper: nce 1.144 of tree (paper 1.008)")
+    assert "tree is 0.900 of full (paper 1.023)" in Table("some").verdict(tmp_path).notes
+    of_two = Table("some", ("full", "nce")).verdict(tmp_path)
+    assert of_two.headline == "same order; all ratios to full softmax within 3 %"
+    assert "validation perplexity" in of_two.values and "tree" not in of_two.values
+    assert Table("some", ("tree", "nce")).verdict(tmp_path).notes == (
+        "Alike in the paper only: nce is 1.144 of tree (paper 1.008).")
 
 
-@pytest.mark.parametrize("claim, ratio, said", [
-    (MORE, 1.05, "same: a 1.050 of b"),
-    (MORE, 1.005, "alike here: a 1.005 of b"),
-    (MORE, 0.995, "alike here: a 0.995 of b"),
-    (MORE, 0.95, "differs: a 0.950 of b"),
-    (ALIKE, 0.995, "same: a 0.995 of b"),
-    (ALIKE, 0.95, "differs: a 0.950 of b"),
-    (ALIKE, 1.05, "differs: a 1.050 of b"),
+@pytest.mark.parametrize("claim, ratio, here, headline", [
+    (MORE, 1.05, "higher", "1 of 1 comparisons as in the paper"),
+    (MORE, 1.005, "alike", "0 of 1 comparisons as in the paper; 1 alike here"),
+    (MORE, 0.995, "alike", "0 of 1 comparisons as in the paper; 1 alike here"),
+    (MORE, 0.95, "lower", "0 of 1 comparisons as in the paper; 1 different"),
+    (ALIKE, 0.995, "alike", "1 of 1 comparisons as in the paper"),
+    (ALIKE, 0.95, "lower", "0 of 1 comparisons as in the paper; 1 different"),
+    (ALIKE, 1.05, "higher", "0 of 1 comparisons as in the paper; 1 different"),
 ])
-def test_what_a_paper_says_of_a_plot_is_tested(claim, ratio, said):
-    assert verdicts.judged({"a": 100 * ratio, "b": 100}, [("a", "b", claim)]) == said
+def test_what_a_paper_says_of_a_plot_is_tested(claim, ratio, here, headline):
+    verdict = verdicts.judged({"a": [100 * ratio], "b": [100]}, [("a", "b", claim)])
+    assert verdict.headline == headline
+    assert verdict.values.splitlines()[-1] == f"| a | b | {claim} | {here} | 1 | {ratio:.3f} |"
 
 
 def test_a_paper_may_give_the_perplexity_at_the_end(tmp_path):
@@ -90,15 +113,17 @@ def test_a_paper_may_give_the_perplexity_at_the_end(tmp_path):
     ]
     (tmp_path / "some").mkdir()
     (tmp_path / "some" / "results.json").write_text(json.dumps(runs))
-    assert Table("some", at_the_end=True).verdict(tmp_path) == (
-        "same order; ratios to full softmax within 3 %")
+    assert Table("some", at_the_end=True).verdict(tmp_path).headline == (
+        "same order; all ratios to full softmax within 3 %")
 
 
 def test_claims_about_missing_runs_are_open(tmp_path):
     claims = [("a", "b", MORE), ("a", "c", ALIKE)]
-    assert verdicts.judged({"a": 110, "b": 100}, claims) == "same: a 1.100 of b; still open: c"
-    assert verdicts.judged({"b": 100}, claims) == Claims("x", claims).verdict(tmp_path)
-    assert verdicts.judged({}, claims) == "open"
+    verdict = verdicts.judged({"a": [110], "b": [100]}, claims)
+    assert verdict.headline == "1 of 1 comparisons as in the paper"
+    assert verdict.notes == "Still open: c."
+    assert verdicts.judged({"b": [100]}, claims) == Claims("x", claims).verdict(tmp_path)
+    assert verdicts.judged({}, claims) == verdicts.Verdict("open")
 
 
 def test_claims_are_tested_by_means_over_finished_seeds(tmp_path):
@@ -109,7 +134,8 @@ def test_claims_are_tested_by_means_over_finished_seeds(tmp_path):
     ]
     (tmp_path / "some").mkdir()
     (tmp_path / "some" / "results.json").write_text(json.dumps(runs))
-    assert Claims("some", (("a", "b", MORE),)).verdict(tmp_path) == "same: a 1.200 of b"
+    verdict = Claims("some", (("a", "b", MORE),)).verdict(tmp_path)
+    assert verdict.values.splitlines()[-1] == "| a | b | higher | higher | 1 | 1.200 |"
 
 
 @pytest.mark.parametrize("name", ["projections", "proposals", "shortlists"])

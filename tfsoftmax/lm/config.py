@@ -62,7 +62,8 @@ class ModelConfig:
         tie_embeddings: Use the input embedding as the kernel of the output layer. The output
             layer must have a score for each word, or be adaptive softmax; embedding_units must
             equal hidden_units.
-        precision: Keras dtype policy of all layers.
+        precision: Keras dtype policy of all layers. "mixed_bfloat16" saves time on processors and
+            GPUs that multiply bfloat16, and costs time on others.
 
     Raises:
         ValueError: a field is out of its range.

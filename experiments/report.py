@@ -101,7 +101,7 @@ def table(outcomes):
 
 
 def facts(outcomes):
-    """Corpus, hardware and versions: one line each if all runs share them, else a line a run."""
+    """Corpus, hardware and versions, in a line each, or one for each group of runs that differ."""
     started = [(run.name, o.config) for run, o in outcomes if o.config and not o.foreign]
     lines = []
     for heading, state in (
@@ -109,11 +109,12 @@ def facts(outcomes):
         ("Hardware", lambda config: config["hardware"]),
         ("Versions", lambda config: _listed(config["versions"])),
     ):
-        stated = {name: state(config) for name, config in started}
-        if len(set(stated.values())) == 1:
-            lines.append(f"- {heading}: {next(iter(stated.values()))}")
-        else:
-            lines += [f"- {heading} of {name}: {text}" for name, text in stated.items()]
+        names = {}
+        for name, config in started:
+            names.setdefault(state(config), []).append(name)
+        *few, most = sorted(names, key=lambda text: len(names[text])) or [None]
+        lines += [f"- {heading} of {', '.join(names[text])}: {text}" for text in few]
+        lines += [f"- {heading}{' of the others' if few else ''}: {most}"] if most else []
     return "\n".join(lines)
 
 

@@ -75,11 +75,12 @@ def test_the_report_names_the_runs_that_have_not_begun(tmp_path, outcomes):
     assert "Still to be run" not in report.write("toy", "Title.", outcomes[:2], tmp_path)
 
 
-def test_different_hardware_is_stated_run_by_run(outcomes):
+def test_different_hardware_is_stated_with_the_runs_that_had_it(outcomes):
     outcomes[1][1].config["hardware"] = "2 cores of a toy"
-    facts = report.facts(outcomes)
-    assert "- Hardware of a: 1 core of a toy\n- Hardware of cut: 2 cores of a toy" in facts
+    facts = report.facts([*outcomes, outcomes[0]])
+    assert "- Hardware of cut: 2 cores of a toy\n- Hardware of the others: 1 core of a toy" in facts
     assert "- Corpus: toy" in facts
+    assert report.facts([]) == ""
 
 
 def test_the_picture_is_a_png_that_the_report_shows_with_a_caption(tmp_path, outcomes):

@@ -96,7 +96,7 @@ def heads(vocab_size):
         _head("ClassUnigram", "class_unigram", group="classes"),
         _head("NarySoftmax, three levels", "nary", {"levels": 3}, "classes"),
         _head("SelfOrganisedSoftmax", "self_organised", group="self-organised"),
-        _head("ShardedSoftmax, one replica", "sharded", group="full"),
+        _head("ShardedSoftmax, one replica", "sharded", group="sharded"),
     ]
 
 

@@ -7,7 +7,7 @@ from experiments.benchmarks.cases import GRADIENTS, KERAS, MIDDLE_SIZES, PEERS, 
 
 # Panels of the pictures by vocabulary, with the groups of cases that each of them shows.
 FAMILIES = {
-    "Full softmax": ("full", "characters", "self-normalised", "spherical"),
+    "Full softmax": ("full", "characters", "self-normalised", "sharded", "spherical"),
     "Shortlists and tails": ("bands", "two-level"),
     "Sampled softmax": ("sampled",),
     "NCE and its relatives": ("nce", "other samplers"),

@@ -12,7 +12,7 @@ from tfsoftmax.lm import runs
 from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.scoring import Scorer
 from tfsoftmax.lm.shown_run import ShownRun, load_runs
-from tfsoftmax.lm.word_groups import edge_sums, grouping_of, likeliest_below, path_of, tree_of
+from tfsoftmax.lm.word_groups import grouping_of, likeliest_below, path_of, tree_of
 from tfsoftmax.partitions import tree_builders
 
 
@@ -116,7 +116,7 @@ def test_a_path_multiplies_the_decisions_of_a_binary_tree(shown):
 def test_of_many_branches_the_likeliest_are_shown_and_the_one_that_is_taken():
     tree = tree_builders.from_nested([["a", "b", "c", "d"], "e"], dict(zip("abcde", range(5))))
     p = np.array([0.1, 0.3, 0.2, 0.05, 0.35])
-    np.testing.assert_allclose(np.sort(edge_sums(tree, p)), np.sort([0.65, *p]))
+    np.testing.assert_allclose(np.sort(tree_builders.edge_sums(tree, p)), np.sort([0.65, *p]))
     for word, expected in ((3, [1, 3]), (1, [1, 2])):
         first, second = path_of(tree, word, p, shown=2)
         assert [b.likeliest for b in first] == [[1, 2], [4]] and first[0].taken
@@ -133,7 +133,7 @@ def test_deep_trees_sum_as_loops_do():
     expected = np.zeros(len(tree.words))
     for word, path in enumerate(tree.paths()):
         expected[path[path >= 0]] += values[word]
-    np.testing.assert_allclose(edge_sums(tree, values), expected)
+    np.testing.assert_allclose(tree_builders.edge_sums(tree, values), expected)
 
 
 def test_costs_count_what_the_head_holds(shown):

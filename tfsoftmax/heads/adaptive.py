@@ -153,21 +153,6 @@ class AdaptiveSoftmax(Shards):
         if tied:
             self.kernels.append(self._add_kernel(tails, size, "tail_kernel"))
 
-    def top_k_and_tails(
-        self, hidden: ArrayLike, k: int
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """`top_k` without `exclude`, and how many tails were computed for each position.
-
-        Returns ids (..., k) int32, log-probabilities (..., k) float32 and numbers of tails (...)
-        int32. k must lie in [1, V], which is not checked.
-        """
-        hidden = tf.convert_to_tensor(hidden)
-        rows = self._as_hidden(tf.reshape(hidden, [-1, hidden.shape[-1]]))
-        leading = tf.shape(hidden)[:-1]
-        ids, log_probs, tails = self._run(lambda rows: self._top_k_and_tails(rows, k), rows)
-        wide = tf.concat([leading, [k]], 0)
-        return tf.reshape(ids, wide), tf.reshape(log_probs, wide), tf.reshape(tails, leading)
-
     def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
         rows = [len(labels), *self.bands.positions(labels)[1:].tolist()]
         clusters = self._clusters()
@@ -268,17 +253,14 @@ class AdaptiveSoftmax(Shards):
         return tf.minimum(ranks, bands.cutoffs[-1]), (*bands.ends[:-1], bands.cutoffs[-1] + 1)
 
     def _top_k(self, hidden, k):
-        return self._top_k_and_tails(hidden, k)[:2]
-
-    def _top_k_and_tails(self, hidden, k):
         clusters, tail = self._clusters_and_tail()
         most = k if tail is None else k + 1
-        ranks, log_probs, tails = map_row_chunks(
+        ranks, log_probs = map_row_chunks(
             lambda rows: adaptive_top_k(rows, clusters, most), hidden, max(self.bands.sizes)
         )
         if tail is not None:
             ranks, log_probs = tail.top_k(hidden, ranks, log_probs, k)
-        return self.bands.order.word(ranks), log_probs, tails
+        return self.bands.order.word(ranks), log_probs
 
     def get_config(self):
         known = self.bands is not None

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tfsoftmax.layers.previous_word import without_word
 from tfsoftmax.ops.chunks import sum_over_chunks
-from tfsoftmax.ops.logits import logits_rows, map_row_chunks
+from tfsoftmax.ops.logits import logits_rows, map_row_chunks, top_k_of
 from tfsoftmax.ops.row_softmax import WholeSoftmax
 
 
@@ -39,10 +39,7 @@ class SoftmaxAfterWord(typing.NamedTuple):
     def top_k(self, hidden, k):
         if self.log_factors is None:
             return self.softmax.top_k(without_word(hidden)[0], k)
-        return map_row_chunks(
-            lambda rows: tf.math.top_k(tf.nn.log_softmax(self.logits(rows)), k)[::-1], hidden,
-            self.vocab_size,
-        )
+        return top_k_of(self.logits, hidden, k, self.vocab_size)
 
     def cross_entropy(self, hidden, labels, objective):
         if self.log_factors is None:

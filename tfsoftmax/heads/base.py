@@ -56,7 +56,7 @@ class SoftmaxHead(NamedOptions, RowWeights, Vectors, keras.layers.Layer):
     Attributes:
         trains_exactly: whether training computes the whole distribution, so that the exact
             cross-entropy may be asked for in training too. A subclass whose training loss is
-            not that cross-entropy writes `_log_prob`.
+            not that cross-entropy writes `_log_prob` and `_loss_and_nats`.
         is_distribution: whether the scores are probabilities. Where they are not, the training
             loss is that of `evaluate` too, and `log_prob` and perplexities are errors.
         self_normalised: whether training holds Z(h) near a constant, so that a label's score
@@ -240,7 +240,9 @@ class SoftmaxHead(NamedOptions, RowWeights, Vectors, keras.layers.Layer):
         return tf.nn.log_softmax(tf.cast(self._logits(hidden), tf.float32))
 
     def _loss_and_nats(self, hidden, labels, weights, *more):
-        return tf.reduce_sum(weights * self._training_loss(hidden, labels, *more)), None
+        nats = self._training_loss(hidden, labels, *more)
+        exact = tf.stop_gradient(nats) if self.trains_exactly else None
+        return tf.reduce_sum(weights * nats), exact
 
     def _logits_of_call(self, rows, training):
         # In training nothing uses these logits, unless a user's own metric does.

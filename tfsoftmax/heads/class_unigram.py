@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.ops.cross_entropy import cross_entropy, weighted_cross_entropy
-from tfsoftmax.ops.logits import full_logits, map_row_chunks
+from tfsoftmax.ops.logits import full_logits, top_k_of
 from tfsoftmax.partitions import classes as partitions
 from tfsoftmax.partitions.counts import checked_counts, with_unseen
 from tfsoftmax.partitions.packing import packed
@@ -87,9 +87,7 @@ class ClassUnigram(SoftmaxHead):
         return tf.gather(by_class, self._class_of, axis=1) + self._log_share
 
     def _top_k(self, hidden, k):
-        return map_row_chunks(
-            lambda rows: tf.math.top_k(self._log_probs(rows), k)[::-1], hidden, self.vocab_size
-        )
+        return top_k_of(self._logits, hidden, k, self.vocab_size)
 
     def get_config(self):
         return {

@@ -13,7 +13,7 @@ from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.layers.previous_word import UNITS, without_word
 from tfsoftmax.ops.bigram_tables import BigramTables
 from tfsoftmax.ops.cross_entropy import cross_entropy, weighted_cross_entropy
-from tfsoftmax.ops.logits import full_logits, map_row_chunks
+from tfsoftmax.ops.logits import full_logits, map_row_chunks, top_k_of
 from tfsoftmax.partitions.backoff import BackoffBigrams, given_model
 from tfsoftmax.partitions.bands import frequency_order
 from tfsoftmax.partitions.counts import checked_counts, with_unseen
@@ -211,9 +211,7 @@ class Shortlist(SoftmaxHead):
 
     def _top_k(self, hidden, k):
         if self.reads_previous_word:
-            return map_row_chunks(
-                lambda rows: tf.math.top_k(self._log_probs(rows), k)[::-1], hidden, self.vocab_size
-            )
+            return top_k_of(self._logits, hidden, k, self.vocab_size)
         tail = self._likeliest_tail[:k]
         shares = tf.gather(self._extra, tail)
 

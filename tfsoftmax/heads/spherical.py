@@ -174,10 +174,6 @@ class SphericalSoftmax(LinearHead):
             return nats
         return self.factors.stepping(nats, extended(hidden), labels, self.epsilon)
 
-    def _loss_and_nats(self, hidden, labels, weights):
-        nats = self._training_loss(hidden, labels)
-        return tf.reduce_sum(weights * nats), tf.stop_gradient(nats)
-
     def _log_prob(self, hidden, labels):
         return -self._softmax().cross_entropy(hidden, labels)
 

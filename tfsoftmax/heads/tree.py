@@ -93,10 +93,6 @@ class TreeSoftmax(HierarchicalHead):
         nats = MODES["sequential" if under_xla() else self.mode]
         return nats(hidden, *self._parameters(), paths)
 
-    def _loss_and_nats(self, hidden, labels, weights):
-        nats = self._training_loss(hidden, labels)
-        return tf.reduce_sum(weights * nats), tf.stop_gradient(nats)
-
     def _top_k(self, hidden, k):
         if under_xla():  # where the search, which holds more nodes in each round, has no size
             return super()._top_k(hidden, k)

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from tfsoftmax.heads import SoftmaxHead
 from tfsoftmax.partitions.tree import Tree, ranges
+from tfsoftmax.partitions.tree_builders import edge_sums
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -113,17 +114,6 @@ def path_of(tree: Tree, word: int, probabilities: ArrayLike, shown: int = 5) -> 
             for e in kept
         ])
     return steps
-
-
-def edge_sums(tree: Tree, values: ArrayLike) -> np.ndarray:
-    """For each edge of a tree, the sum of the values (V,) of the words below it: float64 (E,)."""
-    values = np.asarray(values, np.float64)
-    sums = np.where(tree.words >= 0, values[np.maximum(tree.words, 0)], 0.0)
-    for first, last in reversed(tree.levels[1:]):
-        start, end = tree.starts[first], tree.starts[last - 1] + tree.sizes[last - 1]
-        of_nodes = np.add.reduceat(sums[start:end], tree.starts[first:last] - start)
-        sums[tree.entries[first:last]] = of_nodes
-    return sums
 
 
 def likeliest_below(tree: Tree, edge: int, values: ArrayLike, count: int) -> list[int]:

@@ -113,14 +113,13 @@ def adaptive_top_k(hidden, clusters, k):
         k: number of words.
 
     Returns:
-        Ranks (N, k) int32, log-probabilities (N, k) float32, likeliest first, and how many tails
-        were computed for each position, (N,) int32.
+        Ranks (N, k) int32 and log-probabilities (N, k) float32, likeliest first.
     """
     head, tails = clusters[0].logits(hidden), clusters[1:]
     shortlist = head.shape[1] - len(tails)
     # Scores are logits of the head cluster, from which its normaliser is subtracted at the end.
     scores, ranks = _top_k(head[:, :shortlist], k)
-    computed, first = tf.zeros_like(ranks[:, 0]), shortlist
+    first = shortlist
     for number, tail in enumerate(tails):
         gate = head[:, shortlist + number]
         able = tf.where(gate > scores[:, -1])
@@ -134,9 +133,8 @@ def adaptive_top_k(hidden, clusters, k):
         ranks = tf.tensor_scatter_nd_update(
             ranks, able, tf.gather(found_ranks, columns, batch_dims=1)
         )
-        computed = tf.tensor_scatter_nd_add(computed, able, tf.ones_like(able[:, 0], tf.int32))
         first += tail.kernel.shape[0]
-    return ranks, scores - log_sum_of(head)[:, None], computed
+    return ranks, scores - log_sum_of(head)[:, None]
 
 
 def _top_k(scores, k):

@@ -103,14 +103,21 @@ def exact_top_k(hidden, kernel, bias, k, soft_cap=None):
     words = words_of(bands_of(kernel, bias))
     in_blocks = not isinstance(kernel, (list, tuple)) and words > TOP_K_WORDS
 
+    if in_blocks:
+        return map_row_chunks(
+            lambda hidden: _top_k_of_blocks(hidden, kernel, bias, k, soft_cap), hidden, TOP_K_WORDS
+        )
+    return top_k_of(lambda hidden: full_logits(hidden, kernel, bias, soft_cap), hidden, k, words)
+
+
+def top_k_of(logits_of, hidden, k, vocab_size):
+    """`exact_top_k` of any logits: `logits_of` maps positions (n, D) to logits (n, V)."""
     def chunk(hidden):
-        if in_blocks:
-            return _top_k_of_blocks(hidden, kernel, bias, k, soft_cap)
-        logits = full_logits(hidden, kernel, bias, soft_cap)
+        logits = logits_of(hidden)
         values, ids = tf.math.top_k(logits, k)
         return ids, values - tf.reduce_logsumexp(logits, axis=1, keepdims=True)
 
-    return map_row_chunks(chunk, hidden, TOP_K_WORDS if in_blocks else words)
+    return map_row_chunks(chunk, hidden, vocab_size)
 
 
 def _top_k_of_blocks(hidden, kernel, bias, k, soft_cap):

@@ -21,7 +21,7 @@ import typing
 import tensorflow as tf
 
 from tfsoftmax.ops.custom_gradients import differentiable
-from tfsoftmax.ops.logits import full_logits, label_logits, map_row_chunks, rows_of
+from tfsoftmax.ops.logits import full_logits, label_logits, rows_of, top_k_of
 
 
 class Spherical(typing.NamedTuple):
@@ -60,7 +60,7 @@ class Spherical(typing.NamedTuple):
 
     def top_k(self, hidden, k):
         """Ids and log-probabilities (N, k) of the k likeliest words."""
-        return top_k(_float(hidden), self.kernel, self.bias, k, self.epsilon)
+        return top_k_of(self.logits, hidden, k, self.kernel.shape[0])
 
     def cross_entropy(self, hidden, labels):
         """(N,) nats, differentiable with respect to hidden, kernel and bias."""
@@ -108,7 +108,7 @@ class FactoredSpherical(typing.NamedTuple):
         return log_sums(extended(hidden), self.moments, self.epsilon, self.rows.shape[0])
 
     def top_k(self, hidden, k):
-        return top_k(self.mixed(hidden), self.rows, None, k, self.epsilon)
+        return top_k_of(self.logits, hidden, k, self.rows.shape[0])
 
     def cross_entropy(self, hidden, labels):
         """(N,) nats, differentiable with respect to hidden, at a cost of N E²."""
@@ -149,17 +149,6 @@ def sums(extended_hidden, moments, epsilon, words):
 def log_sums(extended_hidden, moments, epsilon, words):
     """ln Σ_v f(x_v), (N,)."""
     return tf.math.log(sums(extended_hidden, moments, epsilon, words)[0])
-
-
-def top_k(hidden, kernel, bias, k, epsilon):
-    """Ids (N, k) int32 and log-probabilities (N, k) of the k words with the largest f(x)."""
-
-    def chunk(hidden):
-        logits = log_values(full_logits(hidden, kernel, bias), epsilon)
-        values, ids = tf.math.top_k(logits, k)
-        return ids, values - tf.reduce_logsumexp(logits, axis=1, keepdims=True)
-
-    return map_row_chunks(chunk, hidden, kernel.shape[0])
 
 
 def _nats_by_moments(hidden, kernel, bias, labels, epsilon):

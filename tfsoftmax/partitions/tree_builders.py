@@ -191,7 +191,7 @@ def binarised(tree: Tree, counts: ArrayLike | None = None) -> Tree:
     """
     if tree.is_binary:
         return tree
-    weights = edge_weights(tree, np.ones(tree.vocab_size) if counts is None else counts)
+    weights = edge_sums(tree, np.ones(tree.vocab_size) if counts is None else counts)
     targets = np.cumsum(tree.words < 0)  # the inner node at the end of each edge without a word
     parents, words, pending = [], [], [(0, -1, None)]
     while pending:
@@ -227,15 +227,15 @@ def _word(tree, edge):
     return None if tree.words[edge] < 0 else int(tree.words[edge])
 
 
-def edge_weights(tree: Tree, counts: ArrayLike) -> np.ndarray:
-    """The counts of the words below each edge, added up: float64 (E,)."""
-    weights = np.zeros(len(tree.words))
-    weights[tree.leaves] = np.asarray(counts, np.float64)
+def edge_sums(tree: Tree, values: ArrayLike) -> np.ndarray:
+    """The sum of the values (V,) of the words below each edge: float64 (E,)."""
+    result = np.zeros(len(tree.words))
+    result[tree.leaves] = np.asarray(values, np.float64)
     for first, last in reversed(tree.levels[1:]):
         start, stop = tree.starts[first], tree.starts[last - 1] + tree.sizes[last - 1]
-        sums = np.add.reduceat(weights[start:stop], tree.starts[first:last] - start)
-        weights[tree.entries[first:last]] = sums
-    return weights
+        of_nodes = np.add.reduceat(result[start:stop], tree.starts[first:last] - start)
+        result[tree.entries[first:last]] = of_nodes
+    return result
 
 
 def build(

@@ -8,9 +8,15 @@ from tfsoftmax.heads.full import check_objective
 from tfsoftmax.heads.inputs import checked_ids
 from tfsoftmax.heads.sampling import SamplingHead
 from tfsoftmax.logits_tag import LogitsTag
-from tfsoftmax.ops.logits import full_logits
 from tfsoftmax.ops.per_example import per_example_loss
-from tfsoftmax.ops.sampled import Hits, effective_sizes, keep_highest, self_normalised, softmax
+from tfsoftmax.ops.sampled import (
+    Hits,
+    effective_sizes,
+    keep_highest,
+    sampled_loss,
+    self_normalised,
+    softmax,
+)
 from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.samplers import TargetSampling
 from tfsoftmax.samplers.random import split_seed, uniform, uniform_words
@@ -233,20 +239,14 @@ class SampledSoftmax(SamplingHead):
         return tf.where(replaced, uniform_words(count, self.vocab_size, words), labels)
 
     def _effective_sample_size(self, hidden):
-        if not self.shared_samples:
-            hidden, before = self._parts(hidden)
-            labels = tf.zeros(tf.shape(hidden)[:1], tf.int32)  # which do not matter
-            seed = self.random_state.next()
-            candidates = self.sampler.sample_for_each(labels, self.num_samples, seed, *before)
-            read = self._rows_and_biases
-            return per_example_loss(effective_sizes, hidden, read, labels, candidates)
-        none = tf.zeros([0], tf.int32)
-        seed = self.random_state.next(self.synchronized)
-        ids, log_expected, _ = self.sampler.sample(none, self.num_samples, seed)
-        rows, biases = self._rows_and_biases(ids)
-        scores = full_logits(hidden, rows, biases - log_expected)
-        twice = tf.reduce_logsumexp(2 * scores, axis=1)
-        return tf.exp(2 * tf.reduce_logsumexp(scores, axis=1) - twice)
+        hidden, before = self._parts(hidden)
+        labels = tf.zeros(tf.shape(hidden)[:1], tf.int32)  # which do not matter
+        draw, loss = self.sampler.sample_for_each, per_example_loss
+        if self.shared_samples:
+            draw, loss = self.sampler.sample, sampled_loss
+        seed = self.random_state.next(self.synchronized and self.shared_samples)
+        candidates = draw(labels, self.num_samples, seed, *before)
+        return loss(effective_sizes, hidden, self._rows_and_biases, labels, candidates)
 
     def get_config(self):
         return {

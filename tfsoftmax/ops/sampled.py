@@ -225,9 +225,9 @@ def effective_sizes(label, words):
     Args: those of `softmax`.
     Source: Müller 2017, equation 2.30.
     """
-    once, twice = words.corrected(), 2 * words.corrected(tf.math.log(words.copies))
-    log_sum = tf.reduce_logsumexp(once + tf.math.log(words.copies), axis=1)
-    return tf.exp(2 * log_sum - tf.reduce_logsumexp(twice, axis=1)), None
+    scores, log_copies = words.corrected(), tf.math.log(words.copies)
+    log_sum = tf.reduce_logsumexp(scores + log_copies, axis=1)
+    return tf.exp(2 * log_sum - tf.reduce_logsumexp(2 * scores + log_copies, axis=1)), None
 
 
 def keep_highest(count, by, criterion):

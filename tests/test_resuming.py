@@ -214,3 +214,16 @@ def test_a_run_older_than_an_option_goes_on_with_its_default(finished_run, corpu
     del config["training"]["reassign_steps"]
     (directory / "config.json").write_text(json.dumps(config))
     assert training.train(corpus.directory, str(directory), MODEL, CONFIG, verbose=False)
+
+
+def test_a_run_whose_corpus_has_moved_asks_where_it_is(finished_run, corpus, tmp_path):
+    run, gone = shutil.copytree(finished_run.directory, tmp_path / "run"), str(tmp_path / "gone")
+    path = run / "config.json"
+    config = json.loads(path.read_text())
+    config["corpus"]["directory"] = gone
+    path.write_text(json.dumps(config))
+    asked = tool("evaluate", f"--run={run}", "--split=valid", check=False)
+    assert "error: `data` must say where the corpus is, since it is no longer in" in asked.stderr
+    assert asked.stderr.endswith(f"Received: no folder {gone!r}\n")
+    done = tool("evaluate", f"--run={run}", "--split=valid", f"--data={corpus.directory}")
+    assert json.loads(done.stdout.splitlines()[-1])["perplexity"] > 1

@@ -17,7 +17,7 @@ try:
     import keras_hub
 except ImportError as error:
     raise ImportError(
-        "tfsoftmax.hub needs keras_hub. Install it by `pip install tfsoftmax[hub]`."
+        "tfsoftmax.hub needs keras_hub. Install it by `pip install 'tfsoftmax[hub]'`."
     ) from error
 
 

@@ -59,12 +59,18 @@ def corpus_of(run, tasks: tuple = ("sentences",)):
     """The corpus of --data, or without it the one that the run was trained on.
 
     Raises:
+        FileNotFoundError: it is no longer where it was.
         ValueError: it is of another task, or has another vocabulary or tokenizer than the run.
     """
     from tfsoftmax.corpora.records import Corpus
     from tfsoftmax.corpora.text import fingerprint
 
     words, trained_on = run.vocabulary(), run.config()["corpus"].get("directory", "")
+    if not flags.FLAGS.data and not os.path.isdir(trained_on):
+        raise FileNotFoundError(
+            "`data` must say where the corpus is, since it is no longer in the folder on which the "
+            f"run was trained. Received: no folder {trained_on!r}"
+        )
     corpus = Corpus.load(flags.FLAGS.data or trained_on, tasks)
     if corpus.vocabulary.sha256 != words.sha256:
         raise ValueError(

@@ -247,3 +247,17 @@ def test_vocabularies_give_their_counts():
     head = AdaptiveSoftmax.for_vocabulary(vocabulary, cutoffs=[2, 4])
     np.testing.assert_array_equal(head.bands.permutation, [1, 4, 3, 2, 0])
     np.testing.assert_allclose(head.bands.shares, [7 / 25, 1 / 25])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
+def test_a_tail_of_one_word_trains_in_any_dtype(dtype):
+    head = AdaptiveSoftmax(V, [4, V - 1], dtype=dtype)
+    hidden = tf.cast(positions(V, 6)[0], dtype)
+    with tf.GradientTape() as tape:
+        total, _ = head.loss_and_nats(hidden, np.arange(6) + V - 6, np.ones(6, np.float32))
+    gradients = [
+        tf.cast(tf.convert_to_tensor(g), "float32").numpy()
+        for g in tape.gradient(total, [kernel.value for kernel in head.kernels])
+    ]
+    assert len(gradients[-1]) == 1 and not gradients[-1].any()
+    assert gradients[0].any() and all(np.isfinite(g).all() for g in gradients)

@@ -86,7 +86,7 @@ def sum_over_clusters(chunk, hidden, clusters, ranks, ends, weights, shares):
     for k, tail in enumerate(tails, start=1):
         first, last = ends[k - 1], ends[k] - 1
         if first == last:  # The only word of a tail is certain.
-            totals.append([tf.zeros_like(p) for p in tail if p is not None])
+            totals.append([tf.zeros(p.shape) for p in tail if p is not None])  # float32
             continue
         inputs = hidden, tf.clip_by_value(ranks, first, last) - first, weights
         rounds = _rounds(order, slots[k - 1], slots[k], tail, shares[k - 1])

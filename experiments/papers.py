@@ -60,11 +60,10 @@ ROWS = {
          ))),
         ("", "why our Huffman tree gains so little", "[huffman](huffman/README.md), one seed",
          "neither ties, nor biases, nor small batches: its perplexity stays that of a random tree. "
-         "The authors' published code gives the words to the leaves of Brown's tree by frequency, "
-         "and such a tree is hardly better than Huffman's here, too (0.98; Brown's own 0.90). It "
-         "trains trees for six epochs and full softmax for one, and with these batches Huffman's "
-         "best perplexity is 0.98 of full softmax's after one epoch and 1.09 after two. It makes "
-         "no random tree, so that the poster's 1.51 stays unexplained"),
+         "The authors' published code gives the words to the leaves of Brown's tree by frequency. "
+         "If the poster's Brown tree is this one, Huffman's may well be as good: the perplexity of "
+         "such a tree is 0.98 of Huffman's here (Brown's own 0.90). Why the poster's Huffman tree "
+         "is so near to full softmax, and its random one so far, stays unexplained"),
         ("", "the same with batches and epochs as in the authors' code",
          "[small_batches](small_batches/README.md)", Table("small_batches")),
         ("table of perplexities", "softmax, NCE, BlackOut, cHSM and p-tHSM with a GRU",

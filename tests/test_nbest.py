@@ -142,7 +142,7 @@ def test_transcripts_that_do_not_fit_are_named(tmp_path):
     with pytest.raises(ValueError, match="must end in `.utterance.`. Received: 'cat'"):
         transcripts.read_transcripts(tmp_path / "x.trn")
     lists = nbest.read(tmp_path / "lists")
-    with pytest.raises(ValueError, match="`reference` must have a line .*none for 'a', and 0"):
+    with pytest.raises(ValueError, match="`reference` must have a line .*none for 'a'"):
         lists.expect(transcripts.read_transcripts(tmp_path / "short"), "reference")
 
 

@@ -55,4 +55,4 @@ def _runs(dropout):
     ]
 
 
-RUNS = seeded([*_runs(0.25), *_runs(0.4)], (1,))
+RUNS = [*seeded(_runs(0.25), (1,)), *seeded(_runs(0.4), (1, 2, 3))]

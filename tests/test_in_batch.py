@@ -165,6 +165,20 @@ def test_label_smoothing_has_its_minimum_at_the_smoothed_distribution():
     assert expected_gradient(**wrong) > 1e-2
 
 
+def test_heads_that_share_a_sampler_smooth_apart():
+    sampler = InBatch(SIZE, COUNTS)
+    smoothed, plain, alone = (
+        SampledSoftmax(SIZE, None, each, label_smoothing=share, seed=1)
+        for each, share in ((sampler, 0.4), (sampler, 0.0), (InBatch(SIZE, COUNTS), 0.4))
+    )
+    expected = [
+        head._sample(tf.constant([1, 2, 2]), None, 1).log_expected.numpy()
+        for head in (smoothed, plain, alone)
+    ]
+    np.testing.assert_array_equal(expected[0], expected[2])
+    assert not np.allclose(expected[0], expected[1])
+
+
 def test_smoothing_replaces_a_share_of_the_labels_by_uniform_ones():
     head = SampledSoftmax(SIZE, 3, "uniform", label_smoothing=0.4, seed=2)
     labels = head._smoothed(tf.fill([90_000], 5)).numpy()

@@ -1,5 +1,6 @@
 """Sampling heads: their equations, their limits, what TensorFlow computes, and their options."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -290,6 +291,25 @@ def test_a_learning_sampler_learns_from_training_alone():
     np.testing.assert_array_equal(head.sampler.log_q(tf.range(V)), before)
     head.training_loss(hidden, np.full(N, 5, np.int32))
     assert np.argmax(head.sampler.log_q(tf.range(V))) == 5
+
+
+@pytest.mark.parametrize("sampler", ["learned_unigram", "interpolated"])
+def test_a_frozen_sampler_does_not_learn(sampler):
+    options = {}
+    if sampler == "interpolated":
+        schedule = keras.optimizers.schedules.PolynomialDecay(0.2, 4, 1.0)
+        options = {"counts": counts(V), "sampler_options": {"unigram_weight": schedule}}
+    head = NegativeSampling(V, S, sampler, **options)
+    hidden, labels = positions(V, N)
+    head.build(hidden.shape)
+    for frozen, layer in ((True, head), (False, head), (True, head.sampler), (False, head.sampler)):
+        layer.trainable = not frozen
+        before = [weight.numpy().copy() for weight in head.sampler.weights]
+        logits = head(hidden).numpy()
+        head.training_loss(hidden, labels)
+        same = [np.array_equal(old, new) for old, new in zip(before, head.sampler.weights)]
+        assert before and all(same) == frozen
+        assert np.array_equal(logits, head(hidden)) == frozen  # q is part of them
 
 
 @pytest.mark.parametrize(

@@ -29,15 +29,29 @@ def test_effective_sample_size_in_fit_and_evaluate_is_its_weighted_mean():
     history = model.fit(words, labels, base.B, sample_weight=weights, verbose=0).history
     assert 1 < history["effective_sample_size"][0] < 8
     head, hidden = model.layers[-1], keras.Model(model.input, model.layers[-1].input)(words)
-    state = head.random_state.state.numpy()
     measured = model.evaluate(
         words, labels, len(words), sample_weight=weights, return_dict=True, verbose=0
     )
-    head.random_state.state.assign(state)
-    sizes = head.effective_sample_size(hidden)
+    sizes = head.effective_sample_size(hidden, seed=0)
     np.testing.assert_allclose(
         measured["effective_sample_size"], np.average(sizes, weights=weights), rtol=1e-5
     )
+
+
+def test_effective_sample_size_changes_nothing_of_training_and_samples_each_batch_anew():
+    words, labels, _ = base.data()
+    losses, sizes = [], []
+    for metrics in ([], [EffectiveSampleSize()]):
+        keras.utils.set_random_seed(1)
+        model = compiled(SampledSoftmax(V, 8, "uniform", seed=1), metrics)
+        data = {"validation_data": (words, labels)} if metrics else {}
+        history = model.fit(words, labels, base.B, epochs=2, shuffle=False, verbose=0, **data)
+        losses.append(history.history["loss"])
+    np.testing.assert_array_equal(*losses)
+    for repeats in (1, 2):  # of one batch
+        data = [np.tile(x[:4], (repeats, 1)) for x in (words, labels)]
+        sizes.append(model.evaluate(*data, 4, verbose=0, return_dict=True))
+    assert sizes[0]["effective_sample_size"] != sizes[1]["effective_sample_size"]
 
 
 def test_effective_sample_size_is_of_sampled_softmax_only():

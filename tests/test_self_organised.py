@@ -100,6 +100,23 @@ def test_positions_without_weight_are_not_observed():
     np.testing.assert_array_equal(head.preferences, before)
 
 
+def test_a_frozen_head_observes_and_reassigns_nothing():
+    head = built()
+    hidden, labels = positions(V, 30)
+    head.training_loss(hidden, labels)
+    head.trainable = False
+    before = [weight.numpy().copy() for weight in head.weights]
+    head.training_loss(hidden, labels)
+    assert head.reassign() == {"changed_words": 0.0, "changed_tokens": 0.0}
+    model = keras.Sequential([head])
+    model.compile("sgd", SoftmaxLoss())
+    model.fit(hidden, labels, 10, callbacks=[Reassign(every=1)], verbose=0)
+    for old, new in zip(before, head.weights, strict=True):
+        np.testing.assert_array_equal(old, new)
+    head.trainable = True
+    assert head.reassign()["changed_words"] > 0
+
+
 def test_words_without_preference_stay():
     head = built(gamma=3.0, frequency_budget=2.0)
     before = head.clusters

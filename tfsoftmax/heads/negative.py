@@ -22,6 +22,9 @@ class NegativeSampling(SamplingHead):
     Without accidental hits the optimum is s + ln k q = ln (P / (1 - P)). Without replacement a
     word is drawn fewer than k q(w) times, and the proposal cannot be restored.
 
+    q is part of the predictions: with a proposal that is learned in training, such as the default
+    without counts, they follow it, whatever the optimizer does.
+
     With biases at zero training starts with k times the mass that a distribution has, and words
     keep it until they are drawn: `bias_initializer=keras.initializers.Constant(-math.log(k))`
     starts at q instead.

@@ -126,7 +126,6 @@ class SampledSoftmax(SamplingHead):
                 f"Received: label_smoothing={label_smoothing}"
             )
         if self.sampler.holds_labels:
-            self.sampler.label_smoothing = label_smoothing
             # XLA would keep k of the copies of words instead of k words.
             self.supports_jit = self.supports_jit and keep is None
 
@@ -176,10 +175,17 @@ class SampledSoftmax(SamplingHead):
             )
         return checked_ids(ids, "hard_negatives", positions)
 
-    def effective_sample_size(self, hidden: ArrayLike) -> tf.Tensor:
+    def effective_sample_size(
+        self, hidden: ArrayLike, seed: int | tf.Tensor | None = None
+    ) -> tf.Tensor:
         """(Σ ω)² / Σ ω² with ω = exp(s) / c over a fresh sample: (...) float32, 1 to S.
 
         Costs a product (N, D) by (D, S). With `shared_samples=False` each position draws its own.
+
+        Args:
+            hidden: (..., D) float.
+            seed: of the sample, int or (2,) integers. None takes the seed of the next training
+                step, which then has another one.
 
         Raises:
             ValueError: for a sampler that holds the labels, which are not known here.
@@ -191,7 +197,7 @@ class SampledSoftmax(SamplingHead):
                 "`sampler` must draw words of its own: the sample of this one are the labels, "
                 f"which are not known here. Received: sampler={self.sampler}"
             )
-        return self._by_row(self._effective_sample_size, hidden)
+        return self._by_row(lambda rows: self._effective_sample_size(rows, seed), hidden)
 
     def _hits(self):
         chosen = self.remove_accidental_hits
@@ -203,6 +209,8 @@ class SampledSoftmax(SamplingHead):
     def _sample(self, *arguments):
         if self.sampler.unique and self._hits() == Hits.REMOVE:
             return self.sampler.sample_others(*arguments)
+        if self.sampler.holds_labels and self.shared_samples:
+            return self.sampler.sample(*arguments, label_smoothing=self.label_smoothing)
         drawn = super()._sample(*arguments)
         if self.label_in_sum:
             return drawn
@@ -238,13 +246,14 @@ class SampledSoftmax(SamplingHead):
         replaced &= labels >= 0
         return tf.where(replaced, uniform_words(count, self.vocab_size, words), labels)
 
-    def _effective_sample_size(self, hidden):
+    def _effective_sample_size(self, hidden, seed):
         hidden, before = self._parts(hidden)
         labels = tf.zeros(tf.shape(hidden)[:1], tf.int32)  # which do not matter
         draw, loss = self.sampler.sample_for_each, per_example_loss
         if self.shared_samples:
             draw, loss = self.sampler.sample, sampled_loss
-        seed = self.random_state.next(self.synchronized and self.shared_samples)
+        if seed is None:
+            seed = self.random_state.next(self.synchronized and self.shared_samples)
         candidates = draw(labels, self.num_samples, seed, *before)
         return loss(effective_sizes, hidden, self._rows_and_biases, labels, candidates)
 

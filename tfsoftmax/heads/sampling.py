@@ -36,7 +36,8 @@ class SamplingHead(Shards, LinearHead):
         num_samples: S, words drawn for each step. With `InBatch`, whose sample is the batch's
             labels, these are words that join them, and None means no such words.
         sampler: proposal distribution: a name in `tfsoftmax.samplers.SAMPLERS`, a `Sampler`, or
-            None for "unigram" with counts and "learned_unigram" without.
+            None for "unigram" with counts and "learned_unigram" without. One that learns does so
+            in training, unless it or the head has `trainable=False`.
         counts: (V,) occurrences of the words, in the order of their ids, for the samplers that
             take them.
         sampler_options: arguments of a sampler that is given by name, such as `alpha` or `unique`.
@@ -187,7 +188,10 @@ class SamplingHead(Shards, LinearHead):
         shown, labels = labels, tf.maximum(labels, 0)  # to the sampler: -1 where there is no label
         own = shown if self.sampler.holds_labels else labels
         candidates = self._sample(own, self.num_samples, seed, *before)
-        self.sampler.update(shown)
+        if self.sampler.learns_from_labels and in_replica():  # no row but the sample's is touched
+            labels = tf.where(shown < 0, tf.reshape(candidates.ids, [-1])[0], labels)
+        if self.sampler.trainable:
+            self.sampler.update(shown)
         scores, options = [], {}
         if certain is not None:
             if self.synchronized:
@@ -204,7 +208,7 @@ class SamplingHead(Shards, LinearHead):
             observed, hidden, self._compared_rows, labels, candidates, corrected, self._hits(),
             **options,
         )
-        if isinstance(self.sampler, OnlineBigram):
+        if isinstance(self.sampler, OnlineBigram) and self.sampler.trainable:
             ids = tf.concat([labels[:, None], candidates.ids], axis=1)
             before = tf.where(shown < 0, -1, *before)
             self.sampler.observe(before, ids, tf.nn.softmax(tf.stop_gradient(scores[0])))

@@ -138,9 +138,10 @@ class SelfOrganisedSoftmax(HierarchicalHead):
 
         Returns:
             dict: the share of the words, `changed_words`, and of the tokens, `changed_tokens`,
-            whose cluster has changed. Fixed clusters do not change.
+            whose cluster has changed. Fixed clusters, and those of a layer with
+            `trainable=False`, do not change.
         """
-        if self.fixed_clusters is not None:
+        if not self._learns_clusters:
             return {"changed_words": 0.0, "changed_tokens": 0.0}
         before = self.clusters
         preferences = self.preferences.numpy()
@@ -153,6 +154,10 @@ class SelfOrganisedSoftmax(HierarchicalHead):
         return {
             "changed_words": float(changed.mean()), "changed_tokens": float(shares[changed].sum())
         }
+
+    @property
+    def _learns_clusters(self):
+        return self.fixed_clusters is None and self.trainable
 
     def save_clusters(self, path: str | PathLike, words: Sequence[str]) -> None:
         """Writes the clusters to a file that `SelfOrganisedSoftmax(clusters=path)` reads.
@@ -200,13 +205,13 @@ class SelfOrganisedSoftmax(HierarchicalHead):
         return clusters + nary.path_nats(by_word, *self._parameters(), self._steps(labels))
 
     def _training_loss(self, hidden, labels):
-        if self.fixed_clusters is not None:
+        if not self._learns_clusters:
             return self._nats(hidden, labels)
         nats, by_word = self._observed_nats(hidden, labels, tf.ones(tf.shape(labels)))
         return nats + nary.path_nats(by_word, *self._parameters(), self._steps(labels))
 
     def _loss_and_nats(self, hidden, labels, weights):
-        if self.fixed_clusters is not None:
+        if not self._learns_clusters:
             by_cluster, by_word = self._projected(hidden)
             total, nats = weighted_cross_entropy(
                 by_cluster, *self._cluster_parameters(), self._cluster_of(labels), weights)

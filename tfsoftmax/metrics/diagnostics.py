@@ -12,7 +12,8 @@ class EffectiveSampleSize(TokenMean):
 
     This is how many of the S samples carry weight. A small share of S says that the proposal
     distribution is far from the model's, or that S is too small. The metric draws a sample of
-    its own, so that each step costs an additional product of (N, D) and (D, S).
+    its own for each batch, which changes nothing of the training. It costs an additional product
+    of (N, D) and (D, S).
 
     Args:
         ignore_class: label whose positions are not counted; None: that of the `SoftmaxLoss`.
@@ -33,7 +34,8 @@ class EffectiveSampleSize(TokenMean):
     needs = ("effective_sample_size", "SampledSoftmax")
 
     def _values(self, tag, labels):
-        return (tag.head.effective_sample_size(tf.stop_gradient(tag.hidden)),)
+        seed = tf.cast(self.sums["tokens"].value, tf.int64)  # another one for each batch
+        return (tag.head.effective_sample_size(tf.stop_gradient(tag.hidden), seed),)
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

@@ -67,7 +67,6 @@ class InBatch(Sampler):
 
     holds_labels = True
     learns_from_labels = True
-    label_smoothing = 0.0  # of the head, which gives a share of the positions uniform labels
 
     def __init__(
         self, vocab_size: int, counts: ArrayLike | str | None, extra: Sampler | None = None,
@@ -102,7 +101,8 @@ class InBatch(Sampler):
             )
 
     def sample(
-        self, labels: tf.Tensor, num_samples: int | None, seed: int | tf.Tensor
+        self, labels: tf.Tensor, num_samples: int | None, seed: int | tf.Tensor,
+        label_smoothing: float = 0.0,
     ) -> Candidates:
         """Returns the labels themselves, and S words of r, as the sample.
 
@@ -111,6 +111,8 @@ class InBatch(Sampler):
                 labels, is not among them.
             num_samples: S, or None for no words of r.
             seed: int, or (2,) integers; the same seed draws the same words of r.
+            label_smoothing: the share of the labels that the head has replaced by uniform words,
+                which `counts` do not hold. Learned counts hold them.
 
         Returns:
             `Candidates` with the labels of all replicas in their order, and then the words of r.
@@ -123,12 +125,16 @@ class InBatch(Sampler):
         others = tf.cast(tf.maximum(tf.size(ids) - 1, 0), tf.float32)
 
         def log_expected(ids):
+            log_q = self.log_q(ids)
+            if label_smoothing and self.learned is None:
+                uniform = label_smoothing / self.vocab_size
+                log_q = tf.math.log((1 - label_smoothing) * tf.exp(log_q) + uniform)
             if num_samples is None:
-                return self.log_q(ids) + tf.math.log(tf.maximum(others, 1.0))
+                return log_q + tf.math.log(tf.maximum(others, 1.0))
             of_extra = num_samples * tf.exp(self.extra.log_q(ids))
             if self.counts is None:  # a loss without correction has none for these words either
                 of_extra = num_samples / self.vocab_size
-            return tf.math.log(others * tf.exp(self.log_q(ids)) + of_extra)
+            return tf.math.log(others * tf.exp(log_q) + of_extra)
 
         if num_samples is not None:
             drawn = self.extra._draw(num_samples, stateless(seed))
@@ -146,11 +152,7 @@ class InBatch(Sampler):
     def log_q(self, ids):
         if self.learned is not None:
             return self.learned.log_q(ids)
-        log_q = tf.gather(self._log_q, ids)
-        if not self.label_smoothing:
-            return log_q
-        share = self.label_smoothing
-        return tf.math.log((1 - share) * tf.exp(log_q) + share / self.vocab_size)
+        return tf.gather(self._log_q, ids)
 
     def update(self, labels):
         if self.learned is not None:

@@ -293,6 +293,36 @@ def test_a_learning_sampler_learns_from_training_alone():
     assert np.argmax(head.sampler.log_q(tf.range(V))) == 5
 
 
+def test_weights_load_where_another_sampler_was(tmp_path):
+    schedule = keras.optimizers.schedules.PolynomialDecay(0.2, 4, 1.0)
+    others = {  # one without state, and two whose state has another shape
+        "counts": {"counts": counts(V)},
+        "interpolated": {
+            "sampler": "interpolated", "counts": counts(V),
+            "sampler_options": {"unigram_weight": schedule},
+        },
+        "in batch": {"sampler": samplers.InBatch(V, "learned"), "num_samples": None},
+    }
+    hidden, labels = positions(V, N)
+    learned = ready(SampledSoftmax, V, S)
+    learned.training_loss(hidden, labels)
+    source = keras.Sequential([keras.Input(hidden.shape[1:]), learned])
+    source.save_weights(tmp_path / "a.weights.h5")
+    for name, options in {"same": {}, **others}.items():
+        head = ready(SampledSoftmax, V, **{"num_samples": S, **options})
+        target = keras.Sequential([keras.Input(hidden.shape[1:]), head])
+        before = [weight.numpy() for weight in head.sampler.weights]
+        head.kernel.assign(tf.zeros_like(head.kernel))
+        target.load_weights(tmp_path / "a.weights.h5")
+        np.testing.assert_array_equal(head.kernel, learned.kernel, err_msg=name)
+        if name == "same":
+            before = learned.sampler.weights
+        for old, new in zip(before, head.sampler.weights, strict=True):
+            np.testing.assert_array_equal(old, new, err_msg=name)
+        target.save_weights(tmp_path / "b.weights.h5")
+        source.load_weights(tmp_path / "b.weights.h5")  # the other way round
+
+
 @pytest.mark.parametrize("sampler", ["learned_unigram", "interpolated"])
 def test_a_frozen_sampler_does_not_learn(sampler):
     options = {}

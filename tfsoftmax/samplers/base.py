@@ -187,6 +187,14 @@ class Sampler(keras.layers.Layer):
         """Natural logarithm of the probability of each word: (...) float32 for ids (...)."""
         raise NotImplementedError
 
+    def load_own_variables(self, store):
+        """Keeps the state that it has where the file is that of another sampler."""
+        own = {}
+        self.save_own_variables(own)
+        shapes, own_shapes = ({key: tuple(s[key].shape) for key in s.keys()} for s in (store, own))
+        if shapes == own_shapes:
+            super().load_own_variables(store)
+
     def update(self, labels: tf.Tensor) -> None:
         """Adapts the distribution to a training step with these labels (...), if it changes."""
         del labels

@@ -136,6 +136,25 @@ def test_metrics_leave_out_what_the_loss_leaves_out(training):
     np.testing.assert_allclose(result["accuracy"], wanted_hits, rtol=1e-6)
 
 
+@pytest.mark.parametrize("case, of_loss, of_metric, known", [
+    ("full", None, 3, True), ("adaptive", None, 3, True), ("sampled", None, 3, False),
+    ("full", 2, 3, False),
+])
+def test_perplexity_in_fit_may_leave_out_a_class_that_the_loss_counts(
+    case, of_loss, of_metric, known
+):
+    model, (words, labels, _) = compiled(case), data(1)
+    labels[:, 1] = of_metric
+    kept = labels != of_metric
+    nats = -np.take_along_axis(log_probs(model, words), labels[..., None], -1)[..., 0]
+    model.compile(
+        keras.optimizers.SGD(0.0), SoftmaxLoss(ignore_class=of_loss),
+        metrics=[Perplexity(of_metric)],
+    )
+    found = model.fit(words, labels, B, verbose=0).history["perplexity"][0]
+    np.testing.assert_allclose(found, np.exp(nats[kept].mean()) if known else np.nan, rtol=1e-4)
+
+
 @every_head
 @pytest.mark.parametrize("k", [1, 3])
 def test_accuracy_is_that_of_keras_on_the_logits(case, k):

@@ -100,18 +100,21 @@ class LogitsTag:
         cost the full softmax that many heads avoid, and metrics are updated after the weights
         have changed.
         """
-        if labels.key not in self._known:
-            if self.training and self.head.is_distribution:
-                return None
-            nats = -self.head.log_prob(self.hidden, labels.ids)
-            if not self.head.trains_exactly:
-                nats = _warns_if_differentiated(nats, (
-                    f"`training` should be True in a training loop, so that {self._name} computes "
-                    "its own objective. Received: the gradient of the exact loss, over "
-                    f"{self.head.vocab_size} words."
-                ))
-            self._known[labels.key] = labels, nats
-        return self._known[labels.key][1]
+        # A loss that leaves out no class knows the nats of all positions that a metric counts.
+        for key in (labels.key, (id(labels.source), None)):
+            if key in self._known:
+                return self._known[key][1]
+        if self.training and self.head.is_distribution:
+            return None
+        nats = -self.head.log_prob(self.hidden, labels.ids)
+        if not self.head.trains_exactly:
+            nats = _warns_if_differentiated(nats, (
+                f"`training` should be True in a training loop, so that {self._name} computes "
+                "its own objective. Received: the gradient of the exact loss, over "
+                f"{self.head.vocab_size} words."
+            ))
+        self._known[labels.key] = labels, nats
+        return nats
 
     def top_k(self, k: int) -> tf.Tensor:
         """Ids (..., k) of the likeliest words, which metrics that ask for fewer need not search."""

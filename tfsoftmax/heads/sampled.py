@@ -72,8 +72,9 @@ class SampledSoftmax(SamplingHead):
     Args:
         vocab_size: V, the number of words.
         keep: the number of words of a sample without replacement that count at each position,
-            the highest by `keep_by` (TAPAS), or None for all. The loss is then biased: it suits
-            ranking, not perplexity. With in-batch negatives XLA does not compile the head.
+            the highest by `keep_by` (TAPAS) and those that tie with the last of them, or None for
+            all. The loss is then biased: it suits ranking, not perplexity. With in-batch
+            negatives XLA does not compile the head.
         keep_by: "score", as in the source: the strongest rivals of the label count. Or
             "corrected_score", s_v - ln c_v: the largest terms of the sum count, so that the loss
             is as near as possible to the one that keeps all.

@@ -24,8 +24,8 @@ class Perplexity(_ExpMean):
     softmax that sampling avoids; `evaluate` measures it.
 
     Args:
-        ignore_class: label whose positions are not counted; None: that of the `SoftmaxLoss`. With
-            another one than that, the metric is NaN in `fit` for every head.
+        ignore_class: label whose positions are not counted; None: that of the `SoftmaxLoss`. If
+            both have one, and they differ, the metric is NaN in `fit` for every head.
         name, dtype: as in `keras.metrics.Metric`.
 
     Example:

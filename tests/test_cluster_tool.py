@@ -1,6 +1,7 @@
 """`tfsoftmax cluster` and `show_clusters` on a small corpus: their files feed the heads."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -113,8 +114,13 @@ def test_groups_by_the_vectors_of_a_run_feed_the_heads(
     corpus, trained, tmp_path, method, name, head, option
 ):
     flags = {"soul": ["--shortlist=5", "--classes=4"], "kmeans": ["--classes=6"]}.get(method, [])
-    file, words = tmp_path / name, corpus.vocabulary.words
-    done = tool("cluster", f"--method={method}", f"--run={trained}", f"--out={file}", *flags)
+    file, words, run = tmp_path / name, corpus.vocabulary.words, trained
+    if method != "splits":  # embeddings need no corpus
+        run = shutil.copytree(trained, tmp_path / "moved")
+        config = json.loads((run / "config.json").read_text())
+        config["corpus"]["directory"] = str(tmp_path / "gone")
+        (run / "config.json").write_text(json.dumps(config))
+    done = tool("cluster", f"--method={method}", f"--run={run}", f"--out={file}", *flags)
     assert ("scores for an average token" in done.stdout) == (method != "splits")
     if method == "kmeans":
         assert classes.build(file, len(words), words=words).max() <= 5

@@ -93,6 +93,12 @@ def test_lines_of_json_are_read_by_their_keys(tmp_path, line):
         assert (lists.acoustic.tolist(), lists.old_lm.tolist()) == ([-1, -2.5], [-3, -4])
 
 
+def test_scores_may_stand_in_a_hypothesis_or_beside_them_in_one_file(tmp_path):
+    write(tmp_path, lists=f"{JSON[0]}\n{JSON[1].replace('7', '8')}\n")
+    lists = nbest.read(tmp_path / "lists")
+    assert lists.utterances == ("7", "8") and lists.acoustic.tolist() == [-1, -2.5] * 2
+
+
 def test_means_of_whisper_are_sums_again(tmp_path):
     line = {"key": "a", "nbest": [{"text": " The cat.", "tokens": [1, 2, 3], "avg_logprob": -0.5}]}
     write(tmp_path, lists=json.dumps(line))

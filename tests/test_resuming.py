@@ -227,3 +227,6 @@ def test_a_run_whose_corpus_has_moved_asks_where_it_is(finished_run, corpus, tmp
     assert asked.stderr.endswith(f"Received: no folder {gone!r}\n")
     done = tool("evaluate", f"--run={run}", "--split=valid", f"--data={corpus.directory}")
     assert json.loads(done.stdout.splitlines()[-1])["perplexity"] > 1
+    longer = dataclasses.replace(CONFIG, epochs=CONFIG.epochs + 1)
+    training.train(corpus.directory, str(run), MODEL, longer, verbose=False)  # notes the folder
+    assert runs.Run(str(run)).config()["corpus"]["directory"] == str(corpus.directory)

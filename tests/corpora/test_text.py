@@ -54,7 +54,7 @@ def test_bytes_that_are_not_utf8_are_refused_with_file_and_line(tmp_path, block_
 
 @pytest.mark.parametrize("data", [b"", b"\n \n\t\n"])
 def test_empty_file_is_refused(tmp_path, data):
-    with pytest.raises(ValueError, match="a.txt: must hold sentences. Received: an empty file"):
+    with pytest.raises(ValueError, match="a.txt: must hold sentences. .* no line with words"):
         lines(write(tmp_path / "a.txt", data))
 
 

@@ -111,15 +111,16 @@ def main():
 
         run = Run(options.run)
         run.check_task()
-        corpus = shared_flags.corpus_of(run)
-    vocabulary = corpus.vocabulary
+        hidden = _vectors(options) == "hidden"
+        corpus = shared_flags.corpus_of(run) if hidden or options.data else None
+    vocabulary = corpus.vocabulary if corpus else run.vocabulary()
     _check_sizes(options, len(vocabulary))
     word = shared_flags.checked_word_of(vocabulary)
     check_writable(options.out)
     if options.method == "brown":
         grouping = by_brown(corpus, Progress(), options)
     else:
-        vectors = vectors_of(run, corpus, Progress(), options)
+        vectors = vectors_of(run, corpus if hidden else None, Progress())
         grouping = by_vectors(vectors, vocabulary, options)
     if grouping.codes is None:
         code_files.write_nested(options.out, grouping.tree.nested(vocabulary.words))
@@ -204,14 +205,17 @@ def neighbours(corpus, done):
         yield words[kept], following[kept]
 
 
-def vectors_of(run, corpus, progress, options):
-    """The vectors (V, D) of the words, by --vectors."""
+def _vectors(options):
+    return options.vectors or ("hidden" if options.method == "splits" else "embedding")
+
+
+def vectors_of(run, corpus, progress):
+    """The vectors (V, D) of the words: their embeddings, or with a corpus their hidden states."""
     from tfsoftmax.lm import runs, word_vectors
 
-    kind = options.vectors or ("hidden" if options.method == "splits" else "embedding")
+    if corpus is None:
+        return word_vectors.input_embeddings(runs.load(run.directory, streams=1)[0])
     model, _, _ = runs.load(run.directory, corpus.batch_size, corpus.shape["time_steps"])
-    if kind == "embedding":
-        return word_vectors.input_embeddings(model)
     with progress.phase("averaging", corpus.split("train").tokens, "tokens") as done:
         return word_vectors.average_hidden_states(model, corpus, done)
 

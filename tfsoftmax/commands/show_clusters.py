@@ -1,4 +1,4 @@
-"""Prints the clusters of words that a self-organised head has learnt.
+"""Prints the clusters of words that a self-organised head has learned.
 
     tfsoftmax show_clusters --run=runs/self_organised --words_of=london
     tfsoftmax show_clusters --run=runs/self_organised --out=clusters.txt

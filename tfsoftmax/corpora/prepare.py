@@ -101,6 +101,8 @@ def summary(corpus: Corpus) -> str:
             f"{name:<6}{split.sentences:>13,}{split.words:>15,}{split.tokens:>17,}"
             f"{split.records:>10,}{split.oov:>12,}{split.oov_rate:>9.3%}"
         )
+    if "valid" not in corpus.splits:
+        lines.append("note: without a split valid, training reports no perplexity")
     return "\n".join([*lines, *_piece_lines(corpus), *_padding_lines(corpus)])
 
 

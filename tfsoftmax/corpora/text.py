@@ -51,7 +51,7 @@ class TextFiles:
                 blank = blank and not any(map(str.strip, lines))
                 yield lines
             if blank:
-                raise ValueError(f"{path}: must hold sentences. Received: an empty file")
+                raise ValueError(f"{path}: must hold sentences. Received: no line with words")
 
     def _blocks(self, path):
         kind = _kind(path)

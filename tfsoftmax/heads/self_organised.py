@@ -1,4 +1,4 @@
-"""Self-organised softmax: a softmax over clusters that are learnt while the model is trained."""
+"""Self-organised softmax: a softmax over clusters that are learned while the model is trained."""
 
 from collections.abc import Callable, Sequence
 from os import PathLike
@@ -31,7 +31,7 @@ class SelfOrganisedSoftmax(HierarchicalHead):
     Training keeps, for each word, a smoothed average of the clusters' log-probabilities where the
     word stood. `reassign` gives the words to clusters by these averages, and the callback
     `tfsoftmax.Reassign` calls it while `fit` runs. The averages take 4 V ⌈√V⌉ bytes. A word keeps
-    its row of the kernel when it moves to another cluster. Clusters that another model has learnt
+    its row of the kernel when it moves to another cluster. Clusters that another model has learned
     can be given, and stay.
 
     Args:

@@ -176,7 +176,7 @@ class Shortlist(SoftmaxHead):
         )
         return hidden, (nodes, extra)
 
-    def _is_learnt(self, labels):
+    def _is_learned(self, labels):
         """Whether each label has a node: 1 or 0, (N,) float32."""
         if self.oos_node:
             return tf.ones(tf.shape(labels))
@@ -184,13 +184,13 @@ class Shortlist(SoftmaxHead):
 
     def _training_loss(self, hidden, labels):
         hidden, (nodes, extra) = self._targets(hidden, labels)
-        return self._is_learnt(labels) * cross_entropy(hidden, *self._parameters(), nodes) - extra
+        return self._is_learned(labels) * cross_entropy(hidden, *self._parameters(), nodes) - extra
 
     def _loss_and_nats(self, hidden, labels, weights):
         hidden, (nodes, extra) = self._targets(hidden, labels)
-        learnt = self._is_learnt(labels)
-        total, nats = weighted_cross_entropy(hidden, *self._parameters(), nodes, weights * learnt)
-        return total - tf.reduce_sum(weights * extra), learnt * nats - extra
+        learned = self._is_learned(labels)
+        total, nats = weighted_cross_entropy(hidden, *self._parameters(), nodes, weights * learned)
+        return total - tf.reduce_sum(weights * extra), learned * nats - extra
 
     def _node_logits(self, hidden, log_shortlist):
         """Logits of the words' nodes (N, S), and of all other words together (N, 1)."""

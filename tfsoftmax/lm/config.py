@@ -32,13 +32,16 @@ class ModelConfig:
             - blackout: BlackOut, a discriminative loss over a weighted sample
             - adaptive: adaptive softmax, with a shortlist and tails of rarer words
             - two_level: adaptive softmax with one tail
-            - differentiated: differentiated softmax, with fewer units for rarer words
-            - shortlist: softmax over a shortlist, with another model for all other words
+            - differentiated: differentiated softmax, with fewer units for rarer words; it needs
+              head_options, e.g. {"cutoffs": [2000, 10000]}
+            - shortlist: softmax over a shortlist, with another model for all other words; it needs
+              head_options, e.g. {"shortlist": 2000}
             - tree: hierarchical softmax over a binary tree
             - class: class-based softmax
             - class_unigram: softmax over classes, with fixed shares of their words
             - class_nce: class-based softmax, trained by noise-contrastive estimation
-            - nary: hierarchical softmax over a tree with any number of branches
+            - nary: hierarchical softmax over a tree with any number of branches; it needs
+              head_options, e.g. {"tree": "huffman"}
             - self_organised: class-based softmax whose words choose their clusters
             - sharded: as full, but divided among the devices
         head_options: Arguments of the output layer, in a flag as JSON, e.g. {"soft_cap": 30}. For

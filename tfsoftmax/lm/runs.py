@@ -95,10 +95,12 @@ class Run:
         """Writes the vocabulary and, last, the configuration that makes the folder a run.
 
         If the run exists already, only its training configuration is replaced, which `check`
-        allows to be an extension.
+        allows to be an extension, and the folder of its corpus, which may have moved.
         """
         if self.exists():
-            config = {**self._recorded(), "training": config["training"]}
+            recorded = self._recorded()
+            corpus = {**recorded["corpus"], "directory": config["corpus"]["directory"]}
+            config = {**recorded, "training": config["training"], "corpus": corpus}
         else:
             config = {"id": secrets.token_hex(16), "files": {}, **config}
             self.checkpoints.begin()

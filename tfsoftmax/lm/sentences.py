@@ -28,4 +28,4 @@ def oov_report(name: str, words: int, oov: int) -> str:
     report = f"{name}: {oov:,} of {words:,} words ({rate:.2%}) are not in the vocabulary"
     if rate <= MUCH_OOV:
         return report
-    return f"warning: {report}. Such scores mean little; check the case and the kind of the words"
+    return f"warning: {report}. Results mean little then; check the case and the kind of the words"

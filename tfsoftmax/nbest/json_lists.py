@@ -133,15 +133,15 @@ def _value(record, keys, types, kind, where):
 
 
 def _beside(record, keys, hypotheses, where):
-    """The key and the values of the scores that stand beside the list of hypotheses."""
-    for key in (each + s for each in keys if each != MEAN for s in ("", "s")):
+    """The key, in the singular, and the values of the scores beside the list of hypotheses."""
+    for name, key in ((each, each + s) for each in keys if each != MEAN for s in ("", "s")):
         if isinstance(record.get(key), list):
             if len(record[key]) != len(hypotheses):
                 raise ValueError(
                     f"{where}: {key!r} must have a score for each of {len(hypotheses)} "
                     f"hypotheses. Received: {len(record[key])}"
                 )
-            return key, record[key]
+            return name, record[key]
     return None, None
 
 

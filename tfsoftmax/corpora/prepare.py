@@ -89,7 +89,8 @@ def summary(corpus: Corpus) -> str:
     """Describes a corpus and its splits in a table."""
     start = f"{corpus.directory}: {corpus.name}, vocabulary {len(corpus.vocabulary):,}, "
     if corpus.task == "pairs":
-        return "\n".join([start + f"batches of {corpus.batch_size} pairs", *_pair_table(corpus)])
+        lines = [start + f"batches of {corpus.batch_size} pairs", *_pair_table(corpus)]
+        return "\n".join([*lines, *_missing_split(corpus)])
     lines = [
         f"{start}{corpus.streams} streams, {corpus.time_steps} time steps in a record, "
         + {"text": "in the order of the text", "shuffled": "shuffled"}[corpus.order],
@@ -101,9 +102,14 @@ def summary(corpus: Corpus) -> str:
             f"{name:<6}{split.sentences:>13,}{split.words:>15,}{split.tokens:>17,}"
             f"{split.records:>10,}{split.oov:>12,}{split.oov_rate:>9.3%}"
         )
+    return "\n".join(
+        [*lines, *_piece_lines(corpus), *_padding_lines(corpus), *_missing_split(corpus)]
+    )
+
+
+def _missing_split(corpus):
     if "valid" not in corpus.splits:
-        lines.append("note: without a split valid, training reports no perplexity")
-    return "\n".join([*lines, *_piece_lines(corpus), *_padding_lines(corpus)])
+        yield "note: there is no split valid, which tfsoftmax train needs; --valid=FILE makes it"
 
 
 def _padding_lines(corpus):

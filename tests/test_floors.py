@@ -12,9 +12,9 @@ ROOT = pathlib.Path(__file__).parent.parent
 # A module may import from lower floors, and within its own folder.
 FLOORS = (
     ("whole_files",),
-    ("textio",),
-    ("_compat", "arguments", "hardware", "vocabulary", "layers.names", "partitions.counts",
-     "partitions.packing", "resampling"),
+    ("arguments", "textio"),
+    ("_compat", "hardware", "vocabulary", "layers.names", "partitions.counts",
+     "partitions.packing", "resampling", "workers"),
     ("faiss_indexes",),
     ("ops", "partitions.code_files", "partitions.ngram_counts", "partitions.backoff"),
     ("logits_tag", "partitions", "samplers", "corpora"),

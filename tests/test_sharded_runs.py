@@ -119,7 +119,7 @@ def failing_to_save(folder):
     from tfsoftmax import ShardedSoftmax
     from tfsoftmax.lm import followers
     from tfsoftmax.lm.checkpoints import Checkpoints, weight_variables
-    from tfsoftmax.lm.workers import Workers
+    from tfsoftmax.workers import Workers
 
     workers = Workers(tf.distribute.MultiWorkerMirroredStrategy())
     with workers.strategy.scope():

@@ -9,8 +9,9 @@ import tensorflow as tf
 
 import replicas_helper
 from runs_helper import CONFIG, MODEL, tool
+from tfsoftmax import workers
 from tfsoftmax.corpora.pipeline import batches
-from tfsoftmax.lm import cluster, runs, training, workers
+from tfsoftmax.lm import cluster, runs, training
 from tfsoftmax.lm.followers import FollowedRun, NoMonitor
 
 SLURM = {
@@ -60,7 +61,7 @@ def test_two_workers_share_what_they_know():
         np.testing.assert_array_equal(total, [3.0, 1.0])
         np.testing.assert_array_equal(rows, np.repeat([[1.0] * 3, [2.0] * 3], 2, axis=0))
         assert given == ["ä", 0]
-        assert failure.startswith(["KeyError", "RuntimeError('The first worker has"][rank])
+        assert failure.startswith(["KeyError", "RuntimeError('Another worker has"][rank])
         assert differences[0].endswith("Received: b=[0] in worker 0, but not in worker 1")
         assert differences[1].endswith(["a=3 in worker 0, but not in worker 1", "'x'"][rank])
 

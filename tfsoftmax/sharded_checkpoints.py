@@ -12,12 +12,11 @@ import json
 import os
 
 import keras
-import tensorflow as tf
 
 from tfsoftmax import textio, whole_files
 from tfsoftmax.corpora.replacing import alone, partial_of, whole_or_nothing
 from tfsoftmax.layers.row_files import described, plan_to_read, read_rows, write_rows
-from tfsoftmax.ops.replicas import local_replicas
+from tfsoftmax.workers import Workers
 
 MANIFEST = "manifest.json"
 
@@ -41,20 +40,25 @@ def save(model: keras.Model, folder: str) -> None:
         tfsoftmax.sharded_checkpoints.save(model, "checkpoint")
         tfsoftmax.sharded_checkpoints.restore(model, "checkpoint")
     """
-    folder, workers = os.path.abspath(folder), _Workers(model)
+    folder, workers = os.path.abspath(folder), Workers(model.distribute_strategy)
+    partial = partial_of(folder)
     with contextlib.ExitStack() as stack:
-        with workers.together():
-            if workers.first:
-                stack.enter_context(alone(folder))
-                stack.enter_context(whole_or_nothing(folder, replace=True))
-        partial = partial_of(folder)
-        with workers.together():
+
+        def begin():
+            stack.enter_context(alone(folder))
+            stack.enter_context(whole_or_nothing(folder, replace=True))
+
+        def write():
             entries = write_rows(partial, _variables(model), workers.first)
-            _write_json(os.path.join(partial, f"worker-{workers.task}.json"), entries)
-        with workers.together():  # the folder is complete when any worker goes on
-            if workers.first:
-                _write_manifest(partial, model)
+            _write_json(os.path.join(partial, f"worker-{workers.rank}.json"), entries)
+
+        def complete():
+            _write_manifest(partial, model)
             stack.close()
+
+        workers.from_first(begin)
+        workers.of_all(write)
+        workers.from_first(complete)
 
 
 def restore(model: keras.Model, folder: str) -> None:
@@ -73,11 +77,9 @@ def restore(model: keras.Model, folder: str) -> None:
         ValueError: it is damaged, or of a model with other variables.
         RuntimeError: another worker found that.
     """
-    workers, variables = _Workers(model), _variables(model)
-    with workers.together():
-        plan = _checked_plan(variables, folder)
-    with workers.together():
-        read_rows(folder, plan)
+    workers, variables, plans = Workers(model.distribute_strategy), _variables(model), []
+    workers.of_all(lambda: plans.append(_checked_plan(variables, folder)))
+    workers.of_all(lambda: read_rows(folder, *plans))
 
 
 def _checked_plan(variables, folder):
@@ -87,40 +89,6 @@ def _checked_plan(variables, folder):
     both = _groups(variables) & _groups(manifest["variables"])
     manifest["variables"] = _of_groups(manifest["variables"], both)
     return plan_to_read(folder, manifest, path, _of_groups(variables, both))
-
-
-class _Workers:
-    """The workers that hold a model, which do each thing together."""
-
-    def __init__(self, model):
-        self._strategy = model.distribute_strategy
-        resolver = getattr(self._strategy, "cluster_resolver", None)
-        self._several = resolver is not None and len(resolver.cluster_spec().as_dict()) > 0
-        self.task = local_replicas(self._strategy)[0]  # there may be a chief 0 and a worker 0
-        self.first = self.task == 0
-
-    @contextlib.contextmanager
-    def together(self):
-        """Ends when all workers have come to its end; an error in one is an error in all."""
-        try:
-            yield
-        except BaseException:
-            self._count(1)
-            raise
-        if self._count(0):
-            raise RuntimeError("all workers must write or read their files. Received: an "
-                               "error in another")
-
-    def _count(self, failed):
-        """How many replicas' workers have failed."""
-        if not self._several:
-            return 0
-
-        def count():
-            replica = tf.distribute.get_replica_context()
-            return replica.all_reduce("SUM", tf.constant(failed))
-
-        return int(self._strategy.experimental_local_results(self._strategy.run(count))[0])
 
 
 def _variables(model):

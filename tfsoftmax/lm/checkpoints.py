@@ -14,9 +14,9 @@ import tensorflow as tf
 
 from tfsoftmax.lm.files import read_json, sha256_of, write_whole
 from tfsoftmax.lm.sharded_variables import ShardedRows, read_sharded, without_rows
-from tfsoftmax.lm.workers import Workers
 from tfsoftmax.ops.shards import sharded_words
 from tfsoftmax.whole_files import PARTIAL, sync
+from tfsoftmax.workers import Workers
 
 POINTERS, MANIFEST, PROGRESS, VARIABLES = (
     "pointers.json", "manifest.json", "progress.json", "variables",

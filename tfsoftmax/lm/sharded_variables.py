@@ -21,8 +21,8 @@ from tfsoftmax.layers.row_files import (
 )
 from tfsoftmax.layers.sharded_weights import shards_of
 from tfsoftmax.lm.files import read_json, write_whole
-from tfsoftmax.lm.workers import Workers
 from tfsoftmax.ops.shards import sharded_words
+from tfsoftmax.workers import Workers
 
 ROWS = "rows.json"  # says which file of a checkpoint has which rows
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"  # with which TensorFlow ends the names of variables

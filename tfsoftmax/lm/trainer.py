@@ -18,9 +18,10 @@ from tfsoftmax.lm.model import reset_states
 from tfsoftmax.lm.pretrained import apply_embeddings, load_embeddings
 from tfsoftmax.lm.run_progress import Progress
 from tfsoftmax.lm.sharded_variables import not_finite
-from tfsoftmax.lm.workers import StreamStates, Workers
+from tfsoftmax.lm.stream_states import StreamStates
 from tfsoftmax.profiling.memory import peak_resident_bytes
 from tfsoftmax.profiling.monitor import TrainingMonitor
+from tfsoftmax.workers import Workers
 
 
 class Trainer:

@@ -1,4 +1,4 @@
-"""The processes and the devices that train a run together.
+"""The processes and the devices that train a model together.
 
 A worker is a process, and a replica is a device of a worker. Each replica has a copy of the model
 and reads its own streams; the gradients of all are summed. Whatever the workers decide, they decide
@@ -10,11 +10,8 @@ import json
 import time
 from collections.abc import Callable, Iterator
 
-import keras
 import numpy as np
 import tensorflow as tf
-
-from tfsoftmax.lm.model import recurrent_states
 
 # What TensorFlow raises in the other workers when one of them has ended.
 _LOST = (
@@ -26,7 +23,7 @@ SHOWING_SECONDS = 60.0  # for which NFS may hide from one machine what another h
 
 
 class Workers:
-    """The workers of a run as one of them sees them. Its methods are called by all together.
+    """The workers of a strategy as one of them sees them. Its methods are called by all together.
 
     Args:
         strategy: a strategy with any number of replicas; None for one device.
@@ -38,7 +35,7 @@ class Workers:
         replicas: the number of devices of all workers.
 
     Example:
-        from tfsoftmax.lm.workers import Workers
+        from tfsoftmax.workers import Workers
         workers = Workers()
         assert (workers.rank, workers.size, workers.replicas) == (0, 1, 1)
         assert not workers.agree_to_stop(False, "train")
@@ -104,18 +101,7 @@ class Workers:
         Raises:
             RuntimeError: in the other workers, if the function fails in the first.
         """
-        if self.size == 1:
-            return function()
-        text = b""
-        try:
-            if self.first:
-                text = json.dumps(function()).encode()
-        finally:
-            length = int(self.sum([len(text)])[0])
-        if length == 0:
-            raise RuntimeError("The first worker has failed, and says why.")
-        codes = np.frombuffer(text, np.uint8) if self.first else np.zeros(length)
-        return json.loads(self.sum(codes).astype(np.uint8).tobytes())
+        return self.of_all(function if self.first else lambda: None)[0]
 
     def of_all(self, function: Callable[[], object]) -> list:
         """What a function returns in each worker: values that JSON can hold.
@@ -190,50 +176,3 @@ def _found(function):
         return json.loads(json.dumps(function())), None
     except (OSError, ValueError) as error:
         return {}, error
-
-
-class StreamStates:
-    """The recurrent states of all streams, in the order of the streams.
-
-    Each replica has the states of its own streams. Checkpoints hold those of all, so that they do
-    not depend on the number of replicas.
-
-    Args:
-        model: a stateful model, which was built under the strategy of the workers.
-        workers: the `Workers`.
-
-    Attributes:
-        variables: list of variables (B, H), one for each state of the model.
-
-    Example:
-        from tfsoftmax.lm.workers import StreamStates, Workers
-        vocabulary = tfsoftmax.Vocabulary(["the", "cat", "<unk>", "<eos>"], [9, 3, 2, 4])
-        model = tfsoftmax.language_model(tfsoftmax.ModelConfig(), vocabulary, streams=2)
-        states = StreamStates(model, Workers())
-        states.gather()
-    """
-
-    def __init__(self, model: keras.Model, workers: Workers):
-        self._workers, replicas = workers, workers.replicas
-        self._own = [
-            workers.strategy.experimental_local_results(state.value)
-            for state in recurrent_states(model)
-        ]
-        self.variables = [
-            tf.Variable(tf.zeros((replicas * own[0].shape[0], *own[0].shape[1:]), own[0].dtype))
-            for own in self._own
-        ]
-
-    def gather(self) -> None:
-        """Sets `variables` to the states of all replicas of all workers."""
-        for whole, own in zip(self.variables, self._own, strict=True):
-            rows = self._workers.gather(np.concatenate([state.numpy() for state in own]))
-            whole.assign(tf.cast(rows, whole.dtype))
-
-    def scatter(self) -> None:
-        """Sets the states of the replicas of this worker to their part of `variables`."""
-        for whole, own in zip(self.variables, self._own, strict=True):
-            parts = tf.split(whole, self._workers.replicas)
-            first = self._workers.rank * len(own)
-            for state, part in zip(own, parts[first : first + len(own)], strict=True):
-                state.assign(part)

@@ -18,6 +18,7 @@ import tfsoftmax_command  # noqa: F401  (imported before the package, which then
 from absl import flags
 
 from experiments import markdown, pictures
+from tfsoftmax.arguments import check_at_least
 from tfsoftmax.commands import program
 
 FREQUENT = 100
@@ -87,7 +88,7 @@ def main():
         counts = np.asarray(corpus.vocabulary.counts, np.float64)
         note = f"counts of the training split of a corpus, {corpus.name}, V = {len(counts):,}"
     else:
-        program.check_at_least(2 * FREQUENT, vocab_size=options.vocab_size)
+        check_at_least(2 * FREQUENT, vocab_size=options.vocab_size)
         counts = 1 / np.arange(1, options.vocab_size + 1)
         note = f"counts by Zipf's law, V = {len(counts):,}"
     panels, folder = probabilities(counts), Path(options.results)

@@ -12,6 +12,7 @@ import sys
 import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
 from absl import flags
 
+from tfsoftmax.arguments import check_at_least
 from tfsoftmax.commands import program, shared_flags
 
 
@@ -41,7 +42,7 @@ def perplexities(nats, tokens, count):
 def main():
     """Measures the streams of a split of the run's corpus."""
     options = flags.FLAGS
-    program.check_at_least(1, worst=options.worst)
+    check_at_least(1, worst=options.worst)
     program.load_tensorflow()
     import numpy as np
     import tensorflow as tf

@@ -15,6 +15,13 @@ _EXPECTED = {
 }
 
 
+def check_at_least(least: int, **numbers: float | None) -> None:
+    """Raises ValueError if one of the numbers is given and smaller than `least`."""
+    for name, number in numbers.items():
+        if number is not None and not number >= least:  # as NaN is not
+            raise ValueError(f"`{name}` must be at least {least}. Received: {name}={number}")
+
+
 def check_hint(name: str, value: object, hint: object) -> None:
     """Raises ValueError if a value is not of its type hint.
 

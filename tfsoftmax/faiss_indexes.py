@@ -4,7 +4,7 @@ import inspect
 
 import numpy as np
 
-from tfsoftmax.arguments import check_positive
+from tfsoftmax.arguments import check_at_least, check_positive
 
 try:
     import faiss
@@ -78,8 +78,7 @@ def filled(kind: "str | faiss.Index", vectors: np.ndarray, options: dict) -> "fa
 
 def _hnsw(words, units, links: int = 32, construction: int = 100, breadth: int = 200):
     check_positive(construction=construction, breadth=breadth)
-    if links < 2:  # faiss crashes
-        raise ValueError(f"`links` must be at least 2. Received: links={links}")
+    check_at_least(2, links=links)  # else faiss crashes
     index = faiss.IndexHNSWFlat(units, links, faiss.METRIC_INNER_PRODUCT)
     index.hnsw.efConstruction, index.hnsw.efSearch = construction, breadth
     return index

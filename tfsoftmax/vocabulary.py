@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tfsoftmax import textio, whole_files
+from tfsoftmax.arguments import check_at_least
 
 UNK = "<unk>"
 EOS = "<eos>"
@@ -82,8 +83,7 @@ class Vocabulary:
 
         Source: Müller 2017, section 4.2.
         """
-        if min_count < 1:
-            raise ValueError(f"`min_count` must be at least 1. Received: min_count={min_count}")
+        check_at_least(1, min_count=min_count)
         if max_size is not None and max_size < 2:
             raise ValueError(
                 f"`max_size` must be at least 2, for `{UNK}` and `{EOS}`. "

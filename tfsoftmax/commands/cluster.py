@@ -40,8 +40,9 @@ import dataclasses
 
 from absl import flags
 
+from tfsoftmax.arguments import check_at_least
 from tfsoftmax.commands import shared_flags
-from tfsoftmax.commands.program import check_at_least, load_tensorflow, printable
+from tfsoftmax.commands.program import load_tensorflow, printable
 
 # The flags of each method, beside --out, --words and --words_of.
 METHODS = {

@@ -40,8 +40,9 @@ import sys
 
 from absl import flags
 
+from tfsoftmax.arguments import check_at_least
 from tfsoftmax.commands import shared_flags
-from tfsoftmax.commands.program import check_at_least, load_tensorflow
+from tfsoftmax.commands.program import load_tensorflow
 from tfsoftmax.corpora.config import TASKS
 
 

@@ -24,8 +24,9 @@ import sys
 
 from absl import flags
 
+from tfsoftmax.arguments import check_at_least
 from tfsoftmax.commands import shared_flags
-from tfsoftmax.commands.program import check_at_least, load_tensorflow, printable
+from tfsoftmax.commands.program import load_tensorflow, printable
 from tfsoftmax.textio import lines
 
 SIDE_BY_SIDE = 64  # the most sentences that are drawn at the same time

@@ -141,13 +141,6 @@ def load_gradio():
     return gradio
 
 
-def check_at_least(least: int, **numbers: float | None) -> None:
-    """Raises ValueError if one of the numbers is given and smaller than `least`."""
-    for name, number in numbers.items():
-        if number is not None and number < least:
-            raise ValueError(f"`{name}` must be at least {least}. Received: {name}={number}")
-
-
 def printable(text: str) -> str:
     """Writes control characters as escapes, so that words cannot steer a terminal."""
     return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)

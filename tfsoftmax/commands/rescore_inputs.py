@@ -7,7 +7,7 @@ import sys
 
 from absl import flags
 
-from tfsoftmax.commands.program import check_at_least
+from tfsoftmax.arguments import check_at_least
 from tfsoftmax.textio import STANDARD_INPUT, name_of
 from tfsoftmax.whole_files import check_writable
 

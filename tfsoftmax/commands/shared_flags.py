@@ -10,7 +10,8 @@ import types
 
 from absl import flags
 
-from tfsoftmax.commands.program import check_at_least, load_tensorflow
+from tfsoftmax.arguments import check_at_least
+from tfsoftmax.commands.program import load_tensorflow
 from tfsoftmax.lm.local_workers import become_workers
 from tfsoftmax.textio import parsed_json
 

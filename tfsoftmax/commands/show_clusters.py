@@ -14,8 +14,9 @@ model: a self-organised one keeps its two projections, and a class-based one has
 
 from absl import flags
 
+from tfsoftmax.arguments import check_at_least
 from tfsoftmax.commands import shared_flags
-from tfsoftmax.commands.program import check_at_least, load_tensorflow, printable
+from tfsoftmax.commands.program import load_tensorflow, printable
 from tfsoftmax.corpora.config import TASKS
 
 

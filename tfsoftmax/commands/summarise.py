@@ -21,9 +21,9 @@ import sys
 
 from absl import flags
 
+from tfsoftmax.arguments import check_at_least
 from tfsoftmax.commands import shared_flags
 from tfsoftmax.commands.program import (
-    check_at_least,
     load_matplotlib,
     load_tensorflow,
     printable,

@@ -32,8 +32,9 @@ import types
 
 from absl import flags
 
+from tfsoftmax.arguments import check_at_least
 from tfsoftmax.commands import shared_flags
-from tfsoftmax.commands.program import check_at_least, check_plot, load_tensorflow
+from tfsoftmax.commands.program import check_plot, load_tensorflow
 from tfsoftmax.lm.config import OPTIMIZERS, ModelConfig, TrainingConfig
 from tfsoftmax.textio import read_json
 from tfsoftmax.whole_files import check_writable, errors_name, writing

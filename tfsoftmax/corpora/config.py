@@ -2,6 +2,8 @@
 
 import dataclasses
 
+from tfsoftmax.arguments import check_at_least
+
 TASKS = ("sentences", "pairs")
 PIECE_MODELS = {"sentencepiece": "unigram", "sentencepiece_bpe": "bpe"}
 
@@ -128,9 +130,7 @@ class PrepareConfig:
             "batch_size": 1, "max_source": 1, "max_target": 1,
         }
         for name, low in lowest.items():
-            value = getattr(self, name)
-            if value is not None and value < low:
-                raise ValueError(f"`{name}` must be at least {low}. Received: {name}={value}")
+            check_at_least(low, **{name: getattr(self, name)})
         self._check_task()
         self._check_tokenizer()
         if not self.out:

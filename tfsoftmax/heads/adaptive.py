@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
+from tfsoftmax.arguments import check_at_least
 from tfsoftmax.heads.shards import Shards
 from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
 from tfsoftmax.layers.initializers import Initializer, add_weight
@@ -94,11 +95,7 @@ class AdaptiveSoftmax(Shards):
             vocab_size, tied_to, use_bias=use_bias, kernel_initializer=kernel_initializer,
             bias_initializer=bias_initializer, **kwargs,
         )
-        if projection_factor is not None and projection_factor < 1:
-            raise ValueError(
-                "`projection_factor` must be at least 1, or None. "
-                f"Received: projection_factor={projection_factor}"
-            )
+        check_at_least(1, projection_factor=projection_factor)
         self.projection_factor = projection_factor
         self.projection_initializer = keras.initializers.get(projection_initializer)
         self.tie_projections = tie_projections

@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
+from tfsoftmax.arguments import check_at_least
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.layers.initializers import Initializer, add_weight
 from tfsoftmax.ops.cross_entropy import cross_entropy, weighted_cross_entropy
@@ -72,11 +73,7 @@ class DifferentiatedSoftmax(SoftmaxHead):
                 f"`units` must be {bands} positive integers, one for each band. "
                 f"Received: units={units}"
             )
-        if not projection_factor >= 1:
-            raise ValueError(
-                "`projection_factor` must be at least 1. "
-                f"Received: projection_factor={projection_factor}"
-            )
+        check_at_least(1, projection_factor=projection_factor)
         self.units = None if units is None else list(units)
         self.projected = bool(projected)
         self.projection_factor = projection_factor

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
+from tfsoftmax.arguments import check_at_least
 from tfsoftmax.heads.hierarchical import HierarchicalHead, tensors
 from tfsoftmax.ops import chunks
 from tfsoftmax.ops.tree import TOP_NODES, all_log_probs, path_nats, sequential_path_nats
@@ -65,8 +66,7 @@ class TreeSoftmax(HierarchicalHead):
         **kwargs,
     ):
         super().__init__(vocab_size, **kwargs)
-        if self.vocab_size < 2:
-            raise ValueError(f"`vocab_size` must be at least 2. Received: vocab_size={vocab_size}")
+        check_at_least(2, vocab_size=self.vocab_size)
         if mode not in MODES:
             raise ValueError(f"`mode` must be one of {list(MODES)}. Received: mode={mode!r}")
         if tree is None:

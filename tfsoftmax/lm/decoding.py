@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from tfsoftmax.arguments import check_at_least
 from tfsoftmax.heads import SoftmaxHead
 
 
@@ -73,8 +74,7 @@ class NextWordSampler:
                 "`temperature` must be positive and finite. "
                 f"Received: temperature={self.temperature}"
             )
-        if self.top_k is not None and self.top_k < 1:
-            raise ValueError(f"`top_k` must be at least 1. Received: top_k={self.top_k}")
+        check_at_least(1, top_k=self.top_k)
         if self.top_p is not None and not 0 < self.top_p <= 1:
             raise ValueError(f"`top_p` must lie in (0, 1]. Received: top_p={self.top_p}")
 

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfsoftmax.arguments import check_at_least
 from tfsoftmax.lm.decoding import Hypothesis, NextWordSampler, beam_search
 from tfsoftmax.lm.model import head_and_hidden_model, recurrent_states, reset_states
 from tfsoftmax.vocabulary import Vocabulary
@@ -112,7 +113,7 @@ class Generator:
         Raises:
             ValueError: an argument is out of its range.
         """
-        _check_at_least_one("max_words", max_words)
+        check_at_least(1, max_words=max_words)
         if len(prompts) != self._streams:
             raise ValueError(
                 f"`prompts` must be as many as the model has streams, {self._streams}. "
@@ -145,7 +146,7 @@ class Generator:
         Raises:
             ValueError: an argument is out of its range.
         """
-        _check_at_least_one("max_words", max_words)
+        check_at_least(1, max_words=max_words)
         if not 0 <= length_power < np.inf:
             raise ValueError(
                 "`length_power` must be finite and not negative. "
@@ -254,8 +255,3 @@ class Generator:
         candidates = min(self._streams + 2, len(self._vocabulary))
         ids, log_probs = self._head.top_k(self._read(words), candidates)
         return ids, tf.where(ids == self._vocabulary.oov_id, -np.inf, log_probs)
-
-
-def _check_at_least_one(name, value):
-    if value < 1:
-        raise ValueError(f"`{name}` must be at least 1. Received: {name}={value}")

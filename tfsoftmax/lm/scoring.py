@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfsoftmax.arguments import check_at_least
 from tfsoftmax.lm.model import head_and_hidden_model, reset_states
 from tfsoftmax.lm.prefixes import fresh_numbers, numbered_prefixes
 from tfsoftmax.lm.sentences import WORDS, windows
@@ -257,10 +258,7 @@ def _check_oov(oov, unseen_words):
             "`unseen_words` must be given with oov='spread', and only then. "
             f"Received: unseen_words={unseen_words}, oov={oov!r}"
         )
-    if unseen_words is not None and unseen_words < 1:
-        raise ValueError(
-            f"`unseen_words` must be at least 1. Received: unseen_words={unseen_words}"
-        )
+    check_at_least(1, unseen_words=unseen_words)
 
 
 def _checked_streams(model):

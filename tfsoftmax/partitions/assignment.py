@@ -4,11 +4,12 @@ import math
 
 import numpy as np
 
+from tfsoftmax.arguments import check_at_least
+
 
 def limits(vocab_size: int, gamma: float = 1.5) -> tuple[int, int]:
     """C = ceil(√V), and the most words of a cluster, γ√V or as many as C clusters need."""
-    if gamma < 1:
-        raise ValueError(f"`gamma` must be at least 1. Received: gamma={gamma}")
+    check_at_least(1, gamma=gamma)
     num_clusters = math.isqrt(vocab_size - 1) + 1
     return num_clusters, max(int(gamma * math.sqrt(vocab_size)), -(-vocab_size // num_clusters))
 

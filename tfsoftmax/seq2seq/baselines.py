@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from tfsoftmax.arguments import check_at_least
+
 
 def first_words(sources: Iterable[str], count: int) -> list[str]:
     """The first words of each source.
@@ -12,8 +14,7 @@ def first_words(sources: Iterable[str], count: int) -> list[str]:
         sources: texts with words between blanks.
         count: how many words to keep.
     """
-    if count < 1:
-        raise ValueError(f"`count` must be at least 1. Received: count={count}")
+    check_at_least(1, count=count)
     return [" ".join(source.split()[:count]) for source in sources]
 
 

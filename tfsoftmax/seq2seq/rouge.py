@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tfsoftmax.arguments import check_at_least
 from tfsoftmax.resampling import Estimate, estimated_mean
 
 TYPES = ("rouge1", "rouge2", "rougeL")
@@ -120,8 +121,7 @@ def first_bytes(text: str, count: int | None) -> str:
     """The first bytes of a text in UTF-8, without a letter that is cut; all of it for None."""
     if count is None:
         return text
-    if count < 1:
-        raise ValueError(f"`max_bytes` must be at least 1. Received: max_bytes={count}")
+    check_at_least(1, max_bytes=count)
     return text.encode("utf-8")[:count].decode("utf-8", "ignore")
 
 

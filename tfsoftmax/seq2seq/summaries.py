@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfsoftmax.arguments import check_at_least
 from tfsoftmax.lm.decoding import beam_search
 from tfsoftmax.lm.sentences import WORDS, windows
 from tfsoftmax.seq2seq.model import encoder_and_decoder_models
@@ -201,9 +202,7 @@ def _padded(rows, value):
 
 
 def _check(beam, max_words, min_words, length_power, nbest):
-    for name, value in (("beam", beam), ("max_words", max_words)):
-        if value < 1:
-            raise ValueError(f"`{name}` must be at least 1. Received: {name}={value}")
+    check_at_least(1, beam=beam, max_words=max_words)
     if not 1 <= nbest <= beam:
         raise ValueError(f"`nbest` must lie in [1, {beam}], the beam. Received: nbest={nbest}")
     if not 0 <= min_words <= max_words:

@@ -262,7 +262,8 @@ def test_a_killed_worker_ends_the_others_and_the_run_goes_on_bitwise(function, c
     def train(run):
         done = command_server.run([
             "train", f"--data={corpus.directory}", f"--run={run.directory}", *SMALL,
-            "--dropout=0.1", "--max_steps=14", "--workers=2", "--head=sharded",
+            "--dropout=0.1", "--max_steps=14", "--checkpoint_steps=3", "--workers=2",
+            "--head=sharded",
         ], seconds=200)
         assert done.returncode == 0, done.stderr
         return done.stdout.splitlines()
@@ -272,7 +273,7 @@ def test_a_killed_worker_ends_the_others_and_the_run_goes_on_bitwise(function, c
     with pytest.raises(AssertionError, match=r"(?s)\[1\].*error: worker 1 was ended by SIGKILL"):
         replicas_helper.run(
             function, count=2, data=corpus.directory, run=killed.directory,
-            model={"head": "sharded"}, config={"max_steps": 14}, stop=stop,
+            model={"head": "sharded"}, config={"max_steps": 14, "checkpoint_steps": 3}, stop=stop,
         )
     assert killed.checkpoints.progress()["step"] == 6
     assert train(killed)[0] == f"Resuming {killed.directory} at step 6."

@@ -20,7 +20,7 @@ from test_sharded import (
     strategy_here,
     whole,
 )
-from tfsoftmax import FullSoftmax, ShardedSoftmax, sharded_checkpoints
+from tfsoftmax import FullSoftmax, ShardedSoftmax, sharded_checkpoints, whole_files
 from tfsoftmax.corpora import replacing
 from tfsoftmax.layers import row_files
 from tfsoftmax.layers.sharded_weights import shards_of
@@ -151,7 +151,7 @@ def test_files_of_rows_are_read_in_the_order_of_their_rows(tmp_path):
         path = tmp_path / f"{shard.rank}.npy"
         np.save(path, table[shard.first : shard.first + shard.words])
         files.append({"key": "table", "first": shard.first, "rows": shard.words,
-                      "file": path.name, "sha256": row_files._sha256_of(path)})
+                      "file": path.name, "sha256": whole_files.sha256_of(path)})
     variables = {"table": alone().weights[0]}
 
     def read(files):

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import hashlib
 import io
 import os
 import re
@@ -128,6 +129,12 @@ def errors_name(path: str | os.PathLike) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, os.fspath(path)) from error
 
 
+def sha256_of(path: str | os.PathLike) -> str:
+    """The hexadecimal SHA-256 of a file, which is read at about 1 GB/s."""
+    with errors_name(path), open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def _locked_partial(path):
     """The name of a new file beside `path`, and the file, open and locked."""
     folder, name = os.path.split(os.path.abspath(path))
@@ -152,6 +159,23 @@ def _mode_of(path):
     if not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
     return stat.S_IMODE(os.stat(path).st_mode)
+
+
+def locked_file(path: str | os.PathLike) -> BinaryIO:
+    """Opens a file, which is made if there is none, and locks it until it is closed.
+
+    Raises:
+        BlockingIOError: another process has locked it.
+        OSError: the file cannot be opened, for example because it is a link.
+    """
+    while True:
+        with errors_name(path), contextlib.ExitStack() as closing:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+            file = closing.enter_context(os.fdopen(descriptor, "r+b", buffering=0))
+            lock_if_possible(descriptor, path)
+            if os.path.exists(path) and os.path.samestat(os.stat(path), os.fstat(descriptor)):
+                closing.pop_all()
+                return file  # else another process has removed it meanwhile
 
 
 def lock_if_possible(descriptor: int, path: str | os.PathLike) -> None:

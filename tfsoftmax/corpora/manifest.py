@@ -1,7 +1,6 @@
 """The manifest of a prepared corpus: what its files are, and which settings made them."""
 
 import dataclasses
-import hashlib
 import json
 import os
 
@@ -113,8 +112,7 @@ def write_manifest(
 
 
 def _file(directory, name):
-    with open(os.path.join(directory, name), "rb") as file:
-        return {"path": name, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+    return {"path": name, "sha256": whole_files.sha256_of(os.path.join(directory, name))}
 
 
 def _described(file):

@@ -2,9 +2,9 @@
 
 import dataclasses
 import functools
-import hashlib
 import os
 
+from tfsoftmax import whole_files
 from tfsoftmax.corpora import manifest as manifests
 from tfsoftmax.corpora import tfrecord
 from tfsoftmax.corpora.config import TASKS
@@ -219,8 +219,7 @@ class Corpus:
 @functools.lru_cache(maxsize=4096)
 def sha256_of(path, size, modified_ns):
     """The SHA-256 of a file. Its size and time of change make the cache notice changes."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return whole_files.sha256_of(path)
 
 
 def _split(directory, entry):

@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 
-from tfsoftmax.whole_files import lock_if_possible
+from tfsoftmax.whole_files import locked_file
 
 
 @contextlib.contextmanager
@@ -24,7 +24,11 @@ def alone(out: str) -> Iterator[None]:
     """
     os.makedirs(os.path.dirname(out), exist_ok=True)
     try:
-        lock = _locked(out)
+        lock = locked_file(_beside(out, "lock"))
+    except BlockingIOError:
+        raise ValueError(
+            f"`out` must not be written by another process. Received: out={out!r}, which is"
+        ) from None
     except OSError as error:
         if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
             raise
@@ -40,7 +44,7 @@ def alone(out: str) -> Iterator[None]:
     else:
         os.unlink(_beside(out, "lock"))
     finally:
-        os.close(lock)
+        lock.close()
 
 
 @contextlib.contextmanager
@@ -71,23 +75,6 @@ def _beside(out, purpose):
     """The path of something that is kept next to `out` while it is made."""
     parent, name = os.path.split(out)
     return os.path.join(parent, f".{name}.tfsoftmax.{purpose}")
-
-
-def _locked(out):
-    """The descriptor of the locked file."""
-    path = _beside(out, "lock")
-    while True:
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
-        try:
-            lock_if_possible(lock, path)
-            if os.path.exists(path) and os.path.samestat(os.stat(path), os.fstat(lock)):
-                return lock
-        except BlockingIOError:
-            os.close(lock)
-            raise ValueError(
-                f"`out` must not be written by another process. Received: out={out!r}, which is"
-            ) from None
-        os.close(lock)  # the process that had it removed it in the meantime
 
 
 def _clear_up(out):

@@ -6,7 +6,6 @@ hold the variable whole or in any number of shards, whatever the writers had. No
 more of a shard than a block of rows.
 """
 
-import hashlib
 import os
 from collections.abc import Mapping
 
@@ -136,15 +135,9 @@ def _written(folder, key, variable, is_first):
                     file.write(part[start:stop].numpy().tobytes())
             file.flush()
             os.fsync(file.fileno())
-        entries.append({
-            "key": key, "first": first, "rows": rows, "file": name, "sha256": _sha256_of(path)
-        })
+        digest = whole_files.sha256_of(path)
+        entries.append({"key": key, "first": first, "rows": rows, "file": name, "sha256": digest})
     return entries
-
-
-def _sha256_of(path):
-    with whole_files.errors_name(path), open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _pieces(files, key, first, rows):
@@ -157,7 +150,7 @@ def _pieces(files, key, first, rows):
 
 
 def _check_file(path, entry):
-    found, expected = _sha256_of(path), entry["sha256"]
+    found, expected = whole_files.sha256_of(path), entry["sha256"]
     if found != expected:
         raise ValueError(f"{path}: must be as it was written, with SHA-256 {expected}. "
                          f"Received: {found}")

@@ -12,10 +12,10 @@ from collections.abc import Callable
 import keras
 import tensorflow as tf
 
-from tfsoftmax.lm.files import read_json, sha256_of, write_whole
+from tfsoftmax.lm.files import read_json, write_whole
 from tfsoftmax.lm.sharded_variables import ShardedRows, read_sharded, without_rows
 from tfsoftmax.ops.shards import sharded_words
-from tfsoftmax.whole_files import PARTIAL, sync
+from tfsoftmax.whole_files import PARTIAL, sha256_of, sync
 from tfsoftmax.workers import Workers
 
 POINTERS, MANIFEST, PROGRESS, VARIABLES = (

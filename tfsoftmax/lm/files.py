@@ -1,6 +1,5 @@
 """Reads and writes the files of a run. Each is whole, old or new, and errors name the file."""
 
-import hashlib
 import os
 import shutil
 from collections.abc import Mapping
@@ -52,12 +51,6 @@ def append_line(path: str, line: str) -> None:
                 content = b"\n" + content
         while content:
             content = content[file.write(content) :]
-
-
-def sha256_of(path: str) -> str:
-    """The hexadecimal SHA-256 of a file, which is read at about 1 GB/s."""
-    with errors_name(path), open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _brief(value):

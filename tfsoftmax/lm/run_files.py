@@ -7,7 +7,8 @@ import warnings
 from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.heads import HEADS
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
-from tfsoftmax.lm.files import copy_whole, sha256_of
+from tfsoftmax.lm.files import copy_whole
+from tfsoftmax.whole_files import sha256_of
 
 FILES = "files"  # the folder of the copies in that of the run
 TOKENIZER = "tokenizer"

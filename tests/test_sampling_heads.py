@@ -1,5 +1,7 @@
 """Sampling heads: their equations, their limits, what TensorFlow computes, and their options."""
 
+import contextlib
+
 import keras
 import numpy as np
 import pytest
@@ -313,14 +315,18 @@ def test_weights_load_where_another_sampler_was(tmp_path):
         target = keras.Sequential([keras.Input(hidden.shape[1:]), head])
         before = [weight.numpy() for weight in head.sampler.weights]
         head.kernel.assign(tf.zeros_like(head.kernel))
-        target.load_weights(tmp_path / "a.weights.h5")
+        warns = pytest.warns(UserWarning, match="keeps its own state")
+        with contextlib.nullcontext() if name == "same" else warns:
+            target.load_weights(tmp_path / "a.weights.h5")
         np.testing.assert_array_equal(head.kernel, learned.kernel, err_msg=name)
         if name == "same":
             before = learned.sampler.weights
         for old, new in zip(before, head.sampler.weights, strict=True):
             np.testing.assert_array_equal(old, new, err_msg=name)
         target.save_weights(tmp_path / "b.weights.h5")
-        source.load_weights(tmp_path / "b.weights.h5")  # the other way round
+        other = name == "interpolated"  # which alone has state of its own, but for "same"
+        with warns if other else contextlib.nullcontext():
+            source.load_weights(tmp_path / "b.weights.h5")  # the other way round
 
 
 @pytest.mark.parametrize("sampler", ["learned_unigram", "interpolated"])
@@ -340,6 +346,11 @@ def test_a_frozen_sampler_does_not_learn(sampler):
         same = [np.array_equal(old, new) for old, new in zip(before, head.sampler.weights)]
         assert before and all(same) == frozen
         assert np.array_equal(logits, head(hidden)) == frozen  # q is part of them
+    born_frozen = NegativeSampling(V, S, sampler, trainable=False, **options)
+    born_frozen.build(hidden.shape)
+    logits = born_frozen(hidden).numpy()
+    born_frozen.training_loss(hidden, labels)
+    np.testing.assert_array_equal(born_frozen(hidden), logits)
 
 
 @pytest.mark.parametrize(

@@ -48,9 +48,10 @@ def test_effective_sample_size_changes_nothing_of_training_and_samples_each_batc
         history = model.fit(words, labels, base.B, epochs=2, shuffle=False, verbose=0, **data)
         losses.append(history.history["loss"])
     np.testing.assert_array_equal(*losses)
-    for repeats in (1, 2):  # of one batch
+    for repeats in (1, 2):  # of one batch, whose weights sum to less than one
         data = [np.tile(x[:4], (repeats, 1)) for x in (words, labels)]
-        sizes.append(model.evaluate(*data, 4, verbose=0, return_dict=True))
+        weights = np.full(data[1].shape, 0.01)
+        sizes.append(model.evaluate(*data, 4, 0, weights, return_dict=True))
     assert sizes[0]["effective_sample_size"] != sizes[1]["effective_sample_size"]
 
 

@@ -164,6 +164,15 @@ def test_fit_trains_and_a_reloaded_model_goes_on_with_the_chunk_it_was_in(tmp_pa
     np.testing.assert_allclose(rest[0]["loss"], rest[1]["loss"], rtol=1e-6)
 
 
+def test_a_frozen_head_goes_through_the_stream_too():
+    words = np.random.default_rng(2).integers(0, V, (11, B, T + 1)).astype(np.int32)
+    model = compiled(words)
+    model.layers[-1].trainable = False
+    model.compile(Adagrad(0.2), SoftmaxLoss(), jit_compile=False)
+    history = model.fit(data(words), shuffle=False, verbose=0).history
+    assert np.isfinite(history["loss"]).all() and model.layers[-1].sampler.step.numpy() == 11
+
+
 def test_fit_on_another_order_of_the_batches_is_an_error():
     words = np.random.default_rng(2).integers(0, V, (11, B, T + 1)).astype(np.int32)
     with pytest.raises(tf.errors.InvalidArgumentError, match="`labels` must come from the stream"):

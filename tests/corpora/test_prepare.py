@@ -55,7 +55,7 @@ def test_records_of_much_padding_are_warned_of(tmp_path, texts, order, warns):
 @pytest.mark.parametrize("missing", ["valid", "test"])
 def test_a_corpus_that_cannot_be_trained_on_yet_says_so(tmp_path, texts, missing):
     corpus = prepare(config(tmp_path, **{missing: ()}), progress=False)
-    assert ("note: there is no split valid" in summary(corpus)) == (missing == "valid")
+    assert ("also needs a split valid" in summary(corpus)) == (missing == "valid")
 
 
 def test_many_buckets_lose_nothing(tmp_path, texts, monkeypatch):

@@ -109,7 +109,7 @@ def summary(corpus: Corpus) -> str:
 
 def _missing_split(corpus):
     if "valid" not in corpus.splits:
-        yield "note: there is no split valid, which tfsoftmax train needs; --valid=FILE makes it"
+        yield "note: tfsoftmax train also needs a split valid; give it as you gave train"
 
 
 def _padding_lines(corpus):

@@ -210,7 +210,7 @@ class SampledSoftmax(SamplingHead):
     def _sample(self, *arguments):
         if self.sampler.unique and self._hits() == Hits.REMOVE:
             return self.sampler.sample_others(*arguments)
-        if self.sampler.holds_labels and self.shared_samples:
+        if self.sampler.holds_labels and self.label_smoothing and self.shared_samples:
             return self.sampler.sample(*arguments, label_smoothing=self.label_smoothing)
         drawn = super()._sample(*arguments)
         if self.label_in_sum:

@@ -90,6 +90,8 @@ class SamplingHead(Shards, LinearHead):
         if ngram is not None:
             options |= {"ngram": ngram, "words": words}
         self.sampler = get_sampler(sampler, self.vocab_size, counts, **options)
+        if not self.trainable:
+            self.sampler.trainable = False  # as the setter of `trainable` does
         self.sampler.check_size(num_samples)
         if self.sampler.unique and not shared_samples:
             raise ValueError(
@@ -190,8 +192,7 @@ class SamplingHead(Shards, LinearHead):
         candidates = self._sample(own, self.num_samples, seed, *before)
         if self.sampler.learns_from_labels and in_replica():  # no row but the sample's is touched
             labels = tf.where(shown < 0, tf.reshape(candidates.ids, [-1])[0], labels)
-        if self.sampler.trainable:
-            self.sampler.update(shown)
+        self.sampler.update(shown)
         scores, options = [], {}
         if certain is not None:
             if self.synchronized:
@@ -208,7 +209,7 @@ class SamplingHead(Shards, LinearHead):
             observed, hidden, self._compared_rows, labels, candidates, corrected, self._hits(),
             **options,
         )
-        if isinstance(self.sampler, OnlineBigram) and self.sampler.trainable:
+        if isinstance(self.sampler, OnlineBigram):
             ids = tf.concat([labels[:, None], candidates.ids], axis=1)
             before = tf.where(shown < 0, -1, *before)
             self.sampler.observe(before, ids, tf.nn.softmax(tf.stop_gradient(scores[0])))

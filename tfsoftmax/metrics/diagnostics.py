@@ -34,7 +34,7 @@ class EffectiveSampleSize(TokenMean):
     needs = ("effective_sample_size", "SampledSoftmax")
 
     def _values(self, tag, labels):
-        seed = tf.cast(self.sums["tokens"].value, tf.int64)  # another one for each batch
+        seed = tf.bitcast(self.sums["tokens"].value, tf.int64)  # another one for each batch
         return (tag.head.effective_sample_size(tf.stop_gradient(tag.hidden), seed),)
 
 

@@ -2,6 +2,7 @@
 
 import numbers
 import operator
+import warnings
 from typing import NamedTuple
 
 import keras
@@ -188,15 +189,23 @@ class Sampler(keras.layers.Layer):
         raise NotImplementedError
 
     def load_own_variables(self, store):
-        """Keeps the state that it has where the file is that of another sampler."""
+        """Keeps the state that it has where the file has none, or one of other shapes."""
         own = {}
         self.save_own_variables(own)
         shapes, own_shapes = ({key: tuple(s[key].shape) for key in s.keys()} for s in (store, own))
         if shapes == own_shapes:
             super().load_own_variables(store)
+        elif shapes:
+            warnings.warn(
+                f"{type(self).__name__} keeps its own state, as the file has that of another "
+                f"sampler, of shapes {[*shapes.values()]}.", stacklevel=2,
+            )
 
     def update(self, labels: tf.Tensor) -> None:
-        """Adapts the distribution to a training step with these labels (...), if it changes."""
+        """Adapts the distribution to a training step with these labels (...), if it changes.
+
+        What is learned from labels stays as it is where `trainable` is False.
+        """
         del labels
 
     def tf_operation(self):

@@ -75,6 +75,8 @@ class InBatch(Sampler):
         super().__init__(vocab_size, unique=False, implementation="own", **kwargs)
         self.extra = Uniform(vocab_size) if extra is None else extra
         self._check_extra()
+        if not self.trainable:
+            self.extra.trainable = False
         self.counts, self.learned, self.corrects = counts, None, counts is not None
         if isinstance(counts, str):
             if counts != "learned":
@@ -82,7 +84,7 @@ class InBatch(Sampler):
                     "`counts` must be numbers, 'learned' or None. "
                     f"Received: counts={counts!r}"
                 )
-            self.learned = LearnedUnigram(vocab_size, name="learned")
+            self.learned = LearnedUnigram(vocab_size, name="learned", trainable=self.trainable)
             return
         self.counts = None if counts is None else checked_counts(counts, vocab_size)
         seen = np.ones(vocab_size) if counts is None else with_unseen(self.counts)

@@ -60,7 +60,7 @@ class LearnedUnigram(Sampler):
         return tf.cast(tf.math.log(count / self._total()), tf.float32)
 
     def update(self, labels):
-        if self.sums is None:
+        if self.sums is None or not self.trainable:
             return
         labels = labels_of_all_replicas(tf.reshape(tf.cast(labels, tf.int64), [-1]))
         leaves = labels + cells(self.vocab_size)
@@ -155,7 +155,7 @@ class Interpolated(Unigram):
         return tf.math.log(weight * unigram + (1 - weight) / self.vocab_size)
 
     def update(self, labels):
-        if self.step is not None:
+        if self.step is not None and self.trainable:
             self.step.assign_add(1)
 
     def _draw(self, count, seed):

@@ -73,13 +73,15 @@ class OnlineBigram(AfterWord):
         self.total = self.add_weight(name="total", shape=(self.vocab_size,), **options)
 
     def observe(self, before: tf.Tensor, ids: tf.Tensor, shares: tf.Tensor) -> None:
-        """Adds estimated probabilities to the weights.
+        """Adds estimated probabilities to the weights, unless `trainable` is False.
 
         Args:
             before: (N,) int32, the word v of each position, or -1 to leave the position out.
             ids: (N, C) int32, the words whose scores it has computed.
             shares: (N, C) float32, which sum to one over C.
         """
+        if not self.trainable:
+            return
         before, ids, shares = (of_all_replicas(each) for each in (before, ids, shares))
         before, ids, shares = (tf.boolean_mask(x, before >= 0) for x in (before, ids, shares))
         touched, place = tf.unique(before)

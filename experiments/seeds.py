@@ -64,8 +64,8 @@ def table(outcomes):
     }
     baselines = {name: _baseline(name, finished) for name in finished}
     for name, own in finished.items():
-        epochs = sorted(of_seed["epoch"] for _, of_seed in own)
-        row = [name, str(len(own)), f"{epochs[0]:.0f}" + f" to {epochs[-1]:.0f}" * (len(own) > 1)]
+        epochs = sorted({round(of_seed["epoch"]) for _, of_seed in own})
+        row = [name, str(len(own)), f"{epochs[0]}" + f" to {epochs[-1]}" * (len(epochs) > 1)]
         for m in measures:
             values = [of_seed[m] for _, of_seed in own if of_seed.get(m)]
             row += [spread(values), _ratio(means, name, baselines[name], m)]

@@ -165,18 +165,6 @@ def test_label_smoothing_has_its_minimum_at_the_smoothed_distribution():
     assert expected_gradient(**wrong) > 1e-2
 
 
-@pytest.mark.parametrize("frozen", ["learned", "extra", "both"])
-def test_a_frozen_part_does_not_learn(frozen):
-    extra = LearnedUnigram(SIZE)
-    sampler = InBatch(SIZE, "learned", extra, trainable=frozen != "both")
-    if frozen != "both":
-        getattr(sampler, frozen).trainable = False
-    head = SampledSoftmax(SIZE, 4, sampler, seed=1)
-    head.training_loss(np.ones((3, 2), np.float32), [1, 2, 2])
-    learned = {"learned": sampler.learned.sums.numpy()[1] > SIZE, "extra": extra.sums[1] > SIZE}
-    assert learned == {name: frozen not in (name, "both") for name in learned}
-
-
 def test_heads_that_share_a_sampler_smooth_apart():
     sampler = InBatch(SIZE, COUNTS)
     smoothed, plain, alone = (

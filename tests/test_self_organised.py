@@ -255,6 +255,8 @@ def test_mistakes_are_named():
         SelfOrganisedSoftmax(5, np.ones(4))
     with pytest.raises(ValueError, match="`every` must be at least 1"):
         Reassign(0)
+    with pytest.raises(ValueError, match="`every` must be an integer. Received: every=None"):
+        Reassign(None)
     model = language_model(ClassSoftmax(36))
     model.compile("sgd", SoftmaxLoss())
     words = chain(100)[:, :6]

@@ -18,7 +18,7 @@ _EXPECTED = {
 def check_at_least(least: int, **numbers: float | None) -> None:
     """Raises ValueError unless each of the numbers is None or at least `least`."""
     for name, number in numbers.items():
-        if number is not None and not number >= least:  # as NaN is not
+        if number is not None and not number >= least:  # NaN fails, too
             raise ValueError(f"`{name}` must be at least {least}. Received: {name}={number}")
 
 

@@ -57,8 +57,8 @@ BROWN_CLASSES = 1000
 def define_flags():
     flags.DEFINE_enum("method", "brown", list(METHODS), "How words are grouped.")
     flags.DEFINE_string(
-        "data", None, "Directory of a corpus that `tfsoftmax prepare` made, for brown, or for "
-        "hidden vectors, by default the corpus of the run.",
+        "data", None, "Directory of a corpus that `tfsoftmax prepare` made, which brown and hidden "
+        "vectors need. Default with --run: the corpus that it was trained on.",
     )
     flags.DEFINE_string("run", None, "Directory of a training run, whose vectors are used.")
     flags.DEFINE_enum(

@@ -6,7 +6,7 @@ import time
 import keras
 import tensorflow as tf
 
-from tfsoftmax.arguments import check_at_least
+from tfsoftmax.arguments import check_at_least, check_hint
 from tfsoftmax.profiling.memory import device_memory, resident_bytes
 from tfsoftmax.profiling.memory_timeline import STEP
 from tfsoftmax.profiling.model_parts import parameters_and_bytes, variables_by_part
@@ -53,6 +53,7 @@ class TrainingMonitor(keras.callbacks.Callback):
         profile_batch: tuple[int, int] | None = None,
     ):
         super().__init__()
+        check_hint("every", every, int)
         check_at_least(1, every=every)
         first, last = profile_batch or (1, 1)
         if not 1 <= first <= last:

@@ -1,10 +1,11 @@
-"""Writes the trees of the experiment `huffman`.
+"""Writes the trees of the experiments `huffman` and `sgd_trees`.
 
     python -m experiments.huffman_files --data=data/million
 
 DATA/huffman-random.paths and DATA/huffman-text.paths are Huffman trees. Words of one count stand in
 random order in the first, and in the order in which they first occur in the training split in the
-second. DATA/brown-by-row.paths is the tree of DATA/brown.paths, which `tfsoftmax cluster` wrote,
+second. DATA/huffman-shuffled.paths is a Huffman tree whose codes are given to the words by lot, so
+that its shape helps no frequent word. DATA/brown-by-row.paths is the tree of DATA/brown.paths, which `tfsoftmax cluster` wrote,
 with its words placed as the published code of Jiang et al. 2017 places them: `by_row`.
 """
 
@@ -79,6 +80,8 @@ def main():
         "text": first_occurrences(corpus),
     }
     trees = {f"huffman-{name}": codes(counts, order) for name, order in orders.items()}
+    huffman = codes(counts, np.arange(len(words)))
+    trees["huffman-shuffled"] = [huffman[place] for place in orders["random"]]
     brown = tree_builders.build(str(folder / "brown.paths"), len(words), counts, words)
     brown = tree_builders.binarised(brown, counts)  # as TreeSoftmax does
     trees["brown-by-row"] = by_row(["".join(map(str, code)) for code in brown.codes()], counts)

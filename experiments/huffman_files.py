@@ -5,8 +5,9 @@
 DATA/huffman-random.paths and DATA/huffman-text.paths are Huffman trees. Words of one count stand in
 random order in the first, and in the order in which they first occur in the training split in the
 second. DATA/huffman-shuffled.paths is a Huffman tree whose codes are given to the words by lot, so
-that its shape helps no frequent word. DATA/brown-by-row.paths is the tree of DATA/brown.paths, which `tfsoftmax cluster` wrote,
-with its words placed as the published code of Jiang et al. 2017 places them: `by_row`.
+that its shape helps no frequent word. DATA/brown-by-row.paths is the tree of DATA/brown.paths,
+which `tfsoftmax cluster` wrote, with its words placed as the published code of Jiang et al. 2017
+places them: `by_row`.
 """
 
 import sys

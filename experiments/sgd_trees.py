@@ -6,9 +6,9 @@ full softmax differ from the poster's (experiment `jiang`: random 1.141 instead 
 model (p-tHSM/rnnlm.py in lmkit) train with plain gradient descent, and so do the published logs,
 with a rate of 0.5 and batches of 20 sentences. These runs do the same: 20 streams of 20 steps, 12
 epochs, and everything else as in `jiang`. `tree-shuffled` is a Huffman tree whose words are
-shuffled, another thing that the poster's "random shuffle" may mean. Departures from that code: states are carried from batch
-to batch, where it begins each sentence with zeros; the rate halves after an epoch without a gain,
-where it falls by a tenth every 9,000 batches.
+shuffled, another thing that the poster's "random shuffle" may mean. Departures from that code:
+states are carried from batch to batch, where it begins each sentence with zeros; the rate halves
+after an epoch without a gain, where it falls by a tenth every 9,000 batches.
 
 Commands:
 

@@ -232,7 +232,7 @@ def test_missing_packages_are_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "jiwer", None)
     with pytest.raises(RuntimeError, match=r"needs kenlm: pip install 'tfsoftmax\[arpa\]'"):
         rescoring.arpa_scorer("x")
-    with pytest.raises(RuntimeError, match=r"need jiwer: pip install 'tfsoftmax\[wer\]'"):
+    with pytest.raises(RuntimeError, match=r"needs jiwer: pip install 'tfsoftmax\[wer\]'"):
         word_errors([["a"]], [["a"]])
 
 

@@ -125,7 +125,7 @@ def test_wrong_arguments_are_refused(arguments, message):
 
 
 def test_without_rouge_score_the_error_says_how_to_install_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "rouge_score", None)
+    monkeypatch.setitem(sys.modules, "rouge_score.rouge_scorer", None)
     with pytest.raises(RuntimeError, match=r"pip install 'tfsoftmax\[summaries\]'"):
         rouge_module.rouge(["a"], [["a"]])
 

@@ -201,9 +201,10 @@ def test_loading_tensorflow_leaves_matplotlib_to_be_imported_later():
     code = (
         "import sys, tfsoftmax_command\n"
         "from tfsoftmax.commands import program\n"
+        "from tfsoftmax.extras import imported\n"
         "program.load_tensorflow()\n"
         "print('matplotlib' in sys.modules)\n"
-        "print(program.load_matplotlib().__name__)\n"
+        "print(imported('matplotlib', 'a picture').__name__)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "matplotlib"]

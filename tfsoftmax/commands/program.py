@@ -18,6 +18,7 @@ from absl import app, flags, logging
 
 import tfsoftmax
 from tfsoftmax.arguments import LARGEST
+from tfsoftmax.extras import imported
 
 COMMANDS = (
     "prepare", "train", "evaluate", "generate", "summarise", "score", "rescore", "export", "demo",
@@ -100,15 +101,6 @@ def load_tensorflow():
     return tensorflow
 
 
-def load_matplotlib(flag: str = "plot"):
-    """Imports matplotlib, or says that a flag needs it and how to install it."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise RuntimeError(f"`{flag}` needs matplotlib: pip install matplotlib") from None
-    return matplotlib
-
-
 def check_plot(path: str, flag: str = "plot") -> None:
     """Raises an error if no picture could be written to a path.
 
@@ -117,7 +109,7 @@ def check_plot(path: str, flag: str = "plot") -> None:
         ValueError: it does not write files with this ending.
         OSError: the file cannot be written.
     """
-    load_matplotlib(flag)
+    imported("matplotlib", f"`{flag}`")
     from matplotlib.backend_bases import FigureCanvasBase
 
     from tfsoftmax.whole_files import check_writable
@@ -132,13 +124,9 @@ def check_plot(path: str, flag: str = "plot") -> None:
 
 
 def load_gradio():
-    """Imports gradio, which then reports nothing to its makers, or says how to install it."""
+    """The package gradio, which reports nothing to its makers, or an error without it."""
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-    try:
-        import gradio
-    except ImportError:
-        raise RuntimeError("the page needs gradio: pip install 'tfsoftmax[demo]'") from None
-    return gradio
+    return imported("gradio", "the page")
 
 
 def printable(text: str) -> str:

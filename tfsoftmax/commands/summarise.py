@@ -24,10 +24,10 @@ from absl import flags
 from tfsoftmax.arguments import check_at_least
 from tfsoftmax.commands import shared_flags
 from tfsoftmax.commands.program import (
-    load_matplotlib,
     load_tensorflow,
     printable,
 )
+from tfsoftmax.extras import imported
 from tfsoftmax.textio import line_blocks, name_of
 from tfsoftmax.whole_files import check_writable, errors_name
 
@@ -54,7 +54,7 @@ def main():
             f"`nbest` must be at most `beam`, {search['beam']}. Received: nbest={options.nbest}"
         )
     if options.attention is not None:
-        load_matplotlib("attention")
+        imported("matplotlib", "`attention`")
         check_writable(options.attention)
     blocks = line_blocks(options.input)
     first = next(blocks, None)  # before TensorFlow, to fail at once
@@ -125,7 +125,7 @@ def _draw(source, found):
         print("warning: the first summary has no words, whose attention could be drawn",
               file=sys.stderr)
         return
-    load_matplotlib().use("Agg")
+    imported("matplotlib", "`attention`").use("Agg")
     from matplotlib import pyplot
 
     summary, attention = found[0], found[0].attention[:DRAWN_WORDS, :DRAWN_WORDS]

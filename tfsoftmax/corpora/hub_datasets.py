@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tfsoftmax.corpora.datasets import is_reachable
 from tfsoftmax.corpora.text import ROWS, blocks_of, checked_text, fingerprint
+from tfsoftmax.extras import imported
 
 HUB = "https://huggingface.co"
 SPLITS = {  # what data sets call their splits
@@ -44,10 +45,7 @@ def open_dataset(name: str, field: str) -> dict:
     local = os.path.isdir(name)
     if not (local or is_reachable(HUB)):
         os.environ["HF_HUB_OFFLINE"] = "1"  # take what was downloaded before, or fail at once
-    try:
-        import datasets
-    except ModuleNotFoundError as error:
-        raise RuntimeError("`corpus` needs datasets: pip install 'tfsoftmax[hf]'") from error
+    datasets = imported("datasets", "`corpus`")
     datasets.disable_progress_bars()
     path, _, subset = (name, "", "") if local else name.partition(":")
     try:

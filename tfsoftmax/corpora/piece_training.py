@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-from tfsoftmax.corpora.tokenizers import imported
+from tfsoftmax.extras import imported
 
 
 def train_sentencepiece(
@@ -25,7 +25,7 @@ def train_sentencepiece(
         ValueError: the size is too small for the characters of the text.
         Exception: whatever `blocks` raises.
     """
-    package = imported("sentencepiece")
+    package = imported("sentencepiece", "`tokenizer`")
     package.set_random_generator_seed(seed)
 
     failed = []  # sentencepiece makes a RuntimeError of its own of each error of the text

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from tfsoftmax import textio
 from tfsoftmax.corpora.records import sha256_of
+from tfsoftmax.extras import imported
 
 LINE_BYTES = 16 << 20
 ROWS = 1000  # of a table, that are read at a time
@@ -119,10 +120,7 @@ def _json_texts(path, first, lines, field):
 
 def _parquet_texts(path, field):
     """Yields the texts in a column of a Parquet file."""
-    try:
-        from pyarrow import ArrowException, parquet
-    except ModuleNotFoundError as error:
-        raise RuntimeError(f"{path} needs pyarrow: pip install 'tfsoftmax[hf]'") from error
+    arrow, parquet = imported("pyarrow", path), imported("pyarrow.parquet", path)
     row = 0
     try:
         with parquet.ParquetFile(path) as table:
@@ -136,7 +134,7 @@ def _parquet_texts(path, field):
             values = itertools.chain.from_iterable(batch.column(0) for batch in batches)
             for row, value in enumerate(values, start=1):
                 yield checked_text(value.as_py(), f"{path}, row {row}:", field)
-    except ArrowException as error:
+    except arrow.ArrowException as error:
         raise ValueError(f"{path}: must be an undamaged file. Received: {error}") from error
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}, row {row}: must be UTF-8. Received: {error}") from error

@@ -2,12 +2,12 @@
 
 import abc
 import codecs
-import importlib
 import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from tfsoftmax.extras import imported
 from tfsoftmax.vocabulary import EOS, UNK
 
 SPACE = "\u2581"  # what sentencepiece writes for a blank
@@ -84,7 +84,7 @@ class SentencePieces(Tokenizer):
     """
 
     def __init__(self, path: str | os.PathLike):
-        path, package = os.fspath(path), imported("sentencepiece")
+        path, package = os.fspath(path), imported("sentencepiece", "`tokenizer`")
         try:
             model = package.SentencePieceProcessor(model_file=path)
         except (OSError, RuntimeError) as error:
@@ -156,7 +156,7 @@ class JsonTokenizer(Tokenizer):
     """
 
     def __init__(self, path: str | os.PathLike):
-        path, self._package = os.fspath(path), imported("tokenizers")
+        path, self._package = os.fspath(path), imported("tokenizers", "`tokenizer`")
         try:
             model = self._package.Tokenizer.from_file(path)
         except Exception as error:  # the package raises nothing more special
@@ -219,7 +219,7 @@ def check_tokenizer(choice: str, model: str | None) -> None:
         model: the model of pieces that is to be trained, or None.
     """
     if model is not None:
-        imported("sentencepiece")
+        imported("sentencepiece", "`tokenizer`")
     elif choice != "words":
         load_tokenizer(choice)
 
@@ -252,14 +252,6 @@ def _unknown_id(model):
     if described.get("unk_id") is not None:
         return described["unk_id"]
     return model.token_to_id(described.get("unk_token") or "")
-
-
-def imported(name):
-    """The module of a package that reads or trains tokenizers, or a RuntimeError without it."""
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        raise RuntimeError(f"`tokenizer` needs {name}: pip install 'tfsoftmax[subword]'") from error
 
 
 def _not_readable(path, error):

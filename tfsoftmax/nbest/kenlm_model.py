@@ -3,6 +3,8 @@
 import os
 from typing import Any
 
+from tfsoftmax.extras import imported
+
 
 def read(path: str | os.PathLike, name: str = "arpa") -> Any:
     """The `kenlm.Model` of a file.
@@ -15,10 +17,7 @@ def read(path: str | os.PathLike, name: str = "arpa") -> Any:
         RuntimeError: kenlm is not installed.
         OSError: the file cannot be read.
     """
-    try:
-        import kenlm
-    except ModuleNotFoundError as error:
-        raise RuntimeError(f"`{name}` needs kenlm: pip install 'tfsoftmax[arpa]'") from error
+    kenlm = imported("kenlm", f"`{name}`")
     settings = kenlm.Config()
     settings.show_progress, settings.arpa_complain = False, kenlm.ARPALoadComplain.NONE
     return kenlm.Model(str(path), settings)

@@ -5,16 +5,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tfsoftmax.extras import imported
 from tfsoftmax.resampling import percentile_interval, resampled_ratios
 
 
 def load_jiwer():
-    """Imports jiwer, or says how to install it."""
-    try:
-        import jiwer
-    except ModuleNotFoundError as error:
-        raise RuntimeError("word error rates need jiwer: pip install 'tfsoftmax[wer]'") from error
-    return jiwer
+    """The package jiwer, or an error without it."""
+    return imported("jiwer", "the word error rate")
 
 
 def word_errors(

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tfsoftmax.arguments import check_at_least
+from tfsoftmax.extras import imported
 from tfsoftmax.resampling import Estimate, estimated_mean
 
 TYPES = ("rouge1", "rouge2", "rougeL")
@@ -17,14 +18,9 @@ DUC_BYTES = 75
 
 
 def load_rouge_scorer():
-    """Imports rouge-score, or says how to install it."""
-    try:
-        from rouge_score import rouge_scorer, tokenizers
-    except ModuleNotFoundError as error:
-        raise RuntimeError(
-            "ROUGE needs rouge-score: pip install 'tfsoftmax[summaries]'"
-        ) from error
-    return rouge_scorer.RougeScorer, tokenizers.DefaultTokenizer
+    """The classes of rouge_score that count and split words, or an error without the package."""
+    return (imported("rouge_score.rouge_scorer", "ROUGE").RougeScorer,
+            imported("rouge_score.tokenizers", "ROUGE").DefaultTokenizer)
 
 
 def rouge_scores(

@@ -1,0 +1,29 @@
+"""Packages that few functions need, with the extra of tfsoftmax that installs each."""
+
+import importlib
+import types
+
+EXTRAS = {
+    "datasets": "hf", "gradio": "demo", "jiwer": "wer", "kenlm": "arpa", "matplotlib": "plot",
+    "pyarrow": "hf", "rouge_score": "summaries", "sentencepiece": "subword",
+    "tokenizers": "subword",
+}
+
+
+def imported(name: str, user: str) -> types.ModuleType:
+    """Imports a module of a package that need not be installed.
+
+    Args:
+        name: the module, such as "pyarrow.parquet".
+        user: what needs it, the subject of the error.
+
+    Raises:
+        RuntimeError: the package is not installed.
+    """
+    package = name.partition(".")[0]
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise RuntimeError(
+            f"{user} needs {package}: pip install 'tfsoftmax[{EXTRAS[package]}]'"
+        ) from error

@@ -84,7 +84,7 @@ ROWS = {
          f"Text8 needs a network; FDT {FDT}"),
         ("table 4.5", "hyperparameters", "presets text8 and fdt of `tfsoftmax train`", "the same"),
         ("figure 5.1", "speed by shortlist and number of tails",
-         "[shortlists](benchmarks/README.md#shortlists-and-cutoffs-muller-2017-figure-51)",
+         "[shortlists](benchmarks/README.md#shortlists-and-cutoffs-figure-51)",
          "same: the fastest shortlists with one tail have 2 to 5 % of the words at V = 44,370 and "
          "2 to 4 % at 200,606 (thesis 5 % and 3 %), and each further tail gains less"),
         ("figure 5.2", "expected cost by shortlist", "[cutoff_costs](cutoff_costs/README.md)",

@@ -45,6 +45,17 @@ def test_training_equals_dense():
     np.testing.assert_allclose(head.lora_kernel_a, dense.lora_kernel_b.numpy().T, atol=1e-5)
 
 
+def test_a_head_that_was_frozen_for_a_while_does_not_train_its_kernel():
+    model, head = compiled_head(lora_rank=2)
+    model.trainable = False
+    model.trainable = True
+    assert [w.name for w in head.trainable_weights] == ["bias", "lora_kernel_a", "lora_kernel_b"]
+    model.compile(keras.optimizers.SGD(0.3), model.loss)
+    before = head.kernel.numpy()
+    model.fit(HIDDEN, LABELS, verbose=0)
+    np.testing.assert_array_equal(head.kernel.numpy(), before)
+
+
 @pytest.mark.parametrize("use_bias", [True, False])
 def test_files_hold_the_adapted_kernel(tmp_path, use_bias):
     model, head = compiled_head(use_bias=use_bias, lora_rank=2)

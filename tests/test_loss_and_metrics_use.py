@@ -26,6 +26,16 @@ def test_class_weights_of_sequences_are_refused():
         model.fit(words, labels, B, class_weight={3: 10.0}, verbose=0)
 
 
+@pytest.mark.parametrize("shape", [(6, 1, 1), (6, 2), (5,), (5, 1)])
+def test_sample_weights_of_another_shape_are_named(shape):
+    hidden, labels = positions(V, 6)
+    logits, weights = built("full", V)(hidden), np.ones(shape, "float32")
+    with pytest.raises(ValueError, match=r"`sample_weight` must have the shape of .*\(6,\)"):
+        SoftmaxLoss()(labels, logits, weights)
+    with pytest.raises(ValueError, match=r"`weights` must have the shape of the labels, \(6,\)"):
+        built("full", V).loss_and_nats(hidden, labels, weights)
+
+
 def test_class_weights_of_one_label_a_sample_are_those_of_keras():
     hidden, labels = positions(V, 8)
     inputs = keras.Input((UNITS,))

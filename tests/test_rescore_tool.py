@@ -181,10 +181,13 @@ def test_what_would_fail_in_the_end_fails_before_the_model_is_loaded(lists, tmp_
     (tmp_path / "short").write_text("utt-1 x\n")
     (tmp_path / "silent").write_text("".join(f"utt-{i}\n" for i in range(12)))
     (tmp_path / "out" / "hyp.trn").mkdir(parents=True)
+    (tmp_path / "earlier").mkdir()
+    (tmp_path / "earlier" / "ref.trn").touch()
     for flag, message in (
         (f"--reference={tmp_path / 'short'}", "`reference` must have a line for each utterance"),
         (f"--reference={tmp_path / 'silent'}", "`reference` must have words. Received: reference="),
         (f"--out={tmp_path / 'out'}", "`out` cannot be used: Is a directory"),
+        (f"--out={tmp_path / 'earlier'}", "`out` must be a directory without what another"),
         (f"--arpa={tmp_path / 'none'}", "kenlm" if KENLM is None else "none"),
     ):
         weight = ["--arpa_weight=1"] * flag.startswith("--arpa")

@@ -230,3 +230,17 @@ def test_a_run_whose_corpus_has_moved_asks_where_it_is(finished_run, corpus, tmp
     longer = dataclasses.replace(CONFIG, epochs=CONFIG.epochs + 1)
     training.train(corpus.directory, str(run), MODEL, longer, verbose=False)  # notes the folder
     assert runs.Run(str(run)).config()["corpus"]["directory"] == str(corpus.directory)
+
+
+def test_a_vocabulary_that_a_run_has_lost_is_named_and_comes_back(finished_run, corpus, tmp_path):
+    run = shutil.copytree(finished_run.directory, tmp_path / "run")
+    (run / "vocabulary.txt").unlink()
+    done = tool("generate", f"--run={run}", check=False)
+    assert "`run` cannot be used: No such file or directory: " in done.stderr
+    assert f"{run / 'vocabulary.txt'}. Received: run={str(run)!r}\n" in done.stderr
+    longer = dataclasses.replace(CONFIG, epochs=CONFIG.epochs + 1)
+    training.train(corpus.directory, str(run), MODEL, longer, verbose=False)
+    assert runs.Run(str(run)).vocabulary().words == corpus.vocabulary.words
+    done = tool("show_clusters", f"--run={run}", check=False)
+    expected = "`run` must be one that was trained with --head=self_organised. Received: "
+    assert done.stderr.endswith(f"{expected}run={str(run)!r}\n")

@@ -170,11 +170,19 @@ def test_a_kernel_that_cannot_be_assigned_is_named():
         head.assign_kernel(np.ones((V, UNITS)), np.ones(V))
     with pytest.raises(ValueError, match=rf"`kernel` must have the shape \({V}, {UNITS}\)"):
         head.assign_kernel(np.ones((V + 1, UNITS)))
+    head = made(SphericalSoftmax(V, sgd_learning_rate=0.1))
+    with pytest.raises(ValueError, match=rf"`bias` must have the shape \({V},\)"):
+        head.assign_kernel(np.ones((V, UNITS)), np.ones(V - 1))
+    with pytest.raises(ValueError, match="`assign_kernel` needs a built head"):
+        SphericalSoftmax(V, sgd_learning_rate=0.1).assign_kernel(np.ones((V, UNITS)))
     with pytest.raises(ValueError, match="`sgd_learning_rate` must be set"):
         made(SphericalSoftmax(V)).assign_kernel(np.ones((V, UNITS)))
 
 
-@pytest.mark.parametrize("rate", [0, -1.0, "fast", float("nan"), True])
+NO_SCHEDULE = {"class_name": "None", "config": {}}
+
+
+@pytest.mark.parametrize("rate", [0, -1.0, "fast", float("nan"), True, NO_SCHEDULE])
 def test_a_rate_that_is_none_is_named(rate):
     with pytest.raises(ValueError, match="`sgd_learning_rate` must be"):
         SphericalSoftmax(V, sgd_learning_rate=rate)

@@ -225,11 +225,24 @@ def _aligned(sample_weight, shape):
             f"sequence, {(shape[0], *[1] * (rank - 1))}. Received: shape {sample_weight.shape}, "
             "which Keras also makes of `class_weight`; that takes one label a sample."
         )
-    if len(sample_weight.shape) == rank + 1:
-        return tf.squeeze(sample_weight, -1)
+    if len(sample_weight.shape) == rank + 1 and sample_weight.shape[-1] in (1, None):
+        sample_weight = tf.squeeze(sample_weight, -1)
     for _ in range(rank - len(sample_weight.shape)):
         sample_weight = sample_weight[..., None]
+    check_weights(sample_weight, shape, "sample_weight")
     return sample_weight
+
+
+def check_weights(weights: tf.Tensor, shape: tf.TensorShape, name: str) -> None:
+    """Raises ValueError unless weights are a scalar or fit the labels' shape, with axes of one."""
+    pairs = zip(weights.shape, shape)
+    if weights.shape and (len(weights.shape) != len(shape) or not all(
+        own in (1, None, size) or size is None for own, size in pairs
+    )):
+        raise ValueError(
+            f"`{name}` must have the shape of the labels, {shape}, with axes of one allowed. "
+            f"Received: shape {weights.shape}"
+        )
 
 
 def dense(value, name):

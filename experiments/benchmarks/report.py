@@ -38,7 +38,7 @@ table has the gradients of each module of a language model with full softmax."""
 TITLES = {
     "heads": "Every head by vocabulary",
     "variants": "Precision, XLA and other forms",
-    "shortlists": "Shortlists and cutoffs (Müller 2017, figure 5.1)",
+    "shortlists": "Shortlists and cutoffs (figure 5.1)",
     "projections": "Projection factor (figure 5.3)",
     "samples": "Number of samples (figure 5.11)",
     "evaluation": "Evaluation and generation with adaptive softmax",

@@ -253,7 +253,9 @@ def _sentence(error):
     leading = [(name, each) for name, each in values if path is not None and _leads_to(each, path)]
     if leading:  # the longest comes nearest
         name, each = max(leading, key=lambda found: (found[1] == path, len(found[1])))
-        return f"`{name}` cannot be used: {error.strerror}. Received: {name}={_brief(each)!r}"
+        inside = "" if path == each or ".partial" in path else f": {path}"
+        return (f"`{name}` cannot be used: {error.strerror}{inside}. "
+                f"Received: {name}={_brief(each)!r}")
     if _is_of_a_stream(error):
         return f"standard output, or a file that is written, cannot be used: {error.strerror}"
     if not any(f"`{name}`" in text for name in given):

@@ -224,7 +224,7 @@ def table(results):
     lines.append(
         f"rescored - {results['compared_with']}: {100 * results['difference']:+.2f} points, 95 % "
         f"[{100 * results['low']:+.2f}, {100 * results['high']:+.2f}], lower in "
-        f"{results['better']:.1%} of resamples"
+        f"{results['better']:.1%} of resamples (ties count half)"
     )
     return "\n".join(lines)
 

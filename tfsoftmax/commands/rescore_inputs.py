@@ -169,13 +169,14 @@ def check_out(directory, lists):
     """Makes the directory of --out, and raises an error if a file in it could not be written.
 
     Raises:
-        ValueError: what is read would be replaced.
+        ValueError: what is read would be replaced, or a file of another rescoring would stay.
         OSError: a file cannot be written.
     """
     from tfsoftmax.nbest import writing
 
     os.makedirs(directory, exist_ok=True)
-    names = ("hyp.trn", "1best.trn", "ref.trn", "results.json", writing.name_of_lists(lists))
+    names = ["hyp.trn", "1best.trn", "results.json", *["ref.trn"] * bool(flags.FLAGS.reference),
+             writing.name_of_lists(lists)]
     written = [os.path.realpath(os.path.join(directory, name)) for name in names]
     for flag in FILES:
         given = flags.FLAGS[flag].value
@@ -188,6 +189,12 @@ def check_out(directory, lists):
                 f"`out` must be a directory in which nothing of `{flag}` would be replaced. "
                 f"Received: out={directory!r}, {flag}={given!r}"
             )
+    others = {"ref.trn", *(name for _, name in writing.WRITERS.values())} - set(names)
+    for name in sorted(others & set(os.listdir(directory))):
+        raise ValueError(
+            "`out` must be a directory without what another rescoring wrote and this one does not. "
+            f"Received: out={directory!r}, with {name}"
+        )
     for path in written[:-1]:
         check_writable(path)
     writing.check_writable(directory, lists)

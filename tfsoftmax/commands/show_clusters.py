@@ -37,7 +37,13 @@ def main():
 
     model, vocabulary, _ = runs.load(options.run, streams=1, time_steps=1, tasks=TASKS)
     word = shared_flags.checked_word_of(vocabulary)
-    (head,) = heads_of(model)
+    try:
+        (head,) = heads_of(model)
+    except ValueError:
+        raise ValueError(
+            "`run` must be one that was trained with --head=self_organised. "
+            f"Received: run={options.run!r}"
+        ) from None
     clusters = head.clusters
     if options.out:
         head.save_clusters(options.out, vocabulary.words)

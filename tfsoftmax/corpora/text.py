@@ -149,7 +149,7 @@ def expand(patterns: Iterable[str], argument: str) -> list[str]:
 
     Raises:
         FileNotFoundError: a path or a glob names nothing.
-        ValueError: a path does not name a file.
+        ValueError: a path names a folder, a pipe or a device.
     """
     paths = []
     for pattern in patterns:
@@ -161,7 +161,10 @@ def expand(patterns: Iterable[str], argument: str) -> list[str]:
         paths += found
     for path in paths:
         if not os.path.isfile(path):
-            raise ValueError(f"`{argument}` must name files. Received: {argument}={path!r}")
+            raise ValueError(
+                f"`{argument}` must name files that can be read twice, no folder and no pipe. "
+                f"Received: {argument}={path!r}"
+            )
     files = {}
     for path in paths:
         files.setdefault(os.path.realpath(path), path)

@@ -21,7 +21,7 @@ from tfsoftmax.heads.named_options import NamedOptions
 from tfsoftmax.heads.row_weights import RowWeights
 from tfsoftmax.heads.vectors import Vectors
 from tfsoftmax.layers.initializers import Initializer
-from tfsoftmax.logits_tag import LogitsTag
+from tfsoftmax.logits_tag import LogitsTag, check_weights, dense
 from tfsoftmax.ops.computed_if_used import computed_if_used
 from tfsoftmax.ops.ranking import without
 from tfsoftmax.ops.xla import under_xla
@@ -183,7 +183,8 @@ class SoftmaxHead(NamedOptions, RowWeights, Vectors, keras.layers.Layer):
         Args:
             hidden: (..., D) float.
             labels: (...) integers.
-            weights: (...) float32, the weight of each position in the sum.
+            weights: (...) float32, the weight of each position in the sum. A weight of zero has a
+                gradient of zero in heads whose sampler learns from the labels.
             *more: (..., H), what else the training loss of the head reads at each position.
 
         Returns:
@@ -194,7 +195,9 @@ class SoftmaxHead(NamedOptions, RowWeights, Vectors, keras.layers.Layer):
         hidden = self._as_hidden(hidden)
         labels, validity = checked_labels(labels, self.vocab_size, hidden)
         rows, leading = flatten(hidden)
-        weights = tf.reshape(tf.cast(weights, tf.float32) * validity, [-1])
+        weights = tf.cast(dense(weights, "weights"), tf.float32)
+        check_weights(weights, validity.shape, "weights")
+        weights = tf.reshape(weights * validity, [-1])
         more = [flatten(each)[0] for each in more]
         total, nats = self._loss_and_nats(rows, tf.reshape(labels, [-1]), weights, *more)
         return total, None if nats is None else restore(nats, leading) * validity

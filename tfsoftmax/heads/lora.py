@@ -73,11 +73,13 @@ class LoRA:
         shapes = [(self.vocab_size, rank), (rank, self.kernel.shape[1])]
         initializers = map(keras.initializers.get, (a_initializer, b_initializer))
         with unlocked(self):
+            self._untrack_variable(self.kernel)
+            self.kernel.trainable = False  # and stays so where `head.trainable` is set
+            self._track_variable(self.kernel)
             self.lora_kernel_a, self.lora_kernel_b = (
                 add_weight(self, f"lora_kernel_{name}", shape, initializer, **options)
                 for name, shape, initializer in zip("ab", shapes, initializers)
             )
-        self.kernel.trainable = False
         self.lora_enabled, self.lora_rank = True, rank
         self.lora_alpha = rank if lora_alpha is None else lora_alpha
 

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
+from tfsoftmax.arguments import check_at_least
 from tfsoftmax.heads.hierarchical import HierarchicalHead, tensors
 from tfsoftmax.layers.initializers import add_weight
 from tfsoftmax.ops import nary
@@ -91,6 +92,7 @@ class SelfOrganisedSoftmax(HierarchicalHead):
             )
         self.gamma, self.frequency_budget = gamma, frequency_budget
         self.activation = keras.activations.get(activation)
+        check_at_least(0, seed=seed)
         self.seed = seed
 
     def build(self, hidden_shape):

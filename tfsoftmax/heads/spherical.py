@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 import keras
+import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
@@ -73,7 +74,13 @@ class SphericalSoftmax(LinearHead):
             raise ValueError(f"`epsilon` must be positive. Received: epsilon={epsilon}")
         self.epsilon = epsilon
         if isinstance(sgd_learning_rate, dict):
-            sgd_learning_rate = keras.optimizers.schedules.deserialize(sgd_learning_rate)
+            given = sgd_learning_rate
+            sgd_learning_rate = keras.optimizers.schedules.deserialize(given)
+            if not isinstance(sgd_learning_rate, Schedule):
+                raise ValueError(
+                    "`sgd_learning_rate` must be a number, or a schedule or its configuration. "
+                    f"Received: sgd_learning_rate={given}"
+                )
         self.sgd_learning_rate = sgd_learning_rate
         if sgd_learning_rate is not None:
             self._check_sgd()
@@ -132,19 +139,25 @@ class SphericalSoftmax(LinearHead):
             bias: (V,), b, or None for zeros.
 
         Raises:
-            ValueError: if `sgd_learning_rate` is None, `kernel` has another shape, or `bias` is
-                given to a head without biases.
+            ValueError: if `sgd_learning_rate` is None, the head is not built, `kernel` or `bias`
+                has another shape, or `bias` is given to a head without biases.
         """
         if self.sgd_learning_rate is None:
             raise ValueError(
                 "`sgd_learning_rate` must be set for `assign_kernel`; without it, assign to "
                 "`kernel` and `bias`. Received: sgd_learning_rate=None"
             )
+        if not self.built:
+            raise ValueError("`assign_kernel` needs a built head. Received: built=False")
         kernel = tf.convert_to_tensor(kernel)
         shape = self.vocab_size, self.factors.rows.shape[1] - 1
         if tuple(kernel.shape) != shape:
             raise ValueError(
                 f"`kernel` must have the shape {shape}. Received: shape {tuple(kernel.shape)}"
+            )
+        if bias is not None and np.shape(bias) != shape[:1]:
+            raise ValueError(
+                f"`bias` must have the shape {shape[:1]}. Received: shape {np.shape(bias)}"
             )
         if bias is not None and not self.use_bias:
             raise ValueError("`bias` must be None for a head without biases. Received: a bias")

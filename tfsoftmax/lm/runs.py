@@ -94,8 +94,8 @@ class Run:
     def start(self, config: dict, vocabulary: Vocabulary) -> None:
         """Writes the vocabulary and, last, the configuration that makes the folder a run.
 
-        If the run exists already, only its training configuration is replaced, which `check`
-        allows to be an extension, and the folder of its corpus, which may have moved.
+        Of the configuration of a run that exists already, only that of its training is replaced,
+        which `check` allows to be an extension, and the folder of its corpus, which may have moved.
         """
         if self.exists():
             recorded = self._recorded()
@@ -104,7 +104,7 @@ class Run:
         else:
             config = {"id": secrets.token_hex(16), "files": {}, **config}
             self.checkpoints.begin()
-            vocabulary.save(self.path(VOCABULARY))
+        vocabulary.save(self.path(VOCABULARY))  # the file may be damaged
         write_whole(self.path(CONFIG), json.dumps(config, indent=1) + "\n")
 
     def config(self) -> dict:

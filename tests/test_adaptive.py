@@ -227,6 +227,8 @@ def test_other_bad_arguments_are_named():
         AdaptiveSoftmax(V, [4], projection_factor=0.5)
     with pytest.raises(ValueError, match="`counts` must be .*one number for each of 13 words"):
         AdaptiveSoftmax(V, [4], counts=[1, 2])
+    with pytest.raises(ValueError, match="`counts` must be finite.*Received: nan for word 0"):
+        AdaptiveSoftmax(V, counts=np.full(V, np.nan))
     with pytest.raises(ValueError, match="`permutation` must hold each word id"):
         AdaptiveSoftmax(V, [4], permutation=np.zeros(V, int))
     with pytest.raises(ValueError, match="`shares` must be one number for each of 1 tails"):

@@ -103,7 +103,7 @@ class AdaptiveSoftmax(Shards):
         self.bands = None
         if self._takes_bands:
             self._take_bands_of_embedding(cutoffs)
-        elif not are_automatic(cutoffs, counts):
+        elif not are_automatic(cutoffs, counts, vocab_size):
             self.bands = frequency_bands(vocab_size, cutoffs, counts, permutation, shares)
 
     @classmethod

@@ -58,7 +58,7 @@ class AdaptiveEmbedding(keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         check_positive(input_dim=input_dim, output_dim=output_dim)
-        if are_automatic(cutoffs, counts):
+        if are_automatic(cutoffs, counts, input_dim):
             cutoffs = automatic_cutoffs(counts, permutation, output_dim, projection_factor)
         self.input_dim, self.output_dim = input_dim, output_dim
         self.projection_factor = projection_factor

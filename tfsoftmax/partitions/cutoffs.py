@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from tfsoftmax.partitions.bands import frequency_order
 from tfsoftmax.partitions.calibration import machine_constants
 from tfsoftmax.partitions.cost_model import CostModel, MachineCosts
+from tfsoftmax.partitions.counts import checked_counts
 
 MOST_TAILS = 5
 # Narrower tails are chosen only on request: the model counts seconds, not what a word needs.
@@ -52,13 +53,17 @@ def auto_cutoffs(
     return min((best_cutoffs(model, number) for number in numbers), key=model.seconds)
 
 
-def are_automatic(cutoffs: Sequence[int] | str, counts: ArrayLike | None) -> bool:
+def are_automatic(
+    cutoffs: Sequence[int] | str, counts: ArrayLike | None, vocab_size: int
+) -> bool:
     """Whether an option `cutoffs` asks for the cheapest cutoffs, for which it needs counts."""
     if isinstance(cutoffs, str) and (cutoffs != "auto" or counts is None):
         raise ValueError(
             '`cutoffs` must be a list of ranks, or "auto" together with `counts`. '
             f"Received: cutoffs={cutoffs!r}, counts={counts}"
         )
+    if isinstance(cutoffs, str):
+        checked_counts(counts, vocab_size)
     return isinstance(cutoffs, str)
 
 

@@ -64,6 +64,13 @@ def test_mistakes_end_in_a_sentence(corpus, tmp_path, flag, message):
     assert done.returncode == 1 and done.stderr.startswith(f"error: {message}")
 
 
+def test_a_corpus_is_not_overwritten(corpus):
+    of_corpus = f"{corpus.directory}/vocabulary.txt"
+    done = tool("cluster", f"--data={corpus.directory}", f"--out={of_corpus}", check=False)
+    expected = "error: `out` must not be a file of a corpus. Received: out="
+    assert done.stderr == f"{expected}{of_corpus!r}\n"
+
+
 def test_clusters_of_no_words_are_refused():
     done = tool("show_clusters", "--run=x", "--words=-1", check=False)
     assert done.stderr == "error: `words` must be at least 1. Received: words=-1\n"

@@ -37,6 +37,7 @@ class of WORD.
 """
 
 import dataclasses
+import os
 
 from absl import flags
 
@@ -99,6 +100,7 @@ class Grouping:
 def main():
     options = flags.FLAGS
     _check_flags(options)
+    from tfsoftmax.corpora.manifest import is_our_file, is_ours
     from tfsoftmax.corpora.progress import Progress
     from tfsoftmax.corpora.records import Corpus
     from tfsoftmax.partitions import code_files
@@ -117,6 +119,9 @@ def main():
     vocabulary = corpus.vocabulary if corpus else run.vocabulary()
     _check_sizes(options, len(vocabulary))
     word = shared_flags.checked_word_of(vocabulary)
+    folder, name = os.path.split(os.path.abspath(options.out))
+    if is_our_file(name) and is_ours(folder):
+        raise ValueError(f"`out` must not be a file of a corpus. Received: out={options.out!r}")
     check_writable(options.out)
     if options.method == "brown":
         grouping = by_brown(corpus, Progress(), options)

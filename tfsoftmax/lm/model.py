@@ -143,8 +143,8 @@ def _named_options(config):
         yield
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"`head_options` must be arguments of {HEADS[config.head].__name__}: {error}. "
-            f"Received: {config.head_options}"
+            f"`head_options` must be arguments of {HEADS[config.head].__name__}: "
+            f"{str(error).rpartition('__init__() ')[2]}. Received: {config.head_options}"
         ) from None
 
 

@@ -218,6 +218,20 @@ def test_an_error_names_the_flag_of_the_file_and_not_one_with_an_ordinary_word(t
     assert said.startswith(f"error: `train`: {lines}, line 1: ")
 
 
+def test_an_error_names_what_was_to_be_written_and_no_temporary_folder():
+    code = (
+        "import tfsoftmax_command\n"
+        "from absl import flags\n"
+        "from tfsoftmax.commands import program\n"
+        "def main():\n"
+        "    raise RuntimeError('/a/.e.tfsoftmax.partial/data; No space left on device')\n"
+        "flags.DEFINE_string('out', None, '')\n"
+        "program.run(main, 'Writes.', ['x', '--out=/a/e'])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr == "error: `out`: /a/e/data; No space left on device\n"
+
+
 @pytest.mark.parametrize("name", ["cutoffs", "tfprof"])
 def test_a_picture_that_cannot_be_written_is_refused_at_once(tmp_path, name):
     pytest.importorskip("matplotlib")

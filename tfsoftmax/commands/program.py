@@ -244,6 +244,7 @@ def _help(doc):
 def _sentence(error):
     """The message of an error: with the flag that it is about, without TensorFlow's op names."""
     text = re.sub(r"\{\{function_node .*?\}\}\s*|\s*\[Op:.*?\]", "", str(error))
+    text = re.sub(r"/\.([^/\s]+)\.\w+\.partial\b", r"/\1", text)  # where it was to be in the end
     path = getattr(error, "filename", None)
     given = {name: flags.FLAGS[name].value for name in _own_flags() if flags.FLAGS[name].present}
     values = [

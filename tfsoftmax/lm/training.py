@@ -120,11 +120,14 @@ def _train(corpus, run, settled, verbose, profile_batch, workers):
     model_config, config = model_config_of(settled["model"]), TrainingConfig(**settled["training"])
     own = with_copies(model_config, run.path(FILES), settled["began_with"])
     trainer = Trainer(corpus, run, own, config, verbose, profile_batch, workers)
-    if settled["finished"] and trainer.ended():
+    described = description(corpus, with_chosen_options(model_config, trainer.model), config)
+    finished = settled["finished"] and trainer.ended()
+    if finished:
+        described["training"] = run.config()["training"]  # what it did, which may be more
+    run.start({**described, "files": settled["files"]}, corpus.vocabulary)
+    if finished:
         trainer.say(f"{run.directory} has already finished, at step {trainer.progress.step}.")
         return settled["finished"]
-    described = description(corpus, with_chosen_options(model_config, trainer.model), config)
-    run.start({**described, "files": settled["files"]}, corpus.vocabulary)
     with on_signals(trainer.stop), contextlib.closing(trainer.monitor):
         return trainer.run_to_the_end()
 

@@ -5,7 +5,8 @@ tree-based hierarchical softmax"), softmax, NCE, BlackOut, cHSM and p-tHSM, and 
 random, alphabetical, Huffman and Brown clusters, on a corpus of Penn Treebank's size that is not
 Penn Treebank. The paper gives neither the units nor the optimisation; the preset `jiang` has those
 of p-tHSM/main.py in the authors' published code (lmkit): 256 units, Adam at 0.001, a dropout of 10
-%. Departures from that code: it trains on batches of five sentences for six epochs, ours on 128
+%. Its model of trees does not read the name of the optimiser and descends plainly (`sgd_trees`).
+Other departures from that code: it trains on batches of five sentences for six epochs, ours on 128
 streams, until two epochs bring no gain in validation perplexity; its states begin with zeros in
 each sentence; its learning rate does not halve, ours does after each epoch without a gain; it has a
 dropout of the output alone. Its other programs, for NCE, BlackOut and cHSM, have other settings

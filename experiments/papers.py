@@ -66,6 +66,8 @@ ROWS = {
          "is so near to full softmax, and its random one so far, stays unexplained"),
         ("", "the same with batches and epochs as in the authors' code",
          "[small_batches](small_batches/README.md)", Table("small_batches")),
+        ("", "the same by plain gradient descent, as the authors' model trains whatever its "
+         "options say", "[sgd_trees](sgd_trees/README.md), twelve epochs", Table("sgd_trees")),
         ("table of perplexities", "softmax, NCE, BlackOut, cHSM and p-tHSM with a GRU",
          "[jiang](jiang/README.md), million words, to convergence; one stream of 128 raises the "
          "test perplexity of NCE's first seed from 133.65 to 146.71. The classes are of words of "

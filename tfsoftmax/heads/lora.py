@@ -72,10 +72,10 @@ class LoRA:
         options = {"dtype": "float32", "regularizer": self.kernel_regularizer}
         shapes = [(self.vocab_size, rank), (rank, self.kernel.shape[1])]
         initializers = map(keras.initializers.get, (a_initializer, b_initializer))
-        with unlocked(self):
-            self._untrack_variable(self.kernel)
+        with unlocked(self) as tracker:
+            tracker.untrack(self.kernel)
             self.kernel.trainable = False  # and stays so where `head.trainable` is set
-            self._track_variable(self.kernel)
+            tracker.track(self.kernel)
             self.lora_kernel_a, self.lora_kernel_b = (
                 add_weight(self, f"lora_kernel_{name}", shape, initializer, **options)
                 for name, shape, initializer in zip("ab", shapes, initializers)

@@ -36,6 +36,18 @@ def test_sample_weights_of_another_shape_are_named(shape):
         built("full", V).loss_and_nats(hidden, labels, weights)
 
 
+def test_weights_may_be_one_number_or_of_unknown_rank():
+    head, (hidden, labels) = built("full", V), positions(V, 6)
+    total = head.loss_and_nats(hidden, labels, np.ones(6, "float32"))[0]
+    np.testing.assert_allclose(head.loss_and_nats(hidden, labels, 2.0)[0], 2 * total, rtol=1e-6)
+
+    @tf.function(input_signature=[tf.TensorSpec(None)])
+    def of_unknown_rank(weights):
+        return head.loss_and_nats(hidden, labels, weights)[0]
+
+    np.testing.assert_allclose(of_unknown_rank(np.ones(6, "float32")), total, rtol=1e-6)
+
+
 def test_class_weights_of_one_label_a_sample_are_those_of_keras():
     hidden, labels = positions(V, 8)
     inputs = keras.Input((UNITS,))

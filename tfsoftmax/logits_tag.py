@@ -235,10 +235,11 @@ def _aligned(sample_weight, shape):
 
 def check_weights(weights: tf.Tensor, shape: tf.TensorShape, name: str) -> None:
     """Raises ValueError unless weights are a scalar or fit the labels' shape, with axes of one."""
-    pairs = zip(weights.shape, shape)
-    if weights.shape and (len(weights.shape) != len(shape) or not all(
-        own in (1, None, size) or size is None for own, size in pairs
-    )):
+    if weights.shape.rank in (None, 0):  # of an unknown rank, TensorFlow finds out later
+        return
+    if len(weights.shape) != len(shape) or not all(
+        own in (1, None, size) or size is None for own, size in zip(weights.shape, shape)
+    ):
         raise ValueError(
             f"`{name}` must have the shape of the labels, {shape}, with axes of one allowed. "
             f"Received: shape {weights.shape}"

@@ -175,8 +175,10 @@ def check_out(directory, lists):
     from tfsoftmax.nbest import writing
 
     os.makedirs(directory, exist_ok=True)
-    names = ["hyp.trn", "1best.trn", "results.json", *["ref.trn"] * bool(flags.FLAGS.reference),
-             writing.name_of_lists(lists)]
+    names = ["hyp.trn", "1best.trn", "results.json"]
+    if flags.FLAGS.reference:
+        names.append("ref.trn")
+    names.append(writing.name_of_lists(lists))
     written = [os.path.realpath(os.path.join(directory, name)) for name in names]
     for flag in FILES:
         given = flags.FLAGS[flag].value

@@ -56,15 +56,21 @@ def auto_cutoffs(
 def are_automatic(
     cutoffs: Sequence[int] | str, counts: ArrayLike | None, vocab_size: int
 ) -> bool:
-    """Whether an option `cutoffs` asks for the cheapest cutoffs, for which it needs counts."""
-    if isinstance(cutoffs, str) and (cutoffs != "auto" or counts is None):
+    """Whether an option `cutoffs` asks for the cheapest cutoffs, for which it needs counts.
+
+    Raises:
+        ValueError: `cutoffs` is another string than "auto", or it is "auto" and `counts` are not
+            one number for each of the words.
+    """
+    if not isinstance(cutoffs, str):
+        return False
+    if cutoffs != "auto" or counts is None:
         raise ValueError(
             '`cutoffs` must be a list of ranks, or "auto" together with `counts`. '
             f"Received: cutoffs={cutoffs!r}, counts={counts}"
         )
-    if isinstance(cutoffs, str):
-        checked_counts(counts, vocab_size)
-    return isinstance(cutoffs, str)
+    checked_counts(counts, vocab_size)
+    return True
 
 
 def automatic_cutoffs(counts, permutation, units, projection_factor, tails=None):

@@ -44,8 +44,16 @@ Hardware and hours: each run has one core, which it shares with other work and o
 stopped at times, so that its minutes and words/s say nothing of the method.
 """
 
+import dataclasses
+
 from experiments import jiang
 from experiments.seeds import seeded
+
+
+def _narrow(run):
+    return dataclasses.replace(
+        run, model={**run.model, "hidden_units": 64, "embedding_units": 64})
+
 
 RUNS = seeded([
     jiang.run("huffman", "tree", tree="huffman"),
@@ -55,4 +63,10 @@ RUNS = seeded([
     jiang.run("brown-by-row", "tree", tree="{data}/brown-by-row.paths"),
     jiang.run("random-no-biases", "tree", tree="random", use_bias=False),
     jiang.run("full", "full"),
+    *map(_narrow, (
+        jiang.run("brown-64-units", "tree", tree=jiang.BROWN),
+        jiang.run("huffman-64-units", "tree", tree="huffman"),
+        jiang.run("random-64-units", "tree", tree="random"),
+        jiang.run("full-64-units", "full"),
+    )),
 ], (1,))

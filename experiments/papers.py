@@ -6,11 +6,13 @@ The page is experiments/results/papers.md. Verdicts on perplexities follow from 
 experiments (results/NAME/results.json), the others are words of `ROWS`.
 """
 
+import math
 import re
 from pathlib import Path
 
-from experiments import markdown
-from experiments.verdicts import ALIKE, MORE, Claims, Table
+from experiments import markdown, seeds
+from experiments.seeds import ALIKE, MORE
+from experiments.verdicts import Claims, Table
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -21,10 +23,12 @@ words" a part of them, as large as the Penn Treebank. Perplexities of different 
 compared, but their order and their ratios to full softmax can. Below each paper's list are the
 values behind the verdicts: the paper's, and ours on the test split where the paper gives that and
 else on the validation split, with the number of seeds and half of the range between them. Two
-perplexities within 1 % of each other count as alike. Where the paper has a plot without values, the
-verdict tests what it says of the plot. cHSM is `ClassSoftmax`; tHSM and p-tHSM are `TreeSoftmax` in
-its modes "sequential" and "parallel". "Open" means that the experiment exists and its command has
-not been run to its end, or that it has still to be written.\
+perplexities count as alike within 1% of each other, and within two standard errors. The same run
+differs from seed to seed by {deviation:.2%}, the pooled standard deviation of all runs with several
+seeds, so that two runs with one seed each count as alike within {single:.1%}. Where the paper has a
+plot without values, the verdict tests what it says of the plot. cHSM is `ClassSoftmax`; tHSM and
+p-tHSM are `TreeSoftmax` in its modes "sequential" and "parallel". "Open" means that the experiment
+exists and its command has not been run to its end, or that it has still to be written.\
 """
 
 FDT = "cannot be done here: the FDT corpus is not public"
@@ -256,7 +260,10 @@ def _linked(text, results):
 
 def page(results=RESULTS):
     """The page, as Markdown."""
-    blocks = ["# The papers' tables and figures", INTRODUCTION]
+    deviation = seeds.deviation(results)
+    single = max(seeds.TIED, 2 * math.sqrt(2) * deviation)
+    introduction = INTRODUCTION.format(deviation=deviation, single=single).replace("%", " %")
+    blocks = ["# The papers' tables and figures", introduction]
     for paper, rows in ROWS.items():
         table, below, place = [["", "what it shows", "ours", "verdict"]], [], ""
         for number, what, ours, said in rows:

@@ -1,12 +1,16 @@
 """Runs that differ only in their seed: means, spreads, and ratios to a baseline."""
 
 import dataclasses
+import json
+import math
 import re
 import statistics
 
 from experiments import markdown, pictures
 
 SPLITS = {"perplexity": "validation", "test_perplexity": "test"}
+TIED = 0.01  # perplexities no further apart are alike, however many seeds there are
+MORE, ALIKE, LESS = "higher", "alike", "lower"
 _SEED = re.compile(r"-seed\d+$")
 
 
@@ -22,6 +26,56 @@ def seeded(runs, seeds):
 def group(name):
     """The name of a run without its seed."""
     return _SEED.sub("", name)
+
+
+def kept(path):
+    """The rows of a results.json; none if it is missing."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+
+
+def perplexities(rows):
+    """{name of a run without its seed: validation perplexities of its finished seeds}."""
+    found = {}
+    for row in rows:
+        if row["state"] == "finished":
+            found.setdefault(group(row["name"]), []).append(row["perplexity"])
+    return found
+
+
+def deviation(results):
+    """The standard deviation between seeds of the logarithm of the validation perplexity.
+
+    Args:
+        results: `Path` of the results of all experiments. Runs with two seeds or more count, each
+            by its degrees of freedom.
+
+    Returns:
+        The pooled deviation; 0 if no run has two seeds.
+    """
+    own = [values for path in results.glob("*/results.json")
+           for values in perplexities(kept(path)).values() if len(values) > 1]
+    freedom = sum(len(values) - 1 for values in own)
+    squares = sum((len(values) - 1) * _deviation(values) ** 2 for values in own)
+    return math.sqrt(squares / freedom) if own else 0.0
+
+
+def compared(ours, other, deviation):
+    """Whether a mean of perplexities by seed is `MORE` or `LESS` than another one, or `ALIKE`.
+
+    They are alike within 1 % and within two standard errors of the logarithm of their ratio. The
+    error of a mean follows from `deviation`, or from its own seeds where they are further apart.
+    """
+    ratio = statistics.mean(ours) / statistics.mean(other)
+    error = math.hypot(*(
+        max(deviation, _deviation(values)) / math.sqrt(len(values)) for values in (ours, other)))
+    if abs(ratio - 1) <= TIED or abs(math.log(ratio)) <= 2 * error:
+        return ALIKE
+    return MORE if ratio > 1 else LESS
+
+
+def _deviation(perplexities):
+    logs = [math.log(perplexity) for perplexity in perplexities]
+    return statistics.stdev(logs) if len(logs) > 1 else 0.0
 
 
 def groups(outcomes):

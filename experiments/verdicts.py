@@ -1,18 +1,17 @@
 """What the results of an experiment say about a paper's table, or about what it says of a figure.
 
-`Table` and `Claims` read results/NAME/results.json and make a `Verdict` of it.
+`Table` and `Claims` read results/NAME/results.json and make a `Verdict` of it. A difference counts
+as one if it is larger than what seeds explain (`seeds.compared`).
 """
 
 import dataclasses
 import itertools
-import json
 import statistics
 
 from experiments import markdown, seeds
+from experiments.seeds import ALIKE, MORE, TIED
 
 NEAR = 0.03  # how far our ratio to full softmax may lie from the paper's
-TIED = 0.01  # perplexities no further apart have no order: seeds differ by up to half a per cent
-MORE, ALIKE = "higher", "alike"
 OPEN = "open"
 
 
@@ -50,7 +49,7 @@ class Table:
         """The `Verdict` by what is in the `Path` of the results."""
         measure, rows = _rows_of(results / self.experiment / "results.json", self.at_the_end)
         rows = [row for row in rows if not self.runs or row[0] in self.runs]
-        return verdict(rows, f"{seeds.SPLITS[measure]} perplexity")
+        return verdict(rows, f"{seeds.SPLITS[measure]} perplexity", seeds.deviation(results))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,20 +66,18 @@ class Claims:
 
     def verdict(self, results):
         """The `Verdict` by what is in the `Path` of the results."""
-        ours = {}
-        for run in _runs_of(results / self.experiment / "results.json"):
-            if run["state"] == "finished":
-                ours.setdefault(seeds.group(run["name"]), []).append(run["perplexity"])
-        return judged(ours, self.claims)
+        ours = seeds.perplexities(seeds.kept(results / self.experiment / "results.json"))
+        return judged(ours, self.claims, seeds.deviation(results))
 
 
-def judged(ours, claims):
+def judged(ours, claims, deviation=0.0):
     """What perplexities say about the claims of a paper.
 
     Args:
         ours: {name of a run without its seed: its validation perplexities by seed}.
         claims: list of (run, other, claim). The claim is that the perplexity of `run` is `MORE`
-            than that of `other`, or that they are `ALIKE`, which they are within 1 %.
+            than that of `other`, or that they are `ALIKE`.
+        deviation: the `seeds.deviation` of all runs.
 
     Returns:
         A `Verdict`, whose values have a row for each claim.
@@ -92,7 +89,7 @@ def judged(ours, claims):
         if absent:
             continue
         ratio = statistics.mean(ours[run]) / statistics.mean(ours[other])
-        here = ALIKE if abs(ratio - 1) <= TIED else MORE if ratio > 1 else "lower"
+        here = seeds.compared(ours[run], ours[other], deviation)
         found.append((here == claim, here))
         count = min(len(ours[run]), len(ours[other]))
         rows.append([run, other, claim, here, str(count), f"{ratio:.3f}"])
@@ -108,13 +105,14 @@ def judged(ours, claims):
     return Verdict("; ".join(said), markdown.table([headings, *rows], text_columns=4), notes)
 
 
-def verdict(rows, measure="perplexity"):
+def verdict(rows, measure="perplexity", deviation=0.0):
     """What the results of an experiment say about the paper's table.
 
     Args:
         rows: list of (name, our perplexities by seed, the paper's perplexity); ours are empty for a
             run that has not finished.
         measure: the heading of the perplexities.
+        deviation: the `seeds.deviation` of all runs.
 
     Returns:
         A `Verdict`: which pairs of methods come in the paper's order, and which ratios to full
@@ -126,7 +124,7 @@ def verdict(rows, measure="perplexity"):
         return Verdict(OPEN)
     means = [(name, statistics.mean(ours), paper) for name, ours, paper in rows]
     base = next((row for row in means if _is_full(row[0])), None)
-    headline, notes = _order(means)
+    headline, notes = _order(rows, deviation)
     if base:
         far = [n for n, *both in _ratios(means, base) if abs(both[0] - both[1]) > NEAR]
         headline += "; " + (f"{len(far)} of {len(rows) - 1} ratios to full softmax differ by more "
@@ -154,21 +152,20 @@ def _values(rows, means, base, measure):
     return markdown.table([headings, *table])
 
 
-def _order(rows):
+def _order(rows, deviation):
     """How many pairs of (name, ours, the paper's) come in the paper's order, and which do not."""
     same, swapped, alike_here, alike_there = [], [], [], []
     for (a, ours_a, paper_a), (b, ours_b, paper_b) in itertools.combinations(rows, 2):
         if paper_a < paper_b:
             (a, ours_a, paper_a), (b, ours_b, paper_b) = (b, ours_b, paper_b), (a, ours_a, paper_a)
-        ours, paper = ours_a / ours_b, paper_a / paper_b
-        text = f"{a} is {ours:.3f} of {b} (paper {paper:.3f})"
+        here, paper = seeds.compared(ours_a, ours_b, deviation), paper_a / paper_b
+        ratio = statistics.mean(ours_a) / statistics.mean(ours_b)
+        text = f"{a} is {ratio:.3f} of {b} (paper {paper:.3f})"
         if paper - 1 <= TIED:
-            if abs(ours - 1) > TIED:
+            if here != ALIKE:
                 alike_there.append(text)
-        elif abs(ours - 1) <= TIED:
-            alike_here.append(text)
         else:
-            (same if ours > 1 else swapped).append(text)
+            {MORE: same, ALIKE: alike_here}.get(here, swapped).append(text)
     pairs = len(same) + len(swapped) + len(alike_here)
     notes = " ".join(
         f"{heading}: {', '.join(texts)}." for heading, texts in (
@@ -185,14 +182,9 @@ def _is_full(name):
     return name.partition("-")[0] == "full"
 
 
-def _runs_of(path):
-    """The rows of results.json."""
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-
-
 def _rows_of(path, at_the_end=False):
     """The measure, and (name, our perplexities by seed, the paper's) of the runs that have it."""
-    found, runs = {}, [run for run in _runs_of(path) if run["paper"]]
+    found, runs = {}, [run for run in seeds.kept(path) if run["paper"]]
     of_test = any("test_perplexity" in run["paper"] for run in runs)
     measure = "test_perplexity" if of_test else "perplexity"
     for run in runs:

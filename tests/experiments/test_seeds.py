@@ -1,5 +1,8 @@
 """Facts about runs that differ only in their seed."""
 
+import json
+import math
+
 import pytest
 
 from experiments import report, seeds
@@ -60,3 +63,31 @@ def test_the_report_shows_means_and_curves(tmp_path):
     text = report.write("toy", "Title.", OUTCOMES, tmp_path)
     assert seeds.table(OUTCOMES) in text and report.MEANS_NOTE in text
     assert "(curves.png)" in text and (tmp_path / "curves.png").read_bytes()[:4] == b"\x89PNG"
+
+
+@pytest.mark.parametrize("ours, other, deviation, found", [
+    ([102.0], [100.0], 0.005, "higher"),  # two errors are 1.4 %
+    ([102.0], [100.0], 0.008, "alike"),  # and here 2.3 %
+    ([102.0] * 4, [100.0] * 4, 0.008, "higher"),  # and of four seeds half of that
+    ([100.0] * 4, [102.0] * 4, 0.008, "lower"),
+    ([100.9] * 100, [100.0] * 100, 0.001, "alike"),  # however many seeds
+    ([92.0, 102.0, 112.0], [93.0] * 3, 0.001, "alike"),  # own seeds that are further apart
+    ([101.0, 102.0, 103.0], [90.0] * 3, 0.001, "higher"),
+])
+def test_means_are_alike_within_what_seeds_explain(ours, other, deviation, found):
+    assert seeds.compared(ours, other, deviation) == found
+
+
+def test_the_deviation_is_pooled_over_finished_seeds_of_all_experiments(tmp_path):
+    for experiment, runs in {
+        "one": {"a-seed1": 1.00, "a-seed2": 1.02, "b-seed1": 5.0},
+        "two": {"a-seed1": -0.03, "a-seed2": 0.0, "a-seed3": 0.03, "single": 0.0},
+    }.items():
+        rows = [{"name": name, "state": "finished", "perplexity": math.exp(nats)}
+                for name, nats in runs.items()]
+        rows.append({"name": "b-seed2", "state": "unfinished", "perplexity": 1.0})
+        (tmp_path / experiment).mkdir()
+        (tmp_path / experiment / "results.json").write_text(json.dumps(rows))
+    assert seeds.deviation(tmp_path) == pytest.approx(
+        math.sqrt((0.02 ** 2 / 2 + 2 * 0.03 ** 2) / 3))
+    assert seeds.deviation(tmp_path / "one") == 0.0

@@ -23,7 +23,7 @@ words" a part of them, as large as the Penn Treebank. Perplexities of different 
 compared, but their order and their ratios to full softmax can. Below each paper's list are the
 values behind the verdicts: the paper's, and ours on the test split where the paper gives that and
 else on the validation split, with the number of seeds and half of the range between them. Two
-perplexities count as alike within 1% of each other, and within two standard errors. The same run
+perplexities count as alike within 1% of each other, and within three standard errors. The same run
 differs from seed to seed by {deviation:.2%}, the pooled standard deviation of all runs with several
 seeds, so that two runs with one seed each count as alike within {single:.1%}. Where the paper has a
 plot without values, the verdict tests what it says of the plot. cHSM is `ClassSoftmax`; tHSM and
@@ -261,7 +261,7 @@ def _linked(text, results):
 def page(results=RESULTS):
     """The page, as Markdown."""
     deviation = seeds.deviation(results)
-    single = max(seeds.TIED, 2 * math.sqrt(2) * deviation)
+    single = max(seeds.TIED, seeds.ERRORS * math.sqrt(2) * deviation)
     introduction = INTRODUCTION.format(deviation=deviation, single=single).replace("%", " %")
     blocks = ["# The papers' tables and figures", introduction]
     for paper, rows in ROWS.items():

@@ -10,6 +10,7 @@ from experiments import markdown, pictures
 
 SPLITS = {"perplexity": "validation", "test_perplexity": "test"}
 TIED = 0.01  # perplexities no further apart are alike, however many seeds there are
+ERRORS = 3  # standard errors: of dozens of comparisons, some differ by two of them by chance
 MORE, ALIKE, LESS = "higher", "alike", "lower"
 _SEED = re.compile(r"-seed\d+$")
 
@@ -62,13 +63,13 @@ def deviation(results):
 def compared(ours, other, deviation):
     """Whether a mean of perplexities by seed is `MORE` or `LESS` than another one, or `ALIKE`.
 
-    They are alike within 1 % and within two standard errors of the logarithm of their ratio. The
+    They are alike within 1 %, and within three standard errors of the logarithm of their ratio. The
     error of a mean follows from `deviation`, or from its own seeds where they are further apart.
     """
     ratio = statistics.mean(ours) / statistics.mean(other)
     error = math.hypot(*(
         max(deviation, _deviation(values)) / math.sqrt(len(values)) for values in (ours, other)))
-    if abs(ratio - 1) <= TIED or abs(math.log(ratio)) <= 2 * error:
+    if abs(ratio - 1) <= TIED or abs(math.log(ratio)) <= ERRORS * error:
         return ALIKE
     return MORE if ratio > 1 else LESS
 

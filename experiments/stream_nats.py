@@ -49,11 +49,11 @@ def main():
 
     from tfsoftmax.corpora.pipeline import batches
     from tfsoftmax.lm import runs
-    from tfsoftmax.lm.model import head_and_hidden_model
+    from tfsoftmax.lm.model import split_at_head
 
     corpus = shared_flags.corpus_of(runs.Run(options.run))
     model, vocabulary, _ = runs.load(options.run, corpus.batch_size, corpus.shape["time_steps"])
-    head, hidden_model = head_and_hidden_model(model, vocabulary)
+    head, hidden_model = split_at_head(model, vocabulary)
 
     @tf.function(autograph=False)
     def nats_of(words, labels, weights):

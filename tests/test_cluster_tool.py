@@ -9,7 +9,7 @@ import pytest
 from runs_helper import SMALL, tool
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.lm import runs, word_vectors
-from tfsoftmax.lm.model import head_and_hidden_model, reset_states
+from tfsoftmax.lm.model import reset_states, split_at_head
 from tfsoftmax.partitions import classes, code_files, tree_builders
 
 
@@ -154,7 +154,7 @@ def test_average_hidden_states_are_those_before_each_word(corpus, trained):
         str(trained), corpus.batch_size, corpus.shape["time_steps"]
     )
     averages = word_vectors.average_hidden_states(model, corpus)
-    _, hidden_model = head_and_hidden_model(model, vocabulary)
+    _, hidden_model = split_at_head(model, vocabulary)
     reset_states(model)
     before = {}
     for batch, labels, weights in batches(corpus, "train").as_numpy_iterator():

@@ -8,7 +8,7 @@ import pytest
 from runs_helper import tool
 from tfsoftmax.heads.char_cnn import with_words
 from tfsoftmax.lm.config import ModelConfig
-from tfsoftmax.lm.model import head_and_hidden_model, language_model, reset_states
+from tfsoftmax.lm.model import language_model, reset_states, split_at_head
 from tfsoftmax.lm.open_vocabulary import with_unseen_words
 from tfsoftmax.lm.scoring import Scorer
 from tfsoftmax.vocabulary import Vocabulary
@@ -37,7 +37,7 @@ def test_probabilities_of_all_words_sum_to_one_and_keep_their_ratios(head, optio
     text = [["the", "cat", "sat"], ["mat"]]
     before, after = (Scorer(*each).sentences(text) for each in ((model, vocabulary), (wide, wider)))
     heads, hiddens = zip(*(
-        head_and_hidden_model(*each) for each in ((model, vocabulary), (wide, wider))
+        split_at_head(*each) for each in ((model, vocabulary), (wide, wider))
     ))
     ids = np.array([[0, 1], [2, 4]], np.int32)
     log_probs = []
@@ -72,7 +72,7 @@ def test_other_heads_are_refused():
 
 
 def test_words_that_are_not_new_are_refused():
-    head = head_and_hidden_model(*model_of())[0]
+    head = split_at_head(*model_of())[0]
     for words in (["cat"], ["bat", "bat"], "bat"):
         with pytest.raises(ValueError, match="`words` must be a list of different words"):
             with_words(head, words)

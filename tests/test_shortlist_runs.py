@@ -12,7 +12,7 @@ from tfsoftmax.lm import runs, training
 from tfsoftmax.lm.evaluation import exact_evaluator
 from tfsoftmax.lm.export import export
 from tfsoftmax.lm.generation import Generator
-from tfsoftmax.lm.model import head_and_hidden_model, reset_states
+from tfsoftmax.lm.model import reset_states, split_at_head
 from tfsoftmax.lm.scoring import Scorer
 from tfsoftmax.partitions.backoff import BackoffBigrams
 
@@ -43,7 +43,7 @@ def run(request, corpus, tmp_path_factory):
 def log_probs_after(run, ngram, words):
     """ln P(w | h) after each word of a text, in loops, (T, V)."""
     model, vocabulary, _ = runs.load(run.directory, 1)
-    head, hidden_model = head_and_hidden_model(model, vocabulary)
+    head, hidden_model = split_at_head(model, vocabulary)
     reset_states(model)
     ids = vocabulary.encode(words)
     hidden = hidden_model(ids[None], training=False).numpy()[0, :, :-4]

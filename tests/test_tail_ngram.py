@@ -12,7 +12,7 @@ from runs_helper import CONFIG, MODEL, tool
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.lm import runs, training
 from tfsoftmax.lm.evaluation import exact_evaluator
-from tfsoftmax.lm.model import head_and_hidden_model, reset_states
+from tfsoftmax.lm.model import reset_states, split_at_head
 from tfsoftmax.lm.tail_ngram import TailNgram, evaluated_with_tail_ngram, tail_ngram_of
 
 S = 20
@@ -98,7 +98,7 @@ def kenlm(monkeypatch):
 def reference_nats(run, corpus, arpa):
     """Nats per token of the valid split, in loops, by `log_prob` with the reference's shares."""
     model, vocabulary, _ = runs.load(run, corpus.streams, corpus.time_steps)
-    head, hidden_model = head_and_hidden_model(model, vocabulary)
+    head, hidden_model = split_at_head(model, vocabulary)
     reset_states(model)
     ngram, tail, nats, tokens = Trigrams(arpa), head.tail.tolist(), 0.0, 0
     names = [{"<eos>": "</s>"}.get(word, word) for word in vocabulary.words]

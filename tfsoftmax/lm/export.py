@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from tfsoftmax.lm.files import copy_whole
-from tfsoftmax.lm.model import head_and_hidden_model
+from tfsoftmax.lm.model import split_at_head
 from tfsoftmax.saved_models import Words, export_functions
 from tfsoftmax.vocabulary import UNK, Vocabulary
 
@@ -52,7 +52,7 @@ def export(
     Raises:
         ValueError: an argument is out of its range, or the model does not fit.
     """
-    parts = head_and_hidden_model(model, vocabulary)
+    parts = split_at_head(model, vocabulary)
     _check(model, vocabulary, max_k)
 
     def functions(ids_of, words_of):

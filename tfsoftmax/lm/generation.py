@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tfsoftmax.arguments import check_at_least
 from tfsoftmax.lm.decoding import Hypothesis, NextWordSampler, beam_search
-from tfsoftmax.lm.model import head_and_hidden_model, recurrent_states, reset_states
+from tfsoftmax.lm.model import recurrent_states, reset_states, split_at_head
 from tfsoftmax.vocabulary import Vocabulary
 
 UNCHANGED = NextWordSampler()  # draws from the model's own distribution
@@ -50,7 +50,7 @@ class Generator:
                     "`model` must have stateful recurrent layers, since it reads one word a step. "
                     f"Received: layer {layer.name!r} with stateful=False"
                 )
-        self._head, self._hidden_model = head_and_hidden_model(model, vocabulary)
+        self._head, self._hidden_model = split_at_head(model, vocabulary)
         self._model, self._vocabulary = model, vocabulary
 
     def sample(

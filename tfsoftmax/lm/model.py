@@ -148,7 +148,7 @@ def _named_options(config):
         ) from None
 
 
-def head_and_hidden_model(model: keras.Model, vocabulary):
+def split_at_head(model: keras.Model, vocabulary):
     """Splits a language model into its head and a model from words to the head's input.
 
     Returns:

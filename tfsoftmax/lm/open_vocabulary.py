@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.heads.char_cnn import with_words
-from tfsoftmax.lm.model import head_and_hidden_model
+from tfsoftmax.lm.model import split_at_head
 from tfsoftmax.vocabulary import Vocabulary
 
 
@@ -37,7 +37,7 @@ def with_unseen_words(
         wider = open_vocabulary.with_unseen_words(model, vocabulary, ["cats"])
         log_probs = scoring.Scorer(*wider).sentences([["the", "cats"]])
     """
-    head, hidden_model = head_and_hidden_model(model, vocabulary)
+    head, hidden_model = split_at_head(model, vocabulary)
     counts = np.append(vocabulary.counts, np.zeros(len(words), vocabulary.counts.dtype))
     wider = Vocabulary([*vocabulary.words, *words], counts)
     new_head = with_words(head, words, name="head")

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.arguments import check_at_least
-from tfsoftmax.lm.model import head_and_hidden_model, reset_states
+from tfsoftmax.lm.model import reset_states, split_at_head
 from tfsoftmax.lm.prefixes import fresh_numbers, numbered_prefixes
 from tfsoftmax.lm.sentences import WORDS, windows
 from tfsoftmax.ops.replicas import replica_id
@@ -60,7 +60,7 @@ class Scorer:
         _check_oov(oov, unseen_words)
         self.vocabulary, self.normalisation, self.oov = vocabulary, normalisation, oov
         self._model, self._unseen_words = model, unseen_words
-        head, hidden_model = head_and_hidden_model(model, vocabulary)
+        head, hidden_model = split_at_head(model, vocabulary)
         self._streams, strategy = _checked_streams(model), model.distribute_strategy
         self._devices = strategy.num_replicas_in_sync
         self._rows = self._devices * self._streams

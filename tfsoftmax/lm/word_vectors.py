@@ -9,7 +9,7 @@ import tensorflow as tf
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.layers.previous_word import UNITS as PREVIOUS_WORD
-from tfsoftmax.lm.model import head_and_hidden_model, reset_states
+from tfsoftmax.lm.model import reset_states, split_at_head
 
 
 def input_embeddings(model: keras.Model) -> np.ndarray:
@@ -38,7 +38,7 @@ def average_hidden_states(
 
     Source: Mnih and Hinton 2009, section 4; Müller 2017, section 2.2.2.2.
     """
-    head, hidden_model = head_and_hidden_model(model, corpus.vocabulary)
+    head, hidden_model = split_at_head(model, corpus.vocabulary)
     units = head.input.shape[-1] - (PREVIOUS_WORD if head.reads_previous_word else 0)
     sums = tf.Variable(tf.zeros([head.vocab_size, units], tf.float64))
     counts = tf.Variable(tf.zeros([head.vocab_size], tf.float64))

@@ -5,14 +5,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cases import CASES, UNITS, WITH_A_KERNEL, randomise
+from cases import CASES, UNITS, WITH_A_KERNEL, counts, randomise
+from tfsoftmax import SelfOrganisedSoftmax
 
 V, T = 13, 2
 
 
 def model_of(case, batch=None):
+    return model_ending_in(CASES[case](V), batch)
+
+
+def model_ending_in(head, batch=None):
     hidden = keras.Input((T, UNITS), batch_size=batch)
-    model = keras.Model(hidden, CASES[case](V)(hidden))
+    model = keras.Model(hidden, head(hidden))
     randomise(model)
     return model
 
@@ -49,3 +54,11 @@ def test_more_positions_than_a_chunk_holds():
     model = model_of("class")
     flat_buffer = tf.lite.TFLiteConverter.from_keras_model(model).convert()
     assert_same_logits(model, flat_buffer, batch=700)
+
+
+@pytest.mark.parametrize("activation", ["relu", "relu6"])
+def test_activations_that_the_converter_joins_to_a_product(activation):
+    """The other cases have smooth ones."""
+    model = model_ending_in(SelfOrganisedSoftmax(V, counts(V), activation=activation))
+    flat_buffer = tf.lite.TFLiteConverter.from_keras_model(model).convert()
+    assert_same_logits(model, flat_buffer, batch=3)

@@ -269,7 +269,9 @@ class SelfOrganisedSoftmax(HierarchicalHead):
 
         def full_pass(hidden):
             hidden = tf.cast(hidden, tf.float32)
-            by_cluster, by_word = (self.activation(tf.matmul(hidden, p)) for p in projections)
+            # Stacked, as TFLite's converter loses a relu right behind a product with a variable.
+            projected = self.activation(tf.stack([tf.matmul(hidden, p) for p in projections]))
+            by_cluster, by_word = tf.unstack(projected)
             log_clusters = tf.nn.log_softmax(full_logits(by_cluster, *of_clusters))
             scores = tf.transpose(full_logits(by_word, *of_words))  # words first
             number = self.num_clusters

@@ -126,6 +126,10 @@ def test_masked_steps_leave_the_states_and_have_no_gradient(cell):
     assert_all_close(values, numpy_masked(cell, mask, *arguments), 1e-12)
     assert_all_close(gradients, numeric_gradients(loss, arguments), 1e-7)
     assert not gradients[0].numpy()[~mask].any()
+    spoilt = [np.where(mask[..., None], arguments[0], np.nan), *arguments[1:]]
+    again, gradients_again = values_and_gradients(fused, spoilt, upstream)
+    assert_all_close(again, values, 0)
+    assert_all_close(gradients_again, gradients, 1e-15)
 
 
 @pytest.mark.parametrize("cell", CELLS)

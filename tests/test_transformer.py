@@ -164,6 +164,9 @@ def test_masked_words_are_skipped_as_keras_skips_them(options):
     for ours, theirs in zip(found, wanted, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-5)
     assert np.abs(found[0] - layer(words, initial_state=before)[0])[1].max() > 1e-3
+    spoilt = tf.where(mask[..., None], words, np.nan)
+    for ours, wanted in zip(layer(spoilt, mask=mask, initial_state=before), found, strict=True):
+        np.testing.assert_array_equal(ours, wanted)
 
 
 def test_dropout_drops_in_training_only():

@@ -195,7 +195,8 @@ class TransformerBlock(keras.layers.RNN):
         """Reads the words that are not masked, and repeats outputs at the others."""
         order = tf.argsort(tf.cast(~mask, tf.int32), axis=1, stable=True)  # real words first
         read = tf.cumsum(tf.cast(mask, tf.int32), axis=1)  # how many up to each word
-        words = tf.gather(sequences, order, axis=1, batch_dims=1)
+        words = tf.where(mask[..., None], sequences, 0)  # 0 times NaN is NaN
+        words = tf.gather(words, order, axis=1, batch_dims=1)
         outputs, states = self.cell.read(words, initial_state, read[:, -1], training)
         outputs = tf.gather(outputs, tf.maximum(read - 1, 0), axis=1, batch_dims=1)
         has_output = mask if self.zero_output_for_mask else read > 0

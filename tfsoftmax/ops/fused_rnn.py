@@ -11,7 +11,8 @@ kernel is transposed once before the backward loop, which is faster than
 `transpose_b` in every step. The loops return stacked tensors instead of
 TensorArrays, because XLA cannot pass those from the forward to the backward pass.
 
-A masked step leaves the states as they are, and its output is the hidden state that stays.
+A masked step leaves the states as they are, whatever its inputs are, and its output is the hidden
+state that stays.
 
 Shapes: B streams, T time steps, D features, H units. Gates in Keras order.
 """
@@ -42,7 +43,7 @@ def lstm(inputs, hidden, carry, kernel, recurrent_kernel, bias, mask=None):
     peepholes; the order of computation follows Appleyard et al. 2016, section 3.1
     (Müller 2017, section 3.5).
     """
-    kept = _kept(mask, inputs.dtype)
+    kept, inputs = _kept(mask, inputs)
     function = tf.custom_gradient(lambda *arguments: _lstm(kept, *arguments))
     return function(inputs, hidden, carry, kernel, recurrent_kernel, bias)
 
@@ -64,7 +65,7 @@ def gru(inputs, hidden, kernel, recurrent_kernel, bias, mask=None):
     Source: Cho et al. 2014; the reset gate multiplies after the matmul, as in cuDNN and Keras
     (`reset_after=True`).
     """
-    kept = _kept(mask, inputs.dtype)
+    kept, inputs = _kept(mask, inputs)
     function = tf.custom_gradient(lambda *arguments: _gru(kept, *arguments))
     return function(inputs, hidden, kernel, recurrent_kernel, bias)
 
@@ -85,7 +86,7 @@ def rnn(inputs, hidden, kernel, recurrent_kernel, bias, mask=None):
 
     Source: Elman 1990; Müller 2017, equation 2.7.
     """
-    kept = _kept(mask, inputs.dtype)
+    kept, inputs = _kept(mask, inputs)
     function = tf.custom_gradient(lambda *arguments: _rnn(kept, *arguments))
     return function(inputs, hidden, kernel, recurrent_kernel, bias)
 
@@ -235,14 +236,18 @@ def _scan(step, state, x, widths, reverse=False):
     return state, [array.stack() for array in arrays]
 
 
-def _kept(mask, dtype):
-    """The mask as ones and zeros (T, B, 1), or None. Products are faster than `tf.where`."""
+def _kept(mask, inputs):
+    """The mask as ones and zeros (T, B, 1), or None, and the inputs, zero at masked steps.
+
+    Products are faster than `tf.where` in each step, but 0 times NaN is NaN.
+    """
     if mask is None:
-        return None
+        return None, inputs
+    dtype, inputs = inputs.dtype, tf.where(mask[..., tf.newaxis], inputs, 0)
     # `tf.cast` in its place would change places with the transposition when the graph is optimised,
     # and oneDNN prints an error when it has to transpose booleans.
     ones = tf.where(mask, tf.ones([], dtype), tf.zeros([], dtype))
-    return tf.transpose(ones)[..., tf.newaxis]
+    return tf.transpose(ones)[..., tf.newaxis], inputs
 
 
 def _unless_masked(kept, t, new, old):

@@ -41,6 +41,15 @@ def test_sum_duplicates_keeps_the_dense_value_with_each_row_once(columns, dtype)
     np.testing.assert_allclose(tf.convert_to_tensor(got), wanted, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_sums_of_half_precision_grow_in_float32(dtype, jit_compile):
+    """A sum of ones in their own precision would stay at 256 and at 2,048."""
+    ones = tf.IndexedSlices(tf.ones([4096, 2], dtype), tf.zeros([4096], tf.int32))
+    summed = tf.function(lambda: optimizers.sum_duplicates(ones).values, jit_compile=jit_compile)()
+    assert summed.dtype == dtype and summed[0].numpy().tolist() == [4096, 4096]
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_adagrad_is_in_place_if_gpus_have_the_rule_for_the_dtype(dtype):
     weight, optimizer = keras.Variable(np.ones((V, D)), dtype=dtype), optimizers.Adagrad(0.1)

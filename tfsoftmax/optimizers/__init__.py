@@ -28,9 +28,9 @@ variable and one number for each row, which is read once a cycle |
 
 The moving average of an untouched row approaches the row at a known pace, so it is brought up to
 date when the row is touched or the averages are read (at the end of `fit`, or by
-`keras.callbacks.SwapEMAWeights`). This is exact as long as only the optimiser, or a constraint
-that treats each row by itself, changes the variable during training. As in Keras, the average takes
-in every step, also those within a cycle of `gradient_accumulation_steps`.
+`keras.callbacks.SwapEMAWeights`). This is exact as long as only the optimiser changes the
+variable during training, or a constraint that changes only rows which the step has touched. As in
+Keras, the average takes in every step, also those within a cycle of `gradient_accumulation_steps`.
 
 Gradients accumulate after the sum over the replicas, so several replicas exchange them in each
 step of a cycle. With `jit_compile=True`, whose tensors have fixed sizes, the update that ends a

@@ -19,16 +19,22 @@ def sum_duplicates(gradient: tf.IndexedSlices) -> tf.IndexedSlices:
     """
     if under_xla():
         rows, segments = static_unique(gradient.indices, fill=tf.int32.max)
-        values = tf.math.unsorted_segment_sum(gradient.values, segments, tf.size(rows))
+        values = _segment_sum(gradient.values, segments, tf.size(rows))
         return tf.IndexedSlices(values, rows, gradient.dense_shape)
     rows, segments = tf.unique(gradient.indices)
     values = tf.cond(
         tf.size(rows) == tf.size(segments),
         lambda: gradient.values,  # without duplicates no copy is needed
-        lambda: tf.math.unsorted_segment_sum(gradient.values, segments, tf.size(rows)),
+        lambda: _segment_sum(gradient.values, segments, tf.size(rows)),
     )
     values.set_shape([None, *gradient.values.shape[1:]])
     return tf.IndexedSlices(values, rows, gradient.dense_shape)
+
+
+def _segment_sum(values, segments, count):
+    """The sums of segments. Those of half precision grow in float32: in bfloat16 256 + 1 is 256."""
+    wide = tf.cast(values, tf.float32) if values.dtype.size < 4 else values
+    return tf.cast(tf.math.unsorted_segment_sum(wide, segments, count), values.dtype)
 
 
 def marked_rows(marks: tf.Tensor, values: tf.Variable) -> tf.IndexedSlices:

@@ -52,6 +52,15 @@ def test_an_index_that_finds_all_words_gives_the_exact_answer(case):
         )
 
 
+@pytest.mark.parametrize("kind", ["ivf", "hnsw"])
+@pytest.mark.parametrize("words", [1, 2, 3])
+def test_an_index_may_have_very_few_words(words, kind):
+    head, hidden = built("full", words), positions(words, 5)[0]
+    index = WordIndex(head, kind=kind)
+    np.testing.assert_array_equal(
+        head.top_k(hidden, 1, index=index)[0], head.top_k(hidden, 1)[0])
+
+
 def test_there_is_a_case_of_each_kind_of_head():
     assert {"full", "sampled", "nce", "negative", "blackout", "self-normalised"} <= set(LINEAR)
 

@@ -145,6 +145,8 @@ def test_unknown_words_are_replaced_by_the_source_word_of_most_attention():
 def test_arguments_out_of_range_are_named(options, message):
     with pytest.raises(ValueError, match=message):
         Summariser(make_model(), VOCABULARY).summarise(SOURCES, **options)
+    with pytest.raises(ValueError, match=message):
+        list(Summariser(make_model(), VOCABULARY).stream(SOURCES, **options))
 
 
 def test_models_that_do_not_fit_are_refused():

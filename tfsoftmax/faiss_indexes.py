@@ -88,7 +88,7 @@ def _ivf(words, units, lists: int | None = None, probes: int = 32):
     check_positive(lists=lists, probes=probes)
     if (lists or 1) > words:
         raise ValueError(f"`lists` must be at most {words}. Received: lists={lists}")
-    lists = lists or max(1, round(2 * words**0.5))
+    lists = lists or min(words, round(2 * words**0.5))
     index = faiss.index_factory(units, f"IVF{lists},Flat", faiss.METRIC_INNER_PRODUCT)
     index.nprobe = probes
     index.cp.min_points_per_centroid = 1  # no warning where words are few

@@ -100,6 +100,7 @@ class Summariser:
                 hypotheses.
             **options: further arguments of `summarise`.
         """
+        check_at_least(1, beam=beam)
         for window in windows(sources, max(1, SIDE_BY_SIDE // beam), WORDS):
             found = iter(self.summarise([words for words in window if words], beam, **options))
             for words in window:

@@ -109,8 +109,9 @@ class LogitsTag:
         nats = -self.head.log_prob(self.hidden, labels.ids)
         if not self.head.trains_exactly:
             nats = _warns_if_differentiated(nats, (
-                f"`training` should be True in a training loop, so that {self._name} computes "
-                "its own objective. Received: the gradient of the exact loss, over "
+                "`training` should be True in a training loop, and `call` of a model of your own "
+                f"should pass it on, so that {self._name} computes its own objective. "
+                "Received: the gradient of the exact loss, over "
                 f"{self.head.vocab_size} words."
             ))
         self._known[labels.key] = labels, nats

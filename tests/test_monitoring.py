@@ -13,7 +13,8 @@ import tfsoftmax
 from runs_helper import MODEL, tool
 from tfsoftmax.lm import runs, training
 from tfsoftmax.lm.config import TrainingConfig
-from tfsoftmax.profiling import memory, memory_timeline
+from tfsoftmax.profiling import memory, memory_timeline, monitor
+from tfsoftmax.profiling.model_parts import part_of_layer
 from tfsoftmax.profiling.monitor import TrainingMonitor, parameter_table
 
 V, D, B, T = 1009, 32, 16, 10
@@ -68,6 +69,18 @@ def test_calls_of_several_steps_are_recorded_and_traced_where_they_overlap(tmp_p
     assert list(tmp_path.rglob("*.xplane.pb"))
 
 
+@pytest.mark.parametrize("batches", [None, 2])
+def test_speed_counts_all_batches_of_a_step(batches, tmp_path, monkeypatch):
+    """By a clock on which each batch takes a second."""
+    clock, model = [0.0], small_model(gradient_accumulation_steps=batches)
+    monkeypatch.setattr(monitor, "time", types.SimpleNamespace(perf_counter=lambda: clock[0]))
+    ticks = keras.callbacks.LambdaCallback(
+        on_train_batch_begin=lambda batch, logs: clock.__setitem__(0, clock[0] + 1))
+    fit(model, ticks, TrainingMonitor(str(tmp_path), every=1))
+    speeds = scalars(tmp_path)["speed/words_per_second"]
+    assert [speed for _, speed in speeds] == [B * T] * (6 // (batches or 1))
+
+
 def test_gradient_norms_are_those_before_clipping(monitored):
     model = small_model(global_clipnorm=0.01)
     with tf.GradientTape() as tape:
@@ -113,6 +126,7 @@ def test_parameters_of_each_part_are_written_once(monitored):
     assert text.decode() == parameter_table(model)
     assert f"| embedding | {V * D:,} | 0.1 |" in parameter_table(model)
     assert f"| head | {V * D + V:,} | 0.1 |" in parameter_table(model)
+    assert part_of_layer(tfsoftmax.CharacterEmbedding(2, D, ["a", "b"])) == "embedding"
 
 
 def test_other_optimisers_go_without_norms(tmp_path):

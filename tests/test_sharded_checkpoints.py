@@ -127,8 +127,32 @@ def test_a_damaged_checkpoint_changes_nothing(tmp_path):
         sharded_checkpoints.restore(model, folder)
     for one, other in zip(before, model.get_weights()):
         np.testing.assert_array_equal(one, other)
+    path.unlink()
+    with pytest.raises(ValueError, match=f"{path.name}: must be as it was written.*no file"):
+        sharded_checkpoints.restore(model, folder)
     with pytest.raises(FileNotFoundError, match="manifest.json"):
         sharded_checkpoints.restore(model, tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("manifest, message", [
+    ([], 'must be a JSON object with an object "variables"'),
+    ({"variables": {}}, 'a list "files"'),
+    ({"variables": {}, "files": [{"key": "weights/0"}]}, "whose entries have file, first, key"),
+    ({"variables": {}, "files": []}, "weights/0 must have the shape.*Received: None"),
+])
+def test_a_manifest_of_another_form_is_refused(manifest, message, tmp_path):
+    model = alone()
+    sharded_checkpoints.save(model, tmp_path)
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(ValueError, match=message):
+        sharded_checkpoints.restore(model, tmp_path)
+
+
+def test_a_folder_of_other_files_is_not_replaced(tmp_path):
+    (tmp_path / "thesis.txt").write_text("x")
+    with pytest.raises(ValueError, match="`folder` must be new, empty, or a checkpoint"):
+        sharded_checkpoints.save(alone(), tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
 def test_another_models_checkpoint_is_refused(tmp_path):

@@ -15,7 +15,13 @@ import keras
 
 from tfsoftmax import textio, whole_files
 from tfsoftmax.corpora.replacing import alone, partial_of, whole_or_nothing
-from tfsoftmax.layers.row_files import described, plan_to_read, read_rows, write_rows
+from tfsoftmax.layers.row_files import (
+    check_manifest,
+    described,
+    plan_to_read,
+    read_rows,
+    write_rows,
+)
 from tfsoftmax.workers import Workers
 
 MANIFEST = "manifest.json"
@@ -28,9 +34,10 @@ def save(model: keras.Model, folder: str) -> None:
 
     Args:
         model: a built Keras model.
-        folder: the folder to write.
+        folder: the folder to write, which may be new, empty, or an older checkpoint.
 
     Raises:
+        ValueError: `folder` holds anything else.
         OSError: a file cannot be written.
         RuntimeError: that happened to another worker.
 
@@ -45,6 +52,7 @@ def save(model: keras.Model, folder: str) -> None:
     with contextlib.ExitStack() as stack:
 
         def begin():
+            _check_replaceable(folder)
             stack.enter_context(alone(folder))
             stack.enter_context(whole_or_nothing(folder, replace=True))
 
@@ -82,11 +90,21 @@ def restore(model: keras.Model, folder: str) -> None:
     workers.of_all(lambda: read_rows(folder, *plans))
 
 
+def _check_replaceable(folder):
+    found = os.listdir(folder) if os.path.isdir(folder) else []
+    if found and MANIFEST not in found:
+        raise ValueError(
+            "`folder` must be new, empty, or a checkpoint that `save` wrote, as it is replaced. "
+            f"Received: folder={folder!r}, which has files but no {MANIFEST}"
+        )
+
+
 def _checked_plan(variables, folder):
     """What to read of a checkpoint, from files that are whole."""
     path = os.path.join(folder, MANIFEST)
     manifest = textio.read_json(path)
-    both = _groups(variables) & _groups(manifest["variables"])
+    check_manifest(manifest, path)
+    both = (_groups(variables) & _groups(manifest["variables"])) | {"weights"}
     manifest["variables"] = _of_groups(manifest["variables"], both)
     return plan_to_read(folder, manifest, path, _of_groups(variables, both))
 

@@ -18,6 +18,7 @@ from tfsoftmax.layers.sharded_weights import shards_of
 from tfsoftmax.ops.shards import sharded_words
 
 BLOCK_BYTES = 1 << 26
+ENTRY = {"key", "first", "rows", "file", "sha256"}
 
 
 def write_rows(
@@ -41,6 +42,18 @@ def described(variables: Mapping[str, keras.Variable]) -> dict:
     return {
         key: [list(_whole_shape(v)), tf.as_dtype(v.dtype).name] for key, v in variables.items()
     }
+
+
+def check_manifest(manifest, path: str) -> None:
+    """Raises ValueError unless what a file holds has the form of a manifest."""
+    parts = manifest if isinstance(manifest, dict) else {}
+    variables, files = parts.get("variables"), parts.get("files")
+    if not (isinstance(variables, dict) and isinstance(files, list)
+            and all(isinstance(entry, dict) and entry.keys() >= ENTRY for entry in files)):
+        raise ValueError(
+            f"{path}: must be a JSON object with an object \"variables\" and a list \"files\", "
+            f"whose entries have {', '.join(sorted(ENTRY))}. Received: {str(manifest)[:200]}"
+        )
 
 
 def plan_to_read(
@@ -150,7 +163,9 @@ def _pieces(files, key, first, rows):
 
 
 def _check_file(path, entry):
-    found, expected = whole_files.sha256_of(path), entry["sha256"]
+    found, expected = "no file", entry["sha256"]
+    if os.path.exists(path):
+        found = whole_files.sha256_of(path)
     if found != expected:
         raise ValueError(f"{path}: must be as it was written, with SHA-256 {expected}. "
                          f"Received: {found}")

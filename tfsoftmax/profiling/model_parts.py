@@ -6,10 +6,12 @@ import tensorflow as tf
 
 from tfsoftmax.heads import SoftmaxHead
 from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
+from tfsoftmax.layers.character_embedding import CharacterEmbedding
 
 PARTS = ("embedding", "recurrent", "dropout", "head", "loss", "gradients", "optimizer", "other")
 _KINDS = {
     SoftmaxHead: "head", keras.layers.Embedding: "embedding", AdaptiveEmbedding: "embedding",
+    CharacterEmbedding: "embedding",
     keras.layers.RNN: "recurrent", keras.layers.Dropout: "dropout",
 }
 

@@ -25,8 +25,8 @@ class TrainingMonitor(keras.callbacks.Callback):
     | `parameters` (Text) | trainable numbers and bytes of each part of the model |
 
     The optimiser records the gradient norms, since it has the gradients. The optimisers of
-    `tfsoftmax.optimizers` do so on a single replica; with other optimisers, or several replicas,
-    no norms are recorded.
+    `tfsoftmax.optimizers` do so on a single replica; with other optimisers, several replicas, or
+    the loss scaling of `mixed_float16`, no norms are recorded.
 
     Args:
         log_dir: a directory for TensorBoard.
@@ -142,6 +142,8 @@ class TrainingMonitor(keras.callbacks.Callback):
     def _record(self, step):
         steps, seconds = step - self.clock[0], time.perf_counter() - self.clock[1]
         unit = "words" if self.words_per_step else "steps"
+        if self.words_per_step:  # of a batch, of which a step may accumulate several
+            steps *= (_innermost(self.model.optimizer).gradient_accumulation_steps or 1)
         values = {f"speed/{unit}_per_second": steps * (self.words_per_step or 1) / seconds}
         for name, (used, peak) in device_memory().items():
             values |= {f"memory/{name}_mib": used / 2**20, f"memory/{name}_peak_mib": peak / 2**20}
@@ -163,6 +165,10 @@ class TrainingMonitor(keras.callbacks.Callback):
             **{part: square**0.5 for part, square in squares.items()},
             "global": sum(squares.values()) ** 0.5,
         }
+
+
+def _innermost(optimizer):
+    return getattr(optimizer, "inner_optimizer", optimizer)
 
 
 def parameter_table(model: keras.Model) -> str:

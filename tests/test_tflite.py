@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from cases import CASES, UNITS, WITH_A_KERNEL, counts, randomise
-from tfsoftmax import SelfOrganisedSoftmax
+from tfsoftmax import GRU, LSTM, SelfOrganisedSoftmax, SimpleRNN
 
 V, T = 13, 2
 
@@ -15,9 +15,9 @@ def model_of(case, batch=None):
     return model_ending_in(CASES[case](V), batch)
 
 
-def model_ending_in(head, batch=None):
-    hidden = keras.Input((T, UNITS), batch_size=batch)
-    model = keras.Model(hidden, head(hidden))
+def model_ending_in(head, batch=None, body=lambda x: x):
+    inputs = keras.Input((T, UNITS), batch_size=batch)
+    model = keras.Model(inputs, head(body(inputs)))
     randomise(model)
     return model
 
@@ -60,5 +60,13 @@ def test_more_positions_than_a_chunk_holds():
 def test_activations_that_the_converter_joins_to_a_product(activation):
     """The other cases have smooth ones."""
     model = model_ending_in(SelfOrganisedSoftmax(V, counts(V), activation=activation))
+    flat_buffer = tf.lite.TFLiteConverter.from_keras_model(model).convert()
+    assert_same_logits(model, flat_buffer, batch=3)
+
+
+@pytest.mark.parametrize("cell", [LSTM, GRU, SimpleRNN])
+def test_recurrent_layers_with_a_fixed_batch(cell):
+    model = model_ending_in(
+        SelfOrganisedSoftmax(V, counts(V)), batch=3, body=cell(UNITS, return_sequences=True))
     flat_buffer = tf.lite.TFLiteConverter.from_keras_model(model).convert()
     assert_same_logits(model, flat_buffer, batch=3)

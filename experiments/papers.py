@@ -26,10 +26,10 @@ else on the validation split, with the number of seeds and half of the range bet
 perplexities count as alike within 1% of each other, and within three standard errors. These follow
 from {deviation:.2%}, the standard deviation of the validation perplexity between seeds, pooled over
 all runs with several, so that two runs with one seed each count as alike within {single:.1%}; a run
-whose seeds differ by more has the error of its own. Where the paper has a plot
-without values, the verdict tests what it says of the plot. cHSM is `ClassSoftmax`; tHSM and
-p-tHSM are `TreeSoftmax` in its modes "sequential" and "parallel". "Open" means that the experiment
-exists and its command has not been run to its end, or that it has still to be written.\
+whose seeds differ by more has the error of its own. Where the paper has a plot without values, the
+verdict tests what it says of the plot. cHSM is `ClassSoftmax`; tHSM and p-tHSM are `TreeSoftmax` in
+its modes "sequential" and "parallel". "Open" means that the experiment exists and its command has
+not been run to its end, or that it has still to be written.\
 """
 
 FDT = "cannot be done here: the FDT corpus is not public"

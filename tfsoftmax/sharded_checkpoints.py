@@ -16,9 +16,9 @@ import keras
 from tfsoftmax import textio, whole_files
 from tfsoftmax.corpora.replacing import alone, partial_of, whole_or_nothing
 from tfsoftmax.layers.row_files import (
-    check_manifest,
     described,
     plan_to_read,
+    read_manifest,
     read_rows,
     write_rows,
 )
@@ -102,8 +102,7 @@ def _check_replaceable(folder):
 def _checked_plan(variables, folder):
     """What to read of a checkpoint, from files that are whole."""
     path = os.path.join(folder, MANIFEST)
-    manifest = textio.read_json(path)
-    check_manifest(manifest, path)
+    manifest = read_manifest(path)
     both = (_groups(variables) & _groups(manifest["variables"])) | {"weights"}
     manifest["variables"] = _of_groups(manifest["variables"], both)
     return plan_to_read(folder, manifest, path, _of_groups(variables, both))

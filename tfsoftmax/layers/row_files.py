@@ -13,7 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax import whole_files
+from tfsoftmax import textio, whole_files
 from tfsoftmax.layers.sharded_weights import shards_of
 from tfsoftmax.ops.shards import sharded_words
 
@@ -44,8 +44,14 @@ def described(variables: Mapping[str, keras.Variable]) -> dict:
     }
 
 
-def check_manifest(manifest, path: str) -> None:
-    """Raises ValueError unless what a file holds has the form of a manifest."""
+def read_manifest(path: str) -> dict:
+    """Reads a manifest.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is damaged, or holds something else.
+    """
+    manifest = textio.read_json(path)
     parts = manifest if isinstance(manifest, dict) else {}
     variables, files = parts.get("variables"), parts.get("files")
     if not (isinstance(variables, dict) and isinstance(files, list)
@@ -54,6 +60,7 @@ def check_manifest(manifest, path: str) -> None:
             f"{path}: must be a JSON object with an object \"variables\" and a list \"files\", "
             f"whose entries have {', '.join(sorted(ENTRY))}. Received: {str(manifest)[:200]}"
         )
+    return manifest
 
 
 def plan_to_read(

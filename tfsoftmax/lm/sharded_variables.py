@@ -16,11 +16,12 @@ from tfsoftmax.layers.row_files import (
     assign_rows,
     described,
     plan_to_read,
+    read_manifest,
     read_rows,
     write_rows,
 )
 from tfsoftmax.layers.sharded_weights import shards_of
-from tfsoftmax.lm.files import read_json, write_whole
+from tfsoftmax.lm.files import write_whole
 from tfsoftmax.ops.shards import sharded_words
 from tfsoftmax.workers import Workers
 
@@ -145,4 +146,4 @@ def _rows(folder):
     path = os.path.join(folder, ROWS)
     if not os.path.exists(path):
         return {"variables": {}, "files": []}
-    return read_json(path, {"variables": dict, "files": list})
+    return read_manifest(path)

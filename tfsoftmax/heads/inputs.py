@@ -116,7 +116,10 @@ def _check_shape(labels, vocab_size, positions):
 def _assertion(valid, labels, vocab_size):
     """[an operation that fails unless all labels are valid], or [] if they have been checked."""
     message = f"`labels` must lie in [0, {vocab_size}). Received at position, value:"
-    hint = "(`ignore_class` leaves labels out; that of a metric takes the place of SoftmaxLoss's.)"
+    hint = (
+        "(SoftmaxLoss(ignore_class=...) leaves labels out; a metric with an `ignore_class` of its "
+        "own uses that instead.)"
+    )
 
     def check(valid, labels):
         """Whether all are valid, and where the first of the others is, and its value."""

@@ -108,6 +108,9 @@ CASES = {
     "adaptive, the last tail of one word": lambda V: AdaptiveSoftmax(
         V, sorted({*two_cutoffs(V), V - 1}), projection_factor=2.0, counts=counts(V), shard=True
     ),
+    "adaptive, smoothed": lambda V: AdaptiveSoftmax(
+        V, two_cutoffs(V), label_smoothing=0.3, seed=1
+    ),
     "two-level": lambda V: TwoLevelSoftmax(
         V, two_cutoffs(V)[:1], counts=counts(V), use_bias=True
     ),

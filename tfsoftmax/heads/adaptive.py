@@ -7,6 +7,8 @@ import tensorflow as tf
 from numpy.typing import ArrayLike
 
 from tfsoftmax.arguments import check_at_least
+from tfsoftmax.heads.full import check_objective
+from tfsoftmax.heads.random_state import RandomState
 from tfsoftmax.heads.shards import Shards
 from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
 from tfsoftmax.layers.initializers import Initializer, add_weight
@@ -23,6 +25,7 @@ from tfsoftmax.ops.shards import Shard
 from tfsoftmax.partitions.bands import band_units, frequency_bands
 from tfsoftmax.partitions.cutoffs import are_automatic, automatic_cutoffs
 from tfsoftmax.partitions.packing import packed
+from tfsoftmax.samplers.uniform_labels import UniformLabels
 
 LAYOUT = ("cutoffs", "projection_factor", "counts", "permutation", "shares")  # what a tie shares
 
@@ -60,6 +63,11 @@ class AdaptiveSoftmax(Shards):
             the hidden state: the kernel of tail k is their product.
         tie_projections: whether the projections of an `AdaptiveEmbedding`, transposed, serve as
             the projections too.
+        label_smoothing: mass ε that training takes from the label and spreads evenly over all
+            words. All words would be computed at each position for it; instead, ⌈ε N⌉ of N
+            positions, drawn anew in each step, each take one uniformly drawn word as a second
+            label. Loss and gradient are those of smoothed labels in expectation.
+        seed: seed of these positions and words.
         **kwargs: arguments of `Shards` (shard) and of `keras.layers.Layer`. `shard=True` divides
             the last tail among replicas; each holds the other clusters.
 
@@ -89,13 +97,17 @@ class AdaptiveSoftmax(Shards):
         shares: Sequence[float] | None = None, kernel_initializer: Initializer = "glorot_uniform",
         projection_initializer: Initializer = "glorot_uniform",
         bias_initializer: Initializer = "zeros", tied_to: AdaptiveEmbedding | None = None,
-        tie_projections: bool = True, **kwargs,
+        tie_projections: bool = True, label_smoothing: float = 0.0, seed: int | None = None,
+        **kwargs,
     ):
         super().__init__(
             vocab_size, tied_to, use_bias=use_bias, kernel_initializer=kernel_initializer,
             bias_initializer=bias_initializer, **kwargs,
         )
         check_at_least(1, projection_factor=projection_factor)
+        check_objective(label_smoothing)
+        self.label_smoothing, self.seed = label_smoothing, seed
+        self.random_state = RandomState(seed) if label_smoothing else None
         self.projection_factor = projection_factor
         self.projection_initializer = keras.initializers.get(projection_initializer)
         self.tie_projections = tie_projections
@@ -226,12 +238,34 @@ class AdaptiveSoftmax(Shards):
         return self._logits(hidden, normalised=True)
 
     def _training_loss(self, hidden, labels):
+        if not self.label_smoothing:
+            return -self._log_prob(hidden, labels)
+        more = self._uniform_labels(hidden)
+        nats = -self._log_prob(*more.joined(hidden, labels))
+        return more.smoothed(nats, self.label_smoothing)
+
+    def _log_prob(self, hidden, labels):
         clusters, tail = self._clusters_and_tail()
         ranks, ends = self._ranks_and_ends(labels)
         nats = adaptive_cross_entropy(hidden, clusters, ranks, ends, self.bands.shares)
-        return nats if tail is None else nats + tail.nats(hidden, self.bands.order.rank(labels))
+        if tail is not None:
+            nats += tail.nats(hidden, self.bands.order.rank(labels))
+        return -nats
 
     def _loss_and_nats(self, hidden, labels, weights):
+        if not self.label_smoothing:
+            return self._weighted_nats(hidden, labels, weights)
+        more, smoothing = self._uniform_labels(hidden), self.label_smoothing
+        joined = more.joined(hidden, labels)
+        total, nats = self._weighted_nats(*joined, more.weights(weights, smoothing))
+        return total, nats[: tf.size(labels)]
+
+    def _uniform_labels(self, hidden):
+        return UniformLabels.drawn(
+            tf.shape(hidden)[0], self.label_smoothing, self.vocab_size, self.random_state.next()
+        )
+
+    def _weighted_nats(self, hidden, labels, weights):
         clusters, tail = self._clusters_and_tail()
         ranks, ends = self._ranks_and_ends(labels)
         total, nats = weighted_adaptive_cross_entropy(
@@ -270,4 +304,6 @@ class AdaptiveSoftmax(Shards):
             "shares": list(self.bands.shares) if known else self._shares,
             "projection_initializer": keras.initializers.serialize(self.projection_initializer),
             "tie_projections": self.tie_projections,
+            "label_smoothing": self.label_smoothing,
+            "seed": self.seed,
         }

@@ -112,7 +112,7 @@ class FullSoftmax(Shards, LoRA, LinearHead):
         }
 
 
-def check_objective(label_smoothing, z_loss, soft_cap):
+def check_objective(label_smoothing, z_loss=0.0, soft_cap=None):
     if not 0 <= label_smoothing < 1:
         raise ValueError(
             f"`label_smoothing` must lie in [0, 1). Received: label_smoothing={label_smoothing}"

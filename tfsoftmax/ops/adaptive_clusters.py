@@ -81,8 +81,8 @@ def sum_over_clusters(chunk, hidden, clusters, ranks, ends, weights, shares):
     )
     totals = [totals]
     order = tf.argsort(which, stable=True)
-    counts = tf.math.bincount(which, minlength=len(clusters), maxlength=len(clusters))
-    slots = tf.cumsum(counts)  # where the positions of each cluster end in `order`
+    until = tf.cast(which[:, None] <= tf.range(len(clusters)), tf.int32)
+    slots = tf.reduce_sum(until, axis=0)  # where the positions of each cluster end in `order`
     for k, tail in enumerate(tails, start=1):
         first, last = ends[k - 1], ends[k] - 1
         if first == last:  # The only word of a tail is certain.

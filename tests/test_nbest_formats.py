@@ -88,9 +88,37 @@ JSON = [
 def test_lines_of_json_are_read_by_their_keys(tmp_path, line):
     write(tmp_path, lists=f"\n{line}\n", **{"lists.json": f"[{line}]"})
     for name in ("lists", "lists.json"):
-        lists = nbest.read(tmp_path / name)
+        ignored = ("att_score",) if "att_score" in line else ()
+        lists = nbest.read(tmp_path / name, ignore_keys=ignored)
         assert (lists.utterances, lists.sentences) == (("7",), (("the", "cat"), ("mat",)))
         assert (lists.acoustic.tolist(), lists.old_lm.tolist()) == ([-1, -2.5], [-3, -4])
+
+
+@pytest.mark.parametrize("line, keys", [
+    # pyctcdecode's, whose lm_score is the total of both
+    ('{"id": "a", "nbest": [{"text": "x", "logit_score": -1, "lm_score": -3}]}', ["logit_score"]),
+    ('{"id": "a", "nbest": [{"text": "x", "am_score": -1, "score": -3}]}', ["score"]),
+    ('{"id": "a", "nbest": [{"text": "x", "id": 1, "scores": {"ctc": -1}, "ctc": 2}]}',
+     ["scores", "ctc"]),
+    ('{"id": "a", "nbest": ["x", "y"], "ctc_score": [-1, -2], "score": [-3, -4]}', ["ctc_score"]),
+    ('{"id": "a", "nbest": ["x"], "score": [-3], "scores": [-1]}', ["scores"]),
+])
+def test_numbers_that_are_not_read_are_refused_by_name_or_ignored_by_name(tmp_path, line, keys):
+    write(tmp_path, lists=line, **{"lists.json": f"[{line}]"}, columns="a -1 -2 x\n")
+    for name in ("lists", "lists.json"):
+        with pytest.raises(ValueError, match="`ignore_keys` names .*: " + ", ".join(
+            map(repr, keys)) + "$"):
+            nbest.read(tmp_path / name)
+        lists = nbest.read(tmp_path / name, ignore_keys=(*keys, "lm_score"))
+        assert lists.sentences[0] == ("x",) and lists.old_lm is None
+    with pytest.raises(ValueError, match="`ignore_keys` may be given for lists of JSON only"):
+        nbest.read(tmp_path / "columns", ignore_keys=keys)
+
+
+def test_what_is_no_score_of_a_hypothesis_needs_no_name(tmp_path):
+    write(tmp_path, lists='{"id": "a", "duration": 3.5, "ref_len": [4], "nbest": ["x", '
+          '{"text": "y", "tokens": [1, 2], "timestamps": [0.5], "final": true}]}')
+    assert nbest.read(tmp_path / "lists").sentences == (("x",), ("y",))
 
 
 def test_scores_may_stand_in_a_hypothesis_or_beside_them_in_one_file(tmp_path):

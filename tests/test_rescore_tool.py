@@ -247,3 +247,13 @@ def test_mistakes_end_in_one_sentence(lists, flags, message):
     assert done.returncode == 1
     assert done.stderr.startswith("error: ") and message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_keys_of_json_that_are_not_read_are_named_or_ignored(tmp_path):
+    (tmp_path / "lists").write_text('{"id": "a", "nbest": [{"text": "x", "logit_score": -1}]}\n')
+    flags = ["rescore", "--run=x", f"--nbest={tmp_path / 'lists'}"]
+    done = tool(*flags, check=False)
+    assert "lists, line 1, hypothesis 1: numbers must be scores" in done.stderr
+    assert "`ignore_keys` names others, which are not read. Received: 'logit_score'" in done.stderr
+    done = tool(*flags, "--ignore_keys=logit_score", check=False)
+    assert done.stderr.startswith("error: `run` must be the directory of a training run")

@@ -13,7 +13,8 @@ found by itself; docs/speech.md has a command for each.
                 key), and nbest (or hyps, hypotheses, beams, output, input), a list of objects
                 with text (or rec_text, hyp, hypothesis, sentence) and optionally am_score (or
                 ac_score, acoustic_score, score, or Whisper's avg_logprob beside tokens) and
-                lm_score; or a document *.json, such as ESPnet1's data.json
+                lm_score; or a document *.json, such as ESPnet1's data.json. Other keys of a
+                hypothesis with numbers are refused, unless --ignore_keys names them
     Kaldi       a folder with archives: words_text with entries `utterance-RANK word ...`, or words
                 with ids; optionally acwt, lmwt.lmonly and lmwt.nolm with entries
                 `utterance-RANK cost`, of which the last, the graph costs, are added to the costs
@@ -104,6 +105,10 @@ def define_flags():
     flags.DEFINE_string("utt2spk", None, "Kaldi's utt2spk, for --state=speaker.")
     flags.DEFINE_integer(
         "hypotheses", None, "The most hypotheses of an utterance, the first ones. None: all."
+    )
+    flags.DEFINE_list(
+        "ignore_keys", [], "Keys of JSON that are not read. Other keys with numbers of a "
+        "hypothesis must be those of scores.",
     )
     flags.DEFINE_integer("seed", 1, "Seed of the bootstrap.")
     shared_flags.define_scoring()

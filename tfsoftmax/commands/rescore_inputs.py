@@ -73,7 +73,9 @@ def lists_of(argument, symbols):
     from tfsoftmax.vocabulary import EOS
 
     options = flags.FLAGS
-    lists = nbest.read(options[argument].value, ids=symbols is not None)
+    lists = nbest.read(
+        options[argument].value, ids=symbols is not None, ignore_keys=options.ignore_keys
+    )
     lists = lists.with_words(symbols, options.lowercase)
     for utterance, start, end in zip(lists.utterances, lists.starts, lists.starts[1:]):
         for words in (words for words in lists.sentences[start:end] if EOS in words):

@@ -4,7 +4,7 @@ The keys are those that programs around ESPnet, icefall, NeMo and Whisper write.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from tfsoftmax import textio, whole_files
 from tfsoftmax.nbest.rows import Row, number
@@ -19,7 +19,7 @@ OLD_LM = ("lm_score", "ngram_lm_score")
 MEAN = "avg_logprob"  # Whisper's, which is the mean over its tokens and the end of the text
 
 
-def rows(lines: Iterable[tuple[str, str]]) -> Iterator[Row]:
+def rows(lines: Iterable[tuple[str, str]], ignore_keys: Collection[str] = ()) -> Iterator[Row]:
     """Yields the hypotheses of lines of JSON, each given with its place.
 
     A line is an object with the id of an utterance (one of the keys in `UTTERANCE`) and a list of
@@ -29,20 +29,27 @@ def rows(lines: Iterable[tuple[str, str]]) -> Iterator[Row]:
     beside that of the hypotheses. All hypotheses have the same scores, or none. Each utterance has
     one record, and one hypothesis or more.
 
+    Args:
+        lines: the lines.
+        ignore_keys: keys that are not read. Other keys of a hypothesis under which there are
+            numbers must be those of scores, since a score that is not read would count as zero.
+
     Raises:
-        ValueError: a line is no JSON, or lacks one of these; the message names the key.
+        ValueError: a line is no JSON, or lacks one of these, or has numbers under another key; the
+            message names the key.
     """
-    yield from _rows(
+    yield from _rows((
         (where, textio.parsed_json(line, f"{where}:")) for where, line in lines if line.strip()
-    )
+    ), ignore_keys)
 
 
-def document_rows(path: str) -> Iterator[Row]:
+def document_rows(path: str, ignore_keys: Collection[str] = ()) -> Iterator[Row]:
     """Yields the hypotheses of a file that is one document of JSON.
 
     Args:
         path: a file with a list of what `rows` takes line by line, or with ESPnet1's
             {"utts": {utterance: {"output": [...]}}}.
+        ignore_keys: an argument of `rows`.
 
     Raises:
         ValueError: the file is neither.
@@ -57,7 +64,7 @@ def document_rows(path: str) -> Iterator[Row]:
         records = ((f"{name}, element {i}", value) for i, value in enumerate(data, start=1))
     else:
         raise ValueError(f"{name}: must be a list of utterances, or have the key 'utts'")
-    return _rows(records)
+    return _rows(records, ignore_keys)
 
 
 def write(path: str, rows: Iterable[Row]) -> None:
@@ -76,9 +83,10 @@ def write(path: str, rows: Iterable[Row]) -> None:
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
-def _rows(records):
+def _rows(records, ignored):
     expected, seen = None, set()
     for where, record in records:
+        record = _without(record, ignored)
         utterance = str(_value(record, UTTERANCE, (str, int), "its utterance", where))
         if _encodable(utterance, where).split() != [utterance]:
             raise ValueError(f"{where}: utterances must have no blanks. Received: {utterance!r}")
@@ -93,9 +101,16 @@ def _rows(records):
                 f"{where}: must have one hypothesis or more, which may be empty. Received: []"
             )
         beside = [_beside(record, keys, hypotheses, where) for keys in (ACOUSTIC, OLD_LM)]
+        read = [hypotheses, *(values for _, values in beside)]
+        _refuse_unread((
+            key for key, value in record.items()
+            if isinstance(value, list) and not any(value is each for each in read)
+            and len(value) == len(hypotheses) and all(map(_has_numbers, value))
+            and key not in (MEAN, MEAN + "s")
+        ), where)
         for i, hypothesis in enumerate(hypotheses):
             place = f"{where}, hypothesis {i + 1}"
-            words, *scores = _parsed(hypothesis, place)
+            words, *scores = _parsed(_without(hypothesis, ignored), place)
             for column, (key, values) in enumerate(beside):
                 if scores[column] is None and values is not None:
                     scores[column] = key, _score(values[i], place)
@@ -112,6 +127,28 @@ def _rows(records):
                     f"{_listed(expected)}. Received: {_listed(keys)}"
                 )
             yield Row(utterance, words, *(score and score[1] for score in scores))
+
+
+def _without(record, ignored):
+    """A record without the keys that are ignored."""
+    if not (ignored and isinstance(record, dict)):
+        return record
+    return {key: value for key, value in record.items() if key not in ignored}
+
+
+def _refuse_unread(keys, where):
+    """Raises ValueError if there are keys with numbers that nothing reads."""
+    if keys := list(map(repr, keys)):
+        raise ValueError(
+            f"{where}: numbers must be scores under one of the keys {', '.join(ACOUSTIC)}, and "
+            f"under one of {', '.join(OLD_LM)}; `ignore_keys` names others, which are not read. "
+            f"Received: {', '.join(keys)}"
+        )
+
+
+def _has_numbers(value):
+    values = value.values() if isinstance(value, dict) else [value]
+    return any(isinstance(v, (int, float)) and not isinstance(v, bool) for v in values)
 
 
 def _listed(keys):
@@ -154,6 +191,8 @@ def _parsed(hypothesis, where):
         return _words(hypothesis, where), None, None
     text = _value(hypothesis, TEXT, (str, list), "its text", where)
     found = [next((k for k in keys if k in hypothesis), None) for keys in (ACOUSTIC, OLD_LM)]
+    read = (*found, *UTTERANCE)
+    _refuse_unread((k for k, v in hypothesis.items() if k not in read and _has_numbers(v)), where)
     scores = [key and (key, _score(hypothesis[key], where)) for key in found]
     if found[0] == MEAN:
         if not isinstance(hypothesis.get("tokens"), list):

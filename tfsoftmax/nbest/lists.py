@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 
@@ -144,7 +144,9 @@ class NBest:
         return [transcripts[u] for u in self.utterances]
 
 
-def read(path: str | os.PathLike, ids: bool = False) -> NBest:
+def read(
+    path: str | os.PathLike, ids: bool = False, ignore_keys: Collection[str] = ()
+) -> NBest:
     """Reads n-best lists, with the best hypothesis of each utterance first.
 
     Args:
@@ -161,6 +163,7 @@ def read(path: str | os.PathLike, ids: bool = False) -> NBest:
             - a folder of jobs: folders of Kaldi or ESPnet2 such as archives.1 to archives.8, or
               files nbest.1.gz to nbest.8.gz of the first two kinds.
         ids: whether the hypotheses are wanted as Kaldi's ids of words.
+        ignore_keys: keys of JSON that are not read (`json_lists.rows`).
 
     Returns:
         The lists, in the order of the file; those of SRILM in the order of the names, those of
@@ -171,7 +174,11 @@ def read(path: str | os.PathLike, ids: bool = False) -> NBest:
         ValueError: a line does not have its format; the message names the file and the line.
     """
     path = os.fspath(path)
-    kind, found = _rows(path, ids)
+    kind, found = _rows(path, ids, ignore_keys)
+    if ignore_keys and kind != "json":
+        raise ValueError(
+            f"`ignore_keys` may be given for lists of JSON only. Received: {', '.join(ignore_keys)}"
+        )
     lists, words = {}, {}
     for row in found:
         # Each word is kept once.
@@ -188,10 +195,10 @@ def read(path: str | os.PathLike, ids: bool = False) -> NBest:
     )
 
 
-def _rows(path, ids):
+def _rows(path, ids, ignore_keys):
     """The kind of the lists at a path, and an iterator of their rows."""
     if path == textio.STANDARD_INPUT or not os.path.isdir(path):
-        return _rows_of_file(path, ids)
+        return _rows_of_file(path, ids, ignore_keys)
     if kaldi.has_words(path):
         return "kaldi", kaldi.rows(path, ids)
     if espnet.has_ranks(path):
@@ -199,23 +206,23 @@ def _rows(path, ids):
     jobs = _jobs(path)
     if not jobs:
         return "srilm", srilm.folder_rows(path)
-    parts = [(job, *_rows(job, ids)) for job in jobs]
+    parts = [(job, *_rows(job, ids, ignore_keys)) for job in jobs]
     kinds = sorted({kind for _, kind, _ in parts})
     if len(kinds) > 1:
         raise ValueError(f"{path}: must have jobs of one format. Received: {', '.join(kinds)}")
     return kinds[0], _joined(parts)
 
 
-def _rows_of_file(path, ids):
+def _rows_of_file(path, ids, ignore_keys):
     if kaldi.is_archive(path):
         return "kaldi", kaldi.rows(os.path.dirname(path), ids, path)
     if _is_document(path):
-        return "json", json_lists.document_rows(path)
+        return "json", json_lists.document_rows(path, ignore_keys)
     lines = textio.lines(path, json_lists.LINE_BYTES)
     read = _with_a_word(lines)
     lines, telling = itertools.chain(read, lines), read[-1][1] if read else ""
     if telling.lstrip().startswith("{"):
-        return "json", json_lists.rows(lines)
+        return "json", json_lists.rows(lines, ignore_keys)
     if telling and srilm.begins(telling.split()):
         if path == textio.STANDARD_INPUT:
             raise ValueError(

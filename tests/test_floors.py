@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 FLOORS = (
     ("whole_files",),
     ("arguments", "extras", "textio"),
-    ("_compat", "hardware", "vocabulary", "layers.names", "partitions.counts",
+    ("_compat", "hardware", "vocabulary", "marks", "layers.names", "partitions.counts",
      "partitions.packing", "resampling", "workers"),
     ("faiss_indexes",),
     ("ops", "partitions.code_files", "partitions.ngram_counts", "partitions.backoff"),

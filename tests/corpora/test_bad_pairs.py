@@ -57,7 +57,8 @@ def test_files_of_different_length_are_refused_with_both_lengths(tmp_path, pairs
     "content, message",
     [
         (b"a\tb\xff\n", "train.bad, line 1: must be UTF-8"),
-        (b"a\tb <eos> c\n", "`train`: the texts must not contain `<eos>`"),
+        (b"a\tb <eos> c\n", "train.bad, line 1: must not contain <eos> inside"),
+        (b"a\tb\nb <s> c\td\n", "train.bad, line 2: must not contain <s> inside"),
         (b"a\t\n\n", "`train` must hold at least one pair .*Received: 2 pairs with an empty side"),
         (b"", "`train` must hold at least one pair"),
         (b"a\t" + b"b " * 31 + b"\n", "`train` must hold.*1 with a longer target"),

@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import json
 import lzma
 
 import pytest
@@ -53,9 +54,27 @@ def test_bytes_that_are_not_utf8_are_refused_with_file_and_line(tmp_path, block_
 
 
 @pytest.mark.parametrize("data", [b"", b"\n \n\t\n"])
-def test_empty_file_is_refused(tmp_path, data):
-    with pytest.raises(ValueError, match="a.txt: must hold sentences. .* no line with words"):
-        lines(write(tmp_path / "a.txt", data))
+def test_empty_files_are_skipped_and_named(tmp_path, data):
+    paths = [write(tmp_path / "a.txt", data), write(tmp_path / "b.txt", b"the cat")]
+    files = TextFiles(paths)
+    for _ in range(2):
+        assert [line for block in files for line in block if line.strip()] == ["the cat"]
+        assert files.without_words == paths[:1]
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+def test_places_of_lines_have_files_and_numbers(tmp_path, ends):
+    texts = ["a", "", "b", "c"]
+    plain = write(tmp_path / "a.txt", ends.join(texts).encode())
+    rows = [json.dumps({"text": text}) for text in ("d\ne", "f")]
+    table = write(tmp_path / "b.jsonl", ("\n\n".join(rows) + "\n").encode())
+    files = TextFiles([plain, table])
+    numbered = list(enumerate(line for block in files for line in block))
+    places = {line: files.place(number) for number, line in numbered if line}
+    assert places == {
+        "a": f"{plain}, line 1", "b": f"{plain}, line 3", "c": f"{plain}, line 4",
+        "d": f"{table}, line 1", "e": f"{table}, line 1", "f": f"{table}, line 3",
+    }
 
 
 @pytest.mark.parametrize("name", ["a.gz", "a.txt.xz", "a.bz2"])

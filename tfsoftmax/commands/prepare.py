@@ -14,6 +14,10 @@ numbers them by falling frequency. It shuffles the sentences and deals them to p
 with --order=text gives each stream a contiguous part of the text, and cuts the streams into records
 of (streams, time_steps + 1) words.
 
+Marks with which other programs begin and end sentences, such as <s> and </s>, are left out at the
+ends of lines and refused inside, except with a tokenizer of pieces, to which they are text. Files
+without a word are skipped. Notes on standard error say so.
+
 With --tokenizer sentences are split into pieces instead of words. The tokenizer is kept with the
 corpus and with each run, so that tfsoftmax score, generate and rescore read and write text. A model
 that the command trains itself knows every byte and loses nothing of a text; what another tokenizer

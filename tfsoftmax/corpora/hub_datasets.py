@@ -1,12 +1,14 @@
 """Reads data sets of Hugging Face's package `datasets`, from the hub or from a folder."""
 
 import glob
+import itertools
 import os
 from collections.abc import Iterator
 
 from tfsoftmax.corpora.datasets import is_reachable
 from tfsoftmax.corpora.text import ROWS, blocks_of, checked_text, fingerprint
 from tfsoftmax.extras import imported
+from tfsoftmax.textio import split_lines
 
 HUB = "https://huggingface.co"
 SPLITS = {  # what data sets call their splits
@@ -89,9 +91,15 @@ class _Lines:
         self._field, self._name = field, name
 
     def __iter__(self) -> Iterator[list[str]]:
-        return blocks_of(self._texts())
+        return blocks_of(text for _, text in self._texts())
+
+    def place(self, number: int) -> str:
+        """Names the row of the line with a number from 0 on."""
+        places = (where for where, text in self._texts() for _ in split_lines(text))
+        return next(itertools.islice(places, number, None))
 
     def _texts(self):
         values = (value for rows in self._rows.iter(ROWS) for value in rows[self._field])
         for number, value in enumerate(values, start=1):
-            yield checked_text(value, f"hf:{self._name}, row {number}:", self._field)
+            place = f"hf:{self._name}, row {number}"
+            yield place, checked_text(value, f"{place}:", self._field)

@@ -81,6 +81,8 @@ def _counted(blocks, name, config, progress):
         for _ in examples(blocks, name, config.max_source, config.max_target, tally):
             report(tally.words - words)
             words = tally.words
+    if report := tally.marks.report(name):
+        progress.say(f"note: {report}")
     if not tally.sentences:
         raise ValueError(
             f"`{name}` must hold at least one pair of texts with words, with at most "

@@ -2,12 +2,14 @@
 
 import collections
 import dataclasses
+import functools
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
 from tfsoftmax import textio
 from tfsoftmax.corpora.text import LINE_BYTES
-from tfsoftmax.vocabulary import EOS
+from tfsoftmax.corpora.unmarked import place_of
+from tfsoftmax.marks import Marks
 
 _BLOCK_PAIRS = 4096
 
@@ -35,6 +37,10 @@ class TsvPairs:
 
     def __iter__(self) -> Iterator[list[tuple[str, tuple[str, ...]]]]:
         return _blocks(self._pairs())
+
+    def place(self, number: int) -> str:
+        """Names the file and the line of the source with a number from 0 on."""
+        return _place(self._paths, number)
 
     def _pairs(self):
         for path in self._paths:
@@ -74,6 +80,10 @@ class FilePairs:
     def __iter__(self) -> Iterator[list[tuple[str, tuple[str, ...]]]]:
         return _blocks(itertools.chain.from_iterable(itertools.starmap(self._pairs, self._files)))
 
+    def place(self, number: int) -> str:
+        """Names the file and the line of the source with a number from 0 on."""
+        return _place((source for source, _ in self._files), number)
+
     def _pairs(self, source, targets):
         paths = (source, *targets)
         files = [textio.lines(path, LINE_BYTES) for path in paths]
@@ -89,6 +99,11 @@ class FilePairs:
                     f"Received: {found}"
                 )
             yield lines[0][1], tuple(text for _, text in lines[1:])
+
+
+def _place(paths, number):
+    lines = itertools.chain.from_iterable(textio.lines(path, LINE_BYTES) for path in paths)
+    return next(itertools.islice(lines, number, None))[0]
 
 
 def _blocks(pairs):
@@ -109,6 +124,7 @@ class PairTally:
         empty_pairs: how many pairs were left out because one side has no words.
         long_targets: how many pairs were left out because the target has too many words.
         cut_sources: how many sources were cut, of the pairs that are kept.
+        marks: the marks that were left out at the ends of texts.
 
     Example:
         from tfsoftmax.corpora.pairs import PairTally, examples
@@ -126,6 +142,7 @@ class PairTally:
     empty_pairs: int = 0
     long_targets: int = 0
     cut_sources: int = 0
+    marks: Marks = dataclasses.field(default_factory=Marks)
 
     @property
     def source_words(self) -> int:
@@ -164,17 +181,14 @@ def examples(
         a pair of lists of words.
 
     Raises:
-        ValueError: a text contains `<eos>`.
+        ValueError: a text has `<eos>`, or a mark of another program such as <s>, inside.
     """
+    numbers = itertools.count()
     for block in blocks:
         kept = []
-        for source, targets in block:
-            sides = [text.split() for text in (source, *targets)]
-            if any(EOS in words for words in sides):
-                raise ValueError(
-                    f"`{split}`: the texts must not contain `{EOS}`, which `prepare` itself adds. "
-                    f"Received: {source[:100]!r}, {targets[0][:100]!r}"
-                )
+        for (source, targets), number in zip(block, numbers):
+            place = functools.partial(place_of, blocks, split, number)
+            sides = [tally.marks.words(text.split(), place) for text in (source, *targets)]
             words, references = sides[0], [words for words in sides[1:] if words and sides[0]]
             tally.empty_pairs += len(targets) - len(references)
             short = [reference for reference in references if len(reference) <= max_target]

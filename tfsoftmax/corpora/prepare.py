@@ -19,6 +19,7 @@ from tfsoftmax.corpora.replacing import alone, whole_or_nothing
 from tfsoftmax.corpora.sources import make_source
 from tfsoftmax.corpora.text import fingerprint
 from tfsoftmax.corpora.tokenizers import check_tokenizer, load_tokenizer
+from tfsoftmax.corpora.unmarked import Unmarked
 
 __all__ = ["PrepareConfig", "prepare", "summary"]
 
@@ -232,12 +233,17 @@ def _differences(found, wanted):
 
 def _write_sentences(directory, scratch, source, settings, config, progress):
     with progress.phase("reading") as report:
-        blocks = source.open(scratch, report)
+        blocks = {
+            name: Unmarked(of_split, name, config.tokenizer == "words")
+            for name, of_split in source.open(scratch, report).items()
+        }
     file = _tokenizer_file(directory, blocks["train"], settings, config, progress)
     tokenizer, tallies = load_tokenizer(file and os.path.join(directory, file)), {}
     for name in blocks:
         with progress.phase(f"counting {name}") as report:
             tallies[name] = count(blocks[name], name, tokenizer, name == "train", report)
+        for note in blocks[name].notes():
+            progress.say(f"note: {note}")
     _check_shape(config, tallies["train"])
     if settings["order"] == "shuffled":
         for name, tally in tallies.items():

@@ -27,10 +27,12 @@ class TextFiles:
         block_bytes: about how many bytes of text to hold in memory.
         field: the name of the texts in files of JSON and of Parquet.
 
+    Attributes:
+        without_words: the files in which the last iteration found no word.
+
     Raises:
-        ValueError: during iteration, if a file is not UTF-8, is damaged or empty, has a line
-            above 16 MiB, or no such field. The message names the file and, where possible, the
-            line.
+        ValueError: during iteration, if a file is not UTF-8, is damaged, has a line above 16 MiB,
+            or no such field. The message names the file and, where possible, the line.
 
     Example:
         from tfsoftmax.corpora.text import TextFiles
@@ -44,26 +46,39 @@ class TextFiles:
     ):
         self._paths = list(map(os.fspath, paths))
         self._block_bytes, self._field = block_bytes, field
+        self.without_words = []
 
     def __iter__(self) -> Iterator[list[str]]:
+        self.without_words = []
         for path in self._paths:
             blank = True
             for lines in self._blocks(path):
                 blank = blank and not any(map(str.strip, lines))
                 yield lines
             if blank:
-                raise ValueError(f"{path}: must hold sentences. Received: no line with words")
+                self.without_words.append(path)
+
+    def place(self, number: int) -> str:
+        """Names the file, and the line or row in it, of the line with a number from 0 on."""
+        places = itertools.chain.from_iterable(map(self._places, self._paths))
+        return next(itertools.islice(places, number, None))
 
     def _blocks(self, path):
-        kind = _kind(path)
-        if kind == ".parquet":
-            yield from blocks_of(_parquet_texts(path, self._field), self._block_bytes)
+        if has_fields(path):
+            texts = (text for _, text in self._texts(path))
+            yield from blocks_of(texts, self._block_bytes)
             return
-        for first, lines in textio.line_blocks(path, self._block_bytes, LINE_BYTES):
-            if kind in JSON:
-                texts = _json_texts(path, first, lines, self._field)
-                lines = [line for text in texts for line in textio.split_lines(text)]
+        for _, lines in textio.line_blocks(path, self._block_bytes, LINE_BYTES):
             yield lines
+
+    def _places(self, path):
+        if not has_fields(path):
+            return (where for where, _ in textio.lines(path, LINE_BYTES))
+        return (where for where, text in self._texts(path) for _ in textio.split_lines(text))
+
+    def _texts(self, path):
+        """Yields the places and the texts of a file that has them in a field."""
+        return (_json_texts if _kind(path) in JSON else _parquet_texts)(path, self._field)
 
 
 def has_fields(path: str) -> bool:
@@ -99,11 +114,11 @@ def _kind(path):
     return os.path.splitext(name)[1] if end in textio.COMPRESSED else end
 
 
-def _json_texts(path, first, lines, field):
-    """The texts in lines of JSON, the first of which has the number `first`."""
-    for number, line in enumerate(lines, start=first):
+def _json_texts(path, field):
+    """Yields the places and the texts in lines of JSON."""
+    for place, line in textio.lines(path, LINE_BYTES):
         if line.strip():
-            where = f"{path}, line {number}: each line"
+            where = f"{place}: each line"
             found = textio.parsed_json(line, where, finite=False)
             text = found.get(field) if isinstance(found, dict) else None
             if not isinstance(text, str):
@@ -115,11 +130,11 @@ def _json_texts(path, first, lines, field):
                 text.encode("utf-8")
             except UnicodeEncodeError as error:
                 raise ValueError(f"{where} must hold whole characters. Received: {error}") from None
-            yield text
+            yield place, text
 
 
 def _parquet_texts(path, field):
-    """Yields the texts in a column of a Parquet file."""
+    """Yields the places and the texts in a column of a Parquet file."""
     arrow, parquet = imported("pyarrow", path), imported("pyarrow.parquet", path)
     row = 0
     try:
@@ -133,7 +148,8 @@ def _parquet_texts(path, field):
             batches = table.iter_batches(ROWS, columns=[field])
             values = itertools.chain.from_iterable(batch.column(0) for batch in batches)
             for row, value in enumerate(values, start=1):
-                yield checked_text(value.as_py(), f"{path}, row {row}:", field)
+                place = f"{path}, row {row}"
+                yield place, checked_text(value.as_py(), f"{place}:", field)
     except arrow.ArrowException as error:
         raise ValueError(f"{path}: must be an undamaged file. Received: {error}") from error
     except UnicodeDecodeError as error:

@@ -1,0 +1,84 @@
+"""The marks with which other programs begin and end sentences, and which are no words."""
+
+from collections.abc import Callable, Sequence
+
+_NAMES = ("<s>", "</s>", "<sos>", "<bos>", "<eos>", "<sos/eos>")
+MARKS = frozenset(_NAMES) | frozenset(map(str.upper, _NAMES))
+
+
+class Marks:
+    """Leaves marks at the ends of sentences out, and counts the sentences that had some.
+
+    `<eos>` ends each sentence by itself, so a mark that is kept would be a word that is easy to
+    predict. Inside a sentence marks are refused, since they divide what must be several lines.
+
+    Example:
+        from tfsoftmax.marks import Marks
+        marks = Marks()
+        print(marks.words(["<s>", "the", "cat", "</s>"]))  # ['the', 'cat']
+        print(marks.report("a.txt"))
+    """
+
+    def __init__(self):
+        self.sentences, self._names = 0, {}
+
+    def words(
+        self, words: Sequence[str], where: Callable[[], str] | None = None
+    ) -> Sequence[str]:
+        """The words of a sentence without the marks at its ends.
+
+        Args:
+            words: the words.
+            where: a function that names the place of the sentence, for the message; None to keep
+                marks inside.
+
+        Raises:
+            ValueError: a mark is inside the sentence.
+        """
+        if MARKS.isdisjoint(words):
+            return words
+        first, last = 0, len(words)
+        while first < last and words[first] in MARKS:
+            first += 1
+        while last > first and words[last - 1] in MARKS:
+            last -= 1
+        kept = words[first:last]
+        if where is not None and not MARKS.isdisjoint(kept):
+            found = next(word for word in kept if word in MARKS)
+            raise ValueError(
+                f"{where()}: must not contain {found} inside a sentence. At its ends such marks "
+                "are left out, as <eos> follows each sentence by itself. "
+                f"Received: {' '.join(words)[:200]!r}"
+            )
+        self.sentences += len(kept) < len(words)
+        self._names |= dict.fromkeys([*words[:first], *words[last:]])
+        return kept
+
+    def line(self, line: str, where: Callable[[], str] | None = None) -> str:
+        """The same of a line of text, whose blanks are kept."""
+        if ">" not in line:
+            return line
+        words = line.split()
+        kept = self.words(words, where)
+        if len(kept) == len(words):
+            return line
+        line = line.strip()
+        while line and line.split(None, 1)[0] in MARKS:
+            line = line[len(line.split(None, 1)[0]) :].lstrip()
+        while line and line.rsplit(None, 1)[-1] in MARKS:
+            line = line[: -len(line.rsplit(None, 1)[-1])].rstrip()
+        return line
+
+    def report(self, name: str, kept: bool = False) -> str | None:
+        """A sentence on the marks at the ends of a text's sentences, or None if there were none.
+
+        Args:
+            name: the name of the text.
+            kept: whether they were kept all the same.
+        """
+        if not self.sentences:
+            return None
+        where = f"{', '.join(self._names)} at the ends of {self.sentences:,} sentences"
+        if kept:
+            return f"{name}: kept {where}, which are text to the tokenizer"
+        return f"{name}: left out {where}, after each of which <eos> counts by itself"

@@ -53,7 +53,7 @@ def test_the_tool_warns_of_text_in_another_case(run_directory, tmp_path):
     assert json.loads(totals)["oov_rate"] == 1
     assert done.stdout.splitlines()[1].endswith("\tSAT\x1b[2J")  # this is no terminal
     lowered = list(score.sentences(str(tmp_path / "text"), False, lowercase=True))
-    assert lowered == ["the cat", "sat\x1b[2j"]
+    assert [line for _, line in lowered] == ["the cat", "sat\x1b[2j"]
 
 
 def test_many_unknown_words_are_a_warning_and_few_are_not():
@@ -73,9 +73,36 @@ def test_a_line_is_refused_above_a_mebibyte_unless_it_is_read_as_one_text(
         with pytest.raises(ValueError, match="text, line 2: a line must have at most 1,048,576 b"):
             list(sentences)
     else:
-        assert [len(sentence.split()) for sentence in sentences] == [2, 400_000]
+        assert [len(sentence.split()) for _, sentence in sentences] == [2, 400_000]
 
 
 def test_the_tool_names_what_is_wrong(run_directory, tmp_path):
     done = runs_helper.tool("score", f"--run={run_directory}", check=False, input="")
     assert done.stderr == "error: `input` must hold sentences. Received: input='-'\n"
+
+
+def test_marks_at_the_ends_of_sentences_are_no_words_to_score_or_to_continue(
+    run_directory, tmp_path
+):
+    plain, marked = tmp_path / "plain.txt", tmp_path / "marked.txt"
+    plain.write_text("w1 w2\nw3\n\n")
+    marked.write_text("<s> w1 w2 </s>\n<sos/eos> w3 <eos>\n<s> </s>\n")
+    run = f"--run={run_directory}"
+    for flags in ((), ("--words", "--stream")):
+        scores = [
+            runs_helper.tool("score", run, f"--input={path}", *flags) for path in (plain, marked)
+        ]
+        assert scores[0].stdout == scores[1].stdout
+    assert f"note: {marked}: left out <s>, </s>, <sos/eos>, <eos> at the ends of 3 sen" in (
+        scores[1].stderr)
+    assert "note" not in scores[0].stderr
+    done = runs_helper.tool("score", run, input="w1\nw1 </s> w2\n", check=False)
+    assert "standard input, line 2: must not contain </s> inside a sentence" in done.stderr
+    drawn = [runs_helper.tool("generate", run, f"--prompt={prompt}", "--greedy", "--max_words=4")
+             for prompt in ("w1 w2", "<s> w1 w2")]
+    assert drawn[0].stdout == drawn[1].stdout
+    assert "note: prompts: left out <s> at the ends of 1 sentence," in drawn[1].stderr
+    done = runs_helper.tool("generate", run, f"--prompts={marked}", "--prompt=", check=False)
+    assert done.returncode == 0 and done.stdout.count("\n") == 3
+    done = runs_helper.tool("generate", run, "--prompt=w1 <eos> w2", check=False)
+    assert "`prompt`: must not contain <eos> inside a sentence" in done.stderr

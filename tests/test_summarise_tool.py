@@ -187,3 +187,12 @@ def test_the_exported_model_summarises_as_the_tool_with_a_beam_of_one(run, tmp_p
     assert "`out` must be a new or empty directory" in again.stderr
     limited = tool("export", f"--run={run}", f"--out={tmp_path}/b", "--max_k=3", check=False)
     assert "`max_k` may be given for a run on sentences only" in limited.stderr
+
+
+def test_marks_at_the_ends_of_a_text_are_no_words_of_it(run):
+    plain, marked = (
+        tool("summarise", f"--run={run}", "--max_words=7", input=text)
+        for text in ("w1 w2 <eos> w3\n", "<s> w1 w2 <eos> w3 </s>\n")
+    )
+    assert plain.stdout == marked.stdout and "note" not in plain.stderr
+    assert "note: standard input: left out <s>, </s> at the ends of 1 sentence," in marked.stderr

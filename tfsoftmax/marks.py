@@ -78,7 +78,8 @@ class Marks:
         """
         if not self.sentences:
             return None
-        where = f"{', '.join(self._names)} at the ends of {self.sentences:,} sentences"
+        count = f"{self.sentences:,} sentence{'s' * (self.sentences != 1)}"
+        where = f"{', '.join(self._names)} at the ends of {count}"
         if kept:
-            return f"{name}: kept {where}, which are text to the tokenizer"
-        return f"{name}: left out {where}, after each of which <eos> counts by itself"
+            return f"{name}: kept {where}, as they are text to the tokenizer"
+        return f"{name}: left out {where}, as <eos> ends each sentence by itself"

@@ -15,7 +15,8 @@ The sentences continue the prompt and never contain <unk>. A run on pieces (tfso
 --tokenizer) reads and writes text, but --max_words and --top count its pieces. A sentence that ends
 in … was cut at --max_words. A single sentence appears word by word as it is drawn. Words of a
 prompt are separated by blanks and spelt as in the corpus, including case; the model reads words
-that it does not know as <unk>, and the command lists them. --beam prints ln P of each sentence,
+that it does not know as <unk>, and the command lists them. Marks such as <s> at its ends are left
+out, unless the run is on pieces; inside they are an error. --beam prints ln P of each sentence,
 with its end, before it.
 """
 
@@ -64,9 +65,13 @@ def main():
     load_tensorflow()
     from tfsoftmax.lm import runs
     from tfsoftmax.lm.generation import Generator
+    from tfsoftmax.lm.sentences import unmarked
+    from tfsoftmax.marks import Marks
 
-    tokenizer = runs.Run(options.run).tokenizer()
-    prompts = list(tokenizer.encode_all(prompts))
+    tokenizer, marks = runs.Run(options.run).tokenizer(), Marks()
+    prompts = list(tokenizer.encode_all(list(unmarked(prompts, tokenizer, marks))))
+    if report := marks.report("prompts", kept=tokenizer.pieces is not None):
+        print(f"note: {report}", file=sys.stderr)
     per_prompt = count(options)
     streams = options.beam or min(SIDE_BY_SIDE, per_prompt * len(prompts))
     model, vocabulary, _ = runs.load(options.run, streams=streams, time_steps=1)
@@ -127,10 +132,10 @@ def table(rows):
 
 
 def read_prompts():
-    """The prompts: that of --prompt, or one for each line of --prompts."""
+    """The places and the prompts: that of --prompt, or one for each line of --prompts."""
     if flags.FLAGS.prompts is None:
-        return [flags.FLAGS.prompt]
-    prompts = [line for _, line in lines(flags.FLAGS.prompts)]
+        return [("`prompt`", flags.FLAGS.prompt)]
+    prompts = list(lines(flags.FLAGS.prompts))
     if not prompts:
         raise ValueError(
             f"`prompts` must have a line. Received: {flags.FLAGS.prompts!r}, which is empty"

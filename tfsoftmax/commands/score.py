@@ -5,7 +5,8 @@
 
 The input has one sentence per line, with words between blanks, in UTF-8, plain or compressed (.gz,
 .xz, .bz2). A line without words is a sentence without words, whose score is ln P(<eos>). A line
-has at most 1 MiB, or 16 MiB with --stream.
+has at most 1 MiB, or 16 MiB with --stream. Marks such as <s> and </s> at the ends of a line are no
+words and are left out, with a note, unless the run is on pieces; inside a line they are an error.
 
 The output keeps the order of the input and appears 4,096 sentences at a time. Each line holds the
 score of a sentence, a tab and the sentence. The score is the sum of the log-probabilities of its
@@ -100,12 +101,13 @@ def main():
     from tfsoftmax.corpora.counting import Tally
     from tfsoftmax.lm import runs
     from tfsoftmax.lm.evaluation import text_measures
-    from tfsoftmax.lm.sentences import MUCH_OOV, WORDS, oov_report, windows
+    from tfsoftmax.lm.sentences import MUCH_OOV, WORDS, oov_report, unmarked, windows
     from tfsoftmax.lm.shared_scoring import SharedScorer, load
     from tfsoftmax.lm.totals import Totals
+    from tfsoftmax.marks import Marks
 
     streams = 1 if options.stream else BATCH
-    tokenizer, tally = runs.Run(options.run).tokenizer(), Tally()
+    tokenizer, tally, marks = runs.Run(options.run).tokenizer(), Tally(), Marks()
     in_pieces = tokenizer.pieces is not None
     model, vocabulary, _ = load(workers, options.run, streams)
     if options.open_vocabulary:
@@ -114,7 +116,7 @@ def main():
         if in_pieces:
             raise ValueError("`open_vocabulary` must be used with a run on words. Received: pieces")
         again = sentences(options.input, options.stream, options.lowercase)
-        known = set(vocabulary.words)
+        known, again = set(vocabulary.words), unmarked(again, tokenizer, Marks())
         unseen = dict.fromkeys(word for line in again for word in line.split() if word not in known)
         model, vocabulary = with_unseen_words(model, vocabulary, list(unseen))
     scorer = SharedScorer(
@@ -125,7 +127,8 @@ def main():
     scorer.restart()
     totals, seconds, unit = Totals(scorer), 0.0, math.log(10) if options.base == "10" else 1.0
     show = words_of if options.words else sentence_of
-    given = tokenized(itertools.chain([first], text), tokenizer, tally)
+    lines_of_text = unmarked(itertools.chain([first], text), tokenizer, marks)
+    given = tokenized(lines_of_text, tokenizer, tally)
     warned, shown = False, printable if sys.stdout.isatty() else str
     for window in windows(given, WINDOW, WORDS):
         start = time.perf_counter()
@@ -148,27 +151,22 @@ def main():
         "words_per_second": round(totals.tokens / seconds, 1),
     }
     if workers.first:
+        if report := marks.report(name_of(options.input), kept=in_pieces):
+            print(f"note: {report}", file=sys.stderr)
         print(json.dumps({**totals.result(), **measures, **rates}), file=sys.stderr)
 
 
 def sentences(path, is_one_text, lowercase):
-    """Yields the lines of a file, or of standard input."""
+    """Yields the places and the lines of a file, or of standard input."""
     # The lines of one text are read one after the other; others wait for the longest.
-    for _, line in lines(path, TEXT_BYTES if is_one_text else LINE_BYTES):
-        yield line.lower() if lowercase else line
+    for where, line in lines(path, TEXT_BYTES if is_one_text else LINE_BYTES):
+        yield where, line.lower() if lowercase else line
 
 
 def tokenized(sentences, tokenizer, tally):
     """Yields the words or pieces of each sentence, and counts them."""
-    from tfsoftmax.vocabulary import EOS
-
     for sentence in sentences:
         pieces = tokenizer.encode(sentence)
-        if EOS in pieces:
-            raise ValueError(
-                f"`input` must not contain {EOS}, which ends each line by itself. "
-                f"Received: {sentence[:200]!r}"
-            )
         tally.add(sentence, pieces, tokenizer)
         yield pieces
 

@@ -64,14 +64,16 @@ def main():
     from tqdm import tqdm
 
     from tfsoftmax.lm import runs
+    from tfsoftmax.marks import Marks
     from tfsoftmax.seq2seq.summaries import Summariser
 
     model, vocabulary, config = runs.load(options.run, None, tasks=("pairs",))
     summariser = Summariser(model, vocabulary, config["corpus"]["max_source"])
     first_found, counts = None, {"texts": 0, "empty": 0, "cut": 0, "words": 0, "unknown": 0}
+    marks = Marks()
     bar = tqdm(unit=" texts", leave=False, disable=sys.stdout.isatty() or None)
     for number, lines in itertools.chain([first], blocks):  # from a pipe, those that are there
-        sources = [line.split() for line in lines]
+        sources = [marks.words(line.split()) for line in lines]
         _count(counts, sources, summariser, vocabulary)
         summaries = summariser.stream(sources, **search, nbest=options.nbest)
         for i, (source, found) in enumerate(zip(sources, summaries, strict=True), start=number):
@@ -79,6 +81,8 @@ def main():
             bar.update()
             first_found = first_found or (source, found)
     bar.close()
+    if report := marks.report(name_of(options.input)):
+        print(f"note: {report}", file=sys.stderr)
     print(_report(counts, summariser), file=sys.stderr)
     if options.attention is not None:
         _draw(*first_found)

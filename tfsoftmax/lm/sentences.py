@@ -2,6 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from tfsoftmax.corpora.tokenizers import Tokenizer
+from tfsoftmax.marks import Marks
+
 WORDS = 1 << 19  # the most words of a window, unless one sentence has more
 MUCH_OOV = 0.2  # the share of unknown words above which scores mean little
 
@@ -20,6 +23,24 @@ def windows(
         words += len(sentence)
     if window:
         yield window
+
+
+def unmarked(
+    lines: Iterable[tuple[str, str]], tokenizer: Tokenizer, marks: Marks
+) -> Iterator[str]:
+    """Yields lines as a corpus of this tokenizer has them (`corpora.unmarked`).
+
+    Args:
+        lines: the place of each line, for messages, and the line.
+        tokenizer: of words, which marks such as <s> are not; or of pieces, to which they are text.
+        marks: counts the marks.
+
+    Raises:
+        ValueError: a mark is inside a line of words.
+    """
+    for where, line in lines:
+        read = marks.line(line, None if tokenizer.pieces else lambda where=where: where)
+        yield line if tokenizer.pieces else read
 
 
 def oov_report(name: str, words: int, oov: int) -> str:

@@ -64,7 +64,7 @@ $(VENV)/.installed: pyproject.toml
 	touch $@
 
 $(VENV)/.installed-test: pyproject.toml
-	$(PIP_INSTALL) -e .[test,tfds,plot,wer,summaries,subword]
+	$(PIP_INSTALL) -e .[test,tfds,plot,wer,subword]
 	touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-hub: pyproject.toml

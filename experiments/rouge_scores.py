@@ -7,7 +7,7 @@ Each finished run in RUNS summarises the test split by a beam of 5 with at most 
 the word of most attention for an unknown word. Beside them stand two ways for which nothing was
 trained: the first words of the source, as many as a title has on average, and the title of the
 training pair whose source is the most similar by TF-IDF. Writes
-experiments/results/summaries/rouge.md, with examples. Needs pip install 'tfsoftmax[summaries]'.
+experiments/results/summaries/rouge.md, with examples.
 """
 
 import itertools

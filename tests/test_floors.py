@@ -36,8 +36,8 @@ WITHOUT_TENSORFLOW = (
     "partitions.kmeans", "partitions.assignment", "corpora.catalogue", "corpora.config",
     "corpora.records", "corpora.manifest", "nbest.lists", "nbest.transcripts",
     "nbest.word_errors", "nbest.rescoring",
-    "resampling", "seq2seq.rouge", "seq2seq.baselines", "corpora.pairs", "corpora.pair_corpus",
-    "corpora.pair_texts", "commands.program",
+    "resampling", "seq2seq.rouge", "seq2seq.stems", "seq2seq.baselines", "corpora.pairs",
+    "corpora.pair_corpus", "corpora.pair_texts", "commands.program",
 )
 
 

@@ -100,9 +100,12 @@ def test_the_installed_command_trains_a_model_outside_the_checkout(environment, 
     assert float(total) == pytest.approx(1, abs=1e-5)
 
 
-def test_the_wheel_holds_the_marker_of_typed_packages_and_the_licence(environment):
+def test_the_wheel_holds_the_marker_of_typed_packages_the_irregular_words_and_the_licence(
+    environment,
+):
     site_packages = next(environment.glob("lib/*/site-packages"))
-    assert (site_packages / "tfsoftmax" / "py.typed").exists()
+    for name in ("py.typed", "seq2seq/irregular_words.txt"):
+        assert (site_packages / "tfsoftmax" / name).exists()
     assert list(site_packages.glob("tfsoftmax-*.dist-info/**/LICENSE"))
     assert {p.name for p in site_packages.glob("*") if p.name != "dependencies.pth"} == {
         "tfsoftmax", "tfsoftmax_command.py", next(site_packages.glob("*.dist-info")).name,

@@ -151,7 +151,6 @@ def with_a_long_target(pairs, tmp_path):
 
 
 def test_the_tools_train_and_evaluate_pairs(pairs, tmp_path):
-    pytest.importorskip("rouge_score")
     run = f"--run={tmp_path / 'run'}"
     tool("train", f"--data={pairs.directory}", run, *FLAGS, "--max_steps=3", "--head=tree")
     flags = "--beam=3", "--max_words=5"

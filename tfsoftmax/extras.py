@@ -5,8 +5,7 @@ import types
 
 EXTRAS = {
     "datasets": "hf", "gradio": "demo", "jiwer": "wer", "kenlm": "arpa", "matplotlib": "plot",
-    "pyarrow": "hf", "rouge_score": "summaries", "sentencepiece": "subword",
-    "tokenizers": "subword",
+    "pyarrow": "hf", "sentencepiece": "subword", "tokenizers": "subword",
 }
 
 

@@ -27,9 +27,10 @@ history.
 For a run on pairs, it also searches a summary of each of the first --summaries texts of the split,
 as tfsoftmax summarise does, and adds ROUGE-1, ROUGE-2 and ROUGE-L in percent, with intervals of 95
 %: rouge1_f1, as for Gigaword, and rouge1_recall_75, of the first 75 bytes, as for DUC-2004, with
---exact_words=30. This needs pip install 'tfsoftmax[summaries]'. All references of a text count,
-outside train also those of more words than tfsoftmax prepare --max_target. The perplexity leaves
-these out: the result counts them as long_targets_left_out, and the others as pairs.
+--exact_words=30. They are those of the script ROUGE-1.5.5 with -m, and with -m -b 75. All
+references of a text count, outside train also those of more words than tfsoftmax prepare
+--max_target. The perplexity leaves these out: the result counts them as long_targets_left_out, and
+the others as pairs.
 
 Several devices share the streams, as in tfsoftmax train, and the result is that of one.
 """
@@ -132,16 +133,11 @@ def rouge_of_summaries(run, corpus, search):
 
     from tfsoftmax.corpora.pair_texts import texts
     from tfsoftmax.lm import runs
-    from tfsoftmax.seq2seq.rouge import DUC_BYTES, load_rouge_scorer, rouge
+    from tfsoftmax.seq2seq.rouge import DUC_BYTES, rouge
     from tfsoftmax.seq2seq.summaries import Summariser
 
     pairs = list(itertools.islice(texts(corpus, flags.FLAGS.split), flags.FLAGS.summaries))
     if not pairs:
-        return {}
-    try:
-        load_rouge_scorer()
-    except RuntimeError as error:
-        print(f"warning: ROUGE is left out: {error}", file=sys.stderr)
         return {}
     model, vocabulary, config = runs.load(run.directory, None, tasks=("pairs",))
     summariser = Summariser(model, vocabulary, config["corpus"]["max_source"])

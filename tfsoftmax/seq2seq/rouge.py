@@ -1,26 +1,18 @@
-"""ROUGE: how many words and word sequences of references are in summaries.
+"""ROUGE, as the script ROUGE-1.5.5 computes it, with intervals."""
 
-rouge-score compares each summary with each reference. This module sums over the references of a
-summary, cuts summaries at a number of bytes, and adds intervals.
-"""
-
+import re
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 
 from tfsoftmax.arguments import check_at_least
-from tfsoftmax.extras import imported
 from tfsoftmax.resampling import Estimate, estimated_mean
+from tfsoftmax.seq2seq.stems import stem as stem_of
 
 TYPES = ("rouge1", "rouge2", "rougeL")
 MEASURES = ("recall", "precision", "f1")
 DUC_BYTES = 75
-
-
-def load_rouge_scorer():
-    """The classes of rouge_score that count and split words, or an error without the package."""
-    return (imported("rouge_score.rouge_scorer", "ROUGE").RougeScorer,
-            imported("rouge_score.tokenizers", "ROUGE").DefaultTokenizer)
 
 
 def rouge_scores(
@@ -29,9 +21,9 @@ def rouge_scores(
 ) -> dict[str, np.ndarray]:
     """Computes ROUGE-1, ROUGE-2 and ROUGE-L of each summary.
 
-    Words are compared in lower case, and only the letters a to z and digits count, as in the
-    script ROUGE-1.5.5. So `<unk>` counts as the word "unk", and a text in another script has no
-    words.
+    The results are those of the script ROUGE-1.5.5. Words are compared in lower case, and only the
+    letters a to z and digits count. So `<unk>` counts as the word "unk", and a text in another
+    script has no words.
 
     The matches of a summary with R references are summed, and so are the words of the references,
     before one is divided by the other. This is the formula of Lin 2004, equation 1, and the default
@@ -40,8 +32,9 @@ def rouge_scores(
     Args:
         summaries: N texts, each one sentence, as titles are.
         references: for each summary one or more texts.
-        max_bytes: how many bytes of a summary count; None for all. A word may be cut.
-        stem: whether to compare the stems of words of more than three letters (-m).
+        max_bytes: how many bytes count, of each summary and of each reference (-b); None for all.
+            A word may be cut.
+        stem: whether to compare the stems of words (-m), which `stems.stem` finds.
 
     Returns:
         Dictionary from "rouge1", "rouge2" and "rougeL" to float64 (N, 3): recall, precision and F1,
@@ -49,7 +42,6 @@ def rouge_scores(
 
     Raises:
         ValueError: there is no summary, or a summary has no reference.
-        RuntimeError: rouge-score is not installed.
 
     Source: Lin 2004.
     """
@@ -58,9 +50,6 @@ def rouge_scores(
             "`references` must have a list for each summary, of which there is at least one. "
             f"Received: {len(references)} lists for {len(summaries)} summaries"
         )
-    make_scorer, make_tokenizer = load_rouge_scorer()
-    tokenizer = make_tokenizer(stem)
-    scorer = make_scorer(TYPES, tokenizer=tokenizer)
     found = {name: np.zeros((len(summaries), 3)) for name in TYPES}
     for row, (summary, texts) in enumerate(zip(summaries, references)):
         if isinstance(texts, str) or not len(texts):
@@ -68,14 +57,13 @@ def rouge_scores(
                 "`references` must have a list of one or more texts for each summary. "
                 f"Received: references[{row}]={texts!r}"
             )
-        summary = first_bytes(summary, max_bytes)
-        scores = [scorer.score(text, summary) for text in texts]
-        words = [len(tokenizer.tokenize(text)) for text in (summary, *texts)]
-        for name, shorter in zip(TYPES, (0, 1, 0)):  # a text of W words has W - 1 bigrams
-            sizes = np.maximum(np.array(words) - shorter, 0)
-            recalls = np.array([score[name].recall for score in scores])
-            matches = np.round(recalls * sizes[1:]).sum()
-            found[name][row] = _ratios(matches, sizes[1:].sum(), sizes[0] * len(texts))
+        said, *others = (_words(text, max_bytes, stem) for text in (summary, *texts))
+        for name, matches, shorter in zip(
+            TYPES, (_common_words, _common_bigrams, _longest_common_subsequence), (0, 1, 0)
+        ):  # a text of W words has W - 1 bigrams
+            sizes = [max(len(words) - shorter, 0) for words in (said, *others)]
+            matching = sum(matches(said, words) for words in others)
+            found[name][row] = _ratios(matching, sum(sizes[1:]), sizes[0] * len(others))
     return found
 
 
@@ -99,7 +87,7 @@ def rouge(
         Dictionary from "rouge1", "rouge2" and "rougeL" to an `Estimate` in [0, 100].
 
     Raises:
-        ValueError, RuntimeError: as `rouge_scores`.
+        ValueError: as `rouge_scores`.
     """
     if measure not in MEASURES:
         raise ValueError(
@@ -119,6 +107,27 @@ def first_bytes(text: str, count: int | None) -> str:
         return text
     check_at_least(1, max_bytes=count)
     return text.encode("utf-8")[:count].decode("utf-8", "ignore")
+
+
+def _words(text, max_bytes, stem):
+    words = [word.lower() for word in re.findall("[A-Za-z0-9]+", first_bytes(text, max_bytes))]
+    return [stem_of(word) for word in words] if stem else words
+
+
+def _common_words(one, other):
+    return (Counter(one) & Counter(other)).total()
+
+
+def _common_bigrams(one, other):
+    return _common_words(zip(one, one[1:]), zip(other, other[1:]))
+
+
+def _longest_common_subsequence(one, other):
+    other, length = np.array(other, str), np.zeros(len(other) + 1, int)
+    for word in one:
+        longer = np.maximum(length[1:], length[:-1] + (other == word))
+        length[1:] = np.maximum.accumulate(longer)
+    return length[-1]
 
 
 def _ratios(matches, in_references, in_summary):

@@ -65,6 +65,14 @@ def test_words_match_with_their_case(tmp_path):
     assert load(tmp_path / "v", "The 1\nCafé 2\nMAT 3\nmat 4\n", 1)[0].tolist() == [4]
 
 
+def test_other_spellings_of_unk_and_eos_are_read_where_they_are_no_words(tmp_path):
+    rows, vectors, _ = load(tmp_path / "v", "</s> 1\n<UNK> 2\nmat 3\n<unk> 4\n<eos> 5\n", 1)
+    assert (rows.tolist(), vectors.tolist()) == ([1, 3, 4], [[1], [2], [3]])
+    words = Vocabulary(["<UNK>", "<eos>", "<unk>", "</s>"], [4, 3, 2, 1])
+    rows, _, _ = load_embeddings(tmp_path / "v", words, 1)
+    assert rows.tolist() == [3, 0, 2, 1]
+
+
 def test_the_first_of_two_vectors_is_taken(tmp_path):
     rows, vectors, coverage = load(tmp_path / "v", "the 1 2\nmat 3 4\nthe 5 6\n", 2)
     assert (rows.tolist(), vectors.tolist()) == ([0, 4], [[1, 2], [3, 4]])

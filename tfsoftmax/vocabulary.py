@@ -13,6 +13,8 @@ from tfsoftmax.arguments import check_at_least
 
 UNK = "<unk>"
 EOS = "<eos>"
+# How files of other tools (ARPA, word2vec, clusters) spell them where they do not spell them so.
+OTHER_SPELLINGS = {UNK: "<UNK>", EOS: "</s>"}
 _LINE_BYTES = 1 << 26  # more than the longest line, and so the longest word, of a corpus
 
 

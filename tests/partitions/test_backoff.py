@@ -89,9 +89,27 @@ def test_an_arpa_file_is_read_for_the_words_of_the_vocabulary(tmp_path):
         np.testing.assert_allclose(found[i], np.array(expected) / sum(expected), rtol=1e-10)
 
 
-def test_an_arpa_file_says_what_kenlm_says_up_to_the_sum(tmp_path):
+def of_unknown_words(unknown):
+    """An ARPA file with bigrams of unknown words."""
+    bigrams = f"-0.7\tthe {unknown}\n-0.3\t{unknown} cat\n"
+    arpa = ARPA.replace("<unk>", f"{unknown}\t-0.6").replace("ngram 2=4", "ngram 2=6")
+    return arpa.replace("-0.1\tfelix the\n", f"-0.1\tfelix the\n{bigrams}")
+
+
+def test_an_arpa_file_may_spell_unknown_words_in_capitals(tmp_path):
+    found = []
+    for unknown in ("<unk>", "<UNK>"):
+        (tmp_path / "arpa").write_text(of_unknown_words(unknown))
+        found.append(table(BackoffBigrams.read_arpa(tmp_path / "arpa", WORDS)))
+    np.testing.assert_array_equal(*found)
+    of_the = np.array([10**-1.0, 10**-0.7, 10**-0.4, 10**-0.9, 10**-1.4])
+    assert found[0][0, 1] == pytest.approx(10**-0.7 / of_the.sum(), rel=1e-10)
+
+
+@pytest.mark.parametrize("unknown", ["<unk>", "<UNK>"])
+def test_an_arpa_file_says_what_kenlm_says_up_to_the_sum(tmp_path, unknown):
     kenlm = pytest.importorskip("kenlm")
-    (tmp_path / "arpa").write_text(ARPA)
+    (tmp_path / "arpa").write_text(of_unknown_words(unknown))
     found, theirs = BackoffBigrams.read_arpa(tmp_path / "arpa", WORDS), np.zeros((5, 5))
     model = kenlm.Model(str(tmp_path / "arpa"))
     for i, v in enumerate(WORDS):
@@ -105,10 +123,8 @@ def test_an_arpa_file_says_what_kenlm_says_up_to_the_sum(tmp_path):
             word = "</s>" if w == "<eos>" else w
             theirs[i, j] = model.BaseScore(before, word, kenlm.State())
     differences = np.log(10.0**theirs) - found.log_prob(np.arange(5)[:, None], np.arange(5))
-    known = [0, 2, 3]  # a word that the model lacks before has no bigrams in either
-    np.testing.assert_allclose(
-        differences[known] - differences[known][:, :1], 0, atol=1e-5
-    )
+    known = differences[:4, :4]  # the file says nothing of "sat"
+    np.testing.assert_allclose(known - known[:, :1], 0, atol=1e-5)
 
 
 def test_an_arpa_file_that_is_written_reads_as_the_same_model(tmp_path):
@@ -120,6 +136,16 @@ def test_an_arpa_file_that_is_written_reads_as_the_same_model(tmp_path):
     tags = [line.split() for line in (tmp_path / "arpa").read_text().splitlines() if "s>" in line]
     assert ["-99", "<s>", f"{model.log_backoff[4] / np.log(10):.6f}"] in tags
     assert not any(fields[-1] == "<s>" or fields[1:-1] == ["</s>"] for fields in tags)
+
+
+@pytest.mark.parametrize("mark", ["<s>", "</s>", "<UNK>"])
+def test_words_that_mean_something_else_in_arpa_files_are_refused(mark, tmp_path):
+    model, words = counted(), [mark, "<eos>", *"abcdefghi"]
+    with pytest.raises(ValueError, match=f"`words` must not hold <s>, </s> or .*Received: {mark}"):
+        model.write_arpa(tmp_path / "arpa", words)
+    (tmp_path / "arpa").write_text(ARPA)
+    with pytest.raises(ValueError, match=f"`words` must not hold <s>, </s> or .*Received: {mark}"):
+        BackoffBigrams.read_arpa(tmp_path / "arpa", words)
 
 
 @pytest.mark.parametrize("words", [["<eos>"], ["w"] * V])

@@ -159,6 +159,12 @@ def test_paths_file_round_trip(tmp_path):
     assert code_files.read_codes(path, ["<unk>", "golf", "<eos>"]) == ["1", "001", "1"]
 
 
+def test_a_file_of_codes_may_have_other_spellings_of_unk_and_eos(tmp_path):
+    (tmp_path / "paths").write_text("00\t</s>\n01\t<UNK>\n10\tgolf\n11\t<unk>\n")
+    assert code_files.read_codes(tmp_path / "paths", ["<eos>", "golf"]) == ["00", "10"]
+    assert code_files.read_codes(tmp_path / "paths", ["<unk>", "<UNK>"]) == ["11", "01"]
+
+
 @pytest.mark.parametrize("line, message", [
     ("0 golf", "line 2: must be `code<TAB>word`"), ("0\t\t3", "line 2: must be"),
     ("0\tviolin\t3", "line 2: words must differ. Received: 'violin' again"),

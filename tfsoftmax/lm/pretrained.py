@@ -8,9 +8,11 @@ import re
 import numpy as np
 
 from tfsoftmax import textio
-from tfsoftmax.vocabulary import Vocabulary
+from tfsoftmax.vocabulary import OTHER_SPELLINGS, Vocabulary
 
 _HEADER = re.compile(rb"\d{1,15} \d{1,15}")
+# The other spelling of each word that has two.
+_SAME = {a.encode(): b.encode() for pair in OTHER_SPELLINGS.items() for a, b in (pair, pair[::-1])}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,9 +51,10 @@ def load_embeddings(
     """Reads the vectors of the words of a vocabulary.
 
     Each line holds a word and its values, separated by blanks. A first line `count size` is
-    taken for a word2vec header. Words must match exactly, including case; if a word occurs
-    twice, its first vector counts. A word may contain blanks if its last part is not a number.
-    Only the vectors of the vocabulary's words are parsed and kept in memory.
+    taken for a word2vec header. Words must match exactly, including case; `<unk>` and `<eos>` may
+    also be <UNK> and </s>. If a word occurs twice, its first vector counts. A word may contain
+    blanks if its last part is not a number. Only the vectors of the vocabulary's words are parsed
+    and kept in memory.
 
     Args:
         path: a text file, plain or compressed (.gz, .xz, .bz2), with lines of at most 1 MiB.
@@ -73,7 +76,9 @@ def load_embeddings(
     Source: Pennington et al. 2014 (GloVe); Mikolov et al. 2013 (word2vec).
     """
     path = os.fspath(path)
-    unread = {word.encode("utf-8"): index for index, word in enumerate(vocabulary.words)}
+    ids = {word: index for index, word in enumerate(vocabulary.words)}
+    names = {**{other: ids[word] for word, other in OTHER_SPELLINGS.items()}, **ids}
+    unread = {name.encode("utf-8"): index for name, index in names.items()}
     rows, numbers, values = array.array("i"), array.array("q"), array.array("f")
     promised, number = None, 0
     for number, line in enumerate(_lines(path, progress), start=1):
@@ -85,8 +90,11 @@ def load_embeddings(
             if promised is not None:
                 continue
         word, fields = _parse(line, size, unread, f"{path}, line {number}")
-        if word in unread:
-            rows.append(unread.pop(word))
+        if (row := unread.get(word)) is not None:
+            rows.append(row)
+            for name in (word, _SAME.get(word)):
+                if unread.get(name) == row:
+                    del unread[name]
             numbers.append(number)
             _append(values, fields, f"{path}, line {number}")
     _check_length(path, number, promised)

@@ -13,7 +13,8 @@ from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.heads import Shortlist
 from tfsoftmax.lm.evaluation import perplexity_and_nats, text_measures
 from tfsoftmax.nbest import kenlm_model
-from tfsoftmax.vocabulary import EOS, UNK, Vocabulary
+from tfsoftmax.partitions import backoff
+from tfsoftmax.vocabulary import EOS, Vocabulary
 
 MOST_HISTORIES = 1 << 20  # whose sums over the tail are kept
 
@@ -27,10 +28,11 @@ class TailNgram:
     Args:
         path: an ARPA file, or a file in KenLM's own format, of any order.
         vocabulary: `Vocabulary`. `<eos>` is </s> in the file, and the begin of a sentence <s>.
-            Words that the file lacks have the probability of its <unk>, each of them.
+            Words that the file lacks have the probability of its <unk> or <UNK>, each of them.
         tail: (L,) ids of the words outside the shortlist.
 
     Raises:
+        ValueError: the vocabulary has the word <s>, </s> or <UNK>.
         RuntimeError: kenlm is not installed.
         OSError: the file cannot be read.
 
@@ -42,8 +44,8 @@ class TailNgram:
         from kenlm import State  # as here it is known to be installed
 
         self._new_state = State
-        names = {EOS: "</s>", UNK: "<unk>"}
-        self._words = [names.get(word, word) for word in vocabulary.words]
+        backoff.check_no_marks(vocabulary.words)
+        self._words = [backoff.END if word == EOS else word for word in vocabulary.words]
         self._eos = vocabulary.eos_id
         self._tail = [self._words[i] for i in tail]
         self._log_sums = {}

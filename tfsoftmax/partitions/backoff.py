@@ -16,7 +16,9 @@ from tfsoftmax.partitions import code_files
 from tfsoftmax.partitions.counts import checked_counts, with_unseen
 from tfsoftmax.partitions.ngram_counts import Bigrams
 from tfsoftmax.partitions.packing import packed, unpacked_values
-from tfsoftmax.vocabulary import EOS
+from tfsoftmax.vocabulary import EOS, OTHER_SPELLINGS, UNK
+
+BEGIN, END = "<s>", OTHER_SPELLINGS[EOS]  # of a sentence, in ARPA files
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -94,28 +96,32 @@ class BackoffBigrams:
     def read_arpa(cls, path: str | os.PathLike, words: Sequence[str]) -> "BackoffBigrams":
         """Reads an ARPA file of order 2.
 
-        <s> and </s> are `<eos>`, before and after which they stand. What the file says of words
-        that the vocabulary lacks is left out, and a word that the file lacks is as likely as its
-        rarest one. P(· | v) is then divided by its sum.
+        <s> and </s> are `<eos>`, before and after which they stand, and <unk> and <UNK> are
+        `<unk>`, as in KenLM. What the file says of words that the vocabulary lacks is left out, and
+        a word that the file lacks is as likely as its rarest one. P(· | v) is then divided by its
+        sum.
 
         Args:
             path: a UTF-8 file, plain, .gz, .xz or .bz2.
             words: V str, the vocabulary, with `<eos>`.
 
         Raises:
-            ValueError: the file is no ARPA file of order 2, or has no word of the vocabulary.
+            ValueError: the file is no ARPA file of order 2, or has no word of the vocabulary, or
+                the vocabulary has the word <s>, </s> or <UNK>.
         """
+        check_no_marks(words)
         ids = {word: i for i, word in enumerate(words)}
-        before, after = ({**ids, tag: ids.get(EOS)} for tag in ("<s>", "</s>"))
+        ids[OTHER_SPELLINGS[UNK]] = ids.get(UNK)
+        before, after = ({**ids, tag: ids.get(EOS)} for tag in (BEGIN, END))
         unigram, backoff, seen = np.full(len(words), np.nan), np.zeros(len(words)), {}
         for order, where, fields in _arpa_entries(path):
             log_p, *ngram = fields[: order + 1]
             if order == 1:
-                if ngram[0] != "<s>" and after.get(ngram[0]) is not None:
+                if ngram[0] != BEGIN and after.get(ngram[0]) is not None:
                     unigram[after[ngram[0]]] = _number(log_p, where)
-                if ngram[0] != "</s>" and before.get(ngram[0]) is not None and len(fields) > 2:
+                if ngram[0] != END and before.get(ngram[0]) is not None and len(fields) > 2:
                     backoff[before[ngram[0]]] = _number(fields[2], where)
-            elif ngram[0] != "</s>" and ngram[1] != "<s>":
+            elif ngram[0] != END and ngram[1] != BEGIN:
                 key = before.get(ngram[0]), after.get(ngram[1])
                 if None not in key:
                     seen[key] = _number(log_p, where)
@@ -144,20 +150,21 @@ class BackoffBigrams:
             words: V str, the vocabulary, with `<eos>`.
 
         Raises:
-            ValueError: the words are not V, or `<eos>` is not among them.
+            ValueError: the words are not V, `<eos>` is not among them, or <s>, </s> or <UNK> is.
         """
         words = list(words)
         if len(words) != self.vocab_size or EOS not in words:
             raise ValueError(f"`words` must be {self.vocab_size} words with {EOS} among them. "
                              f"Received: {len(words)} words, {EOS} {words.count(EOS)} times")
+        check_no_marks(words)
         eos, base = words.index(EOS), math.log(10)
         # No word follows </s>, and no word is followed by <s>.
         before, after = ([tag if i == eos else w for i, w in enumerate(words)]
-                         for tag in ("<s>", "</s>"))
+                         for tag in (BEGIN, END))
         backoff = [f"\t{b:.6f}" for b in self.log_backoff / base]
         with whole_files.writing(path) as file:
             file.write(f"\\data\\\nngram 1={len(words) + 1}\nngram 2={len(self.words)}\n")
-            file.write(f"\n\\1-grams:\n-99\t<s>{backoff[eos]}\n")
+            file.write(f"\n\\1-grams:\n-99\t{BEGIN}{backoff[eos]}\n")
             for i, log_p in enumerate(self.log_unigram / base):
                 file.write(f"{log_p:.6f}\t{after[i]}{backoff[i] if i != eos else ''}\n")
             file.write("\n\\2-grams:\n")
@@ -214,6 +221,16 @@ class BackoffBigrams:
         for name in ("starts", "words"):  # lists without elements have no type
             arrays[name] = arrays[name].astype(np.int64)
         return cls(**arrays)
+
+
+def check_no_marks(words: Sequence[str]) -> None:
+    """Raises ValueError if words are among those that mean something else in ARPA files."""
+    marks = {BEGIN, *OTHER_SPELLINGS.values()}.intersection(words)
+    if marks:
+        raise ValueError(
+            f"`words` must not hold {BEGIN}, {END} or {OTHER_SPELLINGS[UNK]}, which in ARPA files "
+            f"are the ends of sentences and unknown words. Received: {', '.join(sorted(marks))}"
+        )
 
 
 def given_model(

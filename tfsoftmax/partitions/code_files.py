@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from numpy.typing import ArrayLike
 
 from tfsoftmax import textio, whole_files
+from tfsoftmax.vocabulary import OTHER_SPELLINGS
 
 
 def read_codes(path: str | os.PathLike, words: Sequence[str]) -> list[str]:
     """The code of each word, from lines `code<TAB>word`, with or without `<TAB>count` after it.
 
     The `paths` files of the common brown-cluster tool, whose codes are bit strings, have this
-    form, and so have the files that `write_codes` writes. Words that are only in the file are
-    left out. Words that are only in the vocabulary (`<unk>` and `<eos>`, say) share the code "1",
-    and then all other codes begin with "0".
+    form, and so have the files that `write_codes` writes. A file that lacks `<unk>` or `<eos>` may
+    have <UNK> and </s> for them. Words that are only in the file are left out. Words that are only
+    in the vocabulary share the code "1", and then all other codes begin with "0".
 
     Args:
         path: path of a UTF-8 file.
@@ -39,7 +40,7 @@ def read_codes(path: str | os.PathLike, words: Sequence[str]) -> list[str]:
         if columns[1] in codes:
             raise ValueError(f"{where}: words must differ. Received: {columns[1]!r} again")
         codes[columns[1]] = columns[0]
-    known = [codes.get(word) for word in words]
+    known = [codes.get(word) or codes.get(OTHER_SPELLINGS.get(word)) for word in words]
     if None not in known:
         return known
     if not any(known):

@@ -93,6 +93,21 @@ def test_class_tree_holds_the_words_of_each_class():
     assert tree.words.tolist() == [-1, -1, -1, 1, 0, 2, 4, 3]
 
 
+def test_scores_of_classes_are_those_of_the_map():
+    """docs/map.md: R = C + Σ P(c) |c| is 2 √V for equal sizes and equal frequency, and
+    C + (Σ √P(w))² / C for equal sums of square roots."""
+    counts = np.round(1e7 / np.arange(1, 10_001)).astype(int)
+    shares, found = counts / counts.sum(), {}
+    for name in ("equal", "frequency", "sqrt_frequency", "fastest"):
+        of = classes.build(name, len(counts), counts=counts)
+        sizes = np.bincount(of)
+        found[name] = len(sizes) + np.bincount(of, shares) @ sizes
+    assert found["equal"] == pytest.approx(200) == pytest.approx(found["frequency"], rel=1e-3)
+    roots = np.sqrt(shares).sum()
+    assert found["sqrt_frequency"] == pytest.approx(100 + roots**2 / 100, rel=1e-3)
+    assert found["fastest"] < found["sqrt_frequency"] < 150
+
+
 def test_build_from_a_file(tmp_path):
     words = [f"w{i}" for i in range(5)]
     code_files.write_codes(tmp_path / "paths", ["000", "001", "01", "1", "000"], words, range(5))

@@ -50,7 +50,20 @@ def test_the_class_of_one_word(corpus, tmp_path):
     assert word in done.stdout.splitlines()[-1].split("\t")[1].split(" ")
 
 
+def test_classes_of_another_tool(corpus, tmp_path):
+    words = corpus.vocabulary.words
+    (tmp_path / "mkcls").write_text("".join(f"{w}\t{i % 12}\n" for i, w in enumerate(words[:-1])))
+    tool("cluster", f"--data={corpus.directory}", f"--out={tmp_path / 'p'}", "--method=file",
+         f"--file={tmp_path / 'mkcls'}", "--format=mkcls")
+    found = classes.build(tmp_path / "p", len(words), words=words)
+    names = [*sorted(range(12), key=str), "none"]
+    expected = [names.index(i % 12) for i in range(len(words) - 1)] + [12]
+    assert found.tolist() == expected
+
+
 @pytest.mark.parametrize("flag, message", [
+    ("--method=file", "`file` must be given for --method=file. Received: file=None"),
+    ("--format=mkcls", "`format` may be given with --method=file only. Received: format=mkcls, "),
     ("--classes=0", "`classes` must be at least 1"),
     ("--words_of=xyzzy", "`words_of` must be a word"),
     ("--words=-1", "`words` must be at least 0. Received: words=-1"),

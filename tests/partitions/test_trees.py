@@ -165,6 +165,34 @@ def test_a_file_of_codes_may_have_other_spellings_of_unk_and_eos(tmp_path):
     assert code_files.read_codes(tmp_path / "paths", ["<unk>", "<UNK>"]) == ["11", "01"]
 
 
+def test_a_file_of_mkcls_is_not_read_with_its_columns_swapped(tmp_path):
+    """Its classes 2, 3 and 5 are words, too."""
+    (tmp_path / "classes").write_text("golf\t3\nviolin\t2\npiano\t5\n5\t7\n2\t4\n")
+    words = ["2", "3", "5", "golf", "piano", "violin", "<unk>"]
+    message = ("classes: must be `code<TAB>word` .* Received: more words of the vocabulary .* 5 "
+               "and 3; `tfsoftmax cluster --method=file --format=mkcls` takes")
+    with pytest.raises(ValueError, match=message):
+        code_files.read_codes(tmp_path / "classes", words)
+    found = code_files.read_codes(tmp_path / "classes", words, "mkcls")
+    assert found == ["02", "1", "04", "01", "03", "00", "1"]
+    (tmp_path / "classes").write_text("golf\t3\n5\t3\n2\t3\n")  # the first class is repeated
+    with pytest.raises(ValueError, match="classes: must be `code<TAB>word`.*3 and 1"):
+        code_files.read_codes(tmp_path / "classes", words)
+
+
+@pytest.mark.parametrize("format, text", [
+    ("mkcls", "golf\t10\n7\t9\npiano\t10\n"),
+    ("word2vec", "golf 10\n7 9\npiano 10\n"),
+    ("srilm", "10 0.5 golf\n9 1 7\n10 5e-1 piano\n"), ("srilm", "10 golf\n9 7\n10  piano\n"),
+])
+def test_files_of_classes_are_read_in_the_format_that_is_stated(tmp_path, format, text):
+    (tmp_path / "classes").write_text(text)
+    assert code_files.read_codes(tmp_path / "classes", ["7", "piano", "golf"], format) == [*"100"]
+    (tmp_path / "classes").write_text(text + "new york city nights\n")
+    with pytest.raises(ValueError, match="classes, line 4: must be `.*Received: 'new york"):
+        code_files.read_codes(tmp_path / "classes", ["7"], format)
+
+
 @pytest.mark.parametrize("line, message", [
     ("0 golf", "line 2: must be `code<TAB>word`"), ("0\t\t3", "line 2: must be"),
     ("0\tviolin\t3", "line 2: words must differ. Received: 'violin' again"),

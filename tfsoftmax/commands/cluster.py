@@ -12,10 +12,13 @@
 - splits: a binary tree. All words are split in two by their vectors, and the halves again.
 - soul: a tree of a few wide levels. The --shortlist most frequent words hang on its root, the other
   words are in classes, and large classes are split again.
+- file: the classes of another tool, --file, in the format that --format says: mkcls
+  (`word<TAB>class`), word2vec (`word class`) or srilm (`class word` or `class probability word`).
+  Words that the file lacks share a class.
 
-All but brown take the vectors of words from a trained model, --run. --vectors says which: the
-input embedding (the default of kmeans and soul), or the average hidden state before each word (the
-default of splits):
+kmeans, splits and soul take the vectors of words from a trained model, --run. --vectors says which:
+the input embedding (the default of kmeans and soul), or the average hidden state before each word
+(the default of splits):
 
     tfsoftmax train --data=data/text8 --run=runs/random --head=tree \\
         --head_options='{"tree": "random"}'
@@ -51,15 +54,17 @@ METHODS = {
     "kmeans": ("data", "run", "vectors", "classes", "seed"),
     "splits": ("data", "run", "vectors", "balanced", "seed"),
     "soul": ("data", "run", "vectors", "classes", "shortlist", "seed"),
+    "file": ("data", "file", "format"),
 }
+NEEDED = {"brown": ("data",), "file": ("data", "file", "format")}
 BROWN_CLASSES = 1000
 
 
 def define_flags():
     flags.DEFINE_enum("method", "brown", list(METHODS), "How words are grouped.")
     flags.DEFINE_string(
-        "data", None, "Directory of a corpus that `tfsoftmax prepare` made, which brown and hidden "
-        "vectors need. Default with --run: the corpus that it was trained on.",
+        "data", None, "Directory of a corpus that `tfsoftmax prepare` made, which brown, file and "
+        "hidden vectors need. Default with --run: the corpus that it was trained on.",
     )
     flags.DEFINE_string("run", None, "Directory of a training run, whose vectors are used.")
     flags.DEFINE_enum(
@@ -85,6 +90,10 @@ def define_flags():
     flags.DEFINE_integer(
         "seed", 0, "With kmeans, splits and soul: seed of the vectors that the search starts from."
     )
+    flags.DEFINE_string("file", None, "With file: the file of classes.")
+    flags.DEFINE_enum(
+        "format", None, ["mkcls", "word2vec", "srilm"], "With file: the tool that wrote the file."
+    )
     shared_flags.define_words_of(0, "class")
 
 
@@ -103,10 +112,10 @@ def main():
     from tfsoftmax.corpora.manifest import is_our_file, is_ours
     from tfsoftmax.corpora.progress import Progress
     from tfsoftmax.corpora.records import Corpus
-    from tfsoftmax.partitions import code_files
+    from tfsoftmax.partitions import code_files, tree_builders
     from tfsoftmax.whole_files import check_writable
 
-    if options.method == "brown":
+    if options.method in ("brown", "file"):
         run, corpus = None, Corpus.load(options.data)
     else:
         load_tensorflow()
@@ -125,6 +134,9 @@ def main():
     check_writable(options.out)
     if options.method == "brown":
         grouping = by_brown(corpus, Progress(), options)
+    elif options.method == "file":
+        codes = code_files.read_codes(options.file, vocabulary.words, options.format)
+        grouping = Grouping(codes, tree_builders.from_codes(codes))
     else:
         vectors = vectors_of(run, corpus if hidden else None, Progress())
         grouping = by_vectors(vectors, vocabulary, options)
@@ -158,11 +170,11 @@ def _check_flags(options):
         )
     if options.method == "soul" and options.classes == 1:
         raise ValueError("`classes` must be at least 2 for --method=soul. Received: classes=1")
-    needed = "data" if options.method == "brown" else "run"
-    if options[needed].value is None:
-        raise ValueError(
-            f"`{needed}` must be given for --method={options.method}. Received: {needed}=None"
-        )
+    for needed in NEEDED.get(options.method, ("run",)):
+        if options[needed].value is None:
+            raise ValueError(
+                f"`{needed}` must be given for --method={options.method}. Received: {needed}=None"
+            )
     if options.method == "soul" and not options.out.endswith(".json"):
         raise ValueError(f"`out` must end in .json for --method=soul. Received: {options.out!r}")
 

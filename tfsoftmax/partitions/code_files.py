@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Sequence
 
 from numpy.typing import ArrayLike
@@ -9,46 +10,73 @@ from numpy.typing import ArrayLike
 from tfsoftmax import textio, whole_files
 from tfsoftmax.vocabulary import OTHER_SPELLINGS
 
+# What a line holds in each format, and the expression that finds the code and the word in it.
+FORMATS = {
+    "paths": ("`code<TAB>word` or `code<TAB>word<TAB>count`",
+              r"(?P<code>[^\t]+)\t(?P<word>[^\t]+)(\t[^\t]+)?"),
+    "mkcls": ("`word<TAB>class`", r"(?P<word>[^\t]+)\t(?P<code>[^\t]+)"),
+    "word2vec": ("`word class`", r"(?P<word>[^ \t]+) (?P<code>[^ \t]+)"),
+    "srilm": ("`class word` or `class probability word`",
+              r"(?P<code>[^ \t]+)[ \t]+([.\d]+([eE][-+]?\d+)?[ \t]+)?(?P<word>[^ \t]+)"),
+}
 
-def read_codes(path: str | os.PathLike, words: Sequence[str]) -> list[str]:
-    """The code of each word, from lines `code<TAB>word`, with or without `<TAB>count` after it.
 
-    The `paths` files of the common brown-cluster tool, whose codes are bit strings, have this
-    form, and so have the files that `write_codes` writes. A file that lacks `<unk>` or `<eos>` may
-    have <UNK> and </s> for them. Words that are only in the file are left out. Words that are only
-    in the vocabulary share the code "1", and then all other codes begin with "0".
+def read_codes(
+    path: str | os.PathLike, words: Sequence[str], format: str = "paths"
+) -> list[str]:
+    """The code of each word, from a line for each word.
+
+    The `paths` files of the common brown-cluster tool have lines `code<TAB>word<TAB>count`, whose
+    codes are bit strings, and so have the files that `write_codes` writes. The other formats have
+    names of classes, for which numbers of the same length are the codes. A file that lacks `<unk>`
+    or `<eos>` may have <UNK> and </s> for them. Words that are only in the file are left out. Words
+    that are only in the vocabulary share the code "1", and then all other codes begin with "0".
 
     Args:
         path: path of a UTF-8 file.
         words: V str.
+        format: "paths"; "mkcls", whose lines are `word<TAB>class`; "word2vec", `word class`; or
+            "srilm", `class word` or `class probability word`.
 
     Returns:
         list of V str.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: a line is not of this form, a word occurs twice, or no word is known.
+        ValueError: a line is not of this form, a word occurs twice, no word is known, or a file
+            in the format "paths" has more words of the vocabulary as codes than as words.
     """
-    codes = {}
+    form, pattern = FORMATS[format]
+    rows = []
     for where, line in textio.lines(path):
-        columns = line.split("\t")
-        if len(columns) not in (2, 3) or not all(columns):
-            raise ValueError(
-                f"{where}: must be `code<TAB>word` or `code<TAB>word<TAB>count`. "
-                f"Received: {line[:200]!r}"
-            )
-        if columns[1] in codes:
-            raise ValueError(f"{where}: words must differ. Received: {columns[1]!r} again")
-        codes[columns[1]] = columns[0]
-    known = [codes.get(word) or codes.get(OTHER_SPELLINGS.get(word)) for word in words]
-    if None not in known:
-        return known
-    if not any(known):
+        if not (found := re.fullmatch(pattern, line)):
+            raise ValueError(f"{where}: must be {form}. Received: {line[:200]!r}")
+        rows.append((where, found["code"], found["word"]))
+    of_codes, of_words = (set(words).intersection(row[i] for row in rows) for i in (1, 2))
+    if format == "paths" and len(of_codes) > len(of_words):
+        raise ValueError(
+            f"{os.fspath(path)}: must be {form}. Received: more words of the vocabulary in place "
+            f"of codes than as words, {len(of_codes)} and {len(of_words)}; `tfsoftmax cluster "
+            "--method=file --format=mkcls` takes lines `word<TAB>class`"
+        )
+    codes = {}
+    for where, code, word in rows:
+        if word in codes:
+            raise ValueError(f"{where}: words must differ. Received: {word!r} again")
+        codes[word] = code
+    if format != "paths":
+        names = sorted(set(codes.values()))
+        numbers = {name: f"{i:0{len(str(len(names) - 1))}}" for i, name in enumerate(names)}
+        codes = {word: numbers[name] for word, name in codes.items()}
+    found = [codes.get(word) or codes.get(OTHER_SPELLINGS.get(word)) for word in words]
+    if None not in found:
+        return found
+    if not any(found):
         raise ValueError(
             f"{os.fspath(path)}: must have words of the vocabulary. "
             f"Received: {len(codes)} words, none of them known"
         )
-    return ["1" if code is None else "0" + code for code in known]
+    return ["1" if code is None else "0" + code for code in found]
 
 
 def write_codes(

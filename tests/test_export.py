@@ -180,6 +180,15 @@ def test_next_word_lists_the_first_k_of_the_longest_list(loaded):
         )
 
 
+def test_a_model_of_nan_names_no_next_words(tmp_path):
+    model, directory = make_model("full"), str(tmp_path / "model")
+    model.get_layer("head").bias.assign_add(tf.fill([len(VOCABULARY)], np.nan))
+    export(model, VOCABULARY, directory, max_k=4)
+    served = tf.saved_model.load(directory)
+    found = served.next_word(tf.constant([["w1"]]), tf.constant(3))
+    assert (found["words"].numpy() == b"").all() and np.isneginf(found["log_probs"]).all()
+
+
 def test_next_word_searches_for_few_words_if_it_is_asked_for_few(tmp_path, monkeypatch):
     model, directory = make_model("full"), str(tmp_path / "model")
 

@@ -150,6 +150,34 @@ def test_an_index_beside_it_finds_candidates_that_are_scored_exactly(kind, case,
     np.testing.assert_allclose(found["scores"] - z, exact["scores"], rtol=1e-4, atol=1e-4)
 
 
+def test_queries_of_nan_retrieve_nothing(tmp_path):
+    model = two_towers(CASES["full"](V))
+    tfsoftmax.export_retrieval(model, str(tmp_path / "model"), K, exclude=False)
+    signatures = tf.saved_model.load(str(tmp_path / "model")).signatures
+    age = np.where(np.arange(3)[:, None] == 1, np.nan, AGE).astype(np.float32)
+    found = signatures["retrieve"](history=tf.constant(HISTORY, tf.int32), age=tf.constant(age))
+    assert_nothing_at(1, found)
+
+
+def test_candidates_of_nan_queries_are_no_items(tmp_path):
+    pytest.importorskip("faiss")
+    head = CASES["full"](V)
+    model = two_towers(head)
+    index = tfsoftmax.search.WordIndex(head, samples=0)
+    tfsoftmax.export_retrieval(model, str(tmp_path / "model"), K, exclude=False, index=index)
+    rescore = tf.saved_model.load(str(tmp_path / "model")).signatures["rescore"]
+    queries = head.queries(hidden_of(model)).numpy()
+    queries[1] = np.nan
+    candidates = tf.constant(np.arange(3 * 5).reshape(3, 5))
+    assert_nothing_at(1, rescore(queries=tf.constant(queries), candidates=candidates))
+
+
+def assert_nothing_at(row, found):
+    nothing = np.arange(3)[:, None] == np.full(K, row)
+    np.testing.assert_array_equal(found["ids"].numpy() == b"", nothing)
+    np.testing.assert_array_equal(np.isneginf(found["scores"]), nothing)
+
+
 def served_with_index(folder):
     """The answer of `retrieve`, and that of `rescore` to what faiss finds."""
     import faiss

@@ -52,6 +52,29 @@ def test_an_index_that_finds_all_words_gives_the_exact_answer(case):
         )
 
 
+@pytest.mark.parametrize("kind, samples", [("ivf", 0), ("ivf", 30), ("hnsw", 0)])
+def test_a_hidden_state_of_nan_finds_no_words(head, kind, samples):
+    index, hidden = WordIndex(head, kind, samples=samples), HIDDEN[:4].copy()
+    exact = index.likeliest(head, hidden, 3)
+    assert index.recall(head, hidden, 3) > 0
+    hidden[1] = np.nan
+    for search in (index.likeliest, tf.function(index.likeliest)):
+        found = search(head, hidden, 3)
+        assert (found.ids[1].numpy() == -1).all() and np.isneginf(found.scores[1]).all()
+        np.testing.assert_array_equal(np.delete(found.ids, 1, 0), np.delete(exact.ids, 1, 0))
+    ids, log_probs = head.top_k(hidden, 3, index=index)
+    assert (ids[1].numpy() == -1).all() and np.isneginf(log_probs[1]).all()
+    few = np.nan_to_num(hidden[[0, 2, 3]])
+    assert index.recall(head, hidden, 3) == index.recall(head, few, 3)
+
+
+def test_weights_of_nan_are_refused():
+    head = built("full", 9)
+    head.bias.assign(np.full(9, np.nan))
+    with pytest.raises(ValueError, match="`head` must have finite weights"):
+        WordIndex(head)
+
+
 @pytest.mark.parametrize("kind", ["ivf", "hnsw"])
 @pytest.mark.parametrize("words", [1, 2, 3])
 def test_an_index_may_have_very_few_words(words, kind):

@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from cases import randomise
 from pairs_helper import MODEL, small_pairs
@@ -18,6 +19,7 @@ from tfsoftmax.lm import runs
 from tfsoftmax.lm.checkpoints import weight_variables
 from tfsoftmax.lm.config import TrainingConfig
 from tfsoftmax.lm.description import description
+from tfsoftmax.seq2seq.export import export_summariser
 from tfsoftmax.seq2seq.model import encoder_decoder
 from tfsoftmax.seq2seq.summaries import Summariser
 
@@ -165,6 +167,17 @@ found = served(words=words, max_words=tf.constant(6))
 written = [[w.decode() for w in row] for row in found["words"].numpy().tolist()]
 print(json.dumps([written, found["log_prob"].numpy().tolist()]))
 """
+
+
+def test_a_dead_summariser_says_so_and_writes_nothing(run, tmp_path):
+    model, vocabulary, _ = runs.load(run, None, tasks=("pairs",))
+    model.get_layer("head").bias.assign(np.full(len(vocabulary), np.nan))
+    with pytest.raises(ValueError, match="`model` must give words a probability above zero"):
+        Summariser(model, vocabulary).summarise([["w1"]])
+    export_summariser(model, vocabulary, str(tmp_path / "exported"))
+    served = tf.saved_model.load(str(tmp_path / "exported")).signatures["summarise"]
+    found = served(words=tf.constant([["w1"]]), max_words=tf.constant(3))
+    assert (found["words"].numpy() == b"").all() and np.isneginf(found["log_prob"])
 
 
 def test_the_exported_model_summarises_as_the_tool_with_a_beam_of_one(run, tmp_path):

@@ -10,7 +10,7 @@ from tfsoftmax.arguments import check_positive
 from tfsoftmax.heads.inputs import checked_k
 from tfsoftmax.heads.models import head_and_hidden_model
 from tfsoftmax.heads.vectors import softmax_of
-from tfsoftmax.ops.ranking import among, repeated
+from tfsoftmax.ops.ranking import among, best, found, repeated
 from tfsoftmax.ops.search import scores_of
 from tfsoftmax.saved_models import Words, export_functions
 
@@ -30,8 +30,9 @@ def export_retrieval(
 
     `exclude` are items to leave out, padded with empty strings; ids that the model does not know
     exclude nothing. E, with the padding, must be at most `max_exclude`. Where fewer than k items
-    are left, the ids at the end are empty and their scores -inf. The batch may have any size; the
-    scores of all items are held in memory for a few queries at a time.
+    are left, or have a score that is not NaN, the ids at the end are empty and their scores -inf.
+    The batch may have any size; the scores of all items are held in memory for a few queries at a
+    time.
 
     With an index, "assets.extra/items.faiss" in the folder is what `faiss.read_index` reads, in
     Python or C++, and two more signatures search with it:
@@ -131,8 +132,8 @@ class _Served:
             candidates = tf.where(among(candidates, self._rows(*seen)), -1, candidates)
         hidden = tf.cast(queries[:, : kernel.shape[1]], self.head.compute_dtype)
         scores = scores_of(hidden, kernel, bias, candidates, soft_cap)
-        scores, places = tf.math.top_k(scores, self.k)
-        return self._named(tf.gather(candidates, places, batch_dims=1), scores)
+        scores, places = best(scores, self.k)
+        return self._named(*found(tf.gather(candidates, places, batch_dims=1), scores))
 
     def _split(self, arguments, count):
         return arguments[:count], (arguments[count] if arguments[count:] else None)

@@ -21,6 +21,7 @@ from tfsoftmax.heads.inputs import checked_k, flatten, restore
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.heads.vectors import softmax_of
 from tfsoftmax.ops.chunks import chunk_rows, map_chunks
+from tfsoftmax.ops.ranking import best, found
 from tfsoftmax.ops.search import (
     Sample,
     estimated_log_z,
@@ -125,6 +126,10 @@ class WordIndex:
             raise ValueError(f"`samples` must not be negative. Received: samples={samples}")
         softmax_of(head)  # raises for what is no head, too
         vectors = head.vectors()
+        if not np.isfinite(vectors).all():
+            raise ValueError(
+                f"`head` must have finite weights. Received: {head.name}, with weights that are not"
+            )
         self._sha256, self._scale = _sha256(vectors), 1.0
         if kind == "hnsw":
             vectors, self._scale = for_graphs(vectors, vectors.shape[1] > head.input_spec.axes[-1])
@@ -147,8 +152,8 @@ class WordIndex:
             head: the head that the index was built from.
             hidden: (..., D) float.
             k: how many words.
-            at_least: how many of them the index must find, or None for k. Ids in the places
-                that are left are -1, and their scores -inf.
+            at_least: how many of them the index must find, or None for k, unless the hidden state
+                is not finite. Ids in the places that are left are -1, and their scores -inf.
 
         Raises:
             ValueError: if the head has other words or units than the index, or the index found
@@ -172,15 +177,16 @@ class WordIndex:
             )
         sampled = 0 if self.sample is None else 4 * len(self.sample.ids)
         most = chunk_rows(4 * max(kernel.shape[1] * max(k, self.candidates), sampled))
-        found = map_chunks(lambda part: self._best(part, softmax, k), rows, most)
-        found = _with_enough(at_least or k, *found)
-        return Found(*(restore(t, leading, *t.shape[1:]) for t in found))
+        results = map_chunks(lambda part: self._best(part, softmax, k), rows, most)
+        results = _with_enough(at_least or k, rows, *results)
+        return Found(*(restore(t, leading, *t.shape[1:]) for t in results))
 
     def recall(self, head: LinearHead, hidden: ArrayLike, k: int) -> float:
         """The share of the exact `head.top_k(hidden, k)` that the index finds, in [0, 1]."""
-        exact, found = head.top_k(hidden, k)[0], self.likeliest(head, hidden, k).ids
-        pairs = zip(np.reshape(exact, [-1, k]), np.reshape(found, [-1, k]))
-        return float(np.mean([len(np.intersect1d(*pair)) / k for pair in pairs]))
+        lists = head.top_k(hidden, k)[0], self.likeliest(head, hidden, k).ids
+        exact, ours = (np.reshape(ids, [-1, k]) for ids in lists)
+        hits = sum(len(np.intersect1d(e[e >= 0], o)) for e, o in zip(exact, ours))
+        return float(hits / np.sum(exact >= 0))
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes the index to a file, for example beside the `.keras` file of the model."""
@@ -260,7 +266,7 @@ class WordIndex:
         kernel, bias, soft_cap = softmax
         ids = self._candidates(hidden, bias is not None, k)
         scores = scores_of(hidden, kernel, bias, ids, soft_cap)
-        best, places = tf.math.top_k(scores, k)
+        highest, places = best(scores, k)
         if self.sample is None:
             log_z = tf.reduce_logsumexp(scores, axis=1)
             error = tf.fill(tf.shape(log_z), float("nan"))
@@ -268,8 +274,8 @@ class WordIndex:
             log_z, error = estimated_log_z(
                 hidden, kernel, bias, ids, scores, self.sample, soft_cap
             )
-        found = tf.gather(ids, places, batch_dims=1), best, log_z, error
-        return tuple(map(tf.stop_gradient, found))
+        words = found(tf.gather(ids, places, batch_dims=1), highest)
+        return tuple(map(tf.stop_gradient, (*words, log_z, error)))
 
     def _candidates(self, hidden, with_bias, k):
         """Ids (N, C) int32 of words with large scores, in no order; -1 in empty places."""
@@ -287,19 +293,24 @@ class WordIndex:
         return ids
 
 
-def _with_enough(at_least, ids, *others):
-    """What was found; an error if a position (N, k) has fewer ids than it must."""
+def _with_enough(at_least, hidden, ids, *others):
+    """What was found; an error if a position (N, k) has fewer ids than it must.
 
-    def checked(ids):
-        if (ids[:, at_least - 1] < 0).any():  # empty places come last
+    Where a hidden state (N, D) is not finite, nothing can be found.
+    """
+
+    def checked(ids, able):
+        of_able = ids[able]
+        if (of_able[:, at_least - 1] < 0).any():  # empty places come last
             raise ValueError(
-                f"`index` must find {at_least} words. It found {np.sum(ids >= 0, 1).min()}; "
+                f"`index` must find {at_least} words. It found {np.sum(of_able >= 0, 1).min()}; "
                 "give `kind` more `probes` or `breadth`."
             )
         return ids
 
     shape = ids.shape
-    ids = tf.numpy_function(checked, [ids], ids.dtype, stateful=False)
+    able = tf.reduce_all(tf.math.is_finite(hidden), axis=1)
+    ids = tf.numpy_function(checked, [ids, able], ids.dtype, stateful=False)
     return tf.ensure_shape(ids, shape), *others
 
 

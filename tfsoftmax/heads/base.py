@@ -23,7 +23,7 @@ from tfsoftmax.heads.vectors import Vectors
 from tfsoftmax.layers.initializers import Initializer
 from tfsoftmax.logits_tag import LogitsTag, check_weights, dense
 from tfsoftmax.ops.computed_if_used import computed_if_used
-from tfsoftmax.ops.ranking import without
+from tfsoftmax.ops.ranking import found, without
 from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.partitions.packing import unpacked_values
 
@@ -168,8 +168,9 @@ class SoftmaxHead(NamedOptions, RowWeights, Vectors, keras.layers.Layer):
         """The k likeliest words: ids (..., k) int32 and log-probabilities (..., k) float32.
 
         `exclude` (..., E), integers padded with -1, are words that each position leaves out. The
-        probabilities stay those among all words. Where fewer than k words are left, the ids at the
-        end are -1 and their log-probabilities -inf. ValueError if k lies outside [1, V].
+        probabilities stay those among all words. Where fewer than k words are left, or have a
+        log-probability that is not NaN, the ids at the end are -1 and their log-probabilities
+        -inf. ValueError if k lies outside [1, V].
         """
         return self._listed(lambda rows, k: self._run(
             lambda rows: self._top_k(rows, k), rows
@@ -270,7 +271,7 @@ class SoftmaxHead(NamedOptions, RowWeights, Vectors, keras.layers.Layer):
             exclude = flatten(checked_ids(exclude, "exclude", hidden.shape[:-1]))[0]
             most = min(k + exclude.shape[1], self.vocab_size)
             ids, log_probs = without(*search(rows, most), exclude, k)
-        return restore(ids, leading, k), restore(log_probs, leading, k)
+        return tuple(restore(each, leading, k) for each in found(ids, log_probs))
 
     def _check_xla(self):
         if not self.supports_jit and under_xla():

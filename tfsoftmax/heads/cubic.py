@@ -1,11 +1,11 @@
 """Cubic scores trained by squared error: an output layer that is no distribution."""
 
 import keras
-import tensorflow as tf
 from numpy.typing import ArrayLike
 
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.ops.logits import full_logits, map_row_chunks
+from tfsoftmax.ops.ranking import best
 from tfsoftmax.ops.squared_error import squared_errors
 
 
@@ -62,7 +62,7 @@ class CubicScores(LinearHead):
 
     def _top_k(self, hidden, k):
         def chunk(hidden):
-            values, ids = tf.math.top_k(self._logits(hidden), k)
+            values, ids = best(self._logits(hidden), k)
             return ids, values
 
         return map_row_chunks(chunk, hidden, self.vocab_size)

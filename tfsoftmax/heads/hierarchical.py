@@ -5,6 +5,7 @@ import tensorflow as tf
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.ops import chunks
 from tfsoftmax.ops.computed_if_used import computed_if_used
+from tfsoftmax.ops.ranking import best
 
 
 class HierarchicalHead(SoftmaxHead):
@@ -42,7 +43,7 @@ class HierarchicalHead(SoftmaxHead):
         return self._map(lambda log_probs: log_probs, hidden)
 
     def _top_k(self, hidden, k):
-        values, ids = self._map(lambda log_probs: tuple(tf.math.top_k(log_probs, k)), hidden)
+        values, ids = self._map(lambda log_probs: tuple(best(log_probs, k)), hidden)
         return ids, values
 
     def _map(self, function, hidden):

@@ -14,6 +14,7 @@ from tfsoftmax.layers.previous_word import UNITS, without_word
 from tfsoftmax.ops.bigram_tables import BigramTables
 from tfsoftmax.ops.cross_entropy import cross_entropy, weighted_cross_entropy
 from tfsoftmax.ops.logits import full_logits, map_row_chunks, top_k_of
+from tfsoftmax.ops.ranking import best
 from tfsoftmax.partitions.backoff import BackoffBigrams, given_model
 from tfsoftmax.partitions.bands import frequency_order
 from tfsoftmax.partitions.counts import checked_counts, with_unseen
@@ -218,9 +219,9 @@ class Shortlist(SoftmaxHead):
         def chunk(hidden):
             words, others = self._node_logits(hidden, self._extra[0])
             sums = tf.reduce_logsumexp(tf.concat([words, others], 1), axis=1, keepdims=True)
-            values, places = tf.math.top_k(tf.concat([words, others + shares], axis=1), k)
+            values, places = best(tf.concat([words, others + shares], axis=1), k)
             ranks = tf.gather(tf.concat([tf.range(self.shortlist), tail], 0), places)
-            return self.order.word(ranks), values - (sums if self.oos_node else 0.0)
+            return self.order.word(ranks), values - float(self.oos_node) * sums
 
         return map_row_chunks(chunk, hidden, self.shortlist + tail.shape[0])
 

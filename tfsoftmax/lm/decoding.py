@@ -88,27 +88,31 @@ class NextWordSampler:
             seed: (2,) integers.
 
         Returns:
-            Ids of words, int32 (B,).
+            Ids of words, int32 (B,), or -1 where every word has the probability zero or NaN.
         """
         ids, scores = self._candidates(head, hidden, excluded)
-        if self.top_k == 1:
-            place = tf.argmax(scores, axis=1, output_type=tf.int32)
-            return tf.gather(ids, place, batch_dims=1)
         scores = tf.cast(scores, tf.float64)
+        highest = tf.reduce_max(scores, axis=1, keepdims=True)
+        possible = highest > -math.inf
         # The largest score becomes zero before the division, so that it stays finite.
-        scores = (scores - tf.reduce_max(scores, axis=1, keepdims=True)) / self.temperature
+        scores = tf.where(possible, (scores - highest) / self.temperature, 0.0)
         if self.top_p is not None:
             scores, order = tf.math.top_k(scores, tf.shape(scores)[1])
             scores = nucleus(scores, self.top_p)
             ids = order if ids is None else tf.gather(ids, order, batch_dims=1)
-        place = tf.random.stateless_categorical(scores, 1, seed, dtype=tf.int32)[:, 0]
-        return place if ids is None else tf.gather(ids, place, batch_dims=1)
+        if self.top_k == 1:
+            place = tf.argmax(scores, axis=1, output_type=tf.int32)
+        else:
+            place = tf.random.stateless_categorical(scores, 1, seed, dtype=tf.int32)[:, 0]
+        words = place if ids is None else tf.gather(ids, place, batch_dims=1)
+        return tf.where(possible[:, 0], words, -1)
 
     def _candidates(self, head, hidden, excluded):
         """Ids (B, K), or None for all V, and log-probabilities, which are -inf where excluded."""
         if self.top_k is None:
             log_probs = head.log_probs(hidden)
-            return None, tf.where(tf.range(head.vocab_size) == excluded, -math.inf, log_probs)
+            out = (tf.range(head.vocab_size) == excluded) | tf.math.is_nan(log_probs)
+            return None, tf.where(out, -math.inf, log_probs)
         width = min(self.top_k + 1, head.vocab_size)
         ids, log_probs = head.top_k(hidden, width)
         out = ids == excluded
@@ -116,6 +120,15 @@ class NextWordSampler:
             last = tf.range(width) == width - 1
             out |= last & ~tf.reduce_any(out, axis=1, keepdims=True)
         return ids, tf.where(out, -math.inf, log_probs)
+
+
+def check_found(ids):
+    """Raises ValueError if an id is -1, where a model gives no word a probability."""
+    if np.less(ids, 0).any():
+        raise ValueError(
+            "`model` must give words a probability above zero. Received: a model that gives it to "
+            "none, as after a training that diverged"
+        )
 
 
 def nucleus(scores, top_p):
@@ -161,6 +174,9 @@ def beam_search(
 
     Returns:
         For each beam, at most W hypotheses with ids as their words, the best score first.
+
+    Raises:
+        ValueError: no word has a probability above zero.
 
     Source: Wu et al. 2016, section 7, with n^α for their length penalty.
     """
@@ -210,6 +226,7 @@ class _Beam:
                 self.ended.append(self._scored(before[parent][0], total, True))
             if len(self.running) == self._width:
                 break
+        check_found([] if self.running or self.ended else [-1])
         self.ended = sorted(self.ended, key=lambda h: -h.score)[: self._width]
         if self.running and len(self.ended) == self._width:
             best_to_come = self.running[0][1] * float(self._max_words) ** -self._length_power

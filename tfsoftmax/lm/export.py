@@ -33,7 +33,8 @@ def export(
                         oov (B,) int32: how many words were read as `<unk>`
         next_word(words, k) -> words (B, k) string and log_probs (B, k) float32: the likeliest
                             next words, the likeliest first, which may include `<unk>` and
-                            `<eos>`; k is a scalar int32 in [1, max_k]
+                            `<eos>`; empty strings of -inf where a model gives no more words a
+                            probability; k is a scalar int32 in [1, max_k]
 
     The vocabulary becomes an asset. `score` computes the probabilities of the target words only,
     and `next_word` what the head's `top_k` computes.
@@ -111,7 +112,8 @@ def _functions(head, hidden_model, vocabulary, ids_of, words_of, max_k):
             ids, log_probs = search(max_k)
         else:
             ids, log_probs = tf.cond(k <= FEW, lambda: search(FEW), lambda: search(max_k))
-        return {"words": words_of.lookup(tf.cast(ids, tf.int64)), "log_probs": log_probs}
+        words = tf.where(ids < 0, "", words_of.lookup(tf.cast(ids, tf.int64)))
+        return {"words": words, "log_probs": log_probs}
 
     return score, next_word
 

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.arguments import check_at_least
-from tfsoftmax.lm.decoding import Hypothesis, NextWordSampler, beam_search
+from tfsoftmax.lm.decoding import Hypothesis, NextWordSampler, beam_search, check_found
 from tfsoftmax.lm.model import recurrent_states, reset_states, split_at_head
 from tfsoftmax.vocabulary import Vocabulary
 
@@ -172,9 +172,10 @@ class Generator:
             List of k pairs of a word and its exact probability, the likeliest first.
 
         Raises:
-            ValueError: `k` is out of its range.
+            ValueError: `k` is out of its range, or the model gives no word a probability.
         """
         ids, log_probs = self._head.top_k(self.hidden(prompt), k)
+        check_found(ids)
         probabilities = np.exp(log_probs).tolist()
         return list(zip(self._vocabulary.decode(ids), probabilities, strict=True))
 
@@ -204,6 +205,7 @@ class Generator:
                 if drawing.any():
                     key = tf.constant([seed, number], tf.int64)
                     drawn = self._draw(tf.constant(words), key, sampler).numpy()
+                    check_found(drawn[drawing & ~ended])
                     ended |= drawing & (drawn == self._vocabulary.eos_id)
                     states = recurrent_states(self._model)
                     values = [tf.identity(state.value) for state in states]

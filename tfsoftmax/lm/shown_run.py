@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.lm import runs
-from tfsoftmax.lm.decoding import Hypothesis, NextWordSampler
+from tfsoftmax.lm.decoding import Hypothesis, NextWordSampler, check_found
 from tfsoftmax.lm.generation import Generator
 from tfsoftmax.lm.scoring import Scorer
 from tfsoftmax.lm.word_groups import Branch, grouping_of, path_of, tree_of
@@ -151,6 +151,7 @@ class ShownRun:
             start = time.perf_counter()
             ids, log_probs = (t.numpy()[0] for t in self._top_k(hidden, k))
             seconds.append(time.perf_counter() - start)
+        check_found(ids)
         found = zip(self.vocabulary.decode(ids), np.exp(log_probs).tolist(), strict=True)
         return NextWords(list(found), 1000 * float(np.median(seconds)))
 

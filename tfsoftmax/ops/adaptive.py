@@ -22,6 +22,7 @@ from tfsoftmax.ops.adaptive_clusters import sum_over_clusters
 from tfsoftmax.ops.custom_gradients import immediate_gradient, recomputed_gradient
 from tfsoftmax.ops.log_sums import exponentials_of_blocks, log_sum_of, log_sum_of_blocks
 from tfsoftmax.ops.logits import full_logits, label_logits
+from tfsoftmax.ops.ranking import best
 
 
 def adaptive_cross_entropy(hidden, clusters, ranks, ends, shares):
@@ -128,8 +129,8 @@ def adaptive_top_k(hidden, clusters, k):
         more += (tf.gather_nd(gate, able) - log_sum_of(logits))[:, None]
         found = tf.concat([tf.gather_nd(scores, able), more], 1)
         found_ranks = tf.concat([tf.gather_nd(ranks, able), first + more_ranks], 1)
-        best, columns = tf.math.top_k(found, k)
-        scores = tf.tensor_scatter_nd_update(scores, able, best)
+        likeliest, columns = best(found, k)
+        scores = tf.tensor_scatter_nd_update(scores, able, likeliest)
         ranks = tf.tensor_scatter_nd_update(
             ranks, able, tf.gather(found_ranks, columns, batch_dims=1)
         )

@@ -31,6 +31,21 @@ def repeated(ids):
     return tf.gather(again, tf.argsort(order, axis=1), batch_dims=1)
 
 
+def best(scores, k):
+    """The k best scores (N, k) of each row, and their columns, as `tf.math.top_k`; NaN is worst."""
+    return tf.math.top_k(tf.where(tf.math.is_nan(scores), -float("inf"), scores), k)
+
+
+def found(ids, scores):
+    """A list of words (N, k) and their scores, where a score of NaN or -inf is that of no word.
+
+    The id there is -1, and the score -inf. This is the rule for every list that `top_k` or a
+    search returns: NaN is no better than anything, and no word that a model gives it is a result.
+    """
+    some = scores > -float("inf")
+    return tf.where(some, ids, -1), tf.where(some, scores, -float("inf"))
+
+
 def without(ids, scores, excluded, k):
     """The k best words that are not excluded, from a list of the best that is long enough.
 
@@ -41,12 +56,11 @@ def without(ids, scores, excluded, k):
         k: how many words are wanted.
 
     Returns:
-        ids (N, k) int32 and scores (N, k) float32. Where fewer words are left, the ids at the end
-        are -1 and their scores -inf.
+        ids (N, k) int32 and scores (N, k) float32. Where fewer words are left, the scores at the
+        end are -inf.
     """
     out = among(ids, excluded)
-    ids, scores = tf.where(out, -1, ids), tf.where(out, -float("inf"), scores)
-    scores, places = tf.math.top_k(scores, k)  # of equal scores, the first one comes first
+    scores, places = best(tf.where(out, -float("inf"), scores), k)  # ties keep their order
     return tf.gather(ids, places, batch_dims=1), scores
 
 

@@ -12,6 +12,7 @@ import typing
 import tensorflow as tf
 
 from tfsoftmax.ops.adaptive_clusters import Cluster
+from tfsoftmax.ops.ranking import best
 from tfsoftmax.ops.sharded import sharded_cross_entropy, sharded_logits, sharded_top_k
 from tfsoftmax.ops.shards import Shard
 
@@ -78,11 +79,11 @@ class ShardedTail(typing.NamedTuple):
         words, within = sharded_top_k(*self._parameters(hidden, positions), k, self.shard)
         found = tf.concat([tf.where(is_tail, lowest, some), of_tail + within[:-1]], axis=1)
         found_ranks = tf.concat([some_ranks, self.first + words[:-1]], axis=1)
-        best, columns = tf.math.top_k(found, k)
+        likeliest, columns = best(found, k)
         best_ranks = tf.gather(found_ranks, columns, batch_dims=1)
         return (
             tf.tensor_scatter_nd_update(ranks[:, :k], positions, best_ranks),
-            tf.tensor_scatter_nd_update(log_probs[:, :k], positions, best),
+            tf.tensor_scatter_nd_update(log_probs[:, :k], positions, likeliest),
         )
 
     def _parameters(self, hidden, positions):

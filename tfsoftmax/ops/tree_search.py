@@ -44,6 +44,7 @@ def best_first(hidden, kernel, bias, children, k):
         both = tf.stack([tf.math.log_sigmoid(scores), tf.math.log_sigmoid(-scores)], 2)
         shape = [count, 2 * log_probs.shape[1]]
         below = log_probs[:, :, None] + both
+        below = tf.where(tf.math.is_nan(below), -float("inf"), below)  # no words, as in `best`
         return tf.reshape(below, shape), tf.reshape(tf.gather(children, inner), shape)
 
     def body(round_, log_probs, nodes, best, words, _):

@@ -20,7 +20,8 @@ def export_summariser(
                                            writes `<unk>`, the word of the text that it attends to
                                            most
                                        log_prob (B,) float32: ln P of what the model wrote, with
-                                           `<eos>` unless the summary was cut
+                                           `<eos>` unless the summary was cut; -inf if the model
+                                           gives no word a probability
 
     Texts are strings (B, S), padded at the end with empty strings; a text ends before its first
     empty string, and after `max_source` words. Words that the vocabulary lacks are read as
@@ -72,7 +73,7 @@ def _summarise(head, encoder, decoder, vocabulary, ids_of, words_of, max_source)
                 [source, last[:, None], outputs, keys, *states], training=False
             )
             found, log_probs = head.top_k(hidden[:, 0], 1)
-            word = tf.where(ended, eos, found[:, 0])
+            word = tf.where(ended | (found[:, 0] < 0), eos, found[:, 0])
             total += tf.where(ended, 0.0, log_probs[:, 0])
             attention = tf.where(inside, attention[:, 0], -1)
             now = tf.range(max_words) == t

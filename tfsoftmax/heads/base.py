@@ -59,8 +59,9 @@ class SoftmaxHead(NamedOptions, RowWeights, Vectors, keras.layers.Layer):
             not that cross-entropy writes `_log_prob` and `_loss_and_nats`.
         is_distribution: whether the scores are probabilities. Where they are not, the training
             loss is that of `evaluate` too, and `log_prob` and perplexities are errors.
-        self_normalised: whether training holds Z(h) near a constant, so that a label's score
-            alone, `self_normalised_log_prob(hidden, labels)`, stands for its log-probability.
+        self_normalised: whether the minimum of the training loss has one Z(h) in all contexts, so
+            that a label's score alone, `self_normalised_log_prob(hidden, labels)`, stands for its
+            log-probability.
         reads_previous_word: whether the last units of the hidden states carry the word that was
             read last, see `layers.previous_word`.
 

@@ -26,7 +26,7 @@ class FullSoftmax(Shards, LoRA, LinearHead):
         vocab_size: V, the number of words.
         label_smoothing: mass that training takes from the label and spreads evenly over all words.
         z_loss: coefficient α of (ln Z)², Z = Σ_v exp(z_v), in the training loss, which holds Z
-            near one (self-normalisation).
+            near one (self-normalisation), unless a `soft_cap` of at most ln V keeps it above.
         soft_cap: caps the logits smoothly, z → soft_cap · tanh(z / soft_cap).
         gradient_share: share of the logits, in (0, 1], by which the two matrix products of the
             gradient are estimated, without bias: in each step, tiles of up to 512 positions times
@@ -70,7 +70,8 @@ class FullSoftmax(Shards, LoRA, LinearHead):
             self.random_state = RandomState(seed)
         self.gradient_share, self.seed = gradient_share, seed
         self.soft_cap = soft_cap
-        self.self_normalised = z_loss > 0
+        reaches_one = soft_cap is None or soft_cap > math.log(self.vocab_size)
+        self.self_normalised = z_loss > 0 and reaches_one
         self.objective = Objective(soft_cap, label_smoothing, z_loss)
 
     def build(self, hidden_shape):

@@ -15,20 +15,26 @@ from tfsoftmax.samplers.random import uniform
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
 class SelfNormalisedSoftmax(LinearHead):
-    """Raises the labels' scores, and holds ln Z(h) = ln Σ_v exp(z_v) at zero for some positions.
+    """Raises the labels' scores, and holds ln Z(h) = ln Σ_v exp(z_v) near a constant.
 
         loss = -z_w + α (N / n) ln² Z(h)   squared, the default
-        loss = -z_w + α (N / n) ln Z(h)    not squared; with α = 1 the expected cross-entropy
+        loss = -z_w + (N / n) ln Z(h)      not squared: the expected cross-entropy
 
     where only n = ⌈γ N⌉ of the N positions of a step, chosen at random, have the second term, so
-    that the matrix products of a step cost γ of a full softmax's. For a penalty at all positions,
-    added to the cross-entropy (equation 2.45), use `FullSoftmax(z_loss=α)`.
+    that the matrix products of a step cost γ of a full softmax's.
+
+    The minimum of the squared loss is the exact softmax with ln Z(h) = 1 / (2 α) in every context,
+    which `self_normalised_log_prob` subtracts. For scores that are lower by this constant, the loss
+    is the cross-entropy with a penalty of equation 2.45, -z_w + (N / n) (ln Z + α ln² Z), up to a
+    constant; `FullSoftmax(z_loss=α)` has that loss at all positions. The loss that is not squared
+    stays the same when a constant is added to all scores, and holds Z at nothing.
 
     Args:
         vocab_size: V, the number of words.
         fraction: γ, in (0, 1].
-        alpha: α, weight of the penalty.
-        squared: whether the loss is the first of the two.
+        alpha: α, weight of the penalty; 1 if it is not squared, as any other has no minimum.
+        squared: whether the loss is the first of the two. Otherwise the head is not
+            `self_normalised`.
         seed: seed of the choice of positions.
         **kwargs: arguments of `LinearHead` (use_bias, kernel_initializer, bias_initializer,
             tied_to) and of `keras.layers.Layer`.
@@ -37,13 +43,11 @@ class SelfNormalisedSoftmax(LinearHead):
         hidden, labels = keras.random.normal((8, 64)), keras.random.randint((8,), 0, 1000)
         head = tfsoftmax.SelfNormalisedSoftmax(1000, fraction=0.25)
         nats = head.training_loss(hidden, labels)                 # two positions compute ln Z
-        estimate = head.self_normalised_log_prob(hidden, labels)  # takes ln Z to be zero
+        estimate = head.self_normalised_log_prob(hidden, labels)  # takes ln Z to be 1 / 2
 
     Source: Müller 2017, equations 2.46 and 2.47, whose penalty is printed with the wrong sign
     (Andreas and Klein 2015; Chen et al. 2015).
     """
-
-    self_normalised = True
 
     def __init__(
         self, vocab_size: int, fraction: float = 0.1, alpha: float = 1.0, squared: bool = True,
@@ -54,7 +58,13 @@ class SelfNormalisedSoftmax(LinearHead):
             raise ValueError(f"`fraction` must lie in (0, 1]. Received: fraction={fraction}")
         if alpha <= 0:
             raise ValueError(f"`alpha` must be positive. Received: alpha={alpha}")
+        if not squared and alpha != 1:
+            raise ValueError(
+                "`alpha` must be 1 with squared=False: with any other, adding a constant to all "
+                f"scores lowers the loss without end. Received: alpha={alpha}, squared=False"
+            )
         self.fraction, self.alpha, self.squared, self.seed = fraction, alpha, squared, seed
+        self.self_normalised = squared
         self.random_state = RandomState(seed)
         z_loss, log_z = (alpha, 0.0) if squared else (0.0, alpha)
         self.objective = Objective(z_loss=z_loss, log_z=log_z)
@@ -66,6 +76,10 @@ class SelfNormalisedSoftmax(LinearHead):
     def _training_loss(self, hidden, labels):
         subset = self._random_subset(tf.shape(hidden)[0])
         return cross_entropy(hidden, *self._parameters(), labels, self.objective, subset)
+
+    def _self_normalised(self, hidden, labels):
+        constant = 0.5 / self.alpha if self.squared else 0.0
+        return super()._self_normalised(hidden, labels) - constant
 
     def _loss_and_nats(self, hidden, labels, weights):
         subset = self._random_subset(tf.shape(hidden)[0])

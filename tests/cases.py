@@ -92,7 +92,7 @@ CASES = {
         V, 5, "uniform", train_z="context", seed=1
     ),
     "nce for each position": lambda V: NCE(
-        V, 3, counts=counts(V), shared_samples=False, remove_accidental_hits=True, seed=1
+        V, 3, counts=counts(V), shared_samples=False, seed=1
     ),
     "negative": lambda V: NegativeSampling(V, 9, counts=counts(V), seed=1),
     "negative as it is": lambda V: NegativeSampling(

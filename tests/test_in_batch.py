@@ -112,18 +112,21 @@ def test_gradients_are_those_of_that_softmax(jit):
         np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
 
 
-def expected_gradient(counts, size=3, num_samples=None, extra=None, repeats=1, **options):
-    """The largest slope, at the true distribution, of the loss averaged over all batches."""
+def expected_gradient(
+    counts, size=3, num_samples=None, extra=None, repeats=1, head=SampledSoftmax, scores=np.log,
+    **options,
+):
+    """The largest slope, at scores of the true distribution, of the loss of all batches."""
     rng = np.random.default_rng(0)
     contexts, words = 2, 4
     joint = rng.dirichlet(np.ones(contexts * words)).reshape(contexts, words)
     sampler = InBatch(words, counts(joint.sum(0)), extra and extra(joint.sum(0)))
-    head = SampledSoftmax(words, num_samples, sampler, use_bias=False, seed=1, **options)
+    head = head(words, num_samples, sampler, use_bias=False, seed=1, **options)
     head.build((None, contexts))
-    if head.label_smoothing:  # all replacements of labels are enumerated with the labels
+    if getattr(head, "label_smoothing", 0):  # all replacements are enumerated with the labels
         joint = 0.7 * joint + 0.3 * joint.sum(1, keepdims=True) / words
         head._smoothed = lambda labels: labels
-    head.kernel.assign(np.log(joint / joint.sum(1, keepdims=True)).T)
+    head.kernel.assign(scores(joint / joint.sum(1, keepdims=True)).T)
     pairs = itertools.product(range(contexts), range(words))
     batches = np.array([*itertools.product(pairs, repeat=size)] * repeats)
     weights = joint[batches[..., 0], batches[..., 1]].prod(1) / repeats
@@ -148,6 +151,14 @@ def test_the_minimum_is_another_without_q_or_without_other_positions_labels():
     assert expected_gradient(np.ones_like) > 1e-2
     assert expected_gradient(lambda q: None) > 1e-2
     assert expected_gradient(lambda q: q, remove_accidental_hits=True) > 1e-2
+
+
+def test_nce_has_its_minimum_at_the_true_distribution_too():
+    nce = {"counts": lambda q: q, "head": NCE, "log_z": 0.7, "scores": lambda p: np.log(p) + 0.7}
+    assert expected_gradient(**nce) < 1e-6
+    assert expected_gradient(**{**nce, "scores": lambda p: np.log(p / (1 - p)) + 0.7}) > 1e-2
+    drawn = {"num_samples": 8, "extra": lambda q: Unigram(4, q[::-1]), "repeats": 4}
+    assert expected_gradient(**nce, **drawn) < 0.04  # the statistical error
 
 
 def test_a_mixed_sample_has_a_minimum_near_the_true_distribution():
@@ -303,13 +314,40 @@ def test_the_head_comes_back_from_its_configuration():
     )
 
 
-def test_other_heads_leave_out_all_hits():
-    head, hidden = make(head=NCE, remove_accidental_hits=True)
-    assert np.isfinite(head.training_loss(hidden, LABELS)).all()
+@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize("head, options", [
+    (NCE, {"log_z": 0.5}), (NegativeSampling, {"restore_proposal": False}),
+])
+def test_logistic_losses_leave_out_the_positions_own_label_once(jit, head, options):
+    head, hidden = make(head=head, **options)
+    scores = hidden.numpy().astype(np.float64) @ head.kernel.numpy().T + head.bias.numpy()
+    if "log_z" in options:
+        scores = scores - 0.5 - np.log(len(LABELS) - 1) - log_q(COUNTS)
+    wanted = [
+        np.logaddexp(0, -scores[i, label])
+        + sum(np.logaddexp(0, scores[i, other]) for j, other in enumerate(LABELS) if i != j)
+        for i, label in enumerate(LABELS)
+    ]
+    variables = [hidden, head.kernel.value, head.bias.value]
+
+    @tf.function(jit_compile=jit)
+    def ours():
+        losses = head.training_loss(hidden, LABELS)
+        return losses, [tf.convert_to_tensor(g) for g in tf.gradients(losses, variables)]
+
+    losses, gradients = ours()
+    np.testing.assert_allclose(losses, wanted, rtol=1e-5)
+    slopes = np.zeros((len(LABELS), SIZE))
+    for (i, j), share in np.ndenumerate(1 / (1 + np.exp(-scores[:, LABELS]))):
+        slopes[i, LABELS[j]] += share - (i == j)
+    np.testing.assert_allclose(gradients[0], slopes @ head.kernel.numpy(), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(gradients[1], slopes.T @ hidden.numpy(), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(gradients[2], slopes.sum(0), rtol=1e-4, atol=1e-5)
+
+
+def test_negative_sampling_cannot_restore_the_proposal():
     with pytest.raises(ValueError, match="`restore_proposal` must be False for a sampler that h"):
-        make(head=NegativeSampling, remove_accidental_hits=True)
-    with pytest.raises(ValueError, match="`remove_accidental_hits` must be True for NCE"):
-        make(head=NCE)
+        make(head=NegativeSampling)
 
 
 def test_what_cannot_be_asked_for_is_named():
@@ -321,7 +359,7 @@ def test_what_cannot_be_asked_for_is_named():
     for extra in (Uniform(SIZE, unique=True), Uniform(SIZE + 1), sampler, "uniform"):
         with pytest.raises(ValueError, match=f"`extra` must be a sampler of {SIZE} words that dr"):
             InBatch(SIZE, COUNTS, extra)
-    with pytest.raises(ValueError, match="`remove_accidental_hits` must be True for SampledSoft"):
+    with pytest.raises(ValueError, match="`remove_accidental_hits` must not be False with"):
         SampledSoftmax(SIZE, None, sampler, remove_accidental_hits=False)
     with pytest.raises(ValueError, match="`sampler` must draw words of its own"):
         head, hidden = make()

@@ -1,7 +1,8 @@
-"""At the true distribution the expected gradient of the sampled softmax is zero: it is the minimum.
+"""Where the docstrings say that a sampled objective has its minimum, its expected gradient is zero.
 
-The true distribution P has one context. The scores are ln P, so that an exact loss has no
-expected slope in any word's bias when labels are drawn from P.
+The true distribution P has one context. The scores are those that are said to be the minimum, so
+that the loss has no expected slope in any word's bias when labels are drawn from P.
+`test_in_batch.py` has the same for in-batch negatives.
 """
 
 import numpy as np
@@ -13,25 +14,25 @@ import tfsoftmax
 DRAWS = 20_000
 
 
-def scores_of_slopes(head, truth):
+def scores_of_slopes(head, truth, scores=None, draws=DRAWS):
     """Mean slope of the loss in each bias over many samples, in its standard deviations: (V,)."""
     size = len(truth)
     hidden, labels = tf.zeros([size, 1]), tf.range(size)
     head.build((None, 1))
-    head.bias.assign(np.log(truth))
+    head.bias.assign(np.log(truth) if scores is None else scores)
 
     @tf.function
     def moments():
         total, squares = tf.zeros([size], tf.float64), tf.zeros([size], tf.float64)
-        for _ in tf.range(DRAWS):
+        for _ in tf.range(draws):
             with tf.GradientTape() as tape:
                 loss = tf.reduce_sum(truth * head.training_loss(hidden, labels))
             slope = tf.cast(tf.convert_to_tensor(tape.gradient(loss, head.bias.value)), tf.float64)
             total, squares = total + slope, squares + slope**2
-        return total / DRAWS, squares / DRAWS
+        return total / draws, squares / draws
 
     mean, square = (moment.numpy() for moment in moments())
-    return mean / np.sqrt(np.maximum(square - mean**2, 1e-10) / DRAWS)
+    return mean / np.sqrt(np.maximum(square - mean**2, 1e-10) / draws)
 
 
 def truth_of(vocab_size):
@@ -62,6 +63,48 @@ def test_with_a_threshold_for_each_word_it_would_not_be(vocab_size, num_samples,
     head = head_of(vocab_size, num_samples, uniform)
     head.sampler.sample_others = head.sampler.sample
     assert np.abs(scores_of_slopes(head, truth_of(vocab_size))).max() > 5.5
+
+
+TRUTH = np.array([0.6, 0.25, 0.1, 0.05], np.float32)
+Q = np.array([1, 2, 3, 4]) / 10
+LOG_KQ, LOG_ODDS = np.log(3 * Q), np.log(TRUTH / (1 - TRUTH))
+UNIQUE, NO_HITS = {"sampler_options": {"unique": True}}, {"remove_accidental_hits": True}
+STATEMENTS = {
+    "sampled": (tfsoftmax.SampledSoftmax, {}, np.log(TRUTH)),
+    "sampled, smoothed": (
+        tfsoftmax.SampledSoftmax, {"label_smoothing": 0.2}, np.log(0.8 * TRUTH + 0.2 / 4)),
+    "sampled for each position": (
+        tfsoftmax.SampledSoftmax, {"shared_samples": False}, np.log(TRUTH)),
+    "nce": (tfsoftmax.NCE, {"log_z": 0.5}, np.log(TRUTH) + 0.5),
+    "nce for each position": (tfsoftmax.NCE, {"Z": 1, "shared_samples": False}, np.log(TRUTH)),
+    "nce without replacement": (tfsoftmax.NCE, {"Z": 1, **UNIQUE}, np.log(TRUTH)),
+    "negative": (tfsoftmax.NegativeSampling, {}, np.log(TRUTH) - LOG_KQ),
+    "negative without hits": (
+        tfsoftmax.NegativeSampling, {"restore_proposal": False, **NO_HITS}, LOG_ODDS - LOG_KQ),
+}
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_scores_that_are_said_to_be_the_minimum_have_no_expected_slope(name):
+    cls, options, minimum = STATEMENTS[name]
+
+    def slopes(scores):
+        head = cls(4, 3, counts=[1, 2, 3, 4], seed=1, **options)
+        return np.abs(scores_of_slopes(head, TRUTH, scores, draws=4000)).max()
+
+    assert slopes(minimum) < 4.5
+    assert slopes(minimum + [0.2, 0, -0.2, 0]) > 5.5
+
+
+def test_objectives_that_would_report_other_probabilities_are_refused():
+    options = {"num_samples": 3, "remove_accidental_hits": True}
+    with pytest.raises(ValueError, match=r"`remove_accidental_hits` must not be True for NCE"):
+        tfsoftmax.NCE(4, **options)
+    with pytest.raises(ValueError, match="`restore_proposal` must be False if accidental hits"):
+        tfsoftmax.NegativeSampling(4, **options)
+    older = {**tfsoftmax.NCE(4, 3).get_config(), "remove_accidental_hits": True}
+    with pytest.warns(UserWarning, match="NCE keeps accidental hits from now on"):
+        assert tfsoftmax.NCE.from_config(older).remove_accidental_hits is None
 
 
 def test_the_sample_without_the_label_has_as_many_words_as_asked_for():

@@ -2,13 +2,14 @@
 
 import math
 import numbers
+import warnings
 from typing import Literal
 
 import keras
 import tensorflow as tf
 
 from tfsoftmax.heads.sampling import SamplingHead
-from tfsoftmax.ops.sampled import logistic
+from tfsoftmax.samplers import TargetSampling
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -30,14 +31,20 @@ class NCE(SamplingHead):
     With a sampler without replacement, k q is replaced by the probability that the sample
     includes the word. `tf.nn.nce_loss` takes 1 - (1 - q)^tries there.
 
+    The minimum is exp(s) / Z = P(w | h), because the noise contains the labels, too: accidental
+    hits stay. Without them it would be P / (1 - P), 0.989 for 0.9 of one word in ten, and
+    `remove_accidental_hits=True` is refused. With in-batch negatives, `samplers.InBatch`, the
+    position's own label, which nothing has drawn, is left out once. The minimum is another with
+    InBatch(counts=None), which corrects nothing, and `TargetSampling`, of which each chunk sums to
+    Z by itself; the head is not `self_normalised` then.
+
     Args:
         vocab_size: V, the number of words.
         Z: normalisation constant, or "auto" for V.
         log_z: ln Z, in place of Z.
         train_z: whether ln Z is trained: False, True for one parameter that starts there and
             serves all contexts, or "context" for ln Z(h) = w h + b, which starts there too.
-        **kwargs: arguments of `SamplingHead` (num_samples, sampler, counts, ...). Accidental
-            hits stay unless `remove_accidental_hits=True`, as the noise does contain them.
+        **kwargs: arguments of `SamplingHead` (num_samples, sampler, counts, ...).
 
     Example:
         hidden, labels = keras.random.normal((8, 64)), keras.random.randint((8,), 0, 1000)
@@ -53,13 +60,18 @@ class NCE(SamplingHead):
     taken of the score s minus log Q, and not of exp(s).
     """
 
-    self_normalised = True
-
     def __init__(
         self, vocab_size: int, *args, Z: float | str = "auto", log_z: float | None = None,
         train_z: bool | Literal["context"] = False, **kwargs,
     ):
         super().__init__(vocab_size, *args, **kwargs)
+        if self.remove_accidental_hits:
+            raise ValueError(
+                "`remove_accidental_hits` must not be True for NCE, which would then find P / "
+                "(1 - P) in place of the probabilities P. Received: remove_accidental_hits=True"
+            )
+        of_chunks = isinstance(self.sampler, TargetSampling)
+        self.self_normalised = self.sampler.corrects and not of_chunks
         self.initial_log_z = _checked_log_z(Z, log_z, self.vocab_size)
         if not isinstance(train_z, bool) and train_z != "context":
             raise ValueError(
@@ -81,7 +93,7 @@ class NCE(SamplingHead):
             )
 
     def _training_loss(self, hidden, labels):
-        return self._sampled_loss(logistic, hidden, labels)
+        return self._logistic_loss(hidden, labels)
 
     def _compared_rows(self, ids):
         rows, biases = super()._compared_rows(ids)
@@ -102,6 +114,16 @@ class NCE(SamplingHead):
 
     def get_config(self):
         return {**super().get_config(), "log_z": self.initial_log_z, "train_z": self.train_z}
+
+    @classmethod
+    def from_config(cls, config):
+        if config.get("remove_accidental_hits"):  # of files from when it was not refused
+            warnings.warn(
+                "NCE keeps accidental hits from now on. Without them it was trained towards "
+                "P / (1 - P) in place of the probabilities P.", stacklevel=2,
+            )
+            config = {**config, "remove_accidental_hits": None}
+        return super().from_config(config)
 
 
 def _checked_log_z(Z, log_z, vocab_size):

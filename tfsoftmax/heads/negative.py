@@ -6,7 +6,6 @@ import keras
 import tensorflow as tf
 
 from tfsoftmax.heads.sampling import SamplingHead
-from tfsoftmax.ops.sampled import logistic
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -18,9 +17,11 @@ class NegativeSampling(SamplingHead):
     That is NCE without ln k q. For samples with replacement that keep accidental hits its optimum
     is s = ln (P(w | h) / k q(w)), which is a log-probability only where q is uniform and k = V
     (Dyer 2014). The words' probabilities are therefore softmax(s + ln k q), which `head(hidden)`
-    and the exact methods return. `restore_proposal=False` leaves softmax(s), the literal reading.
-    Without accidental hits the optimum is s + ln k q = ln (P / (1 - P)). Without replacement a
-    word is drawn fewer than k q(w) times, and the proposal cannot be restored.
+    and the exact methods return. `restore_proposal=False` leaves softmax(s), the literal reading,
+    which is not P(w | h), and whose Z differs from context to context: the head is not
+    `self_normalised` then. Without accidental hits, which word2vec's program leaves out, the
+    optimum is s + ln k q = ln (P / (1 - P)). Without replacement a word is drawn fewer than k q(w)
+    times. In neither case can the proposal be restored.
 
     q is part of the predictions: with a proposal that is learned in training, such as the default
     without counts, they follow it, whatever the optimizer does.
@@ -31,10 +32,11 @@ class NegativeSampling(SamplingHead):
 
     Args:
         vocab_size: V, the number of words.
-        restore_proposal: whether logits outside training are s + ln k q instead of s. False for
-            samplers without replacement.
+        restore_proposal: whether logits outside training are s + ln k q instead of s. Must be
+            False for samplers without replacement, in-batch negatives, and if accidental hits are
+            left out.
         **kwargs: arguments of `SamplingHead` (num_samples, sampler, counts, ...). Accidental
-            hits stay unless `remove_accidental_hits=True`, as in word2vec.
+            hits stay unless `remove_accidental_hits=True`. Of in-batch negatives one is left out.
 
     Example:
         hidden, labels = keras.random.normal((8, 64)), keras.random.randint((8,), 0, 1000)
@@ -46,8 +48,6 @@ class NegativeSampling(SamplingHead):
     Goldberg 2014 for the optimum). Misprint: the first line of equation 2.38 has 1 - P(false) for
     the sampled words, where 1 - P(true) is meant, as its second line shows.
     """
-
-    self_normalised = True
 
     def __init__(self, vocab_size: int, *args, restore_proposal: bool = True, **kwargs):
         super().__init__(vocab_size, *args, **kwargs)
@@ -63,12 +63,18 @@ class NegativeSampling(SamplingHead):
                 "as many as the batch has. "
                 f"Received: restore_proposal=True, sampler={self.sampler}"
             )
+        if restore_proposal and self.remove_accidental_hits:
+            raise ValueError(
+                "`restore_proposal` must be False if accidental hits are left out, as the scores "
+                "then tend to log-odds, ln (P / (1 - P)). "
+                "Received: restore_proposal=True, remove_accidental_hits=True"
+            )
         if restore_proposal and self.sampler.implementation == "tf" and not self.sampler.tells_q:
             raise ValueError(
                 "`restore_proposal` must be False for a sampler that does not tell its q. "
                 f"Received: restore_proposal=True, sampler={self.sampler}"
             )
-        self.restore_proposal = restore_proposal
+        self.restore_proposal = self.self_normalised = restore_proposal
 
     def _parameters(self):
         kernel, bias = super()._parameters()
@@ -91,7 +97,7 @@ class NegativeSampling(SamplingHead):
         return self.sampler.log_q(ids, *before) + math.log(self.num_samples)
 
     def _training_loss(self, hidden, labels):
-        return self._sampled_loss(logistic, hidden, labels, corrected=False)
+        return self._logistic_loss(hidden, labels, corrected=False)
 
     def _self_normalised(self, hidden, labels):
         """s_w + ln k q(w), or s_w where the proposal is not restored, which takes Z to be one."""

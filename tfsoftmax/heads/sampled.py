@@ -201,11 +201,9 @@ class SampledSoftmax(SamplingHead):
         return self._by_row(lambda rows: self._effective_sample_size(rows, seed), hidden)
 
     def _hits(self):
-        chosen = self.remove_accidental_hits
-        if chosen is None and self.sampler.holds_labels:
-            return Hits.REMOVE_ONE
-        removed = self.sampler.unique and self.label_in_sum if chosen is None else chosen
-        return Hits.REMOVE if removed else Hits.KEEP
+        if self.remove_accidental_hits is None and self.sampler.unique and self.label_in_sum:
+            return Hits.REMOVE
+        return super()._hits()
 
     def _sample(self, *arguments):
         if self.sampler.unique and self._hits() == Hits.REMOVE:

@@ -16,7 +16,7 @@ from tfsoftmax.heads.shards import Shards
 from tfsoftmax.layers.previous_word import UNITS, without_word
 from tfsoftmax.ops.per_example import per_example_loss
 from tfsoftmax.ops.replicas import in_replica, of_all_replicas
-from tfsoftmax.ops.sampled import Hits, sampled_loss
+from tfsoftmax.ops.sampled import Hits, logistic, logistic_of_batch, sampled_loss
 from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.partitions.backoff import BackoffBigrams
 from tfsoftmax.samplers import OnlineBigram, Sampler, get_sampler
@@ -42,7 +42,8 @@ class SamplingHead(Shards, LinearHead):
             take them.
         sampler_options: arguments of a sampler that is given by name, such as `alpha` or `unique`.
         remove_accidental_hits: whether samples that equal a position's label are left out of
-            that position's loss. None is what suits the loss: see the subclass.
+            that position's loss. None is what suits the loss, see the subclass; of in-batch
+            negatives it leaves out one, the position's own label.
         shared_samples: False draws S words for each position separately. A step then multiplies
             N S rows one by one, where a shared sample is one matrix: a model with 25 samples for
             each position takes longer than with 1,280 shared ones (experiments/results/field).
@@ -112,9 +113,8 @@ class SamplingHead(Shards, LinearHead):
         self.remove_accidental_hits = remove_accidental_hits
         if self.sampler.holds_labels and self._hits() == Hits.KEEP:
             raise ValueError(
-                f"`remove_accidental_hits` must be True for {type(self).__name__} with a sampler "
-                "that holds the labels themselves. "
-                f"Received: remove_accidental_hits={remove_accidental_hits}"
+                "`remove_accidental_hits` must not be False with a sampler that holds the labels "
+                f"themselves. Received: remove_accidental_hits={remove_accidental_hits}"
             )
         self.shared_samples = shared_samples
         self.seed = seed
@@ -148,6 +148,8 @@ class SamplingHead(Shards, LinearHead):
         return [(len(labels), units, round(words))]
 
     def _hits(self):
+        if self.remove_accidental_hits is None and self.sampler.holds_labels:
+            return Hits.REMOVE_ONE
         return Hits.REMOVE if self.remove_accidental_hits else Hits.KEEP
 
     def _sample(self, *arguments):
@@ -182,7 +184,16 @@ class SamplingHead(Shards, LinearHead):
             )
         return super()._loss_and_nats(hidden, labels, weights, *more)
 
-    def _sampled_loss(self, criterion, hidden, labels, corrected=True, certain=None):
+    def _logistic_loss(self, hidden, labels, corrected=True):
+        """Loss (N,) of the classification of labels against a fresh sample, which is noise."""
+        hits = self._hits()
+        if hits == Hits.REMOVE_ONE:
+            return self._sampled_loss(logistic_of_batch, hidden, labels, corrected, Hits.KEEP)
+        return self._sampled_loss(logistic, hidden, labels, corrected, hits)
+
+    def _sampled_loss(
+        self, criterion, hidden, labels, corrected=True, hits=None, certain=None
+    ):
         """Loss (N,) by a criterion, on a fresh sample that certain ids (C,) >= 0, if any, join."""
         loss = sampled_loss if self.shared_samples else per_example_loss
         seed = self.random_state.next(self.synchronized and self.shared_samples)
@@ -206,8 +217,8 @@ class SamplingHead(Shards, LinearHead):
             return criterion(label, words)
 
         losses = loss(
-            observed, hidden, self._compared_rows, labels, candidates, corrected, self._hits(),
-            **options,
+            observed, hidden, self._compared_rows, labels, candidates, corrected,
+            self._hits() if hits is None else hits, **options,
         )
         if isinstance(self.sampler, OnlineBigram):
             ids = tf.concat([labels[:, None], candidates.ids], axis=1)

@@ -74,7 +74,7 @@ def sampled_loss(
     the sample.
 
     Args:
-        criterion: `softmax`, `self_normalised`, `logistic` or `blackout`.
+        criterion: `softmax`, `self_normalised`, `logistic`, `logistic_of_batch` or `blackout`.
         hidden: (N, D) float; its dtype is the dtype of the matmuls.
         rows_and_biases: function of ids (U,) to their rows of the kernel (U, D) and their biases
             (U,), float32.
@@ -197,6 +197,17 @@ def logistic(label, words):
     scores, copies = words.corrected(), words.copies
     losses = tf.nn.softplus(-label) + tf.linalg.matvec(_softplus(scores), copies)
     return losses, Slopes(-tf.sigmoid(-label), tf.sigmoid(scores), tf.ones_like(label), copies)
+
+
+def logistic_of_batch(label, words):
+    """`logistic` without one of the samples that equal the label: -t - Σ m ln σ(-u).
+
+    For samples that hold each label once, undrawn. That one's term, -ln σ(-t), is left out.
+
+    Args: those of `softmax`.
+    """
+    losses, slopes = logistic(label, words)
+    return losses - _softplus(label), slopes._replace(label=-tf.ones_like(label))
 
 
 def blackout(label, words):

@@ -30,11 +30,12 @@ class InBatch(Sampler):
 
     If positions are drawn independently, its minimum is exactly the softmax over all V words.
     With S words of r, n goes over these too, and (N - 1) q(w) + S r(w) takes the place of q(w);
-    the minimum is then only near the softmax. Other heads need `remove_accidental_hits=True`. It
-    also leaves out equal labels of other positions, which is an approximation. The batch is the
-    whole batch of all replicas of a strategy, if there are several. Positions of weight zero, such
-    as those of an ignored label, are no negatives, unless XLA compiles the step, or the loss has
-    the reduction "none" or is that of `training_loss`.
+    the minimum is then only near the softmax. `NCE` leaves the own label out once too, and its
+    minimum is exact, also with words of r. `remove_accidental_hits=True`, the default of
+    `BlackOut`, also leaves out equal labels of other positions; the minimum is then another. The
+    batch is the whole batch of all replicas of a strategy, if there are several. Positions of
+    weight zero, such as those of an ignored label, are no negatives, unless XLA compiles the step,
+    or the loss has the reduction "none" or is that of `training_loss`.
 
     The division by q is known as the correction by ln q. `counts=None` turns it off, and then the
     loss is biased: frequent words end up with low scores, because they are frequent negatives,

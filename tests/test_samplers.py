@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from sampler_helper import LABELS, NAMES, make, probabilities, zipf_counts
-from tfsoftmax.samplers import SAMPLERS, Sampler, Uniform, Unigram, audit_sampler
+from tfsoftmax.samplers import SAMPLERS, Sampler, Uniform, Unigram, audit, audit_sampler
 from tfsoftmax.samplers.poisson_race import poisson_race, tries_needed
 
 IN_TENSORFLOW = [name for name in NAMES if SAMPLERS[name].tf_operation is not Sampler.tf_operation]
@@ -56,6 +56,40 @@ def test_the_audit_finds_claims_that_are_wrong_by_five_per_cent():
             return super().log_q(ids) + tf.math.log(1.05)
 
     assert not audit_sampler(Boastful(10), 5, draws=20000).honest
+
+
+@pytest.mark.parametrize("odds", [False, True])
+def test_the_audit_calls_honest_samplers_dishonest_as_rarely_as_it_says(odds):
+    """Words of any probability, also near certainty: one of ten thousand audits may fail."""
+    rng, audits, draws, alarms = np.random.default_rng(0), 20_000, 300, 0
+    chance = np.concatenate([np.geomspace(1e-4, 0.5, 20), 1 - np.geomspace(1e-4, 0.5, 20)])
+    if odds:
+        chance = chance[[3, 20, 22]]  # a pool of one word
+    for counts in rng.binomial(draws, chance, (audits, len(chance))):
+        claims, variances = draws * chance, draws * chance * (1 - chance)
+        alarms += not audit._judged(counts, claims, variances, draws)[2]
+    assert alarms <= 10
+
+
+def test_the_audit_of_a_sampler_with_words_that_are_nearly_certain_is_honest():
+    sampler = Unigram(100, 1000 / np.arange(1, 101) ** 1.3, unique=True)
+    assert audit_sampler(sampler, 40, 300, seed=19).honest
+
+
+@pytest.mark.parametrize("factor, words", [(0.9, slice(0, 10)), (3.0, slice(70, 100))])
+def test_the_audit_finds_wrong_claims_for_words_that_it_pools(factor, words):
+    class Wrong(Unigram):
+        def sample(self, labels, num_samples, seed):
+            drawn, shift = super().sample(labels, num_samples, seed), np.zeros(100, np.float32)
+            shift[words] = np.log(factor)
+            return drawn._replace(
+                log_expected=drawn.log_expected + tf.gather(shift, drawn.ids),
+                log_expected_labels=drawn.log_expected_labels + tf.gather(shift, labels),
+            )
+
+    counts = 1000 / np.arange(1, 101) ** 1.8
+    assert not audit_sampler(Wrong(100, counts, unique=True), 20, draws=1000).honest
+    assert audit_sampler(Unigram(100, counts, unique=True), 20, draws=1000).honest
 
 
 def test_the_audit_refuses_different_claims_for_samples_and_labels():

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tfsoftmax.samplers.base import Sampler
 
-_FEWEST = 25  # expected occurrences from which a word is judged on its own
+_FEWEST = 25  # variance of a count from which its word is judged on its own
 
 
 class Audit(NamedTuple):
@@ -17,8 +17,9 @@ class Audit(NamedTuple):
     Attributes:
         claimed: (V,) float64, mean of the expected counts claimed for each word as a label.
         empirical: (V,) float64, mean count of each word in a sample.
-        z: (V,) float64, their difference in standard deviations. Words with fewer than 25
-            expected occurrences are judged together and share one figure.
+        z: (V,) float64, their difference in standard deviations. Words whose count has a variance
+            below 25 are judged together, those that are rarely in a sample and those that are
+            rarely absent each, and share one figure.
         limit: the |z| that some word exceeds by chance in one of ten thousand audits.
         honest: whether no |z| exceeds the limit.
 
@@ -74,21 +75,26 @@ def audit_sampler(
             "`sampler` must claim the same count for a word as a sample and as a label. "
             f"Received: claims that differ by {mismatch:.6g} nats"
         )
-    z = _scores(counts - claims, variances, claims < _FEWEST)
+    return Audit(claims / draws, counts / draws, *_judged(counts, claims, variances, draws))
+
+
+def _judged(counts, claims, variances, draws):
+    """The z, limit and verdict of an `Audit`."""
+    z = _scores(counts - claims, variances, claims > draws / 2)
     limit = statistics.NormalDist().inv_cdf(1 - 0.5e-4 / len(np.unique(z)))
-    honest = bool(np.all(np.abs(z) <= limit))
-    return Audit(claims / draws, counts / draws, z, limit, honest)
+    return z, limit, bool(np.all(np.abs(z) <= limit))
 
 
-def _scores(difference, variances, rare):
-    z = np.empty_like(difference)
+def _scores(difference, variances, often):
+    """Differences in standard deviations, for words that are in most samples, `often`, or not."""
     # A word that is certain has variance zero; its claim must be right up to rounding.
     certain = variances <= 1e-9
-    z[~certain] = difference[~certain] / np.sqrt(variances[~certain])
+    z = difference / np.sqrt(np.maximum(variances, _FEWEST))
     z[certain] = np.where(np.abs(difference[certain]) < 1e-3, 0, np.inf)
-    rare = rare & ~certain
-    if rare.any():
-        z[rare] = difference[rare].sum() / np.sqrt(variances[rare].sum())
+    few = (variances < _FEWEST) & ~certain
+    for pool in (few & often, few & ~often):
+        # The tails of a sum of a few rare events are heavier than those of its normal distribution.
+        z[pool] = difference[pool].sum() / np.sqrt(max(variances[pool].sum(), _FEWEST))
     return z
 
 

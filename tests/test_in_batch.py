@@ -279,6 +279,21 @@ def test_the_hardest_of_the_batch_may_be_kept():
         tf.function(head.training_loss, jit_compile=True)(hidden, LABELS)
 
 
+def test_by_corrected_scores_the_hardest_of_the_batch_are_those_of_tensorflow_recommenders():
+    """Its task subtracts ln q and then takes the n highest columns, here without equal labels."""
+    labels = np.array([1, 4, 8, 5, 2, 6, 7], np.int32)
+    head, hidden = make(keep=2, keep_by="corrected_score")
+    scores = hidden.numpy().astype(np.float64) @ head.kernel.numpy().T + head.bias.numpy()
+    logits = (scores - log_q(COUNTS))[:, labels]
+    by_score = np.empty(len(labels))
+    for n, row in enumerate(logits):
+        hardest = np.sort(np.delete(row, n))[-2:]
+        by_score[n] = np.log(np.exp(row[n]) + np.exp(hardest).sum()) - row[n]
+    np.testing.assert_allclose(head.training_loss(hidden, labels), by_score, rtol=1e-5)
+    default, _ = make(keep=2)
+    assert np.abs(default.training_loss(hidden, labels) - by_score).max() > 0.1
+
+
 def test_candidates_are_the_labels_and_their_expected_counts():
     labels = LABELS.reshape(1, 7)
     drawn = InBatch(SIZE, COUNTS).sample(labels, None, 1)

@@ -77,7 +77,8 @@ class SampledSoftmax(SamplingHead):
             negatives XLA does not compile the head.
         keep_by: "score", as in the source: the strongest rivals of the label count. Or
             "corrected_score", s_v - ln c_v: the largest terms of the sum count, so that the loss
-            is as near as possible to the one that keeps all.
+            is as near as possible to the one that keeps all. TensorFlow Recommenders' name for
+            this is `num_hard_negatives`.
         label_in_sum: whether the label's term is part of the sum.
         label_smoothing: probability in [0, 1) with which a training step replaces a label by a
             word drawn from the uniform distribution.

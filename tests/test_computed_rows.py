@@ -98,6 +98,20 @@ def test_a_sampled_step_computes_the_rows_of_labels_and_samples_once():
     assert not head.tied_to._kept  # no memory before the table is needed
 
 
+def test_sizes_of_a_head_are_known_without_rows():
+    class WithoutTable(Tower):
+        def table(self):
+            raise AssertionError("all rows are computed")
+
+    nce = tfsoftmax.NCE(V, 5, tied_to=WithoutTable(V), train_z="context")
+    cubic = tfsoftmax.CubicScores(V, tied_to=WithoutTable(V))
+    spherical = tfsoftmax.SphericalSoftmax(V, tied_to=WithoutTable(V))
+    for head in (nce, cubic, spherical):
+        head.build((None, D))
+        assert head.training_products(np.arange(3))
+    assert nce.log_z_kernel.shape == (D,)
+
+
 def test_the_table_is_computed_once_and_again_when_a_weight_has_changed():
     head, (hidden, labels) = tied(), hidden_and_labels()
     rounds = -(-V // 9)

@@ -110,6 +110,52 @@ def test_the_update_of_lora_is_part_of_the_table(make):
     }
 
 
+@pytest.mark.parametrize("what", ["lora", "int8", "lora of the head"])
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+def test_a_step_computes_no_rows_but_the_samples(what, policy):
+    words, samples = 5000, 4
+    if what == "lora of the head":
+        head = FullSoftmax(words, z_loss=0.1, dtype=policy)
+    else:
+        embedding = keras.layers.Embedding(words, D, dtype=policy)
+        head = SampledSoftmax(words, samples, "uniform", tied_to=embedding, seed=1, dtype=policy)
+    head.build((None, D))
+    randomise(head)
+    if what == "lora":
+        embedding.enable_lora(2, lora_alpha=3.0)
+        randomise(embedding)
+    elif what == "int8":
+        quantise(embedding, "int8")
+    else:
+        head.enable_lora(2, lora_alpha=3.0)
+        randomise(head)
+    hidden, labels = hidden_states(), np.arange(6)
+    method = head.self_normalised_log_prob if "head" in what else head.training_loss
+    variables = [v.value for v in head.trainable_variables]
+
+    @tf.function
+    def step():
+        with tf.GradientTape() as tape:
+            nats = method(hidden, labels)
+        return nats, tape.gradient(nats, variables)
+
+    graphs, wide = [step.get_concrete_function().graph], []
+    while graphs:
+        graph = graphs.pop()
+        graphs += [f.graph for f in graph._functions.values() if hasattr(f, "graph")]
+        wide += [
+            op.name for op in graph.get_operations() for t in op.outputs
+            if op.type != "ReadVariableOp" and (t.shape.num_elements() or 0) >= words * D
+        ]
+    assert not wide
+    kernel = tf.cast(head._kernel(), tf.float32).numpy()  # the rows are those of the table
+    rows, _ = head._rows_and_biases(labels)
+    np.testing.assert_allclose(rows, kernel[labels], rtol=1e-6)
+    assert not any(
+        isinstance(slope, tf.Tensor) and slope.shape[0] == words for slope in step()[1]
+    )
+
+
 @needs_reversible
 @pytest.mark.parametrize("mode", [None, "int8", "int4"])
 @pytest.mark.parametrize("tie_weights", [True, False])

@@ -75,7 +75,8 @@ MEMBERS = {
         "_velocity_hats": "The third slot of Adam with `amsgrad`.",
     },
     keras.layers.Embedding: {
-        "_embeddings": "`Embedding` adds this weight itself, as Keras would cast all of it.",
+        "_embeddings": "`Embedding` adds this weight itself, as Keras would cast all of it; with "
+        "LoRA `embeddings` is all of its rows, computed.",
     },
 }
 

@@ -49,7 +49,7 @@ class CubicScores(LinearHead):
         self.alpha, self.beta = alpha, beta
 
     def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
-        return [(len(labels), self._kernel().shape[1], self.vocab_size)]
+        return [(len(labels), self._units, self.vocab_size)]
 
     def _value(self, scores):
         return self.alpha * scores**3 + self.beta

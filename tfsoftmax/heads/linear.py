@@ -6,7 +6,7 @@ import tensorflow as tf
 from numpy.typing import ArrayLike
 
 from tfsoftmax.heads.tied import TiedHead
-from tfsoftmax.layers.scoring_table import scoring_table
+from tfsoftmax.layers.scoring_table import scoring_rows, scoring_table
 from tfsoftmax.ops.chunk_gradients import Objective
 from tfsoftmax.ops.logits import capped, label_logits, rows_of
 from tfsoftmax.ops.row_softmax import SoftmaxInShards, WholeSoftmax
@@ -42,7 +42,7 @@ class LinearHead(TiedHead):
 
     def build(self, hidden_shape):
         super().build(hidden_shape)
-        size = hidden_shape[-1]
+        self._units = size = hidden_shape[-1]
         if self.tied_to is None:
             self.kernel, self.bias = self._kernel_and_bias(self.vocab_size, size)
         else:
@@ -127,8 +127,13 @@ class LinearHead(TiedHead):
         shard = self._shard()
         read = functools.partial(rows_of, ids=ids) if shard is None else shard.reader(ids)
         biases = tf.zeros(tf.shape(ids)) if self.bias is None else read(self.bias.value)
-        rows = self.tied_to.distinct_rows(ids) if self._computes_rows else read(self._kernel())
-        return tf.cast(rows, tf.float32), biases
+        return tf.cast(self._kernel_rows(ids, read), tf.float32), biases
+
+    def _kernel_rows(self, ids, read):
+        """The rows (n, D) of ids (n,) in `_kernel()`; `read` gathers those of a variable."""
+        if self.tied_to is None:
+            return read(self.kernel.value)
+        return scoring_rows(self.tied_to, ids, read)
 
     def _label_scores(self, hidden, labels):
         """Score of each position's label, (N,) float32, at the cost of N D."""

@@ -111,6 +111,14 @@ class LoRA:
         update = tf.matmul(self.lora_kernel_a.value, self.lora_kernel_b.value)
         return kernel + tf.cast(self.lora_alpha / self.lora_rank * update, kernel.dtype)
 
+    def _kernel_rows(self, ids, read):
+        rows = super()._kernel_rows(ids, read)
+        if not self.lora_enabled:
+            return rows
+        update = tf.matmul(read(self.lora_kernel_a.value), self.lora_kernel_b.value)
+        dtype = self.kernel.value.dtype
+        return tf.cast(rows, dtype) + tf.cast(self.lora_alpha / self.lora_rank * update, dtype)
+
     def _require_own_kernel(self):
         if self.tied_to is not None:
             raise ValueError(

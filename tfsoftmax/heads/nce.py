@@ -88,7 +88,7 @@ class NCE(SamplingHead):
             )
         if self.train_z == "context":
             self.log_z_kernel = self.add_weight(
-                name="log_z_kernel", shape=(self._kernel().shape[1],), initializer="zeros",
+                name="log_z_kernel", shape=(self._units,), initializer="zeros",
                 autocast=False,
             )
 

@@ -167,7 +167,7 @@ class SphericalSoftmax(LinearHead):
         if self.sgd_learning_rate is not None:
             size = self.factors.rows.shape[1]
             return [(len(labels), size, size)] * 2
-        units = self._kernel().shape[1]
+        units = self._units
         # Two products of V D², where a product stands for itself and its two gradients.
         return [(min(len(labels), -(-2 * units // 3)), units, self.vocab_size)]
 

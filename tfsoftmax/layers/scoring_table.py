@@ -1,5 +1,7 @@
 """The weights by which an embedding layer of Keras scores words."""
 
+from collections.abc import Callable
+
 import keras
 import tensorflow as tf
 
@@ -32,6 +34,35 @@ def scoring_table(embedding: keras.layers.Embedding | ComputedRows) -> tf.Tensor
         return embedding.quantized_call(tf.range(embedding.input_dim))
     table = embedding.embeddings
     return table.value if isinstance(table, keras.Variable) else table
+
+
+def scoring_rows(
+    embedding: keras.layers.Embedding | ComputedRows, ids: tf.Tensor,
+    read: Callable[[tf.Tensor], tf.Tensor],
+) -> tf.Tensor:
+    """The rows of some words in `scoring_table`, without the others' as far as the layer allows.
+
+    Keras unpacks the whole table of int4 weights. One with `tie_weights=False` is transposed whole.
+
+    Args:
+        embedding: as in `scoring_table`.
+        ids: (n,) int32.
+        read: gathers the rows (n, ...) of a variable, as float32.
+
+    Returns:
+        (n, D) float.
+    """
+    if isinstance(embedding, ComputedRows):
+        return embedding.distinct_rows(ids)
+    if not getattr(embedding, "tie_weights", True):
+        return read(scoring_table(embedding))
+    if embedding.quantization_mode in _QUANTIZED:
+        return embedding.quantized_call(ids)
+    if not embedding.lora_enabled:
+        return read(scoring_table(embedding))
+    update = tf.matmul(read(embedding.lora_embeddings_a.value), embedding.lora_embeddings_b.value)
+    rows = read(embedding._embeddings.value) + embedding.lora_alpha / embedding.lora_rank * update
+    return tf.cast(rows, embedding.compute_dtype)
 
 
 def _reverse_table(embedding, quantized):

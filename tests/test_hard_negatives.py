@@ -156,6 +156,24 @@ def test_keras_does_not_choose_xla_for_models_with_hard_negatives():
     assert [model_supports_jit(model) for model in (plain, given, mined)] == [True, False, False]
 
 
+def test_a_head_that_a_model_calls_with_negatives_does_not_support_jit():
+    class Subclassed(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.head, _ = make("drawn")
+
+        def call(self, inputs, training=None):
+            return self.head(inputs[0], inputs[1], training=training)
+
+    model = Subclassed()
+    model.compile("sgd", SoftmaxLoss())
+    model.fit([np.ones((N, D), np.float32), HARD], LABELS, verbose=0)
+    assert not model_supports_jit(model)
+    head, _ = make("drawn")
+    head.compute_output_spec(keras.KerasTensor((N, D)), keras.KerasTensor((N, 2), "int32"))
+    assert head.supports_jit  # nothing has called it yet
+
+
 def test_a_batch_without_any_counted_position_has_no_loss():
     head, hidden = make("in-batch", num_samples=None, sampler=InBatch(V, None))
     none = np.zeros(len(LABELS))

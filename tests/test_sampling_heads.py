@@ -200,6 +200,23 @@ def test_effective_sample_size_is_between_one_and_all():
     np.testing.assert_allclose(flat.effective_sample_size(hidden), S, rtol=1e-5)
 
 
+@pytest.mark.parametrize("shared_samples", [True, False])
+def test_effective_sample_size_has_no_gradient(shared_samples):
+    head = ready(SampledSoftmax, V, S, "uniform", shared_samples=shared_samples)
+    hidden = tf.Variable(positions(V, N)[0])
+    sources = [hidden, *(weight.value for weight in head.trainable_weights)]
+
+    def gradients():
+        with tf.GradientTape() as tape:
+            sizes = head.effective_sample_size(hidden)
+            loss = tf.reduce_sum(sizes) + tf.reduce_sum(hidden)
+        return tape.gradient(loss, sources)
+
+    for of_hidden, *others in (gradients(), tf.function(gradients)()):
+        np.testing.assert_array_equal(of_hidden, np.ones(hidden.shape))
+        assert others == [None] * len(others)
+
+
 @pytest.mark.parametrize("squared", [True, False])
 def test_self_normalisation_of_every_position_is_its_equation(squared):
     alpha = 0.7 if squared else 1.0

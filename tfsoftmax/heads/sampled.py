@@ -137,6 +137,12 @@ class SampledSoftmax(SamplingHead):
             config = {"keep_by": "corrected_score", **config}
         return super().from_config(config)
 
+    def __call__(self, hidden, *args, **kwargs):
+        hard_negatives = args[0] if args else kwargs.get("hard_negatives")
+        if hard_negatives is not None:
+            self.supports_jit = False  # how many words join the sample is known while it runs
+        return super().__call__(hidden, *args, **kwargs)
+
     def call(self, hidden, hard_negatives=None, training=None):
         logits = super().call(hidden, training)
         if hard_negatives is not None:
@@ -145,8 +151,6 @@ class SampledSoftmax(SamplingHead):
         return logits
 
     def compute_output_spec(self, hidden, hard_negatives=None, training=None):
-        if hard_negatives is not None:
-            self.supports_jit = False  # how many words join the sample is known while it runs
         return super().compute_output_spec(hidden, training)
 
     def compute_output_shape(self, hidden_shape, hard_negatives_shape=None):
@@ -180,7 +184,7 @@ class SampledSoftmax(SamplingHead):
     def effective_sample_size(
         self, hidden: ArrayLike, seed: int | tf.Tensor | None = None
     ) -> tf.Tensor:
-        """(Σ ω)² / Σ ω² with ω = exp(s) / c over a fresh sample: (...) float32, 1 to S.
+        """(Σ ω)² / Σ ω² with ω = exp(s) / c over a fresh sample: (...) float32, no gradient, 1 to S.
 
         Costs a product (N, D) by (D, S). With `shared_samples=False` each position draws its own.
 
@@ -255,7 +259,8 @@ class SampledSoftmax(SamplingHead):
         if seed is None:
             seed = self.random_state.next(self.synchronized and self.shared_samples)
         candidates = draw(labels, self.num_samples, seed, *before)
-        return loss(effective_sizes, hidden, self._rows_and_biases, labels, candidates)
+        sizes = loss(effective_sizes, hidden, self._rows_and_biases, labels, candidates)
+        return tf.stop_gradient(sizes)  # which have no slopes
 
     def get_config(self):
         return {

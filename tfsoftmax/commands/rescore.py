@@ -33,6 +33,13 @@ into lower case, and so those of the output. The share of the words that the voc
 to standard error, with a warning above a fifth: all of them are scored as the same <unk>.
 
 References have lines `utterance word word ...`, or, in files *.trn, `word word ... (utterance)`.
+There they may have alternatives, `i { um / uh / @ } see`, which are read as sclite reads them: the
+reading with the fewest errors counts, and @ is no word.
+
+Marks with which other programs begin and end sentences, such as <s> and <sos/eos>, are left out at
+the ends of hypotheses and references, with a note, and refused inside. Words that begin with ▁ or
+end in @@, which are pieces of sentencepiece and of subword-nmt, are refused, unless --join_pieces
+joins them or --nojoin_pieces keeps them.
 
 The score of a hypothesis in natural logarithms, where <eos> is part of each sentence, is
 
@@ -110,6 +117,10 @@ def define_flags():
         "ignore_keys", [], "Keys of JSON that are not read. Other keys with numbers of a "
         "hypothesis must be those of scores.",
     )
+    flags.DEFINE_bool(
+        "join_pieces", None, "Join pieces of words, which begin with ▁ or end in @@. With "
+        "--nojoin_pieces they are words; by default they are refused.",
+    )
     flags.DEFINE_integer("seed", 1, "Seed of the bootstrap.")
     shared_flags.define_scoring()
     shared_flags.define_workers(of_streams=False)
@@ -143,7 +154,7 @@ def main():
     given = {"nbest": lists, "tune": tuning}
     speakers = {name: of and inputs.speakers_of(of, name) for name, of in given.items()}
     if options.out:
-        inputs.check_out(options.out, lists)
+        inputs.check_out(options.out, lists, references)
     arpa = rescoring.arpa_scorer(options.arpa) if options.arpa else None
     workers = shared_flags.started_workers()
     score = scores_function(workers, speakers, arpa)
@@ -224,6 +235,7 @@ def table(results):
     lines = [f"{results['utterances']:,} utterances, {words:,} words",
              f"{'':9} {'WER':>8} {'sub':>8} {'del':>8} {'ins':>8}"]
     for name, counts in results["systems"].items():
+        words = results["system_words"][name]
         rates = [sum(counts.values()) / words, *(n / words for n in counts.values())]
         lines.append(f"{name:9} " + " ".join(f"{rate:>8.2%}" for rate in rates))
     lines.append(

@@ -70,22 +70,23 @@ def lists_of(argument, symbols):
     """The lists that a flag names, in the spelling of the model."""
     from tfsoftmax.nbest import lists as nbest
     from tfsoftmax.nbest import rescoring
-    from tfsoftmax.vocabulary import EOS
 
     options = flags.FLAGS
     lists = nbest.read(
-        options[argument].value, ids=symbols is not None, ignore_keys=options.ignore_keys
+        options[argument].value, ids=symbols is not None, ignore_keys=options.ignore_keys,
+        join_pieces=options.join_pieces,
     )
     lists = lists.with_words(symbols, options.lowercase)
-    for utterance, start, end in zip(lists.utterances, lists.starts, lists.starts[1:]):
-        for words in (words for words in lists.sentences[start:end] if EOS in words):
-            raise ValueError(
-                f"`{argument}` must not contain {EOS}, which ends each hypothesis by itself. "
-                f"Received: {' '.join(words)!r} of {utterance}"
-            )
+    report_marks(lists.spelling, options[argument].value)
     if options.hypotheses is None:
         return lists
     return rescoring.first_hypotheses(lists, options.hypotheses)
+
+
+def report_marks(spelling, path):
+    """Says which marks were left out of the lists or the transcripts of a file."""
+    if report := spelling.marks.report(name_of(path)):
+        print(f"note: {report}", file=sys.stderr)
 
 
 def check_scores(lists, tuning, grid):
@@ -131,11 +132,16 @@ def check_old_lm(lists, grid, argument):
 def references_of(lists, argument):
     """The transcripts in the file that a flag names, in the order of the lists; None without it."""
     from tfsoftmax.nbest import transcripts
+    from tfsoftmax.nbest.spelling import Spelling
 
     path = flags.FLAGS[argument].value
     if not path:
         return None
-    said = transcripts.read_transcripts(path, flags.FLAGS.lowercase)
+    spelling = Spelling(flags.FLAGS.join_pieces)
+    said = transcripts.read_transcripts(
+        path, flags.FLAGS.lowercase, spelling, several=argument != "against"
+    )
+    report_marks(spelling, path)
     found = lists.expect(said, argument)
     if len(said) > len(found):
         print(
@@ -167,15 +173,19 @@ def speakers_of(lists, argument):
     return [s for s, n in zip(speakers, lists.sizes, strict=True) for _ in range(n)]
 
 
-def check_out(directory, lists):
+def check_out(directory, lists, references):
     """Makes the directory of --out, and raises an error if a file in it could not be written.
 
     Raises:
-        ValueError: what is read would be replaced, or a file of another rescoring would stay.
+        ValueError: what is read would be replaced, a file of another rescoring would stay, or
+            sclite would read words as alternatives.
         OSError: a file cannot be written.
     """
     from tfsoftmax.nbest import writing
+    from tfsoftmax.nbest.alternatives import check_markless
 
+    check_markless(lists.sentences, "nbest")
+    check_markless(references or (), "reference")
     os.makedirs(directory, exist_ok=True)
     names = ["hyp.trn", "1best.trn", "results.json"]
     if flags.FLAGS.reference:

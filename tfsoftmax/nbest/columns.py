@@ -19,7 +19,7 @@ def rows(lines: Iterable[tuple[str, str]]) -> Iterator[Row]:
                 f"Received: {' '.join(fields)!r}"
             )
         acoustic, old_lm = (number(field, where) for field in fields[1:3])
-        yield Row(fields[0], tuple(fields[3:]), acoustic, old_lm)
+        yield Row(fields[0], tuple(fields[3:]), acoustic, old_lm, where=where)
 
 
 def write(path: str, rows: Iterable[Row]) -> None:

@@ -52,7 +52,8 @@ def rows(folder: str) -> Iterator[Row]:
             printed = " ".join(fields)
             found = _TENSOR.fullmatch(printed)
             score = number(found[1] if found else printed, place)
-            lists.setdefault(utterance, []).append(Row(utterance, tuple(words), score))
+            row = Row(utterance, tuple(words), score, where=where)
+            lists.setdefault(utterance, []).append(row)
     for of_utterance in lists.values():
         yield from of_utterance
 

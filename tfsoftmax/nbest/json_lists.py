@@ -126,7 +126,8 @@ def _rows(records, ignored):
                     f"{place}: all hypotheses must have the scores of the first, "
                     f"{_listed(expected)}. Received: {_listed(keys)}"
                 )
-            yield Row(utterance, words, *(score and score[1] for score in scores))
+            acoustic, old_lm = (score and score[1] for score in scores)
+            yield Row(utterance, words, acoustic, old_lm, where=place)
 
 
 def _without(record, ignored):

@@ -60,7 +60,7 @@ def rows(folder: str, ids: bool, words: str | None = None) -> Iterator[Row]:
         if place in seen:
             raise ValueError(f"{where}: each rank must have one line. Received: {key!r} again")
         seen.add(place)
-        found.append((place, Row(utterance, tuple(said), *scores, rank)))
+        found.append((place, Row(utterance, tuple(said), *scores, rank, where)))
     # A sorted archive has rank 10 before rank 2.
     for _, row in sorted(found, key=lambda pair: pair[0]):
         yield row

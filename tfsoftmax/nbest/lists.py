@@ -11,6 +11,7 @@ import numpy as np
 from tfsoftmax import textio
 from tfsoftmax.nbest import columns, espnet, json_lists, kaldi, srilm
 from tfsoftmax.nbest.rows import Row
+from tfsoftmax.nbest.spelling import Spelling
 
 KALDI_NO_WORDS = {"<eps>", "<s>", "</s>"}
 MOST_SILENT = 1000  # hypotheses without a word at the start of a file, in search of one with
@@ -32,6 +33,8 @@ class NBest:
         graph: float64 (N,), the scores of the decoding graph without its language model, or None.
         rank: str (N,), the numbers of the hypotheses as they are in Kaldi's keys, or None.
         kind: the format, one of `writing.WRITERS`.
+        spelling: the `Spelling` by which the words were read, which counts marks; None if the lists
+            were not read.
 
     Example:
         import numpy as np
@@ -49,6 +52,7 @@ class NBest:
     graph: np.ndarray | None = None
     rank: np.ndarray | None = None
     kind: str = "columns"
+    spelling: Spelling | None = None
 
     @property
     def sizes(self) -> np.ndarray:
@@ -83,7 +87,8 @@ class NBest:
             lowercase: whether to turn the words into lower case.
 
         Raises:
-            ValueError: something in the lists is not in `symbols`.
+            ValueError: something in the lists is not in `symbols`, or stands for pieces of words
+                or for a mark inside a sentence (`Spelling`).
         """
         sentences = self.sentences
         if symbols is not None:
@@ -94,6 +99,9 @@ class NBest:
                 )
             spelt = {key: () if w in KALDI_NO_WORDS else (w,) for key, w in symbols.items()}
             sentences = [tuple(w for key in words for w in spelt[key]) for words in sentences]
+            spelling = self.spelling or Spelling()
+            places = np.repeat(np.array(self.utterances, object), self.sizes)
+            sentences = [spelling.words(*pair) for pair in zip(sentences, places, strict=True)]
         if lowercase:
             lower = {word: word.lower() for words in sentences for word in words}
             sentences = [tuple(map(lower.get, words)) for words in sentences]
@@ -145,7 +153,8 @@ class NBest:
 
 
 def read(
-    path: str | os.PathLike, ids: bool = False, ignore_keys: Collection[str] = ()
+    path: str | os.PathLike, ids: bool = False, ignore_keys: Collection[str] = (),
+    join_pieces: bool | None = None,
 ) -> NBest:
     """Reads n-best lists, with the best hypothesis of each utterance first.
 
@@ -164,6 +173,7 @@ def read(
               files nbest.1.gz to nbest.8.gz of the first two kinds.
         ids: whether the hypotheses are wanted as Kaldi's ids of words.
         ignore_keys: keys of JSON that are not read (`json_lists.rows`).
+        join_pieces: what pieces of words are (`Spelling`).
 
     Returns:
         The lists, in the order of the file; those of SRILM in the order of the names, those of
@@ -171,7 +181,8 @@ def read(
 
     Raises:
         FileNotFoundError: there is no such file or directory.
-        ValueError: a line does not have its format; the message names the file and the line.
+        ValueError: a line does not have its format, or what it says is no words (`Spelling`); the
+            message names the file and the line.
     """
     path = os.fspath(path)
     kind, found = _rows(path, ids, ignore_keys)
@@ -179,10 +190,11 @@ def read(
         raise ValueError(
             f"`ignore_keys` may be given for lists of JSON only. Received: {', '.join(ignore_keys)}"
         )
-    lists, words = {}, {}
+    lists, words, spelling = {}, {}, Spelling(join_pieces)
     for row in found:
+        said = row.words if ids else spelling.words(row.words, row.where)
         # Each word is kept once.
-        row = row._replace(words=tuple(words.setdefault(word, word) for word in row.words))
+        row = row._replace(words=tuple(words.setdefault(word, word) for word in said), where="")
         lists.setdefault(row.utterance, []).append(row)
     if not lists:
         raise ValueError(f"{textio.name_of(path)}: must hold n-best lists. Received: none")
@@ -191,7 +203,7 @@ def read(
     sizes = [len(of_utterance) for of_utterance in lists.values()]
     return NBest(
         tuple(lists), np.concatenate([[0], np.cumsum(sizes)]), tuple(row.words for row in rows),
-        kind=kind, **columns,
+        kind=kind, spelling=spelling, **columns,
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from tfsoftmax.arguments import check_positive
 from tfsoftmax.nbest import kenlm_model
+from tfsoftmax.nbest.alternatives import nearest
 from tfsoftmax.nbest.lists import NBest
 from tfsoftmax.nbest.word_errors import bootstrap, word_errors
 
@@ -140,32 +141,37 @@ def oracle(nbest: NBest, errors: np.ndarray) -> np.ndarray:
     return nbest.best(-np.asarray(errors, np.float64)[:, None])[:, 0]
 
 
-def hypothesis_errors(nbest: NBest, references: Sequence[Sequence[str]]) -> np.ndarray:
-    """Counts the word errors of each hypothesis, int (N,), against U references."""
+def hypothesis_errors(nbest: NBest, references: Sequence[Sequence]) -> np.ndarray:
+    """Counts the word errors of each hypothesis, int (N,), against U references.
+
+    References are transcripts of `alternatives`; the reading with the fewest errors counts.
+    """
     sizes = np.diff(nbest.starts)
     repeated = [said for said, size in zip(references, sizes, strict=True) for _ in range(size)]
-    return word_errors(repeated, nbest.sentences).sum(axis=1)
+    return word_errors(list(map(nearest, repeated, nbest.sentences)), nbest.sentences).sum(axis=1)
 
 
 def compare(
-    nbest: NBest, references: Sequence[Sequence[str]], chosen: np.ndarray,
+    nbest: NBest, references: Sequence[Sequence], chosen: np.ndarray,
     against: Sequence[Sequence[str]] | None = None, seed: int = 1,
 ) -> dict:
     """Compares the word errors before and after rescoring with those of the best possible choice.
 
     Args:
         nbest: lists of U utterances.
-        references: what was said, U sequences of words.
+        references: what was said, U transcripts of `alternatives`. Of those with several readings,
+            the one with the fewest errors counts for each system, with its number of words.
         chosen: int (U,), the hypotheses that rescoring chose.
         against: the output of another system to compare with, U sequences of words; None to
             compare with the first hypotheses.
         seed: the seed of the bootstrap.
 
     Returns:
-        Dictionary of JSON values: `utterances` and `words`, their numbers; `systems`, a
-        dictionary from "1-best", "against" (if given), "rescored" and "oracle" to the numbers of
-        substitutions, deletions and insertions; `compared_with`, the name of the system that the
-        rescored one is compared with; and the fields of `word_errors.Difference` between them.
+        Dictionary of JSON values: `utterances`, their number; `systems`, a dictionary from
+        "1-best", "against" (if given), "rescored" and "oracle" to the numbers of substitutions,
+        deletions and insertions; `system_words`, from the same names to the numbers of words in
+        the references; `words`, that of "rescored"; `compared_with`, the name of the system that
+        the rescored one is compared with; and the fields of `word_errors.Difference` between them.
     """
     best = oracle(nbest, hypothesis_errors(nbest, references))
     systems = {
@@ -174,16 +180,20 @@ def compare(
         "rescored": [nbest.sentences[i] for i in chosen],
         "oracle": [nbest.sentences[i] for i in best],
     }
-    errors = {name: word_errors(references, said) for name, said in systems.items()}
-    words = np.array([len(reference) for reference in references])
+    readings = {name: list(map(nearest, references, said)) for name, said in systems.items()}
+    errors = {name: word_errors(readings[name], said) for name, said in systems.items()}
+    words = {name: np.array(list(map(len, of))) for name, of in readings.items()}
     other = "1-best" if against is None else "against"
-    difference = bootstrap(errors["rescored"].sum(1), errors[other].sum(1), words, seed=seed)
+    difference = bootstrap(
+        errors["rescored"].sum(1), errors[other].sum(1), words["rescored"], words[other], seed=seed
+    )
     kinds = "substitutions", "deletions", "insertions"
     counts = {
         name: dict(zip(kinds, of.sum(0).tolist(), strict=True)) for name, of in errors.items()
     }
     return {
-        "utterances": len(references), "words": int(words.sum()), "systems": counts,
+        "utterances": len(references), "words": int(words["rescored"].sum()), "systems": counts,
+        "system_words": {name: int(of.sum()) for name, of in words.items()},
         "compared_with": other, **dataclasses.asdict(difference),
     }
 

@@ -15,6 +15,7 @@ class Row(NamedTuple):
         words: its words, a tuple of str.
         acoustic, old_lm, graph: scores as in `lists.NBest`, or None.
         rank: the number of the hypothesis as it is in its key, such as "01", or None.
+        where: its place, for messages.
 
     Example:
         from tfsoftmax.nbest.rows import Row
@@ -28,6 +29,7 @@ class Row(NamedTuple):
     old_lm: float | None = None
     graph: float | None = None
     rank: str | None = None
+    where: str = ""
 
 
 def fields_of(lines: Iterable[tuple[str, str]]) -> Iterator[tuple[str, list[str]]]:

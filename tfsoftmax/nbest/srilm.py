@@ -75,7 +75,8 @@ def rows(lines: Iterable[tuple[str, str]], utterance: str) -> Iterator[Row]:
             hypothesis = (_decipher_1, _decipher_2)[DECIPHER.index(fields[0])]
             continue
         words, acoustic, old_lm = hypothesis(where, fields)
-        yield Row(utterance, tuple(w for w in words if w not in NO_WORDS), acoustic, old_lm)
+        said = tuple(word for word in words if word not in NO_WORDS)
+        yield Row(utterance, said, acoustic, old_lm, where=where)
 
 
 def names(rows: Iterable[Row]) -> set[str]:

@@ -2,9 +2,11 @@
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from tfsoftmax.nbest.alternatives import has_alternatives, lowered, parsed, written
 from tfsoftmax.nbest.rows import read_fields
+from tfsoftmax.nbest.spelling import Spelling
 
 
 def read_symbols(path: str | os.PathLike) -> dict[str, str]:
@@ -65,40 +67,51 @@ def speaker_of(utterance: str) -> str:
 
 
 def read_transcripts(
-    path: str | os.PathLike, lowercase: bool = False
-) -> dict[str, tuple[str, ...]]:
+    path: str | os.PathLike, lowercase: bool = False, spelling: Spelling | None = None,
+    several: bool = True,
+) -> dict[str, tuple]:
     """Reads lines `utterance word ...`, or `word ... (utterance)` if the file is named *.trn.
 
     Args:
-        path: a file, plain or .gz.
+        path: a file, plain or .gz. A file *.trn may have alternatives, which sclite reads.
         lowercase: whether to turn the words into lower case.
+        spelling: how words are read; None refuses pieces of words.
+        several: whether alternatives are allowed.
 
     Returns:
-        Dictionary from an utterance to its words.
+        Dictionary from an utterance to its words, a transcript of `alternatives`.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: an utterance has two lines, or a line has no utterance.
+        ValueError: an utterance has two lines, a line has no utterance, or alternatives that are
+            not allowed or do not end.
     """
+    spelling = spelling or Spelling()
     transcripts, trn = {}, str(path).removesuffix(".gz").endswith(".trn")
     for where, fields in read_fields(path):
         if trn:
             utterance, fields = fields[-1], fields[:-1]
             if len(utterance) < 3 or utterance[0] + utterance[-1] != "()":
                 raise ValueError(f"{where}: must end in `(utterance)`. Received: {utterance!r}")
-            utterance = utterance[1:-1]
+            utterance, fields = utterance[1:-1], parsed(" ".join(fields), where)
+            if has_alternatives(fields) and not several:
+                raise ValueError(
+                    f"{where}: must have no alternatives, which only references may have. "
+                    f"Received: {' '.join(written(fields))!r}"
+                )
         else:
             utterance, fields = fields[0], fields[1:]
         if utterance in transcripts:
             raise ValueError(f"{where}: each utterance must have one line. Received: {utterance!r}")
-        transcripts[utterance] = tuple(map(str.lower, fields) if lowercase else fields)
+        said = spelling.words(fields, where)
+        transcripts[utterance] = lowered(said) if lowercase else said
     return transcripts
 
 
-def trn(utterances: Iterable[str], sentences: Iterable[Iterable[str]]) -> str:
-    """Lines `word ... (utterance)`, which sclite reads."""
+def trn(utterances: Iterable[str], sentences: Iterable[Sequence]) -> str:
+    """Lines `word ... (utterance)`, which sclite reads, with the alternatives of transcripts."""
     rows = zip(utterances, sentences, strict=True)
-    return "".join(f"{' '.join([*words, f'({name})'])}\n" for name, words in rows)
+    return "".join(f"{' '.join([*written(words), f'({name})'])}\n" for name, words in rows)
 
 
 def text(utterances: Iterable[str], sentences: Iterable[Iterable[str]]) -> str:

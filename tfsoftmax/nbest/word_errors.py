@@ -70,8 +70,9 @@ class Difference:
 
 
 def bootstrap(
-    errors: np.ndarray, other_errors: np.ndarray, words: np.ndarray, resamples: int = 10_000,
-    level: float = 0.95, seed: int = 1,
+    errors: np.ndarray, other_errors: np.ndarray, words: np.ndarray,
+    other_words: np.ndarray | None = None, resamples: int = 10_000, level: float = 0.95,
+    seed: int = 1,
 ) -> Difference:
     """Estimates the difference of two systems with a percentile interval, by resampling utterances.
 
@@ -81,6 +82,8 @@ def bootstrap(
     Args:
         errors, other_errors: (U,), the errors of the systems in each utterance.
         words: (U,), the number of words in each reference.
+        other_words: (U,), the same for the other system, whose errors may be those of another
+            reading of the references; None if they are equal.
         resamples: how many times U utterances are drawn with replacement.
         level: the share of the resamples that lie in the interval.
         seed: the seed of the draws.
@@ -90,12 +93,13 @@ def bootstrap(
 
     Source: Bisani and Ney 2004.
     """
-    words = np.asarray(words, np.float64)
-    gaps = np.asarray(errors, np.float64) - np.asarray(other_errors, np.float64)
-    if not words.sum():
+    systems = (errors, words), (other_errors, words if other_words is None else other_words)
+    if not all(np.sum(of) for _, of in systems):
         raise ValueError("`words` must not all be zero. Received: references without words")
-    # A resample may have no words; then it has a difference of zero.
-    differences = resampled_ratios(gaps, words, resamples, seed)
+    # Equal seeds draw equal utterances. A resample may have no words; then its rates are zero.
+    first, second = (resampled_ratios(*system, resamples, seed) for system in systems)
+    differences = first - second
     low, high = percentile_interval(differences, level)
     better = (differences < 0).mean() + (differences == 0).mean() / 2
-    return Difference(gaps.sum() / words.sum(), low, high, float(better))
+    rate, other_rate = (float(np.sum(wrong) / np.sum(of)) for wrong, of in systems)
+    return Difference(rate - other_rate, low, high, float(better))

@@ -184,9 +184,10 @@ class SampledSoftmax(SamplingHead):
     def effective_sample_size(
         self, hidden: ArrayLike, seed: int | tf.Tensor | None = None
     ) -> tf.Tensor:
-        """(Σ ω)² / Σ ω² with ω = exp(s) / c over a fresh sample: (...) float32, no gradient, 1 to S.
+        """(Σ ω)² / Σ ω² with ω = exp(s) / c over a fresh sample: (...) float32 from 1 to S.
 
-        Costs a product (N, D) by (D, S). With `shared_samples=False` each position draws its own.
+        It has no gradient and costs a product (N, D) by (D, S). With `shared_samples=False` each
+        position draws its own sample.
 
         Args:
             hidden: (..., D) float.

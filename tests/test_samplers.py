@@ -8,7 +8,15 @@ import pytest
 import tensorflow as tf
 
 from sampler_helper import LABELS, NAMES, make, probabilities, zipf_counts
-from tfsoftmax.samplers import SAMPLERS, Sampler, Uniform, Unigram, audit, audit_sampler
+from tfsoftmax.samplers import (
+    SAMPLERS,
+    LearnedUnigram,
+    Sampler,
+    Uniform,
+    Unigram,
+    audit,
+    audit_sampler,
+)
 from tfsoftmax.samplers.poisson_race import poisson_race, tries_needed
 
 IN_TENSORFLOW = [name for name in NAMES if SAMPLERS[name].tf_operation is not Sampler.tf_operation]
@@ -90,6 +98,24 @@ def test_the_audit_finds_wrong_claims_for_words_that_it_pools(factor, words):
     counts = 1000 / np.arange(1, 101) ** 1.8
     assert not audit_sampler(Wrong(100, counts, unique=True), 20, draws=1000).honest
     assert audit_sampler(Unigram(100, counts, unique=True), 20, draws=1000).honest
+
+
+def test_a_distribution_that_gets_steep_is_drawn_from_without_all_words():
+    sampler, sizes = LearnedUnigram(50_000, unique=True), []
+    sampler.update(np.repeat(np.arange(300), (3e6 / np.arange(1, 301) ** 2.2).astype(int)))
+    log_q = sampler.log_q
+    sampler.log_q = lambda ids: sizes.append(int(tf.size(ids))) or log_q(ids)
+    for seed in range(20):
+        assert len(set(sampler.sample([3], 50, seed).ids.numpy())) == 50
+    assert max(sizes) == 50
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_claims_are_honest_where_the_race_goes_on(jit_compile):
+    sampler = LearnedUnigram(400, unique=True)
+    sampler.update(np.repeat(np.arange(50), (3e6 / np.arange(1, 51) ** 2.2).astype(int)))
+    sampler._tries_for = lambda num_samples: 12  # 12, 96, and then all words
+    assert audit_sampler(sampler, 10, 4000, jit_compile=jit_compile).honest
 
 
 def test_the_audit_refuses_different_claims_for_samples_and_labels():

@@ -34,8 +34,10 @@ def tries_needed(q: np.ndarray, num_samples: int) -> int:
 def poisson_race(draw, log_q, vocab_size, num_samples, tries, seed):
     """The first S different words of a stream of draws, and the times that admitted them.
 
-    Draws `tries` words. In the rare case that they do not suffice, the race goes on from there
-    over all words, in O(V). Waiting times have no memory, so that the distribution is the same.
+    Draws `tries` words. If they do not suffice, as where q is steeper than `tries` was made for,
+    the race goes on from there with eight times as many, and so on; if that would be more than V
+    words, over all words, in O(V). Waiting times have no memory, so that the distribution is the
+    same.
 
     Args:
         draw: function of (count, seed) to independent words (count,) int32.
@@ -51,31 +53,45 @@ def poisson_race(draw, log_q, vocab_size, num_samples, tries, seed):
         time_inside: scalar float32, when word S+1 arrived; infinite where S = V.
         time_outside: scalar float32, when word S arrived.
     """
+    none = tf.zeros([0], tf.int32), tf.zeros([1], tf.float64)
+    ids, inside, outside = _race_from(*none, draw, log_q, vocab_size, num_samples, tries, seed)
+    ids = tf.ensure_shape(ids, [num_samples])
+    return ids, tf.cast(inside, tf.float32), tf.cast(outside, tf.float32)
+
+
+def _race_from(words, times, draw, log_q, vocab_size, num_samples, more, seed):
+    """The race whose stream began with some words (n,), at times (n + 1,) that begin with zero.
+
+    The stream goes on with `more` words. Other arguments and results as in `poisson_race`, in
+    float64.
+    """
     word_seed, time_seed, rest_seed = split_seed(seed, 3)
-    words = draw(tries, word_seed)
-    times = tf.cumsum(exponential([tries], time_seed))
+    words = tf.concat([words, draw(more, word_seed)], 0)
+    times = tf.concat([times, times[-1] + tf.cumsum(exponential([more], time_seed))], 0)
+    size = words.shape[0]
     first = _first_positions(words)
-    count = min(tries, num_samples + 1)
 
     def in_stream():
-        ends = tf.gather(times, tf.minimum(first[num_samples - 1 : num_samples + 1], tries - 1))
+        ends = tf.gather(times[1:], tf.minimum(first[num_samples - 1 : num_samples + 1], size - 1))
         return tf.gather(words, first[:num_samples]), ends[1], ends[0]
+
+    def with_more_words():
+        return _race_from(
+            words, times, draw, log_q, vocab_size, num_samples, 7 * size, rest_seed
+        )
 
     def over_all_words():
         keys = exponential([vocab_size], rest_seed) * tf.exp(-tf.cast(log_q(), tf.float64))
         # Times relative to the end of the stream, so that words of the stream are negative.
-        keys = tf.tensor_scatter_nd_min(keys, words[:, None], times - times[-1])
+        keys = tf.tensor_scatter_nd_min(keys, words[:, None], times[1:] - times[-1])
         keys, ids = tf.math.top_k(-keys, min(num_samples + 1, vocab_size))
         ends = tf.concat([times[-1] - keys, [np.inf]], 0)
         return ids[:num_samples], ends[num_samples], ends[num_samples - 1]
 
-    if count <= num_samples:
-        ids, inside, outside = over_all_words()
-    else:
-        enough = first[num_samples] < tries
-        ids, inside, outside = tf.cond(enough, in_stream, over_all_words)
-    ids = tf.ensure_shape(ids, [num_samples])
-    return ids, tf.cast(inside, tf.float32), tf.cast(outside, tf.float32)
+    further = with_more_words if 8 * size < vocab_size else over_all_words
+    if size <= num_samples:
+        return further()
+    return tf.cond(first[num_samples] < size, in_stream, further)
 
 
 def _first_positions(words):

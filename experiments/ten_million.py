@@ -6,8 +6,7 @@
 The devices are simulated: virtual CPUs of one process, under `tf.distribute.MirroredStrategy`, so
 that memory is as it would be on as many real ones, and time is not. The model is an embedding of
 1,000 hashed words, a tanh layer and `tfsoftmax.ShardedSoftmax`, trained by Adagrad, clipped by the
-global norm, on one batch again and again, with `compile` and `fit` as on one device. Blocks of the
-kernel have eight times as many rows as by default, so that tracing takes less time. Writes
+global norm, on one batch again and again, with `compile` and `fit` as on one device. Writes
 experiments/results/ten_million/README.md.
 """
 
@@ -81,11 +80,9 @@ def main():
     import tensorflow as tf
 
     from tfsoftmax.hardware import hardware
-    from tfsoftmax.ops import chunk_gradients
     from tfsoftmax.profiling.memory import peak_resident_bytes, resident_bytes
 
     options = flags.FLAGS
-    chunk_gradients.BLOCK_BYTES *= 8
     (cpu,) = tf.config.list_physical_devices("CPU")
     devices = [tf.config.LogicalDeviceConfiguration()] * options.devices
     tf.config.set_logical_device_configuration(cpu, devices)

@@ -17,6 +17,13 @@ def largest_tensor(function, pruned=False):
     return largest
 
 
+def operations(function):
+    """The number of operations in the graph of a concrete function and its loops and branches."""
+    definition = function.graph.as_graph_def()
+    bodies = [definition.node, *(f.node_def for f in definition.library.function)]
+    return sum(map(len, bodies))
+
+
 def _used(graph):
     """The operations that the outputs of a graph, or its side effects, depend on."""
     waiting = [t.op for t in graph.outputs] + list(graph.control_outputs)

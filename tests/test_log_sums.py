@@ -7,12 +7,12 @@ import tensorflow as tf
 from graph_helper import largest_tensor
 from tfsoftmax.ops.cross_entropy import cross_entropy
 from tfsoftmax.ops.log_sums import (
-    MOST_BLOCKS,
     block_words,
     exponentials_of_blocks,
     log_sum_of,
     log_sum_of_blocks,
 )
+from tfsoftmax.ops.logits import MOST_BLOCKS, kernel_blocks
 
 
 @pytest.mark.parametrize("offset", [0.0, 80.0, -1e4])
@@ -55,9 +55,11 @@ def test_exponentials_of_blocks_are_probabilities_once_multiplied(second, jit):
 
 @pytest.mark.parametrize("words", [1, 1000, 10_000, 44_370, 1_000_000])
 def test_blocks_are_small_or_few_and_cut_kernels_at_views(words):
-    block = block_words(words)
-    assert block % 16 == 0
-    assert block == 1024 or words / block <= MOST_BLOCKS
+    blocks = kernel_blocks(tf.zeros((words, 1)), None, tf.float32, block_words(words))
+    rows = [kernel.shape[0] for kernel, _ in blocks]
+    assert sum(rows) == words and len(rows) <= MOST_BLOCKS
+    assert all(size % 16 == 0 for size in rows[:-1])
+    assert max(rows) <= 1024 or len(rows) > MOST_BLOCKS - 2
 
 
 def test_the_cross_entropy_alone_holds_one_block_of_logits_in_a_tensor():

@@ -20,6 +20,7 @@ from tfsoftmax.ops.logits import full_logits, kernel_blocks, logits_rows
 from tfsoftmax.ops.xla import under_xla
 
 BLOCK_WORDS = 4096  # One block's logits stay in the cache between the passes over them.
+MOST_BLOCKS = 16  # of a cluster: graphs unroll those of a tail twice, in its first round and others
 
 
 class Cluster(typing.NamedTuple):
@@ -45,9 +46,10 @@ class Cluster(typing.NamedTuple):
         return tf.matmul(hidden, tf.cast(self.projection, hidden.dtype))
 
     def blocks(self, dtype):
-        """[(rows of the kernel in `dtype`, their biases)], at most `BLOCK_WORDS` in each."""
+        """[(rows of the kernel in `dtype`, their biases)], at most `MOST_BLOCKS` of them."""
+        words = self.kernel.shape[0]
         # XLA copies what it splits.
-        most = self.kernel.shape[0] if under_xla() else BLOCK_WORDS
+        most = words if under_xla() else max(BLOCK_WORDS, -(-words // MOST_BLOCKS))
         return kernel_blocks(self.kernel, self.bias, dtype, most)
 
     def chunk_rows(self):

@@ -15,6 +15,7 @@ from tfsoftmax.ops.chunks import CHUNK_ROWS
 from tfsoftmax.ops.log_sums import exponentials_of_blocks
 from tfsoftmax.ops.logits import full_logits, kernel_blocks
 
+# Of a block's logits or rows, and more where that makes more than `kernel_blocks` may return.
 BLOCK_BYTES = 1 << 25
 
 

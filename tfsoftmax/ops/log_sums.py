@@ -14,19 +14,19 @@ from tfsoftmax.ops.xla import under_xla
 
 # With 512 positions, 1,024 words or 512 were fastest, of 512 to 16,384 words.
 BLOCK_WORDS = 1024
-MOST_BLOCKS = 32  # of a kernel whose blocks for training are no smaller
 
 
 def block_words(vocab_size):
-    """How many words a block has where only ln Σ exp z is computed."""
-    if under_xla() or tf.config.list_logical_devices("GPU"):
-        return vocab_size
-    sixteens = -(-vocab_size // (16 * MOST_BLOCKS))  # whose blocks are views of a kernel
-    return max(BLOCK_WORDS, 16 * sixteens)
+    """How many words a block should have where only ln Σ exp z is computed."""
+    whole = under_xla() or tf.config.list_logical_devices("GPU")
+    return vocab_size if whole else BLOCK_WORDS
 
 
-def offset_exponentials(logits):
-    """exp(z - o) (N, V), o (N,) and ln Σ exp z (N,): zeros, -inf and -inf where all z are -inf."""
+def _exponentials(logits):
+    """exp(z - o) (N, V), o (N,) and ln Σ exp z (N,): -inf, and NaN or 0 before it, without words.
+
+    A row has no words where all its z are -inf.
+    """
     maximum = tf.reduce_max(logits, axis=1)
     none = tf.equal(maximum, -math.inf)
     if under_xla():
@@ -37,9 +37,6 @@ def offset_exponentials(logits):
     with tf.control_dependencies([maximum]):  # the last to read the logits can take their place
         exps = tf.nn.softmax(logits)
     log_sum = tf.where(none, maximum, maximum - tf.math.log(tf.reduce_max(exps, axis=1)))
-    exps = tf.cond(
-        tf.reduce_any(none), lambda: tf.where(none[:, None], 0.0, exps), lambda: exps
-    )
     return exps, log_sum, log_sum
 
 
@@ -53,7 +50,14 @@ def exponentials_of_blocks(blocks):
         [exponentials (N, words)], [exp(o_b - ln Σ exp z) (N,)], which a block's exponentials have
         to be multiplied by to be probabilities, and ln Σ exp z (N,).
     """
-    exps, offsets, log_sums = zip(*map(offset_exponentials, blocks))
+    exps, offsets, log_sums = zip(*map(_exponentials, blocks))
+    none = tf.equal(tf.stack(log_sums), -math.inf)
+
+    def with_zeros():
+        return [tf.where(n[:, None], 0.0, e) for n, e in zip(tf.unstack(none), exps)]
+
+    if not under_xla():
+        exps = tf.cond(tf.reduce_any(none), with_zeros, lambda: list(exps))
     log_sum = _joined(log_sums)
     return exps, [tf.exp(offset - log_sum) for offset in offsets], log_sum
 
@@ -70,7 +74,7 @@ def _joined(log_sums):
 @tf.custom_gradient
 def log_sum_of(logits):
     """ln Σ exp z of each row, (N,)."""
-    exps, offset, log_sum = offset_exponentials(logits)
+    exps, offset, log_sum = _exponentials(logits)
 
     def gradient(upstream):
         factors = upstream * tf.exp(offset - log_sum)

@@ -11,6 +11,7 @@ from tfsoftmax.ops.replicas import gathered_rows
 LOGITS_BYTES = 1 << 29
 TOP_K_WORDS = LOGITS_BYTES // (4 * CHUNK_ROWS)  # in a block, which a chunk of positions may fill
 MIN_LOGITS_ROWS = 64
+MOST_BLOCKS = 32  # of a kernel: graphs unroll them, so that their number must not grow with V
 
 
 def capped(logits, soft_cap):
@@ -62,12 +63,15 @@ def label_logits(hidden, kernel, bias, labels):
 
 
 def kernel_blocks(kernel, bias, dtype, most, step=None):
-    """[(rows of the kernel in `dtype`, their biases or None)], at most `most` rows in each.
+    """[(rows of the kernel in `dtype`, their biases or None)], at most `MOST_BLOCKS` of them.
 
-    With `step`, their numbers are multiples of it, but for a last block of fewer rows.
+    A block has at most `most` rows, unless more are needed to have so few blocks. With `step`,
+    their numbers are multiples of it, but for a last block of fewer rows.
     """
+    unit = step or 16  # rows in multiples of 16 keep the split a view of the kernel
     rest = kernel.shape[0] % (step or 1)
     whole = kernel.shape[0] - rest
+    most = max(most, unit * -(-whole // (unit * MOST_BLOCKS)))
     sizes = [min(most, whole - start) for start in range(0, whole, most)] + [rest] * (rest > 0)
     biases = [None] * len(sizes) if bias is None else tf.split(bias, sizes)
     return list(zip(tf.split(tf.cast(kernel, dtype), sizes), biases))

@@ -281,3 +281,12 @@ def test_the_tool_reads_marks_pieces_and_alternatives_and_says_so(finished_run, 
     (tmp_path / "lists").write_text("u -1 -2 {laugh} w1\n")
     done = tool(*flags, check=False)
     assert done.stderr.startswith("error: `nbest` must have no words with {, and no @")
+
+
+def test_the_tool_reads_lists_of_moses_and_of_nemo(finished_run, tmp_path):
+    (tmp_path / "moses").write_text("0 ||| w1 w2 ||| LM0= -1 ||| -2\n0 ||| w2 ||| LM0= -1 ||| -1\n")
+    (tmp_path / "nemo.tsv").write_text("w1 w2\t-2\nw2\t-1\n")
+    for name, flags in (("moses", []), ("nemo.tsv", ["--beam_size=2"])):
+        done = tool("rescore", f"--run={finished_run.directory}", f"--nbest={tmp_path / name}",
+                    "--lm_weight=0", *flags)
+        assert done.stdout == "0 w2\n" and "2 hypotheses with the scores: acoustic" in done.stderr

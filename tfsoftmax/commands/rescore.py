@@ -10,21 +10,25 @@ found by itself; docs/speech.md has a command for each.
     lines       a file (plain or .gz) with lines `utterance acoustic lm word word ...`: natural
                 logarithms of the scores of the recogniser and of its language model
     JSON        a file with a JSON object in each line, with the keys utt_id (or utt, uttid, id,
-                key), and nbest (or hyps, hypotheses, beams, output, input), a list of objects
-                with text (or rec_text, hyp, hypothesis, sentence) and optionally am_score (or
-                ac_score, acoustic_score, score, or Whisper's avg_logprob beside tokens) and
-                lm_score; or a document *.json, such as ESPnet1's data.json. Other keys of a
-                hypothesis with numbers are refused, unless --ignore_keys names them
+                key, or audio_filepath), and nbest (or hyps, hypotheses, beams, output, input), a
+                list of objects with text (or rec_text, hyp, hypothesis, sentence) and optionally
+                am_score (or ac_score, acoustic_score, score, or Whisper's avg_logprob beside
+                tokens) and lm_score; or a document *.json, such as ESPnet1's data.json. Other keys
+                of a hypothesis with numbers are refused, unless --ignore_keys names them
     Kaldi       a folder with archives: words_text with entries `utterance-RANK word ...`, or words
                 with ids; optionally acwt, lmwt.lmonly and lmwt.nolm with entries
                 `utterance-RANK cost`, of which the last, the graph costs, are added to the costs
                 of each language model, as Kaldi does; or lmwt.withlm, their sum. They are text or
                 binary, and may end in .ark, .txt, .gz or .scp. Or one file *.ark or *.scp
+    Moses       a file with lines `number ||| text ||| features ||| score`, of which the features
+                are not read
+    NeMo        with --beam_size=N, a file with lines `text<TAB>score`, N for each utterance; the
+                utterances are called 0, 1, 2, ... Its manifests with beams are JSON
     ESPnet2     a folder with 1best_recog, 2best_recog ..., each with text and score
     SRILM       a folder with a file (plain or .gz) for each utterance, named after it, with lines
                 `acoustic lm nwords word ...` in logarithms to base 10, or in NBestList1.0 or 2.0
     jobs        a folder of folders archives.1 to archives.8 (or output.1 ...) of Kaldi or ESPnet2,
-                or of files nbest.1.gz to nbest.8.gz of lines or JSON
+                or of files nbest.1.gz to nbest.8.gz of lines, JSON or Moses
     -           lines or JSON on standard input
 
 If the lists hold Kaldi's ids instead of words, --words=words.txt has the words, in lines `word id`;
@@ -116,6 +120,10 @@ def define_flags():
     flags.DEFINE_list(
         "ignore_keys", [], "Keys of JSON that are not read. Other keys with numbers of a "
         "hypothesis must be those of scores.",
+    )
+    flags.DEFINE_integer(
+        "beam_size", None, "The lists have lines `text<TAB>score`, as NeMo writes them, so many "
+        "for each utterance.",
     )
     flags.DEFINE_bool(
         "join_pieces", None, "Join pieces of words, which begin with ▁ or end in @@. With "

@@ -40,7 +40,7 @@ def check_flags(options):
             f"workers={options.workers}, strategy={options.strategy!r}"
         )
     check_at_least(0, seed=options.seed)
-    check_at_least(1, hypotheses=options.hypotheses)
+    check_at_least(1, hypotheses=options.hypotheses, beam_size=options.beam_size)
 
 
 def values_of_weights():
@@ -74,7 +74,7 @@ def lists_of(argument, symbols):
     options = flags.FLAGS
     lists = nbest.read(
         options[argument].value, ids=symbols is not None, ignore_keys=options.ignore_keys,
-        join_pieces=options.join_pieces,
+        join_pieces=options.join_pieces, beam_size=options.beam_size,
     )
     lists = lists.with_words(symbols, options.lowercase)
     report_marks(lists.spelling, options[argument].value)

@@ -4,6 +4,7 @@ The keys are those that programs around ESPnet, icefall, NeMo and Whisper write.
 """
 
 import json
+import os
 from collections.abc import Collection, Iterable, Iterator
 
 from tfsoftmax import textio, whole_files
@@ -11,6 +12,7 @@ from tfsoftmax.nbest.rows import Row, number
 
 LINE_BYTES = 16 << 20
 UTTERANCE = ("utt_id", "utt", "uttid", "id", "key")
+AUDIO = "audio_filepath"  # NeMo's, where there is none of these: the name of the file is the id
 HYPOTHESES = ("nbest", "hyps", "hypotheses", "beams", "output", "input")
 # ESPnet1 has the reference in "text" beside "rec_text".
 TEXT = ("rec_text", "text", "hyp", "hypothesis", "sentence")
@@ -19,15 +21,25 @@ OLD_LM = ("lm_score", "ngram_lm_score")
 MEAN = "avg_logprob"  # Whisper's, which is the mean over its tokens and the end of the text
 
 
+def begins(path: str) -> bool:
+    """Whether a file has lines of JSON, be it called *.json, as the manifests of NeMo are."""
+    try:
+        _, line = next(textio.lines(path, LINE_BYTES))
+        record = textio.parsed_json(line, path)
+    except (StopIteration, ValueError):  # of a document, which says what is wrong
+        return False
+    return isinstance(record, dict) and not record.keys().isdisjoint((*UTTERANCE, AUDIO))
+
+
 def rows(lines: Iterable[tuple[str, str]], ignore_keys: Collection[str] = ()) -> Iterator[Row]:
     """Yields the hypotheses of lines of JSON, each given with its place.
 
-    A line is an object with the id of an utterance (one of the keys in `UTTERANCE`) and a list of
-    hypotheses, the best first (`HYPOTHESES`). Each is an object with its text (`TEXT`), or a text,
-    or a pair of text and score; a text is a string or a list of words. The scores (`ACOUSTIC` and
-    `OLD_LM`, natural logarithms) are in the objects, or, with an s at the end or not, in lists
-    beside that of the hypotheses. All hypotheses have the same scores, or none. Each utterance has
-    one record, and one hypothesis or more.
+    A line is an object with the id of an utterance (one of the keys in `UTTERANCE`, or `AUDIO`) and
+    a list of hypotheses, the best first (`HYPOTHESES`). Each is an object with its text (`TEXT`),
+    or a text, or a pair of text and score; a text is a string or a list of words. The scores
+    (`ACOUSTIC` and `OLD_LM`, natural logarithms) are in the objects, or, with an s at the end or
+    not, in lists beside that of the hypotheses. All hypotheses have the same scores, or none. Each
+    utterance has one record, and one hypothesis or more.
 
     Args:
         lines: the lines.
@@ -87,7 +99,7 @@ def _rows(records, ignored):
     expected, seen = None, set()
     for where, record in records:
         record = _without(record, ignored)
-        utterance = str(_value(record, UTTERANCE, (str, int), "its utterance", where))
+        utterance = _utterance(record, where)
         if _encodable(utterance, where).split() != [utterance]:
             raise ValueError(f"{where}: utterances must have no blanks. Received: {utterance!r}")
         if utterance in seen:
@@ -128,6 +140,13 @@ def _rows(records, ignored):
                 )
             acoustic, old_lm = (score and score[1] for score in scores)
             yield Row(utterance, words, acoustic, old_lm, where=place)
+
+
+def _utterance(record, where):
+    if isinstance(record, dict) and isinstance(record.get(AUDIO), str):
+        if record.keys().isdisjoint(UTTERANCE):
+            return os.path.splitext(os.path.basename(record[AUDIO]))[0]
+    return str(_value(record, UTTERANCE, (str, int), "its utterance", where))
 
 
 def _without(record, ignored):

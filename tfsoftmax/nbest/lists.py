@@ -3,18 +3,16 @@
 import dataclasses
 import itertools
 import os
-import re
 from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 
 from tfsoftmax import textio
-from tfsoftmax.nbest import columns, espnet, json_lists, kaldi, srilm
+from tfsoftmax.nbest import formats
 from tfsoftmax.nbest.rows import Row
 from tfsoftmax.nbest.spelling import Spelling
 
 KALDI_NO_WORDS = {"<eps>", "<s>", "</s>"}
-MOST_SILENT = 1000  # hypotheses without a word at the start of a file, in search of one with
 SCORES = ("acoustic", "old_lm", "graph")
 
 
@@ -154,7 +152,7 @@ class NBest:
 
 def read(
     path: str | os.PathLike, ids: bool = False, ignore_keys: Collection[str] = (),
-    join_pieces: bool | None = None,
+    join_pieces: bool | None = None, beam_size: int | None = None,
 ) -> NBest:
     """Reads n-best lists, with the best hypothesis of each utterance first.
 
@@ -164,6 +162,7 @@ def read(
               natural logarithms, or "-" for standard input;
             - a file of JSON (`json_lists`): lines, one for each utterance, also from standard
               input, or a document *.json;
+            - a file of Moses (`moses`), with lines `number ||| text ||| features ||| score`;
             - a folder of Kaldi's archives (`kaldi`), or one file *.ark or *.scp with words, beside
               which costs are found;
             - a folder of ESPnet2 (`espnet`), with 1best_recog, 2best_recog and so on;
@@ -174,6 +173,8 @@ def read(
         ids: whether the hypotheses are wanted as Kaldi's ids of words.
         ignore_keys: keys of JSON that are not read (`json_lists.rows`).
         join_pieces: what pieces of words are (`Spelling`).
+        beam_size: reads a file with lines `text<TAB>score`, as NeMo writes them (`nemo`), of which
+            each utterance has so many.
 
     Returns:
         The lists, in the order of the file; those of SRILM in the order of the names, those of
@@ -185,7 +186,7 @@ def read(
             message names the file and the line.
     """
     path = os.fspath(path)
-    kind, found = _rows(path, ids, ignore_keys)
+    kind, found = formats.rows(path, formats.Options(ids, ignore_keys, beam_size))
     if ignore_keys and kind != "json":
         raise ValueError(
             f"`ignore_keys` may be given for lists of JSON only. Received: {', '.join(ignore_keys)}"
@@ -205,110 +206,6 @@ def read(
         tuple(lists), np.concatenate([[0], np.cumsum(sizes)]), tuple(row.words for row in rows),
         kind=kind, spelling=spelling, **columns,
     )
-
-
-def _rows(path, ids, ignore_keys):
-    """The kind of the lists at a path, and an iterator of their rows."""
-    if path == textio.STANDARD_INPUT or not os.path.isdir(path):
-        return _rows_of_file(path, ids, ignore_keys)
-    if kaldi.has_words(path):
-        return "kaldi", kaldi.rows(path, ids)
-    if espnet.has_ranks(path):
-        return "json", espnet.rows(path)
-    jobs = _jobs(path)
-    if not jobs:
-        return "srilm", srilm.folder_rows(path)
-    parts = [(job, *_rows(job, ids, ignore_keys)) for job in jobs]
-    kinds = sorted({kind for _, kind, _ in parts})
-    if len(kinds) > 1:
-        raise ValueError(f"{path}: must have jobs of one format. Received: {', '.join(kinds)}")
-    return kinds[0], _joined(parts)
-
-
-def _rows_of_file(path, ids, ignore_keys):
-    if kaldi.is_archive(path):
-        return "kaldi", kaldi.rows(os.path.dirname(path), ids, path)
-    if _is_document(path):
-        return "json", json_lists.document_rows(path, ignore_keys)
-    lines = textio.lines(path, json_lists.LINE_BYTES)
-    read = _with_a_word(lines)
-    lines, telling = itertools.chain(read, lines), read[-1][1] if read else ""
-    if telling.lstrip().startswith("{"):
-        return "json", json_lists.rows(lines, ignore_keys)
-    if telling and srilm.begins(telling.split()):
-        if path == textio.STANDARD_INPUT:
-            raise ValueError(
-                "SRILM's lists must be in files, which are named after their utterances. "
-                f"Received: standard input, which begins with {read[0][1][:80]!r}"
-            )
-        return "srilm", srilm.rows(lines, srilm.utterance_of(textio.name_of(path)))
-    return "columns", columns.rows(lines)
-
-
-def _with_a_word(lines):
-    """The first lines of a file, up to one that has a word, or tells its format otherwise.
-
-    Hypotheses of silence may come first, of which `1 -5.0 0` has numbers only in any format.
-    """
-    read = []
-    for where, line in lines:
-        if fields := line.split():
-            read.append((where, line))
-            words = set(fields[3:]) - srilm.NO_WORDS
-            if words or len(fields) < 3 or fields[0].startswith("{") or len(read) == MOST_SILENT:
-                break
-    return read
-
-
-def _is_document(path):
-    return path.removesuffix(".gz").endswith(".json")
-
-
-def _jobs(folder):
-    """The paths of the jobs in a folder, in the order of their numbers."""
-    jobs = {}
-    for name in sorted(os.listdir(folder)):
-        path = os.path.join(folder, name)
-        is_folder = os.path.isdir(path) and (kaldi.has_words(path) or espnet.has_ranks(path))
-        if found := re.fullmatch(r"(.+)\.(\d+)" if is_folder else r"(nbest)\.(\d+)(\.\w+)*", name):
-            jobs.setdefault(found[1], []).append((int(found[2]), path))
-    # SRILM's files may have such names, which are those of utterances.
-    if jobs.keys() == {"nbest"} and _all_of_srilm([path for _, path in jobs["nbest"]]):
-        return []
-    if len(jobs) > 1:
-        raise ValueError(f"{folder}: must have one kind of jobs. Received: {', '.join(jobs)}")
-    for kind, of_kind in jobs.items():
-        numbers = sorted(number for number, _ in of_kind)
-        wrong = [n for n, m in enumerate(numbers, start=1) if n != m]
-        if wrong:
-            raise ValueError(
-                f"{folder}: must have {kind}.1 to {kind}.{numbers[-1]} once each. "
-                f"Received: none or several of {kind}.{wrong[0]}"
-            )
-        return [path for _, path in sorted(of_kind)]
-    return []
-
-
-def _all_of_srilm(paths):
-    """Whether all files that are not empty begin as SRILM's do, and not all are empty."""
-    if any(os.path.isdir(path) or _is_document(path) for path in paths):
-        return False
-    files = (textio.lines(path, json_lists.LINE_BYTES) for path in paths)
-    first = [next((line.split() for _, line in of if line.strip()), None) for of in files]
-    return any(first) and all(srilm.begins(fields) for fields in first if fields)
-
-
-def _joined(parts):
-    """Yields the rows of jobs, none of which has an utterance of another."""
-    job_of = {}
-    for job, _, rows in parts:
-        for row in rows:
-            if job_of.setdefault(row.utterance, job) != job:
-                raise ValueError(
-                    f"{job}: each utterance must be in one job. Received: {row.utterance!r}, "
-                    f"which {job_of[row.utterance]} has too"
-                )
-            yield row
 
 
 def _column(rows, name, path):

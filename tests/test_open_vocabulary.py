@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from runs_helper import tool
+from tfsoftmax.commands import score
 from tfsoftmax.heads.char_cnn import with_words
 from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.model import language_model, reset_states, split_at_head
@@ -94,3 +95,19 @@ def test_score_tells_the_perplexity_of_an_open_vocabulary(corpus, tmp_path):
     assert opened["perplexity"] != closed["perplexity"]
     done = tool("score", f"--run={tmp_path / 'run'}", "--open_vocabulary", check=False, input="w1")
     assert done.stderr.startswith("error: `open_vocabulary` must be used with a file")
+
+
+def test_scores_depend_on_the_unseen_words_of_the_whole_file_which_is_said(corpus, tmp_path):
+    units = [f"--{name}_units=11" for name in ("embedding", "hidden")]
+    tool("train", f"--data={corpus.directory}", f"--run={tmp_path / 'run'}", "--head=char_cnn",
+         f"--head_options={json.dumps(SMALL)}", "--max_steps=3", *units)
+    scores, added = [], []
+    for name, text in (("alone", "w1 w2\n"), ("beside", "w1 w2\nw777 w888\n")):
+        (tmp_path / name).write_text(text)
+        done = tool("score", f"--run={tmp_path / 'run'}", f"--input={tmp_path / name}",
+                    "--open_vocabulary")
+        scores.append(float(done.stdout.split("\t")[0]))
+        added.append(json.loads(done.stderr.splitlines()[-1])["added_words"])
+    assert scores[1] < scores[0] and added == [0, 2]
+    assert "depends on which unseen words the rest of --input holds" in " ".join(
+        score.__doc__.split())

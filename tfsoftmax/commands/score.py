@@ -38,8 +38,10 @@ first prints. Each reads the whole --input, which then has to be a file.
 
 --open_vocabulary gives each word of --input that the vocabulary lacks a probability of its own, if
 the rows of the output layer come from characters (--head=char_cnn, or "characters" among the
-options of a head). The probabilities of all words, these included, sum to one. <unk> stays one of
-the words.
+options of a head). The probabilities of all words, these included, sum to one, so that each word
+that is added takes some from all others: the score of a sentence depends on which unseen words the
+rest of --input holds. Compare sentences within a file, or models on one file. The last line counts
+the added_words. <unk> stays one of the words.
 
 --normalisation=constant takes the scores of nce, negative and self_normalised heads, and of full
 with a z_loss, as log-probabilities, which these heads learn to approximate. This is faster but
@@ -70,7 +72,8 @@ def define_flags():
     flags.DEFINE_enum("base", "e", ["e", "10"], "Base of the logarithms that are printed.")
     flags.DEFINE_bool("stream", False, "Score the sentences as one text, not each by itself.")
     flags.DEFINE_bool(
-        "open_vocabulary", False, "Score words that the vocabulary lacks by their characters."
+        "open_vocabulary", False, "Score words that the vocabulary lacks by their characters. The "
+        "scores depend on which such words the whole file holds.",
     )
     shared_flags.define_scoring()
     shared_flags.define_workers(of_streams=False)
@@ -110,6 +113,7 @@ def main():
     tokenizer, tally, marks = runs.Run(options.run).tokenizer(), Tally(), Marks()
     in_pieces = tokenizer.pieces is not None
     model, vocabulary, _ = load(workers, options.run, streams)
+    unseen = {}
     if options.open_vocabulary:
         from tfsoftmax.lm.open_vocabulary import with_unseen_words
 
@@ -142,7 +146,7 @@ def main():
             report = oov_report(name_of(options.input), totals.words, totals.oov_tokens)
             print(report, file=sys.stderr, flush=True)
             warned = True
-    measures = {}
+    measures = {"added_words": len(unseen)} if options.open_vocabulary else {}
     if in_pieces and options.normalisation == "exact" and options.oov != "skip":
         tally.oov = totals.oov_tokens
         measures = {"words": tally.words, **text_measures(tally, -totals.log_prob)}

@@ -84,7 +84,8 @@ def test_the_tool_carries_states_within_speakers_and_reads_standard_input(
     text = (lists / "nbest").read_text()
     speakers = {f"utt-{i}": f"s{i % 5}" for i in range(12)}
     (tmp_path / "utt2spk").write_text("".join(f"{u} {s}\n" for u, s in speakers.items()))
-    flags = "--state=speaker", "--nbest=-", "--lm_weight=30", f"--out={tmp_path / 'out'}"
+    out = f"--out={tmp_path / 'out'}", "--overwrite"
+    flags = "--state=speaker", "--nbest=-", "--lm_weight=30", *out
     read, model = nbest.read(lists / "nbest"), runs.load(finished_run.directory, 5)[:2]
     for extra, of in ((f"--utt2spk={tmp_path / 'utt2spk'}", speakers.get), (None, lambda u: "utt")):
         done = tool(
@@ -101,6 +102,10 @@ def test_the_tool_carries_states_within_speakers_and_reads_standard_input(
         assert written.sentences == read.sentences
         np.testing.assert_allclose(written.old_lm, lm, rtol=1e-5)
         np.testing.assert_allclose(written.acoustic, read.acoustic)
+    (tmp_path / "out" / "results.json").write_text("mine")
+    line = "rescore", f"--run={finished_run.directory}", *flags[:-1]
+    assert "must not replace a file" in tool(*line, input=text, check=False).stderr
+    assert (tmp_path / "out" / "results.json").read_text() == "mine"
 
 
 def test_the_tool_reads_jobs_of_binary_archives_and_keeps_kaldis_keys(

@@ -232,6 +232,26 @@ def test_an_error_names_what_was_to_be_written_and_no_temporary_folder():
     assert done.stderr == "error: `out`: /a/e/data; No space left on device\n"
 
 
+@pytest.mark.parametrize("line", [
+    "tfprof --out", "tfprof --plot", "cutoffs --plot", "show_clusters --run=x --out",
+    "cluster --data=x --out", "summarise --run=x --attention", "memory_timeline --run=x --plot",
+])
+def test_files_are_replaced_only_if_that_is_asked_for(tmp_path, line):
+    """What comes next, an error about the run in most cases, is found with --overwrite."""
+    if not line.endswith("out"):
+        pytest.importorskip("matplotlib")
+    path = tmp_path / "mine.png"
+    path.write_text("mine")
+    name, *flags, flag = line.split()
+    done = tool(name, *flags, f"{flag}={path}", check=False)
+    message = f"error: `{flag[2:]}` must not replace a file, unless --overwrite is given. Received"
+    assert done.stderr == f"{message}: {str(path)!r}, which exists\n" and done.returncode == 1
+    assert path.read_text() == "mine"
+    bad = ["--vocab_size=1"] if name in ("tfprof", "cutoffs") else []
+    done = tool(name, *flags, f"{flag}={path}", "--overwrite", *bad, check=False)
+    assert "must not replace" not in done.stderr and path.read_text() == "mine"
+
+
 @pytest.mark.parametrize("name", ["cutoffs", "tfprof"])
 def test_a_picture_that_cannot_be_written_is_refused_at_once(tmp_path, name):
     pytest.importorskip("matplotlib")

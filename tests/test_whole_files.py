@@ -68,6 +68,23 @@ def test_a_path_that_cannot_be_written_is_found_before(tmp_path):
         assert raised.value.filename == str(path)
 
 
+def test_what_holds_something_is_no_empty_file_and_no_stream(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "empty").touch()
+    for path in (tmp_path / "folder", tmp_path / "empty", tmp_path / "new", "/dev/null"):
+        assert not whole_files.holds_something(path)
+    (tmp_path / "folder" / "file").write_text("mine")
+    os.symlink(tmp_path / "folder" / "file", tmp_path / "link")
+    for path in (tmp_path / "folder", tmp_path / "folder" / "file", tmp_path / "link"):
+        assert whole_files.holds_something(path)
+    program = "from tfsoftmax.whole_files import *; print(holds_something('/dev/stdout'))"
+    with open(tmp_path / "out", "w+") as out:
+        out.write("old\n")
+        out.flush()
+        subprocess.run([sys.executable, "-c", program], stdout=out, check=True)
+    assert (tmp_path / "out").read_text() == "old\nFalse\n"
+
+
 @pytest.mark.parametrize("mode", ["w", "a"])
 def test_a_redirected_standard_output_keeps_its_other_lines(tmp_path, mode):
     """`--out=/dev/stdout > file` must not put another file in the place of `file`."""

@@ -60,6 +60,13 @@ def check_writable(path: str | os.PathLike) -> None:
             os.unlink(partial)
 
 
+def holds_something(path: str | os.PathLike) -> bool:
+    """Whether there is a file or folder at a path that is not empty, and that is no stream."""
+    if os.path.isdir(path):
+        return bool(os.listdir(path))
+    return os.path.isfile(path) and os.path.getsize(path) > 0 and _stream_at(path) is None
+
+
 def _stream_at(path):
     """The descriptor of standard output or error, if the path leads to where it goes."""
     for descriptor in (1, 2):

@@ -119,7 +119,7 @@ TOOLS = {
     "cluster": Tool(
         "prepare",
         lambda f: ["cluster", f"--data={f}/data/corpus", f"--out={f}/trees/codes.txt",
-                   "--classes=5"],
+                   "--classes=5", "--overwrite"],
         ("trees", "codes.txt"), ("data",), _files("trees"),
     ),
     "train": Tool("cluster", _train, ("runs", "run"), ("data", "trees"), _trained),
@@ -131,7 +131,7 @@ TOOLS = {
     "rescore": Tool(
         "train",
         lambda f: ["rescore", f"--run={f}/runs/run", f"--nbest={f}/texts/list.nbest",
-                   f"--out={f}/scores/rescored"],
+                   f"--out={f}/scores/rescored", "--overwrite"],
         ("scores", "rescored"), ("runs", "texts"), _files("scores", "printed"), "printed/hyp.txt",
     ),
     "score": Tool(

@@ -46,7 +46,7 @@ from absl import flags
 
 from tfsoftmax.arguments import check_at_least
 from tfsoftmax.commands import shared_flags
-from tfsoftmax.commands.program import load_tensorflow, printable
+from tfsoftmax.commands.program import check_out, load_tensorflow, printable
 
 # The flags of each method, beside --out, --words and --words_of.
 METHODS = {
@@ -94,6 +94,7 @@ def define_flags():
     flags.DEFINE_enum(
         "format", None, ["mkcls", "word2vec", "srilm"], "With file: the tool that wrote the file."
     )
+    shared_flags.define_overwrite()
     shared_flags.define_words_of(0, "class")
 
 
@@ -113,8 +114,11 @@ def main():
     from tfsoftmax.corpora.progress import Progress
     from tfsoftmax.corpora.records import Corpus
     from tfsoftmax.partitions import code_files, tree_builders
-    from tfsoftmax.whole_files import check_writable
 
+    folder, name = os.path.split(os.path.abspath(options.out))
+    if is_our_file(name) and is_ours(folder):
+        raise ValueError(f"`out` must not be a file of a corpus. Received: out={options.out!r}")
+    check_out(options.out)
     if options.method in ("brown", "file"):
         run, corpus = None, Corpus.load(options.data)
     else:
@@ -128,10 +132,6 @@ def main():
     vocabulary = corpus.vocabulary if corpus else run.vocabulary()
     _check_sizes(options, len(vocabulary))
     word = shared_flags.checked_word_of(vocabulary)
-    folder, name = os.path.split(os.path.abspath(options.out))
-    if is_our_file(name) and is_ours(folder):
-        raise ValueError(f"`out` must not be a file of a corpus. Received: out={options.out!r}")
-    check_writable(options.out)
     if options.method == "brown":
         grouping = by_brown(corpus, Progress(), options)
     elif options.method == "file":

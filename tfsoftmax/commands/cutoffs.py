@@ -59,6 +59,7 @@ class CutoffsConfig:
 
 def define_flags():
     shared_flags.define(CutoffsConfig)
+    shared_flags.define_overwrite()
 
 
 def main():

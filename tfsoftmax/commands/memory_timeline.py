@@ -11,6 +11,7 @@ another program.
 
 from absl import flags
 
+from tfsoftmax.commands import shared_flags
 from tfsoftmax.commands.program import check_plot, load_tensorflow
 
 MIB = 2**20
@@ -21,6 +22,7 @@ def define_flags():
     flags.DEFINE_string("run", "", "Directory of a training run that was traced.")
     flags.DEFINE_string("trace", "", "Trace to read instead of the run's: an .xplane.pb file.")
     flags.DEFINE_string("plot", "", "PNG file to draw. Needs matplotlib.")
+    shared_flags.define_overwrite()
 
 
 def main():

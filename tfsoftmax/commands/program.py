@@ -101,18 +101,40 @@ def load_tensorflow():
     return tensorflow
 
 
+def check_out(path: str, flag: str = "out") -> None:
+    """Raises an error if a file could not be written, or if it would replace another one.
+
+    Raises:
+        ValueError: a file that is not empty is there, and --overwrite is not given.
+        OSError: the file cannot be written.
+    """
+    from tfsoftmax.whole_files import check_writable
+
+    check_writable(path)
+    check_empty(path, flag)
+
+
+def check_empty(path: str, flag: str = "out") -> None:
+    """Raises ValueError if a file or folder is at a path, and --overwrite is not given."""
+    from tfsoftmax.whole_files import holds_something
+
+    if not flags.FLAGS.overwrite and holds_something(path):
+        raise ValueError(
+            f"`{flag}` must not replace a file, unless --overwrite is given. "
+            f"Received: {path!r}, which exists"
+        )
+
+
 def check_plot(path: str, flag: str = "plot") -> None:
     """Raises an error if no picture could be written to a path.
 
     Raises:
         RuntimeError: matplotlib is not installed.
-        ValueError: it does not write files with this ending.
+        ValueError: it does not write files with this ending, or would replace a file.
         OSError: the file cannot be written.
     """
     imported("matplotlib", f"`{flag}`")
     from matplotlib.backend_bases import FigureCanvasBase
-
-    from tfsoftmax.whole_files import check_writable
 
     endings, ending = FigureCanvasBase.get_supported_filetypes(), os.path.splitext(path)[1][1:]
     if ending and ending.lower() not in endings:
@@ -120,7 +142,7 @@ def check_plot(path: str, flag: str = "plot") -> None:
             f"`{flag}` must end in one of {', '.join(sorted(endings))}. "
             f"Received: {flag}={path!r}"
         )
-    check_writable(path)
+    check_out(path, flag)
 
 
 def load_gradio():

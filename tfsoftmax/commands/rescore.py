@@ -108,6 +108,7 @@ def define_flags():
     flags.DEFINE_string("arpa", None, "N-gram model: an ARPA file, or one in kenlm's own format.")
     flags.DEFINE_string("against", None, "Output of another system to compare with.")
     flags.DEFINE_string("out", None, "Directory to write trn files and results.json to.")
+    shared_flags.define_overwrite()
     flags.DEFINE_enum(
         "state", "sentence", ["sentence", "carried", "speaker"],
         "Whether the run's model reads each hypothesis by itself, all as a stream, or those of a "

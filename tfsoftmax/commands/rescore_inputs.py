@@ -8,6 +8,7 @@ import sys
 from absl import flags
 
 from tfsoftmax.arguments import check_at_least
+from tfsoftmax.commands.program import check_empty
 from tfsoftmax.textio import STANDARD_INPUT, name_of
 from tfsoftmax.whole_files import check_writable
 
@@ -212,3 +213,5 @@ def check_out(directory, lists, references):
     for path in written[:-1]:
         check_writable(path)
     writing.check_writable(directory, lists)
+    for path in written:
+        check_empty(path)

@@ -148,6 +148,11 @@ def started_workers(streams: int | None = None):
     return workers
 
 
+def define_overwrite() -> None:
+    """Defines the flag of commands that write a file."""
+    flags.DEFINE_bool("overwrite", False, "Replace files that exist.")
+
+
 def define_search() -> None:
     """Defines the flags of commands that search summaries."""
     flags.DEFINE_integer("beam", 5, "Width of the beam to search with.")

@@ -16,19 +16,22 @@ from absl import flags
 
 from tfsoftmax.arguments import check_at_least
 from tfsoftmax.commands import shared_flags
-from tfsoftmax.commands.program import load_tensorflow, printable
+from tfsoftmax.commands.program import check_out, load_tensorflow, printable
 from tfsoftmax.corpora.config import TASKS
 
 
 def define_flags():
     shared_flags.define_run()
     flags.DEFINE_string("out", None, "File to write, with lines of cluster<TAB>word<TAB>count.")
+    shared_flags.define_overwrite()
     shared_flags.define_words_of(20, "cluster")
 
 
 def main():
     options = flags.FLAGS
     check_at_least(1, words=options.words)
+    if options.out:
+        check_out(options.out)
     load_tensorflow()
     import numpy as np
 

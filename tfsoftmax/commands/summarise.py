@@ -24,12 +24,13 @@ from absl import flags
 from tfsoftmax.arguments import check_at_least
 from tfsoftmax.commands import shared_flags
 from tfsoftmax.commands.program import (
+    check_out,
     load_tensorflow,
     printable,
 )
 from tfsoftmax.extras import imported
 from tfsoftmax.textio import line_blocks, name_of
-from tfsoftmax.whole_files import check_writable, errors_name
+from tfsoftmax.whole_files import errors_name
 
 DRAWN_WORDS = 200  # of a text and of a summary
 
@@ -44,6 +45,7 @@ def define_flags():
         "attention", None, "PNG file to draw to what the words of the first summary attend to, of "
         f"the first {DRAWN_WORDS} words of its text, after all texts. Needs matplotlib."
     )
+    shared_flags.define_overwrite()
 
 
 def main():
@@ -55,7 +57,7 @@ def main():
         )
     if options.attention is not None:
         imported("matplotlib", "`attention`")
-        check_writable(options.attention)
+        check_out(options.attention, "attention")
     blocks = line_blocks(options.input)
     first = next(blocks, None)  # before TensorFlow, to fail at once
     if first is None:

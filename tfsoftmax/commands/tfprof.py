@@ -34,10 +34,10 @@ from absl import flags
 
 from tfsoftmax.arguments import check_at_least
 from tfsoftmax.commands import shared_flags
-from tfsoftmax.commands.program import check_plot, load_tensorflow
+from tfsoftmax.commands.program import check_out, check_plot, load_tensorflow
 from tfsoftmax.lm.config import OPTIMIZERS, ModelConfig, TrainingConfig
 from tfsoftmax.textio import read_json
-from tfsoftmax.whole_files import check_writable, errors_name, writing
+from tfsoftmax.whole_files import errors_name, writing
 
 MIB = 2**20
 COLOURS = {  # Okabe and Ito's, for colour-blind readers
@@ -75,6 +75,7 @@ class ProfileConfig:
 
 def define_flags():
     shared_flags.define(ProfileConfig, ModelConfig)
+    shared_flags.define_overwrite()
 
 
 def main():
@@ -89,7 +90,7 @@ def main():
     if config.plot:
         check_plot(config.plot)
     if config.out:
-        check_writable(config.out)
+        check_out(config.out)
     load_tensorflow()
     result = measured(config, model_config)
     print(table(result))

@@ -9,8 +9,12 @@ import sys
 
 def main(*command):
     """Runs a command with the flags of the command line, whose first argument may name it."""
-    from tfsoftmax.commands import program
-
+    try:
+        from tfsoftmax.commands import program
+    except ImportError as error:
+        if "KERAS_BACKEND" not in str(error):
+            raise
+        sys.exit(f"error: {error}")
     program.main([*command, *sys.argv[1:]])
 
 

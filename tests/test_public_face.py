@@ -99,6 +99,62 @@ def test_another_backend_is_refused_before_keras_is_imported(module):
     assert last.endswith("Received: KERAS_BACKEND='nonsuch'")
 
 
+@pytest.mark.parametrize("flag", ["--help", "train"])
+def test_the_command_refuses_another_backend_in_one_sentence(flag):
+    done = subprocess.run(
+        [sys.executable, "-m", "tfsoftmax_command", flag], capture_output=True, text=True,
+        env={**os.environ, "KERAS_BACKEND": "jax"}, check=False,
+    )
+    assert done.returncode == 1 and done.stderr == (
+        'error: `KERAS_BACKEND` must be "tensorflow", the only backend of Keras that tfsoftmax '
+        "runs on. Received: KERAS_BACKEND='jax'\n"
+    )
+
+
+def test_the_command_takes_tensorflow_whatever_the_configuration_of_keras_says(tmp_path):
+    (tmp_path / "keras.json").write_text('{"backend": "jax"}')
+    program = "import tfsoftmax_command, tfsoftmax, keras; print(keras.backend.backend())"
+    environment = {name: x for name, x in os.environ.items() if name != "KERAS_BACKEND"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True,
+        env={**environment, "KERAS_HOME": str(tmp_path)},
+    )
+    assert done.stdout == "tensorflow\n"
+
+
+# As on Windows, which lacks these modules and functions.
+WINDOWS = """
+import os, sys
+MISSING = "resource fcntl pwd grp termios tty pty readline syslog curses"
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name in MISSING.split():
+            raise ModuleNotFoundError(f"No module named {name!r}")
+for name in MISSING.split():
+    sys.modules.pop(name, None)
+sys.meta_path.insert(0, Missing())
+import tensorflow  # which knows the system that it was built for
+for name in "fork getuid O_NOFOLLOW O_NONBLOCK sched_getaffinity sysconf".split():
+    if hasattr(os, name):
+        delattr(os, name)
+import keras, numpy as np, tfsoftmax
+from tfsoftmax.profiling import memory
+inputs, labels = keras.Input((4,)), keras.Input((), dtype="int32")
+head = tfsoftmax.AdaptiveSoftmax(30, [10])
+model = keras.Model(inputs, head(inputs))
+model.compile("adam", tfsoftmax.SoftmaxLoss())
+history = model.fit(np.ones((8, 4)), np.arange(8), verbose=0)
+print(np.isfinite(history.history["loss"]).all(), memory.peak_resident_bytes())
+"""
+
+
+def test_heads_train_without_the_modules_that_windows_lacks():
+    done = subprocess.run(
+        [sys.executable, "-c", WINDOWS], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "True nan\n"), done.stderr[-2000:]
+
+
 def test_a_backend_that_keras_has_loaded_is_refused():
     """A configuration file may choose it, so that the environment does not tell."""
     program = "import keras; keras.backend.backend = lambda: 'jax'; import tfsoftmax"

@@ -29,7 +29,9 @@ def __getattr__(name):
 # This comes before the import of Keras, which fails if the chosen backend is not installed.
 _require_tensorflow(os.environ.get("KERAS_BACKEND") or "tensorflow")
 
-if "tfsoftmax_command" not in sys.modules:
+if "tfsoftmax_command" in sys.modules:
+    os.environ["KERAS_BACKEND"] = "tensorflow"  # whatever Keras's configuration file chooses
+else:
     import keras
 
     _require_tensorflow(keras.backend.backend())  # Keras's configuration file may choose it too

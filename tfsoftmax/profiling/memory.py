@@ -1,9 +1,14 @@
 """Measures how much memory the process and its devices use."""
 
-import resource
+import math
 import sys
 
 import tensorflow as tf
+
+try:
+    import resource
+except ModuleNotFoundError:  # on Windows
+    resource = None
 
 
 def device_memory() -> dict[str, tuple[int, int]]:
@@ -24,7 +29,7 @@ def device_memory() -> dict[str, tuple[int, int]]:
     return found
 
 
-def resident_bytes() -> int:
+def resident_bytes() -> float:
     """Bytes of the process's resident set now; on systems without /proc, its peak so far."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
@@ -33,7 +38,9 @@ def resident_bytes() -> int:
         return peak_resident_bytes()
 
 
-def peak_resident_bytes() -> int:
-    """The most bytes that the resident set of the process has had so far."""
+def peak_resident_bytes() -> float:
+    """The most bytes that the resident set of the process has had so far; NaN on Windows."""
+    if resource is None:
+        return math.nan
     unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, Linux KiB
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -247,7 +247,8 @@ def test_what_cannot_have_hard_negatives_is_named():
     head, hidden = make("drawn")
     with pytest.raises(ValueError, match="compile the model with jit_compile=False"):
         tf.function(head.training_loss, jit_compile=True)(hidden, LABELS, HARD)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="`hard_negatives` must lie below 9"):
+    message = r"`hard_negatives` must lie in \[-1, 9\)"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         head.training_loss(hidden, LABELS, HARD + 2)
     words = tf.reshape(hidden, [2, 3, D])
     for call in (head, lambda h, ids: head.training_loss(h, LABELS.reshape(2, 3), ids)):

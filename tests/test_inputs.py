@@ -72,7 +72,7 @@ def test_whole_numbers_of_any_type_are_labels(case, dtype):
 
 def test_float_labels_must_hold_every_id():
     head = CASES["sampled"](300)
-    with pytest.raises(TypeError, match="`labels` must be integers: bfloat16 does not.* 300 words"):
+    with pytest.raises(TypeError, match="`labels` must be integers: bfloat16 does not.* below 300"):
         head.log_prob(HIDDEN, tf.cast(LABELS, tf.bfloat16))
 
 

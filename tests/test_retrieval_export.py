@@ -235,7 +235,7 @@ def test_errors_name_the_argument(tmp_path):
         ((model, "x", 3, None, True, 0), r"`max_exclude` must lie in \[1"),
         ((keras.Sequential([keras.layers.Dense(3)]), "x"), "`model` must be functional or seq"),
         ((keras.Model(hidden, CASES["full"](V)(hidden)), "x", 3), "no inputs named.*'exclude'"),
-        ((model, str(tmp_path), 3), "`out` must be a new or empty directory"),
+        ((model, str(tmp_path), 3), "`folder` must be a new or empty directory"),
     ]:
         (tmp_path / "file").write_text("")
         with pytest.raises(ValueError, match=message):

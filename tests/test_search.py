@@ -255,7 +255,7 @@ def test_errors_name_the_argument(head, index):
     ]
     for other in (*after_word, *other_functions):
         other.build((None, D))
-    unfit = tree, tfsoftmax.FullSoftmax(V), built("differentiated", 30), "head"
+    unfit = tree, tfsoftmax.FullSoftmax(V), built("differentiated", 30)
     for other in (*unfit, *after_word, *other_functions):
         for ask in (WordIndex, lambda head: index.likeliest(head, HIDDEN, 3)):
             with pytest.raises(ValueError, match=r"`head` must be built, with P\(w \| h\) = soft"):
@@ -265,16 +265,20 @@ def test_errors_name_the_argument(head, index):
         ({"kind": faiss.IndexFlatIP(D + 1), "links": 3}, "without options"),
         ({"kind": faiss.IndexFlatIP(D)}, f"inner products of {D + 1} numbers"),
         ({"kind": faiss.IndexFlatL2(D + 1)}, "for inner products"),
+        ({"head": "head"}, "`head` must be a SoftmaxHead. Received: head='head'"),
         ({"candidates": 0}, r"`candidates` must lie in \[1"),
-        ({"samples": -1}, "`samples` must not be negative"),
+        ({"samples": -1}, "`samples` must be at least 0"),
         ({"counts": [1, 2]}, "`counts` must be finite"),
         ({"probes": 0}, r"`probes` must lie in \[1"),
+        ({"candidates": True}, "`candidates` must be an integer. Received: candidates=True"),
+        ({"samples": 2.5}, "`samples` must be an integer"),
+        ({"seed": -1}, "`seed` must be at least 0"), ({"seed": "x"}, "`seed` must be an integer"),
         ({"kind": "hnsw", "links": 1}, "`links` must be at least 2"),
         ({"kind": "ivf", "lists": 10_000}, "`lists` must be at most "),
         ({"breadth": 3}, "`options` must be among .'lists', 'probes'"),
     ]:
         with pytest.raises(ValueError, match=message):
-            WordIndex(head, **options)
+            WordIndex(**{"head": head, **options})
     with pytest.raises(ValueError, match="`index` must be a tfsoftmax.search.WordIndex"):
         head.top_k(HIDDEN, 3, index=faiss.IndexFlatIP(D + 1))
     with pytest.raises(ValueError, match=r"`k` must be an integer in \[1, 2000\]"):

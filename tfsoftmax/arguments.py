@@ -5,14 +5,54 @@ import inspect
 import math
 import numbers
 import types
-from collections.abc import Iterable, Mapping, Sequence
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+if typing.TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike
 
 LARGEST = (2 - 2**-23) * 2.0**127  # of the numbers that float32 can hold
 _EXPECTED = {
     bool: "True or False", int: "an integer", float: "a finite number", type(None): "None",
     str: "a string", dict: "a dictionary", Sequence[int]: "a list of whole numbers",
-    Sequence[float]: "a list of finite numbers",
+    Sequence[float]: "a list of finite numbers", Sequence[str]: "a list of strings",
+    Iterable[str]: "a list of strings",
 }
+_Function = typing.TypeVar("_Function", bound=Callable)
+
+
+class CheckedArguments:
+    """Mixin for classes whose constructors check their arguments against their type hints.
+
+    It stands before the other bases. `check_hints` says what is checked.
+
+    Example:
+        class Layer(tfsoftmax.arguments.CheckedArguments, keras.layers.Layer):
+            def __init__(self, units: int):
+                super().__init__()
+                self.units = units
+        layer = Layer(3)  # Layer(3.5): `units` must be an integer. Received: units=3.5
+    """
+
+    def __new__(cls, *args, **kwargs):
+        check_hints(cls, args, kwargs)
+        new = super().__new__
+        return new(cls) if new is object.__new__ else new(cls, *args, **kwargs)
+
+
+def checks_arguments(function: _Function) -> _Function:
+    """A function that checks its arguments against their type hints when it is called."""
+    signature, hints = inspect.signature(function), function.__annotations__
+
+    @functools.wraps(function)
+    def checked(*args, **kwargs):
+        for name, value in signature.bind(*args, **kwargs).arguments.items():
+            if name in hints:
+                check_hint(name, value, hints[name])
+        return function(*args, **kwargs)
+
+    return checked
 
 
 def check_at_least(least: int, **numbers: float | None) -> None:
@@ -25,8 +65,9 @@ def check_at_least(least: int, **numbers: float | None) -> None:
 def check_hint(name: str, value: object, hint: object) -> None:
     """Raises ValueError if a value is not of its type hint.
 
-    A `bool` is no number here, and a float that float32 cannot hold is not finite. Anything
-    passes for other hints than these types, their sequences, str, dict, None, and unions of them.
+    A `bool` is no number here, and a float that float32 cannot hold is not finite. Checked are
+    these types, their sequences, str, dict, other classes, None, and unions of them. Anything
+    passes for other hints.
 
     Args:
         name: the name of the argument, for the message.
@@ -34,16 +75,18 @@ def check_hint(name: str, value: object, hint: object) -> None:
         hint: its type hint.
     """
     kinds = hint.__args__ if isinstance(hint, types.UnionType) else (hint,)
-    if all(kind in _EXPECTED for kind in kinds) and not any(_is(value, kind) for kind in kinds):
-        expected = ", or ".join(_EXPECTED[kind] for kind in kinds)
-        raise ValueError(f"`{name}` must be {expected}. Received: {name}={value!r}")
+    expected = [_expected(kind) for kind in kinds]
+    if all(expected) and not any(_is(value, kind) for kind in kinds):
+        raise ValueError(f"`{name}` must be {', or '.join(expected)}. Received: {name}={value!r}")
 
 
 def check_positive(**integers: int | None) -> None:
-    """Raises ValueError for the first of some integers that is not in [1, 2^31), or None."""
+    """Raises ValueError for the first of some values that is no integer in [1, 2^31), nor None."""
     for name, value in integers.items():
-        if value is not None and not 1 <= value < 1 << 31:
-            raise ValueError(f"`{name}` must lie in [1, 2**31). Received: {name}={value}")
+        if value is not None and not (is_whole(value) and 1 <= value < 1 << 31):
+            raise ValueError(
+                f"`{name}` must lie in [1, 2**31) and be an integer. Received: {name}={value!r}"
+            )
 
 
 def check_hints(cls: type, args: tuple, kwargs: dict) -> None:
@@ -64,9 +107,55 @@ def check_hints(cls: type, args: tuple, kwargs: dict) -> None:
             check_hint(name, value, hints[name])
 
 
+def whole_numbers(name: str, values: "ArrayLike", dtype: str = "int64") -> "np.ndarray":
+    """Values as an array of integers, (...), without a change of any.
+
+    Args:
+        name: the name of the argument, for the message.
+        values: (...) integers, or floats that are whole.
+        dtype: that of the result.
+
+    Raises:
+        ValueError: if they are not, or the type cannot hold one of them.
+    """
+    import numpy as np  # here, as `--help` does not wait for it
+
+    try:
+        array = np.asarray(values)
+    except ValueError:  # lists of several lengths
+        array = np.array("")
+    if array.dtype.kind not in "iuf":
+        raise ValueError(f"`{name}` must be whole numbers. Received: {name}={str(values)[:80]}")
+    with np.errstate(invalid="ignore"):
+        whole = array.astype(dtype)
+    wrong = whole != array  # of int64 and uint64, float64 may hold neither exactly
+    if array.dtype.kind == "u":
+        wrong |= whole < 0
+    if wrong.any():
+        raise ValueError(f"`{name}` must be whole numbers of {dtype}. Received: {array[wrong][0]}")
+    return whole
+
+
 def is_whole(value: object) -> bool:
     """Whether a value is an integer, of Python or NumPy, and no flag."""
     return _is(value, int)
+
+
+def _expected(kind):
+    """What a value of a hint is, or None for a hint that is not checked.
+
+    Abstract collections are not: where one stands for what Keras reads, configurations do too.
+    """
+    if kind in _EXPECTED:
+        return _EXPECTED[kind]
+    if isinstance(kind, type) and kind.__module__ != "collections.abc":
+        return f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"
+    return "a function" if typing.get_origin(kind) is Callable else None
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a real number that float32 can hold, and no flag."""
+    return _is(value, float)
 
 
 @functools.cache
@@ -86,7 +175,8 @@ def _is(value, kind):
     if kind is float:
         number = isinstance(value, numbers.Real) and not boolean
         return number and math.isfinite(value) and abs(value) <= LARGEST
-    if kind in (Sequence[int], Sequence[float]):
+    if kind in (Sequence[int], Sequence[float], Sequence[str], Iterable[str]):
         listed = isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
-        return listed and all(_is(each, kind.__args__[0]) for each in value)
-    return isinstance(value, kind)
+        (of,) = kind.__args__  # strings may come from a generator
+        return listed and (of is str or all(_is(each, of) for each in value))
+    return isinstance(value, typing.get_origin(kind) or kind)

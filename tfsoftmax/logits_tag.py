@@ -11,9 +11,9 @@ from tfsoftmax._compat import (
     in_symbolic_scope,
     metrics_in_call,
 )
+from tfsoftmax.ops.inputs import dense, real
 
 _TAG = "_tfsoftmax_logits_tag"
-_COMPOSITE = (tf.SparseTensor, tf.RaggedTensor, tf.IndexedSlices)
 
 
 class LogitsTag:
@@ -209,7 +209,8 @@ def positions(
         mask = kept if mask is None else kept & mask
     weights = tf.ones(tf.shape(labels))
     if sample_weight is not None:
-        weights *= _aligned(tf.cast(sample_weight, tf.float32), labels.shape)
+        sample_weight = tf.cast(real(sample_weight, "sample_weight"), tf.float32)
+        weights *= _aligned(sample_weight, labels.shape)
     kept = tf.cast(tf.size(labels), tf.float32)
     if mask is not None:
         mask = tf.cast(mask, tf.float32)
@@ -245,21 +246,6 @@ def check_weights(weights: tf.Tensor, shape: tf.TensorShape, name: str) -> None:
             f"`{name}` must have the shape of the labels, {shape}, with axes of one allowed. "
             f"Received: shape {weights.shape}"
         )
-
-
-def dense(value, name):
-    """`value` as a dense tensor, unless it is one of the kinds that Keras layers pass around."""
-    if isinstance(value, _COMPOSITE):
-        raise TypeError(
-            f"`{name}` must be a dense tensor (`to_tensor()` makes one of a ragged tensor, "
-            f"tf.sparse.to_dense() of a sparse one). Received: a {type(value).__name__}"
-        )
-    try:
-        return tf.convert_to_tensor(value)
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"`{name}` must be a tensor of numbers. Received: {str(value)[:80]}"
-        ) from None
 
 
 def _warns_if_differentiated(tensor, message):

@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from tfsoftmax.arguments import check_hint
+from tfsoftmax.arguments import CheckedArguments
 from tfsoftmax.logits_tag import LogitsTag, positions
 from tfsoftmax.ops.replicas import sum_of_replicas
 
@@ -12,7 +12,7 @@ REDUCTIONS = ("sum_over_batch_size", "mean", "mean_with_sample_weight", "sum", "
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
-class SoftmaxLoss(keras.losses.Loss):
+class SoftmaxLoss(CheckedArguments, keras.losses.Loss):
     """The head's own training loss in `fit`, exact cross-entropy in `evaluate`; in nats.
 
     A head that is no distribution, `CubicScores`, has its own loss in both.
@@ -50,9 +50,8 @@ class SoftmaxLoss(keras.losses.Loss):
 
     def __init__(
         self, ignore_class: int | None = None, reduction: str | None = "sum_over_batch_size",
-        name: str = "softmax_loss", dtype: str | None = None,
+        name: str = "softmax_loss", dtype: str | keras.DTypePolicy | None = None,
     ):
-        check_hint("ignore_class", ignore_class, int | None)
         if reduction not in REDUCTIONS:
             raise ValueError(
                 f"`reduction` must be one of {REDUCTIONS}. Received: reduction={reduction!r}"

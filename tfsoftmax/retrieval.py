@@ -1,15 +1,17 @@
 """Exports a model that retrieves items as a SavedModel of plain TensorFlow."""
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 
 import keras
 import tensorflow as tf
 
-from tfsoftmax.arguments import check_positive
+from tfsoftmax.arguments import check_positive, checks_arguments
 from tfsoftmax.heads.inputs import checked_k
 from tfsoftmax.heads.models import head_and_hidden_model
-from tfsoftmax.heads.vectors import softmax_of
+from tfsoftmax.heads.vectors import check_is_index, softmax_for, softmax_of
+from tfsoftmax.ops.inputs import checked_ids
 from tfsoftmax.ops.ranking import among, best, found, repeated
 from tfsoftmax.ops.search import scores_of
 from tfsoftmax.saved_models import Words, export_functions
@@ -17,8 +19,9 @@ from tfsoftmax.saved_models import Words, export_functions
 INDEX = "items.faiss"
 
 
+@checks_arguments
 def export_retrieval(
-    model: keras.Model, folder: str, k: int = 100, ids: Iterable[str] | None = None,
+    model: keras.Model, folder: str | os.PathLike, k: int = 100, ids: Iterable[str] | None = None,
     exclude: bool = True, max_exclude: int = 100, index: object | None = None,
 ) -> None:
     """Saves a model that returns the k best items of each query, to serve without tfsoftmax.
@@ -63,6 +66,9 @@ def export_retrieval(
         tfsoftmax.export_retrieval(model, "served", k=10, ids=[f"item {i}" for i in range(1000)])
     """
     head, hidden_model = head_and_hidden_model(model)
+    if index is not None:
+        check_is_index(index)
+        softmax_for(index, head)
     k = checked_k(k, head.vocab_size)
     check_positive(max_exclude=max_exclude)
     ids = _checked_ids(map(str, range(head.vocab_size)) if ids is None else ids, head.vocab_size)
@@ -101,7 +107,7 @@ def export_retrieval(
 
     beside = {} if index is None else {INDEX: index.write_faiss}
     words = Words(_saver(ids), -1, "", "items.txt")
-    export_functions(functions, words, folder, beside, [hidden_model, head])
+    export_functions(functions, words, folder, beside, [hidden_model, head], "folder")
 
 
 class _Served:
@@ -126,7 +132,7 @@ class _Served:
 
     def rescore(self, queries, candidates, *seen):
         kernel, bias, soft_cap = softmax_of(self.head)
-        candidates = tf.cast(candidates, tf.int32)
+        candidates = checked_ids(candidates, self.head.vocab_size, "candidates", least=-1)[0]
         candidates = tf.where(repeated(candidates), -1, candidates)
         if seen:
             candidates = tf.where(among(candidates, self._rows(*seen)), -1, candidates)

@@ -34,8 +34,9 @@ class Words(typing.NamedTuple):
 
 
 def export_functions(
-    functions: Callable[..., dict], words: Words, out: str,
+    functions: Callable[..., dict], words: Words, out: str | os.PathLike,
     beside: dict[str, Callable[[str], None]] | None = None, layers: Iterable[object] = (),
+    name: str = "out",
 ) -> None:
     """Saves functions of strings as the signatures of a SavedModel with the strings it knows.
 
@@ -48,21 +49,24 @@ def export_functions(
             not read, for the folder "assets.extra" of the SavedModel.
         layers: Keras layers that the functions call, whose tables, such as that of a
             `StringLookup`, the SavedModel keeps. Variables it finds by itself.
+        name: what the caller calls `out`, for messages.
 
     Raises:
         ValueError: there are files in `out`.
     """
-    if not out:
-        raise ValueError("`out` must name a directory. Received: out=''")
+    if not os.fspath(out):
+        raise ValueError(f"`{name}` must name a directory. Received: {name}=''")
     final = os.path.realpath(out)
     with alone(final):
         if os.path.lexists(out) and (not os.path.isdir(out) or os.listdir(out)):
-            raise ValueError(f"`out` must be a new or empty directory. Received: out={out!r}")
+            raise ValueError(
+                f"`{name}` must be a new or empty directory. Received: {name}={os.fspath(out)!r}"
+            )
         with errors_name(out), whole_or_nothing(final, replace=False) as partial:
             _save(functions, words, partial, layers)
-            for name, write in (beside or {}).items():
+            for file, write in (beside or {}).items():
                 os.makedirs(os.path.join(partial, EXTRA), exist_ok=True)
-                write(os.path.join(partial, EXTRA, name))
+                write(os.path.join(partial, EXTRA, file))
 
 
 def _save(functions, words, folder, layers):

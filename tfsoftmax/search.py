@@ -10,20 +10,28 @@ import json
 import os
 import typing
 import zipfile
+import zlib
 
 import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
-from tfsoftmax.arguments import check_hint, check_positive
+from tfsoftmax.arguments import (
+    CheckedArguments,
+    check_at_least,
+    check_hint,
+    check_positive,
+    checks_arguments,
+)
 from tfsoftmax.faiss_indexes import faiss, filled, for_graphs
+from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.heads.inputs import checked_k, flatten, restore
-from tfsoftmax.heads.linear import LinearHead
-from tfsoftmax.heads.vectors import softmax_of
+from tfsoftmax.heads.vectors import softmax_for, softmax_of
 from tfsoftmax.ops.chunks import chunk_rows, map_chunks
 from tfsoftmax.ops.ranking import best, found
 from tfsoftmax.ops.search import (
     Sample,
+    checked_sample,
     estimated_log_z,
     inclusion_probabilities,
     scores_of,
@@ -32,6 +40,13 @@ from tfsoftmax.ops.search import (
 from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.partitions.counts import checked_counts, with_unseen
 from tfsoftmax.whole_files import errors_name, written_whole
+
+# What reading a damaged file raises. zipfile: NotImplementedError for an unknown method of
+# compression, and MemoryError where a damaged size asks for more than there is.
+_DAMAGED = (
+    zipfile.BadZipFile, KeyError, TypeError, ValueError, EOFError, RuntimeError, MemoryError,
+    zlib.error,
+)
 
 
 class Found(typing.NamedTuple):
@@ -67,7 +82,7 @@ class Found(typing.NamedTuple):
         return self.scores - self.log_z[..., None]
 
 
-class WordIndex:
+class WordIndex(CheckedArguments):
     """An index of the words of a head, for `head.top_k(hidden, k, index=index)`.
 
     A search asks the index for `candidates` words, computes their scores exactly, and keeps the k
@@ -117,13 +132,11 @@ class WordIndex:
     """
 
     def __init__(
-        self, head: LinearHead, kind: "str | faiss.Index" = "ivf", candidates: int = 200,
+        self, head: SoftmaxHead, kind: "str | faiss.Index" = "ivf", candidates: int = 200,
         samples: int = 1024, counts: ArrayLike | None = None, seed: int = 1, **options: int,
     ):
         check_positive(candidates=candidates)
-        check_hint("samples", samples, int)
-        if samples < 0:
-            raise ValueError(f"`samples` must not be negative. Received: samples={samples}")
+        check_at_least(0, samples=samples, seed=seed)
         softmax_of(head)  # raises for what is no head, too
         vectors = head.vectors()
         if not np.isfinite(vectors).all():
@@ -144,7 +157,7 @@ class WordIndex:
             self.sample = systematic_sample(inclusion, seed)
 
     def likeliest(
-        self, head: LinearHead, hidden: ArrayLike, k: int, at_least: int | None = None
+        self, head: SoftmaxHead, hidden: ArrayLike, k: int, at_least: int | None = None
     ) -> Found:
         """The k likeliest words that the index finds, with exact scores and an estimated ln Z.
 
@@ -165,23 +178,18 @@ class WordIndex:
                 "A search with an index runs in Python and cannot be compiled by XLA. Compile the "
                 "function with `jit_compile=False`, or leave `index` out."
             )
-        softmax = softmax_of(head)
-        kernel, bias, _ = softmax
+        softmax = softmax_for(self, head)
         k = checked_k(k, head.vocab_size)
         rows, leading = flatten(head._as_hidden(hidden))
-        if (self.words, self.units) != (kernel.shape[0], kernel.shape[1] + (bias is not None)):
-            raise ValueError(
-                f"`index` must be one of a head with {kernel.shape[0]} words and {kernel.shape[1]} "
-                f"units, {'without a' if bias is None else 'with a'} bias. Received: an index of "
-                f"{self.words} vectors of {self.units} numbers"
-            )
+        if at_least is not None:
+            at_least = checked_k(at_least, k, "at_least")
         sampled = 0 if self.sample is None else 4 * len(self.sample.ids)
-        most = chunk_rows(4 * max(kernel.shape[1] * max(k, self.candidates), sampled))
+        most = chunk_rows(4 * max(softmax.kernel.shape[1] * max(k, self.candidates), sampled))
         results = map_chunks(lambda part: self._best(part, softmax, k), rows, most)
         results = _with_enough(at_least or k, rows, *results)
         return Found(*(restore(t, leading, *t.shape[1:]) for t in results))
 
-    def recall(self, head: LinearHead, hidden: ArrayLike, k: int) -> float:
+    def recall(self, head: SoftmaxHead, hidden: ArrayLike, k: int) -> float:
         """The share of the exact `head.top_k(hidden, k)` that the index finds, in [0, 1]."""
         lists = head.top_k(hidden, k)[0], self.likeliest(head, hidden, k).ids
         exact, ours = (np.reshape(ids, [-1, k]) for ids in lists)
@@ -209,7 +217,8 @@ class WordIndex:
         faiss.write_index(self._index, os.fspath(path))
 
     @classmethod
-    def load(cls, path: str | os.PathLike, head: LinearHead, stale: bool = False) -> "WordIndex":
+    @checks_arguments
+    def load(cls, path: str | os.PathLike, head: SoftmaxHead, stale: bool = False) -> "WordIndex":
         """Reads an index from a file.
 
         Args:
@@ -225,6 +234,9 @@ class WordIndex:
         try:
             with errors_name(path), zipfile.ZipFile(path) as archive:
                 about = json.loads(archive.read("about.json"))
+                index.candidates, index._scale, index._sha256 = (
+                    about[name] for name in ("candidates", "scale", "weights_sha256")
+                )
                 arrays = {}
                 for name in set(Sample._fields) & {n[:-4] for n in archive.namelist()}:
                     with archive.open(f"{name}.npy") as part:
@@ -232,14 +244,14 @@ class WordIndex:
                 with archive.open("words.faiss") as part:
                     index._index = faiss.read_index(faiss.PyCallbackIOReader(part.read))
                     part.read()  # to the end, where the checksum of the file is compared
-        except (zipfile.BadZipFile, KeyError, ValueError, EOFError, RuntimeError) as error:
+            check_positive(candidates=index.candidates)
+            check_hint("scale", index._scale, float)
+            index.sample = checked_sample(Sample(**arrays), index.words) if arrays else None
+        except _DAMAGED as error:
             raise ValueError(
-                f"{os.fspath(path)}: must be an index that `save` wrote. Received: {error}"
+                f"{os.fspath(path)}: must be an index that `save` wrote. "
+                f"Received: {str(error) or type(error).__name__}"
             ) from error
-        index.candidates, index._scale, index._sha256 = (
-            about[name] for name in ("candidates", "scale", "weights_sha256")
-        )
-        index.sample = Sample(**arrays) if arrays else None
         if not stale and index._sha256 != _sha256(head.vectors()):
             raise ValueError(
                 f"{os.fspath(path)}: must be an index of the present weights of {head.name!r}; "

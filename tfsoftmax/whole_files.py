@@ -82,8 +82,12 @@ def written_whole(path: str | os.PathLike) -> Iterator[BinaryIO]:
 
     The new file has another name until it is complete, and the permissions of the old one, which
     must be writable. A link at `path` is replaced, not followed. What processes that were killed
-    here have left is removed. An error names the file.
+    here have left is removed. An error names the file, also where the path is that of a folder or a
+    device, which a file must not replace.
     """
+    if os.path.exists(path) and not os.path.isfile(path):
+        number = errno.EISDIR if os.path.isdir(path) else errno.EINVAL
+        raise OSError(number, f"{os.strerror(number)}: must be a file", os.fspath(path))
     with errors_name(path):
         remove_partial(path)
         partial, file = _locked_partial(path)

@@ -222,7 +222,7 @@ def keras_cases():
             for value in values:
                 yield other_case(
                     "options of optimisers", getattr(optimizers, name), {}, option, value,
-                    int if "steps" in option else float, True, _one_step,
+                    int if "steps" in option else float, True, one_step,
                 )
     for value in ("average", 3, [], "MEAN"):
         yield other_case("losses and metrics", tfsoftmax.SoftmaxLoss, {}, "reduction", value,
@@ -243,7 +243,7 @@ def keras_cases():
             )
 
 
-def _one_step(optimizer):
+def one_step(optimizer):
     variable = keras.Variable(np.ones((3, 2), np.float32))
     optimizer.build([variable])
     optimizer.apply([keras.ops.ones((3, 2))], [variable])

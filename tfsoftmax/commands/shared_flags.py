@@ -16,6 +16,7 @@ from tfsoftmax.lm.local_workers import become_workers
 from tfsoftmax.textio import parsed_json
 
 WIDEST_BEAM = 1000
+WORKERS_OF_CORE = 16  # processes that may share a CPU core, each of them a TensorFlow
 SEARCH = ("beam", "length_power", "max_words", "exact_words")
 STRATEGIES = ("auto", "none", "mirrored", "multiworker")
 
@@ -124,6 +125,18 @@ def fork_workers() -> None:
         raise ValueError(
             "`workers` above 1 needs --strategy=multiworker. "
             f"Received: workers={count}, strategy={strategy.value!r}"
+        )
+    most = WORKERS_OF_CORE * (os.cpu_count() or 1)
+    if count > most:
+        raise ValueError(
+            f"`workers` must be at most {most}, {WORKERS_OF_CORE} for each CPU core of this "
+            f"machine. Received: workers={count}"
+        )
+    if count > 1 and os.environ.get("TF_CONFIG"):
+        raise ValueError(
+            "`workers` must be 1 where TF_CONFIG in the environment describes the cluster: "
+            "--workers=N is a cluster of its own, on this machine. "
+            f"Received: workers={count}, TF_CONFIG={os.environ['TF_CONFIG'][:200]}"
         )
     if count > 1:
         become_workers(count)

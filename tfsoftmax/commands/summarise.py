@@ -56,6 +56,8 @@ def main():
             f"`nbest` must be at most `beam`, {search['beam']}. Received: nbest={options.nbest}"
         )
     if options.attention is not None:
+        if not options.attention:
+            raise ValueError("`attention` must name a PNG file. Received: attention=''")
         imported("matplotlib", "`attention`")
         check_out(options.attention, "attention")
     blocks = line_blocks(options.input)

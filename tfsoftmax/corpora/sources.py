@@ -146,7 +146,10 @@ def make_source(config: PrepareConfig) -> Source:
     """
     corpora = CORPORA[config.task]
     names = ", ".join("hf:NAME" if name == "hf" else name for name in corpora)
-    if config.kind not in corpora or (config.kind == "hf") == (config.kind == config.corpus):
+    named = bool(config.corpus.removeprefix("hf:").strip(":"))
+    if config.kind not in corpora or not named or (
+        (config.kind == "hf") == (config.kind == config.corpus)
+    ):
         raise ValueError(
             f"`corpus` must be one of {names} for task={config.task!r}. "
             f"Received: corpus={config.corpus!r}"

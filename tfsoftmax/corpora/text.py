@@ -150,7 +150,9 @@ def _parquet_texts(path, field):
             for row, value in enumerate(values, start=1):
                 place = f"{path}, row {row}"
                 yield place, checked_text(value.as_py(), f"{place}:", field)
-    except arrow.ArrowException as error:
+    except (arrow.ArrowException, OSError) as error:
+        if getattr(error, "errno", None) is not None:
+            raise  # an error of the operating system, which names the file; damage has no number
         raise ValueError(f"{path}: must be an undamaged file. Received: {error}") from error
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}, row {row}: must be UTF-8. Received: {error}") from error

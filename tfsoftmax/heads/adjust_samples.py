@@ -1,16 +1,13 @@
 """Adjusts the size of the sample to the effective sample size while a model is trained."""
 
-import math
-import numbers
-
 import keras
 
 from tfsoftmax._compat import layers_of
-from tfsoftmax.arguments import check_positive
+from tfsoftmax.arguments import CheckedArguments, check_positive
 from tfsoftmax.heads.sampled import SampledSoftmax
 
 
-class AdjustNumSamples(keras.callbacks.Callback):
+class AdjustNumSamples(CheckedArguments, keras.callbacks.Callback):
     """Doubles or halves `num_samples` of every `SampledSoftmax` by the effective sample size.
 
     As the model departs from the proposal distribution in training, fewer words of the sample carry
@@ -55,7 +52,7 @@ class AdjustNumSamples(keras.callbacks.Callback):
         monitor: str = "effective_sample_size",
     ):
         super().__init__()
-        if not isinstance(target, numbers.Real) or not 0 < target < math.inf:
+        if target <= 0:
             raise ValueError(f"`target` must be a positive number. Received: target={target!r}")
         check_positive(min_samples=min_samples, max_samples=max_samples)
         if min_samples > max_samples:

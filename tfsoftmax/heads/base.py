@@ -8,27 +8,28 @@ import tensorflow as tf
 from numpy.typing import ArrayLike
 
 from tfsoftmax._compat import mend_fit_of_replicas
-from tfsoftmax.arguments import check_hints, check_positive
+from tfsoftmax.arguments import CheckedArguments, check_positive
 from tfsoftmax.heads.inputs import (
     checked_hidden,
-    checked_ids,
     checked_k,
     checked_labels,
+    checked_lists,
     flatten,
     restore,
 )
 from tfsoftmax.heads.named_options import NamedOptions
 from tfsoftmax.heads.row_weights import RowWeights
 from tfsoftmax.heads.vectors import Vectors
-from tfsoftmax.layers.initializers import Initializer
-from tfsoftmax.logits_tag import LogitsTag, check_weights, dense
+from tfsoftmax.layers.initializers import Initializer, check_float_policy
+from tfsoftmax.logits_tag import LogitsTag, check_weights
 from tfsoftmax.ops.computed_if_used import computed_if_used
+from tfsoftmax.ops.inputs import real
 from tfsoftmax.ops.ranking import found, without
 from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.partitions.packing import unpacked_values
 
 
-class SoftmaxHead(NamedOptions, RowWeights, Vectors, keras.layers.Layer):
+class SoftmaxHead(CheckedArguments, NamedOptions, RowWeights, Vectors, keras.layers.Layer):
     """Base of all output layers. What is computed depends on the method that is called.
 
     | method                          | result                                                     |
@@ -77,10 +78,6 @@ class SoftmaxHead(NamedOptions, RowWeights, Vectors, keras.layers.Layer):
     self_normalised = False
     reads_previous_word = False
 
-    def __new__(cls, *args, **kwargs):
-        check_hints(cls, args, kwargs)
-        return super().__new__(cls, *args, **kwargs)
-
     def __init__(
         self, vocab_size: int, use_bias: bool = True,
         kernel_initializer: Initializer = "glorot_uniform", bias_initializer: Initializer = "zeros",
@@ -91,6 +88,7 @@ class SoftmaxHead(NamedOptions, RowWeights, Vectors, keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         mend_fit_of_replicas()
+        check_float_policy(self)
         check_positive(vocab_size=vocab_size)
         self.vocab_size = operator.index(vocab_size)
         self.use_bias = use_bias
@@ -197,7 +195,7 @@ class SoftmaxHead(NamedOptions, RowWeights, Vectors, keras.layers.Layer):
         hidden = self._as_hidden(hidden)
         labels, validity = checked_labels(labels, self.vocab_size, hidden)
         rows, leading = flatten(hidden)
-        weights = tf.cast(dense(weights, "weights"), tf.float32)
+        weights = tf.cast(real(weights, "weights"), tf.float32)
         check_weights(weights, validity.shape, "weights")
         weights = tf.reshape(weights * validity, [-1])
         more = [flatten(each)[0] for each in more]
@@ -269,7 +267,8 @@ class SoftmaxHead(NamedOptions, RowWeights, Vectors, keras.layers.Layer):
         if exclude is None:
             ids, log_probs = search(rows, k)
         else:
-            exclude = flatten(checked_ids(exclude, "exclude", hidden.shape[:-1]))[0]
+            exclude = checked_lists(exclude, "exclude", hidden.shape[:-1], self.vocab_size)
+            exclude = flatten(exclude)[0]
             most = min(k + exclude.shape[1], self.vocab_size)
             ids, log_probs = without(*search(rows, most), exclude, k)
         return tuple(restore(each, leading, k) for each in found(ids, log_probs))

@@ -6,13 +6,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.arguments import check_positive
+from tfsoftmax.arguments import CheckedArguments, check_positive
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.heads.models import head_and_hidden_model
+from tfsoftmax.ops.inputs import checked_ids
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
-class HardNegatives(keras.layers.Layer):
+class HardNegatives(CheckedArguments, keras.layers.Layer):
     """The hard negatives of each query, by its number, for the second argument of a head.
 
     A table (Q, H), which is empty at first, so that training begins without hard negatives.
@@ -24,7 +25,8 @@ class HardNegatives(keras.layers.Layer):
         **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
-        queries: (...) integers in [0, Q). The result is (..., H) int32, -1 where there is none.
+        queries: (...) integers in [0, Q), others are an error. The result is (..., H) int32, -1
+            where there is none.
 
     Example:
         hidden, users = keras.Input((64,)), keras.Input((), dtype="int32")
@@ -34,7 +36,7 @@ class HardNegatives(keras.layers.Layer):
     """
 
     def __init__(self, num_queries: int, num_negatives: int, **kwargs):
-        super().__init__(**kwargs)
+        super().__init__(autocast=False, **kwargs)  # queries may be floats
         check_positive(num_queries=num_queries, num_negatives=num_negatives)
         self.num_queries, self.num_negatives = num_queries, num_negatives
         self.table = self.add_weight(
@@ -46,7 +48,7 @@ class HardNegatives(keras.layers.Layer):
         self.built = True
 
     def call(self, queries):
-        return tf.gather(self.table.value, tf.cast(queries, tf.int32))
+        return tf.gather(self.table.value, checked_ids(queries, self.num_queries, "queries")[0])
 
     def compute_output_spec(self, queries):
         return keras.KerasTensor((*queries.shape, self.num_negatives), "int32")
@@ -56,7 +58,7 @@ class HardNegatives(keras.layers.Layer):
         return {**super().get_config(), **sizes}
 
 
-class MineHardNegatives(keras.callbacks.Callback):
+class MineHardNegatives(CheckedArguments, keras.callbacks.Callback):
     """Fills a `HardNegatives` before epochs with the words that the head ranks highest.
 
     These are the top H of the whole vocabulary, by `head.top_k` at that time: exact, or with an
@@ -116,7 +118,13 @@ class MineHardNegatives(keras.callbacks.Callback):
 
     def mined(self) -> np.ndarray:
         """The ids (Q, H) int32 that the head ranks highest now."""
-        hidden = self._queries.predict(self.inputs, batch_size=self.batch_size, verbose=0)
+        try:
+            hidden = self._queries.predict(self.inputs, batch_size=self.batch_size, verbose=0)
+        except (ValueError, TypeError, AttributeError) as error:
+            raise ValueError(
+                f"`inputs` must be what the model takes for the {self.negatives.num_queries} "
+                f"queries. Received: inputs={str(self.inputs)[:80]}, and Keras says: {error}"
+            ) from error
         if hidden.shape[:-1] != (self.negatives.num_queries,):
             raise ValueError(
                 f"`inputs` must be those of the {self.negatives.num_queries} queries of "

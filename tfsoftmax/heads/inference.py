@@ -3,12 +3,13 @@
 import keras
 import tensorflow as tf
 
+from tfsoftmax.arguments import CheckedArguments
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.heads.inputs import checked_k
 from tfsoftmax.ops.ranking import NOT_SEARCHED
 
 
-class _HeadLayer(keras.layers.Layer):
+class _HeadLayer(CheckedArguments, keras.layers.Layer):
     """Base of layers that end a model with results of a head other than its logits.
 
     Args:
@@ -17,8 +18,6 @@ class _HeadLayer(keras.layers.Layer):
     """
 
     def __init__(self, head: SoftmaxHead, **kwargs):
-        if not isinstance(head, SoftmaxHead):
-            raise ValueError(f"`head` must be a tfsoftmax head. Received: head={head!r}")
         kwargs.setdefault("dtype", head.dtype_policy)
         super().__init__(autocast=False, **kwargs)  # labels may be floats; the head casts hidden
         self.head = head

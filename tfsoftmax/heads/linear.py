@@ -6,6 +6,7 @@ import tensorflow as tf
 from numpy.typing import ArrayLike
 
 from tfsoftmax.heads.tied import TiedHead
+from tfsoftmax.heads.vectors import check_is_index
 from tfsoftmax.layers.scoring_table import scoring_rows, scoring_table
 from tfsoftmax.ops.chunk_gradients import Objective
 from tfsoftmax.ops.logits import capped, label_logits, rows_of
@@ -74,10 +75,7 @@ class LinearHead(TiedHead):
         """
         if index is None:
             return super().top_k(hidden, k, exclude=exclude)
-        if not hasattr(index, "likeliest"):
-            raise ValueError(
-                f"`index` must be a tfsoftmax.search.WordIndex. Received: index={index!r}"
-            )
+        check_is_index(index)
 
         def search(rows, most):  # which are k if all words to exclude are padding
             found = index.likeliest(self, rows, most, at_least=k)

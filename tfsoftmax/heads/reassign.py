@@ -5,11 +5,11 @@ from collections.abc import Callable
 import keras
 
 from tfsoftmax._compat import layers_of
-from tfsoftmax.arguments import check_at_least, check_hint
+from tfsoftmax.arguments import CheckedArguments, check_positive
 from tfsoftmax.heads.self_organised import SelfOrganisedSoftmax
 
 
-class Reassign(keras.callbacks.Callback):
+class Reassign(CheckedArguments, keras.callbacks.Callback):
     """Lets the words of every `SelfOrganisedSoftmax` in the model choose their clusters anew.
 
     Args:
@@ -31,8 +31,7 @@ class Reassign(keras.callbacks.Callback):
 
     def __init__(self, every: int = 1000, logger: Callable[[dict], None] | None = None):
         super().__init__()
-        check_hint("every", every, int)
-        check_at_least(1, every=every)
+        check_positive(every=every)
         self.every, self.logger = every, logger
         self.history, self.step, self._last, self._chosen = [], 0, -1, 0
 

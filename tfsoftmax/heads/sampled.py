@@ -5,7 +5,7 @@ import tensorflow as tf
 from numpy.typing import ArrayLike
 
 from tfsoftmax.heads.full import check_objective
-from tfsoftmax.heads.inputs import checked_ids
+from tfsoftmax.heads.inputs import checked_lists
 from tfsoftmax.heads.sampling import SamplingHead
 from tfsoftmax.logits_tag import LogitsTag
 from tfsoftmax.ops.per_example import per_example_loss
@@ -179,7 +179,7 @@ class SampledSoftmax(SamplingHead):
                 f"negatives, unique={self.sampler.unique}, shared_samples={self.shared_samples}, "
                 f"label_in_sum={self.label_in_sum}"
             )
-        return checked_ids(ids, "hard_negatives", positions)
+        return checked_lists(ids, "hard_negatives", positions, self.vocab_size)
 
     def effective_sample_size(
         self, hidden: ArrayLike, seed: int | tf.Tensor | None = None
@@ -228,18 +228,10 @@ class SampledSoftmax(SamplingHead):
             criterion = keep_highest(self.keep, self.keep_by, criterion)
         if hard_negatives is not None:
             hard_negatives = tf.where(labels[:, None] < 0, -1, hard_negatives)
-            hard_negatives = self._checked_words(hard_negatives)
+            hard_negatives = tf.reshape(hard_negatives, [-1])
         return self._sampled_loss(
             criterion, hidden, self._smoothed(labels), certain=hard_negatives
         )
-
-    def _checked_words(self, ids):
-        """The ids, (C,) int32."""
-        ids = tf.reshape(ids, [-1])
-        message = f"`hard_negatives` must lie below {self.vocab_size}."
-        check = tf.debugging.assert_less(ids, self.vocab_size, message)
-        with tf.control_dependencies([check] if check is not None else []):
-            return tf.identity(ids)
 
     def _smoothed(self, labels):
         """The labels, of which a share are replaced by uniform words."""

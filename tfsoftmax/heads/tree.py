@@ -16,6 +16,7 @@ from tfsoftmax.ops.tree_search import OPENED, best_first, walk
 from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.partitions import tree_builders
 from tfsoftmax.partitions.tree import Tree
+from tfsoftmax.samplers.base import stateless
 
 MODES = {"parallel": path_nats, "sequential": sequential_path_nats}
 
@@ -127,7 +128,7 @@ class TreeSoftmax(HierarchicalHead):
         hidden = self._as_hidden(hidden)
         depth = int(self.tree.depths.max())
         rows = tf.reshape(hidden, [-1, hidden.shape[-1]])
-        words = walk(rows, *self._parameters(), self._children, depth, seed)
+        words = walk(rows, *self._parameters(), self._children, depth, stateless(seed))
         return tf.reshape(words, tf.shape(hidden)[:-1])
 
     def _full_pass(self):

@@ -44,6 +44,26 @@ class Vectors:
         return tf.concat([hidden, tf.ones_like(hidden[..., :1])], -1) if with_bias else hidden
 
 
+def check_is_index(index):
+    """Raises ValueError for what is no index. Only `tfsoftmax.search` may import faiss."""
+    if not hasattr(index, "likeliest"):
+        raise ValueError(
+            f"`index` must be a tfsoftmax.search.WordIndex. Received: index={index!r}"
+        )
+
+
+def softmax_for(index, head):
+    """The `plain_softmax` of a head, or ValueError if an index has other words or units."""
+    kernel, bias, _ = softmax = softmax_of(head)
+    if (index.words, index.units) != (kernel.shape[0], kernel.shape[1] + (bias is not None)):
+        raise ValueError(
+            f"`index` must be one of a head with {kernel.shape[0]} words and {kernel.shape[1]} "
+            f"units, {'without a' if bias is None else 'with a'} bias. Received: an index of "
+            f"{index.words} vectors of {index.units} numbers"
+        )
+    return softmax
+
+
 def softmax_of(head):
     """The `plain_softmax` of a head.
 

@@ -6,9 +6,10 @@ import keras
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
-from tfsoftmax.arguments import check_hints, check_positive
-from tfsoftmax.layers.initializers import Initializer, add_weight
+from tfsoftmax.arguments import CheckedArguments, check_positive
+from tfsoftmax.layers.initializers import Initializer, add_weight, check_float_policy
 from tfsoftmax.ops.ends import interval_of
+from tfsoftmax.ops.inputs import checked_ids, rows_of_valid
 from tfsoftmax.ops.replicas import gathered_rows
 from tfsoftmax.partitions.bands import band_units, frequency_bands
 from tfsoftmax.partitions.cutoffs import are_automatic, automatic_cutoffs
@@ -16,7 +17,7 @@ from tfsoftmax.partitions.packing import packed, unpacked_values
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
-class AdaptiveEmbedding(keras.layers.Layer):
+class AdaptiveEmbedding(CheckedArguments, keras.layers.Layer):
     """Embeddings of D / factor^k units for the words of cluster k, projected to D units.
 
     The clusters are those of `AdaptiveSoftmax`, which may be tied to the layer. Only the rows
@@ -34,7 +35,8 @@ class AdaptiveEmbedding(keras.layers.Layer):
         **kwargs: arguments of `keras.layers.Layer`.
 
     Raises:
-        InvalidArgumentError: when run on a CPU, if a word lies outside [0, V).
+        InvalidArgumentError: when run, if a word lies outside [0, V). Under XLA its embedding is
+            NaN.
 
     Example:
         embedding = tfsoftmax.AdaptiveEmbedding(1000, 64, cutoffs=[100, 400])
@@ -45,10 +47,6 @@ class AdaptiveEmbedding(keras.layers.Layer):
     Source: Baevski and Auli 2019, section 3, without their projection of the most frequent words.
     """
 
-    def __new__(cls, *args, **kwargs):
-        check_hints(cls, args, kwargs)
-        return super().__new__(cls, *args, **kwargs)
-
     def __init__(
         self, input_dim: int, output_dim: int, cutoffs: Sequence[int] | str = "auto",
         projection_factor: float | None = 4.0, counts: ArrayLike | None = None,
@@ -56,7 +54,8 @@ class AdaptiveEmbedding(keras.layers.Layer):
         embeddings_initializer: Initializer = "uniform",
         projection_initializer: Initializer = "glorot_uniform", mask_zero: bool = False, **kwargs,
     ):
-        super().__init__(**kwargs)
+        super().__init__(autocast=False, **kwargs)  # words may be floats
+        check_float_policy(self)
         check_positive(input_dim=input_dim, output_dim=output_dim)
         if are_automatic(cutoffs, counts, input_dim):
             cutoffs = automatic_cutoffs(counts, permutation, output_dim, projection_factor)
@@ -80,7 +79,8 @@ class AdaptiveEmbedding(keras.layers.Layer):
         self.built = True
 
     def call(self, words):
-        ranks = self.bands.order.rank(tf.cast(tf.reshape(words, [-1]), tf.int32))
+        ids, valid = checked_ids(words, self.input_dim, "words")
+        ranks = self.bands.order.rank(tf.reshape(ids, [-1]))
         clusters = interval_of(ranks, self.bands.ends)
         positions = [tf.where(clusters == k) for k in range(len(self.bands.ends))]
         starts = [0, *self.bands.cutoffs]
@@ -92,8 +92,9 @@ class AdaptiveEmbedding(keras.layers.Layer):
             tf.concat(positions, 0), tf.concat(parts, 0),
             tf.cast(tf.stack([tf.size(ranks), self.output_dim]), tf.int64),
         )
-        shape = tf.concat([tf.shape(words), [self.output_dim]], 0)
-        return tf.ensure_shape(tf.reshape(joined, shape), [*words.shape, self.output_dim])
+        shape = tf.concat([tf.shape(ids), [self.output_dim]], 0)
+        rows = tf.ensure_shape(tf.reshape(joined, shape), [*ids.shape, self.output_dim])
+        return rows_of_valid(rows, valid)
 
     def compute_mask(self, words, mask=None):
         return keras.ops.not_equal(words, 0) if self.mask_zero else None

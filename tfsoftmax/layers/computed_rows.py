@@ -8,11 +8,13 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax._compat import AutocastScope, record
-from tfsoftmax.arguments import check_hints, check_positive
+from tfsoftmax.arguments import CheckedArguments, check_positive
+from tfsoftmax.layers.initializers import check_float_policy
 from tfsoftmax.ops.computed_table import table_of, with_recomputed_rows
+from tfsoftmax.ops.inputs import checked_ids
 
 
-class ComputedRows(keras.layers.Layer):
+class ComputedRows(CheckedArguments, keras.layers.Layer):
     """Base of layers whose rows are computed from the ids, and serve heads as their kernel.
 
     A head that is `tied_to` the layer scores with `table()`, and, where it samples, with the rows
@@ -50,12 +52,9 @@ class ComputedRows(keras.layers.Layer):
     order: np.ndarray | None = None
     rows_at_once = 512
 
-    def __new__(cls, *args, **kwargs):
-        check_hints(cls, args, kwargs)
-        return super().__new__(cls, *args, **kwargs)
-
     def __init__(self, input_dim: int, output_dim: int | None = None, **kwargs):
         super().__init__(**kwargs)
+        check_float_policy(self)
         check_positive(input_dim=input_dim, output_dim=output_dim)
         self.input_dim, self.output_dim = input_dim, output_dim
         self.supports_jit = False  # the number of distinct words varies
@@ -108,7 +107,7 @@ class ComputedRows(keras.layers.Layer):
         return tf.gather(self.rows(some), place)
 
     def call(self, words):
-        words = tf.cast(words, tf.int32)
+        words = checked_ids(words, self.input_dim, "words")[0]
         rows = self.distinct_rows(tf.reshape(words, [-1]))
         shape = tf.concat([tf.shape(words), [self.output_dim]], 0)
         rows = tf.cast(tf.reshape(rows, shape), self.compute_dtype)

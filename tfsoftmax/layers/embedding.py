@@ -1,19 +1,24 @@
 """Input embeddings that a sparse optimiser may update."""
 
+from collections.abc import Callable
+
 import keras
 import tensorflow as tf
 
+from tfsoftmax.arguments import CheckedArguments, check_positive
+from tfsoftmax.layers.initializers import Initializer, check_float_policy
+from tfsoftmax.ops.inputs import checked_ids, rows_of_valid
 from tfsoftmax.ops.replicas import gathered_rows
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
-class Embedding(keras.layers.Embedding):
+class Embedding(CheckedArguments, keras.layers.Embedding):
     """`keras.layers.Embedding` that reads only the rows it is asked for.
 
     Keras's own layer reads the whole variable. TensorFlow then copies all of it in each step
     after an optimiser has updated it sparsely, and a mixed policy casts all of it. Words outside
-    [0, V) are an error on a CPU. The arguments are those of `keras.layers.Embedding`, without
-    `lora_rank`.
+    [0, V) are an error; where XLA compiles the step, their embeddings are NaN. The arguments are
+    those of `keras.layers.Embedding`, without `lora_rank`.
 
     Example:
         words = keras.random.randint((32, 20), 0, 1000)
@@ -21,6 +26,18 @@ class Embedding(keras.layers.Embedding):
         hidden = embedding(words)  # (32, 20, 64)
         head = tfsoftmax.FullSoftmax(1000, tied_to=embedding)
     """
+
+    def __init__(
+        self, input_dim: int, output_dim: int, embeddings_initializer: Initializer = "uniform",
+        embeddings_regularizer: str | Callable | None = None,
+        embeddings_constraint: str | Callable | None = None, mask_zero: bool = False, **kwargs,
+    ):
+        super().__init__(
+            input_dim, output_dim, embeddings_initializer, embeddings_regularizer,
+            embeddings_constraint, mask_zero, **kwargs,
+        )
+        check_float_policy(self)
+        check_positive(input_dim=input_dim, output_dim=output_dim)
 
     def build(self, input_shape=None):
         if self.lora_rank:
@@ -42,5 +59,6 @@ class Embedding(keras.layers.Embedding):
         raise ValueError("tfsoftmax.Embedding has no LoRA; keras.layers.Embedding has it.")
 
     def call(self, words):
-        words = tf.cast(words, tf.int32)
-        return tf.cast(gathered_rows(self._embeddings.value, words), self.compute_dtype)
+        ids, valid = checked_ids(words, self.input_dim, "words")
+        rows = tf.cast(gathered_rows(self._embeddings.value, ids), self.compute_dtype)
+        return rows_of_valid(rows, valid)

@@ -28,3 +28,13 @@ def add_weight(
     return layer.add_weight(
         name=name, shape=shape, initializer=initializer, autocast=False, **options
     )
+
+
+def check_float_policy(layer: keras.layers.Layer) -> None:
+    """Raises ValueError unless a layer computes, and keeps its weights, in floats."""
+    types = {layer.compute_dtype, layer.variable_dtype}
+    if not all("float" in name for name in types):
+        raise ValueError(
+            "`dtype` must be a type or a policy of floating-point numbers. "
+            f"Received: dtype={layer.dtype_policy.name!r}"
+        )

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from tfsoftmax.arguments import check_positive
 from tfsoftmax.layers.computed_rows import ComputedRows
+from tfsoftmax.ops.inputs import dense
 from tfsoftmax.partitions.packing import packed, unpacked
 
 Features = ArrayLike | Mapping[str, ArrayLike] | list[ArrayLike]
@@ -73,7 +74,14 @@ class ItemTower(ComputedRows):
         check_positive(rows_at_once=rows_at_once)
         self.model, self.rows_at_once = model, rows_at_once
         self._features = _Table(features)  # Keras tracks what is assigned, but not inside of this
-        vectors = model(tf.nest.map_structure(_placeholder, features))
+        try:
+            vectors = model(tf.nest.map_structure(_placeholder, features))
+        except (ValueError, TypeError) as error:
+            shapes = [(*x.shape, x.dtype.name) for x in tf.nest.flatten(features)]
+            raise ValueError(
+                f"`model` must take the features, of shapes and types {shapes}. "
+                f"Received: model={model!r}, which says: {error}"
+            ) from error
         shape = getattr(vectors, "shape", ())
         if len(shape) != 2 or shape[1] is None:
             raise ValueError(
@@ -118,7 +126,7 @@ class _Table:
 
 
 def _tensors(features):
-    """A tensor, or a dict or a list of them."""
+    """A tensor, or a dict or a list of them. ValueError for what is no array."""
     if isinstance(features, Mapping):
         return {name: _tensor(values) for name, values in features.items()}
     if isinstance(features, (list, tuple)) and hasattr(next(iter(features), None), "shape"):
@@ -127,8 +135,16 @@ def _tensors(features):
 
 
 def _tensor(values):
-    array = values.numpy() if isinstance(values, tf.Tensor) else np.asarray(values)
-    return tf.constant(array.astype(keras.config.floatx()) if array.dtype.kind == "f" else array)
+    try:
+        tensor = dense(values, "features")
+    except TypeError:
+        tensor = None
+    if tensor is None or tensor.dtype.is_complex:
+        raise ValueError(
+            "`features` must be dense arrays of numbers or strings, or a dict or a list of them. "
+            f"Received: {str(values)[:80]}"
+        )
+    return tf.cast(tensor, keras.config.floatx()) if tensor.dtype.is_floating else tensor
 
 
 def _placeholder(tensor):

@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from tfsoftmax.layers.embedding import Embedding
 from tfsoftmax.layers.sharded_weights import add_sharded_weight
+from tfsoftmax.ops.inputs import checked_ids
 from tfsoftmax.ops.replicas import run_in_replicas
 from tfsoftmax.ops.shards import Shard, refuse_whole
 
@@ -31,7 +32,8 @@ class ShardedEmbedding(Embedding):
 
     Raises:
         ValueError: when built, if several replicas cannot do what is asked for.
-        InvalidArgumentError: when run by several replicas, if a word lies outside [0, V).
+        InvalidArgumentError: when run, if a word lies outside [0, V). Under XLA its embedding is
+            NaN.
 
     Example:
         import tensorflow as tf
@@ -53,16 +55,13 @@ class ShardedEmbedding(Embedding):
     def call(self, words):
         if self._strategy.num_replicas_in_sync == 1:
             return super().call(words)
-        ids = tf.reshape(tf.cast(words, tf.int32), [-1])
+        ids = tf.reshape(checked_ids(words, self.input_dim, "words")[0], [-1])
         rows = run_in_replicas(self._strategy, self._rows, ids)
         shape = tf.concat([tf.shape(words), [self.output_dim]], 0)
         embeddings = tf.ensure_shape(tf.reshape(rows, shape), [*words.shape, self.output_dim])
         return tf.cast(embeddings, self.compute_dtype)
 
     def _rows(self, ids):
-        tf.debugging.assert_equal(
-            (ids >= 0) & (ids < self.input_dim), True, f"words must lie in [0, {self.input_dim})"
-        )
         return Shard.here(self.input_dim).reader(ids)(self._embeddings.value)
 
     def save_own_variables(self, store):

@@ -3,14 +3,14 @@
 import keras
 import tensorflow as tf
 
-from tfsoftmax.arguments import check_positive
+from tfsoftmax.arguments import CheckedArguments, check_positive
 from tfsoftmax.layers.dropout import Dropout
 from tfsoftmax.layers.initializers import Initializer
 from tfsoftmax.ops.attention import attention_to_context
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
-class TransformerCell(keras.layers.Layer):
+class TransformerCell(CheckedArguments, keras.layers.Layer):
     """The cell of `TransformerBlock`, for `keras.layers.RNN`.
 
     Its state is the keys and the values of the last C words, and which of these C are words: zeros

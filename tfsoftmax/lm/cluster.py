@@ -56,7 +56,10 @@ def _workers_in_environment():
     text = os.environ.get("TF_CONFIG", "")
     try:
         config = json.loads(text or "{}")
-        jobs = {job: len(tasks) for job, tasks in config.get("cluster", {}).items()}
+        cluster = config.get("cluster", {})
+        jobs = {job: len(tasks) for job, tasks in cluster.items()}
+        if not all(isinstance(address, str) for tasks in cluster.values() for address in tasks):
+            raise ValueError
         kind = config["task"]["type"] if jobs else None
         if kind in _SHARING:
             config["cluster"][kind][int(config["task"]["index"])]

@@ -4,6 +4,7 @@ import contextlib
 
 import keras
 
+from tfsoftmax.arguments import check_positive, checks_arguments
 from tfsoftmax.heads import HEADS
 from tfsoftmax.layers.dropout import Dropout
 from tfsoftmax.layers.embedding import Embedding
@@ -15,6 +16,7 @@ from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.vocabulary import Vocabulary
 
 
+@checks_arguments
 def language_model(
     config: ModelConfig, vocabulary: Vocabulary, streams: int | None,
     time_steps: int | None = None, stateful: bool = True,
@@ -41,6 +43,7 @@ def language_model(
 
     Source: Müller 2017, section 4.3 and table 4.5.
     """
+    check_positive(streams=streams, time_steps=time_steps)
     check_head(config)
     policy = keras.DTypePolicy(config.precision)
     words = keras.Input(batch_shape=(streams, time_steps), dtype="int32", name="words")

@@ -165,6 +165,11 @@ class Run:
     def check_task(self, tasks: tuple = TASKS[:1]) -> str:
         """The task of the run's corpus, as `Corpus.task`, or a ValueError if it is another."""
         task = self.config()["corpus"].get("task", TASKS[0])
+        if task not in TASKS:
+            raise ValueError(
+                f"{self.path(CONFIG)}: `task` must be one of {', '.join(TASKS)}. "
+                f"Received: task={task!r}"
+            )
         if task not in tasks:
             tool = {"pairs": "tfsoftmax summarise", "sentences": "tfsoftmax generate"}[task]
             raise ValueError(

@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from tfsoftmax.arguments import check_hint, check_positive
+from tfsoftmax.arguments import check_positive
 from tfsoftmax.metrics.token_mean import TokenMean
 
 
@@ -33,11 +33,9 @@ class TopKAccuracy(TokenMean):
 
     def __init__(
         self, k: int = 5, in_training: bool = False, ignore_class: int | None = None,
-        name: str | None = None, dtype: str | None = None,
+        name: str | None = None, dtype: str | keras.DTypePolicy | None = None,
     ):
         super().__init__(ignore_class, name, dtype)
-        check_hint("k", k, int)
-        check_hint("in_training", in_training, bool)
         check_positive(k=k)
         self.k, self.in_training = k, in_training
 
@@ -71,7 +69,7 @@ class Accuracy(TopKAccuracy):
 
     def __init__(
         self, in_training: bool = False, ignore_class: int | None = None,
-        name: str | None = None, dtype: str | None = None,
+        name: str | None = None, dtype: str | keras.DTypePolicy | None = None,
     ):
         super().__init__(1, in_training, ignore_class, name, dtype)
 

@@ -4,9 +4,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.arguments import check_hint, check_positive
-from tfsoftmax.logits_tag import dense, positions
+from tfsoftmax.arguments import check_positive
+from tfsoftmax.logits_tag import positions
 from tfsoftmax.metrics.token_mean import TokenMean
+from tfsoftmax.ops.inputs import dense
 from tfsoftmax.ops.ranking import NOT_SEARCHED, among, distinct, repeated
 
 
@@ -58,9 +59,8 @@ class RankingMetric(TokenMean):
 
     def __init__(
         self, k: int = 10, ignore_class: int | None = None, name: str | None = None,
-        dtype: str | None = None,
+        dtype: str | keras.DTypePolicy | None = None,
     ):
-        check_hint("k", k, int)
         check_positive(k=k)
         super().__init__(ignore_class, name or f"{self.default_name}_at_{k}", dtype)
         self.k = k

@@ -3,12 +3,12 @@
 import keras
 import tensorflow as tf
 
-from tfsoftmax.arguments import check_hint
+from tfsoftmax.arguments import CheckedArguments
 from tfsoftmax.logits_tag import Labels, LogitsTag, positions
 from tfsoftmax.ops.replicas import sum_of_replicas
 
 
-class TokenMean(keras.metrics.Metric):
+class TokenMean(CheckedArguments, keras.metrics.Metric):
     """Base of the metrics: weighted means over all positions since the last reset.
 
     The weights of `weighted_metrics` say how many tokens each position counts for. Sums are
@@ -39,9 +39,9 @@ class TokenMean(keras.metrics.Metric):
     asks_head = True  # and reads no logits, which a training step then need not compute
 
     def __init__(
-        self, ignore_class: int | None = None, name: str | None = None, dtype: str | None = None
+        self, ignore_class: int | None = None, name: str | None = None,
+        dtype: str | keras.DTypePolicy | None = None,
     ):
-        check_hint("ignore_class", ignore_class, int | None)
         super().__init__(name=name or self.default_name, dtype=dtype)
         self.ignore_class = ignore_class
         self.sums = {

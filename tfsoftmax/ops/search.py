@@ -65,6 +65,21 @@ def systematic_sample(inclusion, seed):
     return Sample(ids.astype(np.int32), np.asarray(inclusion, np.float64)[ids])
 
 
+def checked_sample(sample, words):
+    """A `Sample` of so many words that was read from a file.
+
+    Raises:
+        ValueError: if its arrays are none that `systematic_sample` returns.
+    """
+    ids, inclusion = sample
+    if ids.dtype != np.int32 or inclusion.dtype != np.float64 or ids.ndim != 1:
+        raise ValueError(f"a sample of types {ids.dtype} and {inclusion.dtype}")
+    inside = np.diff(ids, prepend=-1).min(initial=1) > 0 and ids.max(initial=0) < words
+    if not (inside and ids.shape == inclusion.shape and ((0 < inclusion) & (inclusion <= 1)).all()):
+        raise ValueError("a sample whose ids do not rise in [0, V), or shares outside (0, 1]")
+    return sample
+
+
 def scores_of(hidden, kernel, bias, ids, soft_cap=None):
     """Exact logits (N, C) float32 of the words (N, C) of each position; -inf where an id is -1."""
     safe = tf.maximum(ids, 0)

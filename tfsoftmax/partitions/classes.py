@@ -227,7 +227,8 @@ def build(
 def _without_gaps(classes, argument):
     if classes.ndim != 1 or not len(classes) or not np.issubdtype(classes.dtype, np.integer):
         raise ValueError(f"`{argument}` must be integers (V,). Received: {classes!r}")
-    if classes.min() < 0 or not np.bincount(classes).all():
+    # The first two conditions spare `bincount` numbers that it would count up to.
+    if classes.min() < 0 or classes.max() >= len(classes) or not np.bincount(classes).all():
         raise ValueError(
             f"`{argument}` must number the classes from 0 on without gaps. Received: "
             f"{len(np.unique(classes))} classes from {classes.min()} to {classes.max()}"

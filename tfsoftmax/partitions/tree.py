@@ -2,11 +2,12 @@
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tfsoftmax.arguments import whole_numbers
 from tfsoftmax.partitions.packing import packed, unpacked
 
 MAX_DEPTH = 1000  # heads hold a path of this length for every word
@@ -40,7 +41,7 @@ class Tree:
 
     def __post_init__(self):
         for name in ("sizes", "words"):
-            array = np.array(getattr(self, name), np.int32)
+            array = whole_numbers(name, getattr(self, name), "int32").copy()
             array.setflags(write=False)
             object.__setattr__(self, name, array)
         _check(self)
@@ -56,7 +57,7 @@ class Tree:
         Returns:
             A `Tree`.
         """
-        parents, words = np.asarray(parents), np.asarray(words)
+        parents, words = whole_numbers("parents", parents), whole_numbers("words", words)
         roots = np.flatnonzero(parents < 0)
         if len(roots) != 1:
             raise ValueError(f"`parents` must have one root. Received: {len(roots)} roots")
@@ -198,7 +199,7 @@ class Tree:
     @classmethod
     def from_config(cls, config: dict) -> "Tree":
         """The tree that `to_config` described."""
-        if not {"sizes", "words"} <= config.keys():
+        if not (isinstance(config, Mapping) and {"sizes", "words"} <= config.keys()):
             raise ValueError(
                 "`tree` must be a dict that `Tree.to_config` returned, of `sizes` and `words`. "
                 f"Received: {str(config)[:80]}"

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tfsoftmax.arguments import is_whole
 from tfsoftmax.partitions import code_files
 from tfsoftmax.partitions.counts import checked_counts
 from tfsoftmax.partitions.tree import Tree
@@ -103,6 +104,10 @@ def from_codes(codes: Sequence[str]) -> Tree:
     Returns:
         A `Tree`; binary if the codes are of 0 and 1 and differ.
     """
+    if isinstance(codes, str) or not len(codes) or not all(isinstance(c, str) for c in codes):
+        raise ValueError(
+            f"`codes` must be strings, one for each word. Received: codes={str(codes)[:80]}"
+        )
     distinct = sorted(set(codes))
     parents, leftmost, first = _trie(distinct)
     count = len(parents)
@@ -173,6 +178,8 @@ def from_nested(nested: list, ids: Mapping[str, int] | None = None) -> Tree:
             raise ValueError(f"`nested` must hold words of the vocabulary. Received: {node!r}")
         if is_list and not node:
             raise ValueError(f"`nested` must not hold an empty list. Received: {str(nested)[:80]}")
+        if not (is_list or ids is not None or is_whole(node)):
+            raise ValueError(f"`nested` must hold ids of words. Received: {node!r}")
         pending += [(child, len(parents)) for child in reversed(node)] if is_list else []
         parents.append(parent)
         words.append(-1 if is_list else node if ids is None else ids[node])

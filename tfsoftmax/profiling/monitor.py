@@ -6,13 +6,13 @@ import time
 import keras
 import tensorflow as tf
 
-from tfsoftmax.arguments import check_at_least, check_hint
+from tfsoftmax.arguments import CheckedArguments, check_positive, is_whole
 from tfsoftmax.profiling.memory import device_memory, resident_bytes
 from tfsoftmax.profiling.memory_timeline import STEP
 from tfsoftmax.profiling.model_parts import parameters_and_bytes, variables_by_part
 
 
-class TrainingMonitor(keras.callbacks.Callback):
+class TrainingMonitor(CheckedArguments, keras.callbacks.Callback):
     """Records memory, speed and gradient norms for TensorBoard, and traces training steps.
 
     | tag | what it records |
@@ -53,13 +53,13 @@ class TrainingMonitor(keras.callbacks.Callback):
         profile_batch: tuple[int, int] | None = None,
     ):
         super().__init__()
-        check_hint("every", every, int)
-        check_at_least(1, every=every)
-        first, last = profile_batch or (1, 1)
-        if not 1 <= first <= last:
+        check_positive(every=every, words_per_step=words_per_step)
+        steps = profile_batch if isinstance(profile_batch, (list, tuple)) else ()
+        two = len(steps) == 2 and all(map(is_whole, steps)) and 1 <= steps[0] <= steps[1]
+        if profile_batch is not None and not two:
             raise ValueError(
-                "`profile_batch` must be two steps, 1 <= first <= last. "
-                f"Received: profile_batch={profile_batch}"
+                "`profile_batch` must be two steps, 1 <= first <= last, or None. "
+                f"Received: profile_batch={profile_batch!r}"
             )
         self.log_dir, self.writer = log_dir, None
         self.every, self.words_per_step, self.profile_batch = every, words_per_step, profile_batch

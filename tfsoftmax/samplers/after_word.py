@@ -61,10 +61,11 @@ class AfterWord(Sampler):
         Returns:
             `Candidates` with ids (N, S), log_expected (N, S) and log_expected_labels (N,).
         """
-        before = tf.cast(before, tf.int32)
+        self.check_size(num_samples)
+        labels, before = self._checked(labels), self._checked(before, "before")
         ids = self._draw_after(before, num_samples, stateless(seed))
         log_size = np.float32(np.log(num_samples))
-        log_q = [self.log_q(ids, before[:, None]), self.log_q(tf.cast(labels, tf.int32), before)]
+        log_q = [self.log_q(ids, before[:, None]), self.log_q(labels, before)]
         return Candidates(ids, *(each + log_size for each in log_q))
 
     def log_q(self, ids: tf.Tensor, before: tf.Tensor) -> tf.Tensor:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from tfsoftmax.arguments import check_positive, checks_arguments
 from tfsoftmax.samplers.base import Sampler
 
 _FEWEST = 25  # variance of a count from which its word is judged on its own
@@ -37,6 +38,7 @@ class Audit(NamedTuple):
     honest: bool
 
 
+@checks_arguments
 def audit_sampler(
     sampler: Sampler, num_samples: int, draws: int = 2000, seed: int = 0, jit_compile: bool = False
 ) -> Audit:
@@ -57,6 +59,8 @@ def audit_sampler(
             `unique`, or claims another count for a word as a sample than for the same word as a
             label.
     """
+    check_positive(draws=draws)
+    sampler.check_size(num_samples)
     counts, claims, variances, mismatch, most, outside = _tally(
         sampler, num_samples, draws, seed, jit_compile
     )

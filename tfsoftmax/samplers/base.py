@@ -9,7 +9,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.arguments import check_hints
+from tfsoftmax.arguments import CheckedArguments
+from tfsoftmax.ops.inputs import checked_ids, dense
+from tfsoftmax.ops.replicas import in_replica
 from tfsoftmax.ops.sampled import LEFT_OUT
 from tfsoftmax.partitions.packing import unpacked_values
 from tfsoftmax.samplers.poisson_race import poisson_race, tries_needed
@@ -39,7 +41,7 @@ class Candidates(NamedTuple):
     log_expected_labels: tf.Tensor
 
 
-class Sampler(keras.layers.Layer):
+class Sampler(CheckedArguments, keras.layers.Layer):
     """A proposal distribution q over V words, from which a head draws samples.
 
     The head holds the sampler as a sublayer. A subclass writes `log_q` and `_draw`, `update` if
@@ -71,10 +73,6 @@ class Sampler(keras.layers.Layer):
     corrects = True  # whether words differ in their expected counts
     holds_labels = False  # whether a sample contains the label of each position once, undrawn
     learns_from_labels = False  # whether labels of weight zero must be kept from it
-
-    def __new__(cls, *args, **kwargs):
-        check_hints(cls, args, kwargs)
-        return super().__new__(cls, *args, **kwargs)
 
     def __init__(
         self, vocab_size: int, unique: bool = False, implementation: str = "own", **kwargs
@@ -121,7 +119,7 @@ class Sampler(keras.layers.Layer):
             of order sampling (Duffield, Lund, Thorup 2007) instead of 1 - (1 - q)^tries.
         """
         self.check_size(num_samples)
-        labels = tf.cast(labels, tf.int32)
+        labels = self._checked(labels)
         if self.implementation == "tf":
             return Candidates(*tf_candidates(self, labels, num_samples))
         if self.unique:
@@ -156,7 +154,7 @@ class Sampler(keras.layers.Layer):
         if self.implementation == "tf":
             return self.sample(labels, num_samples, seed)
         size = min(num_samples + 1, self.vocab_size)
-        labels = tf.cast(labels, tf.int32)
+        labels = self._checked(labels)
         ids, inside, outside = self._race(size, stateless(seed))
         is_inside = contains(tf.sort(ids), labels)
         log_q = self.log_q(ids)
@@ -180,7 +178,7 @@ class Sampler(keras.layers.Layer):
         Returns:
             `Candidates` with ids (N, S), log_expected (N, S) and log_expected_labels (N,).
         """
-        labels = tf.cast(labels, tf.int32)
+        labels = self._checked(labels)
         ids = self._draw(tf.size(labels) * num_samples, stateless(seed))
         return self._with_replacement(tf.reshape(ids, [-1, num_samples]), labels, num_samples)
 
@@ -211,6 +209,17 @@ class Sampler(keras.layers.Layer):
     def tf_operation(self):
         """The operation of `tf.random` that draws from q, and its keyword arguments."""
         raise NotImplementedError
+
+    def _checked(self, ids, name="labels"):
+        """Ids of words in [0, V) as int32; -1, for no label, where replicas may lack labels.
+
+        A head that is traced has checked its labels, which are int32 by then.
+        """
+        ids = dense(ids, name)
+        if ids.dtype == tf.int32 and not tf.executing_eagerly():
+            return ids
+        least = -1 if self.holds_labels or in_replica() else 0
+        return checked_ids(ids, self.vocab_size, name, least)[0]
 
     def _with_replacement(self, ids, labels, num_samples):
         log_size = np.float32(np.log(num_samples))
@@ -267,14 +276,24 @@ class Sampler(keras.layers.Layer):
 
 
 def stateless(seed):
-    """The seed (2,) of stateless draws for an int or (2,) integers."""
-    seed = tf.convert_to_tensor(seed)
-    return tf.stack([seed, tf.zeros_like(seed)]) if seed.shape.rank == 0 else seed
+    """The seed (2,) of stateless draws for an int or (2,) integers.
+
+    Raises:
+        ValueError: if it is neither.
+    """
+    try:
+        tensor = dense(seed, "seed")
+    except TypeError:
+        tensor = tf.constant("")
+    one = tensor.shape.rank == 0
+    if not tensor.dtype.is_integer or not (one or tensor.shape.is_compatible_with([2])):
+        raise ValueError(f"`seed` must be an integer, or two. Received: seed={str(seed)[:80]}")
+    return tf.stack([tensor, tf.zeros_like(tensor)]) if one else tensor
 
 
 def contains(words: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     """Whether each label (...) is among the words (S,) int32, which increase."""
-    flat = tf.reshape(tf.cast(labels, tf.int32), [-1])
+    flat = tf.reshape(tf.saturate_cast(labels, tf.int32), [-1])
     place = tf.minimum(tf.searchsorted(words, flat), tf.size(words) - 1)
     return tf.reshape(tf.gather(words, place) == flat, tf.shape(labels))
 

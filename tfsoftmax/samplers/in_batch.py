@@ -123,7 +123,7 @@ class InBatch(Sampler):
             and these.
         """
         self.check_size(num_samples)
-        labels = tf.cast(labels, tf.int32)
+        labels = self._checked(labels)
         ids = labels_of_all_replicas(tf.reshape(labels, [-1]))
         others = tf.cast(tf.maximum(tf.size(ids) - 1, 0), tf.float32)
 

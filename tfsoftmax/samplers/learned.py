@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
+from tfsoftmax.arguments import is_number
 from tfsoftmax.ops.replicas import gathered_rows, labels_of_all_replicas, own_copy
 from tfsoftmax.samplers.alias_table import cells
 from tfsoftmax.samplers.base import Sampler
@@ -62,8 +63,8 @@ class LearnedUnigram(Sampler):
     def update(self, labels):
         if self.sums is None or not self.trainable:
             return
-        labels = labels_of_all_replicas(tf.reshape(tf.cast(labels, tf.int64), [-1]))
-        leaves = labels + cells(self.vocab_size)
+        labels = labels_of_all_replicas(tf.reshape(self._checked(labels), [-1]))
+        leaves = tf.cast(labels, tf.int64) + cells(self.vocab_size)
         depth = cells(self.vocab_size).bit_length()
         paths = [tf.bitwise.right_shift(leaves, np.int64(level)) for level in range(depth)]
         nodes = tf.concat(paths, 0)
@@ -123,11 +124,12 @@ class Interpolated(Unigram):
     ):
         super().__init__(vocab_size, counts, **kwargs)
         if isinstance(unigram_weight, dict):
-            unigram_weight = keras.optimizers.schedules.deserialize(unigram_weight)
-        if not callable(unigram_weight) and not 0 <= unigram_weight <= 1:
+            unigram_weight = _schedule(unigram_weight)
+        number = is_number(unigram_weight) and 0 <= unigram_weight <= 1
+        if not (number or callable(unigram_weight)):
             raise ValueError(
                 "`unigram_weight` must lie in [0, 1] or be a function of the step. "
-                f"Received: unigram_weight={unigram_weight}"
+                f"Received: unigram_weight={unigram_weight!r}"
             )
         if callable(unigram_weight) and self.implementation == "tf":
             raise ValueError(
@@ -181,6 +183,16 @@ class Interpolated(Unigram):
     def from_config(cls, config):
         weight = keras.saving.deserialize_keras_object(config["unigram_weight"])
         return super().from_config({**config, "unigram_weight": weight})
+
+
+def _schedule(config):
+    try:
+        return keras.optimizers.schedules.deserialize(config)
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise ValueError(
+            "`unigram_weight` must be a schedule as Keras writes it to JSON, if it is a dict. "
+            f"Received: unigram_weight={config!r}, {error}"
+        ) from error
 
 
 def _sum_tree(vocab_size):

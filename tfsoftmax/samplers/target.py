@@ -8,6 +8,12 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
+from tfsoftmax.arguments import (
+    check_at_least,
+    check_positive,
+    checks_arguments,
+    whole_numbers,
+)
 from tfsoftmax.partitions.packing import packed
 from tfsoftmax.samplers.base import Candidates, Sampler, contains
 from tfsoftmax.samplers.random import uniform_words
@@ -80,7 +86,7 @@ class TargetSampling(Sampler):
             ValueError: if `num_samples` is not S.
         """
         self.check_size(num_samples)
-        words = self._vocabulary()
+        words, labels = self._vocabulary(), self._checked(labels)
         log_expected_labels = _log(contains(words, labels))
         return Candidates(words, tf.zeros([num_samples]), log_expected_labels)
 
@@ -125,6 +131,7 @@ class TargetSampling(Sampler):
         }
 
 
+@checks_arguments
 def target_vocabularies(
     label_batches: Iterable[ArrayLike], vocab_size: int, num_samples: int, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -153,6 +160,8 @@ def target_vocabularies(
     Source: Jean et al. 2015, section 3.2. Departure: chunks consist of whole batches, and their
     vocabularies are filled.
     """
+    check_positive(vocab_size=vocab_size)
+    check_at_least(0, seed=seed)
     if not 1 <= num_samples <= vocab_size:
         raise ValueError(
             f"`num_samples` must lie in [1, vocab_size={vocab_size}]. "
@@ -184,7 +193,7 @@ def target_vocabularies(
 
 
 def _checked_words(labels, vocab_size, num_samples, step):
-    words = np.unique(labels)
+    words = np.unique(whole_numbers("label_batches", labels))
     if np.any(words < 0) or np.any(words >= vocab_size):
         raise ValueError(
             f"`label_batches` must hold words in [0, {vocab_size}). "
@@ -199,7 +208,7 @@ def _checked_words(labels, vocab_size, num_samples, step):
 
 
 def _checked_vocabularies(vocabularies, vocab_size):
-    vocabularies = np.asarray(vocabularies, np.int32)
+    vocabularies = whole_numbers("vocabularies", vocabularies, "int32")
     if vocabularies.ndim != 2 or not vocabularies.size:
         raise ValueError(
             "`vocabularies` must be of shape (chunks, num_samples). "
@@ -220,7 +229,7 @@ def _checked_vocabularies(vocabularies, vocab_size):
 
 
 def _checked_ends(ends, chunks):
-    ends = np.array(ends, np.int64)
+    ends = whole_numbers("ends", ends)
     if ends.shape != (chunks,) or np.any(np.diff(ends, prepend=0) <= 0):
         raise ValueError(
             f"`ends` must be {chunks} numbers, one for each chunk, that increase strictly from "

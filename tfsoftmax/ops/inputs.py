@@ -1,0 +1,115 @@
+"""Checks tensors that users pass: ids before anything casts them to a smaller type, and numbers."""
+
+import tensorflow as tf
+
+from tfsoftmax.ops.xla import under_xla
+
+_COMPOSITE = (tf.SparseTensor, tf.RaggedTensor, tf.IndexedSlices)
+
+
+def dense(value, name):
+    """`value` as a dense tensor, unless it is one of the kinds that Keras layers pass around.
+
+    Raises:
+        TypeError: if it is a ragged or a sparse tensor, or nothing that TensorFlow converts.
+    """
+    if isinstance(value, _COMPOSITE):
+        raise TypeError(
+            f"`{name}` must be a dense tensor (`to_tensor()` makes one of a ragged tensor, "
+            f"tf.sparse.to_dense() of a sparse one). Received: a {type(value).__name__}"
+        )
+    try:
+        return tf.convert_to_tensor(value)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"`{name}` must be a tensor of numbers. Received: {str(value)[:80]}"
+        ) from None
+
+
+def real(value, name):
+    """`value` as a dense tensor of real numbers, or TypeError."""
+    tensor = dense(value, name)
+    if not (tensor.dtype.is_floating or tensor.dtype.is_integer):
+        raise TypeError(f"`{name}` must be real numbers. Received: {tensor.dtype.name}")
+    return tensor
+
+
+def checked_ids(ids, size, name, least=0, hint=""):
+    """Ids as int32. Those outside [least, size) are an error, which XLA drops.
+
+    Args:
+        ids: (...) integers, or floats that are whole numbers, as Keras's layers take them.
+        size: the number of ids there are.
+        name: of the argument.
+        least: the smallest, 0, or -1 for places without an id.
+        hint: a sentence for the end of the message.
+
+    Returns:
+        ids: (...) int32; wrong ones are `least`.
+        valid: (...) bool, whether each was right, for callers that XLA compiles.
+
+    Raises:
+        TypeError: if they are no dense tensor of numbers, or of a type that cannot hold all of
+            [0, size).
+        InvalidArgumentError: when run, if one of them is not an integer in [least, size).
+    """
+    ids = dense(ids, name)
+    _check_type(ids.dtype, size, name)
+    wide = tf.cast(ids, tf.int64)
+    valid = (wide >= least) & (wide < size)
+    if ids.dtype.is_floating:
+        valid &= tf.cast(wide, ids.dtype) == ids
+    elif ids.dtype == tf.uint64:  # whose upper half is negative as int64
+        valid &= wide >= 0
+    message = f"`{name}` must lie in [{least}, {size}). Received at position, value:"
+    with tf.control_dependencies(_assertion(valid, ids, message, hint)):
+        return tf.where(valid, tf.cast(wide, tf.int32), least), valid
+
+
+def rows_of_valid(rows, valid):
+    """The rows (..., D) of ids, of which XLA, which drops errors, gets NaN for the wrong ones."""
+    return tf.where(valid[..., None], rows, float("nan")) if under_xla() else rows
+
+
+def _check_type(dtype, size, name):
+    if dtype.is_integer:
+        return
+    if not dtype.is_floating:
+        raise TypeError(f"`{name}` must be integers, ids. Received: {dtype.name}")
+    bits = {tf.bfloat16: 8, tf.float16: 11, tf.float32: 24, tf.float64: 53}.get(dtype, 0)
+    if size - 1 > 1 << bits:
+        raise TypeError(
+            f"`{name}` must be integers: {dtype.name} does not hold every id below {size}. "
+            f"Received: {dtype.name}"
+        )
+
+
+def _assertion(valid, ids, message, hint):
+    """[an operation that fails unless all ids are valid], or [] if they have been checked."""
+
+    def check(valid, ids):
+        """Whether all are valid, and where the first of the others is, and its value."""
+        if ids.shape.rank == 0:
+            valid, ids = valid[None], ids[None]
+        wrong = tf.where(~valid)[:1]
+        return tf.reduce_all(valid), wrong, tf.gather_nd(ids, wrong)
+
+    if tf.executing_eagerly():
+        every, *found = check(valid, ids)
+        if not every:
+            place, value = (t.numpy()[0] for t in found)
+            raise tf.errors.InvalidArgumentError(None, None, f"{message} {place} {value} {hint}")
+        return []
+    # TensorFlow prints the stack of an operation, 900 characters and more, before its message.
+    # Operations that are imported have none.
+    with tf.Graph().as_default() as graph:
+        inputs = [tf.compat.v1.placeholder(t.dtype, t.shape) for t in (valid, ids)]
+        every, *found = check(*inputs)
+        assertion = tf.raw_ops.Assert(condition=every, data=[message, *found, hint])
+    definition = graph.as_graph_def()
+    for tensor in inputs:
+        definition.node.remove(next(n for n in definition.node if n.name == tensor.op.name))
+    return tf.graph_util.import_graph_def(
+        definition, {t.name: v for t, v in zip(inputs, (valid, ids))}, [assertion.name],
+        name="check",
+    )

@@ -183,6 +183,35 @@ def test_callback_reassigns_every_so_many_batches(steps_per_execution):
     assert set(logged[0]) == {"step", "changed_words", "changed_tokens"}
 
 
+@pytest.mark.parametrize("every", [5, 8, 3])  # 8 batches an epoch
+def test_an_interrupted_training_goes_on_with_its_schedule(every, tmp_path):
+    words = chain(1000)[:24]
+
+    def train(epochs, *callbacks):
+        """A new process's: a model, a callback of its own, and what it did."""
+        keras.utils.set_random_seed(3)
+        model = language_model(SelfOrganisedSoftmax(36, np.ones(36)), time_steps=20)
+        model.compile(Adagrad(0.3), SoftmaxLoss())
+        callback = Reassign(every)
+        model.fit(
+            words[:, :-1], words[:, 1:], 3, epochs=epochs, shuffle=False, verbose=0,
+            callbacks=[callback, *callbacks],
+        )
+        return model, callback.history
+
+    def backup():
+        folder = str(tmp_path / "backup")
+        return keras.callbacks.BackupAndRestore(folder, delete_checkpoint=False)
+
+    model, whole = train(4)
+    _, first = train(2, backup())
+    again, second = train(4, backup())
+    assert [entry["step"] for entry in whole] == list(range(every, 32, every))
+    assert first + second == whole
+    for weight, wanted in zip(again.weights, model.weights, strict=True):
+        np.testing.assert_array_equal(weight, wanted)
+
+
 def test_product_of_cluster_and_in_cluster_perplexity_is_perplexity(tmp_path):
     model, words = compiled(SelfOrganisedSoftmax(36, np.ones(36))), chain(1000)[:, :6]
     weights = np.random.default_rng(0).uniform(size=(len(words), 5)).astype(np.float32)

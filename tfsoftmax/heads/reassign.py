@@ -13,9 +13,11 @@ class Reassign(CheckedArguments, keras.callbacks.Callback):
     """Lets the words of every `SelfOrganisedSoftmax` in the model choose their clusters anew.
 
     Args:
-        every: number of batches between two choices.
-        logger: a function that is called after each choice with a dict: `step`, the batches so
-            far, and the shares `changed_words` and `changed_tokens`; or None.
+        every: number of the optimiser's steps between two choices. They are counted by its
+            `iterations`, which `BackupAndRestore` and saved models keep, so that the schedule goes
+            on where training does.
+        logger: a function that is called after each choice with a dict: `step`, the optimiser's
+            steps so far, and the shares `changed_words` and `changed_tokens`; or None.
 
     Attributes:
         history: list of these dicts.
@@ -33,26 +35,28 @@ class Reassign(CheckedArguments, keras.callbacks.Callback):
         super().__init__()
         check_positive(every=every)
         self.every, self.logger = every, logger
-        self.history, self.step, self._last, self._chosen = [], 0, -1, 0
+        self.history, self._last = [], None
+
+    @property
+    def step(self) -> int:
+        """The steps that the model's optimiser has taken."""
+        return int(keras.ops.convert_to_numpy(self.model.optimizer.iterations))
 
     def on_train_begin(self, logs=None):
         heads_of(self.model)  # raises at once for a model without such a head
-
-    def on_epoch_begin(self, epoch, logs=None):
-        self._last = -1
-
-    def on_train_batch_end(self, batch, logs=None):
-        self.step += batch - self._last  # more than one with `steps_per_execution`
-        self._last = batch
+        self._last = None
 
     def on_train_batch_begin(self, batch, logs=None):
         # Words move before a batch and never after the last one: the model that the user gets
         # has been trained with its clusters.
-        if self.step // self.every == self._chosen:
+        step, last = self.step, self._last
+        if last is None:  # before the last call of a training that may have been interrupted
+            last = max(0, step - self.model.steps_per_execution)
+        self._last = step
+        if step // self.every == last // self.every:
             return
-        self._chosen = self.step // self.every
         for head in heads_of(self.model):
-            self.history.append({"step": self.step, **head.reassign()})
+            self.history.append({"step": step, **head.reassign()})
             if self.logger is not None:
                 self.logger(self.history[-1])
 

@@ -11,7 +11,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parent.parent
 # A module may import from lower floors, and within its own folder.
 FLOORS = (
-    ("whole_files",),
+    ("array_like", "whole_files"),
     ("arguments", "extras", "textio"),
     ("_compat", "hardware", "vocabulary", "marks", "layers.names", "partitions.counts",
      "partitions.packing", "resampling", "workers"),
@@ -29,9 +29,9 @@ FLOORS = (
 )
 FLOOR_OF = {name: floor for floor, names in enumerate(FLOORS) for name in names}
 WITHOUT_TENSORFLOW = (
-    "whole_files", "textio", "arguments", "extras", "vocabulary", "hardware", "layers.names",
-    "lm.config", "lm.files", "lm.local_workers", "lm.pretrained", "partitions.ranks",
-    "partitions.cost_model", "partitions.cutoffs", "partitions.calibration",
+    "array_like", "whole_files", "textio", "arguments", "extras", "vocabulary", "hardware",
+    "layers.names", "lm.config", "lm.files", "lm.local_workers", "lm.pretrained",
+    "partitions.ranks", "partitions.cost_model", "partitions.cutoffs", "partitions.calibration",
     "partitions.tree_builders", "partitions.classes", "partitions.brown", "partitions.splits",
     "partitions.kmeans", "partitions.assignment", "corpora.catalogue", "corpora.config",
     "corpora.records", "corpora.manifest", "nbest.lists", "nbest.transcripts",

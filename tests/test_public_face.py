@@ -23,7 +23,9 @@ def imported_names(path):
     """
     names = {}
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module.startswith("tfsoftmax"):
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("tfsoftmax") and (
+            node.module != "tfsoftmax.array_like"  # a type hint
+        ):
             for alias in node.names:
                 if alias.name == "*":
                     source = ROOT.parent.joinpath(*node.module.split("."), "__init__.py")
@@ -80,6 +82,23 @@ def test_every_class_that_keras_may_meet_in_a_file_is_registered_by_the_import()
     bases = (tfsoftmax.SoftmaxHead, tfsoftmax.samplers.Sampler)
     missing = [c for c in public if issubclass(c, kept) and c not in (*bases, *registered)]
     assert missing == []
+
+
+def test_type_hints_of_public_signatures_are_short():
+    """They stand in `help` and where editors show signatures. A union may have several types."""
+    public = [getattr(tfsoftmax, name) for name in tfsoftmax.__all__]
+    for module in [m for m in public if inspect.ismodule(m)]:
+        public += [v for v in vars(module).values()
+                   if getattr(v, "__module__", "").startswith("tfsoftmax.")]
+    public += [m for c in public if inspect.isclass(c) and c.__module__.startswith("tfsoftmax")
+               for m in vars(c).values() if inspect.isfunction(m)]
+    long = {
+        f"{x.__module__}.{x.__qualname__}({name})": hint
+        for x in public if inspect.isclass(x) or inspect.isfunction(x)
+        for name, parameter in inspect.signature(x).parameters.items()
+        if len(hint := inspect.formatannotation(parameter.annotation)) > 110
+    }
+    assert long == {}
 
 
 def test_type_checkers_are_told_that_the_package_is_typed():

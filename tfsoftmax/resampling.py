@@ -3,7 +3,8 @@
 import dataclasses
 
 import numpy as np
-from numpy.typing import ArrayLike
+
+from tfsoftmax.array_like import ArrayLike
 
 CELLS = 1 << 22  # the most numbers that are drawn at a time
 

@@ -14,7 +14,6 @@ import zlib
 
 import numpy as np
 import tensorflow as tf
-from numpy.typing import ArrayLike
 
 from tfsoftmax.arguments import (
     CheckedArguments,
@@ -23,6 +22,7 @@ from tfsoftmax.arguments import (
     check_positive,
     checks_arguments,
 )
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.faiss_indexes import faiss, filled, for_graphs
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.heads.inputs import checked_k, flatten, restore

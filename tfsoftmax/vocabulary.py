@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from tfsoftmax import textio, whole_files
 from tfsoftmax.arguments import check_at_least
+from tfsoftmax.array_like import ArrayLike
 
 UNK = "<unk>"
 EOS = "<eos>"

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import keras
 import tensorflow as tf
-from numpy.typing import ArrayLike
 
 from tfsoftmax.arguments import check_at_least
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.heads.full import check_objective
 from tfsoftmax.heads.random_state import RandomState
 from tfsoftmax.heads.shards import Shards

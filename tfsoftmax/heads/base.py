@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import keras
 import tensorflow as tf
-from numpy.typing import ArrayLike
 
 from tfsoftmax._compat import mend_fit_of_replicas
 from tfsoftmax.arguments import CheckedArguments, check_positive
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.heads.inputs import (
     checked_hidden,
     checked_k,

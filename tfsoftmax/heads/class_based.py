@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from os import PathLike
 
 import keras
-from numpy.typing import ArrayLike
 
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.heads.nary import NarySoftmax
 from tfsoftmax.partitions import classes as partitions
 from tfsoftmax.partitions.packing import packed

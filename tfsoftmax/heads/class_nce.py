@@ -5,9 +5,9 @@ import math
 import keras
 import numpy as np
 import tensorflow as tf
-from numpy.typing import ArrayLike
 
 from tfsoftmax.arguments import check_positive
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.heads.class_based import ClassSoftmax
 from tfsoftmax.heads.random_state import RandomState

@@ -6,8 +6,8 @@ from os import PathLike
 import keras
 import numpy as np
 import tensorflow as tf
-from numpy.typing import ArrayLike
 
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.ops.cross_entropy import cross_entropy, weighted_cross_entropy
 from tfsoftmax.ops.logits import full_logits, top_k_of

@@ -1,8 +1,8 @@
 """Cubic scores trained by squared error: an output layer that is no distribution."""
 
 import keras
-from numpy.typing import ArrayLike
 
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.ops.logits import full_logits, map_row_chunks
 from tfsoftmax.ops.ranking import best

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 import tensorflow as tf
-from numpy.typing import ArrayLike
 
 from tfsoftmax.arguments import check_at_least
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.layers.initializers import Initializer, add_weight
 from tfsoftmax.ops.cross_entropy import cross_entropy, weighted_cross_entropy

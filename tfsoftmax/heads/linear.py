@@ -3,8 +3,8 @@
 import functools
 
 import tensorflow as tf
-from numpy.typing import ArrayLike
 
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.heads.tied import TiedHead
 from tfsoftmax.heads.vectors import check_is_index
 from tfsoftmax.layers.scoring_table import scoring_rows, scoring_table

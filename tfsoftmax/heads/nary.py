@@ -6,8 +6,8 @@ from os import PathLike
 import keras
 import numpy as np
 import tensorflow as tf
-from numpy.typing import ArrayLike
 
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.heads.hierarchical import HierarchicalHead, tensors
 from tfsoftmax.ops.nary import all_log_probs, path_nats, steps_of, weighted_path_nats
 from tfsoftmax.ops.nary_tiles import bounds

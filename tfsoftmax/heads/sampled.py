@@ -2,8 +2,8 @@
 
 import keras
 import tensorflow as tf
-from numpy.typing import ArrayLike
 
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.heads.full import check_objective
 from tfsoftmax.heads.inputs import checked_lists
 from tfsoftmax.heads.sampling import SamplingHead

@@ -7,8 +7,8 @@ from typing import ClassVar
 import keras
 import numpy as np
 import tensorflow as tf
-from numpy.typing import ArrayLike
 
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.heads.after_word import SoftmaxAfterWord
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.heads.random_state import RandomState

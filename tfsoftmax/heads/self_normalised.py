@@ -4,8 +4,8 @@ import math
 
 import keras
 import tensorflow as tf
-from numpy.typing import ArrayLike
 
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.heads.random_state import RandomState
 from tfsoftmax.ops.chunk_gradients import Objective

@@ -6,9 +6,9 @@ from os import PathLike
 import keras
 import numpy as np
 import tensorflow as tf
-from numpy.typing import ArrayLike
 
 from tfsoftmax.arguments import check_at_least
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.heads.hierarchical import HierarchicalHead, tensors
 from tfsoftmax.layers.initializers import add_weight
 from tfsoftmax.ops import nary

@@ -7,8 +7,8 @@ from typing import ClassVar
 import keras
 import numpy as np
 import tensorflow as tf
-from numpy.typing import ArrayLike
 
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.layers.previous_word import UNITS, without_word
 from tfsoftmax.ops.bigram_tables import BigramTables

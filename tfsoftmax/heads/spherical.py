@@ -5,10 +5,10 @@ from typing import ClassVar
 import keras
 import numpy as np
 import tensorflow as tf
-from numpy.typing import ArrayLike
 
 from tfsoftmax._compat import model_in_call
 from tfsoftmax.arguments import check_hint
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.heads.factored_rows import FactoredRows
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.ops.computed_if_used import computed_if_used

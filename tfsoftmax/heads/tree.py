@@ -6,9 +6,9 @@ from os import PathLike
 import keras
 import numpy as np
 import tensorflow as tf
-from numpy.typing import ArrayLike
 
 from tfsoftmax.arguments import check_at_least
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.heads.hierarchical import HierarchicalHead, tensors
 from tfsoftmax.ops import chunks
 from tfsoftmax.ops.tree import TOP_NODES, all_log_probs, path_nats, sequential_path_nats

@@ -2,7 +2,8 @@
 
 import numpy as np
 import tensorflow as tf
-from numpy.typing import ArrayLike
+
+from tfsoftmax.array_like import ArrayLike
 
 
 class Vectors:

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import keras
 import tensorflow as tf
-from numpy.typing import ArrayLike
 
 from tfsoftmax.arguments import CheckedArguments, check_positive
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.layers.initializers import Initializer, add_weight, check_float_policy
 from tfsoftmax.ops.ends import interval_of
 from tfsoftmax.ops.inputs import checked_ids, rows_of_valid

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import keras
 import numpy as np
 import tensorflow as tf
-from numpy.typing import ArrayLike
 
 from tfsoftmax.arguments import check_positive
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.layers.computed_rows import ComputedRows
 from tfsoftmax.ops.inputs import dense
 from tfsoftmax.partitions.packing import packed, unpacked

@@ -6,8 +6,8 @@ from typing import Any
 
 import keras
 import numpy as np
-from numpy.typing import ArrayLike
 
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.heads import Shortlist

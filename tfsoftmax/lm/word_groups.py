@@ -7,8 +7,8 @@ words. So these functions serve every head, whatever its own factors are.
 import dataclasses
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.heads import SoftmaxHead
 from tfsoftmax.partitions.tree import Tree, ranges
 from tfsoftmax.partitions.tree_builders import edge_sums

@@ -2,8 +2,8 @@
 
 import keras
 import tensorflow as tf
-from numpy.typing import ArrayLike
 
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.metrics.token_mean import TokenMean
 from tfsoftmax.partitions.counts import checked_counts
 from tfsoftmax.partitions.packing import packed, unpacked_values

@@ -9,9 +9,9 @@ import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from tfsoftmax import textio, whole_files
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.partitions import code_files
 from tfsoftmax.partitions.counts import checked_counts, with_unseen
 from tfsoftmax.partitions.ngram_counts import Bigrams

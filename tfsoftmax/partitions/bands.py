@@ -9,9 +9,9 @@ import warnings
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from tfsoftmax.arguments import is_whole
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.partitions.counts import checked_counts
 from tfsoftmax.partitions.ranks import Ranks, frequency_ranks, permutation_ranks
 

@@ -7,9 +7,9 @@ import os
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from tfsoftmax.arguments import check_positive, is_whole
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.partitions import code_files
 from tfsoftmax.partitions.counts import checked_counts
 from tfsoftmax.partitions.tree import Tree

@@ -5,9 +5,8 @@ import os
 import re
 from collections.abc import Sequence
 
-from numpy.typing import ArrayLike
-
 from tfsoftmax import textio, whole_files
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.vocabulary import OTHER_SPELLINGS
 
 # What a line holds in each format, and the expression that finds the code and the word in it.

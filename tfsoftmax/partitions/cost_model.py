@@ -20,8 +20,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.partitions.bands import band_units, checked_cutoffs
 from tfsoftmax.partitions.counts import checked_counts
 

@@ -1,7 +1,8 @@
 """Occurrences of words: what they must be, and how words that were never seen are counted."""
 
 import numpy as np
-from numpy.typing import ArrayLike
+
+from tfsoftmax.array_like import ArrayLike
 
 
 def checked_counts(counts: ArrayLike, vocab_size: int | None = None) -> np.ndarray:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.partitions.bands import frequency_order
 from tfsoftmax.partitions.calibration import machine_constants
 from tfsoftmax.partitions.cost_model import CostModel, MachineCosts

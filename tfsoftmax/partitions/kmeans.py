@@ -3,9 +3,9 @@
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from tfsoftmax.arguments import check_positive
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.partitions import tree_builders
 from tfsoftmax.partitions.tree import Tree
 

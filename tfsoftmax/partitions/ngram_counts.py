@@ -4,7 +4,8 @@ import dataclasses
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import ArrayLike
+
+from tfsoftmax.array_like import ArrayLike
 
 MERGE_AT = 1 << 24  # bigrams that wait to be counted, 128 MiB
 

@@ -9,7 +9,8 @@ import zlib
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import ArrayLike
+
+from tfsoftmax.array_like import ArrayLike
 
 LISTED = 1000  # arrays of at most this many numbers stay lists, which people can read
 

@@ -4,7 +4,8 @@ import dataclasses
 import functools
 
 import numpy as np
-from numpy.typing import ArrayLike
+
+from tfsoftmax.array_like import ArrayLike
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -1,8 +1,8 @@
 """Binary trees from word vectors: all words are split in two, and the halves again."""
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.partitions import tree_builders
 from tfsoftmax.partitions.tree import Tree
 

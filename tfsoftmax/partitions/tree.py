@@ -5,9 +5,9 @@ import functools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from tfsoftmax.arguments import whole_numbers
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.partitions.packing import packed, unpacked
 
 MAX_DEPTH = 1000  # heads hold a path of this length for every word

@@ -5,9 +5,9 @@ import zlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from tfsoftmax.arguments import is_whole
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.partitions import code_files
 from tfsoftmax.partitions.counts import checked_counts
 from tfsoftmax.partitions.tree import Tree

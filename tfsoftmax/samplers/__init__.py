@@ -1,7 +1,6 @@
 """Proposal distributions: which words to sample, and how often to expect each of them."""
 
-from numpy.typing import ArrayLike
-
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.samplers.after_word import Bigram
 from tfsoftmax.samplers.audit import Audit, audit_sampler
 from tfsoftmax.samplers.base import Candidates, Sampler

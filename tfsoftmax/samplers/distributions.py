@@ -6,8 +6,8 @@ import warnings
 import keras
 import numpy as np
 import tensorflow as tf
-from numpy.typing import ArrayLike
 
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.partitions.counts import checked_counts, with_unseen
 from tfsoftmax.partitions.packing import packed
 from tfsoftmax.samplers.alias_table import alias_table, cells, integer_weights

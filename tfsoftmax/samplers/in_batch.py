@@ -3,8 +3,8 @@
 import keras
 import numpy as np
 import tensorflow as tf
-from numpy.typing import ArrayLike
 
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.ops.replicas import in_replica, labels_of_all_replicas
 from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.partitions.counts import checked_counts, with_unseen

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import keras
 import numpy as np
 import tensorflow as tf
-from numpy.typing import ArrayLike
 
 from tfsoftmax.arguments import is_number
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.ops.replicas import gathered_rows, labels_of_all_replicas, own_copy
 from tfsoftmax.samplers.alias_table import cells
 from tfsoftmax.samplers.base import Sampler

@@ -3,9 +3,9 @@
 import keras
 import numpy as np
 import tensorflow as tf
-from numpy.typing import ArrayLike
 
 from tfsoftmax.arguments import check_positive
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.ops.replicas import gathered_rows, of_all_replicas, own_copy
 from tfsoftmax.partitions.counts import checked_counts
 from tfsoftmax.partitions.packing import packed

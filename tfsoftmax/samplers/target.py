@@ -6,7 +6,6 @@ from collections.abc import Iterable
 import keras
 import numpy as np
 import tensorflow as tf
-from numpy.typing import ArrayLike
 
 from tfsoftmax.arguments import (
     check_at_least,
@@ -14,6 +13,7 @@ from tfsoftmax.arguments import (
     checks_arguments,
     whole_numbers,
 )
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.partitions.packing import packed
 from tfsoftmax.samplers.base import Candidates, Sampler, contains
 from tfsoftmax.samplers.random import uniform_words

@@ -8,6 +8,7 @@ import shutil
 import keras
 import numpy as np
 import pytest
+from tqdm import tqdm
 
 from runs_helper import CONFIG, MODEL, events, final_weights, small_corpus, tool
 from tfsoftmax.corpora.pipeline import batches
@@ -257,3 +258,31 @@ def test_settings_of_the_wrong_type_or_range_are_named(name, value, message):
     with pytest.raises(ValueError, match=f"`{name}` (must (be )?)?{message}.*{name}="):
         config(**{name: value})
     assert type(TrainingConfig(epochs=np.int64(3)).epochs) is int
+
+
+def test_without_a_terminal_lines_tell_the_progress_before_the_first_validation(
+    corpus, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr("tfsoftmax.lm.trainer.REPORT_SECONDS", 0.0)
+    config = dataclasses.replace(CONFIG, max_steps=3, log_steps=1000)
+    training.train(corpus.directory, str(tmp_path / "run"), MODEL, config)
+    *lines, validation = capsys.readouterr().out.splitlines()
+    assert "exact validation perplexity" in validation
+    assert [line.partition(": loss ")[0] for line in lines] == [
+        f"epoch 1 of 1, step {step} of 3" for step in (1, 2, 3)]
+    assert all("words/s" in line for line in lines)
+    monkeypatch.setattr("tfsoftmax.lm.trainer.REPORT_SECONDS", 1e6)
+    training.train(corpus.directory, str(tmp_path / "quiet"), MODEL, config)
+    assert len(capsys.readouterr().out.splitlines()) == 1
+
+
+def test_the_bar_says_of_how_many_epochs(corpus, tmp_path, monkeypatch):
+    shown = []
+
+    def shown_bar(*, desc, **options):
+        shown.append(desc)
+        return tqdm(desc=desc, **options)
+
+    monkeypatch.setattr("tfsoftmax.lm.trainer.tqdm", shown_bar)
+    training.train(corpus.directory, str(tmp_path / "run"), MODEL, CONFIG, verbose=False)
+    assert shown == ["epoch 1 of 2"] * 2 + ["epoch 2 of 2"] * 2

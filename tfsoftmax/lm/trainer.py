@@ -23,6 +23,8 @@ from tfsoftmax.profiling.memory import peak_resident_bytes
 from tfsoftmax.profiling.monitor import TrainingMonitor
 from tfsoftmax.workers import Workers
 
+REPORT_SECONDS = 30.0  # between two lines of progress where no terminal shows a bar
+
 
 class Trainer:
     """What the steps of a training run share: the model, the progress, the monitor.
@@ -57,6 +59,7 @@ class Trainer:
             run.path("tensorboard"), config.log_steps, self.positions, profile_batch
         ) if self.workers.first else NoMonitor()
         self.monitor.set_model(self.model)
+        self.reported = time.monotonic(), self.progress.step, self.progress.seconds
         self.asked_to_stop = False  # this worker, while `interrupted` is what all agree on
         self.interrupted = False
 
@@ -137,8 +140,8 @@ class Trainer:
             self.corpus, "train", record, end - first, self.workers.strategy
         ))
         bar = tqdm(
-            total=end, initial=first, unit="step", desc=f"epoch {first // self.records + 1}",
-            leave=False, disable=None if self.verbose else True, mininterval=0.5,
+            total=end, initial=first, unit="step", desc=self._epoch(first), leave=False,
+            disable=None if self.verbose else True, mininterval=0.5,
         )
         logged_at = (progress.step, progress.seconds)
         with bar:
@@ -156,6 +159,7 @@ class Trainer:
                 if progress.step % config.log_steps == 0 or progress.step == end:
                     bar.set_postfix(self._log_step(logs, *logged_at), refresh=False)
                     logged_at = (progress.step, progress.seconds)
+                self._report(logs)
                 if progress.step % config.checkpoint_steps == 0 and progress.step < end:
                     self._save()
 
@@ -177,9 +181,7 @@ class Trainer:
 
     def _log_step(self, logs, last_step, last_seconds):
         """Logs a line of training metrics; returns what the progress bar shows."""
-        progress = self.progress
-        seconds = progress.seconds - last_seconds
-        speed = (progress.step - last_step) * self.positions / seconds
+        speed = self._speed(last_step, last_seconds)
         values = {
             "loss": logs["loss"], "perplexity": logs["perplexity"],
             "learning_rate": float(self.model.optimizer.learning_rate.numpy()),
@@ -188,6 +190,27 @@ class Trainer:
         self._log("train", values)
         return {"loss": f"{logs['loss']:.4g}", "ppl": f"{logs['perplexity']:.4g}",
                 "words/s": f"{speed:,.0f}"}
+
+    def _report(self, logs):
+        """Prints a line now and then where no terminal shows the progress bar."""
+        said_at, step, seconds = self.reported
+        if sys.stderr.isatty() or time.monotonic() - said_at < REPORT_SECONDS:
+            return
+        self.say(
+            f"{self._epoch(self.progress.step - 1)}, step {self.progress.step:,} of "
+            f"{self.limit:,}: loss {logs['loss']:.4g}, perplexity {logs['perplexity']:.4g}, "
+            f"{self._speed(step, seconds):,.0f} words/s"
+        )
+        self.reported = time.monotonic(), self.progress.step, self.progress.seconds
+
+    def _epoch(self, step):
+        """Says in which epoch a step is."""
+        return f"epoch {step // self.records + 1} of {-(-self.limit // self.records)}"
+
+    def _speed(self, step, seconds):
+        """The words per second since a step, at which the run had taken so many seconds."""
+        words = (self.progress.step - step) * self.positions
+        return words / (self.progress.seconds - seconds)
 
     def _log(self, event, values):
         progress = self.progress

@@ -9,8 +9,9 @@ and a decoder with attention, whose recurrent layers the same flags describe.
 
 You may stop it at any time: the same command continues from the last checkpoint and, on a CPU, ends
 with the same weights. `DIR/metrics.jsonl` and `tensorboard --logdir=DIR/tensorboard` show the
-progress; tfsoftmax evaluate, generate, score, summarise and export use the result. A flag that is
-given together with a preset takes precedence over it. The presets are
+progress; so does a bar, or, where there is no terminal, a line every half minute. tfsoftmax
+evaluate, generate, score, summarise and export use the result. A flag that is given together with a
+preset takes precedence over it. The presets are
 - demo: trains for three minutes
 - text8, fdt: Müller 2017, table 4.5
 - jiang: Jiang et al. 2017, a GRU, with sizes and optimisation of the authors' published code
@@ -26,8 +27,9 @@ Only the last two are for pairs of texts, and only the others for sentences.
 The run keeps its own copy of a file of a tree or of classes, and the SHA-256 of all its files; a
 file that was changed, or that is of another run, is refused.
 
-Several devices share the streams of the corpus, whose number must be a multiple of theirs, and end
-with the weights that one would have. As many GPUs of the machine are used as divide the number of
+Several devices share the streams of the corpus, whose number must be a multiple of theirs. Without
+dropout (--dropout=0) they end with the weights that one would have, up to rounding; with it they
+draw other masks than one does. As many GPUs of the machine are used as divide the number of
 streams; --strategy=none uses one.
 On several machines, start the same command on each, with the cluster in TF_CONFIG, or by srun with
 --strategy=multiworker; --workers=2 tries this out with two processes here. All of them must see the

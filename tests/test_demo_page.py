@@ -8,10 +8,11 @@ import pytest
 from demo_helper import HEADS, WORDS, shown_runs
 from experiments import demo_screenshot
 from runs_helper import tool
-from tfsoftmax.commands import demo_html
+from tfsoftmax.commands import demo_html, demo_page
 from tfsoftmax.commands.demo_page import MOST_CHARACTERS, Page
 from tfsoftmax.corpora.tokenizers import Words
 from tfsoftmax.lm.shown_run import MOST_WORDS, ShownRun, Unreadable
+from tfsoftmax.vocabulary import Vocabulary
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +68,35 @@ def test_marks_that_no_tokenizer_decodes_are_shown_but_cannot_be_picked(shown, m
     answer = Page([run]).next_words("the cat", True)
     assert "&lt;eos&gt;" in answer and "&lt;unk&gt;" in answer
     assert answer.count("<button") == len(WORDS) - 2
+
+
+GERMAN = ["der", "Hund", "die", "Katze", "<unk>", "<eos>"]
+
+
+@pytest.mark.parametrize("words, counts, cased", [
+    (GERMAN, [9, 5, 4, 3, 2, 8], True),
+    (["the", "N", "<unk>", "<eos>", *(f"w{i}" for i in range(200))], None, False),  # PTB
+    (["the", "A", "<unk>", "<eos>"], [9, 0, 2, 3], False),  # a byte that never occurred
+])
+def test_texts_are_lower_case_at_first_unless_a_vocabulary_is_cased(
+    shown, monkeypatch, words, counts, cased
+):
+    run, other = shown["full"], shown["tree"]
+    assert Page([run, other]).lowercase()
+    vocabulary = Vocabulary(words, counts or [1] * len(words))
+    monkeypatch.setattr(run, "vocabulary", vocabulary)
+    assert run.is_cased == cased
+    assert Page([run, other, Unreadable("bad", "x")]).lowercase() != cased
+
+
+@pytest.mark.parametrize("cased", [False, True])
+def test_the_box_of_lower_case_is_ticked_by_the_vocabularies(shown, monkeypatch, cased):
+    gr, boxes = pytest.importorskip("gradio"), []
+    page = Page([shown["full"]])
+    monkeypatch.setattr(page, "lowercase", lambda: not cased)
+    monkeypatch.setattr(gr, "Checkbox", lambda value, **_: boxes.append(value) or gr.State(value))
+    demo_page.blocks(page)
+    assert boxes == [not cased]
 
 
 def test_the_page_shows_all_runs_side_by_side(page):

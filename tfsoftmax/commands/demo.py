@@ -11,8 +11,9 @@ words and how likely each is now, and for trees the branches on the way to a wor
 probabilities are exact.
 
 Words are separated by blanks and spelt as in the corpus; the models read words that they do not
-know as <unk>. Runs may have different vocabularies. A run that cannot be read, for example since it
-has no checkpoint yet, gets a sentence instead of answers.
+know as <unk>. The box "lower case" is ticked at first if no run has a vocabulary with upper case.
+Runs may have different vocabularies. A run that cannot be read, for example since it has no
+checkpoint yet, gets a sentence instead of answers.
 
 The page is served to this machine only (for another one: ssh -L 7860:localhost:7860 HOST), and
 needs no network: it loads nothing and tells no one. Stop it with Ctrl-C. It needs gradio: pip

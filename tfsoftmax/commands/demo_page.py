@@ -50,6 +50,10 @@ class Page:
         """The runs that have a grouping, or a tree, by their names."""
         return {run.name: run for run in self.readable if getattr(run, attribute) is not None}
 
+    def lowercase(self) -> bool:
+        """Whether texts are turned into lower case at first, as no vocabulary has upper case."""
+        return not any(run.is_cased for run in self.readable)
+
     def notice(self) -> str:
         """A warning that perplexities do not compare, if vocabularies differ."""
         if len({run.vocabulary.sha256 for run in self.readable}) < 2:
@@ -141,7 +145,7 @@ def blocks(page: Page):
             )
             with gr.Column(scale=1, min_width=140):
                 read = gr.Button("Read", variant="primary", elem_id="read")
-                lowercase = gr.Checkbox(True, label="lower case", container=False)
+                lowercase = gr.Checkbox(page.lowercase(), label="lower case", container=False)
         gr.HTML(page.notice(), visible=bool(page.notice()))
         given = [text, lowercase]
         asked = [(page.next_words, _tab_of_cards(gr, "Next words"), given)]

@@ -14,12 +14,13 @@ from tfsoftmax.lm.decoding import Hypothesis, NextWordSampler, check_found
 from tfsoftmax.lm.generation import Generator
 from tfsoftmax.lm.scoring import Scorer
 from tfsoftmax.lm.word_groups import Branch, grouping_of, path_of, tree_of
-from tfsoftmax.vocabulary import EOS
+from tfsoftmax.vocabulary import EOS, UNK
 
 BEAM = 4
 MOST_WORDS = 500  # of a text, which a generator reads word by word
 REPEATS = 5  # calls of the head, of whose times the median is told
 SEARCHES = ("greedy", "beam", "draw")
+CASED = 0.01  # a share of words that names of symbols, such as N for numbers, stay below
 MISTAKES = (ValueError, OSError, RuntimeError)  # of one run, which the others need not share
 
 
@@ -128,6 +129,14 @@ class ShownRun:
     def megabytes(self) -> float:
         """Millions of bytes of all that the head holds."""
         return sum(w.value.dtype.size * math.prod(w.shape) for w in self.head.weights) / 1e6
+
+    @property
+    def is_cased(self) -> bool:
+        """Whether more than a hundredth of the words that occurred, or pieces, have capitals."""
+        pairs = zip(self.vocabulary.words, self.vocabulary.counts.tolist(), strict=True)
+        words = [word for word, count in pairs if count and word not in (UNK, EOS)]
+        texts = [self.added([], [word]) for word in words]
+        return sum(text != text.lower() for text in texts) > CASED * len(texts)
 
     def split(self, text: str) -> list[str]:
         """The words of a text, or its pieces."""

@@ -209,3 +209,19 @@ def test_marks_at_the_ends_of_a_text_are_no_words_of_it(run):
     )
     assert plain.stdout == marked.stdout and "note" not in plain.stderr
     assert "note: standard input: left out <s>, </s> at the ends of 1 sentence," in marked.stderr
+
+
+def test_summaries_without_words_are_said(run, tmp_path):
+    model, vocabulary, config = runs.load(run, None, tasks=("pairs",))
+    bias = np.where(np.array(vocabulary.words) == "<eos>", 50.0, 0.0)
+    model.get_layer("head").bias.assign_add(bias)
+    shutil.copytree(run, tmp_path / "run")
+    copy = runs.Run(str(tmp_path / "run"))
+    copy.checkpoints.save(weight_variables(model), {"step": 2}, best=True)
+    done = tool("summarise", f"--run={copy.directory}", input="w1 w2\n\nw3\n")
+    assert done.stdout == "\n\n\n"
+    warning, report = done.stderr.splitlines()
+    assert warning.startswith("warning: 2 of 3 texts got a summary without words")
+    assert "1 were empty" in report
+    done = tool("summarise", f"--run={copy.directory}", "--exact_words=2", input="w1 w2\n")
+    assert "warning: 1" not in done.stderr and len(done.stdout.split()) == 2

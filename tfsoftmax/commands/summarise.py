@@ -74,6 +74,7 @@ def main():
     model, vocabulary, config = runs.load(options.run, None, tasks=("pairs",))
     summariser = Summariser(model, vocabulary, config["corpus"]["max_source"])
     first_found, counts = None, {"texts": 0, "empty": 0, "cut": 0, "words": 0, "unknown": 0}
+    ended_at_once = 0
     marks = Marks()
     bar = tqdm(unit=" texts", leave=False, disable=sys.stdout.isatty() or None)
     for number, lines in itertools.chain([first], blocks):  # from a pipe, those that are there
@@ -82,9 +83,16 @@ def main():
         summaries = summariser.stream(sources, **search, nbest=options.nbest)
         for i, (source, found) in enumerate(zip(sources, summaries, strict=True), start=number):
             _write(i, source, found)
+            ended_at_once += bool(found) and not found[0].words
             bar.update()
             first_found = first_found or (source, found)
     bar.close()
+    if ended_at_once:
+        print(
+            f"warning: {ended_at_once:,} of {counts['texts']:,} texts got a summary without words, "
+            "as the likeliest one ends at once; train longer, or give --exact_words",
+            file=sys.stderr,
+        )
     if report := marks.report(name_of(options.input)):
         print(f"note: {report}", file=sys.stderr)
     print(_report(counts, summariser), file=sys.stderr)

@@ -14,8 +14,8 @@ class AdjustNumSamples(CheckedArguments, keras.callbacks.Callback):
     weight. At the end of each epoch S doubles if the effective sample size is below `target`, and
     halves, though not below the head's `keep`, if it is above four times `target`. A sample without
     replacement grows to V at most. Each change traces the training step anew. The model saves the
-    present S with its configuration. `keras.callbacks.BackupAndRestore` saves weights alone, so that
-    a training which it continues begins with the S that the head was made with. The proposal should
+    present S with its configuration. `keras.callbacks.BackupAndRestore` saves weights alone: a
+    training that it continues begins with the S that the head was made with. The proposal should
     not be one whose S is given, such as `samplers.TargetSampling`.
 
     Compile the model with `weighted_metrics=[tfsoftmax.EffectiveSampleSize()]`. The metric costs

@@ -1,5 +1,6 @@
 """What Keras users do with losses, weights and metrics: right, or refused, or said once."""
 
+import itertools
 import warnings
 
 import keras
@@ -139,7 +140,7 @@ def test_gradients_of_sample_weights_through_the_loss(case):
 
 
 @pytest.mark.parametrize("training", [False, True])
-def test_metrics_leave_out_what_the_loss_leaves_out(training):
+def test_metrics_leave_out_the_class_that_they_are_told_to(training):
     model, (words, labels, _) = compiled("full"), data(1)
     wanted = log_probs(model, words)
     labels[:, 2] = -100
@@ -148,7 +149,7 @@ def test_metrics_leave_out_what_the_loss_leaves_out(training):
     wanted_hits = np.mean((np.argmax(wanted, -1) == labels)[kept])
     model.compile(
         keras.optimizers.SGD(0.0), SoftmaxLoss(ignore_class=-100),
-        weighted_metrics=[Perplexity(), Accuracy(in_training=True)],
+        weighted_metrics=[Perplexity(-100), Accuracy(in_training=True, ignore_class=-100)],
     )
     if training:
         result = {k: v[0] for k, v in model.fit(words, labels, B, verbose=0).history.items()}
@@ -156,6 +157,75 @@ def test_metrics_leave_out_what_the_loss_leaves_out(training):
         result = model.evaluate(words, labels, B, verbose=0, return_dict=True)
     np.testing.assert_allclose(result["perplexity"], np.exp(nats[kept].mean()), rtol=1e-4)
     np.testing.assert_allclose(result["accuracy"], wanted_hits, rtol=1e-6)
+
+
+def of_positions(labels, logits, ignore_class=None):
+    """Perplexity and accuracy of all labels but one, float64."""
+    kept = labels != (-1 if ignore_class is None else ignore_class)
+    logits = np.asarray(logits, np.float64)
+    own = np.take_along_axis(logits, labels[..., None], -1)[..., 0]
+    nats = np.log(np.exp(logits).sum(-1)) - own
+    return np.exp(nats[kept].mean()), (logits.argmax(-1) == labels)[kept].mean()
+
+
+def test_metrics_do_not_depend_on_losses_nor_on_the_order_of_calls():
+    """With two losses on one output that leave out other labels than the metrics do."""
+    model, (words, labels, _) = language_model(CASES["full"](V)), data(1)
+    ignored, losses = (None, 3, labels[0, 0]), (SoftmaxLoss(5), SoftmaxLoss(labels[1, 1]))
+    wanted = [of_positions(labels, model(words), i) for i in ignored]
+    assert len({w[0] for w in wanted}) == 3
+    for order in itertools.permutations(range(4)):
+        logits = model(words)
+        metrics = [(Perplexity(i), Accuracy(ignore_class=i)) for i in ignored[:2]]
+        calls = [(m.update_state for m in pair) for pair in metrics] + [(loss,) for loss in losses]
+        for place in order:
+            for call in calls[place]:
+                call(labels, logits)
+        found = [[float(m.result()) for m in pair] for pair in metrics]
+        np.testing.assert_allclose(found, wanted[:2], rtol=1e-5)
+
+
+@pytest.mark.parametrize("loss", [
+    SoftmaxLoss(5), SoftmaxLoss(), keras.losses.SparseCategoricalCrossentropy(True, ignore_class=2)
+])
+def test_evaluate_measures_the_same_with_any_loss(loss):
+    model, (words, labels, _) = language_model(CASES["adaptive"](V)), data(2)
+    model.compile("sgd", loss, metrics=[Perplexity(), Accuracy(), Perplexity(3, name="without")])
+    found = model.evaluate(words, labels, B, verbose=0, return_dict=True)
+    perplexity, accuracy = of_positions(labels, model.predict(words, verbose=0))
+    np.testing.assert_allclose(found["perplexity"], perplexity, rtol=1e-5)
+    np.testing.assert_allclose(found["accuracy"], accuracy, rtol=1e-5)
+    without, _ = of_positions(labels, model.predict(words, verbose=0), 3)
+    np.testing.assert_allclose(found["without"], without, rtol=1e-5)
+
+
+def test_metrics_of_one_output_do_not_follow_the_loss_of_another():
+    inputs, (hidden, labels) = keras.Input((UNITS,)), positions(V, 9)
+    heads = {name: CASES["full"](V) for name in "ab"}
+    model = keras.Model(inputs, {name: head(inputs) for name, head in heads.items()})
+    for name, head in heads.items():
+        head.kernel.assign(built("full", V, seed=ord(name)).kernel)
+    model.compile(
+        keras.optimizers.SGD(0.0), {"a": SoftmaxLoss(int(labels[0])), "b": SoftmaxLoss()},
+        metrics={name: [Perplexity(int(labels[0]))] for name in heads},
+    )
+    targets = {name: labels for name in heads}
+    evaluated = model.evaluate(hidden, targets, 9, verbose=0, return_dict=True)
+    fitted = model.fit(hidden, targets, 9, verbose=0).history
+    for name, logits in model.predict(hidden, verbose=0).items():
+        wanted, _ = of_positions(labels, logits, labels[0])
+        np.testing.assert_allclose(evaluated[f"{name}_perplexity"], wanted, rtol=1e-5)
+        np.testing.assert_allclose(fitted[f"{name}_perplexity"], [wanted], rtol=1e-5)
+
+
+@pytest.mark.parametrize("metric", [
+    Perplexity(), Accuracy(), TopKAccuracy(3), TopKAccuracy(3, ignore_class=-1)
+])
+@pytest.mark.parametrize("wrong", [-100, V, 1.5])
+def test_metrics_name_labels_that_are_no_words(metric, wrong):
+    logits, labels = built("full", V)(positions(V, 4)[0]), np.array([1, 2, wrong, 3])
+    with pytest.raises(tf.errors.InvalidArgumentError, match=rf"must lie in \[0, {V}\)"):
+        metric.update_state(labels, logits)
 
 
 @pytest.mark.parametrize("case, of_loss, of_metric, known", [

@@ -11,7 +11,7 @@ from tfsoftmax._compat import (
     in_symbolic_scope,
     metrics_in_call,
 )
-from tfsoftmax.ops.inputs import dense, real
+from tfsoftmax.ops.inputs import dense_ids, dense_weights
 
 _TAG = "_tfsoftmax_logits_tag"
 
@@ -40,7 +40,6 @@ class LogitsTag:
     def __init__(self, head, hidden: tf.Tensor, training: bool):
         self.head, self.hidden, self.training, self.more = head, hidden, training, ()
         self.stateless = in_stateless_scope()
-        self.ignore_class = None  # that of the loss, once it has been computed
         self._known = {}  # key of labels -> (labels, their exact nats)
         self._lists = {}  # k -> ids of the k likeliest words
 
@@ -191,13 +190,14 @@ def positions(
         `Labels` (...) and weights (...) float32.
 
     Raises:
+        TypeError: if labels or weights are no numbers.
         ValueError: for weights (B,) and labels (B, T). Keras makes such weights from
             `class_weight`, by the argmax of the labels over T.
     """
-    labels = dense(y_true, "y_true")
-    if labels.dtype.is_integer:
-        labels = tf.cast(labels, tf.int64)  # small unsigned types cannot hold V or -1
+    labels = dense_ids(y_true, "y_true")
     rank = len(y_pred.shape) - 1
+    if labels.shape.rank is None:
+        labels = _of_positions(labels, y_pred)
     if len(labels.shape) == rank - 1 and y_pred.shape[-2] == 1:
         labels = labels[..., None]
     if len(labels.shape) == rank + 1 and labels.shape[-1] == 1:
@@ -209,13 +209,25 @@ def positions(
         mask = kept if mask is None else kept & mask
     weights = tf.ones(tf.shape(labels))
     if sample_weight is not None:
-        sample_weight = tf.cast(real(sample_weight, "sample_weight"), tf.float32)
-        weights *= _aligned(sample_weight, labels.shape)
+        weights *= _aligned(dense_weights(sample_weight), labels.shape)
     kept = tf.cast(tf.size(labels), tf.float32)
     if mask is not None:
         mask = tf.cast(mask, tf.float32)
         weights, kept = weights * mask, tf.reduce_sum(mask)
     return Labels(labels, y_true, ignore_class, kept), weights
+
+
+def _of_positions(labels, y_pred):
+    """Labels of unknown rank as (...), which they are but for axes of one at the end."""
+    shape, size = tf.shape(y_pred)[:-1], len(y_pred.shape)
+    with_ones = (tf.concat([s, [1] * size], 0)[:size] for s in (tf.shape(labels), shape))
+    message = "`y_true` must have the shape of the positions, and perhaps an axis of one more:"
+    same = tf.reduce_all(tf.equal(*with_ones))
+    with tf.control_dependencies(
+        [tf.debugging.Assert(same, [message, shape, "Received:", tf.shape(labels)])]
+    ):
+        labels = tf.reshape(labels, shape)
+    return tf.ensure_shape(labels, y_pred.shape[:-1])
 
 
 def _aligned(sample_weight, shape):

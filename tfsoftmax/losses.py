@@ -65,7 +65,6 @@ class SoftmaxLoss(CheckedArguments, keras.losses.Loss):
         labels, weights = positions(y_true, y_pred, sample_weight, self.ignore_class)
         if tag is None:  # Keras builds the model, and only the shape matters
             return tf.zeros_like(weights) if self.reduction in (None, "none") else tf.zeros(())
-        tag.ignore_class = self.ignore_class
         if self.reduction in (None, "none"):
             return weights * tag.nats(labels)
         if self.reduction != "sum":

@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 
 from tfsoftmax.arguments import check_positive
-from tfsoftmax.metrics.token_mean import TokenMean
+from tfsoftmax.metrics.token_mean import TokenMean, whole_ids
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -17,7 +17,7 @@ class TopKAccuracy(TokenMean):
         k: how many words are looked at.
         in_training: whether `fit` measures it too, at the cost of `head.top_k` in each step, with
             the weights that the step has just updated. Otherwise the metric is NaN in `fit`.
-        ignore_class: label whose positions are not counted; None: that of the `SoftmaxLoss`.
+        ignore_class: label whose positions are not counted, or None.
         name, dtype: as in `keras.metrics.Metric`.
 
     Example:
@@ -42,8 +42,8 @@ class TopKAccuracy(TokenMean):
     def _values(self, tag, labels):
         if tag.training and not self.in_training:
             return None
-        ids = tag.top_k(self.k)
-        return (tf.reduce_any(ids == tf.cast(labels.ids, ids.dtype)[..., None], axis=-1),)
+        ids, own = tag.top_k(self.k), whole_ids(labels.ids, 0, tag.head.vocab_size)[..., None]
+        return (tf.reduce_any((ids == tf.cast(own, ids.dtype)) & (ids >= 0), axis=-1),)
 
     def get_config(self):
         return {**super().get_config(), "k": self.k, "in_training": self.in_training}
@@ -55,7 +55,7 @@ class Accuracy(TopKAccuracy):
 
     Args:
         in_training: as in `TopKAccuracy`.
-        ignore_class: label whose positions are not counted; None: that of the `SoftmaxLoss`.
+        ignore_class: label whose positions are not counted, or None.
         name, dtype: as in `keras.metrics.Metric`.
 
     Example:

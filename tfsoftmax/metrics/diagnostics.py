@@ -16,7 +16,7 @@ class EffectiveSampleSize(TokenMean):
     of (N, D) and (D, S).
 
     Args:
-        ignore_class: label whose positions are not counted; None: that of the `SoftmaxLoss`.
+        ignore_class: label whose positions are not counted, or None.
         name, dtype: as in `keras.metrics.Metric`.
 
     Example:
@@ -50,7 +50,7 @@ class Normaliser(TokenMean):
     the metric is meant for `evaluate`.
 
     Args:
-        ignore_class: label whose positions are not counted; None: that of the `SoftmaxLoss`.
+        ignore_class: label whose positions are not counted, or None.
         name, dtype: as in `keras.metrics.Metric`.
 
     Example:

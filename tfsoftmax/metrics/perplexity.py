@@ -24,8 +24,8 @@ class Perplexity(_ExpMean):
     softmax that sampling avoids; `evaluate` measures it.
 
     Args:
-        ignore_class: label whose positions are not counted; None: that of the `SoftmaxLoss`. If
-            both have one, and they differ, the metric is NaN in `fit` for every head.
+        ignore_class: label whose positions are not counted, or None. It should be that of the
+            `SoftmaxLoss`: a metric that counts labels which the loss leaves out is NaN in `fit`.
         name, dtype: as in `keras.metrics.Metric`.
 
     Example:
@@ -60,7 +60,7 @@ class ClusterPerplexity(_ExpMean):
     metrics are updated after the weights, and computing it anew would mix two models.
 
     Args:
-        ignore_class: label whose positions are not counted; None: that of the `SoftmaxLoss`.
+        ignore_class: label whose positions are not counted, or None.
         name, dtype: as in `keras.metrics.Metric`.
 
     Example:

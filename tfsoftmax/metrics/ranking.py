@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from tfsoftmax.arguments import check_positive
 from tfsoftmax.logits_tag import positions
-from tfsoftmax.metrics.token_mean import TokenMean
-from tfsoftmax.ops.inputs import dense
+from tfsoftmax.metrics.token_mean import TokenMean, whole_ids
+from tfsoftmax.ops.inputs import dense, dense_ids, dense_weights
 from tfsoftmax.ops.ranking import NOT_SEARCHED, among, distinct, repeated
 
 
@@ -35,8 +35,7 @@ class RankingMetric(TokenMean):
 
     Args:
         k: length of the list.
-        ignore_class: id that is no item, besides those below zero; None: that of the
-            `SoftmaxLoss`.
+        ignore_class: id that is no item, besides those below zero; or None.
         name, dtype: as in `keras.metrics.Metric`.
 
     Raises:
@@ -74,29 +73,20 @@ class RankingMetric(TokenMean):
         if tag is None or tag.training:
             return
         self._compare(
-            y_true, y_pred, tag.top_k(self.k), sample_weight, tag.ignore_class, tag.head.vocab_size
+            y_true, y_pred, tag.top_k(self.k), sample_weight, tag.head.vocab_size
         )
 
     def get_config(self):
         return {**super().get_config(), "k": self.k}
 
-    def _compare(
-        self, y_true, y_pred, found, sample_weight, ignore_class=None, vocab_size=None
-    ):
+    def _compare(self, y_true, y_pred, found, sample_weight, vocab_size=tf.int64.max):
         relevant = _relevant(y_true, y_pred.shape)
         if self.ignore_class is not None:
-            ignore_class = self.ignore_class
-        if ignore_class is not None:
-            relevant = tf.where(relevant == ignore_class, tf.cast(-1, relevant.dtype), relevant)
-        if vocab_size is not None:
-            check = tf.debugging.assert_less(
-                relevant, tf.cast(vocab_size, relevant.dtype),
-                f"`y_true` must lie in [0, {vocab_size}), or below zero where there is no item.",
-            )
-            with tf.control_dependencies([check] if check is not None else []):
-                relevant = tf.identity(relevant)
+            ignored = relevant == tf.cast(self.ignore_class, relevant.dtype)
+            relevant = tf.where(ignored, tf.cast(-1, relevant.dtype), relevant)
+        relevant = whole_ids(relevant, tf.int64.min, vocab_size)
         if sample_weight is not None:
-            sample_weight = tf.convert_to_tensor(sample_weight)
+            sample_weight = dense_weights(sample_weight)
             if len(sample_weight.shape) > len(relevant.shape) - 1:
                 sample_weight = _of_queries(sample_weight, relevant.shape)
         one = tf.reduce_max(relevant, axis=-1)  # of each query, also where R is 0
@@ -119,7 +109,7 @@ class RankingMetric(TokenMean):
         raise NotImplementedError
 
     def _checked_list(self, y_pred):
-        if y_pred.shape.rank < 2 or (y_pred.shape[-1] or self.k) < self.k:
+        if (y_pred.shape.rank or 0) < 2 or (y_pred.shape[-1] or self.k) < self.k:
             raise ValueError(
                 f"`y_pred` must be the output of a head, or ids (..., K) with K >= k = {self.k}. "
                 f"Received: integers of shape {y_pred.shape}"
@@ -210,8 +200,7 @@ class MRR(RankingMetric):
 
 def _relevant(y_true, shape):
     """`y_true` as ids (..., R), for `y_pred` of some shape (..., V) or (..., K)."""
-    relevant = dense(y_true, "y_true")
-    relevant, rank = tf.cast(relevant, tf.int64), len(shape) - 1
+    relevant, rank = dense_ids(y_true, "y_true"), len(shape) - 1
     if relevant.shape.rank == rank - 1 and shape[-2] == 1:  # as the loss takes them
         relevant = relevant[..., None]
     if relevant.shape.rank == rank:

@@ -8,6 +8,25 @@ from tfsoftmax.logits_tag import Labels, LogitsTag, positions
 from tfsoftmax.ops.replicas import sum_of_replicas
 
 
+def whole_ids(ids: tf.Tensor, least: int, end: int) -> tf.Tensor:
+    """Ids of any type as int64. XLA does not check them.
+
+    Raises:
+        InvalidArgumentError: when run, if an id of `y_true` is not a whole number in [least, end).
+    """
+    whole = tf.cast(ids, tf.int64)
+    valid = (whole >= least) & (whole < end)
+    if ids.dtype.is_floating:
+        valid &= tf.cast(whole, ids.dtype) == ids
+    message = f"`y_true` must lie in [{max(least, 0)}, {end})"
+    if least < 0:
+        message += ", or below zero where there is no item"
+    wrong = tf.boolean_mask(ids, ~valid)[:1]
+    check = tf.debugging.Assert(tf.reduce_all(valid), [f"{message}, in whole numbers.", wrong])
+    with tf.control_dependencies([] if check is None else [check]):
+        return tf.identity(whole)
+
+
 class TokenMean(CheckedArguments, keras.metrics.Metric):
     """Base of the metrics: weighted means over all positions since the last reset.
 
@@ -16,7 +35,8 @@ class TokenMean(CheckedArguments, keras.metrics.Metric):
     `quantities` and writes `_values` and `_report`.
 
     Args:
-        ignore_class: label whose positions are not counted; None: that of the `SoftmaxLoss`.
+        ignore_class: label whose positions are not counted, or None. The `ignore_class` of a
+            loss is the loss's alone, as in Keras.
         name, dtype: as in `keras.metrics.Metric`.
 
     Example:
@@ -53,8 +73,7 @@ class TokenMean(CheckedArguments, keras.metrics.Metric):
         tag = self._tag(y_pred)
         if tag is None:
             return
-        ignored = tag.ignore_class if self.ignore_class is None else self.ignore_class
-        labels, weights = positions(y_true, y_pred, sample_weight, ignored)
+        labels, weights = positions(y_true, y_pred, sample_weight, self.ignore_class)
         values = self._values(tag, labels)
         if values is not None:
             self._add(values, weights)

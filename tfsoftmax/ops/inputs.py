@@ -34,6 +34,27 @@ def real(value, name):
     return tensor
 
 
+def dense_ids(value, name):
+    """`value` as a dense tensor of int64 or floats. Whether floats are whole is not checked."""
+    ids = dense(value, name)
+    if not (ids.dtype.is_integer or ids.dtype.is_floating):
+        raise TypeError(
+            f"`{name}` must be integers, the ids of words. Received: {ids.dtype.name}"
+        )
+    return tf.cast(ids, tf.int64) if ids.dtype.is_integer else ids  # uint8 holds neither V nor -1
+
+
+def dense_weights(sample_weight):
+    """Sample weights as a dense tensor of float32 and known rank."""
+    weights = dense(sample_weight, "sample_weight")
+    if weights.dtype == tf.string or weights.dtype.is_complex or weights.shape.rank is None:
+        raise TypeError(
+            "`sample_weight` must be real numbers of a known number of axes, which `set_shape` "
+            f"declares. Received: {weights.dtype.name} of shape {weights.shape}"
+        )
+    return tf.cast(weights, tf.float32)
+
+
 def checked_ids(ids, size, name, least=0, hint=""):
     """Ids as int32. Those outside [least, size) are an error, which XLA drops.
 

@@ -5,8 +5,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cases import CASES, ONE_OF_EACH, UNITS, built, positions
+import tfsoftmax
+from cases import CASES, ONE_OF_EACH, UNITS, built, language_model, positions
 from keras_helper import B, V, compiled, data
+from tfsoftmax.losses import SoftmaxLoss
+from tfsoftmax.metrics import MRR, NDCG, Accuracy, Perplexity, RecallAtK
 
 HIDDEN, LABELS = positions(V, 6)
 ROWS = [2, 4]
@@ -111,7 +114,7 @@ def test_a_wrong_label_is_named_before_any_stack(case):
 
 @pytest.mark.parametrize("labels, message", [
     (np.eye(V)[data()[1]], r"`labels` must have the shape.*one-hot: pass keras.ops.argmax"),
-    (data()[1] > 3, "`labels` must be integers.*bool"),
+    (data()[1] > 3, "`y_true` must be integers.*bool"),
 ])
 def test_labels_in_fit(labels, message):
     with pytest.raises((ValueError, TypeError)) as error:
@@ -133,3 +136,96 @@ def test_time_distributed_is_told_apart():
     model.compile("sgd", compiled("full").loss)
     with pytest.raises(ValueError, match=r"`y_pred` must be the output.*without TimeDistributed"):
         model.fit(np.ones((2, 5, UNITS)), np.ones((2, 5)), verbose=0)
+
+
+def of_unknown_rank(labels, *more):
+    """A data set of batches whose labels have no static shape, as `tf.py_function` returns them."""
+    data = tf.data.Dataset.from_tensor_slices((HIDDEN, labels, *more)).batch(4)
+
+    def forget(hidden, labels, *more):
+        return hidden, *(tf.py_function(tf.identity, [t], t.dtype) for t in (labels, *more))
+
+    return data.map(forget)
+
+
+@pytest.mark.parametrize("axes", [(), (1,)])
+@pytest.mark.parametrize("options", [{}, {"jit_compile": True}, {"run_eagerly": True}])
+def test_labels_of_unknown_rank_are_those_of_the_positions(axes, options):
+    inputs = keras.Input((UNITS,))
+    model = keras.Model(inputs, CASES["full"](V)(inputs))
+    metrics = [Perplexity(3), Accuracy()]
+    model.compile(keras.optimizers.SGD(0.0), SoftmaxLoss(3), metrics=metrics, **options)
+    wanted = model.evaluate(HIDDEN, LABELS, 4, verbose=0)
+    labels = LABELS.reshape(-1, *axes)
+    found = model.evaluate(of_unknown_rank(labels), verbose=0)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    history = model.fit(of_unknown_rank(labels), shuffle=False, verbose=0).history
+    np.testing.assert_allclose(history["loss"], wanted[:1], rtol=1e-5)
+
+
+def test_labels_of_unknown_rank_in_sequences():
+    model, (words, labels, _) = language_model(CASES["full"](V)), data(1)
+    wanted = SoftmaxLoss()(labels, model(words))
+
+    @tf.function(input_signature=[tf.TensorSpec(None, tf.int32)])
+    def loss(labels):
+        return SoftmaxLoss()(labels, model(words))
+
+    for same in (labels, labels[..., None]):
+        np.testing.assert_allclose(loss(same), wanted, rtol=1e-6)
+    for wrong in (labels.T, labels[0], labels.reshape(-1), labels[None]):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="`y_true` must have the shape"):
+            loss(wrong)
+
+
+def test_what_else_has_an_unknown_rank_is_named():
+    inputs = keras.Input((UNITS,))
+    model = keras.Model(inputs, CASES["full"](V)(inputs))
+    model.compile("sgd", SoftmaxLoss())
+    weights = np.ones(len(LABELS), np.float32)
+    with pytest.raises(TypeError, match="`sample_weight` must be .* known number of axes"):
+        model.fit(of_unknown_rank(LABELS, weights), verbose=0)
+    model.compile("sgd", SoftmaxLoss(), metrics=[RecallAtK(3)])
+    with pytest.raises(ValueError, match="`y_true` must have .* y_true of shape <unknown>"):
+        model.evaluate(of_unknown_rank(LABELS), verbose=0)
+    lists = tf.function(RecallAtK(3).update_state, input_signature=[
+        tf.TensorSpec([None, 2], tf.int32), tf.TensorSpec(None, tf.int32)])
+    with pytest.raises(ValueError, match="`y_pred` must be .* integers of shape <unknown>"):
+        lists(LABELS.reshape(-1, 2), LABELS.reshape(-1, 1))
+
+
+@pytest.mark.parametrize("case", ["full", "tree", "adaptive"])
+@pytest.mark.parametrize("head_of", [
+    lambda head: head, lambda head: tfsoftmax.TopK(head, 2), tfsoftmax.LogProb,
+])
+def test_hidden_states_that_are_missing_or_of_unknown_rank_are_named(case, head_of):
+    labels = [LABELS] if head_of is tfsoftmax.LogProb else []
+    calls = [lambda hidden: head_of(CASES[case](V))(hidden, *labels)]
+    calls += [lambda hidden: head_of(built(case, V))(hidden, *labels)]
+    for call in calls:
+        with pytest.raises(ValueError, match="`hidden` must be a tensor .* Received: hidden=None"):
+            call(None)
+        unknown = tf.function(call, input_signature=[tf.TensorSpec(None)])
+        with pytest.raises(ValueError, match="`hidden` must be a tensor .* known number of axes"):
+            unknown(HIDDEN)
+    top_k = tf.function(
+        lambda hidden: built(case, V).top_k(hidden, 2), input_signature=[tf.TensorSpec(None)])
+    with pytest.raises(ValueError, match="`hidden` must have 7 units .* shape <unknown>"):
+        top_k(HIDDEN)
+
+
+@pytest.mark.parametrize("call", [
+    SoftmaxLoss(), SoftmaxLoss(ignore_class=1), Perplexity(1).update_state,
+    Accuracy(ignore_class=0).update_state, RecallAtK(2).update_state, NDCG(2, 0).update_state,
+])
+@pytest.mark.parametrize("labels", [LABELS > 3, ["word"] * 6, LABELS.astype(complex)])
+def test_labels_that_are_no_numbers_are_named_by_losses_and_metrics(call, labels):
+    with pytest.raises(TypeError, match="`y_true` must be integers, the ids of words. Received:"):
+        call(labels, built("full", V)(HIDDEN))
+
+
+@pytest.mark.parametrize("weights", [["a"] * 6, np.ones(6, complex), ["a"]])
+@pytest.mark.parametrize("call", [SoftmaxLoss(), Perplexity().update_state, MRR(2).update_state])
+def test_weights_that_are_no_numbers_are_named(call, weights):
+    with pytest.raises(TypeError, match="`sample_weight` must be real numbers"):
+        call(LABELS, built("full", V)(HIDDEN), weights)

@@ -10,6 +10,7 @@ from tfsoftmax._compat import mend_fit_of_replicas
 from tfsoftmax.arguments import CheckedArguments, check_positive
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.heads.inputs import (
+    check_input,
     checked_hidden,
     checked_k,
     checked_labels,
@@ -99,6 +100,11 @@ class SoftmaxHead(CheckedArguments, NamedOptions, RowWeights, Vectors, keras.lay
         self.kernel_constraint = keras.constraints.get(kernel_constraint)
         self.bias_constraint = keras.constraints.get(bias_constraint)
         self.supports_masking = True
+
+    def __call__(self, hidden, *args, **kwargs):
+        check_input(hidden)
+        self.find_tie(hidden)
+        return super().__call__(hidden, *args, **kwargs)
 
     def find_tie(self, hidden) -> None:
         """Called with the input before a model is built: a tied head looks for its embedding."""

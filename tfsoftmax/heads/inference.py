@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from tfsoftmax.arguments import CheckedArguments
 from tfsoftmax.heads.base import SoftmaxHead
-from tfsoftmax.heads.inputs import checked_k
+from tfsoftmax.heads.inputs import check_input, checked_k
 from tfsoftmax.ops.ranking import NOT_SEARCHED
 
 
@@ -25,6 +25,7 @@ class _HeadLayer(CheckedArguments, keras.layers.Layer):
         self.supports_masking = True
 
     def __call__(self, hidden, *args, **kwargs):
+        check_input(hidden)
         self.head.find_tie(hidden)
         return super().__call__(hidden, *args, **kwargs)
 

@@ -15,13 +15,22 @@ def checked_hidden(hidden, units):
         ValueError: if they have no axis of units, or another number of units.
     """
     hidden = real(hidden, "hidden")
-    known = hidden.shape[-1:].as_list()
+    known = [] if hidden.shape.rank is None else hidden.shape[-1:].as_list()
     if not known or (units and known[0] not in (None, units)):
         raise ValueError(
             f"`hidden` must have {units or 'an axis of'} units on its last axis. "
             f"Received: hidden of shape {hidden.shape}"
         )
     return hidden
+
+
+def check_input(hidden):
+    """Raises ValueError for an input of a layer, perhaps a placeholder, without known axes."""
+    if hidden is None or getattr(hidden, "shape", ()) == tf.TensorShape(None):
+        raise ValueError(
+            "`hidden` must be a tensor (..., D) with a known number of axes. Received: "
+            f"hidden={hidden}"
+        )
 
 
 def checked_k(k, most, name="k"):
@@ -79,8 +88,8 @@ def checked_labels(labels, vocab_size, hidden):
     labels = dense(labels, "labels")
     _check_shape(labels, vocab_size, hidden.shape[:-1])
     labels, valid = checked_ids(labels, vocab_size, "labels", hint=(
-        "(SoftmaxLoss(ignore_class=...) leaves labels out; a metric with an `ignore_class` of its "
-        "own uses that instead.)"
+        "(`ignore_class` leaves labels out: that of a SoftmaxLoss in the loss, and that of a metric "
+        "in the metric.)"
     ))
     return labels, tf.where(valid, 1.0, float("nan"))
 

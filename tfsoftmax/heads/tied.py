@@ -64,10 +64,6 @@ class TiedHead(SoftmaxHead):
         self.supports_jit = self.supports_jit and not self._computes_rows
         self._tied_to_copy = False  # whether `tied_to` was made from the head's configuration
 
-    def __call__(self, hidden, *args, **kwargs):
-        self.find_tie(hidden)
-        return super().__call__(hidden, *args, **kwargs)
-
     @classmethod
     def tied_embedding(cls, vocabulary, units: int, options: dict, **kwargs):
         if "characters" in options:

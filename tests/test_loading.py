@@ -32,6 +32,9 @@ SAMPLERS = {
         "sampler": samplers.InBatch(V, "learned", samplers.Unigram(V, counts(V), alpha=0.5)),
         "label_smoothing": 0.1,
     },
+    "learned_unigram, excluding": {
+        "sampler": "learned_unigram", "sampler_options": {"exclude": [0, 3]},
+    },
     "bigram": {"sampler": samplers.Bigram(V, NGRAM), "shared_samples": False},
     "online_bigram": {
         "sampler": samplers.OnlineBigram(V, counts(V), slots=3), "shared_samples": False,

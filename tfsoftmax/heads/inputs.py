@@ -88,8 +88,8 @@ def checked_labels(labels, vocab_size, hidden):
     labels = dense(labels, "labels")
     _check_shape(labels, vocab_size, hidden.shape[:-1])
     labels, valid = checked_ids(labels, vocab_size, "labels", hint=(
-        "(`ignore_class` leaves labels out: that of a SoftmaxLoss in the loss, and that of a metric "
-        "in the metric.)"
+        "(`ignore_class` leaves labels out: that of a SoftmaxLoss in the loss, that of a metric in "
+        "the metric.)"
     ))
     return labels, tf.where(valid, 1.0, float("nan"))
 

@@ -3,7 +3,6 @@
 import math
 
 import keras
-import tensorflow as tf
 
 from tfsoftmax.heads.sampling import SamplingHead
 
@@ -79,10 +78,7 @@ class NegativeSampling(SamplingHead):
     def _parameters(self):
         kernel, bias = super()._parameters()
         if self.restore_proposal and not self.reads_previous_word:
-            shard = self._shard()
-            words = tf.range(self.vocab_size) if shard is None else shard.ids
-            shift = self._log_counts(words)
-            bias = shift if bias is None else tf.cast(bias, tf.float32) + shift
+            bias = self._raised(bias, self._log_counts)
         return kernel, bias
 
     def _softmax(self):

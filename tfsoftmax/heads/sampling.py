@@ -40,7 +40,9 @@ class SamplingHead(Shards, LinearHead):
             in training, unless it or the head has `trainable=False`.
         counts: (V,) occurrences of the words, in the order of their ids, for the samplers that
             take them.
-        sampler_options: arguments of a sampler that is given by name, such as `alpha` or `unique`.
+        sampler_options: arguments of a sampler that is given by name, such as `alpha` or `unique`,
+            or `exclude`, ids of words that are never drawn: padding. They have the probability
+            zero, see `samplers.Excluding`.
         remove_accidental_hits: whether samples that equal a position's label are left out of
             that position's loss. None is what suits the loss, see the subclass; of in-batch
             negatives it leaves out one, the position's own label.
@@ -170,7 +172,20 @@ class SamplingHead(Shards, LinearHead):
         return SoftmaxAfterWord(softmax, self.vocab_size)
 
     def _label_scores(self, hidden, labels):
-        return super()._label_scores(self._parts(hidden)[0], labels)
+        scores = super()._label_scores(self._parts(hidden)[0], labels)
+        return scores + self.sampler.log_allowed(labels) if self.sampler.exclude else scores
+
+    def _parameters(self):
+        kernel, bias = super()._parameters()
+        if self.sampler.exclude:
+            bias = self._raised(bias, self.sampler.log_allowed)
+        return kernel, bias
+
+    def _raised(self, bias, function):
+        """The biases of all words, or of this shard's, and what a function of ids adds to them."""
+        shard = self._shard()
+        more = function(tf.range(self.vocab_size) if shard is None else shard.ids)
+        return more if bias is None else tf.cast(bias, tf.float32) + more
 
     def _loss_and_nats(self, hidden, labels, weights, *more):
         if self.sampler.learns_from_labels and not under_xla():  # which fixes the number of them

@@ -1,10 +1,14 @@
 """Proposal distributions: which words to sample, and how often to expect each of them."""
 
+import numpy as np
+
 from tfsoftmax.array_like import ArrayLike
+from tfsoftmax.partitions.counts import checked_counts
 from tfsoftmax.samplers.after_word import Bigram
 from tfsoftmax.samplers.audit import Audit, audit_sampler
 from tfsoftmax.samplers.base import Candidates, Sampler
 from tfsoftmax.samplers.distributions import LogUniform, Uniform, Unigram
+from tfsoftmax.samplers.excluding import Excluding, check_excludes, checked_exclude
 from tfsoftmax.samplers.in_batch import InBatch
 from tfsoftmax.samplers.learned import Interpolated, LearnedUnigram
 from tfsoftmax.samplers.online_bigram import OnlineBigram
@@ -24,9 +28,9 @@ _TAKE_COUNTS = (LogUniform, Unigram, Interpolated, InBatch, OnlineBigram)
 _NEED_COUNTS = (Unigram, InBatch)
 
 __all__ = [
-    "SAMPLERS", "Audit", "Bigram", "Candidates", "InBatch", "Interpolated", "LearnedUnigram",
-    "LogUniform", "OnlineBigram", "Sampler", "TargetSampling", "Unigram", "Uniform",
-    "audit_sampler", "get_sampler", "target_vocabularies",
+    "SAMPLERS", "Audit", "Bigram", "Candidates", "Excluding", "InBatch", "Interpolated",
+    "LearnedUnigram", "LogUniform", "OnlineBigram", "Sampler", "TargetSampling", "Unigram",
+    "Uniform", "audit_sampler", "get_sampler", "target_vocabularies",
 ]
 
 
@@ -40,6 +44,7 @@ def get_sampler(
         vocab_size: V.
         counts: (V,) occurrences of the words, for the samplers that take them.
         **options: arguments of the sampler's class; `counts` among them overrides the argument.
+            `exclude`, ids of words that are never drawn, makes an `Excluding` of it.
 
     Raises:
         ValueError: if the name is unknown, if the sampler needs counts or an n-gram model and
@@ -57,6 +62,13 @@ def get_sampler(
             f"`sampler` must be one of {sorted(SAMPLERS)}. Received: sampler={sampler!r}"
         )
     cls = SAMPLERS[sampler]
+    if (exclude := options.pop("exclude", None)) is not None:
+        check_excludes(cls)
+        exclude = checked_exclude(exclude, vocab_size)
+        counts = options.pop("counts", counts)
+        counts = None if counts is None else np.delete(checked_counts(counts, vocab_size), exclude)
+        others = get_sampler(sampler, vocab_size - len(exclude), counts, **options)
+        return Excluding(vocab_size, exclude, others)
     if counts is None and issubclass(cls, _NEED_COUNTS) and "counts" not in options:
         raise ValueError(f"`counts` must be given for sampler={sampler!r}. Received: counts=None")
     if cls is Bigram and options.get("ngram") is None:

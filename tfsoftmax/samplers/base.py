@@ -73,6 +73,7 @@ class Sampler(CheckedArguments, keras.layers.Layer):
     corrects = True  # whether words differ in their expected counts
     holds_labels = False  # whether a sample contains the label of each position once, undrawn
     learns_from_labels = False  # whether labels of weight zero must be kept from it
+    exclude = ()  # words that are never drawn, which `Excluding` sets
 
     def __init__(
         self, vocab_size: int, unique: bool = False, implementation: str = "own", **kwargs
@@ -210,15 +211,15 @@ class Sampler(CheckedArguments, keras.layers.Layer):
         """The operation of `tf.random` that draws from q, and its keyword arguments."""
         raise NotImplementedError
 
-    def _checked(self, ids, name="labels"):
-        """Ids of words in [0, V) as int32; -1, for no label, where replicas may lack labels.
+    def _checked(self, ids, name="labels", least=0):
+        """Ids of words in [least, V) as int32; -1, for no label, where replicas may lack labels.
 
         A head that is traced has checked its labels, which are int32 by then.
         """
         ids = dense(ids, name)
         if ids.dtype == tf.int32 and not tf.executing_eagerly():
             return ids
-        least = -1 if self.holds_labels or in_replica() else 0
+        least = -1 if self.holds_labels or in_replica() else least
         return checked_ids(ids, self.vocab_size, name, least)[0]
 
     def _with_replacement(self, ids, labels, num_samples):

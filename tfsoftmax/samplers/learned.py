@@ -63,12 +63,13 @@ class LearnedUnigram(Sampler):
     def update(self, labels):
         if self.sums is None or not self.trainable:
             return
-        labels = labels_of_all_replicas(tf.reshape(self._checked(labels), [-1]))
-        leaves = tf.cast(labels, tf.int64) + cells(self.vocab_size)
+        labels = labels_of_all_replicas(tf.reshape(self._checked(labels, least=-1), [-1]))
+        leaves = tf.maximum(tf.cast(labels, tf.int64), 0) + cells(self.vocab_size)
         depth = cells(self.vocab_size).bit_length()
         paths = [tf.bitwise.right_shift(leaves, np.int64(level)) for level in range(depth)]
         nodes = tf.concat(paths, 0)
-        ones = tf.IndexedSlices(tf.ones_like(nodes, tf.float64), nodes)
+        seen = tf.tile(tf.cast(labels >= 0, tf.float64), [depth])  # below zero is no label
+        ones = tf.IndexedSlices(seen, nodes)
         own_copy(self.sums.value).scatter_add(ones)  # all replicas have the same labels
 
     def _draw(self, count, seed):

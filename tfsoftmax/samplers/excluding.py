@@ -1,0 +1,140 @@
+"""Words that are never drawn, whatever distribution the others are drawn from."""
+
+from collections.abc import Sequence
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfsoftmax.samplers.base import Candidates, Sampler, contains
+from tfsoftmax.samplers.target import TargetSampling
+
+NEVER = -1e4  # The logarithm of zero in any float, and finite: zero times a loss of it is zero.
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class Excluding(Sampler):
+    """Draws what another sampler draws, from the words that are left without some of them.
+
+    The words of `sampler` are the V - E others, in the order of their ids, so that its q holds for
+    them as it is. `sampler_options={"exclude": ids}` of a head makes it for a sampler that is
+    given by name, and leaves the counts of these words out. Padding is such a word.
+
+    A head gives excluded words the probability zero: their `log_q` and log-probabilities are about
+    -1e4. As labels they have a loss of zero, and are not learned by a sampler that learns.
+
+    Args:
+        vocab_size: V.
+        exclude: E ids of words that are never drawn.
+        sampler: a `Sampler` of V - E words.
+        **kwargs: as in `keras.layers.Layer`.
+
+    Raises:
+        ValueError: if `exclude` are not different ids in [0, V), fewer than V, or `sampler` has
+            another number of words, takes the labels of the batch for its sample, reads the word
+            before, or has vocabularies of its own. For in-batch negatives leave out such positions,
+            by a weight of zero.
+
+    Example:
+        sampler = tfsoftmax.samplers.Excluding(1000, [0], tfsoftmax.samplers.LogUniform(999))
+        head = tfsoftmax.SampledSoftmax(1000, 50, sampler)
+        head = tfsoftmax.SampledSoftmax(  # the same
+            1000, 50, "log_uniform", sampler_options={"exclude": [0]})
+    """
+
+    def __init__(self, vocab_size: int, exclude: Sequence[int], sampler: Sampler, **kwargs):
+        super().__init__(vocab_size, unique=sampler.unique, **kwargs)
+        self.exclude = checked_exclude(exclude, self.vocab_size)
+        left = self.vocab_size - len(self.exclude)
+        check_excludes(type(sampler))
+        if sampler.vocab_size != left:
+            raise ValueError(
+                f"`sampler` must be one of the {left} words that are not excluded. "
+                f"Received: a sampler of {sampler.vocab_size} words"
+            )
+        self.sampler = sampler
+        if not self.trainable:
+            sampler.trainable = False
+        self.implementation, self.supports_jit = sampler.implementation, sampler.supports_jit
+        self.tells_q, self.learns_from_labels = sampler.tells_q, sampler.learns_from_labels
+
+    def log_allowed(self, ids: tf.Tensor) -> tf.Tensor:
+        """Zero for words that may be drawn, and -1e4 for the others: (...) float32."""
+        return tf.where(self._is_excluded(ids), NEVER, 0.0)
+
+    def log_q(self, ids):
+        return tf.where(self._is_excluded(ids), NEVER, self.sampler.log_q(self._places(ids)))
+
+    def sample(self, labels, num_samples, seed):
+        return self._drawn(self.sampler.sample, labels, num_samples, seed)
+
+    def sample_others(self, labels, num_samples, seed):
+        return self._drawn(self.sampler.sample_others, labels, num_samples, seed)
+
+    def sample_for_each(self, labels, num_samples, seed):
+        return self._drawn(self.sampler.sample_for_each, labels, num_samples, seed)
+
+    def update(self, labels):
+        self.sampler.update(tf.where(self._is_excluded(labels), -1, self._places(labels)))
+
+    def check_size(self, num_samples: int | None) -> None:
+        """Raises ValueError if the sampler cannot draw samples of this size."""
+        self.sampler.check_size(num_samples)
+
+    def _draw(self, count, seed):
+        return self._words(self.sampler._draw(count, seed))
+
+    def _drawn(self, method, labels, num_samples, seed):
+        drawn = method(self._places(labels), num_samples, seed)
+        of_labels = tf.where(self._is_excluded(labels), NEVER, drawn.log_expected_labels)
+        return Candidates(self._words(drawn.ids), drawn.log_expected, of_labels)
+
+    def _is_excluded(self, ids):
+        return contains(tf.constant(self.exclude, tf.int32), ids)
+
+    def _places(self, ids):
+        """The numbers of words among those that are left; of an excluded one, of its neighbour."""
+        ids = tf.cast(ids, tf.int32)
+        before = _searched(self.exclude, ids, "left")
+        return tf.clip_by_value(ids - before, tf.minimum(ids, 0), self.sampler.vocab_size - 1)
+
+    def _words(self, places):
+        return places + _searched(np.subtract(self.exclude, range(len(self.exclude))), places)
+
+    def get_config(self):
+        config = super().get_config()
+        del config["unique"], config["implementation"]
+        sampler = keras.saving.serialize_keras_object(self.sampler)
+        return {**config, "exclude": list(self.exclude), "sampler": sampler}
+
+    @classmethod
+    def from_config(cls, config):
+        sampler = keras.saving.deserialize_keras_object(config["sampler"])
+        return super().from_config({**config, "sampler": sampler})
+
+
+def check_excludes(cls: type[Sampler]) -> None:
+    """Raises ValueError if words cannot be excluded from what samplers of a class draw."""
+    if cls._draw is Sampler._draw or issubclass(cls, TargetSampling):
+        raise ValueError(
+            "`exclude` must be unset for a sampler that reads the word before, or takes its words "
+            "from labels or from vocabularies of its own: leave out positions of such labels by a "
+            f"weight of zero. Received: exclude with {cls.__name__}"
+        )
+
+
+def checked_exclude(exclude: Sequence[int], vocab_size: int) -> tuple[int, ...]:
+    """The ids in their order. ValueError unless they are different, in [0, V), and fewer than V."""
+    ids = np.asarray(exclude)
+    fits = ids.ndim == 1 and ids.size and ids.dtype.kind in "iu" and len(np.unique(ids)) == ids.size
+    if not fits or ids.min() < 0 or ids.max() >= vocab_size or ids.size >= vocab_size:
+        raise ValueError(
+            f"`exclude` must be different ids in [0, {vocab_size}), a list of some, but not all. "
+            f"Received: exclude={exclude!r}"
+        )
+    return tuple(np.sort(ids).tolist())
+
+
+def _searched(ordered, values, side="right"):
+    flat = tf.searchsorted(tf.constant(ordered, tf.int32), tf.reshape(values, [-1]), side)
+    return tf.reshape(flat, tf.shape(values))

@@ -144,11 +144,12 @@ def is_whole(value: object) -> bool:
 def _expected(kind):
     """What a value of a hint is, or None for a hint that is not checked.
 
-    Abstract collections are not: where one stands for what Keras reads, configurations do too.
+    Abstract collections are not: where one stands for what Keras reads, configurations do too. Nor
+    is `ArrayLike`, which is many types.
     """
     if kind in _EXPECTED:
         return _EXPECTED[kind]
-    if isinstance(kind, type) and kind.__module__ != "collections.abc":
+    if isinstance(kind, type) and kind.__module__ not in ("collections.abc", "numpy.typing"):
         return f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"
     return "a function" if typing.get_origin(kind) is Callable else None
 

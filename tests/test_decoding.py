@@ -212,7 +212,7 @@ def test_prompts_are_lines_that_end_at_newlines_only(tmp_path, monkeypatch, flag
     absl_flags.DEFINE_string("prompts", None, "", options)
     options(["tfsoftmax generate", flag.format(tmp_path / "prompts")])
     monkeypatch.setattr(generate.flags, "FLAGS", options)
-    prompts = list(Words().encode_all(generate.read_prompts()))
+    prompts = list(Words().encode_all([line for _, line in generate.read_prompts()]))
     assert prompts == [["the", "cat"], ["on"]]
 
 

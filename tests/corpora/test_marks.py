@@ -87,7 +87,7 @@ def test_unknown_words_in_upper_case_are_unknown_words(tmp_path, capsys):
     vocabulary = prepared(tmp_path, "x").vocabulary
     assert sorted(vocabulary.words) == ["<eos>", "<unk>", "a", "b", "c<UNK>"]
     assert vocabulary.counts[vocabulary.oov_id] == 2
-    assert capsys.readouterr().err == "note: train: read <UNK> as <unk> in 2 sentences\n"
+    assert capsys.readouterr().err == "note: train: read <UNK> as <unk>, in 2 of the sentences\n"
 
 
 def test_pairs_have_no_marks_at_their_ends(tmp_path, capsys):

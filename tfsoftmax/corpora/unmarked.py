@@ -47,7 +47,7 @@ class Unmarked:
         if report := self._marks.report(self._split, kept=not self._in_words):
             yield report
         if self._upper:
-            yield f"{self._split}: read {UPPER_UNK} as {UNK} in {self._upper:,} sentences"
+            yield f"{self._split}: read {UPPER_UNK} as {UNK}, in {self._upper:,} of the sentences"
 
     def _read(self, line, number):
         if not self._in_words:

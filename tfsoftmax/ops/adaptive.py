@@ -21,7 +21,7 @@ from tfsoftmax.ops import products
 from tfsoftmax.ops.adaptive_clusters import sum_over_clusters
 from tfsoftmax.ops.custom_gradients import immediate_gradient, recomputed_gradient
 from tfsoftmax.ops.log_sums import exponentials_of_blocks, log_sum_of, log_sum_of_blocks
-from tfsoftmax.ops.logits import full_logits, label_logits
+from tfsoftmax.ops.logits import full_logits, labels_of_blocks, narrow_rows
 from tfsoftmax.ops.ranking import best
 
 
@@ -162,15 +162,17 @@ def _chunk_nats(cluster, hidden, labels, weights, totals):
     """One chunk of `sum_over_clusters`: [nats], and no totals."""
     del weights, totals
     projected = cluster.project(hidden)
-    target, _ = label_logits(projected, cluster.kernel, cluster.bias, labels)
-    return [log_sum_of_blocks(_logits(cluster, projected)) - target], []
+    logits = _logits(cluster, projected)
+    target, read = labels_of_blocks(logits, labels)
+    return [log_sum_of_blocks(logits, read) - target], []
 
 
 def _chunk_with_gradients(cluster, hidden, labels, weights, totals):
     """One chunk of `sum_over_clusters`: [nats, dh], and the gradients of the parameters."""
     projected = cluster.project(hidden)
-    exps, shares, log_sum = exponentials_of_blocks(_logits(cluster, projected))
-    target, rows = label_logits(projected, cluster.kernel, cluster.bias, labels)
+    logits = _logits(cluster, projected)
+    target, read = labels_of_blocks(logits, labels)
+    exps, shares, log_sum = exponentials_of_blocks(logits, read)
     d_projected, by_block = 0.0, []
     for e, (kernel, bias), factors in zip(exps, cluster.blocks(hidden.dtype), shares):
         d_biases = [] if bias is None else [products.by_biases(e, factors * weights)]
@@ -178,7 +180,7 @@ def _chunk_with_gradients(cluster, hidden, labels, weights, totals):
         factors *= weights
         d_projected += products.by_hidden(slopes, factors, kernel)
         by_block.append([products.by_words(slopes, factors, projected), *d_biases])
-    d_projected -= weights[:, None] * rows
+    d_projected -= weights[:, None] * narrow_rows(cluster.kernel, labels, hidden.dtype)
     joined = [tf.concat(parts, 0) for parts in zip(*by_block)]
     d_hidden, d_projection = _through_projection(cluster.projection, hidden, d_projected)
     gradients = products.minus_labels(joined, labels, weights, projected) + d_projection

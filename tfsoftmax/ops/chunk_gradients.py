@@ -13,7 +13,7 @@ import tensorflow as tf
 from tfsoftmax.ops import drawn_tiles, products
 from tfsoftmax.ops.chunks import CHUNK_ROWS
 from tfsoftmax.ops.log_sums import exponentials_of_blocks
-from tfsoftmax.ops.logits import full_logits, kernel_blocks
+from tfsoftmax.ops.logits import full_logits, kernel_blocks, labels_of_blocks
 
 # Of a block's logits or rows, and more where that makes more than `kernel_blocks` may return.
 BLOCK_BYTES = 1 << 25
@@ -77,12 +77,13 @@ def normaliser_terms(logits, log_sum, objective):
     return terms
 
 
-def chunk_gradients(hidden, weights, parts, blocks, objective, totals, log_z=None, draw=None):
+def chunk_gradients(labels, weights, parts, blocks, objective, totals, log_z=None, draw=None):
     """One chunk of positions, without the terms of the labels.
 
     Args:
-        hidden, weights: (n, D) and (n,).
-        parts: what each band sees of `hidden`.
+        labels: (n,), or None where their logits are known.
+        weights: (n,).
+        parts: what each band sees of the hidden states.
         blocks: result of `blocks_of`.
         objective: an `Objective`.
         totals: gradients of the blocks to which this chunk's are added, or None.
@@ -90,11 +91,12 @@ def chunk_gradients(hidden, weights, parts, blocks, objective, totals, log_z=Non
         draw: a `Draw` with the offsets of the chunk, or None for exact gradients.
 
     Returns:
-        [dh (n, D), ln s (n,), normaliser terms (n,)], and for each block [dW, db] added to
-        `totals`.
+        [dh (n, D), ln s (n,), normaliser terms (n,), the labels' logits (n,)], and for each block
+        [dW, db] added to `totals`.
     """
     logits = logits_of(parts, blocks, objective.soft_cap)
-    exps, factors, log_sum = exponentials_of_blocks(logits)
+    target, read = (None, ()) if labels is None else labels_of_blocks(logits, labels)
+    exps, factors, log_sum = exponentials_of_blocks(logits, read)
     terms = normaliser_terms(logits, log_sum, objective)
     of_all = tf.ones_like(log_sum)
     if log_z is not None:
@@ -112,12 +114,12 @@ def chunk_gradients(hidden, weights, parts, blocks, objective, totals, log_z=Non
     if draw is not None:
         drawn = drawn_tiles.drawn_tiles(slopes, masses, kernels, draw)
         slopes, kernels, tiles = zip(*drawn)
-    slopes, factors = products.narrowed(slopes, factors, hidden.dtype)
+    slopes, factors = products.narrowed(slopes, factors, parts[0].dtype)
     factors = [f * weights for f in factors]
     d_parts = [products.by_hidden(*of_block) for of_block in zip(slopes, factors, kernels)]
     d_hidden = tf.concat([tf.add_n(band) for band in by_band(d_parts, blocks)], axis=1)
     by_block = _word_gradients(slopes, factors, parts, blocks, tiles, d_biases, totals, d_hidden)
-    return [d_hidden, log_sum, terms], by_block
+    return [d_hidden, log_sum, terms, target], by_block
 
 
 def _masses(exps, factors, weights, objective):

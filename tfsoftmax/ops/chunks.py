@@ -24,18 +24,19 @@ def chunk_rows(bytes_per_row, budget=1 << 28, least=16, most=None):
     return min(most or CHUNK_ROWS, max(least, budget // bytes_per_row))
 
 
-def map_chunks(function, hidden, most):
+def map_chunks(function, hidden, most, *more):
     """Applies a function of each position to chunks of positions, and joins the results.
 
     Args:
-        function: maps (n, D) to a structure of tensors (n, ...).
+        function: maps (n, D), and n rows of the others, to a structure of tensors (n, ...).
         hidden: (N, D).
         most: the largest number of positions in a chunk.
+        *more: (N, ...).
 
     Returns:
         The structure with tensors (N, ...).
     """
-    return sum_over_chunks(lambda rows, _: (function(rows), []), most, hidden)[0]
+    return sum_over_chunks(lambda *rows: (function(*rows[:-1]), []), most, hidden, *more)[0]
 
 
 def sum_over_chunks(chunk, most, *tensors):
@@ -52,6 +53,7 @@ def sum_over_chunks(chunk, most, *tensors):
     Returns:
         The structure with tensors (N, ...), and the totals of all chunks.
     """
+    tensors = list(map(tf.convert_to_tensor, tensors))
     length = tensors[0].shape[0]
     length = tf.shape(tensors[0])[0] if length is None else length
     count = _at_least_one((length + most - 1) // most)

@@ -26,7 +26,6 @@ more than LOGITS_BYTES and more than the kernel itself, it has fewer rows.
 Shapes: N positions, n of them in a chunk or a subset, D = Σ d_b hidden units, V = Σ V_b words.
 """
 
-import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.ops import products
@@ -41,14 +40,15 @@ from tfsoftmax.ops.chunk_gradients import (
 )
 from tfsoftmax.ops.chunks import sum_over_chunks
 from tfsoftmax.ops.custom_gradients import immediate_gradient, recomputed_gradient
-from tfsoftmax.ops.ends import interval_of
 from tfsoftmax.ops.log_sums import block_words, log_sum_of_blocks
 from tfsoftmax.ops.logits import (
     bands_of,
     capped,
     label_logits,
+    labels_of_blocks,
     logits_rows,
     map_row_chunks,
+    narrow_rows,
     parts_of,
     words_of,
 )
@@ -78,13 +78,16 @@ def cross_entropy(hidden, kernel, bias, labels, objective=PLAIN, subset=None, dr
     def nats(hidden, bands):
         blocks = blocks_of(bands, hidden.dtype, block_words(words_of(bands)))
 
-        def chunk(hidden):
+        def chunk(hidden, labels):
             logits = logits_of(parts_of(hidden, bands), blocks, objective.soft_cap)
-            return normaliser_terms(logits, log_sum_of_blocks(logits), objective)
+            target, read = labels_of_blocks(logits, labels)
+            return normaliser_terms(logits, log_sum_of_blocks(logits, read), objective), target
 
-        terms = map_row_chunks(chunk, _rows_of(subset, hidden), words_of(bands))
+        rows = [_rows_of(subset, tensor) for tensor in (hidden, labels)]
+        terms, target = map_row_chunks(chunk, rows[0], words_of(bands), rows[1])
         terms = _scattered(subset, labels, _scale(subset, labels) * terms)
-        return _losses(terms, _targets(hidden, bands, labels)[0], objective)
+        target = _targets(target, hidden, bands, labels, subset, objective.soft_cap)
+        return _losses(terms, target, objective)
 
     def gradients(upstream, hidden, bands):
         return _with_gradients(hidden, bands, labels, upstream, objective, subset, draw)[1]
@@ -119,25 +122,29 @@ def weighted_cross_entropy(
 
 def _losses(terms, target, objective):
     """The objective (N,) from its normaliser terms and the labels' logits."""
-    return terms - (1 - objective.label_smoothing) * capped(target, objective.soft_cap)
+    return terms - (1 - objective.label_smoothing) * target
 
 
-def _targets(hidden, bands, labels):
-    """The labels' logits before the cap (N,), and what each band holds of the labels.
+def _targets(found, hidden, bands, labels, subset, soft_cap):
+    """The labels' logits (N,): those `found` among all words', of a subset's positions only."""
+    if subset is None:
+        return found
+    logits = 0.0
+    for part, band, (inside, words) in zip(
+        parts_of(hidden, bands), bands, _places(labels, bands)
+    ):
+        logits += tf.where(inside, label_logits(part, *band, words)[0], 0.0)
+    return capped(logits, soft_cap)
 
-    The latter are (whether the label is in the band (N,), its number in the band (N,), its row of
-    the kernel (N, d_b)). Labels of other bands have number 0.
-    """
-    logits, held, first = 0.0, [], 0
-    which = interval_of(labels, np.cumsum([kernel.shape[0] for kernel, _ in bands]))
-    for number, (part, band) in enumerate(zip(parts_of(hidden, bands), bands)):
-        inside = which == number
-        words = tf.where(inside, labels - first, 0)
-        band_logits, rows = label_logits(part, *band, words)
-        logits += tf.where(inside, band_logits, 0.0)
-        held.append((inside, words, rows))
-        first += band[0].shape[0]
-    return logits, held
+
+def _places(labels, bands):
+    """Whether each band holds the label (N,), and as which word (N,), which is 0 if not."""
+    places, first = [], 0
+    for kernel, _ in bands:
+        inside = (labels >= first) & (labels < first + kernel.shape[0])
+        places.append((inside, tf.where(inside, labels - first, 0)))
+        first += kernel.shape[0]
+    return places
 
 
 def _rows_of(subset, tensor):
@@ -164,41 +171,51 @@ def _with_gradients(hidden, bands, labels, weights, objective, subset, draw):
     Without a subset, the plain cross-entropy (N,) follows the objective.
     """
     blocks, scale = blocks_of(bands, hidden.dtype, draw=draw), _scale(subset, labels)
-    targets = _targets(hidden, bands, labels)
 
-    def chunk(hidden, weights, *others):
+    def chunk(hidden, labels, weights, *others):
         *offsets, totals = others
         of_chunk = draw and draw._replace(offsets=offsets[0])
         parts = parts_of(hidden, bands)
-        return chunk_gradients(hidden, weights, parts, blocks, objective, totals, draw=of_chunk)
+        return chunk_gradients(labels, weights, parts, blocks, objective, totals, draw=of_chunk)
 
     def function(weights):
-        rows = [hidden, scale * weights] + ([] if draw is None else [draw.offsets])
+        rows = [hidden, labels, scale * weights] + ([] if draw is None else [draw.offsets])
         rows = [_rows_of(subset, tensor) for tensor in rows]
         most = logits_rows(words_of(bands), hidden.shape[1])
-        (d_hidden, *results), totals = sum_over_chunks(chunk, most, *rows)
+        (d_hidden, log_sum, terms, target), totals = sum_over_chunks(chunk, most, *rows)
+        target = _targets(target, hidden, bands, labels, subset, objective.soft_cap)
         d_hidden = _scattered(subset, labels, d_hidden)
         d_bands = [[tf.concat(t, 0) for t in zip(*band)] for band in by_band(totals, blocks)]
-        return results, minus_targets(
-            d_hidden, d_bands, hidden, bands, targets, weights, objective
+        return [log_sum, terms, target], minus_targets(
+            d_hidden, d_bands, hidden, bands, labels, target, weights, objective
         )
 
-    (log_sum, terms), gradients = products.with_unit_weights(function, weights, hidden.dtype)
-    losses = _losses(_scattered(subset, labels, scale * terms), targets[0], objective)
+    (log_sum, terms, target), gradients = products.with_unit_weights(
+        function, weights, hidden.dtype
+    )
+    losses = _losses(_scattered(subset, labels, scale * terms), target, objective)
     if subset is not None:
         return [losses], gradients
-    return [losses, log_sum - capped(targets[0], objective.soft_cap)], gradients
+    return [losses, log_sum - target], gradients
 
 
-def minus_targets(d_hidden, d_bands, hidden, bands, targets, weights, objective):
-    """Subtracts (1-ε) w ∂z_y, the part of the gradients that the labels alone determine."""
-    logits, held = targets
+def minus_targets(d_hidden, d_bands, hidden, bands, labels, target, weights, objective):
+    """Subtracts (1-ε) w ∂z_y, the part of the gradients that the labels alone determine.
+
+    Args:
+        d_hidden, d_bands: the rest of the gradients.
+        hidden, bands, weights, objective: as in `weighted_cross_entropy`.
+        labels: (N,) int32; those that no band holds have no gradient.
+        target: (N,), the labels' logits, which only a soft cap needs.
+    """
     weights = (1 - objective.label_smoothing) * weights
     if objective.soft_cap is not None:
-        weights *= cap_slope(capped(logits, objective.soft_cap), objective.soft_cap)
+        weights *= cap_slope(target, objective.soft_cap)
     of_labels, gradients = [], []
-    for part, (inside, words, rows), terms in zip(parts_of(hidden, bands), held, d_bands):
+    for part, (kernel, _), (inside, words), terms in zip(
+        parts_of(hidden, bands), bands, _places(labels, bands), d_bands
+    ):
         own = tf.where(inside, weights, 0.0)
-        of_labels.append(own[:, None] * rows)
+        of_labels.append(own[:, None] * narrow_rows(kernel, words, part.dtype))
         gradients.append(products.minus_labels(terms, words, own, part))
     return d_hidden - tf.concat(of_labels, axis=1), gradients

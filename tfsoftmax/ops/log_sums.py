@@ -40,17 +40,22 @@ def _exponentials(logits):
     return exps, log_sum, log_sum
 
 
-def exponentials_of_blocks(blocks):
+def exponentials_of_blocks(blocks, read=()):
     """exp(z - o_b) of each block of logits (N, words), and ln Σ exp z over all words.
 
     Each block has an offset of its own, so that the passes over it follow one another while it is
     in the cache.
 
+    Args:
+        blocks: list of (N, words).
+        read: list of what else is read of each block, which has to happen before the exponentials
+            can take its memory.
+
     Returns:
         [exponentials (N, words)], [exp(o_b - ln Σ exp z) (N,)], which a block's exponentials have
         to be multiplied by to be probabilities, and ln Σ exp z (N,).
     """
-    exps, offsets, log_sums = zip(*map(_exponentials, blocks))
+    exps, offsets, log_sums = zip(*_of_each(_exponentials, blocks, read))
     none = tf.equal(tf.stack(log_sums), -math.inf)
 
     def with_zeros():
@@ -62,9 +67,17 @@ def exponentials_of_blocks(blocks):
     return exps, [tf.exp(offset - log_sum) for offset in offsets], log_sum
 
 
-def log_sum_of_blocks(blocks):
-    """ln Σ exp z (N,) over the words of all blocks of logits (N, words)."""
-    return _joined([log_sum_of(logits) for logits in blocks])
+def log_sum_of_blocks(blocks, read=()):
+    """ln Σ exp z (N,) over all words; the arguments are those of `exponentials_of_blocks`."""
+    return _joined(_of_each(log_sum_of, blocks, read))
+
+
+def _of_each(function, blocks, read):
+    results = []
+    for i, logits in enumerate(blocks):
+        with tf.control_dependencies(read[i : i + 1]):
+            results.append(function(logits))
+    return results
 
 
 def _joined(log_sums):

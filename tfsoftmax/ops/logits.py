@@ -3,9 +3,11 @@
 Shapes: N positions, D hidden units, V words.
 """
 
+import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.ops.chunks import CHUNK_ROWS, chunk_rows, map_chunks
+from tfsoftmax.ops.ends import interval_of
 from tfsoftmax.ops.replicas import gathered_rows
 
 LOGITS_BYTES = 1 << 29
@@ -55,11 +57,39 @@ def rows_of(parameter, ids):
     return tf.cast(gathered_rows(parameter, ids), tf.float32)
 
 
+def narrow_rows(kernel, ids, dtype):
+    """The rows (n, D) float32 of some ids, rounded to the dtype of the products."""
+    return tf.cast(tf.cast(gathered_rows(kernel, ids), dtype), tf.float32)
+
+
 def label_logits(hidden, kernel, bias, labels):
-    """The logit of each position's label (N,) and its row of the kernel (N, D), float32."""
-    rows = tf.cast(tf.cast(gathered_rows(kernel, labels), hidden.dtype), tf.float32)
+    """The logit of each position's label (N,) and its row of the kernel (N, D), float32.
+
+    In half precision the logits of all words are rounded, and this one is not. An exact
+    log-probability takes `labels_of_blocks`.
+    """
+    rows = narrow_rows(kernel, labels, hidden.dtype)
     logits = tf.reduce_sum(tf.cast(hidden, tf.float32) * rows, axis=1)
     return logits if bias is None else logits + rows_of(bias, labels), rows
+
+
+def labels_of_blocks(blocks, labels):
+    """The logit of each position's label, as it stands among the logits of all words.
+
+    Args:
+        blocks: list of logits (n, words), which hold the words in order.
+        labels: (n,) int32.
+
+    Returns:
+        The labels' logits (n,), and what was read of each block, a list of (n,).
+    """
+    sizes = np.array([logits.shape[1] for logits in blocks], np.int32)
+    ends = np.cumsum(sizes, dtype=np.int32)
+    which = interval_of(labels, ends)
+    inside = which == np.arange(len(blocks), dtype=np.int32)[:, None]
+    places = tf.where(inside, labels - tf.gather(ends - sizes, which), 0)
+    found = [tf.gather(*of_block, batch_dims=1) for of_block in zip(blocks, tf.unstack(places))]
+    return tf.reduce_sum(tf.where(inside, tf.stack(found), 0.0), axis=0), found
 
 
 def kernel_blocks(kernel, bias, dtype, most, step=None):
@@ -83,19 +113,20 @@ def logits_rows(vocab_size, units, most=None):
     return chunk_rows(4 * vocab_size, budget, MIN_LOGITS_ROWS, most)
 
 
-def map_row_chunks(function, hidden, vocab_size):
+def map_row_chunks(function, hidden, vocab_size, *more):
     """Applies `function` to chunks of rows, one after the other, and joins the results.
 
     Args:
-        function: maps (rows, D) to a structure of tensors with `rows` first. Its intermediate
-            results may be tensors (rows, V).
+        function: maps (rows, D), and as many rows of the others, to a structure of tensors with
+            `rows` first. Its intermediate results may be tensors (rows, V).
         hidden: (N, D).
         vocab_size: V.
+        *more: (N, ...).
 
     Returns:
         The structure with N first.
     """
-    return map_chunks(function, hidden, logits_rows(vocab_size, hidden.shape[1]))
+    return map_chunks(function, hidden, logits_rows(vocab_size, hidden.shape[1]), *more)
 
 
 def exact_top_k(hidden, kernel, bias, k, soft_cap=None):

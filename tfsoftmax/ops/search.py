@@ -8,7 +8,7 @@ import typing
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.ops.logits import capped, rows_of
+from tfsoftmax.ops.logits import capped, narrow_rows, rows_of
 
 
 class Sample(typing.NamedTuple):
@@ -83,7 +83,7 @@ def checked_sample(sample, words):
 def scores_of(hidden, kernel, bias, ids, soft_cap=None):
     """Exact logits (N, C) float32 of the words (N, C) of each position; -inf where an id is -1."""
     safe = tf.maximum(ids, 0)
-    rows = tf.cast(tf.cast(rows_of(kernel, safe), hidden.dtype), tf.float32)
+    rows = narrow_rows(kernel, safe, hidden.dtype)
     scores = tf.linalg.matvec(rows, tf.cast(hidden, tf.float32))
     scores = scores if bias is None else scores + rows_of(bias, safe)
     return tf.where(ids < 0, -float("inf"), capped(scores, soft_cap))
@@ -112,7 +112,7 @@ def estimated_log_z(hidden, kernel, bias, ids, scores, sample, soft_cap=None):
     Source: Horvitz and Thompson 1952; for the variance Deville 1993, which for equal π is that of
     simple random sampling, (1 - S / V) V² s² / S.
     """
-    rows = tf.cast(tf.cast(rows_of(kernel, sample.ids), hidden.dtype), tf.float32)
+    rows = narrow_rows(kernel, sample.ids, hidden.dtype)
     sampled = tf.matmul(tf.cast(hidden, tf.float32), rows, transpose_b=True)
     sampled = sampled if bias is None else sampled + rows_of(bias, sample.ids)
     counted = _among(ids, sample.ids)

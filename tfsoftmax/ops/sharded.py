@@ -36,7 +36,7 @@ from tfsoftmax.ops.chunks import sum_over_chunks
 from tfsoftmax.ops.cross_entropy import minus_targets
 from tfsoftmax.ops.custom_gradients import differentiable
 from tfsoftmax.ops.log_sums import log_sum_of_blocks
-from tfsoftmax.ops.logits import capped, full_logits, label_logits, logits_rows, map_row_chunks
+from tfsoftmax.ops.logits import full_logits, labels_of_blocks, logits_rows, map_row_chunks
 from tfsoftmax.ops.replicas import of_all_replicas, sum_of_replicas
 
 
@@ -63,14 +63,14 @@ def sharded_cross_entropy(hidden, kernel, bias, labels, shard, objective=PLAIN):
     def function(hidden, kernel, bias):
         every, every_label, own = shard.gather_positions(hidden, labels)
         bands = [_without_padding(kernel, bias, shard)]
-        targets = _targets(every, *bands[0], every_label - shard.first)
-        log_z, target, spread = _exchanged(every, bands, targets[0], shard, objective)
+        rows = every_label - shard.first  # of the kernel, or below or beyond it
+        log_z, target, spread = _exchanged(every, bands, rows, shard, objective)
         losses = spread + normaliser_terms([], log_z, _without_smoothing(objective))
         losses -= (1 - objective.label_smoothing) * target
 
         def gradients(upstream, *_):
             d_hidden, d_shard = _gradients(
-                every, bands, targets, of_all_replicas(upstream), log_z, objective, shard
+                every, bands, rows, target, of_all_replicas(upstream), log_z, objective, shard
             )
             return own(sum_of_replicas(d_hidden)), [_with_padding(d, shard) for d in d_shard]
 
@@ -134,40 +134,36 @@ def _side_by_side(tensor):
     return tf.reshape(tf.transpose(tensor, [1, 0, 2]), [positions, columns])
 
 
-def _targets(hidden, kernel, bias, rows):
-    """What `minus_targets` takes, of labels in `rows` of the kernel; others are elsewhere."""
-    inside = (rows >= 0) & (rows < kernel.shape[0])
-    rows = tf.where(inside, rows, 0)
-    logits, kernel_rows = label_logits(hidden, kernel, bias, rows)
-    return tf.where(inside, logits, 0.0), [(inside, rows, kernel_rows)]
-
-
-def _exchanged(hidden, bands, target, shard, objective):
+def _exchanged(hidden, bands, rows, shard, objective):
     """ln Z (N,), the labels' logits (N,) and -ε mean z (N,), or zero without smoothing."""
     blocks, smooth = blocks_of(bands, hidden.dtype), bool(objective.label_smoothing)
     only_smoothing = dataclasses.replace(_of_shard(objective, shard), log_z=0.0, z_loss=0.0)
 
-    def chunk(hidden):
+    def chunk(hidden, rows):
         logits = logits_of([hidden], blocks, objective.soft_cap)
-        log_sum = log_sum_of_blocks(logits)
-        return [log_sum] + smooth * [normaliser_terms(logits, log_sum, only_smoothing)]
+        target, read = labels_of_blocks(logits, rows)
+        log_sum = log_sum_of_blocks(logits, read)
+        spread = smooth * [normaliser_terms(logits, log_sum, only_smoothing)]
+        return [log_sum, target, *spread]
 
-    log_z, *spread = map_row_chunks(chunk, hidden, shard.words)
-    # The cap of a zero is zero, as the logit has to be where another shard holds the label.
-    parts = [log_z, capped(target, objective.soft_cap), *spread]
+    inside = (rows >= 0) & (rows < shard.words)
+    log_z, target, *spread = map_row_chunks(
+        chunk, hidden, shard.words, tf.where(inside, rows, 0)
+    )
+    parts = [log_z, tf.where(inside, target, 0.0), *spread]
     parts = of_all_replicas(tf.stack(parts)[None])
     log_z, sums = tf.reduce_logsumexp(parts[:, 0], axis=0), tf.reduce_sum(parts[:, 1:], axis=0)
     return log_z, sums[0], sums[1] if smooth else 0.0
 
 
-def _gradients(hidden, bands, targets, weights, log_z, objective, shard):
+def _gradients(hidden, bands, rows, target, weights, log_z, objective, shard):
     """dh (N, D), the shard's part of it, and [dW, db] of the shard, float32."""
     blocks, of_shard = blocks_of(bands, hidden.dtype), _of_shard(objective, shard)
     most = logits_rows(shard.words, hidden.shape[1])
 
     def chunk(hidden, weights, log_z, totals):
         (d_hidden, *_), totals = chunk_gradients(
-            hidden, weights, [hidden], blocks, of_shard, totals, log_z
+            None, weights, [hidden], blocks, of_shard, totals, log_z
         )
         return d_hidden, totals
 
@@ -175,7 +171,7 @@ def _gradients(hidden, bands, targets, weights, log_z, objective, shard):
         d_hidden, totals = sum_over_chunks(chunk, most, hidden, weights, log_z)
         d_bands = [[tf.concat(terms, 0) for terms in zip(*totals)]]
         d_hidden, (d_shard,) = minus_targets(
-            d_hidden, d_bands, hidden, bands, targets, weights, objective
+            d_hidden, d_bands, hidden, bands, rows, target, weights, objective
         )
         return None, (d_hidden, d_shard)
 

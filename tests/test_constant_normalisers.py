@@ -89,6 +89,11 @@ def test_every_class_that_may_be_self_normalised_is_minimised_here():
     assert claimed == {type(make()) for make in HEADS.values() if make().self_normalised}
 
 
+def test_chunks_that_each_sum_to_z_make_no_self_normalised_head():
+    sampler = tfsoftmax.samplers.TargetSampling(V, [[0, 1], [2, 3]], [1, 2])
+    assert not NCE(V, 2, sampler).self_normalised
+
+
 def test_scores_below_the_constant_make_the_objective_a_penalised_cross_entropy():
     """Up to a constant, -z + α ln² Z is equation 2.45 for scores lower by 1 / (2 α)."""
     alpha, rng = 0.3, np.random.default_rng(0)

@@ -1,10 +1,13 @@
 """The loss for `keras.Model.compile`: the head's own objective in training, exact elsewhere."""
 
+import dataclasses
+
 import keras
 import tensorflow as tf
 
 from tfsoftmax.arguments import CheckedArguments
-from tfsoftmax.logits_tag import LogitsTag, positions
+from tfsoftmax.logits_tag import LogitsTag, check_weights, positions
+from tfsoftmax.ops.inputs import dense
 from tfsoftmax.ops.replicas import sum_of_replicas
 
 REDUCTIONS = ("sum_over_batch_size", "mean", "mean_with_sample_weight", "sum", "none", None,
@@ -18,9 +21,10 @@ class SoftmaxLoss(CheckedArguments, keras.losses.Loss):
     A head that is no distribution, `CubicScores`, has its own loss in both.
 
     Call arguments:
-        y_true: (...) or (..., 1) integers, the labels.
+        y_true: (...) or (..., 1) integers, the labels; (..., M) with `multi_label`.
         y_pred: (..., V), the output of a head, without any layer after it.
-        sample_weight: broadcasts to (...), as (B, 1) does for labels (B, T), or None.
+        sample_weight: broadcasts to (...), as (B, 1) does for labels (B, T), or None. With
+            `multi_label` also (..., M), a weight for each label.
 
     Returns, when called: scalar float32, or (...) with the reduction "none".
 
@@ -34,12 +38,16 @@ class SoftmaxLoss(CheckedArguments, keras.losses.Loss):
             replicas. The loss of each of P replicas has the gradient of its own positions, and
             as its value the loss of the whole batch over P, so that sums over the replicas are
             right, and so is what Keras reports, however unevenly a batch was cut.
+        multi_label: whether positions have several labels: `y_true` is (..., M), padded with -1,
+            or ragged. The loss of a position is the mean over its labels, or their sum by weights
+            (..., M), and its minimum, whichever head it is, that of a label drawn from them. A
+            position without labels does not count. A step costs what M positions cost.
         name: name of the loss.
         dtype: accepted because Keras passes it to every loss. The loss is always float32.
 
     Raises:
         ValueError: if `reduction` is unknown, or, when called, if `y_pred` is not the output of
-            a head.
+            a head, or shapes do not fit.
 
     Example:
         model = keras.Sequential([keras.Input((16,)), tfsoftmax.SampledSoftmax(1000, 50)])
@@ -51,6 +59,7 @@ class SoftmaxLoss(CheckedArguments, keras.losses.Loss):
     def __init__(
         self, ignore_class: int | None = None, reduction: str | None = "sum_over_batch_size",
         name: str = "softmax_loss", dtype: str | keras.DTypePolicy | None = None,
+        multi_label: bool = False,
     ):
         if reduction not in REDUCTIONS:
             raise ValueError(
@@ -58,15 +67,18 @@ class SoftmaxLoss(CheckedArguments, keras.losses.Loss):
             )
         super().__init__(name=name, reduction="sum", dtype=dtype)
         self.reduction = reduction
-        self.ignore_class = ignore_class
+        self.ignore_class, self.multi_label = ignore_class, multi_label
 
     def __call__(self, y_true, y_pred, sample_weight=None) -> tf.Tensor:
         tag = LogitsTag.of(y_pred)
-        labels, weights = positions(y_true, y_pred, sample_weight, self.ignore_class)
+        places = _positions_of_sets if self.multi_label else positions
+        labels, weights = places(y_true, y_pred, sample_weight, self.ignore_class)
         if tag is None:  # Keras builds the model, and only the shape matters
-            return tf.zeros_like(weights) if self.reduction in (None, "none") else tf.zeros(())
+            return self._by_position(weights) if self.reduction in (None, "none") else tf.zeros(())
+        if self.multi_label:
+            tag = _repeated(tag, tf.shape(weights)[-1])
         if self.reduction in (None, "none"):
-            return weights * tag.nats(labels)
+            return self._by_position(weights * tag.nats(labels))
         if self.reduction != "sum":
             weights = tf.math.divide_no_nan(weights, _of_whole_batch(self._size(labels, weights)))
         return _of_equal_shares(tag.total_loss(labels, weights))
@@ -79,8 +91,50 @@ class SoftmaxLoss(CheckedArguments, keras.losses.Loss):
             return tf.reduce_sum(weights)
         return labels.kept  # as in Keras, a mean goes over the positions that a mask leaves in
 
+    def _by_position(self, nats):
+        return tf.reduce_sum(nats, axis=-1) if self.multi_label else nats
+
     def get_config(self):
-        return {**super().get_config(), "ignore_class": self.ignore_class}
+        own = {"ignore_class": self.ignore_class, "multi_label": self.multi_label}
+        return {**super().get_config(), **own}
+
+
+def _positions_of_sets(y_true, y_pred, sample_weight, ignore_class):
+    """`positions` of labels (..., M): labels and weights (..., M), as if each had a position."""
+    labels = y_true.to_tensor(-1) if isinstance(y_true, tf.RaggedTensor) else y_true
+    labels = dense(labels, "y_true")
+    if labels.shape.rank != len(y_pred.shape) or not labels.dtype.is_integer:
+        raise ValueError(
+            "`y_true` must be integers (..., M) with multi_label=True, M labels for each of the "
+            f"positions {tuple(y_pred.shape[:-1])}. "
+            f"Received: y_true of shape {labels.shape} and type {labels.dtype.name}"
+        )
+    labels = tf.cast(labels, tf.int64)
+    own = labels >= 0 if ignore_class is None else (labels >= 0) & (labels != ignore_class)
+    by_label = None
+    if sample_weight is not None:
+        sample_weight = tf.convert_to_tensor(sample_weight, tf.float32)
+        if sample_weight.shape.rank == labels.shape.rank and sample_weight.shape[-1] != 1:
+            by_label, sample_weight = sample_weight, None
+            check_weights(by_label, labels.shape, "sample_weight")
+    some = tf.where(tf.reduce_any(own, axis=-1), tf.constant(0, tf.int64), -1)
+    of_positions, weights = positions(some, y_pred, sample_weight, -1)  # which leaves out the empty
+    own = tf.cast(own, tf.float32)
+    if by_label is None:
+        by_label = tf.math.divide_no_nan(1.0, tf.reduce_sum(own, axis=-1, keepdims=True))
+    labels = dataclasses.replace(of_positions, ids=tf.where(own > 0, labels, 0), source=y_true)
+    return labels, weights[..., None] * by_label * own
+
+
+def _repeated(tag, count):
+    """A tag of the same hidden states (..., D), as (..., M, D): each `count`, M, times."""
+
+    def repeated(tensor):
+        return tf.repeat(tensor[..., None, :], count, axis=-2)
+
+    result = LogitsTag(tag.head, repeated(tag.hidden), tag.training)
+    result.more = tuple(map(repeated, tag.more))
+    return result
 
 
 def _of_whole_batch(size):

@@ -1,14 +1,11 @@
 """Proposal distributions: which words to sample, and how often to expect each of them."""
 
-import numpy as np
-
 from tfsoftmax.array_like import ArrayLike
-from tfsoftmax.partitions.counts import checked_counts
 from tfsoftmax.samplers.after_word import Bigram
 from tfsoftmax.samplers.audit import Audit, audit_sampler
 from tfsoftmax.samplers.base import Candidates, Sampler
 from tfsoftmax.samplers.distributions import LogUniform, Uniform, Unigram
-from tfsoftmax.samplers.excluding import Excluding, check_excludes, checked_exclude
+from tfsoftmax.samplers.excluding import Excluding
 from tfsoftmax.samplers.in_batch import InBatch
 from tfsoftmax.samplers.learned import Interpolated, LearnedUnigram
 from tfsoftmax.samplers.online_bigram import OnlineBigram
@@ -63,10 +60,8 @@ def get_sampler(
         )
     cls = SAMPLERS[sampler]
     if (exclude := options.pop("exclude", None)) is not None:
-        check_excludes(cls)
-        exclude = checked_exclude(exclude, vocab_size)
         counts = options.pop("counts", counts)
-        counts = None if counts is None else np.delete(checked_counts(counts, vocab_size), exclude)
+        exclude, counts = Excluding.without(cls, exclude, vocab_size, counts)
         others = get_sampler(sampler, vocab_size - len(exclude), counts, **options)
         return Excluding(vocab_size, exclude, others)
     if counts is None and issubclass(cls, _NEED_COUNTS) and "counts" not in options:

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 import tensorflow as tf
+from numpy.typing import ArrayLike
 
+from tfsoftmax.partitions.counts import checked_counts
 from tfsoftmax.samplers.base import Candidates, Sampler, contains
 from tfsoftmax.samplers.target import TargetSampling
 
@@ -43,10 +45,13 @@ class Excluding(Sampler):
     """
 
     def __init__(self, vocab_size: int, exclude: Sequence[int], sampler: Sampler, **kwargs):
+        if not isinstance(sampler, Sampler):
+            raise ValueError(
+                f"`sampler` must be a tfsoftmax.samplers.Sampler. Received: sampler={sampler!r}"
+            )
         super().__init__(vocab_size, unique=sampler.unique, **kwargs)
-        self.exclude = checked_exclude(exclude, self.vocab_size)
+        self.exclude, _ = self.without(type(sampler), exclude, self.vocab_size, None)
         left = self.vocab_size - len(self.exclude)
-        check_excludes(type(sampler))
         if sampler.vocab_size != left:
             raise ValueError(
                 f"`sampler` must be one of the {left} words that are not excluded. "
@@ -57,6 +62,15 @@ class Excluding(Sampler):
             sampler.trainable = False
         self.implementation, self.supports_jit = sampler.implementation, sampler.supports_jit
         self.tells_q, self.learns_from_labels = sampler.tells_q, sampler.learns_from_labels
+
+    @staticmethod
+    def without(
+        cls: type[Sampler], exclude: Sequence[int], vocab_size: int, counts: ArrayLike | None
+    ) -> tuple[tuple[int, ...], np.ndarray | None]:
+        """The checked ids, and the counts, if any, of the other words, for a sampler of a class."""
+        _check_class(cls)
+        ids = _checked_ids(exclude, vocab_size)
+        return ids, None if counts is None else np.delete(checked_counts(counts, vocab_size), ids)
 
     def log_allowed(self, ids: tf.Tensor) -> tf.Tensor:
         """Zero for words that may be drawn, and -1e4 for the others: (...) float32."""
@@ -113,8 +127,7 @@ class Excluding(Sampler):
         return super().from_config({**config, "sampler": sampler})
 
 
-def check_excludes(cls: type[Sampler]) -> None:
-    """Raises ValueError if words cannot be excluded from what samplers of a class draw."""
+def _check_class(cls):
     if cls._draw is Sampler._draw or issubclass(cls, TargetSampling):
         raise ValueError(
             "`exclude` must be unset for a sampler that reads the word before, or takes its words "
@@ -123,8 +136,7 @@ def check_excludes(cls: type[Sampler]) -> None:
         )
 
 
-def checked_exclude(exclude: Sequence[int], vocab_size: int) -> tuple[int, ...]:
-    """The ids in their order. ValueError unless they are different, in [0, V), and fewer than V."""
+def _checked_ids(exclude, vocab_size):
     ids = np.asarray(exclude)
     fits = ids.ndim == 1 and ids.size and ids.dtype.kind in "iu" and len(np.unique(ids)) == ids.size
     if not fits or ids.min() < 0 or ids.max() >= vocab_size or ids.size >= vocab_size:

@@ -44,6 +44,80 @@ def test_metrics_are_those_of_the_equations(k):
         np.testing.assert_allclose(metric.result(), np.average(column, weights=weights), rtol=1e-6)
 
 
+def graded(relevant, seed=6):
+    """Grades of 0 to 4 for relevant items (N, R), as pairs (N, R, 2), and [{item: grade}]."""
+    grades = np.random.default_rng(seed).integers(0, 5, relevant.shape)
+    grades[:, 0] = np.maximum(grades[:, 0], 1)
+    pairs = np.stack([relevant, grades], -1)
+    return pairs, [{i: g for i, g in query if i >= 0 and g > 0} for query in pairs.tolist()]
+
+
+@pytest.mark.parametrize("gain, of_grade", [
+    ("exponential", lambda g: 2.0**g - 1), ("linear", float),
+])
+@pytest.mark.parametrize("k", [1, 4, K])
+def test_ndcg_of_graded_relevance_is_that_of_the_equation(k, gain, of_grade):
+    found, relevant, weights = lists()
+    pairs, by_query = graded(relevant)
+
+    def dcg(grades):
+        return sum(of_grade(g) / np.log2(2 + place) for place, g in enumerate(grades))
+
+    values = [
+        dcg(grades.get(i, 0) for i in row[:k]) / dcg(sorted(grades.values(), reverse=True)[:k])
+        for row, grades in zip(found.tolist(), by_query)
+    ]
+    for y_true in (pairs, pairs.astype(np.float32), np.concatenate([pairs, pairs[:, :2]], 1)):
+        metric = NDCG(k, gain=gain)
+        for part in np.array_split(np.arange(N), 3):
+            metric.update_state(y_true[part], found[part], weights[part])
+        np.testing.assert_allclose(metric.result(), np.average(values, weights=weights), rtol=1e-6)
+
+
+def test_recall_and_mrr_take_grades_above_zero_as_relevant():
+    found, relevant, _ = lists()
+    pairs, by_query = graded(relevant)
+    every = wanted(found.tolist(), [list(grades) for grades in by_query])
+    for metric, column in ((RecallAtK, 0), (MRR, 2)):
+        np.testing.assert_allclose(metric(K)(pairs, found), every[:, column].mean(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("gain", ["exponential", "linear"])
+def test_grades_of_one_are_binary_relevance_and_queries_without_grades_do_not_count(gain):
+    found, relevant, _ = lists()
+    ones = np.stack([relevant, np.ones_like(relevant)], -1)
+    binary = NDCG(K)(relevant, found)
+    np.testing.assert_allclose(NDCG(K, gain=gain)(ones, found), binary, rtol=1e-6)
+    more = np.concatenate([ones, ones[:4] * [1, 0]])
+    repeated = np.concatenate([found, found[:4]])
+    np.testing.assert_allclose(NDCG(K, gain=gain)(more, repeated), binary, rtol=1e-6)
+
+
+def test_graded_relevance_in_a_model_that_lists_beside_its_head():
+    inputs, (hidden, labels) = keras.Input((UNITS,)), positions(V, N)
+    head = built("full", V)
+    best, _ = tfsoftmax.TopK(head, K, name="best")(inputs)
+    model = keras.Model(inputs, {"next": head(inputs), "best": best})
+    model.compile("sgd", {"next": tfsoftmax.SoftmaxLoss()}, metrics={"best": NDCG(K)})
+    pairs, _ = graded(lists()[1])
+    found = model.evaluate(hidden, {"next": labels, "best": pairs}, verbose=0, return_dict=True)
+    wanted = NDCG(K)(pairs, head.top_k(hidden, K)[0])
+    np.testing.assert_allclose(found["best_ndcg_at_9"], wanted, rtol=1e-6)
+
+
+def test_ndcg_of_grades_is_that_of_keras_rs():
+    keras_rs = pytest.importorskip("keras_rs")
+    head, (hidden, _) = built("full", V), positions(V, N)
+    pairs, by_query = graded(lists(2)[1])
+    labels = np.zeros((N, V), np.float32)
+    for row, grades in zip(labels, by_query):
+        row[list(grades)] = list(grades.values())
+    their, our = keras_rs.metrics.NDCG(k=K), NDCG(K)
+    their.update_state(labels, head(hidden))
+    our.update_state(pairs, head(hidden))
+    np.testing.assert_allclose(our.result(), their.result(), rtol=1e-5)
+
+
 @pytest.mark.slow  # numba compiles for two minutes
 def test_metrics_are_those_of_ranx():
     ranx = pytest.importorskip("ranx")
@@ -285,10 +359,13 @@ def test_metrics_keep_their_arguments():
         metric = metric(7, ignore_class=3)
         again = type(metric).from_config(metric.get_config())
         assert (again.k, again.ignore_class, again.name) == (7, 3, metric.name)
+    assert NDCG.from_config(NDCG(gain="linear").get_config()).gain == "linear"
 
 
 def test_errors_name_the_argument():
     head, (hidden, _) = built("full", V), positions(V, 6)
+    with pytest.raises(ValueError, match=r"`gain` must be one of .*'linear'.* Received: gain=2"):
+        NDCG(gain=2)
     for options, message in [({"k": 0}, r"`k` must lie in \[1"), ({"k": 2.5}, "`k` must be")]:
         with pytest.raises((TypeError, ValueError), match=message):
             RecallAtK(**options)

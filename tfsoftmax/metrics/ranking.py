@@ -8,15 +8,19 @@ from tfsoftmax.arguments import check_positive
 from tfsoftmax.logits_tag import positions
 from tfsoftmax.metrics.token_mean import TokenMean, whole_ids
 from tfsoftmax.ops.inputs import dense, dense_ids, dense_weights
-from tfsoftmax.ops.ranking import NOT_SEARCHED, among, distinct, repeated
+from tfsoftmax.ops.ranking import NOT_SEARCHED, grades_of, repeated
+
+GAINS = {"exponential": lambda grades: 2**grades - 1, "linear": lambda grades: grades}
 
 
 class RankingMetric(TokenMean):
     """Base of the metrics of lists of the k best items, averaged over queries.
 
     `y_true` are ids of relevant items: (...), one for each query, or (..., R), padded with -1.
-    Relevance is binary, and an item that stands there twice counts once. A query without relevant
-    items does not count; keras_rs counts it as zero.
+    Graded relevance is (..., R, 2), pairs of an id and its grade: the grade is a number, an item is
+    relevant if it is above zero, and only `NDCG` asks by how much. An item that stands there twice
+    counts once, by its first grade above zero. A query without relevant items does not count;
+    keras_rs counts it as zero.
 
     `y_pred` is one of two:
 
@@ -39,8 +43,8 @@ class RankingMetric(TokenMean):
         name, dtype: as in `keras.metrics.Metric`.
 
     Raises:
-        ValueError: when updated, if shapes do not fit; InvalidArgumentError if an id of `y_true`
-            is not one of the head's.
+        TypeError: when updated, if `y_true` are no numbers; ValueError if shapes do not fit;
+            InvalidArgumentError if an id of `y_true` is not one of the head's.
 
     Example:
         class HitRate(tfsoftmax.metrics.ranking.RankingMetric):
@@ -80,27 +84,41 @@ class RankingMetric(TokenMean):
         return {**super().get_config(), "k": self.k}
 
     def _compare(self, y_true, y_pred, found, sample_weight, vocab_size=tf.int64.max):
-        relevant = _relevant(y_true, y_pred.shape)
+        relevant, grades = _relevant(y_true, y_pred.shape)
         if self.ignore_class is not None:
             ignored = relevant == tf.cast(self.ignore_class, relevant.dtype)
             relevant = tf.where(ignored, tf.cast(-1, relevant.dtype), relevant)
         relevant = whole_ids(relevant, tf.int64.min, vocab_size)
+        relevant = tf.where(grades <= 0, tf.cast(-1, tf.int64), relevant)
         if sample_weight is not None:
             sample_weight = dense_weights(sample_weight)
             if len(sample_weight.shape) > len(relevant.shape) - 1:
                 sample_weight = _of_queries(sample_weight, relevant.shape)
         one = tf.reduce_max(relevant, axis=-1)  # of each query, also where R is 0
         _, weights = positions(one, y_pred, sample_weight)
-        relevant = tf.reshape(relevant, [tf.size(weights), tf.shape(relevant)[-1]])
+        size = [tf.size(weights), tf.shape(relevant)[-1]]
+        relevant, grades = tf.reshape(relevant, size), tf.reshape(grades, size)
+        nothing = tf.constant(0, tf.float64)
+        grades = tf.where((relevant < 0) | repeated(relevant), nothing, grades)
         found = tf.cast(tf.reshape(found, [-1, self.k]), relevant.dtype)
-        count = distinct(relevant)
-        counted = (count > 0) & (found[:, 0] != NOT_SEARCHED)
+        counted = tf.reduce_any(grades != 0, axis=1) & (found[:, 0] != NOT_SEARCHED)
         weights = tf.reshape(weights, [-1]) * tf.cast(counted, tf.float32)
-        hits = tf.cast(among(found, relevant) & ~repeated(found), tf.float64)
-        self._add((self._value(hits, tf.cast(tf.maximum(count, 1), tf.float64)),), weights)
+        of_found = tf.where(repeated(found), nothing, grades_of(found, relevant, grades))
+        self._add((self._value_of_grades(of_found, grades),), weights)
+
+    def _value_of_grades(self, found, relevant):
+        """The metric (N,) of each query.
+
+        Args:
+            found: (N, k) float64, the grades of the items of the list, zero where one is not
+                relevant.
+            relevant: (N, R) float64, the grades of all relevant items, each once, and zeros.
+        """
+        hits, count = tf.cast(found != 0, tf.float64), tf.math.count_nonzero(relevant, axis=1)
+        return self._value(hits, tf.cast(tf.maximum(count, 1), tf.float64))
 
     def _value(self, hits, relevant):
-        """The metric (N,) of each query.
+        """The metric (N,) of each query, for one that asks for no grades.
 
         Args:
             hits: (N, k) float64, one where an item of the list is relevant.
@@ -147,13 +165,19 @@ class RecallAtK(RankingMetric):
 class NDCG(RankingMetric):
     """Normalised discounted cumulative gain of the k best items: mean over queries.
 
-    DCG = Σ 1 / log2(1 + r) over the ranks r of relevant items, divided by that of the best list,
-    which starts with all relevant items, or with k if they are more.
+    DCG = Σ gain / log2(1 + r) over the ranks r of relevant items, divided by that of the best list,
+    which has all relevant items by falling grade, or k if they are more. The gain is 1 where
+    `y_true` are ids alone.
 
     Args:
         k: length of the list.
         ignore_class, name, dtype: arguments of `RankingMetric`, which says what `y_true` and
             `y_pred` may be.
+        gain: what an item of the grade g is worth: 2^g - 1 for "exponential", as by default in
+            keras_rs and TensorFlow Ranking, or g for "linear", as in ranx and scikit-learn.
+
+    Raises:
+        ValueError: if `gain` is neither; and as `RankingMetric`.
 
     Example:
         hidden, seen = keras.Input((16,)), keras.Input((5,), dtype="int32")
@@ -164,15 +188,29 @@ class NDCG(RankingMetric):
         model.compile("sgd", {"next": tfsoftmax.SoftmaxLoss()}, metrics={"best": ndcg})
         # model.evaluate([hidden, seen], {"next": items, "best": relevant_items})
 
-    Source: Järvelin and Kekäläinen 2002, with binary relevance.
+    Source: Järvelin and Kekäläinen 2002, whose gains are linear; Burges et al. 2005 for 2^g - 1.
     """
 
     default_name = "ndcg"
 
-    def _value(self, hits, relevant):
-        discounts = 1 / np.log2(np.arange(2, self.k + 2))
-        ideal = tf.gather(np.cumsum(discounts), tf.cast(tf.minimum(relevant, self.k), "int32") - 1)
-        return tf.reduce_sum(hits * discounts, axis=1) / ideal
+    def __init__(
+        self, k: int = 10, ignore_class: int | None = None, name: str | None = None,
+        dtype: str | keras.DTypePolicy | None = None, gain: str = "exponential",
+    ):
+        super().__init__(k, ignore_class, name, dtype)
+        if gain not in GAINS:
+            raise ValueError(f"`gain` must be one of {tuple(GAINS)}. Received: gain={gain!r}")
+        self.gain = gain
+
+    def _value_of_grades(self, found, relevant):
+        discounts = tf.constant(1 / np.log2(np.arange(2, self.k + 2)))
+        gains, best = (GAINS[self.gain](grades) for grades in (found, relevant))
+        best = tf.sort(best, axis=1, direction="DESCENDING")[:, : self.k]
+        ideal = tf.reduce_sum(best * discounts[: tf.shape(best)[1]], axis=1)
+        return tf.math.divide_no_nan(tf.reduce_sum(gains * discounts, axis=1), ideal)
+
+    def get_config(self):
+        return {**super().get_config(), "gain": self.gain}
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -199,19 +237,24 @@ class MRR(RankingMetric):
 
 
 def _relevant(y_true, shape):
-    """`y_true` as ids (..., R), for `y_pred` of some shape (..., V) or (..., K)."""
+    """Ids and float64 grades (..., R), for `y_pred` of some shape (..., V) or (..., K)."""
     relevant, rank = dense_ids(y_true, "y_true"), len(shape) - 1
     if relevant.shape.rank == rank - 1 and shape[-2] == 1:  # as the loss takes them
         relevant = relevant[..., None]
     if relevant.shape.rank == rank:
         relevant = relevant[..., None]
-    if relevant.shape.rank != rank + 1:
+    pairs = relevant.shape.rank == rank + 2 and relevant.shape[-1] == 2
+    of_queries = relevant.shape.rank == rank + 1 or pairs
+    if not (of_queries and relevant.shape[:rank].is_compatible_with(shape[:-1])):
         raise ValueError(
             "`y_true` must have the shape of the queries, or one more axis for several relevant "
-            f"items of each. Received: y_true of shape {relevant.shape} for queries with {rank} "
-            "axes"
+            "items of each, and perhaps a last one for pairs of an item and its grade. Received: "
+            f"y_true of shape {relevant.shape} for queries of shape {shape[:-1]}"
         )
-    return relevant
+    if pairs:
+        relevant, grades = tf.unstack(relevant, axis=-1)
+        return relevant, tf.cast(grades, tf.float64)
+    return relevant, tf.ones(tf.shape(relevant), tf.float64)
 
 
 def _of_queries(sample_weight, shape):

@@ -16,11 +16,19 @@ def among(ids, others):
     return (tf.gather(others, places, batch_dims=1) == ids) & (ids >= 0)
 
 
-def distinct(ids):
-    """How many different words there are in each row (N, R): (N,) int32."""
-    ids = _sorted(ids)
-    first = (ids[:, 1:] != ids[:, :-1]) & (ids[:, 1:] >= 0)  # the first column is -1 or less
-    return tf.reduce_sum(tf.cast(first, tf.int32), axis=1)
+def grades_of(ids, others, grades):
+    """The grade that each id (N, k) has among `others` (N, R), or zero where it is not there.
+
+    Grades are those (N, R) of `others`, the first one of a word that stands there twice.
+    """
+    others = tf.pad(tf.maximum(others, -1), [[0, 0], [0, 1]], constant_values=-1)
+    order = tf.argsort(others, axis=1, stable=True)
+    others = tf.gather(others, order, batch_dims=1)
+    grades = tf.gather(tf.pad(grades, [[0, 0], [0, 1]]), order, batch_dims=1)
+    places = tf.minimum(tf.searchsorted(others, ids), tf.shape(others)[1] - 1)
+    there = (tf.gather(others, places, batch_dims=1) == ids) & (ids >= 0)
+    grades = tf.gather(grades, places, batch_dims=1)
+    return tf.where(there, grades, tf.zeros_like(grades))
 
 
 def repeated(ids):

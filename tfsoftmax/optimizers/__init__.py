@@ -32,7 +32,9 @@ date when the row is touched or the averages are read (at the end of `fit`, or b
 variable during training, or a constraint that changes only rows which the step has touched. As in
 Keras, the average takes in every step, also those within a cycle of `gradient_accumulation_steps`.
 
-Gradients accumulate after the sum over the replicas, so several replicas exchange them in each
+The gradient of a cycle is the mean of its steps' gradients. docs/keras.md says which losses then
+weigh all tokens alike. Gradients accumulate after the sum over the replicas, so several replicas
+exchange them in each
 step of a cycle. With `jit_compile=True`, whose tensors have fixed sizes, the update that ends a
 cycle computes over all rows.
 

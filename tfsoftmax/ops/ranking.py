@@ -39,9 +39,14 @@ def repeated(ids):
     return tf.gather(again, tf.argsort(order, axis=1), batch_dims=1)
 
 
+def known(scores):
+    """Scores with -inf in the place of NaN, by operations that TFLite and ONNX have."""
+    return tf.where(scores > -float("inf"), scores, -float("inf"))
+
+
 def best(scores, k):
     """The k best scores (N, k) of each row, and their columns, as `tf.math.top_k`; NaN is worst."""
-    return tf.math.top_k(tf.where(tf.math.is_nan(scores), -float("inf"), scores), k)
+    return tf.math.top_k(known(scores), k)
 
 
 def found(ids, scores):
@@ -50,8 +55,7 @@ def found(ids, scores):
     The id there is -1, and the score -inf. This is the rule for every list that `top_k` or a
     search returns: NaN is no better than anything, and no word that a model gives it is a result.
     """
-    some = scores > -float("inf")
-    return tf.where(some, ids, -1), tf.where(some, scores, -float("inf"))
+    return tf.where(scores > -float("inf"), ids, -1), known(scores)
 
 
 def without(ids, scores, excluded, k):

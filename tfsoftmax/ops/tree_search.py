@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from tfsoftmax.ops.logits import label_logits, rows_of
+from tfsoftmax.ops.ranking import known
 
 # The least number of nodes that a round of the search opens at each position.
 OPENED = 32
@@ -43,8 +44,7 @@ def best_first(hidden, kernel, bias, children, k):
         scores = scores if bias is None else scores + rows_of(bias, inner)
         both = tf.stack([tf.math.log_sigmoid(scores), tf.math.log_sigmoid(-scores)], 2)
         shape = [count, 2 * log_probs.shape[1]]
-        below = log_probs[:, :, None] + both
-        below = tf.where(tf.math.is_nan(below), -float("inf"), below)  # no words, as in `best`
+        below = known(log_probs[:, :, None] + both)
         return tf.reshape(below, shape), tf.reshape(tf.gather(children, inner), shape)
 
     def body(round_, log_probs, nodes, best, words, _):

@@ -59,6 +59,7 @@ def serve(directories, out):
     data = json.dumps([directories, SENTENCES, K])
     result = subprocess.run(command, input=data, text=True, capture_output=True, check=False)
     assert result.returncode == 0, result.stderr
+    assert "custom gradients" not in result.stderr  # of which loading would warn
     return json.loads(out.read_text())
 
 

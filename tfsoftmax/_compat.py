@@ -6,6 +6,7 @@ the package is imported.
 
 import contextlib
 import functools
+import os
 
 import keras
 import tensorflow as tf
@@ -268,6 +269,26 @@ def replace_layer(owner: keras.layers.Layer, name: str, new: keras.layers.Layer)
     with unlocked(owner) as tracker:
         tracker.untrack(getattr(owner, name))
         setattr(owner, name, new)
+
+
+def forget_custom_gradients(folder: str) -> None:
+    """Removes the names of gradients that a SavedModel lacks; loading would warn of each of them.
+
+    `experimental_custom_gradients=False` leaves out the gradients, but not their names.
+    """
+    from tensorflow.core.protobuf import saved_model_pb2
+    from tensorflow.python.saved_model.fingerprinting_utils import write_fingerprint
+
+    path = os.path.join(folder, "saved_model.pb")
+    with open(path, "rb") as file:
+        message = saved_model_pb2.SavedModel.FromString(file.read())
+    for graph in (part.graph_def for part in message.meta_graphs):
+        for nodes in (graph.node, *(function.node_def for function in graph.library.function)):
+            for node in nodes:
+                node.attr.pop("_gradient_op_type", None)
+    with open(path, "wb") as file:
+        file.write(message.SerializeToString(deterministic=True))
+    write_fingerprint(folder)
 
 
 def xplane_space():

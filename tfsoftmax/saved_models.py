@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 import tensorflow as tf
 
+from tfsoftmax._compat import forget_custom_gradients
 from tfsoftmax.corpora.replacing import alone, whole_or_nothing
 from tfsoftmax.whole_files import errors_name
 
@@ -90,6 +91,7 @@ def _save(functions, words, folder, layers):
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
     tf.saved_model.save(served, folder, signatures, options)
     os.unlink(path)
+    forget_custom_gradients(folder)
 
 
 def _tables(path, words):

@@ -88,6 +88,12 @@ def model_in_call() -> keras.layers.Layer | None:
     return context and context.entry_layer
 
 
+def in_inference_call() -> bool:
+    """Whether the call of a model or layer is running, and it is not one for training."""
+    context = get_global_attribute("current_call_ctx")
+    return context is not None and not getattr(context, "training", None)
+
+
 def metrics_in_call() -> list:
     """The metrics, or names of metrics, that the model whose call is running was compiled with.
 

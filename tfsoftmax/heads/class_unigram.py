@@ -10,6 +10,7 @@ import tensorflow as tf
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.ops.cross_entropy import cross_entropy, weighted_cross_entropy
+from tfsoftmax.ops.exported import held
 from tfsoftmax.ops.logits import full_logits, top_k_of
 from tfsoftmax.partitions import classes as partitions
 from tfsoftmax.partitions.counts import checked_counts, with_unseen
@@ -74,8 +75,9 @@ class ClassUnigram(SoftmaxHead):
         return [(len(labels), *self.kernel.shape[::-1])]
 
     def _training_loss(self, hidden, labels):
-        nats = cross_entropy(hidden, *self._parameters(), tf.gather(self._class_of, labels))
-        return nats - tf.gather(self._log_share, labels)
+        class_of, log_share = held((self._class_of, self._log_share))
+        nats = cross_entropy(hidden, *self._parameters(), tf.gather(class_of, labels))
+        return nats - tf.gather(log_share, labels)
 
     def _loss_and_nats(self, hidden, labels, weights):
         log_share, of_labels = tf.gather(self._log_share, labels), tf.gather(self._class_of, labels)
@@ -84,7 +86,8 @@ class ClassUnigram(SoftmaxHead):
 
     def _logits(self, hidden):
         by_class = full_logits(hidden, *self._parameters())
-        return tf.gather(by_class, self._class_of, axis=1) + self._log_share
+        class_of, log_share = held((self._class_of, self._log_share))
+        return tf.gather(by_class, class_of, axis=1) + log_share
 
     def _top_k(self, hidden, k):
         return top_k_of(self._logits, hidden, k, self.vocab_size)

@@ -13,6 +13,7 @@ from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.layers.previous_word import UNITS, without_word
 from tfsoftmax.ops.bigram_tables import BigramTables
 from tfsoftmax.ops.cross_entropy import cross_entropy, weighted_cross_entropy
+from tfsoftmax.ops.exported import held
 from tfsoftmax.ops.logits import full_logits, map_row_chunks, top_k_of
 from tfsoftmax.ops.ranking import best
 from tfsoftmax.partitions.backoff import BackoffBigrams, given_model
@@ -169,11 +170,12 @@ class Shortlist(SoftmaxHead):
         ranks = self.order.rank(labels)
         nodes = tf.minimum(ranks, self.kernel.shape[0] - 1)
         if not self.reads_previous_word:
-            return hidden, (nodes, tf.gather(self._extra, ranks))
+            return hidden, (nodes, tf.gather(held(self._extra), ranks))
+        bigrams = held(self._bigrams)
         hidden, before = without_word(hidden)
         extra = tf.where(
-            ranks < self.shortlist, self._bigrams.log_shortlist(before),
-            self._bigrams.log_tail(before, labels),
+            ranks < self.shortlist, bigrams.log_shortlist(before),
+            bigrams.log_tail(before, labels),
         )
         return hidden, (nodes, extra)
 
@@ -202,22 +204,25 @@ class Shortlist(SoftmaxHead):
 
     def _logits(self, hidden):
         if self.reads_previous_word:
+            bigrams = held(self._bigrams)
             hidden, before = without_word(hidden)
-            log_shortlist = self._bigrams.log_shortlist(before)[:, None]
-            shares = self._bigrams.log_tails(before)
+            log_shortlist = bigrams.log_shortlist(before)[:, None]
+            shares = bigrams.log_tails(before)
         else:
-            log_shortlist, shares = self._extra[0], self._extra[self.shortlist :]
+            extra = held(self._extra)
+            log_shortlist, shares = extra[0], extra[self.shortlist :]
         words, others = self._node_logits(hidden, log_shortlist)
         return self.order.by_word(tf.concat([words, others + shares], axis=1))
 
     def _top_k(self, hidden, k):
         if self.reads_previous_word:
             return top_k_of(self._logits, hidden, k, self.vocab_size)
-        tail = self._likeliest_tail[:k]
-        shares = tf.gather(self._extra, tail)
+        extra, tail = held((self._extra, self._likeliest_tail))
+        tail = tail[:k]
+        shares = tf.gather(extra, tail)
 
         def chunk(hidden):
-            words, others = self._node_logits(hidden, self._extra[0])
+            words, others = self._node_logits(hidden, extra[0])
             sums = tf.reduce_logsumexp(tf.concat([words, others], 1), axis=1, keepdims=True)
             values, places = best(tf.concat([words, others + shares], axis=1), k)
             ranks = tf.gather(tf.concat([tf.range(self.shortlist), tail], 0), places)

@@ -11,6 +11,7 @@ from tfsoftmax.arguments import check_at_least
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.heads.hierarchical import HierarchicalHead, tensors
 from tfsoftmax.ops import chunks
+from tfsoftmax.ops.exported import may_be_exported
 from tfsoftmax.ops.tree import TOP_NODES, all_log_probs, path_nats, sequential_path_nats
 from tfsoftmax.ops.tree_search import OPENED, best_first, walk
 from tfsoftmax.ops.xla import under_xla
@@ -98,8 +99,12 @@ class TreeSoftmax(HierarchicalHead):
         if under_xla():  # where the search, which holds more nodes in each round, has no size
             return super()._top_k(hidden, k)
 
+        parameters, children = self._parameters(), self._children
+        if may_be_exported():  # Converters know no gather from a variable within a loop.
+            parameters, children = tensors(parameters), tf.convert_to_tensor(children)
+
         def chunk(rows):
-            log_probs, ids, done = best_first(rows, *self._parameters(), self._children, k)
+            log_probs, ids, done = best_first(rows, *parameters, children, k)
             return tf.cond(done, lambda: (ids, log_probs), lambda: by_full_pass(rows, k))
 
         by_full_pass = super()._top_k

@@ -110,7 +110,8 @@ def _tail(chunk, cluster, inputs, rounds, by_row):
         if valid is not None:
             more[0] = tf.where(valid, more[0], 0.0)
         where = positions[:, None]
-        return [tf.tensor_scatter_nd_add(a, where, b) for a, b in zip(by_row, more)], totals
+        # ONNX has no operation that adds to some rows of a tensor.
+        return [a + tf.scatter_nd(where, b, tf.shape(a)) for a, b in zip(by_row, more)], totals
 
     by_row, totals = visit(0, by_row, None)
 

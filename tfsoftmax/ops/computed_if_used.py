@@ -8,6 +8,7 @@ V = 200,606 and D = 512, even if the step itself needs only a few rows.
 import tensorflow as tf
 
 from tfsoftmax._compat import record
+from tfsoftmax.ops.exported import may_be_exported
 
 
 def computed_if_used(function, tensor):
@@ -24,7 +25,7 @@ def computed_if_used(function, tensor):
         The result, differentiable with respect to the tensor and the variables; the gradient
         computes it a second time.
     """
-    if tf.executing_eagerly():
+    if tf.executing_eagerly() or may_be_exported():
         return function(tensor)
     inner = tf.function(function, autograph=False)
     inner = inner.get_concrete_function(tf.TensorSpec(tensor.shape, tensor.dtype))

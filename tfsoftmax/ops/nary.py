@@ -22,6 +22,7 @@ import tensorflow as tf
 
 from tfsoftmax.ops import nary_tiles
 from tfsoftmax.ops.custom_gradients import immediate_gradient, recomputed_gradient
+from tfsoftmax.ops.exported import may_be_exported
 from tfsoftmax.ops.logits import rows_of
 from tfsoftmax.ops.xla import under_xla
 
@@ -72,14 +73,16 @@ def steps_of(paths, nodes, starts, sizes, bounds, members=None):
     order = tf.argsort(nodes, stable=True)
     taken, nodes, taken_edges = (tf.gather(t, order) for t in (taken, nodes, taken_edges))
     count = tf.size(order)
+    last = tf.concat([nodes[1:] != nodes[:-1], tf.fill([tf.minimum(count, 1)], True)], 0)
+    ends = tf.cast(tf.where(last)[:, 0], tf.int32) + 1  # of the steps of each node
     places = tf.tensor_scatter_nd_update(tf.fill(tf.shape(paths), count), taken, tf.range(count))
     places.set_shape(paths.shape)
-    present, _, counts = tf.unique_with_counts(nodes)
+    present = tf.gather(nodes, ends - 1)
     first, size = tf.gather(starts, present), tf.gather(sizes, present)
     row_ends = tf.cumsum(size)
     rows = tf.repeat(first - row_ends + size, size) + tf.range(tf.reduce_sum(size))
     rows = rows if members is None else tf.gather(members, rows)
-    targets, ends = taken_edges - tf.gather(starts, nodes), tf.cumsum(counts)
+    targets = taken_edges - tf.gather(starts, nodes)
     return Steps(tf.cast(taken[:, 0], tf.int32), targets, ends, rows, row_ends, places)
 
 
@@ -140,6 +143,8 @@ def _gathered(hidden, kernel, bias, steps):
 
 def _by_node(hidden, rows, biases, steps, weights=None):
     """Nats (N,) and, given weights (N,), the gradients of Σ weights · nats."""
+    if weights is None and may_be_exported():
+        return _nats_by_node(hidden, rows, biases, steps)
     size = hidden.shape[1]
     of_steps = [tf.gather(t, steps.positions) for t in (hidden, weights) if t is not None]
     of_steps.append(steps.targets)
@@ -166,6 +171,24 @@ def _by_node(hidden, rows, biases, steps, weights=None):
     nats, *gradients = [array.concat() for array in arrays]
     nats = _sum_of_levels(nats, steps)
     return nats if weights is None else [nats, _sum_of_levels(gradients[0], steps), *gradients[1:]]
+
+
+def _nats_by_node(hidden, rows, biases, steps):
+    """Nats (N,), by operations that converters for other runtimes know."""
+    hidden = tf.gather(hidden, steps.positions)
+
+    def body(i, step, row, nats):
+        here, edges = tf.range(step, steps.ends[i]), tf.range(row, steps.row_ends[i])
+        scores = tf.matmul(tf.gather(hidden, here), tf.gather(rows, edges), transpose_b=True)
+        scores = scores if biases is None else scores + tf.gather(biases, edges)
+        taken = tf.gather(scores, tf.gather(steps.targets, here), batch_dims=1)
+        own = tf.reduce_logsumexp(scores, axis=1) - taken
+        nats = tf.tensor_scatter_nd_update(nats, here[:, None], own)
+        return i + 1, steps.ends[i], steps.row_ends[i], nats
+
+    start = 0, 0, 0, tf.zeros([tf.size(steps.positions) + 1])
+    nats = tf.while_loop(lambda i, *_: i < tf.size(steps.ends), body, start)[-1]
+    return _sum_of_levels(nats, steps)
 
 
 def _sum_of_levels(by_step, steps):
@@ -237,6 +260,7 @@ def _log_sums(scores, owners):
         greatest = tf.math.unsorted_segment_max(scores, owners, nodes)
         return greatest + tf.math.log(sums_of(tf.exp(scores - tf.gather(greatest, owners))))
 
+    if may_be_exported():  # OpenVINO's CPU plugin returns wrong numbers from some conditions
+        return by_node()
     sums = sums_of(tf.exp(scores - greatest))
-
     return tf.cond(tf.reduce_min(sums) > 1e-20, lambda: greatest + tf.math.log(sums), by_node)

@@ -135,7 +135,8 @@ def second_moments(kernel, bias):
     """Q = Ŵᵀ Ŵ, (E, E), without a copy of the kernel."""
     square = tf.matmul(kernel, kernel, transpose_a=True)
     cross = tf.linalg.matvec(kernel, bias, transpose_a=True)
-    last = tf.concat([cross, tf.reduce_sum(tf.square(bias))[None]], 0)
+    # OpenVINO takes a wrong number for the sum of a constant to which [None] adds an axis.
+    last = tf.concat([cross, tf.reduce_sum(tf.square(bias), keepdims=True)], 0)
     return tf.concat([tf.concat([square, cross[None]], 0), last[:, None]], 1)
 
 

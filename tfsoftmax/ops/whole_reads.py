@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from tfsoftmax.ops.exported import may_be_exported
 from tfsoftmax.ops.xla import under_xla
 
 
@@ -14,6 +15,6 @@ def whole(variable: tf.Variable | tf.Tensor) -> tf.Variable | tf.Tensor:
 
     Losses and searches read so. Logits do not, because TFLite cannot convert such a read.
     """
-    if under_xla() or not hasattr(variable, "read_value_no_copy"):
+    if under_xla() or may_be_exported() or not hasattr(variable, "read_value_no_copy"):
         return variable
     return variable.read_value_no_copy()

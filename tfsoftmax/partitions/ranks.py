@@ -36,15 +36,15 @@ class Ranks:
 
     def rank(self, words):
         """The ranks (...) of words (...), int32 tensors."""
-        return words if self.identity else self._gather(self._tensors[1], words)
+        return words if self.identity else self._gather(self._held(1), words)
 
     def word(self, ranks):
         """The words (...) of ranks (...), int32 tensors."""
-        return ranks if self.identity else self._gather(self._tensors[0], ranks)
+        return ranks if self.identity else self._gather(self._held(0), ranks)
 
     def by_word(self, by_rank):
         """Reorders the columns of a tensor (N, V) from the order of ranks to that of word ids."""
-        return by_rank if self.identity else self._gather(by_rank, self._tensors[1], axis=1)
+        return by_rank if self.identity else self._gather(by_rank, self._held(1), axis=1)
 
     @functools.cached_property
     def _tensors(self):
@@ -52,6 +52,11 @@ class Ranks:
 
         with tf.init_scope():  # outside the graph that asks first, as other graphs use them
             return tf.constant(self.ids), tf.constant(self.ranks)
+
+    def _held(self, which):
+        from tfsoftmax.ops.exported import held
+
+        return held(self._tensors[which])
 
     @staticmethod
     def _gather(values, index, axis=0):

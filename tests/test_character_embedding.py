@@ -141,7 +141,7 @@ def test_mixed_precision_computes_rows_in_the_dtype_of_the_weights():
     ({"words": WORDS[1:]}, "`words` must be the 8 words. Received: 7 words"),
     ({"encoder": "gru"}, "`encoder` must be one of .*Received: encoder='gru'"),
     ({"filters": [0, 0]}, "`filters` must be integers >= 0.* Received: filters=.0, 0."),
-    ({"correction_units": -1}, "`correction_units` must not be negative. Received: .*=-1"),
+    ({"correction_units": -1}, r"`correction_units` must lie in \[0, .*Received: .*=-1"),
     ({"max_bytes": 0}, "`max_bytes` must lie in .*Received: max_bytes=0"),
 ])
 def test_errors_name_the_argument(options, message):

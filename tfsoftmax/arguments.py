@@ -151,7 +151,9 @@ def _expected(kind):
         return _EXPECTED[kind]
     if isinstance(kind, type) and kind.__module__ not in ("collections.abc", "numpy.typing"):
         return f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"
-    return "a function" if typing.get_origin(kind) is Callable else None
+    return {
+        Callable: "a function", Iterable: "an iterable", Mapping: "a dictionary",
+    }.get(typing.get_origin(kind))
 
 
 def is_number(value: object) -> bool:

@@ -8,7 +8,7 @@ from itertools import repeat
 import numpy as np
 
 from tfsoftmax import textio, whole_files
-from tfsoftmax.arguments import check_at_least
+from tfsoftmax.arguments import check_at_least, check_hint, whole_numbers
 from tfsoftmax.array_like import ArrayLike
 
 UNK = "<unk>"
@@ -41,8 +41,9 @@ class Vocabulary:
     """
 
     def __init__(self, words: Iterable[str], counts: ArrayLike):
+        check_hint("words", words, Iterable[str])
         self.words = tuple(words)
-        self.counts = np.array(counts, dtype=np.int64)
+        self.counts = whole_numbers("counts", counts).copy()
         if self.counts.shape != (len(self.words),):
             raise ValueError(
                 f"`counts` must have one number for each word, shape ({len(self.words)},). "

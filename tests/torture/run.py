@@ -11,6 +11,7 @@ ends with 1 otherwise.
 import argparse
 import collections
 import concurrent.futures
+import importlib
 import json
 import os
 import pathlib
@@ -28,15 +29,13 @@ from .cases import VERDICTS
 
 LIMIT_SECONDS = 600  # a case of two tools that hang takes less
 FAULTS = ("train", "export", "rescore", "score", "cluster", "prepare")
-KINDS = ("arguments", *FAULTS, "flags", "pairs", "damage", "kills")
+KINDS = ("arguments", "public", *FAULTS, "flags", "pairs", "damage", "kills")
 
 
 def cases_of(kind, seed, fraction):
     """The cases of a kind in a random order that the seed decides, or a fraction of them."""
-    if kind == "arguments":
-        from .arguments import cases
-
-        keep, found = None, cases()
+    if kind in ("arguments", "public"):
+        keep, found = None, importlib.import_module(f".{kind}", __package__).cases()
     else:
         keep = _world(kind, seed)  # it removes its files when it is forgotten
         found = list(keep.cases())
@@ -153,8 +152,9 @@ def page(counts, wrong, skipped, seed, fraction, minutes):
         f"`make torture` wrote this page: seed {seed}, {fraction:.0%} of the cases, "
         f"{minutes:.0f} minutes on {os.cpu_count()} CPU cores ({platform.machine()}), Python "
         f"{platform.python_version()}, TensorFlow {tf.__version__}, Keras {keras.__version__}.", "",
-        "Each case gives one wrong argument to a head, a sampler, an optimiser, a loss or a",
-        "metric, or one wrong flag to a tool, or wrong pairs of texts to `prepare` or texts to",
+        "Each case gives one wrong argument to a public class or function or to a method of it,",
+        "by its signature (a name that is not in the table of `tests/torture/valid.py` fails a",
+        "test), or one wrong flag to a tool, or wrong pairs of texts to `prepare` or texts to",
         "`summarise`, or does damage to one file that a tool reads, or disturbs a tool",
         "(`tests/torture/`). A clear sentence names the argument, the flag or the",
         "file. Damage is tolerated if the result is that of the whole file, or if it leaves",

@@ -4,11 +4,13 @@ import warnings
 
 import pytest
 
-from . import processes, run
+from tfsoftmax import HEADS
+
+from . import processes, public, run
 from .cases import VERDICTS, verdict
 
 
-@pytest.mark.parametrize("kind, fraction", [("arguments", 0.1), ("damage", 0.1)])
+@pytest.mark.parametrize("kind, fraction", [("arguments", 0.1), ("public", 0.1), ("damage", 0.1)])
 def test_wrong_input_comes_to_a_clear_sentence_or_to_nothing(kind, fraction):
     _kept, cases = run.cases_of(kind, 5, fraction)
     assert len(cases) > 90
@@ -16,6 +18,34 @@ def test_wrong_input_comes_to_a_clear_sentence_or_to_nothing(kind, fraction):
         warnings.simplefilter("ignore")
         found = [(case.name, *verdict(case)) for case in cases]
     assert [each for each in found if each[1] not in VERDICTS[:2]] == []
+
+
+def test_every_public_name_has_entries_in_the_table_of_valid_arguments():
+    listed, entries = public.public_names(), public.table()
+    others = {name for name, value in listed.items() if value in HEADS.values()}
+    missing = {*listed} - {*entries} - others - public.RESULTS - public.BASES
+    assert not missing, f"add valid arguments to `table` of tests/torture/valid.py: {missing}"
+    gone = {name for name in entries if not name.startswith("partitions.")} - {*listed}
+    assert not gone, f"take from `table` of tests/torture/valid.py: {gone}"
+
+
+def test_a_new_public_name_is_missed(monkeypatch):
+    monkeypatch.setattr(public.tfsoftmax.metrics, "__all__", ["Accuracy", "TokenMean"])
+    monkeypatch.setattr(
+        public.tfsoftmax.metrics, "TokenMean", public.tfsoftmax.metrics.token_mean.TokenMean,
+        raising=False,
+    )
+    with pytest.raises(AssertionError, match="add valid arguments .*metrics.TokenMean"):
+        test_every_public_name_has_entries_in_the_table_of_valid_arguments()
+
+
+def test_the_arguments_of_the_table_are_valid():
+    for name, uses in public.table().items():
+        for use in uses:
+            try:
+                use.then(use.call(**public.with_paths(use.valid)))
+            except Exception as error:
+                raise AssertionError(f"the arguments of {name} are refused") from error
 
 
 @pytest.mark.skipif(not processes.can_fault(), reason="needs Linux and a C compiler")

@@ -111,6 +111,7 @@ class MineHardNegatives(CheckedArguments, keras.callbacks.Callback):
                 f"Received: num_negatives={table.num_negatives}"
             )
         self._queries = keras.Model(self.model.inputs, hidden_model.output)
+        self._queries.jit_compile = False  # XLA drops the errors of wrong inputs
 
     def on_epoch_begin(self, epoch, logs=None):
         if epoch and epoch % self.every == 0:
@@ -120,7 +121,7 @@ class MineHardNegatives(CheckedArguments, keras.callbacks.Callback):
         """The ids (Q, H) int32 that the head ranks highest now."""
         try:
             hidden = self._queries.predict(self.inputs, batch_size=self.batch_size, verbose=0)
-        except (ValueError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError, AttributeError, LookupError) as error:
             raise ValueError(
                 f"`inputs` must be what the model takes for the {self.negatives.num_queries} "
                 f"queries. Received: inputs={str(self.inputs)[:80]}, and Keras says: {error}"

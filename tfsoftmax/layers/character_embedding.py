@@ -13,6 +13,7 @@ from tfsoftmax.layers.initializers import Initializer
 from tfsoftmax.layers.recurrent import LSTM
 
 ENCODERS = ("cnn", "lstm")
+MOST_HIGHWAY_LAYERS = 1000  # each of which makes the graph larger
 BEGIN, END, PADDING = 256, 257, 258  # after the bytes
 
 
@@ -76,11 +77,12 @@ class CharacterEmbedding(ComputedRows):
         if encoder not in ENCODERS:
             raise ValueError(f"`encoder` must be one of {ENCODERS}. Received: encoder={encoder!r}")
         check_positive(character_units=character_units, lstm_units=lstm_units, max_bytes=max_bytes)
-        for name, value in (
-            ("highway_layers", highway_layers), ("correction_units", correction_units)
+        for name, value, end in (
+            ("highway_layers", highway_layers, MOST_HIGHWAY_LAYERS + 1),
+            ("correction_units", correction_units, 1 << 31),
         ):
-            if value < 0:
-                raise ValueError(f"`{name}` must not be negative. Received: {name}={value}")
+            if not 0 <= value < end:
+                raise ValueError(f"`{name}` must lie in [0, {end}). Received: {name}={value}")
         if min(filters, default=0) < 0 or sum(filters) == 0:
             raise ValueError(
                 "`filters` must be integers >= 0, of which one is positive. "

@@ -20,6 +20,9 @@ class Embedding(CheckedArguments, keras.layers.Embedding):
     [0, V) are an error; where XLA compiles the step, their embeddings are NaN. The arguments are
     those of `keras.layers.Embedding`, without `lora_rank`.
 
+    Keras casts what a model is called with to the type of its `keras.Input` first. Ids that may
+    exceed 2^31, such as hashes, are seen as they are only if that is int64.
+
     Example:
         words = keras.random.randint((32, 20), 0, 1000)
         embedding = tfsoftmax.Embedding(1000, 64)

@@ -60,6 +60,8 @@ class ItemTower(ComputedRows):
     evaluation knows all of them, and an item that a batch has twice is computed once.
     """
 
+    decided_options = ("input_dim", "output_dim")  # by the features and by the model
+
     def __init__(
         self, model: keras.layers.Layer, features: Features, rows_at_once: int = 4096, **kwargs
     ):

@@ -16,6 +16,7 @@ peepholes: neither Keras's cells nor cuDNN's kernels do.
 import keras
 import tensorflow as tf
 
+from tfsoftmax.arguments import CheckedArguments, check_positive
 from tfsoftmax.layers.names import BACKENDS, CELLS
 from tfsoftmax.ops import fused_rnn
 
@@ -58,7 +59,7 @@ def recurrent_layer(
     return {"lstm": LSTM, "gru": GRU, "rnn": SimpleRNN}[cell](units, backend=backend, **kwargs)
 
 
-class _KernelBackends:
+class _KernelBackends(CheckedArguments):
     """What the layers here add to Keras's: the choice of the sequence kernel.
 
     States, `stateful`, `go_backwards`, `return_state` and serialisation are Keras's. The output of
@@ -69,6 +70,7 @@ class _KernelBackends:
     has_cudnn = True
 
     def __init__(self, units: int, backend: str = "auto", **kwargs):
+        check_positive(units=units)
         backends = BACKENDS if self.has_cudnn else tuple(b for b in BACKENDS if b != "cudnn")
         if backend not in backends:
             raise ValueError(f"`backend` must be one of {backends}. Received: backend={backend!r}")

@@ -9,6 +9,7 @@ import dataclasses
 from tfsoftmax.arguments import check_hint
 from tfsoftmax.layers.names import BACKENDS, CELLS, TRANSFORMER
 
+MOST_LAYERS = 1000  # each of which makes the graph larger
 OPTIMIZERS = ("adagrad", "sgd", "adam", "adamw")
 ATTENTIONS = ("luong", "bahdanau")
 
@@ -107,6 +108,9 @@ class ModelConfig:
         _check_fields(self)
         for name in ("embedding_units", "hidden_units", "layers", "attention_heads", "context"):
             _check(getattr(self, name) >= 1, name, "must be at least 1", self)
+        for name in ("embedding_units", "hidden_units", "context"):
+            _check(getattr(self, name) < 1 << 31, name, "must be less than 2**31", self)
+        _check(self.layers <= MOST_LAYERS, "layers", f"must be at most {MOST_LAYERS}", self)
         _check(0 <= self.dropout < 1, "dropout", "must lie in [0, 1)", self)
         _check(0 < self.init_scale <= 1000, "init_scale", "must lie in (0, 1000]", self)
         if self.unit_forget_bias:

@@ -66,6 +66,7 @@ class Accuracy(TopKAccuracy):
     """
 
     default_name = "accuracy"
+    decided_options = ("k",)
 
     def __init__(
         self, in_training: bool = False, ignore_class: int | None = None,

@@ -2,10 +2,12 @@
 
 import tensorflow as tf
 
+from tfsoftmax.arguments import checks_arguments
 from tfsoftmax.ops.unique import static_unique
 from tfsoftmax.ops.xla import under_xla
 
 
+@checks_arguments
 def sum_duplicates(gradient: tf.IndexedSlices) -> tf.IndexedSlices:
     """Sums the rows of a sparse gradient that belong to the same row of the variable.
 

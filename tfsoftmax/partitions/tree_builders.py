@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tfsoftmax.arguments import is_whole
+from tfsoftmax.arguments import checks_arguments, is_whole
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.partitions import code_files
 from tfsoftmax.partitions.counts import checked_counts
@@ -93,6 +93,7 @@ def _renumbered(parents):
     return np.where(parents < 0, -1, len(parents) - 1 - parents)
 
 
+@checks_arguments
 def from_codes(codes: Sequence[str]) -> Tree:
     """Tree of the words' codes, such as the bit strings of a Brown clustering.
 
@@ -104,7 +105,8 @@ def from_codes(codes: Sequence[str]) -> Tree:
     Returns:
         A `Tree`; binary if the codes are of 0 and 1 and differ.
     """
-    if isinstance(codes, str) or not len(codes) or not all(isinstance(c, str) for c in codes):
+    codes = list(codes)
+    if not codes or not all(isinstance(c, str) for c in codes):
         raise ValueError(
             f"`codes` must be strings, one for each word. Received: codes={str(codes)[:80]}"
         )
@@ -156,7 +158,8 @@ def _trie(codes):
     return np.array(parents), np.array(leftmost), len(codes)
 
 
-def from_nested(nested: list, ids: Mapping[str, int] | None = None) -> Tree:
+@checks_arguments
+def from_nested(nested: list | tuple, ids: Mapping[str, int] | None = None) -> Tree:
     """Tree of nested lists: a list is a node, anything else a word.
 
         from_nested([["golf", ["soccer", "football"]], ["piano", "violin"]], ids={"golf": 0, ...})

@@ -2,6 +2,7 @@
 
 import keras
 
+from tfsoftmax.arguments import check_positive, checks_arguments
 from tfsoftmax.corpora.pipeline import real_words
 from tfsoftmax.layers.dropout import Dropout
 from tfsoftmax.layers.names import CELLS
@@ -16,6 +17,7 @@ from tfsoftmax.lm.model import (
 from tfsoftmax.vocabulary import Vocabulary
 
 
+@checks_arguments
 def encoder_decoder(
     config: Seq2SeqConfig, vocabulary: Vocabulary, pairs: int | None = None
 ) -> keras.Model:
@@ -49,6 +51,7 @@ def encoder_decoder(
         h_t where the paper has h_{t-1}, so that all steps of the decoder are computed before they
         attend. The architecture is that of Shen et al. 2017, section 5.2, which names no equation.
     """
+    check_positive(pairs=pairs)
     check_head(config)
     if config.cell not in CELLS:
         raise ValueError(

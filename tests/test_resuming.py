@@ -243,3 +243,13 @@ def test_a_vocabulary_that_a_run_has_lost_is_named_and_comes_back(finished_run, 
     done = tool("show_clusters", f"--run={run}", check=False)
     expected = "`run` must be one that was trained with --head=self_organised. Received: "
     assert done.stderr.endswith(f"{expected}run={str(run)!r}\n")
+
+
+def test_a_task_that_does_not_exist_is_named(finished_run, tmp_path):
+    copy = runs.Run(str(shutil.copytree(finished_run.directory, tmp_path / "run")))
+    for task in ("odd", None, ["pairs"]):
+        config = copy.config()
+        config["corpus"]["task"] = task
+        (tmp_path / "run" / "config.json").write_text(json.dumps(config))
+        with pytest.raises(ValueError, match="config.json: `task` must be one of sentences, pairs"):
+            runs.Run(copy.directory).check_task()

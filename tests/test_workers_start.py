@@ -216,12 +216,22 @@ def test_a_slurm_step_becomes_a_cluster(monkeypatch):
 @pytest.mark.parametrize("text", [
     "worker", "[]", '{"cluster": {"worker": ["a:1", "b:1"]}}', '{"cluster": 3}',
     '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}',
+    '{"cluster": {"worker": [1, 2]}, "task": {"type": "worker", "index": 1}}',
 ])
 def test_a_wrong_description_of_the_cluster_is_refused(text, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", text)
     with pytest.raises(ValueError, match="`TF_CONFIG` in the environment must be JSON with"):
         cluster.start_workers("auto")
     assert cluster.start_workers("none").size == 1
+
+
+def test_workers_of_this_machine_are_no_part_of_another_cluster(monkeypatch, tmp_path):
+    run = [f"--data={tmp_path}", f"--run={tmp_path}/run"]
+    said = tool("train", *run, "--workers=100000", check=False).stderr
+    assert "error: `workers` must be at most " in said and "Received: workers=100000" in said
+    monkeypatch.setenv("TF_CONFIG", '{"cluster": {"worker": ["a:1", "b:1"]}}')
+    said = tool("train", *run, "--workers=2", check=False, interpreter=["-E"]).stderr
+    assert "error: `workers` must be 1 where TF_CONFIG in the environment describes" in said
 
 
 @pytest.mark.parametrize("kind", ["evaluator", "ps"])

@@ -111,6 +111,19 @@ def test_damaged_tables_are_named(tmp_path):
         lines(tmp_path / "a.parquet")
 
 
+def test_every_flipped_byte_of_a_table_that_is_noticed_is_an_error_with_the_name(tmp_path):
+    path = parquet(tmp_path / "a.parquet")
+    data, noticed = path.read_bytes(), 0
+    for place in range(len(data)):
+        path.write_bytes(data[:place] + bytes([data[place] ^ 255]) + data[place + 1 :])
+        try:
+            lines(path)
+        except ValueError as error:
+            assert str(error).startswith(f"{path}")
+            noticed += 1
+    assert noticed > len(data) / 10
+
+
 def test_a_corpus_is_the_same_from_text_json_and_parquet(tmp_path):
     (tmp_path / "a.txt").write_text("\n".join(LINES))
     json_lines(tmp_path / "a.jsonl")

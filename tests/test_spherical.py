@@ -155,3 +155,31 @@ def test_a_factor_that_is_exactly_singular_is_renewed():
         step(head, np.ones((1, 1), np.float32), np.zeros(1, np.int32), np.ones(1, np.float32))
     np.testing.assert_array_equal(rows_of(head), np.zeros((2, 2)))
     np.testing.assert_array_equal(head.factors.mixer, np.eye(2))
+
+
+@every_kind
+@pytest.mark.parametrize("rate", [None, 0.1])
+def test_a_normaliser_whose_moments_cancel_keeps_its_digits(kind, rate):
+    """Hidden states with a common mean of 300, which the rows do not see."""
+    words, count, rng = 300, 200, np.random.default_rng(0)
+    options = {"sgd_learning_rate": rate}
+    head = TaylorSoftmax(words, **options) if kind == "taylor" else SphericalSoftmax(
+        words, 1e-3, **options
+    )
+    head.build((None, UNITS))
+    kernel = rng.normal(size=(words, UNITS))
+    kernel = (kernel - kernel.mean(axis=1, keepdims=True)).astype(np.float32)
+    if rate is None:
+        head.kernel.assign(kernel)
+    else:
+        head.assign_kernel(kernel)
+    hidden = rng.normal(size=(count, UNITS)).astype(np.float32)
+    hidden[:150] += 300
+    hidden[5] = np.nan  # another position's matter
+    labels = rng.integers(0, words, count).astype(np.int32)
+    scores = np.float64(hidden) @ kernel.T + head._shift
+    log_z = np.log((scores**2 + head.epsilon).sum(axis=1))
+    np.testing.assert_allclose(head.log_normaliser(hidden), log_z, atol=2e-5)
+    log_prob = np.take_along_axis(head.log_probs(hidden).numpy(), labels[:, None], 1)[:, 0]
+    np.testing.assert_allclose(head.log_prob(hidden, labels), log_prob, atol=2e-5)
+    np.testing.assert_allclose(head.training_loss(hidden, labels), -log_prob, atol=2e-5)

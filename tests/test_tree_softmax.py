@@ -147,6 +147,22 @@ def test_deepest_of_trees():
     )
 
 
+@pytest.mark.parametrize("tree", ["huffman", "balanced"])
+def test_paths_followed_upwards_are_those_of_the_tree(tree):
+    tree = tree_builders.build(tree, V, counts())
+    words = np.arange(V, dtype=np.int32)
+    found = ops.paths_upwards(tree.leaves[words], tree.above(), len(tree.levels)).numpy()
+    for upwards, downwards in zip(found, tree.paths()):
+        assert upwards[upwards >= 0].tolist() == downwards[downwards >= 0][::-1].tolist()
+        assert (np.diff(upwards < 0) >= 0).all()  # the end of the path comes last
+
+
+def test_a_head_holds_a_few_integers_a_word_however_deep_its_tree():
+    head = tree_head(counts=2.0 ** np.arange(V))  # a path of V - 1 edges
+    held = [value for value in vars(head).values() if isinstance(value, tf.Variable)]
+    assert 0 < sum(v.shape.num_elements() for v in held) <= 6 * V
+
+
 def test_no_tensor_of_all_steps_by_units():
     """The usual computation gathers the paths in a tensor of N L D elements."""
     from graph_helper import largest_tensor

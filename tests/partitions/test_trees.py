@@ -73,6 +73,33 @@ def test_huffman_cost_equals_that_of_a_heap(vocab_size):
     assert_prefix_free(tree.codes())
 
 
+def huffman_depths(weights):
+    """Depths of the words of rising weights, by two queues, of which the leaves win ties."""
+    leaves = [(w, {i: 0}) for i, w in enumerate(weights)]
+    inner = []
+    while len(leaves) + len(inner) > 1:
+        pair = []
+        for _ in range(2):
+            from_leaves = leaves and (not inner or leaves[0][0] <= inner[0][0])
+            pair.append((leaves if from_leaves else inner).pop(0))
+        (a, left), (b, right) = pair
+        inner.append((a + b, {i: depth + 1 for i, depth in [*left.items(), *right.items()]}))
+    return [(leaves or inner)[0][1][i] for i in range(len(weights))]
+
+
+@pytest.mark.parametrize("kind", ["ties", "zeros", "rising", "powers"])
+def test_huffman_merges_as_two_queues_do(kind):
+    rng = np.random.default_rng(0)
+    for size in range(2, 60):
+        counts = {
+            "ties": rng.integers(0, 5, size), "zeros": rng.integers(0, 2, size),
+            "rising": np.exp(rng.normal(0, 8, size)), "powers": 2.0 ** rng.integers(0, 12, size),
+        }[kind]
+        counts = np.sort(counts + (0 if counts.any() else 1))
+        depths = tree_builders.huffman(counts).depths
+        np.testing.assert_array_equal(depths, huffman_depths(counts.tolist()))
+
+
 def test_no_tree_of_six_words_is_cheaper_than_huffman():
     counts = [7, 1, 1, 30, 4, 11]
     assert int(np.array(counts) @ tree_builders.huffman(counts).depths) == least_cost(counts)
@@ -97,6 +124,11 @@ def test_paths_lead_from_the_root_to_the_word():
             assert edge // 2 == node
             node = int(np.sum(tree.words[: edge + 1] < 0))
         assert tree.words[path[path >= 0][-1]] == word
+
+
+def test_paths_of_some_words_are_rows_of_those_of_all():
+    tree, words = tree_builders.huffman(zipf(64)), [5, 0, 5, 63]
+    np.testing.assert_array_equal(tree.paths(words), tree.paths()[words])
 
 
 def test_levels_are_the_nodes_of_one_depth():

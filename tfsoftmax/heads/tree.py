@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from os import PathLike
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.arguments import check_at_least
@@ -12,7 +11,13 @@ from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.heads.hierarchical import HierarchicalHead, tensors
 from tfsoftmax.ops import chunks
 from tfsoftmax.ops.exported import may_be_exported
-from tfsoftmax.ops.tree import TOP_NODES, all_log_probs, path_nats, sequential_path_nats
+from tfsoftmax.ops.tree import (
+    TOP_NODES,
+    all_log_probs,
+    path_nats,
+    paths_upwards,
+    sequential_path_nats,
+)
 from tfsoftmax.ops.tree_search import OPENED, best_first, walk
 from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.partitions import tree_builders
@@ -81,17 +86,18 @@ class TreeSoftmax(HierarchicalHead):
         super().build(hidden_shape)
         self.kernel, self.bias = self._kernel_and_bias(self.vocab_size - 1, hidden_shape[-1])
         with tf.init_scope():  # plain variables: the configuration has them, not the weights
-            self._paths = tf.Variable(self.tree.paths(), trainable=False)
+            self._above = tf.Variable(self.tree.above(), trainable=False)
             self._leaves = tf.Variable(self.tree.leaves, trainable=False)
             self._children = tf.Variable(self.tree.children(), trainable=False)
 
     def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
-        nodes = self.tree.paths()[np.asarray(labels)] // 2  # -1 where the path has ended
+        nodes = self.tree.paths(labels) // 2  # -1 where the path has ended
         top, units = min(TOP_NODES, self.vocab_size - 1), self.kernel.shape[1]
         return [(len(labels), units, top), (int((nodes >= top).sum()), units, 1)]
 
     def _training_loss(self, hidden, labels):
-        paths = tf.gather(self._paths, labels)
+        leaves = tf.gather(self._leaves, labels)
+        paths = paths_upwards(leaves, self._above, len(self.tree.levels))
         nats = MODES["sequential" if under_xla() else self.mode]
         return nats(hidden, *self._parameters(), paths)
 
@@ -131,8 +137,8 @@ class TreeSoftmax(HierarchicalHead):
                 "`jit_compile=False`."
             )
         hidden = self._as_hidden(hidden)
-        depth = int(self.tree.depths.max())
         rows = tf.reshape(hidden, [-1, hidden.shape[-1]])
+        depth = len(self.tree.levels)
         words = walk(rows, *self._parameters(), self._children, depth, stateless(seed))
         return tf.reshape(words, tf.shape(hidden)[:-1])
 

@@ -26,6 +26,23 @@ TOP_NODES = 64
 CHUNK_STEPS = 512
 
 
+def paths_upwards(leaves, above, depth):
+    """The edges of paths, from the words up to the root.
+
+    Args:
+        leaves: (N,) int32, the edge that ends in each word.
+        above: (1 + E,) int32 tensor or variable, what `Tree.above` returns.
+        depth: L, the depth of the tree.
+
+    Returns:
+        (N, L) int32, filled up with -1.
+    """
+    edges = [leaves]
+    for _ in range(depth - 1):
+        edges.append(tf.gather(above, edges[-1] + 1))
+    return tf.stack(edges, axis=1)
+
+
 def signs(edges):
     """d of each edge: float32 ±1."""
     return 1.0 - 2.0 * tf.cast(edges % 2, tf.float32)

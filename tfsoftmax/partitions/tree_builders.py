@@ -31,9 +31,9 @@ def balanced(order: ArrayLike) -> Tree:
         return Tree([1], order)
     row = 1 << (len(order).bit_length() - 1)  # the last full row
     deeper = len(order) - row
-    inner = np.full(row - 2, -1)
-    parts = inner, order[: row - deeper], np.full(deeper, -1), order[row - deeper :]
-    return Tree(np.full(len(order) - 1, 2), np.concatenate(parts))
+    inner = np.full(row - 2, -1, order.dtype)
+    parts = inner, order[: row - deeper], np.full(deeper, -1, order.dtype), order[row - deeper :]
+    return Tree(np.full(len(order) - 1, 2, np.int32), np.concatenate(parts))
 
 
 def shuffled(vocab_size: int, seed: int = 0) -> Tree:
@@ -61,8 +61,8 @@ def huffman(counts: ArrayLike) -> Tree:
     """
     counts = checked_counts(counts).astype(np.float64)
     order = np.argsort(counts, kind="stable")
-    parents, size = _merge(counts[order].tolist()), len(counts)
-    words = np.full(2 * size - 1, -1)
+    parents, size = _merge(counts[order]), len(counts)
+    words = np.full(2 * size - 1, -1, np.int32)
     words[:size] = order
     # From the root down, the heavier child first.
     return Tree.from_parents(_renumbered(parents), words[::-1]) if size > 1 else Tree([1], [0])
@@ -71,25 +71,31 @@ def huffman(counts: ArrayLike) -> Tree:
 def _merge(weights):
     """Parents of the nodes 0 ... 2V-2 of the Huffman tree of V rising weights; -1 at the root."""
     size = len(weights)
-    parents = [-1] * (2 * size - 1)
-    leaf, inner = 0, size
-    for node in range(size, 2 * size - 1):
-        total = 0
-        for _ in range(2):
-            # Leaves win ties, which keeps the tree as shallow as it can be.
-            if leaf < size and (inner >= node or weights[leaf] <= weights[inner]):
-                child, leaf = leaf, leaf + 1
-            else:
-                child, inner = inner, inner + 1
-            parents[child] = node
-            total += weights[child]
-        weights.append(total)
+    weights = np.append(weights, np.empty(size - 1))
+    parents = np.full(2 * size - 1, -1, np.int32)
+    leaf, inner, end = 0, size, size  # waiting are the leaves from `leaf` and nodes [inner, end)
+    while end < 2 * size - 1:
+        first = np.sort(np.append(weights[leaf : min(leaf + 2, size)], weights[inner:end][:2]))
+        # No node that this round makes weighs less than the first, so that what weighs no more
+        # than it is merged in pairs. The sums double in two rounds, if not in one.
+        least = first[0] + first[1]
+        leaves = leaf + np.searchsorted(weights[leaf:size], least, side="right")
+        inners = inner + np.searchsorted(weights[inner:end], least, side="right")
+        nodes = np.append(np.arange(leaf, leaves), np.arange(inner, inners))
+        # Leaves win ties, which keeps the tree as shallow as it can be.
+        nodes = nodes[np.argsort(weights[nodes], kind="stable")]
+        pairs = nodes[: len(nodes) // 2 * 2].reshape(-1, 2)
+        last = end + len(pairs)
+        weights[end:last] = weights[pairs].sum(axis=1)
+        parents[pairs] = np.arange(end, last)[:, None]
+        odd = nodes[pairs.size :]  # one node or none
+        leaf, inner, end = leaves - (odd < size).sum(), inners - (odd >= size).sum(), last
     return parents
 
 
 def _renumbered(parents):
     """The same parents where node n is called M - 1 - n."""
-    parents = np.array(parents[::-1])
+    parents = parents[::-1]
     return np.where(parents < 0, -1, len(parents) - 1 - parents)
 
 
@@ -219,14 +225,14 @@ def binarised(tree: Tree, counts: ArrayLike | None = None) -> Tree:
         edges, owners = np.arange(first, first + size), [name] * size
         if size > 2:
             edges = edges[np.argsort(weights[edges], kind="stable")]
-            inner = _merge(weights[edges].tolist())
+            inner = _merge(weights[edges])
             # inner[-1] is the node itself, the others are new; parents come before children.
             places = {2 * size - 2: name}
             for k in range(2 * size - 3, size - 1, -1):
                 places[k] = len(parents)
-                parents.append(places[inner[k]])
+                parents.append(places[int(inner[k])])
                 words.append(-1)
-            owners = [places[k] for k in inner[:size]]
+            owners = [places[k] for k in inner[:size].tolist()]
         pending += [
             (targets[e], n, _word(tree, e)) for e, n in reversed(list(zip(edges, owners)))
         ]
@@ -283,7 +289,7 @@ def build(
                 f"Received: {repr(spec)[:200]}, {type(error).__name__}: {error}"
             ) from error
     elif spec == "balanced":
-        spec = balanced(np.arange(vocab_size))
+        spec = balanced(np.arange(vocab_size, dtype=np.int32))
     elif spec == "random":
         spec = shuffled(vocab_size, seed)
     elif spec == "huffman":

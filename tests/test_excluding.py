@@ -103,7 +103,7 @@ def test_training_with_padding_leaves_its_row_alone(name, jit_compile):
     model = keras.Sequential([keras.Input((3, UNITS)), head])
     randomise(model)
     model.compile(keras.optimizers.SGD(0.5), tfsoftmax.SoftmaxLoss(ignore_class=0),
-                  weighted_metrics=[tfsoftmax.Perplexity()], jit_compile=jit_compile)
+                  weighted_metrics=[tfsoftmax.Perplexity(ignore_class=0)], jit_compile=jit_compile)
     before = head.kernel.numpy()
     hidden = np.random.default_rng(0).normal(size=(4, 3, UNITS)).astype(np.float32)
     labels = np.array([[1, 2, 0], [3, 0, 0], [5, 6, 7], [8, 1, 0]])

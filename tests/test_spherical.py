@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from cases import UNITS, positions
 from references import family_log_probs, numeric_gradient, spherical_descent
@@ -183,3 +184,6 @@ def test_a_normaliser_whose_moments_cancel_keeps_its_digits(kind, rate):
     log_prob = np.take_along_axis(head.log_probs(hidden).numpy(), labels[:, None], 1)[:, 0]
     np.testing.assert_allclose(head.log_prob(hidden, labels), log_prob, atol=2e-5)
     np.testing.assert_allclose(head.training_loss(hidden, labels), -log_prob, atol=2e-5)
+    if rate is None:
+        compiled = tf.function(head.log_prob, jit_compile=True)(hidden, labels)
+        np.testing.assert_allclose(compiled, log_prob, atol=2e-2)  # the labels' scores cancel too

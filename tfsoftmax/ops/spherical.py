@@ -25,6 +25,7 @@ import tensorflow as tf
 
 from tfsoftmax.ops.custom_gradients import differentiable
 from tfsoftmax.ops.logits import full_logits, label_logits, map_row_chunks, rows_of, top_k_of
+from tfsoftmax.ops.xla import under_xla
 
 MOST_CANCELLATION = 50.0  # Beyond it, errors of 1e-5 nats and more were seen.
 
@@ -197,7 +198,8 @@ def _restored(known, extended_hidden, moments, epsilon, kernel, bias, hidden=Non
     hidden = extended_hidden[:, :-1] if hidden is None else hidden
 
     def restored():
-        places = tf.where(lost)
+        # XLA, whose shapes are fixed, forms the scores of all positions if any is lost.
+        places = tf.range(tf.size(lost))[:, None] if under_xla() else tf.where(lost)
 
         def chunk(hidden, *labels):
             scores = full_logits(hidden, kernel, bias)

@@ -5,7 +5,7 @@ import itertools
 
 from experiments.benchmarks.cases import MODULES, PARTS, WHOLE
 from experiments.benchmarks.floor import Product, products_of
-from experiments.benchmarks.programs import Program, Words, built_head, parameters_of
+from experiments.benchmarks.programs import Program, built_head, parameters_of
 
 
 def training(case, problem):
@@ -37,11 +37,13 @@ def whole(case, problem):
     from tfsoftmax.losses import SoftmaxLoss
     from tfsoftmax.metrics import Perplexity
     from tfsoftmax.optimizers import Adagrad
+    from tfsoftmax.vocabulary import EOS, UNK, Vocabulary
 
     keras.utils.set_random_seed(1)
     config = ModelConfig(head=case.head, head_options=case.options, embedding_units=problem.units,
                          hidden_units=problem.units, dropout=0.0, precision=case.precision)
-    vocabulary = Words(problem.counts())
+    counts = problem.counts().astype("int64")
+    vocabulary = Vocabulary([UNK, EOS, *map(str, range(2, len(counts)))], counts)
     model = language_model(config, vocabulary, problem.streams, problem.steps)
     optimizer = Adagrad(0.1, global_clipnorm=5.0)
     optimizer.build(model.trainable_variables)

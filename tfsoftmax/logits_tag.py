@@ -12,6 +12,7 @@ from tfsoftmax._compat import (
     metrics_in_call,
 )
 from tfsoftmax.ops.inputs import dense_ids, dense_weights
+from tfsoftmax.ops.weighting import weighted_sum, without_broken
 
 _TAG = "_tfsoftmax_logits_tag"
 
@@ -78,19 +79,20 @@ class LogitsTag:
     def total_loss(self, labels: "Labels", weights: tf.Tensor) -> tf.Tensor:
         """Σ weights · nats, with the head's own objective in training, else exact cross-entropy."""
         if not self._asks_own_objective:
-            return tf.reduce_sum(weights * self.exact_nats(labels))
+            return weighted_sum(self.exact_nats(labels), weights)
         total, nats = self.head.loss_and_nats(self.hidden, labels.ids, weights, *self.more)
         if nats is not None:
             self._known[labels.key] = labels, nats
         return total
 
-    def nats(self, labels: "Labels") -> tf.Tensor:
+    def nats(self, labels: "Labels", weights: tf.Tensor) -> tf.Tensor:
         """Nats of each position: the head's own objective in training, else exact cross-entropy."""
         if not self._asks_own_objective:
             return self.exact_nats(labels)
         if self.head.trains_exactly:
             self._known[labels.key] = labels, -self.head.log_prob(self.hidden, labels.ids)
-        return self.head.training_loss(self.hidden, labels.ids, *self.more)
+        hidden, _ = without_broken(self.hidden, weights)
+        return self.head.training_loss(hidden, labels.ids, *self.more)
 
     def exact_nats(self, labels: "Labels") -> tf.Tensor | None:
         """Exact cross-entropy of each position, computed once for the loss and the metrics.

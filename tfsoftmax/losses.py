@@ -9,6 +9,7 @@ from tfsoftmax.arguments import CheckedArguments
 from tfsoftmax.logits_tag import LogitsTag, check_weights, positions
 from tfsoftmax.ops.inputs import dense
 from tfsoftmax.ops.replicas import sum_of_replicas
+from tfsoftmax.ops.weighting import weighted
 
 REDUCTIONS = ("sum_over_batch_size", "mean", "mean_with_sample_weight", "sum", "none", None,
               "sum_over_steps")
@@ -78,7 +79,7 @@ class SoftmaxLoss(CheckedArguments, keras.losses.Loss):
         if self.multi_label:
             tag = _repeated(tag, tf.shape(weights)[-1])
         if self.reduction in (None, "none"):
-            return self._by_position(weights * tag.nats(labels))
+            return self._by_position(weighted(tag.nats(labels, weights), weights))
         if self.reduction != "sum":
             weights = tf.math.divide_no_nan(weights, _of_whole_batch(self._size(labels, weights)))
         return _of_equal_shares(tag.total_loss(labels, weights))

@@ -22,6 +22,7 @@ from tfsoftmax.ops.adaptive_clusters import Cluster
 from tfsoftmax.ops.logits import map_row_chunks
 from tfsoftmax.ops.sharded_adaptive import ShardedTail
 from tfsoftmax.ops.shards import Shard
+from tfsoftmax.ops.weighting import weighted_sum
 from tfsoftmax.partitions.bands import band_units, frequency_bands
 from tfsoftmax.partitions.cutoffs import are_automatic, automatic_cutoffs
 from tfsoftmax.partitions.packing import packed
@@ -274,7 +275,7 @@ class AdaptiveSoftmax(Shards):
         if tail is None:
             return total, nats
         within = tail.nats(hidden, self.bands.order.rank(labels))
-        return total + tf.reduce_sum(weights * within), nats + tf.stop_gradient(within)
+        return total + weighted_sum(within, weights), nats + tf.stop_gradient(within)
 
     def _ranks_and_ends(self, labels):
         """Ranks (N,) of labels and ends of the clusters, where a sharded tail has one word."""

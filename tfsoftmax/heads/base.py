@@ -26,6 +26,7 @@ from tfsoftmax.logits_tag import LogitsTag, check_weights
 from tfsoftmax.ops.computed_if_used import computed_if_used
 from tfsoftmax.ops.inputs import real
 from tfsoftmax.ops.ranking import found, without
+from tfsoftmax.ops.weighting import weighted_sum, without_broken
 from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.partitions.packing import unpacked_values
 
@@ -189,8 +190,10 @@ class SoftmaxHead(CheckedArguments, NamedOptions, RowWeights, Vectors, keras.lay
         Args:
             hidden: (..., D) float.
             labels: (...) integers.
-            weights: (...) float32, the weight of each position in the sum. A weight of zero has a
-                gradient of zero in heads whose sampler learns from the labels.
+            weights: (...) float32, the weight of each position in the sum. Positions of weight
+                zero have no part in the total and its gradients, even where their hidden states
+                are not finite. In heads whose sampler learns from the labels, the gradient with
+                respect to a weight of zero is zero.
             *more: (..., H), what else the training loss of the head reads at each position.
 
         Returns:
@@ -205,8 +208,11 @@ class SoftmaxHead(CheckedArguments, NamedOptions, RowWeights, Vectors, keras.lay
         check_weights(weights, validity.shape, "weights")
         weights = tf.reshape(weights * validity, [-1])
         more = [flatten(each)[0] for each in more]
+        rows, broken = without_broken(rows, weights)
         total, nats = self._loss_and_nats(rows, tf.reshape(labels, [-1]), weights, *more)
-        return total, None if nats is None else restore(nats, leading) * validity
+        if nats is not None:
+            nats = restore(tf.where(broken, float("nan"), nats), leading) * validity
+        return total, nats
 
     def compute_output_shape(self, hidden_shape):
         return (*hidden_shape[:-1], self.vocab_size)
@@ -251,7 +257,7 @@ class SoftmaxHead(CheckedArguments, NamedOptions, RowWeights, Vectors, keras.lay
     def _loss_and_nats(self, hidden, labels, weights, *more):
         nats = self._training_loss(hidden, labels, *more)
         exact = tf.stop_gradient(nats) if self.trains_exactly else None
-        return tf.reduce_sum(weights * nats), exact
+        return weighted_sum(nats, weights), exact
 
     def _logits_of_call(self, rows, training):
         # In training nothing uses these logits, unless a user's own metric does.

@@ -17,6 +17,7 @@ from tfsoftmax.ops.logits import full_logits
 from tfsoftmax.ops.nary_tiles import bounds
 from tfsoftmax.ops.replicas import gathered_rows, of_all_replicas, own_copy
 from tfsoftmax.ops.unique import static_unique
+from tfsoftmax.ops.weighting import weighted_sum
 from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.partitions import assignment, classes, code_files
 from tfsoftmax.partitions.counts import checked_counts
@@ -219,7 +220,7 @@ class SelfOrganisedSoftmax(HierarchicalHead):
                 by_cluster, *self._cluster_parameters(), self._cluster_of(labels), weights)
         else:
             nats, by_word = self._observed_nats(hidden, labels, weights)
-            total, nats = tf.reduce_sum(weights * nats), tf.stop_gradient(nats)
+            total, nats = weighted_sum(nats, weights), tf.stop_gradient(nats)
         of_words, nats_of_words = nary.weighted_path_nats(
             by_word, *self._parameters(), self._steps(labels), weights
         )

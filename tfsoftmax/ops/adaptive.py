@@ -23,6 +23,7 @@ from tfsoftmax.ops.custom_gradients import immediate_gradient, recomputed_gradie
 from tfsoftmax.ops.log_sums import exponentials_of_blocks, log_sum_of, log_sum_of_blocks
 from tfsoftmax.ops.logits import full_logits, labels_of_blocks, narrow_rows
 from tfsoftmax.ops.ranking import best
+from tfsoftmax.ops.weighting import weighted_sum
 
 
 def adaptive_cross_entropy(hidden, clusters, ranks, ends, shares):
@@ -68,7 +69,7 @@ def weighted_adaptive_cross_entropy(hidden, clusters, ranks, ends, weights, shar
 
     def function(weights, hidden, clusters):
         nats, gradients = _with_gradients(hidden, clusters, ranks, ends, weights, shares)
-        return (tf.reduce_sum(weights * nats), nats), [nats, gradients]
+        return (weighted_sum(nats, weights), nats), [nats, gradients]
 
     return immediate_gradient(function, weights, hidden, clusters)
 

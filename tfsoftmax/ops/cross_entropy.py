@@ -52,6 +52,7 @@ from tfsoftmax.ops.logits import (
     parts_of,
     words_of,
 )
+from tfsoftmax.ops.weighting import weighted_sum
 
 
 def cross_entropy(hidden, kernel, bias, labels, objective=PLAIN, subset=None, draw=None):
@@ -114,7 +115,7 @@ def weighted_cross_entropy(
         (losses, *nats), gradients = _with_gradients(
             hidden, bands, labels, weights, objective, subset, draw
         )
-        return (tf.reduce_sum(weights * losses), *nats), [losses, gradients]
+        return (weighted_sum(losses, weights), *nats), [losses, gradients]
 
     total, *nats = immediate_gradient(function, weights, hidden, bands_of(kernel, bias))
     return total, nats[0] if nats else None

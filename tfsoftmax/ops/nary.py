@@ -24,6 +24,7 @@ from tfsoftmax.ops import nary_tiles
 from tfsoftmax.ops.custom_gradients import immediate_gradient, recomputed_gradient
 from tfsoftmax.ops.exported import may_be_exported
 from tfsoftmax.ops.logits import rows_of
+from tfsoftmax.ops.weighting import weighted_sum
 from tfsoftmax.ops.xla import under_xla
 
 # How many nodes' matmuls may run side by side.
@@ -126,11 +127,11 @@ def weighted_path_nats(hidden, kernel, bias, steps, weights):
     """
     if under_xla():
         nats = nary_tiles.path_nats(hidden, kernel, bias, steps)
-        return tf.reduce_sum(weights * nats), tf.stop_gradient(nats)
+        return weighted_sum(nats, weights), tf.stop_gradient(nats)
 
     def function(weights, hidden, rows, biases):
         nats, *gradients = _by_node(hidden, rows, biases, steps, weights)
-        return (tf.reduce_sum(weights * nats), nats), [nats, *gradients]
+        return (weighted_sum(nats, weights), nats), [nats, *gradients]
 
     return immediate_gradient(function, weights, *_gathered(hidden, kernel, bias, steps))
 

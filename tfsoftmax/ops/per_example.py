@@ -10,6 +10,7 @@ import tensorflow as tf
 from tfsoftmax.ops.sampled import LEFT_OUT, Hits, Words
 from tfsoftmax.ops.sparse_product import sparse_product
 from tfsoftmax.ops.unique import static_unique
+from tfsoftmax.ops.weighting import weighted
 from tfsoftmax.ops.xla import under_xla
 
 
@@ -54,7 +55,7 @@ def per_example_loss(
 
         def gradient(upstream):
             by_word = tf.transpose(slopes.words * (upstream * slopes.rows)[:, None])
-            by_label = upstream * slopes.label
+            by_label = weighted(slopes.label, upstream)
 
             places = tf.concat([label_place[None], word_place], 0)  # (S + 1, N)
             factors = tf.concat([by_label[None], by_word], 0)

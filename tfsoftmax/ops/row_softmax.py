@@ -9,6 +9,7 @@ from tfsoftmax.ops.cross_entropy import cross_entropy, weighted_cross_entropy
 from tfsoftmax.ops.logits import exact_top_k, full_logits, map_row_chunks
 from tfsoftmax.ops.sharded import sharded_cross_entropy, sharded_logits, sharded_top_k
 from tfsoftmax.ops.shards import Shard
+from tfsoftmax.ops.weighting import weighted_sum
 from tfsoftmax.ops.whole_reads import whole
 
 
@@ -78,7 +79,7 @@ class SoftmaxInShards(typing.NamedTuple):
 
     def weighted_cross_entropy(self, hidden, labels, weights, objective):
         losses, nats, _ = self._cross_entropy(hidden, labels, objective)
-        return tf.reduce_sum(weights * losses), nats
+        return weighted_sum(losses, weights), nats
 
     def _cross_entropy(self, hidden, labels, objective):
         return sharded_cross_entropy(

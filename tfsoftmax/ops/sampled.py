@@ -23,6 +23,7 @@ from tfsoftmax.ops import products
 from tfsoftmax.ops.custom_gradients import differentiable
 from tfsoftmax.ops.logits import full_logits, label_logits
 from tfsoftmax.ops.unique import static_unique
+from tfsoftmax.ops.weighting import weighted
 from tfsoftmax.ops.xla import under_xla
 
 Slopes = collections.namedtuple("Slopes", "label words rows columns")
@@ -135,7 +136,7 @@ def _gradients(slopes, weights, hidden, word_rows, label_rows, layout):
     d_word_biases = products.by_biases(slopes.words, slopes.rows * weights)
     (matrix,), (factors,) = products.narrowed([slopes.words], [slopes.rows], hidden.dtype)
     factors *= weights
-    columns, by_label = slopes.columns, weights * slopes.label
+    columns, by_label = slopes.columns, weighted(slopes.label, weights)
     weighted_rows = word_rows
     if columns is not None:
         weighted_rows *= tf.cast(columns, hidden.dtype)[:, None]

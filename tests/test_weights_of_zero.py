@@ -1,0 +1,99 @@
+"""Positions of weight zero, whose hidden states and losses may be anything."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cases import CASES, UNITS, built, positions, rewind
+from tfsoftmax import AdaptiveSoftmax, FullSoftmax, SampledSoftmax, SoftmaxLoss
+from tfsoftmax.losses import REDUCTIONS
+
+V, COUNT = 13, 6
+WEIGHTS = np.array([0.5, 0.0, 1.0, 0.0, 2.0, 1.0], np.float32)
+every_head = pytest.mark.parametrize("case", CASES)
+
+
+def states(value):
+    """Hidden states, which have a value in them where the weights are zero; and labels."""
+    hidden, labels = positions(V, COUNT)
+    hidden[1], hidden[3, 2] = 0, 0
+    hidden[1] += value
+    hidden[3, 2] = value
+    return hidden, labels
+
+
+def with_gradients(head, loss_of, value):
+    """A loss, and its gradients with respect to the hidden states and the weights."""
+    hidden, labels = states(value)
+    hidden = tf.Variable(hidden)
+    with tf.GradientTape() as tape:
+        loss, *others = loss_of(rewind(head), hidden, labels)
+        total = tf.reduce_sum(loss)
+    sources = [hidden, *(w.value for w in head.trainable_weights)]
+    gradients = [tf.convert_to_tensor(g) for g in tape.gradient(total, sources)]
+    return [loss, *gradients], others
+
+
+@every_head
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_they_have_no_part_in_the_loss_and_its_gradients(case, value):
+    def loss_of(head, hidden, labels):
+        return head.loss_and_nats(hidden, labels, WEIGHTS)
+
+    head = built(case, V)
+    expected, _ = with_gradients(head, loss_of, 0.0)
+    found, (nats,) = with_gradients(head, loss_of, value)
+    for ours, wanted in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, wanted, rtol=1e-5, atol=1e-6)
+    assert not np.any(found[1].numpy()[[1, 3]])
+    assert nats is None or np.isnan(nats.numpy()[[1, 3]]).all()
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("case", ["full", "adaptive", "sampled", "tree", "nary", "spherical"])
+def test_no_reduction_of_the_loss_counts_them(case, reduction):
+    def loss_of(head, hidden, labels):
+        return (SoftmaxLoss(reduction=reduction)(labels, head(hidden, training=True), WEIGHTS),)
+
+    head, (hidden, labels) = built(case, V), states(np.nan)
+    expected, _ = with_gradients(head, loss_of, 0.0)
+    found, _ = with_gradients(head, loss_of, np.nan)
+    for ours, wanted in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, wanted, rtol=1e-5, atol=1e-6)
+    value = SoftmaxLoss(reduction=reduction)(labels, head(hidden, training=False), WEIGHTS)
+    assert np.isfinite(value).all()
+
+
+@pytest.mark.parametrize("make", [
+    lambda: FullSoftmax(V), lambda: AdaptiveSoftmax(V, [4], use_bias=True),
+    lambda: FullSoftmax(V, shard=True),
+    lambda: SampledSoftmax(V, 5, "unigram", counts=[0] + [1] * (V - 1), label_in_sum=False, seed=1),
+])
+def test_a_label_that_has_no_probability_may_have_weight_zero(make):
+    """As a padding id whose bias is -inf, or that a sampler never draws."""
+    head, (hidden, labels) = make(), positions(V, COUNT)
+    labels[:] = np.where(WEIGHTS == 0, 0, np.maximum(labels, 1))
+    head.build((None, UNITS))
+    bias = head.biases[0] if isinstance(head, AdaptiveSoftmax) else head.bias
+    bias.assign(np.where(np.arange(bias.shape[0]) == 0, -np.inf, 0.0))
+    with tf.GradientTape() as tape:
+        total, _ = head.loss_and_nats(hidden, labels, WEIGHTS)
+    gradients = tape.gradient(total, [w.value for w in head.trainable_weights])
+    assert all(np.isfinite(tf.convert_to_tensor(g)).all() for g in [total, *gradients])
+    logits = head(hidden, training=True)
+    for loss in (SoftmaxLoss(reduction="sum"), SoftmaxLoss(reduction="none")):
+        assert np.isfinite(loss(labels, logits, WEIGHTS)).all()
+        assert np.isfinite(loss(labels, head(hidden), WEIGHTS)).all()
+
+
+def test_fit_trains_where_positions_of_weight_zero_are_not_finite():
+    model = keras.Sequential([keras.Input((3, UNITS)), FullSoftmax(V)])
+    model.compile("sgd", SoftmaxLoss(), weighted_metrics=[])
+    hidden, labels = positions(V, 6)
+    hidden[5] = np.nan
+    weights = np.array([[1, 1, 1], [1, 1, 0]], np.float32)
+    model.fit(
+        hidden.reshape(2, 3, UNITS), labels.reshape(2, 3), sample_weight=weights, verbose=0
+    )
+    assert all(np.isfinite(w).all() for w in model.get_weights())

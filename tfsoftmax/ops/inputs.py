@@ -46,11 +46,11 @@ def dense_ids(value, name):
 
 def dense_weights(sample_weight):
     """Sample weights as a dense tensor of float32 and known rank."""
-    weights = dense(sample_weight, "sample_weight")
-    if weights.dtype == tf.string or weights.dtype.is_complex or weights.shape.rank is None:
+    weights = real(sample_weight, "sample_weight")
+    if weights.shape.rank is None:
         raise TypeError(
-            "`sample_weight` must be real numbers of a known number of axes, which `set_shape` "
-            f"declares. Received: {weights.dtype.name} of shape {weights.shape}"
+            "`sample_weight` must have a known number of axes, which `set_shape` declares. "
+            f"Received: shape {weights.shape}"
         )
     return tf.cast(weights, tf.float32)
 

@@ -11,6 +11,7 @@ from tfsoftmax.layers.computed_rows import ComputedRows
 from tfsoftmax.layers.embedding import Embedding
 from tfsoftmax.layers.initializers import Initializer
 from tfsoftmax.layers.recurrent import LSTM
+from tfsoftmax.ops.exported import held
 
 ENCODERS = ("cnn", "lstm")
 MOST_HIGHWAY_LAYERS = 1000  # each of which makes the graph larger
@@ -277,7 +278,7 @@ class Spelling:
     def symbols(self, ids: tf.Tensor, least: int) -> tuple[tf.Tensor, tf.Tensor]:
         """Symbols (n, L) of words and their numbers (n,), padded to the longest, at least `least`.
         """
-        symbols, starts, lengths = self._tensors
+        symbols, starts, lengths = held(self._tensors)
         lengths = tf.gather(lengths, ids)
         places = tf.range(tf.maximum(tf.reduce_max(lengths), least))
         inside = places < lengths[:, None]

@@ -9,6 +9,7 @@ import tensorflow as tf
 from tfsoftmax.arguments import check_positive
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.layers.computed_rows import ComputedRows
+from tfsoftmax.ops.exported import held
 from tfsoftmax.ops.inputs import dense
 from tfsoftmax.partitions.packing import packed, unpacked
 
@@ -94,7 +95,9 @@ class ItemTower(ComputedRows):
         self.built = True
 
     def rows(self, ids):
-        features = tf.nest.map_structure(lambda x: tf.gather(x, ids), self._features.tensors)
+        features = tf.nest.map_structure(
+            lambda x: tf.gather(x, ids), held(self._features.tensors)
+        )
         return tf.ensure_shape(self.model(features, training=False), [None, self.output_dim])
 
     def get_config(self):

@@ -7,7 +7,21 @@ logits are gone, and computes the logits again.
 
 import tensorflow as tf
 
+from tfsoftmax.ops.exported import may_be_exported
 from tfsoftmax.ops.xla import under_xla
+
+
+def custom_gradient(function):
+    """`tf.custom_gradient`, but in a graph that may be exported TensorFlow's own gradient.
+
+    OpenVINO's converter takes what passes through `tf.custom_gradient` for further outputs.
+    """
+    differentiable = tf.custom_gradient(function)
+
+    def chosen(*tensors):
+        return function(*tensors)[0] if may_be_exported() else differentiable(*tensors)
+
+    return chosen
 
 
 def differentiable(function, *parameters):
@@ -22,7 +36,7 @@ def differentiable(function, *parameters):
         The results. The gradients are cast to the parameters' dtypes.
     """
 
-    @tf.custom_gradient
+    @custom_gradient
     def flat_function(*tensors):
         remaining = iter(tensors)
         packed = tf.nest.map_structure(

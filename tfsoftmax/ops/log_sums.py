@@ -10,6 +10,7 @@ import math
 
 import tensorflow as tf
 
+from tfsoftmax.ops.custom_gradients import custom_gradient
 from tfsoftmax.ops.xla import under_xla
 
 # With 512 positions, 1,024 words or 512 were fastest, of 512 to 16,384 words.
@@ -84,7 +85,7 @@ def _joined(log_sums):
     return log_sums[0] if len(log_sums) == 1 else tf.reduce_logsumexp(tf.stack(log_sums), axis=0)
 
 
-@tf.custom_gradient
+@custom_gradient
 def log_sum_of(logits):
     """ln Σ exp z of each row, (N,)."""
     exps, offset, log_sum = _exponentials(logits)

@@ -14,6 +14,8 @@ Source: Jiang et al. 2017, equations 2-6.
 
 import tensorflow as tf
 
+from tfsoftmax.ops.chunks import sum_over_chunks
+from tfsoftmax.ops.custom_gradients import custom_gradient
 from tfsoftmax.ops.logits import label_logits, rows_of
 from tfsoftmax.ops.sparse_product import sparse_product
 
@@ -92,7 +94,7 @@ def _nats(hidden, rows, biases, top, upper, lower):
     index = tf.stack(upper[:2], 1)
     all_positions, all_nodes, all_signs = (tf.concat(both, 0) for both in zip(upper, lower))
 
-    @tf.custom_gradient
+    @custom_gradient
     def differentiable(hidden, rows, biases):
         at_top = tf.gather_nd(tf.matmul(hidden, rows[:top], transpose_b=True), index)
         scores = tf.concat([at_top, _scores(hidden, rows, positions, nodes)], 0)
@@ -123,15 +125,13 @@ def _nats(hidden, rows, biases, top, upper, lower):
 
 def _scores(hidden, rows, positions, nodes):
     """h·θ of each step (R,), in chunks."""
-    length = tf.size(nodes)
-    count = (length + CHUNK_STEPS - 1) // CHUNK_STEPS
-    padding = [[0, count * CHUNK_STEPS - length]]
-    chunks = [tf.reshape(tf.pad(t, padding), [-1, CHUNK_STEPS]) for t in (positions, nodes)]
-    scores = tf.map_fn(
-        lambda chunk: tf.reduce_sum(tf.gather(hidden, chunk[0]) * tf.gather(rows, chunk[1]), 1),
-        chunks, fn_output_signature=tf.float32, parallel_iterations=2,
-    )
-    return tf.reshape(scores, [-1])[:length]
+    # Without steps, one of padding has to find a row.
+    hidden = tf.pad(hidden, [[0, tf.cast(tf.size(nodes) == 0, tf.int32)], [0, 0]])
+
+    def chunk(positions, nodes, _):
+        return tf.reduce_sum(tf.gather(hidden, positions) * tf.gather(rows, nodes), 1), []
+
+    return sum_over_chunks(chunk, CHUNK_STEPS, positions, nodes)[0]
 
 
 def sequential_path_nats(hidden, kernel, bias, edges):

@@ -7,6 +7,8 @@ from tfsoftmax.ops.ranking import known
 
 # The least number of nodes that a round of the search opens at each position.
 OPENED = 32
+# How many times as many nodes the search keeps for later rounds.
+KEPT = 4
 # Rounds after which the search gives up, because the distribution is too flat for it to pay off.
 ROUNDS = 32
 
@@ -36,6 +38,7 @@ def best_first(hidden, kernel, bias, children, k):
     hidden = tf.cast(hidden, tf.float32)
     count, width = tf.shape(hidden)[0], max(OPENED, k)
     width = min(width, kernel.shape[0])
+    places = KEPT * width
 
     def opened(log_probs, nodes):
         """Children of nodes (N, B): log-probabilities and names, (N, 2 B)."""
@@ -47,36 +50,32 @@ def best_first(hidden, kernel, bias, children, k):
         below = known(log_probs[:, :, None] + both)
         return tf.reshape(below, shape), tf.reshape(tf.gather(children, inner), shape)
 
-    def body(round_, log_probs, nodes, best, words, _):
-        # `log_probs` and `nodes` are those of nodes not open yet, with -inf for empty places.
-        chosen, place = tf.math.top_k(log_probs, width)
-        taken = tf.gather(nodes, place, batch_dims=1)
-        rows = tf.repeat(tf.range(count)[:, None], width, 1)
-        log_probs = tf.tensor_scatter_nd_update(
-            log_probs, tf.stack([rows, place], 2), tf.fill([count, width], -float("inf"))
-        )
-        fresh, names = opened(chosen, taken)
+    def body(round_, log_probs, nodes, lost, best, words, _):
+        # `log_probs` and `nodes` are those of nodes not open yet, likeliest first, with -inf for
+        # empty places, and `lost` is the greatest log-probability of those that found no place.
+        fresh, names = opened(log_probs[:, :width], nodes[:, :width])
         is_word = names < 0
         nowhere = tf.fill(tf.shape(fresh), -float("inf"))
-        log_probs = tf.concat([log_probs, tf.where(is_word, nowhere, fresh)], 1)
-        nodes = tf.concat([nodes, names], 1)
+        inner = tf.concat([log_probs[:, width:], tf.where(is_word, nowhere, fresh)], 1)
+        inner, place = tf.math.top_k(inner, places + 1)
+        nodes = tf.concat([nodes[:, width:], names], 1)
+        nodes = tf.gather(nodes, place[:, :places], batch_dims=1)
+        log_probs, lost = inner[:, :places], tf.maximum(lost, inner[:, places])
         best = tf.concat([best, tf.where(is_word, fresh, nowhere)], 1)
         best, place = tf.math.top_k(best, k)
         words = tf.gather(tf.concat([words, -1 - names], 1), place, batch_dims=1)
-        done = tf.reduce_all(best[:, -1] >= tf.reduce_max(log_probs, axis=1))
+        done = tf.reduce_all(best[:, -1] >= tf.maximum(log_probs[:, 0], lost))
         done = done & tf.reduce_all(best[:, -1] > -float("inf"))
-        return round_ + 1, log_probs, nodes, best, words, done
+        return round_ + 1, log_probs, nodes, lost, best, words, done
 
-    start = tf.fill([count, width], -float("inf"))
-    start = tf.concat([tf.zeros([count, 1]), start[:, 1:]], 1)  # P(root) = 1
+    start = tf.fill([count, places - 1], -float("inf"))
     state = (
-        0, start, tf.zeros([count, width], tf.int32),
+        0, tf.concat([tf.zeros([count, 1]), start], 1),  # P(root) = 1
+        tf.zeros([count, places], tf.int32), tf.fill([count], -float("inf")),
         tf.fill([count, k], -float("inf")), tf.zeros([count, k], tf.int32), False,
     )
-    grows, fixed, scalar = map(tf.TensorShape, ([None, None], [None, k], []))
-    _, _, _, best, words, done = tf.while_loop(
-        lambda i, *rest: (i < ROUNDS) & ~rest[-1], body, state,
-        shape_invariants=(scalar, grows, grows, fixed, fixed, scalar),
+    *_, best, words, done = tf.while_loop(
+        lambda i, *rest: (i < ROUNDS) & ~rest[-1], body, state
     )
     return best, words, done
 

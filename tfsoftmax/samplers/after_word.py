@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.ops.bigram_tables import places_of
+from tfsoftmax.ops.exported import held
 from tfsoftmax.partitions.backoff import BackoffBigrams, given_model
 from tfsoftmax.samplers.base import Candidates, Sampler, stateless
 from tfsoftmax.samplers.distributions import Unigram
@@ -143,21 +144,24 @@ class Bigram(AfterWord):
             self._weight = tf.constant(weight, tf.float32)
 
     def log_q(self, ids, before):
-        weight = tf.gather(self._weight, before)
+        keys, seen_q, weights = held((self._keys, self._seen_q, self._weight))
+        weight = tf.gather(weights, before)
         q = weight * tf.exp(self.unigram.log_q(ids))
-        if self._keys.shape[0]:
-            place, known = places_of(self._keys, self.vocab_size, before, ids)
-            q += tf.where(known, (1 - weight) * tf.gather(self._seen_q, place), 0.0)
+        if keys.shape[0]:
+            place, known = places_of(keys, self.vocab_size, before, ids)
+            q += tf.where(known, (1 - weight) * tf.gather(seen_q, place), 0.0)
         return tf.math.log(q)
 
     def log_qs(self, before):
-        weight = tf.gather(self._weight, before)[:, None]
+        keys, starts, seen_q = held((self._keys, self._starts, self._seen_q))
+        weight = tf.gather(held(self._weight), before)[:, None]
         q = weight * tf.exp(self.unigram.log_q(tf.range(self.vocab_size)))
-        seen = tf.ragged.range(tf.gather(self._starts, before), tf.gather(self._starts, before + 1))
+        seen = tf.ragged.range(tf.gather(starts, before), tf.gather(starts, before + 1))
         rows = seen.value_rowids()
-        words = tf.gather(self._keys, seen.values) % self.vocab_size
-        of_seen = tf.gather(1 - weight[:, 0], rows) * tf.gather(self._seen_q, seen.values)
-        return tf.math.log(tf.tensor_scatter_nd_add(q, tf.stack([rows, words], 1), of_seen))
+        words = tf.gather(keys, seen.values) % self.vocab_size
+        of_seen = tf.gather(1 - weight[:, 0], rows) * tf.gather(seen_q, seen.values)
+        shape = tf.shape(q, out_type=tf.int64)
+        return tf.math.log(q + tf.scatter_nd(tf.stack([rows, words], 1), of_seen, shape))
 
     def _draw_after(self, before, count, seed):
         coin_seed, unigram_seed, seen_seed = split_seed(seed, 3)

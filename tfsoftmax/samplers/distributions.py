@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.array_like import ArrayLike
+from tfsoftmax.ops.exported import held
 from tfsoftmax.partitions.counts import checked_counts, with_unseen
 from tfsoftmax.partitions.packing import packed
 from tfsoftmax.samplers.alias_table import alias_table, cells, integer_weights
@@ -127,7 +128,7 @@ class Unigram(Sampler):
             self._threshold, self._alias = tf.constant(threshold), tf.constant(alias)
 
     def log_q(self, ids):
-        return tf.gather(self._log_q, ids)
+        return tf.gather(held(self._log_q), ids)
 
     def _draw(self, count, seed):
         bits = random_bits([count], seed)

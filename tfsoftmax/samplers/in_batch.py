@@ -5,6 +5,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.array_like import ArrayLike
+from tfsoftmax.ops.exported import held
 from tfsoftmax.ops.replicas import in_replica, labels_of_all_replicas
 from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.partitions.counts import checked_counts, with_unseen
@@ -155,7 +156,7 @@ class InBatch(Sampler):
     def log_q(self, ids):
         if self.learned is not None:
             return self.learned.log_q(ids)
-        return tf.gather(self._log_q, ids)
+        return tf.gather(held(self._log_q), ids)
 
     def update(self, labels):
         if self.learned is not None:

@@ -14,6 +14,7 @@ from tfsoftmax.arguments import (
     whole_numbers,
 )
 from tfsoftmax.array_like import ArrayLike
+from tfsoftmax.ops.exported import held
 from tfsoftmax.partitions.packing import packed
 from tfsoftmax.samplers.base import Candidates, Sampler, contains
 from tfsoftmax.samplers.random import uniform_words
@@ -66,8 +67,9 @@ class TargetSampling(Sampler):
 
     def chunk(self) -> tf.Tensor:
         """Number of the present chunk: scalar int32."""
-        step = self.step.value % self._ends[-1]
-        return tf.searchsorted(self._ends, step[None], side="right")[0]
+        ends = held(self._ends)
+        step = self.step.value % ends[-1]
+        return tf.searchsorted(ends, step[None], side="right")[0]
 
     def sample(self, labels: tf.Tensor, num_samples: int, seed: int | tf.Tensor) -> Candidates:
         """Returns the vocabulary of the present chunk in increasing order.
@@ -108,7 +110,7 @@ class TargetSampling(Sampler):
             self.step.assign_add(1)
 
     def _vocabulary(self):
-        return tf.gather(self._words, self.chunk())
+        return tf.gather(held(self._words), self.chunk())
 
     def _draw(self, count, seed):
         place = uniform_words(count, self.vocabularies.shape[1], seed)

@@ -1,0 +1,129 @@
+"""Graphs of inference consist of operations that converters know; steps keep their short cuts."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cases import ONE_OF_EACH, UNITS, built, positions
+from exporters_helper import (
+    RESULTS,
+    assert_as_predicted,
+    concrete,
+    flat_buffer,
+    model_and_inputs,
+    of_interpreter,
+)
+from tfsoftmax import FullSoftmax, LogProb, TopK
+from tfsoftmax.ops.exported import may_be_exported
+
+# At least one converter to LiteRT, ONNX or OpenVINO has no rule for these.
+UNKNOWN = {
+    "DenseBincount", "DisableCopyOnRead", "IdentityN", "PartitionedCall", "TensorListReserve",
+    "TensorScatterAdd", "UniqueWithCounts",
+}
+# Heads whose rows a layer computes keep their table in variables, which the graph assigns.
+CASES = [case for case in ONE_OF_EACH if case != "char_cnn"]
+VARIANTS = ["adaptive, the last tail of one word", "differentiated, projected",
+            "shortlist without its node", "tree, a level at a time", "spherical, exact update"]
+EXACT = ["full", "spherical", "tree", "adaptive", "differentiated", "shortlist", "class",
+         "class-unigram", "nary", "self-organised"]  # the others compute what `full` does
+
+
+def operations(graph):
+    """Types of the operations of a graph and of its loops and branches."""
+    definition = graph.as_graph_def()
+    functions = [node.op for f in definition.library.function for node in f.node_def]
+    return {node.op for node in definition.node}.union(functions)
+
+
+@pytest.mark.parametrize("result", RESULTS)
+@pytest.mark.parametrize("case", [*CASES, *VARIANTS])
+def test_graphs_hold_known_operations_and_their_constants(case, result):
+    model, arrays = model_and_inputs(case, result)
+    function = concrete(model, arrays)
+    assert operations(function.graph) & UNKNOWN == set()
+    assert {tensor.dtype for tensor in function.captured_inputs} <= {tf.resource}  # no constants
+
+
+@pytest.mark.parametrize("result", ["TopK", "LogProb"])
+@pytest.mark.parametrize("case", EXACT)
+def test_converted_models_agree_with_predict(case, result):
+    model, arrays = model_and_inputs(case, result)
+    interpreter = tf.lite.Interpreter(model_content=flat_buffer(model, arrays))
+    assert_as_predicted(model, arrays, of_interpreter(interpreter, arrays))
+
+
+SAID = []
+
+
+class Asked(keras.layers.Layer):
+    """Passes its inputs on, and writes down whether the graph may be exported."""
+
+    def call(self, inputs):
+        SAID.append(may_be_exported())
+        return inputs
+
+
+@pytest.mark.parametrize("strategy", [None, tf.distribute.OneDeviceStrategy("/cpu:0")])
+def test_only_calls_for_inference_outside_of_steps_may_be_exported(strategy, tmp_path):
+    with (strategy or tf.distribute.get_strategy()).scope():
+        model = keras.Sequential([keras.Input((2,)), Asked(), keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+    inputs = np.ones((4, 2), np.float32)
+
+    def answer(function):
+        SAID.clear()
+        function()
+        return SAID[-1]  # under a strategy, Keras calls a model before its first step
+
+    assert answer(lambda: model.fit(inputs, inputs[:, :1], verbose=0)) is False
+    assert answer(lambda: model.evaluate(inputs, inputs[:, :1], verbose=0)) is False
+    assert answer(lambda: model.predict(inputs, verbose=0)) is False
+    assert answer(lambda: model(inputs)) is False
+    assert answer(lambda: tf.function(lambda x: model(x, training=True))(inputs)) is False
+    assert answer(lambda: tf.function(lambda x: model(x))(inputs)) is True
+    assert answer(lambda: model.export(tmp_path / "model", verbose=False)) is True
+    assert not tf.function(may_be_exported)()
+
+
+def test_steps_still_read_without_copies_and_compute_logits_only_if_used():
+    """As test_whole_reads.py and test_computed_if_used.py say of methods and of training."""
+    strategy = tf.distribute.get_strategy()
+
+    def step(layer, *shapes):
+        function = tf.function(lambda *x: strategy.run(layer, x), autograph=False)
+        return function.get_concrete_function(*shapes).graph
+
+    hidden, labels = tf.TensorSpec((4, UNITS)), tf.TensorSpec((4,), tf.int32)
+    head = built("full", 150)
+    assert "DisableCopyOnRead" in operations(step(TopK(head, 5), hidden))
+    assert "DisableCopyOnRead" in operations(step(LogProb(head), hidden, labels))
+    assert "PartitionedCall" in operations(step(built("tree", 150), hidden))
+
+
+@pytest.mark.parametrize("case", EXACT)
+def test_gradients_through_an_exported_graph_are_those_of_the_method(case):
+    """TensorFlow's own, as the graph does without ours."""
+    head, (hidden, labels) = built(case, 41), positions(41, 5)
+    layer, weights = LogProb(head), [w.value for w in head.trainable_weights]
+
+    def gradients(function):
+        with tf.GradientTape() as tape:
+            watched = tf.constant(hidden)
+            tape.watch(watched)
+            total = tf.reduce_sum(function(watched, labels))
+        return [tf.convert_to_tensor(g) for g in tape.gradient(total, [watched, *weights])]
+
+    ours = tf.function(lambda: gradients(layer), autograph=False)()
+    for one, other in zip(ours, gradients(head.log_prob), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_a_method_of_a_head_in_a_graph_reads_without_copies():
+    head = FullSoftmax(150)
+    head.build((None, UNITS))
+    function = tf.function(lambda h: head.top_k(h, 5)).get_concrete_function(
+        tf.TensorSpec((4, UNITS))
+    )
+    assert "DisableCopyOnRead" in operations(function.graph)

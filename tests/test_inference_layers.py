@@ -109,7 +109,7 @@ def test_masks_pass_layers_with_two_inputs():
 
 
 def test_errors_name_the_argument():
-    with pytest.raises(ValueError, match="`head` must be a tfsoftmax head. Received: head=<Dense"):
+    with pytest.raises(ValueError, match="`head` must be a SoftmaxHead. Received: head=<Dense"):
         TopK(keras.layers.Dense(3), 2)
     with pytest.raises(ValueError, match=r"`k` must be an integer in \[1, 13\]. Received: k=14"):
         TopK(CASES["full"](V), 14)

@@ -11,6 +11,7 @@ from tfsoftmax.heads.full import check_objective
 from tfsoftmax.heads.random_state import RandomState
 from tfsoftmax.heads.shards import Shards
 from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
+from tfsoftmax.layers.computed_rows import ComputedRows
 from tfsoftmax.layers.initializers import Initializer, add_weight
 from tfsoftmax.ops.adaptive import (
     adaptive_cross_entropy,
@@ -97,7 +98,8 @@ class AdaptiveSoftmax(Shards):
         counts: ArrayLike | None = None, permutation: ArrayLike | str | None = None,
         shares: Sequence[float] | None = None, kernel_initializer: Initializer = "glorot_uniform",
         projection_initializer: Initializer = "glorot_uniform",
-        bias_initializer: Initializer = "zeros", tied_to: AdaptiveEmbedding | None = None,
+        bias_initializer: Initializer = "zeros",
+        tied_to: AdaptiveEmbedding | ComputedRows | None = None,
         tie_projections: bool = True, label_smoothing: float = 0.0, seed: int | None = None,
         **kwargs,
     ):

@@ -26,6 +26,12 @@ class UniformLabels(typing.NamedTuple):
         positions: (n,) int32, the drawn positions.
         words: (n,) int32, the drawn word of each.
         each: scalar float32, N / n.
+
+    Example:
+        import tensorflow as tf
+        from tfsoftmax.samplers.uniform_labels import UniformLabels
+        more = UniformLabels.drawn(8, 0.25, vocab_size=1000, seed=tf.constant([1, 2]))
+        print(more.positions, more.words, more.each)  # of two positions; 4.0
     """
 
     positions: tf.Tensor

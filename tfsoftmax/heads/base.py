@@ -6,7 +6,7 @@ from collections.abc import Callable
 import keras
 import tensorflow as tf
 
-from tfsoftmax._compat import mend_fit_of_replicas
+from tfsoftmax._compat import mend_fit_of_replicas, mend_saving
 from tfsoftmax.arguments import CheckedArguments, check_positive
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.heads.inputs import (
@@ -26,6 +26,7 @@ from tfsoftmax.logits_tag import LogitsTag, check_weights
 from tfsoftmax.ops.computed_if_used import computed_if_used
 from tfsoftmax.ops.inputs import real
 from tfsoftmax.ops.ranking import found, without
+from tfsoftmax.ops.saved_arrays import WithoutCopies
 from tfsoftmax.ops.weighting import weighted_sum, without_broken
 from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.partitions.packing import unpacked_values
@@ -90,6 +91,7 @@ class SoftmaxHead(CheckedArguments, NamedOptions, RowWeights, Vectors, keras.lay
     ):
         super().__init__(**kwargs)
         mend_fit_of_replicas()
+        mend_saving()
         check_float_policy(self)
         check_positive(vocab_size=vocab_size)
         self.vocab_size = operator.index(vocab_size)
@@ -232,6 +234,9 @@ class SoftmaxHead(CheckedArguments, NamedOptions, RowWeights, Vectors, keras.lay
             "kernel_constraint": keras.constraints.serialize(self.kernel_constraint),
             "bias_constraint": keras.constraints.serialize(self.bias_constraint),
         }
+
+    def save_own_variables(self, store):
+        super().save_own_variables(WithoutCopies(store))
 
     @classmethod
     def from_config(cls, config):

@@ -9,6 +9,7 @@ from tfsoftmax.arguments import CheckedArguments, check_positive
 from tfsoftmax.layers.initializers import Initializer, check_float_policy
 from tfsoftmax.ops.inputs import checked_ids, rows_of_valid
 from tfsoftmax.ops.replicas import gathered_rows
+from tfsoftmax.ops.saved_arrays import WithoutCopies
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -65,3 +66,6 @@ class Embedding(CheckedArguments, keras.layers.Embedding):
         ids, valid = checked_ids(words, self.input_dim, "words")
         rows = tf.cast(gathered_rows(self._embeddings.value, ids), self.compute_dtype)
         return rows_of_valid(rows, valid)
+
+    def save_own_variables(self, store):
+        super().save_own_variables(WithoutCopies(store))

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from tfsoftmax._compat import mend_loss_scale_of_replicas, merges_replicas
 from tfsoftmax.arguments import check_hint
+from tfsoftmax.ops.saved_arrays import array_of
 from tfsoftmax.ops.shards import knowing_shards, mark_as, sharded_words
 from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.optimizers.averages import RowAverages
@@ -198,6 +199,10 @@ class SparseRows(RowAverages):
                 lambda: (self.iterations + 1) % self.ema_overwrite_frequency == 0,
                 lambda: self._catch_up(self._iterations + 1, overwrite=True),  # this step counts
             )
+
+    def save_own_variables(self, store):
+        for index, variable in enumerate(self.variables):
+            store[str(index)] = array_of(variable)
 
     def add_variable_from_reference(self, reference_variable, *args, **kwargs):
         slot = super().add_variable_from_reference(reference_variable, *args, **kwargs)

@@ -133,7 +133,7 @@ def test_a_learned_sampler_without_words_counts_only_the_others():
     (lambda: get_sampler("in_batch", 9, np.ones(9), exclude=[0]), "exclude with InBatch"),
     (lambda: get_sampler("online_bigram", 9, exclude=[0]), "exclude with OnlineBigram"),
     (lambda: Excluding(4, [0], TargetSampling(3, [[0, 1]], [1])), "with TargetSampling"),
-    (lambda: Excluding(9, [0], "uniform"), "`sampler` must be a tfsoftmax.samplers.Sampler"),
+    (lambda: Excluding(9, [0], "uniform"), "`sampler` must be a Sampler"),
     (lambda: Excluding(9, [0], LogUniform(9)), "`sampler` must be one of the 8 words that are not"),
     (lambda: SampledSoftmax(9, 9, "uniform", sampler_options={"exclude": [0], "unique": True}),
      "`num_samples` must be a positive integer of at most 8"),

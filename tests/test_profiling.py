@@ -83,7 +83,9 @@ def test_matmuls_of_every_size_are_counted_with_their_size():
 
 def test_bytes_are_those_of_the_tensors(full):
     parts, total = full["parts"], full["total"]
-    assert parts["embedding"]["requested_bytes"] == 4 * N * E == parts["embedding"]["peak_bytes"]
+    rows = 4 * N * E  # beside which the ids are checked
+    assert rows <= parts["embedding"]["peak_bytes"] <= parts["embedding"]["requested_bytes"]
+    assert parts["embedding"]["requested_bytes"] <= rows + 20 * N
     assert 4 * N * V <= parts["loss"]["peak_bytes"] <= 4 * N * V + 8 * V * H
     assert parts["loss"]["peak_bytes"] <= total["peak_bytes"] <= total["requested_bytes"]
     assert total["peak_bytes"] == sum(part["at_peak_bytes"] for part in parts.values())

@@ -189,6 +189,12 @@ def table():
         "samplers.LearnedUnigram": [draws(samplers.LearnedUnigram(V)), Use(
             samplers.LearnedUnigram(V).update, {"labels": LABELS}, kinds={"labels": "ids"},
         )],
+        "samplers.Excluding": [
+            draws(samplers.Excluding(V, [0], samplers.Uniform(V - 1))),
+            Use(samplers.Excluding,
+                {"vocab_size": V, "exclude": [0], "sampler": samplers.Uniform(V - 1)},
+                kinds={"exclude": "excluded", "sampler": "object"}),
+        ],
         "samplers.InBatch": [Use(
             samplers.InBatch(V, COUNTS).sample, draw, group="draws",
             kinds={"labels": "ids or none", "num_samples": "words or none", "seed": "draw seed",

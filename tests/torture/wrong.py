@@ -70,6 +70,7 @@ WRONG = {
     "rows of ids": [OBJECT, 3, None, "ab", [], [[0, V]], [[-1, 0]], [[0.5, 1]], [[2**32, 1]],
                     [["a", "b"]], [[math.nan, 1.0]]],
     "ends": [OBJECT, "ab", None, [0.5, 1.5], ["a"], [[1, 2]], [2**40, 2**41], [math.nan] * 2, []],
+    "excluded": [OBJECT, "ab", None, [], [0.5], ["a"], [[0]], [V], [-1], [0, 0], [2**40], [True]],
     "batches": [OBJECT, "ab", None, [0.5, 1.5], ["a"] * 2, [[1, 2]], [2, 1], [0, 1], [1]],
     "share": [*BAD[float], {}, {"class_name": "Odd", "config": {}}, 2.0, OBJECT],
     "words or none": [-1, 0, 1.5, "3", True, [2], OBJECT],

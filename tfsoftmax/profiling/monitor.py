@@ -49,11 +49,15 @@ class TrainingMonitor(CheckedArguments, keras.callbacks.Callback):
     """
 
     def __init__(
-        self, log_dir: str, every: int = 10, words_per_step: int | None = None,
+        self, log_dir: str, every: int = 10, words_per_step: float | None = None,
         profile_batch: tuple[int, int] | None = None,
     ):
         super().__init__()
-        check_positive(every=every, words_per_step=words_per_step)
+        check_positive(every=every)
+        if words_per_step is not None and words_per_step <= 0:
+            raise ValueError(
+                f"`words_per_step` must be positive. Received: words_per_step={words_per_step}"
+            )
         steps = profile_batch if isinstance(profile_batch, (list, tuple)) else ()
         two = len(steps) == 2 and all(map(is_whole, steps)) and 1 <= steps[0] <= steps[1]
         if profile_batch is not None and not two:

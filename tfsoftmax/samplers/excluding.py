@@ -89,6 +89,7 @@ class Excluding(Sampler):
         return self._drawn(self.sampler.sample_for_each, labels, num_samples, seed)
 
     def update(self, labels):
+        labels = self._checked(labels)
         self.sampler.update(tf.where(self._is_excluded(labels), -1, self._places(labels)))
 
     def check_size(self, num_samples: int | None) -> None:
@@ -99,6 +100,7 @@ class Excluding(Sampler):
         return self._words(self.sampler._draw(count, seed))
 
     def _drawn(self, method, labels, num_samples, seed):
+        labels = self._checked(labels)
         drawn = method(self._places(labels), num_samples, seed)
         of_labels = tf.where(self._is_excluded(labels), NEVER, drawn.log_expected_labels)
         return Candidates(self._words(drawn.ids), drawn.log_expected, of_labels)

@@ -61,6 +61,48 @@ def test_every_head_trains_on_two_replicas():
     replicas_helper.run(check_two_replicas, devices=2, seconds=1200, chosen=[*CASES])
 
 
+def cutoffs_of_workers(in_a_replica):
+    """The cutoffs that a worker finds where each has measured other costs."""
+    import tensorflow as tf
+
+    from tfsoftmax.heads import AdaptiveSoftmax, TwoLevelSoftmax
+    from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
+    from tfsoftmax.partitions import cutoffs
+    from tfsoftmax.partitions.cost_model import MachineCosts
+
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    rank = strategy.cluster_resolver.task_id
+    costs = MachineCosts(1e-4, 2e-11, logit_seconds=1e-8 * rank)
+    cutoffs.machine_constants = lambda: costs
+    counts = 10**6 // np.arange(1, 20_001)
+    if in_a_replica:
+        head = AdaptiveSoftmax(20_000, counts=counts)
+        try:
+            strategy.run(lambda: head.build((None, 64)))
+        except ValueError as error:
+            return str(error)
+    with strategy.scope():
+        embedding = AdaptiveEmbedding(20_000, 64, counts=counts)
+        heads = AdaptiveSoftmax(20_000, counts=counts), TwoLevelSoftmax(20_000, counts=counts)
+        for head in heads:
+            head.build((None, 64))
+    alone = cutoffs.auto_cutoffs(counts, 64, constants=costs)
+    return alone, [layer.bands.cutoffs for layer in (embedding, *heads)]
+
+
+def test_workers_agree_on_automatic_cutoffs():
+    (first, agreed), (second, same) = replicas_helper.run(
+        cutoffs_of_workers, workers=2, in_a_replica=False
+    )
+    assert first != second
+    assert agreed == same and agreed[:2] == [first, first]
+
+
+def test_automatic_cutoffs_are_refused_where_workers_cannot_agree():
+    for message in replicas_helper.run(cutoffs_of_workers, workers=2, in_a_replica=True):
+        assert "must be made in the scope of the strategy" in message
+
+
 def step_of_nothing():
     """Run in a process of its own: the preferences before and after, and the loss."""
     with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():

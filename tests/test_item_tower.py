@@ -206,6 +206,18 @@ def test_a_step_of_fit_computes_no_table():
     assert V <= layer.computed.numpy() < V + 4  # once, for all batches
 
 
+@pytest.mark.parametrize("use_bias", [False, True])
+def test_queries_compute_no_rows(use_bias):
+    layer, (hidden, _) = Counting(), queries(3)
+    head = SampledSoftmax(V, 8, "uniform", tied_to=ItemTower(layer, np.eye(V)), use_bias=use_bias)
+    hidden = np.resize(hidden, (3, D)).astype(np.float32)
+    head.build(hidden.shape)
+    layer.computed.assign(0)
+    for ask in (head.queries, tf.function(head.queries)):
+        assert ask(hidden).shape == (3, D + use_bias)
+    assert layer.computed.numpy() == 0
+
+
 def test_one_item_mixed_precision_and_a_frozen_tower():
     one = ItemTower(keras.layers.Dense(2), [[1.0, 2.0]])
     assert SampledSoftmax(1, 1, "uniform", tied_to=one)(np.ones((3, 2))).shape == (3, 1)

@@ -16,6 +16,8 @@ class Vectors:
         scores = head.queries(keras.random.normal((8, 64))) @ head.vectors().T  # the logits
     """
 
+    _queries_with_bias: bool | None = None  # None: not known yet
+
     def plain_softmax(self):
         """The exact distribution of a built head if it is softmax of h Wᵀ + b, perhaps capped.
 
@@ -40,9 +42,15 @@ class Vectors:
 
     def queries(self, hidden: ArrayLike) -> tf.Tensor:
         """[h | 1], (..., D + 1) float32, or h (..., D) for a head without biases; see `vectors`."""
-        with_bias = softmax_of(self).bias is not None
+        if self._queries_with_bias is None:
+            # Traced and never run: a layer may compute the rows of all words for it.
+            tf.function(self._find_bias, autograph=False).get_concrete_function()
         hidden = tf.cast(self._as_hidden(hidden), tf.float32)
-        return tf.concat([hidden, tf.ones_like(hidden[..., :1])], -1) if with_bias else hidden
+        with_one = self._queries_with_bias
+        return tf.concat([hidden, tf.ones_like(hidden[..., :1])], -1) if with_one else hidden
+
+    def _find_bias(self):
+        self._queries_with_bias = softmax_of(self).bias is not None
 
 
 def check_is_index(index):

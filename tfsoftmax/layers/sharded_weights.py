@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tfsoftmax._compat import in_stateless_scope
 from tfsoftmax.layers.initializers import add_weight
-from tfsoftmax.ops.replicas import local_replicas
+from tfsoftmax.ops.replicas import local_replicas, of_first_worker
 from tfsoftmax.ops.shards import Shard, mark_sharded, sharded_words
 
 # The random rows of a block follow from a seed of its own, so that they are the same in any shard.
@@ -114,9 +114,7 @@ def _of_block(initializer, block, rows, shape):
 def _agree_on_seed(initializer):
     """Gives an initializer the seed that it has in the first worker."""
     if hasattr(initializer, "seed"):
-        # The initial values of the first worker become those of all.
-        seed = tf.Variable(tf.constant(int(initializer.seed), tf.int64), trainable=False)
-        initializer.seed = int(seed.numpy())
+        initializer.seed = int(of_first_worker(np.int64(initializer.seed)))
 
 
 def _check(layer, name, vocab_size, size, initializer, options):

@@ -3,7 +3,9 @@
 Where there is one replica, or none is running, each function costs nothing.
 """
 
+import numpy as np
 import tensorflow as tf
+from numpy.typing import ArrayLike
 
 from tfsoftmax.ops.xla import under_xla
 
@@ -48,6 +50,28 @@ def local_replicas(strategy: tf.distribute.Strategy) -> list[int]:
         lambda context: context.replica_id_in_sync_group
     )
     return list(strategy.experimental_local_results(numbers))
+
+
+def of_first_worker(value: ArrayLike) -> np.ndarray:
+    """A value as the first worker of the strategy in scope has it; all workers call this together.
+
+    Args:
+        value: number or array, whose shape is the same in all workers.
+
+    Raises:
+        ValueError: within a replica, where workers cannot wait for each other.
+    """
+    strategy = tf.distribute.get_strategy()
+    if strategy.num_replicas_in_sync == len(strategy.extended.worker_devices):
+        return np.asarray(value)
+    if in_replica():
+        raise ValueError(
+            "What the workers have to agree on must be made in the scope of the strategy, before "
+            "`fit`: make a functional model or one with keras.Input, or call the layer's `build` "
+            "there. Received: a build within a replica"
+        )
+    with tf.init_scope():  # The initial values of the first worker become those of all.
+        return tf.Variable(tf.constant(value), trainable=False).numpy()
 
 
 def run_in_replicas(strategy: tf.distribute.Strategy, function, *tensors):

@@ -1,5 +1,6 @@
 """Where to cut the vocabulary of an adaptive softmax so that a training step costs least."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -74,10 +75,19 @@ def are_automatic(
 
 
 def automatic_cutoffs(counts, permutation, units, projection_factor, tails=None):
-    """The cutoffs of least expected cost on this machine for (V,) counts and D units."""
+    """The cutoffs of least expected cost for (V,) counts and D units, the same in all workers.
+
+    The machine is that of the first worker of the strategy in scope.
+    """
+    from tfsoftmax.ops.replicas import of_first_worker
+
+    costs = dataclasses.astuple(machine_constants())
+    constants = MachineCosts(*of_first_worker(np.float64(costs)).tolist())
     order = frequency_order(len(counts), counts, permutation)
     falling = np.asarray(counts)[order.ids]
-    return auto_cutoffs(falling, units, projection_factor=projection_factor, tails=tails)
+    return auto_cutoffs(
+        falling, units, projection_factor=projection_factor, tails=tails, constants=constants
+    )
 
 
 def sensible_tails(model: CostModel) -> list[int]:

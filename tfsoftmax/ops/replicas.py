@@ -5,8 +5,8 @@ Where there is one replica, or none is running, each function costs nothing.
 
 import numpy as np
 import tensorflow as tf
-from numpy.typing import ArrayLike
 
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.ops.xla import under_xla
 
 

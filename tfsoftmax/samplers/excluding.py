@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 import tensorflow as tf
-from numpy.typing import ArrayLike
 
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.partitions.counts import checked_counts
 from tfsoftmax.samplers.base import Candidates, Sampler, contains
 from tfsoftmax.samplers.target import TargetSampling

@@ -28,6 +28,7 @@ VARIANTS = ["adaptive, the last tail of one word", "differentiated, projected",
             "shortlist without its node", "tree, a level at a time", "spherical, exact update"]
 EXACT = ["full", "spherical", "tree", "adaptive", "differentiated", "shortlist", "class",
          "class-unigram", "nary", "self-organised"]  # the others compute what `full` does
+QUICK = ["full", "adaptive", "tree", "class"]
 
 
 def operations(graph):
@@ -47,7 +48,9 @@ def test_graphs_hold_known_operations_and_their_constants(case, result):
 
 
 @pytest.mark.parametrize("result", ["TopK", "LogProb"])
-@pytest.mark.parametrize("case", EXACT)
+@pytest.mark.parametrize("case", [
+    case if case in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in EXACT
+])
 def test_converted_models_agree_with_predict(case, result):
     model, arrays = model_and_inputs(case, result)
     interpreter = tf.lite.Interpreter(model_content=flat_buffer(model, arrays))

@@ -19,7 +19,9 @@ every_compiled_head = pytest.mark.parametrize("case", [
 
 
 @every_head
-@pytest.mark.parametrize("vocab_size", [2, 3, V, 1000, 10_007])
+@pytest.mark.parametrize("vocab_size", [
+    2, 3, V, *(pytest.param(size, marks=pytest.mark.slow) for size in (1000, 10_007))
+])
 def test_log_probs_sum_to_one(case, vocab_size):
     head = built(case, vocab_size)
     hidden, _ = positions(vocab_size, 5)

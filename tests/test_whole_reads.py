@@ -6,6 +6,7 @@ import tensorflow as tf
 
 import tfsoftmax
 from tfsoftmax.ops import logits, row_softmax
+from tfsoftmax.ops.shards import assign_range
 from tfsoftmax.ops.whole_reads import whole
 
 
@@ -34,6 +35,18 @@ def test_a_value_is_no_copy_and_keeps_its_numbers(change):
     updated(variable)
     np.testing.assert_array_equal(value, before)
     assert whole(variable)[2, 0] == before[2, 0] + 1
+
+
+@pytest.mark.parametrize("change", [lambda _: None, gathered, updated])
+def test_blocks_of_rows_are_assigned_in_place(change):
+    variable = tf.Variable(tf.zeros((50, 16)))
+    change(variable)
+    assign_range(variable, 0, np.ones((1, 16)))  # which may copy once
+    before = address(whole(variable))
+    for first in range(0, 50, 10):
+        assign_range(variable, first, np.full((10, 16), first))
+    assert address(whole(variable)) == before
+    np.testing.assert_array_equal(variable[:, 3], np.repeat(np.arange(0, 50, 10), 10))
 
 
 @pytest.mark.parametrize("make", [

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from tfsoftmax import textio, whole_files
 from tfsoftmax.layers.sharded_weights import shards_of
-from tfsoftmax.ops.shards import sharded_words
+from tfsoftmax.ops.shards import assign_range, sharded_words
 
 BLOCK_BYTES = 1 << 26
 ENTRY = {"key", "first", "rows", "file", "sha256"}
@@ -112,7 +112,7 @@ def assign_rows(variable: keras.Variable, rows: np.ndarray) -> None:
     """Assigns to the shards of a variable that this process holds their part of (V, ...) rows."""
     for shard, part in shards_of(variable):
         for start, stop in _blocks(shard.words, part):
-            part[start:stop].assign(rows[shard.first + start : shard.first + stop])
+            assign_range(part, start, rows[shard.first + start : shard.first + stop])
 
 
 def _whole_shape(variable):
@@ -190,6 +190,6 @@ def _read(variable, first, part, pieces, folder):
             continue
         for begin, end in _blocks(len(rows), part):
             at = start - first
-            part[at + begin : at + end].assign(rows[begin:end])
+            assign_range(part, at + begin, rows[begin:end])
     if part is None:
         variable.assign(np.concatenate(arrays) if arrays[0].ndim else arrays[0])

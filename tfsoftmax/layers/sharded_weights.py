@@ -9,7 +9,7 @@ import tensorflow as tf
 from tfsoftmax._compat import in_stateless_scope
 from tfsoftmax.layers.initializers import add_weight
 from tfsoftmax.ops.replicas import local_replicas, of_first_worker
-from tfsoftmax.ops.shards import Shard, mark_sharded, sharded_words
+from tfsoftmax.ops.shards import Shard, assign_range, mark_sharded, sharded_words
 
 # The random rows of a block follow from a seed of its own, so that they are the same in any shard.
 BLOCK_ROWS = 4096
@@ -55,7 +55,7 @@ def add_sharded_weight(
         for values in initial_rows(
             shape, initializer, shard.first, shard.first + shard.words, variable.dtype
         ):
-            part[start : start + len(values)].assign(values)
+            assign_range(part, start, values)
             start += len(values)
     return variable
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import keras
 import tensorflow as tf
+from numpy.typing import ArrayLike
 
 from tfsoftmax.ops.custom_gradients import differentiable
 from tfsoftmax.ops.replicas import (
@@ -201,6 +202,15 @@ def mark_as(variable: keras.Variable, slot: keras.Variable) -> keras.Variable:
 def sharded_words(variable: keras.Variable | tf.Variable) -> int | None:
     """V, if each replica has rows of its own in the variable; else None."""
     return getattr(variable, _MARK, None)
+
+
+def assign_range(variable: tf.Variable, first: int, rows: ArrayLike) -> None:
+    """Assigns rows (n, ...) to the rows of a variable from `first` on, in place.
+
+    `variable[first:stop].assign(rows)` reads the variable beforehand, and so copies all of it.
+    """
+    places = tf.range(first, first + len(rows))
+    variable.scatter_update(tf.IndexedSlices(tf.cast(rows, variable.dtype), places))
 
 
 def refuse_whole(*variables: keras.Variable | None) -> None:

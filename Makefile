@@ -8,7 +8,7 @@ DATA ?= data/docstrings
 RUN ?= runs/demo
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: demo demo_summaries install test test-slow test-oldest torture test-hub lint docs benchmark walkthrough clean
+.PHONY: demo demo_summaries install test test-slow test-oldest torture test-hub test-exporters lint docs benchmark walkthrough clean
 
 demo: $(VENV)/.installed
 	$(BIN)/tfsoftmax prepare --corpus=docstrings --out=$(DATA)
@@ -38,6 +38,11 @@ test-oldest:
 test-hub:
 	$(MAKE) .venv-hub/.installed-hub VENV=.venv-hub
 	.venv-hub/bin/python -m pytest tests/test_hub.py
+
+# Every head in SavedModel, LiteRT, ONNX Runtime and OpenVINO: about half an hour.
+test-exporters:
+	$(MAKE) .venv-exporters/.installed-exporters VENV=.venv-exporters
+	.venv-exporters/bin/python -m pytest tests/exporters
 
 # Wrong arguments, damaged files, tools that are killed or disturbed: about half an hour.
 torture: $(VENV)/.installed-test
@@ -71,9 +76,13 @@ $(VENV)/.installed-hub: pyproject.toml
 	$(PIP_INSTALL) -e .[test,hub]
 	touch $@ $(VENV)/.installed
 
+$(VENV)/.installed-exporters: pyproject.toml
+	$(PIP_INSTALL) -e .[test,serving]
+	touch $@ $(VENV)/.installed
+
 $(VENV)/.installed-docs: pyproject.toml
 	$(PIP_INSTALL) -e .[docs]
 	touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) .venv-oldest .venv-hub data runs build dist site *.egg-info
+	rm -rf $(VENV) .venv-oldest .venv-hub .venv-exporters data runs build dist site *.egg-info

@@ -6,14 +6,8 @@ import pytest
 import tensorflow as tf
 
 from cases import ONE_OF_EACH, UNITS, built, positions
-from exporters_helper import (
-    RESULTS,
-    assert_as_predicted,
-    concrete,
-    flat_buffer,
-    model_and_inputs,
-    of_interpreter,
-)
+from experiments.benchmarks.runtimes import flat_buffer, interpreted, saved_model
+from exporters_helper import RESULTS, assert_as_predicted, model_and_inputs
 from tfsoftmax import FullSoftmax, LogProb, TopK
 from tfsoftmax.ops.exported import may_be_exported
 
@@ -42,7 +36,9 @@ def operations(graph):
 @pytest.mark.parametrize("case", [*CASES, *VARIANTS])
 def test_graphs_hold_known_operations_and_their_constants(case, result):
     model, arrays = model_and_inputs(case, result)
-    function = concrete(model, arrays)
+    specs = [tf.TensorSpec([None, *x.shape[1:]], x.dtype) for x in arrays]
+    function = tf.function(lambda *x: model(list(x)), autograph=False)
+    function = function.get_concrete_function(*specs)
     assert operations(function.graph) & UNKNOWN == set()
     assert {tensor.dtype for tensor in function.captured_inputs} <= {tf.resource}  # no constants
 
@@ -53,11 +49,33 @@ def test_graphs_hold_known_operations_and_their_constants(case, result):
 ])
 def test_converted_models_agree_with_predict(case, result):
     model, arrays = model_and_inputs(case, result)
-    interpreter = tf.lite.Interpreter(model_content=flat_buffer(model, arrays))
-    assert_as_predicted(model, arrays, of_interpreter(interpreter, arrays))
+    run = interpreted(tf.lite.Interpreter, flat_buffer(model, arrays), arrays)
+    assert_as_predicted(model, arrays, run(arrays))
+
+
+@pytest.mark.parametrize("case", ["char_cnn", "tree", "class"])
+def test_saved_models_agree_with_predict(case, tmp_path):
+    """Those of the other heads are in tests/exporters."""
+    model, arrays = model_and_inputs(case, "TopK")
+    assert_as_predicted(model, arrays, saved_model(model, arrays, tmp_path)(arrays))
 
 
 SAID = []
+
+
+def test_computed_rows_convert_as_those_of_a_full_softmax():
+    """As docs/serving.md says."""
+    model, arrays = model_and_inputs("char_cnn", "TopK")
+    head = model.layers[-1].head
+    softmax = head.plain_softmax()
+    plain = FullSoftmax(
+        head.vocab_size, use_bias=softmax.bias is not None, soft_cap=softmax.soft_cap
+    )
+    plain.build(softmax.kernel.shape)
+    plain.set_weights([x for x in (softmax.kernel, softmax.bias) if x is not None])
+    same = keras.Model(model.inputs, TopK(plain, model.layers[-1].k)(*model.inputs))
+    run = interpreted(tf.lite.Interpreter, flat_buffer(same, arrays), arrays)
+    assert_as_predicted(model, arrays, run(arrays))
 
 
 class Asked(keras.layers.Layer):

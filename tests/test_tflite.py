@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from cases import CASES, UNITS, WITH_A_KERNEL, counts, randomise
-from tfsoftmax import GRU, LSTM, SelfOrganisedSoftmax, SimpleRNN
+from tfsoftmax import GRU, LSTM, FullSoftmax, SelfOrganisedSoftmax, SimpleRNN
 
 V, T = 13, 2
 
@@ -70,3 +70,19 @@ def test_recurrent_layers_with_a_fixed_batch(cell):
         SelfOrganisedSoftmax(V, counts(V)), batch=3, body=cell(UNITS, return_sequences=True))
     flat_buffer = tf.lite.TFLiteConverter.from_keras_model(model).convert()
     assert_same_logits(model, flat_buffer, batch=3)
+
+
+@pytest.mark.skipif(
+    tuple(map(int, keras.__version__.split(".")[:2])) < (3, 13), reason="Keras 3.13 brings litert."
+)
+@pytest.mark.parametrize("cell", [LSTM, GRU])
+def test_keras_exports_recurrent_layers_as_built_in_operations_for_a_given_batch(cell, tmp_path):
+    """Without the signature it exports any batch, also of a model whose inputs have a fixed one."""
+    model = model_ending_in(FullSoftmax(V), batch=3, body=cell(UNITS, return_sequences=True))
+    path = tmp_path / "model.tflite"
+    signature = [tf.TensorSpec((3, T, UNITS))]
+    model.export(path, format="litert", input_signature=signature, verbose=False)
+    assert b"Flex" not in path.read_bytes()
+    assert_same_logits(model, path.read_bytes(), batch=3)
+    model.export(path, format="litert", verbose=False)
+    assert b"FlexTensorListReserve" in path.read_bytes()

@@ -206,7 +206,9 @@ def _restored(known, extended_hidden, moments, epsilon, kernel, bias, hidden=Non
             found = [tf.reduce_sum(tf.square(scores) + epsilon, axis=1)]
             return found + [tf.gather(scores, label, batch_dims=1) for label in labels]
 
-        rows = [tf.gather_nd(t, places) for t in [hidden] + ([] if labels is None else [labels])]
+        # TensorFlow needs the same kind of gradient from both branches: that of a product is dense.
+        rows = [1.0 * hidden] + ([] if labels is None else [labels])
+        rows = [tf.gather_nd(t, places) for t in rows]
         found = map_row_chunks(chunk, rows[0], kernel.shape[0], *rows[1:])
         return [tf.tensor_scatter_nd_update(*t) for t in zip(known, [places] * 2, found)]
 

@@ -62,7 +62,8 @@ def of_first_worker(value: ArrayLike) -> np.ndarray:
         ValueError: within a replica, where workers cannot wait for each other.
     """
     strategy = tf.distribute.get_strategy()
-    if strategy.num_replicas_in_sync == len(strategy.extended.worker_devices):
+    size = strategy.num_replicas_in_sync
+    if size == 1 or size == len(strategy.extended.worker_devices):  # those of this process
         return np.asarray(value)
     if in_replica():
         raise ValueError(

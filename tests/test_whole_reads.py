@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import tfsoftmax
-from tfsoftmax.ops import logits, row_softmax
+from tfsoftmax.ops import custom_gradients, logits
 from tfsoftmax.ops.shards import assign_range
 from tfsoftmax.ops.whole_reads import whole
 
@@ -78,22 +78,26 @@ def test_a_search_reads_the_kernel_once_outside_its_loops(search, monkeypatch):
     assert operations.count("ReadVariableOp") == 1 == operations.count("DisableCopyOnRead")
 
 
-def test_a_loss_reads_the_table_of_an_embedding_so(monkeypatch):
-    embedding = tfsoftmax.Embedding(50, 16)
-    head = tfsoftmax.FullSoftmax(50, tied_to=embedding)
-    labels, hidden = np.array([1, 2]), tf.ones((2, 16))
+@pytest.mark.parametrize("case", ["full", "self-normalised", "adaptive"])
+def test_a_loss_reads_the_table_of_an_embedding_so(case, monkeypatch):
+    if case == "adaptive":
+        embedding = tfsoftmax.AdaptiveEmbedding(50, 16, [10], projection_factor=None)
+    else:
+        embedding = tfsoftmax.Embedding(50, 16)
+    head = tfsoftmax.HEADS[case.replace("-", "_")](50, tied_to=embedding)
+    labels, hidden = np.array([1, 20]), tf.ones((2, 16))
+    head.build(hidden.shape)
 
-    def addresses():
-        """Where the head's losses find the table."""
-        found = []
-        monkeypatch.setattr(row_softmax, "whole", lambda v: found.append(whole(v)) or found[-1])
-        embedding(labels)
-        head.training_loss(hidden, labels)
-        head.loss_and_nats(hidden, labels, np.ones(2, np.float32))
-        return [address(kernel) for kernel in found]
-
-    one, other = addresses()
-    assert one == other == address(whole(embedding.trainable_variables[0].value))
+    table, found = embedding.trainable_variables[-1].value, []
+    monkeypatch.setattr(
+        custom_gradients, "whole",
+        lambda v: found.append(whole(v)) or found[-1] if v is table else whole(v),
+    )
+    embedding(labels)
+    head.training_loss(hidden, labels)
+    head.loss_and_nats(hidden, labels, np.ones(2, np.float32))
+    one, other = map(address, found)
+    assert one == other == address(whole(table))
 
 
 def test_xla_reads_variables_itself():

@@ -24,6 +24,7 @@ from tfsoftmax.ops.logits import map_row_chunks
 from tfsoftmax.ops.sharded_adaptive import ShardedTail
 from tfsoftmax.ops.shards import Shard
 from tfsoftmax.ops.weighting import weighted_sum
+from tfsoftmax.ops.whole_reads import whole
 from tfsoftmax.partitions.bands import band_units, frequency_bands
 from tfsoftmax.partitions.cutoffs import are_automatic, automatic_cutoffs
 from tfsoftmax.partitions.packing import packed
@@ -224,7 +225,7 @@ class AdaptiveSoftmax(Shards):
             kernels = [tf.concat([shortlist, *kernels], axis=0), *tails]
         elif self.tied_to is not None:
             tables = [w.value for w in self.tied_to.tables]
-            kernels = [tf.concat([tables[0], *kernels], axis=0), *tables[1:]]
+            kernels = [tf.concat([whole(tables[0]), *kernels], axis=0), *tables[1:]]
             if self.tie_projections:
                 projections = [None, *(w.value for w in self.tied_to.projections)]
         biases = [w.value for w in self.biases] or [None] * len(kernels)

@@ -8,6 +8,7 @@ logits are gone, and computes the logits again.
 import tensorflow as tf
 
 from tfsoftmax.ops.exported import may_be_exported
+from tfsoftmax.ops.whole_reads import whole
 from tfsoftmax.ops.xla import under_xla
 
 
@@ -51,7 +52,8 @@ def differentiable(function, *parameters):
         return results, flat_gradient
 
     # Tensors keep the values of variables that are assigned before the gradient is computed.
-    tensors = [tf.convert_to_tensor(p) for p in tf.nest.flatten(parameters) if p is not None]
+    given = [whole(p) for p in tf.nest.flatten(parameters) if p is not None]
+    tensors = [tf.convert_to_tensor(p) for p in given]
     return flat_function(*tensors)
 
 

@@ -46,12 +46,12 @@ class WholeSoftmax(typing.NamedTuple):
 
     def cross_entropy(self, hidden, labels, objective, draw=None):
         """(N,) nats, as `ops.cross_entropy.cross_entropy` returns them."""
-        return cross_entropy(hidden, whole(self.kernel), self.bias, labels, objective, draw=draw)
+        return cross_entropy(hidden, self.kernel, self.bias, labels, objective, draw=draw)
 
     def weighted_cross_entropy(self, hidden, labels, weights, objective, draw=None):
         """(total, exact nats (N,)), as `ops.cross_entropy.weighted_cross_entropy` returns them."""
         return weighted_cross_entropy(
-            hidden, whole(self.kernel), self.bias, labels, weights, objective, draw=draw
+            hidden, self.kernel, self.bias, labels, weights, objective, draw=draw
         )
 
 

@@ -5,6 +5,8 @@ Shapes: N positions, n of them in a chunk.
 
 import tensorflow as tf
 
+from tfsoftmax.ops.exported import may_be_exported
+
 # Fewer rows lose speed of the matmul, and more gain hardly any, on two CPU cores.
 CHUNK_ROWS = 512
 
@@ -84,17 +86,22 @@ def _repeated(visit, count, first, totals):
 
 
 def _looped(visit, count, first, totals):
-    """The same in a graph, without TensorArrays, which TFLite cannot convert."""
+    """The same in a graph."""
     with tf.control_dependencies([*first, *tf.nest.flatten(totals)]):
         # The second chunk waits for the first, so that the tensors of only one are alive.
         start = tf.identity(1)
 
-    arrays = [
-        tf.scatter_nd([[0]], t[None], tf.concat([[count], tf.shape(t)], 0)) for t in first
-    ]
+    if may_be_exported():  # Converters know no arrays of tensors. Each write copies this one.
+        arrays = [
+            tf.scatter_nd([[0]], t[None], tf.concat([[count], tf.shape(t)], 0)) for t in first
+        ]
+    else:
+        arrays = [tf.TensorArray(t.dtype, count, element_shape=t.shape).write(0, t) for t in first]
 
     def written(array, i, value):
-        return tf.tensor_scatter_nd_update(array, [[i]], value[None])  # copies the array
+        if isinstance(array, tf.TensorArray):
+            return array.write(i, value)
+        return tf.tensor_scatter_nd_update(array, [[i]], value[None])
 
     def body(i, arrays, totals):
         by_row, totals = visit(i, totals)
@@ -104,7 +111,7 @@ def _looped(visit, count, first, totals):
     _, arrays, totals = tf.while_loop(
         lambda i, *_: i < count, body, (start, arrays, totals), parallel_iterations=1
     )
-    return arrays, totals
+    return [a.stack() if isinstance(a, tf.TensorArray) else a for a in arrays], totals
 
 
 def _at_least_one(number):

@@ -17,27 +17,8 @@ def table_of(rows, order, most):
     Returns:
         (V, D), by id.
     """
-    if tf.executing_eagerly():
-        by_place = map_chunks(rows, order, most)
-    else:
-        by_place = _looped(rows, order, most)
+    by_place = map_chunks(rows, order, most)
     return tf.scatter_nd(order[:, None], by_place, tf.shape(by_place))
-
-
-def _looped(rows, order, most):
-    """The rows in their order. The loop of `map_chunks` would copy all of them for each chunk."""
-    words = order.shape[0]
-    count = -(-words // most)
-    size = -(-words // count)
-    padded = tf.pad(order, [[0, count * size - words]])
-    first = rows(padded[:size])
-    chunks = tf.TensorArray(first.dtype, count, element_shape=first.shape).write(0, first)
-    _, chunks = tf.while_loop(
-        lambda i, _: i < count,
-        lambda i, chunks: (i + 1, chunks.write(i, rows(padded[i * size : (i + 1) * size]))),
-        (1, chunks), parallel_iterations=1,
-    )
-    return chunks.concat()[:words]
 
 
 def with_recomputed_rows(table, rows, parameters, order, most):

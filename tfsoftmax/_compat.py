@@ -54,7 +54,7 @@ from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
 autograph.CONVERSION_RULES = (autograph.DoNotConvert("tfsoftmax"), *autograph.CONVERSION_RULES)
 
 # Models of fewer bytes are saved as Keras does it.
-LARGE_BYTES = 1 << 30
+LARGE_BYTES = 1 << 26
 
 # {class: {private member: why a subclass in the package overrides, reads or sets it}}
 MEMBERS = {

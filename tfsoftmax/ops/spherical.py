@@ -21,9 +21,11 @@ Shapes: N positions, D hidden units, V words, E = D + 1.
 
 import typing
 
+import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.ops.custom_gradients import differentiable
+from tfsoftmax.ops.exported import may_be_exported
 from tfsoftmax.ops.logits import full_logits, label_logits, map_row_chunks, rows_of, top_k_of
 from tfsoftmax.ops.xla import under_xla
 
@@ -193,7 +195,8 @@ def _restored(known, extended_hidden, moments, epsilon, kernel, bias, hidden=Non
         labels: (N,) int32.
     """
     # Σ ĥ_i² Q_ii, of which the rounding of Q is a share that is about as large for all Q and ĥ.
-    sizes = tf.linalg.matvec(tf.square(extended_hidden), tf.linalg.diag_part(moments))
+    diagonal = tf.reduce_sum(moments * np.eye(moments.shape[0]), axis=0)  # as OpenVINO knows it
+    sizes = tf.linalg.matvec(tf.square(extended_hidden), diagonal)
     lost = sizes > MOST_CANCELLATION * known[0]
     hidden = extended_hidden[:, :-1] if hidden is None else hidden
 
@@ -245,6 +248,8 @@ def _nats_by_moments(hidden, kernel, bias, labels, epsilon):
 def _if_few(hidden, few, many):
     """`few()` for 3 N < 2 D positions, whose logits cost less than the moments, else `many()`."""
     count, units = hidden.shape
+    if may_be_exported():  # Converters know no such condition, nor some operations of `many`.
+        return few()
     if count is not None:
         return few() if 3 * count < 2 * units else many()
     return tf.cond(3 * tf.shape(hidden)[0] < 2 * units, few, many)

@@ -229,3 +229,13 @@ def test_labels_that_are_no_numbers_are_named_by_losses_and_metrics(call, labels
 def test_weights_that_are_no_numbers_are_named(call, weights):
     with pytest.raises(TypeError, match="`sample_weight` must be real numbers"):
         call(LABELS, built("full", V)(HIDDEN), weights)
+
+
+@pytest.mark.parametrize("call", [
+    SoftmaxLoss(), lambda *batch: Perplexity()(*batch), lambda *batch: MRR(2)(*batch),
+])
+def test_a_mask_of_true_and_false_serves_as_weights(call):
+    logits, mask = built("full", V)(HIDDEN), LABELS > 3
+    np.testing.assert_array_equal(
+        call(LABELS, logits, mask), call(LABELS, logits, mask.astype("float32"))
+    )

@@ -24,7 +24,7 @@ from tfsoftmax.heads.vectors import Vectors
 from tfsoftmax.layers.initializers import Initializer, check_float_policy
 from tfsoftmax.logits_tag import LogitsTag, check_weights
 from tfsoftmax.ops.computed_if_used import computed_if_used
-from tfsoftmax.ops.inputs import real
+from tfsoftmax.ops.inputs import dense_weights
 from tfsoftmax.ops.ranking import found, without
 from tfsoftmax.ops.saved_arrays import WithoutCopies
 from tfsoftmax.ops.weighting import weighted_sum, without_broken
@@ -206,7 +206,7 @@ class SoftmaxHead(CheckedArguments, NamedOptions, RowWeights, Vectors, keras.lay
         hidden = self._as_hidden(hidden)
         labels, validity = checked_labels(labels, self.vocab_size, hidden)
         rows, leading = flatten(hidden)
-        weights = tf.cast(real(weights, "weights"), tf.float32)
+        weights = dense_weights(weights, "weights")
         check_weights(weights, validity.shape, "weights")
         weights = tf.reshape(weights * validity, [-1])
         more = [flatten(each)[0] for each in more]

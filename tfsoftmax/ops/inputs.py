@@ -44,12 +44,13 @@ def dense_ids(value, name):
     return tf.cast(ids, tf.int64) if ids.dtype.is_integer else ids  # uint8 holds neither V nor -1
 
 
-def dense_weights(sample_weight):
-    """Sample weights as a dense tensor of float32 and known rank."""
-    weights = real(sample_weight, "sample_weight")
+def dense_weights(sample_weight, name="sample_weight"):
+    """Weights, or a mask of True and False, as a dense tensor of float32 and known rank."""
+    weights = dense(sample_weight, name)
+    weights = weights if weights.dtype.is_bool else real(weights, name)
     if weights.shape.rank is None:
         raise TypeError(
-            "`sample_weight` must have a known number of axes, which `set_shape` declares. "
+            f"`{name}` must have a known number of axes, which `set_shape` declares. "
             f"Received: shape {weights.shape}"
         )
     return tf.cast(weights, tf.float32)

@@ -80,5 +80,5 @@ def test_models_and_arguments_that_do_not_fit_are_named():
 
 @pytest.mark.parametrize("target", [0, float("nan"), "5"])
 def test_a_target_that_is_no_positive_number_is_refused(target):
-    with pytest.raises(ValueError, match="`target` must be a .* number. Received: target="):
+    with pytest.raises(ValueError, match="`target` must be a (positive|finite) number. Received"):
         AdjustNumSamples(target)

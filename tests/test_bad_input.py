@@ -107,6 +107,12 @@ def test_a_count_is_an_integer(wrong):
     check_positive(every=np.int64(3), other=None)
 
 
+def test_the_words_of_a_step_may_be_a_mean_as_those_of_pairs_are():
+    assert tfsoftmax.TrainingMonitor("logs", words_per_step=26.875).words_per_step == 26.875
+    with pytest.raises(ValueError, match="`words_per_step` must be positive"):
+        tfsoftmax.TrainingMonitor("logs", words_per_step=0)
+
+
 NEGATIVES = tfsoftmax.HardNegatives(5, 2)
 
 

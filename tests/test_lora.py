@@ -79,5 +79,5 @@ def test_errors_name_the_condition():
     tied_to = keras.layers.Embedding(V, UNITS)
     with pytest.raises(ValueError, match="without `tied_to`.*enable_lora` of the emb"):
         FullSoftmax(V, tied_to=tied_to, lora_rank=2)
-    with pytest.raises(ValueError, match="LoRA needs a kernel of the head's own"):
+    with pytest.raises(ValueError, match=r"LoRA \(`lora_rank`\) needs a kernel of the head's own"):
         FullSoftmax(V, tied_to=tied_to).enable_lora(2)

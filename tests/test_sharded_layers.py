@@ -256,7 +256,7 @@ def every_method():
             FullSoftmax(V, tied_to=Embedding(V, D), shard=True)
         with pytest.raises(ValueError, match="must not be in shards for SelfNormalisedSoftmax"):
             SelfNormalisedSoftmax(V, tied_to=embedding)
-        with pytest.raises(ValueError, match="LoRA needs a kernel that a replica holds whole"):
+        with pytest.raises(ValueError, match="needs a kernel that a replica holds whole"):
             ShardedSoftmax(V, lora_rank=2).build((None, D))
         with pytest.raises(ValueError, match="`gradient_share` must be None for a head whose rows"):
             ShardedSoftmax(V, gradient_share=0.5).build((None, D))

@@ -122,11 +122,11 @@ class LoRA:
     def _require_own_kernel(self):
         if self.tied_to is not None:
             raise ValueError(
-                "LoRA needs a kernel of the head's own, without `tied_to`; call `enable_lora` of "
-                f"the embedding. Received: tied_to={self.tied_to}"
+                "LoRA (`lora_rank`) needs a kernel of the head's own, without `tied_to`; call "
+                f"`enable_lora` of the embedding. Received: tied_to={self.tied_to}"
             )
         if getattr(self, "in_shards", False):
             raise ValueError(
-                "LoRA needs a kernel that a replica holds whole, without `shard`. "
+                "LoRA (`lora_rank`) needs a kernel that a replica holds whole, without `shard`. "
                 f"Received: shard={self.shard}"
             )

@@ -31,8 +31,9 @@ class TrainingMonitor(CheckedArguments, keras.callbacks.Callback):
     Args:
         log_dir: a directory for TensorBoard.
         every: the number of steps between two records.
-        words_per_step: the number of positions in a batch. With None it is taken from the shape
-            of the model's input; if that is not static, steps per second are recorded instead.
+        words_per_step: the number of positions in a batch, or their mean. With None it is taken
+            from the shape of the model's input; if that is not static, steps per second are
+            recorded instead.
         profile_batch: the first and the last step to trace, counted from 1 by the optimiser, or
             None for no trace. `tfsoftmax memory_timeline` and TensorBoard's profile plugin read
             the trace. In steps 1 and 2 TensorFlow also builds graphs and allocates variables.

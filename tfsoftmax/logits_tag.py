@@ -11,7 +11,7 @@ from tfsoftmax._compat import (
     in_symbolic_scope,
     metrics_in_call,
 )
-from tfsoftmax.ops.inputs import dense_ids, dense_weights
+from tfsoftmax.ops.inputs import dense_ids, sample_weights
 from tfsoftmax.ops.weighting import weighted_sum, without_broken
 
 _TAG = "_tfsoftmax_logits_tag"
@@ -211,7 +211,7 @@ def positions(
         mask = kept if mask is None else kept & mask
     weights = tf.ones(tf.shape(labels))
     if sample_weight is not None:
-        weights *= _aligned(dense_weights(sample_weight), labels.shape)
+        weights *= _aligned(sample_weights(sample_weight), labels.shape)
     kept = tf.cast(tf.size(labels), tf.float32)
     if mask is not None:
         mask = tf.cast(mask, tf.float32)

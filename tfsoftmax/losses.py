@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tfsoftmax.arguments import CheckedArguments
 from tfsoftmax.logits_tag import LogitsTag, check_weights, positions
-from tfsoftmax.ops.inputs import dense, dense_weights
+from tfsoftmax.ops.inputs import dense, sample_weights
 from tfsoftmax.ops.replicas import sum_of_replicas
 from tfsoftmax.ops.weighting import weighted
 
@@ -114,7 +114,7 @@ def _positions_of_sets(y_true, y_pred, sample_weight, ignore_class):
     own = labels >= 0 if ignore_class is None else (labels >= 0) & (labels != ignore_class)
     by_label = None
     if sample_weight is not None:
-        sample_weight = dense_weights(sample_weight)
+        sample_weight = sample_weights(sample_weight)
         if sample_weight.shape.rank == labels.shape.rank and sample_weight.shape[-1] != 1:
             by_label, sample_weight = sample_weight, None
             check_weights(by_label, labels.shape, "sample_weight")

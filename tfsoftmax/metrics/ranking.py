@@ -7,7 +7,7 @@ import tensorflow as tf
 from tfsoftmax.arguments import check_positive
 from tfsoftmax.logits_tag import positions
 from tfsoftmax.metrics.token_mean import TokenMean, whole_ids
-from tfsoftmax.ops.inputs import dense, dense_ids, dense_weights
+from tfsoftmax.ops.inputs import dense, dense_ids, sample_weights
 from tfsoftmax.ops.ranking import NOT_SEARCHED, grades_of, repeated
 
 GAINS = {"exponential": lambda grades: 2**grades - 1, "linear": lambda grades: grades}
@@ -91,7 +91,7 @@ class RankingMetric(TokenMean):
         relevant = whole_ids(relevant, tf.int64.min, vocab_size)
         relevant = tf.where(grades <= 0, tf.cast(-1, tf.int64), relevant)
         if sample_weight is not None:
-            sample_weight = dense_weights(sample_weight)
+            sample_weight = sample_weights(sample_weight)
             if len(sample_weight.shape) > len(relevant.shape) - 1:
                 sample_weight = _of_queries(sample_weight, relevant.shape)
         one = tf.reduce_max(relevant, axis=-1)  # of each query, also where R is 0

@@ -44,16 +44,21 @@ def dense_ids(value, name):
     return tf.cast(ids, tf.int64) if ids.dtype.is_integer else ids  # uint8 holds neither V nor -1
 
 
-def dense_weights(sample_weight, name="sample_weight"):
-    """Weights, or a mask of True and False, as a dense tensor of float32 and known rank."""
-    weights = dense(sample_weight, name)
-    weights = weights if weights.dtype.is_bool else real(weights, name)
+def dense_weights(value, name):
+    """Weights, or a mask of True and False, as a dense tensor of float32."""
+    weights = dense(value, name)
+    return tf.cast(weights if weights.dtype.is_bool else real(weights, name), tf.float32)
+
+
+def sample_weights(value):
+    """`sample_weight` as a dense tensor of float32 and known rank."""
+    weights = dense_weights(value, "sample_weight")
     if weights.shape.rank is None:
         raise TypeError(
-            f"`{name}` must have a known number of axes, which `set_shape` declares. "
+            "`sample_weight` must have a known number of axes, which `set_shape` declares. "
             f"Received: shape {weights.shape}"
         )
-    return tf.cast(weights, tf.float32)
+    return weights
 
 
 def checked_ids(ids, size, name, least=0, hint=""):

@@ -187,7 +187,7 @@ def table():
             kinds={"counts": "counts", "unigram_weight": "share"},
         )],
         "samplers.LearnedUnigram": [draws(samplers.LearnedUnigram(V)), Use(
-            samplers.LearnedUnigram(V).update, {"labels": LABELS}, kinds={"labels": "ids"},
+            samplers.LearnedUnigram(V).update, {"labels": LABELS}, kinds={"labels": "ids or none"},
         )],
         "samplers.Excluding": [
             draws(samplers.Excluding(V, [0], samplers.Uniform(V - 1))),

@@ -203,7 +203,8 @@ class Sampler(CheckedArguments, keras.layers.Layer):
     def update(self, labels: tf.Tensor) -> None:
         """Adapts the distribution to a training step with these labels (...), if it changes.
 
-        What is learned from labels stays as it is where `trainable` is False.
+        A label of -1 is none, as where a position has weight zero. What is learned from labels
+        stays as it is where `trainable` is False.
         """
         del labels
 

@@ -4,6 +4,7 @@ import weakref
 
 import keras
 import numpy as np
+import pytest
 
 from tfsoftmax.heads import (
     NCE,
@@ -167,7 +168,20 @@ def three_levels(vocab_size):
 
 
 ONE_OF_EACH = [case for case in CASES if " " not in case]  # variants are called "case, ..."
+TO_COMPILE = [  # of each way to compute scores one, where tracing or compiling takes the time
+    "full", "char_cnn", "spherical", "sampled", "nce", "adaptive", "tree", "class",
+    "self-organised",
+]
 WITH_A_KERNEL = [case for case in ONE_OF_EACH if case != "char_cnn"]  # whose rows a layer computes
+
+
+def slow_unless(quick, cases=CASES):
+    """`cases` for `parametrize`, of which the slow tier alone takes those that are not `quick`."""
+    return [
+        case if case in quick
+        else pytest.param(*(case if isinstance(case, tuple) else [case]), marks=pytest.mark.slow)
+        for case in cases
+    ]
 
 
 def counts(vocab_size):

@@ -1,5 +1,6 @@
 """AdaptiveSoftmax against float64 loops, its clusters, its order of words, its pruning."""
 
+import itertools
 import warnings
 
 import keras
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cases import UNITS, positions, randomise
+from cases import UNITS, positions, randomise, slow_unless
 from references import adaptive_log_probs
 from tfsoftmax.heads.adaptive import AdaptiveSoftmax
 from tfsoftmax.heads.two_level import TwoLevelSoftmax
@@ -80,12 +81,11 @@ LABELS = {
 
 
 @every_layout
-@pytest.mark.parametrize("rows, xla, where", [
-    *((rows, False, where) for rows in (26, 7) for where in LABELS),
-    (26, True, "in all clusters"),
-    *(pytest.param(rows, True, where, marks=pytest.mark.slow)
-      for rows in (26, 7) for where in LABELS if (rows, where) != (26, "in all clusters")),
-])
+@pytest.mark.parametrize("rows, xla, where", slow_unless(
+    [*((26, False, where) for where in LABELS), (7, False, "in all clusters"),
+     (26, True, "in all clusters")],
+    itertools.product([26, 7], [False, True], LABELS),
+))
 def test_gradients_equal_the_tape_wherever_labels_are(layout, rows, xla, where, monkeypatch):
     """In one round or many, for labels that leave clusters empty or exceed their capacity."""
     monkeypatch.setattr(adaptive_clusters.Cluster, "chunk_rows", lambda _: rows)

@@ -1,11 +1,13 @@
 """Rows from characters: the equation, the padding, the words that no vocabulary has."""
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from cases import randomise
+from cases import randomise, slow_unless
 from references import character_rows, numeric_gradient
 from tfsoftmax import CharacterEmbedding, CharCnnSoftmax, SampledSoftmax, SoftmaxLoss
 
@@ -158,8 +160,10 @@ def test_the_head_makes_its_embedding_from_the_words():
         CharCnnSoftmax(9, WORDS)
 
 
-@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
-@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("policy, tied", slow_unless(
+    [("mixed_bfloat16", True), ("mixed_float16", False)],
+    itertools.product(["mixed_bfloat16", "mixed_float16"], [False, True]),
+))
 def test_fit_may_be_the_first_call_in_mixed_precision(policy, tied):
     inputs = keras.Input((3,), dtype="int32")
     table = CharacterEmbedding(V, D, WORDS, **OPTIONS)

@@ -8,7 +8,17 @@ import pytest
 import tensorflow as tf
 
 import replicas_helper
-from cases import CASES, ONE_OF_EACH, UNITS, positions, randomise, rewind, spelled, two_cutoffs
+from cases import (
+    CASES,
+    ONE_OF_EACH,
+    UNITS,
+    positions,
+    randomise,
+    rewind,
+    slow_unless,
+    spelled,
+    two_cutoffs,
+)
 from tfsoftmax import HEADS, AdaptiveSoftmax, Perplexity, ShardedSoftmax, Vocabulary
 from tfsoftmax.heads.tied import TiedHead
 from tfsoftmax.losses import SoftmaxLoss
@@ -73,9 +83,7 @@ def check_promises(head, hidden):
 
 
 @every_policy
-@pytest.mark.parametrize("case", [
-    case if case in ONE_OF_EACH else pytest.param(case, marks=pytest.mark.slow) for case in CASES
-])
+@pytest.mark.parametrize("case", slow_unless(ONE_OF_EACH))
 def test_probabilities_are_exact(case, policy):
     head = CASES[case](V)
     if "float16" in policy.split("_") and getattr(head, "sgd_learning_rate", None):

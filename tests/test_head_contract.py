@@ -7,15 +7,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cases import CASES, ONE_OF_EACH, UNITS, built, positions, rewind
+from cases import CASES, TO_COMPILE, UNITS, built, positions, rewind, slow_unless
 from references import numeric_gradient
 
 V = 13
 every_head = pytest.mark.parametrize("case", CASES)
 # To compile a head takes seconds, and its variants share most of what is compiled.
-every_compiled_head = pytest.mark.parametrize("case", [
-    case if case in ONE_OF_EACH else pytest.param(case, marks=pytest.mark.slow) for case in CASES
-])
+every_compiled_head = pytest.mark.parametrize("case", slow_unless(TO_COMPILE))
 
 
 @every_head

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cases import CASES, ONE_OF_EACH, language_model
+from cases import CASES, ONE_OF_EACH, TO_COMPILE, language_model, slow_unless
 from keras_helper import B, T, V, compiled, data
 from tfsoftmax.losses import SoftmaxLoss
 from tfsoftmax.metrics import Perplexity
@@ -46,7 +46,7 @@ def check_that_fit_lowers_exact_perplexity(said):
     assert said["after"]["perplexity"] < 0.7 * said["before"]["perplexity"]
 
 
-@pytest.fixture(scope="module", params=ONE_OF_EACH)
+@pytest.fixture(scope="module", params=slow_unless(TO_COMPILE, ONE_OF_EACH))
 def one_of_each(request):
     """`fitted` of each head; it is made once, as most of a test's time would be tracing."""
     return fitted(request.param)

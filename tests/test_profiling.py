@@ -153,3 +153,9 @@ def test_mistakes_are_named(arguments, message, finished_run):
     result = tool("tfprof", f"--run={finished_run.directory}", *arguments, check=False)
     assert result.returncode == 1 and message in result.stderr
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.slow
+def test_a_step_that_needs_much_memory_is_profiled():
+    """Grappler saves memory in such steps by temporary variables, which sessions refuse."""
+    assert "full, V = 44,370, D = 512" in tool("tfprof")

@@ -47,9 +47,10 @@ def head_of(vocab_size, num_samples, uniform):
     )
 
 
-FIRST, SECOND = (4, 1, False), pytest.param(4, 2, False, marks=pytest.mark.slow)
-CASES = [FIRST, SECOND, pytest.param(4, 3, False, marks=pytest.mark.slow), (4, 4, False),
-         (30, 5, True)]
+CASES = [(4, 1, False), *(
+    pytest.param(*case, marks=pytest.mark.slow)
+    for case in [(4, 2, False), (4, 3, False), (4, 4, False), (30, 5, True)]
+)]
 
 
 @pytest.mark.parametrize("vocab_size, num_samples, uniform", CASES)
@@ -58,7 +59,7 @@ def test_the_true_distribution_is_the_minimum_without_replacement(vocab_size, nu
     assert np.abs(scores).max() < 4.5
 
 
-@pytest.mark.parametrize("vocab_size, num_samples, uniform", [FIRST, SECOND])
+@pytest.mark.parametrize("vocab_size, num_samples, uniform", CASES[:2])
 def test_with_a_threshold_for_each_word_it_would_not_be(vocab_size, num_samples, uniform):
     head = head_of(vocab_size, num_samples, uniform)
     head.sampler.sample_others = head.sampler.sample

@@ -183,7 +183,9 @@ def test_callback_reassigns_every_so_many_batches(steps_per_execution):
     assert set(logged[0]) == {"step", "changed_words", "changed_tokens"}
 
 
-@pytest.mark.parametrize("every", [5, 8, 3])  # 8 batches an epoch
+@pytest.mark.parametrize("every", [  # 8 batches an epoch
+    5, *(pytest.param(every, marks=pytest.mark.slow) for every in (8, 3)),
+])
 def test_an_interrupted_training_goes_on_with_its_schedule(every, tmp_path):
     words = chain(1000)[:24]
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cases import CASES, UNITS, WITH_A_KERNEL, counts, randomise
+from cases import CASES, UNITS, WITH_A_KERNEL, counts, randomise, slow_unless
 from tfsoftmax import GRU, LSTM, FullSoftmax, SelfOrganisedSoftmax, SimpleRNN
 
 V, T = 13, 2
@@ -42,7 +42,7 @@ def test_converted_models_compute_the_same_logits(case):
     assert_same_logits(model, flat_buffer, batch=3)
 
 
-@pytest.mark.parametrize("case", ["full", "adaptive", "tree", "nary"])
+@pytest.mark.parametrize("case", slow_unless(["full"], ["full", "adaptive", "tree", "nary"]))
 def test_a_saved_model_of_a_fixed_batch_converts(case, tmp_path):
     model = model_of(case, batch=3)
     model.export(tmp_path / "model", verbose=False)
@@ -75,7 +75,7 @@ def test_recurrent_layers_with_a_fixed_batch(cell):
 @pytest.mark.skipif(
     tuple(map(int, keras.__version__.split(".")[:2])) < (3, 13), reason="Keras 3.13 brings litert."
 )
-@pytest.mark.parametrize("cell", [LSTM, GRU])
+@pytest.mark.parametrize("cell", [LSTM, pytest.param(GRU, marks=pytest.mark.slow)])
 def test_keras_exports_recurrent_layers_as_built_in_operations_for_a_given_batch(cell, tmp_path):
     """Without the signature it exports any batch, also of a model whose inputs have a fixed one."""
     model = model_ending_in(FullSoftmax(V), batch=3, body=cell(UNITS, return_sequences=True))

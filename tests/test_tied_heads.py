@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cases import randomise
+from cases import randomise, slow_unless
 from tfsoftmax.heads import AdaptiveSoftmax, FullSoftmax, SampledSoftmax, TwoLevelSoftmax
 from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
 from tfsoftmax.losses import SoftmaxLoss
@@ -50,7 +50,7 @@ def quantise(layer_or_model, mode):
         pytest.skip(f"this Keras has no {mode} for the layer")
 
 
-@pytest.mark.parametrize("mode", ["int8", "int4", "float8"])
+@pytest.mark.parametrize("mode", slow_unless(["int8"], ["int8", "int4", "float8"]))
 @pytest.mark.parametrize("make", [FullSoftmax, SampledSoftmax])
 def test_quantised_embedding_is_read_with_its_scale(mode, make, tmp_path):
     model, head = tied(keras.layers.Embedding(V, D), make)
@@ -157,7 +157,7 @@ def test_a_step_computes_no_rows_but_the_samples(what, policy):
 
 
 @needs_reversible
-@pytest.mark.parametrize("mode", [None, "int8", "int4"])
+@pytest.mark.parametrize("mode", slow_unless([None, "int8"], [None, "int8", "int4"]))
 @pytest.mark.parametrize("tie_weights", [True, False])
 def test_reversible_embedding_scores_with_its_own_table(mode, tie_weights):
     embedding = keras.layers.ReversibleEmbedding(V, D, tie_weights=tie_weights)

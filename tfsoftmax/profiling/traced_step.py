@@ -172,6 +172,7 @@ def _trace(step):
     v1, options = tf.compat.v1, tf.compat.v1.ConfigProto(inter_op_parallelism_threads=1)
     rewrite = options.graph_options.rewrite_options
     rewrite.remapping = rewrite.OFF
+    rewrite.memory_optimization = rewrite.NO_MEM_OPT  # whose temporary variables sessions refuse
     with tf.Graph().as_default() as graph, v1.Session(graph=graph, config=options) as session:
         placed, feeds = {}, {}
         for name, is_variable, dtype, shape, value in step.captures:

@@ -5,7 +5,7 @@ import math
 import pytest
 import tensorflow as tf
 
-from cases import CASES, ONE_OF_EACH, UNITS
+from cases import CASES, ONE_OF_EACH, TO_COMPILE, UNITS, slow_unless
 from graph_helper import operations
 from tfsoftmax.heads import AdaptiveSoftmax, FullSoftmax
 from tfsoftmax.ops import adaptive_clusters, chunk_gradients, drawn_tiles, log_sums, logits
@@ -30,7 +30,9 @@ def step_of(head):
     )
 
 
-@pytest.mark.parametrize("case", [*ONE_OF_EACH, "full, drawn tiles", "shortlist without its node"])
+@pytest.mark.parametrize("case", slow_unless(
+    [*TO_COMPILE, "shortlist"], [*ONE_OF_EACH, "full, drawn tiles", "shortlist without its node"]
+))
 def test_eight_times_the_words_need_no_more_operations_but_for_the_levels_of_trees(
     case, monkeypatch
 ):

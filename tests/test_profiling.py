@@ -158,4 +158,4 @@ def test_mistakes_are_named(arguments, message, finished_run):
 @pytest.mark.slow
 def test_a_step_that_needs_much_memory_is_profiled():
     """Grappler saves memory in such steps by temporary variables, which sessions refuse."""
-    assert "full, V = 44,370, D = 512" in tool("tfprof")
+    assert "full, V = 44,370, D = 512" in tool("tfprof").stdout

@@ -233,9 +233,12 @@ def test_weights_that_are_no_numbers_are_named(call, weights):
 
 @pytest.mark.parametrize("call", [
     SoftmaxLoss(), lambda *batch: Perplexity()(*batch), lambda *batch: MRR(2)(*batch),
+    lambda labels, logits, weights: built("full", V).loss_and_nats(HIDDEN, labels, weights)[0],
+    lambda labels, logits, weights: SoftmaxLoss(multi_label=True)(
+        labels[:, None], logits, weights[:, None]),
 ])
 def test_a_mask_of_true_and_false_serves_as_weights(call):
     logits, mask = built("full", V)(HIDDEN), LABELS > 3
-    np.testing.assert_array_equal(
-        call(LABELS, logits, mask), call(LABELS, logits, mask.astype("float32"))
-    )
+    by_mask = call(LABELS, logits, mask)
+    np.testing.assert_array_equal(by_mask, call(LABELS, logits, mask.astype("float32")))
+    assert by_mask != call(LABELS, logits, np.ones(len(mask), np.float32))

@@ -184,8 +184,8 @@ def positions(
     Args:
         y_true: (...) or (..., 1) integers; Keras sometimes adds the last axis.
         y_pred: logits (..., V). Positions that their Keras mask leaves out have weight zero.
-        sample_weight: None or a tensor that broadcasts to (...) from the left. One weight a
-            sequence is (B, 1) where the labels are (B, T).
+        sample_weight: None, or real numbers or a mask of bool that broadcast to (...) from the
+            left. One weight a sequence is (B, 1) where the labels are (B, T).
         ignore_class: label whose positions have weight zero, or None.
 
     Returns:

@@ -24,8 +24,8 @@ class SoftmaxLoss(CheckedArguments, keras.losses.Loss):
     Call arguments:
         y_true: (...) or (..., 1) integers, the labels; (..., M) with `multi_label`.
         y_pred: (..., V), the output of a head, without any layer after it.
-        sample_weight: broadcasts to (...), as (B, 1) does for labels (B, T), or None. With
-            `multi_label` also (..., M), a weight for each label.
+        sample_weight: real numbers or a mask of bool that broadcasts to (...), as (B, 1) does for
+            labels (B, T), or None. With `multi_label` also (..., M), a weight for each label.
 
     Returns, when called: scalar float32, or (...) with the reduction "none".
 

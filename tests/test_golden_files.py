@@ -1,0 +1,18 @@
+"""Files and results of an earlier commit: tests/golden, which tests/golden_files.py wrote."""
+
+import keras
+import numpy as np
+import pytest
+
+from cases import CASES
+from golden_files import path_of, results_of
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_models_of_an_earlier_commit_load_and_compute_what_they_did(case):
+    model = keras.models.load_model(path_of(case, ".keras"))
+    wanted = np.load(path_of(case, ".npz"))
+    found = results_of(model)
+    assert found.keys() == set(wanted.files)
+    for name, value in found.items():
+        np.testing.assert_allclose(value, wanted[name], rtol=1e-5, atol=2e-6, err_msg=name)

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from cases import CASES, UNITS, positions, randomise, rewind  # noqa: E402
+from cases import CASES, UNITS, positions, randomise, rewind
 
 GOLDEN = Path(__file__).parent / "golden"
 V, COUNT, K = 13, 6, 3

@@ -107,7 +107,7 @@ CASES = {
     "tree, a level at a time": lambda V: TreeSoftmax(V, "random", mode="sequential"),
     "adaptive": lambda V: AdaptiveSoftmax(V, two_cutoffs(V)),
     "adaptive, the last tail of one word": lambda V: AdaptiveSoftmax(
-        V, sorted({*two_cutoffs(V), V - 1}), projection_factor=2.0, counts=counts(V), shard=True
+        V, sorted({*two_cutoffs(V), V - 1}), projection_factor=2.0, counts=counts(V)
     ),
     "adaptive, smoothed": lambda V: AdaptiveSoftmax(
         V, two_cutoffs(V), label_smoothing=0.3, seed=1

@@ -187,14 +187,14 @@ def test_a_trace_of_the_profiler_is_parsed(tmp_path):
 
 
 def test_autograph_rewrites_the_users_function_and_nothing_below_it(monkeypatch):
-    rewritten, original = [], tfsoftmax.FullSoftmax._training_loss
+    rewritten, original = [], tfsoftmax.FullSoftmax.objective
 
     def spy(*args):
         frames = traceback.extract_stack()
         rewritten.extend(f.name for f in frames if "__autograph_generated" in f.filename)
         return original(*args)
 
-    monkeypatch.setattr(tfsoftmax.FullSoftmax, "_training_loss", spy)
+    monkeypatch.setattr(tfsoftmax.FullSoftmax, "objective", spy)
     head = tfsoftmax.FullSoftmax(5)
 
     @tf.function

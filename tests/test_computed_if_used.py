@@ -64,6 +64,7 @@ def test_loops_over_chunks_read_no_variables(case, monkeypatch):
     """TensorFlow runs a loop that reads variables even if nothing uses its results."""
     monkeypatch.setattr(chunks, "CHUNK_ROWS", 2)  # so that five positions take a loop
     head, (hidden, _) = built(case, 41), positions(41, 5)
-    graph = tf.function(head._log_probs).get_concrete_function(tf.TensorSpec(hidden.shape)).graph
+    log_probs = tf.function(lambda hidden: head.log_probs(hidden))
+    graph = log_probs.get_concrete_function(tf.TensorSpec(hidden.shape)).graph
     loops = [op for op in graph.get_operations() if op.type in ("While", "StatelessWhile")]
     assert loops and not any(t.dtype == tf.resource for op in loops for t in op.inputs)

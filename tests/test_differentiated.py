@@ -8,11 +8,10 @@ import tensorflow as tf
 from cases import UNITS, positions, randomise
 from graph_helper import largest_tensor
 from references import full_log_probs
+from tfsoftmax.distributions.rows import Rows
 from tfsoftmax.heads.differentiated import DifferentiatedSoftmax, block_units
 from tfsoftmax.heads.full import FullSoftmax
-from tfsoftmax.ops.chunk_gradients import Objective
 from tfsoftmax.ops.chunks import CHUNK_ROWS
-from tfsoftmax.ops.cross_entropy import cross_entropy, weighted_cross_entropy
 from tfsoftmax.vocabulary import Vocabulary
 
 V, CUTOFFS = 13, [3, 8]
@@ -92,12 +91,14 @@ def test_blocks_are_a_full_softmax_with_a_block_diagonal_kernel(count):
         np.testing.assert_allclose(gradient, wanted[1][block], atol=1e-6)
 
 
-@pytest.mark.parametrize("objective", [
-    Objective(soft_cap=2.0, label_smoothing=0.2, z_loss=0.01), Objective(z_loss=0.5, log_z=0.0)
+@pytest.mark.parametrize("soft_cap, options", [
+    (2.0, {"label_smoothing": 0.2, "z_loss": 0.01}), (None, {"z_loss": 0.5, "log_z": 0.0})
 ])
-@pytest.mark.parametrize("subset", [None, tf.constant([4, 0, 2])], ids=["all", "subset"])
-def test_bands_have_any_objective_of_a_full_softmax(objective, subset):
-    """Loss and gradients of `cross_entropy` for bands and for a block-diagonal kernel."""
+@pytest.mark.parametrize(
+    "subset", [None, lambda count: tf.constant([4, 0, 2])], ids=["all", "subset"]
+)
+def test_bands_have_any_objective_of_a_full_softmax(soft_cap, options, subset):
+    """Loss and gradients of `Penalised` for bands and for a block-diagonal kernel."""
     head = built(units=[4, 2, 1])
     kernels, biases = ([tf.convert_to_tensor(w) for w in ws] for ws in (head.kernels, head.biases))
     operators = [tf.linalg.LinearOperatorFullMatrix(kernel) for kernel in kernels]
@@ -107,12 +108,10 @@ def test_bands_have_any_objective_of_a_full_softmax(objective, subset):
     with tf.GradientTape(persistent=True) as tape:
         tape.watch([hidden, kernels, biases])
         kernel = tf.linalg.LinearOperatorBlockDiag(operators).to_dense()
-        whole = kernel, tf.concat(biases, 0)
-        wanted = cross_entropy(hidden, *whole, labels, objective, subset)
-        ours = cross_entropy(hidden, kernels, biases, labels, objective, subset)
-        total, _ = weighted_cross_entropy(
-            hidden, kernels, biases, labels, weights, objective, subset
-        )
+        whole = Rows(kernel, tf.concat(biases, 0), soft_cap).penalised(**options, subset=subset)
+        bands = Rows(kernels, biases, soft_cap).penalised(**options, subset=subset)
+        wanted, ours = (objective.nats(hidden, labels) for objective in (whole, bands))
+        total, _ = bands.weighted_nats(hidden, labels, weights)
         sums = [tf.reduce_sum(weights * losses) for losses in (wanted, ours)]
     np.testing.assert_allclose(ours, wanted, rtol=1e-5)
     np.testing.assert_allclose(total, sums[0], rtol=1e-5)
@@ -126,9 +125,9 @@ def test_bands_have_any_objective_of_a_full_softmax(objective, subset):
 def test_labels_outside_the_vocabulary_are_an_error(label):
     hidden, labels = positions(V, 5)
     labels[3] = label
-    kernels, biases = built(units=[4, 2, 1])._parameters()
+    rows = built(units=[4, 2, 1]).distribution().by_rank
     with pytest.raises(tf.errors.InvalidArgumentError, match="indices.* is not in"):
-        cross_entropy(tf.constant(hidden), kernels, biases, tf.constant(labels))
+        rows.nats(tf.constant(hidden), tf.constant(labels))
 
 
 def test_projected_with_all_units_is_full_softmax():

@@ -5,10 +5,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tfsoftmax.distributions.rows import Rows
 from tfsoftmax.heads import FullSoftmax
 from tfsoftmax.ops import chunks, drawn_tiles
-from tfsoftmax.ops.chunk_gradients import Objective
-from tfsoftmax.ops.cross_entropy import cross_entropy, weighted_cross_entropy
 from tfsoftmax.ops.search import inclusion_probabilities
 
 V, D, N, SHARE = 43, 6, 8, 0.4  # eight tiles of five words and one of three
@@ -80,10 +79,12 @@ def test_a_sample_has_each_tile_with_its_probability():
 
 @pytest.mark.parametrize("bands", [1, 2])
 @pytest.mark.parametrize("road", ["weighted", "unweighted"])
-@pytest.mark.parametrize("objective", [
-    Objective(), Objective(soft_cap=2.0), Objective(label_smoothing=0.2, z_loss=0.1),
+@pytest.mark.parametrize("soft_cap, options", [
+    (None, {}), (2.0, {}), (None, {"label_smoothing": 0.2, "z_loss": 0.1}),
 ])
-def test_mean_gradient_over_all_outcomes_is_the_gradient(objective, road, bands, monkeypatch):
+def test_mean_gradient_over_all_outcomes_is_the_gradient(
+    soft_cap, options, road, bands, monkeypatch
+):
     """The outcome changes only where an offset crosses the end of a tile."""
     hidden, kernel, bias, labels, weights = problem()
     if bands == 2:
@@ -101,16 +102,16 @@ def test_mean_gradient_over_all_outcomes_is_the_gradient(objective, road, bands,
         sources = [hidden, *tf.nest.flatten([kernel, bias])]
         with tf.GradientTape() as tape:
             tape.watch(sources)
-            arguments = hidden, kernel, bias, labels
+            objective = Rows(kernel, bias, soft_cap).penalised(**options, draw=draw)
             if road == "weighted":
-                total, _ = weighted_cross_entropy(*arguments, weights, objective, draw=draw)
+                total, _ = objective.weighted_nats(hidden, labels, weights)
             else:
-                losses = cross_entropy(*arguments, objective, draw=draw)
-                total = tf.reduce_sum(weights * losses)
+                total = tf.reduce_sum(weights * objective.nats(hidden, labels))
         return [g.numpy() for g in tape.gradient(total, sources)]
 
     def drawn(offset):
-        return gradients(drawn_tiles.Draw(SHARE, tf.fill([N], tf.constant(offset, tf.float64))))
+        offset = tf.constant(offset, tf.float64)
+        return gradients(drawn_tiles.Draw(SHARE, lambda count: tf.fill([count], offset)))
 
     drawn(0.5)
     ends = np.unique(np.concatenate([[0, 1], np.cumsum(known[0]) % 1]))
@@ -190,10 +191,10 @@ def test_what_is_not_finite_reaches_the_gradients():
 
 def test_only_the_share_is_multiplied():
     hidden, kernel, *_ = problem()
-    slopes, draw = tf.ones([N, 40]), drawn_tiles.Draw(SHARE, tf.zeros(N, tf.float64))
+    slopes, offset = tf.ones([N, 40]), tf.constant(0, tf.float64)
     blocks = [kernel[:20], kernel[20:40]]
     drawn = drawn_tiles.drawn_tiles(
-        tf.split(slopes, 2, 1), [tf.ones(20)] * 2, blocks, draw
+        tf.split(slopes, 2, 1), [tf.ones(20)] * 2, blocks, SHARE, offset
     )
     assert sum(m.shape[1] for m, *_ in drawn) == 20  # four of eight tiles of five words
     for (m, rows, numbers), block in zip(drawn, blocks):

@@ -10,12 +10,13 @@ import tensorflow as tf
 import replicas_helper
 from graph_helper import largest_tensor
 from tfsoftmax import FullSoftmax, Perplexity, ShardedSoftmax, SoftmaxLoss, TopK, optimizers
+from tfsoftmax.distributions.rows import Rows
+from tfsoftmax.distributions.sharded import PenalisedInShards
 from tfsoftmax.layers import sharded_weights
 from tfsoftmax.layers.sharded_weights import shards_of
 from tfsoftmax.metrics import Accuracy
 from tfsoftmax.ops import chunks
-from tfsoftmax.ops.chunk_gradients import PLAIN, Objective
-from tfsoftmax.ops.sharded import sharded_cross_entropy
+from tfsoftmax.ops.chunk_gradients import RowLoss
 from tfsoftmax.ops.shards import Shard, sharded_words
 
 V, D, B, T = 61, 6, 8, 5
@@ -72,13 +73,13 @@ def strategy_here():
 
 def operations():
     four = strategy_here()
-    everything = Objective(soft_cap=2.0, label_smoothing=0.2, z_loss=0.01)
+    everything = RowLoss(soft_cap=2.0, label_smoothing=0.2, z_loss=0.01)
     check_operation(tf.distribute.get_strategy(), V, everything)
     check_operation(four, V, everything)
-    check_operation(four, 5, PLAIN)
+    check_operation(four, 5, RowLoss())
 
 
-def check_operation(strategy, vocab_size, objective):
+def check_operation(strategy, vocab_size, loss):
     """Each replica has another number of positions, one of them none."""
     replicas = strategy.num_replicas_in_sync
     counts = [3, 0, 7, 4][:replicas]
@@ -100,9 +101,8 @@ def check_operation(strategy, vocab_size, objective):
     def step(hidden, kernel, bias, labels, weights):
         with tf.GradientTape() as tape:
             tape.watch([hidden, kernel, bias])
-            losses, nats, _ = sharded_cross_entropy(
-                hidden, kernel, bias, labels, Shard.here(vocab_size), objective
-            )
+            objective = PenalisedInShards(Rows(kernel, bias), Shard.here(vocab_size), loss)
+            losses, nats, _ = objective.losses(hidden, labels)
             total = tf.reduce_sum(weights * losses)
         return losses, nats, *tape.gradient(total, [hidden, kernel, bias])
 
@@ -118,7 +118,7 @@ def check_operation(strategy, vocab_size, objective):
         assert not np.any(d_kernel[shard.words :]) and not np.any(d_bias[shard.words :])
     for i in (3, 4):
         results[i] = [d[: shard.words] for d, shard in zip(results[i], shards)]
-    losses, nats, gradients = objective64(*data, objective)
+    losses, nats, gradients = objective64(*data, loss)
     for ours, expected in zip(results, [losses, nats, *gradients], strict=True):
         np.testing.assert_allclose(np.concatenate(ours), expected, rtol=1e-5, atol=2e-6)
     if replicas > 1:
@@ -319,7 +319,7 @@ def test_no_tensor_of_all_positions_by_all_words():
     def step(hidden, kernel, bias, labels):
         with tf.GradientTape() as tape:
             tape.watch([hidden, kernel, bias])
-            losses = sharded_cross_entropy(hidden, kernel, bias, labels, shard)[0]
+            losses = PenalisedInShards(Rows(kernel, bias), shard).nats(hidden, labels)
         return tape.gradient(losses, [hidden, kernel, bias])
 
     shapes = [(count, D), (vocab_size, D), (vocab_size,)]

@@ -12,7 +12,6 @@ from graph_helper import largest_tensor
 from test_sharded import RULES, B, D, T, V, batches, local_rows, problem, strategy_here, whole
 from tfsoftmax import (
     NCE,
-    AdaptiveSoftmax,
     BlackOut,
     Embedding,
     FullSoftmax,
@@ -23,12 +22,10 @@ from tfsoftmax import (
     ShardedEmbedding,
     ShardedSoftmax,
     SoftmaxLoss,
-    TwoLevelSoftmax,
     optimizers,
     sharded_checkpoints,
 )
 
-CUTOFFS = [9, 22]
 COUNTS = np.random.default_rng(1).integers(1, 99, V)
 
 
@@ -45,12 +42,6 @@ HEADS = {
     "tied": lambda shard, embedding, **name: (ShardedSoftmax if shard else FullSoftmax)(
         V, tied_to=embedding, soft_cap=3.0, **name
     ),
-    "adaptive": lambda shard, embedding, **name: AdaptiveSoftmax(
-        V, CUTOFFS, counts=COUNTS, use_bias=True, shard=shard, **name
-    ),
-    "two_level": lambda shard, embedding, **name: TwoLevelSoftmax(
-        V, CUTOFFS[1:], permutation="ids", shard=shard, **name
-    ),
     "sampled": sampled(SampledSoftmax),
     "sampled_tied": lambda shard, embedding, **name: SampledSoftmax(
         V, 9, counts=COUNTS, seed=1, tied_to=embedding, **name
@@ -65,13 +56,13 @@ HEADS = {
 }
 # Several heads train in one model, since most of the time goes into building the graph of `fit`.
 CASES = {
-    "main": (["tied", "adaptive", "sampled"], "adagrad"),
+    "main": (["tied", "sampled"], "adagrad"),
     "workers": (["sampled_tied"], "adam"),
     "embedding": (["full"], "momentum"),
     "embedding, Adam": (["full"], "adam"),
-    "tied": (["tied", "adaptive"], "momentum"),
-    "sampled": (["sampled", "nce", "adaptive"], "adam"),
-    "others": (["negative", "blackout", "without_replacement", "in_batch", "two_level"], "adagrad"),
+    "tied": (["tied"], "momentum"),
+    "sampled": (["sampled", "nce"], "adam"),
+    "others": (["negative", "blackout", "without_replacement", "in_batch"], "adagrad"),
     "every option": (["tied", "sampled"], "every option"),
 }
 
@@ -193,7 +184,7 @@ def test_half_precision_takes_a_constant_loss_scale():
     np.testing.assert_allclose(ours[1], wanted[1], atol=2e-3)
 
 
-METHODS = ("tied", "adaptive", "two_level", "sampled", "negative", "nce")
+METHODS = ("tied", "sampled", "negative", "nce")
 
 
 def results_of(heads, embedding):
@@ -249,15 +240,10 @@ def every_method():
     strategy = strategy_here()
     with strategy.scope():
         heads, embedding = built(True)
-        one_tail = AdaptiveSoftmax(V, [60], shard=True)
-        with pytest.raises(ValueError, match=r"`cutoffs` must .*last tail.*\[60\], after which 1 "):
-            one_tail.build((None, D))
         with pytest.raises(ValueError, match="`shard` must be False with `tied_to`, unless"):
             FullSoftmax(V, tied_to=Embedding(V, D), shard=True)
         with pytest.raises(ValueError, match="must not be in shards for SelfNormalisedSoftmax"):
             SelfNormalisedSoftmax(V, tied_to=embedding)
-        with pytest.raises(ValueError, match="needs a kernel that a replica holds whole"):
-            ShardedSoftmax(V, lora_rank=2).build((None, D))
         with pytest.raises(ValueError, match="`gradient_share` must be None for a head whose rows"):
             ShardedSoftmax(V, gradient_share=0.5).build((None, D))
         words = keras.Input((T,), dtype="int32")

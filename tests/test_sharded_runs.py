@@ -14,7 +14,6 @@ import replicas_helper
 from runs_helper import SMALL, assert_same_weights, events, tool
 from test_sharded import local_rows, strategy_here, whole
 from test_workers import (
-    ADAPTIVE,
     PLAIN,
     assert_close_lines,
     assert_close_runs,
@@ -189,8 +188,7 @@ def test_pretrained_vectors_reach_the_shards_that_hold_their_words():
      "tie_embeddings": True, "embedding_units": 11},
     {"head": "full", "head_options": {"shard": True}},
     {"head": "sampled", "head_options": {"shard": True, "num_samples": 8, "seed": 3}},
-    {"head": "adaptive", "head_options": {**ADAPTIVE["head_options"], "shard": True}},
-], ids=["tied", "sampled_tied", "full", "sampled", "adaptive"])
+], ids=["tied", "sampled_tied", "full", "sampled"])
 def test_every_head_in_shards_goes_on_with_one_device(model, corpus, tmp_path):
     """Two devices train, one goes on where they were, and both evaluate the run alike."""
     run, data = Run(str(tmp_path / "run")), corpus.directory

@@ -7,9 +7,9 @@ import tensorflow as tf
 
 from cases import UNITS, positions, randomise
 from references import tree_log_probs
+from tfsoftmax.distributions import tree as ops
 from tfsoftmax.heads import TreeSoftmax
 from tfsoftmax.ops import chunks
-from tfsoftmax.ops import tree as ops
 from tfsoftmax.ops import tree_search as search
 from tfsoftmax.optimizers import Adagrad
 from tfsoftmax.partitions import code_files, tree_builders

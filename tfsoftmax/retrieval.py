@@ -131,7 +131,8 @@ class _Served:
         return {"queries": queries}
 
     def rescore(self, queries, candidates, *seen):
-        kernel, bias, soft_cap = softmax_of(self.head)
+        softmax = softmax_of(self.head)
+        kernel, bias, soft_cap = softmax.kernel, softmax.bias, softmax.soft_cap
         candidates = checked_ids(candidates, self.head.vocab_size, "candidates", least=-1)[0]
         candidates = tf.where(repeated(candidates), -1, candidates)
         if seen:

@@ -51,15 +51,13 @@ def by_rows(hidden, clusters, words):
     return tf.transpose(tf.scatter_nd(words[:, None], logits, shape))
 
 
-def by_elements(hidden, clusters, words):
+def by_elements(hidden, by_rank, words):
     """Logits (N, V), each scattered by its position and its word."""
     import tensorflow as tf
 
-    from tfsoftmax.ops.adaptive import adaptive_logits
-
     shape = [hidden.shape[0], len(words)]
     places = tf.stack(tf.meshgrid(tf.range(shape[0]), words, indexing="ij"), axis=-1)
-    return tf.scatter_nd(places, adaptive_logits(hidden, clusters), shape)
+    return tf.scatter_nd(places, by_rank.logits(hidden), shape)
 
 
 def head_of(vocab_size, units, is_sorted):
@@ -78,10 +76,10 @@ def times(head, hidden, compiled, repeats):
     import tensorflow as tf
 
     words, hidden = tf.constant(head.bands.order.ids), tf.constant(hidden)
-    clusters = head._clusters()
+    by_rank = head.distribution().by_rank
     functions = [
-        lambda: head(hidden), lambda: by_rows(hidden, clusters, words),
-        lambda: by_elements(hidden, clusters, words),
+        lambda: head(hidden), lambda: by_rows(hidden, by_rank.parameters, words),
+        lambda: by_elements(hidden, by_rank, words),
     ]
     functions = [tf.function(f, autograph=False) if compiled else f for f in functions]
     first, *others = (function().numpy() for function in functions)

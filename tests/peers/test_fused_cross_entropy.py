@@ -45,7 +45,7 @@ def built(vocab_size, units, policy="float32", **options):
 def reference(head, hidden, labels, weights):
     """The objective of each position, and dh, dW and db of its weighted sum, in float64."""
     kernel, *bias = (np.asarray(w, np.float64) for w in head.get_weights())
-    hidden, objective = hidden.astype(np.float64), head.objective
+    hidden, objective = hidden.astype(np.float64), head
     smoothing, cap = objective.label_smoothing, objective.soft_cap
     losses, d_hidden = np.zeros(len(labels)), np.zeros_like(hidden)
     d_kernel, d_bias = np.zeros_like(kernel), np.zeros(len(kernel))

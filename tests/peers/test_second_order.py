@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 from cases import CASES, built, positions, rewind
+from tfsoftmax.distributions import tree as tree_ops
 from tfsoftmax.ops import chunks
-from tfsoftmax.ops import tree as tree_ops
 
 V, STEP = 13, 1e-2
 WEIGHTS = np.array([0.3, -1.1, 2.0, 0.7, 1.0], np.float32)

@@ -72,7 +72,7 @@ def test_predictions_from_every_cluster(likely):
 def cross_entropy(head, hidden, labels, weights, reduction):
     """The equations of PyTorch's documentation in float64, with the reductions of Keras."""
     kernel, bias = (np.asarray(w, np.float64) for w in head.get_weights())
-    smoothing, losses = head.objective.label_smoothing, np.zeros(labels.shape)
+    smoothing, losses = head.label_smoothing, np.zeros(labels.shape)
     for place, label in np.ndenumerate(labels):
         if label == IGNORED:
             continue
@@ -122,7 +122,7 @@ def test_equal_scores_cost_the_logarithm_of_the_vocabulary(case):
         head.bias.assign(tf.fill([V], 3.0))
     np.testing.assert_allclose(head.log_prob(hidden, labels), -np.log(V), rtol=1e-6)
     if case in ("full", "full smoothed"):
-        z_loss = head.objective.z_loss * (3 + np.log(V)) ** 2
+        z_loss = head.z_loss * (3 + np.log(V)) ** 2
         np.testing.assert_allclose(
             head.training_loss(hidden, labels), np.log(V) + z_loss, rtol=1e-6
         )

@@ -7,34 +7,25 @@ import tensorflow as tf
 
 from tfsoftmax.arguments import check_at_least
 from tfsoftmax.array_like import ArrayLike
+from tfsoftmax.distributions.clusters import Cluster, Clusters
+from tfsoftmax.distributions.smoothed import SmoothedByDraws
+from tfsoftmax.distributions.views import Ranked
 from tfsoftmax.heads.full import check_objective
 from tfsoftmax.heads.random_state import RandomState
-from tfsoftmax.heads.shards import Shards
+from tfsoftmax.heads.tied import TiedHead
 from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
 from tfsoftmax.layers.computed_rows import ComputedRows
 from tfsoftmax.layers.initializers import Initializer, add_weight
-from tfsoftmax.ops.adaptive import (
-    adaptive_cross_entropy,
-    adaptive_logits,
-    adaptive_top_k,
-    weighted_adaptive_cross_entropy,
-)
-from tfsoftmax.ops.adaptive_clusters import Cluster
-from tfsoftmax.ops.logits import map_row_chunks
-from tfsoftmax.ops.sharded_adaptive import ShardedTail
-from tfsoftmax.ops.shards import Shard
-from tfsoftmax.ops.weighting import weighted_sum
 from tfsoftmax.ops.whole_reads import whole
 from tfsoftmax.partitions.bands import band_units, frequency_bands
 from tfsoftmax.partitions.cutoffs import are_automatic, automatic_cutoffs
 from tfsoftmax.partitions.packing import packed
-from tfsoftmax.samplers.uniform_labels import UniformLabels
 
 LAYOUT = ("cutoffs", "projection_factor", "counts", "permutation", "shares")  # what a tie shares
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
-class AdaptiveSoftmax(Shards):
+class AdaptiveSoftmax(TiedHead):
     """P(w | h) = P_head(w | h) for frequent words, P_head(tail | h) P_tail(w | h) for others.
 
     The head cluster is a softmax over the shortlist, the most frequent words, and one more
@@ -71,8 +62,7 @@ class AdaptiveSoftmax(Shards):
             positions, drawn anew in each step, each take one uniformly drawn word as a second
             label. Loss and gradient are those of smoothed labels in expectation.
         seed: seed of these positions and words.
-        **kwargs: arguments of `Shards` (shard) and of `keras.layers.Layer`. `shard=True` divides
-            the last tail among replicas; each holds the other clusters.
+        **kwargs: arguments of `keras.layers.Layer`.
 
     Example:
         counts = [1_000_000 // rank for rank in range(1, 1001)]
@@ -143,8 +133,6 @@ class AdaptiveSoftmax(Shards):
             self.bands = frequency_bands(
                 self.vocab_size, cutoffs, self._counts, self._permutation, self._shares
             )
-        if self.in_shards:
-            self._check_last_tail()
         tied = self.tied_to is not None
         if tied:
             self._build_tied(size)
@@ -192,27 +180,6 @@ class AdaptiveSoftmax(Shards):
             )
         self.bands, self.projection_factor = bands, self.tied_to.projection_factor
 
-    def _check_last_tail(self):
-        cutoffs, replicas = self.bands.cutoffs, self._strategy.num_replicas_in_sync
-        if self.bands.sizes[-1] < replicas:
-            raise ValueError(
-                "`cutoffs` must leave at least one word of the last tail, which is divided, to "
-                f"each of {replicas} replicas. Received: cutoffs={cutoffs}, after which "
-                f"{self.bands.sizes[-1]} of {self.vocab_size} words are left"
-            )
-
-    def _divides(self, name):
-        last = len(self.bands.cutoffs)
-        return self.shard and name in (f"kernel_{last}", f"bias_{last}")
-
-    def _clusters_and_tail(self):
-        """The clusters, of which the last is a stand-in for the `ShardedTail`, or None, beside."""
-        clusters, bands = self._clusters(), self.bands
-        if not self.in_shards:
-            return clusters, None
-        tail = ShardedTail(clusters[-1], bands.cutoffs[-1], Shard.here(bands.sizes[-1]))
-        return [*clusters[:-1], tail.stand_in(clusters[0].kernel.shape[1])], tail
-
     def _clusters(self):
         """The parameters as `Cluster`s, the head first."""
         kernels = [w.value for w in self.kernels]
@@ -233,69 +200,15 @@ class AdaptiveSoftmax(Shards):
             projections = [None] * len(kernels)
         return [Cluster(*parts) for parts in zip(kernels, biases, projections)]
 
-    def _logits(self, hidden, normalised=False):
-        clusters, tail = self._clusters_and_tail()
-        by_rank = adaptive_logits(hidden, clusters, normalised)
-        return self.bands.order.by_word(by_rank if tail is None else tail.split(by_rank, hidden))
+    def distribution(self):
+        clusters = Clusters(self._clusters(), self.bands.ends, self.bands.shares)
+        return Ranked(clusters, self.bands.order)
 
-    def _log_probs(self, hidden):
-        return self._logits(hidden, normalised=True)
-
-    def _training_loss(self, hidden, labels):
+    def objective(self):
         if not self.label_smoothing:
-            return -self._log_prob(hidden, labels)
-        more = self._uniform_labels(hidden)
-        nats = -self._log_prob(*more.joined(hidden, labels))
-        return more.smoothed(nats, self.label_smoothing)
-
-    def _log_prob(self, hidden, labels):
-        clusters, tail = self._clusters_and_tail()
-        ranks, ends = self._ranks_and_ends(labels)
-        nats = adaptive_cross_entropy(hidden, clusters, ranks, ends, self.bands.shares)
-        if tail is not None:
-            nats += tail.nats(hidden, self.bands.order.rank(labels))
-        return -nats
-
-    def _loss_and_nats(self, hidden, labels, weights):
-        if not self.label_smoothing:
-            return self._weighted_nats(hidden, labels, weights)
-        more, smoothing = self._uniform_labels(hidden), self.label_smoothing
-        joined = more.joined(hidden, labels)
-        total, nats = self._weighted_nats(*joined, more.weights(weights, smoothing))
-        return total, nats[: tf.size(labels)]
-
-    def _uniform_labels(self, hidden):
-        return UniformLabels.drawn(
-            tf.shape(hidden)[0], self.label_smoothing, self.vocab_size, self.random_state.next()
-        )
-
-    def _weighted_nats(self, hidden, labels, weights):
-        clusters, tail = self._clusters_and_tail()
-        ranks, ends = self._ranks_and_ends(labels)
-        total, nats = weighted_adaptive_cross_entropy(
-            hidden, clusters, ranks, ends, weights, self.bands.shares
-        )
-        if tail is None:
-            return total, nats
-        within = tail.nats(hidden, self.bands.order.rank(labels))
-        return total + weighted_sum(within, weights), nats + tf.stop_gradient(within)
-
-    def _ranks_and_ends(self, labels):
-        """Ranks (N,) of labels and ends of the clusters, where a sharded tail has one word."""
-        ranks, bands = self.bands.order.rank(labels), self.bands
-        if not self.in_shards:
-            return ranks, bands.ends
-        return tf.minimum(ranks, bands.cutoffs[-1]), (*bands.ends[:-1], bands.cutoffs[-1] + 1)
-
-    def _top_k(self, hidden, k):
-        clusters, tail = self._clusters_and_tail()
-        most = k if tail is None else k + 1
-        ranks, log_probs = map_row_chunks(
-            lambda rows: adaptive_top_k(rows, clusters, most), hidden, max(self.bands.sizes)
-        )
-        if tail is not None:
-            ranks, log_probs = tail.top_k(hidden, ranks, log_probs, k)
-        return self.bands.order.word(ranks), log_probs
+            return self.distribution()
+        seed = self.random_state.next()
+        return SmoothedByDraws(self.distribution(), self.label_smoothing, seed)
 
     def get_config(self):
         known = self.bands is not None
@@ -311,3 +224,8 @@ class AdaptiveSoftmax(Shards):
             "label_smoothing": self.label_smoothing,
             "seed": self.seed,
         }
+
+    @classmethod
+    def from_config(cls, config):
+        # In files from when replicas could divide the last tail, `shard` stands.
+        return super().from_config({k: v for k, v in config.items() if k != "shard"})

@@ -9,6 +9,7 @@ import tensorflow as tf
 from tfsoftmax._compat import mend_fit_of_replicas, mend_saving
 from tfsoftmax.arguments import CheckedArguments, check_positive
 from tfsoftmax.array_like import ArrayLike
+from tfsoftmax.distributions.base import Distribution, Objective
 from tfsoftmax.heads.inputs import (
     check_input,
     checked_hidden,
@@ -27,7 +28,7 @@ from tfsoftmax.ops.computed_if_used import computed_if_used
 from tfsoftmax.ops.inputs import dense_weights
 from tfsoftmax.ops.ranking import found, without
 from tfsoftmax.ops.saved_arrays import WithoutCopies
-from tfsoftmax.ops.weighting import weighted_sum, without_broken
+from tfsoftmax.ops.weighting import without_broken
 from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.partitions.packing import unpacked_values
 
@@ -43,10 +44,9 @@ class SoftmaxHead(CheckedArguments, NamedOptions, RowWeights, Vectors, keras.lay
     | `log_probs(hidden)`             | (..., V), exact log-probabilities                          |
     | `top_k(hidden, k)`              | ids and exact log-probabilities (..., k), likeliest first  |
 
-    A subclass writes `build`, `training_products`, and the methods with a leading underscore
-    `_logits`, `_training_loss`, `_top_k` and, unless the training loss is the exact
-    cross-entropy, `_log_prob`. These take `hidden` (N, D) and labels (N,) int32 that are known to
-    lie in [0, V). Its own arguments go into `get_config`.
+    A subclass writes `build`, which adds its weights, and `distribution`, which says what P(w | h)
+    is; and `objective`, unless it is trained by the exact cross-entropy. Its own arguments go into
+    `get_config`.
 
     Args:
         vocab_size: V, the number of words.
@@ -59,8 +59,9 @@ class SoftmaxHead(CheckedArguments, NamedOptions, RowWeights, Vectors, keras.lay
 
     Attributes:
         trains_exactly: whether training computes the whole distribution, so that the exact
-            cross-entropy may be asked for in training too. A subclass whose training loss is
-            not that cross-entropy writes `_log_prob` and `_loss_and_nats`.
+            cross-entropy may be asked for in training too.
+        logits_in_loop: whether the logits are computed in a loop over positions, which TensorFlow
+            runs where nothing uses them, unless they are told apart.
         is_distribution: whether the scores are probabilities. Where they are not, the training
             loss is that of `evaluate` too, and `log_prob` and perplexities are errors.
         self_normalised: whether the minimum of the training loss has one Z(h) in all contexts, so
@@ -80,6 +81,7 @@ class SoftmaxHead(CheckedArguments, NamedOptions, RowWeights, Vectors, keras.lay
     is_distribution = True
     self_normalised = False
     reads_previous_word = False
+    logits_in_loop = False
 
     def __init__(
         self, vocab_size: int, use_bias: bool = True,
@@ -158,6 +160,14 @@ class SoftmaxHead(CheckedArguments, NamedOptions, RowWeights, Vectors, keras.lay
         """
         return self._by_position(self._training_loss, hidden, labels)
 
+    def distribution(self) -> Distribution:
+        """P(w | h) of the built head, with the present values of its weights."""
+        raise NotImplementedError
+
+    def objective(self) -> Objective:
+        """What training minimises; by default the exact cross-entropy."""
+        return self.distribution()
+
     def log_prob(self, hidden: ArrayLike, labels: ArrayLike) -> tf.Tensor:
         """Exact log-probability of each label: (...) float32 for hidden (..., D) and labels (...).
 
@@ -168,7 +178,10 @@ class SoftmaxHead(CheckedArguments, NamedOptions, RowWeights, Vectors, keras.lay
     def log_probs(self, hidden: ArrayLike) -> tf.Tensor:
         """Exact log-probabilities (..., V), float32, for hidden (..., D)."""
         rows, leading = flatten(self._as_hidden(hidden))
-        return restore(self._run(self._log_probs, rows, wide=True), leading, self.vocab_size)
+        log_probs = self._run(
+            lambda rows: self.distribution().log_probs(rows), rows, wide=True
+        )
+        return restore(log_probs, leading, self.vocab_size)
 
     def top_k(
         self, hidden: ArrayLike, k: int, *, exclude: ArrayLike | None = None
@@ -181,7 +194,7 @@ class SoftmaxHead(CheckedArguments, NamedOptions, RowWeights, Vectors, keras.lay
         -inf. ValueError if k lies outside [1, V].
         """
         return self._listed(lambda rows, k: self._run(
-            lambda rows: self._top_k(rows, k), rows
+            lambda rows: self.distribution().top_k(rows, k), rows
         ), hidden, k, exclude)
 
     def loss_and_nats(
@@ -211,7 +224,8 @@ class SoftmaxHead(CheckedArguments, NamedOptions, RowWeights, Vectors, keras.lay
         weights = tf.reshape(weights * validity, [-1])
         more = [flatten(each)[0] for each in more]
         rows, broken = without_broken(rows, weights)
-        total, nats = self._loss_and_nats(rows, tf.reshape(labels, [-1]), weights, *more)
+        objective = self.objective()
+        total, nats = objective.weighted_nats(rows, tf.reshape(labels, [-1]), weights, *more)
         if nats is not None:
             nats = restore(tf.where(broken, float("nan"), nats), leading) * validity
         return total, nats
@@ -242,32 +256,20 @@ class SoftmaxHead(CheckedArguments, NamedOptions, RowWeights, Vectors, keras.lay
     def from_config(cls, config):
         return super().from_config(unpacked_values(config))
 
-    def _logits(self, hidden):
-        raise NotImplementedError
-
-    def _training_loss(self, hidden, labels):
-        raise NotImplementedError
+    def _training_loss(self, hidden, labels, *more):
+        return self.objective().nats(hidden, labels, *more)
 
     def _log_prob(self, hidden, labels):
-        if not self.trains_exactly:
-            raise NotImplementedError
-        return -self._training_loss(hidden, labels)
+        return -self.distribution().nats(hidden, labels)
 
-    def _top_k(self, hidden, k):
-        raise NotImplementedError
-
-    def _log_probs(self, hidden):
-        return tf.nn.log_softmax(tf.cast(self._logits(hidden), tf.float32))
-
-    def _loss_and_nats(self, hidden, labels, weights, *more):
-        nats = self._training_loss(hidden, labels, *more)
-        exact = tf.stop_gradient(nats) if self.trains_exactly else None
-        return weighted_sum(nats, weights), exact
+    def _logits(self, hidden):
+        return self.distribution().logits(hidden)
 
     def _logits_of_call(self, rows, training):
         # In training nothing uses these logits, unless a user's own metric does.
-        sparse = training and not self.trains_exactly
-        return computed_if_used(self._logits, rows) if sparse else self._logits(rows)
+        if self.logits_in_loop or (training and not self.trains_exactly):
+            return computed_if_used(self._logits, rows)
+        return self._logits(rows)
 
     def _run(self, method, *tensors, wide=False):
         """`method(*tensors)`, which a head in shards has to call in all replicas.

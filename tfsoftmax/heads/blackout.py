@@ -35,5 +35,5 @@ class BlackOut(SamplingHead):
     def _hits(self):
         return Hits.KEEP if self.remove_accidental_hits is False else Hits.REMOVE
 
-    def _training_loss(self, hidden, labels):
+    def _nats(self, hidden, labels):
         return self._sampled_loss(blackout, hidden, labels)

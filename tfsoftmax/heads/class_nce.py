@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tfsoftmax.arguments import check_positive
 from tfsoftmax.array_like import ArrayLike
-from tfsoftmax.heads.base import SoftmaxHead
+from tfsoftmax.distributions.base import Given
 from tfsoftmax.heads.class_based import ClassSoftmax
 from tfsoftmax.heads.random_state import RandomState
 from tfsoftmax.ops.logits import rows_of
@@ -74,11 +74,14 @@ class ClassNCE(ClassSoftmax):
         units = self.kernel.shape[1]
         return [(len(labels), units, self.num_samples), (1, units, len(labels) * self.num_samples)]
 
-    def _training_loss(self, hidden, labels):
-        classes = tf.gather(self._class_of, labels)
-        return self._class_loss(hidden, classes) + self._word_loss(hidden, labels, classes)
+    def objective(self):
+        return Given(self._nats)
 
-    def _class_loss(self, hidden, classes):
+    def _nats(self, hidden, labels):
+        classes = tf.gather(self._class_of, labels)
+        return self._class_nats(hidden, classes) + self._word_nats(hidden, labels, classes)
+
+    def _class_nats(self, hidden, classes):
         seed = self.random_state.next(synchronized=True)
         candidates = self._class_noise.sample(classes, self.num_samples, seed)
 
@@ -88,10 +91,11 @@ class ClassNCE(ClassSoftmax):
 
         return sampled_loss(logistic, hidden, read, classes, candidates)
 
-    def _word_loss(self, hidden, labels, classes):
+    def _word_nats(self, hidden, labels, classes):
         beside = tf.repeat(classes[:, None], self.num_samples, axis=1)
         places = draw(self._ends, beside, self.random_state.next())
-        own = tf.gather(self._leaves, labels) - self.num_classes
+        leaves = self._layout[-1]
+        own = tf.gather(leaves, labels) - self.num_classes
         log_expected = (
             tf.gather(self._log_noise, p) + math.log(self.num_samples) for p in (places, own)
         )
@@ -105,12 +109,6 @@ class ClassNCE(ClassSoftmax):
     def _rows_and_biases(self, edges):
         biases = tf.zeros(tf.shape(edges)) if self.bias is None else rows_of(self.bias.value, edges)
         return rows_of(self.kernel.value, edges), biases
-
-    def _log_prob(self, hidden, labels):
-        return -super()._training_loss(hidden, labels)
-
-    def _loss_and_nats(self, hidden, labels, weights):
-        return SoftmaxHead._loss_and_nats(self, hidden, labels, weights)
 
     def get_config(self):
         return {

@@ -8,10 +8,9 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.array_like import ArrayLike
+from tfsoftmax.distributions.rows import Rows
+from tfsoftmax.distributions.shares import Shares
 from tfsoftmax.heads.base import SoftmaxHead
-from tfsoftmax.ops.cross_entropy import cross_entropy, weighted_cross_entropy
-from tfsoftmax.ops.exported import held
-from tfsoftmax.ops.logits import full_logits, top_k_of
 from tfsoftmax.partitions import classes as partitions
 from tfsoftmax.partitions.counts import checked_counts, with_unseen
 from tfsoftmax.partitions.packing import packed
@@ -74,23 +73,8 @@ class ClassUnigram(SoftmaxHead):
     def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
         return [(len(labels), *self.kernel.shape[::-1])]
 
-    def _training_loss(self, hidden, labels):
-        class_of, log_share = held((self._class_of, self._log_share))
-        nats = cross_entropy(hidden, *self._parameters(), tf.gather(class_of, labels))
-        return nats - tf.gather(log_share, labels)
-
-    def _loss_and_nats(self, hidden, labels, weights):
-        log_share, of_labels = tf.gather(self._log_share, labels), tf.gather(self._class_of, labels)
-        total, nats = weighted_cross_entropy(hidden, *self._parameters(), of_labels, weights)
-        return total - tf.reduce_sum(weights * log_share), nats - log_share
-
-    def _logits(self, hidden):
-        by_class = full_logits(hidden, *self._parameters())
-        class_of, log_share = held((self._class_of, self._log_share))
-        return tf.gather(by_class, class_of, axis=1) + log_share
-
-    def _top_k(self, hidden, k):
-        return top_k_of(self._logits, hidden, k, self.vocab_size)
+    def distribution(self):
+        return Shares(Rows(*self._parameters()), self._class_of, self._log_share)
 
     def get_config(self):
         return {

@@ -3,10 +3,8 @@
 import keras
 
 from tfsoftmax.array_like import ArrayLike
+from tfsoftmax.distributions.squared_error import Scores, SquaredError
 from tfsoftmax.heads.linear import LinearHead
-from tfsoftmax.ops.logits import full_logits, map_row_chunks
-from tfsoftmax.ops.ranking import best
-from tfsoftmax.ops.squared_error import squared_errors
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -54,18 +52,11 @@ class CubicScores(LinearHead):
     def _value(self, scores):
         return self.alpha * scores**3 + self.beta
 
-    def _logits(self, hidden):
-        return self._value(full_logits(hidden, *self._parameters()))
+    def distribution(self):
+        return Scores(*self._parameters(), self._value, self._no_probabilities)
 
-    def _training_loss(self, hidden, labels):
-        return squared_errors(hidden, *self._parameters(), labels, self._value)
-
-    def _top_k(self, hidden, k):
-        def chunk(hidden):
-            values, ids = best(self._logits(hidden), k)
-            return ids, values
-
-        return map_row_chunks(chunk, hidden, self.vocab_size)
+    def objective(self):
+        return SquaredError(self._parameters(), self._value)
 
     def _no_probabilities(self, *_):
         raise ValueError(
@@ -73,7 +64,7 @@ class CubicScores(LinearHead):
             f"{self.name}, whose scores only rank words (tfsoftmax.metrics.Accuracy measures it)"
         )
 
-    _log_prob = _log_probs = _log_normaliser = _self_normalised = _no_probabilities
+    _self_normalised = _no_probabilities
 
     def get_config(self):
         return {**super().get_config(), "alpha": self.alpha, "beta": self.beta}

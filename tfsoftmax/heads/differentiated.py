@@ -8,10 +8,10 @@ import tensorflow as tf
 
 from tfsoftmax.arguments import check_at_least
 from tfsoftmax.array_like import ArrayLike
+from tfsoftmax.distributions.rows import Rows
+from tfsoftmax.distributions.views import Mapped, Ranked
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.layers.initializers import Initializer, add_weight
-from tfsoftmax.ops.cross_entropy import cross_entropy, weighted_cross_entropy
-from tfsoftmax.ops.logits import exact_top_k, full_logits
 from tfsoftmax.partitions.bands import band_units, frequency_bands
 from tfsoftmax.partitions.packing import packed
 
@@ -114,9 +114,7 @@ class DifferentiatedSoftmax(SoftmaxHead):
         return units
 
     def _by_band(self, hidden):
-        """The parts of the hidden state that the bands see, side by side."""
-        if not self.projected:
-            return hidden
+        """The projected hidden states that the bands see, side by side."""
         projections = iter(self.projections)
         return tf.concat([
             hidden if kernel.shape[1] == hidden.shape[1]
@@ -124,25 +122,10 @@ class DifferentiatedSoftmax(SoftmaxHead):
             for kernel in self.kernels
         ], axis=1)
 
-    def _parameters(self):
+    def distribution(self):
         kernels = [kernel.value for kernel in self.kernels]
-        return kernels, [bias.value for bias in self.biases] or [None] * len(kernels)
-
-    def _training_loss(self, hidden, labels):
-        ranks = self.bands.order.rank(labels)
-        return cross_entropy(self._by_band(hidden), *self._parameters(), ranks)
-
-    def _loss_and_nats(self, hidden, labels, weights):
-        ranks = self.bands.order.rank(labels)
-        return weighted_cross_entropy(self._by_band(hidden), *self._parameters(), ranks, weights)
-
-    def _logits(self, hidden):
-        by_rank = full_logits(self._by_band(hidden), *self._parameters())
-        return self.bands.order.by_word(by_rank)
-
-    def _top_k(self, hidden, k):
-        ranks, log_probs = exact_top_k(self._by_band(hidden), *self._parameters(), k)
-        return self.bands.order.word(ranks), log_probs
+        rows = Rows(kernels, [bias.value for bias in self.biases] or [None] * len(kernels))
+        return Ranked(Mapped(rows, self._by_band) if self.projected else rows, self.bands.order)
 
     def get_config(self):
         return {

@@ -4,14 +4,16 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfsoftmax.distributions.base import Objective
+from tfsoftmax.distributions.spherical import FactoredSpherical, extended, label_slopes, sums
 from tfsoftmax.ops.factored_rows import FOLD_ROWS, descend
-from tfsoftmax.ops.spherical import label_slopes, sums
+from tfsoftmax.ops.weighting import weighted_sum
 
 
 class FactoredRows(keras.layers.Layer):
     """Kernel and biases Ŵ (V, D + 1) as A U, with their second moments Q.
 
-    `stepping` makes the step in the backward pass, where the weight of each position is known.
+    An objective makes the step in the backward pass, where the weight of each position is known.
     `rows`, `mixer` and `moments` belong together. Do not assign one of them; call `assign`.
     The optimiser has one weight of this layer, a scalar whose gradient is zero: without a weight,
     a model of fixed hidden states would have no backward pass.
@@ -61,29 +63,14 @@ class FactoredRows(keras.layers.Layer):
         self.mixer.assign(tf.eye(rows.shape[1]))
         self.moments.assign(_moments(rows))
 
-    def stepping(self, nats, hidden, labels, epsilon):
-        """`nats` (N,), whose gradient updates the rows by Σ upstream · nats.
+    def stepping(self, distribution: FactoredSpherical) -> Objective:
+        """The cross-entropy of the rows, whose gradient makes a step of its weighted sum."""
+        return _Stepping(self, distribution)
 
-        Args:
-            nats: (N,) float32, cross-entropies under the spherical distribution of the rows.
-            hidden: (N, D + 1) float32, ĥ.
-            labels: (N,) int32.
-            epsilon: ε.
-        """
-        if not self.trainable:
-            return nats
-
-        @tf.custom_gradient
-        def identity(trigger, nats):
-            def gradient(upstream):
-                self._step(tf.stop_gradient(hidden), labels, upstream, epsilon)
-                return tf.zeros_like(trigger), upstream
-
-            return tf.identity(nats), gradient
-
-        return identity(tf.convert_to_tensor(self.trigger.value), nats)
-
-    def _step(self, hidden, labels, upstream, epsilon):
+    def step(
+        self, hidden: tf.Tensor, labels: tf.Tensor, upstream: tf.Tensor, epsilon: float
+    ) -> None:
+        """Makes a step on Σ upstream · nats: (N, D + 1) ĥ, (N,) labels, (N,) and ε."""
         rows, mixer, moments = (v.value for v in (self.rows, self.mixer, self.moments))
         own = tf.matmul(tf.gather(rows, labels), mixer)
         scores = tf.reduce_sum(own * hidden, axis=1)
@@ -108,3 +95,30 @@ class FactoredRows(keras.layers.Layer):
 def _moments(rows):
     chunks = (rows[start : start + FOLD_ROWS] for start in range(0, rows.shape[0], FOLD_ROWS))
     return tf.add_n([tf.matmul(chunk, chunk, transpose_a=True) for chunk in chunks])
+
+
+class _Stepping(Objective):
+    """What `FactoredRows.stepping` returns."""
+
+    def __init__(self, factors, distribution):
+        self.factors, self.distribution = factors, distribution
+
+    def nats(self, hidden, labels):
+        nats, factors = self.distribution.nats(hidden, labels), self.factors
+        if not factors.trainable:
+            return nats
+        points, epsilon = tf.stop_gradient(extended(hidden)), self.distribution.epsilon
+
+        @tf.custom_gradient
+        def identity(trigger, nats):
+            def gradient(upstream):
+                factors.step(points, labels, upstream, epsilon)
+                return tf.zeros_like(trigger), upstream
+
+            return tf.identity(nats), gradient
+
+        return identity(tf.convert_to_tensor(factors.trigger.value), nats)
+
+    def weighted_nats(self, hidden, labels, weights):
+        nats = self.nats(hidden, labels)
+        return weighted_sum(nats, weights), tf.stop_gradient(nats)

@@ -3,20 +3,16 @@
 import math
 
 import keras
-import tensorflow as tf
 
 from tfsoftmax.array_like import ArrayLike
-from tfsoftmax.heads.linear import LinearHead
-from tfsoftmax.heads.lora import LoRA
 from tfsoftmax.heads.random_state import RandomState
 from tfsoftmax.heads.shards import Shards
-from tfsoftmax.ops.chunk_gradients import Objective
 from tfsoftmax.ops.drawn_tiles import Draw
-from tfsoftmax.samplers.random import uniform
+from tfsoftmax.ops.random import uniform
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
-class FullSoftmax(Shards, LoRA, LinearHead):
+class FullSoftmax(Shards):
     """Softmax over all words, trained by its exact cross-entropy.
 
     P(w | h) = exp(z_w) / Σ_v exp(z_v) with z = h Wᵀ + b. The gradient is formed in the same
@@ -37,8 +33,7 @@ class FullSoftmax(Shards, LoRA, LinearHead):
             is the exact gradient.
         seed: seed of the tiles.
         **kwargs: arguments of `LinearHead` (use_bias, kernel_initializer, bias_initializer,
-            tied_to), of `LoRA` (lora_rank, lora_alpha), of `Shards` (shard) and of
-            `keras.layers.Layer`.
+            tied_to), of `Shards` (shard) and of `keras.layers.Layer`.
 
     Example:
         words = keras.Input((20,), dtype="int32")
@@ -69,10 +64,9 @@ class FullSoftmax(Shards, LoRA, LinearHead):
             self.supports_jit = False  # the number of tiles in a block of the kernel varies
             self.random_state = RandomState(seed)
         self.gradient_share, self.seed = gradient_share, seed
-        self.soft_cap = soft_cap
+        self.label_smoothing, self.z_loss, self.soft_cap = label_smoothing, z_loss, soft_cap
         reaches_one = soft_cap is None or soft_cap > math.log(self.vocab_size)
         self.self_normalised = z_loss > 0 and reaches_one
-        self.objective = Objective(soft_cap, label_smoothing, z_loss)
 
     def build(self, hidden_shape):
         super().build(hidden_shape)
@@ -87,30 +81,28 @@ class FullSoftmax(Shards, LoRA, LinearHead):
         products = (1 + 2 * share) / 3  # those of scores and gradients, in units of all three
         return [(len(labels), self.input_spec.axes[-1], math.ceil(products * self.vocab_size))]
 
-    def _training_loss(self, hidden, labels):
-        return self._softmax().cross_entropy(hidden, labels, self.objective, *self._draw(labels))
-
-    def _loss_and_nats(self, hidden, labels, weights):
-        return self._softmax().weighted_cross_entropy(
-            hidden, labels, weights, self.objective, *self._draw(labels)
-        )
-
-    def _draw(self, labels):
-        """The draw of a step's tiles, in a list that is empty if gradients are exact."""
-        if self.gradient_share is None:
-            return []
-        offsets = uniform([tf.size(labels)], self.random_state.next())
-        return [Draw(self.gradient_share, offsets)]
+    def objective(self):
+        options = {"label_smoothing": self.label_smoothing, "z_loss": self.z_loss}
+        if self.gradient_share is not None:
+            seed = self.random_state.next()
+            options["draw"] = Draw(self.gradient_share, lambda count: uniform([count], seed))
+        return self.distribution().penalised(**options)
 
     def get_config(self):
         return {
             **super().get_config(),
-            "label_smoothing": self.objective.label_smoothing,
-            "z_loss": self.objective.z_loss,
-            "soft_cap": self.objective.soft_cap,
+            "label_smoothing": self.label_smoothing,
+            "z_loss": self.z_loss,
+            "soft_cap": self.soft_cap,
             "gradient_share": self.gradient_share,
             "seed": self.seed,
         }
+
+
+    @classmethod
+    def from_config(cls, config):
+        # Files from when the head had LoRA hold the adapted kernel.
+        return super().from_config({k: v for k, v in config.items() if not k.startswith("lora_")})
 
 
 def check_objective(label_smoothing, z_loss=0.0, soft_cap=None):

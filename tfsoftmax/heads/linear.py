@@ -1,16 +1,17 @@
 """Heads whose logits are an affine map of the hidden state: a kernel row and a bias per word."""
 
+import dataclasses
 import functools
 
 import tensorflow as tf
 
 from tfsoftmax.array_like import ArrayLike
+from tfsoftmax.distributions.base import Distribution
+from tfsoftmax.distributions.rows import Rows
 from tfsoftmax.heads.tied import TiedHead
 from tfsoftmax.heads.vectors import check_is_index
 from tfsoftmax.layers.scoring_table import scoring_rows, scoring_table
-from tfsoftmax.ops.chunk_gradients import Objective
 from tfsoftmax.ops.logits import capped, label_logits, rows_of
-from tfsoftmax.ops.row_softmax import SoftmaxInShards, WholeSoftmax
 from tfsoftmax.ops.whole_reads import whole
 
 
@@ -19,9 +20,8 @@ class LinearHead(TiedHead):
 
     Exact log-probabilities are computed in chunks of positions, so that only the logits of one
     chunk are in memory. Logits are float32 under any dtype policy. A subclass says how to train:
-    it writes `_training_loss` and `training_products`. One whose scores are not h Wᵀ + b also
-    overrides `_parameters`, from which all exact results follow, and `_self_normalised` to match.
-    One with another distribution overrides `_softmax`, and those that then differ.
+    it writes `objective`. One whose scores are not h Wᵀ + b also overrides `_parameters`, from
+    which all exact results follow, and `_self_normalised` to match.
 
     Args:
         vocab_size: V, the number of words.
@@ -102,28 +102,29 @@ class LinearHead(TiedHead):
         """Kernel (V, D) and bias (V,), or None, of the exact distribution, or this shard's rows."""
         return self._kernel(), None if self.bias is None else self.bias.value
 
-    def _shard(self):
-        """The `Shard` that the replica holds, or None where the rows are whole."""
-        return None
+    def distribution(self) -> Distribution:
+        return Rows(*self._parameters(), self.soft_cap)
 
-    def _softmax(self):
-        """The exact distribution."""
-        shard, parameters = self._shard(), (*self._parameters(), self.soft_cap)
-        return WholeSoftmax(*parameters) if shard is None else SoftmaxInShards(*parameters, shard)
-
-    def plain_softmax(self) -> WholeSoftmax | None:
-        softmax = self._softmax() if self.built and self.is_distribution else None
-        if not isinstance(softmax, WholeSoftmax):
+    def plain_softmax(self) -> Rows | None:
+        rows = self.distribution() if self.built and self.is_distribution else None
+        if not isinstance(rows, Rows):
             return None
-        return softmax._replace(kernel=whole(softmax.kernel))
+        return dataclasses.replace(rows, kernel=whole(rows.kernel))
 
     def _log_normaliser(self, hidden):
-        return tf.stop_gradient(self._softmax().log_normaliser(hidden))
+        return tf.stop_gradient(self.distribution().log_normaliser(hidden))
+
+    def _word_ids(self):
+        """The words whose rows the replica holds, int32."""
+        return tf.range(self.vocab_size)
+
+    def _reader(self, ids):
+        """A function that reads the rows of ids (n,) of a variable, float32."""
+        return functools.partial(rows_of, ids=ids)
 
     def _rows_and_biases(self, ids):
         """Kernel rows (n, D) and biases (n,) float32 of ids (n,), as trained; zeros without."""
-        shard = self._shard()
-        read = functools.partial(rows_of, ids=ids) if shard is None else shard.reader(ids)
+        read = self._reader(ids)
         biases = tf.zeros(tf.shape(ids)) if self.bias is None else read(self.bias.value)
         return tf.cast(self._kernel_rows(ids, read), tf.float32), biases
 
@@ -141,13 +142,3 @@ class LinearHead(TiedHead):
     def _self_normalised(self, hidden, labels):
         """(N,): with Z = 1, the label's score."""
         return capped(self._label_scores(hidden, labels), self.soft_cap)
-
-    def _logits(self, hidden):
-        return self._softmax().logits(hidden)
-
-    def _log_prob(self, hidden, labels):
-        plain = Objective(soft_cap=self.soft_cap)
-        return -self._softmax().cross_entropy(hidden, labels, plain)
-
-    def _top_k(self, hidden, k):
-        return self._softmax().top_k(hidden, k)

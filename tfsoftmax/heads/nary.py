@@ -8,15 +8,15 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.array_like import ArrayLike
-from tfsoftmax.heads.hierarchical import HierarchicalHead, tensors
-from tfsoftmax.ops.nary import all_log_probs, path_nats, steps_of, weighted_path_nats
+from tfsoftmax.distributions.nary import Layout, Nary
+from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.ops.nary_tiles import bounds
 from tfsoftmax.partitions import tree_builders
 from tfsoftmax.partitions.tree import Tree
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
-class NarySoftmax(HierarchicalHead):
+class NarySoftmax(SoftmaxHead):
     """Hierarchical softmax over a corpus tree: P(w | h) is a product of softmaxes, exact.
 
     Every edge of the tree has a row of the kernel. Training and `log_prob` compute only the
@@ -30,7 +30,7 @@ class NarySoftmax(HierarchicalHead):
             `TreeSoftmax`.
         counts: (V,) occurrences of the words, for "huffman".
         words: the V words in the order of their ids, for "alphabetical" and files.
-        **kwargs: arguments of `HierarchicalHead` (use_bias, kernel_initializer,
+        **kwargs: arguments of `SoftmaxHead` (use_bias, kernel_initializer,
             bias_initializer) and of `keras.layers.Layer`. The kernel has one row for each edge,
             (E, D).
 
@@ -43,6 +43,7 @@ class NarySoftmax(HierarchicalHead):
     Source: Mao 2019. The biases of inner nodes are an addition.
     """
 
+    trains_exactly = logits_in_loop = True
     vocabulary_options = ("counts", "words")
     file_options = {"tree": tree_builders.NAMES}
 
@@ -59,8 +60,9 @@ class NarySoftmax(HierarchicalHead):
         self.kernel, self.bias = self._kernel_and_bias(rows, hidden_shape[-1])
         with tf.init_scope():  # plain variables: the configuration has them, not the weights
             arrays = self.tree.paths(), self.tree.owners, self.tree.starts, self.tree.sizes
-            self._layout = [tf.Variable(array, trainable=False) for array in arrays]
-            self._leaves = tf.Variable(self.tree.leaves, trainable=False)
+            self._layout = [
+                tf.Variable(array, trainable=False) for array in (*arrays, self.tree.leaves)
+            ]
         paths, owners, _, sizes = arrays
         self._bounds = bounds(np.where(paths < 0, 0, sizes[owners[paths]]), rows)
 
@@ -70,21 +72,8 @@ class NarySoftmax(HierarchicalHead):
         sizes, units = self.tree.sizes[nodes], self.kernel.shape[1]
         return [(n, units, size) for n, size in zip(rows.tolist(), sizes.tolist())]
 
-    def _steps(self, labels):
-        paths, owners, *layout = self._layout
-        edges = tf.gather(paths, labels)
-        nodes = tf.gather(owners, tf.maximum(edges, 0))
-        return steps_of(edges, nodes, *layout, self._bounds)
-
-    def _training_loss(self, hidden, labels):
-        return path_nats(hidden, *self._parameters(), self._steps(labels))
-
-    def _loss_and_nats(self, hidden, labels, weights):
-        return weighted_path_nats(hidden, *self._parameters(), self._steps(labels), weights)
-
-    def _full_pass(self):
-        parameters, leaves = tensors(self._parameters()), tf.convert_to_tensor(self._leaves)
-        return lambda hidden: all_log_probs(hidden, *parameters, self.tree, leaves)
+    def distribution(self):
+        return Nary(*self._parameters(), self.tree, Layout(*self._layout), self._bounds)
 
     def get_config(self):
         return {**super().get_config(), "tree": self.tree.to_config()}

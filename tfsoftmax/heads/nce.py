@@ -92,7 +92,7 @@ class NCE(SamplingHead):
                 autocast=False,
             )
 
-    def _training_loss(self, hidden, labels):
+    def _nats(self, hidden, labels):
         return self._logistic_loss(hidden, labels)
 
     def _compared_rows(self, ids):

@@ -4,6 +4,7 @@ import math
 
 import keras
 
+from tfsoftmax.distributions.views import AfterWord
 from tfsoftmax.heads.sampling import SamplingHead
 
 
@@ -81,18 +82,18 @@ class NegativeSampling(SamplingHead):
             bias = self._raised(bias, self._log_counts)
         return kernel, bias
 
-    def _softmax(self):
-        softmax = super()._softmax()
+    def distribution(self):
         if not (self.restore_proposal and self.reads_previous_word):
-            return softmax
-        return softmax._replace(
-            log_factors=lambda before: self.sampler.log_qs(before) + math.log(self.num_samples)
+            return super().distribution()
+        rows = super().distribution().distribution  # of the hidden states without the word
+        return AfterWord(
+            rows, lambda before: self.sampler.log_qs(before) + math.log(self.num_samples)
         )
 
     def _log_counts(self, ids, *before):
         return self.sampler.log_q(ids, *before) + math.log(self.num_samples)
 
-    def _training_loss(self, hidden, labels):
+    def _nats(self, hidden, labels):
         return self._logistic_loss(hidden, labels, corrected=False)
 
     def _self_normalised(self, hidden, labels):

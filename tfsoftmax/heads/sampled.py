@@ -9,6 +9,7 @@ from tfsoftmax.heads.inputs import checked_lists
 from tfsoftmax.heads.sampling import SamplingHead
 from tfsoftmax.logits_tag import LogitsTag
 from tfsoftmax.ops.per_example import per_example_loss
+from tfsoftmax.ops.random import split_seed, uniform, uniform_words
 from tfsoftmax.ops.sampled import (
     Hits,
     effective_sizes,
@@ -19,7 +20,6 @@ from tfsoftmax.ops.sampled import (
 )
 from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.samplers import TargetSampling
-from tfsoftmax.samplers.random import split_seed, uniform, uniform_words
 
 KEEP_BY = ("score", "corrected_score")
 
@@ -222,7 +222,7 @@ class SampledSoftmax(SamplingHead):
         # NaN for a label that can never be drawn, whose logarithm is -inf.
         return drawn._replace(log_expected_labels=0.0 * drawn.log_expected_labels)
 
-    def _training_loss(self, hidden, labels, hard_negatives=None):
+    def _nats(self, hidden, labels, hard_negatives=None):
         criterion = softmax if self.label_in_sum else self_normalised
         if self.keep is not None:
             criterion = keep_highest(self.keep, self.keep_by, criterion)

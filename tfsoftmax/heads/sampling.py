@@ -9,8 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.array_like import ArrayLike
-from tfsoftmax.heads.after_word import SoftmaxAfterWord
-from tfsoftmax.heads.linear import LinearHead
+from tfsoftmax.distributions.base import Objective
+from tfsoftmax.distributions.views import without_previous_word
 from tfsoftmax.heads.random_state import RandomState
 from tfsoftmax.heads.shards import Shards
 from tfsoftmax.layers.previous_word import UNITS, without_word
@@ -23,13 +23,13 @@ from tfsoftmax.samplers import OnlineBigram, Sampler, get_sampler
 from tfsoftmax.samplers.certain import with_certain
 
 
-class SamplingHead(Shards, LinearHead):
+class SamplingHead(Shards):
     """A linear head whose training loss looks at each label and at S sampled words.
 
     One sample serves all positions of a step, drawn anew for each step. A step touches the rows
     of the labels and of the sampled words; its cost does not depend on V. Outside training the
-    distribution is the exact softmax over all V words. A subclass writes `_training_loss`, as a
-    criterion that it passes to `_sampled_loss`.
+    distribution is the exact softmax over all V words. A subclass writes `_nats`, as a criterion
+    that it passes to `_sampled_loss`.
 
     Args:
         vocab_size: V, the number of words.
@@ -165,11 +165,12 @@ class SamplingHead(Shards, LinearHead):
         hidden, before = without_word(hidden)
         return hidden, [before]
 
-    def _softmax(self):
-        softmax = super()._softmax()
-        if not self.reads_previous_word:
-            return softmax
-        return SoftmaxAfterWord(softmax, self.vocab_size)
+    def distribution(self):
+        distribution = super().distribution()
+        return without_previous_word(distribution) if self.reads_previous_word else distribution
+
+    def objective(self):
+        return _Sampled(self._nats, self.sampler.learns_from_labels)
 
     def _label_scores(self, hidden, labels):
         scores = super()._label_scores(self._parts(hidden)[0], labels)
@@ -182,22 +183,9 @@ class SamplingHead(Shards, LinearHead):
         return kernel, bias
 
     def _raised(self, bias, function):
-        """The biases of all words, or of this shard's, and what a function of ids adds to them."""
-        shard = self._shard()
-        more = function(tf.range(self.vocab_size) if shard is None else shard.ids)
+        """The biases, and what a function of ids adds to them."""
+        more = function(self._word_ids())
         return more if bias is None else tf.cast(bias, tf.float32) + more
-
-    def _loss_and_nats(self, hidden, labels, weights, *more):
-        if self.sampler.learns_from_labels and not under_xla():  # which fixes the number of them
-            seen = tf.where(weights != 0)[:, 0]
-            if in_replica():  # a collective of nothing ends the process: one position is left,
-                labels = tf.where(weights != 0, labels, -1)  # which has no label
-                first = tf.range(tf.minimum(tf.size(weights, tf.int64), 1))
-                seen = tf.cond(tf.size(seen) > 0, lambda: seen, lambda: first)
-            hidden, labels, weights, *more = (
-                tf.gather(tensor, seen) for tensor in (hidden, labels, weights, *more)
-            )
-        return super()._loss_and_nats(hidden, labels, weights, *more)
 
     def _logistic_loss(self, hidden, labels, corrected=True):
         """Loss (N,) of the classification of labels against a fresh sample, which is noise."""
@@ -260,3 +248,27 @@ class SamplingHead(Shards, LinearHead):
     def from_config(cls, config):
         sampler = keras.saving.deserialize_keras_object(config["sampler"])
         return super().from_config({**config, "sampler": sampler})
+
+
+class _Sampled(Objective):
+    """The objective of a step.
+
+    Args:
+        nats: a function of hidden states, labels and what else is read of each position.
+        learns_from_labels: whether the labels of positions of weight zero must be left out.
+    """
+
+    def __init__(self, nats, learns_from_labels):
+        self.nats, self.learns_from_labels = nats, learns_from_labels
+
+    def weighted_nats(self, hidden, labels, weights, *more):
+        if self.learns_from_labels and not under_xla():  # which fixes the number of them
+            seen = tf.where(weights != 0)[:, 0]
+            if in_replica():  # a collective of nothing ends the process: one position is left,
+                labels = tf.where(weights != 0, labels, -1)  # which has no label
+                first = tf.range(tf.minimum(tf.size(weights, tf.int64), 1))
+                seen = tf.cond(tf.size(seen) > 0, lambda: seen, lambda: first)
+            hidden, labels, weights, *more = (
+                tf.gather(tensor, seen) for tensor in (hidden, labels, weights, *more)
+            )
+        return super().weighted_nats(hidden, labels, weights, *more)

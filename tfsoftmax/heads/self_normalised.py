@@ -8,9 +8,7 @@ import tensorflow as tf
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.heads.random_state import RandomState
-from tfsoftmax.ops.chunk_gradients import Objective
-from tfsoftmax.ops.cross_entropy import cross_entropy, weighted_cross_entropy
-from tfsoftmax.samplers.random import uniform
+from tfsoftmax.ops.random import uniform
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -66,32 +64,21 @@ class SelfNormalisedSoftmax(LinearHead):
         self.fraction, self.alpha, self.squared, self.seed = fraction, alpha, squared, seed
         self.self_normalised = squared
         self.random_state = RandomState(seed)
-        z_loss, log_z = (alpha, 0.0) if squared else (0.0, alpha)
-        self.objective = Objective(z_loss=z_loss, log_z=log_z)
 
     def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
         chosen = math.ceil(self.fraction * len(labels))
         return [(chosen, self.input_spec.axes[-1], self.vocab_size)]
 
-    def _training_loss(self, hidden, labels):
-        subset = self._random_subset(tf.shape(hidden)[0])
-        return cross_entropy(hidden, *self._parameters(), labels, self.objective, subset)
+    def objective(self):
+        seed = self.random_state.next()
+        z_loss, log_z = (self.alpha, 0.0) if self.squared else (0.0, self.alpha)
+        return self.distribution().penalised(
+            z_loss=z_loss, log_z=log_z, subset=lambda count: _subset(self.fraction, count, seed)
+        )
 
     def _self_normalised(self, hidden, labels):
         constant = 0.5 / self.alpha if self.squared else 0.0
         return super()._self_normalised(hidden, labels) - constant
-
-    def _loss_and_nats(self, hidden, labels, weights):
-        subset = self._random_subset(tf.shape(hidden)[0])
-        return weighted_cross_entropy(
-            hidden, *self._parameters(), labels, weights, self.objective, subset
-        )
-
-    def _random_subset(self, count):
-        """A fraction γ of the positions, drawn anew: (n,) int32."""
-        wanted = tf.math.ceil(self.fraction * tf.cast(count, tf.float32))
-        wanted = tf.minimum(tf.maximum(tf.cast(wanted, tf.int32), 1), count)
-        return tf.argsort(uniform([count], self.random_state.next()))[:wanted]
 
     def get_config(self):
         return {
@@ -101,3 +88,10 @@ class SelfNormalisedSoftmax(LinearHead):
             "squared": self.squared,
             "seed": self.seed,
         }
+
+
+def _subset(fraction, count, seed):
+    """A fraction γ of N positions: (n,) int32."""
+    wanted = tf.math.ceil(fraction * tf.cast(count, tf.float32))
+    wanted = tf.minimum(tf.maximum(tf.cast(wanted, tf.int32), 1), count)
+    return tf.argsort(uniform([count], seed))[:wanted]

@@ -9,15 +9,13 @@ import tensorflow as tf
 
 from tfsoftmax.arguments import check_at_least
 from tfsoftmax.array_like import ArrayLike
-from tfsoftmax.heads.hierarchical import HierarchicalHead, tensors
+from tfsoftmax.distributions.organised import Members, Observed, Organised
+from tfsoftmax.distributions.rows import Rows
+from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.layers.initializers import add_weight
-from tfsoftmax.ops import nary
-from tfsoftmax.ops.cross_entropy import cross_entropy, weighted_cross_entropy
-from tfsoftmax.ops.logits import full_logits
 from tfsoftmax.ops.nary_tiles import bounds
 from tfsoftmax.ops.replicas import gathered_rows, of_all_replicas, own_copy
 from tfsoftmax.ops.unique import static_unique
-from tfsoftmax.ops.weighting import weighted_sum
 from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.partitions import assignment, classes, code_files
 from tfsoftmax.partitions.counts import checked_counts
@@ -27,7 +25,7 @@ NOWHERE = tf.int32.max  # a word beyond all, where XLA writes nothing
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
-class SelfOrganisedSoftmax(HierarchicalHead):
+class SelfOrganisedSoftmax(SoftmaxHead):
     """P(w | h) = P(c | h_c) · P(w | h_w, c), exact, with h_c = relu(W_c h) and h_w = relu(W_w h).
 
     Training keeps, for each word, a smoothed average of the clusters' log-probabilities where the
@@ -50,7 +48,7 @@ class SelfOrganisedSoftmax(HierarchicalHead):
             (V,), or a name. These clusters are fixed, nothing is kept for `reassign`, and gamma
             and frequency_budget have no effect. Words that the file lacks share a cluster.
         words: the V words in the order of their ids, for a file.
-        **kwargs: arguments of `HierarchicalHead` (kernel_initializer, bias_initializer) and of
+        **kwargs: arguments of `SoftmaxHead` (kernel_initializer, bias_initializer) and of
             `keras.layers.Layer`. The kernel has one row for each word, (V, D). There are also a
             kernel (C, D) of the clusters and two projections (D, D).
 
@@ -67,6 +65,7 @@ class SelfOrganisedSoftmax(HierarchicalHead):
     none stay where they are; biases are optional.
     """
 
+    trains_exactly = logits_in_loop = True
     vocabulary_options = ("counts", "words")
     file_options = {"clusters": classes.NAMES}
 
@@ -176,73 +175,28 @@ class SelfOrganisedSoftmax(HierarchicalHead):
         return self._by_position(self._cluster_log_prob, hidden, labels)
 
     def _cluster_log_prob(self, hidden, labels):
-        hidden, _ = self._projected(hidden)
-        return -cross_entropy(hidden, *self._cluster_parameters(), self._cluster_of(labels))
+        return -self.distribution().cluster_nats(hidden, labels)
 
-    def _cluster_of(self, labels):
-        return tf.gather(self.layout["clusters"].value, labels)
-
-    def _projected(self, hidden):
-        """h_c and h_w."""
-        hidden = tf.cast(hidden, tf.float32)
-        return [
-            self.activation(tf.matmul(hidden, tf.cast(projection.value, tf.float32)))
-            for projection in (self.cluster_projection, self.word_projection)
-        ]
-
-    def _cluster_parameters(self):
-        bias = self.cluster_bias
-        return self.cluster_kernel.value, None if bias is None else bias.value
-
-    def _steps(self, labels):
-        layout = {name: variable.value for name, variable in self.layout.items()}
-        slots, sizes = tf.gather(layout["slots"], labels), tf.convert_to_tensor(layout["sizes"])
-        return nary.steps_of(
-            slots[:, None], self._cluster_of(labels)[:, None], tf.cumsum(sizes, exclusive=True),
-            sizes, bounds([[self.most_words]], self.vocab_size), layout["members"],
+    def distribution(self):
+        biases = None if self.cluster_bias is None else self.cluster_bias.value
+        return Organised(
+            Rows(self.cluster_kernel.value, biases), *self._parameters(),
+            (self.cluster_projection.value, self.word_projection.value), self.activation,
+            Members(**{name: variable.value for name, variable in self.layout.items()}),
+            bounds([[self.most_words]], self.vocab_size),
         )
 
-    def _nats(self, hidden, labels):
-        by_cluster, by_word = self._projected(hidden)
-        clusters = cross_entropy(by_cluster, *self._cluster_parameters(), self._cluster_of(labels))
-        return clusters + nary.path_nats(by_word, *self._parameters(), self._steps(labels))
+    def objective(self):
+        distribution = self.distribution()
+        return Observed(distribution, self._observe) if self._learns_clusters else distribution
 
-    def _training_loss(self, hidden, labels):
-        if not self._learns_clusters:
-            return self._nats(hidden, labels)
-        nats, by_word = self._observed_nats(hidden, labels, tf.ones(tf.shape(labels)))
-        return nats + nary.path_nats(by_word, *self._parameters(), self._steps(labels))
-
-    def _loss_and_nats(self, hidden, labels, weights):
-        if not self._learns_clusters:
-            by_cluster, by_word = self._projected(hidden)
-            total, nats = weighted_cross_entropy(
-                by_cluster, *self._cluster_parameters(), self._cluster_of(labels), weights)
-        else:
-            nats, by_word = self._observed_nats(hidden, labels, weights)
-            total, nats = weighted_sum(nats, weights), tf.stop_gradient(nats)
-        of_words, nats_of_words = nary.weighted_path_nats(
-            by_word, *self._parameters(), self._steps(labels), weights
-        )
-        return total + of_words, nats + nats_of_words
-
-    def _observed_nats(self, hidden, labels, weights):
-        """-ln P(c | h) of the labels' clusters (N,), after a look at those of all; and h_w."""
-        by_cluster, by_word = self._projected(hidden)
-        scores = full_logits(by_cluster, *self._cluster_parameters())
-        clusters = self._cluster_of(labels)
-        nats = tf.nn.sparse_softmax_cross_entropy_with_logits(clusters, scores)
-        log_sums = nats + tf.gather(scores, clusters, batch_dims=1)
-        seen = tf.where(weights != 0, labels, NOWHERE)
-        self._observe(*(tf.stop_gradient(x) for x in (scores, log_sums, seen)))
-        return nats, by_word
-
-    def _observe(self, scores, log_sums, labels):
+    def _observe(self, scores, log_sums, labels, weights):
         """Equation 9: q(w, ·) moves towards log₂ P(· | h) where w stands.
 
-        Labels of positions that do not count are NOWHERE. They are left out after the replicas have
-        told each other, since a collective of nothing ends the process.
+        Positions of weight zero do not count. They are left out after the replicas have told each
+        other, since a collective of nothing ends the process.
         """
+        labels = tf.where(weights != 0, labels, NOWHERE)
         scores, log_sums, labels = of_all_replicas([scores, log_sums, labels])
         if not under_xla():
             places = tf.where(labels != NOWHERE)[:, 0]
@@ -259,30 +213,6 @@ class SelfOrganisedSoftmax(HierarchicalHead):
         kept = tf.pow(1 - 1 / frequency, repeats)[:, None]
         rows = kept * gathered_rows(self.preferences.value, known) + (1 - kept) * bits
         own_copy(self.preferences.value).scatter_update(tf.IndexedSlices(rows, words))
-
-    def _log_prob(self, hidden, labels):  # unlike training, it observes nothing
-        return -self._nats(hidden, labels)
-
-    def _full_pass(self):
-        of_clusters, of_words = tensors(self._cluster_parameters()), tensors(self._parameters())
-        clusters = tf.convert_to_tensor(self.layout["clusters"].value)
-        projections = tensors([self.cluster_projection.value, self.word_projection.value])
-
-        def full_pass(hidden):
-            hidden = tf.cast(hidden, tf.float32)
-            # Stacked, as TFLite's converter loses a relu right behind a product with a variable.
-            projected = self.activation(tf.stack([tf.matmul(hidden, p) for p in projections]))
-            by_cluster, by_word = tf.unstack(projected)
-            log_clusters = tf.nn.log_softmax(full_logits(by_cluster, *of_clusters))
-            scores = tf.transpose(full_logits(by_word, *of_words))  # words first
-            number = self.num_clusters
-            maximum = tf.math.unsorted_segment_max(scores, clusters, number)
-            exps = tf.exp(scores - tf.gather(maximum, clusters))
-            norms = maximum + tf.math.log(tf.math.unsorted_segment_sum(exps, clusters, number))
-            shifts = tf.transpose(log_clusters) - norms
-            return tf.transpose(scores + tf.gather(shifts, clusters))
-
-        return full_pass
 
     def get_config(self):
         return {

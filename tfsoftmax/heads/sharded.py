@@ -9,13 +9,13 @@ from tfsoftmax.heads.full import FullSoftmax
 class ShardedSoftmax(FullSoftmax):
     """`FullSoftmax(shard=True)`: replicas divide the kernel, the bias and their slots.
 
-    The replicas exchange hidden states instead of gradients of the kernel, see `ops.sharded`.
-    `heads.shards.Shards` says what several replicas offer.
+    The replicas exchange hidden states instead of gradients of the kernel, as
+    `distributions.sharded` says. `heads.shards.Shards` says what several replicas offer.
 
     Args:
         vocab_size: V, the number of words.
         shard: whether replicas divide the rows.
-        **kwargs: arguments of `FullSoftmax`, except for those of `LoRA`.
+        **kwargs: arguments of `FullSoftmax`.
 
     Example:
         import tensorflow as tf
@@ -23,7 +23,7 @@ class ShardedSoftmax(FullSoftmax):
             model = keras.Sequential([keras.Input((16,)), tfsoftmax.ShardedSoftmax(1000)])
             model.compile(tfsoftmax.optimizers.Adagrad(0.2), tfsoftmax.SoftmaxLoss())
 
-    Source: Shoeybi et al. 2019, section 3; departures are in `ops.sharded`.
+    Source: Shoeybi et al. 2019, section 3; departures are in `distributions.sharded`.
     """
 
     def __init__(self, vocab_size: int, *args, shard: bool = True, **kwargs):

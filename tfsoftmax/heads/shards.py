@@ -1,9 +1,10 @@
-"""Heads whose rows may be divided among the replicas of a strategy of `tf.distribute`."""
+"""Linear heads whose rows may be divided among the replicas of a strategy of `tf.distribute`."""
 
 import tensorflow as tf
 
 from tfsoftmax._compat import in_symbolic_scope, metrics_in_call
-from tfsoftmax.heads.tied import TiedHead
+from tfsoftmax.distributions.sharded import RowsInShards
+from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.layers.sharded_embedding import ShardedEmbedding
 from tfsoftmax.layers.sharded_weights import add_sharded_weight
 from tfsoftmax.ops.logits import LOGITS_BYTES
@@ -11,7 +12,7 @@ from tfsoftmax.ops.replicas import in_replica, run_in_replicas
 from tfsoftmax.ops.shards import Shard, refuse_whole
 
 
-class Shards(TiedHead):
+class Shards(LinearHead):
     """A head of which each of P replicas can hold a share of the rows: `shard=True`.
 
     Under a `tf.distribute.MirroredStrategy` or `MultiWorkerMirroredStrategy` of P replicas, each
@@ -35,7 +36,7 @@ class Shards(TiedHead):
         shard: whether replicas divide the rows, always so where `tied_to` is a
             `ShardedEmbedding`. Several replicas take no regularizers and constraints of the rows,
             and only initializers of Keras.
-        **kwargs: arguments of `TiedHead` and of `keras.layers.Layer`.
+        **kwargs: arguments of `LinearHead` and of `keras.layers.Layer`.
 
     Raises:
         ValueError: when built, if several replicas cannot do what is asked for.
@@ -86,17 +87,20 @@ class Shards(TiedHead):
     def get_config(self):
         return {**super().get_config(), "shard": self.shard}
 
-    def _divides(self, name):
-        """Whether the replicas divide the rows of a weight."""
-        return self.shard
-
     def _add_rows(self, name, shape, initializer, **options):
-        if not self._divides(name):
+        if not self.shard:
             return super()._add_rows(name, shape, initializer, **options)
         return add_sharded_weight(self, name, shape, initializer, **options)
 
-    def _shard(self):
-        return Shard.here(self.vocab_size) if self.in_shards else None
+    def distribution(self):
+        rows = super().distribution()
+        return RowsInShards(rows, Shard.here(self.vocab_size)) if self.in_shards else rows
+
+    def _word_ids(self):
+        return Shard.here(self.vocab_size).ids if self.in_shards else super()._word_ids()
+
+    def _reader(self, ids):
+        return Shard.here(self.vocab_size).reader(ids) if self.in_shards else super()._reader(ids)
 
     def _run(self, method, *tensors, wide=False):
         if not self.in_shards:

@@ -9,13 +9,11 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.array_like import ArrayLike
+from tfsoftmax.distributions.rows import Rows
+from tfsoftmax.distributions.shortlist import ShortlistAndTail
 from tfsoftmax.heads.base import SoftmaxHead
-from tfsoftmax.layers.previous_word import UNITS, without_word
+from tfsoftmax.layers.previous_word import UNITS
 from tfsoftmax.ops.bigram_tables import BigramTables
-from tfsoftmax.ops.cross_entropy import cross_entropy, weighted_cross_entropy
-from tfsoftmax.ops.exported import held
-from tfsoftmax.ops.logits import full_logits, map_row_chunks, top_k_of
-from tfsoftmax.ops.ranking import best
 from tfsoftmax.partitions.backoff import BackoffBigrams, given_model
 from tfsoftmax.partitions.bands import frequency_order
 from tfsoftmax.partitions.counts import checked_counts, with_unseen
@@ -122,6 +120,7 @@ class Shortlist(SoftmaxHead):
                 f"word before. Received: hidden of shape {tuple(hidden_shape)}"
             )
         self.kernel, self.bias = self._kernel_and_bias(rows, units)
+        self._extra = self._likeliest_tail = self._bigrams = None
         with tf.init_scope():
             if self.reads_previous_word:
                 self._bigrams = BigramTables.of(self.ngram, self.tail, self.oos_node)
@@ -158,77 +157,15 @@ class Shortlist(SoftmaxHead):
             raise ValueError("`tail_log_prob` must be None with oos_node=False. Received: a tensor")
         known = super().log_prob(hidden, labels)
         labels = tf.cast(labels, tf.int32)
-        _, (_, extra) = self._targets(self._as_hidden(hidden), labels)
+        _, (_, extra) = self.distribution().targets(self._as_hidden(hidden), labels)
         in_tail = self.order.rank(labels) >= self.shortlist
         return tf.where(in_tail, known - extra + tf.cast(tail_log_prob, tf.float32), known)
 
-    def _targets(self, hidden, labels):
-        """The part of the hidden states that is scored, and a pair.
-
-        The pair is the node of each label and what is added to the node's log-probability.
-        """
-        ranks = self.order.rank(labels)
-        nodes = tf.minimum(ranks, self.kernel.shape[0] - 1)
-        if not self.reads_previous_word:
-            return hidden, (nodes, tf.gather(held(self._extra), ranks))
-        bigrams = held(self._bigrams)
-        hidden, before = without_word(hidden)
-        extra = tf.where(
-            ranks < self.shortlist, bigrams.log_shortlist(before),
-            bigrams.log_tail(before, labels),
+    def distribution(self):
+        return ShortlistAndTail(
+            Rows(*self._parameters()), self.shortlist, self.order, self._extra,
+            self._likeliest_tail, self._bigrams,
         )
-        return hidden, (nodes, extra)
-
-    def _is_learned(self, labels):
-        """Whether each label has a node: 1 or 0, (N,) float32."""
-        if self.oos_node:
-            return tf.ones(tf.shape(labels))
-        return tf.cast(self.order.rank(labels) < self.shortlist, tf.float32)
-
-    def _training_loss(self, hidden, labels):
-        hidden, (nodes, extra) = self._targets(hidden, labels)
-        return self._is_learned(labels) * cross_entropy(hidden, *self._parameters(), nodes) - extra
-
-    def _loss_and_nats(self, hidden, labels, weights):
-        hidden, (nodes, extra) = self._targets(hidden, labels)
-        learned = self._is_learned(labels)
-        total, nats = weighted_cross_entropy(hidden, *self._parameters(), nodes, weights * learned)
-        return total - tf.reduce_sum(weights * extra), learned * nats - extra
-
-    def _node_logits(self, hidden, log_shortlist):
-        """Logits of the words' nodes (N, S), and of all other words together (N, 1)."""
-        logits = full_logits(hidden, *self._parameters())
-        if self.oos_node:
-            return logits[:, : self.shortlist], logits[:, self.shortlist :]
-        return tf.nn.log_softmax(logits) + log_shortlist, tf.zeros_like(logits[:, :1])
-
-    def _logits(self, hidden):
-        if self.reads_previous_word:
-            bigrams = held(self._bigrams)
-            hidden, before = without_word(hidden)
-            log_shortlist = bigrams.log_shortlist(before)[:, None]
-            shares = bigrams.log_tails(before)
-        else:
-            extra = held(self._extra)
-            log_shortlist, shares = extra[0], extra[self.shortlist :]
-        words, others = self._node_logits(hidden, log_shortlist)
-        return self.order.by_word(tf.concat([words, others + shares], axis=1))
-
-    def _top_k(self, hidden, k):
-        if self.reads_previous_word:
-            return top_k_of(self._logits, hidden, k, self.vocab_size)
-        extra, tail = held((self._extra, self._likeliest_tail))
-        tail = tail[:k]
-        shares = tf.gather(extra, tail)
-
-        def chunk(hidden):
-            words, others = self._node_logits(hidden, extra[0])
-            sums = tf.reduce_logsumexp(tf.concat([words, others], 1), axis=1, keepdims=True)
-            values, places = best(tf.concat([words, others + shares], axis=1), k)
-            ranks = tf.gather(tf.concat([tf.range(self.shortlist), tail], 0), places)
-            return self.order.word(ranks), values - float(self.oos_node) * sums
-
-        return map_row_chunks(chunk, hidden, self.shortlist + tail.shape[0])
 
     def get_config(self):
         return {

@@ -9,10 +9,10 @@ import tensorflow as tf
 from tfsoftmax._compat import model_in_call
 from tfsoftmax.arguments import check_hint
 from tfsoftmax.array_like import ArrayLike
+from tfsoftmax.distributions.spherical import FactoredSpherical, Spherical
 from tfsoftmax.heads.factored_rows import FactoredRows
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.ops.computed_if_used import computed_if_used
-from tfsoftmax.ops.spherical import FactoredSpherical, Spherical, extended
 
 Schedule = keras.optimizers.schedules.LearningRateSchedule
 
@@ -171,7 +171,7 @@ class SphericalSoftmax(LinearHead):
         # Two products of V D², where a product stands for itself and its two gradients.
         return [(min(len(labels), -(-2 * units // 3)), units, self.vocab_size)]
 
-    def _softmax(self):
+    def distribution(self):
         if self.sgd_learning_rate is not None:
             factors = self.factors
             return FactoredSpherical(
@@ -181,17 +181,13 @@ class SphericalSoftmax(LinearHead):
         bias = tf.zeros(self.vocab_size) if bias is None else tf.cast(bias, tf.float32)
         return Spherical(kernel, bias + self._shift, self.epsilon)
 
-    def _training_loss(self, hidden, labels):
-        nats = self._softmax().cross_entropy(hidden, labels)
-        if self.sgd_learning_rate is None:
-            return nats
-        return self.factors.stepping(nats, extended(hidden), labels, self.epsilon)
-
-    def _log_prob(self, hidden, labels):
-        return -self._softmax().cross_entropy(hidden, labels)
+    def objective(self):
+        distribution = self.distribution()
+        own = self.sgd_learning_rate is not None
+        return self.factors.stepping(distribution) if own else distribution
 
     def _self_normalised(self, hidden, labels):
-        return self._softmax().label_logits(hidden, labels)
+        return self.distribution().label_logits(hidden, labels)
 
     def _logits_of_call(self, rows, training):
         if training and self.sgd_learning_rate is not None:

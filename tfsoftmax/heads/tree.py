@@ -8,27 +8,19 @@ import tensorflow as tf
 
 from tfsoftmax.arguments import check_at_least
 from tfsoftmax.array_like import ArrayLike
-from tfsoftmax.heads.hierarchical import HierarchicalHead, tensors
-from tfsoftmax.ops import chunks
-from tfsoftmax.ops.exported import may_be_exported
-from tfsoftmax.ops.tree import (
-    TOP_NODES,
-    all_log_probs,
-    path_nats,
-    paths_upwards,
-    sequential_path_nats,
-)
-from tfsoftmax.ops.tree_search import OPENED, best_first, walk
+from tfsoftmax.distributions.tree import TOP_NODES, BinaryPaths
+from tfsoftmax.heads.base import SoftmaxHead
+from tfsoftmax.heads.inputs import flatten, restore
 from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.partitions import tree_builders
 from tfsoftmax.partitions.tree import Tree
 from tfsoftmax.samplers.base import stateless
 
-MODES = {"parallel": path_nats, "sequential": sequential_path_nats}
+MODES = ("parallel", "sequential")
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
-class TreeSoftmax(HierarchicalHead):
+class TreeSoftmax(SoftmaxHead):
     """Hierarchical softmax over a binary tree, exact; a label costs the length of its path.
 
     P(w | h) is the product of σ(±(θ_n h + b_n)) over the nodes n on the path to w, of which a
@@ -48,7 +40,7 @@ class TreeSoftmax(HierarchicalHead):
         mode: "parallel" computes all nodes of all paths at once (p-tHSM); "sequential" computes
             one level after the other (tHSM), the conventional way, which is slower and agrees
             up to rounding. XLA, which does not compile sparse matrices, gets "sequential".
-        **kwargs: arguments of `HierarchicalHead` (use_bias, kernel_initializer,
+        **kwargs: arguments of `SoftmaxHead` (use_bias, kernel_initializer,
             bias_initializer) and of `keras.layers.Layer`. The kernel has one row for each node,
             (V-1, D).
 
@@ -64,6 +56,7 @@ class TreeSoftmax(HierarchicalHead):
     is +1, and 1 where that is -1.
     """
 
+    trains_exactly = logits_in_loop = True
     vocabulary_options = ("counts", "words")
     file_options = {"tree": tree_builders.NAMES}
 
@@ -75,7 +68,7 @@ class TreeSoftmax(HierarchicalHead):
         super().__init__(vocab_size, **kwargs)
         check_at_least(2, vocab_size=self.vocab_size)
         if mode not in MODES:
-            raise ValueError(f"`mode` must be one of {list(MODES)}. Received: mode={mode!r}")
+            raise ValueError(f"`mode` must be one of {MODES}. Received: mode={mode!r}")
         if tree is None:
             tree = "balanced" if counts is None else "huffman"
         tree = tree_builders.build(tree, self.vocab_size, counts, words)
@@ -95,28 +88,9 @@ class TreeSoftmax(HierarchicalHead):
         top, units = min(TOP_NODES, self.vocab_size - 1), self.kernel.shape[1]
         return [(len(labels), units, top), (int((nodes >= top).sum()), units, 1)]
 
-    def _training_loss(self, hidden, labels):
-        leaves = tf.gather(self._leaves, labels)
-        paths = paths_upwards(leaves, self._above, len(self.tree.levels))
-        nats = MODES["sequential" if under_xla() else self.mode]
-        return nats(hidden, *self._parameters(), paths)
-
-    def _top_k(self, hidden, k):
-        if under_xla():  # where the search, which holds more nodes in each round, has no size
-            return super()._top_k(hidden, k)
-
-        parameters, children = self._parameters(), self._children
-        if may_be_exported():  # Converters know no gather from a variable within a loop.
-            parameters, children = tensors(parameters), tf.convert_to_tensor(children)
-
-        def chunk(rows):
-            log_probs, ids, done = best_first(rows, *parameters, children, k)
-            return tf.cond(done, lambda: (ids, log_probs), lambda: by_full_pass(rows, k))
-
-        by_full_pass = super()._top_k
-        # The search holds the rows of the nodes that it opens, and a kernel row is D wide.
-        opened = max(OPENED, k) * hidden.shape[1]
-        return chunks.map_chunks(chunk, hidden, chunks.chunk_rows(2 * 4 * opened))
+    def distribution(self):
+        layout = self.tree, self._above, self._leaves, self._children
+        return BinaryPaths(*self._parameters(), *layout, sequential=self.mode == "sequential")
 
     def sample(self, hidden: ArrayLike, seed: ArrayLike) -> tf.Tensor:
         """A random word at each position, drawn from P(w | h) in O(log V) time.
@@ -136,16 +110,8 @@ class TreeSoftmax(HierarchicalHead):
                 "`TreeSoftmax.sample` cannot be compiled by XLA. Compile the function with "
                 "`jit_compile=False`."
             )
-        hidden = self._as_hidden(hidden)
-        rows = tf.reshape(hidden, [-1, hidden.shape[-1]])
-        depth = len(self.tree.levels)
-        words = walk(rows, *self._parameters(), self._children, depth, stateless(seed))
-        return tf.reshape(words, tf.shape(hidden)[:-1])
-
-    def _full_pass(self):
-        parameters, leaves = tensors(self._parameters()), tf.convert_to_tensor(self._leaves)
-        layout = self.tree.levels, self.tree.entries, leaves
-        return lambda hidden: all_log_probs(hidden, *parameters, *layout)
+        rows, leading = flatten(self._as_hidden(hidden))
+        return restore(self.distribution().sample(rows, stateless(seed)), leading)
 
     def get_config(self):
         return {**super().get_config(), "tree": self.tree.to_config(), "mode": self.mode}

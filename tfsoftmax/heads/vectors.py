@@ -36,7 +36,8 @@ class Vectors:
             ValueError: if the head is not built, or its distribution is not softmax of h Wᵀ + b,
                 as that of heads with clusters, projections or trees.
         """
-        kernel, bias, _ = softmax_of(self)
+        softmax = softmax_of(self)
+        kernel, bias = softmax.kernel, softmax.bias
         columns = [kernel] if bias is None else [kernel, tf.reshape(bias, [-1, 1])]
         return np.array(tf.concat([tf.cast(c, tf.float32) for c in columns], 1))
 
@@ -63,7 +64,8 @@ def check_is_index(index):
 
 def softmax_for(index, head):
     """The `plain_softmax` of a head, or ValueError if an index has other words or units."""
-    kernel, bias, _ = softmax = softmax_of(head)
+    softmax = softmax_of(head)
+    kernel, bias = softmax.kernel, softmax.bias
     if (index.words, index.units) != (kernel.shape[0], kernel.shape[1] + (bias is not None)):
         raise ValueError(
             f"`index` must be one of a head with {kernel.shape[0]} words and {kernel.shape[1]} "

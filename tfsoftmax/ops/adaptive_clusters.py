@@ -64,8 +64,8 @@ def sum_over_clusters(chunk, hidden, clusters, ranks, ends, weights, shares):
         chunk: takes (cluster, hidden, labels, weights, totals) of some positions. Returns a list
             of tensors with these positions first, which are summed by position, and a list of
             totals, which it has added to those given unless they are None.
-        hidden, clusters, ranks, ends, weights, shares: as in
-            `adaptive.weighted_adaptive_cross_entropy`.
+        hidden, clusters, ends, weights, shares: as in `distributions.clusters`.
+        ranks: (N,) int32 in [0, V), the frequency ranks of the labels.
 
     Returns:
         The tensors, (N, ...) each, and the totals of each cluster.

@@ -1,7 +1,7 @@
 """The softmax of a chunk of positions with its gradient, in blocks of the kernels' rows.
 
 Gradients leave out the terms of the labels, and accumulate from chunk to chunk;
-`ops.cross_entropy` has the equations.
+`distributions.penalised` has the equations.
 
 Shapes: n positions in a chunk, D = Σ d_b hidden units, V = Σ V_b words.
 """
@@ -20,23 +20,20 @@ BLOCK_BYTES = 1 << 25
 
 
 @dataclasses.dataclass(frozen=True)
-class Objective:
+class RowLoss:
     """What is added to plain cross-entropy.
 
     Attributes:
         soft_cap: makes the logits `soft_cap * tanh(logits / soft_cap)`, unless it is None.
         label_smoothing: mass ε moved from the label to the uniform distribution.
         z_loss: coefficient c of c (ln Σ exp z)², which holds the normaliser near one.
-        log_z: coefficient of ln Σ exp z. The objective is a likelihood only if this is 1.
+        log_z: coefficient of ln Σ exp z. The loss is a likelihood only if this is 1.
     """
 
     soft_cap: float | None = None
     label_smoothing: float = 0.0
     z_loss: float = 0.0
     log_z: float = 1.0
-
-
-PLAIN = Objective()
 
 
 def blocks_of(bands, dtype, words=None, draw=None):
@@ -66,18 +63,18 @@ def logits_of(parts, blocks, soft_cap):
     return [full_logits(parts[band], kernel, bias, soft_cap) for band, kernel, bias in blocks]
 
 
-def normaliser_terms(logits, log_sum, objective):
-    """What the objective makes of all logits: ln s + c (ln s)² - ε mean z, (n,)."""
-    terms = objective.log_z * log_sum
-    if objective.z_loss:  # zero times a square that overflows is NaN
-        terms += objective.z_loss * tf.square(log_sum)
-    if objective.label_smoothing:
+def normaliser_terms(logits, log_sum, loss):
+    """What the loss makes of all logits: ln s + c (ln s)² - ε mean z, (n,)."""
+    terms = loss.log_z * log_sum
+    if loss.z_loss:  # zero times a square that overflows is NaN
+        terms += loss.z_loss * tf.square(log_sum)
+    if loss.label_smoothing:
         total = tf.add_n([tf.reduce_sum(z, axis=1) for z in logits])
-        terms -= objective.label_smoothing / sum(z.shape[1] for z in logits) * total
+        terms -= loss.label_smoothing / sum(z.shape[1] for z in logits) * total
     return terms
 
 
-def chunk_gradients(labels, weights, parts, blocks, objective, totals, log_z=None, draw=None):
+def chunk_gradients(labels, weights, parts, blocks, loss, totals, log_z=None, draw=None):
     """One chunk of positions, without the terms of the labels.
 
     Args:
@@ -85,34 +82,34 @@ def chunk_gradients(labels, weights, parts, blocks, objective, totals, log_z=Non
         weights: (n,).
         parts: what each band sees of the hidden states.
         blocks: result of `blocks_of`.
-        objective: an `Objective`.
+        loss: a `RowLoss`.
         totals: gradients of the blocks to which this chunk's are added, or None.
         log_z: (n,), ln Σ exp z over all words, where the blocks hold only some of them.
-        draw: a `Draw` with the offsets of the chunk, or None for exact gradients.
+        draw: share and offset for `drawn_tiles`, or None for exact gradients.
 
     Returns:
         [dh (n, D), ln s (n,), normaliser terms (n,), the labels' logits (n,)], and for each block
         [dW, db] added to `totals`.
     """
-    logits = logits_of(parts, blocks, objective.soft_cap)
+    logits = logits_of(parts, blocks, loss.soft_cap)
     target, read = (None, ()) if labels is None else labels_of_blocks(logits, labels)
     exps, factors, log_sum = exponentials_of_blocks(logits, read)
-    terms = normaliser_terms(logits, log_sum, objective)
+    terms = normaliser_terms(logits, log_sum, loss)
     of_all = tf.ones_like(log_sum)
     if log_z is not None:
         # No greater than one, but for the padding of the last chunk.
         of_all, log_sum = tf.exp(-tf.nn.relu(log_z - log_sum)), log_z
-    of_all *= objective.log_z + 2 * objective.z_loss * log_sum
+    of_all *= loss.log_z + 2 * loss.z_loss * log_sum
     factors = [of_all * f for f in factors]
-    masses = [] if draw is None else _masses(exps, factors, weights, objective)
-    slopes, factors = _slopes(logits, exps, factors, objective)
+    masses = [] if draw is None else _masses(exps, factors, weights, loss)
+    slopes, factors = _slopes(logits, exps, factors, loss)
     d_biases = [
         [] if bias is None else [products.by_biases(q, f * weights)]
         for q, f, (*_, bias) in zip(slopes, factors, blocks)
     ]
     kernels, tiles = [kernel for _, kernel, _ in blocks], [None] * len(blocks)
     if draw is not None:
-        drawn = drawn_tiles.drawn_tiles(slopes, masses, kernels, draw)
+        drawn = drawn_tiles.drawn_tiles(slopes, masses, kernels, *draw)
         slopes, kernels, tiles = zip(*drawn)
     slopes, factors = products.narrowed(slopes, factors, parts[0].dtype)
     factors = [f * weights for f in factors]
@@ -122,21 +119,21 @@ def chunk_gradients(labels, weights, parts, blocks, objective, totals, log_z=Non
     return [d_hidden, log_sum, terms, target], by_block
 
 
-def _masses(exps, factors, weights, objective):
+def _masses(exps, factors, weights, loss):
     """Σ_n |w| (p + ε / V) of each word (rows,) of a block, by which tiles are drawn."""
-    uniform = objective.label_smoothing / sum(e.shape[1] for e in exps)
+    uniform = loss.label_smoothing / sum(e.shape[1] for e in exps)
     uniform *= tf.reduce_sum(tf.abs(weights))
     return [products.by_biases(e, tf.abs(f * weights)) + uniform for e, f in zip(exps, factors)]
 
 
-def _slopes(logits, exps, factors, objective):
+def _slopes(logits, exps, factors, loss):
     """Derivatives of the normaliser terms with respect to h Wᵀ + b of each block.
 
     Returns:
         Slopes (n, rows) float32 of each block, and factors (n,) that remain to be multiplied into
         them.
     """
-    smoothing, cap = objective.label_smoothing, objective.soft_cap
+    smoothing, cap = loss.label_smoothing, loss.soft_cap
     if not smoothing and cap is None:
         return exps, factors
     slopes = [e * f[:, None] for e, f in zip(exps, factors)]

@@ -17,6 +17,7 @@ which K are drawn, and G is TILE_WORDS, or R if the block is smaller.
 
 import math
 import typing
+from collections.abc import Callable
 
 import tensorflow as tf
 
@@ -29,21 +30,23 @@ class Draw(typing.NamedTuple):
 
     Attributes:
         share: of the tiles of a chunk, in (0, 1]; their number is rounded up.
-        offsets: (N,) float64, uniform in [0, 1). A chunk uses that of its first position.
+        offsets: function of N that returns (N,) float64, uniform in [0, 1), the same whenever it
+            is called. A chunk uses that of its first position.
     """
 
     share: float
-    offsets: tf.Tensor
+    offsets: Callable[[tf.Tensor], tf.Tensor]
 
 
-def drawn_tiles(slopes, masses, kernels, draw):
+def drawn_tiles(slopes, masses, kernels, share, offset):
     """What a chunk draws of each block of the kernel.
 
     Args:
         slopes: list of (n, R) float32, M of each block.
         masses: list of (R,) float32, Σ_n |w| p of each word.
         kernels: list of (R, D).
-        draw: a `Draw` with the offsets of the chunk.
+        share: of the tiles, as in `Draw`.
+        offset: scalar float64, uniform in [0, 1).
 
     Returns:
         For each block, M / π (n, K G) of its drawn tiles, their rows of the kernel (K G, D), and
@@ -51,9 +54,9 @@ def drawn_tiles(slopes, masses, kernels, draw):
     """
     counts = [kernel.shape[0] // _words(kernel) for kernel in kernels]
     sizes = [tf.norm(tf.reshape(m, [t, -1]), axis=1) for m, t in zip(masses, counts)]
-    drawn = math.ceil(draw.share * sum(counts))
+    drawn = math.ceil(share * sum(counts))
     inclusion = inclusion_probabilities(tf.concat(sizes, 0), drawn)
-    tiles = systematic_sample(inclusion, drawn, draw.offsets[0])
+    tiles = systematic_sample(inclusion, drawn, offset)
     scales, results, first = tf.cast(1 / tf.gather(inclusion, tiles), tf.float32), [], 0
     for m, kernel, count in zip(slopes, kernels, counts):
         inside = (tiles >= first) & (tiles < first + count)

@@ -39,7 +39,7 @@ def words_of(bands):
 def full_logits(hidden, kernel, bias, soft_cap=None):
     """Logits (N, V) in float32; the product is taken in the dtype of `hidden`.
 
-    The arguments are those of `cross_entropy`.
+    The arguments are those of `distributions.rows.Rows`.
     """
     if isinstance(kernel, (list, tuple)):
         bands = bands_of(kernel, bias)
@@ -129,54 +129,16 @@ def map_row_chunks(function, hidden, vocab_size, *more):
     return map_chunks(function, hidden, logits_rows(vocab_size, hidden.shape[1]), *more)
 
 
-def exact_top_k(hidden, kernel, bias, k, soft_cap=None):
+def top_k_of(logits_of, hidden, k, vocab_size):
     """The k likeliest words: ids (N, k) int32 and log-probabilities (N, k) float32.
 
-    The arguments are those of `cross_entropy`. Words come in blocks, so that memory does not grow
-    with V. Of words with equal logits, the one with the lower id comes first.
+    `logits_of` maps positions (n, D) to logits (n, V). Of words with equal logits, the one with
+    the lower id comes first.
     """
-    words = words_of(bands_of(kernel, bias))
-    in_blocks = not isinstance(kernel, (list, tuple)) and words > TOP_K_WORDS
 
-    if in_blocks:
-        return map_row_chunks(
-            lambda hidden: _top_k_of_blocks(hidden, kernel, bias, k, soft_cap), hidden, TOP_K_WORDS
-        )
-    return top_k_of(lambda hidden: full_logits(hidden, kernel, bias, soft_cap), hidden, k, words)
-
-
-def top_k_of(logits_of, hidden, k, vocab_size):
-    """`exact_top_k` of any logits: `logits_of` maps positions (n, D) to logits (n, V)."""
     def chunk(hidden):
         logits = logits_of(hidden)
         values, ids = tf.math.top_k(logits, k)
         return ids, values - tf.reduce_logsumexp(logits, axis=1, keepdims=True)
 
     return map_row_chunks(chunk, hidden, vocab_size)
-
-
-def _top_k_of_blocks(hidden, kernel, bias, k, soft_cap):
-    """`exact_top_k` of a chunk of positions, whose logits exist for one block at a time."""
-    size, words = max(k, TOP_K_WORDS), kernel.shape[0]
-
-    def block(start, count):
-        """The k best of some words, or all if they are fewer, and ln Σ exp of their logits."""
-        biases = None if bias is None else bias[start : start + count]
-        logits = full_logits(hidden, kernel[start : start + count], biases, soft_cap)
-        values, ids = tf.math.top_k(logits, min(k, count))
-        return values, ids + start, tf.reduce_logsumexp(logits, axis=1, keepdims=True)
-
-    def joined(best, more):
-        values, places = tf.math.top_k(tf.concat([best[0], more[0]], 1), k)
-        ids = tf.gather(tf.concat([best[1], more[1]], 1), places, batch_dims=1)
-        return values, ids, tf.reduce_logsumexp(tf.concat([best[2], more[2]], 1), 1, keepdims=True)
-
-    _, best = tf.while_loop(
-        lambda i, _: i < words // size,
-        lambda i, best: (i + 1, joined(best, block(i * size, size))),
-        (tf.constant(1), block(0, min(size, words))), parallel_iterations=1,
-    )
-    if size < words and words % size:
-        best = joined(best, block(words - words % size, words % size))
-    values, ids, log_z = best
-    return ids, values - log_z

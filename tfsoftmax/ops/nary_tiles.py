@@ -1,4 +1,4 @@
-"""What `ops.nary` computes, in tensors of fixed sizes, which XLA needs.
+"""What `distributions.nary` computes, in tensors of fixed sizes, which XLA needs.
 
 The steps of all paths are sorted by node. Those of a node, and the edges below it, are cut into
 tiles of TILE_STEPS steps and at most TILE_EDGES edges, which may reach beyond the node and are

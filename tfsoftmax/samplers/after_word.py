@@ -9,10 +9,10 @@ import tensorflow as tf
 
 from tfsoftmax.ops.bigram_tables import places_of
 from tfsoftmax.ops.exported import held
+from tfsoftmax.ops.random import split_seed, uniform
 from tfsoftmax.partitions.backoff import BackoffBigrams, given_model
 from tfsoftmax.samplers.base import Candidates, Sampler, stateless
 from tfsoftmax.samplers.distributions import Unigram
-from tfsoftmax.samplers.random import split_seed, uniform
 from tfsoftmax.samplers.rows import cumulative, draw
 
 

@@ -9,11 +9,11 @@ import tensorflow as tf
 
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.ops.exported import held
+from tfsoftmax.ops.random import random_bits, uniform, uniform_words
 from tfsoftmax.partitions.counts import checked_counts, with_unseen
 from tfsoftmax.partitions.packing import packed
 from tfsoftmax.samplers.alias_table import alias_table, cells, integer_weights
 from tfsoftmax.samplers.base import Sampler
-from tfsoftmax.samplers.random import random_bits, uniform, uniform_words
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

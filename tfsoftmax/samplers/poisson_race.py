@@ -11,7 +11,7 @@ Hence E[claim] = P(w in sample) and E[1{w in sample} / claim] = 1 (Horvitz-Thomp
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.samplers.random import exponential, split_seed
+from tfsoftmax.ops.random import exponential, split_seed
 
 
 def tries_needed(q: np.ndarray, num_samples: int) -> int:

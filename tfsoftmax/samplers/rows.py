@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.samplers.random import uniform
+from tfsoftmax.ops.random import uniform
 
 
 def cumulative(rows: np.ndarray, weights: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:

@@ -15,9 +15,9 @@ from tfsoftmax.arguments import (
 )
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.ops.exported import held
+from tfsoftmax.ops.random import uniform_words
 from tfsoftmax.partitions.packing import packed
 from tfsoftmax.samplers.base import Candidates, Sampler, contains
-from tfsoftmax.samplers.random import uniform_words
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

@@ -12,12 +12,19 @@ Shapes: N positions, D hidden units, V words, L the depth of the tree, R steps o
 Source: Jiang et al. 2017, equations 2-6.
 """
 
+import dataclasses
+
 import tensorflow as tf
 
-from tfsoftmax.ops.chunks import sum_over_chunks
+from tfsoftmax.distributions.factored import Factored, tensors
+from tfsoftmax.ops import chunks
 from tfsoftmax.ops.custom_gradients import custom_gradient
+from tfsoftmax.ops.exported import may_be_exported
 from tfsoftmax.ops.logits import label_logits, rows_of
 from tfsoftmax.ops.sparse_product import sparse_product
+from tfsoftmax.ops.tree_search import OPENED, best_first, walk
+from tfsoftmax.ops.xla import under_xla
+from tfsoftmax.partitions.tree import Tree
 
 # Nodes numbered below this are scored for all positions by one matmul. With breadth-first
 # numbers these are the top levels, where most steps of the paths lie: 32 to 256 cost the same.
@@ -26,6 +33,74 @@ TOP_NODES = 64
 # the cache. Gradients at D = 512 take least with 256 on one processor (2,048: a fifth more), and
 # with 1,024 on another (256: a seventh more).
 CHUNK_STEPS = 512
+
+
+@dataclasses.dataclass(frozen=True)
+class BinaryPaths(Factored):
+    """P(w | h) as the product of the decisions on the path to w.
+
+    Losses compute the nodes on the paths of the labels.
+
+    Attributes:
+        kernel: (V-1, D) float32 tensor or variable, one row a node.
+        bias: (V-1,) float32 tensor or variable, or None.
+        tree: the `Tree`.
+        above, leaves, children: tensors or variables with what `Tree.above`, `Tree.leaves` and
+            `Tree.children` say.
+        sequential: whether losses compute one level of the tree after the other.
+
+    Example:
+        head = tfsoftmax.TreeSoftmax(1000)
+        head.build((None, 64))
+        words = head.distribution().sample(keras.random.normal((8, 64)), (0, 1))
+    """
+
+    kernel: tf.Tensor
+    bias: tf.Tensor | None
+    tree: Tree
+    above: tf.Tensor
+    leaves: tf.Tensor
+    children: tf.Tensor
+    sequential: bool = False
+
+    @property
+    def vocab_size(self) -> int:
+        return self.leaves.shape[0]
+
+    def nats(self, hidden, labels):
+        leaves = tf.gather(self.leaves, labels)
+        paths = paths_upwards(leaves, self.above, len(self.tree.levels))
+        # XLA compiles no sparse matrices.
+        nats = sequential_path_nats if self.sequential or under_xla() else path_nats
+        return nats(hidden, self.kernel, self.bias, paths)
+
+    def full_pass(self):
+        parameters, leaves = tensors(self.kernel, self.bias), tf.convert_to_tensor(self.leaves)
+        layout = self.tree.levels, self.tree.entries, leaves
+        return lambda hidden: all_log_probs(hidden, *parameters, *layout)
+
+    def top_k(self, hidden, k):
+        if under_xla():  # where the search, which holds more nodes in each round, has no size
+            return super().top_k(hidden, k)
+
+        parameters, children = [self.kernel, self.bias], self.children
+        if may_be_exported():  # Converters know no gather from a variable within a loop.
+            parameters, children = tensors(*parameters), tf.convert_to_tensor(children)
+
+        def chunk(rows):
+            log_probs, ids, done = best_first(rows, *parameters, children, k)
+            return tf.cond(done, lambda: (ids, log_probs), lambda: by_full_pass(rows, k))
+
+        by_full_pass = super().top_k
+        # The search holds the rows of the nodes that it opens, and a kernel row is D wide.
+        opened = max(OPENED, k) * hidden.shape[1]
+        return chunks.map_chunks(chunk, hidden, chunks.chunk_rows(2 * 4 * opened))
+
+    def sample(self, hidden: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+        """A random word of each position, (N,) int32, by a stateless seed (2,)."""
+        return walk(
+            hidden, self.kernel, self.bias, self.children, len(self.tree.levels), seed
+        )
 
 
 def paths_upwards(leaves, above, depth):
@@ -131,7 +206,7 @@ def _scores(hidden, rows, positions, nodes):
     def chunk(positions, nodes, _):
         return tf.reduce_sum(tf.gather(hidden, positions) * tf.gather(rows, nodes), 1), []
 
-    return sum_over_chunks(chunk, CHUNK_STEPS, positions, nodes)[0]
+    return chunks.sum_over_chunks(chunk, CHUNK_STEPS, positions, nodes)[0]
 
 
 def sequential_path_nats(hidden, kernel, bias, edges):

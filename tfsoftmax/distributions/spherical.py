@@ -19,44 +19,52 @@ Everything is float32: a sum of V squares overflows float16, and bfloat16 loses 
 Shapes: N positions, D hidden units, V words, E = D + 1.
 """
 
-import typing
+import dataclasses
 
 import numpy as np
 import tensorflow as tf
 
+from tfsoftmax.distributions.base import Distribution
 from tfsoftmax.ops.custom_gradients import differentiable
 from tfsoftmax.ops.exported import may_be_exported
-from tfsoftmax.ops.logits import full_logits, label_logits, map_row_chunks, rows_of, top_k_of
+from tfsoftmax.ops.logits import full_logits, label_logits, map_row_chunks, rows_of
 from tfsoftmax.ops.xla import under_xla
 
 MOST_CANCELLATION = 50.0  # Beyond it, errors of 1e-5 nats and more were seen.
 
 
-class Spherical(typing.NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Spherical(Distribution):
     """The distribution of a kernel and biases.
 
     Attributes:
         kernel: (V, D) float.
         bias: (V,) float32.
         epsilon: ε.
+
+    Example:
+        from tfsoftmax.distributions.spherical import Spherical
+        spherical = Spherical(keras.random.normal((1000, 64)), keras.ops.zeros(1000), 1.0)
     """
 
     kernel: tf.Tensor
     bias: tf.Tensor
     epsilon: float
 
+    @property
+    def vocab_size(self) -> int:
+        return self.kernel.shape[0]
+
     def logits(self, hidden):
-        """ln f(x), (N, V) float32 for hidden (N, D)."""
+        """ln f(x)."""
         return log_values(full_logits(_float(hidden), self.kernel, self.bias), self.epsilon)
 
-    def label_logits(self, hidden, labels):
+    def label_logits(self, hidden: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """ln f(x_y), (N,), which reads the labels' rows alone."""
         scores, _ = label_logits(_float(hidden), self.kernel, self.bias, labels)
         return log_values(scores, self.epsilon)
 
     def log_normaliser(self, hidden):
-        """ln Σ_v f(x_v), (N,)."""
-
         def by_moments():
             moments = second_moments(_float(self.kernel), self.bias)
             return _log_sums(extended(hidden), moments, self.epsilon, self.kernel, self.bias)
@@ -66,12 +74,7 @@ class Spherical(typing.NamedTuple):
 
         return _if_few(hidden, by_logits, by_moments)
 
-    def top_k(self, hidden, k):
-        """Ids and log-probabilities (N, k) of the k likeliest words."""
-        return top_k_of(self.logits, hidden, k, self.kernel.shape[0])
-
-    def cross_entropy(self, hidden, labels):
-        """(N,) nats, differentiable with respect to hidden, kernel and bias."""
+    def nats(self, hidden, labels):
         tensors = _float(hidden), tf.convert_to_tensor(self.kernel), self.bias
 
         def by_moments():
@@ -86,7 +89,8 @@ class Spherical(typing.NamedTuple):
         return _if_few(hidden, by_logits, by_moments)
 
 
-class FactoredSpherical(typing.NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class FactoredSpherical(Distribution):
     """The distribution of Ŵ = A U, whose scores are A (U ĥ), and whose Q is known.
 
     Attributes:
@@ -94,6 +98,12 @@ class FactoredSpherical(typing.NamedTuple):
         mixer: (E, E) float32, U.
         moments: (E, E) float32, Q.
         epsilon: ε.
+
+    Example:
+        head = tfsoftmax.SphericalSoftmax(1000, sgd_learning_rate=0.1)
+        head.build((None, 64))
+        distribution = head.distribution()
+        assert isinstance(distribution, tfsoftmax.distributions.spherical.FactoredSpherical)
     """
 
     rows: tf.Variable
@@ -101,14 +111,19 @@ class FactoredSpherical(typing.NamedTuple):
     moments: tf.Tensor
     epsilon: float
 
-    def mixed(self, hidden):
+    @property
+    def vocab_size(self) -> int:
+        return self.rows.shape[0]
+
+    def mixed(self, hidden: tf.Tensor) -> tf.Tensor:
         """U ĥ, (N, E)."""
         return tf.matmul(extended(hidden), self.mixer, transpose_b=True)
 
     def logits(self, hidden):
         return log_values(full_logits(self.mixed(hidden), self.rows, None), self.epsilon)
 
-    def label_logits(self, hidden, labels):
+    def label_logits(self, hidden: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """ln f(x_y), (N,)."""
         scores = tf.reduce_sum(self.mixed(hidden) * rows_of(self.rows, labels), axis=1)
         return log_values(scores, self.epsilon)
 
@@ -117,11 +132,8 @@ class FactoredSpherical(typing.NamedTuple):
         mixed = tf.matmul(points, self.mixer, transpose_b=True)
         return _log_sums(points, self.moments, self.epsilon, self.rows, None, mixed)
 
-    def top_k(self, hidden, k):
-        return top_k_of(self.logits, hidden, k, self.rows.shape[0])
-
-    def cross_entropy(self, hidden, labels):
-        """(N,) nats, differentiable with respect to hidden, at a cost of N E²."""
+    def nats(self, hidden, labels):
+        """Differentiable with respect to hidden, at a cost of N E²."""
 
         def function(hidden):
             points = extended(hidden)

@@ -17,18 +17,85 @@ Source: Mao 2019; with two levels Goodman 2001, Mikolov et al. 2011.
 """
 
 import dataclasses
+import typing
 
 import tensorflow as tf
 
+from tfsoftmax.distributions.base import HandWritten, Objective
+from tfsoftmax.distributions.factored import Factored, tensors
 from tfsoftmax.ops import nary_tiles
-from tfsoftmax.ops.custom_gradients import immediate_gradient, recomputed_gradient
 from tfsoftmax.ops.exported import may_be_exported
 from tfsoftmax.ops.logits import rows_of
 from tfsoftmax.ops.weighting import weighted_sum
 from tfsoftmax.ops.xla import under_xla
+from tfsoftmax.partitions.tree import Tree
 
 # How many nodes' matmuls may run side by side.
 PARALLEL_NODES = 4
+
+
+class Layout(typing.NamedTuple):
+    """What the losses have to know of a tree, as tensors or variables.
+
+    Attributes:
+        paths: (V, L) int32, the edges of each word's path, filled up with -1.
+        owners: (E,) int32, the node above each edge.
+        starts: (I,) int32, the first edge below each node.
+        sizes: (I,) int32, the number of edges below each node.
+        leaves: (V,) int32, the edge that ends in each word.
+    """
+
+    paths: tf.Tensor
+    owners: tf.Tensor
+    starts: tf.Tensor
+    sizes: tf.Tensor
+    leaves: tf.Tensor
+
+
+@dataclasses.dataclass(frozen=True)
+class Nary(Factored):
+    """P(w | h) as the product of softmaxes on the path to w.
+
+    Attributes:
+        kernel: (E, D) float32 tensor or variable, one row an edge.
+        bias: (E,) float32 tensor or variable, or None.
+        tree: the `Tree`.
+        layout: its `Layout`.
+        bounds: `nary_tiles.Bounds`, what is known of all batches.
+
+    Example:
+        head = tfsoftmax.ClassSoftmax(1000)
+        head.build((None, 64))
+        assert isinstance(head.distribution(), tfsoftmax.distributions.nary.Nary)
+    """
+
+    kernel: tf.Tensor
+    bias: tf.Tensor | None
+    tree: Tree
+    layout: Layout
+    bounds: nary_tiles.Bounds
+
+    @property
+    def vocab_size(self) -> int:
+        return self.layout.leaves.shape[0]
+
+    def nats(self, hidden, labels):
+        return self._paths(labels).nats(hidden, labels)
+
+    def weighted_nats(self, hidden, labels, weights):
+        return self._paths(labels).weighted_nats(hidden, labels, weights)
+
+    def full_pass(self):
+        parameters = tensors(self.kernel, self.bias)
+        leaves = tf.convert_to_tensor(self.layout.leaves)
+        return lambda hidden: all_log_probs(hidden, *parameters, self.tree, leaves)
+
+    def _paths(self, labels):
+        edges = tf.gather(self.layout.paths, labels)
+        nodes = tf.gather(self.layout.owners, tf.maximum(edges, 0))
+        _, _, starts, sizes, _ = self.layout
+        steps = steps_of(edges, nodes, starts, sizes, self.bounds)
+        return paths_of(self.kernel, self.bias, steps)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,59 +154,54 @@ def steps_of(paths, nodes, starts, sizes, bounds, members=None):
     return Steps(tf.cast(taken[:, 0], tf.int32), targets, ends, rows, row_ends, places)
 
 
-def path_nats(hidden, kernel, bias, steps):
-    """Cross-entropy of the words at the ends of paths, which may be weighted or summed later.
-
-    The gradient, an IndexedSlices without duplicates, computes the logits a second time. Where
-    the weights of the positions are known beforehand, `weighted_path_nats` computes them once.
+def paths_of(kernel: tf.Tensor, bias: tf.Tensor | None, steps: "Steps") -> Objective:
+    """The cross-entropy of the words at the ends of some paths, whichever labels it is given.
 
     Args:
-        hidden: (N, D) float.
-        kernel: (E, D) float32 tensor or variable.
-        bias: (E,) float32 tensor or variable, or None.
-        steps: `Steps` of the N paths.
-
-    Returns:
-        (N,) float32, nats.
+        kernel, bias: as in `Nary`.
+        steps: what `steps_of` returns for the paths.
     """
     if under_xla():
-        return nary_tiles.path_nats(hidden, kernel, bias, steps)
-
-    def nats(hidden, rows, biases):
-        return _by_node(hidden, rows, biases, steps)
-
-    def gradients(upstream, hidden, rows, biases):
-        return _by_node(hidden, rows, biases, steps, upstream)[1:]
-
-    return recomputed_gradient(nats, gradients, *_gathered(hidden, kernel, bias, steps))
-
-
-def weighted_path_nats(hidden, kernel, bias, steps, weights):
-    """Σ weights · nats, whose gradients are formed while the logits are at hand.
-
-    Args:
-        hidden, kernel, bias, steps: as in `path_nats`.
-        weights: (N,) float32.
-
-    Returns:
-        total: scalar float32, differentiable with respect to hidden, kernel, bias and weights.
-        nats: (N,) float32, without gradient.
-    """
-    if under_xla():
-        nats = nary_tiles.path_nats(hidden, kernel, bias, steps)
-        return weighted_sum(nats, weights), tf.stop_gradient(nats)
-
-    def function(weights, hidden, rows, biases):
-        nats, *gradients = _by_node(hidden, rows, biases, steps, weights)
-        return (weighted_sum(nats, weights), nats), [nats, *gradients]
-
-    return immediate_gradient(function, weights, *_gathered(hidden, kernel, bias, steps))
-
-
-def _gathered(hidden, kernel, bias, steps):
-    """hidden, rows (M, D) and biases (M,) or None, all float32."""
+        return _TiledPaths(kernel, bias, steps)
     biases = None if bias is None else rows_of(bias, steps.rows)
-    return tf.cast(hidden, tf.float32), rows_of(kernel, steps.rows), biases
+    return _Paths((rows_of(kernel, steps.rows), biases), steps)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Paths(HandWritten):
+    """The gradient of the kernel is an IndexedSlices without duplicates.
+
+    Attributes:
+        parameters: rows (M, D) and biases (M,) or None of the nodes that occur.
+        steps: `Steps` of the paths.
+    """
+
+    parameters: tuple[tf.Tensor, tf.Tensor | None]
+    steps: "Steps"
+
+    def forward(self, hidden, labels, parameters):
+        return _by_node(tf.cast(hidden, tf.float32), *parameters, self.steps)
+
+    def backward(self, hidden, labels, weights, parameters):
+        hidden = tf.cast(hidden, tf.float32)
+        nats, *gradients = _by_node(hidden, *parameters, self.steps, weights)
+        return [nats, nats], gradients
+
+
+@dataclasses.dataclass(frozen=True)
+class _TiledPaths(Objective):
+    """The same for XLA."""
+
+    kernel: tf.Tensor
+    bias: tf.Tensor | None
+    steps: nary_tiles.TiledSteps
+
+    def nats(self, hidden, labels):
+        return nary_tiles.path_nats(hidden, self.kernel, self.bias, self.steps)
+
+    def weighted_nats(self, hidden, labels, weights):
+        nats = self.nats(hidden, labels)
+        return weighted_sum(nats, weights), tf.stop_gradient(nats)
 
 
 def _by_node(hidden, rows, biases, steps, weights=None):

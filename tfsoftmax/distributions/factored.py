@@ -1,60 +1,57 @@
-"""Heads that factor a word's probability, and compute all words in one pass over the factors."""
+"""Distributions that factor a word's probability, and find those of all words in one pass.
+
+Shapes: N positions, n of them in a chunk, D hidden units, V words.
+"""
+
+from collections.abc import Callable
 
 import tensorflow as tf
 
-from tfsoftmax.heads.base import SoftmaxHead
+from tfsoftmax.distributions.base import Distribution
 from tfsoftmax.ops import chunks
-from tfsoftmax.ops.computed_if_used import computed_if_used
 from tfsoftmax.ops.ranking import best
 
 
-class HierarchicalHead(SoftmaxHead):
-    """Exact log-probabilities in chunks of positions, by the full pass of a subclass.
+class Factored(Distribution):
+    """Log-probabilities in chunks of positions, by the full pass of a subclass.
 
-    A subclass writes `build`, `_training_loss`, `_full_pass` and `training_products`. All
-    computation is in float32 under any dtype policy. Under XLA, which fixes all sizes, gradients
-    and scores are as large as any batch may need.
-
-    Args:
-        vocab_size: V, the number of words.
-        **kwargs: arguments of `SoftmaxHead` (use_bias, kernel_initializer, bias_initializer),
-            whose kernel has one row for each factor, and of `keras.layers.Layer`.
+    A subclass writes `nats` and `full_pass`. All computation is in float32.
 
     Example:
-        hidden = keras.random.normal((8, 64))
         head = tfsoftmax.TreeSoftmax(1000)
-        assert isinstance(head, tfsoftmax.heads.hierarchical.HierarchicalHead)
-        log_probs = head.log_probs(hidden)  # (8, 1000), one pass over all nodes
+        head.build((None, 64))
+        assert isinstance(head.distribution(), tfsoftmax.distributions.factored.Factored)
     """
 
-    trains_exactly = True
-
-    def _full_pass(self):
+    def full_pass(self) -> Callable[[tf.Tensor], tf.Tensor]:
         """A function from hidden states (n, D) to log-probabilities (n, V).
 
         The parameters are read now, once for all chunks of positions.
         """
         raise NotImplementedError
 
-    def _logits(self, hidden):
-        return computed_if_used(self._log_probs, hidden)
+    def nats(self, hidden, labels):
+        raise NotImplementedError
 
-    def _log_probs(self, hidden):
+    def logits(self, hidden):
+        return self.log_probs(hidden)
+
+    def log_probs(self, hidden):
         return self._map(lambda log_probs: log_probs, hidden)
 
-    def _top_k(self, hidden, k):
+    def top_k(self, hidden, k):
         values, ids = self._map(lambda log_probs: tuple(best(log_probs, k)), hidden)
         return ids, values
 
     def _map(self, function, hidden):
         """Applies a function of log-probabilities (n, V) to all positions, in chunks."""
-        full_pass = self._full_pass()
+        full_pass = self.full_pass()
         # About eight tensors of the size of the result are alive at a time.
         most = chunks.chunk_rows(8 * 4 * self.vocab_size)
         return chunks.map_chunks(lambda rows: function(full_pass(rows)), hidden, most)
 
 
-def tensors(parameters):
+def tensors(*parameters: tf.Tensor | tf.Variable | None) -> list[tf.Tensor | None]:
     """The parameters as float32 tensors, read once; None stays None.
 
     A cast alone does not read a float32 variable. The loop over chunks would then read it, and

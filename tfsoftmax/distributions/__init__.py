@@ -1,0 +1,1 @@
+"""Distributions over a vocabulary given a hidden state, as functions of tensors."""

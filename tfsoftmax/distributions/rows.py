@@ -1,0 +1,115 @@
+"""Softmax of h Wᵀ + b, with one row of W for each word, or with the words in bands.
+
+Shapes: N positions, D hidden units, V words.
+"""
+
+import dataclasses
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from tfsoftmax.distributions.base import Distribution
+from tfsoftmax.distributions.penalised import Penalised
+from tfsoftmax.ops.chunk_gradients import RowLoss
+from tfsoftmax.ops.drawn_tiles import Draw
+from tfsoftmax.ops.logits import (
+    TOP_K_WORDS,
+    bands_of,
+    full_logits,
+    map_row_chunks,
+    top_k_of,
+    words_of,
+)
+from tfsoftmax.ops.whole_reads import whole
+
+
+@dataclasses.dataclass(frozen=True)
+class Rows(Distribution):
+    """P(w | h) = exp(z_w) / Σ_v exp(z_v) with z = h Wᵀ + b.
+
+    Words in bands see parts of the hidden state, from left to right, each with a kernel (V_b, d_b)
+    and biases (V_b,), in a list; their ids follow one another.
+
+    Attributes:
+        kernel: (V, D) float, or the list of the bands' kernels.
+        bias: (V,) float, or None; for words in bands, a list of them.
+        soft_cap: caps the logits smoothly, z → soft_cap · tanh(z / soft_cap), unless it is None.
+
+    Example:
+        rows = tfsoftmax.distributions.rows.Rows(keras.random.normal((1000, 64)))
+        ids, log_probs = rows.top_k(keras.random.normal((8, 64)), 5)
+    """
+
+    kernel: tf.Tensor | list[tf.Tensor]
+    bias: tf.Tensor | list[tf.Tensor | None] | None = None
+    soft_cap: float | None = None
+
+    @property
+    def vocab_size(self) -> int:
+        return words_of(self._bands)
+
+    @property
+    def _bands(self):
+        return bands_of(self.kernel, self.bias)
+
+    def penalised(
+        self, label_smoothing: float = 0.0, z_loss: float = 0.0, log_z: float = 1.0,
+        subset: Callable[[tf.Tensor], tf.Tensor] | None = None, draw: Draw | None = None,
+    ) -> Penalised:
+        """The cross-entropy with what `RowLoss` and `Penalised` add to it."""
+        loss = RowLoss(self.soft_cap, label_smoothing, z_loss, log_z)
+        return Penalised(self._bands, loss, subset, draw)
+
+    def logits(self, hidden):
+        return full_logits(hidden, self.kernel, self.bias, self.soft_cap)
+
+    def log_normaliser(self, hidden):
+        return Distribution.log_normaliser(self._read_once(), hidden)
+
+    def top_k(self, hidden, k):
+        """Words come in blocks, so that memory does not grow with V."""
+        rows = self._read_once()
+        if not isinstance(self.kernel, (list, tuple)) and self.vocab_size > TOP_K_WORDS:
+            return map_row_chunks(lambda hidden: rows._top_k_of_blocks(hidden, k), hidden,
+                                  TOP_K_WORDS)
+        return top_k_of(rows.logits, hidden, k, self.vocab_size)
+
+    def nats(self, hidden, labels):
+        return self.penalised().nats(hidden, labels)
+
+    def weighted_nats(self, hidden, labels, weights):
+        return self.penalised().weighted_nats(hidden, labels, weights)
+
+    def _read_once(self):
+        """The same with kernels that are read now, and not in a loop over positions."""
+        several = isinstance(self.kernel, (list, tuple))
+        kernel = [*map(whole, self.kernel)] if several else whole(self.kernel)
+        return dataclasses.replace(self, kernel=kernel)
+
+    def _top_k_of_blocks(self, hidden, k):
+        """`top_k` of a chunk of positions, whose logits exist for one block at a time."""
+        size, words = max(k, TOP_K_WORDS), self.vocab_size
+
+        def block(start, count):
+            """The k best of some words, or all if they are fewer, and ln Σ exp of their logits."""
+            biases = None if self.bias is None else self.bias[start : start + count]
+            kernel = self.kernel[start : start + count]
+            logits = full_logits(hidden, kernel, biases, self.soft_cap)
+            values, ids = tf.math.top_k(logits, min(k, count))
+            return values, ids + start, tf.reduce_logsumexp(logits, axis=1, keepdims=True)
+
+        def joined(best, more):
+            values, places = tf.math.top_k(tf.concat([best[0], more[0]], 1), k)
+            ids = tf.gather(tf.concat([best[1], more[1]], 1), places, batch_dims=1)
+            log_sums = tf.concat([best[2], more[2]], 1)
+            return values, ids, tf.reduce_logsumexp(log_sums, 1, keepdims=True)
+
+        _, best = tf.while_loop(
+            lambda i, _: i < words // size,
+            lambda i, best: (i + 1, joined(best, block(i * size, size))),
+            (tf.constant(1), block(0, min(size, words))), parallel_iterations=1,
+        )
+        if size < words and words % size:
+            best = joined(best, block(words - words % size, words % size))
+        values, ids, log_z = best
+        return ids, values - log_z

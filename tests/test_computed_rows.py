@@ -20,6 +20,7 @@ from tfsoftmax.heads.char_cnn import with_words
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.layers.computed_rows import ComputedRows
 from tfsoftmax.layers.previous_word import UNITS as ID_UNITS
+from tfsoftmax.lm.head_options import head_for
 from tfsoftmax.ops.computed_table import table_of
 from tfsoftmax.vocabulary import Vocabulary
 
@@ -325,7 +326,7 @@ def test_unbuilt_characters_and_words_beside_a_tie_are_named():
         with pytest.raises(ValueError, match="must be None with `tied_to`"):
             CharCnnSoftmax(V, tied_to=embedding, **given)
     vocabulary = Vocabulary(words, counts(V))
-    assert CharCnnSoftmax.for_vocabulary(vocabulary, tied_to=embedding).tied_to is embedding
+    assert head_for(vocabulary, CharCnnSoftmax, tied_to=embedding).tied_to is embedding
 
 
 def test_what_cannot_be_tied_is_named():

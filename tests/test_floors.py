@@ -21,7 +21,7 @@ FLOORS = (
     ("losses", "metrics", "optimizers", "nbest", "layers"),
     ("heads", "sharded_checkpoints", "saved_models"),
     ("profiling", "hub", "search", "retrieval"),
-    ("lm.config", "lm.model"),
+    ("lm.config", "lm.head_options", "lm.model"),
     ("seq2seq.model",),
     ("lm",),
     ("seq2seq",),

@@ -63,6 +63,7 @@ def head(case, problem):
 def built_head(case, problem):
     """The head of a case, and facts about it that were decided here."""
     from tfsoftmax.heads import HEADS
+    from tfsoftmax.lm.head_options import head_for, known_options
     from tfsoftmax.partitions import tree_builders
 
     options, facts, counts = dict(case.options), {}, problem.counts()
@@ -81,8 +82,8 @@ def built_head(case, problem):
             options["cutoffs"] = best_cutoffs(model, options.pop("tails"))
         facts = {"cutoffs": options["cutoffs"], "expected_ms": 1000 * model.seconds(
             options["cutoffs"])}
-    words = problem.words() if "words" in kind.vocabulary_options else None
-    layer = kind.for_vocabulary(Words(counts, words), dtype=case.precision, **options)
+    words = problem.words() if "words" in known_options(kind).vocabulary else None
+    layer = head_for(Words(counts, words), kind, dtype=case.precision, **options)
     layer.build((problem.positions, problem.units))
     return layer, facts
 

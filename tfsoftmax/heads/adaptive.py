@@ -30,8 +30,6 @@ from tfsoftmax.partitions.cutoffs import are_automatic, automatic_cutoffs
 from tfsoftmax.partitions.packing import packed
 from tfsoftmax.samplers.uniform_labels import UniformLabels
 
-LAYOUT = ("cutoffs", "projection_factor", "counts", "permutation", "shares")  # what a tie shares
-
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
 class AdaptiveSoftmax(Shards):
@@ -87,9 +85,6 @@ class AdaptiveSoftmax(Shards):
     """
 
     trains_exactly = True
-    machine_options = ("cutoffs",)
-    vocabulary_options = ("counts",)
-    matrix_initializers = ("kernel_initializer", "projection_initializer")
     ties_to = AdaptiveEmbedding
     tails: int | None = None  # number of tails among which "auto" looks for cutoffs; None: any
 
@@ -121,17 +116,6 @@ class AdaptiveSoftmax(Shards):
             self._take_bands_of_embedding(cutoffs)
         elif not are_automatic(cutoffs, counts, vocab_size):
             self.bands = frequency_bands(vocab_size, cutoffs, counts, permutation, shares)
-
-    @classmethod
-    def tied_embedding(cls, vocabulary, units: int, options: dict, **kwargs):
-        if "characters" in options:
-            return super().tied_embedding(vocabulary, units, options, **kwargs)
-        layout = {"counts": vocabulary.counts, **{k: options[k] for k in LAYOUT if k in options}}
-        if "embeddings_initializer" in kwargs:
-            kwargs["projection_initializer"] = kwargs["embeddings_initializer"]
-        embedding = AdaptiveEmbedding(len(vocabulary), units, **layout, **kwargs)
-        others = {name: value for name, value in options.items() if name not in LAYOUT}
-        return embedding, {"cutoffs": embedding.bands.cutoffs, **others, "tied_to": embedding}
 
     def build(self, hidden_shape):
         super().build(hidden_shape)

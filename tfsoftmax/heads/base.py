@@ -18,7 +18,6 @@ from tfsoftmax.heads.inputs import (
     flatten,
     restore,
 )
-from tfsoftmax.heads.named_options import NamedOptions
 from tfsoftmax.heads.row_weights import RowWeights
 from tfsoftmax.heads.vectors import Vectors
 from tfsoftmax.layers.initializers import Initializer, check_float_policy
@@ -32,7 +31,7 @@ from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.partitions.packing import unpacked_values
 
 
-class SoftmaxHead(CheckedArguments, NamedOptions, RowWeights, Vectors, keras.layers.Layer):
+class SoftmaxHead(CheckedArguments, RowWeights, Vectors, keras.layers.Layer):
     """Base of all output layers. What is computed depends on the method that is called.
 
     | method                          | result                                                     |

@@ -43,8 +43,6 @@ class ClassUnigram(SoftmaxHead):
     """
 
     trains_exactly = True
-    vocabulary_options = ("counts", "words")
-    file_options = {"classes": partitions.NAMES}
 
     def __init__(
         self, vocab_size: int, counts: ArrayLike,

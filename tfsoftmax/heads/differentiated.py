@@ -55,8 +55,6 @@ class DifferentiatedSoftmax(SoftmaxHead):
     """
 
     trains_exactly = True
-    vocabulary_options = ("counts",)
-    matrix_initializers = ("kernel_initializer", "projection_initializer")
 
     def __init__(
         self, vocab_size: int, cutoffs: Sequence[int], units: Sequence[int] | None = None,

@@ -43,9 +43,6 @@ class NarySoftmax(HierarchicalHead):
     Source: Mao 2019. The biases of inner nodes are an addition.
     """
 
-    vocabulary_options = ("counts", "words")
-    file_options = {"tree": tree_builders.NAMES}
-
     def __init__(
         self, vocab_size: int, tree: Tree | dict | str | PathLike, counts: ArrayLike | None = None,
         words: Sequence[str] | None = None, **kwargs,

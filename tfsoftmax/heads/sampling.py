@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import ClassVar
 
 import keras
 import numpy as np
@@ -69,9 +68,6 @@ class SamplingHead(Shards, LinearHead):
         assert isinstance(head, tfsoftmax.heads.sampling.SamplingHead)
         sampled, exact = head.training_loss(hidden, labels), head.log_prob(hidden, labels)
     """
-
-    vocabulary_options = ("counts", "words")
-    file_options: ClassVar = {"ngram": ()}
 
     def __init__(
         self, vocab_size: int, num_samples: int | None = 1280, sampler: str | Sampler | None = None,

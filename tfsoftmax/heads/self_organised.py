@@ -67,9 +67,6 @@ class SelfOrganisedSoftmax(HierarchicalHead):
     none stay where they are; biases are optional.
     """
 
-    vocabulary_options = ("counts", "words")
-    file_options = {"clusters": classes.NAMES}
-
     def __init__(
         self, vocab_size: int, counts: ArrayLike, gamma: float = 1.5, frequency_budget: float = 0.1,
         activation: str | Callable = "relu", use_bias: bool = False, seed: int = 0,

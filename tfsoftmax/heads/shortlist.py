@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import ClassVar
 
 import keras
 import numpy as np
@@ -69,8 +68,6 @@ class Shortlist(SoftmaxHead):
     """
 
     trains_exactly = True
-    vocabulary_options = ("counts", "words")
-    file_options: ClassVar = {"ngram": ()}
 
     def __init__(
         self, vocab_size: int, shortlist: int, counts: ArrayLike | None = None,

@@ -64,9 +64,6 @@ class TreeSoftmax(HierarchicalHead):
     is +1, and 1 where that is -1.
     """
 
-    vocabulary_options = ("counts", "words")
-    file_options = {"tree": tree_builders.NAMES}
-
     def __init__(
         self, vocab_size: int, tree: Tree | dict | str | PathLike | None = None,
         counts: ArrayLike | None = None, words: Sequence[str] | None = None, mode: str = "parallel",

@@ -6,7 +6,7 @@ import typing
 import numpy as np
 
 from experiments.benchmarks.cases import EVALUATIONS, FORWARD, GRADIENTS, STEP
-from experiments.benchmarks.floor import Product, products_of
+from experiments.benchmarks.floor import Product
 
 LEARNING_RATE = 0.1
 
@@ -41,6 +41,7 @@ class Words(typing.NamedTuple):
 
 def head(case, problem):
     """Loss of a head, with and without gradients and Adagrad's update; or evaluations."""
+    from experiments.benchmarks.head_products import products_of
     from tfsoftmax.losses import SoftmaxLoss
     from tfsoftmax.optimizers import Adagrad
 

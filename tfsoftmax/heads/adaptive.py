@@ -150,16 +150,6 @@ class AdaptiveSoftmax(Shards):
         if tied:
             self.kernels.append(self._add_kernel(tails, size, "tail_kernel"))
 
-    def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
-        rows = [len(labels), *self.bands.positions(labels)[1:].tolist()]
-        clusters = self._clusters()
-        kernels = [(*reversed(cluster.kernel.shape),) for cluster in clusters]
-        projections = [c.projection.shape for c in clusters if c.projection is not None]
-        return [
-            *((n, *shape) for n, shape in zip(rows, kernels)),
-            *((n, *shape) for n, shape in zip(rows[1:], projections)),
-        ]
-
     @property
     def _takes_bands(self):
         """Whether the layout is that of an `AdaptiveEmbedding`."""

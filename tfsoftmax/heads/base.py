@@ -42,10 +42,10 @@ class SoftmaxHead(CheckedArguments, RowWeights, Vectors, keras.layers.Layer):
     | `log_probs(hidden)`             | (..., V), exact log-probabilities                          |
     | `top_k(hidden, k)`              | ids and exact log-probabilities (..., k), likeliest first  |
 
-    A subclass writes `build`, `training_products`, and the methods with a leading underscore
-    `_logits`, `_training_loss`, `_top_k` and, unless the training loss is the exact
-    cross-entropy, `_log_prob`. These take `hidden` (N, D) and labels (N,) int32 that are known to
-    lie in [0, V). Its own arguments go into `get_config`.
+    A subclass writes `build`, and the methods with a leading underscore `_logits`,
+    `_training_loss`, `_top_k` and, unless the training loss is the exact cross-entropy,
+    `_log_prob`. These take `hidden` (N, D) and labels (N,) int32 that are known to lie in [0, V).
+    Its own arguments go into `get_config`.
 
     Args:
         vocab_size: V, the number of words.
@@ -110,18 +110,6 @@ class SoftmaxHead(CheckedArguments, RowWeights, Vectors, keras.layers.Layer):
 
     def find_tie(self, hidden) -> None:
         """Called with the input before a model is built: a tied head looks for its embedding."""
-
-    def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
-        """The matrix products that a training step of the built head cannot do without.
-
-        Args:
-            labels: (N,) integers.
-
-        Returns:
-            List of (rows, units, columns): a product of (rows, units) and (units, columns), with
-            its two gradients.
-        """
-        raise NotImplementedError
 
     def build(self, hidden_shape):
         """Subclasses call this first, and then add their weights."""

@@ -69,9 +69,6 @@ class ClassUnigram(SoftmaxHead):
         super().build(hidden_shape)
         self.kernel, self.bias = self._kernel_and_bias(self.num_classes, hidden_shape[-1])
 
-    def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
-        return [(len(labels), *self.kernel.shape[::-1])]
-
     def _training_loss(self, hidden, labels):
         class_of, log_share = held((self._class_of, self._log_share))
         nats = cross_entropy(hidden, *self._parameters(), tf.gather(class_of, labels))

@@ -92,11 +92,6 @@ class DifferentiatedSoftmax(SoftmaxHead):
                     add_weight(self, f"projection_{b}", shape, self.projection_initializer)
                 )
 
-    def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
-        weights = [*(kernel.shape[::-1] for kernel in self.kernels),
-                   *(projection.shape for projection in self.projections)]
-        return [(len(labels), units, columns) for units, columns in weights]
-
     def _band_units(self, size):
         """Units of each band for a hidden state of `size` units."""
         bands, units = len(self.bands.sizes), self.units

@@ -5,7 +5,6 @@ import math
 import keras
 import tensorflow as tf
 
-from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.heads.lora import LoRA
 from tfsoftmax.heads.random_state import RandomState
@@ -81,11 +80,6 @@ class FullSoftmax(Shards, LoRA, LinearHead):
                 "`gradient_share` must be None for a head whose rows several replicas divide. "
                 f"Received: gradient_share={self.gradient_share}"
             )
-
-    def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
-        share = 1.0 if self.gradient_share is None else self.gradient_share
-        products = (1 + 2 * share) / 3  # those of scores and gradients, in units of all three
-        return [(len(labels), self.input_spec.axes[-1], math.ceil(products * self.vocab_size))]
 
     def _training_loss(self, hidden, labels):
         return self._softmax().cross_entropy(hidden, labels, self.objective, *self._draw(labels))

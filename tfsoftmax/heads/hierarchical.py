@@ -11,9 +11,9 @@ from tfsoftmax.ops.ranking import best
 class HierarchicalHead(SoftmaxHead):
     """Exact log-probabilities in chunks of positions, by the full pass of a subclass.
 
-    A subclass writes `build`, `_training_loss`, `_full_pass` and `training_products`. All
-    computation is in float32 under any dtype policy. Under XLA, which fixes all sizes, gradients
-    and scores are as large as any batch may need.
+    A subclass writes `build`, `_training_loss` and `_full_pass`. All computation is in float32
+    under any dtype policy. Under XLA, which fixes all sizes, gradients and scores are as large as
+    any batch may need.
 
     Args:
         vocab_size: V, the number of words.

@@ -19,9 +19,9 @@ class LinearHead(TiedHead):
 
     Exact log-probabilities are computed in chunks of positions, so that only the logits of one
     chunk are in memory. Logits are float32 under any dtype policy. A subclass says how to train:
-    it writes `_training_loss` and `training_products`. One whose scores are not h Wᵀ + b also
-    overrides `_parameters`, from which all exact results follow, and `_self_normalised` to match.
-    One with another distribution overrides `_softmax`, and those that then differ.
+    it writes `_training_loss`. One whose scores are not h Wᵀ + b also overrides `_parameters`, from
+    which all exact results follow, and `_self_normalised` to match. One with another distribution
+    overrides `_softmax`, and those that then differ.
 
     Args:
         vocab_size: V, the number of words.

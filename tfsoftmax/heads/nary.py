@@ -61,12 +61,6 @@ class NarySoftmax(HierarchicalHead):
         paths, owners, _, sizes = arrays
         self._bounds = bounds(np.where(paths < 0, 0, sizes[owners[paths]]), rows)
 
-    def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
-        edges = self.tree.paths(labels)
-        nodes, rows = np.unique(self.tree.owners[edges[edges >= 0]], return_counts=True)
-        sizes, units = self.tree.sizes[nodes], self.kernel.shape[1]
-        return [(n, units, size) for n, size in zip(rows.tolist(), sizes.tolist())]
-
     def _steps(self, labels):
         paths, owners, *layout = self._layout
         edges = tf.gather(paths, labels)

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.array_like import ArrayLike
@@ -136,14 +135,6 @@ class SamplingHead(Shards, LinearHead):
             )
         super().build((*leading, units - UNITS))
         self.input_spec.axes[-1] = units
-
-    def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
-        units, samples = self.input_spec.axes[-1], self.num_samples
-        if not self.shared_samples:  # a product for each position costs as much as one of all
-            return [(1, units, len(labels) * samples)]
-        draws = [self.sampler.sample(labels, samples, (0, seed)).ids for seed in range(5)]
-        words = np.mean([len(np.unique(ids)) for ids in draws])  # a row that is drawn twice is one
-        return [(len(labels), units, round(words))]
 
     def _hits(self):
         if self.remove_accidental_hits is None and self.sampler.holds_labels:

@@ -1,11 +1,9 @@
 """Self-normalisation on a fraction of the positions: infrequent normalisation."""
 
-import math
 
 import keras
 import tensorflow as tf
 
-from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.heads.random_state import RandomState
 from tfsoftmax.ops.chunk_gradients import Objective
@@ -68,10 +66,6 @@ class SelfNormalisedSoftmax(LinearHead):
         self.random_state = RandomState(seed)
         z_loss, log_z = (alpha, 0.0) if squared else (0.0, alpha)
         self.objective = Objective(z_loss=z_loss, log_z=log_z)
-
-    def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
-        chosen = math.ceil(self.fraction * len(labels))
-        return [(chosen, self.input_spec.axes[-1], self.vocab_size)]
 
     def _training_loss(self, hidden, labels):
         subset = self._random_subset(tf.shape(hidden)[0])

@@ -113,15 +113,6 @@ class SelfOrganisedSoftmax(HierarchicalHead):
         even = np.full((rows, self.num_clusters), -np.log2(self.num_clusters), np.float32)
         self.preferences = self._state("preferences", even)  # q(w, c), bits
 
-    def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
-        units, count = self.kernel.shape[1], len(labels)
-        clusters, rows = np.unique(self.clusters[np.asarray(labels)], return_counts=True)
-        sizes = self.layout["sizes"].numpy()[clusters]
-        return [
-            (count, units, units), (count, units, units), (count, units, self.num_clusters),
-            *((n, units, size) for n, size in zip(rows.tolist(), sizes.tolist())),
-        ]
-
     def _state(self, name, value):
         return self.add_weight(
             name=name, shape=value.shape, dtype=value.dtype.name, trainable=False, autocast=False,

@@ -127,9 +127,6 @@ class Shortlist(SoftmaxHead):
             self._extra = tf.constant(self._extra_by_rank, tf.float32)
             self._likeliest_tail = tf.constant(tail + self.shortlist, tf.int32)
 
-    def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
-        return [(len(labels), *self.kernel.shape[::-1])]
-
     def log_prob(
         self, hidden: ArrayLike, labels: ArrayLike, tail_log_prob: ArrayLike | None = None
     ) -> tf.Tensor:

@@ -11,13 +11,7 @@ from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.heads.hierarchical import HierarchicalHead, tensors
 from tfsoftmax.ops import chunks
 from tfsoftmax.ops.exported import may_be_exported
-from tfsoftmax.ops.tree import (
-    TOP_NODES,
-    all_log_probs,
-    path_nats,
-    paths_upwards,
-    sequential_path_nats,
-)
+from tfsoftmax.ops.tree import all_log_probs, path_nats, paths_upwards, sequential_path_nats
 from tfsoftmax.ops.tree_search import OPENED, best_first, walk
 from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.partitions import tree_builders
@@ -86,11 +80,6 @@ class TreeSoftmax(HierarchicalHead):
             self._above = tf.Variable(self.tree.above(), trainable=False)
             self._leaves = tf.Variable(self.tree.leaves, trainable=False)
             self._children = tf.Variable(self.tree.children(), trainable=False)
-
-    def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
-        nodes = self.tree.paths(labels) // 2  # -1 where the path has ended
-        top, units = min(TOP_NODES, self.vocab_size - 1), self.kernel.shape[1]
-        return [(len(labels), units, top), (int((nodes >= top).sum()), units, 1)]
 
     def _training_loss(self, hidden, labels):
         leaves = tf.gather(self._leaves, labels)

@@ -124,13 +124,13 @@ def tied_embedding(
     if known.embedding is None:
         return None
     options = {**known.if_tied, **options}
-    make = _whole_or_sharded if "characters" in options else known.embedding
+    make = _table if "characters" in options else known.embedding
     embedding, options = make(head, vocabulary, units, options, **kwargs)
     return embedding, {**options, "tied_to": embedding}
 
 
-def _whole_or_sharded(head, vocabulary, units, options, **kwargs):
-    """A table of V rows, whole or divided among replicas; or rows computed from characters."""
+def _table(head, vocabulary, units, options, **kwargs):
+    """One table of V rows: whole, divided among replicas, or computed from characters."""
     if options.get("shard", False) and head.may_shard:
         return ShardedEmbedding(len(vocabulary), units, **kwargs), options
     if "characters" not in options:
@@ -161,29 +161,29 @@ def _adaptive_by_tails(head, vocabulary, units, options, **kwargs):
     return _adaptive(head, vocabulary, units, options, **kwargs)
 
 
-_LAYOUT = ("cutoffs", "projection_factor", "counts", "permutation", "shares")
-_BOTH = ("counts", "words")
+_LAYOUT = ("cutoffs", "projection_factor", "counts", "permutation", "shares")  # what a tie shares
+_COUNTS_AND_WORDS = ("counts", "words")
 _MATRICES = ("kernel_initializer", "projection_initializer")
 _ADAPTIVE = KnownOptions(("counts",), machine=("cutoffs",), matrices=_MATRICES, embedding=_adaptive)
 
 # A class that is not here has the row of the nearest of its bases.
 KNOWN = {
-    TiedHead: KnownOptions(embedding=_whole_or_sharded),
+    TiedHead: KnownOptions(embedding=_table),
     CharCnnSoftmax: KnownOptions(
-        ("words",), not_if_tied=("words",), embedding=_whole_or_sharded,
+        ("words",), not_if_tied=("words",), embedding=_table,
         if_tied={"characters": {}},
     ),
-    ShardedSoftmax: KnownOptions(embedding=_whole_or_sharded, if_tied={"shard": True}),
-    SamplingHead: KnownOptions(_BOTH, files={"ngram": ()}, embedding=_whole_or_sharded),
+    ShardedSoftmax: KnownOptions(embedding=_table, if_tied={"shard": True}),
+    SamplingHead: KnownOptions(_COUNTS_AND_WORDS, files={"ngram": ()}, embedding=_table),
     AdaptiveSoftmax: _ADAPTIVE,
     TwoLevelSoftmax: _ADAPTIVE._replace(
         embedding=_adaptive_by_tails, if_tied={"projection_factor": None}
     ),
     DifferentiatedSoftmax: KnownOptions(("counts",), matrices=_MATRICES),
-    Shortlist: KnownOptions(_BOTH, files={"ngram": ()}),
-    TreeSoftmax: KnownOptions(_BOTH, files={"tree": tree_builders.NAMES}),
-    NarySoftmax: KnownOptions(_BOTH, files={"tree": tree_builders.NAMES}),
-    ClassSoftmax: KnownOptions(_BOTH, files={"classes": classes.NAMES}),
-    ClassUnigram: KnownOptions(_BOTH, files={"classes": classes.NAMES}),
-    SelfOrganisedSoftmax: KnownOptions(_BOTH, files={"clusters": classes.NAMES}),
+    Shortlist: KnownOptions(_COUNTS_AND_WORDS, files={"ngram": ()}),
+    TreeSoftmax: KnownOptions(_COUNTS_AND_WORDS, files={"tree": tree_builders.NAMES}),
+    NarySoftmax: KnownOptions(_COUNTS_AND_WORDS, files={"tree": tree_builders.NAMES}),
+    ClassSoftmax: KnownOptions(_COUNTS_AND_WORDS, files={"classes": classes.NAMES}),
+    ClassUnigram: KnownOptions(_COUNTS_AND_WORDS, files={"classes": classes.NAMES}),
+    SelfOrganisedSoftmax: KnownOptions(_COUNTS_AND_WORDS, files={"clusters": classes.NAMES}),
 }

@@ -13,6 +13,7 @@ from references import adaptive_log_probs
 from tfsoftmax.distributions import clusters as ops
 from tfsoftmax.heads.adaptive import AdaptiveSoftmax
 from tfsoftmax.heads.two_level import TwoLevelSoftmax
+from tfsoftmax.lm.head_options import head_for
 from tfsoftmax.ops import adaptive_clusters
 from tfsoftmax.partitions.bands import band_units, frequency_bands
 from tfsoftmax.vocabulary import Vocabulary
@@ -246,7 +247,7 @@ def test_two_level_is_adaptive_of_one_tail():
 
 def test_vocabularies_give_their_counts():
     vocabulary = Vocabulary(["a", "b", "<unk>", "c", "<eos>"], [1, 9, 3, 4, 8])
-    head = AdaptiveSoftmax.for_vocabulary(vocabulary, cutoffs=[2, 4])
+    head = head_for(vocabulary, AdaptiveSoftmax, cutoffs=[2, 4])
     np.testing.assert_array_equal(head.bands.permutation, [1, 4, 3, 2, 0])
     np.testing.assert_allclose(head.bands.shares, [7 / 25, 1 / 25])
 

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import tfsoftmax
 from cases import counts, randomise, spelled
+from experiments.benchmarks.head_products import products_of
 from test_bigram_sampler import ngram
 from tfsoftmax import (
     AdaptiveSoftmax,
@@ -20,6 +21,7 @@ from tfsoftmax.heads.char_cnn import with_words
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.layers.computed_rows import ComputedRows
 from tfsoftmax.layers.previous_word import UNITS as ID_UNITS
+from tfsoftmax.lm.head_options import head_for
 from tfsoftmax.ops.computed_table import table_of
 from tfsoftmax.vocabulary import Vocabulary
 
@@ -108,7 +110,7 @@ def test_sizes_of_a_head_are_known_without_rows():
     spherical = tfsoftmax.SphericalSoftmax(V, tied_to=WithoutTable(V))
     for head in (nce, cubic, spherical):
         head.build((None, D))
-        assert head.training_products(np.arange(3))
+        assert products_of(head, np.arange(3))
     assert nce.log_z_kernel.shape == (D,)
 
 
@@ -325,7 +327,7 @@ def test_unbuilt_characters_and_words_beside_a_tie_are_named():
         with pytest.raises(ValueError, match="must be None with `tied_to`"):
             CharCnnSoftmax(V, tied_to=embedding, **given)
     vocabulary = Vocabulary(words, counts(V))
-    assert CharCnnSoftmax.for_vocabulary(vocabulary, tied_to=embedding).tied_to is embedding
+    assert head_for(vocabulary, CharCnnSoftmax, tied_to=embedding).tied_to is embedding
 
 
 def test_what_cannot_be_tied_is_named():

@@ -21,6 +21,7 @@ from cases import (
 )
 from tfsoftmax import HEADS, AdaptiveSoftmax, Perplexity, ShardedSoftmax, Vocabulary
 from tfsoftmax.heads.tied import TiedHead
+from tfsoftmax.lm.head_options import head_for, tied_embedding
 from tfsoftmax.losses import SoftmaxLoss
 
 V, COUNT = 300, 4
@@ -98,9 +99,9 @@ def test_probabilities_of_tied_heads_are_exact(name, policy):
     vocabulary = Vocabulary([*words[:-2], "<unk>", "<eos>"], np.arange(V, 0, -1))
 
     def tied():
-        embedding, options = HEADS[name].tied_embedding(vocabulary, UNITS, TIED[name])
+        embedding, options = tied_embedding(HEADS[name], vocabulary, UNITS, TIED[name])
         embedding.build((None,))
-        return HEADS[name].for_vocabulary(vocabulary, **options)
+        return head_for(vocabulary, HEADS[name], **options)
 
     check_promises(*ready(tied, policy))
 

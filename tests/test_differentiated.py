@@ -11,6 +11,7 @@ from references import full_log_probs
 from tfsoftmax.distributions.rows import Rows
 from tfsoftmax.heads.differentiated import DifferentiatedSoftmax, block_units
 from tfsoftmax.heads.full import FullSoftmax
+from tfsoftmax.lm.head_options import head_for
 from tfsoftmax.ops.chunks import CHUNK_ROWS
 from tfsoftmax.vocabulary import Vocabulary
 
@@ -197,11 +198,10 @@ def test_blocks_take_all_units_and_fall(size, bands, factor):
 
 def test_a_vocabulary_gives_the_counts():
     words = ["<unk>", "b", "<eos>", "a"]
-    head = DifferentiatedSoftmax.for_vocabulary(Vocabulary(words, [1, 9, 3, 5]), cutoffs=[1])
+    vocabulary = Vocabulary(words, [1, 9, 3, 5])
+    head = head_for(vocabulary, DifferentiatedSoftmax, cutoffs=[1])
     assert head.bands.order.ids.tolist() == [1, 3, 2, 0]
-    own = DifferentiatedSoftmax.for_vocabulary(
-        Vocabulary(words, [1, 9, 3, 5]), cutoffs=[1], counts=[4, 3, 2, 1]
-    )
+    own = head_for(vocabulary, DifferentiatedSoftmax, cutoffs=[1], counts=[4, 3, 2, 1])
     assert own.bands.order.identity
 
 

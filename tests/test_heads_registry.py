@@ -12,7 +12,10 @@ import pytest
 import tfsoftmax
 from cases import CASES, ONE_OF_EACH, UNITS, built, positions
 from experiments.benchmarks import cases as benchmarks
+from experiments.benchmarks.head_products import products_of
 from tfsoftmax import HEADS, SoftmaxHead, heads
+from tfsoftmax.heads.tied import TiedHead
+from tfsoftmax.lm.head_options import KnownOptions, known_options
 
 ROOT = pathlib.Path(__file__).parent.parent
 V = 20
@@ -58,35 +61,66 @@ def test_the_readme_lists_every_head():
 def test_benchmarks_time_every_head_and_know_its_products(name):
     timed = {case.head for case in benchmarks.heads(1000)}
     assert name in timed, "add a case to `heads` in experiments/benchmarks/cases.py"
-    products = built(CASE_OF[HEADS[name]], V).training_products(positions(V, 9)[1])
+    products = products_of(built(CASE_OF[HEADS[name]], V), positions(V, 9)[1])
     assert products and all(min(product) >= 0 for product in products)
     assert sum(np.prod(product) for product in products) > 0
+
+
+@pytest.mark.parametrize("head", HEADS.values())
+def test_the_toolkit_knows_the_arguments_of_every_head(head):
+    inits = [base.__dict__["__init__"] for base in head.__mro__ if "__init__" in base.__dict__]
+    taken = {name for init in inits for name in getattr(init, "__annotations__", {})}
+    known, row = known_options(head), "correct its row in tfsoftmax/lm/head_options.py"
+    assert set(known.vocabulary) == taken & {"counts", "words"}, row
+    matrices = {name for name in taken if name.endswith("_initializer")} - {"bias_initializer"}
+    assert set(known.matrices) == matrices, row
+    assert (known.embedding is not None) == issubclass(head, TiedHead), row
+    assert set(known.files) | set(known.machine) <= taken, row
+
+
+def test_a_subclass_has_the_rows_of_its_nearest_base():
+    class Mine(tfsoftmax.TwoLevelSoftmax):
+        pass
+
+    assert known_options(Mine) is known_options(tfsoftmax.TwoLevelSoftmax)
+    head = Mine(V, [4])
+    head.build((None, UNITS))
+    labels = np.array([1, 2, 9], np.int32)
+    assert products_of(head, labels) == [(3, UNITS, 5), (1, UNITS, V - 4)]
+
+
+def test_a_head_without_rows_has_defaults_and_no_products():
+    head = SoftmaxHead(V)
+    assert known_options(SoftmaxHead) == KnownOptions()
+    with pytest.raises(ValueError, match="`head` must be of a class that has a row in `PRODUCTS`"):
+        products_of(head, np.arange(3))
 
 
 def test_products_of_parts_of_the_hidden_state_and_of_the_vocabulary():
     labels = np.arange(10, dtype=np.int32)
     head = tfsoftmax.DifferentiatedSoftmax(V, [4], units=[5, 2])
     head.build((None, UNITS))
-    assert head.training_products(labels) == [(10, 5, 4), (10, 2, 16)]
+    assert products_of(head, labels) == [(10, 5, 4), (10, 2, 16)]
     head = tfsoftmax.DifferentiatedSoftmax(V, [4], units=[UNITS, 2], projected=True)
     head.build((None, UNITS))
-    assert head.training_products(labels) == [(10, UNITS, 4), (10, 2, 16), (10, UNITS, 2)]
+    assert products_of(head, labels) == [(10, UNITS, 4), (10, 2, 16), (10, UNITS, 2)]
     head = tfsoftmax.Shortlist(V, 4, counts=np.ones(V))
     head.build((None, UNITS))
-    assert head.training_products(labels) == [(10, UNITS, 5)]
+    assert products_of(head, labels) == [(10, UNITS, 5)]
     head = tfsoftmax.SelfNormalisedSoftmax(V, fraction=0.25)
     head.build((None, UNITS))
-    assert head.training_products(labels) == [(3, UNITS, V)]
+    assert products_of(head, labels) == [(3, UNITS, V)]
     head = tfsoftmax.FullSoftmax(60, gradient_share=0.25)  # 1 + 2 / 4 products instead of 3
     head.build((None, UNITS))
-    assert head.training_products(labels) == [(10, UNITS, 30)]
+    assert products_of(head, labels) == [(10, UNITS, 30)]
 
 
 def test_products_of_clusters_that_are_learnt():
     head = tfsoftmax.SelfOrganisedSoftmax(V, np.ones(V))
     head.build((None, UNITS))
     labels = np.array([3, 3, 7], np.int32)
-    whole, words = head.training_products(labels)[:3], head.training_products(labels)[3:]
+    products = products_of(head, labels)
+    whole, words = products[:3], products[3:]
     assert whole == [(3, UNITS, UNITS), (3, UNITS, UNITS), (3, UNITS, 5)]
     scores = sum(int((head.clusters == head.clusters[label]).sum()) for label in labels)
     assert sum(rows * columns for rows, _, columns in words) == scores

@@ -9,6 +9,7 @@ import tensorflow as tf
 from cases import UNITS, positions, randomise, three_levels
 from references import class_log_probs, full_log_probs, nary_log_probs
 from tfsoftmax.heads import ClassSoftmax, FullSoftmax, NarySoftmax, TreeSoftmax
+from tfsoftmax.lm.head_options import head_for
 from tfsoftmax.partitions import classes, code_files, tree_builders
 from tfsoftmax.partitions.tree import Tree
 from tfsoftmax.vocabulary import Vocabulary
@@ -204,18 +205,18 @@ def test_the_corpus_tree_of_the_blog():
     np.testing.assert_allclose(football, [np.log(np.prod(chances))], rtol=1e-5)
 
 
-def test_for_vocabulary_takes_counts_words_and_files(tmp_path):
+def test_a_vocabulary_gives_counts_and_words_beside_files(tmp_path):
     vocabulary = Vocabulary([*WORDS, "<unk>", "<eos>"], [9, 8, 7, 6, 5, 4, 3, 2])
-    head = ClassSoftmax.for_vocabulary(vocabulary, num_classes=3)
+    head = head_for(vocabulary, ClassSoftmax, num_classes=3)
     assert head.classes.tolist() == classes.by_frequency(vocabulary.counts, 3, 0.5).tolist()
     code_files.write_codes(tmp_path / "classes", ["sport", "music"] * 3, WORDS, range(6))
-    head = ClassSoftmax.for_vocabulary(vocabulary, classes=str(tmp_path / "classes"))
+    head = head_for(vocabulary, ClassSoftmax, classes=str(tmp_path / "classes"))
     assert head.num_classes == 3  # and one for the words that the file lacks
     again = ClassSoftmax.from_config(json.loads(json.dumps(head.get_config())))
     assert again.classes.tolist() == head.classes.tolist() == [1, 0] * 3 + [2, 2]
     path = tmp_path / "tree.json"
     path.write_text(json.dumps([*GOLF_AND_VIOLIN, "<unk>", "<eos>"]))
-    head = NarySoftmax.for_vocabulary(vocabulary, tree=str(path))
+    head = head_for(vocabulary, NarySoftmax, tree=str(path))
     assert head.tree.codes()[WORDS.index("soccer")] == [0, 2, 1]
 
 

@@ -11,7 +11,6 @@ import runs_helper
 from cases import CASES, ONE_OF_EACH, randomise
 from scoring_helper import SENTENCES, VOCABULARY, WORDS, make_model, reference
 from tfsoftmax.corpora.pipeline import batches
-from tfsoftmax.heads import HEADS
 from tfsoftmax.lm import model as building
 from tfsoftmax.lm.evaluation import exact_evaluator
 from tfsoftmax.lm.model import language_model, recurrent_states
@@ -135,13 +134,12 @@ def test_several_streams_are_texts_of_similar_length_side_by_side(streams):
 
 @pytest.mark.parametrize("case", ONE_OF_EACH)
 def test_every_head_scores(case, monkeypatch):
-    def for_vocabulary(vocabulary, name, **_):
+    def head_of_case(vocabulary, kind, name, **_):
         head = CASES[case](len(vocabulary))
         head.name = name
         return head
 
-    head = types.SimpleNamespace(for_vocabulary=for_vocabulary, matrix_initializers=())
-    monkeypatch.setitem(HEADS, "full", head)
+    monkeypatch.setattr(building, "head_for", head_of_case)
     scores = Scorer(make_model(3), VOCABULARY).sentences(SENTENCES[:4])
     one = make_model(1)
     for words, log_probs in zip(SENTENCES, scores):

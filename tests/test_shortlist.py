@@ -9,6 +9,7 @@ from cases import UNITS, positions, randomise
 from references import full_log_probs
 from tfsoftmax.heads.shortlist import Shortlist
 from tfsoftmax.layers.previous_word import PreviousWord, without_word
+from tfsoftmax.lm.head_options import head_for
 from tfsoftmax.partitions.backoff import BackoffBigrams
 from tfsoftmax.partitions.ngram_counts import Bigrams
 from tfsoftmax.partitions.ranks import frequency_ranks
@@ -226,7 +227,7 @@ def test_top_k_never_forms_all_logits():
 
 def test_a_vocabulary_gives_the_counts():
     words = ["<unk>", "b", "<eos>", "a"]
-    head = Shortlist.for_vocabulary(Vocabulary(words, [1, 9, 3, 5]), shortlist=2)
+    head = head_for(Vocabulary(words, [1, 9, 3, 5]), Shortlist, shortlist=2)
     head.build((None, UNITS))
     randomise(head)
     hidden, _ = positions(4, 2)

@@ -10,6 +10,7 @@ import tensorflow as tf
 from cases import randomise, slow_unless
 from tfsoftmax.heads import AdaptiveSoftmax, FullSoftmax, SampledSoftmax, TwoLevelSoftmax
 from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
+from tfsoftmax.lm.head_options import tied_embedding
 from tfsoftmax.losses import SoftmaxLoss
 from tfsoftmax.vocabulary import Vocabulary
 
@@ -283,7 +284,7 @@ def test_a_tied_head_takes_equal_cutoffs_of_any_kind(cutoffs):
 def test_a_tied_two_level_head_has_one_tail_of_all_units(options):
     words = ["<unk>", "<eos>", *(f"w{i}" for i in range(2, V))]
     vocabulary = Vocabulary(words, 1000 // np.arange(1, V + 1))
-    embedding, options = TwoLevelSoftmax.tied_embedding(vocabulary, D, options)
+    embedding, options = tied_embedding(TwoLevelSoftmax, vocabulary, D, options)
     head = TwoLevelSoftmax(V, **options)
     head.build((None, D))
     assert len(head.bands.cutoffs) == 1 and head.projections == []

@@ -9,6 +9,7 @@ from cases import UNITS, positions, randomise
 from references import tree_log_probs
 from tfsoftmax.distributions import tree as ops
 from tfsoftmax.heads import TreeSoftmax
+from tfsoftmax.lm.head_options import head_for
 from tfsoftmax.ops import chunks
 from tfsoftmax.ops import tree_search as search
 from tfsoftmax.optimizers import Adagrad
@@ -187,15 +188,15 @@ def test_trees_of_more_children_become_binary():
     assert int(counts() @ head.tree.depths) == int(counts() @ expected.depths)
 
 
-def test_for_vocabulary_takes_counts_and_words(tmp_path):
+def test_a_vocabulary_gives_counts_and_words(tmp_path):
     words = ["<unk>", "b", "a", "<eos>", "c"]
     vocabulary = Vocabulary(words, [100, 1, 1, 1, 1])
-    assert TreeSoftmax.for_vocabulary(vocabulary).tree.depths.tolist() == [1, 3, 3, 3, 3]
-    codes = TreeSoftmax.for_vocabulary(vocabulary, tree="alphabetical").tree.codes()
+    assert head_for(vocabulary, TreeSoftmax).tree.depths.tolist() == [1, 3, 3, 3, 3]
+    codes = head_for(vocabulary, TreeSoftmax, tree="alphabetical").tree.codes()
     assert sorted(words, key=lambda w: codes[words.index(w)]) == sorted(words)
     some = words[1:3] + words[4:]
     code_files.write_codes(tmp_path / "paths", ["00", "01", "01"], some, [1, 1, 1])
-    head = TreeSoftmax.for_vocabulary(vocabulary, tree=str(tmp_path / "paths"))
+    head = head_for(vocabulary, TreeSoftmax, tree=str(tmp_path / "paths"))
     codes = head.tree.codes()
     assert codes[0][0] == codes[3][0] == 1 and codes[1] == [0, 0] and codes[2][:2] == [0, 1]
     again = TreeSoftmax.from_config(head.get_config())  # which needs no file any more

@@ -7,6 +7,7 @@ import pytest
 from cases import UNITS, WITH_A_KERNEL, counts, randomise, two_cutoffs
 from keras_helper import V
 from tfsoftmax.heads import HEADS
+from tfsoftmax.lm.head_options import known_options
 from tfsoftmax.losses import SoftmaxLoss
 
 ARGUMENTS = {
@@ -20,7 +21,7 @@ SAMPLING = ("sampled", "nce", "negative", "blackout")
 def head_with(case, **options):
     name = case.replace("-", "_")
     arguments = dict(ARGUMENTS.get(case, {}))
-    if "counts" in HEADS[name].vocabulary_options:
+    if "counts" in known_options(HEADS[name]).vocabulary:
         arguments["counts"] = counts(V)
     if case in SAMPLING:
         arguments["num_samples"] = 5

@@ -16,6 +16,7 @@ from tfsoftmax.heads import SelfOrganisedSoftmax
 from tfsoftmax.lm import runs, training
 from tfsoftmax.lm.checkpoints import Checkpoints
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
+from tfsoftmax.lm.head_options import head_for
 from tfsoftmax.lm.model import language_model
 from tfsoftmax.lm.run_files import keep_copies, with_copies
 
@@ -101,7 +102,7 @@ def test_a_copy_that_was_changed_is_named(class_run, corpus, tmp_path):
 
 def test_a_run_keeps_its_own_copy_of_learnt_clusters(corpus, tmp_path):
     vocabulary, path = corpus.vocabulary, tmp_path / "clusters.txt"
-    learnt = SelfOrganisedSoftmax.for_vocabulary(vocabulary, seed=3)
+    learnt = head_for(vocabulary, SelfOrganisedSoftmax, seed=3)
     learnt.build((None, 5))
     learnt.save_clusters(path, vocabulary.words)
     config = dataclasses.replace(

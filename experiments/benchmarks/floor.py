@@ -11,11 +11,6 @@ Product = collections.namedtuple("Product", "rows units words")
 MOST_SCORES = 2**28  # in one matmul, 1 GiB of float32; more are computed in turns
 
 
-def products_of(head, labels):
-    """The products of a built tfsoftmax head for labels (N,), as the head states them."""
-    return [Product(*product) for product in head.training_products(labels)]
-
-
 def multiplications(products):
     """Multiplications of all three matmuls of all products."""
     return 3 * sum(rows * units * words for rows, units, words in products)

@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 
 from experiments.benchmarks.cases import MODULES, PARTS, WHOLE
-from experiments.benchmarks.floor import Product, products_of
+from experiments.benchmarks.floor import Product
 from experiments.benchmarks.programs import Program, built_head, parameters_of
 
 
@@ -32,6 +32,7 @@ def whole(case, problem):
     import keras
     import tensorflow as tf
 
+    from experiments.benchmarks.head_products import products_of
     from tfsoftmax.lm.config import ModelConfig
     from tfsoftmax.lm.model import language_model
     from tfsoftmax.losses import SoftmaxLoss

@@ -6,7 +6,7 @@ import typing
 import numpy as np
 
 from experiments.benchmarks.cases import EVALUATIONS, FORWARD, GRADIENTS, STEP
-from experiments.benchmarks.floor import Product, products_of
+from experiments.benchmarks.floor import Product
 
 LEARNING_RATE = 0.1
 
@@ -41,6 +41,7 @@ class Words(typing.NamedTuple):
 
 def head(case, problem):
     """Loss of a head, with and without gradients and Adagrad's update; or evaluations."""
+    from experiments.benchmarks.head_products import products_of
     from tfsoftmax.losses import SoftmaxLoss
     from tfsoftmax.optimizers import Adagrad
 
@@ -63,6 +64,7 @@ def head(case, problem):
 def built_head(case, problem):
     """The head of a case, and facts about it that were decided here."""
     from tfsoftmax.heads import HEADS
+    from tfsoftmax.lm.head_options import head_for, known_options
     from tfsoftmax.partitions import tree_builders
 
     options, facts, counts = dict(case.options), {}, problem.counts()
@@ -81,8 +83,8 @@ def built_head(case, problem):
             options["cutoffs"] = best_cutoffs(model, options.pop("tails"))
         facts = {"cutoffs": options["cutoffs"], "expected_ms": 1000 * model.seconds(
             options["cutoffs"])}
-    words = problem.words() if "words" in kind.vocabulary_options else None
-    layer = kind.for_vocabulary(Words(counts, words), dtype=case.precision, **options)
+    words = problem.words() if "words" in known_options(kind).vocabulary else None
+    layer = head_for(Words(counts, words), kind, dtype=case.precision, **options)
     layer.build((problem.positions, problem.units))
     return layer, facts
 

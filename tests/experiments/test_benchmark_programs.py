@@ -13,11 +13,13 @@ from experiments.benchmarks import (
     cases,
     floor,
     full_logits,
+    head_products,
     models,
     programs,
     rows,
     run,
 )
+from experiments.benchmarks.head_products import products_of
 from experiments.benchmarks.problem import Problem
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -48,11 +50,11 @@ def by_position(products):
 
 
 def test_full_softmax_scores_every_word(heads):
-    assert floor.products_of(heads("full"), PROBLEM.labels()) == [(21, 8, 60)]
+    assert products_of(heads("full"), PROBLEM.labels()) == [(21, 8, 60)]
 
 
 def test_a_sample_counts_its_distinct_words(heads):
-    (product,) = floor.products_of(heads("sampled", num_samples=100), PROBLEM.labels())
+    (product,) = products_of(heads("sampled", num_samples=100), PROBLEM.labels())
     assert product.rows == 21 and 1 < product.words < 60
 
 
@@ -62,7 +64,7 @@ def test_adaptive_softmax_scores_each_tail_for_the_positions_whose_labels_it_hol
     for first, last, units in ((10, 30, 2), (30, 60, 1)):
         expected.append((sum(first <= label < last for label in labels), units, last - first))
     expected += [(rows, 8, units) for rows, units, _ in expected[1:]]
-    assert floor.products_of(head, labels) == expected
+    assert products_of(head, labels) == expected
 
 
 @pytest.mark.parametrize("head", ["class", "nary"])
@@ -72,23 +74,21 @@ def test_nodes_are_scored_for_the_positions_that_pass_them(heads, head):
     for label in labels:
         edges = [edge for edge in np.asarray(head.tree.paths())[label] if edge >= 0]
         expected += sum(head.tree.sizes[head.tree.owners[edge]] for edge in edges)
-    assert by_position(floor.products_of(head, labels)) == expected
+    assert by_position(products_of(head, labels)) == expected
 
 
 def test_binary_trees_score_top_nodes_for_all_and_others_step_by_step(heads, monkeypatch):
-    from tfsoftmax.heads import tree
-
-    monkeypatch.setattr(tree, "TOP_NODES", 4)
+    monkeypatch.setattr(head_products, "TOP_NODES", 4)
     head, labels = heads("tree"), PROBLEM.labels()
     steps = [edge // 2 for label in labels for edge in np.asarray(head.tree.paths())[label]
              if edge >= 0]
     below = sum(node >= 4 for node in steps)
-    assert floor.products_of(head, labels) == [(21, 8, 4), (below, 8, 1)]
+    assert products_of(head, labels) == [(21, 8, 4), (below, 8, 1)]
 
 
 @pytest.mark.parametrize("head", [c.head for c in cases.heads(60) if c.kind == "head"])
 def test_every_head_has_a_floor(heads, head):
-    products = floor.products_of(heads(head), PROBLEM.labels())
+    products = products_of(heads(head), PROBLEM.labels())
     assert products and all(min(product) >= 0 for product in products)
     assert floor.multiplications(products) > 0
 

@@ -9,6 +9,7 @@ import numpy as np
 import tfsoftmax
 from cases import CASES, ONE_OF_EACH, UNITS, counts, positions, spelled, two_cutoffs
 from tfsoftmax import HEADS, optimizers
+from tfsoftmax.lm.head_options import known_options
 from tfsoftmax.partitions.backoff import BackoffBigrams
 from tfsoftmax.partitions.ngram_counts import Bigrams
 from tfsoftmax.samplers import SAMPLERS
@@ -114,7 +115,7 @@ def named(option):
 def head_case(name, option, value, kind, optional):
     def run():
         arguments = dict(NEEDED.get(name, {}))
-        if "counts" in HEADS[name].vocabulary_options:
+        if "counts" in known_options(HEADS[name]).vocabulary:
             arguments["counts"] = counts(V)
         arguments[option] = value
         head = HEADS[name](**({"vocab_size": V} | arguments))

@@ -43,6 +43,11 @@ class Layout(typing.NamedTuple):
         starts: (I,) int32, the first edge below each node.
         sizes: (I,) int32, the number of edges below each node.
         leaves: (V,) int32, the edge that ends in each word.
+
+    Example:
+        from tfsoftmax.distributions.nary import Layout
+        tree = tfsoftmax.NarySoftmax(5, "balanced").tree
+        layout = Layout(tree.paths(), tree.owners, tree.starts, tree.sizes, tree.leaves)
     """
 
     paths: tf.Tensor
@@ -99,7 +104,7 @@ class Nary(Factored):
 
 
 @dataclasses.dataclass(frozen=True)
-class Steps:
+class _Steps:
     """The steps of the paths of a batch, sorted by node.
 
     Attributes:
@@ -132,7 +137,7 @@ def steps_of(paths, nodes, starts, sizes, bounds, members=None):
             numbers.
 
     Returns:
-        `Steps`, or `TiledSteps` under XLA.
+        `_Steps`, or `TiledSteps` under XLA.
     """
     if under_xla():
         return nary_tiles.tiled_steps(paths, nodes, starts, sizes, bounds, members)
@@ -151,10 +156,10 @@ def steps_of(paths, nodes, starts, sizes, bounds, members=None):
     rows = tf.repeat(first - row_ends + size, size) + tf.range(tf.reduce_sum(size))
     rows = rows if members is None else tf.gather(members, rows)
     targets = taken_edges - tf.gather(starts, nodes)
-    return Steps(tf.cast(taken[:, 0], tf.int32), targets, ends, rows, row_ends, places)
+    return _Steps(tf.cast(taken[:, 0], tf.int32), targets, ends, rows, row_ends, places)
 
 
-def paths_of(kernel: tf.Tensor, bias: tf.Tensor | None, steps: "Steps") -> Objective:
+def paths_of(kernel: tf.Tensor, bias: tf.Tensor | None, steps: "_Steps") -> Objective:
     """The cross-entropy of the words at the ends of some paths, whichever labels it is given.
 
     Args:
@@ -173,11 +178,11 @@ class _Paths(HandWritten):
 
     Attributes:
         parameters: rows (M, D) and biases (M,) or None of the nodes that occur.
-        steps: `Steps` of the paths.
+        steps: `_Steps` of the paths.
     """
 
     parameters: tuple[tf.Tensor, tf.Tensor | None]
-    steps: "Steps"
+    steps: "_Steps"
 
     def forward(self, hidden, labels, parameters):
         return _by_node(tf.cast(hidden, tf.float32), *parameters, self.steps)

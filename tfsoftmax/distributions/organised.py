@@ -29,6 +29,10 @@ class Members(typing.NamedTuple):
         members: (V,) int32, the words cluster by cluster.
         slots: (V,) int32, the place of each word there.
         sizes: (C,) int32, the number of words of each cluster.
+
+    Example:
+        from tfsoftmax.distributions.organised import Members
+        members = Members(clusters=[0, 1, 0], members=[0, 2, 1], slots=[0, 2, 1], sizes=[2, 1])
     """
 
     clusters: tf.Tensor

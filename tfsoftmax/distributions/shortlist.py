@@ -9,13 +9,13 @@ import tensorflow as tf
 
 from tfsoftmax.distributions.base import Distribution
 from tfsoftmax.distributions.rows import Rows
-from tfsoftmax.distributions.views import Order
 from tfsoftmax.layers.previous_word import without_word
 from tfsoftmax.ops.bigram_tables import BigramTables
 from tfsoftmax.ops.exported import held
 from tfsoftmax.ops.logits import map_row_chunks
 from tfsoftmax.ops.ranking import best
 from tfsoftmax.ops.weighting import weighted_sum
+from tfsoftmax.partitions.ranks import Ranks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +25,7 @@ class ShortlistAndTail(Distribution):
     Attributes:
         nodes: `Rows` over the S words, and where there is a node for all others, that.
         shortlist: S.
-        order: the `Order` of the words.
+        order: the `Ranks` of the words.
         extra: (V,) float32, by rank, what is added to the log-probability of a word's node; a word
             outside of the shortlist has the log-probability zero without the node.
         likeliest_tail: (V - S,) int32, ranks of the words outside the shortlist, likeliest first.
@@ -40,7 +40,7 @@ class ShortlistAndTail(Distribution):
 
     nodes: Rows
     shortlist: int
-    order: Order
+    order: Ranks
     extra: tf.Tensor | None
     likeliest_tail: tf.Tensor | None
     bigrams: BigramTables | None = None

@@ -4,23 +4,13 @@ Shapes: N positions, D hidden units, V words.
 """
 
 import dataclasses
-import typing
 from collections.abc import Callable
 
 import tensorflow as tf
 
 from tfsoftmax.distributions.base import Distribution
 from tfsoftmax.layers.previous_word import without_word
-
-
-class Order(typing.Protocol):
-    """Ids of words and their frequency ranks, as `partitions.ranks.Ranks` has them."""
-
-    def rank(self, ids: tf.Tensor) -> tf.Tensor: ...
-
-    def word(self, ranks: tf.Tensor) -> tf.Tensor: ...
-
-    def by_word(self, by_rank: tf.Tensor) -> tf.Tensor: ...
+from tfsoftmax.partitions.ranks import Ranks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +19,7 @@ class Ranked(Distribution):
 
     Attributes:
         by_rank: a `Distribution` whose word r has the rank r.
-        order: an `Order`.
+        order: the `Ranks` of the words.
 
     Example:
         from tfsoftmax.distributions.views import Ranked
@@ -39,7 +29,7 @@ class Ranked(Distribution):
     """
 
     by_rank: Distribution
-    order: Order
+    order: Ranks
 
     @property
     def vocab_size(self) -> int:

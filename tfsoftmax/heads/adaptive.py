@@ -21,8 +21,6 @@ from tfsoftmax.partitions.bands import band_units, frequency_bands
 from tfsoftmax.partitions.cutoffs import are_automatic, automatic_cutoffs
 from tfsoftmax.partitions.packing import packed
 
-LAYOUT = ("cutoffs", "projection_factor", "counts", "permutation", "shares")  # what a tie shares
-
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
 class AdaptiveSoftmax(TiedHead):
@@ -77,9 +75,6 @@ class AdaptiveSoftmax(TiedHead):
     """
 
     trains_exactly = True
-    machine_options = ("cutoffs",)
-    vocabulary_options = ("counts",)
-    matrix_initializers = ("kernel_initializer", "projection_initializer")
     ties_to = AdaptiveEmbedding
     tails: int | None = None  # number of tails among which "auto" looks for cutoffs; None: any
 
@@ -112,17 +107,6 @@ class AdaptiveSoftmax(TiedHead):
         elif not are_automatic(cutoffs, counts, vocab_size):
             self.bands = frequency_bands(vocab_size, cutoffs, counts, permutation, shares)
 
-    @classmethod
-    def tied_embedding(cls, vocabulary, units: int, options: dict, **kwargs):
-        if "characters" in options:
-            return super().tied_embedding(vocabulary, units, options, **kwargs)
-        layout = {"counts": vocabulary.counts, **{k: options[k] for k in LAYOUT if k in options}}
-        if "embeddings_initializer" in kwargs:
-            kwargs["projection_initializer"] = kwargs["embeddings_initializer"]
-        embedding = AdaptiveEmbedding(len(vocabulary), units, **layout, **kwargs)
-        others = {name: value for name, value in options.items() if name not in LAYOUT}
-        return embedding, {"cutoffs": embedding.bands.cutoffs, **others, "tied_to": embedding}
-
     def build(self, hidden_shape):
         super().build(hidden_shape)
         size = hidden_shape[-1]
@@ -153,16 +137,6 @@ class AdaptiveSoftmax(TiedHead):
                 )
         if tied:
             self.kernels.append(self._add_kernel(tails, size, "tail_kernel"))
-
-    def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
-        rows = [len(labels), *self.bands.positions(labels)[1:].tolist()]
-        clusters = self._clusters()
-        kernels = [(*reversed(cluster.kernel.shape),) for cluster in clusters]
-        projections = [c.projection.shape for c in clusters if c.projection is not None]
-        return [
-            *((n, *shape) for n, shape in zip(rows, kernels)),
-            *((n, *shape) for n, shape in zip(rows[1:], projections)),
-        ]
 
     @property
     def _takes_bands(self):

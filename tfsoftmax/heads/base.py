@@ -19,7 +19,6 @@ from tfsoftmax.heads.inputs import (
     flatten,
     restore,
 )
-from tfsoftmax.heads.named_options import NamedOptions
 from tfsoftmax.heads.row_weights import RowWeights
 from tfsoftmax.heads.vectors import Vectors
 from tfsoftmax.layers.initializers import Initializer, check_float_policy
@@ -33,7 +32,7 @@ from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.partitions.packing import unpacked_values
 
 
-class SoftmaxHead(CheckedArguments, NamedOptions, RowWeights, Vectors, keras.layers.Layer):
+class SoftmaxHead(CheckedArguments, RowWeights, Vectors, keras.layers.Layer):
     """Base of all output layers. What is computed depends on the method that is called.
 
     | method                          | result                                                     |
@@ -113,18 +112,6 @@ class SoftmaxHead(CheckedArguments, NamedOptions, RowWeights, Vectors, keras.lay
 
     def find_tie(self, hidden) -> None:
         """Called with the input before a model is built: a tied head looks for its embedding."""
-
-    def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
-        """The matrix products that a training step of the built head cannot do without.
-
-        Args:
-            labels: (N,) integers.
-
-        Returns:
-            List of (rows, units, columns): a product of (rows, units) and (units, columns), with
-            its two gradients.
-        """
-        raise NotImplementedError
 
     def build(self, hidden_shape):
         """Subclasses call this first, and then add their weights."""

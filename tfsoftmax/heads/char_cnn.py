@@ -37,7 +37,6 @@ class CharCnnSoftmax(FullSoftmax):
     bias for each word, unless `use_bias` is False.
     """
 
-    vocabulary_options = ("words",)
     ties_to = CharacterEmbedding
 
     def __init__(
@@ -58,16 +57,6 @@ class CharCnnSoftmax(FullSoftmax):
             )
         super().__init__(vocab_size, tied_to=tied_to, **kwargs)
         self.characters = dict(characters or {}) if own else None
-
-    @classmethod
-    def for_vocabulary(cls, vocabulary, **options):
-        if options.get("tied_to") is not None:
-            options = {"words": None, **options}
-        return super().for_vocabulary(vocabulary, **options)
-
-    @classmethod
-    def tied_embedding(cls, vocabulary, units: int, options: dict, **kwargs):
-        return super().tied_embedding(vocabulary, units, {"characters": {}, **options}, **kwargs)
 
     def get_config(self):
         config = super().get_config()

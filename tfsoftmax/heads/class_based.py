@@ -42,7 +42,6 @@ class ClassSoftmax(NarySoftmax):
     2.2.2.1 ("separate" classes).
     """
 
-    file_options = {"classes": partitions.NAMES}
     decided_options = ("tree",)
 
     def __init__(

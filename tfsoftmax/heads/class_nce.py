@@ -70,10 +70,6 @@ class ClassNCE(ClassSoftmax):
             self._log_noise = tf.constant(np.log(q), tf.float32)
             self._log_sizes = tf.constant(log_sizes, tf.float32)
 
-    def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
-        units = self.kernel.shape[1]
-        return [(len(labels), units, self.num_samples), (1, units, len(labels) * self.num_samples)]
-
     def objective(self):
         return Given(self._nats)
 

@@ -42,8 +42,6 @@ class ClassUnigram(SoftmaxHead):
     """
 
     trains_exactly = True
-    vocabulary_options = ("counts", "words")
-    file_options = {"classes": partitions.NAMES}
 
     def __init__(
         self, vocab_size: int, counts: ArrayLike,
@@ -69,9 +67,6 @@ class ClassUnigram(SoftmaxHead):
     def build(self, hidden_shape):
         super().build(hidden_shape)
         self.kernel, self.bias = self._kernel_and_bias(self.num_classes, hidden_shape[-1])
-
-    def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
-        return [(len(labels), *self.kernel.shape[::-1])]
 
     def distribution(self):
         return Shares(Rows(*self._parameters()), self._class_of, self._log_share)

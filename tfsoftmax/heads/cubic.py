@@ -2,7 +2,6 @@
 
 import keras
 
-from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.distributions.squared_error import Scores, SquaredError
 from tfsoftmax.heads.linear import LinearHead
 
@@ -45,9 +44,6 @@ class CubicScores(LinearHead):
         if alpha <= 0:
             raise ValueError(f"`alpha` must be positive. Received: alpha={alpha}")
         self.alpha, self.beta = alpha, beta
-
-    def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
-        return [(len(labels), self._units, self.vocab_size)]
 
     def _value(self, scores):
         return self.alpha * scores**3 + self.beta

@@ -55,8 +55,6 @@ class DifferentiatedSoftmax(SoftmaxHead):
     """
 
     trains_exactly = True
-    vocabulary_options = ("counts",)
-    matrix_initializers = ("kernel_initializer", "projection_initializer")
 
     def __init__(
         self, vocab_size: int, cutoffs: Sequence[int], units: Sequence[int] | None = None,
@@ -93,11 +91,6 @@ class DifferentiatedSoftmax(SoftmaxHead):
                 self.projections.append(
                     add_weight(self, f"projection_{b}", shape, self.projection_initializer)
                 )
-
-    def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
-        weights = [*(kernel.shape[::-1] for kernel in self.kernels),
-                   *(projection.shape for projection in self.projections)]
-        return [(len(labels), units, columns) for units, columns in weights]
 
     def _band_units(self, size):
         """Units of each band for a hidden state of `size` units."""

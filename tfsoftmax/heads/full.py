@@ -4,7 +4,6 @@ import math
 
 import keras
 
-from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.heads.random_state import RandomState
 from tfsoftmax.heads.shards import Shards
 from tfsoftmax.ops.drawn_tiles import Draw
@@ -76,11 +75,6 @@ class FullSoftmax(Shards):
                 f"Received: gradient_share={self.gradient_share}"
             )
 
-    def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
-        share = 1.0 if self.gradient_share is None else self.gradient_share
-        products = (1 + 2 * share) / 3  # those of scores and gradients, in units of all three
-        return [(len(labels), self.input_spec.axes[-1], math.ceil(products * self.vocab_size))]
-
     def objective(self):
         options = {"label_smoothing": self.label_smoothing, "z_loss": self.z_loss}
         if self.gradient_share is not None:
@@ -97,7 +91,6 @@ class FullSoftmax(Shards):
             "gradient_share": self.gradient_share,
             "seed": self.seed,
         }
-
 
     @classmethod
     def from_config(cls, config):

@@ -44,8 +44,6 @@ class NarySoftmax(SoftmaxHead):
     """
 
     trains_exactly = logits_in_loop = True
-    vocabulary_options = ("counts", "words")
-    file_options = {"tree": tree_builders.NAMES}
 
     def __init__(
         self, vocab_size: int, tree: Tree | dict | str | PathLike, counts: ArrayLike | None = None,
@@ -65,12 +63,6 @@ class NarySoftmax(SoftmaxHead):
             ]
         paths, owners, _, sizes = arrays
         self._bounds = bounds(np.where(paths < 0, 0, sizes[owners[paths]]), rows)
-
-    def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
-        edges = self.tree.paths(labels)
-        nodes, rows = np.unique(self.tree.owners[edges[edges >= 0]], return_counts=True)
-        sizes, units = self.tree.sizes[nodes], self.kernel.shape[1]
-        return [(n, units, size) for n, size in zip(rows.tolist(), sizes.tolist())]
 
     def distribution(self):
         return Nary(*self._parameters(), self.tree, Layout(*self._layout), self._bounds)

@@ -2,10 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import ClassVar
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.array_like import ArrayLike
@@ -69,9 +67,6 @@ class SamplingHead(Shards):
         assert isinstance(head, tfsoftmax.heads.sampling.SamplingHead)
         sampled, exact = head.training_loss(hidden, labels), head.log_prob(hidden, labels)
     """
-
-    vocabulary_options = ("counts", "words")
-    file_options: ClassVar = {"ngram": ()}
 
     def __init__(
         self, vocab_size: int, num_samples: int | None = 1280, sampler: str | Sampler | None = None,
@@ -140,14 +135,6 @@ class SamplingHead(Shards):
             )
         super().build((*leading, units - UNITS))
         self.input_spec.axes[-1] = units
-
-    def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
-        units, samples = self.input_spec.axes[-1], self.num_samples
-        if not self.shared_samples:  # a product for each position costs as much as one of all
-            return [(1, units, len(labels) * samples)]
-        draws = [self.sampler.sample(labels, samples, (0, seed)).ids for seed in range(5)]
-        words = np.mean([len(np.unique(ids)) for ids in draws])  # a row that is drawn twice is one
-        return [(len(labels), units, round(words))]
 
     def _hits(self):
         if self.remove_accidental_hits is None and self.sampler.holds_labels:

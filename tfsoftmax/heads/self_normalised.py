@@ -1,11 +1,9 @@
 """Self-normalisation on a fraction of the positions: infrequent normalisation."""
 
-import math
 
 import keras
 import tensorflow as tf
 
-from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.heads.random_state import RandomState
 from tfsoftmax.ops.random import uniform
@@ -64,10 +62,6 @@ class SelfNormalisedSoftmax(LinearHead):
         self.fraction, self.alpha, self.squared, self.seed = fraction, alpha, squared, seed
         self.self_normalised = squared
         self.random_state = RandomState(seed)
-
-    def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
-        chosen = math.ceil(self.fraction * len(labels))
-        return [(chosen, self.input_spec.axes[-1], self.vocab_size)]
 
     def objective(self):
         seed = self.random_state.next()

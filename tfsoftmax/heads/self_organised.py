@@ -66,8 +66,6 @@ class SelfOrganisedSoftmax(SoftmaxHead):
     """
 
     trains_exactly = logits_in_loop = True
-    vocabulary_options = ("counts", "words")
-    file_options = {"clusters": classes.NAMES}
 
     def __init__(
         self, vocab_size: int, counts: ArrayLike, gamma: float = 1.5, frequency_budget: float = 0.1,
@@ -114,15 +112,6 @@ class SelfOrganisedSoftmax(SoftmaxHead):
             return
         even = np.full((rows, self.num_clusters), -np.log2(self.num_clusters), np.float32)
         self.preferences = self._state("preferences", even)  # q(w, c), bits
-
-    def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
-        units, count = self.kernel.shape[1], len(labels)
-        clusters, rows = np.unique(self.clusters[np.asarray(labels)], return_counts=True)
-        sizes = self.layout["sizes"].numpy()[clusters]
-        return [
-            (count, units, units), (count, units, units), (count, units, self.num_clusters),
-            *((n, units, size) for n, size in zip(rows.tolist(), sizes.tolist())),
-        ]
 
     def _state(self, name, value):
         return self.add_weight(

@@ -28,7 +28,3 @@ class ShardedSoftmax(FullSoftmax):
 
     def __init__(self, vocab_size: int, *args, shard: bool = True, **kwargs):
         super().__init__(vocab_size, *args, shard=shard, **kwargs)
-
-    @classmethod
-    def tied_embedding(cls, vocabulary, units: int, options: dict, **kwargs):
-        return super().tied_embedding(vocabulary, units, {"shard": True, **options}, **kwargs)

@@ -62,13 +62,6 @@ class Shards(LinearHead):
         self.shard = shard or tied_to_shards
         self._strategy = None
 
-    @classmethod
-    def tied_embedding(cls, vocabulary, units: int, options: dict, **kwargs):
-        if not options.get("shard", False):
-            return super().tied_embedding(vocabulary, units, options, **kwargs)
-        embedding = ShardedEmbedding(len(vocabulary), units, **kwargs)
-        return embedding, {**options, "tied_to": embedding}
-
     def build(self, hidden_shape):
         if self.shard:
             self._strategy = tf.distribute.get_strategy()

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import ClassVar
 
 import keras
 import numpy as np
@@ -67,8 +66,6 @@ class Shortlist(SoftmaxHead):
     """
 
     trains_exactly = True
-    vocabulary_options = ("counts", "words")
-    file_options: ClassVar = {"ngram": ()}
 
     def __init__(
         self, vocab_size: int, shortlist: int, counts: ArrayLike | None = None,
@@ -128,9 +125,6 @@ class Shortlist(SoftmaxHead):
             tail = np.argsort(-self._extra_by_rank[self.shortlist :], kind="stable")
             self._extra = tf.constant(self._extra_by_rank, tf.float32)
             self._likeliest_tail = tf.constant(tail + self.shortlist, tf.int32)
-
-    def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
-        return [(len(labels), *self.kernel.shape[::-1])]
 
     def log_prob(
         self, hidden: ArrayLike, labels: ArrayLike, tail_log_prob: ArrayLike | None = None

@@ -163,14 +163,6 @@ class SphericalSoftmax(LinearHead):
             raise ValueError("`bias` must be None for a head without biases. Received: a bias")
         self.factors.assign(self._rows(kernel, bias))
 
-    def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
-        if self.sgd_learning_rate is not None:
-            size = self.factors.rows.shape[1]
-            return [(len(labels), size, size)] * 2
-        units = self._units
-        # Two products of V D², where a product stands for itself and its two gradients.
-        return [(min(len(labels), -(-2 * units // 3)), units, self.vocab_size)]
-
     def distribution(self):
         if self.sgd_learning_rate is not None:
             factors = self.factors

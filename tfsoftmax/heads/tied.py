@@ -7,9 +7,7 @@ import keras
 
 from tfsoftmax._compat import layers_before, replace_layer
 from tfsoftmax.heads.base import SoftmaxHead
-from tfsoftmax.layers.character_embedding import CharacterEmbedding
 from tfsoftmax.layers.computed_rows import ComputedRows
-from tfsoftmax.layers.embedding import Embedding
 from tfsoftmax.layers.sharded_embedding import ShardedEmbedding
 
 
@@ -63,16 +61,6 @@ class TiedHead(SoftmaxHead):
         self.tied_to = tied_to
         self.supports_jit = self.supports_jit and not self._computes_rows
         self._tied_to_copy = False  # whether `tied_to` was made from the head's configuration
-
-    @classmethod
-    def tied_embedding(cls, vocabulary, units: int, options: dict, **kwargs):
-        if "characters" in options:
-            options = dict(options)
-            kwargs |= options.pop("characters")
-            embedding = CharacterEmbedding(len(vocabulary), units, vocabulary.words, **kwargs)
-        else:
-            embedding = Embedding(len(vocabulary), units, **kwargs)
-        return embedding, {**options, "tied_to": embedding}
 
     @property
     def _computes_rows(self):

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tfsoftmax.arguments import check_at_least
 from tfsoftmax.array_like import ArrayLike
-from tfsoftmax.distributions.tree import TOP_NODES, BinaryPaths
+from tfsoftmax.distributions.tree import BinaryPaths
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.heads.inputs import flatten, restore
 from tfsoftmax.ops.xla import under_xla
@@ -57,8 +57,6 @@ class TreeSoftmax(SoftmaxHead):
     """
 
     trains_exactly = logits_in_loop = True
-    vocabulary_options = ("counts", "words")
-    file_options = {"tree": tree_builders.NAMES}
 
     def __init__(
         self, vocab_size: int, tree: Tree | dict | str | PathLike | None = None,
@@ -82,11 +80,6 @@ class TreeSoftmax(SoftmaxHead):
             self._above = tf.Variable(self.tree.above(), trainable=False)
             self._leaves = tf.Variable(self.tree.leaves, trainable=False)
             self._children = tf.Variable(self.tree.children(), trainable=False)
-
-    def training_products(self, labels: ArrayLike) -> list[tuple[int, int, int]]:
-        nodes = self.tree.paths(labels) // 2  # -1 where the path has ended
-        top, units = min(TOP_NODES, self.vocab_size - 1), self.kernel.shape[1]
-        return [(len(labels), units, top), (int((nodes >= top).sum()), units, 1)]
 
     def distribution(self):
         layout = self.tree, self._above, self._leaves, self._children

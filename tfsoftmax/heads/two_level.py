@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import keras
 
 from tfsoftmax.heads.adaptive import AdaptiveSoftmax
-from tfsoftmax.partitions.cutoffs import automatic_cutoffs
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -28,16 +27,6 @@ class TwoLevelSoftmax(AdaptiveSoftmax):
     """
 
     tails = 1
-
-    @classmethod
-    def tied_embedding(cls, vocabulary, units: int, options: dict, **kwargs):
-        options = {"projection_factor": None, **options}
-        if "characters" not in options and options.get("cutoffs", "auto") == "auto":
-            options["cutoffs"] = automatic_cutoffs(
-                vocabulary.counts, options.get("permutation"), units, options["projection_factor"],
-                cls.tails,
-            )
-        return super().tied_embedding(vocabulary, units, options, **kwargs)
 
     def __init__(
         self, vocab_size: int, cutoffs: Sequence[int] | str = "auto",

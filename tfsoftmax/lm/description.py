@@ -10,8 +10,9 @@ import keras
 from tfsoftmax.corpora.manifest import SHAPE
 from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.hardware import hardware
-from tfsoftmax.heads import HEADS
+from tfsoftmax.heads import HEADS, SoftmaxHead
 from tfsoftmax.lm.config import ModelConfig, Seq2SeqConfig, TrainingConfig
+from tfsoftmax.lm.head_options import known_options
 
 
 def description(corpus: Corpus, model_config: ModelConfig, config: TrainingConfig) -> dict:
@@ -80,7 +81,7 @@ def with_settled_options(model_config: ModelConfig, described: dict | None) -> M
         model_config: the configuration that was asked for.
         described: the run's `config.json`; None if the run has not begun.
     """
-    names = HEADS[model_config.head].machine_options if model_config.head in HEADS else ()
+    names = known_options(HEADS.get(model_config.head, SoftmaxHead)).machine
     if described is None:
         return model_config
     chosen, asked = described["model"].get("head_options", {}), model_config.head_options
@@ -92,16 +93,15 @@ def with_settled_options(model_config: ModelConfig, described: dict | None) -> M
 
 def needs_machine(model_config: ModelConfig) -> bool:
     """Whether the head will choose an option by measuring the machine."""
-    names = HEADS[model_config.head].machine_options if model_config.head in HEADS else ()
+    names = known_options(HEADS.get(model_config.head, SoftmaxHead)).machine
     return any(model_config.head_options.get(name, "auto") == "auto" for name in names)
 
 
 def with_chosen_options(model_config: ModelConfig, model: keras.Model) -> ModelConfig:
     """The configuration with what the built head chose by measuring the machine."""
     head = model.get_layer("head")
-    return _with_options(
-        model_config, {name: head.get_config()[name] for name in head.machine_options}
-    )
+    names = known_options(type(head)).machine
+    return _with_options(model_config, {name: head.get_config()[name] for name in names})
 
 
 def _with_options(model_config, options):

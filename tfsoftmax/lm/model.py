@@ -13,6 +13,7 @@ from tfsoftmax.layers.previous_word import PreviousWord
 from tfsoftmax.layers.recurrent import recurrent_layer
 from tfsoftmax.layers.transformer import TransformerBlock
 from tfsoftmax.lm.config import ModelConfig
+from tfsoftmax.lm.head_options import head_for, known_options, tied_embedding
 from tfsoftmax.vocabulary import Vocabulary
 
 
@@ -113,7 +114,7 @@ def embedding_and_options(config: ModelConfig, vocabulary: Vocabulary) -> tuple:
     if config.tie_embeddings or "characters" in options:
         name = "embedding" if config.tie_embeddings else "characters"
         with _named_options(config):
-            tied = head.tied_embedding(vocabulary, units, options, **{**given, "name": name})
+            tied = tied_embedding(head, vocabulary, units, options, **{**given, "name": name})
         if tied is None:
             option = "tie_embeddings" if config.tie_embeddings else "characters"
             raise ValueError(
@@ -129,11 +130,10 @@ def embedding_and_options(config: ModelConfig, vocabulary: Vocabulary) -> tuple:
 def head_logits(config: ModelConfig, vocabulary: Vocabulary, options: dict, hidden, words):
     """The logits of the layer `head`, for the hidden states after reading words (B, T)."""
     policy = keras.DTypePolicy(config.precision)
-    matrices = {name: uniform(config) for name in HEADS[config.head].matrix_initializers}
+    kind = HEADS[config.head]
+    matrices = {name: uniform(config) for name in known_options(kind).matrices}
     with _named_options(config):
-        head = HEADS[config.head].for_vocabulary(
-            vocabulary, dtype=policy, name="head", **(matrices | options)
-        )
+        head = head_for(vocabulary, kind, dtype=policy, name="head", **(matrices | options))
     if head.reads_previous_word:
         hidden = PreviousWord(dtype=policy, name="previous_word")([hidden, words])
     return head(hidden)

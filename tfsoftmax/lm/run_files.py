@@ -5,9 +5,10 @@ import os
 import warnings
 
 from tfsoftmax.corpora.records import Corpus
-from tfsoftmax.heads import HEADS
+from tfsoftmax.heads import HEADS, SoftmaxHead
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
 from tfsoftmax.lm.files import copy_whole
+from tfsoftmax.lm.head_options import known_options
 from tfsoftmax.whole_files import sha256_of
 
 FILES = "files"  # the folder of the copies in that of the run
@@ -16,7 +17,7 @@ TOKENIZER = "tokenizer"
 
 def paths_of_files(model_config: ModelConfig, config: TrainingConfig | None = None) -> dict:
     """The files that configurations name: {option: path}, the tree of the head for example."""
-    choices = HEADS[model_config.head].file_options if model_config.head in HEADS else {}
+    choices = known_options(HEADS.get(model_config.head, SoftmaxHead)).files
     options = model_config.head_options
     paths = {
         name: options[name] for name, others in choices.items()

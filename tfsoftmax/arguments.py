@@ -24,7 +24,7 @@ _Function = typing.TypeVar("_Function", bound=Callable)
 
 
 def expect(
-    ok: bool, name: str, rule: str, value: object = None, received: str | Mapping | None = None,
+    ok: object, name: str, rule: str, value: object = None, received: str | Mapping | None = None,
     error: type[Exception] = ValueError,
 ) -> None:
     """Raises an error unless a condition holds: "`name` must rule. Received: name=value".

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tfsoftmax
-from tfsoftmax.arguments import check_hint
+from tfsoftmax.arguments import check_hint, expect
 from tfsoftmax.commands import shared_flags
 from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.model import language_model
@@ -100,3 +100,29 @@ def test_head_options_in_a_flag_are_one_json_object(text, message):
     field = ModelConfig.__dataclass_fields__["head_options"]
     with pytest.raises(ValueError, match=f"`head_options` .*{message}"):
         shared_flags._as_field(text, field)
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (("k", "lie in [1, 9]", 10), "`k` must lie in [1, 9]. Received: k=10"),
+    (("k", "be an integer", np.float64(1.5)), "`k` must be an integer. Received: k=1.5"),
+    (("name", "be one of ('a',)", "b"), "`name` must be one of ('a',). Received: name='b'"),
+    (("w.txt, line 3:", "be a word", ""), "w.txt, line 3: must be a word. Received: ''"),
+    (("x", "be (V,)", None, "shape ()"), "`x` must be (V,). Received: shape ()"),
+    (("a", "be b", None, {"a": 1, "b": "2"}), "`a` must be b. Received: a=1, b='2'"),
+    (("x", "be short", "a" * 999), f"`x` must be short. Received: x='{'a' * 199}..."),
+])
+def test_a_refusal_names_the_argument_the_rule_and_the_value(arguments, message):
+    expect(True, *arguments)
+    with pytest.raises(ValueError) as error:
+        expect(False, *arguments)
+    assert str(error.value) == message
+
+
+def test_a_value_is_rendered_only_for_the_message():
+    class Silent:
+        def __repr__(self):
+            raise AssertionError
+
+    expect(True, "x", "be silent", Silent())
+    with pytest.raises(TypeError, match="`x` must be silent. Received: x=1"):
+        expect(False, "x", "be silent", 1, error=TypeError)

@@ -24,7 +24,7 @@ def imported_names(path):
     names = {}
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module.startswith("tfsoftmax") and (
-            node.module != "tfsoftmax.array_like"  # a type hint
+            node.module not in ("tfsoftmax.array_like", "tfsoftmax.arguments")  # hints and checks
         ):
             for alias in node.names:
                 if alias.name == "*":

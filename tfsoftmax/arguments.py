@@ -1,4 +1,4 @@
-"""Checks arguments by their type hints: flags, whole numbers, and finite numbers."""
+"""Refuses wrong arguments: by a condition, or by their type hints. All refusals read alike."""
 
 import functools
 import inspect
@@ -12,6 +12,7 @@ if typing.TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike
 
+LONGEST = 200  # characters of a value in a message
 LARGEST = (2 - 2**-23) * 2.0**127  # of the numbers that float32 can hold
 _EXPECTED = {
     bool: "True or False", int: "an integer", float: "a finite number", type(None): "None",
@@ -20,6 +21,40 @@ _EXPECTED = {
     Iterable[str]: "a list of strings",
 }
 _Function = typing.TypeVar("_Function", bound=Callable)
+
+
+def expect(
+    ok: object, name: str, rule: str, value: object = None, received: str | Mapping | None = None,
+    error: type[Exception] = ValueError,
+) -> None:
+    """Raises an error unless a condition holds: "`name` must rule. Received: name=value".
+
+    Args:
+        ok: the condition.
+        name: the name of the argument; anything but an identifier stands in the message as it is.
+        rule: what is expected, after "must".
+        value: the value of the argument. It is rendered only for the message, and shortened.
+        received: the text, or the names and their values, to state instead of name and value.
+        error: the class of the error.
+
+    Example:
+        tfsoftmax.arguments.expect(0 < 0.5 <= 1, "decay", "lie in (0, 1]", 0.5)
+    """
+    if not ok:
+        raise refusal(name, rule, value, received, error)
+
+
+def refusal(
+    name: str, rule: str, value: object = None, received: str | Mapping | None = None,
+    error: type[Exception] = ValueError,
+) -> Exception:
+    """The error that `expect` raises, for where it follows another or is costly to describe."""
+    subject, of_value = (f"`{name}`", f"{name}=") if name.isidentifier() else (name, "")
+    if received is None:
+        received = of_value + _shown(value)
+    elif not isinstance(received, str):
+        received = ", ".join(f"{key}={_shown(each)}" for key, each in received.items())
+    return error(f"{subject} must {rule}. Received: {received}")
 
 
 class CheckedArguments:
@@ -58,8 +93,8 @@ def checks_arguments(function: _Function) -> _Function:
 def check_at_least(least: int, **numbers: float | None) -> None:
     """Raises ValueError unless each of the numbers is None or at least `least`."""
     for name, number in numbers.items():
-        if number is not None and not number >= least:  # NaN fails, too
-            raise ValueError(f"`{name}` must be at least {least}. Received: {name}={number}")
+        # NaN fails, too.
+        expect(number is None or number >= least, name, f"be at least {least}", number)
 
 
 def check_hint(name: str, value: object, hint: object) -> None:
@@ -76,17 +111,16 @@ def check_hint(name: str, value: object, hint: object) -> None:
     """
     kinds = hint.__args__ if isinstance(hint, types.UnionType) else (hint,)
     expected = [_expected(kind) for kind in kinds]
-    if all(expected) and not any(_is(value, kind) for kind in kinds):
-        raise ValueError(f"`{name}` must be {', or '.join(expected)}. Received: {name}={value!r}")
+    if all(expected):
+        right = any(_is(value, kind) for kind in kinds)
+        expect(right, name, f"be {', or '.join(expected)}", value)
 
 
 def check_positive(**integers: int | None) -> None:
     """Raises ValueError for the first of some values that is no integer in [1, 2^31), nor None."""
     for name, value in integers.items():
-        if value is not None and not (is_whole(value) and 1 <= value < 1 << 31):
-            raise ValueError(
-                f"`{name}` must lie in [1, 2**31) and be an integer. Received: {name}={value!r}"
-            )
+        right = value is None or is_whole(value) and 1 <= value < 1 << 31
+        expect(right, name, "lie in [1, 2**31) and be an integer", value)
 
 
 def check_hints(cls: type, args: tuple, kwargs: dict) -> None:
@@ -124,15 +158,14 @@ def whole_numbers(name: str, values: "ArrayLike", dtype: str = "int64") -> "np.n
         array = np.asarray(values)
     except ValueError:  # lists of several lengths
         array = np.array("")
-    if array.dtype.kind not in "iuf":
-        raise ValueError(f"`{name}` must be whole numbers. Received: {name}={str(values)[:80]}")
+    expect(array.dtype.kind in "iuf", name, "be whole numbers", values)
     with np.errstate(invalid="ignore"):
         whole = array.astype(dtype)
     wrong = whole != array  # of int64 and uint64, float64 may hold neither exactly
     if array.dtype.kind == "u":
         wrong |= whole < 0
     if wrong.any():
-        raise ValueError(f"`{name}` must be whole numbers of {dtype}. Received: {array[wrong][0]}")
+        raise refusal(name, f"be whole numbers of {dtype}", received=str(array[wrong][0]))
     return whole
 
 
@@ -159,6 +192,11 @@ def _expected(kind):
 def is_number(value: object) -> bool:
     """Whether a value is a real number that float32 can hold, and no flag."""
     return _is(value, float)
+
+
+def _shown(value):
+    text = str(value) if isinstance(value, numbers.Number) else repr(value)  # no np.int64(3)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
 @functools.cache

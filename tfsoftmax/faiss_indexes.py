@@ -4,7 +4,7 @@ import inspect
 
 import numpy as np
 
-from tfsoftmax.arguments import check_at_least, check_positive
+from tfsoftmax.arguments import check_at_least, check_positive, expect, refusal
 
 try:
     import faiss
@@ -50,25 +50,19 @@ def filled(kind: "str | faiss.Index", vectors: np.ndarray, options: dict) -> "fa
     words, units = vectors.shape
     if isinstance(kind, str) and kind in KINDS:
         known = list(inspect.signature(KINDS[kind]).parameters)[2:]
-        if not set(options) <= set(known):
-            raise ValueError(
-                f"`options` must be among {known} for {kind!r}. Received: {list(options)}"
-            )
+        expect(set(options) <= set(known), "options", f"be among {known} for {kind!r}", [*options])
         index = KINDS[kind](words, units, **options)
     elif isinstance(kind, faiss.Index) and not options:
         index = kind
     else:
-        raise ValueError(
-            f"`kind` must be one of {list(KINDS)}, or an index of faiss without options. "
-            f"Received: kind={kind!r}, options={options}"
-        )
+        raise refusal("kind", f"be one of {list(KINDS)}, or an index of faiss without options",
+                      received={"kind": kind, "options": options})
     suits = index.d == units and index.metric_type == faiss.METRIC_INNER_PRODUCT
-    if not suits or index.ntotal not in (0, words):
-        raise ValueError(
-            f"`kind` must be an index for inner products of {units} numbers, empty or with {words} "
-            f"vectors. Received: metric_type={index.metric_type}, d={index.d}, "
-            f"ntotal={index.ntotal}"
-        )
+    expect(
+        suits and index.ntotal in (0, words), "kind",
+        f"be an index for inner products of {units} numbers, empty or with {words} vectors",
+        received={name: getattr(index, name) for name in ("metric_type", "d", "ntotal")},
+    )
     if not index.is_trained:
         index.train(vectors)
     if not index.ntotal:
@@ -86,8 +80,7 @@ def _hnsw(words, units, links: int = 32, construction: int = 100, breadth: int =
 
 def _ivf(words, units, lists: int | None = None, probes: int = 32):
     check_positive(lists=lists, probes=probes)
-    if (lists or 1) > words:
-        raise ValueError(f"`lists` must be at most {words}. Received: lists={lists}")
+    expect((lists or 1) <= words, "lists", f"be at most {words}", lists)
     lists = lists or min(words, round(2 * words**0.5))
     index = faiss.index_factory(units, f"IVF{lists},Flat", faiss.METRIC_INNER_PRODUCT)
     index.nprobe = probes

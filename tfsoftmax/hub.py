@@ -8,6 +8,7 @@ them. This module needs `pip install tfsoftmax[hub]`; `import tfsoftmax` does no
 import keras
 
 from tfsoftmax._compat import call_of
+from tfsoftmax.arguments import expect
 from tfsoftmax.heads import HEADS
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.losses import SoftmaxLoss
@@ -129,22 +130,20 @@ def with_head(
 def _end_of(causal_lm):
     """The embedding whose reverse call the model ends with, and its input, the hidden state."""
     operation, inputs = call_of(causal_lm.output)
-    if not isinstance(operation, keras.layers.Embedding):
-        raise ValueError(
-            "`causal_lm` must end by calling its embedding in reverse. "
-            f"Received: {type(causal_lm).__name__}, which ends with {type(operation).__name__}"
-        )
+    expect(
+        isinstance(operation, keras.layers.Embedding), "causal_lm",
+        "end by calling its embedding in reverse",
+        received=f"{type(causal_lm).__name__}, which ends with {type(operation).__name__}",
+    )
     return operation, inputs[0]
 
 
 def _tied_head(embedding, name, options):
     """The head, built: its distribution is that of the embedding's reverse call."""
-    if not (name in HEADS and issubclass(HEADS[name], LinearHead)):
-        fit = [name for name, head in HEADS.items() if issubclass(head, LinearHead)]
-        raise ValueError(f"`head` must be one of {fit}. Received: head={name!r}")
+    fit = [each for each, head in HEADS.items() if issubclass(head, LinearHead)]
+    expect(name in fit, "head", f"be one of {fit}", name)
     given = {"use_bias", "soft_cap", "tied_to", "dtype"} & set(options)
-    if given:
-        raise ValueError(f"`options` must leave {sorted(given)} to the model. Received: {options}")
+    expect(not given, "options", f"leave {sorted(given)} to the model", options)
     policy = embedding.dtype_policy
     taken = {"dtype": policy if policy.quantization_mode is None else policy.compute_dtype}
     if getattr(embedding, "reverse_dtype", None) is not None:

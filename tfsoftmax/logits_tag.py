@@ -11,6 +11,7 @@ from tfsoftmax._compat import (
     in_symbolic_scope,
     metrics_in_call,
 )
+from tfsoftmax.arguments import expect
 from tfsoftmax.ops.inputs import dense_ids, sample_weights
 from tfsoftmax.ops.weighting import weighted_sum, without_broken
 
@@ -61,19 +62,17 @@ class LogitsTag:
     def of(logits: tf.Tensor) -> "LogitsTag | None":
         """The tag of `logits`, or None while Keras builds a model from placeholders."""
         tag = getattr(logits, _TAG, None)
-        if tag is None and not in_symbolic_scope():
-            raise ValueError(
-                "`y_pred` must be the output of a tfsoftmax head, with no layer after or around it "
-                "(a head takes (B, T, D) without TimeDistributed). "
-                f"Received: y_pred={logits}"
-            )
-        if tag is not None and tag.stateless and not in_stateless_scope():
-            raise ValueError(
-                "`y_pred` must be given to the loss inside of the keras.StatelessScope that it was "
-                "computed in, or to `Model.stateless_compute_loss`: the head computes its loss "
-                "from the values that its variables have there. "
-                f"Received, outside of a scope: y_pred={logits}"
-            )
+        expect(
+            tag is not None or in_symbolic_scope(), "y_pred",
+            "be the output of a tfsoftmax head, with no layer after or around it (a head takes "
+            "(B, T, D) without TimeDistributed)", logits,
+        )
+        expect(
+            tag is None or not tag.stateless or in_stateless_scope(), "y_pred",
+            "be given to the loss inside of the keras.StatelessScope that it was computed in, or "
+            "to `Model.stateless_compute_loss`: the head computes its loss from the values that "
+            "its variables have there", logits,
+        )
         return tag
 
     def total_loss(self, labels: "Labels", weights: tf.Tensor) -> tf.Tensor:
@@ -235,12 +234,12 @@ def _of_positions(labels, y_pred):
 def _aligned(sample_weight, shape):
     """Sample weights with axes added or removed at the end, as many as the labels' `shape` has."""
     rank = len(shape)
-    if len(sample_weight.shape) == 1 and rank > 1 and shape[1] != 1:
-        raise ValueError(
-            f"`sample_weight` must have the shape of the labels, {shape}, or one weight a "
-            f"sequence, {(shape[0], *[1] * (rank - 1))}. Received: shape {sample_weight.shape}, "
-            "which Keras also makes of `class_weight`; that takes one label a sample."
-        )
+    fits = len(sample_weight.shape) != 1 or rank <= 1 or shape[1] == 1
+    expect(
+        fits, "sample_weight", f"have the shape of the labels, {shape}, or one weight a sequence, "
+        f"{(*shape[:1], *[1] * (rank - 1))}", received=f"shape {sample_weight.shape}, which Keras "
+        "also makes of `class_weight`; that takes one label a sample.",
+    )
     if len(sample_weight.shape) == rank + 1 and sample_weight.shape[-1] in (1, None):
         sample_weight = tf.squeeze(sample_weight, -1)
     for _ in range(rank - len(sample_weight.shape)):
@@ -253,13 +252,11 @@ def check_weights(weights: tf.Tensor, shape: tf.TensorShape, name: str) -> None:
     """Raises ValueError unless weights are a scalar or fit the labels' shape, with axes of one."""
     if weights.shape.rank in (None, 0):  # of an unknown rank, TensorFlow finds out later
         return
-    if len(weights.shape) != len(shape) or not all(
+    fits = len(weights.shape) == len(shape) and all(
         own in (1, None, size) or size is None for own, size in zip(weights.shape, shape)
-    ):
-        raise ValueError(
-            f"`{name}` must have the shape of the labels, {shape}, with axes of one allowed. "
-            f"Received: shape {weights.shape}"
-        )
+    )
+    expect(fits, name, f"have the shape of the labels, {shape}, with axes of one allowed",
+           received=f"shape {weights.shape}")
 
 
 def _warns_if_differentiated(tensor, message):

@@ -5,7 +5,7 @@ import dataclasses
 import keras
 import tensorflow as tf
 
-from tfsoftmax.arguments import CheckedArguments
+from tfsoftmax.arguments import CheckedArguments, expect
 from tfsoftmax.logits_tag import LogitsTag, check_weights, positions
 from tfsoftmax.ops.inputs import dense, sample_weights
 from tfsoftmax.ops.replicas import sum_of_replicas
@@ -62,10 +62,7 @@ class SoftmaxLoss(CheckedArguments, keras.losses.Loss):
         name: str = "softmax_loss", dtype: str | keras.DTypePolicy | None = None,
         multi_label: bool = False,
     ):
-        if reduction not in REDUCTIONS:
-            raise ValueError(
-                f"`reduction` must be one of {REDUCTIONS}. Received: reduction={reduction!r}"
-            )
+        expect(reduction in REDUCTIONS, "reduction", f"be one of {REDUCTIONS}", reduction)
         super().__init__(name=name, reduction="sum", dtype=dtype)
         self.reduction = reduction
         self.ignore_class, self.multi_label = ignore_class, multi_label
@@ -104,12 +101,12 @@ def _positions_of_sets(y_true, y_pred, sample_weight, ignore_class):
     """`positions` of labels (..., M): labels and weights (..., M), as if each had a position."""
     labels = y_true.to_tensor(-1) if isinstance(y_true, tf.RaggedTensor) else y_true
     labels = dense(labels, "y_true")
-    if labels.shape.rank != len(y_pred.shape) or not labels.dtype.is_integer:
-        raise ValueError(
-            "`y_true` must be integers (..., M) with multi_label=True, M labels for each of the "
-            f"positions {tuple(y_pred.shape[:-1])}. "
-            f"Received: y_true of shape {labels.shape} and type {labels.dtype.name}"
-        )
+    expect(
+        labels.shape.rank == len(y_pred.shape) and labels.dtype.is_integer, "y_true",
+        "be integers (..., M) with multi_label=True, M labels for each of the positions "
+        f"{tuple(y_pred.shape[:-1])}",
+        received=f"y_true of shape {labels.shape} and type {labels.dtype.name}",
+    )
     labels = tf.cast(labels, tf.int64)
     own = labels >= 0 if ignore_class is None else (labels >= 0) & (labels != ignore_class)
     by_label = None

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import keras
 import tensorflow as tf
 
-from tfsoftmax.arguments import check_positive, checks_arguments
+from tfsoftmax.arguments import check_positive, checks_arguments, expect
 from tfsoftmax.heads.inputs import checked_k
 from tfsoftmax.heads.models import head_and_hidden_model
 from tfsoftmax.heads.vectors import check_is_index, softmax_for, softmax_of
@@ -74,23 +74,15 @@ def export_retrieval(
     ids = _checked_ids(map(str, range(head.vocab_size)) if ids is None else ids, head.vocab_size)
     inputs = [tf.TensorSpec(x.shape, x.dtype, name=x.name) for x in hidden_model.inputs]
     taken = {"exclude", "queries", "candidates"} & {x.name for x in inputs}
-    if taken:
-        raise ValueError(
-            "`model` must have no inputs named exclude, queries or candidates, as the signatures "
-            f"have them. Received: {sorted(taken)}"
-        )
+    rule = "have no inputs named exclude, queries or candidates, as the signatures have them"
+    expect(not taken, "model", rule, received=str(sorted(taken)))
     wrong = [x.name for x in inputs if not re.fullmatch(r"[A-Za-z0-9.][A-Za-z0-9_.-]*", x.name)]
-    if wrong:
-        raise ValueError(
-            "`model` must have inputs whose names are letters, digits and _ only, as those of the "
-            f"signatures are. Received: {wrong}"
-        )
+    rule = "have inputs whose names are letters, digits and _ only, as those of the signatures are"
+    expect(not wrong, "model", rule, received=str(wrong))
     hidden = hidden_model.outputs[0]
-    if len(hidden.shape) != 2:
-        raise ValueError(
-            "`model` must make one query of each sample, whose hidden state is (B, D). "
-            f"Received: hidden states of shape {hidden.shape}"
-        )
+    expect(len(hidden.shape) == 2, "model",
+           "make one query of each sample, whose hidden state is (B, D)",
+           received=f"hidden states of shape {hidden.shape}")
     seen = [tf.TensorSpec([None, None], tf.string, name="exclude")] if exclude else []
 
     def functions(ids_of, words_of):
@@ -176,15 +168,10 @@ def _saver(ids: Sequence[str]):
 
 def _checked_ids(ids, items):
     ids = list(ids)
-    wrong = next((x for x in ids if not isinstance(x, str) or not x or {*"\t\r\n"} & {*x}), None)
-    if wrong is not None:
-        raise ValueError(
-            "`ids` must be strings that are not empty and have no tabs and no ends of lines. "
-            f"Received: {wrong!r}"
-        )
-    if len(ids) != items or len(set(ids)) != items:
-        raise ValueError(
-            f"`ids` must be {items} different strings, one for each item. Received: {len(ids)}, "
-            f"of which {len(set(ids))} differ"
-        )
+    wrong = [x for x in ids if not isinstance(x, str) or not x or {*"\t\r\n"} & {*x}]
+    rule = "be strings that are not empty and have no tabs and no ends of lines"
+    expect(not wrong, "ids", rule, wrong)
+    kinds, rule = len(set(ids)), f"be {items} different strings, one for each item"
+    expect(len(ids) == kinds == items, "ids", rule,
+           received=f"{len(ids)}, of which {kinds} differ")
     return ids

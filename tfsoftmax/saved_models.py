@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 import tensorflow as tf
 
 from tfsoftmax._compat import forget_custom_gradients
+from tfsoftmax.arguments import expect
 from tfsoftmax.corpora.replacing import alone, whole_or_nothing
 from tfsoftmax.whole_files import errors_name
 
@@ -55,14 +56,11 @@ def export_functions(
     Raises:
         ValueError: there are files in `out`.
     """
-    if not os.fspath(out):
-        raise ValueError(f"`{name}` must name a directory. Received: {name}=''")
+    expect(os.fspath(out), name, "name a directory", out)
     final = os.path.realpath(out)
     with alone(final):
-        if os.path.lexists(out) and (not os.path.isdir(out) or os.listdir(out)):
-            raise ValueError(
-                f"`{name}` must be a new or empty directory. Received: {name}={os.fspath(out)!r}"
-            )
+        new = not os.path.lexists(out) or os.path.isdir(out) and not os.listdir(out)
+        expect(new, name, "be a new or empty directory", os.fspath(out))
         with errors_name(out), whole_or_nothing(final, replace=False) as partial:
             _save(functions, words, partial, layers)
             for file, write in (beside or {}).items():

@@ -21,6 +21,8 @@ from tfsoftmax.arguments import (
     check_hint,
     check_positive,
     checks_arguments,
+    expect,
+    refusal,
 )
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.faiss_indexes import faiss, filled, for_graphs
@@ -139,10 +141,8 @@ class WordIndex(CheckedArguments):
         check_at_least(0, samples=samples, seed=seed)
         softmax_of(head)  # raises for what is no head, too
         vectors = head.vectors()
-        if not np.isfinite(vectors).all():
-            raise ValueError(
-                f"`head` must have finite weights. Received: {head.name}, with weights that are not"
-            )
+        expect(np.isfinite(vectors).all(), "head", "have finite weights",
+               received=f"{head.name}, with weights that are not")
         self._sha256, self._scale = _sha256(vectors), 1.0
         if kind == "hnsw":
             vectors, self._scale = for_graphs(vectors, vectors.shape[1] > head.input_spec.axes[-1])
@@ -248,15 +248,13 @@ class WordIndex(CheckedArguments):
             check_hint("scale", index._scale, float)
             index.sample = checked_sample(Sample(**arrays), index.words) if arrays else None
         except _DAMAGED as error:
-            raise ValueError(
-                f"{os.fspath(path)}: must be an index that `save` wrote. "
-                f"Received: {str(error) or type(error).__name__}"
-            ) from error
-        if not stale and index._sha256 != _sha256(head.vectors()):
-            raise ValueError(
-                f"{os.fspath(path)}: must be an index of the present weights of {head.name!r}; "
-                "build it again, or pass `stale=True`. Received: an index of other weights"
-            )
+            raise refusal(f"{os.fspath(path)}:", "be an index that `save` wrote",
+                          received=str(error) or type(error).__name__) from error
+        expect(
+            stale or index._sha256 == _sha256(head.vectors()), f"{os.fspath(path)}:",
+            f"be an index of the present weights of {head.name!r}; build it again, or pass "
+            "`stale=True`", received="an index of other weights",
+        )
         return index
 
     @property
@@ -314,10 +312,8 @@ def _with_enough(at_least, hidden, ids, *others):
     def checked(ids, able):
         of_able = ids[able]
         if (of_able[:, at_least - 1] < 0).any():  # empty places come last
-            raise ValueError(
-                f"`index` must find {at_least} words. It found {np.sum(of_able >= 0, 1).min()}; "
-                "give `kind` more `probes` or `breadth`."
-            )
+            rule = f"find {at_least} words; give `kind` more `probes` or `breadth`"
+            raise refusal("index", rule, received=f"{np.sum(of_able >= 0, 1).min()} of them")
         return ids
 
     shape = ids.shape

@@ -14,6 +14,7 @@ import os
 import keras
 
 from tfsoftmax import textio, whole_files
+from tfsoftmax.arguments import expect
 from tfsoftmax.corpora.replacing import alone, partial_of, whole_or_nothing
 from tfsoftmax.layers.row_files import (
     described,
@@ -92,11 +93,9 @@ def restore(model: keras.Model, folder: str) -> None:
 
 def _check_replaceable(folder):
     found = os.listdir(folder) if os.path.isdir(folder) else []
-    if found and MANIFEST not in found:
-        raise ValueError(
-            "`folder` must be new, empty, or a checkpoint that `save` wrote, as it is replaced. "
-            f"Received: folder={folder!r}, which has files but no {MANIFEST}"
-        )
+    expect(not found or MANIFEST in found, "folder",
+           "be new, empty, or a checkpoint that `save` wrote, as it is replaced",
+           received=f"folder={folder!r}, which has files but no {MANIFEST}")
 
 
 def _checked_plan(variables, folder):

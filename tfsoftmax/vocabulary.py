@@ -2,13 +2,13 @@
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import repeat
 
 import numpy as np
 
 from tfsoftmax import textio, whole_files
-from tfsoftmax.arguments import check_at_least, check_hint, whole_numbers
+from tfsoftmax.arguments import check_at_least, check_hint, expect, refusal, whole_numbers
 from tfsoftmax.array_like import ArrayLike
 
 UNK = "<unk>"
@@ -44,23 +44,18 @@ class Vocabulary:
         check_hint("words", words, Iterable[str])
         self.words = tuple(words)
         self.counts = whole_numbers("counts", counts).copy()
-        if self.counts.shape != (len(self.words),):
-            raise ValueError(
-                f"`counts` must have one number for each word, shape ({len(self.words)},). "
-                f"Received: counts of shape {self.counts.shape}"
-            )
-        if (self.counts < 0).any():
-            raise ValueError(f"`counts` must not be negative. Received: {self.counts.min()}")
+        expect(self.counts.shape == (len(self.words),), "counts",
+               f"have one number for each word, shape ({len(self.words)},)",
+               received=f"counts of shape {self.counts.shape}")
+        least = self.counts.min(initial=0)
+        expect(least >= 0, "counts", "not be negative", received=str(least))
         self.counts.setflags(write=False)
         self._ids = {}
         for index, word in enumerate(self.words):
             _check_word(word, index, self._ids)
             self._ids[word] = index
         for special in (UNK, EOS):
-            if special not in self._ids:
-                raise ValueError(
-                    f"`words` must contain `{special}`. Received: {_brief(self.words)}"
-                )
+            expect(special in self._ids, "words", f"contain `{special}`", self.words)
         self.oov_id = self._ids[UNK]
         self.eos_id = self._ids[EOS]
 
@@ -87,11 +82,8 @@ class Vocabulary:
         Source: Müller 2017, section 4.2.
         """
         check_at_least(1, min_count=min_count)
-        if max_size is not None and max_size < 2:
-            raise ValueError(
-                f"`max_size` must be at least 2, for `{UNK}` and `{EOS}`. "
-                f"Received: max_size={max_size}"
-            )
+        right = max_size is None or max_size >= 2
+        expect(right, "max_size", f"be at least 2, for `{UNK}` and `{EOS}`", max_size)
         ranked = sorted(
             ((-n, word) for word, n in counts.items() if n >= min_count and word not in (UNK, EOS))
         )
@@ -115,19 +107,16 @@ class Vocabulary:
         for number, (where, line) in enumerate(textio.lines(path, _LINE_BYTES), start=1):
             word, count = _parse(line, where)
             if word in lines:
-                raise ValueError(
-                    f"{where}: words must differ. "
-                    f"Received: {word!r}, which is also line {lines[word]}"
-                )
+                raise refusal(f"{where}: words", "differ",
+                              received=f"{word!r}, which is also line {lines[word]}")
             lines[word] = number
             words.append(word)
             counts.append(count)
         for special in (UNK, EOS):
-            if special not in lines:
-                raise ValueError(
-                    f"{os.fspath(path)}: one of the {len(words)} lines must be "
-                    f"`{special}<TAB>count`. Received: none"
-                )
+            expect(
+                special in lines, f"{os.fspath(path)}: one of the {len(words)} lines",
+                f"be `{special}<TAB>count`", received="none",
+            )
         return cls(words, counts)
 
     def save(self, path: str | os.PathLike) -> None:
@@ -142,8 +131,8 @@ class Vocabulary:
 
     def encode(self, words: Iterable[str]) -> np.ndarray:
         """Returns the ids of N words, (N,) int32, with `oov_id` for unknown words."""
-        if isinstance(words, (str, bytes)):
-            raise TypeError(f"`words` must be a list of words, not one string. Received: {words!r}")
+        listed = not isinstance(words, (str, bytes))
+        expect(listed, "words", "be a list of words, not one string", words, error=TypeError)
         words = words if isinstance(words, (list, tuple)) else list(words)
         ids = map(self._ids.get, words, repeat(self.oov_id))
         return np.fromiter(ids, dtype=np.int32, count=len(words))
@@ -152,10 +141,7 @@ class Vocabulary:
         """Returns the words of N ids. Raises ValueError for an id outside [0, V)."""
         ids = np.asarray(ids, dtype=np.int64).reshape(-1)
         outside = ids[(ids < 0) | (ids >= len(self.words))]
-        if outside.size:
-            raise ValueError(
-                f"`ids` must lie in [0, {len(self.words)}). Received: {outside[0]}"
-            )
+        expect(not outside.size, "ids", f"lie in [0, {len(self.words)})", outside[:5].tolist())
         return [self.words[index] for index in ids]
 
     def __len__(self) -> int:
@@ -176,30 +162,18 @@ class Vocabulary:
 
 def _check_word(word, index, seen):
     if not isinstance(word, str) or word.split() != [word]:
-        raise ValueError(
-            "`words` must be non-empty strings without whitespace. "
-            f"Received: words[{index}]={word!r}"
-        )
+        raise refusal("words", "be non-empty strings without whitespace",
+                      received={f"words[{index}]": word})
     if word in seen:
-        raise ValueError(
-            f"`words` must differ. Received: {word!r} at {seen[word]} and {index}"
-        )
+        raise refusal("words", "differ", received=f"{word!r} at {seen[word]} and {index}")
 
 
 def _parse(line, where):
     """Returns (word, count) of one line of the file."""
     columns = line.split("\t")
-    if len(columns) != 2:
-        raise ValueError(f"{where}: must be `word<TAB>count`. Received: {line[:200]!r}")
+    expect(len(columns) == 2, f"{where}:", "be `word<TAB>count`", line)
     word, count = columns
-    if word.split() != [word]:
-        raise ValueError(
-            f"{where}: the word must not be empty or contain blanks. Received: {line[:200]!r}"
-        )
-    if not (count.isascii() and count.isdigit() and len(count) < 19):
-        raise ValueError(f"{where}: the count must be a whole number. Received: {count!r}")
+    expect(word.split() == [word], f"{where}: the word", "not be empty or contain blanks", line)
+    number = count.isascii() and count.isdigit() and len(count) < 19
+    expect(number, f"{where}: the count", "be a whole number", count)
     return word, int(count)
-
-
-def _brief(words: Sequence[str]) -> str:
-    return f"{', '.join(map(repr, words[:5]))}{', …' if len(words) > 5 else ''}"

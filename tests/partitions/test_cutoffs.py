@@ -147,7 +147,7 @@ def test_cutoffs_of_eight_hundred_thousand_words_are_found():
     ({"counts": [0, 0]}, "`counts` must be .*Received: all zero"),
     ({"hidden_units": 0}, "`hidden_units` must be at least 1. Received: hidden_units=0"),
     ({"positions": 0}, "`positions` must be at least 1"),
-    ({"projection_factor": 0.5}, "`projection_factor` must be None or at least 1"),
+    ({"projection_factor": 0.5}, "`projection_factor` must be at least 1"),
     ({"tails": 3}, r"`tails` must lie in \[1, 3\), .*Received: tails=3"),
     ({"constants": {"overhead_seconds": 1.0, "multiply_seconds": 0.0}}, "`multiply_seconds` must"),
     ({"constants": {"overhead_seconds": -1.0, "multiply_seconds": 1.0}}, "`overhead_seconds` must"),

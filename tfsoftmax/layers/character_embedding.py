@@ -1,12 +1,12 @@
 """Rows of words that are computed from the words' characters."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.arguments import check_positive
+from tfsoftmax.arguments import check_positive, expect
 from tfsoftmax.layers.computed_rows import ComputedRows
 from tfsoftmax.layers.embedding import Embedding
 from tfsoftmax.layers.initializers import Initializer
@@ -67,28 +67,20 @@ class CharacterEmbedding(ComputedRows):
         max_bytes: int = 50, embeddings_initializer: Initializer = "uniform", **kwargs,
     ):
         super().__init__(input_dim, output_dim, **kwargs)
-        listed = isinstance(words, Iterable) and not isinstance(words, str)
-        if not listed or not all(isinstance(word, str) for word in words):
-            raise ValueError(f"`words` must be a list of str. Received: {str(words)[:80]}")
         self.words = tuple(words)
-        if len(self.words) != input_dim:
-            raise ValueError(
-                f"`words` must be the {input_dim} words. Received: {len(self.words)} words"
-            )
-        if encoder not in ENCODERS:
-            raise ValueError(f"`encoder` must be one of {ENCODERS}. Received: encoder={encoder!r}")
+        strings = all(isinstance(word, str) for word in self.words)
+        expect(strings, "words", "be a list of strings", words)
+        expect(len(self.words) == input_dim, "words", f"be the {input_dim} words",
+               received=f"{len(self.words)} words")
+        expect(encoder in ENCODERS, "encoder", f"be one of {ENCODERS}", encoder)
         check_positive(character_units=character_units, lstm_units=lstm_units, max_bytes=max_bytes)
         for name, value, end in (
             ("highway_layers", highway_layers, MOST_HIGHWAY_LAYERS + 1),
             ("correction_units", correction_units, 1 << 31),
         ):
-            if not 0 <= value < end:
-                raise ValueError(f"`{name}` must lie in [0, {end}). Received: {name}={value}")
-        if min(filters, default=0) < 0 or sum(filters) == 0:
-            raise ValueError(
-                "`filters` must be integers >= 0, of which one is positive. "
-                f"Received: filters={filters}"
-            )
+            expect(0 <= value < end, name, f"lie in [0, {end})", value)
+        right = min(filters, default=0) >= 0 and sum(filters)
+        expect(right, "filters", "be integers >= 0, of which one is positive", filters)
         self.encoder, self.character_units, self.filters = encoder, character_units, [*filters]
         self.highway_layers, self.highway_activation = highway_layers, highway_activation
         self.lstm_units, self.correction_units = lstm_units, correction_units
@@ -127,11 +119,8 @@ class CharacterEmbedding(ComputedRows):
             words: U str, whose ids follow those of the words that the layer has. Their corrections
                 are zero.
         """
-        if not self.built:
-            raise ValueError(
-                "A CharacterEmbedding must be built before it gets more words. "
-                f"Received: {self.name!r}, which has no weights yet"
-            )
+        expect(self.built, "A CharacterEmbedding", "be built before it gets more words",
+               received=f"{self.name!r}, which has no weights yet")
         config = {**self.get_config(), "input_dim": self.input_dim + len(words)}
         wider = type(self).from_config({**config, "words": [*self.words, *words]})
         wider.build()

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import keras
 import tensorflow as tf
 
-from tfsoftmax.arguments import CheckedArguments, check_positive
+from tfsoftmax.arguments import CheckedArguments, check_positive, expect
 from tfsoftmax.layers.initializers import Initializer, check_float_policy
 from tfsoftmax.ops.inputs import checked_ids, rows_of_valid
 from tfsoftmax.ops.replicas import gathered_rows
@@ -44,11 +44,8 @@ class Embedding(CheckedArguments, keras.layers.Embedding):
         check_positive(input_dim=input_dim, output_dim=output_dim)
 
     def build(self, input_shape=None):
-        if self.lora_rank:
-            raise ValueError(
-                "`lora_rank` must be unset; keras.layers.Embedding has it. "
-                f"Received: lora_rank={self.lora_rank}"
-            )
+        rank = self.lora_rank
+        expect(not rank, "lora_rank", "be unset; keras.layers.Embedding has it", rank)
         self._embeddings = self._add_embeddings(
             name="embeddings", shape=(self.input_dim, self.output_dim),
             initializer=self.embeddings_initializer, regularizer=self.embeddings_regularizer,

@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 
 import keras
 
+from tfsoftmax.arguments import expect
+
 Initializer = str | keras.initializers.Initializer | Callable
 
 
@@ -33,8 +35,5 @@ def add_weight(
 def check_float_policy(layer: keras.layers.Layer) -> None:
     """Raises ValueError unless a layer computes, and keeps its weights, in floats."""
     types = {layer.compute_dtype, layer.variable_dtype}
-    if not all("float" in name for name in types):
-        raise ValueError(
-            "`dtype` must be a type or a policy of floating-point numbers. "
-            f"Received: dtype={layer.dtype_policy.name!r}"
-        )
+    expect(all("float" in name for name in types), "dtype",
+           "be a type or a policy of floating-point numbers", layer.dtype_policy.name)

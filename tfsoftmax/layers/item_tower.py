@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.arguments import check_positive
+from tfsoftmax.arguments import check_positive, expect, refusal
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.layers.computed_rows import ComputedRows
 from tfsoftmax.ops.exported import held
@@ -68,11 +68,9 @@ class ItemTower(ComputedRows):
     ):
         features = _tensors(features)
         sizes = {len(x) if x.shape.rank else 0 for x in tf.nest.flatten(features)}
-        if len(sizes) != 1 or 0 in sizes:
-            raise ValueError(
-                "`features` must have one row for each item, as many in each array. "
-                f"Received: arrays of {sorted(sizes)} rows"
-            )
+        expect(len(sizes) == 1 and 0 not in sizes, "features",
+               "have one row for each item, as many in each array",
+               received=f"arrays of {sorted(sizes)} rows")
         super().__init__(sizes.pop(), **kwargs)
         check_positive(rows_at_once=rows_at_once)
         self.model, self.rows_at_once = model, rows_at_once
@@ -81,16 +79,12 @@ class ItemTower(ComputedRows):
             vectors = model(tf.nest.map_structure(_placeholder, features))
         except (ValueError, TypeError) as error:
             shapes = [(*x.shape, x.dtype.name) for x in tf.nest.flatten(features)]
-            raise ValueError(
-                f"`model` must take the features, of shapes and types {shapes}. "
-                f"Received: model={model!r}, which says: {error}"
-            ) from error
+            raise refusal("model", f"take the features, of shapes and types {shapes}",
+                          received=f"model={model!r}, which says: {error}") from error
         shape = getattr(vectors, "shape", ())
-        if len(shape) != 2 or shape[1] is None:
-            raise ValueError(
-                "`model` must map features (n, ...) to vectors (n, D). "
-                f"Received: a model with results of shape {tuple(shape)}"
-            )
+        expect(len(shape) == 2 and shape[1] is not None, "model",
+               "map features (n, ...) to vectors (n, D)",
+               received=f"a model with results of shape {tuple(shape)}")
         self.output_dim = shape[1]
         self.built = True
 
@@ -144,11 +138,10 @@ def _tensor(values):
         tensor = dense(values, "features")
     except TypeError:
         tensor = None
-    if tensor is None or tensor.dtype.is_complex:
-        raise ValueError(
-            "`features` must be dense arrays of numbers or strings, or a dict or a list of them. "
-            f"Received: {str(values)[:80]}"
-        )
+    expect(
+        tensor is not None and not tensor.dtype.is_complex, "features",
+        "be dense arrays of numbers or strings, or a dict or a list of them", values,
+    )
     return tf.cast(tensor, keras.config.floatx()) if tensor.dtype.is_floating else tensor
 
 

@@ -16,7 +16,7 @@ peepholes: neither Keras's cells nor cuDNN's kernels do.
 import keras
 import tensorflow as tf
 
-from tfsoftmax.arguments import CheckedArguments, check_positive
+from tfsoftmax.arguments import CheckedArguments, check_positive, expect, refusal
 from tfsoftmax.layers.names import BACKENDS, CELLS
 from tfsoftmax.ops import fused_rnn
 
@@ -52,8 +52,7 @@ def recurrent_layer(
             `fused` with other activations than tanh and sigmoid, without bias or `reset_after`,
             or with `dropout` or `unroll`.
     """
-    if cell not in CELLS:
-        raise ValueError(f"`cell` must be one of {CELLS}. Received: cell={cell!r}")
+    expect(cell in CELLS, "cell", f"be one of {CELLS}", cell)
     if cell == "lstm":
         kwargs.setdefault("unit_forget_bias", False)
     return {"lstm": LSTM, "gru": GRU, "rnn": SimpleRNN}[cell](units, backend=backend, **kwargs)
@@ -72,30 +71,23 @@ class _KernelBackends(CheckedArguments):
     def __init__(self, units: int, backend: str = "auto", **kwargs):
         check_positive(units=units)
         backends = BACKENDS if self.has_cudnn else tuple(b for b in BACKENDS if b != "cudnn")
-        if backend not in backends:
-            raise ValueError(f"`backend` must be one of {backends}. Received: backend={backend!r}")
+        expect(backend in backends, "backend", f"be one of {backends}", backend)
         use_cudnn = {"auto": "auto", "cudnn": True}.get(backend, False)
         super().__init__(units, **({"use_cudnn": use_cudnn} if self.has_cudnn else {}), **kwargs)
         self.backend = backend
         if backend == "cudnn" and not _gpus():
             devices = [device.name for device in tf.config.list_logical_devices()]
-            raise ValueError(
-                '`backend="cudnn"` needs a GPU that TensorFlow can see; "auto" and "fused" run '
-                f"anywhere. Received: backend='cudnn' with devices={devices}"
-            )
+            rule = 'have a GPU that TensorFlow sees for "cudnn"; "auto" and "fused" run anywhere'
+            raise refusal("backend", rule, received={"backend": backend, "devices": devices})
         if backend in ("cudnn", "fused"):
             self._require_kernel_options()
 
     def _require_kernel_options(self):
         for name, required in _KERNEL_OPTIONS.items():
             received = getattr(self, name, required)
-            if received != required:
-                required = getattr(required, "__name__", required)
-                received = getattr(received, "__name__", received)
-                raise ValueError(
-                    f'`backend="{self.backend}"` needs {name}={required!r}; "auto" and "cell" '
-                    f"take any. Received: {name}={received!r}"
-                )
+            fits, needed = received == required, getattr(required, "__name__", required)
+            expect(fits, name, f'be {needed!r} for backend="{self.backend}"; "auto" and "cell" '
+                   "take any", getattr(received, "__name__", received))
 
     def build(self, sequences_shape, initial_state_shape=None):
         chosen = self.cell.recurrent_initializer

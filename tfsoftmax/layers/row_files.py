@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax import textio, whole_files
+from tfsoftmax.arguments import expect
 from tfsoftmax.layers.sharded_weights import shards_of
 from tfsoftmax.ops.shards import assign_range, sharded_words
 
@@ -54,12 +55,11 @@ def read_manifest(path: str) -> dict:
     manifest = textio.read_json(path)
     parts = manifest if isinstance(manifest, dict) else {}
     variables, files = parts.get("variables"), parts.get("files")
-    if not (isinstance(variables, dict) and isinstance(files, list)
-            and all(isinstance(entry, dict) and entry.keys() >= ENTRY for entry in files)):
-        raise ValueError(
-            f"{path}: must be a JSON object with an object \"variables\" and a list \"files\", "
-            f"whose entries have {', '.join(sorted(ENTRY))}. Received: {str(manifest)[:200]}"
-        )
+    right = isinstance(variables, dict) and isinstance(files, list) and all(
+        isinstance(entry, dict) and entry.keys() >= ENTRY for entry in files
+    )
+    expect(right, f"{path}:", "be a JSON object with an object \"variables\" and a list \"files\", "
+           f"whose entries have {', '.join(sorted(ENTRY))}", manifest)
     return manifest
 
 
@@ -79,21 +79,19 @@ def plan_to_read(
     """
     wanted, saved = described(variables), manifest["variables"]
     for key in {**wanted, **saved}:
-        if wanted.get(key) != saved.get(key):
-            raise ValueError(
-                f"{path}: {key} must have the shape and dtype of the model's variable, "
-                f"{wanted.get(key)}. Received: {saved.get(key)}"
-            )
+        expect(
+            wanted.get(key) == saved.get(key), f"{path}: {key}",
+            f"have the shape and dtype of the model's variable, {wanted.get(key)}", saved.get(key),
+        )
     plan, checked = [], set()
     for key, variable in variables.items():
         for first, rows, part in _parts(variable):
             pieces = _pieces(manifest["files"], key, first, rows)
             ends = [first, *(stop for _, stop, _ in pieces)]
-            if [start for start, *_ in pieces] != ends[:-1] or ends[-1] != first + rows:
-                raise ValueError(
-                    f"{path}: must name files with each of the rows [{first}, {first + rows}) of "
-                    f"{key} once. Received: {[piece[:2] for piece in pieces]}"
-                )
+            starts = [*(start for start, *_ in pieces), first + rows]
+            expect(starts == ends, f"{path}:",
+                   f"name files with each of the rows [{first}, {first + rows}) of {key} once",
+                   [piece[:2] for piece in pieces])
             plan.append((variable, first, part, pieces))
             checked |= {entry["file"] for *_, entry in pieces}
     for entry in manifest["files"]:
@@ -173,9 +171,8 @@ def _check_file(path, entry):
     found, expected = "no file", entry["sha256"]
     if os.path.exists(path):
         found = whole_files.sha256_of(path)
-    if found != expected:
-        raise ValueError(f"{path}: must be as it was written, with SHA-256 {expected}. "
-                         f"Received: {found}")
+    expect(found == expected, f"{path}:", f"be as it was written, with SHA-256 {expected}",
+           received=found)
 
 
 def _read(variable, first, part, pieces, folder):

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import keras
 import tensorflow as tf
 
+from tfsoftmax.arguments import expect
 from tfsoftmax.layers.computed_rows import ComputedRows
 
 _QUANTIZED = ("int8", "int4")  # other modes leave embeddings as they are
@@ -69,11 +70,11 @@ def _reverse_table(embedding, quantized):
     """(D, V), from a `ReversibleEmbedding` with `tie_weights=False`."""
     if not quantized:
         return embedding.reverse_embeddings.value
-    if embedding.logit_soft_cap is not None:
-        raise ValueError(
-            "`tied_to` must have tied weights, no `logit_soft_cap` or no quantised weights. "
-            f"Received: {embedding.quantization_mode} and logit_soft_cap={embedding.logit_soft_cap}"
-        )
+    expect(
+        embedding.logit_soft_cap is None, "tied_to",
+        "have tied weights, no `logit_soft_cap` or no quantised weights",
+        received=f"{embedding.quantization_mode} and logit_soft_cap={embedding.logit_soft_cap}",
+    )
     # The scores of unit vectors are the table. Quantised as inputs, these are exact.
     units = tf.eye(embedding.output_dim, dtype=embedding.compute_dtype)
     return embedding.quantized_call(units, reverse=True)

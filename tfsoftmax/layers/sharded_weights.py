@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax._compat import in_stateless_scope
+from tfsoftmax.arguments import expect
 from tfsoftmax.layers.initializers import add_weight
 from tfsoftmax.ops.replicas import local_replicas, of_first_worker
 from tfsoftmax.ops.shards import Shard, assign_range, mark_sharded, sharded_words
@@ -118,25 +119,18 @@ def _agree_on_seed(initializer):
 
 
 def _check(layer, name, vocab_size, size, initializer, options):
-    given = {key: value for key, value in options.items() if value is not None}
-    if given:
-        raise ValueError(
-            f"`{name}_{next(iter(given))}` must be unset with several replicas, each of which "
-            f"would see its own rows only. Received: {given}"
-        )
-    if not isinstance(initializer, keras.initializers.Initializer):
-        raise ValueError(
-            f"`{name}_initializer` must be an initializer of Keras with several replicas, because "
-            f"each makes its own rows. Received: {initializer}"
-        )
-    if vocab_size < size:
-        raise ValueError(
-            f"`vocab_size` must be at least the number of replicas, {size}. "
-            f"Received: vocab_size={vocab_size}"
-        )
-    if in_stateless_scope() or not tf.distribute.in_cross_replica_context():
-        raise ValueError(
-            f"{layer.name} must be built in the scope of the strategy, before `fit`: make a "
-            "functional model or one with keras.Input, or call the head's `build` there. "
-            "Received: a build within a replica"
-        )
+    for key, value in options.items():
+        expect(value is None, f"{name}_{key}", "be unset with several replicas, each of which "
+               "would see its own rows only", value)
+    expect(
+        isinstance(initializer, keras.initializers.Initializer), f"{name}_initializer",
+        "be an initializer of Keras with several replicas, because each makes its own rows",
+        initializer,
+    )
+    rule = f"be at least the number of replicas, {size}"
+    expect(vocab_size >= size, "vocab_size", rule, vocab_size)
+    outside = not in_stateless_scope() and tf.distribute.in_cross_replica_context()
+    expect(outside, f"Layer {layer.name!r}",
+           "be built in the scope of the strategy, before `fit`: make a functional model or one "
+           "with keras.Input, or call the head's `build` there",
+           received="a build within a replica")

@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from tfsoftmax.arguments import CheckedArguments, check_positive
+from tfsoftmax.arguments import CheckedArguments, check_positive, expect
 from tfsoftmax.layers.dropout import Dropout
 from tfsoftmax.layers.initializers import Initializer
 from tfsoftmax.ops.attention import attention_to_context
@@ -33,24 +33,19 @@ class TransformerCell(CheckedArguments, keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         check_positive(units=units, attention_heads=attention_heads, context=context)
-        if not 0 <= dropout < 1:
-            raise ValueError(f"`dropout` must lie in [0, 1). Received: dropout={dropout}")
-        if units % (2 * attention_heads):
-            raise ValueError(
-                "`units` must be a multiple of twice `attention_heads`, since positions rotate "
-                f"pairs of units. Received: units={units}, attention_heads={attention_heads}"
-            )
+        expect(0 <= dropout < 1, "dropout", "lie in [0, 1)", dropout)
+        expect(units % (2 * attention_heads) == 0, "units",
+               "be a multiple of twice `attention_heads`, since positions rotate pairs of units",
+               received={"units": units, "attention_heads": attention_heads})
         self.units, self.attention_heads, self.context = units, attention_heads, context
         self.dropout = dropout
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.state_size, self.output_size = [context * units, context * units, context], units
 
     def build(self, input_shape):
-        if input_shape[-1] != self.units:
-            raise ValueError(
-                f"`inputs` must have as many units as the block, {self.units}, to which its "
-                f"outputs are added. Received: shape {tuple(input_shape)}"
-            )
+        rule = f"have as many units as the block, {self.units}, to which its outputs are added"
+        expect(input_shape[-1] == self.units, "inputs", rule,
+               received=f"shape {tuple(input_shape)}")
         policy, units = self.dtype_policy, self.units
 
         def dense(name, units, activation=None):

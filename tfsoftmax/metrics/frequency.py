@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 
+from tfsoftmax.arguments import expect
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.metrics.token_mean import TokenMean
 from tfsoftmax.partitions.counts import checked_counts
@@ -55,11 +56,9 @@ class NatsByFrequency(TokenMean):
         return cls(**unpacked_values(config))
 
     def _values(self, tag, labels):
-        if len(self.counts) != tag.head.vocab_size:
-            raise ValueError(
-                f"`counts` must be those of the head's {tag.head.vocab_size} words. "
-                f"Received: counts of {len(self.counts)} words"
-            )
+        expect(len(self.counts) == tag.head.vocab_size, "counts",
+               f"be those of the head's {tag.head.vocab_size} words",
+               received=f"counts of {len(self.counts)} words")
         nats = tag.exact_nats(labels)
         if nats is None:
             return None

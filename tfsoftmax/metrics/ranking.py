@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.arguments import check_positive
+from tfsoftmax.arguments import check_positive, expect
 from tfsoftmax.logits_tag import positions
 from tfsoftmax.metrics.token_mean import TokenMean, whole_ids
 from tfsoftmax.ops.inputs import dense, dense_ids, sample_weights
@@ -127,11 +127,9 @@ class RankingMetric(TokenMean):
         raise NotImplementedError
 
     def _checked_list(self, y_pred):
-        if (y_pred.shape.rank or 0) < 2 or (y_pred.shape[-1] or self.k) < self.k:
-            raise ValueError(
-                f"`y_pred` must be the output of a head, or ids (..., K) with K >= k = {self.k}. "
-                f"Received: integers of shape {y_pred.shape}"
-            )
+        right = (y_pred.shape.rank or 0) >= 2 and (y_pred.shape[-1] or self.k) >= self.k
+        expect(right, "y_pred", f"be the output of a head, or ids (..., K) with K >= k = {self.k}",
+               received=f"integers of shape {y_pred.shape}")
         return y_pred[..., : self.k]
 
 
@@ -198,8 +196,7 @@ class NDCG(RankingMetric):
         dtype: str | keras.DTypePolicy | None = None, gain: str = "exponential",
     ):
         super().__init__(k, ignore_class, name, dtype)
-        if gain not in GAINS:
-            raise ValueError(f"`gain` must be one of {tuple(GAINS)}. Received: gain={gain!r}")
+        expect(gain in GAINS, "gain", f"be one of {tuple(GAINS)}", gain)
         self.gain = gain
 
     def _value_of_grades(self, found, relevant):
@@ -245,12 +242,12 @@ def _relevant(y_true, shape):
         relevant = relevant[..., None]
     pairs = relevant.shape.rank == rank + 2 and relevant.shape[-1] == 2
     of_queries = relevant.shape.rank == rank + 1 or pairs
-    if not (of_queries and relevant.shape[:rank].is_compatible_with(shape[:-1])):
-        raise ValueError(
-            "`y_true` must have the shape of the queries, or one more axis for several relevant "
-            "items of each, and perhaps a last one for pairs of an item and its grade. Received: "
-            f"y_true of shape {relevant.shape} for queries of shape {shape[:-1]}"
-        )
+    expect(
+        of_queries and relevant.shape[:rank].is_compatible_with(shape[:-1]), "y_true",
+        "have the shape of the queries, or one more axis for several relevant items of each, and "
+        "perhaps a last one for pairs of an item and its grade",
+        received=f"y_true of shape {relevant.shape} for queries of shape {shape[:-1]}",
+    )
     if pairs:
         relevant, grades = tf.unstack(relevant, axis=-1)
         return relevant, tf.cast(grades, tf.float64)
@@ -259,9 +256,7 @@ def _relevant(y_true, shape):
 
 def _of_queries(sample_weight, shape):
     """Weights (..., 1) as (...); one weight for each relevant item is refused."""
-    if sample_weight.shape[-1] != 1:
-        raise ValueError(
-            f"`sample_weight` must have one weight for each query, the shape {shape[:-1]}. "
-            f"Received: shape {sample_weight.shape}"
-        )
+    expect(sample_weight.shape[-1] == 1, "sample_weight",
+           f"have one weight for each query, the shape {shape[:-1]}",
+           received=f"shape {sample_weight.shape}")
     return tf.squeeze(sample_weight, -1)

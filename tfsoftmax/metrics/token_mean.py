@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from tfsoftmax.arguments import CheckedArguments
+from tfsoftmax.arguments import CheckedArguments, expect
 from tfsoftmax.logits_tag import Labels, LogitsTag, positions
 from tfsoftmax.ops.replicas import sum_of_replicas
 
@@ -81,11 +81,9 @@ class TokenMean(CheckedArguments, keras.metrics.Metric):
     def _tag(self, y_pred):
         tag = LogitsTag.of(y_pred)
         method, heads = self.needs
-        if tag is not None and not hasattr(tag.head, method):
-            raise ValueError(
-                f"`y_pred` must be the output of {heads}. "
-                f"Received: the output of {type(tag.head).__name__}"
-            )
+        if tag is not None:
+            expect(hasattr(tag.head, method), "y_pred", f"be the output of {heads}",
+                   received=f"the output of {type(tag.head).__name__}")
         return tag
 
     def _add(self, values, weights):

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from tfsoftmax.arguments import check_at_least
+from tfsoftmax.arguments import check_at_least, expect
 
 
 def limits(vocab_size: int, gamma: float = 1.5) -> tuple[int, int]:
@@ -34,11 +34,10 @@ def assign(
     words would keep a probability that no word has.
     """
     vocab_size, num_clusters = preferences.shape
-    if num_clusters * most_words < vocab_size:
-        raise ValueError(
-            f"`most_words` must leave room for {vocab_size} words in {num_clusters} clusters. "
-            f"Received: most_words={most_words}"
-        )
+    expect(
+        num_clusters * most_words >= vocab_size, "most_words",
+        f"leave room for {vocab_size} words in {num_clusters} clusters", most_words,
+    )
     order = np.argsort(-np.asarray(frequencies), kind="stable")
     sizes, shares = np.zeros(num_clusters, np.int64), np.zeros(num_clusters)
     full, result = np.zeros(num_clusters), np.empty(vocab_size, np.int32)

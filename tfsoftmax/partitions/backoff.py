@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tfsoftmax import textio, whole_files
+from tfsoftmax.arguments import expect, refusal
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.partitions import code_files
 from tfsoftmax.partitions.counts import checked_counts, with_unseen
@@ -56,14 +57,13 @@ class BackoffBigrams:
         for name, length in (("log_unigram", size), ("log_backoff", size), ("log_seen", seen)):
             value = getattr(self, name)
             fits = value.shape == (length,) and value.dtype.kind == "f"
-            if not (fits and np.isfinite(value).all()):
-                raise ValueError(f"`{name}` must be {length} finite numbers. Received: {value}")
+            right = fits and np.isfinite(value).all()
+            expect(right, name, f"be {length} finite numbers", value)
         rises = self.starts.shape == (size + 1,) and (np.diff(self.starts) >= 0).all()
-        if not rises or (self.starts[0], self.starts[-1]) != (0, seen):
-            raise ValueError(f"`starts` must be {size + 1} numbers that rise from 0 to {seen}. "
-                             f"Received: {self.starts}")
-        if ((self.words < 0) | (self.words >= size)).any():
-            raise ValueError(f"`words` must lie in [0, {size}). Received: {self.words}")
+        rises = rises and (self.starts[0], self.starts[-1]) == (0, seen)
+        expect(rises, "starts", f"be {size + 1} numbers that rise from 0 to {seen}", self.starts)
+        known = (self.words >= 0) & (self.words < size)
+        expect(known.all(), "words", f"lie in [0, {size})", self.words)
 
     @classmethod
     def from_counts(
@@ -80,8 +80,7 @@ class BackoffBigrams:
 
         Source: Ney et al. 1994 (absolute discounting, interpolated).
         """
-        if not 0 < discount <= 1:
-            raise ValueError(f"`discount` must lie in (0, 1]. Received: discount={discount}")
+        expect(0 < discount <= 1, "discount", "lie in (0, 1]", discount)
         counts = with_unseen(checked_counts(counts, bigrams.vocab_size)).astype(np.float64)
         unigram = counts / counts.sum()
         starts, words, times = bigrams.successors
@@ -125,10 +124,8 @@ class BackoffBigrams:
                 key = before.get(ngram[0]), after.get(ngram[1])
                 if None not in key:
                     seen[key] = _number(log_p, where)
-        if np.isnan(unigram).all():
-            raise ValueError(
-                f"{os.fspath(path)}: must have words of the vocabulary. Received: none of them"
-            )
+        expect(not np.isnan(unigram).all(), f"{os.fspath(path)}:", "have words of the vocabulary",
+               received="none of them")
         unigram = np.where(np.isnan(unigram), np.nanmin(unigram), unigram)
         keys = np.array(sorted(seen), np.int64).reshape(-1, 2)
         log_seen = np.array([seen[tuple(key)] for key in keys.tolist()], np.float64)
@@ -153,9 +150,9 @@ class BackoffBigrams:
             ValueError: the words are not V, `<eos>` is not among them, or <s>, </s> or <UNK> is.
         """
         words = list(words)
-        if len(words) != self.vocab_size or EOS not in words:
-            raise ValueError(f"`words` must be {self.vocab_size} words with {EOS} among them. "
-                             f"Received: {len(words)} words, {EOS} {words.count(EOS)} times")
+        expect(len(words) == self.vocab_size and EOS in words, "words",
+               f"be {self.vocab_size} words with {EOS} among them",
+               received=f"{len(words)} words, {EOS} {words.count(EOS)} times")
         check_no_marks(words)
         eos, base = words.index(EOS), math.log(10)
         # No word follows </s>, and no word is followed by <s>.
@@ -226,11 +223,8 @@ class BackoffBigrams:
 def check_no_marks(words: Sequence[str]) -> None:
     """Raises ValueError if words are among those that mean something else in ARPA files."""
     marks = {BEGIN, *OTHER_SPELLINGS.values()}.intersection(words)
-    if marks:
-        raise ValueError(
-            f"`words` must not hold {BEGIN}, {END} or {OTHER_SPELLINGS[UNK]}, which in ARPA files "
-            f"are the ends of sentences and unknown words. Received: {', '.join(sorted(marks))}"
-        )
+    expect(not marks, "words", f"not hold {BEGIN}, {END} or {OTHER_SPELLINGS[UNK]}, which in ARPA "
+           "files are the ends of sentences and unknown words", received=", ".join(sorted(marks)))
 
 
 def given_model(
@@ -256,19 +250,12 @@ def given_model(
         try:
             ngram = BackoffBigrams.from_config(ngram)
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(
-                "`ngram` must be what `BackoffBigrams.to_config` returns. "
-                f"Received: keys {list(ngram)}, of which {error}"
-            ) from None
-    if not isinstance(ngram, BackoffBigrams):
-        raise ValueError(
-            "`ngram` must be a BackoffBigrams, its configuration, or the path of an ARPA file. "
-            f"Received: {ngram!r}"
-        )
-    if ngram.vocab_size != vocab_size:
-        raise ValueError(
-            f"`ngram` must be a model of {vocab_size} words. Received: {ngram.vocab_size} words"
-        )
+            raise refusal("ngram", "be what `BackoffBigrams.to_config` returns",
+                          received=f"keys {list(ngram)}, of which {error}") from None
+    expect(isinstance(ngram, BackoffBigrams), "ngram",
+           "be a BackoffBigrams, its configuration, or the path of an ARPA file", ngram)
+    expect(ngram.vocab_size == vocab_size, "ngram", f"be a model of {vocab_size} words",
+           received=f"{ngram.vocab_size} words")
     return ngram
 
 
@@ -282,13 +269,10 @@ def _arpa_entries(path):
         line = line.strip(_BLANKS)
         if line.startswith("\\"):
             order = {"\\data\\": 0, "\\1-grams:": 1, "\\2-grams:": 2, "\\end\\": 0}.get(line)
-            if order is None:
-                raise ValueError(f"{where}: must be a section of an ARPA file of order 2. "
-                                 f"Received: {line[:200]!r}")
+            expect(order is not None, f"{where}:", "be a section of an ARPA file of order 2", line)
         elif line and order:
             fields = re.split(f"[{_BLANKS}]+", line)
-            if len(fields) not in (order + 1, order + 2):
-                raise ValueError(f"{where}: must be a {order}-gram. Received: {line[:200]!r}")
+            expect(len(fields) - order in (1, 2), f"{where}:", f"be a {order}-gram", line)
             yield order, where, fields
 
 
@@ -296,4 +280,4 @@ def _number(text, where):
     with contextlib.suppress(ValueError):
         if math.isfinite(number := float(text)):
             return number
-    raise ValueError(f"{where}: must have a finite number. Received: {text[:200]!r}")
+    raise refusal(f"{where}:", "have a finite number", text)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tfsoftmax.arguments import is_whole
+from tfsoftmax.arguments import expect, is_whole
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.partitions.counts import checked_counts
 from tfsoftmax.partitions.ranks import Ranks, frequency_ranks, permutation_ranks
@@ -91,11 +91,8 @@ def frequency_bands(
             falling = np.asarray(counts, np.float64)[order.ids]
         shares = [falling[a:b].sum() / falling.sum() for a, b in zip(ends, ends[1:])]
     fit = np.shape(shares) == (len(ends) - 1,) and np.asarray(shares).dtype.kind in "iuf"
-    if not (fit and all(0 <= share <= 1 for share in shares)):
-        raise ValueError(
-            f"`shares` must be one number for each of {len(ends) - 1} tails, in [0, 1]. "
-            f"Received: {shares}"
-        )
+    right = fit and all(0 <= share <= 1 for share in shares)
+    expect(right, "shares", f"be one number for each of {len(ends) - 1} tails, in [0, 1]", shares)
     return Bands(ends, order, tuple(float(s) for s in shares))
 
 
@@ -103,11 +100,8 @@ def checked_cutoffs(cutoffs: Sequence[int], vocab_size: int) -> list[int]:
     """The cutoffs as a list of ints, or a ValueError."""
     values = list(cutoffs) if np.ndim(cutoffs) == 1 else []
     rising = all(map(is_whole, values)) and values == sorted({*values, 0, vocab_size})[1:-1]
-    if not values or not rising:
-        raise ValueError(
-            "`cutoffs` must be whole numbers that increase strictly above 0 and below "
-            f"{vocab_size}. Received: cutoffs={cutoffs}"
-        )
+    expect(values and rising, "cutoffs",
+           f"be whole numbers that increase strictly above 0 and below {vocab_size}", cutoffs)
     return [int(c) for c in values]
 
 

@@ -25,6 +25,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tfsoftmax.arguments import check_at_least
 from tfsoftmax.partitions.brown_window import Window
 from tfsoftmax.partitions.mutual_information import h, mutual_information
 from tfsoftmax.partitions.ngram_counts import Bigrams
@@ -70,8 +71,7 @@ def cluster(
     Returns:
         A `Clustering`.
     """
-    if num_classes < 1:
-        raise ValueError(f"`num_classes` must be positive. Received: num_classes={num_classes}")
+    check_at_least(1, num_classes=num_classes)
     phase = phase or (lambda *_: contextlib.nullcontext(lambda done: None))
     order = np.argsort(-sum(bigrams.totals()), kind="stable")
     with phase("merging", len(order), "words") as done:

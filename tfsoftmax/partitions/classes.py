@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tfsoftmax.arguments import check_positive, is_whole
+from tfsoftmax.arguments import check_positive, expect, is_whole, refusal
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.partitions import code_files
 from tfsoftmax.partitions.counts import checked_counts
@@ -57,8 +57,7 @@ def by_frequency(
     and of Zweig and Makarychev 2013. "cumulative" is the toolkit's rule, and "separate" that of
     Müller 2017, section 2.2.2.1.
     """
-    if binning not in BINNINGS:
-        raise ValueError(f"`binning` must be one of {BINNINGS}. Received: binning={binning!r}")
+    expect(binning in BINNINGS, "binning", f"be one of {BINNINGS}", binning)
     counts = checked_counts(counts).astype(np.float64)
     _check_number(num_classes, len(counts))
     order = np.argsort(-counts, kind="stable")
@@ -202,11 +201,8 @@ def build(
     elif spec == "equal":
         result = equal_size(np.arange(vocab_size), number)
     elif spec == "fastest":
-        if num_classes is not None:
-            raise ValueError(
-                f"`num_classes` must be unset for {argument}='fastest', which finds their number. "
-                f"Received: num_classes={num_classes}"
-            )
+        expect(num_classes is None, "num_classes",
+               f"be unset for {argument}='fastest', which finds their number", num_classes)
         result = fastest(code_files.given(counts, "counts", argument, spec))
     elif spec in ("frequency", "sqrt_frequency"):
         power = 1.0 if spec == "frequency" else 0.5
@@ -216,23 +212,18 @@ def build(
         code_files.check_exists(argument, spec, NAMES)
         words = code_files.given(words, "words", argument, spec)
         result = _from_file(code_files.read_codes(spec, words), num_classes)
-    if result.shape != (vocab_size,):
-        raise ValueError(
-            f"`{argument}` must have one number for each word, shape ({vocab_size},). "
-            f"Received: shape {result.shape}"
-        )
+    rule = f"have one number for each word, shape ({vocab_size},)"
+    expect(result.shape == (vocab_size,), argument, rule, received=f"shape {result.shape}")
     return _without_gaps(result, argument)
 
 
 def _without_gaps(classes, argument):
-    if classes.ndim != 1 or not len(classes) or not np.issubdtype(classes.dtype, np.integer):
-        raise ValueError(f"`{argument}` must be integers (V,). Received: {classes!r}")
+    right = classes.ndim == 1 and len(classes) and np.issubdtype(classes.dtype, np.integer)
+    expect(right, argument, "be integers (V,)", classes)
     # The first two conditions spare `bincount` numbers that it would count up to.
     if classes.min() < 0 or classes.max() >= len(classes) or not np.bincount(classes).all():
-        raise ValueError(
-            f"`{argument}` must number the classes from 0 on without gaps. Received: "
-            f"{len(np.unique(classes))} classes from {classes.min()} to {classes.max()}"
-        )
+        found = f"{len(np.unique(classes))} classes from {classes.min()} to {classes.max()}"
+        raise refusal(argument, "number the classes from 0 on without gaps", received=found)
     return classes
 
 
@@ -246,8 +237,5 @@ def _from_file(codes, num_classes):
 
 
 def _check_number(num_classes, vocab_size):
-    if not is_whole(num_classes) or not 1 <= num_classes <= vocab_size:
-        raise ValueError(
-            f"`num_classes` must lie in [1, {vocab_size}]. "
-            f"Received: num_classes={num_classes}"
-        )
+    right = is_whole(num_classes) and 1 <= num_classes <= vocab_size
+    expect(right, "num_classes", f"lie in [1, {vocab_size}]", num_classes)

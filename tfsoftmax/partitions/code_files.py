@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from tfsoftmax import textio, whole_files
+from tfsoftmax.arguments import expect
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.vocabulary import OTHER_SPELLINGS
 
@@ -48,20 +49,19 @@ def read_codes(
     form, pattern = FORMATS[format]
     rows = []
     for where, line in textio.lines(path):
-        if not (found := re.fullmatch(pattern, line)):
-            raise ValueError(f"{where}: must be {form}. Received: {line[:200]!r}")
+        found = re.fullmatch(pattern, line)
+        expect(found, f"{where}:", f"be {form}", line)
         rows.append((where, found["code"], found["word"]))
     of_codes, of_words = (set(words).intersection(row[i] for row in rows) for i in (1, 2))
-    if format == "paths" and len(of_codes) > len(of_words):
-        raise ValueError(
-            f"{os.fspath(path)}: must be {form}. Received: more words of the vocabulary in place "
-            f"of codes than as words, {len(of_codes)} and {len(of_words)}; `tfsoftmax cluster "
-            "--method=file --format=mkcls` takes lines `word<TAB>class`"
-        )
+    expect(
+        format != "paths" or len(of_codes) <= len(of_words), f"{os.fspath(path)}:", f"be {form}",
+        received="more words of the vocabulary in place of codes than as words, "
+        f"{len(of_codes)} and {len(of_words)}; `tfsoftmax cluster --method=file --format=mkcls` "
+        "takes lines `word<TAB>class`",
+    )
     codes = {}
     for where, code, word in rows:
-        if word in codes:
-            raise ValueError(f"{where}: words must differ. Received: {word!r} again")
+        expect(word not in codes, f"{where}: words", "differ", received=f"{word!r} again")
         codes[word] = code
     if format != "paths":
         names = sorted(set(codes.values()))
@@ -70,11 +70,8 @@ def read_codes(
     found = [codes.get(word) or codes.get(OTHER_SPELLINGS.get(word)) for word in words]
     if None not in found:
         return found
-    if not any(found):
-        raise ValueError(
-            f"{os.fspath(path)}: must have words of the vocabulary. "
-            f"Received: {len(codes)} words, none of them known"
-        )
+    expect(any(found), f"{os.fspath(path)}:", "have words of the vocabulary",
+           received=f"{len(codes)} words, none of them known")
     return ["1" if code is None else "0" + code for code in found]
 
 
@@ -90,8 +87,7 @@ def write_codes(
 def read_nested(path: str | os.PathLike) -> list:
     """Nested lists of words, from a JSON file."""
     nested = textio.read_json(path)
-    if not isinstance(nested, list):
-        raise ValueError(f"{os.fspath(path)}: must be nested lists. Received: {repr(nested)[:200]}")
+    expect(isinstance(nested, list), f"{os.fspath(path)}:", "be nested lists", nested)
     return nested
 
 
@@ -103,18 +99,14 @@ def write_nested(path: str | os.PathLike, nested: list) -> None:
 
 def check_exists(argument, path, names):
     """Raises FileNotFoundError if there is no such file; `names` are the option's other values."""
-    if not os.path.isfile(path):
-        others = "one of " * (len(names) > 1) + ", ".join(names)
-        raise FileNotFoundError(
-            f"`{argument}` must be {others}, or a file. "
-            f"Received: {argument}={os.fspath(path)!r}, and there is no such file"
-        )
+    others = "one of " * (len(names) > 1) + ", ".join(names)
+    expect(
+        os.path.isfile(path), argument, f"be {others}, or a file", error=FileNotFoundError,
+        received=f"{argument}={os.fspath(path)!r}, and there is no such file",
+    )
 
 
 def given(value, name, argument, spec):
     """The value of the argument that an option needs, or an error where it is None."""
-    if value is None:
-        raise ValueError(
-            f"`{name}` must be given for {argument}={str(spec)!r}. Received: {name}=None"
-        )
+    expect(value is not None, name, f"be given for {argument}={str(spec)!r}")
     return value

@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from tfsoftmax.arguments import check_at_least, expect
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.partitions.bands import band_units, checked_cutoffs
 from tfsoftmax.partitions.counts import checked_counts
@@ -52,10 +53,8 @@ class MachineCosts:
 
     def __post_init__(self):
         for name, value in dataclasses.asdict(self).items():
-            if not (np.isfinite(value) and value >= 0):
-                raise ValueError(f"`{name}` must be finite and not negative. Received: {value}")
-        if self.multiply_seconds == 0:
-            raise ValueError("`multiply_seconds` must be positive. Received: 0")
+            expect(np.isfinite(value) and value >= 0, name, "be finite and not negative", value)
+        expect(self.multiply_seconds, "multiply_seconds", "be positive", self.multiply_seconds)
 
     def product_seconds(self, rows: ArrayLike, units: ArrayLike, words: ArrayLike) -> np.ndarray:
         """g(rows, units, words); numbers or arrays that broadcast."""
@@ -86,14 +85,11 @@ class CostModel:
         constants: MachineCosts | Mapping,
     ):
         self.constants = MachineCosts(**constants) if isinstance(constants, Mapping) else constants
-        self.hidden_units = _positive("hidden_units", hidden_units)
-        self.positions = _positive("positions", positions)
+        check_at_least(
+            1, hidden_units=hidden_units, positions=positions, projection_factor=projection_factor
+        )
+        self.hidden_units, self.positions = hidden_units, positions
         self.projection_factor = projection_factor
-        if projection_factor is not None and not projection_factor >= 1:
-            raise ValueError(
-                "`projection_factor` must be None or at least 1. "
-                f"Received: projection_factor={projection_factor}"
-            )
         self.mass = np.concatenate([[0.0], np.cumsum(_falling(counts))])
         self.mass /= self.mass[-1]
         self.vocab_size = len(self.mass) - 1
@@ -143,12 +139,5 @@ def zipf(vocab_size: int, exponent: float) -> np.ndarray:
 
 def _falling(counts):
     counts = checked_counts(counts)
-    if counts.size < 2:
-        raise ValueError(f"`counts` must be of two words at least. Received: {counts.size} words")
+    expect(counts.size >= 2, "counts", "be of two words at least", received=f"{counts.size} words")
     return np.sort(counts.astype(np.float64))[::-1]
-
-
-def _positive(name, value):
-    if value < 1:
-        raise ValueError(f"`{name}` must be at least 1. Received: {name}={value}")
-    return value

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from tfsoftmax.arguments import expect, refusal
 from tfsoftmax.array_like import ArrayLike
 
 
@@ -26,9 +27,9 @@ def checked_counts(counts: ArrayLike, vocab_size: int | None = None) -> np.ndarr
         received = f"{counts[wrong[0, 0]]} for word {wrong[0, 0]}"
     else:
         received = "all zero"
-    raise ValueError(
-        "`counts` must be finite, not negative, and not all zero, one number for each of "
-        f"{number} words. Received: {received}"
+    raise refusal(
+        "counts", "be finite, not negative, and not all zero, one number for each of "
+        f"{number} words", received=received,
     )
 
 
@@ -37,8 +38,7 @@ def _array_of_numbers(counts):
         array = np.asarray(counts)
     except ValueError:  # lists of several lengths
         array = np.array("")
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"`counts` must be numbers. Received: counts={str(counts)[:80]}")
+    expect(array.dtype.kind in "biuf", "counts", "be numbers", counts)
     return array
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from tfsoftmax.arguments import expect
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.partitions.bands import frequency_order
 from tfsoftmax.partitions.calibration import machine_constants
@@ -65,11 +66,11 @@ def are_automatic(
     """
     if not isinstance(cutoffs, str):
         return False
-    if cutoffs != "auto" or counts is None:
-        raise ValueError(
-            '`cutoffs` must be a list of ranks, or "auto" together with `counts`. '
-            f"Received: cutoffs={cutoffs!r}, counts={counts}"
-        )
+    expect(
+        cutoffs == "auto" and counts is not None, "cutoffs",
+        'be a list of ranks, or "auto" together with `counts`',
+        received={"cutoffs": cutoffs, "counts": counts},
+    )
     checked_counts(counts, vocab_size)
     return True
 
@@ -112,11 +113,8 @@ def best_cutoffs(model: CostModel, tails: int) -> list[int]:
 
     Source: Grave et al. 2017, section 4.2, who propose the dynamic programme.
     """
-    if not 1 <= tails < model.vocab_size:
-        raise ValueError(
-            f"`tails` must lie in [1, {model.vocab_size}), so that each cluster has a word. "
-            f"Received: tails={tails}"
-        )
+    expect(1 <= tails < model.vocab_size, "tails",
+           f"lie in [1, {model.vocab_size}), so that each cluster has a word", tails)
     ranks = np.unique(np.geomspace(1, model.vocab_size - 1, GRID).round().astype(np.int64))
     ranks = np.union1d(ranks, np.arange(1, min(GRID, model.vocab_size)))
     while True:

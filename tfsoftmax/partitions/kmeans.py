@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from tfsoftmax.arguments import check_positive
+from tfsoftmax.arguments import check_positive, expect
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.partitions import tree_builders
 from tfsoftmax.partitions.tree import Tree
@@ -41,8 +41,7 @@ def kmeans_tree(
     """
     vectors = checked_vectors(vectors, len(counts))
     check_positive(dimensions=dimensions, iterations=iterations)
-    if not 0 <= in_root <= len(counts):
-        raise ValueError(f"`in_root` must lie in [0, {len(counts)}]. Received: in_root={in_root}")
+    expect(0 <= in_root <= len(counts), "in_root", f"lie in [0, {len(counts)}]", in_root)
     rng = np.random.default_rng(seed)
     order = np.argsort(-np.asarray(counts), kind="stable")
     points = principal_components(vectors, dimensions)
@@ -82,8 +81,7 @@ def kmeans_classes(
     """
     vectors = checked_vectors(vectors)
     check_positive(dimensions=dimensions, iterations=iterations)
-    if not 1 <= classes <= len(vectors):
-        raise ValueError(f"`classes` must lie in [1, {len(vectors)}]. Received: classes={classes}")
+    expect(1 <= classes <= len(vectors), "classes", f"lie in [1, {len(vectors)}]", classes)
     points = principal_components(vectors, dimensions)
     label = kmeans(points, classes, iterations, np.random.default_rng(seed))
     return np.unique(label, return_inverse=True)[1]
@@ -93,9 +91,9 @@ def checked_vectors(vectors: ArrayLike, words: int | None = None) -> np.ndarray:
     """The vectors as float64, or a ValueError if they are not finite, a row for each word."""
     vectors = np.asarray(vectors, np.float64)
     right = vectors.ndim == 2 and len(vectors) == (len(vectors) if words is None else words) > 0
-    if not right or not np.isfinite(vectors).all():
-        rows = "one row for each word" if words is None else f"one row for each of {words} words"
-        raise ValueError(f"`vectors` must be finite, {rows}. Received: shape {vectors.shape}")
+    rows = "each word" if words is None else f"each of {words} words"
+    expect(right and np.isfinite(vectors).all(), "vectors", f"be finite, one row for {rows}",
+           received=f"shape {vectors.shape}")
     return vectors
 
 

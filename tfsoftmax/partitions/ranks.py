@@ -5,6 +5,7 @@ import functools
 
 import numpy as np
 
+from tfsoftmax.arguments import refusal
 from tfsoftmax.array_like import ArrayLike
 
 
@@ -89,10 +90,9 @@ def permutation_ranks(ids: ArrayLike, vocab_size: int | None = None) -> Ranks:
     size = ids.size if vocab_size is None else vocab_size
     whole = ids.shape == (size,) and np.issubdtype(ids.dtype, np.integer)
     if not (whole and np.array_equal(np.sort(ids), np.arange(size))):
-        raise ValueError(
-            f"`permutation` must hold each word id from 0 to {size - 1} once. Received: "
-            f"{ids.dtype} of shape {ids.shape}, {np.array2string(ids, threshold=8, edgeitems=3)}"
-        )
+        found = np.array2string(ids, threshold=8, edgeitems=3)
+        raise refusal("permutation", f"hold each word id from 0 to {size - 1} once",
+                      received=f"{ids.dtype} of shape {ids.shape}, {found}")
     ids = ids.astype(np.int32)
     ranks = np.empty_like(ids)
     ranks[ids] = np.arange(size, dtype=np.int32)

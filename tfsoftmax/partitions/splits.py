@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from tfsoftmax.arguments import expect
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.partitions import tree_builders
 from tfsoftmax.partitions.tree import Tree
@@ -37,8 +38,8 @@ def split_tree(
     Source: Mnih and Hinton 2009, section 4 (BALANCED, ADAPTIVE without words on both sides).
     """
     vectors = np.asarray(vectors, np.float32)
-    if vectors.ndim != 2 or not len(vectors) or not np.isfinite(vectors).all():
-        raise ValueError(f"`vectors` must be finite (V, D). Received: shape {vectors.shape}")
+    right = vectors.ndim == 2 and len(vectors) and np.isfinite(vectors).all()
+    expect(right, "vectors", "be finite (V, D)", received=f"shape {vectors.shape}")
     rng, bits = np.random.default_rng(seed), []
     words, starts = np.arange(len(vectors)), np.array([0])  # words by node, nodes' first words
     while len(words) > len(starts):

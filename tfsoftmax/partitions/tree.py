@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tfsoftmax.arguments import whole_numbers
+from tfsoftmax.arguments import expect, refusal, whole_numbers
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.partitions.packing import packed, unpacked
 
@@ -61,8 +61,7 @@ class Tree:
         parents = whole_numbers("parents", parents, "int32")
         words = whole_numbers("words", words)
         roots = np.flatnonzero(parents < 0)
-        if len(roots) != 1:
-            raise ValueError(f"`parents` must have one root. Received: {len(roots)} roots")
+        expect(len(roots) == 1, "parents", "have one root", received=f"{len(roots)} roots")
         children = np.argsort(parents, kind="stable")[1:].astype(np.int32)
         counts = np.bincount(parents[parents >= 0], minlength=len(parents)).astype(np.int32)
         starts = np.cumsum(counts, dtype=np.int32) - counts
@@ -70,20 +69,14 @@ class Tree:
         while len(level):
             level = children[ranges(starts[level], counts[level])]
             levels.append(level)
-            if len(levels) > MAX_DEPTH + 2:  # of nodes: one more than of edges, and an empty one
-                raise ValueError(f"A tree must have at most {MAX_DEPTH} levels. Received: more")
+            _check_depth(len(levels) - 2)  # of nodes: one more than of edges, and an empty one
         order = np.concatenate(levels)
-        if len(order) != len(parents):
-            raise ValueError(
-                "`parents` must lead every node to the root. "
-                f"Received: {len(parents)} nodes, of which the root reaches {len(order)}"
-            )
+        expect(len(order) == len(parents), "parents", "lead every node to the root",
+               received=f"{len(parents)} nodes, of which the root reaches {len(order)}")
         inner = order[counts[order] > 0]
-        if (words[inner] >= 0).any() or (words[counts == 0] < 0).any():
-            raise ValueError(
-                "`words` must be word ids at the leaves and -1 at inner nodes. "
-                f"Received: {words[:20]} for nodes of {counts[:20]} children"
-            )
+        right = (words[inner] < 0).all() and (words[counts == 0] >= 0).all()
+        expect(right, "words", "be word ids at the leaves and -1 at inner nodes",
+               received={"words": words[:20], "children": counts[:20]})
         return cls(counts[inner], words[order[1:]])
 
     @property
@@ -210,11 +203,8 @@ class Tree:
     @classmethod
     def from_config(cls, config: dict) -> "Tree":
         """The tree that `to_config` described."""
-        if not (isinstance(config, Mapping) and {"sizes", "words"} <= config.keys()):
-            raise ValueError(
-                "`tree` must be a dict that `Tree.to_config` returned, of `sizes` and `words`. "
-                f"Received: {str(config)[:80]}"
-            )
+        expect(isinstance(config, Mapping) and {"sizes", "words"} <= config.keys(), "tree",
+               "be a dict that `Tree.to_config` returned, of `sizes` and `words`", config)
         sizes, words = unpacked(config["sizes"]), unpacked(config["words"])
         return cls([sizes] * (len(words) // 2) if isinstance(sizes, int) else sizes, words)
 
@@ -228,31 +218,25 @@ def ranges(starts, counts):
 
 def _check(tree):
     sizes, words = tree.sizes, tree.words
-    if sizes.ndim != 1 or words.ndim != 1 or not len(sizes) or sizes.min() < 1:
-        raise ValueError(
-            "`sizes` must be positive integers (I,), and `words` integers (E,). "
-            f"Received: sizes={sizes[:20]}, words={words[:20]}"
-        )
+    right = sizes.ndim == words.ndim == 1 and len(sizes) and sizes.min() >= 1
+    expect(right, "sizes", "be positive integers (I,), and `words` integers (E,)",
+           received={"sizes": sizes[:20], "words": words[:20]})
     inner = np.flatnonzero(words < 0)
-    if sizes.sum() != len(words) or len(inner) != len(sizes) - 1:
-        raise ValueError(
-            "`sizes` must sum to the number of `words`, of which as many as sizes, less one, must "
-            "be negative, for inner nodes. "
-            f"Received: {len(sizes)} sizes of sum {sizes.sum()}, {len(words)} edges, "
-            f"{len(inner)} of them without a word"
-        )
-    if (inner >= tree.starts[1:]).any():
-        raise ValueError(
-            "`words` must lead to an inner node before the edges below it. "
-            f"Received: inner nodes at {inner[:20]}, with edges from {tree.starts[1:21]}"
-        )
+    expect(
+        sizes.sum() == len(words) and len(inner) == len(sizes) - 1, "sizes",
+        "sum to the number of `words`, of which as many as sizes, less one, must be negative, for "
+        "inner nodes", received=f"{len(sizes)} sizes of sum {sizes.sum()}, {len(words)} edges, "
+        f"{len(inner)} of them without a word",
+    )
+    below = tree.starts[1:]
+    expect((inner < below).all(), "words", "lead to an inner node before the edges below it",
+           received={"inner": inner[:20], "edges": below[:20]})
     present = np.sort(words[words >= 0])
     if not np.array_equal(present, np.arange(len(present))):
-        raise ValueError(
-            f"`words` must hold each of 0 ... {len(present) - 1} once. "
-            f"Received: {len(np.unique(present))} different words up to {present.max(initial=-1)}"
-        )
-    if len(tree.levels) > MAX_DEPTH:
-        raise ValueError(
-            f"A tree must have at most {MAX_DEPTH} levels. Received: {len(tree.levels)} levels"
-        )
+        found = f"{len(np.unique(present))} different words up to {present.max(initial=-1)}"
+        raise refusal("words", f"hold each of 0 ... {len(present) - 1} once", received=found)
+    _check_depth(len(tree.levels))
+
+
+def _check_depth(levels):
+    expect(levels <= MAX_DEPTH, "A tree", f"have at most {MAX_DEPTH} levels", received="more")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tfsoftmax.arguments import checks_arguments, is_whole
+from tfsoftmax.arguments import checks_arguments, expect, is_whole, refusal
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.partitions import code_files
 from tfsoftmax.partitions.counts import checked_counts
@@ -112,10 +112,8 @@ def from_codes(codes: Sequence[str]) -> Tree:
         A `Tree`; binary if the codes are of 0 and 1 and differ.
     """
     codes = list(codes)
-    if not codes or not all(isinstance(c, str) for c in codes):
-        raise ValueError(
-            f"`codes` must be strings, one for each word. Received: codes={str(codes)[:80]}"
-        )
+    strings = codes and all(isinstance(c, str) for c in codes)
+    expect(strings, "codes", "be strings, one for each word", codes)
     distinct = sorted(set(codes))
     parents, leftmost, first = _trie(distinct)
     count = len(parents)
@@ -142,12 +140,9 @@ def _trie(codes):
     parents, leftmost = [-1] * len(codes), list(range(len(codes)))
     stack = []  # (length of the common prefix, node): the rightmost path
     for leaf in range(1, len(codes)):
-        common = len(os.path.commonprefix(codes[leaf - 1 : leaf + 1]))
-        if common == len(codes[leaf - 1]):
-            raise ValueError(
-                "`codes` must not begin one with another. "
-                f"Received: {codes[leaf - 1]!r} and {codes[leaf]!r}"
-            )
+        pair = codes[leaf - 1 : leaf + 1]
+        common = len(os.path.commonprefix(pair))
+        expect(common < len(pair[0]), "codes", "not begin one with another", pair)
         last = leaf - 1
         while stack and stack[-1][0] > common:
             parents[last] = stack[-1][1]
@@ -183,12 +178,13 @@ def from_nested(nested: list | tuple, ids: Mapping[str, int] | None = None) -> T
     while pending:
         node, parent = pending.pop()
         is_list = isinstance(node, (list, tuple))
-        if not is_list and ids is not None and (not isinstance(node, str) or node not in ids):
-            raise ValueError(f"`nested` must hold words of the vocabulary. Received: {node!r}")
-        if is_list and not node:
-            raise ValueError(f"`nested` must not hold an empty list. Received: {str(nested)[:80]}")
-        if not (is_list or ids is not None or is_whole(node)):
-            raise ValueError(f"`nested` must hold ids of words. Received: {node!r}")
+        if is_list:
+            expect(node, "nested", "not hold an empty list", nested)
+        elif ids is None:
+            expect(is_whole(node), "A leaf of `nested`", "be the id of a word", node)
+        else:
+            known = isinstance(node, str) and node in ids
+            expect(known, "A leaf of `nested`", "be a word of the vocabulary", node)
         pending += [(child, len(parents)) for child in reversed(node)] if is_list else []
         parents.append(parent)
         words.append(-1 if is_list else node if ids is None else ids[node])
@@ -284,9 +280,9 @@ def build(
         try:
             spec = Tree.from_config(spec)
         except (KeyError, TypeError, ValueError, zlib.error) as error:
-            raise ValueError(
-                "`tree` must be what `Tree.to_config` returns. "
-                f"Received: {repr(spec)[:200]}, {type(error).__name__}: {error}"
+            raise refusal(
+                "tree", "be what `Tree.to_config` returns",
+                received=f"{repr(spec)[:200]}, {type(error).__name__}: {error}",
             ) from error
     elif spec == "balanced":
         spec = balanced(np.arange(vocab_size, dtype=np.int32))
@@ -299,9 +295,9 @@ def build(
     elif isinstance(spec, (str, os.PathLike)):
         code_files.check_exists("tree", spec, NAMES)
         spec = _from_file(spec, code_files.given(words, "words", "tree", spec))
-    if not isinstance(spec, Tree) or spec.vocab_size != vocab_size:
-        found = f"one of {spec.vocab_size} words" if isinstance(spec, Tree) else repr(spec)
-        raise ValueError(f"`tree` must be a tree of {vocab_size} words. Received: {found}")
+    right = isinstance(spec, Tree) and spec.vocab_size == vocab_size
+    found = f"one of {spec.vocab_size} words" if isinstance(spec, Tree) else None
+    expect(right, "tree", f"be a tree of {vocab_size} words", spec, found)
     return spec
 
 

@@ -5,6 +5,7 @@ import os
 import pathlib
 
 from tfsoftmax._compat import xplane_space
+from tfsoftmax.arguments import expect, refusal
 
 STEP = "train"  # the name of the events that mark training steps
 
@@ -62,11 +63,8 @@ def find_trace(directory: str) -> str:
         ValueError: there is no trace.
     """
     paths = list(map(str, pathlib.Path(directory).rglob("*.xplane.pb")))
-    if not paths:
-        raise ValueError(
-            "`run` must have a trace, which `tfsoftmax train --profile_batch=11,15` records. "
-            f"Received: run={directory!r}, which has no file *.xplane.pb"
-        )
+    expect(paths, "run", "have a trace, which `tfsoftmax train --profile_batch=11,15` records",
+           received=f"run={directory!r}, which has no file *.xplane.pb")
     return max(paths, key=os.path.getmtime)
 
 
@@ -90,7 +88,7 @@ def read_timeline(path: str) -> Timeline:
     except Exception as error:
         if isinstance(error, OSError):
             raise
-        raise ValueError(f"{path}: must be an .xplane.pb trace. Received: {error}") from None
+        raise refusal(f"{path}:", "be an .xplane.pb trace", received=str(error)) from None
     found, steps = [], []
     for plane in space.planes:
         events = {i: metadata.name for i, metadata in plane.event_metadata.items()}

@@ -6,7 +6,7 @@ import time
 import keras
 import tensorflow as tf
 
-from tfsoftmax.arguments import CheckedArguments, check_positive, is_whole
+from tfsoftmax.arguments import CheckedArguments, check_positive, expect, is_whole
 from tfsoftmax.profiling.memory import device_memory, resident_bytes
 from tfsoftmax.profiling.memory_timeline import STEP
 from tfsoftmax.profiling.model_parts import parameters_and_bytes, variables_by_part
@@ -55,17 +55,12 @@ class TrainingMonitor(CheckedArguments, keras.callbacks.Callback):
     ):
         super().__init__()
         check_positive(every=every)
-        if words_per_step is not None and words_per_step <= 0:
-            raise ValueError(
-                f"`words_per_step` must be positive. Received: words_per_step={words_per_step}"
-            )
+        expect(words_per_step is None or words_per_step > 0, "words_per_step", "be positive",
+               words_per_step)
         steps = profile_batch if isinstance(profile_batch, (list, tuple)) else ()
         two = len(steps) == 2 and all(map(is_whole, steps)) and 1 <= steps[0] <= steps[1]
-        if profile_batch is not None and not two:
-            raise ValueError(
-                "`profile_batch` must be two steps, 1 <= first <= last, or None. "
-                f"Received: profile_batch={profile_batch!r}"
-            )
+        expect(profile_batch is None or two, "profile_batch",
+               "be two steps, 1 <= first <= last, or None", profile_batch)
         self.log_dir, self.writer = log_dir, None
         self.every, self.words_per_step, self.profile_batch = every, words_per_step, profile_batch
         self.tracing, self.marker = False, None

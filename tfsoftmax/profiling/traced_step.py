@@ -14,6 +14,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfsoftmax.arguments import refusal
 from tfsoftmax.profiling.model_parts import parameters_and_bytes, part_of_layer, variables_by_part
 
 _SCOPES = {"loss": "loss", "gradients": "gradients", "gradient_tape": "gradients",
@@ -160,7 +161,7 @@ def _captures(graph, model):
     for outer, inner in graph.captures:
         held = variables.get(id(outer), outer)
         if held is outer and outer.dtype == tf.resource:
-            raise ValueError(f"`model` must capture no resources but variables. Received: {outer}")
+            raise refusal("model", "capture no resources but variables", received=str(outer))
         filled = id(held) in updated and held.dtype.is_floating and held.shape.rank
         value = None if filled else held.numpy()
         captures.append((inner, held is not outer, held.dtype, held.shape, value))

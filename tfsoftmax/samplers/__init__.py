@@ -1,5 +1,6 @@
 """Proposal distributions: which words to sample, and how often to expect each of them."""
 
+from tfsoftmax.arguments import expect
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.samplers.after_word import Bigram
 from tfsoftmax.samplers.audit import Audit, audit_sampler
@@ -48,26 +49,23 @@ def get_sampler(
             there is none, or if a `Sampler` is given for another V or together with options.
     """
     if isinstance(sampler, Sampler):
-        if sampler.vocab_size != vocab_size or options:
-            raise ValueError(
-                f"`sampler` must be made for {vocab_size} words and take no more options. "
-                f"Received: a sampler of {sampler.vocab_size} words, options={options}"
-            )
-        return sampler
-    if sampler not in SAMPLERS:
-        raise ValueError(
-            f"`sampler` must be one of {sorted(SAMPLERS)}. Received: sampler={sampler!r}"
+        expect(
+            sampler.vocab_size == vocab_size and not options, "sampler",
+            f"be made for {vocab_size} words and take no more options",
+            received=f"a sampler of {sampler.vocab_size} words, options={options}",
         )
+        return sampler
+    expect(sampler in SAMPLERS, "sampler", f"be one of {sorted(SAMPLERS)}", sampler)
     cls = SAMPLERS[sampler]
     if (exclude := options.pop("exclude", None)) is not None:
         counts = options.pop("counts", counts)
         exclude, counts = Excluding.without(cls, exclude, vocab_size, counts)
         others = get_sampler(sampler, vocab_size - len(exclude), counts, **options)
         return Excluding(vocab_size, exclude, others)
-    if counts is None and issubclass(cls, _NEED_COUNTS) and "counts" not in options:
-        raise ValueError(f"`counts` must be given for sampler={sampler!r}. Received: counts=None")
-    if cls is Bigram and options.get("ngram") is None:
-        raise ValueError(f"`ngram` must be given for sampler={sampler!r}. Received: ngram=None")
+    needs = issubclass(cls, _NEED_COUNTS) and "counts" not in options
+    expect(counts is not None or not needs, "counts", f"be given for sampler={sampler!r}")
+    known = cls is not Bigram or options.get("ngram") is not None
+    expect(known, "ngram", f"be given for sampler={sampler!r}")
     if counts is not None and cls in _TAKE_COUNTS:
         options = {"counts": counts, **options}
     return cls(vocab_size, **options)

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfsoftmax.arguments import expect, refusal
 from tfsoftmax.ops.bigram_tables import places_of
 from tfsoftmax.ops.exported import held
 from tfsoftmax.ops.random import split_seed, uniform
@@ -43,9 +44,8 @@ class AfterWord(Sampler):
         self.supports_jit = False  # a search in a sorted array compares with all of it under XLA
 
     def sample(self, labels, num_samples, seed):
-        raise ValueError(
-            "`shared_samples` must be False for a sampler that depends on the word before. "
-            "Received: shared_samples=True"
+        raise refusal(
+            "shared_samples", "be False for a sampler that depends on the word before", True
         )
 
     def sample_for_each(
@@ -128,10 +128,8 @@ class Bigram(AfterWord):
         words: Sequence[str] | None = None, **kwargs,
     ):
         super().__init__(vocab_size, **kwargs)
-        if unigram_weight is not None and not 0 < unigram_weight <= 1:
-            raise ValueError(
-                f"`unigram_weight` must lie in (0, 1]. Received: unigram_weight={unigram_weight}"
-            )
+        right = unigram_weight is None or 0 < unigram_weight <= 1
+        expect(right, "unigram_weight", "lie in (0, 1]", unigram_weight)
         self.ngram = given_model(ngram, self.vocab_size, words)
         self.unigram_weight, self.alpha = unigram_weight, alpha
         self.unigram = Unigram(vocab_size, np.exp(self.ngram.log_unigram), alpha)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.arguments import check_positive, checks_arguments
+from tfsoftmax.arguments import check_positive, checks_arguments, expect
 from tfsoftmax.samplers.base import Sampler
 
 _FEWEST = 25  # variance of a count from which its word is judged on its own
@@ -64,21 +64,14 @@ def audit_sampler(
     counts, claims, variances, mismatch, most, outside = _tally(
         sampler, num_samples, draws, seed, jit_compile
     )
-    if outside:
-        raise ValueError(
-            f"`sampler` must draw ids in [0, {sampler.vocab_size}). "
-            f"Received: {outside} of {draws * num_samples} ids outside"
-        )
-    if sampler.unique and most > 1:
-        raise ValueError(
-            "`sampler` must draw different words, because it is `unique`. "
-            f"Received: a word {most:.0f} times in one sample"
-        )
-    if mismatch > 1e-5:
-        raise ValueError(
-            "`sampler` must claim the same count for a word as a sample and as a label. "
-            f"Received: claims that differ by {mismatch:.6g} nats"
-        )
+    expect(not outside, "sampler", f"draw ids in [0, {sampler.vocab_size})",
+           received=f"{outside} of {draws * num_samples} ids outside")
+    expect(not sampler.unique or most <= 1, "sampler",
+           "draw different words, because it is `unique`",
+           received=f"a word {most:.0f} times in one sample")
+    expect(mismatch <= 1e-5, "sampler",
+           "claim the same count for a word as a sample and as a label",
+           received=f"claims that differ by {mismatch:.6g} nats")
     return Audit(claims / draws, counts / draws, *_judged(counts, claims, variances, draws))
 
 

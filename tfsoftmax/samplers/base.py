@@ -1,6 +1,5 @@
 """The base of all proposal distributions: draws with and without replacement."""
 
-import numbers
 import operator
 import warnings
 from typing import NamedTuple
@@ -9,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.arguments import CheckedArguments
+from tfsoftmax.arguments import CheckedArguments, expect, is_whole
 from tfsoftmax.ops.inputs import checked_ids, dense
 from tfsoftmax.ops.replicas import in_replica
 from tfsoftmax.ops.sampled import LEFT_OUT
@@ -79,20 +78,12 @@ class Sampler(CheckedArguments, keras.layers.Layer):
         self, vocab_size: int, unique: bool = False, implementation: str = "own", **kwargs
     ):
         super().__init__(**kwargs)
-        if not 1 <= vocab_size <= 1 << 30:
-            raise ValueError(
-                f"`vocab_size` must lie in [1, 2**30]. Received: vocab_size={vocab_size}"
-            )
-        if implementation not in IMPLEMENTATIONS:
-            raise ValueError(
-                f"`implementation` must be one of {IMPLEMENTATIONS}. "
-                f"Received: implementation={implementation!r}"
-            )
-        if implementation == "tf" and type(self).tf_operation is Sampler.tf_operation:
-            raise ValueError(
-                f"`implementation` must be 'own' for {type(self).__name__}, which `tf.random` does "
-                f"not have. Received: implementation={implementation!r}"
-            )
+        expect(1 <= vocab_size <= 1 << 30, "vocab_size", "lie in [1, 2**30]", vocab_size)
+        known = implementation in IMPLEMENTATIONS
+        expect(known, "implementation", f"be one of {IMPLEMENTATIONS}", implementation)
+        own = implementation != "tf" or type(self).tf_operation is not Sampler.tf_operation
+        rule = f"be 'own' for {type(self).__name__}, which `tf.random` does not have"
+        expect(own, "implementation", rule, implementation)
         self.vocab_size = operator.index(vocab_size)
         self.unique = bool(unique)
         self.implementation = implementation
@@ -255,14 +246,10 @@ class Sampler(CheckedArguments, keras.layers.Layer):
 
     def check_size(self, num_samples: int | None) -> None:
         """Raises ValueError if the sampler cannot draw samples of this size."""
-        whole = isinstance(num_samples, numbers.Integral) and not isinstance(num_samples, bool)
         most = self.vocab_size if self.unique else 1 << 30
-        if not whole or not 1 <= num_samples <= most:
-            bound = f" of at most {most}" + ", as `unique` is set" * self.unique
-            raise ValueError(
-                f"`num_samples` must be a positive integer{bound}. "
-                f"Received: num_samples={num_samples!r}"
-            )
+        right = is_whole(num_samples) and 1 <= num_samples <= most
+        rule = f"be a positive integer of at most {most}" + ", as `unique` is set" * self.unique
+        expect(right, "num_samples", rule, num_samples)
 
     def get_config(self):
         return {
@@ -288,8 +275,8 @@ def stateless(seed):
     except TypeError:
         tensor = tf.constant("")
     one = tensor.shape.rank == 0
-    if not tensor.dtype.is_integer or not (one or tensor.shape.is_compatible_with([2])):
-        raise ValueError(f"`seed` must be an integer, or two. Received: seed={str(seed)[:80]}")
+    right = tensor.dtype.is_integer and (one or tensor.shape.is_compatible_with([2]))
+    expect(right, "seed", "be an integer, or two", seed)
     return tf.stack([tensor, tf.zeros_like(tensor)]) if one else tensor
 
 

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfsoftmax.arguments import expect
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.ops.exported import held
 from tfsoftmax.ops.random import random_bits, uniform, uniform_words
@@ -116,8 +117,7 @@ class Unigram(Sampler):
 
     def __init__(self, vocab_size: int, counts: ArrayLike, alpha: float = 1.0, **kwargs):
         super().__init__(vocab_size, **kwargs)
-        if not 0 <= alpha <= 1:
-            raise ValueError(f"`alpha` must lie in [0, 1]. Received: alpha={alpha}")
+        expect(0 <= alpha <= 1, "alpha", "lie in [0, 1]", alpha)
         self.counts = checked_counts(counts, vocab_size)
         self.alpha = alpha
         scaled = integer_weights(with_unseen(self.counts).astype(np.float64) ** alpha)

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfsoftmax.arguments import expect
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.partitions.counts import checked_counts
 from tfsoftmax.samplers.base import Candidates, Sampler, contains
@@ -45,18 +46,12 @@ class Excluding(Sampler):
     """
 
     def __init__(self, vocab_size: int, exclude: Sequence[int], sampler: Sampler, **kwargs):
-        if not isinstance(sampler, Sampler):
-            raise ValueError(
-                f"`sampler` must be a tfsoftmax.samplers.Sampler. Received: sampler={sampler!r}"
-            )
         super().__init__(vocab_size, unique=sampler.unique, **kwargs)
         self.exclude, _ = self.without(type(sampler), exclude, self.vocab_size, None)
         left = self.vocab_size - len(self.exclude)
-        if sampler.vocab_size != left:
-            raise ValueError(
-                f"`sampler` must be one of the {left} words that are not excluded. "
-                f"Received: a sampler of {sampler.vocab_size} words"
-            )
+        expect(sampler.vocab_size == left, "sampler",
+               f"be one of the {left} words that are not excluded",
+               received=f"a sampler of {sampler.vocab_size} words")
         self.sampler = sampler
         if not self.trainable:
             sampler.trainable = False
@@ -130,22 +125,20 @@ class Excluding(Sampler):
 
 
 def _check_class(cls):
-    if cls._draw is Sampler._draw or issubclass(cls, TargetSampling):
-        raise ValueError(
-            "`exclude` must be unset for a sampler that reads the word before, or takes its words "
-            "from labels or from vocabularies of its own: leave out positions of such labels by a "
-            f"weight of zero. Received: exclude with {cls.__name__}"
-        )
+    draws = cls._draw is not Sampler._draw and not issubclass(cls, TargetSampling)
+    expect(
+        draws, "exclude", "be unset for a sampler that reads the word before, or takes its words "
+        "from labels or from vocabularies of its own: leave out positions of such labels by a "
+        "weight of zero", received=f"exclude with {cls.__name__}",
+    )
 
 
 def _checked_ids(exclude, vocab_size):
     ids = np.asarray(exclude)
     fits = ids.ndim == 1 and ids.size and ids.dtype.kind in "iu" and len(np.unique(ids)) == ids.size
-    if not fits or ids.min() < 0 or ids.max() >= vocab_size or ids.size >= vocab_size:
-        raise ValueError(
-            f"`exclude` must be different ids in [0, {vocab_size}), a list of some, but not all. "
-            f"Received: exclude={exclude!r}"
-        )
+    right = fits and ids.min() >= 0 and ids.max() < vocab_size and ids.size < vocab_size
+    rule = f"be different ids in [0, {vocab_size}), a list of some, but not all"
+    expect(right, "exclude", rule, exclude)
     return tuple(np.sort(ids).tolist())
 
 

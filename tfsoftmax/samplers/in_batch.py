@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfsoftmax.arguments import expect, refusal
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.ops.exported import held
 from tfsoftmax.ops.replicas import in_replica, labels_of_all_replicas
@@ -81,11 +82,7 @@ class InBatch(Sampler):
             self.extra.trainable = False
         self.counts, self.learned, self.corrects = counts, None, counts is not None
         if isinstance(counts, str):
-            if counts != "learned":
-                raise ValueError(
-                    "`counts` must be numbers, 'learned' or None. "
-                    f"Received: counts={counts!r}"
-                )
+            expect(counts == "learned", "counts", "be numbers, 'learned' or None", counts)
             self.learned = LearnedUnigram(vocab_size, name="learned", trainable=self.trainable)
             return
         self.counts = None if counts is None else checked_counts(counts, vocab_size)
@@ -98,11 +95,11 @@ class InBatch(Sampler):
         draws = isinstance(extra, Sampler) and extra.implementation == "own" and not (
             extra.unique or extra.holds_labels or extra.reads_previous_word
         )
-        if not draws or extra.vocab_size != self.vocab_size:
-            raise ValueError(
-                f"`extra` must be a sampler of {self.vocab_size} words that draws with replacement "
-                f"for all positions, by implementation='own'. Received: extra={extra}"
-            )
+        expect(
+            draws and extra.vocab_size == self.vocab_size, "extra",
+            f"be a sampler of {self.vocab_size} words that draws with replacement for all "
+            "positions, by implementation='own'", extra,
+        )
 
     def sample(
         self, labels: tf.Tensor, num_samples: int | None, seed: int | tf.Tensor,
@@ -148,9 +145,8 @@ class InBatch(Sampler):
         return Candidates(ids, log_expected(ids), log_expected(tf.maximum(labels, 0)))
 
     def sample_for_each(self, labels, num_samples, seed):
-        raise ValueError(
-            "`shared_samples` must be True if the labels of the batch are the sample. "
-            "Received: shared_samples=False"
+        raise refusal(
+            "shared_samples", "be True if the labels of the batch are the sample", False
         )
 
     def log_q(self, ids):

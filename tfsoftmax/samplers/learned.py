@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.arguments import is_number
+from tfsoftmax.arguments import expect, is_number, refusal
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.ops.random import split_seed, uniform, uniform_words
 from tfsoftmax.ops.replicas import gathered_rows, labels_of_all_replicas, own_copy
@@ -126,17 +126,11 @@ class Interpolated(Unigram):
         super().__init__(vocab_size, counts, **kwargs)
         if isinstance(unigram_weight, dict):
             unigram_weight = _schedule(unigram_weight)
-        number = is_number(unigram_weight) and 0 <= unigram_weight <= 1
-        if not (number or callable(unigram_weight)):
-            raise ValueError(
-                "`unigram_weight` must lie in [0, 1] or be a function of the step. "
-                f"Received: unigram_weight={unigram_weight!r}"
-            )
-        if callable(unigram_weight) and self.implementation == "tf":
-            raise ValueError(
-                "`unigram_weight` must be a number if implementation='tf'. "
-                f"Received: unigram_weight={unigram_weight}"
-            )
+        number, name = is_number(unigram_weight) and 0 <= unigram_weight <= 1, "unigram_weight"
+        expect(number or callable(unigram_weight), name,
+               "lie in [0, 1] or be a function of the step", unigram_weight)
+        right = number or self.implementation != "tf"
+        expect(right, name, "be a number if implementation='tf'", unigram_weight)
         self.unigram_weight = unigram_weight
         self.step = None
         if callable(unigram_weight):
@@ -190,9 +184,9 @@ def _schedule(config):
     try:
         return keras.optimizers.schedules.deserialize(config)
     except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise ValueError(
-            "`unigram_weight` must be a schedule as Keras writes it to JSON, if it is a dict. "
-            f"Received: unigram_weight={config!r}, {error}"
+        raise refusal(
+            "unigram_weight", "be a schedule as Keras writes it to JSON, if it is a dict",
+            received=f"unigram_weight={config!r}, {error}",
         ) from error
 
 

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.arguments import check_positive
+from tfsoftmax.arguments import check_positive, expect
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.ops.random import split_seed, uniform
 from tfsoftmax.ops.replicas import gathered_rows, of_all_replicas, own_copy
@@ -58,8 +58,7 @@ class OnlineBigram(AfterWord):
     ):
         super().__init__(vocab_size, **kwargs)
         check_positive(slots=slots)
-        if not 0 < decay <= 1:
-            raise ValueError(f"`decay` must lie in (0, 1]. Received: decay={decay}")
+        expect(0 < decay <= 1, "decay", "lie in (0, 1]", decay)
         self.slots, self.decay = slots, decay
         self.counts = None if counts is None else checked_counts(counts, self.vocab_size)
         self.unigram = Unigram(vocab_size, np.ones(vocab_size) if counts is None else counts)

@@ -11,6 +11,8 @@ from tfsoftmax.arguments import (
     check_at_least,
     check_positive,
     checks_arguments,
+    expect,
+    refusal,
     whole_numbers,
 )
 from tfsoftmax.array_like import ArrayLike
@@ -119,11 +121,8 @@ class TargetSampling(Sampler):
     def check_size(self, num_samples: int | None) -> None:
         """Raises ValueError unless this is the size of the chunks' vocabularies."""
         size = self.vocabularies.shape[1]
-        if num_samples != size:
-            raise ValueError(
-                f"`num_samples` must be {size}, the size of the chunks' vocabularies. "
-                f"Received: num_samples={num_samples}"
-            )
+        expect(num_samples == size, "num_samples",
+               f"be {size}, the size of the chunks' vocabularies", num_samples)
 
     def get_config(self):
         config = super().get_config()
@@ -164,11 +163,8 @@ def target_vocabularies(
     """
     check_positive(vocab_size=vocab_size)
     check_at_least(0, seed=seed)
-    if not 1 <= num_samples <= vocab_size:
-        raise ValueError(
-            f"`num_samples` must lie in [1, vocab_size={vocab_size}]. "
-            f"Received: num_samples={num_samples}"
-        )
+    right = 1 <= num_samples <= vocab_size
+    expect(right, "num_samples", f"lie in [1, vocab_size={vocab_size}]", num_samples)
     rng = np.random.default_rng(seed)
     vocabularies, ends, steps = [], [], 0
     inside, count = np.zeros(vocab_size, bool), 0
@@ -188,8 +184,7 @@ def target_vocabularies(
         inside[new] = True
         count += len(new)
         steps += 1
-    if not steps:
-        raise ValueError("`label_batches` must not be empty. Received: no batch")
+    expect(steps, "label_batches", "not be empty", received="no batch")
     close()
     return np.stack(vocabularies), np.array(ends, np.int64)
 
@@ -197,46 +192,33 @@ def target_vocabularies(
 def _checked_words(labels, vocab_size, num_samples, step):
     words = np.unique(whole_numbers("label_batches", labels))
     if np.any(words < 0) or np.any(words >= vocab_size):
-        raise ValueError(
-            f"`label_batches` must hold words in [0, {vocab_size}). "
-            f"Received: from {words[0]} to {words[-1]} in batch {step}"
-        )
-    if len(words) > num_samples:
-        raise ValueError(
-            "`num_samples` must be at least the number of different words of any batch, "
-            f"{len(words)} in batch {step}. Received: num_samples={num_samples}"
-        )
+        raise refusal("label_batches", f"hold words in [0, {vocab_size})",
+                      received=f"from {words[0]} to {words[-1]} in batch {step}")
+    rule = "be at least the number of different words of any batch"
+    expect(len(words) <= num_samples, "num_samples", f"{rule}, {len(words)} in batch {step}",
+           num_samples)
     return words
 
 
 def _checked_vocabularies(vocabularies, vocab_size):
     vocabularies = whole_numbers("vocabularies", vocabularies, "int32")
-    if vocabularies.ndim != 2 or not vocabularies.size:
-        raise ValueError(
-            "`vocabularies` must be of shape (chunks, num_samples). "
-            f"Received: shape {vocabularies.shape}"
-        )
-    if vocabularies.min() < 0 or vocabularies.max() >= vocab_size:
-        raise ValueError(
-            f"`vocabularies` must hold words in [0, {vocab_size}). "
-            f"Received: from {vocabularies.min()} to {vocabularies.max()}"
-        )
+    right = vocabularies.ndim == 2 and vocabularies.size
+    expect(right, "vocabularies", "be of shape (chunks, num_samples)",
+           received=f"shape {vocabularies.shape}")
+    low, high = vocabularies.min(), vocabularies.max()
+    expect(0 <= low <= high < vocab_size, "vocabularies", f"hold words in [0, {vocab_size})",
+           received=f"from {low} to {high}")
     repeats = np.any(np.diff(np.sort(vocabularies, axis=1)) == 0, axis=1)
-    if repeats.any():
-        raise ValueError(
-            "`vocabularies` must have different words in each row. "
-            f"Received: a repeated word in row {np.argmax(repeats)}"
-        )
+    expect(not repeats.any(), "vocabularies", "have different words in each row",
+           received=f"a repeated word in row {np.argmax(repeats)}")
     return vocabularies
 
 
 def _checked_ends(ends, chunks):
     ends = whole_numbers("ends", ends)
-    if ends.shape != (chunks,) or np.any(np.diff(ends, prepend=0) <= 0):
-        raise ValueError(
-            f"`ends` must be {chunks} numbers, one for each chunk, that increase strictly from "
-            f"above 0. Received: ends={ends.tolist()}"
-        )
+    right = ends.shape == (chunks,) and np.all(np.diff(ends, prepend=0) > 0)
+    rule = f"be {chunks} numbers, one for each chunk, that increase strictly from above 0"
+    expect(right, "ends", rule, ends.tolist())
     return ends
 
 

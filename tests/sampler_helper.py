@@ -27,9 +27,8 @@ def make(name, vocab_size=10, **options):
     if name == "log_uniform":
         counts = None
     sampler = get_sampler(name, vocab_size, counts, **options)
-    if sampler.implementation == "own":
-        q = zipf_counts(vocab_size) / zipf_counts(vocab_size).sum()
-        sampler.update(np.random.default_rng(1).choice(vocab_size, (7, 43), p=q))
+    q = zipf_counts(vocab_size) / zipf_counts(vocab_size).sum()
+    sampler.update(np.random.default_rng(1).choice(vocab_size, (7, 43), p=q))
     return sampler
 
 

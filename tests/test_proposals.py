@@ -14,7 +14,6 @@ from tfsoftmax.samplers import (
     Interpolated,
     LearnedUnigram,
     LogUniform,
-    Sampler,
     TargetSampling,
     Uniform,
     Unigram,
@@ -151,15 +150,12 @@ def test_counts_that_fall_do_not_warn():
 
 @pytest.mark.parametrize("build, message", [
     (lambda: Uniform(0), "`vocab_size` must lie .*vocab_size=0"),
-    (lambda: Uniform(9, implementation="c"), "`implementation` must be .*implementation='c'"),
-    (lambda: Sampler(9, implementation="tf"), "`implementation` must be 'own' for Sampler.*'tf'"),
     (lambda: Unigram(3, [1, 2]), r"`counts` must be .* 3 words.*\(2,\)"),
     (lambda: Unigram(3, [1, -2, 4]), "`counts` must .*not negative.*-2 for word 1"),
     (lambda: Unigram(3, [1, np.inf, 4]), "`counts` must be finite"),
     (lambda: Unigram(3, [0, 0, 0]), "`counts` must be .*Received: all zero"),
     (lambda: Unigram(3, [1, 2, 4], alpha=1.5), r"`alpha` must lie in \[0, 1\].*alpha=1.5"),
     (lambda: Interpolated(2, [1, 1], 2), "`unigram_weight` must lie .*unigram_weight=2"),
-    (lambda: Interpolated(2, [1, 1], abs, implementation="tf"), "`unigram_weight` must be a num"),
     (lambda: Uniform(9, unique=True).sample([1], 10, 0), "at most 9.*num_samples=10"),
     (
         lambda: Uniform(9).sample([1], 0, 0),

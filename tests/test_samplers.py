@@ -8,10 +8,10 @@ import pytest
 import tensorflow as tf
 
 from sampler_helper import LABELS, NAMES, make, probabilities, zipf_counts
+from tf_candidates import OPERATIONS, TensorFlows
 from tfsoftmax.samplers import (
     SAMPLERS,
     LearnedUnigram,
-    Sampler,
     Uniform,
     Unigram,
     audit,
@@ -19,7 +19,7 @@ from tfsoftmax.samplers import (
 )
 from tfsoftmax.samplers.poisson_race import poisson_race, tries_needed
 
-IN_TENSORFLOW = [name for name in NAMES if SAMPLERS[name].tf_operation is not Sampler.tf_operation]
+IN_TENSORFLOW = [name for name in NAMES if SAMPLERS[name] in OPERATIONS]
 
 
 def reference_inclusion(q, num_samples):
@@ -52,9 +52,9 @@ def test_claims_are_honest_for_a_thousand_words(name, unique):
 @pytest.mark.parametrize("name", IN_TENSORFLOW)
 def test_tensorflow_is_honest_with_replacement_and_not_without(name, unique):
     tf.random.set_seed(1)
-    small = audit_sampler(make(name, unique=unique, implementation="tf"), 5, draws=60000)
+    small = audit_sampler(TensorFlows(make(name, unique=unique)), 5, draws=60000)
     assert small.honest is not unique
-    large = make(name, 1000, unique=unique, implementation="tf")
+    large = TensorFlows(make(name, 1000, unique=unique))
     assert audit_sampler(large, 50, draws=4000).honest
 
 
@@ -144,7 +144,7 @@ def test_the_audit_refuses_words_that_cannot_be_in_a_sample(shift, unique, messa
 
 
 def test_tensorflows_claim_of_tries_equal_to_samples_is_corrected():
-    sampler = Uniform(10, unique=True, implementation="tf")
+    sampler = TensorFlows(Uniform(10, unique=True))
     claims = [np.exp(sampler.sample(LABELS, 5, 0).log_expected.numpy()) for _ in range(60)]
     tries = np.log1p(-np.array(claims)) / np.log(0.9)
     np.testing.assert_allclose(tries, np.rint(tries), atol=1e-4)  # 0.5 = S q would be 6.58

@@ -324,14 +324,6 @@ def test_each_step_draws_anew_and_the_seed_decides():
             "`shared_samples` must be True",
         ),
         (
-            NCE, {"sampler_options": {"implementation": "tf"}, "shared_samples": False},
-            "`shared_samples` must be True for a sampler with implementation='tf'",
-        ),
-        (
-            NegativeSampling, {"sampler_options": {"implementation": "tf"}},
-            "`restore_proposal` must be False for a sampler that does not tell its q",
-        ),
-        (
             NegativeSampling, {"sampler": "uniform", "sampler_options": {"unique": True}},
             "`restore_proposal` must be False for a sampler without replacement",
         ),

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from cases import counts, positions, ready
 from tfsoftmax.heads import NCE, FullSoftmax, NegativeSampling, SampledSoftmax
-from tfsoftmax.ops.sampled import Words, logistic
+from tfsoftmax.ops.criteria import Words, logistic
 
 V = 13
 

@@ -11,7 +11,8 @@ import tensorflow as tf
 
 from cases import UNITS, positions, ready
 from tfsoftmax.heads import NCE, FullSoftmax, SampledSoftmax
-from tfsoftmax.ops.sampled import Hits, logistic, sampled_loss, softmax
+from tfsoftmax.ops.criteria import Hits, logistic, softmax
+from tfsoftmax.ops.sampled import sampled_loss
 from tfsoftmax.samplers.base import Candidates
 
 V, N = 13, 6
@@ -58,9 +59,10 @@ def test_losses_of_given_samples(loss, removed, corrected):
     def rows_and_biases(ids):
         return tf.gather(kernel, ids), tf.gather(bias, ids)
 
+    hits = Hits.REMOVE if removed else Hits.KEEP
     ours = sampled_loss(
         LOSSES[loss], tf.constant(hidden), rows_and_biases,
-        tf.constant(labels), candidates(labels), corrected, Hits.REMOVE if removed else Hits.KEEP,
+        tf.constant(labels), candidates(labels), corrected, hits,
     )
     wanted = loop(loss, hidden, labels, kernel, bias, removed, corrected)
     np.testing.assert_allclose(ours, wanted, rtol=1e-5, atol=1e-6)

@@ -3,7 +3,7 @@
 import keras
 
 from tfsoftmax.heads.sampling import SamplingHead
-from tfsoftmax.ops.sampled import Hits, blackout
+from tfsoftmax.ops.criteria import Hits, blackout
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

@@ -11,9 +11,9 @@ from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.distributions.base import Given
 from tfsoftmax.heads.class_based import ClassSoftmax
 from tfsoftmax.heads.random_state import RandomState
+from tfsoftmax.ops.criteria import logistic
 from tfsoftmax.ops.logits import rows_of
-from tfsoftmax.ops.per_example import per_example_loss
-from tfsoftmax.ops.sampled import logistic, sampled_loss
+from tfsoftmax.ops.sampled import sampled_loss
 from tfsoftmax.partitions.counts import checked_counts, with_unseen
 from tfsoftmax.partitions.packing import packed
 from tfsoftmax.samplers import Candidates, Unigram
@@ -100,7 +100,7 @@ class ClassNCE(ClassSoftmax):
             rows, biases = self._rows_and_biases(places + self.num_classes)
             return rows, biases - tf.gather(self._log_sizes, places)
 
-        return per_example_loss(logistic, hidden, read, own, Candidates(places, *log_expected))
+        return sampled_loss(logistic, hidden, read, own, Candidates(places, *log_expected))
 
     def _rows_and_biases(self, edges):
         biases = tf.zeros(tf.shape(edges)) if self.bias is None else rows_of(self.bias.value, edges)

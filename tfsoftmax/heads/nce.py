@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from tfsoftmax.heads.sampling import SamplingHead
-from tfsoftmax.samplers import TargetSampling
+from tfsoftmax.ops.criteria import logistic
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -70,8 +70,7 @@ class NCE(SamplingHead):
                 "`remove_accidental_hits` must not be True for NCE, which would then find P / "
                 "(1 - P) in place of the probabilities P. Received: remove_accidental_hits=True"
             )
-        of_chunks = isinstance(self.sampler, TargetSampling)
-        self.self_normalised = self.sampler.corrects and not of_chunks
+        self.self_normalised = self.sampler.corrects
         self.initial_log_z = _checked_log_z(Z, log_z, self.vocab_size)
         if not isinstance(train_z, bool) and train_z != "context":
             raise ValueError(
@@ -93,7 +92,7 @@ class NCE(SamplingHead):
             )
 
     def _nats(self, hidden, labels):
-        return self._logistic_loss(hidden, labels)
+        return self._sampled_loss(logistic, hidden, labels)
 
     def _compared_rows(self, ids):
         rows, biases = super()._compared_rows(ids)

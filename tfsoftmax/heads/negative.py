@@ -6,6 +6,7 @@ import keras
 
 from tfsoftmax.distributions.views import AfterWord
 from tfsoftmax.heads.sampling import SamplingHead
+from tfsoftmax.ops.criteria import logistic
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -69,11 +70,6 @@ class NegativeSampling(SamplingHead):
                 "then tend to log-odds, ln (P / (1 - P)). "
                 "Received: restore_proposal=True, remove_accidental_hits=True"
             )
-        if restore_proposal and self.sampler.implementation == "tf" and not self.sampler.tells_q:
-            raise ValueError(
-                "`restore_proposal` must be False for a sampler that does not tell its q. "
-                f"Received: restore_proposal=True, sampler={self.sampler}"
-            )
         self.restore_proposal = self.self_normalised = restore_proposal
 
     def _parameters(self):
@@ -94,7 +90,7 @@ class NegativeSampling(SamplingHead):
         return self.sampler.log_q(ids, *before) + math.log(self.num_samples)
 
     def _nats(self, hidden, labels):
-        return self._logistic_loss(hidden, labels, corrected=False)
+        return self._sampled_loss(logistic, hidden, labels, corrected=False)
 
     def _self_normalised(self, hidden, labels):
         """s_w + ln k q(w), or s_w where the proposal is not restored, which takes Z to be one."""

@@ -8,18 +8,16 @@ from tfsoftmax.heads.full import check_objective
 from tfsoftmax.heads.inputs import checked_lists
 from tfsoftmax.heads.sampling import SamplingHead
 from tfsoftmax.logits_tag import LogitsTag
-from tfsoftmax.ops.per_example import per_example_loss
-from tfsoftmax.ops.random import split_seed, uniform, uniform_words
-from tfsoftmax.ops.sampled import (
+from tfsoftmax.ops.criteria import (
     Hits,
     effective_sizes,
     keep_highest,
-    sampled_loss,
     self_normalised,
     softmax,
 )
+from tfsoftmax.ops.random import split_seed, uniform, uniform_words
+from tfsoftmax.ops.sampled import sampled_loss
 from tfsoftmax.ops.xla import under_xla
-from tfsoftmax.samplers import TargetSampling
 
 KEEP_BY = ("score", "corrected_score")
 
@@ -37,8 +35,7 @@ class SampledSoftmax(SamplingHead):
       times in the sum, the label once more; or
     - it is without replacement and hits are removed. The candidates of a position are then its
       label and S other words, whose c_v belong to one common threshold, the arrival of the first
-      word that is not a candidate (`Sampler.sample_others`). With implementation="tf" the
-      thresholds differ, and the minimum is only near the softmax.
+      word that is not a candidate (`Sampler.sample_others`).
 
     With in-batch negatives, `samplers.InBatch`, a position's own label is left out once.
     `remove_accidental_hits=None` does what is right for the sampler. `tf.nn.sampled_softmax_loss`
@@ -122,7 +119,7 @@ class SampledSoftmax(SamplingHead):
             )
         self.keep, self.keep_by, self.label_in_sum = keep, keep_by, label_in_sum
         self.label_smoothing = label_smoothing
-        if label_smoothing and isinstance(self.sampler, TargetSampling):
+        if label_smoothing and not self.sampler.takes_any_label:
             raise ValueError(
                 "`label_smoothing` must be 0 with TargetSampling, whose chunks lack other words. "
                 f"Received: label_smoothing={label_smoothing}"
@@ -206,13 +203,17 @@ class SampledSoftmax(SamplingHead):
             )
         return self._by_row(lambda rows: self._effective_sample_size(rows, seed), hidden)
 
+    @property
+    def _compares_with_others(self):
+        """Whether the candidates of a position are its label and different other words."""
+        kept = self.remove_accidental_hits is False
+        return self.sampler.unique and self.label_in_sum and not kept
+
     def _hits(self):
-        if self.remove_accidental_hits is None and self.sampler.unique and self.label_in_sum:
-            return Hits.REMOVE
-        return super()._hits()
+        return Hits.REMOVE if self._compares_with_others else super()._hits()
 
     def _sample(self, *arguments):
-        if self.sampler.unique and self._hits() == Hits.REMOVE:
+        if self._compares_with_others:
             return self.sampler.sample_others(*arguments)
         if self.sampler.holds_labels and self.label_smoothing and self.shared_samples:
             return self.sampler.sample(*arguments, label_smoothing=self.label_smoothing)
@@ -246,13 +247,11 @@ class SampledSoftmax(SamplingHead):
     def _effective_sample_size(self, hidden, seed):
         hidden, before = self._parts(hidden)
         labels = tf.zeros(tf.shape(hidden)[:1], tf.int32)  # which do not matter
-        draw, loss = self.sampler.sample_for_each, per_example_loss
-        if self.shared_samples:
-            draw, loss = self.sampler.sample, sampled_loss
+        draw = self.sampler.sample if self.shared_samples else self.sampler.sample_for_each
         if seed is None:
             seed = self.random_state.next(self.synchronized and self.shared_samples)
         candidates = draw(labels, self.num_samples, seed, *before)
-        sizes = loss(effective_sizes, hidden, self._rows_and_biases, labels, candidates)
+        sizes = sampled_loss(effective_sizes, hidden, self._rows_and_biases, labels, candidates)
         return tf.stop_gradient(sizes)  # which have no slopes
 
     def get_config(self):

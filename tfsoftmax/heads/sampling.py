@@ -6,18 +6,20 @@ from os import PathLike
 import keras
 import tensorflow as tf
 
+from tfsoftmax.arguments import expect
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.distributions.base import Objective
 from tfsoftmax.distributions.views import without_previous_word
 from tfsoftmax.heads.random_state import RandomState
 from tfsoftmax.heads.shards import Shards
 from tfsoftmax.layers.previous_word import UNITS, without_word
+from tfsoftmax.ops.criteria import Hits
 from tfsoftmax.ops.per_example import per_example_loss
 from tfsoftmax.ops.replicas import in_replica, of_all_replicas
-from tfsoftmax.ops.sampled import Hits, logistic, logistic_of_batch, sampled_loss
+from tfsoftmax.ops.sampled import sampled_loss
 from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.partitions.backoff import BackoffBigrams
-from tfsoftmax.samplers import OnlineBigram, Sampler, get_sampler
+from tfsoftmax.samplers import Sampler, get_sampler
 from tfsoftmax.samplers.certain import with_certain
 
 
@@ -50,8 +52,8 @@ class SamplingHead(Shards):
         seed: seed of the samples.
         synchronized: whether all replicas of a strategy of `tf.distribute` train on one sample, as
             one process with the whole batch does. False draws a sample for each replica, so that
-            the step of P replicas looks at up to P S words. Samples for each position, and those
-            of a sampler with implementation="tf", are never the same on two replicas.
+            the step of P replicas looks at up to P S words. Samples for each position are never
+            the same on two replicas.
         ngram: the bigram model of a sampler that is given by name and takes one, "bigram": a
             `partitions.backoff.BackoffBigrams`, what its `to_config` returns, or the path of an
             ARPA file of order 2. The last four units of the hidden states then carry the word
@@ -79,11 +81,8 @@ class SamplingHead(Shards):
         super().__init__(vocab_size, **kwargs)
         if sampler is None:
             sampler = "learned_unigram" if counts is None else "unigram"
-        if not isinstance(sampler_options, Mapping | None):
-            raise ValueError(
-                "`sampler_options` must be a dict of arguments of the sampler. "
-                f"Received: sampler_options={sampler_options!r}"
-            )
+        expect(isinstance(sampler_options, Mapping | None), "sampler_options",
+               "be a dict of arguments of the sampler", sampler_options)
         options = dict(sampler_options or {})
         if ngram is not None:
             options |= {"ngram": ngram, "words": words}
@@ -91,28 +90,15 @@ class SamplingHead(Shards):
         if not self.trainable:
             self.sampler.trainable = False  # as the setter of `trainable` does
         self.sampler.check_size(num_samples)
-        if self.sampler.unique and not shared_samples:
-            raise ValueError(
-                "`shared_samples` must be True for a sampler without replacement. "
-                "Received: shared_samples=False, unique=True"
-            )
-        if self.sampler.reads_previous_word and shared_samples:
-            raise ValueError(
-                "`shared_samples` must be False for a sampler that depends on the word before. "
-                "Received: shared_samples=True"
-            )
-        if self.sampler.implementation == "tf" and not shared_samples:
-            raise ValueError(
-                "`shared_samples` must be True for a sampler with implementation='tf'. "
-                "Received: shared_samples=False"
-            )
+        expect(shared_samples or not self.sampler.unique, "shared_samples",
+               "be True for a sampler without replacement", shared_samples)
+        expect(not (shared_samples and self.sampler.reads_previous_word), "shared_samples",
+               "be False for a sampler that depends on the word before", shared_samples)
         self.num_samples = None if num_samples is None else int(num_samples)
         self.remove_accidental_hits = remove_accidental_hits
-        if self.sampler.holds_labels and self._hits() == Hits.KEEP:
-            raise ValueError(
-                "`remove_accidental_hits` must not be False with a sampler that holds the labels "
-                f"themselves. Received: remove_accidental_hits={remove_accidental_hits}"
-            )
+        kept = remove_accidental_hits is False and self.sampler.holds_labels
+        expect(not kept, "remove_accidental_hits",
+               "not be False with a sampler that holds the labels themselves", False)
         self.shared_samples = shared_samples
         self.seed = seed
         self.synchronized = synchronized
@@ -128,17 +114,18 @@ class SamplingHead(Shards):
         *leading, units = hidden_shape
         if not self.reads_previous_word or units is None:
             return super().build(hidden_shape)
-        if units <= UNITS:
-            raise ValueError(
-                f"`hidden` must have more than {UNITS} units with sampler={self.sampler}: the last "
-                f"ones carry the word before. Received: hidden of shape {tuple(hidden_shape)}"
-            )
+        expect(
+            units > UNITS, "hidden", f"have more than {UNITS} units with sampler={self.sampler}: "
+            "the last ones carry the word before",
+            received=f"hidden of shape {tuple(hidden_shape)}",
+        )
         super().build((*leading, units - UNITS))
         self.input_spec.axes[-1] = units
 
     def _hits(self):
-        if self.remove_accidental_hits is None and self.sampler.holds_labels:
-            return Hits.REMOVE_ONE
+        """What happens to samples that equal a label: what the sampler states, unless asked for."""
+        if self.remove_accidental_hits is None:
+            return self.sampler.hits
         return Hits.REMOVE if self.remove_accidental_hits else Hits.KEEP
 
     def _sample(self, *arguments):
@@ -174,18 +161,8 @@ class SamplingHead(Shards):
         more = function(self._word_ids())
         return more if bias is None else tf.cast(bias, tf.float32) + more
 
-    def _logistic_loss(self, hidden, labels, corrected=True):
-        """Loss (N,) of the classification of labels against a fresh sample, which is noise."""
-        hits = self._hits()
-        if hits == Hits.REMOVE_ONE:
-            return self._sampled_loss(logistic_of_batch, hidden, labels, corrected, Hits.KEEP)
-        return self._sampled_loss(logistic, hidden, labels, corrected, hits)
-
-    def _sampled_loss(
-        self, criterion, hidden, labels, corrected=True, hits=None, certain=None
-    ):
+    def _sampled_loss(self, criterion, hidden, labels, corrected=True, certain=None):
         """Loss (N,) by a criterion, on a fresh sample that certain ids (C,) >= 0, if any, join."""
-        loss = sampled_loss if self.shared_samples else per_example_loss
         seed = self.random_state.next(self.synchronized and self.shared_samples)
         hidden, before = self._parts(hidden)
         shown, labels = labels, tf.maximum(labels, 0)  # to the sampler: -1 where there is no label
@@ -194,26 +171,20 @@ class SamplingHead(Shards):
         if self.sampler.learns_from_labels and in_replica():  # no row but the sample's is touched
             labels = tf.where(shown < 0, tf.reshape(candidates.ids, [-1])[0], labels)
         self.sampler.update(shown)
-        scores, options = [], {}
+        is_certain = None
         if certain is not None:
             if self.synchronized:
                 certain = of_all_replicas(certain)
             certain = tf.boolean_mask(certain, certain >= 0)  # not before: all may be negative
-            candidates, options["is_certain"] = with_certain(
+            candidates, is_certain = with_certain(
                 candidates, labels, certain, self.sampler.corrects)
-
-        def observed(label, words):
-            scores.append(tf.concat([label[:, None], words.corrected()], axis=1))
-            return criterion(label, words)
-
-        losses = loss(
-            observed, hidden, self._compared_rows, labels, candidates, corrected,
-            self._hits() if hits is None else hits, **options,
-        )
-        if isinstance(self.sampler, OnlineBigram):
-            ids = tf.concat([labels[:, None], candidates.ids], axis=1)
-            before = tf.where(shown < 0, -1, *before)
-            self.sampler.observe(before, ids, tf.nn.softmax(tf.stop_gradient(scores[0])))
+        arguments = criterion, hidden, self._compared_rows, labels, candidates, corrected
+        arguments = *arguments, self._hits()
+        if not self.sampler.learns_from_scores:
+            return sampled_loss(*arguments, is_certain)
+        losses, scores = per_example_loss(*arguments)
+        ids = tf.concat([labels[:, None], candidates.ids], axis=1)
+        self.sampler.observe(tf.where(shown < 0, -1, *before), ids, tf.nn.softmax(scores))
         return losses
 
     def _compared_rows(self, ids):

@@ -7,7 +7,7 @@ beyond scores and rows is that of (N, D).
 
 import tensorflow as tf
 
-from tfsoftmax.ops.sampled import LEFT_OUT, Hits, Words
+from tfsoftmax.ops.criteria import LEFT_OUT, Hits, Words
 from tfsoftmax.ops.sparse_product import sparse_product
 from tfsoftmax.ops.unique import static_unique
 from tfsoftmax.ops.weighting import weighted
@@ -21,11 +21,12 @@ def per_example_loss(
 
     Args:
         candidates: `Candidates` with ids and log_expected (N, S).
-        criterion, hidden, rows_and_biases, labels, corrected: as in `sampled_loss`.
         hits: a `Hits`, `KEEP` or `REMOVE`.
+        criterion, hidden, rows_and_biases, labels, corrected: as in `sampled_loss`.
 
     Returns:
-        (N,) float32, nats. Differentiable with respect to hidden, rows and biases.
+        (N,) float32, nats, differentiable with respect to hidden, rows and biases; and the scores
+        (N, 1 + S) of the label and of the words, without a gradient.
     """
     ids = tf.transpose(candidates.ids)  # (S, N)
     unique = static_unique if under_xla() else tf.unique
@@ -52,8 +53,9 @@ def per_example_loss(
         ones = tf.ones([candidates.ids.shape[1]])
         words = Words(scores, word_biases, shift, ones)
         losses, slopes = criterion(label_scores, words)
+        every = tf.concat([label_scores[:, None], words.corrected()], axis=1)
 
-        def gradient(upstream):
+        def gradient(upstream, _):
             by_word = tf.transpose(slopes.words * (upstream * slopes.rows)[:, None])
             by_label = weighted(slopes.label, upstream)
 
@@ -65,9 +67,10 @@ def per_example_loss(
             d_biases += tf.math.unsorted_segment_sum(by_word, word_place, tf.size(rows))
             return tf.cast(d_hidden, hidden.dtype), d_rows, d_biases
 
-        return losses, gradient
+        return (losses, every), gradient
 
-    return differentiable(hidden, *rows_and_biases(rows))
+    losses, every = differentiable(hidden, *rows_and_biases(rows))
+    return losses, tf.stop_gradient(every)
 
 
 def _sparse_products(places, factors, hidden, rows):

@@ -40,7 +40,7 @@ class AfterWord(Sampler):
     reads_previous_word = True
 
     def __init__(self, vocab_size: int, **kwargs):
-        super().__init__(vocab_size, unique=False, implementation="own", **kwargs)
+        super().__init__(vocab_size, unique=False, **kwargs)
         self.supports_jit = False  # a search in a sorted array compares with all of it under XLA
 
     def sample(self, labels, num_samples, seed):
@@ -83,7 +83,7 @@ class AfterWord(Sampler):
 
     def get_config(self):
         config = super().get_config()
-        del config["unique"], config["implementation"]
+        del config["unique"]
         return config
 
 

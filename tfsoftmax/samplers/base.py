@@ -9,14 +9,11 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.arguments import CheckedArguments, expect, is_whole
+from tfsoftmax.ops.criteria import LEFT_OUT, Hits
 from tfsoftmax.ops.inputs import checked_ids, dense
 from tfsoftmax.ops.replicas import in_replica
-from tfsoftmax.ops.sampled import LEFT_OUT
 from tfsoftmax.partitions.packing import unpacked_values
 from tfsoftmax.samplers.poisson_race import poisson_race, tries_needed
-from tfsoftmax.samplers.tf_candidates import tf_candidates
-
-IMPLEMENTATIONS = ("own", "tf")
 
 
 class Candidates(NamedTuple):
@@ -44,21 +41,15 @@ class Sampler(CheckedArguments, keras.layers.Layer):
     """A proposal distribution q over V words, from which a head draws samples.
 
     The head holds the sampler as a sublayer. A subclass writes `log_q` and `_draw`, `update` if
-    its distribution changes in training, and `tf_operation` if `tf.random` can draw from it.
+    its distribution changes in training.
 
     Args:
         vocab_size: V, at most 2^30.
         unique: whether all words of a sample differ (sampling without replacement).
-        implementation: "own" computes with plain TensorFlow operations on any device, with and
-            without jit. "tf" uses the candidate samplers of `tf.random`, for comparison: they
-            need a CPU, cannot be compiled by jit, have a random generator of their own
-            (`tf.random.set_seed`), and under `unique` claim the expected count
-            1 - (1 - q)^tries, which is an approximation (see `tf_candidates`).
         **kwargs: as in `keras.layers.Layer`.
 
     Raises:
-        ValueError: if `vocab_size` lies outside [1, 2^30] or `implementation` is unknown, or if
-            `implementation="tf"` is asked of a class without `tf_operation`.
+        ValueError: if `vocab_size` lies outside [1, 2^30].
 
     Example:
         sampler = tfsoftmax.samplers.Unigram(4, counts=[50, 30, 15, 5], unique=True)
@@ -67,27 +58,20 @@ class Sampler(CheckedArguments, keras.layers.Layer):
         head = tfsoftmax.SampledSoftmax(4, num_samples=2, sampler=sampler)
     """
 
-    tells_q = True  # whether `log_q` is known with either implementation
+    hits = Hits.KEEP  # what should happen to samples that equal a label, unless one asks for others
     reads_previous_word = False  # whether q depends on the word before
     corrects = True  # whether words differ in their expected counts
     holds_labels = False  # whether a sample contains the label of each position once, undrawn
+    takes_any_label = True  # whether a label may be any word
     learns_from_labels = False  # whether labels of weight zero must be kept from it
+    learns_from_scores = False  # whether it has `observe`
     exclude = ()  # words that are never drawn, which `Excluding` sets
 
-    def __init__(
-        self, vocab_size: int, unique: bool = False, implementation: str = "own", **kwargs
-    ):
+    def __init__(self, vocab_size: int, unique: bool = False, **kwargs):
         super().__init__(**kwargs)
         expect(1 <= vocab_size <= 1 << 30, "vocab_size", "lie in [1, 2**30]", vocab_size)
-        known = implementation in IMPLEMENTATIONS
-        expect(known, "implementation", f"be one of {IMPLEMENTATIONS}", implementation)
-        own = implementation != "tf" or type(self).tf_operation is not Sampler.tf_operation
-        rule = f"be 'own' for {type(self).__name__}, which `tf.random` does not have"
-        expect(own, "implementation", rule, implementation)
         self.vocab_size = operator.index(vocab_size)
         self.unique = bool(unique)
-        self.implementation = implementation
-        self.supports_jit = implementation != "tf"
         self._tries = {}
         self.built = True
 
@@ -112,8 +96,6 @@ class Sampler(CheckedArguments, keras.layers.Layer):
         """
         self.check_size(num_samples)
         labels = self._checked(labels)
-        if self.implementation == "tf":
-            return Candidates(*tf_candidates(self, labels, num_samples))
         if self.unique:
             return self._sample_unique(labels, num_samples, stateless(seed))
         ids = self._draw(num_samples, stateless(seed))
@@ -139,12 +121,9 @@ class Sampler(CheckedArguments, keras.layers.Layer):
         Returns:
             `Candidates` with ids (M,), M = min(S + 1, V), and log_expected (N, M), which is 1e30
             for the last word where the label is not in the sample, so that it does not count.
-            Where the label is in the sample, the caller leaves it out. With
-            implementation="tf" it is the result of `sample`.
+            Where the label is in the sample, the loss leaves it out.
         """
         self.check_size(num_samples)
-        if self.implementation == "tf":
-            return self.sample(labels, num_samples, seed)
         size = min(num_samples + 1, self.vocab_size)
         labels = self._checked(labels)
         ids, inside, outside = self._race(size, stateless(seed))
@@ -155,7 +134,8 @@ class Sampler(CheckedArguments, keras.layers.Layer):
             is_inside[:, None], _log_inclusion(log_q, inside), without_last
         )
         times = tf.where(is_inside, inside, outside)
-        return Candidates(ids, log_expected, _log_inclusion(self.log_q(labels), times))
+        log_expected_labels = _log_inclusion(self.log_q(labels), times)
+        return Candidates(ids, log_expected, log_expected_labels)
 
     def sample_for_each(
         self, labels: tf.Tensor, num_samples: int, seed: int | tf.Tensor
@@ -199,8 +179,14 @@ class Sampler(CheckedArguments, keras.layers.Layer):
         """
         del labels
 
-    def tf_operation(self):
-        """The operation of `tf.random` that draws from q, and its keyword arguments."""
+    def observe(self, before: tf.Tensor, ids: tf.Tensor, shares: tf.Tensor) -> None:
+        """Adapts the distribution to what a step has found, if it `learns_from_scores`.
+
+        Args:
+            before: (N,) int32, the word before each position, or -1 to leave the position out.
+            ids: (N, C) int32, the words whose scores the step has computed.
+            shares: (N, C) float32, their softmax.
+        """
         raise NotImplementedError
 
     def _checked(self, ids, name="labels", least=0):
@@ -256,11 +242,12 @@ class Sampler(CheckedArguments, keras.layers.Layer):
             **super().get_config(),
             "vocab_size": self.vocab_size,
             "unique": self.unique,
-            "implementation": self.implementation,
         }
 
     @classmethod
     def from_config(cls, config):
+        # In older files stands which of two implementations of the same q draws.
+        config = {k: v for k, v in config.items() if k != "implementation"}
         return super().from_config(unpacked_values(config))
 
 

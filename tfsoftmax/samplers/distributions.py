@@ -23,7 +23,7 @@ class Uniform(Sampler):
 
     Args:
         vocab_size: V.
-        unique, implementation, **kwargs: as in `Sampler`.
+        unique, **kwargs: as in `Sampler`.
 
     Example:
         sampler = tfsoftmax.samplers.Uniform(1000)
@@ -39,9 +39,6 @@ class Uniform(Sampler):
 
     def _draw(self, count, seed):
         return uniform_words(count, self.vocab_size, seed)
-
-    def tf_operation(self):
-        return tf.random.uniform_candidate_sampler, {}
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -83,9 +80,6 @@ class LogUniform(Sampler):
     def _draw(self, count, seed):
         height = tf.exp(uniform([count], seed) * math.log(self.vocab_size + 1))
         return tf.clip_by_value(tf.cast(height, tf.int32) - 1, 0, self.vocab_size - 1)
-
-    def tf_operation(self):
-        return tf.random.log_uniform_candidate_sampler, {}
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -137,11 +131,6 @@ class Unigram(Sampler):
             tf.gather(self._threshold, cell), tf.int64
         )
         return tf.where(stays, tf.cast(cell, tf.int32), tf.gather(self._alias, cell))
-
-    def tf_operation(self):
-        with tf.init_scope():
-            unigrams = np.exp(self.log_q(tf.range(self.vocab_size)).numpy()).tolist()
-        return tf.random.fixed_unigram_candidate_sampler, {"unigrams": unigrams}
 
     def get_config(self):
         return {**super().get_config(), "counts": packed(self.counts), "alpha": self.alpha}

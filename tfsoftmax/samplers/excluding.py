@@ -10,7 +10,6 @@ from tfsoftmax.arguments import expect
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.partitions.counts import checked_counts
 from tfsoftmax.samplers.base import Candidates, Sampler, contains
-from tfsoftmax.samplers.target import TargetSampling
 
 NEVER = -1e4  # The logarithm of zero in any float, and finite: zero times a loss of it is zero.
 
@@ -55,8 +54,8 @@ class Excluding(Sampler):
         self.sampler = sampler
         if not self.trainable:
             sampler.trainable = False
-        self.implementation, self.supports_jit = sampler.implementation, sampler.supports_jit
-        self.tells_q, self.learns_from_labels = sampler.tells_q, sampler.learns_from_labels
+        self.supports_jit = sampler.supports_jit
+        self.learns_from_labels = sampler.learns_from_labels
 
     @staticmethod
     def without(
@@ -114,7 +113,7 @@ class Excluding(Sampler):
 
     def get_config(self):
         config = super().get_config()
-        del config["unique"], config["implementation"]
+        del config["unique"]
         sampler = keras.saving.serialize_keras_object(self.sampler)
         return {**config, "exclude": list(self.exclude), "sampler": sampler}
 
@@ -125,7 +124,7 @@ class Excluding(Sampler):
 
 
 def _check_class(cls):
-    draws = cls._draw is not Sampler._draw and not issubclass(cls, TargetSampling)
+    draws = cls._draw is not Sampler._draw and cls.takes_any_label
     expect(
         draws, "exclude", "be unset for a sampler that reads the word before, or takes its words "
         "from labels or from vocabularies of its own: leave out positions of such labels by a "

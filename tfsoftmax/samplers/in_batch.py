@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from tfsoftmax.arguments import expect, refusal
 from tfsoftmax.array_like import ArrayLike
+from tfsoftmax.ops.criteria import Hits
 from tfsoftmax.ops.exported import held
 from tfsoftmax.ops.replicas import in_replica, labels_of_all_replicas
 from tfsoftmax.ops.xla import under_xla
@@ -69,13 +70,14 @@ class InBatch(Sampler):
     """
 
     holds_labels = True
+    hits = Hits.REMOVE_ONE  # the position's own label
     learns_from_labels = True
 
     def __init__(
         self, vocab_size: int, counts: ArrayLike | str | None, extra: Sampler | None = None,
         **kwargs,
     ):
-        super().__init__(vocab_size, unique=False, implementation="own", **kwargs)
+        super().__init__(vocab_size, unique=False, **kwargs)
         self.extra = Uniform(vocab_size) if extra is None else extra
         self._check_extra()
         if not self.trainable:
@@ -92,13 +94,13 @@ class InBatch(Sampler):
 
     def _check_extra(self):
         extra = self.extra
-        draws = isinstance(extra, Sampler) and extra.implementation == "own" and not (
+        draws = isinstance(extra, Sampler) and not (
             extra.unique or extra.holds_labels or extra.reads_previous_word
         )
         expect(
             draws and extra.vocab_size == self.vocab_size, "extra",
             f"be a sampler of {self.vocab_size} words that draws with replacement for all "
-            "positions, by implementation='own'", extra,
+            "positions", extra,
         )
 
     def sample(
@@ -166,7 +168,7 @@ class InBatch(Sampler):
 
     def get_config(self):
         config = super().get_config()
-        del config["unique"], config["implementation"]
+        del config["unique"]
         counts = self.counts if self.learned is not None else packed(self.counts)
         extra = keras.saving.serialize_keras_object(self.extra)
         return {**config, "counts": counts, "extra": extra}

@@ -27,7 +27,7 @@ class LearnedUnigram(Sampler):
 
     Args:
         vocab_size: V.
-        **kwargs: arguments of `Sampler`, such as `unique` and `implementation`.
+        **kwargs: arguments of `Sampler`, such as `unique`.
 
     Example:
         sampler = tfsoftmax.samplers.LearnedUnigram(1000)
@@ -39,29 +39,22 @@ class LearnedUnigram(Sampler):
         gives no access to its counts, and which learns whenever it is asked for a sample.
     """
 
-    tells_q = False  # TensorFlow's operation does not
     learns_from_labels = True
 
     def __init__(self, vocab_size: int, **kwargs):
         super().__init__(vocab_size, **kwargs)
-        self.sums = None
-        if self.implementation == "own":
-            self.sums = self.add_weight(
-                name="sums", shape=(2 * cells(vocab_size),), dtype="float64", trainable=False,
-                autocast=False, aggregation="only_first_replica",
-                initializer=lambda shape, dtype: tf.constant(_sum_tree(vocab_size), dtype),
-            )
+        self.sums = self.add_weight(
+            name="sums", shape=(2 * cells(vocab_size),), dtype="float64", trainable=False,
+            autocast=False, aggregation="only_first_replica",
+            initializer=lambda shape, dtype: tf.constant(_sum_tree(vocab_size), dtype),
+        )
 
     def log_q(self, ids):
-        if self.sums is None:
-            raise NotImplementedError(
-                "`log_q` is not known for implementation='tf', because TensorFlow does not tell it."
-            )
         count = gathered_rows(self.sums.value, tf.cast(ids, tf.int64) + cells(self.vocab_size))
         return tf.cast(tf.math.log(count / self._total()), tf.float32)
 
     def update(self, labels):
-        if self.sums is None or not self.trainable:
+        if not self.trainable:
             return
         labels = labels_of_all_replicas(tf.reshape(self._checked(labels, least=-1), [-1]))
         leaves = tf.maximum(tf.cast(labels, tf.int64), 0) + cells(self.vocab_size)
@@ -89,9 +82,6 @@ class LearnedUnigram(Sampler):
     def _typical_q(self):
         return _zipf(self.vocab_size)  # not the counts so far, which will change
 
-    def tf_operation(self):
-        return tf.random.learned_unigram_candidate_sampler, {}
-
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
 class Interpolated(Unigram):
@@ -108,7 +98,7 @@ class Interpolated(Unigram):
 
     Raises:
         ValueError: as in `Unigram`, and if `unigram_weight` is neither a number in [0, 1] nor a
-            function, or is a function with `implementation="tf"`.
+            function.
 
     Example:
         schedule = keras.optimizers.schedules.PolynomialDecay(0.8, 100, end_learning_rate=1.0)
@@ -126,11 +116,9 @@ class Interpolated(Unigram):
         super().__init__(vocab_size, counts, **kwargs)
         if isinstance(unigram_weight, dict):
             unigram_weight = _schedule(unigram_weight)
-        number, name = is_number(unigram_weight) and 0 <= unigram_weight <= 1, "unigram_weight"
-        expect(number or callable(unigram_weight), name,
+        number = is_number(unigram_weight) and 0 <= unigram_weight <= 1
+        expect(number or callable(unigram_weight), "unigram_weight",
                "lie in [0, 1] or be a function of the step", unigram_weight)
-        right = number or self.implementation != "tf"
-        expect(right, name, "be a number if implementation='tf'", unigram_weight)
         self.unigram_weight = unigram_weight
         self.step = None
         if callable(unigram_weight):

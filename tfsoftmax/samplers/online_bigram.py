@@ -50,7 +50,7 @@ class OnlineBigram(AfterWord):
     and the smoothing of Witten and Bell 1991 with the unigram.
     """
 
-    learns_from_labels = True
+    learns_from_labels = learns_from_scores = True
 
     def __init__(
         self, vocab_size: int, counts: ArrayLike | None = None, slots: int = 64,

@@ -56,8 +56,10 @@ class TargetSampling(Sampler):
     Source: Müller 2017, equation 2.31; Jean et al. 2015, section 3.2; Chen et al. 2015 (the name).
     """
 
+    corrects = takes_any_label = False
+
     def __init__(self, vocab_size: int, vocabularies: ArrayLike, ends: ArrayLike, **kwargs):
-        super().__init__(vocab_size, unique=True, implementation="own", **kwargs)
+        super().__init__(vocab_size, unique=True, **kwargs)
         self.vocabularies = np.sort(_checked_vocabularies(vocabularies, vocab_size), axis=1)
         self.ends = _checked_ends(ends, len(self.vocabularies))
         with tf.init_scope():
@@ -126,7 +128,7 @@ class TargetSampling(Sampler):
 
     def get_config(self):
         config = super().get_config()
-        del config["unique"], config["implementation"]
+        del config["unique"]
         return {
             **config, "vocabularies": packed(self.vocabularies), "ends": packed(self.ends)
         }

@@ -3,13 +3,19 @@
 import math
 import numbers
 import warnings
+from collections.abc import Mapping, Sequence
+from os import PathLike
 from typing import Literal
 
 import keras
 import tensorflow as tf
 
+from tfsoftmax.arguments import expect
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.heads.sampling import SamplingHead
 from tfsoftmax.ops.criteria import logistic
+from tfsoftmax.partitions.backoff import BackoffBigrams
+from tfsoftmax.samplers import Sampler
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -40,11 +46,13 @@ class NCE(SamplingHead):
 
     Args:
         vocab_size: V, the number of words.
+        num_samples, sampler, counts, sampler_options, remove_accidental_hits, shared_samples, seed,
+            synchronized, ngram, words: as in `SamplingHead`.
         Z: normalisation constant, or "auto" for V.
         log_z: ln Z, in place of Z.
         train_z: whether ln Z is trained: False, True for one parameter that starts there and
             serves all contexts, or "context" for ln Z(h) = w h + b, which starts there too.
-        **kwargs: arguments of `SamplingHead` (num_samples, sampler, counts, ...).
+        **kwargs: as in `SamplingHead`.
 
     Example:
         hidden, labels = keras.random.normal((8, 64)), keras.random.randint((8,), 0, 1000)
@@ -61,21 +69,26 @@ class NCE(SamplingHead):
     """
 
     def __init__(
-        self, vocab_size: int, *args, Z: float | str = "auto", log_z: float | None = None,
-        train_z: bool | Literal["context"] = False, **kwargs,
+        self, vocab_size: int, num_samples: int | None = 1280, sampler: str | Sampler | None = None,
+        counts: ArrayLike | None = None, sampler_options: dict | None = None,
+        remove_accidental_hits: bool | None = None, shared_samples: bool = True,
+        seed: int | None = None, synchronized: bool = True,
+        ngram: BackoffBigrams | Mapping | str | PathLike | None = None,
+        words: Sequence[str] | None = None, *, Z: float | str = "auto",
+        log_z: float | None = None, train_z: bool | Literal["context"] = False, **kwargs,
     ):
-        super().__init__(vocab_size, *args, **kwargs)
-        if self.remove_accidental_hits:
-            raise ValueError(
-                "`remove_accidental_hits` must not be True for NCE, which would then find P / "
-                "(1 - P) in place of the probabilities P. Received: remove_accidental_hits=True"
-            )
+        super().__init__(
+            vocab_size, num_samples, sampler, counts, sampler_options, remove_accidental_hits,
+            shared_samples, seed, synchronized, ngram, words, **kwargs,
+        )
+        expect(
+            not self.remove_accidental_hits, "remove_accidental_hits", "not be True for NCE, which "
+            "would then find P / (1 - P) in place of the probabilities P", True,
+        )
         self.self_normalised = self.sampler.corrects
         self.initial_log_z = _checked_log_z(Z, log_z, self.vocab_size)
-        if not isinstance(train_z, bool) and train_z != "context":
-            raise ValueError(
-                f"`train_z` must be True, False or 'context'. Received: train_z={train_z!r}"
-            )
+        known = isinstance(train_z, bool) or train_z == "context"
+        expect(known, "train_z", "be True, False or 'context'", train_z)
         self.train_z = train_z
 
     def build(self, hidden_shape):
@@ -127,14 +140,11 @@ class NCE(SamplingHead):
 
 def _checked_log_z(Z, log_z, vocab_size):
     if log_z is not None:
-        if Z != "auto" or not math.isfinite(log_z):
-            raise ValueError(
-                "`log_z` must be a finite number, given without `Z`. "
-                f"Received: log_z={log_z!r}, Z={Z!r}"
-            )
+        expect(Z == "auto" and math.isfinite(log_z), "log_z",
+               "be a finite number, given without `Z`", received={"log_z": log_z, "Z": Z})
         return float(log_z)
     if Z == "auto":
         return math.log(vocab_size)
-    if not isinstance(Z, numbers.Real) or not 0 < Z < math.inf:
-        raise ValueError(f"`Z` must be a positive number or 'auto'. Received: Z={Z!r}")
+    positive = isinstance(Z, numbers.Real) and 0 < Z < math.inf
+    expect(positive, "Z", "be a positive number or 'auto'", Z)
     return math.log(Z)

@@ -1,12 +1,18 @@
 """Negative sampling, and the distribution that it implies."""
 
 import math
+from collections.abc import Mapping, Sequence
+from os import PathLike
 
 import keras
 
+from tfsoftmax.arguments import expect
+from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.distributions.views import AfterWord
 from tfsoftmax.heads.sampling import SamplingHead
 from tfsoftmax.ops.criteria import logistic
+from tfsoftmax.partitions.backoff import BackoffBigrams
+from tfsoftmax.samplers import Sampler
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -33,11 +39,13 @@ class NegativeSampling(SamplingHead):
 
     Args:
         vocab_size: V, the number of words.
+        num_samples, sampler, counts, sampler_options, remove_accidental_hits, shared_samples, seed,
+            synchronized, ngram, words: as in `SamplingHead`. Accidental hits stay
+            unless `remove_accidental_hits=True`. Of in-batch negatives one is left out.
         restore_proposal: whether logits outside training are s + ln k q instead of s. Must be
             False for samplers without replacement, in-batch negatives, and if accidental hits are
             left out.
-        **kwargs: arguments of `SamplingHead` (num_samples, sampler, counts, ...). Accidental
-            hits stay unless `remove_accidental_hits=True`. Of in-batch negatives one is left out.
+        **kwargs: as in `SamplingHead`.
 
     Example:
         hidden, labels = keras.random.normal((8, 64)), keras.random.randint((8,), 0, 1000)
@@ -50,26 +58,28 @@ class NegativeSampling(SamplingHead):
     the sampled words, where 1 - P(true) is meant, as its second line shows.
     """
 
-    def __init__(self, vocab_size: int, *args, restore_proposal: bool = True, **kwargs):
-        super().__init__(vocab_size, *args, **kwargs)
-        if restore_proposal and self.sampler.unique:
-            raise ValueError(
-                "`restore_proposal` must be False for a sampler without replacement, which draws a "
-                "word w fewer than k q(w) times. "
-                f"Received: restore_proposal=True, sampler={self.sampler} with unique=True"
-            )
-        if restore_proposal and self.sampler.holds_labels:
-            raise ValueError(
-                "`restore_proposal` must be False for a sampler that holds the labels themselves, "
-                "as many as the batch has. "
-                f"Received: restore_proposal=True, sampler={self.sampler}"
-            )
-        if restore_proposal and self.remove_accidental_hits:
-            raise ValueError(
-                "`restore_proposal` must be False if accidental hits are left out, as the scores "
-                "then tend to log-odds, ln (P / (1 - P)). "
-                "Received: restore_proposal=True, remove_accidental_hits=True"
-            )
+    def __init__(
+        self, vocab_size: int, num_samples: int | None = 1280, sampler: str | Sampler | None = None,
+        counts: ArrayLike | None = None, sampler_options: dict | None = None,
+        remove_accidental_hits: bool | None = None, shared_samples: bool = True,
+        seed: int | None = None, synchronized: bool = True,
+        ngram: BackoffBigrams | Mapping | str | PathLike | None = None,
+        words: Sequence[str] | None = None, *, restore_proposal: bool = True,
+        **kwargs,
+    ):
+        super().__init__(
+            vocab_size, num_samples, sampler, counts, sampler_options, remove_accidental_hits,
+            shared_samples, seed, synchronized, ngram, words, **kwargs,
+        )
+        for wrong, why in (
+            (self.sampler.unique, "for a sampler without replacement, which draws a word w fewer "
+             "than k q(w) times"),
+            (self.sampler.holds_labels, "for a sampler that holds the labels themselves, as many "
+             "as the batch has"),
+            (self.remove_accidental_hits, "if accidental hits are left out, as the scores then "
+             "tend to log-odds, ln (P / (1 - P))"),
+        ):
+            expect(not (restore_proposal and wrong), "restore_proposal", f"be False {why}", True)
         self.restore_proposal = self.self_normalised = restore_proposal
 
     def _parameters(self):

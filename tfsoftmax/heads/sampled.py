@@ -1,8 +1,12 @@
 """Sampled softmax: importance sampling, by default with the label among the candidates."""
 
+from collections.abc import Mapping, Sequence
+from os import PathLike
+
 import keras
 import tensorflow as tf
 
+from tfsoftmax.arguments import expect
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.heads.full import check_objective
 from tfsoftmax.heads.inputs import checked_lists
@@ -18,6 +22,8 @@ from tfsoftmax.ops.criteria import (
 from tfsoftmax.ops.random import split_seed, uniform, uniform_words
 from tfsoftmax.ops.sampled import sampled_loss
 from tfsoftmax.ops.xla import under_xla
+from tfsoftmax.partitions.backoff import BackoffBigrams
+from tfsoftmax.samplers import Sampler
 
 KEEP_BY = ("score", "corrected_score")
 
@@ -68,6 +74,8 @@ class SampledSoftmax(SamplingHead):
 
     Args:
         vocab_size: V, the number of words.
+        num_samples, sampler, counts, sampler_options, remove_accidental_hits, shared_samples, seed,
+            synchronized, ngram, words: as in `SamplingHead`.
         keep: the number of words of a sample without replacement that count at each position,
             the highest by `keep_by` (TAPAS) and those that tie with the last of them, or None for
             all. The loss is then biased: it suits ranking, not perplexity. With in-batch
@@ -79,7 +87,7 @@ class SampledSoftmax(SamplingHead):
         label_in_sum: whether the label's term is part of the sum.
         label_smoothing: probability in [0, 1) with which a training step replaces a label by a
             word drawn from the uniform distribution.
-        **kwargs: arguments of `SamplingHead` (num_samples, sampler, counts, ...).
+        **kwargs: as in `SamplingHead`.
 
     Example:
         hidden, labels = keras.random.normal((8, 64)), keras.random.randint((8,), 0, 1000)
@@ -94,36 +102,32 @@ class SampledSoftmax(SamplingHead):
     """
 
     def __init__(
-        self, vocab_size: int, *args, keep: int | None = None, keep_by: str = "score",
-        label_in_sum: bool = True, label_smoothing: float = 0.0, **kwargs,
+        self, vocab_size: int, num_samples: int | None = 1280, sampler: str | Sampler | None = None,
+        counts: ArrayLike | None = None, sampler_options: dict | None = None,
+        remove_accidental_hits: bool | None = None, shared_samples: bool = True,
+        seed: int | None = None, synchronized: bool = True,
+        ngram: BackoffBigrams | Mapping | str | PathLike | None = None,
+        words: Sequence[str] | None = None, *, keep: int | None = None,
+        keep_by: str = "score", label_in_sum: bool = True, label_smoothing: float = 0.0, **kwargs,
     ):
-        super().__init__(vocab_size, *args, **kwargs)
+        super().__init__(
+            vocab_size, num_samples, sampler, counts, sampler_options, remove_accidental_hits,
+            shared_samples, seed, synchronized, ngram, words, **kwargs,
+        )
         check_objective(label_smoothing, 0.0, None)
         most = keep if self.sampler.holds_labels else self.num_samples
-        if keep is not None and not 0 < keep <= most:
-            raise ValueError(
-                f"`keep` must lie in [1, num_samples={self.num_samples}]. Received: keep={keep}"
-            )
-        if keep is not None and not (self.sampler.unique or self.sampler.holds_labels):
-            raise ValueError(
-                "`keep` must be None for a sampler with replacement. "
-                f"Received: keep={keep}, unique=False"
-            )
-        if keep_by not in KEEP_BY:
-            raise ValueError(f"`keep_by` must be one of {KEEP_BY}. Received: keep_by={keep_by!r}")
-        if not label_in_sum and (self.remove_accidental_hits or self.sampler.holds_labels):
-            raise ValueError(
-                "`label_in_sum` must be True with `remove_accidental_hits` and with a sampler that "
-                f"holds the labels themselves. Received: label_in_sum={label_in_sum}, "
-                f"remove_accidental_hits={self.remove_accidental_hits}, sampler={self.sampler}"
-            )
+        expect(keep is None or 0 < keep <= most, "keep",
+               f"lie in [1, num_samples={self.num_samples}]", keep)
+        expect(keep is None or self.sampler.unique or self.sampler.holds_labels, "keep",
+               "be None for a sampler with replacement", keep)
+        expect(keep_by in KEEP_BY, "keep_by", f"be one of {KEEP_BY}", keep_by)
+        whole = self.remove_accidental_hits or self.sampler.holds_labels
+        expect(label_in_sum or not whole, "label_in_sum", "be True with `remove_accidental_hits` "
+               "and with a sampler that holds the labels themselves", label_in_sum)
+        expect(self.sampler.takes_any_label or not label_smoothing, "label_smoothing",
+               "be 0 with TargetSampling, whose chunks lack other words", label_smoothing)
         self.keep, self.keep_by, self.label_in_sum = keep, keep_by, label_in_sum
         self.label_smoothing = label_smoothing
-        if label_smoothing and not self.sampler.takes_any_label:
-            raise ValueError(
-                "`label_smoothing` must be 0 with TargetSampling, whose chunks lack other words. "
-                f"Received: label_smoothing={label_smoothing}"
-            )
         if self.sampler.holds_labels:
             # XLA would keep k of the copies of words instead of k words.
             self.supports_jit = self.supports_jit and keep is None
@@ -164,18 +168,17 @@ class SampledSoftmax(SamplingHead):
         return self._by_position(self._training_loss, hidden, labels, negatives)
 
     def _checked_negatives(self, ids, positions):
-        if under_xla():
-            raise ValueError(
-                "`hard_negatives` must be None where XLA compiles the head: compile the model with "
-                "jit_compile=False. Received: hard negatives under XLA"
-            )
-        if self.sampler.unique or not (self.shared_samples and self.label_in_sum):
-            raise ValueError(
-                "`hard_negatives` must be None unless samples are with replacement and shared and "
-                "the label is in the sum. Received: hard "
-                f"negatives, unique={self.sampler.unique}, shared_samples={self.shared_samples}, "
-                f"label_in_sum={self.label_in_sum}"
-            )
+        expect(
+            not under_xla(), "hard_negatives", "be None where XLA compiles the head: compile the "
+            "model with jit_compile=False", received="hard negatives under XLA",
+        )
+        sampler, label_in_sum = self.sampler, self.label_in_sum
+        expect(
+            not sampler.unique and self.shared_samples and label_in_sum, "hard_negatives",
+            "be None unless samples are with replacement and shared and the label is in the sum",
+            received={"hard_negatives": "given", "unique": sampler.unique,
+                      "shared_samples": self.shared_samples, "label_in_sum": label_in_sum},
+        )
         return checked_lists(ids, "hard_negatives", positions, self.vocab_size)
 
     def effective_sample_size(
@@ -196,11 +199,10 @@ class SampledSoftmax(SamplingHead):
 
         Source: Müller 2017, equation 2.30 (Kong 1992).
         """
-        if self.sampler.holds_labels:
-            raise ValueError(
-                "`sampler` must draw words of its own: the sample of this one are the labels, "
-                f"which are not known here. Received: sampler={self.sampler}"
-            )
+        expect(
+            not self.sampler.holds_labels, "sampler", "draw words of its own: the sample of this "
+            "one are the labels, which are not known here", self.sampler,
+        )
         return self._by_row(lambda rows: self._effective_sample_size(rows, seed), hidden)
 
     @property

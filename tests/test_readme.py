@@ -63,6 +63,20 @@ def test_the_page_about_keras_runs():
     assert np.mean(losses[-3:]) < np.mean(losses[:3])
 
 
+def test_the_distribution_of_the_page_about_the_design_keeps_the_contract():
+    page, names = (ROOT / "docs" / "design.md").read_text(encoding="utf-8"), {}
+    exec(re.search(r"```python\n(.*?)```", page, re.DOTALL).group(1), names)
+    head, hidden, labels = names["model"].layers[-1], names["hidden"], names["labels"]
+    log_probs = head.log_probs(hidden).numpy()
+    np.testing.assert_allclose(np.exp(log_probs).sum(axis=1), 1, rtol=1e-5)
+    own = np.take_along_axis(log_probs, labels.numpy()[:, None], 1)[:, 0]
+    np.testing.assert_allclose(head.log_prob(hidden, labels), own, rtol=1e-5)
+    ids, values = head.top_k(hidden, 3)
+    np.testing.assert_allclose(values, np.take_along_axis(log_probs, ids.numpy(), 1), rtol=1e-5)
+    results = names["model"].evaluate(hidden, labels, verbose=0, return_dict=True)
+    np.testing.assert_allclose(np.log(results["perplexity"]), -own.mean(), rtol=1e-4)
+
+
 def test_the_demonstration_of_pairs_is_that_of_the_makefile():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     rule = re.search(r"\ndemo_summaries:.*?\n(.*?)\n\n", makefile, re.DOTALL).group(1)

@@ -17,8 +17,8 @@ PAGES = {"README.md": "index.md", **{
 RESULTS = ("*.md", "*.png", "*.csv", "*.txt", "*.json", "*.py")
 EXAMPLES = ROOT / "experiments" / "examples"
 FOLDERS = (
-    "heads", "distributions", "layers", "metrics", "optimizers", "samplers", "partitions", "ops",
-    "corpora", "lm", "nbest", "profiling", "seq2seq",
+    "heads", "survey", "distributions", "layers", "metrics", "optimizers", "samplers",
+    "partitions", "ops", "corpora", "lm", "nbest", "profiling", "seq2seq",
 )
 TOP = (
     "losses", "hub", "retrieval", "saved_models", "search", "sharded_checkpoints", "vocabulary",

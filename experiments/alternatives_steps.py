@@ -35,9 +35,9 @@ def model_of(case, own_rate, vocabulary, streams, time_steps, units):
     """A model that ends in the head of a case."""
     import keras
 
-    from tfsoftmax.heads import CubicScores
     from tfsoftmax.lm.config import ModelConfig
     from tfsoftmax.lm.model import language_model
+    from tfsoftmax.survey import CubicScores
 
     head, options = CASES[case][:2]
     keras.utils.set_random_seed(1)

@@ -53,7 +53,8 @@ def stepping(head, hidden, labels):
 
 def heads(words):
     """{name: head} that a step is timed of."""
-    from tfsoftmax.heads import FullSoftmax, SphericalSoftmax, TaylorSoftmax
+    from tfsoftmax.heads import FullSoftmax
+    from tfsoftmax.survey import SphericalSoftmax, TaylorSoftmax
 
     return {
         "FullSoftmax": FullSoftmax(words), "SphericalSoftmax": SphericalSoftmax(words),
@@ -97,7 +98,7 @@ def drift(steps, report):
     import keras
     import tensorflow as tf
 
-    from tfsoftmax.heads import SphericalSoftmax
+    from tfsoftmax.survey import SphericalSoftmax
 
     words, units, positions, rate = LONG.values()
     keras.utils.set_random_seed(1)

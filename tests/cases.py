@@ -11,26 +11,28 @@ from tfsoftmax.heads import (
     AdaptiveSoftmax,
     BlackOut,
     CharCnnSoftmax,
-    ClassNCE,
     ClassSoftmax,
-    ClassUnigram,
     DifferentiatedSoftmax,
     FullSoftmax,
     NarySoftmax,
     NegativeSampling,
     SampledSoftmax,
-    SelfNormalisedSoftmax,
     SelfOrganisedSoftmax,
     ShardedSoftmax,
     Shortlist,
-    SphericalSoftmax,
-    TaylorSoftmax,
     TreeSoftmax,
     TwoLevelSoftmax,
 )
 from tfsoftmax.layers.character_embedding import CharacterEmbedding
 from tfsoftmax.layers.item_tower import ItemTower
 from tfsoftmax.partitions import tree_builders
+from tfsoftmax.survey import (
+    ClassNCE,
+    ClassUnigram,
+    SelfNormalisedSoftmax,
+    SphericalSoftmax,
+    TaylorSoftmax,
+)
 
 UNITS = 7
 SMALL_CHARACTERS = {"character_units": 2, "highway_activation": "tanh"}

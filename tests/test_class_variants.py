@@ -7,8 +7,9 @@ import tensorflow as tf
 
 import references
 from cases import UNITS, counts, positions, randomise, rewind
-from tfsoftmax.heads import ClassNCE, ClassSoftmax, ClassUnigram, FullSoftmax
+from tfsoftmax.heads import ClassSoftmax, FullSoftmax
 from tfsoftmax.samplers.rows import cumulative, draw
+from tfsoftmax.survey import ClassNCE, ClassUnigram
 
 V, C = 13, 4
 CLASSES = np.array([0, 3, 1, 1, 0, 2, 0, 1, 3, 3, 0, 1, 0])  # class 2 has one word

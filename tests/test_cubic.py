@@ -11,8 +11,8 @@ import tfsoftmax
 from cases import UNITS, positions, randomise
 from references import numeric_gradient, squared_errors
 from tfsoftmax import CubicScores, Perplexity, SoftmaxLoss
-from tfsoftmax.distributions import squared_error
 from tfsoftmax.metrics import Accuracy, TopKAccuracy
+from tfsoftmax.survey import squared_error
 
 V = 13
 REFUSAL = "`head` must be a distribution to have probabilities and a perplexity"

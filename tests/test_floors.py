@@ -21,6 +21,8 @@ FLOORS = (
     ("losses", "metrics", "optimizers", "nbest", "layers"),
     ("distributions",),
     ("heads", "sharded_checkpoints", "saved_models"),
+    ("survey",),
+    ("registry",),
     ("profiling", "hub", "search", "retrieval"),
     ("lm.config", "lm.head_options", "lm.model"),
     ("seq2seq.model",),

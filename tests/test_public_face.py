@@ -61,7 +61,7 @@ def test_a_public_name_is_there_and_documented_and_seen_in_the_source(name):
     assert value is (expected or importlib.import_module(f"{module}.{name}"))
 
 
-@pytest.mark.parametrize("module", ["heads", "samplers"])
+@pytest.mark.parametrize("module", ["heads", "samplers", "survey"])
 def test_a_list_of_names_is_complete(module):
     public = importlib.import_module(f"tfsoftmax.{module}").__all__
     source = imported_names(ROOT / module / "__init__.py")

@@ -6,14 +6,8 @@ import tensorflow as tf
 
 import references
 from cases import counts, positions, ready, rewind
-from tfsoftmax.heads import (
-    NCE,
-    BlackOut,
-    FullSoftmax,
-    NegativeSampling,
-    SampledSoftmax,
-    SelfNormalisedSoftmax,
-)
+from tfsoftmax.heads import NCE, BlackOut, FullSoftmax, NegativeSampling, SampledSoftmax
+from tfsoftmax.survey import SelfNormalisedSoftmax
 
 V, S, N = 13, 8, 6
 HEADS = {

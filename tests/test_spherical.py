@@ -8,7 +8,7 @@ from cases import UNITS, positions
 from references import family_log_probs, numeric_gradient, spherical_descent
 from spherical_helper import KINDS, V, every_kind, made, rows_of, step
 from tfsoftmax import SphericalSoftmax, TaylorSoftmax
-from tfsoftmax.ops import factored_rows
+from tfsoftmax.survey import descent as factored_rows
 
 
 @every_kind

@@ -16,8 +16,8 @@ from tfsoftmax.commands.cutoffs import CutoffsConfig
 from tfsoftmax.commands.program import COMMANDS
 from tfsoftmax.commands.shared_flags import attribute_helps
 from tfsoftmax.commands.tfprof import ProfileConfig
-from tfsoftmax.heads import HEADS
 from tfsoftmax.lm.config import Seq2SeqConfig, TrainingConfig
+from tfsoftmax.registry import HEADS
 
 TOOLS = pathlib.Path(__file__).parent.parent / "tools"
 SLOW_TO_IMPORT = ("tensorflow", "numpy", "keras", "matplotlib")

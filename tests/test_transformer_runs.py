@@ -10,7 +10,6 @@ import tensorflow as tf
 from cases import randomise
 from runs_helper import CONFIG, assert_same_run, events
 from tfsoftmax.corpora.pipeline import batches
-from tfsoftmax.heads import HEADS
 from tfsoftmax.lm import runs, training
 from tfsoftmax.lm.config import ModelConfig, Seq2SeqConfig
 from tfsoftmax.lm.evaluation import exact_evaluator
@@ -18,6 +17,7 @@ from tfsoftmax.lm.export import export
 from tfsoftmax.lm.generation import Generator
 from tfsoftmax.lm.model import language_model, recurrent_states
 from tfsoftmax.lm.scoring import Scorer
+from tfsoftmax.registry import HEADS
 from tfsoftmax.seq2seq.model import encoder_decoder
 from tfsoftmax.vocabulary import Vocabulary
 

@@ -6,9 +6,9 @@ import pytest
 
 from cases import UNITS, WITH_A_KERNEL, counts, randomise, two_cutoffs
 from keras_helper import V
-from tfsoftmax.heads import HEADS
 from tfsoftmax.lm.head_options import known_options
 from tfsoftmax.losses import SoftmaxLoss
+from tfsoftmax.registry import HEADS
 
 ARGUMENTS = {
     "adaptive": {"cutoffs": two_cutoffs(V)}, "two-level": {"cutoffs": [4]},

@@ -51,10 +51,10 @@ else:
         samplers,
         seq2seq,
         sharded_checkpoints,
+        survey,
         vocabulary,
     )
     from tfsoftmax.heads import *  # noqa: F403
-    from tfsoftmax.heads.adjust_samples import AdjustNumSamples
     from tfsoftmax.heads.hard_negatives import HardNegatives, MineHardNegatives
     from tfsoftmax.heads.reassign import Reassign
     from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
@@ -75,18 +75,20 @@ else:
         Perplexity,
     )
     from tfsoftmax.profiling.monitor import TrainingMonitor
+    from tfsoftmax.registry import HEADS
     from tfsoftmax.retrieval import export_retrieval
     from tfsoftmax.seq2seq.model import encoder_decoder
+    from tfsoftmax.survey import *  # noqa: F403
     from tfsoftmax.vocabulary import Vocabulary
 
     __all__ = [
-        "GRU", "LSTM", "AdaptiveEmbedding", "AdjustNumSamples", "CharacterEmbedding",
+        "GRU", "HEADS", "LSTM", "AdaptiveEmbedding", "CharacterEmbedding",
         "ClusterPerplexity", "EffectiveSampleSize", "Embedding", "HardNegatives",
         "InClusterPerplexity", "ItemTower", "MineHardNegatives", "ModelConfig", "Normaliser",
         "Perplexity", "Reassign", "Seq2SeqConfig", "ShardedEmbedding", "SimpleRNN", "SoftmaxLoss",
         "TrainingMonitor", "TransformerBlock", "Vocabulary", "corpora", "encoder_decoder",
         "export_retrieval", "heads", "language_model", "layers", "lm", "losses", "metrics", "nbest",
         "ops", "optimizers", "partitions", "profiling", "samplers", "seq2seq",
-        "sharded_checkpoints", "vocabulary",
+        "sharded_checkpoints", "survey", "vocabulary",
     ]
-    __all__ += heads.__all__
+    __all__ += heads.__all__ + survey.__all__

@@ -9,10 +9,10 @@ import keras
 
 from tfsoftmax._compat import call_of
 from tfsoftmax.arguments import expect
-from tfsoftmax.heads import HEADS
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.losses import SoftmaxLoss
 from tfsoftmax.metrics import Perplexity
+from tfsoftmax.registry import HEADS
 
 try:
     import keras_hub

@@ -12,21 +12,23 @@ from experiments.benchmarks.floor import Product
 from tfsoftmax.distributions.tree import TOP_NODES
 from tfsoftmax.heads import (
     AdaptiveSoftmax,
-    ClassNCE,
-    ClassUnigram,
-    CubicScores,
     DifferentiatedSoftmax,
     FullSoftmax,
     NarySoftmax,
-    SelfNormalisedSoftmax,
     SelfOrganisedSoftmax,
     Shortlist,
     SoftmaxHead,
-    SphericalSoftmax,
     TreeSoftmax,
 )
 from tfsoftmax.heads.sampling import SamplingHead
 from tfsoftmax.partitions.bands import band_units
+from tfsoftmax.survey import (
+    ClassNCE,
+    ClassUnigram,
+    CubicScores,
+    SelfNormalisedSoftmax,
+    SphericalSoftmax,
+)
 
 
 def products_of(head: SoftmaxHead, labels: np.ndarray) -> list[Product]:

@@ -10,9 +10,10 @@ import keras
 from tfsoftmax.corpora.manifest import SHAPE
 from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.hardware import hardware
-from tfsoftmax.heads import HEADS, SoftmaxHead
+from tfsoftmax.heads import SoftmaxHead
 from tfsoftmax.lm.config import ModelConfig, Seq2SeqConfig, TrainingConfig
 from tfsoftmax.lm.head_options import known_options
+from tfsoftmax.registry import HEADS
 
 
 def description(corpus: Corpus, model_config: ModelConfig, config: TrainingConfig) -> dict:

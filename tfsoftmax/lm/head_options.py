@@ -9,7 +9,6 @@ from tfsoftmax.heads import (
     AdaptiveSoftmax,
     CharCnnSoftmax,
     ClassSoftmax,
-    ClassUnigram,
     DifferentiatedSoftmax,
     NarySoftmax,
     SelfOrganisedSoftmax,
@@ -27,6 +26,7 @@ from tfsoftmax.layers.embedding import Embedding
 from tfsoftmax.layers.sharded_embedding import ShardedEmbedding
 from tfsoftmax.partitions import classes, tree_builders
 from tfsoftmax.partitions.cutoffs import automatic_cutoffs
+from tfsoftmax.survey import ClassUnigram
 from tfsoftmax.vocabulary import Vocabulary
 
 

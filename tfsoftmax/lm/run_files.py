@@ -5,10 +5,11 @@ import os
 import warnings
 
 from tfsoftmax.corpora.records import Corpus
-from tfsoftmax.heads import HEADS, SoftmaxHead
+from tfsoftmax.heads import SoftmaxHead
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
 from tfsoftmax.lm.files import copy_whole
 from tfsoftmax.lm.head_options import known_options
+from tfsoftmax.registry import HEADS
 from tfsoftmax.whole_files import sha256_of
 
 FILES = "files"  # the folder of the copies in that of the run

@@ -9,11 +9,11 @@ import tensorflow as tf
 
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.distributions.rows import Rows
-from tfsoftmax.distributions.shares import Shares
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.partitions import classes as partitions
 from tfsoftmax.partitions.counts import checked_counts, with_unseen
 from tfsoftmax.partitions.packing import packed
+from tfsoftmax.survey.shares import Shares
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

@@ -2,7 +2,7 @@
 
 import keras
 
-from tfsoftmax.heads.spherical import Schedule, SphericalSoftmax
+from tfsoftmax.survey.spherical import Schedule, SphericalSoftmax
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

@@ -21,7 +21,7 @@ class Shares(Distribution):
 
     Example:
         from tfsoftmax.distributions.rows import Rows
-        from tfsoftmax.distributions.shares import Shares
+        from tfsoftmax.survey.shares import Shares
         class_of, share = keras.ops.array([0, 0, 1]), keras.ops.array([0.2, 0.8, 1.0])
         words = Shares(Rows(keras.random.normal((2, 64))), class_of, keras.ops.log(share))
     """

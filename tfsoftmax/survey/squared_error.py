@@ -27,7 +27,7 @@ class Scores(Distribution):
     Example:
         head = tfsoftmax.CubicScores(1000)
         head.build((None, 64))
-        assert isinstance(head.distribution(), tfsoftmax.distributions.squared_error.Scores)
+        assert isinstance(head.distribution(), tfsoftmax.survey.squared_error.Scores)
     """
 
     kernel: tf.Tensor
@@ -68,7 +68,7 @@ class SquaredError(HandWritten):
         function: f, of tensors.
 
     Example:
-        from tfsoftmax.distributions.squared_error import SquaredError
+        from tfsoftmax.survey.squared_error import SquaredError
         objective = SquaredError((keras.random.normal((1000, 64)), None), lambda x: x**3)
     """
 

@@ -1,7 +1,7 @@
 """A step of gradient descent on all rows of a matrix Ŵ = A U that reads only the labels' rows.
 
-The gradients of the spherical family (`distributions.spherical`) are Ŵ G minus rows E of labels.
-With the rate η and P, which zeroes the columns that are not trained, a step is
+The gradients of the spherical family (`survey.spherical_distribution`) are Ŵ G minus rows E of
+labels. With the rate η and P, which zeroes the columns that are not trained, a step is
 
     Ŵ' = Ŵ T + η E P,   T = I - η G P:   U' = U T,   A' = A + η E P U'⁻¹.
 

@@ -9,10 +9,10 @@ import tensorflow as tf
 from tfsoftmax._compat import model_in_call
 from tfsoftmax.arguments import check_hint
 from tfsoftmax.array_like import ArrayLike
-from tfsoftmax.distributions.spherical import FactoredSpherical, Spherical
-from tfsoftmax.heads.factored_rows import FactoredRows
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.ops.computed_if_used import computed_if_used
+from tfsoftmax.survey.factored_rows import FactoredRows
+from tfsoftmax.survey.spherical_distribution import FactoredSpherical, Spherical
 
 Schedule = keras.optimizers.schedules.LearningRateSchedule
 

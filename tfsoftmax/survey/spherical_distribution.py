@@ -43,7 +43,7 @@ class Spherical(Distribution):
         epsilon: ε.
 
     Example:
-        from tfsoftmax.distributions.spherical import Spherical
+        from tfsoftmax.survey.spherical_distribution import Spherical
         spherical = Spherical(keras.random.normal((1000, 64)), keras.ops.zeros(1000), 1.0)
     """
 
@@ -103,7 +103,7 @@ class FactoredSpherical(Distribution):
         head = tfsoftmax.SphericalSoftmax(1000, sgd_learning_rate=0.1)
         head.build((None, 64))
         distribution = head.distribution()
-        assert isinstance(distribution, tfsoftmax.distributions.spherical.FactoredSpherical)
+        assert isinstance(distribution, tfsoftmax.survey.spherical_distribution.FactoredSpherical)
     """
 
     rows: tf.Variable

@@ -2,8 +2,8 @@
 
 import keras
 
-from tfsoftmax.distributions.squared_error import Scores, SquaredError
 from tfsoftmax.heads.linear import LinearHead
+from tfsoftmax.survey.squared_error import Scores, SquaredError
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

@@ -5,9 +5,9 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.distributions.base import Objective
-from tfsoftmax.distributions.spherical import FactoredSpherical, extended, label_slopes, sums
-from tfsoftmax.ops.factored_rows import FOLD_ROWS, descend
 from tfsoftmax.ops.weighting import weighted_sum
+from tfsoftmax.survey.descent import FOLD_ROWS, descend
+from tfsoftmax.survey.spherical_distribution import FactoredSpherical, extended, label_slopes, sums
 
 
 class FactoredRows(keras.layers.Layer):
@@ -25,7 +25,7 @@ class FactoredRows(keras.layers.Layer):
 
     Example:
         import tensorflow as tf
-        from tfsoftmax.heads.factored_rows import FactoredRows
+        from tfsoftmax.survey.factored_rows import FactoredRows
         rows = FactoredRows(0.1, True, lambda: tf.ones((1000, 17)))
         rows.build()
     """

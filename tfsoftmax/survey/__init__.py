@@ -1,0 +1,19 @@
+"""What the thesis describes besides, and what loses against the heads of `tfsoftmax.heads`.
+
+Squares in the place of exponentials, scores that are no probabilities, normalisers held constant,
+classes whose words have fixed shares or are trained by NCE, samples that grow. These are heads and
+callbacks that an outsider could have written: they stand on the contract of the others.
+"""
+
+from tfsoftmax.survey.adjust_samples import AdjustNumSamples
+from tfsoftmax.survey.class_nce import ClassNCE
+from tfsoftmax.survey.class_unigram import ClassUnigram
+from tfsoftmax.survey.cubic import CubicScores
+from tfsoftmax.survey.self_normalised import SelfNormalisedSoftmax
+from tfsoftmax.survey.spherical import SphericalSoftmax
+from tfsoftmax.survey.taylor import TaylorSoftmax
+
+__all__ = [
+    "AdjustNumSamples", "ClassNCE", "ClassUnigram", "CubicScores", "SelfNormalisedSoftmax",
+    "SphericalSoftmax", "TaylorSoftmax",
+]

@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from tfsoftmax._compat import mend_fit_of_replicas, mend_saving
-from tfsoftmax.arguments import CheckedArguments, check_positive
+from tfsoftmax.arguments import CheckedArguments, check_positive, expect
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.distributions.base import Distribution, Objective
 from tfsoftmax.heads.inputs import (
@@ -116,11 +116,8 @@ class SoftmaxHead(CheckedArguments, RowWeights, Vectors, keras.layers.Layer):
     def build(self, hidden_shape):
         """Subclasses call this first, and then add their weights."""
         units = hidden_shape[-1]
-        if units is None:
-            raise ValueError(
-                "`hidden` must have a known number of units, its last axis. "
-                f"Received: hidden of shape {tuple(hidden_shape)}"
-            )
+        expect(units is not None, "hidden", "have a known number of units, its last axis",
+               received=f"hidden of shape {tuple(hidden_shape)}")
         self.input_spec = keras.layers.InputSpec(min_ndim=1, axes={-1: units})
         self.built = True
 

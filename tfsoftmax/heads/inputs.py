@@ -5,7 +5,10 @@ import operator
 import tensorflow as tf
 
 from tfsoftmax.arguments import expect
-from tfsoftmax.ops.inputs import checked_ids, dense, real
+from tfsoftmax.logits_tag import check_weights
+from tfsoftmax.ops.inputs import checked_ids, dense, dense_weights, real
+from tfsoftmax.ops.ranking import found, without
+from tfsoftmax.ops.xla import under_xla
 
 
 def checked_hidden(hidden, units):
@@ -27,6 +30,16 @@ def check_input(hidden):
     """Raises ValueError for an input of a layer, perhaps a placeholder, without known axes."""
     known = hidden is not None and getattr(hidden, "shape", ()) != tf.TensorShape(None)
     expect(known, "hidden", "be a tensor (..., D) with a known number of axes", hidden)
+
+
+def check_xla(head):
+    """Raises NotImplementedError if XLA is compiling a head that it cannot compile."""
+    if not head.supports_jit and under_xla():
+        raise NotImplementedError(
+            f"{type(head).__name__} cannot be compiled by XLA as it is configured "
+            "(`supports_jit` is False). Compile the model or the function with "
+            "`jit_compile=False`."
+        )
 
 
 def checked_k(k, most, name="k"):
@@ -90,6 +103,26 @@ def checked_labels(labels, vocab_size, hidden):
         "the metric.)"
     ))
     return labels, tf.where(valid, 1.0, float("nan"))
+
+
+def checked_weights(weights, shape):
+    """Weights of positions, or a mask, as float32; their shape must broadcast to the labels'."""
+    weights = dense_weights(weights, "weights")
+    check_weights(weights, shape, "weights")
+    return weights
+
+
+def listed(search, hidden, k, exclude, vocab_size):
+    """The list `search(rows, k)` of each position (..., k), without the words it excludes."""
+    rows, leading = flatten(hidden)
+    if exclude is None:
+        ids, log_probs = search(rows, k)
+    else:
+        exclude = checked_lists(exclude, "exclude", hidden.shape[:-1], vocab_size)
+        exclude = flatten(exclude)[0]
+        most = min(k + exclude.shape[1], vocab_size)
+        ids, log_probs = without(*search(rows, most), exclude, k)
+    return tuple(restore(each, leading, k) for each in found(ids, log_probs))
 
 
 def flatten(hidden):

@@ -173,7 +173,7 @@ def test_a_kernel_that_cannot_be_assigned_is_named():
     head = made(SphericalSoftmax(V, sgd_learning_rate=0.1))
     with pytest.raises(ValueError, match=rf"`bias` must have the shape \({V},\)"):
         head.assign_kernel(np.ones((V, UNITS)), np.ones(V - 1))
-    with pytest.raises(ValueError, match="`assign_kernel` needs a built head"):
+    with pytest.raises(ValueError, match="`head` must be built before `assign_kernel`"):
         SphericalSoftmax(V, sgd_learning_rate=0.1).assign_kernel(np.ones((V, UNITS)))
     with pytest.raises(ValueError, match="`sgd_learning_rate` must be set"):
         made(SphericalSoftmax(V)).assign_kernel(np.ones((V, UNITS)))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import keras
 import tensorflow as tf
 
-from tfsoftmax.arguments import check_at_least
+from tfsoftmax.arguments import check_at_least, expect
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.distributions.clusters import Cluster, Clusters
 from tfsoftmax.distributions.smoothed import SmoothedByDraws
@@ -147,11 +147,8 @@ class AdaptiveSoftmax(TiedHead):
         bands = self.tied_to.bands
         if not isinstance(cutoffs, str):
             cutoffs = [*map(int, cutoffs)]
-        if cutoffs not in ("auto", bands.cutoffs):
-            raise ValueError(
-                f"`cutoffs` must be those of `tied_to`, {bands.cutoffs}. "
-                f"Received: cutoffs={cutoffs}"
-            )
+        known = cutoffs in ("auto", bands.cutoffs)
+        expect(known, "cutoffs", f"be those of `tied_to`, {bands.cutoffs}", cutoffs)
         self.bands, self.projection_factor = bands, self.tied_to.projection_factor
 
     def _clusters(self):

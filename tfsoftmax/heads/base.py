@@ -7,32 +7,30 @@ import keras
 import tensorflow as tf
 
 from tfsoftmax._compat import mend_fit_of_replicas, mend_saving
-from tfsoftmax.arguments import CheckedArguments, check_positive
+from tfsoftmax.arguments import CheckedArguments, check_positive, expect
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.distributions.base import Distribution, Objective
 from tfsoftmax.heads.inputs import (
     check_input,
+    check_xla,
     checked_hidden,
     checked_k,
     checked_labels,
-    checked_lists,
+    checked_weights,
     flatten,
+    listed,
     restore,
 )
-from tfsoftmax.heads.row_weights import RowWeights
 from tfsoftmax.heads.vectors import Vectors
-from tfsoftmax.layers.initializers import Initializer, check_float_policy
-from tfsoftmax.logits_tag import LogitsTag, check_weights
+from tfsoftmax.layers.initializers import Initializer, add_weight, check_float_policy
+from tfsoftmax.logits_tag import LogitsTag
 from tfsoftmax.ops.computed_if_used import computed_if_used
-from tfsoftmax.ops.inputs import dense_weights
-from tfsoftmax.ops.ranking import found, without
 from tfsoftmax.ops.saved_arrays import WithoutCopies
 from tfsoftmax.ops.weighting import without_broken
-from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.partitions.packing import unpacked_values
 
 
-class SoftmaxHead(CheckedArguments, RowWeights, Vectors, keras.layers.Layer):
+class SoftmaxHead(CheckedArguments, Vectors, keras.layers.Layer):
     """Base of all output layers. What is computed depends on the method that is called.
 
     | method                          | result                                                     |
@@ -116,11 +114,8 @@ class SoftmaxHead(CheckedArguments, RowWeights, Vectors, keras.layers.Layer):
     def build(self, hidden_shape):
         """Subclasses call this first, and then add their weights."""
         units = hidden_shape[-1]
-        if units is None:
-            raise ValueError(
-                "`hidden` must have a known number of units, its last axis. "
-                f"Received: hidden of shape {tuple(hidden_shape)}"
-            )
+        expect(units is not None, "hidden", "have a known number of units, its last axis",
+               received=f"hidden of shape {tuple(hidden_shape)}")
         self.input_spec = keras.layers.InputSpec(min_ndim=1, axes={-1: units})
         self.built = True
 
@@ -165,9 +160,7 @@ class SoftmaxHead(CheckedArguments, RowWeights, Vectors, keras.layers.Layer):
     def log_probs(self, hidden: ArrayLike) -> tf.Tensor:
         """Exact log-probabilities (..., V), float32, for hidden (..., D)."""
         rows, leading = flatten(self._as_hidden(hidden))
-        log_probs = self._run(
-            lambda rows: self.distribution().log_probs(rows), rows, wide=True
-        )
+        log_probs = self._run(lambda rows: self.distribution().log_probs(rows), rows, wide=True)
         return restore(log_probs, leading, self.vocab_size)
 
     def top_k(
@@ -206,9 +199,7 @@ class SoftmaxHead(CheckedArguments, RowWeights, Vectors, keras.layers.Layer):
         hidden = self._as_hidden(hidden)
         labels, validity = checked_labels(labels, self.vocab_size, hidden)
         rows, leading = flatten(hidden)
-        weights = dense_weights(weights, "weights")
-        check_weights(weights, validity.shape, "weights")
-        weights = tf.reshape(weights * validity, [-1])
+        weights = tf.reshape(checked_weights(weights, validity.shape) * validity, [-1])
         more = [flatten(each)[0] for each in more]
         rows, broken = without_broken(rows, weights)
         objective = self.objective()
@@ -243,6 +234,32 @@ class SoftmaxHead(CheckedArguments, RowWeights, Vectors, keras.layers.Layer):
     def from_config(cls, config):
         return super().from_config(unpacked_values(config))
 
+    def _kernel_and_bias(self, rows, units, suffix=""):
+        """New weights: a kernel (rows, units), and a bias (rows,) or None without biases."""
+        kernel = self._add_kernel(rows, units, f"kernel{suffix}")
+        return kernel, self._add_bias(rows, f"bias{suffix}")
+
+    def _add_kernel(self, rows, units, name="kernel"):
+        return self._add_rows(
+            name, (rows, units), self.kernel_initializer,
+            regularizer=self.kernel_regularizer, constraint=self.kernel_constraint,
+        )
+
+    def _add_bias(self, rows, name="bias"):
+        """A new bias (rows,), or None without biases."""
+        return None if not self.use_bias else self._add_rows(
+            name, (rows,), self.bias_initializer,
+            regularizer=self.bias_regularizer, constraint=self.bias_constraint,
+        )
+
+    def _add_rows(self, name, shape, initializer, **options):
+        """A new weight with a row for each word, of which a head in shards holds its own."""
+        return add_weight(self, name, shape, initializer, **options)
+
+    def _parameters(self):
+        """The kernel, and the bias or None."""
+        return self.kernel.value, None if self.bias is None else self.bias.value
+
     def _training_loss(self, hidden, labels, *more):
         return self.objective().nats(hidden, labels, *more)
 
@@ -268,27 +285,10 @@ class SoftmaxHead(CheckedArguments, RowWeights, Vectors, keras.layers.Layer):
     def _listed(self, search, hidden, k, exclude):
         """The list `search(rows, k)` of each position, without the words it excludes."""
         k = checked_k(k, self.vocab_size)
-        hidden = self._as_hidden(hidden)
-        rows, leading = flatten(hidden)
-        if exclude is None:
-            ids, log_probs = search(rows, k)
-        else:
-            exclude = checked_lists(exclude, "exclude", hidden.shape[:-1], self.vocab_size)
-            exclude = flatten(exclude)[0]
-            most = min(k + exclude.shape[1], self.vocab_size)
-            ids, log_probs = without(*search(rows, most), exclude, k)
-        return tuple(restore(each, leading, k) for each in found(ids, log_probs))
-
-    def _check_xla(self):
-        if not self.supports_jit and under_xla():
-            raise NotImplementedError(
-                f"{type(self).__name__} cannot be compiled by XLA as it is configured "
-                "(`supports_jit` is False). Compile the model or the function with "
-                "`jit_compile=False`."
-            )
+        return listed(search, self._as_hidden(hidden), k, exclude, self.vocab_size)
 
     def _as_hidden(self, hidden):
-        self._check_xla()
+        check_xla(self)
         hidden = checked_hidden(hidden, self.input_spec and self.input_spec.axes[-1])
         if not self.built:
             self.build(hidden.shape)

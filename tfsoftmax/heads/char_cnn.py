@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import keras
 import tensorflow as tf
 
-from tfsoftmax.arguments import check_positive
+from tfsoftmax.arguments import check_positive, expect
 from tfsoftmax.heads.full import FullSoftmax
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.layers.character_embedding import CharacterEmbedding
@@ -45,11 +45,9 @@ class CharCnnSoftmax(FullSoftmax):
     ):
         check_positive(vocab_size=vocab_size)
         own = tied_to is None
-        if not own and (words is not None or characters is not None):
-            raise ValueError(
-                "`words` and `characters` must be None with `tied_to`, which has its own. "
-                f"Received: words={str(words)[:80]}, characters={characters}"
-            )
+        expect(own or words is None and characters is None, "`words` and `characters`",
+               "be None with `tied_to`, which has its own",
+               received={"words": words, "characters": characters})
         if own:
             tied_to = CharacterEmbedding(
                 vocab_size, None, () if words is None else words, dtype=kwargs.get("dtype"),
@@ -89,18 +87,15 @@ def with_words(
     """
     linear, tied_to = isinstance(head, LinearHead), getattr(head, "tied_to", None)
     softmax = head.plain_softmax() if linear else None
-    if softmax is None or not isinstance(tied_to, CharacterEmbedding):
-        raise ValueError(
-            "`head` must be built, with P(w | h) = softmax of h Wᵀ + b and all rows on one device, "
-            "and tied to a CharacterEmbedding. "
-            f"Received: {type(head).__name__} with tied_to={tied_to}"
-        )
+    expect(
+        softmax is not None and isinstance(tied_to, CharacterEmbedding), "head", "be built, with "
+        "P(w | h) = softmax of h Wᵀ + b and all rows on one device, and tied to a "
+        "CharacterEmbedding", received=f"{type(head).__name__} with tied_to={tied_to}",
+    )
     known = sorted(set(words) & set(tied_to.words))
-    if isinstance(words, str) or known or len(set(words)) < len(words):
-        raise ValueError(
-            "`words` must be a list of different words that the head does not have. "
-            f"Received: {str(known or words)[:80]}"
-        )
+    new = not isinstance(words, str) and not known and len(set(words)) == len(words)
+    rule = "be a list of different words that the head does not have"
+    expect(new, "words", rule, known or words)
     wider, bias = tied_to.with_words(words), softmax.bias
     result = CharCnnSoftmax(
         wider.input_dim, tied_to=wider, use_bias=bias is not None, soft_cap=softmax.soft_cap,

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.arguments import check_at_least
+from tfsoftmax.arguments import check_at_least, expect
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.distributions.rows import Rows
 from tfsoftmax.distributions.views import Mapped, Ranked
@@ -66,11 +66,8 @@ class DifferentiatedSoftmax(SoftmaxHead):
         self.bands = frequency_bands(self.vocab_size, cutoffs, counts, permutation)
         bands = len(self.bands.sizes)
         given = np.ones(bands, int) if units is None else np.asarray(units)
-        if given.shape != (bands,) or given.dtype.kind not in "iu" or given.min() < 1:
-            raise ValueError(
-                f"`units` must be {bands} positive integers, one for each band. "
-                f"Received: units={units}"
-            )
+        right = given.shape == (bands,) and given.dtype.kind in "iu" and given.min() >= 1
+        expect(right, "units", f"be {bands} positive integers, one for each band", units)
         check_at_least(1, projection_factor=projection_factor)
         self.units = None if units is None else list(units)
         self.projected = bool(projected)
@@ -99,11 +96,8 @@ class DifferentiatedSoftmax(SoftmaxHead):
             return band_units(size, bands - 1, self.projection_factor)
         if units is None:
             units = block_units(size, bands, self.projection_factor)
-        if not self.projected and sum(units) != size:
-            raise ValueError(
-                f"`units` must add up to those of the hidden state, {size}. "
-                f"Received: units={list(units)}"
-            )
+        fits = self.projected or sum(units) == size
+        expect(fits, "units", f"add up to those of the hidden state, {size}", list(units))
         return units
 
     def _by_band(self, hidden):
@@ -134,11 +128,8 @@ class DifferentiatedSoftmax(SoftmaxHead):
 
 def block_units(size, bands, factor):
     """Units of each block, `size` in all, falling by `factor`, at least one each."""
-    if size < bands:
-        raise ValueError(
-            f"`cutoffs` must make no more bands than there are hidden units, {size}. "
-            f"Received: {bands} bands"
-        )
+    rule = f"make no more bands than there are hidden units, {size}"
+    expect(bands <= size, "cutoffs", rule, received=f"{bands} bands")
     shares = float(factor) ** -np.arange(bands)
     units = np.maximum(1, np.floor(size * shares / shares.sum())).astype(int)
     while units.sum() > size:

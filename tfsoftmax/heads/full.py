@@ -4,6 +4,7 @@ import math
 
 import keras
 
+from tfsoftmax.arguments import expect
 from tfsoftmax.heads.random_state import RandomState
 from tfsoftmax.heads.shards import Shards
 from tfsoftmax.ops.drawn_tiles import Draw
@@ -55,11 +56,7 @@ class FullSoftmax(Shards):
         super().__init__(vocab_size, **kwargs)
         check_objective(label_smoothing, z_loss, soft_cap)
         if gradient_share is not None:
-            if not 0 < gradient_share <= 1:
-                raise ValueError(
-                    "`gradient_share` must lie in (0, 1]. Received: "
-                    f"gradient_share={gradient_share}"
-                )
+            expect(0 < gradient_share <= 1, "gradient_share", "lie in (0, 1]", gradient_share)
             self.supports_jit = False  # the number of tiles in a block of the kernel varies
             self.random_state = RandomState(seed)
         self.gradient_share, self.seed = gradient_share, seed
@@ -69,11 +66,8 @@ class FullSoftmax(Shards):
 
     def build(self, hidden_shape):
         super().build(hidden_shape)
-        if self.gradient_share is not None and self.in_shards:
-            raise ValueError(
-                "`gradient_share` must be None for a head whose rows several replicas divide. "
-                f"Received: gradient_share={self.gradient_share}"
-            )
+        expect(self.gradient_share is None or not self.in_shards, "gradient_share",
+               "be None for a head whose rows several replicas divide", self.gradient_share)
 
     def objective(self):
         options = {"label_smoothing": self.label_smoothing, "z_loss": self.z_loss}
@@ -99,11 +93,6 @@ class FullSoftmax(Shards):
 
 
 def check_objective(label_smoothing, z_loss=0.0, soft_cap=None):
-    if not 0 <= label_smoothing < 1:
-        raise ValueError(
-            f"`label_smoothing` must lie in [0, 1). Received: label_smoothing={label_smoothing}"
-        )
-    if z_loss < 0:
-        raise ValueError(f"`z_loss` must not be negative. Received: z_loss={z_loss}")
-    if soft_cap is not None and soft_cap <= 0:
-        raise ValueError(f"`soft_cap` must be positive. Received: soft_cap={soft_cap}")
+    expect(0 <= label_smoothing < 1, "label_smoothing", "lie in [0, 1)", label_smoothing)
+    expect(z_loss >= 0, "z_loss", "not be negative", z_loss)
+    expect(soft_cap is None or soft_cap > 0, "soft_cap", "be positive", soft_cap)

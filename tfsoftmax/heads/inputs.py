@@ -4,7 +4,11 @@ import operator
 
 import tensorflow as tf
 
-from tfsoftmax.ops.inputs import checked_ids, dense, real
+from tfsoftmax.arguments import expect
+from tfsoftmax.logits_tag import check_weights
+from tfsoftmax.ops.inputs import checked_ids, dense, dense_weights, real
+from tfsoftmax.ops.ranking import found, without
+from tfsoftmax.ops.xla import under_xla
 
 
 def checked_hidden(hidden, units):
@@ -16,27 +20,32 @@ def checked_hidden(hidden, units):
     """
     hidden = real(hidden, "hidden")
     known = [] if hidden.shape.rank is None else hidden.shape[-1:].as_list()
-    if not known or (units and known[0] not in (None, units)):
-        raise ValueError(
-            f"`hidden` must have {units or 'an axis of'} units on its last axis. "
-            f"Received: hidden of shape {hidden.shape}"
-        )
+    fits = known and (not units or known[0] in (None, units))
+    rule = f"have {units or 'an axis of'} units on its last axis"
+    expect(fits, "hidden", rule, received=f"hidden of shape {hidden.shape}")
     return hidden
 
 
 def check_input(hidden):
     """Raises ValueError for an input of a layer, perhaps a placeholder, without known axes."""
-    if hidden is None or getattr(hidden, "shape", ()) == tf.TensorShape(None):
-        raise ValueError(
-            "`hidden` must be a tensor (..., D) with a known number of axes. Received: "
-            f"hidden={hidden}"
+    known = hidden is not None and getattr(hidden, "shape", ()) != tf.TensorShape(None)
+    expect(known, "hidden", "be a tensor (..., D) with a known number of axes", hidden)
+
+
+def check_xla(head):
+    """Raises NotImplementedError if XLA is compiling a head that it cannot compile."""
+    if not head.supports_jit and under_xla():
+        raise NotImplementedError(
+            f"{type(head).__name__} cannot be compiled by XLA as it is configured "
+            "(`supports_jit` is False). Compile the model or the function with "
+            "`jit_compile=False`."
         )
 
 
 def checked_k(k, most, name="k"):
     """A number of words as an int in [1, most]."""
-    if isinstance(k, bool) or not hasattr(k, "__index__") or not 0 < k <= most:
-        raise ValueError(f"`{name}` must be an integer in [1, {most}]. Received: {name}={k!r}")
+    whole = hasattr(k, "__index__") and not isinstance(k, bool)
+    expect(whole and 0 < k <= most, name, f"be an integer in [1, {most}]", k)
     return operator.index(k)
 
 
@@ -55,14 +64,11 @@ def checked_lists(ids, name, positions, vocab_size):
         InvalidArgumentError: when run, if an id lies outside [-1, V), unless XLA compiles it.
     """
     ids = dense(ids, name)
-    if not ids.dtype.is_integer:
-        raise TypeError(f"`{name}` must be integers. Received: {ids.dtype.name}")
-    shape = ids.shape
-    if not shape.rank or shape[-1] is None or not shape[:-1].is_compatible_with(positions):
-        raise ValueError(
-            f"`{name}` must have the shape {(*positions, 'E')}, with a known number E of ids for "
-            f"each position, padded with -1. Received: {name} of shape {shape}"
-        )
+    shape, dtype = ids.shape, ids.dtype
+    expect(dtype.is_integer, name, "be integers", received=dtype.name, error=TypeError)
+    fits = shape.rank and shape[-1] is not None and shape[:-1].is_compatible_with(positions)
+    expect(fits, name, f"have the shape {(*positions, 'E')}, with a known number E of ids for "
+           "each position, padded with -1", received=f"{name} of shape {shape}")
     return checked_ids(ids, vocab_size, name, least=-1)[0]
 
 
@@ -86,7 +92,12 @@ def checked_labels(labels, vocab_size, hidden):
         InvalidArgumentError: when run, if a label is not an integer in [0, V).
     """
     labels = dense(labels, "labels")
-    _check_shape(labels, vocab_size, hidden.shape[:-1])
+    shape, positions = labels.shape, hidden.shape[:-1]
+    one_hot = shape.is_compatible_with([*positions, vocab_size])
+    hint = ". They look one-hot: pass keras.ops.argmax(labels, -1)" if one_hot else ""
+    expect(shape.is_compatible_with(positions), "labels",
+           f"have the shape of the positions of `hidden`, {positions}",
+           received=f"labels of shape {shape}{hint}")
     labels, valid = checked_ids(labels, vocab_size, "labels", hint=(
         "(`ignore_class` leaves labels out: that of a SoftmaxLoss in the loss, that of a metric in "
         "the metric.)"
@@ -94,16 +105,24 @@ def checked_labels(labels, vocab_size, hidden):
     return labels, tf.where(valid, 1.0, float("nan"))
 
 
-def _check_shape(labels, vocab_size, positions):
-    if labels.shape.is_compatible_with(positions):
-        return
-    hint = ""
-    if labels.shape.is_compatible_with([*positions, vocab_size]):
-        hint = " They look one-hot: pass keras.ops.argmax(labels, -1)."
-    raise ValueError(
-        f"`labels` must have the shape of the positions of `hidden`, {positions}. "
-        f"Received: labels of shape {labels.shape}.{hint}"
-    )
+def checked_weights(weights, shape):
+    """Weights of positions, or a mask, as float32; their shape must broadcast to the labels'."""
+    weights = dense_weights(weights, "weights")
+    check_weights(weights, shape, "weights")
+    return weights
+
+
+def listed(search, hidden, k, exclude, vocab_size):
+    """The list `search(rows, k)` of each position (..., k), without the words it excludes."""
+    rows, leading = flatten(hidden)
+    if exclude is None:
+        ids, log_probs = search(rows, k)
+    else:
+        exclude = checked_lists(exclude, "exclude", hidden.shape[:-1], vocab_size)
+        exclude = flatten(exclude)[0]
+        most = min(k + exclude.shape[1], vocab_size)
+        ids, log_probs = without(*search(rows, most), exclude, k)
+    return tuple(restore(each, leading, k) for each in found(ids, log_probs))
 
 
 def flatten(hidden):

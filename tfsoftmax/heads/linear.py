@@ -5,6 +5,7 @@ import functools
 
 import tensorflow as tf
 
+from tfsoftmax.arguments import expect
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.distributions.base import Distribution
 from tfsoftmax.distributions.rows import Rows
@@ -53,11 +54,9 @@ class LinearHead(TiedHead):
 
     def _require_cap_of_embedding(self):
         cap = getattr(self.tied_to, "logit_soft_cap", None)
-        if cap not in (None, self.soft_cap):
-            raise ValueError(
-                f"`soft_cap`, which FullSoftmax takes, must be the `logit_soft_cap` of `tied_to`, "
-                f"{cap}. Received: {type(self).__name__} with soft_cap={self.soft_cap}"
-            )
+        expect(cap in (None, self.soft_cap), "`soft_cap`, which FullSoftmax takes,",
+               f"be the `logit_soft_cap` of `tied_to`, {cap}",
+               received=f"{type(self).__name__} with soft_cap={self.soft_cap}")
 
     def log_normaliser(self, hidden: ArrayLike) -> tf.Tensor:
         """ln Z(h) = ln Σ_v exp(z_v), exact: (...) float32 for hidden (..., D), no gradient."""

@@ -3,6 +3,7 @@
 import keras
 
 from tfsoftmax._compat import call_of, layers_before
+from tfsoftmax.arguments import refusal
 from tfsoftmax.heads.base import SoftmaxHead
 
 
@@ -20,7 +21,5 @@ def head_and_hidden_model(model: keras.Model) -> tuple[SoftmaxHead, keras.Model]
             before = layers_before(inputs[0])
             needed = [x for x in model.inputs if call_of(x)[0] in before]
             return head, keras.Model(needed, inputs[0])
-    raise ValueError(
-        "`model` must be functional or sequential, with an output that a head makes. "
-        f"Received: model={model!r}"
-    )
+    rule = "be functional or sequential, with an output that a head makes"
+    raise refusal("model", rule, model)

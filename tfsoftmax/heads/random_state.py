@@ -5,6 +5,7 @@ import random
 import keras
 import tensorflow as tf
 
+from tfsoftmax.arguments import expect
 from tfsoftmax.ops.replicas import replica_id
 
 
@@ -25,8 +26,8 @@ class RandomState(keras.layers.Layer):
 
     def __init__(self, seed: int | None = None):
         super().__init__(name="random_state")
-        if seed is not None and not -(2**63) <= seed < 2**63:
-            raise ValueError(f"`seed` must lie in [-2**63, 2**63). Received: seed={seed}")
+        right = seed is None or -(2**63) <= seed < 2**63
+        expect(right, "seed", "lie in [-2**63, 2**63)", seed)
         start = random.randint(1, 10**9) if seed is None else seed
         self.state = self.add_weight(
             name="state", shape=(2,), dtype="int64", trainable=False, autocast=False,

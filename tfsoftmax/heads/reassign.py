@@ -5,7 +5,7 @@ from collections.abc import Callable
 import keras
 
 from tfsoftmax._compat import layers_of
-from tfsoftmax.arguments import CheckedArguments, check_positive
+from tfsoftmax.arguments import CheckedArguments, check_positive, expect
 from tfsoftmax.heads.self_organised import SelfOrganisedSoftmax
 
 
@@ -64,6 +64,5 @@ class Reassign(CheckedArguments, keras.callbacks.Callback):
 def heads_of(model):
     """The `SelfOrganisedSoftmax` layers of a model, however deep; an error if there are none."""
     heads = [layer for layer in layers_of(model) if isinstance(layer, SelfOrganisedSoftmax)]
-    if not heads:
-        raise ValueError(f"`model` must end in a SelfOrganisedSoftmax. Received: {model}")
+    expect(heads, "model", "end in a SelfOrganisedSoftmax", model)
     return heads

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.arguments import check_at_least
+from tfsoftmax.arguments import check_at_least, expect
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.distributions.organised import Members, Observed, Organised
 from tfsoftmax.distributions.rows import Rows
@@ -83,11 +83,7 @@ class SelfOrganisedSoftmax(SoftmaxHead):
             )
             self.num_clusters = int(self.fixed_clusters.max()) + 1
             self.most_words = int(np.bincount(self.fixed_clusters).max())
-        if not frequency_budget > 0:
-            raise ValueError(
-                "`frequency_budget` must be positive. "
-                f"Received: frequency_budget={frequency_budget}"
-            )
+        expect(frequency_budget > 0, "frequency_budget", "be positive", frequency_budget)
         self.gamma, self.frequency_budget = gamma, frequency_budget
         self.activation = keras.activations.get(activation)
         check_at_least(0, seed=seed)

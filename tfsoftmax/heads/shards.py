@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from tfsoftmax._compat import in_symbolic_scope, metrics_in_call
+from tfsoftmax.arguments import expect
 from tfsoftmax.distributions.sharded import RowsInShards
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.layers.sharded_embedding import ShardedEmbedding
@@ -54,11 +55,9 @@ class Shards(LinearHead):
     def __init__(self, *args, shard: bool = False, **kwargs):
         super().__init__(*args, **kwargs)
         tied_to_shards = isinstance(self.tied_to, ShardedEmbedding)
-        if shard and self.tied_to is not None and not tied_to_shards:
-            raise ValueError(
-                "`shard` must be False with `tied_to`, unless that is a ShardedEmbedding. "
-                f"Received: shard={shard}, tied_to={self.tied_to}"
-            )
+        expect(not shard or self.tied_to is None or tied_to_shards, "shard",
+               "be False with `tied_to`, unless that is a ShardedEmbedding",
+               received={"shard": shard, "tied_to": self.tied_to})
         self.shard = shard or tied_to_shards
         self._strategy = None
 
@@ -125,17 +124,16 @@ class Shards(LinearHead):
 
 def _unreadable(hidden, vocab_size, replicas):
     """Logits (n, V) which raise an error if something reads them, and take no memory."""
-    received = f"Received: logits of {vocab_size} words in {replicas} shards"
-    if tf.executing_eagerly():
-        raise ValueError(
-            "`run_eagerly` must be False, because eager mode makes the logits, which no device "
-            f"can hold; custom steps must run within `tf.function`. {received}"
-        )
+    received = f"logits of {vocab_size} words in {replicas} shards"
+    expect(
+        not tf.executing_eagerly(), "run_eagerly", "be False, because eager mode makes the logits, "
+        "which no device can hold; custom steps must run within `tf.function`", received=received,
+    )
     names = [getattr(metric, "name", metric) for metric in metrics_in_call()]
     message = (
         "nothing must read the logits, which no device can hold: for `predict`, end the model with "
         "tfsoftmax.TopK(head, k) or tfsoftmax.LogProb(head), and for `fit` and `evaluate`, choose "
-        f"among tfsoftmax.metrics. {received}, and the metrics {names}"
+        f"among tfsoftmax.metrics. Received: {received}, and the metrics {names}"
     )
 
     def refuse(hidden):

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfsoftmax.arguments import expect
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.distributions.rows import Rows
 from tfsoftmax.distributions.shortlist import ShortlistAndTail
@@ -74,10 +75,7 @@ class Shortlist(SoftmaxHead):
         words: Sequence[str] | None = None, **kwargs,
     ):
         super().__init__(vocab_size, **kwargs)
-        if not 1 <= shortlist < vocab_size:
-            raise ValueError(
-                f"`shortlist` must lie in [1, {vocab_size}). Received: shortlist={shortlist}"
-            )
+        expect(1 <= shortlist < vocab_size, "shortlist", f"lie in [1, {vocab_size})", shortlist)
         self.shortlist = int(shortlist)
         self.counts = counts
         self.tail_log_probs = tail_log_probs
@@ -88,8 +86,9 @@ class Shortlist(SoftmaxHead):
         if self.ngram is None:
             log_u = _log_unigram(self.vocab_size, counts, tail_log_probs)[self.order.ids]
             self._extra_by_rank = _extra_log_probs(log_u, self.shortlist, self.oos_node)
-        elif tail_log_probs is not None:
-            raise ValueError("`tail_log_probs` must be None with `ngram`. Received: an array")
+        else:
+            absent = tail_log_probs is None
+            expect(absent, "tail_log_probs", "be None with `ngram`", received="an array")
         self.supports_jit = self.ngram is None
 
     @property
@@ -111,11 +110,8 @@ class Shortlist(SoftmaxHead):
         super().build(hidden_shape)
         rows = self.shortlist + self.oos_node
         units = hidden_shape[-1] - (UNITS if self.reads_previous_word else 0)
-        if units < 1:
-            raise ValueError(
-                f"`hidden` must have more than {UNITS} units with `ngram`: the last ones carry the "
-                f"word before. Received: hidden of shape {tuple(hidden_shape)}"
-            )
+        rule = f"have more than {UNITS} units with `ngram`: the last ones carry the word before"
+        expect(units >= 1, "hidden", rule, received=f"hidden of shape {tuple(hidden_shape)}")
         self.kernel, self.bias = self._kernel_and_bias(rows, units)
         self._extra = self._likeliest_tail = self._bigrams = None
         with tf.init_scope():
@@ -147,8 +143,8 @@ class Shortlist(SoftmaxHead):
         """
         if tail_log_prob is None:
             return super().log_prob(hidden, labels)
-        if not self.oos_node:
-            raise ValueError("`tail_log_prob` must be None with oos_node=False. Received: a tensor")
+        rule = "be None with oos_node=False"
+        expect(self.oos_node, "tail_log_prob", rule, received="a tensor")
         known = super().log_prob(hidden, labels)
         labels = tf.cast(labels, tf.int32)
         _, (_, extra) = self.distribution().targets(self._as_hidden(hidden), labels)
@@ -178,16 +174,14 @@ def _log_unigram(vocab_size, counts, tail_log_probs):
     if tail_log_probs is not None:
         log_u = np.asarray(tail_log_probs)
         log_u = log_u.astype(np.float64) if log_u.dtype.kind in "iuf" else np.empty(())
-        if log_u.shape != (vocab_size,) or not np.isfinite(log_u).all():
-            raise ValueError(
-                f"`tail_log_probs` must be one finite number for each word, shape ({vocab_size},). "
-                f"Received: shape {log_u.shape}, of which "
-                f"{np.isfinite(log_u).sum()} finite"
-            )
-    elif counts is not None:
-        log_u = np.log(with_unseen(checked_counts(counts, vocab_size)).astype(np.float64))
+        finite = np.isfinite(log_u).sum()
+        expect(log_u.shape == (vocab_size,) and finite == vocab_size, "tail_log_probs",
+               f"be one finite number for each word, shape ({vocab_size},)",
+               received=f"shape {log_u.shape}, of which {finite} finite")
     else:
-        raise ValueError("`counts` or `tail_log_probs` must be given. Received: neither")
+        given = counts is not None
+        expect(given, "`counts` or `tail_log_probs`", "be given", received="neither")
+        log_u = np.log(with_unseen(checked_counts(counts, vocab_size)).astype(np.float64))
     return log_u - np.logaddexp.reduce(log_u)
 
 

@@ -6,6 +6,7 @@ from typing import ClassVar
 import keras
 
 from tfsoftmax._compat import layers_before, replace_layer
+from tfsoftmax.arguments import expect
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.layers.computed_rows import ComputedRows
 from tfsoftmax.layers.sharded_embedding import ShardedEmbedding
@@ -42,22 +43,15 @@ class TiedHead(SoftmaxHead):
     def __init__(self, vocab_size: int, tied_to: keras.layers.Layer | None = None, **kwargs):
         super().__init__(vocab_size, **kwargs)
         may_tie = isinstance(tied_to, (self.ties_to, ComputedRows))
-        fits = may_tie and tied_to.input_dim == self.vocab_size
-        if tied_to is not None and not fits:
-            raise ValueError(
-                f"`tied_to` must be of the class {self.ties_to.__name__}, of {self.vocab_size} "
-                f"words. Received: {tied_to} of {getattr(tied_to, 'input_dim', 'no')} words"
-            )
-        if isinstance(tied_to, ShardedEmbedding) and not self.may_shard:
-            raise ValueError(
-                f"`tied_to` must not be in shards for {type(self).__name__}. Received: {tied_to}"
-            )
+        expect(tied_to is None or may_tie and tied_to.input_dim == self.vocab_size, "tied_to",
+               f"be of the class {self.ties_to.__name__}, of {self.vocab_size} words",
+               received=f"{tied_to} of {getattr(tied_to, 'input_dim', 'no')} words")
+        whole = self.may_shard or not isinstance(tied_to, ShardedEmbedding)
+        expect(whole, "tied_to", f"not be in shards for {type(self).__name__}", tied_to)
         for option in ("kernel_regularizer", "kernel_constraint"):
-            if tied_to is not None and kwargs.get(option) is not None:
-                raise ValueError(
-                    f"`{option}` must be unset with `tied_to`, whose own options are called "
-                    f"embeddings_regularizer and embeddings_constraint. Received: {kwargs[option]}"
-                )
+            given = kwargs.get(option)
+            expect(tied_to is None or given is None, option, "be unset with `tied_to`, whose own "
+                   "options are called embeddings_regularizer and embeddings_constraint", given)
         self.tied_to = tied_to
         self.supports_jit = self.supports_jit and not self._computes_rows
         self._tied_to_copy = False  # whether `tied_to` was made from the head's configuration
@@ -70,11 +64,8 @@ class TiedHead(SoftmaxHead):
         """Builds the embedding, which must have as many units as the hidden state."""
         if self._computes_rows and self.tied_to.output_dim is None:
             self.tied_to.output_dim = units
-        if self.tied_to.output_dim != units:
-            raise ValueError(
-                f"`tied_to` must have as many units as the hidden state, {units}. "
-                f"Received: an embedding of {self.tied_to.output_dim} units"
-            )
+        size, rule = self.tied_to.output_dim, f"have as many units as the hidden state, {units}"
+        expect(size == units, "tied_to", rule, received=f"an embedding of {size} units")
         if not self.tied_to.built:
             self.tied_to.build()
 

@@ -6,7 +6,7 @@ from os import PathLike
 import keras
 import tensorflow as tf
 
-from tfsoftmax.arguments import check_at_least
+from tfsoftmax.arguments import check_at_least, expect
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.distributions.tree import BinaryPaths
 from tfsoftmax.heads.base import SoftmaxHead
@@ -65,8 +65,7 @@ class TreeSoftmax(SoftmaxHead):
     ):
         super().__init__(vocab_size, **kwargs)
         check_at_least(2, vocab_size=self.vocab_size)
-        if mode not in MODES:
-            raise ValueError(f"`mode` must be one of {MODES}. Received: mode={mode!r}")
+        expect(mode in MODES, "mode", f"be one of {MODES}", mode)
         if tree is None:
             tree = "balanced" if counts is None else "huffman"
         tree = tree_builders.build(tree, self.vocab_size, counts, words)

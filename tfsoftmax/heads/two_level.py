@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import keras
 
+from tfsoftmax.arguments import expect
 from tfsoftmax.heads.adaptive import AdaptiveSoftmax
 
 
@@ -33,5 +34,5 @@ class TwoLevelSoftmax(AdaptiveSoftmax):
         projection_factor: float | None = None, **kwargs,
     ):
         super().__init__(vocab_size, cutoffs, projection_factor, **kwargs)
-        if self.bands is not None and len(self.bands.cutoffs) != 1:
-            raise ValueError(f"`cutoffs` must be one rank. Received: cutoffs={cutoffs}")
+        right = self.bands is None or len(self.bands.cutoffs) == 1
+        expect(right, "cutoffs", "be one rank", cutoffs)

@@ -3,6 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
+from tfsoftmax.arguments import expect
 from tfsoftmax.array_like import ArrayLike
 
 
@@ -56,22 +57,18 @@ class Vectors:
 
 def check_is_index(index):
     """Raises ValueError for what is no index. Only `tfsoftmax.search` may import faiss."""
-    if not hasattr(index, "likeliest"):
-        raise ValueError(
-            f"`index` must be a tfsoftmax.search.WordIndex. Received: index={index!r}"
-        )
+    expect(hasattr(index, "likeliest"), "index", "be a tfsoftmax.search.WordIndex", index)
 
 
 def softmax_for(index, head):
     """The `plain_softmax` of a head, or ValueError if an index has other words or units."""
     softmax = softmax_of(head)
-    kernel, bias = softmax.kernel, softmax.bias
-    if (index.words, index.units) != (kernel.shape[0], kernel.shape[1] + (bias is not None)):
-        raise ValueError(
-            f"`index` must be one of a head with {kernel.shape[0]} words and {kernel.shape[1]} "
-            f"units, {'without a' if bias is None else 'with a'} bias. Received: an index of "
-            f"{index.words} vectors of {index.units} numbers"
-        )
+    (words, units), biased = softmax.kernel.shape, softmax.bias is not None
+    expect(
+        (index.words, index.units) == (words, units + biased), "index", f"be one of a head with "
+        f"{words} words and {units} units, {'with' if biased else 'without'} a bias",
+        received=f"an index of {index.words} vectors of {index.units} numbers",
+    )
     return softmax
 
 
@@ -82,9 +79,8 @@ def softmax_of(head):
         ValueError: if it has none.
     """
     softmax = head.plain_softmax() if isinstance(head, Vectors) else None
-    if softmax is None:
-        raise ValueError(
-            "`head` must be built, with P(w | h) = softmax of h Wᵀ + b and all rows on one device, "
-            f"such as FullSoftmax; the words of others have no vectors. Received: head={head!r}"
-        )
+    expect(
+        softmax is not None, "head", "be built, with P(w | h) = softmax of h Wᵀ + b and all rows "
+        "on one device, such as FullSoftmax; the words of others have no vectors", head,
+    )
     return softmax

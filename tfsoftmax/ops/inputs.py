@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from tfsoftmax.arguments import expect, refusal
 from tfsoftmax.ops.xla import under_xla
 
 _COMPOSITE = (tf.SparseTensor, tf.RaggedTensor, tf.IndexedSlices)
@@ -13,34 +14,28 @@ def dense(value, name):
     Raises:
         TypeError: if it is a ragged or a sparse tensor, or nothing that TensorFlow converts.
     """
-    if isinstance(value, _COMPOSITE):
-        raise TypeError(
-            f"`{name}` must be a dense tensor (`to_tensor()` makes one of a ragged tensor, "
-            f"tf.sparse.to_dense() of a sparse one). Received: a {type(value).__name__}"
-        )
+    expect(
+        not isinstance(value, _COMPOSITE), name, "be a dense tensor (`to_tensor()` makes one of a "
+        "ragged tensor, tf.sparse.to_dense() of a sparse one)",
+        received=f"a {type(value).__name__}", error=TypeError,
+    )
     try:
         return tf.convert_to_tensor(value)
     except (TypeError, ValueError):
-        raise TypeError(
-            f"`{name}` must be a tensor of numbers. Received: {str(value)[:80]}"
-        ) from None
+        raise refusal(name, "be a tensor of numbers", value, error=TypeError) from None
 
 
 def real(value, name):
     """`value` as a dense tensor of real numbers, or TypeError."""
     tensor = dense(value, name)
-    if not (tensor.dtype.is_floating or tensor.dtype.is_integer):
-        raise TypeError(f"`{name}` must be real numbers. Received: {tensor.dtype.name}")
+    _check_real(tensor.dtype, name, "be real numbers")
     return tensor
 
 
 def dense_ids(value, name):
     """`value` as a dense tensor of int64 or floats. Whether floats are whole is not checked."""
     ids = dense(value, name)
-    if not (ids.dtype.is_integer or ids.dtype.is_floating):
-        raise TypeError(
-            f"`{name}` must be integers, the ids of words. Received: {ids.dtype.name}"
-        )
+    _check_real(ids.dtype, name, "be integers, the ids of words")
     return tf.cast(ids, tf.int64) if ids.dtype.is_integer else ids  # uint8 holds neither V nor -1
 
 
@@ -53,11 +48,9 @@ def dense_weights(value, name):
 def sample_weights(value):
     """`sample_weight` as a dense tensor of float32 and known rank."""
     weights = dense_weights(value, "sample_weight")
-    if weights.shape.rank is None:
-        raise TypeError(
-            "`sample_weight` must have a known number of axes, which `set_shape` declares. "
-            f"Received: shape {weights.shape}"
-        )
+    expect(weights.shape.rank is not None, "sample_weight",
+           "have a known number of axes, which `set_shape` declares",
+           received=f"shape {weights.shape}", error=TypeError)
     return weights
 
 
@@ -99,16 +92,16 @@ def rows_of_valid(rows, valid):
 
 
 def _check_type(dtype, size, name):
-    if dtype.is_integer:
-        return
-    if not dtype.is_floating:
-        raise TypeError(f"`{name}` must be integers, ids. Received: {dtype.name}")
+    _check_real(dtype, name, "be integers, ids")
     bits = {tf.bfloat16: 8, tf.float16: 11, tf.float32: 24, tf.float64: 53}.get(dtype, 0)
-    if size - 1 > 1 << bits:
-        raise TypeError(
-            f"`{name}` must be integers: {dtype.name} does not hold every id below {size}. "
-            f"Received: {dtype.name}"
-        )
+    rule = f"be integers: {dtype.name} does not hold every id below {size}"
+    holds = dtype.is_integer or size - 1 <= 1 << bits
+    expect(holds, name, rule, received=dtype.name, error=TypeError)
+
+
+def _check_real(dtype, name, rule):
+    real = dtype.is_floating or dtype.is_integer
+    expect(real, name, rule, received=dtype.name, error=TypeError)
 
 
 def _assertion(valid, ids, message, hint):

@@ -6,6 +6,7 @@ Where there is one replica, or none is running, each function costs nothing.
 import numpy as np
 import tensorflow as tf
 
+from tfsoftmax.arguments import expect
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.ops.xla import under_xla
 
@@ -65,12 +66,11 @@ def of_first_worker(value: ArrayLike) -> np.ndarray:
     size = strategy.num_replicas_in_sync
     if size == 1 or size == len(strategy.extended.worker_devices):  # those of this process
         return np.asarray(value)
-    if in_replica():
-        raise ValueError(
-            "What the workers have to agree on must be made in the scope of the strategy, before "
-            "`fit`: make a functional model or one with keras.Input, or call the layer's `build` "
-            "there. Received: a build within a replica"
-        )
+    expect(
+        not in_replica(), "What the workers have to agree on", "be made in the scope of the "
+        "strategy, before `fit`: make a functional model or one with keras.Input, or call the "
+        "layer's `build` there", received="a build within a replica",
+    )
     with tf.init_scope():  # The initial values of the first worker become those of all.
         return tf.Variable(tf.constant(value), trainable=False).numpy()
 

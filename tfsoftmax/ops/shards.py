@@ -10,6 +10,7 @@ import keras
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
+from tfsoftmax.arguments import refusal
 from tfsoftmax.ops.custom_gradients import differentiable
 from tfsoftmax.ops.replicas import (
     gathered_rows,
@@ -127,12 +128,12 @@ def _overwrite_with_gradient(variable):
     """Whether a gradient is the new value, which every optimiser of Keras asks for."""
     if not getattr(_thread, "knows_shards", False):
         raw = variable.value if isinstance(variable, keras.Variable) else variable
-        raise ValueError(
-            "`optimizer` must be one of tfsoftmax.optimizers, because others add the gradients of "
+        raise refusal(
+            "optimizer", "be one of tfsoftmax.optimizers, because others add the gradients of "
             "different words. Under the policy mixed_float16, Keras wraps it in another unless you "
-            "call `compile` with auto_scale_loss=False; give it a `loss_scale_factor` instead. "
-            f"Received: another optimizer, for {getattr(variable, 'path', raw.name)} in "
-            f"{raw.distribute_strategy.num_replicas_in_sync} shards"
+            "call `compile` with auto_scale_loss=False; give it a `loss_scale_factor` instead",
+            received=f"another optimizer, for {getattr(variable, 'path', raw.name)} in "
+            f"{raw.distribute_strategy.num_replicas_in_sync} shards",
         )
     return False
 
@@ -149,11 +150,12 @@ class _ShardedVariable(keras.Variable):
 
     def refuse(self, *_, **__):
         size = self.value.distribute_strategy.num_replicas_in_sync
-        raise ValueError(
-            "tfsoftmax.sharded_checkpoints.save(model, folder) and restore(model, folder) must be "
-            "called instead of what reads or assigns whole weights (Keras's files, `get_weights`, "
-            "`set_weights`, `EarlyStopping(restore_best_weights=True)`, `tf.train.Checkpoint`, "
-            f"`export`), which has the rows of one replica. Received: {self.path} in {size} shards"
+        raise refusal(
+            "tfsoftmax.sharded_checkpoints.save(model, folder) and restore(model, folder)",
+            "be called instead of what reads or assigns whole weights (Keras's files, "
+            "`get_weights`, `set_weights`, `EarlyStopping(restore_best_weights=True)`, "
+            "`tf.train.Checkpoint`, `export`), which has the rows of one replica",
+            received=f"{self.path} in {size} shards",
         )
 
     numpy = __array__ = refuse

@@ -3,7 +3,7 @@
 import keras
 
 from tfsoftmax._compat import layers_of
-from tfsoftmax.arguments import CheckedArguments, check_positive
+from tfsoftmax.arguments import CheckedArguments, check_positive, expect
 from tfsoftmax.heads.sampled import SampledSoftmax
 
 
@@ -53,36 +53,26 @@ class AdjustNumSamples(CheckedArguments, keras.callbacks.Callback):
         monitor: str = "effective_sample_size",
     ):
         super().__init__()
-        if target <= 0:
-            raise ValueError(f"`target` must be a positive number. Received: target={target!r}")
+        expect(target > 0, "target", "be a positive number", target)
         check_positive(min_samples=min_samples, max_samples=max_samples)
-        if min_samples > max_samples:
-            raise ValueError(
-                f"`min_samples` must be at most max_samples={max_samples}. "
-                f"Received: min_samples={min_samples}"
-            )
+        rule = f"be at most max_samples={max_samples}"
+        expect(min_samples <= max_samples, "min_samples", rule, min_samples)
         self.target, self.monitor = target, monitor
         self.min_samples, self.max_samples = min_samples, max_samples
         self.history, self._heads = [], []
 
     def on_train_begin(self, logs=None):
         self._heads = [x for x in layers_of(self.model) if isinstance(x, SampledSoftmax)]
-        if not self._heads:
-            raise ValueError(f"`model` must end in a SampledSoftmax. Received: {self.model}")
+        expect(self._heads, "model", "end in a SampledSoftmax", self.model)
         for head in self._heads:
-            if head.sampler.holds_labels:
-                raise ValueError(
-                    "`model` must end in a head whose sampler draws `num_samples` words. "
-                    f"Received: {head.name} with {type(head.sampler).__name__}"
-                )
+            expect(not head.sampler.holds_labels, "model",
+                   "end in a head whose sampler draws `num_samples` words",
+                   received=f"{head.name} with {type(head.sampler).__name__}")
 
     def on_epoch_end(self, epoch, logs=None):
         size = (logs or {}).get(self.monitor)
-        if size is None:
-            raise ValueError(
-                f"`monitor` must be a metric in the logs, {sorted(logs or {})}. "
-                f"Received: monitor={self.monitor!r}"
-            )
+        rule = f"be a metric in the logs, {sorted(logs or {})}"
+        expect(size is not None, "monitor", rule, self.monitor)
         changes = [self._change(head, size) for head in self._heads]
         self.history.append((epoch, size, self._heads[0].num_samples))
         if any(changes):

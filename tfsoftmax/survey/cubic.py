@@ -2,6 +2,7 @@
 
 import keras
 
+from tfsoftmax.arguments import expect, refusal
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.survey.squared_error import Scores, SquaredError
 
@@ -41,8 +42,7 @@ class CubicScores(LinearHead):
 
     def __init__(self, vocab_size: int, alpha: float = 1.0, beta: float = 0.0, **kwargs):
         super().__init__(vocab_size, **kwargs)
-        if alpha <= 0:
-            raise ValueError(f"`alpha` must be positive. Received: alpha={alpha}")
+        expect(alpha > 0, "alpha", "be positive", alpha)
         self.alpha, self.beta = alpha, beta
 
     def _value(self, scores):
@@ -55,9 +55,9 @@ class CubicScores(LinearHead):
         return SquaredError(self._parameters(), self._value)
 
     def _no_probabilities(self, *_):
-        raise ValueError(
-            "`head` must be a distribution to have probabilities and a perplexity. Received: "
-            f"{self.name}, whose scores only rank words (tfsoftmax.metrics.Accuracy measures it)"
+        raise refusal(
+            "head", "be a distribution to have probabilities and a perplexity", received=
+            f"{self.name}, whose scores only rank words (tfsoftmax.metrics.Accuracy measures it)",
         )
 
     _self_normalised = _no_probabilities

@@ -4,6 +4,7 @@
 import keras
 import tensorflow as tf
 
+from tfsoftmax.arguments import expect
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.heads.random_state import RandomState
 from tfsoftmax.ops.random import uniform
@@ -50,15 +51,10 @@ class SelfNormalisedSoftmax(LinearHead):
         seed: int | None = None, **kwargs,
     ):
         super().__init__(vocab_size, **kwargs)
-        if not 0 < fraction <= 1:
-            raise ValueError(f"`fraction` must lie in (0, 1]. Received: fraction={fraction}")
-        if alpha <= 0:
-            raise ValueError(f"`alpha` must be positive. Received: alpha={alpha}")
-        if not squared and alpha != 1:
-            raise ValueError(
-                "`alpha` must be 1 with squared=False: with any other, adding a constant to all "
-                f"scores lowers the loss without end. Received: alpha={alpha}, squared=False"
-            )
+        expect(0 < fraction <= 1, "fraction", "lie in (0, 1]", fraction)
+        expect(alpha > 0, "alpha", "be positive", alpha)
+        expect(squared or alpha == 1, "alpha", "be 1 with squared=False: with any other, adding a "
+               "constant to all scores lowers the loss without end", alpha)
         self.fraction, self.alpha, self.squared, self.seed = fraction, alpha, squared, seed
         self.self_normalised = squared
         self.random_state = RandomState(seed)

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax._compat import model_in_call
-from tfsoftmax.arguments import check_hint
+from tfsoftmax.arguments import check_hint, expect
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.ops.computed_if_used import computed_if_used
@@ -70,17 +70,13 @@ class SphericalSoftmax(LinearHead):
         sgd_learning_rate: float | Schedule | dict | None = None, **kwargs,
     ):
         super().__init__(vocab_size, **kwargs)
-        if not epsilon > 0:
-            raise ValueError(f"`epsilon` must be positive. Received: epsilon={epsilon}")
+        expect(epsilon > 0, "epsilon", "be positive", epsilon)
         self.epsilon = epsilon
         if isinstance(sgd_learning_rate, dict):
             given = sgd_learning_rate
             sgd_learning_rate = keras.optimizers.schedules.deserialize(given)
-            if not isinstance(sgd_learning_rate, Schedule):
-                raise ValueError(
-                    "`sgd_learning_rate` must be a number, or a schedule or its configuration. "
-                    f"Received: sgd_learning_rate={given}"
-                )
+            expect(isinstance(sgd_learning_rate, Schedule), "sgd_learning_rate",
+                   "be a number, or a schedule or its configuration", given)
         self.sgd_learning_rate = sgd_learning_rate
         if sgd_learning_rate is not None:
             self._check_sgd()
@@ -90,29 +86,23 @@ class SphericalSoftmax(LinearHead):
         rate = self.sgd_learning_rate
         if not isinstance(rate, Schedule):
             check_hint("sgd_learning_rate", rate, float)
-            if rate <= 0:
-                raise ValueError(
-                    f"`sgd_learning_rate` must be positive. Received: sgd_learning_rate={rate}"
-                )
+            expect(rate > 0, "sgd_learning_rate", "be positive", rate)
         names = ("tied_to", "kernel_regularizer", "bias_regularizer", "kernel_constraint",
                  "bias_constraint")
         given = [name for name in names if getattr(self, name) is not None]
-        if given or self.compute_dtype == "float16":
-            raise ValueError(
-                "`sgd_learning_rate` must be None for a head with tied rows, regularizers, "
-                "constraints or a float16 policy, which scales the loss. "
-                f"Received: {given or self.dtype_policy.name}"
-            )
+        expect(
+            not given and self.compute_dtype != "float16", "sgd_learning_rate", "be None for a "
+            "head with tied rows, regularizers, constraints or a float16 policy, which scales the "
+            "loss", received=f"{given or self.dtype_policy.name}",
+        )
 
     def build(self, hidden_shape):
         if self.sgd_learning_rate is None:
             super().build(hidden_shape)
             return
-        if tf.distribute.get_strategy().num_replicas_in_sync > 1:
-            raise ValueError(
-                "`sgd_learning_rate` must be None where several replicas train: each would make "
-                f"steps of its own. Received: sgd_learning_rate={self.sgd_learning_rate}"
-            )
+        alone = tf.distribute.get_strategy().num_replicas_in_sync == 1
+        rule = "be None where several replicas train: each would make steps of its own"
+        expect(alone, "sgd_learning_rate", rule, self.sgd_learning_rate)
         super(LinearHead, self).build(hidden_shape)
         shape = self.vocab_size, hidden_shape[-1]
         self.factors = FactoredRows(
@@ -142,25 +132,18 @@ class SphericalSoftmax(LinearHead):
             ValueError: if `sgd_learning_rate` is None, the head is not built, `kernel` or `bias`
                 has another shape, or `bias` is given to a head without biases.
         """
-        if self.sgd_learning_rate is None:
-            raise ValueError(
-                "`sgd_learning_rate` must be set for `assign_kernel`; without it, assign to "
-                "`kernel` and `bias`. Received: sgd_learning_rate=None"
-            )
-        if not self.built:
-            raise ValueError("`assign_kernel` needs a built head. Received: built=False")
+        rule = "be set for `assign_kernel`; without it, assign to `kernel` and `bias`"
+        expect(self.sgd_learning_rate is not None, "sgd_learning_rate", rule)
+        expect(self.built, "head", "be built before `assign_kernel`", received="built=False")
         kernel = tf.convert_to_tensor(kernel)
         shape = self.vocab_size, self.factors.rows.shape[1] - 1
-        if tuple(kernel.shape) != shape:
-            raise ValueError(
-                f"`kernel` must have the shape {shape}. Received: shape {tuple(kernel.shape)}"
-            )
-        if bias is not None and np.shape(bias) != shape[:1]:
-            raise ValueError(
-                f"`bias` must have the shape {shape[:1]}. Received: shape {np.shape(bias)}"
-            )
-        if bias is not None and not self.use_bias:
-            raise ValueError("`bias` must be None for a head without biases. Received: a bias")
+        given = tuple(kernel.shape)
+        expect(given == shape, "kernel", f"have the shape {shape}", received=f"shape {given}")
+        if bias is not None:
+            given, shape = np.shape(bias), shape[:1]
+            expect(given == shape, "bias", f"have the shape {shape}", received=f"shape {given}")
+            rule = "be None for a head without biases"
+            expect(self.use_bias, "bias", rule, received="a bias")
         self.factors.assign(self._rows(kernel, bias))
 
     def distribution(self):
@@ -189,12 +172,12 @@ class SphericalSoftmax(LinearHead):
 
     def _check_optimizer(self, optimizer):
         scales = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
-        if scales or getattr(optimizer, "loss_scale_factor", None) is not None:
-            raise ValueError(
-                "`optimizer` must not scale the loss of a head with `sgd_learning_rate`, whose own "
-                f"steps it would multiply. Received: {type(optimizer).__name__}, which a global "
-                "policy of mixed_float16 or `loss_scale_factor` asks for"
-            )
+        expect(
+            not scales and getattr(optimizer, "loss_scale_factor", None) is None, "optimizer",
+            "not scale the loss of a head with `sgd_learning_rate`, whose own steps it would "
+            "multiply", received=f"{type(optimizer).__name__}, which a global policy of "
+            "mixed_float16 or `loss_scale_factor` asks for",
+        )
 
     def get_config(self):
         rate = self.sgd_learning_rate

@@ -50,7 +50,6 @@ else:
         profiling,
         samplers,
         seq2seq,
-        sharded_checkpoints,
         vocabulary,
     )
     from tfsoftmax.heads import *  # noqa: F403
@@ -62,7 +61,6 @@ else:
     from tfsoftmax.layers.embedding import Embedding
     from tfsoftmax.layers.item_tower import ItemTower
     from tfsoftmax.layers.recurrent import GRU, LSTM, SimpleRNN
-    from tfsoftmax.layers.sharded_embedding import ShardedEmbedding
     from tfsoftmax.layers.transformer import TransformerBlock
     from tfsoftmax.lm.config import ModelConfig, Seq2SeqConfig
     from tfsoftmax.lm.model import language_model
@@ -77,6 +75,8 @@ else:
     from tfsoftmax.profiling.monitor import TrainingMonitor
     from tfsoftmax.retrieval import export_retrieval
     from tfsoftmax.seq2seq.model import encoder_decoder
+    from tfsoftmax.sharding import checkpoints as sharded_checkpoints
+    from tfsoftmax.sharding.embedding import ShardedEmbedding
     from tfsoftmax.vocabulary import Vocabulary
 
     __all__ = [

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import keras
 import tensorflow as tf
 
-from tfsoftmax._compat import mend_fit_of_replicas, mend_saving
+from tfsoftmax._compat import mend_saving
 from tfsoftmax.arguments import CheckedArguments, check_positive
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.distributions.base import Distribution, Objective
@@ -30,6 +30,7 @@ from tfsoftmax.ops.saved_arrays import WithoutCopies
 from tfsoftmax.ops.weighting import without_broken
 from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.partitions.packing import unpacked_values
+from tfsoftmax.sharding.mends import mend_fit_of_replicas
 
 
 class SoftmaxHead(CheckedArguments, RowWeights, Vectors, keras.layers.Layer):

@@ -5,7 +5,7 @@ import random
 import keras
 import tensorflow as tf
 
-from tfsoftmax.ops.replicas import replica_id
+from tfsoftmax.sharding.replicas import replica_id
 
 
 class RandomState(keras.layers.Layer):

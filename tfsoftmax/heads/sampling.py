@@ -13,12 +13,12 @@ from tfsoftmax.heads.random_state import RandomState
 from tfsoftmax.heads.shards import Shards
 from tfsoftmax.layers.previous_word import UNITS, without_word
 from tfsoftmax.ops.per_example import per_example_loss
-from tfsoftmax.ops.replicas import in_replica, of_all_replicas
 from tfsoftmax.ops.sampled import Hits, logistic, logistic_of_batch, sampled_loss
 from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.partitions.backoff import BackoffBigrams
 from tfsoftmax.samplers import OnlineBigram, Sampler, get_sampler
 from tfsoftmax.samplers.certain import with_certain
+from tfsoftmax.sharding.replicas import in_replica, of_all_replicas
 
 
 class SamplingHead(Shards):

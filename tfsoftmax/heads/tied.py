@@ -8,7 +8,7 @@ import keras
 from tfsoftmax._compat import layers_before, replace_layer
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.layers.computed_rows import ComputedRows
-from tfsoftmax.layers.sharded_embedding import ShardedEmbedding
+from tfsoftmax.sharding.embedding import ShardedEmbedding
 
 
 class TiedHead(SoftmaxHead):

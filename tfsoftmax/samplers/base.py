@@ -10,11 +10,11 @@ import tensorflow as tf
 
 from tfsoftmax.arguments import CheckedArguments, expect, is_whole
 from tfsoftmax.ops.inputs import checked_ids, dense
-from tfsoftmax.ops.replicas import in_replica
 from tfsoftmax.ops.sampled import LEFT_OUT
 from tfsoftmax.partitions.packing import unpacked_values
 from tfsoftmax.samplers.poisson_race import poisson_race, tries_needed
 from tfsoftmax.samplers.tf_candidates import tf_candidates
+from tfsoftmax.sharding.replicas import in_replica
 
 IMPLEMENTATIONS = ("own", "tf")
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 from numpy.typing import ArrayLike
 
 from tfsoftmax.ops.custom_gradients import differentiable
-from tfsoftmax.ops.replicas import (
+from tfsoftmax.sharding.replicas import (
     gathered_rows,
     in_replica,
     of_all_replicas,

@@ -18,10 +18,10 @@ RESULTS = ("*.md", "*.png", "*.csv", "*.txt", "*.json", "*.py")
 EXAMPLES = ROOT / "experiments" / "examples"
 FOLDERS = (
     "heads", "layers", "metrics", "optimizers", "samplers", "partitions", "ops", "corpora", "lm",
-    "nbest", "profiling", "seq2seq", "sharding",
+    "nbest", "profiling", "retrieval", "seq2seq", "sharding",
 )
 TOP = (
-    "losses", "hub", "retrieval", "saved_models", "search", "vocabulary",
+    "losses", "hub", "saved_models", "vocabulary",
     "logits_tag", "hardware", "resampling",
 )
 CELL = re.compile(r"^# %%(.*)\n", re.MULTILINE)

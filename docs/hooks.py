@@ -17,12 +17,11 @@ PAGES = {"README.md": "index.md", **{
 RESULTS = ("*.md", "*.png", "*.csv", "*.txt", "*.json", "*.py")
 EXAMPLES = ROOT / "experiments" / "examples"
 FOLDERS = (
-    "heads", "layers", "metrics", "optimizers", "samplers", "partitions", "ops", "corpora", "lm",
-    "nbest", "profiling", "retrieval", "seq2seq", "sharding",
+    "heads", "layers", "metrics", "optimizers", "samplers", "partitions", "ngrams", "ops",
+    "corpora", "lm", "nbest", "profiling", "retrieval", "seq2seq", "sharding",
 )
 TOP = (
-    "losses", "hub", "saved_models", "vocabulary",
-    "logits_tag", "hardware", "resampling",
+    "losses", "hub", "saved_models", "vocabulary", "logits_tag", "hardware", "resampling",
 )
 CELL = re.compile(r"^# %%(.*)\n", re.MULTILINE)
 

@@ -46,6 +46,7 @@ WITHOUT = {
     "profiling.traced_step.Execution", "heads.after_word.SoftmaxAfterWord",
     "corpora.builders.Ptb", "corpora.builders.Text8", "corpora.builders.Wikitext2",
     "corpora.builders.Wikitext103", "sharding.shards.Shard", "retrieval.found_words.Sample",
+    "ngrams.tables.BigramTables",
 }
 
 EXTRAS = {

@@ -68,7 +68,7 @@ class SoftmaxHead(CheckedArguments, RowWeights, Vectors, keras.layers.Layer):
             that a label's score alone, `self_normalised_log_prob(hidden, labels)`, stands for its
             log-probability.
         reads_previous_word: whether the last units of the hidden states carry the word that was
-            read last, see `layers.previous_word`.
+            read last, see `ngrams.previous_word`.
 
     Example:
         hidden, labels = keras.random.normal((8, 64)), keras.random.randint((8,), 0, 1000)

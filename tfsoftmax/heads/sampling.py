@@ -11,11 +11,11 @@ from tfsoftmax.distributions.base import Objective
 from tfsoftmax.distributions.views import without_previous_word
 from tfsoftmax.heads.random_state import RandomState
 from tfsoftmax.heads.shards import Shards
-from tfsoftmax.layers.previous_word import UNITS, without_word
+from tfsoftmax.ngrams.backoff import BackoffBigrams
+from tfsoftmax.ngrams.previous_word import UNITS, without_word
 from tfsoftmax.ops.per_example import per_example_loss
 from tfsoftmax.ops.sampled import Hits, logistic, logistic_of_batch, sampled_loss
 from tfsoftmax.ops.xla import under_xla
-from tfsoftmax.partitions.backoff import BackoffBigrams
 from tfsoftmax.samplers import OnlineBigram, Sampler, get_sampler
 from tfsoftmax.samplers.certain import with_certain
 from tfsoftmax.sharding.replicas import in_replica, of_all_replicas

@@ -9,11 +9,11 @@ from tfsoftmax.heads import HEADS
 from tfsoftmax.layers.dropout import Dropout
 from tfsoftmax.layers.embedding import Embedding
 from tfsoftmax.layers.names import TRANSFORMER
-from tfsoftmax.layers.previous_word import PreviousWord
 from tfsoftmax.layers.recurrent import recurrent_layer
 from tfsoftmax.layers.transformer import TransformerBlock
 from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.head_options import head_for, known_options, tied_embedding
+from tfsoftmax.ngrams.previous_word import PreviousWord
 from tfsoftmax.vocabulary import Vocabulary
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.arguments import expect, refusal
-from tfsoftmax.ops.bigram_tables import places_of
+from tfsoftmax.ngrams.backoff import BackoffBigrams, given_model
+from tfsoftmax.ngrams.tables import places_of
 from tfsoftmax.ops.exported import held
 from tfsoftmax.ops.random import split_seed, uniform
-from tfsoftmax.partitions.backoff import BackoffBigrams, given_model
 from tfsoftmax.samplers.base import Candidates, Sampler, stateless
 from tfsoftmax.samplers.distributions import Unigram
 from tfsoftmax.samplers.rows import cumulative, draw
@@ -29,8 +29,8 @@ class AfterWord(Sampler):
         **kwargs: as in `keras.layers.Layer`.
 
     Example:
-        from tfsoftmax.partitions.backoff import BackoffBigrams
-        from tfsoftmax.partitions.ngram_counts import Bigrams
+        from tfsoftmax.ngrams.backoff import BackoffBigrams
+        from tfsoftmax.ngrams.counts import Bigrams
         seen = Bigrams.count([([0, 2, 0, 3], [2, 0, 3, 0])], vocab_size=4)
         ngram = BackoffBigrams.from_counts(seen, counts=[4, 3, 2, 1])
         sampler = tfsoftmax.samplers.Bigram(4, ngram)
@@ -113,7 +113,7 @@ class Bigram(AfterWord):
             `alpha` outside [0, 1].
 
     Example:
-        from tfsoftmax.partitions import backoff, ngram_counts
+        from tfsoftmax.ngrams import backoff, counts as ngram_counts
         seen = ngram_counts.Bigrams.count([([0, 2, 0, 3], [2, 0, 3, 0])], vocab_size=4)
         ngram = backoff.BackoffBigrams.from_counts(seen, counts=[4, 3, 2, 1])
         head = tfsoftmax.NCE(4, 2, "bigram", ngram=ngram, shared_samples=False)

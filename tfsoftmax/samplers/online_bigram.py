@@ -41,7 +41,7 @@ class OnlineBigram(AfterWord):
 
     Example:
         hidden, words = keras.random.normal((2, 5, 16)), keras.random.randint((2, 5), 0, 1000)
-        carried = tfsoftmax.layers.previous_word.PreviousWord()([hidden, words])
+        carried = tfsoftmax.ngrams.previous_word.PreviousWord()([hidden, words])
         head = tfsoftmax.SampledSoftmax(1000, 25, "online_bigram", shared_samples=False)
         nats = head.training_loss(carried, keras.random.randint((2, 5), 0, 1000))
 

@@ -18,11 +18,11 @@ RESULTS = ("*.md", "*.png", "*.csv", "*.txt", "*.json", "*.py")
 EXAMPLES = ROOT / "experiments" / "examples"
 FOLDERS = (
     "heads", "survey", "distributions", "layers", "metrics", "optimizers", "samplers",
-    "partitions", "ops", "corpora", "lm", "nbest", "profiling", "seq2seq",
+    "partitions", "ngrams", "ops", "corpora", "lm", "nbest", "profiling", "retrieval", "seq2seq",
+    "sharding",
 )
 TOP = (
-    "losses", "hub", "retrieval", "saved_models", "search", "sharded_checkpoints", "vocabulary",
-    "logits_tag", "hardware", "resampling",
+    "losses", "hub", "saved_models", "vocabulary", "logits_tag", "hardware", "resampling",
 )
 CELL = re.compile(r"^# %%(.*)\n", re.MULTILINE)
 

@@ -39,8 +39,8 @@ import tfsoftmax_command  # noqa: F401  (imported before the package, which then
 from absl import flags
 
 from tfsoftmax.commands import program
-from tfsoftmax.partitions.backoff import BackoffBigrams
-from tfsoftmax.partitions.ngram_counts import Bigrams
+from tfsoftmax.ngrams.backoff import BackoffBigrams
+from tfsoftmax.ngrams.counts import Bigrams
 
 BEAM = 64
 SETTINGS = ("substitutions", "deletions", "insertions", "margin", "lm_scale", "word_reward",

@@ -54,8 +54,8 @@ def bytes_by_device(strategy, variables):
 
 def memory_table(strategy, model, vocab_size, units):
     """What each device holds, against ⌈V / P⌉ rows."""
-    from tfsoftmax.layers.sharded_weights import shards_of
-    from tfsoftmax.ops.shards import sharded_words
+    from tfsoftmax.sharding.shards import sharded_words
+    from tfsoftmax.sharding.weights import shards_of
 
     variables = [*model.weights, *model.optimizer.variables]
     head = model.layers[-1]

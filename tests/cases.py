@@ -24,8 +24,8 @@ from tfsoftmax.heads import (
     TwoLevelSoftmax,
 )
 from tfsoftmax.layers.character_embedding import CharacterEmbedding
-from tfsoftmax.layers.item_tower import ItemTower
 from tfsoftmax.partitions import tree_builders
+from tfsoftmax.retrieval.item_tower import ItemTower
 from tfsoftmax.survey import (
     ClassNCE,
     ClassUnigram,

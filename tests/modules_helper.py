@@ -5,8 +5,8 @@ import pkgutil
 
 import tfsoftmax
 
-NEED_EXTRAS = {"tfsoftmax.hub": "keras_hub", "tfsoftmax.search": "faiss",
-               "tfsoftmax.faiss_indexes": "faiss"}
+NEED_EXTRAS = {"tfsoftmax.hub": "keras_hub", "tfsoftmax.retrieval.search": "faiss",
+               "tfsoftmax.retrieval.faiss_indexes": "faiss"}
 
 
 def module_names():

@@ -20,8 +20,8 @@ from tfsoftmax import (
 from tfsoftmax.heads.char_cnn import with_words
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.layers.computed_rows import ComputedRows
-from tfsoftmax.layers.previous_word import UNITS as ID_UNITS
 from tfsoftmax.lm.head_options import head_for
+from tfsoftmax.ngrams.previous_word import UNITS as ID_UNITS
 from tfsoftmax.ops.computed_table import table_of
 from tfsoftmax.vocabulary import Vocabulary
 

@@ -19,7 +19,7 @@ from cases import (
     spelled,
     two_cutoffs,
 )
-from tfsoftmax import HEADS, AdaptiveSoftmax, Perplexity, ShardedSoftmax, Vocabulary
+from tfsoftmax import HEADS, Perplexity, ShardedSoftmax, Vocabulary
 from tfsoftmax.heads.tied import TiedHead
 from tfsoftmax.lm.head_options import head_for, tied_embedding
 from tfsoftmax.losses import SoftmaxLoss
@@ -130,18 +130,16 @@ def in_two_shards():
     every = np.repeat(hidden, V, axis=0), np.tile(np.arange(V, dtype=np.int32), COUNT)
     with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
         options = {"kernel_initializer": scale, "dtype": "mixed_bfloat16"}
-        heads = [ShardedSoftmax(V, **options), AdaptiveSoftmax(V, [90], shard=True, **options)]
-        for head in heads:
-            head.build((None, UNITS))
-    for head in heads:
-        log_probs, log_prob = head.log_probs(hidden).numpy(), head.log_prob(*every).numpy()
-        assert head.in_shards and log_probs.min() < -20
-        np.testing.assert_allclose(log_prob, log_probs.ravel(), atol=2e-5)
-        sums = np.exp(np.float64(log_prob)).reshape(COUNT, V).sum(axis=1)
-        np.testing.assert_allclose(sums, 1, atol=1e-5)
-        ids, values = head.top_k(hidden, 9)
-        expected = np.take_along_axis(log_probs, ids.numpy(), 1)
-        np.testing.assert_allclose(values, expected, atol=2e-5)
+        head = ShardedSoftmax(V, **options)
+        head.build((None, UNITS))
+    log_probs, log_prob = head.log_probs(hidden).numpy(), head.log_prob(*every).numpy()
+    assert head.in_shards and log_probs.min() < -20
+    np.testing.assert_allclose(log_prob, log_probs.ravel(), atol=2e-5)
+    sums = np.exp(np.float64(log_prob)).reshape(COUNT, V).sum(axis=1)
+    np.testing.assert_allclose(sums, 1, atol=1e-5)
+    ids, values = head.top_k(hidden, 9)
+    expected = np.take_along_axis(log_probs, ids.numpy(), 1)
+    np.testing.assert_allclose(values, expected, atol=2e-5)
 
 
 def test_probabilities_of_sharded_heads_are_exact():

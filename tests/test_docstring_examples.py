@@ -45,7 +45,8 @@ WITHOUT = {
     "lm.run_progress.Progress", "lm.trainer.Trainer", "lm.tail_ngram.TailNgram",
     "profiling.traced_step.Execution", "heads.after_word.SoftmaxAfterWord",
     "corpora.builders.Ptb", "corpora.builders.Text8", "corpora.builders.Wikitext2",
-    "corpora.builders.Wikitext103",
+    "corpora.builders.Wikitext103", "sharding.shards.Shard", "retrieval.found_words.Sample",
+    "ngrams.tables.BigramTables",
 }
 
 EXTRAS = {

@@ -8,7 +8,7 @@ import tensorflow as tf
 from tfsoftmax.distributions.rows import Rows
 from tfsoftmax.heads import FullSoftmax
 from tfsoftmax.ops import chunks, drawn_tiles
-from tfsoftmax.ops.search import inclusion_probabilities
+from tfsoftmax.retrieval.found_words import inclusion_probabilities
 
 V, D, N, SHARE = 43, 6, 8, 0.4  # eight tiles of five words and one of three
 

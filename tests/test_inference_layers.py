@@ -11,7 +11,7 @@ import tensorflow as tf
 from cases import CASES, ONE_OF_EACH, UNITS, built, positions, randomise
 from keras_helper import B, T, V, data
 from tfsoftmax.heads import FullSoftmax, LogProb, TopK
-from tfsoftmax.layers.previous_word import PreviousWord
+from tfsoftmax.ngrams.previous_word import PreviousWord
 
 LOAD = """
 import sys, keras, numpy as np, tfsoftmax

@@ -16,9 +16,9 @@ import load_models
 import tfsoftmax
 from cases import CASES, ONE_OF_EACH, counts
 from tfsoftmax import optimizers, samplers
-from tfsoftmax.layers.previous_word import PreviousWord
-from tfsoftmax.partitions.backoff import BackoffBigrams
-from tfsoftmax.partitions.ngram_counts import Bigrams
+from tfsoftmax.ngrams.backoff import BackoffBigrams
+from tfsoftmax.ngrams.counts import Bigrams
+from tfsoftmax.ngrams.previous_word import PreviousWord
 
 V, B, T, D = 13, 4, 5, 8
 SCHEDULE = keras.optimizers.schedules.PolynomialDecay(0.8, 20, end_learning_rate=1.0)

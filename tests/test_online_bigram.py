@@ -12,7 +12,7 @@ from cases import UNITS, counts, positions, ready, rewind
 from sampler_helper import After, q_after
 from tfsoftmax import samplers
 from tfsoftmax.heads import NCE, SampledSoftmax
-from tfsoftmax.layers.previous_word import PreviousWord
+from tfsoftmax.ngrams.previous_word import PreviousWord
 
 V, S, N, M = 13, 5, 6, 3
 

@@ -17,9 +17,10 @@ ROOT = pathlib.Path(tfsoftmax.__file__).parent
 
 
 def imported_names(path):
-    """{name: module} of what the source of a module imports from the package; a tool reads no more.
+    """{name: (module, its name there)} of what the source of a module imports from the package.
 
-    `from tfsoftmax.heads import *` stands for what the `__all__` of that module lists.
+    A tool reads no more. `from tfsoftmax.heads import *` stands for what the `__all__` of that
+    module lists.
     """
     names = {}
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -29,9 +30,9 @@ def imported_names(path):
             for alias in node.names:
                 if alias.name == "*":
                     source = ROOT.parent.joinpath(*node.module.split("."), "__init__.py")
-                    names |= {name: node.module for name in listed(source)}
+                    names |= {name: (node.module, name) for name in listed(source)}
                 else:
-                    names[alias.asname or alias.name] = node.module
+                    names[alias.asname or alias.name] = (node.module, alias.name)
     return names
 
 
@@ -56,9 +57,9 @@ def test_a_public_name_is_there_and_documented_and_seen_in_the_source(name):
     assert name in dir(tfsoftmax)
     if name != "HEADS":  # a dictionary
         assert (inspect.getdoc(value) or "").strip()
-    module = SOURCES[name]
-    expected = getattr(importlib.import_module(module), name, None)
-    assert value is (expected or importlib.import_module(f"{module}.{name}"))
+    module, there = SOURCES[name]
+    expected = getattr(importlib.import_module(module), there, None)
+    assert value is (expected or importlib.import_module(f"{module}.{there}"))
 
 
 @pytest.mark.parametrize("module", ["heads", "samplers", "survey"])

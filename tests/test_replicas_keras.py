@@ -10,7 +10,8 @@ import tensorflow as tf
 
 import replicas_helper
 import tfsoftmax
-from tfsoftmax._compat import mend_fit_of_replicas, trainer
+from tfsoftmax._compat import trainer
+from tfsoftmax.sharding.mends import mend_fit_of_replicas
 
 V, T = 11, 3
 
@@ -114,7 +115,7 @@ def mended_functions():
 
 
 def check_that_keras_fails_unless_mended(model, strategy, *data):
-    """If it does not fail any more, `_compat.mend_fit_of_replicas` can go."""
+    """If it does not fail any more, `mends.mend_fit_of_replicas` can go."""
     build, reduce, *_ = mended_functions()
     batches = trainer.TFEpochIterator(strategy, *data, batch_size=4)
     with pytest.raises(ValueError, match="PerReplica"):

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import tfsoftmax
 from cases import CASES, ONE_OF_EACH, UNITS, built, positions, randomise
-from tfsoftmax.retrieval import head_and_hidden_model
+from tfsoftmax.heads.models import head_and_hidden_model
 
 V, K = 30, 4
 EXPORTED = "full", "sampled", "adaptive"

@@ -16,7 +16,7 @@ from test_search_estimate import BIAS, HIDDEN, KERNEL, D, V
 from tfsoftmax.heads.linear import LinearHead
 
 faiss = pytest.importorskip("faiss")
-from tfsoftmax.search import WordIndex  # noqa: E402  (needs faiss)
+from tfsoftmax.retrieval.search import WordIndex  # noqa: E402  (needs faiss)
 
 OTHERS = tfsoftmax.SphericalSoftmax, tfsoftmax.CubicScores
 HEADS = {case: CASES[case](20) for case in CASES}

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import references
-from tfsoftmax.ops.search import (
+from tfsoftmax.retrieval.found_words import (
     Sample,
     estimated_log_z,
     inclusion_probabilities,

@@ -11,13 +11,13 @@ import replicas_helper
 from graph_helper import largest_tensor
 from tfsoftmax import FullSoftmax, Perplexity, ShardedSoftmax, SoftmaxLoss, TopK, optimizers
 from tfsoftmax.distributions.rows import Rows
-from tfsoftmax.distributions.sharded import PenalisedInShards
-from tfsoftmax.layers import sharded_weights
-from tfsoftmax.layers.sharded_weights import shards_of
 from tfsoftmax.metrics import Accuracy
 from tfsoftmax.ops import chunks
 from tfsoftmax.ops.chunk_gradients import RowLoss
-from tfsoftmax.ops.shards import Shard, sharded_words
+from tfsoftmax.sharding import weights as sharded_weights
+from tfsoftmax.sharding.rows import PenalisedInShards
+from tfsoftmax.sharding.shards import Shard, sharded_words
+from tfsoftmax.sharding.weights import shards_of
 
 V, D, B, T = 61, 6, 8, 5
 RULES = {

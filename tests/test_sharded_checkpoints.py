@@ -22,9 +22,9 @@ from test_sharded import (
 )
 from tfsoftmax import FullSoftmax, ShardedSoftmax, sharded_checkpoints, whole_files
 from tfsoftmax.corpora import replacing
-from tfsoftmax.layers import row_files
-from tfsoftmax.layers.sharded_weights import shards_of
-from tfsoftmax.ops.shards import Shard
+from tfsoftmax.sharding import row_files
+from tfsoftmax.sharding.shards import Shard
+from tfsoftmax.sharding.weights import shards_of
 
 FIRST, SECOND = "first", "second"
 

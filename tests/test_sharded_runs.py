@@ -21,12 +21,13 @@ from test_workers import (
     scored_and_evaluated,
 )
 from tfsoftmax import Embedding, ShardedEmbedding
-from tfsoftmax.lm import runs, sharded_variables
+from tfsoftmax.lm import runs
 from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.model import language_model
 from tfsoftmax.lm.pretrained import apply_embeddings
 from tfsoftmax.lm.runs import Run
 from tfsoftmax.lm.scoring import Scorer
+from tfsoftmax.sharding import run_checkpoints
 from workers_helper import trained, trained_by_local_workers
 
 SHARDED = {"dropout": 0.0, "head": "sharded"}
@@ -65,7 +66,7 @@ def shared(corpus, tmp_path_factory):
 
 
 def has_rows(run):
-    return os.path.exists(run.checkpoints.path(run.checkpoints.name(), sharded_variables.ROWS))
+    return os.path.exists(run.checkpoints.path(run.checkpoints.name(), run_checkpoints.ROWS))
 
 
 def test_the_number_of_workers_may_change_and_a_signal_to_one_stops_all(shared, alone):
@@ -75,7 +76,7 @@ def test_the_number_of_workers_may_change_and_a_signal_to_one_stops_all(shared, 
 
 def test_each_worker_has_written_the_rows_that_it_holds(shared):
     folder = shared.checkpoints.path(shared.checkpoints.name())
-    rows = sharded_variables._rows(folder)
+    rows = run_checkpoints._rows(folder)
     words = len(shared.vocabulary())
     assert {shape[0] for shape, _ in rows["variables"].values()} == {words}
     assert {(e["first"], e["rows"]) for e in rows["files"]} == {
@@ -101,7 +102,7 @@ def test_a_damaged_file_of_rows_is_named(shared, tmp_path):
         file.write(b"\x55")
     with pytest.raises(ValueError, match=f"{path.name}: must be as it was written"):
         runs.load(run.directory, streams=1)
-    os.unlink(f"{folder}/{sharded_variables.ROWS}")
+    os.unlink(f"{folder}/{run_checkpoints.ROWS}")
     with pytest.raises(ValueError, match="rows.json"):
         runs.load(run.directory, streams=1)
 
@@ -118,7 +119,7 @@ def failing_to_save(folder):
     from tfsoftmax import ShardedSoftmax
     from tfsoftmax.lm import followers
     from tfsoftmax.lm.checkpoints import Checkpoints, weight_variables
-    from tfsoftmax.workers import Workers
+    from tfsoftmax.sharding.workers import Workers
 
     workers = Workers(tf.distribute.MultiWorkerMirroredStrategy())
     with workers.strategy.scope():
@@ -133,7 +134,7 @@ def failing_to_save(folder):
     for failing in (0, 1):
         with pytest.MonkeyPatch.context() as patch:
             if workers.rank == failing:
-                patch.setattr(sharded_variables, "write_rows", full_disk)
+                patch.setattr(run_checkpoints, "write_rows", full_disk)
             with pytest.raises((OSError, RuntimeError)) as error:
                 checkpoints.save(variables, {"step": 2}, workers=workers)
             told.append(str(error.value))
@@ -237,7 +238,7 @@ def test_four_devices_go_on_where_two_workers_were(corpus, alone, tmp_path):
 
 def killed_while_writing(**arguments):
     """`trained_by_local_workers`, whose second worker is killed within the third checkpoint."""
-    import tfsoftmax.lm.sharded_variables as writing
+    import tfsoftmax.sharding.run_checkpoints as writing
 
     write_rows, calls = writing.write_rows, []
 

@@ -8,10 +8,10 @@ import tensorflow as tf
 from cases import UNITS, positions, randomise
 from references import full_log_probs
 from tfsoftmax.heads.shortlist import Shortlist
-from tfsoftmax.layers.previous_word import PreviousWord, without_word
 from tfsoftmax.lm.head_options import head_for
-from tfsoftmax.partitions.backoff import BackoffBigrams
-from tfsoftmax.partitions.ngram_counts import Bigrams
+from tfsoftmax.ngrams.backoff import BackoffBigrams
+from tfsoftmax.ngrams.counts import Bigrams
+from tfsoftmax.ngrams.previous_word import PreviousWord, without_word
 from tfsoftmax.partitions.ranks import frequency_ranks
 from tfsoftmax.vocabulary import Vocabulary
 

@@ -14,7 +14,7 @@ from tfsoftmax.lm.export import export
 from tfsoftmax.lm.generation import Generator
 from tfsoftmax.lm.model import reset_states, split_at_head
 from tfsoftmax.lm.scoring import Scorer
-from tfsoftmax.partitions.backoff import BackoffBigrams
+from tfsoftmax.ngrams.backoff import BackoffBigrams
 
 S = 20
 

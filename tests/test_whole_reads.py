@@ -6,8 +6,8 @@ import tensorflow as tf
 
 import tfsoftmax
 from tfsoftmax.ops import custom_gradients, logits
-from tfsoftmax.ops.shards import assign_range
 from tfsoftmax.ops.whole_reads import whole
+from tfsoftmax.sharding.shards import assign_range
 
 
 def address(tensor):

@@ -155,7 +155,7 @@ def scored_and_evaluated(run, data, sentences, number):
     from tfsoftmax.corpora.records import Corpus
     from tfsoftmax.lm import runs, shared_scoring
     from tfsoftmax.lm.evaluation import exact_evaluator
-    from tfsoftmax.workers import Workers
+    from tfsoftmax.sharding.workers import Workers
 
     workers = Workers(tf.distribute.MirroredStrategy() if number > 1 else None)
     model, vocabulary, _ = shared_scoring.load(workers, run, streams=4)

@@ -23,7 +23,7 @@ def trained(data, run, model, config, strategy=None, stop=None):
     from runs_helper import CONFIG, MODEL
     from tfsoftmax.lm import training
     from tfsoftmax.lm.trainer import Trainer
-    from tfsoftmax.workers import Workers
+    from tfsoftmax.sharding.workers import Workers
 
     workers = Workers(_strategy(strategy))
     if stop is not None and stop[0] == workers.rank:

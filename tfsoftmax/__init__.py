@@ -20,9 +20,12 @@ def _require_tensorflow(backend):
         )
 
 
+_NEED_EXTRAS = {"hub": "tfsoftmax.hub", "search": "tfsoftmax.retrieval.search"}
+
+
 def __getattr__(name):
-    if name in ("hub", "search"):  # imported when they are used, because they need extras
-        return importlib.import_module(f"tfsoftmax.{name}")
+    if name in _NEED_EXTRAS:  # imported when they are used
+        return importlib.import_module(_NEED_EXTRAS[name])
     raise AttributeError(f"module 'tfsoftmax' has no attribute {name!r}")
 
 
@@ -50,19 +53,15 @@ else:
         profiling,
         samplers,
         seq2seq,
-        sharded_checkpoints,
         survey,
         vocabulary,
     )
     from tfsoftmax.heads import *  # noqa: F403
-    from tfsoftmax.heads.hard_negatives import HardNegatives, MineHardNegatives
     from tfsoftmax.heads.reassign import Reassign
     from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
     from tfsoftmax.layers.character_embedding import CharacterEmbedding
     from tfsoftmax.layers.embedding import Embedding
-    from tfsoftmax.layers.item_tower import ItemTower
     from tfsoftmax.layers.recurrent import GRU, LSTM, SimpleRNN
-    from tfsoftmax.layers.sharded_embedding import ShardedEmbedding
     from tfsoftmax.layers.transformer import TransformerBlock
     from tfsoftmax.lm.config import ModelConfig, Seq2SeqConfig
     from tfsoftmax.lm.model import language_model
@@ -77,7 +76,11 @@ else:
     from tfsoftmax.profiling.monitor import TrainingMonitor
     from tfsoftmax.registry import HEADS
     from tfsoftmax.retrieval import export_retrieval
+    from tfsoftmax.retrieval.hard_negatives import HardNegatives, MineHardNegatives
+    from tfsoftmax.retrieval.item_tower import ItemTower
     from tfsoftmax.seq2seq.model import encoder_decoder
+    from tfsoftmax.sharding import checkpoints as sharded_checkpoints
+    from tfsoftmax.sharding.embedding import ShardedEmbedding
     from tfsoftmax.survey import *  # noqa: F403
     from tfsoftmax.vocabulary import Vocabulary
 

@@ -129,7 +129,7 @@ def indexes_of(head, ways):
     """{way: (index, function that sets its breadth)}, {kind: (seconds of building, bytes)}."""
     import faiss
 
-    from tfsoftmax.search import WordIndex
+    from tfsoftmax.retrieval.search import WordIndex
 
     built, costs, result = {}, {}, {}
     for name, (kind, attribute, value, options) in ways.items():
@@ -210,7 +210,7 @@ def measured(head, hidden, repeats):
 
 def estimates(head, hidden, counts, index):
     """Rows of the table of ln Z: samples drawn alike and by counts, over several draws."""
-    from tfsoftmax.ops.search import inclusion_probabilities, systematic_sample
+    from tfsoftmax.retrieval.found_words import inclusion_probabilities, systematic_sample
 
     exact = head.log_normaliser(hidden).numpy()
     for name, sizes in (("alike", np.ones(len(counts))), ("by counts", counts**0.5)):

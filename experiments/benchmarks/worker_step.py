@@ -47,7 +47,7 @@ def main(request):
 
 def is_first(strategy):
     """Whether this is the worker of rank 0. Its task is worker 0, or chief 0 if there is one."""
-    from tfsoftmax.workers import Workers
+    from tfsoftmax.sharding.workers import Workers
 
     return Workers(strategy).first
 

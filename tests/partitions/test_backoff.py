@@ -6,8 +6,8 @@ import json
 import numpy as np
 import pytest
 
-from tfsoftmax.partitions.backoff import BackoffBigrams
-from tfsoftmax.partitions.ngram_counts import Bigrams
+from tfsoftmax.ngrams.backoff import BackoffBigrams
+from tfsoftmax.ngrams.counts import Bigrams
 
 V = 11
 WORDS = ("the", "<unk>", "cat", "<eos>", "sat")

@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
+from tfsoftmax.ngrams.counts import Bigrams
 from tfsoftmax.partitions import brown
 from tfsoftmax.partitions.brown_window import Window
-from tfsoftmax.partitions.ngram_counts import Bigrams
 
 V, T = 9, 400
 
@@ -39,7 +39,7 @@ def information(words, classes):
 
 
 def test_bigrams_are_counted_across_batches(monkeypatch):
-    monkeypatch.setattr("tfsoftmax.partitions.ngram_counts.MERGE_AT", 50)
+    monkeypatch.setattr("tfsoftmax.ngrams.counts.MERGE_AT", 50)
     words = text()
     batches = [(words[i : i + 7], words[i + 1 : i + 8]) for i in range(0, T, 7)]
     bigrams = Bigrams.count([(a[: len(b)], b) for a, b in batches], V)

@@ -10,8 +10,8 @@ import tfsoftmax
 from cases import CASES, ONE_OF_EACH, UNITS, counts, positions, spelled, two_cutoffs
 from tfsoftmax import HEADS, optimizers
 from tfsoftmax.lm.head_options import known_options
-from tfsoftmax.partitions.backoff import BackoffBigrams
-from tfsoftmax.partitions.ngram_counts import Bigrams
+from tfsoftmax.ngrams.backoff import BackoffBigrams
+from tfsoftmax.ngrams.counts import Bigrams
 from tfsoftmax.samplers import SAMPLERS
 
 from .cases import Case

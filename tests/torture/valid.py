@@ -234,7 +234,7 @@ def table():
         )],
     }
     if importlib.util.find_spec("faiss"):
-        from tfsoftmax.search import WordIndex
+        from tfsoftmax.retrieval.search import WordIndex
 
         index = WordIndex(head)
         entries["search.WordIndex"] = [

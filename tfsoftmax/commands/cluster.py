@@ -197,8 +197,8 @@ def by_brown(corpus, progress, options):
     """Brown clusters of the training split."""
     import numpy as np
 
+    from tfsoftmax.ngrams.counts import Bigrams
     from tfsoftmax.partitions import brown, tree_builders
-    from tfsoftmax.partitions.ngram_counts import Bigrams
 
     with progress.phase("counting", corpus.split("train").tokens, "tokens") as done:
         bigrams = Bigrams.count(neighbours(corpus, done), len(corpus.vocabulary))

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from tfsoftmax.distributions.base import Distribution
-from tfsoftmax.layers.previous_word import without_word
+from tfsoftmax.ngrams.previous_word import without_word
 from tfsoftmax.partitions.ranks import Ranks
 
 

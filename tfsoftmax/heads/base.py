@@ -6,7 +6,7 @@ from collections.abc import Callable
 import keras
 import tensorflow as tf
 
-from tfsoftmax._compat import mend_fit_of_replicas, mend_saving
+from tfsoftmax._compat import mend_saving
 from tfsoftmax.arguments import CheckedArguments, check_positive, expect
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.distributions.base import Distribution, Objective
@@ -28,6 +28,7 @@ from tfsoftmax.ops.computed_if_used import computed_if_used
 from tfsoftmax.ops.saved_arrays import WithoutCopies
 from tfsoftmax.ops.weighting import without_broken
 from tfsoftmax.partitions.packing import unpacked_values
+from tfsoftmax.sharding.mends import mend_fit_of_replicas
 
 
 class SoftmaxHead(CheckedArguments, Vectors, keras.layers.Layer):
@@ -65,7 +66,7 @@ class SoftmaxHead(CheckedArguments, Vectors, keras.layers.Layer):
             that a label's score alone, `self_normalised_log_prob(hidden, labels)`, stands for its
             log-probability.
         reads_previous_word: whether the last units of the hidden states carry the word that was
-            read last, see `layers.previous_word`.
+            read last, see `ngrams.previous_word`.
 
     Example:
         hidden, labels = keras.random.normal((8, 64)), keras.random.randint((8,), 0, 1000)

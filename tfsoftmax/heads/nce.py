@@ -13,8 +13,8 @@ import tensorflow as tf
 from tfsoftmax.arguments import expect
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.heads.sampling import SamplingHead
+from tfsoftmax.ngrams.backoff import BackoffBigrams
 from tfsoftmax.ops.criteria import logistic
-from tfsoftmax.partitions.backoff import BackoffBigrams
 from tfsoftmax.samplers import Sampler
 
 

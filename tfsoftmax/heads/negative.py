@@ -10,8 +10,8 @@ from tfsoftmax.arguments import expect
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.distributions.views import AfterWord
 from tfsoftmax.heads.sampling import SamplingHead
+from tfsoftmax.ngrams.backoff import BackoffBigrams
 from tfsoftmax.ops.criteria import logistic
-from tfsoftmax.partitions.backoff import BackoffBigrams
 from tfsoftmax.samplers import Sampler
 
 

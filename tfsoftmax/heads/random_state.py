@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from tfsoftmax.arguments import expect
-from tfsoftmax.ops.replicas import replica_id
+from tfsoftmax.sharding.replicas import replica_id
 
 
 class RandomState(keras.layers.Layer):

@@ -12,6 +12,7 @@ from tfsoftmax.heads.full import check_objective
 from tfsoftmax.heads.inputs import checked_lists
 from tfsoftmax.heads.sampling import SamplingHead
 from tfsoftmax.logits_tag import LogitsTag
+from tfsoftmax.ngrams.backoff import BackoffBigrams
 from tfsoftmax.ops.criteria import (
     Hits,
     effective_sizes,
@@ -22,7 +23,6 @@ from tfsoftmax.ops.criteria import (
 from tfsoftmax.ops.random import split_seed, uniform, uniform_words
 from tfsoftmax.ops.sampled import sampled_loss
 from tfsoftmax.ops.xla import under_xla
-from tfsoftmax.partitions.backoff import BackoffBigrams
 from tfsoftmax.samplers import Sampler
 
 KEEP_BY = ("score", "corrected_score")

@@ -12,15 +12,15 @@ from tfsoftmax.distributions.base import Objective
 from tfsoftmax.distributions.views import without_previous_word
 from tfsoftmax.heads.random_state import RandomState
 from tfsoftmax.heads.shards import Shards
-from tfsoftmax.layers.previous_word import UNITS, without_word
+from tfsoftmax.ngrams.backoff import BackoffBigrams
+from tfsoftmax.ngrams.previous_word import UNITS, without_word
 from tfsoftmax.ops.criteria import Hits
 from tfsoftmax.ops.per_example import per_example_loss
-from tfsoftmax.ops.replicas import in_replica, of_all_replicas
 from tfsoftmax.ops.sampled import sampled_loss
 from tfsoftmax.ops.xla import under_xla
-from tfsoftmax.partitions.backoff import BackoffBigrams
 from tfsoftmax.samplers import Sampler, get_sampler
 from tfsoftmax.samplers.certain import with_certain
+from tfsoftmax.sharding.replicas import in_replica, of_all_replicas
 
 
 class SamplingHead(Shards):
@@ -55,9 +55,9 @@ class SamplingHead(Shards):
             the step of P replicas looks at up to P S words. Samples for each position are never
             the same on two replicas.
         ngram: the bigram model of a sampler that is given by name and takes one, "bigram": a
-            `partitions.backoff.BackoffBigrams`, what its `to_config` returns, or the path of an
+            `ngrams.backoff.BackoffBigrams`, what its `to_config` returns, or the path of an
             ARPA file of order 2. The last four units of the hidden states then carry the word
-            that was read last; `layers.previous_word` puts it there, and `tfsoftmax train` does
+            that was read last; `ngrams.previous_word` puts it there, and `tfsoftmax train` does
             so by itself.
         words: the V words in the order of their ids, for a file.
         **kwargs: arguments of `LinearHead` (use_bias, kernel_initializer, bias_initializer,

@@ -14,12 +14,12 @@ from tfsoftmax.distributions.rows import Rows
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.layers.initializers import add_weight
 from tfsoftmax.ops.nary_tiles import bounds
-from tfsoftmax.ops.replicas import gathered_rows, of_all_replicas, own_copy
 from tfsoftmax.ops.unique import static_unique
 from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.partitions import assignment, classes, code_files
 from tfsoftmax.partitions.counts import checked_counts
 from tfsoftmax.partitions.packing import packed
+from tfsoftmax.sharding.replicas import gathered_rows, of_all_replicas, own_copy
 
 NOWHERE = tf.int32.max  # a word beyond all, where XLA writes nothing
 

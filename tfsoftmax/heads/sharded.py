@@ -10,7 +10,7 @@ class ShardedSoftmax(FullSoftmax):
     """`FullSoftmax(shard=True)`: replicas divide the kernel, the bias and their slots.
 
     The replicas exchange hidden states instead of gradients of the kernel, as
-    `distributions.sharded` says. `heads.shards.Shards` says what several replicas offer.
+    `sharding.rows` says. `heads.shards.Shards` says what several replicas offer.
 
     Args:
         vocab_size: V, the number of words.
@@ -23,7 +23,7 @@ class ShardedSoftmax(FullSoftmax):
             model = keras.Sequential([keras.Input((16,)), tfsoftmax.ShardedSoftmax(1000)])
             model.compile(tfsoftmax.optimizers.Adagrad(0.2), tfsoftmax.SoftmaxLoss())
 
-    Source: Shoeybi et al. 2019, section 3; departures are in `distributions.sharded`.
+    Source: Shoeybi et al. 2019, section 3; departures are in `sharding.rows`.
     """
 
     def __init__(self, vocab_size: int, *args, shard: bool = True, **kwargs):

@@ -10,11 +10,11 @@ import tensorflow as tf
 from tfsoftmax.arguments import expect
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.distributions.rows import Rows
-from tfsoftmax.distributions.shortlist import ShortlistAndTail
 from tfsoftmax.heads.base import SoftmaxHead
-from tfsoftmax.layers.previous_word import UNITS
-from tfsoftmax.ops.bigram_tables import BigramTables
-from tfsoftmax.partitions.backoff import BackoffBigrams, given_model
+from tfsoftmax.ngrams.backoff import BackoffBigrams, given_model
+from tfsoftmax.ngrams.previous_word import UNITS
+from tfsoftmax.ngrams.shortlist import ShortlistAndTail
+from tfsoftmax.ngrams.tables import BigramTables
 from tfsoftmax.partitions.bands import frequency_order
 from tfsoftmax.partitions.counts import checked_counts, with_unseen
 from tfsoftmax.partitions.packing import packed
@@ -31,7 +31,7 @@ class Shortlist(SoftmaxHead):
     that of any other head. q is the unigram distribution, or one that you pass, or a bigram model
     of the word v that was read last, `ngram`. Words may have any ids.
 
-    With `ngram`, the last four units of the hidden states carry v; `layers.previous_word`
+    With `ngram`, the last four units of the hidden states carry v; `ngrams.previous_word`
     puts it there, and `tfsoftmax train` does so by itself. Then XLA does not compile the head.
 
     Args:
@@ -47,7 +47,7 @@ class Shortlist(SoftmaxHead):
         oos_node: whether the softmax has the node. Without it, P(w | h) = P_S(v) softmax(z)_w for
             the shortlist and q(w | v) for the others, with P_S(v) = Σ_shortlist q(u | v), and only
             positions whose label is in the shortlist train the layer.
-        ngram: q(w | v): a `partitions.backoff.BackoffBigrams`, what its `to_config` returns, or
+        ngram: q(w | v): a `ngrams.backoff.BackoffBigrams`, what its `to_config` returns, or
             the path of an ARPA file of order 2, such as KenLM's `lmplz -o 2` writes. None for a
             q(w) without history.
         words: the V words in the order of their ids, for a file.

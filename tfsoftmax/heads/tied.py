@@ -9,7 +9,7 @@ from tfsoftmax._compat import layers_before, replace_layer
 from tfsoftmax.arguments import expect
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.layers.computed_rows import ComputedRows
-from tfsoftmax.layers.sharded_embedding import ShardedEmbedding
+from tfsoftmax.sharding.embedding import ShardedEmbedding
 
 
 class TiedHead(SoftmaxHead):

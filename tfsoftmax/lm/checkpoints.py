@@ -13,10 +13,10 @@ import keras
 import tensorflow as tf
 
 from tfsoftmax.lm.files import read_json, write_whole
-from tfsoftmax.lm.sharded_variables import ShardedRows, read_sharded, without_rows
-from tfsoftmax.ops.shards import sharded_words
+from tfsoftmax.sharding.run_checkpoints import ShardedRows, read_sharded, without_rows
+from tfsoftmax.sharding.shards import sharded_words
+from tfsoftmax.sharding.workers import Workers
 from tfsoftmax.whole_files import PARTIAL, sha256_of, sync
-from tfsoftmax.workers import Workers
 
 POINTERS, MANIFEST, PROGRESS, VARIABLES = (
     "pointers.json", "manifest.json", "progress.json", "variables",

@@ -6,7 +6,7 @@ import sys
 
 import tensorflow as tf
 
-from tfsoftmax.workers import Workers
+from tfsoftmax.sharding.workers import Workers
 
 _SHARING = ("chief", "worker")  # the tasks of `TF_CONFIG` that share the work
 

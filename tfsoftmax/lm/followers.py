@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from tfsoftmax.lm.checkpoints import Checkpoints
 from tfsoftmax.lm.runs import CHECKPOINTS, Run
-from tfsoftmax.lm.sharded_variables import ShardedRows
+from tfsoftmax.sharding.run_checkpoints import ShardedRows
 
 
 class FollowedRun(Run):

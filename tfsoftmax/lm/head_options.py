@@ -23,9 +23,9 @@ from tfsoftmax.heads.tied import TiedHead
 from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
 from tfsoftmax.layers.character_embedding import CharacterEmbedding
 from tfsoftmax.layers.embedding import Embedding
-from tfsoftmax.layers.sharded_embedding import ShardedEmbedding
 from tfsoftmax.partitions import classes, tree_builders
 from tfsoftmax.partitions.cutoffs import automatic_cutoffs
+from tfsoftmax.sharding.embedding import ShardedEmbedding
 from tfsoftmax.survey import ClassUnigram
 from tfsoftmax.vocabulary import Vocabulary
 

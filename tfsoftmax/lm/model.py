@@ -8,11 +8,11 @@ from tfsoftmax.arguments import check_positive, checks_arguments
 from tfsoftmax.layers.dropout import Dropout
 from tfsoftmax.layers.embedding import Embedding
 from tfsoftmax.layers.names import TRANSFORMER
-from tfsoftmax.layers.previous_word import PreviousWord
 from tfsoftmax.layers.recurrent import recurrent_layer
 from tfsoftmax.layers.transformer import TransformerBlock
 from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.head_options import head_for, known_options, tied_embedding
+from tfsoftmax.ngrams.previous_word import PreviousWord
 from tfsoftmax.registry import HEADS
 from tfsoftmax.vocabulary import Vocabulary
 

@@ -135,8 +135,8 @@ def apply_embeddings(layer, rows: np.ndarray, vectors: np.ndarray) -> None:
             f"`vectors` must have the shape {shape}. Received: vectors of shape {np.shape(vectors)}"
         )
     # Commands read word vectors' files without TensorFlow.
-    from tfsoftmax.layers.sharded_weights import shards_of
-    from tfsoftmax.ops.shards import Shard, sharded_words
+    from tfsoftmax.sharding.shards import Shard, sharded_words
+    from tfsoftmax.sharding.weights import shards_of
 
     rows, vectors = np.asarray(rows, np.int32), np.asarray(vectors, layer.variable_dtype)
     table = layer.embeddings

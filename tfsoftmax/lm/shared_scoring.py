@@ -7,7 +7,7 @@ import numpy as np
 
 from tfsoftmax.lm import runs
 from tfsoftmax.lm.scoring import Scorer
-from tfsoftmax.workers import Workers
+from tfsoftmax.sharding.workers import Workers
 
 
 class SharedScorer(Scorer):
@@ -21,7 +21,7 @@ class SharedScorer(Scorer):
         *args, **kwargs: as in `Scorer`, with the model that `load` returns for the workers.
 
     Example:
-        from tfsoftmax import workers
+        from tfsoftmax.sharding import workers
         from tfsoftmax.lm import shared_scoring
         alone = workers.Workers()
         model, vocabulary, _ = shared_scoring.load(alone, "runs/first", streams=128)

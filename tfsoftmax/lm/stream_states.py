@@ -5,7 +5,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.lm.model import recurrent_states
-from tfsoftmax.workers import Workers
+from tfsoftmax.sharding.workers import Workers
 
 
 class StreamStates:
@@ -23,7 +23,7 @@ class StreamStates:
 
     Example:
         from tfsoftmax.lm.stream_states import StreamStates
-        from tfsoftmax.workers import Workers
+        from tfsoftmax.sharding.workers import Workers
         vocabulary = tfsoftmax.Vocabulary(["the", "cat", "<unk>", "<eos>"], [9, 3, 2, 4])
         model = tfsoftmax.language_model(tfsoftmax.ModelConfig(), vocabulary, streams=2)
         states = StreamStates(model, Workers())

@@ -13,7 +13,7 @@ from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.heads import Shortlist
 from tfsoftmax.lm.evaluation import perplexity_and_nats, text_measures
 from tfsoftmax.nbest import kenlm_model
-from tfsoftmax.partitions import backoff
+from tfsoftmax.ngrams import backoff
 from tfsoftmax.vocabulary import EOS, Vocabulary
 
 MOST_HISTORIES = 1 << 20  # whose sums over the tail are kept

@@ -17,11 +17,11 @@ from tfsoftmax.lm.followers import NoMonitor
 from tfsoftmax.lm.model import reset_states
 from tfsoftmax.lm.pretrained import apply_embeddings, load_embeddings
 from tfsoftmax.lm.run_progress import Progress
-from tfsoftmax.lm.sharded_variables import not_finite
 from tfsoftmax.lm.stream_states import StreamStates
 from tfsoftmax.profiling.memory import peak_resident_bytes
 from tfsoftmax.profiling.monitor import TrainingMonitor
-from tfsoftmax.workers import Workers
+from tfsoftmax.sharding.run_checkpoints import not_finite
+from tfsoftmax.sharding.workers import Workers
 
 REPORT_SECONDS = 30.0  # between two lines of progress where no terminal shows a bar
 

@@ -19,7 +19,7 @@ from tfsoftmax.lm.run_files import FILES, keep_copies, with_copies
 from tfsoftmax.lm.runs import Run
 from tfsoftmax.lm.signals import on_signals
 from tfsoftmax.lm.trainer import Trainer
-from tfsoftmax.workers import SHOWING_SECONDS, Workers
+from tfsoftmax.sharding.workers import SHOWING_SECONDS, Workers
 
 
 def train(

@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.corpora.records import Corpus
-from tfsoftmax.layers.previous_word import UNITS as PREVIOUS_WORD
 from tfsoftmax.lm.model import reset_states, split_at_head
+from tfsoftmax.ngrams.previous_word import UNITS as PREVIOUS_WORD
 
 
 def input_embeddings(model: keras.Model) -> np.ndarray:

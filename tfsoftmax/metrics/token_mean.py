@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from tfsoftmax.arguments import CheckedArguments, expect
 from tfsoftmax.logits_tag import Labels, LogitsTag, positions
-from tfsoftmax.ops.replicas import sum_of_replicas
+from tfsoftmax.sharding.replicas import sum_of_replicas
 
 
 def whole_ids(ids: tf.Tensor, least: int, end: int) -> tf.Tensor:

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tfsoftmax.ops.chunks import CHUNK_ROWS, chunk_rows, map_chunks
 from tfsoftmax.ops.ends import interval_of
-from tfsoftmax.ops.replicas import gathered_rows
+from tfsoftmax.sharding.replicas import gathered_rows
 
 LOGITS_BYTES = 1 << 29
 TOP_K_WORDS = LOGITS_BYTES // (4 * CHUNK_ROWS)  # in a block, which a chunk of positions may fill

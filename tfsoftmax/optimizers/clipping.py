@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from tfsoftmax.ops.shards import sharded_words
+from tfsoftmax.sharding.shards import sharded_words
 
 
 def squared_norm(gradient: tf.Tensor) -> tf.Tensor:

@@ -5,10 +5,8 @@ import math
 import keras
 import tensorflow as tf
 
-from tfsoftmax._compat import mend_loss_scale_of_replicas, merges_replicas
 from tfsoftmax.arguments import check_hint
 from tfsoftmax.ops.saved_arrays import array_of
-from tfsoftmax.ops.shards import knowing_shards, mark_as, sharded_words
 from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.optimizers.averages import RowAverages
 from tfsoftmax.optimizers.clipping import clipped, squared_norm
@@ -22,6 +20,8 @@ from tfsoftmax.optimizers.rows import (
     sum_duplicates,
     write_rows,
 )
+from tfsoftmax.sharding.mends import mend_loss_scale_of_replicas, merges_replicas
+from tfsoftmax.sharding.shards import knowing_shards, mark_as, sharded_words
 
 _NUMBERS = {
     "clipnorm": float, "clipvalue": float, "global_clipnorm": float, "weight_decay": float,

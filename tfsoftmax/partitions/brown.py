@@ -26,9 +26,9 @@ from collections.abc import Callable
 import numpy as np
 
 from tfsoftmax.arguments import check_at_least
+from tfsoftmax.ngrams.counts import Bigrams
 from tfsoftmax.partitions.brown_window import Window
 from tfsoftmax.partitions.mutual_information import h, mutual_information
-from tfsoftmax.partitions.ngram_counts import Bigrams
 from tfsoftmax.partitions.tree import Tree
 
 
@@ -42,9 +42,10 @@ class Clustering:
         information: average mutual information in nats after merging and after each pass.
 
     Example:
-        from tfsoftmax.partitions import brown, ngram_counts
+        from tfsoftmax.ngrams.counts import Bigrams
+        from tfsoftmax.partitions import brown
         text = [0, 2, 0, 3, 1, 2, 1, 3] * 10
-        bigrams = ngram_counts.Bigrams.count([(text[:-1], text[1:])], vocab_size=4)
+        bigrams = Bigrams.count([(text[:-1], text[1:])], vocab_size=4)
         print(brown.cluster(bigrams, num_classes=2).classes)  # 0 and 1 apart from 2 and 3
     """
 

@@ -80,7 +80,7 @@ def automatic_cutoffs(counts, permutation, units, projection_factor, tails=None)
 
     The machine is that of the first worker of the strategy in scope.
     """
-    from tfsoftmax.ops.replicas import of_first_worker
+    from tfsoftmax.sharding.replicas import of_first_worker
 
     costs = dataclasses.astuple(machine_constants())
     constants = MachineCosts(*of_first_worker(np.float64(costs)).tolist())

@@ -8,10 +8,10 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.arguments import expect, refusal
-from tfsoftmax.ops.bigram_tables import places_of
+from tfsoftmax.ngrams.backoff import BackoffBigrams, given_model
+from tfsoftmax.ngrams.tables import places_of
 from tfsoftmax.ops.exported import held
 from tfsoftmax.ops.random import split_seed, uniform
-from tfsoftmax.partitions.backoff import BackoffBigrams, given_model
 from tfsoftmax.samplers.base import Candidates, Sampler, stateless
 from tfsoftmax.samplers.distributions import Unigram
 from tfsoftmax.samplers.rows import cumulative, draw
@@ -21,7 +21,7 @@ class AfterWord(Sampler):
     """A proposal q(w | v), from which every position draws words of its own, with replacement.
 
     A head with such a sampler needs `shared_samples=False`. Its hidden states carry the word v
-    in their last units: `layers.previous_word` puts it there. XLA does not compile it. A subclass
+    in their last units: `ngrams.previous_word` puts it there. XLA does not compile it. A subclass
     writes `log_q`, `log_qs` and `_draw_after`, and `update` if its distribution changes.
 
     Args:
@@ -29,8 +29,8 @@ class AfterWord(Sampler):
         **kwargs: as in `keras.layers.Layer`.
 
     Example:
-        from tfsoftmax.partitions.backoff import BackoffBigrams
-        from tfsoftmax.partitions.ngram_counts import Bigrams
+        from tfsoftmax.ngrams.backoff import BackoffBigrams
+        from tfsoftmax.ngrams.counts import Bigrams
         seen = Bigrams.count([([0, 2, 0, 3], [2, 0, 3, 0])], vocab_size=4)
         ngram = BackoffBigrams.from_counts(seen, counts=[4, 3, 2, 1])
         sampler = tfsoftmax.samplers.Bigram(4, ngram)
@@ -101,7 +101,7 @@ class Bigram(AfterWord):
 
     Args:
         vocab_size: V.
-        ngram: a `partitions.backoff.BackoffBigrams`, what its `to_config` returns, or the path of
+        ngram: a `ngrams.backoff.BackoffBigrams`, what its `to_config` returns, or the path of
             an ARPA file of order 2.
         unigram_weight: β in (0, 1] for all v that were seen, or None for the model's own.
         alpha: distortion of the unigram, which is u^α up to a factor, from 0 (uniform) to 1.
@@ -113,7 +113,7 @@ class Bigram(AfterWord):
             `alpha` outside [0, 1].
 
     Example:
-        from tfsoftmax.partitions import backoff, ngram_counts
+        from tfsoftmax.ngrams import backoff, counts as ngram_counts
         seen = ngram_counts.Bigrams.count([([0, 2, 0, 3], [2, 0, 3, 0])], vocab_size=4)
         ngram = backoff.BackoffBigrams.from_counts(seen, counts=[4, 3, 2, 1])
         head = tfsoftmax.NCE(4, 2, "bigram", ngram=ngram, shared_samples=False)

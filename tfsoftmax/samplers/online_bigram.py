@@ -7,11 +7,11 @@ import tensorflow as tf
 from tfsoftmax.arguments import check_positive, expect
 from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.ops.random import split_seed, uniform
-from tfsoftmax.ops.replicas import gathered_rows, of_all_replicas, own_copy
 from tfsoftmax.partitions.counts import checked_counts
 from tfsoftmax.partitions.packing import packed
 from tfsoftmax.samplers.after_word import AfterWord
 from tfsoftmax.samplers.distributions import Unigram
+from tfsoftmax.sharding.replicas import gathered_rows, of_all_replicas, own_copy
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -41,7 +41,7 @@ class OnlineBigram(AfterWord):
 
     Example:
         hidden, words = keras.random.normal((2, 5, 16)), keras.random.randint((2, 5), 0, 1000)
-        carried = tfsoftmax.layers.previous_word.PreviousWord()([hidden, words])
+        carried = tfsoftmax.ngrams.previous_word.PreviousWord()([hidden, words])
         head = tfsoftmax.SampledSoftmax(1000, 25, "online_bigram", shared_samples=False)
         nats = head.training_loss(carried, keras.random.randint((2, 5), 0, 1000))
 

@@ -15,8 +15,8 @@ import tensorflow as tf
 
 from tfsoftmax import textio, whole_files
 from tfsoftmax.arguments import expect
-from tfsoftmax.layers.sharded_weights import shards_of
-from tfsoftmax.ops.shards import assign_range, sharded_words
+from tfsoftmax.sharding.shards import assign_range, sharded_words
+from tfsoftmax.sharding.weights import shards_of
 
 BLOCK_BYTES = 1 << 26
 ENTRY = {"key", "first", "rows", "file", "sha256"}

@@ -20,7 +20,7 @@ class PreviousWord(keras.layers.Layer):
 
     Example:
         hidden, words = keras.random.normal((2, 5, 16)), keras.random.randint((2, 5), 0, 1000)
-        carried = tfsoftmax.layers.previous_word.PreviousWord()([hidden, words])  # (2, 5, 20)
+        carried = tfsoftmax.ngrams.previous_word.PreviousWord()([hidden, words])  # (2, 5, 20)
     """
 
     def __init__(self, **kwargs):
@@ -48,7 +48,7 @@ def without_word(hidden: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     digits = tf.cast(hidden[..., -UNITS:], tf.float32)
     whole = tf.reduce_all((digits == tf.round(digits)) & (digits >= 0) & (digits < 256))
     check = tf.debugging.Assert(whole, [
-        "The head must get its hidden states from tfsoftmax.layers.previous_word.PreviousWord, "
+        "The head must get its hidden states from tfsoftmax.ngrams.previous_word.PreviousWord, "
         "which carries the word before to it. Received: other numbers in the last units."
     ])
     with tf.control_dependencies([check] if check is not None else []):

@@ -13,9 +13,9 @@ import numpy as np
 from tfsoftmax import textio, whole_files
 from tfsoftmax.arguments import expect, refusal
 from tfsoftmax.array_like import ArrayLike
+from tfsoftmax.ngrams.counts import Bigrams
 from tfsoftmax.partitions import code_files
 from tfsoftmax.partitions.counts import checked_counts, with_unseen
-from tfsoftmax.partitions.ngram_counts import Bigrams
 from tfsoftmax.partitions.packing import packed, unpacked_values
 from tfsoftmax.vocabulary import EOS, OTHER_SPELLINGS, UNK
 
@@ -38,8 +38,8 @@ class BackoffBigrams:
             `words` do not fit the others.
 
     Example:
-        from tfsoftmax.partitions import backoff, ngram_counts
-        bigrams = ngram_counts.Bigrams.count([([0, 2, 0, 3], [2, 0, 3, 0])], vocab_size=4)
+        from tfsoftmax.ngrams import backoff, counts
+        bigrams = counts.Bigrams.count([([0, 2, 0, 3], [2, 0, 3, 0])], vocab_size=4)
         model = backoff.BackoffBigrams.from_counts(bigrams, counts=[4, 3, 2, 1])
         print(model.log_prob(before=[0, 0], words=[2, 1]))
 

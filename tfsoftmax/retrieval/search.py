@@ -25,13 +25,16 @@ from tfsoftmax.arguments import (
     refusal,
 )
 from tfsoftmax.array_like import ArrayLike
-from tfsoftmax.faiss_indexes import faiss, filled, for_graphs
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.heads.inputs import checked_k, flatten, restore
-from tfsoftmax.heads.vectors import softmax_for, softmax_of
+from tfsoftmax.heads.vectors import softmax_of
 from tfsoftmax.ops.chunks import chunk_rows, map_chunks
 from tfsoftmax.ops.ranking import best, found
-from tfsoftmax.ops.search import (
+from tfsoftmax.ops.xla import under_xla
+from tfsoftmax.partitions.counts import checked_counts, with_unseen
+from tfsoftmax.retrieval.faiss_indexes import faiss, filled, for_graphs
+from tfsoftmax.retrieval.fitting import softmax_for
+from tfsoftmax.retrieval.found_words import (
     Sample,
     checked_sample,
     estimated_log_z,
@@ -39,8 +42,6 @@ from tfsoftmax.ops.search import (
     scores_of,
     systematic_sample,
 )
-from tfsoftmax.ops.xla import under_xla
-from tfsoftmax.partitions.counts import checked_counts, with_unseen
 from tfsoftmax.whole_files import errors_name, written_whole
 
 # What reading a damaged file raises. zipfile: NotImplementedError for an unknown method of

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from tfsoftmax.arguments import refusal
 from tfsoftmax.ops.custom_gradients import differentiable
-from tfsoftmax.ops.replicas import (
+from tfsoftmax.sharding.replicas import (
     gathered_rows,
     in_replica,
     of_all_replicas,

@@ -9,8 +9,8 @@ import tensorflow as tf
 from tfsoftmax._compat import in_stateless_scope
 from tfsoftmax.arguments import expect
 from tfsoftmax.layers.initializers import add_weight
-from tfsoftmax.ops.replicas import local_replicas, of_first_worker
-from tfsoftmax.ops.shards import Shard, assign_range, mark_sharded, sharded_words
+from tfsoftmax.sharding.replicas import local_replicas, of_first_worker
+from tfsoftmax.sharding.shards import Shard, assign_range, mark_sharded, sharded_words
 
 # The random rows of a block follow from a seed of its own, so that they are the same in any shard.
 BLOCK_ROWS = 4096

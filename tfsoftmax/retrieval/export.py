@@ -10,10 +10,11 @@ import tensorflow as tf
 from tfsoftmax.arguments import check_positive, checks_arguments, expect
 from tfsoftmax.heads.inputs import checked_k
 from tfsoftmax.heads.models import head_and_hidden_model
-from tfsoftmax.heads.vectors import check_is_index, softmax_for, softmax_of
+from tfsoftmax.heads.vectors import check_is_index, softmax_of
 from tfsoftmax.ops.inputs import checked_ids
 from tfsoftmax.ops.ranking import among, best, found, repeated
-from tfsoftmax.ops.search import scores_of
+from tfsoftmax.retrieval.fitting import softmax_for
+from tfsoftmax.retrieval.found_words import scores_of
 from tfsoftmax.saved_models import Words, export_functions
 
 INDEX = "items.faiss"

@@ -21,7 +21,7 @@ class Bigrams:
         predecessors: the same with the words that stand before w.
 
     Example:
-        from tfsoftmax.partitions.ngram_counts import Bigrams
+        from tfsoftmax.ngrams.counts import Bigrams
         words, next_words = [0, 1, 0, 2], [1, 0, 2, 0]
         bigrams = Bigrams.count([(words, next_words)], vocab_size=3)
         (after, counts), _ = bigrams.row(0)  # the words 1 and 2 follow word 0, once each

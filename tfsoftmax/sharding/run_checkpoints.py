@@ -1,7 +1,7 @@
 """Variables in shards in the checkpoints of a run, which all workers write and read together.
 
 Only here do several processes write a checkpoint: the first makes its folder, each adds files with
-the rows that it holds, and the first completes it. `checkpoints` says what a checkpoint has
+the rows that it holds, and the first completes it. `lm.checkpoints` says what a checkpoint has
 besides. Where no variable is in shards, the other workers have nothing to do.
 """
 
@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 import keras
 import tensorflow as tf
 
-from tfsoftmax.layers.row_files import (
+from tfsoftmax import whole_files
+from tfsoftmax.sharding.row_files import (
     assign_rows,
     described,
     plan_to_read,
@@ -20,10 +21,9 @@ from tfsoftmax.layers.row_files import (
     read_rows,
     write_rows,
 )
-from tfsoftmax.layers.sharded_weights import shards_of
-from tfsoftmax.lm.files import write_whole
-from tfsoftmax.ops.shards import sharded_words
-from tfsoftmax.workers import Workers
+from tfsoftmax.sharding.shards import sharded_words
+from tfsoftmax.sharding.weights import shards_of
+from tfsoftmax.sharding.workers import Workers
 
 ROWS = "rows.json"  # says which file of a checkpoint has which rows
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"  # with which TensorFlow ends the names of variables
@@ -37,7 +37,7 @@ class ShardedRows:
         workers: the `Workers` whose variables these are; None for this process alone.
 
     Example:
-        from tfsoftmax.lm.sharded_variables import ShardedRows
+        from tfsoftmax.sharding.run_checkpoints import ShardedRows
         rows = ShardedRows({"weights": [keras.Variable([1.0, 2.0])]})
         assert rows.from_first(lambda: "folder") == "folder"
         assert rows.write("folder") == []
@@ -67,7 +67,8 @@ class ShardedRows:
             return []
         files = sum(own, [])
         rows = {"variables": described(self._variables), "files": files}
-        write_whole(os.path.join(folder, ROWS), json.dumps(rows))
+        with whole_files.written_whole(os.path.join(folder, ROWS)) as file:
+            file.write(json.dumps(rows).encode())
         return [entry["file"] for entry in files]
 
 

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from tfsoftmax.distributions.base import Distribution
 from tfsoftmax.distributions.rows import Rows
-from tfsoftmax.layers.previous_word import without_word
-from tfsoftmax.ops.bigram_tables import BigramTables
+from tfsoftmax.ngrams.previous_word import without_word
+from tfsoftmax.ngrams.tables import BigramTables
 from tfsoftmax.ops.exported import held
 from tfsoftmax.ops.logits import map_row_chunks
 from tfsoftmax.ops.ranking import best

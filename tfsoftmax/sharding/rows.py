@@ -39,9 +39,9 @@ from tfsoftmax.ops.chunks import sum_over_chunks
 from tfsoftmax.ops.custom_gradients import differentiable
 from tfsoftmax.ops.log_sums import log_sum_of_blocks
 from tfsoftmax.ops.logits import full_logits, labels_of_blocks, logits_rows, map_row_chunks
-from tfsoftmax.ops.replicas import of_all_replicas, sum_of_replicas
-from tfsoftmax.ops.shards import Shard
 from tfsoftmax.ops.weighting import weighted_sum
+from tfsoftmax.sharding.replicas import of_all_replicas, sum_of_replicas
+from tfsoftmax.sharding.shards import Shard
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,9 +55,9 @@ class RowsInShards(Distribution):
 
     Example:
         from tfsoftmax.distributions.rows import Rows
-        from tfsoftmax.ops.shards import Shard
+        from tfsoftmax.sharding.shards import Shard
         rows = Rows(keras.random.normal((1000, 64)))
-        rows = tfsoftmax.distributions.sharded.RowsInShards(rows, Shard(0, 1, 1000))
+        rows = tfsoftmax.sharding.rows.RowsInShards(rows, Shard(0, 1, 1000))
     """
 
     rows: Rows
@@ -124,8 +124,8 @@ class PenalisedInShards(Objective):
 
     Example:
         from tfsoftmax.distributions.rows import Rows
-        from tfsoftmax.distributions.sharded import PenalisedInShards
-        from tfsoftmax.ops.shards import Shard
+        from tfsoftmax.sharding.rows import PenalisedInShards
+        from tfsoftmax.sharding.shards import Shard
         rows = Rows(keras.random.normal((1000, 64)))
         objective = PenalisedInShards(rows, Shard(0, 1, 1000))
     """

@@ -1,6 +1,6 @@
 """Checkpoints by ranges of rows, which models in any number of shards can read.
 
-A checkpoint is a folder of the files of `layers.row_files` and their `manifest.json`. Each worker
+A checkpoint is a folder of the files of `sharding.row_files` and their `manifest.json`. Each worker
 writes the shards that it holds, and the first worker everything else, so that no process holds a
 whole vocabulary. Variables are known by their place among the model's weights or the optimiser's
 variables, so that `ShardedSoftmax` under any strategy and `FullSoftmax` read each other's
@@ -16,14 +16,14 @@ import keras
 from tfsoftmax import textio, whole_files
 from tfsoftmax.arguments import expect
 from tfsoftmax.corpora.replacing import alone, partial_of, whole_or_nothing
-from tfsoftmax.layers.row_files import (
+from tfsoftmax.sharding.row_files import (
     described,
     plan_to_read,
     read_manifest,
     read_rows,
     write_rows,
 )
-from tfsoftmax.workers import Workers
+from tfsoftmax.sharding.workers import Workers
 
 MANIFEST = "manifest.json"
 

@@ -4,10 +4,10 @@ import keras
 import tensorflow as tf
 
 from tfsoftmax.layers.embedding import Embedding
-from tfsoftmax.layers.sharded_weights import add_sharded_weight
 from tfsoftmax.ops.inputs import checked_ids
-from tfsoftmax.ops.replicas import run_in_replicas
-from tfsoftmax.ops.shards import Shard, refuse_whole
+from tfsoftmax.sharding.replicas import run_in_replicas
+from tfsoftmax.sharding.shards import Shard, refuse_whole
+from tfsoftmax.sharding.weights import add_sharded_weight
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

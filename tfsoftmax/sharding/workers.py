@@ -35,7 +35,7 @@ class Workers:
         replicas: the number of devices of all workers.
 
     Example:
-        from tfsoftmax.workers import Workers
+        from tfsoftmax.sharding.workers import Workers
         workers = Workers()
         assert (workers.rank, workers.size, workers.replicas) == (0, 1, 1)
         assert not workers.agree_to_stop(False, "train")

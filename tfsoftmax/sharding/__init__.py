@@ -1,0 +1,1 @@
+"""Several devices: what replicas and workers tell each other, and vocabularies in shards."""

@@ -11,9 +11,10 @@ import tensorflow as tf
 from tfsoftmax.distributions.base import Distribution
 from tfsoftmax.distributions.penalised import Penalised
 from tfsoftmax.ops.chunk_gradients import RowLoss
+from tfsoftmax.ops.chunks import CHUNK_ROWS
 from tfsoftmax.ops.drawn_tiles import Draw
 from tfsoftmax.ops.logits import (
-    TOP_K_WORDS,
+    LOGITS_BYTES,
     bands_of,
     full_logits,
     map_row_chunks,
@@ -21,6 +22,8 @@ from tfsoftmax.ops.logits import (
     words_of,
 )
 from tfsoftmax.ops.whole_reads import whole
+
+TOP_K_WORDS = LOGITS_BYTES // (4 * CHUNK_ROWS)  # in a block, which a chunk of positions may fill
 
 
 @dataclasses.dataclass(frozen=True)

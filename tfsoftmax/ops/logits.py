@@ -6,12 +6,11 @@ Shapes: N positions, D hidden units, V words.
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.ops.chunks import CHUNK_ROWS, chunk_rows, map_chunks
+from tfsoftmax.ops.chunks import chunk_rows, map_chunks
 from tfsoftmax.ops.ends import interval_of
 from tfsoftmax.sharding.replicas import gathered_rows
 
 LOGITS_BYTES = 1 << 29
-TOP_K_WORDS = LOGITS_BYTES // (4 * CHUNK_ROWS)  # in a block, which a chunk of positions may fill
 MIN_LOGITS_ROWS = 64
 MOST_BLOCKS = 32  # of a kernel: graphs unroll them, so that their number must not grow with V
 

@@ -19,10 +19,10 @@ EXAMPLES = ROOT / "experiments" / "examples"
 FOLDERS = (
     "heads", "survey", "distributions", "layers", "metrics", "optimizers", "samplers",
     "partitions", "ngrams", "ops", "corpora", "lm", "nbest", "profiling", "retrieval", "seq2seq",
-    "sharding",
+    "sharding", "support",
 )
 TOP = (
-    "losses", "hub", "saved_models", "vocabulary", "logits_tag", "hardware", "resampling",
+    "losses", "hub", "vocabulary", "logits_tag",
 )
 CELL = re.compile(r"^# %%(.*)\n", re.MULTILINE)
 

@@ -80,7 +80,7 @@ def main():
     """Writes the page."""
     program.load_tensorflow()
     from tfsoftmax.corpora.records import Corpus
-    from tfsoftmax.hardware import hardware
+    from tfsoftmax.support.hardware import hardware
 
     options = flags.FLAGS
     corpus, rows = Corpus.load(options.data), []

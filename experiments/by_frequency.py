@@ -71,7 +71,7 @@ def main():
     options = flags.FLAGS
     program.load_tensorflow()
     from tfsoftmax.corpora.records import Corpus
-    from tfsoftmax.hardware import hardware
+    from tfsoftmax.support.hardware import hardware
 
     corpus = Corpus.load(options.data)
     results = {Path(run).name: measured(run, corpus, options.split) for run in options.runs}

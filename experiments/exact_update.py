@@ -147,7 +147,7 @@ def descended(rows, hidden, labels, weights, rate):
 def main():
     """Writes the page."""
     program.load_tensorflow()
-    from tfsoftmax.hardware import hardware
+    from tfsoftmax.support.hardware import hardware
 
     options = flags.FLAGS
     sizes = [int(size) for size in options.vocab_sizes]

@@ -193,7 +193,7 @@ def page_of(results, units, positions, machine):
 def main():
     """Writes the page."""
     program.load_tensorflow()
-    from tfsoftmax.hardware import hardware
+    from tfsoftmax.support.hardware import hardware
 
     options = flags.FLAGS
     results = {}

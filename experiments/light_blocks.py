@@ -44,7 +44,7 @@ from experiments.light_tiles import (
     variance_table,
 )
 from tfsoftmax.commands import program
-from tfsoftmax.textio import lines
+from tfsoftmax.support.textio import lines
 
 WIDTHS = (256, 512, 1024, 2048)
 WARM_UP, BATCHES = 100, 4
@@ -158,7 +158,7 @@ def drawn_table(kernel, bias, batches, draws):
 
 def times_table(kernel, bias, batch, repeats):
     """Times of steps by share and width."""
-    from tfsoftmax.ops import drawn_tiles
+    from tfsoftmax.distributions import drawn_tiles
 
     shares, widths = map(float, flags.FLAGS.shares), map(int, flags.FLAGS.widths)
     cases = [(None, WIDTH), *((share, WIDTH) for share in shares)]
@@ -195,7 +195,7 @@ def main():
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    from tfsoftmax.hardware import hardware
+    from tfsoftmax.support.hardware import hardware
 
     *of_run, batches = trained(options.run, options.text, options.streams, options.time_steps)
     kernel, bias, _ = search.grown(*of_run, options.vocab_size or len(of_run[0]))

@@ -66,7 +66,7 @@ class Tiles:
 
     def inclusion(self, size, share):
         """π (chunks, tiles)."""
-        from tfsoftmax.ops.drawn_tiles import inclusion_probabilities
+        from tfsoftmax.distributions.drawn_tiles import inclusion_probabilities
 
         count = math.ceil(share * self.mass.shape[1])
         return np.stack([inclusion_probabilities(s, count).numpy() for s in self.sizes[size]])

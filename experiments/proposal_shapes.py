@@ -18,8 +18,8 @@ import tfsoftmax_command  # noqa: F401  (imported before the package, which then
 from absl import flags
 
 from experiments import markdown, pictures
-from tfsoftmax.arguments import check_at_least
 from tfsoftmax.commands import program
+from tfsoftmax.support.arguments import check_at_least
 
 FREQUENT = 100
 PANELS = {  # title: {label: (sampler, options)}

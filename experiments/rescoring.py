@@ -65,7 +65,7 @@ def main():
         for name, lm, facts in scored(run, valid, test):
             systems[name] = rescored(valid, test, lm, grid) | facts
             print(f"{name}: {systems[name]['errors'].sum() / test.words.sum():.2%}", flush=True)
-    from tfsoftmax.hardware import hardware
+    from tfsoftmax.support.hardware import hardware
 
     corruption = json.loads((directory / "corruption.json").read_text(encoding="utf-8"))
     markdown.write(RESULTS, *report(test, valid, systems, corruption, hardware()))

@@ -12,8 +12,8 @@ import sys
 import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
 from absl import flags
 
-from tfsoftmax.arguments import check_at_least
 from tfsoftmax.commands import program, shared_flags
+from tfsoftmax.support.arguments import check_at_least
 
 
 def perplexities(nats, tokens, count):

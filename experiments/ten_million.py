@@ -79,8 +79,8 @@ def main():
     import keras
     import tensorflow as tf
 
-    from tfsoftmax.hardware import hardware
     from tfsoftmax.profiling.memory import peak_resident_bytes, resident_bytes
+    from tfsoftmax.support.hardware import hardware
 
     options = flags.FLAGS
     (cpu,) = tf.config.list_physical_devices("CPU")

@@ -10,11 +10,11 @@ import tensorflow as tf
 
 from cases import UNITS, positions, randomise, slow_unless
 from references import adaptive_log_probs
+from tfsoftmax.distributions import adaptive_clusters
 from tfsoftmax.distributions import clusters as ops
 from tfsoftmax.heads.adaptive import AdaptiveSoftmax
 from tfsoftmax.heads.two_level import TwoLevelSoftmax
 from tfsoftmax.lm.head_options import head_for
-from tfsoftmax.ops import adaptive_clusters
 from tfsoftmax.partitions.bands import band_units, frequency_bands
 from tfsoftmax.vocabulary import Vocabulary
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import tfsoftmax
-from tfsoftmax.arguments import check_hint, expect
 from tfsoftmax.commands import shared_flags
 from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.model import language_model
+from tfsoftmax.support.arguments import check_hint, expect
 
 V = 30
 NAN, INF = float("nan"), float("inf")

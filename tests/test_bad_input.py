@@ -12,11 +12,11 @@ import tensorflow as tf
 import tfsoftmax
 from cases import UNITS, built, positions
 from tfsoftmax import samplers
-from tfsoftmax.arguments import check_positive, whole_numbers
 from tfsoftmax.ops.inputs import checked_ids
 from tfsoftmax.partitions.classes import class_tree
 from tfsoftmax.partitions.tree import Tree
 from tfsoftmax.partitions.tree_builders import from_codes, from_nested
+from tfsoftmax.support.arguments import check_positive, whole_numbers
 
 V = 13
 HIDDEN, LABELS = positions(V, 6)

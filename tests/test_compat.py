@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import tfsoftmax
 from modules_helper import module_names
-from tfsoftmax import _compat
+from tfsoftmax.support import _compat
 
 PRIVATE_MODULES = ("keras.src", "tensorflow.python", "tensorflow.core", "tensorflow.tsl",
                    "tensorflow.compiler")

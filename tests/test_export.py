@@ -12,11 +12,11 @@ import pytest
 import tensorflow as tf
 
 from runs_helper import MODEL, saved_run, tool
-from tfsoftmax.corpora.replacing import alone
 from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.export import export
 from tfsoftmax.lm.model import language_model
 from tfsoftmax.registry import HEADS
+from tfsoftmax.support.replacing import alone
 from tfsoftmax.vocabulary import Vocabulary
 
 WORDS = ["ß", "w1", "<unk>", "naïve", *(f"w{i}" for i in range(4, 30)), "<eos>", "…"]

@@ -11,18 +11,13 @@ import pytest
 ROOT = pathlib.Path(__file__).parent.parent
 # A module may import from lower floors, and within its own folder.
 FLOORS = (
-    ("array_like", "whole_files"),
-    ("arguments", "extras", "textio"),
-    ("_compat", "hardware", "vocabulary", "marks", "layers.names", "partitions.counts",
-     "partitions.packing", "resampling", "layers.initializers"),
-    ("ops.xla", "sharding.mends", "partitions.code_files"),
-    ("sharding.replicas", "ngrams"),
-    ("ops",),
-    ("sharding.shards", "logits_tag", "partitions", "samplers", "corpora"),
-    ("losses", "metrics", "optimizers", "nbest", "layers"),
-    ("distributions",),
-    ("sharding", "ngrams.shortlist"),
-    ("heads", "saved_models"),
+    ("support",),
+    ("vocabulary",),
+    ("ops", "ngrams"),
+    ("partitions", "logits_tag", "corpora", "nbest"),
+    ("samplers", "layers", "losses", "metrics", "distributions"),
+    ("sharding",),
+    ("optimizers", "heads"),
     ("survey",),
     ("registry",),
     ("profiling", "hub", "retrieval"),
@@ -34,15 +29,16 @@ FLOORS = (
 )
 FLOOR_OF = {name: floor for floor, names in enumerate(FLOORS) for name in names}
 WITHOUT_TENSORFLOW = (
-    "array_like", "whole_files", "textio", "arguments", "extras", "vocabulary", "hardware",
-    "layers.names", "lm.config", "lm.files", "lm.local_workers", "lm.pretrained",
-    "partitions.ranks", "partitions.cost_model", "partitions.cutoffs", "partitions.calibration",
-    "partitions.tree_builders", "partitions.classes", "partitions.brown", "partitions.splits",
-    "partitions.kmeans", "partitions.assignment", "corpora.catalogue", "corpora.config",
-    "corpora.records", "corpora.manifest", "nbest.lists", "nbest.transcripts",
-    "nbest.word_errors", "nbest.rescoring",
-    "resampling", "seq2seq.rouge", "seq2seq.stems", "seq2seq.baselines", "corpora.pairs",
-    "corpora.pair_corpus", "corpora.pair_texts", "commands.program",
+    "support.array_like", "support.whole_files", "support.textio", "support.arguments",
+    "support.extras", "vocabulary", "support.hardware", "layers.names", "lm.config", "lm.files",
+    "lm.local_workers", "lm.pretrained", "partitions.ranks", "partitions.cost_model",
+    "partitions.cutoffs", "partitions.calibration", "partitions.tree_builders",
+    "partitions.classes", "partitions.brown", "partitions.splits", "partitions.kmeans",
+    "partitions.assignment", "corpora.catalogue", "corpora.config", "corpora.records",
+    "corpora.manifest", "nbest.lists", "nbest.transcripts", "nbest.word_errors",
+    "nbest.rescoring", "support.resampling", "seq2seq.rouge", "seq2seq.stems",
+    "seq2seq.baselines", "corpora.pairs", "corpora.pair_corpus", "corpora.pair_texts",
+    "commands.program",
 )
 
 

@@ -8,9 +8,10 @@ import tensorflow as tf
 from cases import UNITS, built, positions
 from graph_helper import largest_tensor
 from references import full_log_probs, full_objective
+from tfsoftmax.distributions import chunk_gradients
 from tfsoftmax.heads import FullSoftmax
 from tfsoftmax.layers.embedding import Embedding
-from tfsoftmax.ops import chunk_gradients, chunks
+from tfsoftmax.ops import chunks
 from tfsoftmax.ops.logits import logits_rows
 
 

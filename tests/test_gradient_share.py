@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tfsoftmax.distributions import drawn_tiles
 from tfsoftmax.distributions.rows import Rows
 from tfsoftmax.heads import FullSoftmax
-from tfsoftmax.ops import chunks, drawn_tiles
+from tfsoftmax.ops import chunks
 from tfsoftmax.retrieval.found_words import inclusion_probabilities
 
 V, D, N, SHARE = 43, 6, 8, 0.4  # eight tiles of five words and one of three

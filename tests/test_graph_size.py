@@ -7,8 +7,9 @@ import tensorflow as tf
 
 from cases import CASES, ONE_OF_EACH, TO_COMPILE, UNITS, slow_unless
 from graph_helper import operations
+from tfsoftmax.distributions import adaptive_clusters, chunk_gradients, drawn_tiles, log_sums
 from tfsoftmax.heads import AdaptiveSoftmax, FullSoftmax
-from tfsoftmax.ops import adaptive_clusters, chunk_gradients, drawn_tiles, log_sums, logits
+from tfsoftmax.ops import logits
 
 OF_A_LEVEL = 250  # operations that one more level of a binary tree may need
 

@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 from cases import UNITS, positions, randomise
+from tfsoftmax.distributions import products
 from tfsoftmax.heads import AdaptiveSoftmax, DifferentiatedSoftmax, FullSoftmax, SampledSoftmax
-from tfsoftmax.ops import products
 
 V = 301
 HEADS = {

@@ -4,7 +4,7 @@ import platform
 
 import pytest
 
-from tfsoftmax import hardware
+from tfsoftmax.support import hardware
 
 
 @pytest.mark.parametrize("text, name", [

@@ -5,13 +5,13 @@ import pytest
 import tensorflow as tf
 
 from graph_helper import largest_tensor
-from tfsoftmax.distributions.rows import Rows
-from tfsoftmax.ops.log_sums import (
+from tfsoftmax.distributions.log_sums import (
     block_words,
     exponentials_of_blocks,
     log_sum_of,
     log_sum_of_blocks,
 )
+from tfsoftmax.distributions.rows import Rows
 from tfsoftmax.ops.logits import MOST_BLOCKS, kernel_blocks
 
 

@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 from cases import UNITS, positions, randomise
+from tfsoftmax.distributions import nary_tiles
 from tfsoftmax.heads import NarySoftmax, SelfOrganisedSoftmax, TreeSoftmax, self_organised
-from tfsoftmax.ops import nary_tiles
 from tfsoftmax.optimizers import Adagrad
 from tfsoftmax.partitions import tree_builders
 

@@ -297,7 +297,7 @@ def test_tables_do_not_copy_the_rest_of_an_archive_for_each_entry(tmp_path, monk
 
     monkeypatch.chdir(tmp_path)
     data = Bytes(b"the cat\nmat\n" * 9 + b"x")
-    monkeypatch.setattr("tfsoftmax.textio.read_bytes", lambda _: data)
+    monkeypatch.setattr("tfsoftmax.support.textio.read_bytes", lambda _: data)
     write(tmp_path, **{"words.scp": "u-1 w:0\nu-2 w:8\nu-3 w:108\n"})
     assert nbest.read("words.scp").sentences == (("the", "cat"), ("mat",), ("x",))
 

@@ -9,7 +9,7 @@ import pytest
 import tfsoftmax
 from tfsoftmax import samplers
 from tfsoftmax.partitions import tree_builders
-from tfsoftmax.partitions.packing import LISTED, packed, unpacked
+from tfsoftmax.support.packing import LISTED, packed, unpacked
 
 V, D = 3001, 5
 RNG = np.random.default_rng(0)

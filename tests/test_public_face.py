@@ -16,6 +16,10 @@ import tfsoftmax
 ROOT = pathlib.Path(tfsoftmax.__file__).parent
 
 
+# hints and checks, which are no public names of who imports them
+NOT_NAMES = ("tfsoftmax.support.array_like", "tfsoftmax.support.arguments")
+
+
 def imported_names(path):
     """{name: (module, its name there)} of what the source of a module imports from the package.
 
@@ -25,7 +29,7 @@ def imported_names(path):
     names = {}
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module.startswith("tfsoftmax") and (
-            node.module not in ("tfsoftmax.array_like", "tfsoftmax.arguments")  # hints and checks
+            node.module not in NOT_NAMES
         ):
             for alias in node.names:
                 if alias.name == "*":

@@ -10,8 +10,8 @@ import tensorflow as tf
 
 import replicas_helper
 import tfsoftmax
-from tfsoftmax._compat import trainer
-from tfsoftmax.sharding.mends import mend_fit_of_replicas
+from tfsoftmax.support._compat import trainer
+from tfsoftmax.support.mends import mend_fit_of_replicas
 
 V, T = 11, 3
 

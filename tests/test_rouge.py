@@ -6,10 +6,10 @@ import math
 import numpy as np
 import pytest
 
-from tfsoftmax.resampling import estimated_mean, resampled_ratios
 from tfsoftmax.seq2seq.baselines import NearestTitles, first_words
 from tfsoftmax.seq2seq.rouge import DUC_BYTES, first_bytes, rouge, rouge_scores
 from tfsoftmax.seq2seq.stems import stem
+from tfsoftmax.support.resampling import estimated_mean, resampled_ratios
 
 REFERENCE = "police killed the gunman"  # Lin 2004, section 3
 PERL = {  # recall, precision and F1 that ROUGE-1.5.5.pl printed, by the number of bytes
@@ -141,7 +141,7 @@ def test_intervals_are_those_of_a_loop(monkeypatch):
     drawn = np.random.default_rng(3).integers(0, 4, (9, 4))
     loop = [values[d].sum() / weights[d].sum() if weights[d].any() else 0 for d in drawn]
     np.testing.assert_allclose(resampled_ratios(values, weights, 9, seed=3), loop)
-    monkeypatch.setattr("tfsoftmax.resampling.CELLS", 1)
+    monkeypatch.setattr("tfsoftmax.support.resampling.CELLS", 1)
     assert len(resampled_ratios(values, weights, 9, seed=3)) == 9
 
 

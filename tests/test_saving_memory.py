@@ -6,11 +6,11 @@ import keras
 import numpy as np
 import pytest
 
-from tfsoftmax import _compat
 from tfsoftmax.heads import AdaptiveSoftmax, FullSoftmax, SampledSoftmax, TreeSoftmax
 from tfsoftmax.layers.embedding import Embedding
 from tfsoftmax.losses import SoftmaxLoss
 from tfsoftmax.optimizers import Adagrad
+from tfsoftmax.support import _compat
 
 V, UNITS = 60_000, 24
 COUNTS = np.random.default_rng(0).permutation(10**9 // np.arange(1, V + 1))

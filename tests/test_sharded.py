@@ -10,10 +10,10 @@ import tensorflow as tf
 import replicas_helper
 from graph_helper import largest_tensor
 from tfsoftmax import FullSoftmax, Perplexity, ShardedSoftmax, SoftmaxLoss, TopK, optimizers
+from tfsoftmax.distributions.chunk_gradients import RowLoss
 from tfsoftmax.distributions.rows import Rows
 from tfsoftmax.metrics import Accuracy
 from tfsoftmax.ops import chunks
-from tfsoftmax.ops.chunk_gradients import RowLoss
 from tfsoftmax.sharding import weights as sharded_weights
 from tfsoftmax.sharding.rows import PenalisedInShards
 from tfsoftmax.sharding.shards import Shard, sharded_words

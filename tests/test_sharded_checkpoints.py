@@ -20,11 +20,11 @@ from test_sharded import (
     strategy_here,
     whole,
 )
-from tfsoftmax import FullSoftmax, ShardedSoftmax, sharded_checkpoints, whole_files
-from tfsoftmax.corpora import replacing
+from tfsoftmax import FullSoftmax, ShardedSoftmax, sharded_checkpoints
 from tfsoftmax.sharding import row_files
 from tfsoftmax.sharding.shards import Shard
 from tfsoftmax.sharding.weights import shards_of
+from tfsoftmax.support import replacing, whole_files
 
 FIRST, SECOND = "first", "second"
 

@@ -11,7 +11,7 @@ import replicas_helper
 from test_sharded import D, V, local_rows, problem, strategy_here
 from tfsoftmax import SampledSoftmax, ShardedSoftmax, SoftmaxLoss, optimizers
 from tfsoftmax.heads import shards
-from tfsoftmax.sharding.replicas import of_all_replicas
+from tfsoftmax.ops.replicas import of_all_replicas
 from tfsoftmax.sharding.weights import shards_of
 
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tfsoftmax import textio
+from tfsoftmax.support import textio
 
 WRITERS = {"a.txt": open, "a.gz": gzip.open, "a.txt.xz": lzma.open, "a.bz2": bz2.open}
 

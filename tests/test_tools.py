@@ -204,7 +204,7 @@ def test_loading_tensorflow_leaves_matplotlib_to_be_imported_later():
     code = (
         "import sys, tfsoftmax_command\n"
         "from tfsoftmax.commands import program\n"
-        "from tfsoftmax.extras import imported\n"
+        "from tfsoftmax.support.extras import imported\n"
         "program.load_tensorflow()\n"
         "print('matplotlib' in sys.modules)\n"
         "print(imported('matplotlib', 'a picture').__name__)\n"

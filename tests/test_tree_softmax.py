@@ -8,10 +8,10 @@ import tensorflow as tf
 from cases import UNITS, positions, randomise
 from references import tree_log_probs
 from tfsoftmax.distributions import tree as ops
+from tfsoftmax.distributions import tree_search as search
 from tfsoftmax.heads import TreeSoftmax
 from tfsoftmax.lm.head_options import head_for
 from tfsoftmax.ops import chunks
-from tfsoftmax.ops import tree_search as search
 from tfsoftmax.optimizers import Adagrad
 from tfsoftmax.partitions import code_files, tree_builders
 from tfsoftmax.partitions.tree import Tree

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tfsoftmax import whole_files
+from tfsoftmax.support import whole_files
 
 
 def test_a_full_disk_names_the_file(tmp_path):
@@ -77,7 +77,7 @@ def test_what_holds_something_is_no_empty_file_and_no_stream(tmp_path):
     os.symlink(tmp_path / "folder" / "file", tmp_path / "link")
     for path in (tmp_path / "folder", tmp_path / "folder" / "file", tmp_path / "link"):
         assert whole_files.holds_something(path)
-    program = "from tfsoftmax.whole_files import *; print(holds_something('/dev/stdout'))"
+    program = "from tfsoftmax.support.whole_files import *; print(holds_something('/dev/stdout'))"
     with open(tmp_path / "out", "w+") as out:
         out.write("old\n")
         out.flush()

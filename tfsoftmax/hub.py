@@ -7,12 +7,12 @@ them. This module needs `pip install tfsoftmax[hub]`; `import tfsoftmax` does no
 
 import keras
 
-from tfsoftmax._compat import call_of
-from tfsoftmax.arguments import expect
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.losses import SoftmaxLoss
 from tfsoftmax.metrics import Perplexity
 from tfsoftmax.registry import HEADS
+from tfsoftmax.support._compat import call_of
+from tfsoftmax.support.arguments import expect
 
 try:
     import keras_hub

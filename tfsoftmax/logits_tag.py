@@ -5,15 +5,15 @@ import warnings
 
 import tensorflow as tf
 
-from tfsoftmax._compat import (
+from tfsoftmax.ops.inputs import dense_ids, sample_weights
+from tfsoftmax.ops.weighting import weighted_sum, without_broken
+from tfsoftmax.support._compat import (
     get_keras_mask,
     in_stateless_scope,
     in_symbolic_scope,
     metrics_in_call,
 )
-from tfsoftmax.arguments import expect
-from tfsoftmax.ops.inputs import dense_ids, sample_weights
-from tfsoftmax.ops.weighting import weighted_sum, without_broken
+from tfsoftmax.support.arguments import expect
 
 _TAG = "_tfsoftmax_logits_tag"
 

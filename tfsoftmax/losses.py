@@ -5,11 +5,11 @@ import dataclasses
 import keras
 import tensorflow as tf
 
-from tfsoftmax.arguments import CheckedArguments, expect
 from tfsoftmax.logits_tag import LogitsTag, check_weights, positions
 from tfsoftmax.ops.inputs import dense, sample_weights
+from tfsoftmax.ops.replicas import sum_of_replicas
 from tfsoftmax.ops.weighting import weighted
-from tfsoftmax.sharding.replicas import sum_of_replicas
+from tfsoftmax.support.arguments import CheckedArguments, expect
 
 REDUCTIONS = ("sum_over_batch_size", "mean", "mean_with_sample_weight", "sum", "none", None,
               "sum_over_steps")

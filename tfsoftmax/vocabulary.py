@@ -7,9 +7,9 @@ from itertools import repeat
 
 import numpy as np
 
-from tfsoftmax import textio, whole_files
-from tfsoftmax.arguments import check_at_least, check_hint, expect, refusal, whole_numbers
-from tfsoftmax.array_like import ArrayLike
+from tfsoftmax.support import textio, whole_files
+from tfsoftmax.support.arguments import check_at_least, check_hint, expect, refusal, whole_numbers
+from tfsoftmax.support.array_like import ArrayLike
 
 UNK = "<unk>"
 EOS = "<eos>"

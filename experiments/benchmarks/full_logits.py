@@ -91,7 +91,7 @@ def times(head, hidden, compiled, repeats):
 
 def main():
     program.load_tensorflow()
-    from tfsoftmax.hardware import hardware
+    from tfsoftmax.support.hardware import hardware
 
     options, rows = flags.FLAGS, []
     for size in map(int, options.vocab_sizes):

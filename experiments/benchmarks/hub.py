@@ -74,8 +74,8 @@ def measure(head, jit_compile, scale):
     """Seconds of a step, bytes at the peak, and the loss of the first step."""
     import numpy as np
 
-    from tfsoftmax.hardware import hardware
     from tfsoftmax.profiling.memory import device_memory, peak_resident_bytes, resident_bytes
+    from tfsoftmax.support.hardware import hardware
 
     model = compiled(head, jit_compile, scale)
     shape = scale.batch, scale.time_steps + 1

@@ -120,7 +120,7 @@ def rows_of(name, head, hidden, options):
 
 def main():
     program.load_tensorflow()
-    from tfsoftmax.hardware import hardware
+    from tfsoftmax.support.hardware import hardware
 
     options, rows = flags.FLAGS, []
     for size in map(int, options.vocab_sizes):

@@ -53,7 +53,7 @@ LEAST_SHARE = 0.06  # smaller shares have no number in the picture
 
 def main():
     program.load_tensorflow()
-    from tfsoftmax.hardware import hardware
+    from tfsoftmax.support.hardware import hardware
 
     options = flags.FLAGS
     problem = Problem(options.vocab_size, options.units)

@@ -122,8 +122,8 @@ def main():
     import faiss
     import tensorflow as tf
 
-    from tfsoftmax.hardware import hardware
     from tfsoftmax.heads import SampledSoftmax
+    from tfsoftmax.support.hardware import hardware
 
     faiss.omp_set_num_threads(1)
     tf.config.threading.set_intra_op_parallelism_threads(1)

@@ -52,7 +52,7 @@ def main(words):
     path = folder / "rows.jsonl"
     if work and not options.report:
         program.load_tensorflow()
-        from tfsoftmax.hardware import hardware
+        from tfsoftmax.support.hardware import hardware
 
         measure(with_means(work), path, hardware(), options)
     rows = of_rows.read(path)

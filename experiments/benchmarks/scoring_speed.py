@@ -132,7 +132,7 @@ def padded_logits(model, vocabulary, sentences):
 
 def main():
     program.load_tensorflow()
-    from tfsoftmax.hardware import hardware
+    from tfsoftmax.support.hardware import hardware
 
     columns = (SCORER, ALONE, NAIVE, SHARED, APART)
     rows = [["head", "normalisation", "V", "units", "Scorer, words/s", "per CPU second", *columns]]

@@ -27,7 +27,7 @@ from absl import flags
 from experiments import markdown
 from experiments.benchmarks.measure import medians
 from tfsoftmax.commands import program
-from tfsoftmax.textio import lines
+from tfsoftmax.support.textio import lines
 
 RESULTS = Path("experiments/results/search")
 KS, K, BATCH, TRIALS = (1, 10, 100), 10, 128, 10
@@ -231,8 +231,8 @@ def estimates(head, hidden, counts, index):
 
 def main():
     program.load_tensorflow()
-    from tfsoftmax.hardware import hardware
     from tfsoftmax.heads import FullSoftmax
+    from tfsoftmax.support.hardware import hardware
 
     options, rows, of_log_z, shares = flags.FLAGS, [], [], []
     *of_run, hidden = trained(options.run, options.text, 2 * BATCH)

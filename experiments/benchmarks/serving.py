@@ -47,7 +47,7 @@ def served(head, hidden, folder):
 
 def main():
     program.load_tensorflow()
-    from tfsoftmax.hardware import hardware
+    from tfsoftmax.support.hardware import hardware
 
     options, rows = flags.FLAGS, []
     shape = max(map(int, options.positions)), options.units

@@ -133,7 +133,7 @@ def main():
     options = flags.FLAGS
     rows = list(rows_of(options))
     program.load_tensorflow()
-    from tfsoftmax.hardware import hardware
+    from tfsoftmax.support.hardware import hardware
 
     markdown.write(RESULTS / "README.md", *page(rows, hardware(), options))
 

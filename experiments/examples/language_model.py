@@ -18,7 +18,7 @@ import numpy as np
 
 import tfsoftmax
 from experiments.stop_after import StopAfter
-from tfsoftmax.hardware import hardware
+from tfsoftmax.support.hardware import hardware
 
 WORDS = 50_000
 CLASSES = 300

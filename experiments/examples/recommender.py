@@ -29,8 +29,8 @@ import tensorflow as tf
 import tfsoftmax
 from experiments import movielens
 from experiments.stop_after import StopAfter
-from tfsoftmax.hardware import hardware
 from tfsoftmax.samplers import InBatch, Unigram
+from tfsoftmax.support.hardware import hardware
 
 ITEMS = 500_000
 TOPICS = 100

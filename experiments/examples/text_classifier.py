@@ -24,7 +24,7 @@ import tensorflow as tf
 
 import tfsoftmax
 from experiments.stop_after import StopAfter
-from tfsoftmax.hardware import hardware
+from tfsoftmax.support.hardware import hardware
 
 LABELS = 100_000
 MOST = 5  # labels of a text

@@ -11,7 +11,7 @@ from tfsoftmax.corpora.config import PrepareConfig
 from tfsoftmax.corpora.pair_texts import texts
 from tfsoftmax.corpora.prepare import prepare
 from tfsoftmax.corpora.unmarked import Unmarked
-from tfsoftmax.marks import MARKS, Marks
+from tfsoftmax.support.marks import MARKS, Marks
 
 PLAIN = ["the cat sat", "a mat", "the mat"]
 

@@ -11,9 +11,10 @@ from text_files import config, contents, write_texts
 
 from tfsoftmax.corpora import manifest as manifests
 from tfsoftmax.corpora import prepare as prepare_module
-from tfsoftmax.corpora import replacing, writer
+from tfsoftmax.corpora import writer
 from tfsoftmax.corpora.prepare import prepare
-from tfsoftmax.corpora.replacing import alone
+from tfsoftmax.support import replacing
+from tfsoftmax.support.replacing import alone
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tfsoftmax.partitions.counts import checked_counts, with_unseen
+from tfsoftmax.support.counts import checked_counts, with_unseen
 
 
 def test_counts_keep_their_dtype():

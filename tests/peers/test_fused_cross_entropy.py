@@ -12,9 +12,10 @@ import pytest
 import tensorflow as tf
 
 from cases import randomise
+from tfsoftmax.distributions import chunk_gradients
 from tfsoftmax.heads import FullSoftmax
 from tfsoftmax.losses import SoftmaxLoss
-from tfsoftmax.ops import chunk_gradients, chunks
+from tfsoftmax.ops import chunks
 
 OPTIONS = [
     {"use_bias": use_bias, "label_smoothing": smoothing, "z_loss": z_loss, "soft_cap": soft_cap}

@@ -10,9 +10,9 @@ import pytest
 import tensorflow as tf
 
 from cases import UNITS, positions, ready
+from tfsoftmax.distributions.sampled import sampled_loss
 from tfsoftmax.heads import NCE, FullSoftmax, SampledSoftmax
 from tfsoftmax.ops.criteria import Hits, logistic, softmax
-from tfsoftmax.ops.sampled import sampled_loss
 from tfsoftmax.samplers.base import Candidates
 
 V, N = 13, 6

@@ -44,9 +44,9 @@ import os
 
 from absl import flags
 
-from tfsoftmax.arguments import check_at_least
 from tfsoftmax.commands import shared_flags
 from tfsoftmax.commands.program import check_out, load_tensorflow, printable
+from tfsoftmax.support.arguments import check_at_least
 
 # The flags of each method, beside --out, --words and --words_of.
 METHODS = {

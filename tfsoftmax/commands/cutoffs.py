@@ -19,10 +19,10 @@ import json
 
 from absl import flags
 
-from tfsoftmax.arguments import check_at_least
 from tfsoftmax.commands import shared_flags
 from tfsoftmax.commands.program import check_plot, load_tensorflow
-from tfsoftmax.whole_files import errors_name
+from tfsoftmax.support.arguments import check_at_least
+from tfsoftmax.support.whole_files import errors_name
 
 EXPONENTS = (0.0, 0.5, 0.8, 1.0, 1.2, 1.5)
 

@@ -41,10 +41,10 @@ import sys
 
 from absl import flags
 
-from tfsoftmax.arguments import check_at_least
 from tfsoftmax.commands import shared_flags
 from tfsoftmax.commands.program import load_tensorflow
 from tfsoftmax.corpora.config import TASKS
+from tfsoftmax.support.arguments import check_at_least
 
 
 def define_flags():

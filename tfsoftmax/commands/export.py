@@ -33,7 +33,7 @@ from absl import flags
 from tfsoftmax.commands import shared_flags
 from tfsoftmax.commands.program import load_tensorflow
 from tfsoftmax.corpora.config import TASKS
-from tfsoftmax.corpora.replacing import alone
+from tfsoftmax.support.replacing import alone
 
 
 def define_flags():

@@ -25,10 +25,10 @@ import sys
 
 from absl import flags
 
-from tfsoftmax.arguments import check_at_least
 from tfsoftmax.commands import shared_flags
 from tfsoftmax.commands.program import load_tensorflow, printable
-from tfsoftmax.textio import lines
+from tfsoftmax.support.arguments import check_at_least
+from tfsoftmax.support.textio import lines
 
 SIDE_BY_SIDE = 64  # the most sentences that are drawn at the same time
 
@@ -66,7 +66,7 @@ def main():
     from tfsoftmax.lm import runs
     from tfsoftmax.lm.generation import Generator
     from tfsoftmax.lm.sentences import unmarked
-    from tfsoftmax.marks import Marks
+    from tfsoftmax.support.marks import Marks
 
     tokenizer, marks = runs.Run(options.run).tokenizer(), Marks()
     prompts = list(tokenizer.encode_all(list(unmarked(prompts, tokenizer, marks))))

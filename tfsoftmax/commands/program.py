@@ -17,8 +17,8 @@ from collections.abc import Callable, Sequence
 from absl import app, flags, logging
 
 import tfsoftmax
-from tfsoftmax.arguments import LARGEST
-from tfsoftmax.extras import imported
+from tfsoftmax.support.arguments import LARGEST
+from tfsoftmax.support.extras import imported
 
 COMMANDS = (
     "prepare", "train", "evaluate", "generate", "summarise", "score", "rescore", "export", "demo",
@@ -108,7 +108,7 @@ def check_out(path: str, flag: str = "out") -> None:
         ValueError: a file that is not empty is there, and --overwrite is not given.
         OSError: the file cannot be written.
     """
-    from tfsoftmax.whole_files import check_writable
+    from tfsoftmax.support.whole_files import check_writable
 
     check_writable(path)
     check_empty(path, flag)
@@ -116,7 +116,7 @@ def check_out(path: str, flag: str = "out") -> None:
 
 def check_empty(path: str, flag: str = "out") -> None:
     """Raises ValueError if a file or folder is at a path, and --overwrite is not given."""
-    from tfsoftmax.whole_files import holds_something
+    from tfsoftmax.support.whole_files import holds_something
 
     if not flags.FLAGS.overwrite and holds_something(path):
         raise ValueError(

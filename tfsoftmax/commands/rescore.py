@@ -88,8 +88,8 @@ from absl import flags
 from tfsoftmax.commands import rescore_inputs as inputs
 from tfsoftmax.commands import shared_flags
 from tfsoftmax.commands.program import printable
-from tfsoftmax.textio import name_of
-from tfsoftmax.whole_files import writing
+from tfsoftmax.support.textio import name_of
+from tfsoftmax.support.whole_files import writing
 
 BATCH = 128
 

@@ -7,10 +7,10 @@ import sys
 
 from absl import flags
 
-from tfsoftmax.arguments import check_at_least
 from tfsoftmax.commands.program import check_empty
-from tfsoftmax.textio import STANDARD_INPUT, name_of
-from tfsoftmax.whole_files import check_writable
+from tfsoftmax.support.arguments import check_at_least
+from tfsoftmax.support.textio import STANDARD_INPUT, name_of
+from tfsoftmax.support.whole_files import check_writable
 
 FILES = ("nbest", "tune", "reference", "tune_reference", "against", "words", "utt2spk")
 

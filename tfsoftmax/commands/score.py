@@ -58,7 +58,7 @@ from absl import flags
 
 from tfsoftmax.commands import shared_flags
 from tfsoftmax.commands.program import printable
-from tfsoftmax.textio import LINE_BYTES, lines, name_of
+from tfsoftmax.support.textio import LINE_BYTES, lines, name_of
 
 BATCH = 128
 WINDOW = 4096  # the number of sentences that are sorted by length together
@@ -107,7 +107,7 @@ def main():
     from tfsoftmax.lm.sentences import MUCH_OOV, WORDS, oov_report, unmarked, windows
     from tfsoftmax.lm.shared_scoring import SharedScorer, load
     from tfsoftmax.lm.totals import Totals
-    from tfsoftmax.marks import Marks
+    from tfsoftmax.support.marks import Marks
 
     streams = 1 if options.stream else BATCH
     tokenizer, tally, marks = runs.Run(options.run).tokenizer(), Tally(), Marks()

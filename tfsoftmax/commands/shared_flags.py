@@ -10,10 +10,10 @@ import types
 
 from absl import flags
 
-from tfsoftmax.arguments import check_at_least
 from tfsoftmax.commands.program import load_tensorflow
 from tfsoftmax.lm.local_workers import become_workers
-from tfsoftmax.textio import parsed_json
+from tfsoftmax.support.arguments import check_at_least
+from tfsoftmax.support.textio import parsed_json
 
 WIDEST_BEAM = 1000
 WORKERS_OF_CORE = 16  # processes that may share a CPU core, each of them a TensorFlow

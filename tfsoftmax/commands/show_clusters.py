@@ -14,10 +14,10 @@ model: a self-organised one keeps its two projections, and a class-based one has
 
 from absl import flags
 
-from tfsoftmax.arguments import check_at_least
 from tfsoftmax.commands import shared_flags
 from tfsoftmax.commands.program import check_out, load_tensorflow, printable
 from tfsoftmax.corpora.config import TASKS
+from tfsoftmax.support.arguments import check_at_least
 
 
 def define_flags():

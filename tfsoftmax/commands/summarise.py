@@ -21,16 +21,16 @@ import sys
 
 from absl import flags
 
-from tfsoftmax.arguments import check_at_least
 from tfsoftmax.commands import shared_flags
 from tfsoftmax.commands.program import (
     check_out,
     load_tensorflow,
     printable,
 )
-from tfsoftmax.extras import imported
-from tfsoftmax.textio import line_blocks, name_of
-from tfsoftmax.whole_files import errors_name
+from tfsoftmax.support.arguments import check_at_least
+from tfsoftmax.support.extras import imported
+from tfsoftmax.support.textio import line_blocks, name_of
+from tfsoftmax.support.whole_files import errors_name
 
 DRAWN_WORDS = 200  # of a text and of a summary
 
@@ -68,8 +68,8 @@ def main():
     from tqdm import tqdm
 
     from tfsoftmax.lm import runs
-    from tfsoftmax.marks import Marks
     from tfsoftmax.seq2seq.summaries import Summariser
+    from tfsoftmax.support.marks import Marks
 
     model, vocabulary, config = runs.load(options.run, None, tasks=("pairs",))
     summariser = Summariser(model, vocabulary, config["corpus"]["max_source"])

@@ -32,12 +32,12 @@ import types
 
 from absl import flags
 
-from tfsoftmax.arguments import check_at_least
 from tfsoftmax.commands import shared_flags
 from tfsoftmax.commands.program import check_out, check_plot, load_tensorflow
 from tfsoftmax.lm.config import OPTIMIZERS, ModelConfig, TrainingConfig
-from tfsoftmax.textio import read_json
-from tfsoftmax.whole_files import errors_name, writing
+from tfsoftmax.support.arguments import check_at_least
+from tfsoftmax.support.textio import read_json
+from tfsoftmax.support.whole_files import errors_name, writing
 
 MIB = 2**20
 COLOURS = {  # Okabe and Ito's, for colour-blind readers
@@ -105,10 +105,10 @@ def measured(config, model_config):
     """Profiles a step; returns the profile and what was profiled, as JSON values."""
     import numpy as np
 
-    from tfsoftmax.hardware import hardware
     from tfsoftmax.lm.compiled import compiled_model
     from tfsoftmax.profiling.profile import profile
     from tfsoftmax.profiling.traced_step import TracedStep
+    from tfsoftmax.support.hardware import hardware
 
     described = of_run(config.run) if config.run else _of_flags(config, model_config)
     model_config, training, corpus = described

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from tfsoftmax.arguments import check_at_least
+from tfsoftmax.support.arguments import check_at_least
 
 TASKS = ("sentences", "pairs")
 PIECE_MODELS = {"sentencepiece": "unigram", "sentencepiece_bpe": "bpe"}

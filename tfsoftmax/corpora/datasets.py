@@ -11,9 +11,9 @@ import threading
 import urllib.parse
 import urllib.request
 
-from tfsoftmax import textio
 from tfsoftmax.corpora.catalogue import DATASETS, find_manual
 from tfsoftmax.corpora.text import TextFiles
+from tfsoftmax.support import textio
 
 PROBE_SECONDS = 3.0
 _BLOCK_LINES = 256  # few, since a line of text8 has 1,000 words

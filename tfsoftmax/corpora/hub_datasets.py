@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from tfsoftmax.corpora.datasets import is_reachable
 from tfsoftmax.corpora.text import ROWS, blocks_of, checked_text, fingerprint
-from tfsoftmax.extras import imported
-from tfsoftmax.textio import split_lines
+from tfsoftmax.support.extras import imported
+from tfsoftmax.support.textio import split_lines
 
 HUB = "https://huggingface.co"
 SPLITS = {  # what data sets call their splits

@@ -4,8 +4,8 @@ import dataclasses
 import json
 import os
 
-from tfsoftmax import textio, whole_files
 from tfsoftmax.corpora.config import TASKS
+from tfsoftmax.support import textio, whole_files
 from tfsoftmax.vocabulary import Vocabulary
 
 FORMAT, VERSION = "tfsoftmax corpus", 1

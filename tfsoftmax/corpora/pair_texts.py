@@ -8,10 +8,10 @@ import gzip
 import os
 from collections.abc import Iterable, Iterator
 
-from tfsoftmax import textio
 from tfsoftmax.corpora.manifest import TEXTS
 from tfsoftmax.corpora.records import Corpus, RecordFile, sha256_of
 from tfsoftmax.corpora.text import LINE_BYTES
+from tfsoftmax.support import textio
 
 
 class TextWriter:

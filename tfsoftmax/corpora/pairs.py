@@ -6,10 +6,10 @@ import functools
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
-from tfsoftmax import textio
 from tfsoftmax.corpora.text import LINE_BYTES
 from tfsoftmax.corpora.unmarked import place_of
-from tfsoftmax.marks import Marks
+from tfsoftmax.support import textio
+from tfsoftmax.support.marks import Marks
 
 _BLOCK_PAIRS = 4096
 

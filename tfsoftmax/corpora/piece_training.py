@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-from tfsoftmax.extras import imported
+from tfsoftmax.support.extras import imported
 
 
 def train_sentencepiece(

@@ -15,11 +15,11 @@ from tfsoftmax.corpora.pair_corpus import write_pairs
 from tfsoftmax.corpora.piece_training import train_sentencepiece
 from tfsoftmax.corpora.progress import Progress
 from tfsoftmax.corpora.records import Corpus
-from tfsoftmax.corpora.replacing import alone, whole_or_nothing
 from tfsoftmax.corpora.sources import make_source
 from tfsoftmax.corpora.text import fingerprint
 from tfsoftmax.corpora.tokenizers import check_tokenizer, load_tokenizer
 from tfsoftmax.corpora.unmarked import Unmarked
+from tfsoftmax.support.replacing import alone, whole_or_nothing
 
 __all__ = ["PrepareConfig", "prepare", "summary"]
 

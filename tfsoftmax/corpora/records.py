@@ -4,10 +4,10 @@ import dataclasses
 import functools
 import os
 
-from tfsoftmax import whole_files
 from tfsoftmax.corpora import manifest as manifests
 from tfsoftmax.corpora import tfrecord
 from tfsoftmax.corpora.config import TASKS
+from tfsoftmax.support import whole_files
 from tfsoftmax.vocabulary import Vocabulary
 
 PAD = -1  # stands in files where a stream or a text has ended before the longest one

@@ -5,9 +5,9 @@ import itertools
 import os
 from collections.abc import Iterable, Iterator
 
-from tfsoftmax import textio
 from tfsoftmax.corpora.records import sha256_of
-from tfsoftmax.extras import imported
+from tfsoftmax.support import textio
+from tfsoftmax.support.extras import imported
 
 LINE_BYTES = 16 << 20
 ROWS = 1000  # of a table, that are read at a time

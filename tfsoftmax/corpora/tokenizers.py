@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from tfsoftmax.extras import imported
+from tfsoftmax.support.extras import imported
 from tfsoftmax.vocabulary import EOS, UNK
 
 SPACE = "\u2581"  # what sentencepiece writes for a blank

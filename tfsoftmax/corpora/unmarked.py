@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Iterable, Iterator
 
-from tfsoftmax.marks import Marks
+from tfsoftmax.support.marks import Marks
 from tfsoftmax.vocabulary import UNK
 
 UPPER_UNK = UNK.upper()

@@ -7,9 +7,9 @@ a node are numbered consecutively, so that a node's part of the kernel is a rang
 
 Only the nodes on the paths of the batch are computed. The steps of all paths are sorted by node,
 and a loop takes one node after the other, with the positions that pass it and its own rows. So
-neither positions nor children are padded, as they are under XLA (`ops.nary_tiles`). The rows (M, D)
-of all nodes are gathered before the loop; to gather those of each node where they are used was no
-faster for a step with its update.
+neither positions nor children are padded, as they are under XLA (`distributions.nary_tiles`). The
+rows (M, D) of all nodes are gathered before the loop; to gather those of each node where they are
+used was no faster for a step with its update.
 
 Shapes: N positions, D hidden units, V words, E edges, L the depth of the tree, R steps of paths,
 M rows of the nodes that occur.
@@ -21,9 +21,9 @@ import typing
 
 import tensorflow as tf
 
+from tfsoftmax.distributions import nary_tiles
 from tfsoftmax.distributions.base import HandWritten, Objective
 from tfsoftmax.distributions.factored import Factored, tensors
-from tfsoftmax.ops import nary_tiles
 from tfsoftmax.ops.exported import may_be_exported
 from tfsoftmax.ops.logits import rows_of
 from tfsoftmax.ops.weighting import weighted_sum

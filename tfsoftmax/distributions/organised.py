@@ -15,9 +15,9 @@ import tensorflow as tf
 from tfsoftmax.distributions.base import Objective
 from tfsoftmax.distributions.factored import Factored, tensors
 from tfsoftmax.distributions.nary import paths_of, steps_of
+from tfsoftmax.distributions.nary_tiles import Bounds
 from tfsoftmax.distributions.rows import Rows
 from tfsoftmax.ops.logits import full_logits
-from tfsoftmax.ops.nary_tiles import Bounds
 from tfsoftmax.ops.weighting import weighted_sum
 
 

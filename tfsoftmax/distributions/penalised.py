@@ -31,9 +31,9 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from tfsoftmax.distributions import products
 from tfsoftmax.distributions.base import HandWritten
-from tfsoftmax.ops import products
-from tfsoftmax.ops.chunk_gradients import (
+from tfsoftmax.distributions.chunk_gradients import (
     RowLoss,
     blocks_of,
     by_band,
@@ -42,9 +42,9 @@ from tfsoftmax.ops.chunk_gradients import (
     logits_of,
     normaliser_terms,
 )
+from tfsoftmax.distributions.drawn_tiles import Draw
+from tfsoftmax.distributions.log_sums import block_words, log_sum_of_blocks
 from tfsoftmax.ops.chunks import sum_over_chunks
-from tfsoftmax.ops.drawn_tiles import Draw
-from tfsoftmax.ops.log_sums import block_words, log_sum_of_blocks
 from tfsoftmax.ops.logits import (
     capped,
     label_logits,

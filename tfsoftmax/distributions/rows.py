@@ -9,10 +9,10 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from tfsoftmax.distributions.base import Distribution
+from tfsoftmax.distributions.chunk_gradients import RowLoss
+from tfsoftmax.distributions.drawn_tiles import Draw
 from tfsoftmax.distributions.penalised import Penalised
-from tfsoftmax.ops.chunk_gradients import RowLoss
 from tfsoftmax.ops.chunks import CHUNK_ROWS
-from tfsoftmax.ops.drawn_tiles import Draw
 from tfsoftmax.ops.logits import (
     LOGITS_BYTES,
     bands_of,

@@ -17,12 +17,12 @@ import dataclasses
 import tensorflow as tf
 
 from tfsoftmax.distributions.factored import Factored, tensors
+from tfsoftmax.distributions.sparse_product import sparse_product
+from tfsoftmax.distributions.tree_search import OPENED, best_first, walk
 from tfsoftmax.ops import chunks
 from tfsoftmax.ops.custom_gradients import custom_gradient
 from tfsoftmax.ops.exported import may_be_exported
 from tfsoftmax.ops.logits import label_logits, rows_of
-from tfsoftmax.ops.sparse_product import sparse_product
-from tfsoftmax.ops.tree_search import OPENED, best_first, walk
 from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.partitions.tree import Tree
 

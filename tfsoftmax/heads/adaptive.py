@@ -5,8 +5,6 @@ from collections.abc import Sequence
 import keras
 import tensorflow as tf
 
-from tfsoftmax.arguments import check_at_least, expect
-from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.distributions.clusters import Cluster, Clusters
 from tfsoftmax.distributions.smoothed import SmoothedByDraws
 from tfsoftmax.distributions.views import Ranked
@@ -19,7 +17,9 @@ from tfsoftmax.layers.initializers import Initializer, add_weight
 from tfsoftmax.ops.whole_reads import whole
 from tfsoftmax.partitions.bands import band_units, frequency_bands
 from tfsoftmax.partitions.cutoffs import are_automatic, automatic_cutoffs
-from tfsoftmax.partitions.packing import packed
+from tfsoftmax.support.arguments import check_at_least, expect
+from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.packing import packed
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

@@ -6,9 +6,6 @@ from collections.abc import Callable
 import keras
 import tensorflow as tf
 
-from tfsoftmax._compat import mend_saving
-from tfsoftmax.arguments import CheckedArguments, check_positive, expect
-from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.distributions.base import Distribution, Objective
 from tfsoftmax.heads.inputs import (
     check_input,
@@ -27,8 +24,11 @@ from tfsoftmax.logits_tag import LogitsTag
 from tfsoftmax.ops.computed_if_used import computed_if_used
 from tfsoftmax.ops.saved_arrays import WithoutCopies
 from tfsoftmax.ops.weighting import without_broken
-from tfsoftmax.partitions.packing import unpacked_values
-from tfsoftmax.sharding.mends import mend_fit_of_replicas
+from tfsoftmax.support._compat import mend_saving
+from tfsoftmax.support.arguments import CheckedArguments, check_positive, expect
+from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.mends import mend_fit_of_replicas
+from tfsoftmax.support.packing import unpacked_values
 
 
 class SoftmaxHead(CheckedArguments, Vectors, keras.layers.Layer):

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import keras
 import tensorflow as tf
 
-from tfsoftmax.arguments import check_positive, expect
 from tfsoftmax.heads.full import FullSoftmax
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.layers.character_embedding import CharacterEmbedding
+from tfsoftmax.support.arguments import check_positive, expect
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

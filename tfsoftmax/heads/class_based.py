@@ -5,10 +5,10 @@ from os import PathLike
 
 import keras
 
-from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.heads.nary import NarySoftmax
 from tfsoftmax.partitions import classes as partitions
-from tfsoftmax.partitions.packing import packed
+from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.packing import packed
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

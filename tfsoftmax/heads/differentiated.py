@@ -6,14 +6,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.arguments import check_at_least, expect
-from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.distributions.rows import Rows
 from tfsoftmax.distributions.views import Mapped, Ranked
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.layers.initializers import Initializer, add_weight
 from tfsoftmax.partitions.bands import band_units, frequency_bands
-from tfsoftmax.partitions.packing import packed
+from tfsoftmax.support.arguments import check_at_least, expect
+from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.packing import packed
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

@@ -4,11 +4,11 @@ import math
 
 import keras
 
-from tfsoftmax.arguments import expect
+from tfsoftmax.distributions.drawn_tiles import Draw
 from tfsoftmax.heads.random_state import RandomState
 from tfsoftmax.heads.shards import Shards
-from tfsoftmax.ops.drawn_tiles import Draw
 from tfsoftmax.ops.random import uniform
+from tfsoftmax.support.arguments import expect
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

@@ -3,10 +3,10 @@
 import keras
 import tensorflow as tf
 
-from tfsoftmax.arguments import CheckedArguments
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.heads.inputs import check_input, checked_k
 from tfsoftmax.ops.ranking import NOT_SEARCHED
+from tfsoftmax.support.arguments import CheckedArguments
 
 
 class _HeadLayer(CheckedArguments, keras.layers.Layer):

@@ -4,11 +4,11 @@ import operator
 
 import tensorflow as tf
 
-from tfsoftmax.arguments import expect
 from tfsoftmax.logits_tag import check_weights
 from tfsoftmax.ops.inputs import checked_ids, dense, dense_weights, real
 from tfsoftmax.ops.ranking import found, without
 from tfsoftmax.ops.xla import under_xla
+from tfsoftmax.support.arguments import expect
 
 
 def checked_hidden(hidden, units):

@@ -5,8 +5,6 @@ import functools
 
 import tensorflow as tf
 
-from tfsoftmax.arguments import expect
-from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.distributions.base import Distribution
 from tfsoftmax.distributions.rows import Rows
 from tfsoftmax.heads.tied import TiedHead
@@ -14,6 +12,8 @@ from tfsoftmax.heads.vectors import check_is_index
 from tfsoftmax.layers.scoring_table import scoring_rows, scoring_table
 from tfsoftmax.ops.logits import capped, label_logits, rows_of
 from tfsoftmax.ops.whole_reads import whole
+from tfsoftmax.support.arguments import expect
+from tfsoftmax.support.array_like import ArrayLike
 
 
 class LinearHead(TiedHead):

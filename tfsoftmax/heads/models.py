@@ -2,9 +2,9 @@
 
 import keras
 
-from tfsoftmax._compat import call_of, layers_before
-from tfsoftmax.arguments import refusal
 from tfsoftmax.heads.base import SoftmaxHead
+from tfsoftmax.support._compat import call_of, layers_before
+from tfsoftmax.support.arguments import refusal
 
 
 def head_and_hidden_model(model: keras.Model) -> tuple[SoftmaxHead, keras.Model]:

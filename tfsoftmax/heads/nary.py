@@ -7,12 +7,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.distributions.nary import Layout, Nary
+from tfsoftmax.distributions.nary_tiles import bounds
 from tfsoftmax.heads.base import SoftmaxHead
-from tfsoftmax.ops.nary_tiles import bounds
 from tfsoftmax.partitions import tree_builders
 from tfsoftmax.partitions.tree import Tree
+from tfsoftmax.support.array_like import ArrayLike
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

@@ -10,12 +10,12 @@ from typing import Literal
 import keras
 import tensorflow as tf
 
-from tfsoftmax.arguments import expect
-from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.heads.sampling import SamplingHead
 from tfsoftmax.ngrams.backoff import BackoffBigrams
 from tfsoftmax.ops.criteria import logistic
 from tfsoftmax.samplers import Sampler
+from tfsoftmax.support.arguments import expect
+from tfsoftmax.support.array_like import ArrayLike
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

@@ -6,13 +6,13 @@ from os import PathLike
 
 import keras
 
-from tfsoftmax.arguments import expect
-from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.distributions.views import AfterWord
 from tfsoftmax.heads.sampling import SamplingHead
 from tfsoftmax.ngrams.backoff import BackoffBigrams
 from tfsoftmax.ops.criteria import logistic
 from tfsoftmax.samplers import Sampler
+from tfsoftmax.support.arguments import expect
+from tfsoftmax.support.array_like import ArrayLike
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

@@ -5,8 +5,8 @@ import random
 import keras
 import tensorflow as tf
 
-from tfsoftmax.arguments import expect
-from tfsoftmax.sharding.replicas import replica_id
+from tfsoftmax.ops.replicas import replica_id
+from tfsoftmax.support.arguments import expect
 
 
 class RandomState(keras.layers.Layer):

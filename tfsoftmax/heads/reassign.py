@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import keras
 
-from tfsoftmax._compat import layers_of
-from tfsoftmax.arguments import CheckedArguments, check_positive, expect
 from tfsoftmax.heads.self_organised import SelfOrganisedSoftmax
+from tfsoftmax.support._compat import layers_of
+from tfsoftmax.support.arguments import CheckedArguments, check_positive, expect
 
 
 class Reassign(CheckedArguments, keras.callbacks.Callback):

@@ -6,8 +6,7 @@ from os import PathLike
 import keras
 import tensorflow as tf
 
-from tfsoftmax.arguments import expect
-from tfsoftmax.array_like import ArrayLike
+from tfsoftmax.distributions.sampled import sampled_loss
 from tfsoftmax.heads.full import check_objective
 from tfsoftmax.heads.inputs import checked_lists
 from tfsoftmax.heads.sampling import SamplingHead
@@ -21,9 +20,10 @@ from tfsoftmax.ops.criteria import (
     softmax,
 )
 from tfsoftmax.ops.random import split_seed, uniform, uniform_words
-from tfsoftmax.ops.sampled import sampled_loss
 from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.samplers import Sampler
+from tfsoftmax.support.arguments import expect
+from tfsoftmax.support.array_like import ArrayLike
 
 KEEP_BY = ("score", "corrected_score")
 

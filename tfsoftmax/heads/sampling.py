@@ -6,21 +6,21 @@ from os import PathLike
 import keras
 import tensorflow as tf
 
-from tfsoftmax.arguments import expect
-from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.distributions.base import Objective
+from tfsoftmax.distributions.per_example import per_example_loss
+from tfsoftmax.distributions.sampled import sampled_loss
 from tfsoftmax.distributions.views import without_previous_word
 from tfsoftmax.heads.random_state import RandomState
 from tfsoftmax.heads.shards import Shards
 from tfsoftmax.ngrams.backoff import BackoffBigrams
 from tfsoftmax.ngrams.previous_word import UNITS, without_word
 from tfsoftmax.ops.criteria import Hits
-from tfsoftmax.ops.per_example import per_example_loss
-from tfsoftmax.ops.sampled import sampled_loss
+from tfsoftmax.ops.replicas import in_replica, of_all_replicas
 from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.samplers import Sampler, get_sampler
 from tfsoftmax.samplers.certain import with_certain
-from tfsoftmax.sharding.replicas import in_replica, of_all_replicas
+from tfsoftmax.support.arguments import expect
+from tfsoftmax.support.array_like import ArrayLike
 
 
 class SamplingHead(Shards):

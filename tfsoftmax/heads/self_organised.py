@@ -7,19 +7,19 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.arguments import check_at_least, expect
-from tfsoftmax.array_like import ArrayLike
+from tfsoftmax.distributions.nary_tiles import bounds
 from tfsoftmax.distributions.organised import Members, Observed, Organised
 from tfsoftmax.distributions.rows import Rows
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.layers.initializers import add_weight
-from tfsoftmax.ops.nary_tiles import bounds
+from tfsoftmax.ops.replicas import gathered_rows, of_all_replicas, own_copy
 from tfsoftmax.ops.unique import static_unique
 from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.partitions import assignment, classes, code_files
-from tfsoftmax.partitions.counts import checked_counts
-from tfsoftmax.partitions.packing import packed
-from tfsoftmax.sharding.replicas import gathered_rows, of_all_replicas, own_copy
+from tfsoftmax.support.arguments import check_at_least, expect
+from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.counts import checked_counts
+from tfsoftmax.support.packing import packed
 
 NOWHERE = tf.int32.max  # a word beyond all, where XLA writes nothing
 

@@ -2,15 +2,15 @@
 
 import tensorflow as tf
 
-from tfsoftmax._compat import in_symbolic_scope, metrics_in_call
-from tfsoftmax.arguments import expect
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.ops.logits import LOGITS_BYTES
+from tfsoftmax.ops.replicas import in_replica, run_in_replicas
 from tfsoftmax.sharding.embedding import ShardedEmbedding
-from tfsoftmax.sharding.replicas import in_replica, run_in_replicas
 from tfsoftmax.sharding.rows import RowsInShards
 from tfsoftmax.sharding.shards import Shard, refuse_whole
 from tfsoftmax.sharding.weights import add_sharded_weight
+from tfsoftmax.support._compat import in_symbolic_scope, metrics_in_call
+from tfsoftmax.support.arguments import expect
 
 
 class Shards(LinearHead):

@@ -7,17 +7,17 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.arguments import expect
-from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.distributions.rows import Rows
+from tfsoftmax.distributions.shortlist import ShortlistAndTail
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.ngrams.backoff import BackoffBigrams, given_model
 from tfsoftmax.ngrams.previous_word import UNITS
-from tfsoftmax.ngrams.shortlist import ShortlistAndTail
 from tfsoftmax.ngrams.tables import BigramTables
 from tfsoftmax.partitions.bands import frequency_order
-from tfsoftmax.partitions.counts import checked_counts, with_unseen
-from tfsoftmax.partitions.packing import packed
+from tfsoftmax.support.arguments import expect
+from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.counts import checked_counts, with_unseen
+from tfsoftmax.support.packing import packed
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

@@ -5,11 +5,11 @@ from typing import ClassVar
 
 import keras
 
-from tfsoftmax._compat import layers_before, replace_layer
-from tfsoftmax.arguments import expect
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.layers.computed_rows import ComputedRows
 from tfsoftmax.sharding.embedding import ShardedEmbedding
+from tfsoftmax.support._compat import layers_before, replace_layer
+from tfsoftmax.support.arguments import expect
 
 
 class TiedHead(SoftmaxHead):

@@ -6,8 +6,6 @@ from os import PathLike
 import keras
 import tensorflow as tf
 
-from tfsoftmax.arguments import check_at_least, expect
-from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.distributions.tree import BinaryPaths
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.heads.inputs import flatten, restore
@@ -15,6 +13,8 @@ from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.partitions import tree_builders
 from tfsoftmax.partitions.tree import Tree
 from tfsoftmax.samplers.base import stateless
+from tfsoftmax.support.arguments import check_at_least, expect
+from tfsoftmax.support.array_like import ArrayLike
 
 MODES = ("parallel", "sequential")
 

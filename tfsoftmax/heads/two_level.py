@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import keras
 
-from tfsoftmax.arguments import expect
 from tfsoftmax.heads.adaptive import AdaptiveSoftmax
+from tfsoftmax.support.arguments import expect
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

@@ -3,8 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.arguments import expect
-from tfsoftmax.array_like import ArrayLike
+from tfsoftmax.support.arguments import expect
+from tfsoftmax.support.array_like import ArrayLike
 
 
 class Vectors:

@@ -5,15 +5,15 @@ from collections.abc import Sequence
 import keras
 import tensorflow as tf
 
-from tfsoftmax.arguments import CheckedArguments, check_positive
-from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.layers.initializers import Initializer, add_weight, check_float_policy
 from tfsoftmax.ops.ends import interval_of
 from tfsoftmax.ops.inputs import checked_ids, rows_of_valid
+from tfsoftmax.ops.replicas import gathered_rows
 from tfsoftmax.partitions.bands import band_units, frequency_bands
 from tfsoftmax.partitions.cutoffs import are_automatic, automatic_cutoffs
-from tfsoftmax.partitions.packing import packed, unpacked_values
-from tfsoftmax.sharding.replicas import gathered_rows
+from tfsoftmax.support.arguments import CheckedArguments, check_positive
+from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.packing import packed, unpacked_values
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

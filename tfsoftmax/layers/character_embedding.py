@@ -6,12 +6,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.arguments import check_positive, expect
 from tfsoftmax.layers.computed_rows import ComputedRows
 from tfsoftmax.layers.embedding import Embedding
 from tfsoftmax.layers.initializers import Initializer
 from tfsoftmax.layers.recurrent import LSTM
 from tfsoftmax.ops.exported import held
+from tfsoftmax.support.arguments import check_positive, expect
 
 ENCODERS = ("cnn", "lstm")
 MOST_HIGHWAY_LAYERS = 1000  # each of which makes the graph larger

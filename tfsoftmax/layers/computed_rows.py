@@ -7,11 +7,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax._compat import AutocastScope, record
-from tfsoftmax.arguments import CheckedArguments, check_positive
 from tfsoftmax.layers.initializers import check_float_policy
 from tfsoftmax.ops.computed_table import table_of, with_recomputed_rows
 from tfsoftmax.ops.inputs import checked_ids
+from tfsoftmax.support._compat import AutocastScope, record
+from tfsoftmax.support.arguments import CheckedArguments, check_positive
 
 
 class ComputedRows(CheckedArguments, keras.layers.Layer):

@@ -2,7 +2,7 @@
 
 import keras
 
-from tfsoftmax.sharding.replicas import seed_of_replica
+from tfsoftmax.ops.replicas import seed_of_replica
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

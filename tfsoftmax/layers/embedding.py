@@ -5,11 +5,11 @@ from collections.abc import Callable
 import keras
 import tensorflow as tf
 
-from tfsoftmax.arguments import CheckedArguments, check_positive, expect
 from tfsoftmax.layers.initializers import Initializer, check_float_policy
 from tfsoftmax.ops.inputs import checked_ids, rows_of_valid
+from tfsoftmax.ops.replicas import gathered_rows
 from tfsoftmax.ops.saved_arrays import WithoutCopies
-from tfsoftmax.sharding.replicas import gathered_rows
+from tfsoftmax.support.arguments import CheckedArguments, check_positive, expect
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import keras
 
-from tfsoftmax.arguments import expect
+from tfsoftmax.support.arguments import expect
 
 Initializer = str | keras.initializers.Initializer | Callable
 

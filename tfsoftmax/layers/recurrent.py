@@ -16,9 +16,9 @@ peepholes: neither Keras's cells nor cuDNN's kernels do.
 import keras
 import tensorflow as tf
 
-from tfsoftmax.arguments import CheckedArguments, check_positive, expect, refusal
 from tfsoftmax.layers.names import BACKENDS, CELLS
 from tfsoftmax.ops import fused_rnn
+from tfsoftmax.support.arguments import CheckedArguments, check_positive, expect, refusal
 
 # The only options that the cuDNN kernel and our own loop support.
 _KERNEL_OPTIONS = {

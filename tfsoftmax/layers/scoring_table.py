@@ -5,8 +5,8 @@ from collections.abc import Callable
 import keras
 import tensorflow as tf
 
-from tfsoftmax.arguments import expect
 from tfsoftmax.layers.computed_rows import ComputedRows
+from tfsoftmax.support.arguments import expect
 
 _QUANTIZED = ("int8", "int4")  # other modes leave embeddings as they are
 

@@ -3,10 +3,10 @@
 import keras
 import tensorflow as tf
 
-from tfsoftmax.arguments import CheckedArguments, check_positive, expect
 from tfsoftmax.layers.dropout import Dropout
 from tfsoftmax.layers.initializers import Initializer
 from tfsoftmax.ops.attention import attention_to_context
+from tfsoftmax.support.arguments import CheckedArguments, check_positive, expect
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

@@ -16,7 +16,7 @@ from tfsoftmax.lm.files import read_json, write_whole
 from tfsoftmax.sharding.run_checkpoints import ShardedRows, read_sharded, without_rows
 from tfsoftmax.sharding.shards import sharded_words
 from tfsoftmax.sharding.workers import Workers
-from tfsoftmax.whole_files import PARTIAL, sha256_of, sync
+from tfsoftmax.support.whole_files import PARTIAL, sha256_of, sync
 
 POINTERS, MANIFEST, PROGRESS, VARIABLES = (
     "pointers.json", "manifest.json", "progress.json", "variables",

@@ -6,8 +6,8 @@ what the docstring says of its attribute.
 
 import dataclasses
 
-from tfsoftmax.arguments import check_hint
 from tfsoftmax.layers.names import BACKENDS, CELLS, TRANSFORMER
+from tfsoftmax.support.arguments import check_hint
 
 MOST_LAYERS = 1000  # each of which makes the graph larger
 OPTIMIZERS = ("adagrad", "sgd", "adam", "adamw")

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.arguments import check_at_least
 from tfsoftmax.heads import SoftmaxHead
+from tfsoftmax.support.arguments import check_at_least
 
 
 class Hypothesis(NamedTuple):

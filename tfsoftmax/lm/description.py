@@ -9,11 +9,11 @@ import keras
 
 from tfsoftmax.corpora.manifest import SHAPE
 from tfsoftmax.corpora.records import Corpus
-from tfsoftmax.hardware import hardware
 from tfsoftmax.heads import SoftmaxHead
 from tfsoftmax.lm.config import ModelConfig, Seq2SeqConfig, TrainingConfig
 from tfsoftmax.lm.head_options import known_options
 from tfsoftmax.registry import HEADS
+from tfsoftmax.support.hardware import hardware
 
 
 def description(corpus: Corpus, model_config: ModelConfig, config: TrainingConfig) -> dict:

@@ -4,8 +4,8 @@ import os
 import shutil
 from collections.abc import Mapping
 
-from tfsoftmax import textio
-from tfsoftmax.whole_files import errors_name, written_whole
+from tfsoftmax.support import textio
+from tfsoftmax.support.whole_files import errors_name, written_whole
 
 
 def read_json(path: str, keys: Mapping[str, type | tuple[type, ...]]) -> dict:

@@ -7,9 +7,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.arguments import check_at_least
 from tfsoftmax.lm.decoding import Hypothesis, NextWordSampler, beam_search, check_found
 from tfsoftmax.lm.model import recurrent_states, reset_states, split_at_head
+from tfsoftmax.support.arguments import check_at_least
 from tfsoftmax.vocabulary import Vocabulary
 
 UNCHANGED = NextWordSampler()  # draws from the model's own distribution

@@ -4,7 +4,7 @@ import os
 import secrets
 from typing import BinaryIO
 
-from tfsoftmax import whole_files
+from tfsoftmax.support import whole_files
 
 
 def locked_file(path: str, directory: str) -> BinaryIO:

@@ -4,7 +4,6 @@ import contextlib
 
 import keras
 
-from tfsoftmax.arguments import check_positive, checks_arguments
 from tfsoftmax.layers.dropout import Dropout
 from tfsoftmax.layers.embedding import Embedding
 from tfsoftmax.layers.names import TRANSFORMER
@@ -14,6 +13,7 @@ from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.head_options import head_for, known_options, tied_embedding
 from tfsoftmax.ngrams.previous_word import PreviousWord
 from tfsoftmax.registry import HEADS
+from tfsoftmax.support.arguments import check_positive, checks_arguments
 from tfsoftmax.vocabulary import Vocabulary
 
 

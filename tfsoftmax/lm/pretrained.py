@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 
-from tfsoftmax import textio
+from tfsoftmax.support import textio
 from tfsoftmax.vocabulary import OTHER_SPELLINGS, Vocabulary
 
 _HEADER = re.compile(rb"\d{1,15} \d{1,15}")

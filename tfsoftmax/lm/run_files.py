@@ -10,7 +10,7 @@ from tfsoftmax.lm.config import ModelConfig, TrainingConfig
 from tfsoftmax.lm.files import copy_whole
 from tfsoftmax.lm.head_options import known_options
 from tfsoftmax.registry import HEADS
-from tfsoftmax.whole_files import sha256_of
+from tfsoftmax.support.whole_files import sha256_of
 
 FILES = "files"  # the folder of the copies in that of the run
 TOKENIZER = "tokenizer"

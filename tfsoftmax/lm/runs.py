@@ -22,9 +22,9 @@ from tfsoftmax.lm.files import append_line, read_json, write_whole
 from tfsoftmax.lm.locks import locked_file
 from tfsoftmax.lm.run_files import FILES, TOKENIZER, checked_copy, with_copies
 from tfsoftmax.sharding.workers import Workers
-from tfsoftmax.textio import parsed_json
+from tfsoftmax.support.textio import parsed_json
+from tfsoftmax.support.whole_files import PARTIAL, errors_name, remove_partial
 from tfsoftmax.vocabulary import Vocabulary
-from tfsoftmax.whole_files import PARTIAL, errors_name, remove_partial
 
 CONFIG, METRICS, VOCABULARY, CHECKPOINTS, TENSORBOARD, LOCK = (
     "config.json", "metrics.jsonl", "vocabulary.txt", "checkpoints", "tensorboard", ".lock",

@@ -8,11 +8,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.arguments import check_at_least
 from tfsoftmax.lm.model import reset_states, split_at_head
 from tfsoftmax.lm.prefixes import fresh_numbers, numbered_prefixes
 from tfsoftmax.lm.sentences import WORDS, windows
-from tfsoftmax.sharding.replicas import replica_id
+from tfsoftmax.ops.replicas import replica_id
+from tfsoftmax.support.arguments import check_at_least
 from tfsoftmax.vocabulary import EOS, Vocabulary
 
 NORMALISATIONS = ("exact", "constant")

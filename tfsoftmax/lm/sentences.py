@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from tfsoftmax.corpora.tokenizers import Tokenizer
-from tfsoftmax.marks import Marks
+from tfsoftmax.support.marks import Marks
 
 WORDS = 1 << 19  # the most words of a window, unless one sentence has more
 MUCH_OOV = 0.2  # the share of unknown words above which scores mean little

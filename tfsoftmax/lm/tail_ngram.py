@@ -7,13 +7,13 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.heads import Shortlist
 from tfsoftmax.lm.evaluation import perplexity_and_nats, text_measures
 from tfsoftmax.nbest import kenlm_model
 from tfsoftmax.ngrams import backoff
+from tfsoftmax.support.array_like import ArrayLike
 from tfsoftmax.vocabulary import EOS, Vocabulary
 
 MOST_HISTORIES = 1 << 20  # whose sums over the tail are kept

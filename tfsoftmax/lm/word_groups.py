@@ -8,10 +8,10 @@ import dataclasses
 
 import numpy as np
 
-from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.heads import SoftmaxHead
 from tfsoftmax.partitions.tree import Tree, ranges
 from tfsoftmax.partitions.tree_builders import edge_sums
+from tfsoftmax.support.array_like import ArrayLike
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -3,8 +3,8 @@
 import keras
 import tensorflow as tf
 
-from tfsoftmax.arguments import check_positive
 from tfsoftmax.metrics.token_mean import TokenMean, whole_ids
+from tfsoftmax.support.arguments import check_positive
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

@@ -3,11 +3,11 @@
 import keras
 import tensorflow as tf
 
-from tfsoftmax.arguments import expect
-from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.metrics.token_mean import TokenMean
-from tfsoftmax.partitions.counts import checked_counts
-from tfsoftmax.partitions.packing import packed, unpacked_values
+from tfsoftmax.support.arguments import expect
+from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.counts import checked_counts
+from tfsoftmax.support.packing import packed, unpacked_values
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

@@ -4,11 +4,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.arguments import check_positive, expect
 from tfsoftmax.logits_tag import positions
 from tfsoftmax.metrics.token_mean import TokenMean, whole_ids
 from tfsoftmax.ops.inputs import dense, dense_ids, sample_weights
 from tfsoftmax.ops.ranking import NOT_SEARCHED, grades_of, repeated
+from tfsoftmax.support.arguments import check_positive, expect
 
 GAINS = {"exponential": lambda grades: 2**grades - 1, "linear": lambda grades: grades}
 

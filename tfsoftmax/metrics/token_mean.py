@@ -3,9 +3,9 @@
 import keras
 import tensorflow as tf
 
-from tfsoftmax.arguments import CheckedArguments, expect
 from tfsoftmax.logits_tag import Labels, LogitsTag, positions
-from tfsoftmax.sharding.replicas import sum_of_replicas
+from tfsoftmax.ops.replicas import sum_of_replicas
+from tfsoftmax.support.arguments import CheckedArguments, expect
 
 
 def whole_ids(ids: tf.Tensor, least: int, end: int) -> tf.Tensor:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from tfsoftmax import textio
 from tfsoftmax.nbest.rows import read_fields
+from tfsoftmax.support import textio
 
 _BINARY = re.compile(rb"(\S+) \0B")
 _INTEGERS = np.dtype([("size", "u1"), ("value", "<i4")])

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from tfsoftmax import whole_files
 from tfsoftmax.nbest.rows import Row, fields_of, number
+from tfsoftmax.support import whole_files
 
 
 def rows(lines: Iterable[tuple[str, str]]) -> Iterator[Row]:

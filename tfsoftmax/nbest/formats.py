@@ -6,9 +6,9 @@ import re
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from tfsoftmax import textio
 from tfsoftmax.nbest import columns, espnet, json_lists, kaldi, moses, nemo, srilm
 from tfsoftmax.nbest.rows import Row
+from tfsoftmax.support import textio
 
 MOST_SILENT = 1000  # hypotheses without a word at the start of a file, in search of one with
 

@@ -7,8 +7,8 @@ import json
 import os
 from collections.abc import Collection, Iterable, Iterator
 
-from tfsoftmax import textio, whole_files
 from tfsoftmax.nbest.rows import Row, number
+from tfsoftmax.support import textio, whole_files
 
 LINE_BYTES = 16 << 20
 UTTERANCE = ("utt_id", "utt", "uttid", "id", "key")

@@ -6,9 +6,9 @@ Source: steps/rnnlmrescore.sh and rnnlm/lmrescore_nbest.sh, of whose archives th
 import os
 from collections.abc import Iterable, Iterator
 
-from tfsoftmax import whole_files
 from tfsoftmax.nbest import archives
 from tfsoftmax.nbest.rows import Row, number
+from tfsoftmax.support import whole_files
 
 WORDS_TEXT, WORDS = "words_text", "words"  # the words, and their ids
 # The costs of the acoustics, of the language model, and of the rest of the graph (pronunciations,

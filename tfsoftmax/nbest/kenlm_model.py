@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from tfsoftmax.extras import imported
+from tfsoftmax.support.extras import imported
 
 
 def read(path: str | os.PathLike, name: str = "arpa") -> Any:

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 
-from tfsoftmax import textio
 from tfsoftmax.nbest import formats
 from tfsoftmax.nbest.rows import Row
 from tfsoftmax.nbest.spelling import Spelling
+from tfsoftmax.support import textio
 
 KALDI_NO_WORDS = {"<eps>", "<s>", "</s>"}
 SCORES = ("acoustic", "old_lm", "graph")

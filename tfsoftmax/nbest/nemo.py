@@ -5,8 +5,8 @@ A line does not tell its utterance. As for NeMo's own rescorer, each utterance h
 
 from collections.abc import Iterable, Iterator
 
-from tfsoftmax.arguments import check_positive
 from tfsoftmax.nbest.rows import Row, number
+from tfsoftmax.support.arguments import check_positive
 
 
 def has(line: str) -> bool:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tfsoftmax.arguments import check_positive
 from tfsoftmax.nbest import kenlm_model
 from tfsoftmax.nbest.alternatives import nearest
 from tfsoftmax.nbest.lists import NBest
 from tfsoftmax.nbest.word_errors import bootstrap, word_errors
+from tfsoftmax.support.arguments import check_positive
 
 CELLS = 1 << 22  # the most scores that tuning computes at a time
 WINDOW = 1 << 15  # the most sentences that the language model gets at a time

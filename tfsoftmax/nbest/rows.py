@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from tfsoftmax import textio
+from tfsoftmax.support import textio
 
 
 class Row(NamedTuple):

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from tfsoftmax.marks import Marks
+from tfsoftmax.support.marks import Marks
 
 BEGIN, CONTINUED = "\u2581", "@@"  # of sentencepiece, and of subword-nmt
 

@@ -7,8 +7,8 @@ import math
 import os
 from collections.abc import Iterable, Iterator
 
-from tfsoftmax import textio, whole_files
 from tfsoftmax.nbest.rows import Row, fields_of, number
+from tfsoftmax.support import textio, whole_files
 
 NO_WORDS = {"<s>", "</s>", "-pau-"}
 DECIPHER = ("NBestList1.0", "NBestList2.0")

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tfsoftmax.extras import imported
-from tfsoftmax.resampling import percentile_interval, resampled_ratios
+from tfsoftmax.support.extras import imported
+from tfsoftmax.support.resampling import percentile_interval, resampled_ratios
 
 
 def load_jiwer():

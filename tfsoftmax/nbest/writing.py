@@ -2,9 +2,9 @@
 
 import os
 
-from tfsoftmax import whole_files
 from tfsoftmax.nbest import columns, json_lists, kaldi, srilm
 from tfsoftmax.nbest.lists import NBest
+from tfsoftmax.support import whole_files
 
 # What writes lists of a kind, and the name that `write` gives it.
 WRITERS = {

@@ -10,13 +10,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tfsoftmax import textio, whole_files
-from tfsoftmax.arguments import expect, refusal
-from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.ngrams.counts import Bigrams
-from tfsoftmax.partitions import code_files
-from tfsoftmax.partitions.counts import checked_counts, with_unseen
-from tfsoftmax.partitions.packing import packed, unpacked_values
+from tfsoftmax.support import textio, whole_files
+from tfsoftmax.support.arguments import check_exists, expect, needed, refusal
+from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.counts import checked_counts, with_unseen
+from tfsoftmax.support.packing import packed, unpacked_values
 from tfsoftmax.vocabulary import EOS, OTHER_SPELLINGS, UNK
 
 BEGIN, END = "<s>", OTHER_SPELLINGS[EOS]  # of a sentence, in ARPA files
@@ -243,8 +242,8 @@ def given_model(
         FileNotFoundError: there is no such file.
     """
     if isinstance(ngram, (str, os.PathLike)):
-        code_files.check_exists("ngram", ngram, ["a BackoffBigrams"])
-        words = code_files.given(words, "words", "ngram", ngram)
+        check_exists("ngram", ngram, ["a BackoffBigrams"])
+        words = needed("words", words, "ngram", ngram)
         ngram = BackoffBigrams.read_arpa(ngram, words)
     elif isinstance(ngram, Mapping):
         try:

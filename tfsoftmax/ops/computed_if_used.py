@@ -7,8 +7,8 @@ V = 200,606 and D = 512, even if the step itself needs only a few rows.
 
 import tensorflow as tf
 
-from tfsoftmax._compat import record
 from tfsoftmax.ops.exported import may_be_exported
+from tfsoftmax.support._compat import record
 
 
 def computed_if_used(function, tensor):

@@ -2,8 +2,8 @@
 
 import tensorflow as tf
 
-from tfsoftmax._compat import record
 from tfsoftmax.ops.chunks import map_chunks, sum_over_chunks
+from tfsoftmax.support._compat import record
 
 
 def table_of(rows, order, most):

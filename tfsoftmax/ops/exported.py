@@ -6,7 +6,7 @@ package spares a step work, and take every tensor that a graph captures for one 
 
 import tensorflow as tf
 
-from tfsoftmax._compat import in_inference_call
+from tfsoftmax.support._compat import in_inference_call
 
 
 def may_be_exported() -> bool:

@@ -2,8 +2,8 @@
 
 import tensorflow as tf
 
-from tfsoftmax.arguments import expect, refusal
 from tfsoftmax.ops.xla import under_xla
+from tfsoftmax.support.arguments import expect, refusal
 
 _COMPOSITE = (tf.SparseTensor, tf.RaggedTensor, tf.IndexedSlices)
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tfsoftmax.ops.chunks import chunk_rows, map_chunks
 from tfsoftmax.ops.ends import interval_of
-from tfsoftmax.sharding.replicas import gathered_rows
+from tfsoftmax.ops.replicas import gathered_rows
 
 LOGITS_BYTES = 1 << 29
 MIN_LOGITS_ROWS = 64

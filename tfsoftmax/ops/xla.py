@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tfsoftmax._compat import in_xla_context
+from tfsoftmax.support._compat import in_xla_context
 
 
 def under_xla() -> bool:

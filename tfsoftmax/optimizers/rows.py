@@ -2,9 +2,9 @@
 
 import tensorflow as tf
 
-from tfsoftmax.arguments import checks_arguments
 from tfsoftmax.ops.unique import static_unique
 from tfsoftmax.ops.xla import under_xla
+from tfsoftmax.support.arguments import checks_arguments
 
 
 @checks_arguments

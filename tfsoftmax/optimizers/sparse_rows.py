@@ -5,7 +5,6 @@ import math
 import keras
 import tensorflow as tf
 
-from tfsoftmax.arguments import check_hint
 from tfsoftmax.ops.saved_arrays import array_of
 from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.optimizers.averages import RowAverages
@@ -20,8 +19,9 @@ from tfsoftmax.optimizers.rows import (
     sum_duplicates,
     write_rows,
 )
-from tfsoftmax.sharding.mends import mend_loss_scale_of_replicas, merges_replicas
 from tfsoftmax.sharding.shards import knowing_shards, mark_as, sharded_words
+from tfsoftmax.support.arguments import check_hint
+from tfsoftmax.support.mends import mend_loss_scale_of_replicas, merges_replicas
 
 _NUMBERS = {
     "clipnorm": float, "clipvalue": float, "global_clipnorm": float, "weight_decay": float,

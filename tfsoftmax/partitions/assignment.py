@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from tfsoftmax.arguments import check_at_least, expect
+from tfsoftmax.support.arguments import check_at_least, expect
 
 
 def limits(vocab_size: int, gamma: float = 1.5) -> tuple[int, int]:

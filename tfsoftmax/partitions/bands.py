@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tfsoftmax.arguments import expect, is_whole
-from tfsoftmax.array_like import ArrayLike
-from tfsoftmax.partitions.counts import checked_counts
 from tfsoftmax.partitions.ranks import Ranks, frequency_ranks, permutation_ranks
+from tfsoftmax.support.arguments import expect, is_whole
+from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.counts import checked_counts
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

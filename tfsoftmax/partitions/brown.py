@@ -25,11 +25,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tfsoftmax.arguments import check_at_least
 from tfsoftmax.ngrams.counts import Bigrams
 from tfsoftmax.partitions.brown_window import Window
 from tfsoftmax.partitions.mutual_information import h, mutual_information
 from tfsoftmax.partitions.tree import Tree
+from tfsoftmax.support.arguments import check_at_least
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

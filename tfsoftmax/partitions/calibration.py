@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from tfsoftmax import textio, whole_files
-from tfsoftmax.hardware import hardware
 from tfsoftmax.partitions.cost_model import MachineCosts
+from tfsoftmax.support import textio, whole_files
+from tfsoftmax.support.hardware import hardware
 
 # (rows, units, words) of a head cluster, of tails with many and with few rows, and of overhead.
 POINTS = (

@@ -8,11 +8,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tfsoftmax.arguments import check_positive, expect, is_whole, refusal
-from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.partitions import code_files
-from tfsoftmax.partitions.counts import checked_counts
 from tfsoftmax.partitions.tree import Tree
+from tfsoftmax.support.arguments import (
+    check_exists,
+    check_positive,
+    expect,
+    is_whole,
+    needed,
+    refusal,
+)
+from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.counts import checked_counts
 
 NAMES = ("equal", "frequency", "sqrt_frequency", "fastest")  # the classes that need no file
 BINNINGS = ("cumulative", "separate")
@@ -203,14 +210,14 @@ def build(
     elif spec == "fastest":
         expect(num_classes is None, "num_classes",
                f"be unset for {argument}='fastest', which finds their number", num_classes)
-        result = fastest(code_files.given(counts, "counts", argument, spec))
+        result = fastest(needed("counts", counts, argument, spec))
     elif spec in ("frequency", "sqrt_frequency"):
         power = 1.0 if spec == "frequency" else 0.5
-        counts = code_files.given(counts, "counts", argument, spec)
+        counts = needed("counts", counts, argument, spec)
         result = by_frequency(counts, number, power, binning)
     else:
-        code_files.check_exists(argument, spec, NAMES)
-        words = code_files.given(words, "words", argument, spec)
+        check_exists(argument, spec, NAMES)
+        words = needed("words", words, argument, spec)
         result = _from_file(code_files.read_codes(spec, words), num_classes)
     rule = f"have one number for each word, shape ({vocab_size},)"
     expect(result.shape == (vocab_size,), argument, rule, received=f"shape {result.shape}")

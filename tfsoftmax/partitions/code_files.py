@@ -5,9 +5,9 @@ import os
 import re
 from collections.abc import Sequence
 
-from tfsoftmax import textio, whole_files
-from tfsoftmax.arguments import expect
-from tfsoftmax.array_like import ArrayLike
+from tfsoftmax.support import textio, whole_files
+from tfsoftmax.support.arguments import expect
+from tfsoftmax.support.array_like import ArrayLike
 from tfsoftmax.vocabulary import OTHER_SPELLINGS
 
 # What a line holds in each format, and the expression that finds the code and the word in it.
@@ -95,18 +95,3 @@ def write_nested(path: str | os.PathLike, nested: list) -> None:
     """Writes nested lists of words as JSON."""
     with whole_files.writing(path) as file:
         json.dump(nested, file, ensure_ascii=False)
-
-
-def check_exists(argument, path, names):
-    """Raises FileNotFoundError if there is no such file; `names` are the option's other values."""
-    others = "one of " * (len(names) > 1) + ", ".join(names)
-    expect(
-        os.path.isfile(path), argument, f"be {others}, or a file", error=FileNotFoundError,
-        received=f"{argument}={os.fspath(path)!r}, and there is no such file",
-    )
-
-
-def given(value, name, argument, spec):
-    """The value of the argument that an option needs, or an error where it is None."""
-    expect(value is not None, name, f"be given for {argument}={str(spec)!r}")
-    return value

@@ -21,10 +21,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tfsoftmax.arguments import check_at_least, expect
-from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.partitions.bands import band_units, checked_cutoffs
-from tfsoftmax.partitions.counts import checked_counts
+from tfsoftmax.support.arguments import check_at_least, expect
+from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.counts import checked_counts
 
 
 @dataclasses.dataclass(frozen=True)

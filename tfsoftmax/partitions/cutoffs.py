@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tfsoftmax.arguments import expect
-from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.partitions.bands import frequency_order
 from tfsoftmax.partitions.calibration import machine_constants
 from tfsoftmax.partitions.cost_model import CostModel, MachineCosts
-from tfsoftmax.partitions.counts import checked_counts
+from tfsoftmax.support.arguments import expect
+from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.counts import checked_counts
 
 MOST_TAILS = 5
 # Narrower tails are chosen only on request: the model counts seconds, not what a word needs.
@@ -80,7 +80,7 @@ def automatic_cutoffs(counts, permutation, units, projection_factor, tails=None)
 
     The machine is that of the first worker of the strategy in scope.
     """
-    from tfsoftmax.sharding.replicas import of_first_worker
+    from tfsoftmax.ops.replicas import of_first_worker
 
     costs = dataclasses.astuple(machine_constants())
     constants = MachineCosts(*of_first_worker(np.float64(costs)).tolist())

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 
-from tfsoftmax.arguments import check_positive, expect
-from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.partitions import tree_builders
 from tfsoftmax.partitions.tree import Tree
+from tfsoftmax.support.arguments import check_positive, expect
+from tfsoftmax.support.array_like import ArrayLike
 
 CHUNK = 4096  # words whose distances to all centres are held at a time
 

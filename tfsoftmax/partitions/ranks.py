@@ -5,8 +5,8 @@ import functools
 
 import numpy as np
 
-from tfsoftmax.arguments import refusal
-from tfsoftmax.array_like import ArrayLike
+from tfsoftmax.support.arguments import refusal
+from tfsoftmax.support.array_like import ArrayLike
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

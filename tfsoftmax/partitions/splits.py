@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from tfsoftmax.arguments import expect
-from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.partitions import tree_builders
 from tfsoftmax.partitions.tree import Tree
+from tfsoftmax.support.arguments import expect
+from tfsoftmax.support.array_like import ArrayLike
 
 MAX_DEPTH = 64
 

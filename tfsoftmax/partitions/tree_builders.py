@@ -6,11 +6,18 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tfsoftmax.arguments import checks_arguments, expect, is_whole, refusal
-from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.partitions import code_files
-from tfsoftmax.partitions.counts import checked_counts
 from tfsoftmax.partitions.tree import Tree
+from tfsoftmax.support.arguments import (
+    check_exists,
+    checks_arguments,
+    expect,
+    is_whole,
+    needed,
+    refusal,
+)
+from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.counts import checked_counts
 
 NAMES = ("balanced", "random", "alphabetical", "huffman")  # the trees that need no file
 
@@ -289,12 +296,12 @@ def build(
     elif spec == "random":
         spec = shuffled(vocab_size, seed)
     elif spec == "huffman":
-        spec = huffman(code_files.given(counts, "counts", "tree", spec))
+        spec = huffman(needed("counts", counts, "tree", spec))
     elif spec == "alphabetical":
-        spec = alphabetical(code_files.given(words, "words", "tree", spec))
+        spec = alphabetical(needed("words", words, "tree", spec))
     elif isinstance(spec, (str, os.PathLike)):
-        code_files.check_exists("tree", spec, NAMES)
-        spec = _from_file(spec, code_files.given(words, "words", "tree", spec))
+        check_exists("tree", spec, NAMES)
+        spec = _from_file(spec, needed("words", words, "tree", spec))
     right = isinstance(spec, Tree) and spec.vocab_size == vocab_size
     found = f"one of {spec.vocab_size} words" if isinstance(spec, Tree) else None
     expect(right, "tree", f"be a tree of {vocab_size} words", spec, found)

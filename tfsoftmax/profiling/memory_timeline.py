@@ -4,8 +4,8 @@ import dataclasses
 import os
 import pathlib
 
-from tfsoftmax._compat import xplane_space
-from tfsoftmax.arguments import expect, refusal
+from tfsoftmax.support._compat import xplane_space
+from tfsoftmax.support.arguments import expect, refusal
 
 STEP = "train"  # the name of the events that mark training steps
 

@@ -6,10 +6,10 @@ import time
 import keras
 import tensorflow as tf
 
-from tfsoftmax.arguments import CheckedArguments, check_positive, expect, is_whole
 from tfsoftmax.profiling.memory import device_memory, resident_bytes
 from tfsoftmax.profiling.memory_timeline import STEP
 from tfsoftmax.profiling.model_parts import parameters_and_bytes, variables_by_part
+from tfsoftmax.support.arguments import CheckedArguments, check_positive, expect, is_whole
 
 
 class TrainingMonitor(CheckedArguments, keras.callbacks.Callback):

@@ -9,9 +9,9 @@ import collections
 
 import tensorflow as tf
 
-from tfsoftmax._compat import has_flops
 from tfsoftmax.profiling.model_parts import PARTS
 from tfsoftmax.profiling.traced_step import TracedStep
+from tfsoftmax.support._compat import has_flops
 
 LARGEST = 8  # how many allocations are listed
 

@@ -14,8 +14,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.arguments import refusal
 from tfsoftmax.profiling.model_parts import parameters_and_bytes, part_of_layer, variables_by_part
+from tfsoftmax.support.arguments import refusal
 
 _SCOPES = {"loss": "loss", "gradients": "gradients", "gradient_tape": "gradients",
            "optimizer": "optimizer"}

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 import keras
 import tensorflow as tf
 
-from tfsoftmax.arguments import check_positive, checks_arguments, expect
 from tfsoftmax.heads.inputs import checked_k
 from tfsoftmax.heads.models import head_and_hidden_model
 from tfsoftmax.heads.vectors import check_is_index, softmax_of
@@ -15,7 +14,8 @@ from tfsoftmax.ops.inputs import checked_ids
 from tfsoftmax.ops.ranking import among, best, found, repeated
 from tfsoftmax.retrieval.fitting import softmax_for
 from tfsoftmax.retrieval.found_words import scores_of
-from tfsoftmax.saved_models import Words, export_functions
+from tfsoftmax.support.arguments import check_positive, checks_arguments, expect
+from tfsoftmax.support.saved_models import Words, export_functions
 
 INDEX = "items.faiss"
 

@@ -4,7 +4,7 @@ import inspect
 
 import numpy as np
 
-from tfsoftmax.arguments import check_at_least, check_positive, expect, refusal
+from tfsoftmax.support.arguments import check_at_least, check_positive, expect, refusal
 
 try:
     import faiss

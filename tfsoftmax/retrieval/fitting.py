@@ -1,7 +1,7 @@
 """Whether an index fits a head."""
 
-from tfsoftmax.arguments import expect
 from tfsoftmax.heads.vectors import softmax_of
+from tfsoftmax.support.arguments import expect
 
 
 def softmax_for(index, head):

@@ -6,10 +6,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.arguments import CheckedArguments, check_positive
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.heads.models import head_and_hidden_model
 from tfsoftmax.ops.inputs import checked_ids
+from tfsoftmax.support.arguments import CheckedArguments, check_positive
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

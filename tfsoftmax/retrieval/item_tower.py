@@ -6,12 +6,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.arguments import check_positive, expect, refusal
-from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.layers.computed_rows import ComputedRows
 from tfsoftmax.ops.exported import held
 from tfsoftmax.ops.inputs import dense
-from tfsoftmax.partitions.packing import packed, unpacked
+from tfsoftmax.support.arguments import check_positive, expect, refusal
+from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.packing import packed, unpacked
 
 Features = ArrayLike | Mapping[str, ArrayLike] | list[ArrayLike]
 

@@ -15,23 +15,12 @@ import zlib
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.arguments import (
-    CheckedArguments,
-    check_at_least,
-    check_hint,
-    check_positive,
-    checks_arguments,
-    expect,
-    refusal,
-)
-from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.heads.inputs import checked_k, flatten, restore
 from tfsoftmax.heads.vectors import softmax_of
 from tfsoftmax.ops.chunks import chunk_rows, map_chunks
 from tfsoftmax.ops.ranking import best, found
 from tfsoftmax.ops.xla import under_xla
-from tfsoftmax.partitions.counts import checked_counts, with_unseen
 from tfsoftmax.retrieval.faiss_indexes import faiss, filled, for_graphs
 from tfsoftmax.retrieval.fitting import softmax_for
 from tfsoftmax.retrieval.found_words import (
@@ -42,7 +31,18 @@ from tfsoftmax.retrieval.found_words import (
     scores_of,
     systematic_sample,
 )
-from tfsoftmax.whole_files import errors_name, written_whole
+from tfsoftmax.support.arguments import (
+    CheckedArguments,
+    check_at_least,
+    check_hint,
+    check_positive,
+    checks_arguments,
+    expect,
+    refusal,
+)
+from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.counts import checked_counts, with_unseen
+from tfsoftmax.support.whole_files import errors_name, written_whole
 
 # What reading a damaged file raises. zipfile: NotImplementedError for an unknown method of
 # compression, and MemoryError where a damaged size asks for more than there is.

@@ -1,7 +1,5 @@
 """Proposal distributions: which words to sample, and how often to expect each of them."""
 
-from tfsoftmax.arguments import expect
-from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.samplers.after_word import Bigram
 from tfsoftmax.samplers.audit import Audit, audit_sampler
 from tfsoftmax.samplers.base import Candidates, Sampler
@@ -11,6 +9,8 @@ from tfsoftmax.samplers.in_batch import InBatch
 from tfsoftmax.samplers.learned import Interpolated, LearnedUnigram
 from tfsoftmax.samplers.online_bigram import OnlineBigram
 from tfsoftmax.samplers.target import TargetSampling, target_vocabularies
+from tfsoftmax.support.arguments import expect
+from tfsoftmax.support.array_like import ArrayLike
 
 SAMPLERS = {
     "uniform": Uniform,

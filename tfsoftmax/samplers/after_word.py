@@ -7,7 +7,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.arguments import expect, refusal
 from tfsoftmax.ngrams.backoff import BackoffBigrams, given_model
 from tfsoftmax.ngrams.tables import places_of
 from tfsoftmax.ops.exported import held
@@ -15,6 +14,7 @@ from tfsoftmax.ops.random import split_seed, uniform
 from tfsoftmax.samplers.base import Candidates, Sampler, stateless
 from tfsoftmax.samplers.distributions import Unigram
 from tfsoftmax.samplers.rows import cumulative, draw
+from tfsoftmax.support.arguments import expect, refusal
 
 
 class AfterWord(Sampler):

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.arguments import check_positive, checks_arguments, expect
 from tfsoftmax.samplers.base import Sampler
+from tfsoftmax.support.arguments import check_positive, checks_arguments, expect
 
 _FEWEST = 25  # variance of a count from which its word is judged on its own
 

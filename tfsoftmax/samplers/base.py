@@ -8,12 +8,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.arguments import CheckedArguments, expect, is_whole
 from tfsoftmax.ops.criteria import LEFT_OUT, Hits
 from tfsoftmax.ops.inputs import checked_ids, dense
-from tfsoftmax.partitions.packing import unpacked_values
+from tfsoftmax.ops.replicas import in_replica
 from tfsoftmax.samplers.poisson_race import poisson_race, tries_needed
-from tfsoftmax.sharding.replicas import in_replica
+from tfsoftmax.support.arguments import CheckedArguments, expect, is_whole
+from tfsoftmax.support.packing import unpacked_values
 
 
 class Candidates(NamedTuple):

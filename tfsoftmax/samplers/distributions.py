@@ -7,14 +7,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.arguments import expect
-from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.ops.exported import held
 from tfsoftmax.ops.random import random_bits, uniform, uniform_words
-from tfsoftmax.partitions.counts import checked_counts, with_unseen
-from tfsoftmax.partitions.packing import packed
 from tfsoftmax.samplers.alias_table import alias_table, cells, integer_weights
 from tfsoftmax.samplers.base import Sampler
+from tfsoftmax.support.arguments import expect
+from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.counts import checked_counts, with_unseen
+from tfsoftmax.support.packing import packed
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

@@ -6,10 +6,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.arguments import expect
-from tfsoftmax.array_like import ArrayLike
-from tfsoftmax.partitions.counts import checked_counts
 from tfsoftmax.samplers.base import Candidates, Sampler, contains
+from tfsoftmax.support.arguments import expect
+from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.counts import checked_counts
 
 NEVER = -1e4  # The logarithm of zero in any float, and finite: zero times a loss of it is zero.
 

@@ -4,17 +4,17 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.arguments import expect, refusal
-from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.ops.criteria import Hits
 from tfsoftmax.ops.exported import held
+from tfsoftmax.ops.replicas import in_replica, labels_of_all_replicas
 from tfsoftmax.ops.xla import under_xla
-from tfsoftmax.partitions.counts import checked_counts, with_unseen
-from tfsoftmax.partitions.packing import packed
 from tfsoftmax.samplers.base import Candidates, Sampler, stateless
 from tfsoftmax.samplers.distributions import Uniform
 from tfsoftmax.samplers.learned import LearnedUnigram
-from tfsoftmax.sharding.replicas import in_replica, labels_of_all_replicas
+from tfsoftmax.support.arguments import expect, refusal
+from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.counts import checked_counts, with_unseen
+from tfsoftmax.support.packing import packed
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

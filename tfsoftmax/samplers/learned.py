@@ -6,13 +6,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.arguments import expect, is_number, refusal
-from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.ops.random import split_seed, uniform, uniform_words
+from tfsoftmax.ops.replicas import gathered_rows, labels_of_all_replicas, own_copy
 from tfsoftmax.samplers.alias_table import cells
 from tfsoftmax.samplers.base import Sampler
 from tfsoftmax.samplers.distributions import Unigram
-from tfsoftmax.sharding.replicas import gathered_rows, labels_of_all_replicas, own_copy
+from tfsoftmax.support.arguments import expect, is_number, refusal
+from tfsoftmax.support.array_like import ArrayLike
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

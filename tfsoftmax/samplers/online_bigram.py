@@ -4,14 +4,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.arguments import check_positive, expect
-from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.ops.random import split_seed, uniform
-from tfsoftmax.partitions.counts import checked_counts
-from tfsoftmax.partitions.packing import packed
+from tfsoftmax.ops.replicas import gathered_rows, of_all_replicas, own_copy
 from tfsoftmax.samplers.after_word import AfterWord
 from tfsoftmax.samplers.distributions import Unigram
-from tfsoftmax.sharding.replicas import gathered_rows, of_all_replicas, own_copy
+from tfsoftmax.support.arguments import check_positive, expect
+from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.counts import checked_counts
+from tfsoftmax.support.packing import packed
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

@@ -7,7 +7,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.arguments import (
+from tfsoftmax.ops.exported import held
+from tfsoftmax.ops.random import uniform_words
+from tfsoftmax.samplers.base import Candidates, Sampler, contains
+from tfsoftmax.support.arguments import (
     check_at_least,
     check_positive,
     checks_arguments,
@@ -15,11 +18,8 @@ from tfsoftmax.arguments import (
     refusal,
     whole_numbers,
 )
-from tfsoftmax.array_like import ArrayLike
-from tfsoftmax.ops.exported import held
-from tfsoftmax.ops.random import uniform_words
-from tfsoftmax.partitions.packing import packed
-from tfsoftmax.samplers.base import Candidates, Sampler, contains
+from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.packing import packed
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from tfsoftmax.arguments import check_at_least
+from tfsoftmax.support.arguments import check_at_least
 
 
 def first_words(sources: Iterable[str], count: int) -> list[str]:

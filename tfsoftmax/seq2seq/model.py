@@ -2,7 +2,6 @@
 
 import keras
 
-from tfsoftmax.arguments import check_positive, checks_arguments
 from tfsoftmax.corpora.pipeline import real_words
 from tfsoftmax.layers.dropout import Dropout
 from tfsoftmax.layers.names import CELLS
@@ -14,6 +13,7 @@ from tfsoftmax.lm.model import (
     recurrent,
     uniform,
 )
+from tfsoftmax.support.arguments import check_positive, checks_arguments
 from tfsoftmax.vocabulary import Vocabulary
 
 

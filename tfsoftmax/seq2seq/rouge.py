@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tfsoftmax.arguments import check_at_least
-from tfsoftmax.resampling import Estimate, estimated_mean
 from tfsoftmax.seq2seq.stems import stem as stem_of
+from tfsoftmax.support.arguments import check_at_least
+from tfsoftmax.support.resampling import Estimate, estimated_mean
 
 TYPES = ("rouge1", "rouge2", "rougeL")
 MEASURES = ("recall", "precision", "f1")

@@ -7,10 +7,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.arguments import check_at_least
 from tfsoftmax.lm.decoding import beam_search
 from tfsoftmax.lm.sentences import WORDS, windows
 from tfsoftmax.seq2seq.model import encoder_and_decoder_models
+from tfsoftmax.support.arguments import check_at_least
 from tfsoftmax.vocabulary import UNK, Vocabulary
 
 SIDE_BY_SIDE = 160  # hypotheses

@@ -13,9 +13,6 @@ import os
 
 import keras
 
-from tfsoftmax import textio, whole_files
-from tfsoftmax.arguments import expect
-from tfsoftmax.corpora.replacing import alone, partial_of, whole_or_nothing
 from tfsoftmax.sharding.row_files import (
     described,
     plan_to_read,
@@ -24,6 +21,9 @@ from tfsoftmax.sharding.row_files import (
     write_rows,
 )
 from tfsoftmax.sharding.workers import Workers
+from tfsoftmax.support import textio, whole_files
+from tfsoftmax.support.arguments import expect
+from tfsoftmax.support.replacing import alone, partial_of, whole_or_nothing
 
 MANIFEST = "manifest.json"
 

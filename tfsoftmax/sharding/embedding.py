@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from tfsoftmax.layers.embedding import Embedding
 from tfsoftmax.ops.inputs import checked_ids
-from tfsoftmax.sharding.replicas import run_in_replicas
+from tfsoftmax.ops.replicas import run_in_replicas
 from tfsoftmax.sharding.shards import Shard, refuse_whole
 from tfsoftmax.sharding.weights import add_sharded_weight
 

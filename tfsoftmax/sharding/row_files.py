@@ -13,10 +13,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax import textio, whole_files
-from tfsoftmax.arguments import expect
 from tfsoftmax.sharding.shards import assign_range, sharded_words
 from tfsoftmax.sharding.weights import shards_of
+from tfsoftmax.support import textio, whole_files
+from tfsoftmax.support.arguments import expect
 
 BLOCK_BYTES = 1 << 26
 ENTRY = {"key", "first", "rows", "file", "sha256"}

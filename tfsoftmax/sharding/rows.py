@@ -24,23 +24,23 @@ import dataclasses
 
 import tensorflow as tf
 
+from tfsoftmax.distributions import products
 from tfsoftmax.distributions.base import Distribution, Objective
-from tfsoftmax.distributions.penalised import minus_targets
-from tfsoftmax.distributions.rows import Rows
-from tfsoftmax.ops import products
-from tfsoftmax.ops.chunk_gradients import (
+from tfsoftmax.distributions.chunk_gradients import (
     RowLoss,
     blocks_of,
     chunk_gradients,
     logits_of,
     normaliser_terms,
 )
+from tfsoftmax.distributions.log_sums import log_sum_of_blocks
+from tfsoftmax.distributions.penalised import minus_targets
+from tfsoftmax.distributions.rows import Rows
 from tfsoftmax.ops.chunks import sum_over_chunks
 from tfsoftmax.ops.custom_gradients import differentiable
-from tfsoftmax.ops.log_sums import log_sum_of_blocks
 from tfsoftmax.ops.logits import full_logits, labels_of_blocks, logits_rows, map_row_chunks
+from tfsoftmax.ops.replicas import of_all_replicas, sum_of_replicas
 from tfsoftmax.ops.weighting import weighted_sum
-from tfsoftmax.sharding.replicas import of_all_replicas, sum_of_replicas
 from tfsoftmax.sharding.shards import Shard
 
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 import keras
 import tensorflow as tf
 
-from tfsoftmax import whole_files
 from tfsoftmax.sharding.row_files import (
     assign_rows,
     described,
@@ -24,6 +23,7 @@ from tfsoftmax.sharding.row_files import (
 from tfsoftmax.sharding.shards import sharded_words
 from tfsoftmax.sharding.weights import shards_of
 from tfsoftmax.sharding.workers import Workers
+from tfsoftmax.support import whole_files
 
 ROWS = "rows.json"  # says which file of a checkpoint has which rows
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"  # with which TensorFlow ends the names of variables

@@ -10,15 +10,15 @@ import keras
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
-from tfsoftmax.arguments import refusal
 from tfsoftmax.ops.custom_gradients import differentiable
-from tfsoftmax.sharding.replicas import (
+from tfsoftmax.ops.replicas import (
     gathered_rows,
     in_replica,
     of_all_replicas,
     replica_id,
     sum_of_replicas,
 )
+from tfsoftmax.support.arguments import refusal
 
 _MARK = "_tfsoftmax_sharded_words"
 _thread = threading.local()  # each replica of a process has a thread

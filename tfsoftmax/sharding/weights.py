@@ -6,11 +6,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax._compat import in_stateless_scope
-from tfsoftmax.arguments import expect
 from tfsoftmax.layers.initializers import add_weight
-from tfsoftmax.sharding.replicas import local_replicas, of_first_worker
+from tfsoftmax.ops.replicas import local_replicas, of_first_worker
 from tfsoftmax.sharding.shards import Shard, assign_range, mark_sharded, sharded_words
+from tfsoftmax.support._compat import in_stateless_scope
+from tfsoftmax.support.arguments import expect
 
 # The random rows of a block follow from a seed of its own, so that they are the same in any shard.
 BLOCK_ROWS = 4096

@@ -2,9 +2,9 @@
 
 import keras
 
-from tfsoftmax._compat import layers_of
-from tfsoftmax.arguments import CheckedArguments, check_positive, expect
 from tfsoftmax.heads.sampled import SampledSoftmax
+from tfsoftmax.support._compat import layers_of
+from tfsoftmax.support.arguments import CheckedArguments, check_positive, expect
 
 
 class AdjustNumSamples(CheckedArguments, keras.callbacks.Callback):

@@ -6,18 +6,18 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.arguments import check_positive
-from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.distributions.base import Given
+from tfsoftmax.distributions.sampled import sampled_loss
 from tfsoftmax.heads.class_based import ClassSoftmax
 from tfsoftmax.heads.random_state import RandomState
 from tfsoftmax.ops.criteria import logistic
 from tfsoftmax.ops.logits import rows_of
-from tfsoftmax.ops.sampled import sampled_loss
-from tfsoftmax.partitions.counts import checked_counts, with_unseen
-from tfsoftmax.partitions.packing import packed
 from tfsoftmax.samplers import Candidates, Unigram
 from tfsoftmax.samplers.rows import cumulative, draw
+from tfsoftmax.support.arguments import check_positive
+from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.counts import checked_counts, with_unseen
+from tfsoftmax.support.packing import packed
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

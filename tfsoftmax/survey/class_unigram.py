@@ -7,12 +7,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.distributions.rows import Rows
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.partitions import classes as partitions
-from tfsoftmax.partitions.counts import checked_counts, with_unseen
-from tfsoftmax.partitions.packing import packed
+from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.counts import checked_counts, with_unseen
+from tfsoftmax.support.packing import packed
 from tfsoftmax.survey.shares import Shares
 
 

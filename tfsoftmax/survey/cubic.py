@@ -2,8 +2,8 @@
 
 import keras
 
-from tfsoftmax.arguments import expect, refusal
 from tfsoftmax.heads.linear import LinearHead
+from tfsoftmax.support.arguments import expect, refusal
 from tfsoftmax.survey.squared_error import Scores, SquaredError
 
 

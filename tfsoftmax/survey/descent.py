@@ -23,7 +23,7 @@ Shapes: N positions, V words, E columns.
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.sharding.replicas import gathered_rows
+from tfsoftmax.ops.replicas import gathered_rows
 
 LIMIT = 10.0
 FOLD_ROWS = 1 << 14

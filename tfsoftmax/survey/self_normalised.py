@@ -4,10 +4,10 @@
 import keras
 import tensorflow as tf
 
-from tfsoftmax.arguments import expect
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.heads.random_state import RandomState
 from tfsoftmax.ops.random import uniform
+from tfsoftmax.support.arguments import expect
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

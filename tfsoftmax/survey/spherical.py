@@ -6,11 +6,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax._compat import model_in_call
-from tfsoftmax.arguments import check_hint, expect
-from tfsoftmax.array_like import ArrayLike
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.ops.computed_if_used import computed_if_used
+from tfsoftmax.support._compat import model_in_call
+from tfsoftmax.support.arguments import check_hint, expect
+from tfsoftmax.support.array_like import ArrayLike
 from tfsoftmax.survey.factored_rows import FactoredRows
 from tfsoftmax.survey.spherical_distribution import FactoredSpherical, Spherical
 

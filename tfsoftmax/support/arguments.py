@@ -4,6 +4,7 @@ import functools
 import inspect
 import math
 import numbers
+import os
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -38,7 +39,7 @@ def expect(
         error: the class of the error.
 
     Example:
-        tfsoftmax.arguments.expect(0 < 0.5 <= 1, "decay", "lie in (0, 1]", 0.5)
+        tfsoftmax.support.arguments.expect(0 < 0.5 <= 1, "decay", "lie in (0, 1]", 0.5)
     """
     if not ok:
         raise refusal(name, rule, value, received, error)
@@ -63,7 +64,7 @@ class CheckedArguments:
     It stands before the other bases. `check_hints` says what is checked.
 
     Example:
-        class Layer(tfsoftmax.arguments.CheckedArguments, keras.layers.Layer):
+        class Layer(tfsoftmax.support.arguments.CheckedArguments, keras.layers.Layer):
             def __init__(self, units: int):
                 super().__init__()
                 self.units = units
@@ -114,6 +115,21 @@ def check_hint(name: str, value: object, hint: object) -> None:
     if all(expected):
         right = any(_is(value, kind) for kind in kinds)
         expect(right, name, f"be {', or '.join(expected)}", value)
+
+
+def check_exists(name: str, path: str | os.PathLike, others: Sequence[str]) -> None:
+    """Raises FileNotFoundError if there is no such file; `others` are the option's other values."""
+    others = "one of " * (len(others) > 1) + ", ".join(others)
+    expect(
+        os.path.isfile(path), name, f"be {others}, or a file", error=FileNotFoundError,
+        received=f"{name}={os.fspath(path)!r}, and there is no such file",
+    )
+
+
+def needed(name: str, value: object, argument: str, spec: object) -> object:
+    """The value of an argument that another one needs, or ValueError where it is None."""
+    expect(value is not None, name, f"be given for {argument}={str(spec)!r}")
+    return value
 
 
 def check_positive(**integers: int | None) -> None:

@@ -13,7 +13,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator
 
-from tfsoftmax.whole_files import errors_name
+from tfsoftmax.support.whole_files import errors_name
 
 BLOCK_BYTES = 1 << 20
 LINE_BYTES = 1 << 20

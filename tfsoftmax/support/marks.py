@@ -13,7 +13,7 @@ class Marks:
     predict. Inside a sentence marks are refused, since they divide what must be several lines.
 
     Example:
-        from tfsoftmax.marks import Marks
+        from tfsoftmax.support.marks import Marks
         marks = Marks()
         print(marks.words(["<s>", "the", "cat", "</s>"]))  # ['the', 'cat']
         print(marks.report("a.txt"))

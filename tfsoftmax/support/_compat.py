@@ -27,7 +27,7 @@ from keras.src.backend.common.stateless_scope import in_stateless_scope as in_st
 # No public function tells whether Keras is building a model from placeholders.
 from keras.src.backend.common.symbolic_scope import in_symbolic_scope as in_symbolic_scope
 
-# `sharding.mends` wraps three functions of this module.
+# `support.mends` wraps three functions of this module.
 from keras.src.backend.tensorflow import trainer as trainer
 
 # `mend_saving` wraps a function of this module, and sets a number that it goes by.

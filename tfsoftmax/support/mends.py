@@ -5,7 +5,7 @@ import functools
 import keras
 import tensorflow as tf
 
-from tfsoftmax._compat import has_several_workers, strategy_of, trainer
+from tfsoftmax.support._compat import has_several_workers, strategy_of, trainer
 
 
 def merges_replicas() -> bool:

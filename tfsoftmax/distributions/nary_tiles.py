@@ -16,8 +16,8 @@ import typing
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax._compat import dynamic_slice, dynamic_update_slice
 from tfsoftmax.ops.custom_gradients import differentiable
+from tfsoftmax.support._compat import dynamic_slice, dynamic_update_slice
 
 # Of 8 to 64 steps and 128 to 512 edges, the fastest at V = 44,370 and 200,606 with two levels.
 TILE_STEPS = 16

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from tfsoftmax.array_like import ArrayLike
+from tfsoftmax.support.array_like import ArrayLike
 
 CELLS = 1 << 22  # the most numbers that are drawn at a time
 
@@ -18,7 +18,7 @@ class Estimate:
         low, high: the bounds of its interval.
 
     Example:
-        from tfsoftmax.resampling import estimated_mean
+        from tfsoftmax.support.resampling import estimated_mean
         estimate = estimated_mean([0.1, 0.4, 0.2, 0.0, 0.3])
         print(estimate.value)
         print(estimate.low < 0.2 < estimate.high)

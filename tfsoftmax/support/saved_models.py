@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 
 import tensorflow as tf
 
-from tfsoftmax._compat import forget_custom_gradients
-from tfsoftmax.arguments import expect
-from tfsoftmax.corpora.replacing import alone, whole_or_nothing
-from tfsoftmax.whole_files import errors_name
+from tfsoftmax.support._compat import forget_custom_gradients
+from tfsoftmax.support.arguments import expect
+from tfsoftmax.support.replacing import alone, whole_or_nothing
+from tfsoftmax.support.whole_files import errors_name
 
 EXTRA = "assets.extra"  # where TensorFlow expects files of the user's own
 
@@ -24,9 +24,9 @@ class Words(typing.NamedTuple):
         asset: name of the file.
 
     Example:
-        import tfsoftmax.saved_models
+        import tfsoftmax.support.saved_models
         vocabulary = tfsoftmax.Vocabulary.build({"the": 9, "<eos>": 1})
-        words = tfsoftmax.saved_models.Words(vocabulary.save, vocabulary.oov_id, "<unk>")
+        words = tfsoftmax.support.saved_models.Words(vocabulary.save, vocabulary.oov_id, "<unk>")
     """
 
     save: Callable[[str], None]

@@ -10,9 +10,9 @@ import dataclasses
 
 import tensorflow as tf
 
-from tfsoftmax.ops import drawn_tiles, products
+from tfsoftmax.distributions import drawn_tiles, products
+from tfsoftmax.distributions.log_sums import exponentials_of_blocks
 from tfsoftmax.ops.chunks import CHUNK_ROWS
-from tfsoftmax.ops.log_sums import exponentials_of_blocks
 from tfsoftmax.ops.logits import full_logits, kernel_blocks, labels_of_blocks
 
 # Of a block's logits or rows, and more where that makes more than `kernel_blocks` may return.

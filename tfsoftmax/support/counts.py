@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from tfsoftmax.arguments import expect, refusal
-from tfsoftmax.array_like import ArrayLike
+from tfsoftmax.support.arguments import expect, refusal
+from tfsoftmax.support.array_like import ArrayLike
 
 
 def checked_counts(counts: ArrayLike, vocab_size: int | None = None) -> np.ndarray:

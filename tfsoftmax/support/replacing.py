@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 
-from tfsoftmax.whole_files import locked_file
+from tfsoftmax.support.whole_files import locked_file
 
 
 @contextlib.contextmanager

@@ -7,8 +7,8 @@ beyond scores and rows is that of (N, D).
 
 import tensorflow as tf
 
+from tfsoftmax.distributions.sparse_product import sparse_product
 from tfsoftmax.ops.criteria import LEFT_OUT, Hits, Words
-from tfsoftmax.ops.sparse_product import sparse_product
 from tfsoftmax.ops.unique import static_unique
 from tfsoftmax.ops.weighting import weighted
 from tfsoftmax.ops.xla import under_xla

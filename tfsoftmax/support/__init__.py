@@ -1,0 +1,1 @@
+"""What every room stands on and knows nothing of softmax: arguments, files, text, the machine."""

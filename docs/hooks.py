@@ -17,23 +17,20 @@ PAGES = {"README.md": "index.md", **{
 RESULTS = ("*.md", "*.png", "*.csv", "*.txt", "*.json", "*.py")
 EXAMPLES = ROOT / "experiments" / "examples"
 FOLDERS = (
-    "heads", "survey", "distributions", "layers", "metrics", "optimizers", "samplers",
+    "losses", "heads", "survey", "distributions", "layers", "metrics", "optimizers", "samplers",
     "partitions", "ngrams", "ops", "corpora", "lm", "nbest", "profiling", "retrieval", "seq2seq",
     "sharding", "support",
 )
-TOP = (
-    "losses", "hub", "vocabulary", "logits_tag",
-)
+TOP = ("hub", "vocabulary")
 CELL = re.compile(r"^# %%(.*)\n", re.MULTILINE)
 
 
 def on_config(config):
     api = [{"All names": "api/index.md"}]
-    api += [{name: f"api/{name}.md"} for name in TOP[:1]]
     for folder in FOLDERS:
         modules = [{name: f"api/{folder}/{name}.md"} for name in modules_of(folder)]
         api.append({folder: [{"overview": f"api/{folder}/index.md"}, *modules]})
-    api += [{name: f"api/{name}.md"} for name in TOP[1:]]
+    api += [{name: f"api/{name}.md"} for name in TOP]
     config.nav.insert(-1, {"API": api})
 
 

@@ -15,7 +15,7 @@ from runs_helper import MODEL, saved_run, tool
 from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.export import export
 from tfsoftmax.lm.model import language_model
-from tfsoftmax.registry import HEADS
+from tfsoftmax.lm.registry import HEADS
 from tfsoftmax.support.replacing import alone
 from tfsoftmax.vocabulary import Vocabulary
 

@@ -17,7 +17,7 @@ from tfsoftmax.commands.program import COMMANDS
 from tfsoftmax.commands.shared_flags import attribute_helps
 from tfsoftmax.commands.tfprof import ProfileConfig
 from tfsoftmax.lm.config import Seq2SeqConfig, TrainingConfig
-from tfsoftmax.registry import HEADS
+from tfsoftmax.lm.registry import HEADS
 
 TOOLS = pathlib.Path(__file__).parent.parent / "tools"
 SLOW_TO_IMPORT = ("tensorflow", "numpy", "keras", "matplotlib")

@@ -16,8 +16,8 @@ from tfsoftmax.lm.evaluation import exact_evaluator
 from tfsoftmax.lm.export import export
 from tfsoftmax.lm.generation import Generator
 from tfsoftmax.lm.model import language_model, recurrent_states
+from tfsoftmax.lm.registry import HEADS
 from tfsoftmax.lm.scoring import Scorer
-from tfsoftmax.registry import HEADS
 from tfsoftmax.seq2seq.model import encoder_decoder
 from tfsoftmax.vocabulary import Vocabulary
 

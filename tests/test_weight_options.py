@@ -7,8 +7,8 @@ import pytest
 from cases import UNITS, WITH_A_KERNEL, counts, randomise, two_cutoffs
 from keras_helper import V
 from tfsoftmax.lm.head_options import known_options
+from tfsoftmax.lm.registry import HEADS
 from tfsoftmax.losses import SoftmaxLoss
-from tfsoftmax.registry import HEADS
 
 ARGUMENTS = {
     "adaptive": {"cutoffs": two_cutoffs(V)}, "two-level": {"cutoffs": [4]},

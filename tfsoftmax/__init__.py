@@ -65,6 +65,7 @@ else:
     from tfsoftmax.layers.transformer import TransformerBlock
     from tfsoftmax.lm.config import ModelConfig, Seq2SeqConfig
     from tfsoftmax.lm.model import language_model
+    from tfsoftmax.lm.registry import HEADS
     from tfsoftmax.losses import SoftmaxLoss
     from tfsoftmax.metrics import (
         ClusterPerplexity,
@@ -74,7 +75,6 @@ else:
         Perplexity,
     )
     from tfsoftmax.profiling.monitor import TrainingMonitor
-    from tfsoftmax.registry import HEADS
     from tfsoftmax.retrieval import export_retrieval
     from tfsoftmax.retrieval.hard_negatives import HardNegatives, MineHardNegatives
     from tfsoftmax.retrieval.item_tower import ItemTower

@@ -8,9 +8,9 @@ them. This module needs `pip install tfsoftmax[hub]`; `import tfsoftmax` does no
 import keras
 
 from tfsoftmax.heads.linear import LinearHead
+from tfsoftmax.lm.registry import HEADS
 from tfsoftmax.losses import SoftmaxLoss
 from tfsoftmax.metrics import Perplexity
-from tfsoftmax.registry import HEADS
 from tfsoftmax.support._compat import call_of
 from tfsoftmax.support.arguments import expect
 

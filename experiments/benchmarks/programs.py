@@ -64,8 +64,8 @@ def head(case, problem):
 def built_head(case, problem):
     """The head of a case, and facts about it that were decided here."""
     from tfsoftmax.lm.head_options import head_for, known_options
+    from tfsoftmax.lm.registry import HEADS
     from tfsoftmax.partitions import tree_builders
-    from tfsoftmax.registry import HEADS
 
     options, facts, counts = dict(case.options), {}, problem.counts()
     kind = HEADS[case.head]

@@ -71,8 +71,8 @@ def head_and_optimizer(request):
     """A built head and a built optimiser, whose rows of sparse gradients stay sparse."""
     import keras
 
+    from tfsoftmax.lm.registry import HEADS
     from tfsoftmax.optimizers import Adagrad
-    from tfsoftmax.registry import HEADS
 
     keras.utils.set_random_seed(1)
     head = HEADS[request["head"]](request["vocab_size"], **request["options"])

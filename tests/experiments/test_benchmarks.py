@@ -70,7 +70,7 @@ def made_rows(suite="heads", size=1000):
 
 
 def test_the_table_of_heads_covers_every_head():
-    from tfsoftmax.registry import HEADS
+    from tfsoftmax.lm.registry import HEADS
 
     for size in cases.VOCAB_SIZES:
         timed = {c.head for c in cases.heads(size) if c.kind == "head"}

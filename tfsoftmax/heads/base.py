@@ -20,7 +20,7 @@ from tfsoftmax.heads.inputs import (
 )
 from tfsoftmax.heads.vectors import Vectors
 from tfsoftmax.layers.initializers import Initializer, add_weight, check_float_policy
-from tfsoftmax.logits_tag import LogitsTag
+from tfsoftmax.losses.logits_tag import LogitsTag
 from tfsoftmax.ops.computed_if_used import computed_if_used
 from tfsoftmax.ops.saved_arrays import WithoutCopies
 from tfsoftmax.ops.weighting import without_broken

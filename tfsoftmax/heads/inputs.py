@@ -4,7 +4,7 @@ import operator
 
 import tensorflow as tf
 
-from tfsoftmax.logits_tag import check_weights
+from tfsoftmax.losses.logits_tag import check_weights
 from tfsoftmax.ops.inputs import checked_ids, dense, dense_weights, real
 from tfsoftmax.ops.ranking import found, without
 from tfsoftmax.ops.xla import under_xla

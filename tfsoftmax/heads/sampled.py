@@ -10,7 +10,7 @@ from tfsoftmax.distributions.sampled import sampled_loss
 from tfsoftmax.heads.full import check_objective
 from tfsoftmax.heads.inputs import checked_lists
 from tfsoftmax.heads.sampling import SamplingHead
-from tfsoftmax.logits_tag import LogitsTag
+from tfsoftmax.losses.logits_tag import LogitsTag
 from tfsoftmax.ngrams.backoff import BackoffBigrams
 from tfsoftmax.ops.criteria import (
     Hits,

@@ -12,7 +12,7 @@ from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.heads import SoftmaxHead
 from tfsoftmax.lm.config import ModelConfig, Seq2SeqConfig, TrainingConfig
 from tfsoftmax.lm.head_options import known_options
-from tfsoftmax.registry import HEADS
+from tfsoftmax.lm.registry import HEADS
 from tfsoftmax.support.hardware import hardware
 
 

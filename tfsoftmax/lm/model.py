@@ -11,8 +11,8 @@ from tfsoftmax.layers.recurrent import recurrent_layer
 from tfsoftmax.layers.transformer import TransformerBlock
 from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.head_options import head_for, known_options, tied_embedding
+from tfsoftmax.lm.registry import HEADS
 from tfsoftmax.ngrams.previous_word import PreviousWord
-from tfsoftmax.registry import HEADS
 from tfsoftmax.support.arguments import check_positive, checks_arguments
 from tfsoftmax.vocabulary import Vocabulary
 

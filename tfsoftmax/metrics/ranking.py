@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.logits_tag import positions
+from tfsoftmax.losses.logits_tag import positions
 from tfsoftmax.metrics.token_mean import TokenMean, whole_ids
 from tfsoftmax.ops.inputs import dense, dense_ids, sample_weights
 from tfsoftmax.ops.ranking import NOT_SEARCHED, grades_of, repeated

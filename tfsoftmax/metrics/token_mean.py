@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from tfsoftmax.logits_tag import Labels, LogitsTag, positions
+from tfsoftmax.losses.logits_tag import Labels, LogitsTag, positions
 from tfsoftmax.ops.replicas import sum_of_replicas
 from tfsoftmax.support.arguments import CheckedArguments, expect
 

@@ -5,7 +5,7 @@ import dataclasses
 import keras
 import tensorflow as tf
 
-from tfsoftmax.logits_tag import LogitsTag, check_weights, positions
+from tfsoftmax.losses.logits_tag import LogitsTag, check_weights, positions
 from tfsoftmax.ops.inputs import dense, sample_weights
 from tfsoftmax.ops.replicas import sum_of_replicas
 from tfsoftmax.ops.weighting import weighted

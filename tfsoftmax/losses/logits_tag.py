@@ -35,7 +35,7 @@ class LogitsTag:
     Example:
         head = tfsoftmax.FullSoftmax(1000)
         hidden = keras.random.normal((8, 16))
-        tag = tfsoftmax.logits_tag.LogitsTag.of(head(hidden))
+        tag = tfsoftmax.losses.logits_tag.LogitsTag.of(head(hidden))
         assert tag.head is head and tag.hidden is hidden and not tag.training
     """
 
@@ -159,7 +159,7 @@ class Labels:
     Example:
         logits = tfsoftmax.FullSoftmax(1000)(keras.random.normal((8, 16)))
         y_true = keras.random.randint((8, 1), 0, 1000)
-        labels, weights = tfsoftmax.logits_tag.positions(y_true, logits, ignore_class=0)
+        labels, weights = tfsoftmax.losses.logits_tag.positions(y_true, logits, ignore_class=0)
         assert labels.ids.shape == weights.shape == (8,)
     """
 

@@ -9,7 +9,7 @@ from cases import ONE_OF_EACH, UNITS, built, positions
 from experiments.benchmarks.runtimes import flat_buffer, interpreted, saved_model
 from exporters_helper import RESULTS, assert_as_predicted, model_and_inputs
 from tfsoftmax import FullSoftmax, LogProb, TopK
-from tfsoftmax.ops.exported import may_be_exported
+from tfsoftmax.ops.graphs import may_be_exported
 
 # At least one converter to LiteRT, ONNX or OpenVINO has no rule for these.
 UNKNOWN = {

@@ -7,7 +7,7 @@ import tensorflow as tf
 import tfsoftmax
 from tfsoftmax.distributions import rows
 from tfsoftmax.ops import custom_gradients
-from tfsoftmax.ops.whole_reads import whole
+from tfsoftmax.ops.graphs import whole
 from tfsoftmax.sharding.shards import assign_range
 
 

@@ -15,9 +15,8 @@ import typing
 import tensorflow as tf
 
 from tfsoftmax.ops.chunks import sum_over_chunks
-from tfsoftmax.ops.ends import interval_of
-from tfsoftmax.ops.logits import full_logits, kernel_blocks, logits_rows
-from tfsoftmax.ops.xla import under_xla
+from tfsoftmax.ops.graphs import under_xla
+from tfsoftmax.ops.logits import full_logits, interval_of, kernel_blocks, logits_rows
 
 BLOCK_WORDS = 4096  # One block's logits stay in the cache between the passes over them.
 MOST_BLOCKS = 16  # of a cluster: graphs unroll those of a tail twice, in its first round and others

@@ -97,7 +97,7 @@ def chunk_gradients(labels, weights, parts, blocks, loss, totals, log_z=None, dr
     terms = normaliser_terms(logits, log_sum, loss)
     of_all = tf.ones_like(log_sum)
     if log_z is not None:
-        # No greater than one, but for the padding of the last chunk.
+        # The share is at most one, except in the rows that pad the last chunk.
         of_all, log_sum = tf.exp(-tf.nn.relu(log_z - log_sum)), log_z
     of_all *= loss.log_z + 2 * loss.z_loss * log_sum
     factors = [of_all * f for f in factors]

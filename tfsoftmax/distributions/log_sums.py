@@ -11,7 +11,7 @@ import math
 import tensorflow as tf
 
 from tfsoftmax.ops.custom_gradients import custom_gradient
-from tfsoftmax.ops.xla import under_xla
+from tfsoftmax.ops.graphs import under_xla
 
 # With 512 positions, 1,024 words or 512 were fastest, of 512 to 16,384 words.
 BLOCK_WORDS = 1024

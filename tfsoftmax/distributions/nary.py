@@ -24,10 +24,9 @@ import tensorflow as tf
 from tfsoftmax.distributions import nary_tiles
 from tfsoftmax.distributions.base import HandWritten, Objective
 from tfsoftmax.distributions.factored import Factored, tensors
-from tfsoftmax.ops.exported import may_be_exported
+from tfsoftmax.ops.graphs import may_be_exported, under_xla
 from tfsoftmax.ops.logits import rows_of
 from tfsoftmax.ops.weighting import weighted_sum
-from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.partitions.tree import Tree
 
 # How many nodes' matmuls may run side by side.

@@ -9,9 +9,9 @@ import tensorflow as tf
 
 from tfsoftmax.distributions.sparse_product import sparse_product
 from tfsoftmax.ops.criteria import LEFT_OUT, Hits, Words
+from tfsoftmax.ops.graphs import under_xla
 from tfsoftmax.ops.unique import static_unique
 from tfsoftmax.ops.weighting import weighted
-from tfsoftmax.ops.xla import under_xla
 
 
 def per_example_loss(

@@ -13,6 +13,7 @@ from tfsoftmax.distributions.chunk_gradients import RowLoss
 from tfsoftmax.distributions.drawn_tiles import Draw
 from tfsoftmax.distributions.penalised import Penalised
 from tfsoftmax.ops.chunks import CHUNK_ROWS
+from tfsoftmax.ops.graphs import whole
 from tfsoftmax.ops.logits import (
     LOGITS_BYTES,
     bands_of,
@@ -21,7 +22,6 @@ from tfsoftmax.ops.logits import (
     top_k_of,
     words_of,
 )
-from tfsoftmax.ops.whole_reads import whole
 
 TOP_K_WORDS = LOGITS_BYTES // (4 * CHUNK_ROWS)  # in a block, which a chunk of positions may fill
 

@@ -16,10 +16,10 @@ from tfsoftmax.distributions import products
 from tfsoftmax.distributions.per_example import per_example_loss
 from tfsoftmax.ops.criteria import LEFT_OUT, WITHOUT_ONE, Hits, Words
 from tfsoftmax.ops.custom_gradients import differentiable
+from tfsoftmax.ops.graphs import under_xla
 from tfsoftmax.ops.logits import full_logits, label_logits
 from tfsoftmax.ops.unique import static_unique
 from tfsoftmax.ops.weighting import weighted
-from tfsoftmax.ops.xla import under_xla
 
 _Layout = collections.namedtuple("_Layout", "rows word_place label_place copies log_expected")
 

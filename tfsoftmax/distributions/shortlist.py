@@ -11,7 +11,7 @@ from tfsoftmax.distributions.base import Distribution
 from tfsoftmax.distributions.rows import Rows
 from tfsoftmax.ngrams.previous_word import without_word
 from tfsoftmax.ngrams.tables import BigramTables
-from tfsoftmax.ops.exported import held
+from tfsoftmax.ops.graphs import held
 from tfsoftmax.ops.logits import map_row_chunks
 from tfsoftmax.ops.ranking import best
 from tfsoftmax.ops.weighting import weighted_sum

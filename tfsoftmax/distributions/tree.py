@@ -21,9 +21,8 @@ from tfsoftmax.distributions.sparse_product import sparse_product
 from tfsoftmax.distributions.tree_search import OPENED, best_first, walk
 from tfsoftmax.ops import chunks
 from tfsoftmax.ops.custom_gradients import custom_gradient
-from tfsoftmax.ops.exported import may_be_exported
+from tfsoftmax.ops.graphs import may_be_exported, under_xla
 from tfsoftmax.ops.logits import label_logits, rows_of
-from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.partitions.tree import Tree
 
 # Nodes numbered below this are scored for all positions by one matmul. With breadth-first

@@ -14,7 +14,7 @@ from tfsoftmax.heads.tied import TiedHead
 from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
 from tfsoftmax.layers.computed_rows import ComputedRows
 from tfsoftmax.layers.initializers import Initializer, add_weight
-from tfsoftmax.ops.whole_reads import whole
+from tfsoftmax.ops.graphs import whole
 from tfsoftmax.partitions.bands import band_units, frequency_bands
 from tfsoftmax.partitions.cutoffs import are_automatic, automatic_cutoffs
 from tfsoftmax.support.arguments import check_at_least, expect

@@ -5,9 +5,9 @@ import operator
 import tensorflow as tf
 
 from tfsoftmax.losses.logits_tag import check_weights
+from tfsoftmax.ops.graphs import under_xla
 from tfsoftmax.ops.inputs import checked_ids, dense, dense_weights, real
 from tfsoftmax.ops.ranking import found, without
-from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.support.arguments import expect
 
 

@@ -10,8 +10,8 @@ from tfsoftmax.distributions.rows import Rows
 from tfsoftmax.heads.tied import TiedHead
 from tfsoftmax.heads.vectors import check_is_index
 from tfsoftmax.layers.scoring_table import scoring_rows, scoring_table
+from tfsoftmax.ops.graphs import whole
 from tfsoftmax.ops.logits import capped, label_logits, rows_of
-from tfsoftmax.ops.whole_reads import whole
 from tfsoftmax.support.arguments import expect
 from tfsoftmax.support.array_like import ArrayLike
 

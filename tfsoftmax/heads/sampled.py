@@ -19,8 +19,8 @@ from tfsoftmax.ops.criteria import (
     self_normalised,
     softmax,
 )
+from tfsoftmax.ops.graphs import under_xla
 from tfsoftmax.ops.random import split_seed, uniform, uniform_words
-from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.samplers import Sampler
 from tfsoftmax.support.arguments import expect
 from tfsoftmax.support.array_like import ArrayLike

@@ -15,8 +15,8 @@ from tfsoftmax.heads.shards import Shards
 from tfsoftmax.ngrams.backoff import BackoffBigrams
 from tfsoftmax.ngrams.previous_word import UNITS, without_word
 from tfsoftmax.ops.criteria import Hits
+from tfsoftmax.ops.graphs import under_xla
 from tfsoftmax.ops.replicas import in_replica, of_all_replicas
-from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.samplers import Sampler, get_sampler
 from tfsoftmax.samplers.certain import with_certain
 from tfsoftmax.support.arguments import expect
@@ -165,12 +165,12 @@ class SamplingHead(Shards):
         """Loss (N,) by a criterion, on a fresh sample that certain ids (C,) >= 0, if any, join."""
         seed = self.random_state.next(self.synchronized and self.shared_samples)
         hidden, before = self._parts(hidden)
-        shown, labels = labels, tf.maximum(labels, 0)  # to the sampler: -1 where there is no label
-        own = shown if self.sampler.holds_labels else labels
+        given, labels = labels, tf.maximum(labels, 0)  # those given are -1 where there is none
+        own = given if self.sampler.holds_labels else labels
         candidates = self._sample(own, self.num_samples, seed, *before)
         if self.sampler.learns_from_labels and in_replica():  # no row but the sample's is touched
-            labels = tf.where(shown < 0, tf.reshape(candidates.ids, [-1])[0], labels)
-        self.sampler.update(shown)
+            labels = tf.where(given < 0, tf.reshape(candidates.ids, [-1])[0], labels)
+        self.sampler.update(given)
         is_certain = None
         if certain is not None:
             if self.synchronized:
@@ -184,7 +184,7 @@ class SamplingHead(Shards):
             return sampled_loss(*arguments, is_certain)
         losses, scores = per_example_loss(*arguments)
         ids = tf.concat([labels[:, None], candidates.ids], axis=1)
-        self.sampler.observe(tf.where(shown < 0, -1, *before), ids, tf.nn.softmax(scores))
+        self.sampler.observe(tf.where(given < 0, -1, *before), ids, tf.nn.softmax(scores))
         return losses
 
     def _compared_rows(self, ids):

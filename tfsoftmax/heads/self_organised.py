@@ -12,9 +12,9 @@ from tfsoftmax.distributions.organised import Members, Observed, Organised
 from tfsoftmax.distributions.rows import Rows
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.layers.initializers import add_weight
+from tfsoftmax.ops.graphs import under_xla
 from tfsoftmax.ops.replicas import gathered_rows, of_all_replicas, own_copy
 from tfsoftmax.ops.unique import static_unique
-from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.partitions import assignment, classes, code_files
 from tfsoftmax.support.arguments import check_at_least, expect
 from tfsoftmax.support.array_like import ArrayLike

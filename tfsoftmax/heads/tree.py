@@ -9,7 +9,7 @@ import tensorflow as tf
 from tfsoftmax.distributions.tree import BinaryPaths
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.heads.inputs import flatten, restore
-from tfsoftmax.ops.xla import under_xla
+from tfsoftmax.ops.graphs import under_xla
 from tfsoftmax.partitions import tree_builders
 from tfsoftmax.partitions.tree import Tree
 from tfsoftmax.samplers.base import stateless

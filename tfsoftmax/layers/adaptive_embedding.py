@@ -6,8 +6,8 @@ import keras
 import tensorflow as tf
 
 from tfsoftmax.layers.initializers import Initializer, add_weight, check_float_policy
-from tfsoftmax.ops.ends import interval_of
 from tfsoftmax.ops.inputs import checked_ids, rows_of_valid
+from tfsoftmax.ops.logits import interval_of
 from tfsoftmax.ops.replicas import gathered_rows
 from tfsoftmax.partitions.bands import band_units, frequency_bands
 from tfsoftmax.partitions.cutoffs import are_automatic, automatic_cutoffs

@@ -10,7 +10,7 @@ from tfsoftmax.layers.computed_rows import ComputedRows
 from tfsoftmax.layers.embedding import Embedding
 from tfsoftmax.layers.initializers import Initializer
 from tfsoftmax.layers.recurrent import LSTM
-from tfsoftmax.ops.exported import held
+from tfsoftmax.ops.graphs import held
 from tfsoftmax.support.arguments import check_positive, expect
 
 ENCODERS = ("cnn", "lstm")

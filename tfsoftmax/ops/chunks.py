@@ -5,7 +5,7 @@ Shapes: N positions, n of them in a chunk.
 
 import tensorflow as tf
 
-from tfsoftmax.ops.exported import may_be_exported
+from tfsoftmax.ops.graphs import may_be_exported
 
 # Fewer rows lose speed of the matmul, and more gain hardly any, on two CPU cores.
 CHUNK_ROWS = 512

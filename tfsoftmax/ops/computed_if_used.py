@@ -7,7 +7,7 @@ V = 200,606 and D = 512, even if the step itself needs only a few rows.
 
 import tensorflow as tf
 
-from tfsoftmax.ops.exported import may_be_exported
+from tfsoftmax.ops.graphs import may_be_exported
 from tfsoftmax.support._compat import record
 
 

@@ -7,9 +7,7 @@ logits are gone, and computes the logits again.
 
 import tensorflow as tf
 
-from tfsoftmax.ops.exported import may_be_exported
-from tfsoftmax.ops.whole_reads import whole
-from tfsoftmax.ops.xla import under_xla
+from tfsoftmax.ops.graphs import may_be_exported, under_xla, whole
 
 
 def custom_gradient(function):

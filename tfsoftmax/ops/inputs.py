@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tfsoftmax.ops.xla import under_xla
+from tfsoftmax.ops.graphs import under_xla
 from tfsoftmax.support.arguments import expect, refusal
 
 _COMPOSITE = (tf.SparseTensor, tf.RaggedTensor, tf.IndexedSlices)

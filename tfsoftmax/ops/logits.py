@@ -7,7 +7,6 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.ops.chunks import chunk_rows, map_chunks
-from tfsoftmax.ops.ends import interval_of
 from tfsoftmax.ops.replicas import gathered_rows
 
 LOGITS_BYTES = 1 << 29
@@ -141,3 +140,12 @@ def top_k_of(logits_of, hidden, k, vocab_size):
         return ids, values - tf.reduce_logsumexp(logits, axis=1, keepdims=True)
 
     return map_row_chunks(chunk, hidden, vocab_size)
+
+
+def interval_of(ranks, ends):
+    """The interval that holds each rank: (N,) int32 for ranks (N,) and K + 1 rising ends.
+
+    Ranks outside the vocabulary fall into the first or the last interval.
+    """
+    bounds = tf.constant(list(ends[:-1]), ranks.dtype)
+    return tf.reduce_sum(tf.cast(ranks[:, None] >= bounds, tf.int32), axis=1)

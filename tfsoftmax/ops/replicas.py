@@ -6,7 +6,7 @@ Where there is one replica, or none is running, each function costs nothing.
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.ops.xla import under_xla
+from tfsoftmax.ops.graphs import under_xla
 from tfsoftmax.support.arguments import expect
 from tfsoftmax.support.array_like import ArrayLike
 

@@ -2,8 +2,8 @@
 
 import tensorflow as tf
 
+from tfsoftmax.ops.graphs import under_xla
 from tfsoftmax.ops.unique import static_unique
-from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.support.arguments import checks_arguments
 
 

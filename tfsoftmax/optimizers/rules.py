@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from tfsoftmax.ops.xla import under_xla
+from tfsoftmax.ops.graphs import under_xla
 from tfsoftmax.optimizers.rows import rows_and_values
 from tfsoftmax.optimizers.sparse_rows import SparseRows
 

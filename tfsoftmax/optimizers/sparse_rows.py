@@ -5,8 +5,8 @@ import math
 import keras
 import tensorflow as tf
 
+from tfsoftmax.ops.graphs import under_xla
 from tfsoftmax.ops.saved_arrays import array_of
-from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.optimizers.averages import RowAverages
 from tfsoftmax.optimizers.clipping import clipped, squared_norm
 from tfsoftmax.optimizers.rows import (

@@ -55,7 +55,7 @@ class Ranks:
             return tf.constant(self.ids), tf.constant(self.ranks)
 
     def _held(self, which):
-        from tfsoftmax.ops.exported import held
+        from tfsoftmax.ops.graphs import held
 
         return held(self._tensors[which])
 

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.layers.computed_rows import ComputedRows
-from tfsoftmax.ops.exported import held
+from tfsoftmax.ops.graphs import held
 from tfsoftmax.ops.inputs import dense
 from tfsoftmax.support.arguments import check_positive, expect, refusal
 from tfsoftmax.support.array_like import ArrayLike

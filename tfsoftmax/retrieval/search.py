@@ -19,8 +19,8 @@ from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.heads.inputs import checked_k, flatten, restore
 from tfsoftmax.heads.vectors import softmax_of
 from tfsoftmax.ops.chunks import chunk_rows, map_chunks
+from tfsoftmax.ops.graphs import under_xla
 from tfsoftmax.ops.ranking import best, found
-from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.retrieval.faiss_indexes import faiss, filled, for_graphs
 from tfsoftmax.retrieval.fitting import softmax_for
 from tfsoftmax.retrieval.found_words import (

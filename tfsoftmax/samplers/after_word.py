@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tfsoftmax.ngrams.backoff import BackoffBigrams, given_model
 from tfsoftmax.ngrams.tables import places_of
-from tfsoftmax.ops.exported import held
+from tfsoftmax.ops.graphs import held
 from tfsoftmax.ops.random import split_seed, uniform
 from tfsoftmax.samplers.base import Candidates, Sampler, stateless
 from tfsoftmax.samplers.distributions import Unigram

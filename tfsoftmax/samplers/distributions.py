@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.ops.exported import held
+from tfsoftmax.ops.graphs import held
 from tfsoftmax.ops.random import random_bits, uniform, uniform_words
 from tfsoftmax.samplers.alias_table import alias_table, cells, integer_weights
 from tfsoftmax.samplers.base import Sampler

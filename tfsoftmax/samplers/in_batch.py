@@ -5,9 +5,8 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.ops.criteria import Hits
-from tfsoftmax.ops.exported import held
+from tfsoftmax.ops.graphs import held, under_xla
 from tfsoftmax.ops.replicas import in_replica, labels_of_all_replicas
-from tfsoftmax.ops.xla import under_xla
 from tfsoftmax.samplers.base import Candidates, Sampler, stateless
 from tfsoftmax.samplers.distributions import Uniform
 from tfsoftmax.samplers.learned import LearnedUnigram

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.ops.exported import held
+from tfsoftmax.ops.graphs import held
 from tfsoftmax.ops.random import uniform_words
 from tfsoftmax.samplers.base import Candidates, Sampler, contains
 from tfsoftmax.support.arguments import (

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from tfsoftmax.distributions.base import Distribution
 from tfsoftmax.distributions.rows import Rows
-from tfsoftmax.ops.exported import held
+from tfsoftmax.ops.graphs import held
 from tfsoftmax.ops.weighting import weighted_sum
 
 

@@ -26,9 +26,8 @@ import tensorflow as tf
 
 from tfsoftmax.distributions.base import Distribution
 from tfsoftmax.ops.custom_gradients import differentiable
-from tfsoftmax.ops.exported import may_be_exported
+from tfsoftmax.ops.graphs import may_be_exported, under_xla
 from tfsoftmax.ops.logits import full_logits, label_logits, map_row_chunks, rows_of
-from tfsoftmax.ops.xla import under_xla
 
 MOST_CANCELLATION = 50.0  # Beyond it, errors of 1e-5 nats and more were seen.
 

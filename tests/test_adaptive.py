@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from cases import UNITS, positions, randomise, slow_unless
 from references import adaptive_log_probs
-from tfsoftmax.distributions import adaptive_clusters
+from tfsoftmax.distributions import cluster_rounds as adaptive_clusters
 from tfsoftmax.distributions import clusters as ops
 from tfsoftmax.heads.adaptive import AdaptiveSoftmax
 from tfsoftmax.heads.two_level import TwoLevelSoftmax

@@ -20,7 +20,7 @@ FLOORS = (
     ("optimizers", "heads"),
     ("survey",),
     ("lm.registry",),
-    ("profiling", "hub", "retrieval"),
+    ("profiling", "retrieval"),
     ("lm.config", "lm.head_options", "lm.model"),
     ("seq2seq.model",),
     ("lm",),

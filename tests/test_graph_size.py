@@ -7,7 +7,14 @@ import tensorflow as tf
 
 from cases import CASES, ONE_OF_EACH, TO_COMPILE, UNITS, slow_unless
 from graph_helper import operations
-from tfsoftmax.distributions import adaptive_clusters, chunk_gradients, drawn_tiles, log_sums
+from tfsoftmax.distributions import (
+    chunk_gradients,
+    drawn_tiles,
+    log_sums,
+)
+from tfsoftmax.distributions import (
+    cluster_rounds as adaptive_clusters,
+)
 from tfsoftmax.heads import AdaptiveSoftmax, FullSoftmax
 from tfsoftmax.ops import logits
 

@@ -34,7 +34,7 @@ class Case:
     Args:
         name: the name of its row in the table.
         kind: which function makes the program: one of the names in `worker.main`.
-        head: a name in `tfsoftmax.heads.HEADS`, or another word that the kind understands.
+        head: a name in `tfsoftmax.HEADS`, or another word that the kind understands.
         options: arguments of the head or of the program.
         group: name of the cases that take turns with this one.
         peers: names of the cases of the group that this one is compared with.

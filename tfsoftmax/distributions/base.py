@@ -48,7 +48,7 @@ class Objective:
 
 
 class Given(Objective):
-    """The objective of a function.
+    """An objective that is given as a function.
 
     Args:
         nats: a function of hidden states (N, D), labels (N,) and what else is read of each

@@ -1,5 +1,7 @@
 """The softmax of a chunk of positions with its gradient, in blocks of the kernels' rows.
 
+The terms of the loss are here: the z-loss (Müller 2017, eq. 2.45), label smoothing and the cap.
+
 Gradients leave out the terms of the labels, and accumulate from chunk to chunk;
 `distributions.penalised` has the equations.
 
@@ -15,13 +17,13 @@ from tfsoftmax.distributions.log_sums import exponentials_of_blocks
 from tfsoftmax.ops.chunks import CHUNK_ROWS
 from tfsoftmax.ops.logits import full_logits, kernel_blocks, labels_of_blocks
 
-# Of a block's logits or rows, and more where that makes more than `kernel_blocks` may return.
+# Of a block's logits or rows; larger where V would need more than `MOST_BLOCKS` blocks.
 BLOCK_BYTES = 1 << 25
 
 
 @dataclasses.dataclass(frozen=True)
 class RowLoss:
-    """What is added to plain cross-entropy.
+    """How the loss differs from plain cross-entropy.
 
     Attributes:
         soft_cap: makes the logits `soft_cap * tanh(logits / soft_cap)`, unless it is None.
@@ -64,7 +66,7 @@ def logits_of(parts, blocks, soft_cap):
 
 
 def normaliser_terms(logits, log_sum, loss):
-    """What the loss makes of all logits: ln s + c (ln s)² - ε mean z, (n,)."""
+    """What the loss makes of all logits: log_z · ln s + c (ln s)² - ε mean z, (n,)."""
     terms = loss.log_z * log_sum
     if loss.z_loss:  # zero times a square that overflows is NaN
         terms += loss.z_loss * tf.square(log_sum)

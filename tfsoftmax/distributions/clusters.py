@@ -20,9 +20,9 @@ import dataclasses
 import tensorflow as tf
 
 from tfsoftmax.distributions import products
-from tfsoftmax.distributions.adaptive_clusters import Cluster as Cluster
-from tfsoftmax.distributions.adaptive_clusters import sum_over_clusters
 from tfsoftmax.distributions.base import Distribution, HandWritten
+from tfsoftmax.distributions.cluster_rounds import Cluster as Cluster
+from tfsoftmax.distributions.cluster_rounds import sum_over_clusters
 from tfsoftmax.distributions.log_sums import exponentials_of_blocks, log_sum_of, log_sum_of_blocks
 from tfsoftmax.ops.logits import full_logits, labels_of_blocks, map_row_chunks, narrow_rows
 from tfsoftmax.ops.ranking import best

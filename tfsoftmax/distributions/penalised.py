@@ -1,4 +1,6 @@
-"""Softmax cross-entropy over a large vocabulary, in row chunks, with a hand-written gradient.
+"""The cross-entropy of `Rows` and its gradient, also with smoothing, z-loss and drawn tiles.
+
+`FullSoftmax` trains by it. Positions come in chunks, and the gradient is written by hand.
 
 Words may lie in bands. Band b has a kernel W_b (V_b, d_b), biases b_b, and sees a part h_b
 (N, d_b) of the hidden state h = [h_0, h_1, ...]; full softmax is the case of one band. With
@@ -11,8 +13,9 @@ is
     dh_b = f_b (e_b W_b) - w W_y,   dW_b = e_bᵀ (f_b h_b) - [scatter of w h_b to row y],
 
 where the terms of the label y belong to its band only. Each block of a band's words has an offset
-o_b (N,) of its own, so that its exponentials are formed while its logits are in the cache. They are
-never multiplied by f_b; instead, matrices of the size (N, D) are.
+of its own, so that its exponentials are formed while its logits are in the cache. In float32 and
+bfloat16, and without smoothing or a cap, they are never multiplied by f_b; instead, matrices of the
+size (N, D) are.
 
 Chunks of `CHUNK_ROWS` positions, and blocks of the kernels' rows for the products that have the
 kernels' shape, limit the memory besides weights and gradients to

@@ -1,4 +1,4 @@
-"""The losses of `sampled`, with samples of its own for each position.
+"""Sampled losses where each position has its own sample.
 
 Each position multiplies other rows, so there is no product of dense matrices. The rows are
 gathered sample by sample, and gradients are products with a sparse matrix, so that the memory

@@ -1,4 +1,4 @@
-"""Gradients of logits z = h Wᵀ + b as products of slopes whose row factors are left out.
+"""dh, dW and db of a loss from its slopes with respect to the logits z = h Wᵀ + b.
 
 With ∂loss/∂z = f ∘ M, where the factors f (n,) multiply the rows of M (n, V),
 

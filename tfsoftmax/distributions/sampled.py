@@ -1,6 +1,6 @@
 """Losses over a sample of the vocabulary that all positions share, with hand-written gradients.
 
-The factors r and c of the slopes of `ops.criteria` fall on matrices with D columns,
+The factors r and c of the slopes of `ops.criteria` are multiplied into matrices with D columns,
 dh = r (E (c W)) + a W_y and dW = c (Eᵀ (r h)). The rows of labels and
 sampled words are gathered together, each once, so that the gradient of a variable is one
 `IndexedSlices` of unique rows; nothing else of the variable is read.
@@ -124,7 +124,7 @@ def _placed(of_words, of_labels, layout):
 
 
 def _share_without_one(hits, copies):
-    """ln (m - 1) / m of the m samples that equal each position's label, (N, 1)."""
+    """ln((m - 1) / m) of the m samples that equal each position's label, (N, 1)."""
     copies = tf.reduce_sum(tf.where(hits, copies, 0.0), axis=1, keepdims=True)
     return tf.where(copies > 1, tf.math.log((copies - 1) / copies), LEFT_OUT)
 

@@ -1,4 +1,4 @@
-"""Output layers, one in each file."""
+"""Output layers, one in each file, on the contract in `base`; and what they share."""
 
 from tfsoftmax.heads.adaptive import AdaptiveSoftmax
 from tfsoftmax.heads.base import SoftmaxHead

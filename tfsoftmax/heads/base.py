@@ -52,14 +52,14 @@ class SoftmaxHead(CheckedArguments, Vectors, keras.layers.Layer):
         kernel_initializer, bias_initializer: initializers of the kernels and of the biases.
         kernel_regularizer, bias_regularizer: their regularizers, which read all V rows in each
             step, also where training needs only some of them.
-        kernel_constraint, bias_constraint: their constraints, of which the same is true.
+        kernel_constraint, bias_constraint: their constraints, which also read all V rows.
         **kwargs: arguments of `keras.layers.Layer`.
 
     Attributes:
         trains_exactly: whether training computes the whole distribution, so that the exact
             cross-entropy may be asked for in training too.
-        logits_in_loop: whether the logits are computed in a loop over positions, which TensorFlow
-            runs where nothing uses them, unless they are told apart.
+        logits_in_loop: whether the logits need a loop over positions. TensorFlow does not prune
+            loops, so these are wrapped in `computed_if_used`.
         is_distribution: whether the scores are probabilities. Where they are not, the training
             loss is that of `evaluate` too, and `log_prob` and perplexities are errors.
         self_normalised: whether the minimum of the training loss has one Z(h) in all contexts, so
@@ -181,7 +181,7 @@ class SoftmaxHead(CheckedArguments, Vectors, keras.layers.Layer):
     def loss_and_nats(
         self, hidden: ArrayLike, labels: ArrayLike, weights: ArrayLike, *more: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor | None]:
-        """Σ weights · training loss, for heads that form the gradient while they compute it.
+        """Σ weights · training loss, with the gradient from the same pass where the objective can.
 
         Args:
             hidden: (..., D) float.

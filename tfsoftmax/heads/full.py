@@ -88,7 +88,7 @@ class FullSoftmax(Shards):
 
     @classmethod
     def from_config(cls, config):
-        # Files from when the head had LoRA hold the adapted kernel.
+        # Older files have options of LoRA; their kernel contains its update.
         return super().from_config({k: v for k, v in config.items() if not k.startswith("lora_")})
 
 

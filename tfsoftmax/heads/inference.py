@@ -1,4 +1,4 @@
-"""Layers for models that are served: what a head knows, without its logits as a detour."""
+"""`TopK` and `LogProb`: layers for models that are served, without the logits of all words."""
 
 import keras
 import tensorflow as tf

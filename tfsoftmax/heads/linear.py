@@ -76,7 +76,7 @@ class LinearHead(TiedHead):
             return super().top_k(hidden, k, exclude=exclude)
         check_is_index(index)
 
-        def search(rows, most):  # which are k if all words to exclude are padding
+        def search(rows, most):  # only k of them are needed if `exclude` holds nothing but padding
             found = index.likeliest(self, rows, most, at_least=k)
             return found.ids, found.estimated_log_probs
 
@@ -94,7 +94,7 @@ class LinearHead(TiedHead):
         return self._by_position(self._self_normalised, hidden, labels)
 
     def _kernel(self):
-        """The variable (V, D), from which training may gather rows, or what it amounts to."""
+        """The variable (V, D), or the table by which the tied embedding scores."""
         return self.kernel.value if self.tied_to is None else scoring_table(self.tied_to)
 
     def _parameters(self):
@@ -122,7 +122,7 @@ class LinearHead(TiedHead):
         return functools.partial(rows_of, ids=ids)
 
     def _rows_and_biases(self, ids):
-        """Kernel rows (n, D) and biases (n,) float32 of ids (n,), as trained; zeros without."""
+        """Kernel rows (n, D) and biases (n,), or zeros, float32, of ids (n,), as trained."""
         read = self._reader(ids)
         biases = tf.zeros(tf.shape(ids)) if self.bias is None else read(self.bias.value)
         return tf.cast(self._kernel_rows(ids, read), tf.float32), biases
@@ -139,5 +139,5 @@ class LinearHead(TiedHead):
         return label_logits(hidden, rows, biases, tf.range(tf.size(labels)))[0]
 
     def _self_normalised(self, hidden, labels):
-        """(N,): with Z = 1, the label's score."""
+        """The label's score, which is its log-probability if Z is one: (N,)."""
         return capped(self._label_scores(hidden, labels), self.soft_cap)

@@ -63,8 +63,9 @@ class SampledSoftmax(SamplingHead):
     second argument of a call, an input of the model, or the third of `training_loss`. Negative ids
     count as none. They join the sample of all positions, and count there once, undivided: the
     sum over the sample is still an unbiased estimate of Z, and the loss tends to the cross-entropy
-    as S grows. Its minimum is near the softmax, and exactly there only without them. They need a
-    sampler with replacement, shared samples and `label_in_sum`. `MineHardNegatives` finds them.
+    as S grows. Its minimum is near the softmax, and exactly the softmax only without hard
+    negatives. They need a sampler with replacement, shared samples and `label_in_sum`.
+    `MineHardNegatives` finds them.
 
     The loss is a sampled one: `fit` reports it as `loss`, and never as perplexity.
 
@@ -129,7 +130,7 @@ class SampledSoftmax(SamplingHead):
         self.keep, self.keep_by, self.label_in_sum = keep, keep_by, label_in_sum
         self.label_smoothing = label_smoothing
         if self.sampler.holds_labels:
-            # XLA would keep k of the copies of words instead of k words.
+            # Under XLA repeated words are separate columns, of which `keep` would count each.
             self.supports_jit = self.supports_jit and keep is None
 
     @classmethod
@@ -222,7 +223,7 @@ class SampledSoftmax(SamplingHead):
         drawn = super()._sample(*arguments)
         if self.label_in_sum:
             return drawn
-        # NaN for a label that can never be drawn, whose logarithm is -inf.
+        # 0 · -inf is NaN on purpose: a label that can never be drawn has no valid loss.
         return drawn._replace(log_expected_labels=0.0 * drawn.log_expected_labels)
 
     def _nats(self, hidden, labels, hard_negatives=None):

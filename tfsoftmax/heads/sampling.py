@@ -44,8 +44,8 @@ class SamplingHead(Shards):
             or `exclude`, ids of words that are never drawn: padding. They have the probability
             zero, see `samplers.Excluding`.
         remove_accidental_hits: whether samples that equal a position's label are left out of
-            that position's loss. None is what suits the loss, see the subclass; of in-batch
-            negatives it leaves out one, the position's own label.
+            that position's loss. None: as the subclass says. Of in-batch negatives,
+            the position's own label is left out once.
         shared_samples: False draws S words for each position separately. A step then multiplies
             N S rows one by one, where a shared sample is one matrix: a model with 25 samples for
             each position takes longer than with 1,280 shared ones (experiments/results/field).
@@ -165,17 +165,17 @@ class SamplingHead(Shards):
         """Loss (N,) by a criterion, on a fresh sample that certain ids (C,) >= 0, if any, join."""
         seed = self.random_state.next(self.synchronized and self.shared_samples)
         hidden, before = self._parts(hidden)
-        given, labels = labels, tf.maximum(labels, 0)  # those given are -1 where there is none
+        given, labels = labels, tf.maximum(labels, 0)  # `given` is -1 at positions without a label
         own = given if self.sampler.holds_labels else labels
         candidates = self._sample(own, self.num_samples, seed, *before)
-        if self.sampler.learns_from_labels and in_replica():  # no row but the sample's is touched
+        if self.sampler.learns_from_labels and in_replica():  # borrows a sampled word
             labels = tf.where(given < 0, tf.reshape(candidates.ids, [-1])[0], labels)
         self.sampler.update(given)
         is_certain = None
         if certain is not None:
             if self.synchronized:
                 certain = of_all_replicas(certain)
-            certain = tf.boolean_mask(certain, certain >= 0)  # not before: all may be negative
+            certain = tf.boolean_mask(certain, certain >= 0)  # after the replicas: none may be left
             candidates, is_certain = with_certain(
                 candidates, labels, certain, self.sampler.corrects)
         arguments = criterion, hidden, self._compared_rows, labels, candidates, corrected
@@ -188,7 +188,7 @@ class SamplingHead(Shards):
         return losses
 
     def _compared_rows(self, ids):
-        """Rows (n, D) and biases (n,) of what training compares: the scores, unless overridden."""
+        """Rows (n, D) and biases (n,) of the scores that training compares; NCE takes off ln Z."""
         return self._rows_and_biases(ids)
 
     def get_config(self):

@@ -56,7 +56,7 @@ class Vectors:
 
 
 def check_is_index(index):
-    """Raises ValueError for what is no index. Only `tfsoftmax.search` may import faiss."""
+    """Raises ValueError for what is no index. Only `retrieval.faiss_indexes` imports faiss."""
     expect(hasattr(index, "likeliest"), "index", "be a tfsoftmax.search.WordIndex", index)
 
 

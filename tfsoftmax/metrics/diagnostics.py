@@ -1,4 +1,4 @@
-"""Figures about particular heads."""
+"""The effective sample size, and how far ln Z is from a constant: metrics of some heads."""
 
 import keras
 import tensorflow as tf

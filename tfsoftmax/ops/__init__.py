@@ -1,1 +1,1 @@
-"""The mathematics of the heads: pure functions of tensors, which own no variables."""
+"""Pure functions of tensors that distributions stand on: logits, chunks, criteria, replicas."""

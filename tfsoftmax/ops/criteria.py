@@ -1,11 +1,13 @@
-"""What a sampled loss makes of the scores of labels and of sampled words.
+"""Losses of sampled words: sampled softmax, NCE, negative sampling, BlackOut, and sample sizes.
+
+Müller 2017, equations 2.25 to 2.30 and 2.37 to 2.41.
 
 With the labels' scores t (N,) and the scores u (N, M) of the sampled words, of which word j was
 drawn m_j times, a criterion gives each position's loss and its `Slopes`
 
-    ∂loss/∂u = r ⊗ c ∘ E,    ∂loss/∂t = a,
+    ∂loss/∂u = (r cᵀ) ∘ E,    ∂loss/∂t = a,
 
-where the row factors r (N,) and the column factors c (M,) are left out of E (N, M).
+and returns the row factors r (N,) and column factors c (M,), or None for ones, apart from E (N, M).
 
 Shapes: N positions, M sampled words.
 """
@@ -18,7 +20,7 @@ import tensorflow as tf
 
 Slopes = collections.namedtuple("Slopes", "label words rows columns")
 _CLOSEST_TO_ONE = 1 - 1e-6  # The largest probability whose complement is divided by.
-LEFT_OUT = -1e30  # The score of a word that is left out. With -inf, a row without others is NaN.
+LEFT_OUT = -1e30  # The score of a word that is left out: of -inf alone, a row would be NaN.
 
 
 class Hits(enum.Enum):
@@ -56,7 +58,7 @@ def softmax(label, words):
     """-ln of the label's share, exp t / (exp t + Σ m exp u): sampled softmax.
 
     Args:
-        label: (N,), scores t of the labels, complete.
+        label: (N,), scores t of the labels, with biases and correction.
         words: `Words`.
 
     Source: Müller 2017, equations 2.29 and 3.2.
@@ -97,7 +99,8 @@ def logistic(label, words):
 def logistic_of_batch(label, words):
     """`logistic` without one of the samples that equal the label: -t - Σ m ln σ(-u).
 
-    For samples that hold each label once, undrawn. That one's term, -ln σ(-t), is left out.
+    For samples that hold each label once, undrawn. The term of the label's own copy, -ln σ(-t), is
+    left out.
 
     Args: those of `softmax`.
     """

@@ -25,7 +25,7 @@ def may_be_exported() -> bool:
 
 
 def held(constants):
-    """Eager tensors in any structure, which a graph that may be exported holds itself.
+    """Eager tensors in any structure, copied into the graph as constants if it may be exported.
 
     Any other graph captures them, so that it does not grow with V.
     """

@@ -1,4 +1,4 @@
-"""The update rules."""
+"""Adagrad, Adam, AdamW and SGD, whose rows are updated where a gradient touches them."""
 
 import keras
 import tensorflow as tf

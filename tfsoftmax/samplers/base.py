@@ -246,7 +246,7 @@ class Sampler(CheckedArguments, keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config):
-        # In older files stands which of two implementations of the same q draws.
+        # Older files have an `implementation`, which is dropped.
         config = {k: v for k, v in config.items() if k != "implementation"}
         return super().from_config(unpacked_values(config))
 

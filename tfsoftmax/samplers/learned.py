@@ -1,4 +1,4 @@
-"""Proposal distributions that change in training: learned unigram, interpolated."""
+"""A learned unigram, and a unigram interpolated with the uniform distribution (equation 5.1)."""
 
 from collections.abc import Callable
 

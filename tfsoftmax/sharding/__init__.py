@@ -1,1 +1,1 @@
-"""Several devices: what replicas and workers tell each other, and vocabularies in shards."""
+"""Vocabularies whose rows several replicas divide, their checkpoints, and workers."""

@@ -1,4 +1,4 @@
-"""What the thesis describes besides, and what loses against the heads of `tfsoftmax.heads`.
+"""Heads that the thesis describes and that lose against those of `tfsoftmax.heads`.
 
 Squares in the place of exponentials, scores that are no probabilities, normalisers held constant,
 classes whose words have fixed shares or are trained by NCE, samples that grow. These are heads and

@@ -10,6 +10,7 @@ from golden_files import path_of, results_of
 
 @pytest.mark.parametrize("case", CASES)
 def test_models_of_an_earlier_commit_load_and_compute_what_they_did(case):
+    assert path_of(case, ".keras").exists(), "run tests/golden_files.py and commit its file"
     model = keras.models.load_model(path_of(case, ".keras"))
     wanted = np.load(path_of(case, ".npz"))
     found = results_of(model)

@@ -63,7 +63,7 @@ def test_the_page_about_keras_runs():
     assert np.mean(losses[-3:]) < np.mean(losses[:3])
 
 
-def test_the_distribution_of_the_page_about_the_design_keeps_the_contract():
+def test_the_distribution_of_the_page_about_the_design_keeps_the_contract(tmp_path):
     page, names = (ROOT / "docs" / "design.md").read_text(encoding="utf-8"), {}
     exec(re.search(r"```python\n(.*?)```", page, re.DOTALL).group(1), names)
     head, hidden, labels = names["model"].layers[-1], names["hidden"], names["labels"]
@@ -73,6 +73,9 @@ def test_the_distribution_of_the_page_about_the_design_keeps_the_contract():
     np.testing.assert_allclose(head.log_prob(hidden, labels), own, rtol=1e-5)
     ids, values = head.top_k(hidden, 3)
     np.testing.assert_allclose(values, np.take_along_axis(log_probs, ids.numpy(), 1), rtol=1e-5)
+    names["model"].save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(again(hidden), names["model"](hidden))
     results = names["model"].evaluate(hidden, labels, verbose=0, return_dict=True)
     np.testing.assert_allclose(np.log(results["perplexity"]), -own.mean(), rtol=1e-4)
 

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from sampler_helper import LABELS, NAMES, make, probabilities, zipf_counts
 from tf_candidates import OPERATIONS, TensorFlows
+from tfsoftmax.ops.random import uniform
 from tfsoftmax.samplers import (
     SAMPLERS,
     LearnedUnigram,
@@ -232,3 +233,20 @@ def test_the_race_keeps_the_order_of_arrival():
     )
     assert ids.numpy().tolist() == [4, 2, 0]
     assert 0 < outside < inside
+
+
+def test_a_word_that_is_hardly_ever_drawn_has_a_finite_claim_without_replacement():
+    class Steep(Uniform):
+        """q(w) = 2^-(w + 1), which float32 holds as a logarithm only."""
+
+        def log_q(self, ids):
+            return -np.float32(np.log(2)) * (tf.cast(ids, tf.float32) + 1)
+
+        def _draw(self, count, seed):
+            height = tf.cast(uniform([count], seed), tf.float64)
+            return tf.cast(tf.math.floor(-tf.math.log(1 - height) / np.log(2)), tf.int32)
+
+    drawn = Steep(1000, unique=True).sample_others(tf.constant([0, 100, 999]), 9, 1)
+    assert np.isfinite(drawn.log_expected_labels).all()
+    gap = np.diff(drawn.log_expected_labels.numpy())[1]
+    np.testing.assert_allclose(gap, -899 * np.log(2), rtol=1e-5)

@@ -145,7 +145,7 @@ class SoftmaxHead(CheckedArguments, Vectors, keras.layers.Layer):
 
     def distribution(self) -> Distribution:
         """P(w | h) of the built head, with the present values of its weights."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must write `distribution`.")
 
     def objective(self) -> Objective:
         """What training minimises; by default the exact cross-entropy."""

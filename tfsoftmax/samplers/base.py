@@ -275,5 +275,7 @@ def contains(words: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
 
 
 def _log_inclusion(log_q, time):
-    """ln(1 - exp(-q t))."""
-    return tf.math.log(-tf.math.expm1(-tf.exp(log_q) * time))
+    """ln(1 - exp(-q t)), which is ln(q t) where q t is so small that it may underflow."""
+    log_product = log_q + tf.math.log(time)
+    usual = tf.math.log(-tf.math.expm1(-tf.exp(log_q) * time))
+    return tf.where(log_product < -15.0, log_product, usual)

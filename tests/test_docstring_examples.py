@@ -43,7 +43,7 @@ EXAMPLES = {name: example_of(value) for name, value in PUBLIC.items() if example
 # and the tuples that they pass to each other.
 WITHOUT = {
     "lm.run_progress.Progress", "lm.trainer.Trainer", "lm.tail_ngram.TailNgram",
-    "profiling.traced_step.Execution", "heads.after_word.SoftmaxAfterWord",
+    "profiling.traced_step.Execution", "distributions.nary_tiles.TiledSteps",
     "corpora.builders.Ptb", "corpora.builders.Text8", "corpora.builders.Wikitext2",
     "corpora.builders.Wikitext103", "sharding.shards.Shard", "retrieval.found_words.Sample",
     "ngrams.tables.BigramTables",

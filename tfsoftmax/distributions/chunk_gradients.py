@@ -30,6 +30,9 @@ class RowLoss:
         label_smoothing: mass ε moved from the label to the uniform distribution.
         z_loss: coefficient c of c (ln Σ exp z)², which holds the normaliser near one.
         log_z: coefficient of ln Σ exp z. The loss is a likelihood only if this is 1.
+
+    Example:
+        smoothed = tfsoftmax.distributions.chunk_gradients.RowLoss(label_smoothing=0.1)
     """
 
     soft_cap: float | None = None

@@ -29,6 +29,11 @@ class Cluster(typing.NamedTuple):
         kernel: (V_k, d) float32, one row a word; in the head cluster V_0 + K rows.
         bias: (V_k,) float32, or None.
         projection: (D, d) float32 from the hidden state, or None where d = D.
+
+    Example:
+        from tfsoftmax.distributions.cluster_rounds import Cluster
+        tail = Cluster(keras.random.normal((900, 16)), None, keras.random.normal((64, 16)))
+        assert tail.logits(keras.random.normal((8, 64))).shape == (8, 900)
     """
 
     kernel: tf.Tensor

@@ -32,6 +32,10 @@ class Draw(typing.NamedTuple):
         share: of the tiles of a chunk, in (0, 1]; their number is rounded up.
         offsets: function of N that returns (N,) float64, uniform in [0, 1), the same whenever it
             is called. A chunk uses that of its first position.
+
+    Example:
+        from tfsoftmax.distributions.drawn_tiles import Draw
+        half = Draw(0.5, lambda count: keras.ops.zeros(count, "float64"))
     """
 
     share: float

@@ -32,6 +32,10 @@ class Bounds(typing.NamedTuple):
         edges: E.
         width: e, the edges of a tile.
         tiles: the most tiles side by side that the nodes of a path have together.
+
+    Example:
+        from tfsoftmax.distributions.nary_tiles import bounds
+        print(bounds(sizes=[[30, 7], [30, 300]], edges=337))  # edges, width, tiles
     """
 
     edges: int

@@ -32,7 +32,8 @@ class RowLoss:
         log_z: coefficient of ln Σ exp z. The loss is a likelihood only if this is 1.
 
     Example:
-        smoothed = tfsoftmax.distributions.chunk_gradients.RowLoss(label_smoothing=0.1)
+        from tfsoftmax.distributions.chunk_gradients import RowLoss
+        smoothed = RowLoss(label_smoothing=0.1)
     """
 
     soft_cap: float | None = None

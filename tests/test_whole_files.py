@@ -89,7 +89,7 @@ def test_what_holds_something_is_no_empty_file_and_no_stream(tmp_path):
 def test_a_redirected_standard_output_keeps_its_other_lines(tmp_path, mode):
     """`--out=/dev/stdout > file` must not put another file in the place of `file`."""
     program = (
-        "from tfsoftmax import whole_files\n"
+        "from tfsoftmax.support import whole_files\n"
         "print('before')\n"
         "with whole_files.writing('/dev/stdout') as file:\n"
         "    file.write('inside\\n')\n"

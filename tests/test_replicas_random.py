@@ -29,6 +29,7 @@ def draws(several_workers):
         }
         each = tfsoftmax.NCE(V, 9, "uniform", shared_samples=False, seed=1)
         tiles = tfsoftmax.FullSoftmax(V, gradient_share=0.5, seed=1)
+        tiles.build((None, D))
         learned, in_batch = LearnedUnigram(V), InBatch(V, None)
         seen = threading.local()  # each replica runs in a thread of its own
         for head in (*heads.values(), each):
@@ -50,7 +51,7 @@ def draws(several_workers):
                     "dropout": layers[0](tf.ones([8, 8]), training=True),
                     "keras": layers[1](tf.ones([8, 8]), training=True),
                     "synchronized": drawn[0], "apart": drawn[1], "for each": drawn[2][:N],
-                    "tiles": tiles._draw(tf.zeros(N))[0].offsets,
+                    "tiles": tiles.objective().draw.offsets(N),
                     "in batch": in_batch_ids + 0 * replica, "in batch, log": in_batch_logs,
                 }
 

@@ -75,8 +75,8 @@ class SampledSoftmax(SamplingHead):
 
     Args:
         vocab_size: V, the number of words.
-        num_samples, sampler, counts, sampler_options, remove_accidental_hits, shared_samples, seed,
-            synchronized, ngram, words: as in `SamplingHead`.
+        num_samples, sampler, counts, sampler_options, ngram, words: as in `SamplingHead`.
+        remove_accidental_hits, shared_samples, seed, synchronized: as in `SamplingHead`.
         keep: the number of words of a sample without replacement that count at each position,
             the highest by `keep_by` (TAPAS) and those that tie with the last of them, or None for
             all. The loss is then biased: it suits ranking, not perplexity. With in-batch

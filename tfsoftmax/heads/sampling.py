@@ -168,7 +168,7 @@ class SamplingHead(Shards):
         given, labels = labels, tf.maximum(labels, 0)  # `given` is -1 at positions without a label
         own = given if self.sampler.holds_labels else labels
         candidates = self._sample(own, self.num_samples, seed, *before)
-        if self.sampler.learns_from_labels and in_replica():  # borrows a sampled word
+        if self.sampler.learns_from_labels and in_replica():  # such a position borrows a word
             labels = tf.where(given < 0, tf.reshape(candidates.ids, [-1])[0], labels)
         self.sampler.update(given)
         is_certain = None

@@ -191,7 +191,7 @@ def test_two_workers_rescore_as_one_does(finished_run, tmp_path):
     (tmp_path / "nbest").write_text("".join(rows))
     alone, both = printed(
         "rescore", f"--run={finished_run.directory}", f"--nbest={tmp_path / 'nbest'}",
-        "--lm_weight=3", f"--out={tmp_path / 'out'}",
+        "--lm_weight=3", f"--out={tmp_path / 'out'}", "--overwrite",
     )
     assert alone == both and len(both) == 16
 

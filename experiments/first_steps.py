@@ -79,6 +79,7 @@ def measured(name, vocab_size, units=64, positions=64, folder=None):
     from tfsoftmax.losses import SoftmaxLoss
     from tfsoftmax.optimizers import Adagrad
     from tfsoftmax.profiling.memory import peak_resident_bytes
+    from tfsoftmax.support.mends import mend_keras
 
     keras.utils.set_random_seed(1)
     rng = np.random.default_rng(0)
@@ -109,6 +110,7 @@ def measured(name, vocab_size, units=64, positions=64, folder=None):
     found["weights"] = _bytes(model.weights)
     found["written"] = found["weights"] + _bytes(model.optimizer.variables)
     if folder is not None:
+        mend_keras()
         path = os.path.join(folder, "model.keras")
         found["saving"] = _memory_of(lambda: model.save(path))
         found["file"] = os.path.getsize(path)

@@ -81,11 +81,13 @@ def main():
 
     from tfsoftmax.profiling.memory import peak_resident_bytes, resident_bytes
     from tfsoftmax.support.hardware import hardware
+    from tfsoftmax.support.mends import mend_keras
 
     options = flags.FLAGS
     (cpu,) = tf.config.list_physical_devices("CPU")
     devices = [tf.config.LogicalDeviceConfiguration()] * options.devices
     tf.config.set_logical_device_configuration(cpu, devices)
+    mend_keras()
     strategy = tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(options.devices)])
     keras.utils.set_random_seed(1)
     with strategy.scope():

@@ -12,6 +12,16 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+@pytest.fixture
+def mended_keras(monkeypatch):
+    """`mend_keras` for one test."""
+    from tfsoftmax.support import mends
+
+    for owner, name, _ in mends._MENDS:
+        monkeypatch.setattr(owner, name, getattr(owner, name))
+    mends.mend_keras()
+
+
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory):
     """A corpus on which a run takes seconds."""

@@ -73,8 +73,12 @@ def _free_ports(count):
 
 
 def _call(request, worker):
-    """The work of one process."""
+    """The work of one process, which mends Keras as a program with a strategy does."""
     import tensorflow as tf
+
+    import tfsoftmax
+
+    tfsoftmax.mend_keras()
 
     (cpu,) = tf.config.list_physical_devices("CPU")
     parts = [tf.config.LogicalDeviceConfiguration()] * request["devices"]

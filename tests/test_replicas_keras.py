@@ -11,7 +11,6 @@ import tensorflow as tf
 import replicas_helper
 import tfsoftmax
 from tfsoftmax.support._compat import trainer
-from tfsoftmax.support.mends import mend_fit_of_replicas
 
 V, T = 11, 3
 
@@ -91,7 +90,6 @@ def test_uneven_batches_on_two_replicas_equal_one():
 
 
 def by_a_worker():
-    assert not mended_functions()
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     with strategy.scope():
         model, options = model_and_data()
@@ -105,28 +103,15 @@ def test_two_workers_equal_one_process():
         check(got, results(*model_and_data()))
 
 
-def mended_functions():
-    fit = trainer.TensorFlowTrainer
-    functions = [
-        fit._maybe_symbolic_build, trainer.reduce_per_replica, fit._make_function,
-        keras.optimizers.LossScaleOptimizer.check_finite,
-    ]
-    return [function.__wrapped__ for function in functions if hasattr(function, "__wrapped__")]
-
-
 def check_that_keras_fails_unless_mended(model, strategy, *data):
-    """If it does not fail any more, `mends.mend_fit_of_replicas` can go."""
-    build, reduce, *_ = mended_functions()
+    """If it does not fail any more, what `mend_keras` does about it can go."""
+    build = trainer.TensorFlowTrainer._maybe_symbolic_build.__wrapped__
+    reduce = trainer.reduce_per_replica.__wrapped__
     batches = trainer.TFEpochIterator(strategy, *data, batch_size=4)
     with pytest.raises(ValueError, match="PerReplica"):
         build(model, iterator=batches)
     with pytest.raises(ValueError, match="dimension"):
         reduce(tf.constant(1.0), strategy, "auto")
-
-
-def test_keras_stays_as_it_is_without_replicas():
-    mend_fit_of_replicas()
-    assert not mended_functions()
 
 
 class Killed(keras.callbacks.Callback):

@@ -10,7 +10,7 @@ from tfsoftmax.heads import AdaptiveSoftmax, FullSoftmax, SampledSoftmax, TreeSo
 from tfsoftmax.layers.embedding import Embedding
 from tfsoftmax.losses import SoftmaxLoss
 from tfsoftmax.optimizers import Adagrad
-from tfsoftmax.support import _compat
+from tfsoftmax.support import mends
 
 V, UNITS = 60_000, 24
 COUNTS = np.random.default_rng(0).permutation(10**9 // np.arange(1, V + 1))
@@ -43,9 +43,11 @@ def memory_of_saving(model, path):
 
 
 @pytest.mark.parametrize("head", [*HEADS, "embedding"])
-def test_saving_takes_no_more_than_the_weights_again(head, tmp_path, monkeypatch):
+def test_saving_takes_no_more_than_the_weights_again(
+    head, tmp_path, monkeypatch, mended_keras
+):
     """Of a large model, as this one is taken to be."""
-    monkeypatch.setattr(_compat, "LARGE_BYTES", 0)
+    monkeypatch.setattr(mends, "LARGE_BYTES", 0)
     model = model_of(TreeSoftmax(9), V) if head == "embedding" else model_of(HEADS[head]())
     path = tmp_path / "model.keras"
     assert memory_of_saving(model, path) < 1.3 * bytes_of(model.weights)
@@ -71,6 +73,6 @@ def test_weights_in_half_precision_are_saved_as_they_are(dtype, tmp_path):
 
 
 def test_keras_still_forms_the_file_of_a_large_model_in_memory(tmp_path):
-    """If it does not any more, `_compat.mend_saving` can go."""
+    """If it does not any more, `mends._by_way_of_the_disk` can go."""
     model = model_of(FullSoftmax(V))
     assert memory_of_saving(model, tmp_path / "model.keras") > 2.5 * bytes_of(model.weights)

@@ -81,6 +81,7 @@ else:
     from tfsoftmax.seq2seq.model import encoder_decoder
     from tfsoftmax.sharding import checkpoints as sharded_checkpoints
     from tfsoftmax.sharding.embedding import ShardedEmbedding
+    from tfsoftmax.support.mends import mend_keras
     from tfsoftmax.survey import *  # noqa: F403
     from tfsoftmax.vocabulary import Vocabulary
 
@@ -90,8 +91,8 @@ else:
         "InClusterPerplexity", "ItemTower", "MineHardNegatives", "ModelConfig", "Normaliser",
         "Perplexity", "Reassign", "Seq2SeqConfig", "ShardedEmbedding", "SimpleRNN", "SoftmaxLoss",
         "TrainingMonitor", "TransformerBlock", "Vocabulary", "corpora", "encoder_decoder",
-        "export_retrieval", "heads", "language_model", "layers", "lm", "losses", "metrics", "nbest",
-        "ops", "optimizers", "partitions", "profiling", "samplers", "seq2seq",
+        "export_retrieval", "heads", "language_model", "layers", "lm", "losses", "mend_keras",
+        "metrics", "nbest", "ops", "optimizers", "partitions", "profiling", "samplers", "seq2seq",
         "sharded_checkpoints", "survey", "vocabulary",
     ]
     __all__ += heads.__all__ + survey.__all__

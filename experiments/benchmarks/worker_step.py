@@ -56,6 +56,9 @@ def strategy_of(devices):
     """The strategy of the processes that TF_CONFIG lists, or of simulated devices."""
     import tensorflow as tf
 
+    from tfsoftmax.support.mends import mend_keras
+
+    mend_keras()
     if "TF_CONFIG" in os.environ:
         return tf.distribute.MultiWorkerMirroredStrategy()
     if devices == 1:

@@ -24,10 +24,9 @@ from tfsoftmax.losses.logits_tag import LogitsTag
 from tfsoftmax.ops.computed_if_used import computed_if_used
 from tfsoftmax.ops.saved_arrays import WithoutCopies
 from tfsoftmax.ops.weighting import without_broken
-from tfsoftmax.support._compat import mend_saving
 from tfsoftmax.support.arguments import CheckedArguments, check_positive, expect
 from tfsoftmax.support.array_like import ArrayLike
-from tfsoftmax.support.mends import mend_fit_of_replicas
+from tfsoftmax.support.mends import warn_of_replicas
 from tfsoftmax.support.packing import unpacked_values
 
 
@@ -90,8 +89,7 @@ class SoftmaxHead(CheckedArguments, Vectors, keras.layers.Layer):
         bias_constraint: str | Callable | None = None, **kwargs,
     ):
         super().__init__(**kwargs)
-        mend_fit_of_replicas()
-        mend_saving()
+        warn_of_replicas()
         check_float_policy(self)
         check_positive(vocab_size=vocab_size)
         self.vocab_size = operator.index(vocab_size)

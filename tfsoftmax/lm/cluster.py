@@ -7,6 +7,7 @@ import sys
 import tensorflow as tf
 
 from tfsoftmax.sharding.workers import Workers
+from tfsoftmax.support.mends import mend_keras
 
 _SHARING = ("chief", "worker")  # the tasks of `TF_CONFIG` that share the work
 
@@ -27,6 +28,7 @@ def start_workers(strategy: str, local: int = 1, streams: int | None = None) -> 
         ValueError: there is no cluster, its description is wrong, the task of this process is none
             that shares the work, or there are fewer GPUs than local workers.
     """
+    mend_keras()
     clustered = strategy in ("auto", "multiworker") and _workers_in_environment() > 1
     if strategy == "multiworker" and not clustered:
         _describe_slurm()

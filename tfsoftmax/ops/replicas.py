@@ -28,6 +28,12 @@ def in_replica() -> bool:
     return _others() is not None
 
 
+def merges_replicas() -> bool:
+    """Whether replicas have to meet in `merge_call` to update, as under `MirroredStrategy`."""
+    within = not tf.distribute.in_cross_replica_context()
+    return within and not tf.__internal__.distribute.strategy_supports_no_merge_call()
+
+
 def gathered_rows(table: tf.Tensor | tf.Variable, ids: tf.Tensor) -> tf.Tensor:
     """`tf.gather`, which reads the rows of some ids only, also in a replica."""
     return tf.gather(own_copy(table), ids)

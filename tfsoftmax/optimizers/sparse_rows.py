@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from tfsoftmax.ops.graphs import under_xla
+from tfsoftmax.ops.replicas import merges_replicas
 from tfsoftmax.ops.saved_arrays import array_of
 from tfsoftmax.optimizers.averages import RowAverages
 from tfsoftmax.optimizers.clipping import clipped, squared_norm
@@ -21,7 +22,7 @@ from tfsoftmax.optimizers.rows import (
 )
 from tfsoftmax.sharding.shards import knowing_shards, mark_as, sharded_words
 from tfsoftmax.support.arguments import check_hint
-from tfsoftmax.support.mends import mend_loss_scale_of_replicas, merges_replicas
+from tfsoftmax.support.mends import warn_of_replicas
 
 _NUMBERS = {
     "clipnorm": float, "clipvalue": float, "global_clipnorm": float, "weight_decay": float,
@@ -154,7 +155,7 @@ class SparseRows(RowAverages):
     def build(self, variables):
         if self.built:
             return
-        mend_loss_scale_of_replicas()
+        warn_of_replicas()
         with knowing_shards():
             super().build(variables)
         if self.use_ema:

@@ -5,8 +5,6 @@ the package is imported.
 """
 
 import contextlib
-import functools
-import math
 import os
 
 import keras
@@ -27,11 +25,11 @@ from keras.src.backend.common.stateless_scope import in_stateless_scope as in_st
 # No public function tells whether Keras is building a model from placeholders.
 from keras.src.backend.common.symbolic_scope import in_symbolic_scope as in_symbolic_scope
 
-# `support.mends` wraps three functions of this module.
+# `mend_keras` wraps three functions of this module.
 from keras.src.backend.tensorflow import trainer as trainer
 
-# `mend_saving` wraps a function of this module, and sets a number that it goes by.
-from keras.src.saving import saving_lib
+# `mend_keras` wraps a function of this module, and sets a number that it goes by.
+from keras.src.saving import saving_lib as saving_lib
 
 # A slice that begins where a tensor says: XLA updates it in place, where the public operations
 # scatter row by row, and XLA does not try to find out its place while it compiles.
@@ -52,9 +50,6 @@ from tensorflow.python.framework.ops import _stats_registry
 from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
 
 autograph.CONVERSION_RULES = (autograph.DoNotConvert("tfsoftmax"), *autograph.CONVERSION_RULES)
-
-# Models of fewer bytes are saved as Keras does it.
-LARGE_BYTES = 1 << 26
 
 # {class: {private member: why a subclass in the package overrides, reads or sets it}}
 MEMBERS = {
@@ -128,33 +123,6 @@ def strategy_of(model: keras.Model) -> tf.distribute.Strategy | None:
 def has_several_workers(strategy: tf.distribute.Strategy) -> bool:
     """Whether `fit` reduces the results of several workers."""
     return trainer._collective_all_reduce_multi_worker(strategy)
-
-
-def mend_saving() -> None:
-    """Has Keras save models of more than LARGE_BYTES by way of the disk.
-
-    Keras 3.15 forms a `.keras` file in memory, and copies it once more, where half of the free
-    memory would hold the weights. Those and an optimiser's slots are then in memory three times.
-    By way of a temporary file beside the target, memory holds a copy of one variable at a time.
-    """
-    if not hasattr(saving_lib._save_model_to_fileobj, "__wrapped__"):
-        saving_lib._save_model_to_fileobj = _by_way_of_the_disk(saving_lib._save_model_to_fileobj)
-
-
-def _by_way_of_the_disk(save):
-    @functools.wraps(save)
-    def mended(model, *args):
-        optimizer = getattr(model, "optimizer", None)
-        variables = [*model.variables, *(optimizer.variables if optimizer else [])]
-        size = sum(math.prod(v.shape) * tf.as_dtype(v.dtype).size for v in variables)
-        bound = saving_lib._MEMORY_UPPER_BOUND  # the share of the free memory that may be used
-        try:
-            saving_lib._MEMORY_UPPER_BOUND = bound if size <= LARGE_BYTES else 0
-            return save(model, *args)
-        finally:
-            saving_lib._MEMORY_UPPER_BOUND = bound
-
-    return mended
 
 
 def has_flops(operation: str) -> bool:

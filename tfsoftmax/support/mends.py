@@ -1,54 +1,67 @@
-"""Mends Keras where a strategy of `tf.distribute` has several replicas."""
+"""Mends what Keras does wrong with replicas and with large files, where a program asks for it."""
 
 import functools
+import math
+import warnings
 
 import keras
 import tensorflow as tf
 
-from tfsoftmax.support._compat import has_several_workers, strategy_of, trainer
+from tfsoftmax.support._compat import has_several_workers, saving_lib, strategy_of, trainer
+
+# Models of fewer bytes are saved as Keras does it.
+LARGE_BYTES = 1 << 26
 
 
-def merges_replicas() -> bool:
-    """Whether replicas have to meet in `merge_call` to update, as under `MirroredStrategy`."""
-    in_replica = not tf.distribute.in_cross_replica_context()
-    return in_replica and not tf.__internal__.distribute.strategy_supports_no_merge_call()
+def mend_keras() -> None:
+    """Mends five faults of Keras, for all models of this process; a second call does nothing.
 
+    Call it once, where a program makes its strategy or before it saves a large model. No other
+    part of tfsoftmax changes Keras. These are the faults, which Keras 3.11 to 3.15 have:
 
-def mend_fit_of_replicas() -> None:
-    """Mends `fit`, `evaluate` and `predict` of Keras where the present strategy has replicas.
+    - With several replicas, `fit` builds a model from the mean of the replicas' first batches,
+      which batches of several workers, or of different sizes, do not have.
+    - With several workers, it reduces the results of their steps, which are scalars, along axis 0
+      (Keras issue 20585).
+    - With `steps_per_execution`, it runs steps in a loop of the graph, in which the replicas of a
+      `MirroredStrategy` cannot meet to update or to add.
+    - `LossScaleOptimizer` asks the first replica of each worker whether the gradients are finite,
+      and they are not summed yet. An overflow in another replica is applied, or workers wait for
+      each other.
+    - A `.keras` file is formed in memory, and copied once more, where half of the free memory
+      would hold the weights. Those and an optimiser's slots are then in memory three times. By way
+      of a temporary file beside the target, memory holds a copy of one variable at a time.
 
-    Keras 3.15 builds a model from the mean of the replicas' first batches, which batches of
-    several workers, or of different sizes, do not have. It reduces the results of several
-    workers' steps, which are scalars, along axis 0 (Keras issue 20585). With `steps_per_execution`
-    it runs steps in a loop of the graph, in which the replicas of a `MirroredStrategy` cannot meet
-    to update or to add. Called in the scope of a strategy with one replica, or again, this function
-    does nothing.
+    Example:
+        import tensorflow as tf
+        tfsoftmax.mend_keras()
+        strategy = tf.distribute.get_strategy()  # or tf.distribute.MirroredStrategy()
+        with strategy.scope():
+            head = tfsoftmax.FullSoftmax(1000)
     """
-    fit = trainer.TensorFlowTrainer
-    if tf.distribute.get_strategy().num_replicas_in_sync == 1:
-        return
-    if not hasattr(fit._maybe_symbolic_build, "__wrapped__"):
-        fit._maybe_symbolic_build = _built_from_first_replica(fit._maybe_symbolic_build)
-    if not hasattr(trainer.reduce_per_replica, "__wrapped__"):
-        trainer.reduce_per_replica = _reduced_scalars(trainer.reduce_per_replica)
-    if not hasattr(fit._make_function, "__wrapped__"):
-        fit._make_function = _looping_outside(fit._make_function)
-    mend_loss_scale_of_replicas()
+    for owner, name, mended in _MENDS:
+        method = getattr(owner, name)
+        if not is_mended(method):
+            setattr(owner, name, functools.wraps(method)(mended(method)))
 
 
-def mend_loss_scale_of_replicas() -> None:
-    """Mends `LossScaleOptimizer` of Keras where the present strategy has replicas.
+def is_mended(method) -> bool:
+    """Whether a method of Keras is one that `mend_keras` has put in the place of another."""
+    return hasattr(method, "__wrapped__")
 
-    Keras 3.15 asks the first replica of each worker whether the gradients are finite, and they
-    are not summed yet. An overflow in another replica is applied, or workers wait for each other.
-    """
-    scaling, strategy = keras.optimizers.LossScaleOptimizer, tf.distribute.get_strategy()
-    if strategy.num_replicas_in_sync > 1 and not hasattr(scaling.check_finite, "__wrapped__"):
-        scaling.check_finite = _finite_in_all_replicas(scaling.check_finite)
+
+def warn_of_replicas() -> None:
+    """Warns if the present strategy has several replicas and Keras is as it was."""
+    several = tf.distribute.get_strategy().num_replicas_in_sync > 1
+    if several and not is_mended(trainer.reduce_per_replica):
+        warnings.warn(
+            "Keras's `fit` and `LossScaleOptimizer` have faults under a strategy with several "
+            "replicas. Call `tfsoftmax.mend_keras()` once, where you make the strategy, to mend "
+            "them in this process.", stacklevel=3,
+        )
 
 
 def _built_from_first_replica(maybe_symbolic_build):
-    @functools.wraps(maybe_symbolic_build)
     def mended(self, iterator=None, data_batch=None):
         strategy = strategy_of(self)
         if strategy is not None and iterator is not None and strategy.num_replicas_in_sync > 1:
@@ -64,7 +77,6 @@ def _built_from_first_replica(maybe_symbolic_build):
 
 
 def _reduced_scalars(reduce_per_replica):
-    @functools.wraps(reduce_per_replica)
     def mended(values, strategy, reduction):
         several = has_several_workers(strategy)
         if not several or reduction not in ("auto", "mean"):
@@ -77,7 +89,6 @@ def _reduced_scalars(reduce_per_replica):
 
 
 def _looping_outside(make_function):
-    @functools.wraps(make_function)
     def mended(self, step_function):
         function = make_function(self, step_function)
         if self.steps_per_execution == 1 or self.distribute_strategy.num_replicas_in_sync == 1:
@@ -103,7 +114,6 @@ def _looping_outside(make_function):
 
 
 def _finite_in_all_replicas(check_finite):
-    @functools.wraps(check_finite)
     def mended(self, grads):
         finite, replica = check_finite(self, grads), tf.distribute.get_replica_context()
         if replica is None or replica.num_replicas_in_sync == 1:
@@ -111,3 +121,27 @@ def _finite_in_all_replicas(check_finite):
         return replica.all_reduce("SUM", tf.cast(~finite, tf.float32)) == 0
 
     return mended
+
+
+def _by_way_of_the_disk(save):
+    def mended(model, *args):
+        optimizer = getattr(model, "optimizer", None)
+        variables = [*model.variables, *(optimizer.variables if optimizer else [])]
+        size = sum(math.prod(v.shape) * tf.as_dtype(v.dtype).size for v in variables)
+        bound = saving_lib._MEMORY_UPPER_BOUND  # the share of the free memory that may be used
+        try:
+            saving_lib._MEMORY_UPPER_BOUND = bound if size <= LARGE_BYTES else 0
+            return save(model, *args)
+        finally:
+            saving_lib._MEMORY_UPPER_BOUND = bound
+
+    return mended
+
+
+_MENDS = (
+    (trainer.TensorFlowTrainer, "_maybe_symbolic_build", _built_from_first_replica),
+    (trainer, "reduce_per_replica", _reduced_scalars),
+    (trainer.TensorFlowTrainer, "_make_function", _looping_outside),
+    (keras.optimizers.LossScaleOptimizer, "check_finite", _finite_in_all_replicas),
+    (saving_lib, "_save_model_to_fileobj", _by_way_of_the_disk),
+)

@@ -16,9 +16,9 @@ def results(model, data):
     for when in ("loaded", "trained"):
         if when == "trained":
             model.train_on_batch(words, labels, weights)
+        model.reset_metrics()
         measured = model.test_on_batch(words, labels, weights, return_dict=True)
         numbers |= {f"{when} {name}": value for name, value in measured.items()}
-        model.reset_metrics()
     return numbers
 
 

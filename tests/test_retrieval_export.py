@@ -49,7 +49,8 @@ def two_towers(head, second=None):
     outputs = head(hidden)
     if second:
         outputs = [keras.layers.Dense(2)(keras.layers.Concatenate()([hidden, unused])), outputs]
-    model = keras.Model({"history": history, "age": age, "unused": unused}, outputs)
+    inputs = {"history": history, "age": age} | ({"unused": unused} if second else {})
+    model = keras.Model(inputs, outputs)
     randomise(model)
     return model
 

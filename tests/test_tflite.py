@@ -72,9 +72,6 @@ def test_recurrent_layers_with_a_fixed_batch(cell):
     assert_same_logits(model, flat_buffer, batch=3)
 
 
-@pytest.mark.skipif(
-    tuple(map(int, keras.__version__.split(".")[:2])) < (3, 13), reason="Keras 3.13 brings litert."
-)
 @pytest.mark.parametrize("cell", [LSTM, pytest.param(GRU, marks=pytest.mark.slow)])
 def test_keras_exports_recurrent_layers_as_built_in_operations_for_a_given_batch(cell, tmp_path):
     """Without the signature it exports any batch, also of a model whose inputs have a fixed one."""

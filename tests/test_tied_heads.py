@@ -17,10 +17,6 @@ from tfsoftmax.vocabulary import Vocabulary
 V, D, T = 13, 8, 5
 WORDS = np.arange(2 * T, dtype=np.int32).reshape(2, T)
 
-needs_reversible = pytest.mark.skipif(
-    not hasattr(keras.layers, "ReversibleEmbedding"), reason="Keras 3.13 brings the layer"
-)
-
 
 def tied(embedding, make=FullSoftmax, **options):
     """A model of words whose head is tied to `embedding`, and the head."""
@@ -144,13 +140,13 @@ def test_a_step_computes_no_rows_but_the_samples(what, policy):
     assert not wide
     kernel = tf.cast(head._kernel(), tf.float32).numpy()  # the rows are those of the table
     rows, _ = head._rows_and_biases(labels)
-    np.testing.assert_allclose(rows, kernel[labels], rtol=1e-6)
+    half = policy != "float32"  # Keras before 3.15 rounds the rows, but not the whole kernel
+    np.testing.assert_allclose(rows, kernel[labels], rtol=1e-6, atol=0.02 if half else 0.0)
     assert not any(
         isinstance(slope, tf.Tensor) and slope.shape[0] == words for slope in step()[1]
     )
 
 
-@needs_reversible
 @pytest.mark.parametrize("mode", slow_unless([None, "int8"], [None, "int8", "int4"]))
 @pytest.mark.parametrize("tie_weights", [True, False])
 def test_reversible_embedding_scores_with_its_own_table(mode, tie_weights):
@@ -180,7 +176,6 @@ def test_a_table_of_another_dtype_scores_and_trains(dtype):
     assert history[-1] < history[0] and embedding.embeddings.dtype == dtype
 
 
-@needs_reversible
 def test_gradients_reach_the_table_of_an_untied_reversible_embedding():
     embedding = keras.layers.ReversibleEmbedding(V, D, tie_weights=False)
     _, head = tied(embedding, use_bias=False)
@@ -195,7 +190,6 @@ def test_gradients_reach_the_table_of_an_untied_reversible_embedding():
     np.testing.assert_allclose(ours, tape.gradient(theirs, weight), rtol=1e-5, atol=1e-6)
 
 
-@needs_reversible
 def test_the_cap_of_a_reversible_embedding_is_wanted_of_the_head():
     embedding = keras.layers.ReversibleEmbedding(V, D, logit_soft_cap=3.0)
     _, head = tied(embedding, use_bias=False, soft_cap=3.0)

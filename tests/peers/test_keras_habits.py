@@ -42,6 +42,7 @@ def test_a_dataset_and_single_batches_train_as_arrays_do():
         )
     rows = Batches()[0]
     exact = models[0].evaluate(*rows[:2], B, sample_weight=rows[2], return_dict=True, verbose=0)
+    models[2].reset_metrics()
     tested = models[2].test_on_batch(*rows, return_dict=True)
     for name, value in exact.items():
         np.testing.assert_allclose(tested[name], value, rtol=1e-4)

@@ -17,7 +17,7 @@ def mend_keras() -> None:
     """Mends five faults of Keras, for all models of this process; a second call does nothing.
 
     Call it once, where a program makes its strategy or before it saves a large model. No other
-    part of tfsoftmax changes Keras. These are the faults, which Keras 3.11 to 3.15 have:
+    part of tfsoftmax changes Keras. These are the faults, which Keras 3.13 to 3.15 have:
 
     - With several replicas, `fit` builds a model from the mean of the replicas' first batches,
       which batches of several workers, or of different sizes, do not have.

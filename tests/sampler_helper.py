@@ -4,13 +4,14 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.samplers import SAMPLERS, get_sampler
-from tfsoftmax.samplers.base import Sampler
+from tfsoftmax.samplers.after_word import AfterWord
+from tfsoftmax.samplers.base import Given, Sampler
 
 LABELS = np.array([[3, 0, 7], [9, 3, 5]])
 # "in_batch" draws no words from its q, and those after a word draw none for all positions.
 NAMES = sorted(
     name for name, sampler in SAMPLERS.items()
-    if name != "in_batch" and not sampler.reads_previous_word
+    if not issubclass(sampler, Given | AfterWord)
 )
 
 

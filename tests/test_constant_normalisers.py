@@ -43,10 +43,11 @@ def at_minimum(head):
     for variable in head.trainable_variables:  # as far from a constant as a start may be
         variable.assign(np.random.default_rng(1).normal(size=variable.shape))
     sampler = getattr(head, "sampler", None)
-    if sampler is not None and not sampler.holds_labels:
+    given = isinstance(sampler, tfsoftmax.samplers.InBatch)
+    if sampler is not None and not given:
         sampler._draw = lambda count, seed: tf.repeat(tf.range(V), COUNTS)
     hidden, labels = np.repeat(np.eye(CONTEXTS, dtype=np.float32), V, 0), np.tile(range(V), 3)
-    if sampler is not None and sampler.holds_labels:  # labels as often as they are to be expected
+    if given:  # labels as often as they are to be expected
         counts = np.rint(200 * JOINT.ravel()).astype(int)
         hidden, labels = np.repeat(hidden, counts, 0), np.repeat(labels, counts)
         weights = np.full(len(labels), 1 / len(labels), np.float32)

@@ -374,7 +374,7 @@ def test_what_cannot_be_asked_for_is_named():
     for extra in (Uniform(SIZE, unique=True), Uniform(SIZE + 1), sampler):
         with pytest.raises(ValueError, match=f"`extra` must be a sampler of {SIZE} words that dr"):
             InBatch(SIZE, COUNTS, extra)
-    with pytest.raises(ValueError, match="`remove_accidental_hits` must not be False with"):
+    with pytest.raises(ValueError, match="`remove_accidental_hits` must not be False for"):
         SampledSoftmax(SIZE, None, sampler, remove_accidental_hits=False)
     with pytest.raises(ValueError, match="`sampler` must draw words of its own"):
         head, hidden = make()

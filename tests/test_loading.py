@@ -76,7 +76,7 @@ def metrics_for(head):
     metrics = [tfsoftmax.Perplexity()]
     if hasattr(head, "log_normaliser"):
         metrics.append(tfsoftmax.Normaliser())
-    if hasattr(head, "effective_sample_size") and not head.sampler.holds_labels:
+    if hasattr(head, "effective_sample_size") and not isinstance(head.sampler, samplers.InBatch):
         metrics.append(tfsoftmax.EffectiveSampleSize())
     if hasattr(head, "cluster_log_prob"):
         metrics += [tfsoftmax.ClusterPerplexity(), tfsoftmax.InClusterPerplexity()]

@@ -162,10 +162,11 @@ def option_cases():
 
 
 def _draw(sampler):
-    if sampler.reads_previous_word:
+    if sampler.units:
         sampler.sample_for_each(LABELS, 5, (1, 2), before=LABELS)
     else:
-        sampler.sample(LABELS, None if sampler.holds_labels else 5, (1, 2))
+        given = isinstance(sampler, tfsoftmax.samplers.InBatch)
+        sampler.sample(LABELS, None if given else 5, (1, 2))
 
 
 def label_values():

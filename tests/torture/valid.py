@@ -76,7 +76,7 @@ def table():
     draw = {"labels": LABELS, "num_samples": 5, "seed": 1}
 
     def draws(made, **more):
-        method = made.sample_for_each if made.reads_previous_word else made.sample
+        method = made.sample_for_each if made.units else made.sample
         kinds = {"labels": "ids", "before": "ids", "num_samples": int, "seed": "draw seed"}
         return Use(method, draw | more, kinds=kinds, group="draws")
 

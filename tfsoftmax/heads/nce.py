@@ -85,7 +85,7 @@ class NCE(SamplingHead):
             not self.remove_accidental_hits, "remove_accidental_hits", "not be True for NCE, which "
             "would then find P / (1 - P) in place of the probabilities P", True,
         )
-        self.self_normalised = self.sampler.corrects
+        self.self_normalised = self.sampler.unbiased
         self.initial_log_z = _checked_log_z(Z, log_z, self.vocab_size)
         known = isinstance(train_z, bool) or train_z == "context"
         expect(known, "train_z", "be True, False or 'context'", train_z)
@@ -117,7 +117,7 @@ class NCE(SamplingHead):
         """s_w - ln Z."""
         log_z = self._log_z()
         if self.train_z == "context":
-            wide = tf.cast(self._parts(hidden)[0], tf.float32)
+            wide = tf.cast(self.sampler.split(hidden)[0], tf.float32)
             log_z = log_z + tf.linalg.matvec(wide, tf.cast(self.log_z_kernel.value, tf.float32))
         return self._label_scores(hidden, labels) - log_z
 

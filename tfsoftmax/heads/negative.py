@@ -71,15 +71,12 @@ class NegativeSampling(SamplingHead):
             vocab_size, num_samples, sampler, counts, sampler_options, remove_accidental_hits,
             shared_samples, seed, synchronized, ngram, words, **kwargs,
         )
-        for wrong, why in (
-            (self.sampler.unique, "for a sampler without replacement, which draws a word w fewer "
-             "than k q(w) times"),
-            (self.sampler.holds_labels, "for a sampler that holds the labels themselves, as many "
-             "as the batch has"),
-            (self.remove_accidental_hits, "if accidental hits are left out, as the scores then "
-             "tend to log-odds, ln (P / (1 - P))"),
-        ):
-            expect(not (restore_proposal and wrong), "restore_proposal", f"be False {why}", True)
+        self._check_use(restore_proposal=restore_proposal)
+        expect(
+            not (restore_proposal and self.remove_accidental_hits), "restore_proposal", "be False "
+            "if accidental hits are left out, as the scores then tend to log-odds, "
+            "ln (P / (1 - P))", True,
+        )
         self.restore_proposal = self.self_normalised = restore_proposal
 
     def _parameters(self):
@@ -107,7 +104,7 @@ class NegativeSampling(SamplingHead):
         scores = self._label_scores(hidden, labels)
         if not self.restore_proposal:
             return scores
-        return scores + self._log_counts(labels, *self._parts(hidden)[1])
+        return scores + self._log_counts(labels, *self.sampler.split(hidden)[1])
 
     def get_config(self):
         return {**super().get_config(), "restore_proposal": self.restore_proposal}

@@ -116,22 +116,15 @@ class SampledSoftmax(SamplingHead):
             shared_samples, seed, synchronized, ngram, words, **kwargs,
         )
         check_objective(label_smoothing, 0.0, None)
-        most = keep if self.sampler.holds_labels else self.num_samples
-        expect(keep is None or 0 < keep <= most, "keep",
-               f"lie in [1, num_samples={self.num_samples}]", keep)
-        expect(keep is None or self.sampler.unique or self.sampler.holds_labels, "keep",
-               "be None for a sampler with replacement", keep)
         expect(keep_by in KEEP_BY, "keep_by", f"be one of {KEEP_BY}", keep_by)
-        whole = self.remove_accidental_hits or self.sampler.holds_labels
-        expect(label_in_sum or not whole, "label_in_sum", "be True with `remove_accidental_hits` "
-               "and with a sampler that holds the labels themselves", label_in_sum)
-        expect(self.sampler.takes_any_label or not label_smoothing, "label_smoothing",
-               "be 0 with TargetSampling, whose chunks lack other words", label_smoothing)
+        self._check_use(keep=keep, label_in_sum=label_in_sum, label_smoothing=label_smoothing)
+        expect(label_in_sum or not self.remove_accidental_hits, "label_in_sum",
+               "be True with `remove_accidental_hits`", label_in_sum)
         self.keep, self.keep_by, self.label_in_sum = keep, keep_by, label_in_sum
         self.label_smoothing = label_smoothing
-        if self.sampler.holds_labels:
+        if keep is not None and not self.sampler.unique:
             # Under XLA repeated words are separate columns, of which `keep` would count each.
-            self.supports_jit = self.supports_jit and keep is None
+            self.supports_jit = False
 
     @classmethod
     def from_config(cls, config):
@@ -200,10 +193,7 @@ class SampledSoftmax(SamplingHead):
 
         Source: Müller 2017, equation 2.30 (Kong 1992).
         """
-        expect(
-            not self.sampler.holds_labels, "sampler", "draw words of its own: the sample of this "
-            "one are the labels, which are not known here", self.sampler,
-        )
+        self._check_use(labels_known=False)
         return self._by_row(lambda rows: self._effective_sample_size(rows, seed), hidden)
 
     @property
@@ -218,8 +208,6 @@ class SampledSoftmax(SamplingHead):
     def _sample(self, *arguments):
         if self._compares_with_others:
             return self.sampler.sample_others(*arguments)
-        if self.sampler.holds_labels and self.label_smoothing and self.shared_samples:
-            return self.sampler.sample(*arguments, label_smoothing=self.label_smoothing)
         drawn = super()._sample(*arguments)
         if self.label_in_sum:
             return drawn
@@ -248,7 +236,7 @@ class SampledSoftmax(SamplingHead):
         return tf.where(replaced, uniform_words(count, self.vocab_size, words), labels)
 
     def _effective_sample_size(self, hidden, seed):
-        hidden, before = self._parts(hidden)
+        hidden, before = self.sampler.split(hidden)
         labels = tf.zeros(tf.shape(hidden)[:1], tf.int32)  # which do not matter
         draw = self.sampler.sample if self.shared_samples else self.sampler.sample_for_each
         if seed is None:

@@ -13,9 +13,7 @@ from tfsoftmax.distributions.views import without_previous_word
 from tfsoftmax.heads.random_state import RandomState
 from tfsoftmax.heads.shards import Shards
 from tfsoftmax.ngrams.backoff import BackoffBigrams
-from tfsoftmax.ngrams.previous_word import UNITS, without_word
 from tfsoftmax.ops.criteria import Hits
-from tfsoftmax.ops.graphs import under_xla
 from tfsoftmax.ops.replicas import in_replica, of_all_replicas
 from tfsoftmax.samplers import Sampler, get_sampler
 from tfsoftmax.samplers.certain import with_certain
@@ -70,6 +68,8 @@ class SamplingHead(Shards):
         sampled, exact = head.training_loss(hidden, labels), head.log_prob(hidden, labels)
     """
 
+    label_smoothing = 0.0  # `SampledSoftmax` has an argument for it
+
     def __init__(
         self, vocab_size: int, num_samples: int | None = 1280, sampler: str | Sampler | None = None,
         counts: ArrayLike | None = None, sampler_options: dict | None = None,
@@ -90,16 +90,10 @@ class SamplingHead(Shards):
         if not self.trainable:
             self.sampler.trainable = False  # as the setter of `trainable` does
         self.sampler.check_size(num_samples)
-        expect(shared_samples or not self.sampler.unique, "shared_samples",
-               "be True for a sampler without replacement", shared_samples)
-        expect(not (shared_samples and self.sampler.reads_previous_word), "shared_samples",
-               "be False for a sampler that depends on the word before", shared_samples)
         self.num_samples = None if num_samples is None else int(num_samples)
         self.remove_accidental_hits = remove_accidental_hits
-        kept = remove_accidental_hits is False and self.sampler.holds_labels
-        expect(not kept, "remove_accidental_hits",
-               "not be False with a sampler that holds the labels themselves", False)
         self.shared_samples = shared_samples
+        self._check_use()
         self.seed = seed
         self.synchronized = synchronized
         self.random_state = RandomState(seed)
@@ -108,18 +102,26 @@ class SamplingHead(Shards):
     @property
     def reads_previous_word(self) -> bool:
         """Whether the last units of the hidden states carry the word that was read last."""
-        return self.sampler.reads_previous_word
+        return self.sampler.units > 0
+
+    def _check_use(self, **options):
+        """Raises ValueError if the sampler does not suit the options of the head, and these."""
+        self.sampler.check_use(
+            num_samples=self.num_samples, shared_samples=self.shared_samples,
+            remove_accidental_hits=self.remove_accidental_hits, **options,
+        )
 
     def build(self, hidden_shape):
         *leading, units = hidden_shape
-        if not self.reads_previous_word or units is None:
+        read = self.sampler.units
+        if not read or units is None:
             return super().build(hidden_shape)
         expect(
-            units > UNITS, "hidden", f"have more than {UNITS} units with sampler={self.sampler}: "
+            units > read, "hidden", f"have more than {read} units with sampler={self.sampler}: "
             "the last ones carry the word before",
             received=f"hidden of shape {tuple(hidden_shape)}",
         )
-        super().build((*leading, units - UNITS))
+        super().build((*leading, units - read))
         self.input_spec.axes[-1] = units
 
     def _hits(self):
@@ -128,26 +130,20 @@ class SamplingHead(Shards):
             return self.sampler.hits
         return Hits.REMOVE if self.remove_accidental_hits else Hits.KEEP
 
-    def _sample(self, *arguments):
-        sampler = self.sampler
-        return (sampler.sample if self.shared_samples else sampler.sample_for_each)(*arguments)
-
-    def _parts(self, hidden):
-        """What is scored of the hidden states, and a list of the words before, or an empty one."""
-        if not self.reads_previous_word:
-            return hidden, []
-        hidden, before = without_word(hidden)
-        return hidden, [before]
+    def _sample(self, labels, num_samples, seed, *before):
+        if self.shared_samples:
+            return self.sampler.sample(labels, num_samples, seed, self.label_smoothing)
+        return self.sampler.sample_for_each(labels, num_samples, seed, *before)
 
     def distribution(self):
         distribution = super().distribution()
         return without_previous_word(distribution) if self.reads_previous_word else distribution
 
     def objective(self):
-        return _Sampled(self._nats, self.sampler.learns_from_labels)
+        return _Sampled(self._nats, self.sampler)
 
     def _label_scores(self, hidden, labels):
-        scores = super()._label_scores(self._parts(hidden)[0], labels)
+        scores = super()._label_scores(self.sampler.split(hidden)[0], labels)
         return scores + self.sampler.log_allowed(labels) if self.sampler.exclude else scores
 
     def _parameters(self):
@@ -164,27 +160,27 @@ class SamplingHead(Shards):
     def _sampled_loss(self, criterion, hidden, labels, corrected=True, certain=None):
         """Loss (N,) by a criterion, on a fresh sample that certain ids (C,) >= 0, if any, join."""
         seed = self.random_state.next(self.synchronized and self.shared_samples)
-        hidden, before = self._parts(hidden)
-        given, labels = labels, tf.maximum(labels, 0)  # `given` is -1 at positions without a label
-        own = given if self.sampler.holds_labels else labels
-        candidates = self._sample(own, self.num_samples, seed, *before)
-        if self.sampler.learns_from_labels and in_replica():  # such a position borrows a word
-            labels = tf.where(given < 0, tf.reshape(candidates.ids, [-1])[0], labels)
-        self.sampler.update(given)
-        is_certain = None
+        hidden, before = self.sampler.split(hidden)
+        candidates = self._sample(labels, self.num_samples, seed, *before)
+        self.sampler.update(labels)
+        unlabelled = labels < 0
+        if in_replica():  # a position without a label borrows a word
+            labels = tf.where(unlabelled, tf.reshape(candidates.ids, [-1])[0], labels)
+        labels, is_certain = tf.maximum(labels, 0), None
         if certain is not None:
             if self.synchronized:
                 certain = of_all_replicas(certain)
             certain = tf.boolean_mask(certain, certain >= 0)  # after the replicas: none may be left
             candidates, is_certain = with_certain(
-                candidates, labels, certain, self.sampler.corrects)
+                candidates, labels, certain, self.sampler.unbiased)
         arguments = criterion, hidden, self._compared_rows, labels, candidates, corrected
         arguments = *arguments, self._hits()
-        if not self.sampler.learns_from_scores:
+        if self.shared_samples:
             return sampled_loss(*arguments, is_certain)
         losses, scores = per_example_loss(*arguments)
-        ids = tf.concat([labels[:, None], candidates.ids], axis=1)
-        self.sampler.observe(tf.where(given < 0, -1, *before), ids, tf.nn.softmax(scores))
+        if before:
+            ids = tf.concat([labels[:, None], candidates.ids], axis=1)
+            self.sampler.observe(tf.where(unlabelled, -1, *before), ids, tf.nn.softmax(scores))
         return losses
 
     def _compared_rows(self, ids):
@@ -209,23 +205,21 @@ class SamplingHead(Shards):
 
 
 class _Sampled(Objective):
-    """The objective of a step.
+    """The objective of a step, over the positions that its sampler asks for.
 
     Args:
         nats: a function of hidden states, labels and what else is read of each position.
-        learns_from_labels: whether the labels of positions of weight zero must be left out.
+        sampler: the sampler.
     """
 
-    def __init__(self, nats, learns_from_labels):
-        self.nats, self.learns_from_labels = nats, learns_from_labels
+    def __init__(self, nats, sampler):
+        self.nats, self.sampler = nats, sampler
 
     def weighted_nats(self, hidden, labels, weights, *more):
-        if self.learns_from_labels and not under_xla():  # which fixes the number of them
-            seen = tf.where(weights != 0)[:, 0]
-            if in_replica():  # a collective of nothing ends the process: one position is left,
-                labels = tf.where(weights != 0, labels, -1)  # which has no label
-                first = tf.range(tf.minimum(tf.size(weights, tf.int64), 1))
-                seen = tf.cond(tf.size(seen) > 0, lambda: seen, lambda: first)
+        seen = self.sampler.positions(weights)
+        if seen is not None:
+            if in_replica():  # where one of weight zero may be among them
+                labels = tf.where(weights != 0, labels, -1)
             hidden, labels, weights, *more = (
                 tf.gather(tensor, seen) for tensor in (hidden, labels, weights, *more)
             )

@@ -2,6 +2,9 @@
 
 import tensorflow as tf
 
+from tfsoftmax.ops.graphs import under_xla
+from tfsoftmax.ops.replicas import in_replica
+
 
 def weighted(nats, weights):
     """weights · nats, (...) float32 each: zero where the weight is."""
@@ -26,3 +29,17 @@ def without_broken(hidden, weights):
     """
     broken = (weights == 0) & ~tf.reduce_all(tf.math.is_finite(hidden), axis=-1)
     return tf.where(broken[..., None], tf.zeros_like(hidden), hidden), broken
+
+
+def weighted_places(weights: tf.Tensor) -> tf.Tensor | None:
+    """The places where weights (N,) are not zero; None for all, as XLA fixes the number of them.
+
+    In a replica without any it is the first place, since a collective of nothing ends the process.
+    """
+    if under_xla():
+        return None
+    places = tf.where(weights != 0)[:, 0]
+    if not in_replica():
+        return places
+    first = tf.range(tf.minimum(tf.size(weights, tf.int64), 1))
+    return tf.cond(tf.size(places) > 0, lambda: places, lambda: first)

@@ -8,13 +8,14 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.ngrams.backoff import BackoffBigrams, given_model
+from tfsoftmax.ngrams.previous_word import UNITS, without_word
 from tfsoftmax.ngrams.tables import places_of
 from tfsoftmax.ops.graphs import held
 from tfsoftmax.ops.random import split_seed, uniform
 from tfsoftmax.samplers.base import Candidates, Sampler, stateless
 from tfsoftmax.samplers.distributions import Unigram
 from tfsoftmax.samplers.rows import cumulative, draw
-from tfsoftmax.support.arguments import expect, refusal
+from tfsoftmax.support.arguments import expect
 
 
 class AfterWord(Sampler):
@@ -37,16 +38,32 @@ class AfterWord(Sampler):
         assert isinstance(sampler, tfsoftmax.samplers.after_word.AfterWord)
     """
 
-    reads_previous_word = True
+    units = UNITS
 
     def __init__(self, vocab_size: int, **kwargs):
         super().__init__(vocab_size, unique=False, **kwargs)
         self.supports_jit = False  # a search in a sorted array compares with all of it under XLA
 
-    def sample(self, labels, num_samples, seed):
-        raise refusal(
-            "shared_samples", "be False for a sampler that depends on the word before", True
-        )
+    def check_use(self, *, shared_samples=True, **options):
+        expect(not shared_samples, "shared_samples",
+               "be False for a sampler that depends on the word before", shared_samples)
+        super().check_use(shared_samples=False, **options)
+
+    def sample(self, labels, num_samples, seed, label_smoothing=0.0):
+        self.check_use()
+
+    def split(self, hidden):
+        hidden, before = without_word(hidden)
+        return hidden, [before]
+
+    def observe(self, before: tf.Tensor, ids: tf.Tensor, shares: tf.Tensor) -> None:
+        """Adapts the distribution to what a step has found, if it changes.
+
+        Args:
+            before: (N,) int32, the word v before each position, or -1 to leave the position out.
+            ids: (N, C) int32, the words whose scores the step has computed.
+            shares: (N, C) float32, their softmax.
+        """
 
     def sample_for_each(
         self, labels: tf.Tensor, num_samples: int, seed: int | tf.Tensor, before: tf.Tensor

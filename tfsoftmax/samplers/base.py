@@ -1,4 +1,4 @@
-"""The base of all proposal distributions: draws with and without replacement."""
+"""The kinds of samplers: words that are drawn, with or without replacement, or that are given."""
 
 import operator
 import warnings
@@ -40,8 +40,12 @@ class Candidates(NamedTuple):
 class Sampler(CheckedArguments, keras.layers.Layer):
     """A proposal distribution q over V words, from which a head draws samples.
 
-    The head holds the sampler as a sublayer. A subclass writes `log_q` and `_draw`, `update` if
-    its distribution changes in training.
+    The type of a sampler says what its samples are. A plain `Sampler` draws words that all
+    positions share, or words for each position. `Given` takes the sample from somewhere else, such
+    as the labels of the batch. `after_word.AfterWord` draws words for each position by the word
+    before it. The head holds the sampler as a sublayer. A subclass writes `log_q` and `_draw`,
+    `update` if its distribution changes in training, and `check_use` if some options of a head do
+    not suit it.
 
     Args:
         vocab_size: V, at most 2^30.
@@ -59,12 +63,8 @@ class Sampler(CheckedArguments, keras.layers.Layer):
     """
 
     hits = Hits.KEEP  # what should happen to samples that equal a label, unless one asks for others
-    reads_previous_word = False  # whether q depends on the word before
-    corrects = True  # whether words differ in their expected counts
-    holds_labels = False  # whether a sample contains the label of each position once, undrawn
-    takes_any_label = True  # whether a label may be any word
-    learns_from_labels = False  # whether labels of weight zero must be kept from it
-    learns_from_scores = False  # whether it has `observe`
+    unbiased = True  # whether the expected counts are the words' own; if not, all are the same
+    units = 0  # of the hidden states, the last ones, which the sampler reads
     exclude = ()  # words that are never drawn, which `Excluding` sets
 
     def __init__(self, vocab_size: int, unique: bool = False, **kwargs):
@@ -75,13 +75,18 @@ class Sampler(CheckedArguments, keras.layers.Layer):
         self._tries = {}
         self.built = True
 
-    def sample(self, labels: tf.Tensor, num_samples: int, seed: int | tf.Tensor) -> Candidates:
+    def sample(
+        self, labels: tf.Tensor, num_samples: int, seed: int | tf.Tensor,
+        label_smoothing: float = 0.0,
+    ) -> Candidates:
         """Draws words and states how often each was to be expected in this sample.
 
         Args:
             labels: (...) integers, words whose expected counts the caller needs too.
             num_samples: S, at most V if `unique`.
             seed: int, or (2,) integers; the same seed draws the same words on every device.
+            label_smoothing: the share of the labels that the head has replaced by uniform words,
+                which matters where the labels are the sample.
 
         Returns:
             `Candidates`. The expected count of a word is S q with replacement. Without, it is
@@ -179,26 +184,52 @@ class Sampler(CheckedArguments, keras.layers.Layer):
         """
         del labels
 
-    def observe(self, before: tf.Tensor, ids: tf.Tensor, shares: tf.Tensor) -> None:
-        """Adapts the distribution to what a step has found, if it `learns_from_scores`.
+    def positions(self, weights: tf.Tensor) -> tf.Tensor | None:
+        """The places (n,) of the positions that a step shows to the sampler, or None for all.
 
         Args:
-            before: (N,) int32, the word before each position, or -1 to leave the position out.
-            ids: (N, C) int32, the words whose scores the step has computed.
-            shares: (N, C) float32, their softmax.
+            weights: (N,) float32, of the positions. What learns from labels leaves out those of
+                weight zero.
         """
-        raise NotImplementedError
+
+    def split(self, hidden: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """The hidden states that are scored, and the words before in a list, if it reads them."""
+        return hidden, []
+
+    def check_use(
+        self, *, num_samples: int | None = None, shared_samples: bool = True,
+        keep: int | None = None, label_in_sum: bool = True, label_smoothing: float = 0.0,
+        remove_accidental_hits: bool | None = None, restore_proposal: bool = False,
+        labels_known: bool = True,
+    ) -> None:
+        """Raises ValueError if a head with these options cannot use samples of this kind.
+
+        Args:
+            num_samples, shared_samples, keep: those of the heads that sample.
+            label_in_sum, label_smoothing, remove_accidental_hits, restore_proposal: likewise.
+            labels_known: whether a sample is drawn for the labels of a training step.
+        """
+        expect(shared_samples or not self.unique, "shared_samples",
+               "be True for a sampler without replacement", shared_samples)
+        expect(keep is None or 0 < keep <= num_samples, "keep",
+               f"lie in [1, num_samples={num_samples}]", keep)
+        expect(keep is None or self.unique, "keep",
+               "be None for a sampler with replacement", keep)
+        expect(
+            not (restore_proposal and self.unique), "restore_proposal", "be False for a sampler "
+            "without replacement, which draws a word w fewer than k q(w) times", True,
+        )
 
     def _checked(self, ids, name="labels", least=0):
-        """Ids of words in [least, V) as int32; -1, for no label, where replicas may lack labels.
+        """Ids of words in [least, V) as int32. A word that is -1, none, becomes the least one.
 
-        A head that is traced has checked its labels, which are int32 by then.
+        A head that is traced has checked its labels, which are int32 by then. Replicas may lack
+        labels.
         """
         ids = dense(ids, name)
-        if ids.dtype == tf.int32 and not tf.executing_eagerly():
-            return ids
-        least = -1 if self.holds_labels or in_replica() else least
-        return checked_ids(ids, self.vocab_size, name, least)[0]
+        if ids.dtype != tf.int32 or tf.executing_eagerly():
+            ids, _ = checked_ids(ids, self.vocab_size, name, -1 if in_replica() else least)
+        return tf.maximum(ids, least)
 
     def _with_replacement(self, ids, labels, num_samples):
         log_size = np.float32(np.log(num_samples))
@@ -249,6 +280,28 @@ class Sampler(CheckedArguments, keras.layers.Layer):
         # Older files have an `implementation`, which is dropped.
         config = {k: v for k, v in config.items() if k != "implementation"}
         return super().from_config(unpacked_values(config))
+
+
+class Given(Sampler):
+    """A sample that nothing draws: all positions share words that are there already.
+
+    Args:
+        vocab_size: V.
+        **kwargs: arguments of `Sampler`.
+
+    Example:
+        sampler = tfsoftmax.samplers.InBatch(1000, counts=None)
+        assert isinstance(sampler, tfsoftmax.samplers.base.Given)
+        assert list(sampler.sample([3, 5], num_samples=None, seed=0).ids) == [3, 5]
+    """
+
+    def sample_others(self, labels, num_samples, seed):
+        return self.sample(labels, num_samples, seed)
+
+    def get_config(self):
+        config = super().get_config()
+        del config["unique"]
+        return config
 
 
 def stateless(seed):

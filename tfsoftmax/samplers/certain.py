@@ -6,27 +6,27 @@ from tfsoftmax.samplers.base import Candidates, contains
 
 
 def with_certain(
-    candidates: Candidates, labels: tf.Tensor, certain: tf.Tensor, corrects: bool = True
+    candidates: Candidates, labels: tf.Tensor, certain: tf.Tensor, unbiased: bool = True
 ) -> tuple[Candidates, tf.Tensor]:
     """Adds words to a sample with replacement, which are then expected once and count once.
 
     A certain word that was drawn too, or that stands several times among the certain ones, has as
     many copies as expected ones, so that all of them together count once. Σ exp(s) / c over the
     sample remains an unbiased estimate of Z: the certain words are summed, the others estimated.
-    Where nothing is corrected, a certain word has its score as it is, as all others have.
+    Where all words have the same expected count, a certain word has it, too.
 
     Args:
         candidates: those of `Sampler.sample`, with log_expected (S,).
         labels: (N,) int32, for which the candidates are.
         certain: (C,) int32, the words to add, in any order.
-        corrects: whether expected counts differ between words; if not, all are the same number.
+        unbiased: whether the expected counts are the words' own; if not, all are the same.
 
     Returns:
         `Candidates` with the certain words after the others, and whether each label is certain,
         (N,), in which case all its copies must be left out of its position: hits.
     """
     ids = tf.concat([candidates.ids, certain], 0)
-    once = tf.zeros([]) if corrects else tf.concat([candidates.log_expected, [0.0]], 0)[0]
+    once = tf.zeros([]) if unbiased else tf.concat([candidates.log_expected, [0.0]], 0)[0]
     log_expected = tf.concat([candidates.log_expected, tf.fill(tf.shape(certain), once)], 0)
     ordered, words = tf.sort(ids), tf.sort(certain)
     ends = [tf.searchsorted(ordered, ids, side=side) for side in ("left", "right")]

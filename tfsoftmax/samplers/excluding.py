@@ -6,7 +6,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.samplers.base import Candidates, Sampler, contains
+from tfsoftmax.samplers.after_word import AfterWord
+from tfsoftmax.samplers.base import Candidates, Given, Sampler, contains
 from tfsoftmax.support.arguments import expect
 from tfsoftmax.support.array_like import ArrayLike
 from tfsoftmax.support.counts import checked_counts
@@ -55,7 +56,6 @@ class Excluding(Sampler):
         if not self.trainable:
             sampler.trainable = False
         self.supports_jit = sampler.supports_jit
-        self.learns_from_labels = sampler.learns_from_labels
 
     @staticmethod
     def without(
@@ -73,7 +73,7 @@ class Excluding(Sampler):
     def log_q(self, ids):
         return tf.where(self._is_excluded(ids), NEVER, self.sampler.log_q(self._places(ids)))
 
-    def sample(self, labels, num_samples, seed):
+    def sample(self, labels, num_samples, seed, label_smoothing=0.0):
         return self._drawn(self.sampler.sample, labels, num_samples, seed)
 
     def sample_others(self, labels, num_samples, seed):
@@ -82,9 +82,15 @@ class Excluding(Sampler):
     def sample_for_each(self, labels, num_samples, seed):
         return self._drawn(self.sampler.sample_for_each, labels, num_samples, seed)
 
+    def positions(self, weights):
+        return self.sampler.positions(weights)
+
     def update(self, labels):
-        labels = self._checked(labels)
+        labels = self._checked(labels, least=-1)
         self.sampler.update(tf.where(self._is_excluded(labels), -1, self._places(labels)))
+
+    def check_use(self, **options):
+        self.sampler.check_use(**options)
 
     def check_size(self, num_samples: int | None) -> None:
         """Raises ValueError if the sampler cannot draw samples of this size."""
@@ -124,11 +130,10 @@ class Excluding(Sampler):
 
 
 def _check_class(cls):
-    draws = cls._draw is not Sampler._draw and cls.takes_any_label
     expect(
-        draws, "exclude", "be unset for a sampler that reads the word before, or takes its words "
-        "from labels or from vocabularies of its own: leave out positions of such labels by a "
-        "weight of zero", received=f"exclude with {cls.__name__}",
+        not issubclass(cls, Given | AfterWord), "exclude", "be unset for a sampler that reads the "
+        "word before, or takes its words from labels or from vocabularies of its own: leave out "
+        "positions of such labels by a weight of zero", received=f"exclude with {cls.__name__}",
     )
 
 

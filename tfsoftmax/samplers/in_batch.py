@@ -7,17 +7,19 @@ import tensorflow as tf
 from tfsoftmax.ops.criteria import Hits
 from tfsoftmax.ops.graphs import held, under_xla
 from tfsoftmax.ops.replicas import in_replica, labels_of_all_replicas
-from tfsoftmax.samplers.base import Candidates, Sampler, stateless
+from tfsoftmax.ops.weighting import weighted_places
+from tfsoftmax.samplers.after_word import AfterWord
+from tfsoftmax.samplers.base import Candidates, Given, Sampler, stateless
 from tfsoftmax.samplers.distributions import Uniform
 from tfsoftmax.samplers.learned import LearnedUnigram
-from tfsoftmax.support.arguments import expect, refusal
+from tfsoftmax.support.arguments import expect
 from tfsoftmax.support.array_like import ArrayLike
 from tfsoftmax.support.counts import checked_counts, with_unseen
 from tfsoftmax.support.packing import packed
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
-class InBatch(Sampler):
+class InBatch(Given):
     """q(w) proportional to count(w); the labels of the other positions are the draws from it.
 
     Recommenders train a tower of users and a tower of items in this way. A step needs the rows
@@ -68,9 +70,7 @@ class InBatch(Sampler):
     Shmuma 2017 ("sampled softmax") is `counts=None` with uniform words.
     """
 
-    holds_labels = True
     hits = Hits.REMOVE_ONE  # the position's own label
-    learns_from_labels = True
 
     def __init__(
         self, vocab_size: int, counts: ArrayLike | str | None, extra: Sampler | None = None,
@@ -81,7 +81,7 @@ class InBatch(Sampler):
         self._check_extra()
         if not self.trainable:
             self.extra.trainable = False
-        self.counts, self.learned, self.corrects = counts, None, counts is not None
+        self.counts, self.learned, self.unbiased = counts, None, counts is not None
         if isinstance(counts, str):
             expect(counts == "learned", "counts", "be numbers, 'learned' or None", counts)
             self.learned = LearnedUnigram(vocab_size, name="learned", trainable=self.trainable)
@@ -93,9 +93,8 @@ class InBatch(Sampler):
 
     def _check_extra(self):
         extra = self.extra
-        draws = isinstance(extra, Sampler) and not (
-            extra.unique or extra.holds_labels or extra.reads_previous_word
-        )
+        draws = isinstance(extra, Sampler) and not isinstance(extra, Given | AfterWord)
+        draws = draws and not extra.unique
         expect(
             draws and extra.vocab_size == self.vocab_size, "extra",
             f"be a sampler of {self.vocab_size} words that draws with replacement for all "
@@ -113,8 +112,8 @@ class InBatch(Sampler):
                 labels, is not among them.
             num_samples: S, or None for no words of r.
             seed: int, or (2,) integers; the same seed draws the same words of r.
-            label_smoothing: the share of the labels that the head has replaced by uniform words,
-                which `counts` do not hold. Learned counts hold them.
+            label_smoothing: as in `Sampler.sample`: `counts` do not hold these uniform words, and
+                learned counts do.
 
         Returns:
             `Candidates` with the labels of all replicas in their order, and then the words of r.
@@ -122,7 +121,7 @@ class InBatch(Sampler):
             and these.
         """
         self.check_size(num_samples)
-        labels = self._checked(labels)
+        labels = self._checked(labels, least=-1)
         ids = labels_of_all_replicas(tf.reshape(labels, [-1]))
         others = tf.cast(tf.maximum(tf.size(ids) - 1, 0), tf.float32)
 
@@ -146,14 +145,34 @@ class InBatch(Sampler):
         return Candidates(ids, log_expected(ids), log_expected(tf.maximum(labels, 0)))
 
     def sample_for_each(self, labels, num_samples, seed):
-        raise refusal(
-            "shared_samples", "be True if the labels of the batch are the sample", False
+        self.check_use(shared_samples=False)
+
+    def check_use(
+        self, *, shared_samples=True, keep=None, label_in_sum=True, remove_accidental_hits=None,
+        restore_proposal=False, labels_known=True, **options,
+    ):
+        super().check_use(**options)
+        expect(shared_samples, "shared_samples",
+               "be True if the labels of the batch are the sample", shared_samples)
+        whole = "for a sampler that holds the labels themselves"
+        expect(remove_accidental_hits is not False, "remove_accidental_hits",
+               f"not be False {whole}", False)
+        expect(keep is None or keep > 0, "keep", "be a positive integer", keep)
+        expect(label_in_sum, "label_in_sum", f"be True {whole}", label_in_sum)
+        expect(not restore_proposal, "restore_proposal", f"be False {whole}, as many as the batch "
+               "has", True)
+        expect(
+            labels_known, "sampler", "draw words of its own: the sample of this one are the "
+            "labels, which are not known here", self,
         )
 
     def log_q(self, ids):
         if self.learned is not None:
             return self.learned.log_q(ids)
         return tf.gather(held(self._log_q), ids)
+
+    def positions(self, weights):
+        return weighted_places(weights)
 
     def update(self, labels):
         if self.learned is not None:
@@ -166,11 +185,9 @@ class InBatch(Sampler):
             super().check_size(num_samples)
 
     def get_config(self):
-        config = super().get_config()
-        del config["unique"]
         counts = self.counts if self.learned is not None else packed(self.counts)
         extra = keras.saving.serialize_keras_object(self.extra)
-        return {**config, "counts": counts, "extra": extra}
+        return {**super().get_config(), "counts": counts, "extra": extra}
 
     @classmethod
     def from_config(cls, config):

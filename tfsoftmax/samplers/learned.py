@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tfsoftmax.ops.random import split_seed, uniform, uniform_words
 from tfsoftmax.ops.replicas import gathered_rows, labels_of_all_replicas, own_copy
+from tfsoftmax.ops.weighting import weighted_places
 from tfsoftmax.samplers.alias_table import cells
 from tfsoftmax.samplers.base import Sampler
 from tfsoftmax.samplers.distributions import Unigram
@@ -39,8 +40,6 @@ class LearnedUnigram(Sampler):
         gives no access to its counts, and which learns whenever it is asked for a sample.
     """
 
-    learns_from_labels = True
-
     def __init__(self, vocab_size: int, **kwargs):
         super().__init__(vocab_size, **kwargs)
         self.sums = self.add_weight(
@@ -52,6 +51,9 @@ class LearnedUnigram(Sampler):
     def log_q(self, ids):
         count = gathered_rows(self.sums.value, tf.cast(ids, tf.int64) + cells(self.vocab_size))
         return tf.cast(tf.math.log(count / self._total()), tf.float32)
+
+    def positions(self, weights):
+        return weighted_places(weights)
 
     def update(self, labels):
         if not self.trainable:

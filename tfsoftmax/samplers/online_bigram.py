@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from tfsoftmax.ops.random import split_seed, uniform
 from tfsoftmax.ops.replicas import gathered_rows, of_all_replicas, own_copy
+from tfsoftmax.ops.weighting import weighted_places
 from tfsoftmax.samplers.after_word import AfterWord
 from tfsoftmax.samplers.distributions import Unigram
 from tfsoftmax.support.arguments import check_positive, expect
@@ -50,8 +51,6 @@ class OnlineBigram(AfterWord):
     and the smoothing of Witten and Bell 1991 with the unigram.
     """
 
-    learns_from_labels = learns_from_scores = True
-
     def __init__(
         self, vocab_size: int, counts: ArrayLike | None = None, slots: int = 64,
         decay: float = 0.99, **kwargs,
@@ -70,6 +69,9 @@ class OnlineBigram(AfterWord):
         self.words = self.add_weight(name="words", shape=shape, dtype="int32", **options)
         self.weights_after = self.add_weight(name="weights", shape=shape, **options)
         self.total = self.add_weight(name="total", shape=(self.vocab_size,), **options)
+
+    def positions(self, weights):
+        return weighted_places(weights)
 
     def observe(self, before: tf.Tensor, ids: tf.Tensor, shares: tf.Tensor) -> None:
         """Adds estimated probabilities to the weights, unless `trainable` is False.

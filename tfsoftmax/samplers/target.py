@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tfsoftmax.ops.graphs import held
 from tfsoftmax.ops.random import uniform_words
-from tfsoftmax.samplers.base import Candidates, Sampler, contains
+from tfsoftmax.samplers.base import Candidates, Given, contains
 from tfsoftmax.support.arguments import (
     check_at_least,
     check_positive,
@@ -23,7 +23,7 @@ from tfsoftmax.support.packing import packed
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
-class TargetSampling(Sampler):
+class TargetSampling(Given):
     """q(w) = 1 / S for the S words of the present chunk of the training stream, zero for others.
 
     The sample of every step is the chunk's whole vocabulary V_n, which contains every label of
@@ -56,7 +56,7 @@ class TargetSampling(Sampler):
     Source: Müller 2017, equation 2.31; Jean et al. 2015, section 3.2; Chen et al. 2015 (the name).
     """
 
-    corrects = takes_any_label = False
+    unbiased = False
 
     def __init__(self, vocab_size: int, vocabularies: ArrayLike, ends: ArrayLike, **kwargs):
         super().__init__(vocab_size, unique=True, **kwargs)
@@ -75,13 +75,17 @@ class TargetSampling(Sampler):
         step = self.step.value % ends[-1]
         return tf.searchsorted(ends, step[None], side="right")[0]
 
-    def sample(self, labels: tf.Tensor, num_samples: int, seed: int | tf.Tensor) -> Candidates:
+    def sample(
+        self, labels: tf.Tensor, num_samples: int, seed: int | tf.Tensor,
+        label_smoothing: float = 0.0,
+    ) -> Candidates:
         """Returns the vocabulary of the present chunk in increasing order.
 
         Args:
             labels: (...) integers.
             num_samples: S, the size of the chunks' vocabularies.
             seed: has no effect, because nothing is drawn.
+            label_smoothing: must be zero.
 
         Returns:
             `Candidates`. Their `log_expected` are zeros, because each word of the chunk is
@@ -96,8 +100,10 @@ class TargetSampling(Sampler):
         log_expected_labels = _log(contains(words, labels))
         return Candidates(words, tf.zeros([num_samples]), log_expected_labels)
 
-    def sample_others(self, labels, num_samples, seed):
-        return self.sample(labels, num_samples, seed)
+    def check_use(self, *, label_smoothing=0.0, **options):
+        super().check_use(**options)
+        expect(not label_smoothing, "label_smoothing", "be 0 with TargetSampling, whose chunks "
+               "lack other words", label_smoothing)
 
     def log_q(self, ids):
         size = self.vocabularies.shape[1]
@@ -127,10 +133,9 @@ class TargetSampling(Sampler):
                f"be {size}, the size of the chunks' vocabularies", num_samples)
 
     def get_config(self):
-        config = super().get_config()
-        del config["unique"]
         return {
-            **config, "vocabularies": packed(self.vocabularies), "ends": packed(self.ends)
+            **super().get_config(), "vocabularies": packed(self.vocabularies),
+            "ends": packed(self.ends),
         }
 
 

@@ -3,6 +3,7 @@
 import keras
 
 from tfsoftmax.heads.sampled import SampledSoftmax
+from tfsoftmax.samplers.base import Given
 from tfsoftmax.support._compat import layers_of
 from tfsoftmax.support.arguments import CheckedArguments, check_positive, expect
 
@@ -15,8 +16,7 @@ class AdjustNumSamples(CheckedArguments, keras.callbacks.Callback):
     halves, though not below the head's `keep`, if it is above four times `target`. A sample without
     replacement grows to V at most. Each change traces the training step anew. The model saves the
     present S with its configuration. `keras.callbacks.BackupAndRestore` saves weights alone: a
-    training that it continues begins with the S that the head was made with. The proposal should
-    not be one whose S is given, such as `samplers.TargetSampling`.
+    training that it continues begins with the S that the head was made with.
 
     Compile the model with `weighted_metrics=[tfsoftmax.EffectiveSampleSize()]`. The metric costs
     each step a product of (N, D) by (D, S) more. For shorter periods than an epoch, set
@@ -33,7 +33,7 @@ class AdjustNumSamples(CheckedArguments, keras.callbacks.Callback):
 
     Raises:
         ValueError: if `target` is not positive or the bounds are not in order; when training
-            begins, if the model has no such head or one with in-batch negatives; after an epoch,
+            begins, if the model has no such head, or one whose sample is given; after an epoch,
             if the logs lack the metric.
 
     Example:
@@ -65,7 +65,7 @@ class AdjustNumSamples(CheckedArguments, keras.callbacks.Callback):
         self._heads = [x for x in layers_of(self.model) if isinstance(x, SampledSoftmax)]
         expect(self._heads, "model", "end in a SampledSoftmax", self.model)
         for head in self._heads:
-            expect(not head.sampler.holds_labels, "model",
+            expect(not isinstance(head.sampler, Given), "model",
                    "end in a head whose sampler draws `num_samples` words",
                    received=f"{head.name} with {type(head.sampler).__name__}")
 

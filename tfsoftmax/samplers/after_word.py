@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from os import PathLike
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -13,6 +12,7 @@ from tfsoftmax.ngrams.tables import places_of
 from tfsoftmax.ops.graphs import held
 from tfsoftmax.ops.random import split_seed, uniform
 from tfsoftmax.samplers.base import Candidates, Sampler, stateless
+from tfsoftmax.samplers.by_name import register
 from tfsoftmax.samplers.distributions import Unigram
 from tfsoftmax.samplers.rows import cumulative, draw
 from tfsoftmax.support.arguments import expect
@@ -104,7 +104,7 @@ class AfterWord(Sampler):
         return config
 
 
-@keras.saving.register_keras_serializable(package="tfsoftmax")
+@register("bigram")
 class Bigram(AfterWord):
     """q(w | v) = (1 - β(v)) s(w | v) + β(v) u(w): words seen after v, and a unigram distribution.
 

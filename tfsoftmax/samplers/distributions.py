@@ -3,7 +3,6 @@
 import math
 import warnings
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -11,13 +10,14 @@ from tfsoftmax.ops.graphs import held
 from tfsoftmax.ops.random import random_bits, uniform, uniform_words
 from tfsoftmax.samplers.alias_table import alias_table, cells, integer_weights
 from tfsoftmax.samplers.base import Sampler
+from tfsoftmax.samplers.by_name import register
 from tfsoftmax.support.arguments import expect
 from tfsoftmax.support.array_like import ArrayLike
 from tfsoftmax.support.counts import checked_counts, with_unseen
 from tfsoftmax.support.packing import packed
 
 
-@keras.saving.register_keras_serializable(package="tfsoftmax")
+@register("uniform")
 class Uniform(Sampler):
     """q(w) = 1 / V.
 
@@ -41,7 +41,7 @@ class Uniform(Sampler):
         return uniform_words(count, self.vocab_size, seed)
 
 
-@keras.saving.register_keras_serializable(package="tfsoftmax")
+@register("log_uniform")
 class LogUniform(Sampler):
     """q(w) = ln((w + 2) / (w + 1)) / ln(V + 1): Zipf's law for ids sorted by falling frequency.
 
@@ -82,7 +82,7 @@ class LogUniform(Sampler):
         return tf.clip_by_value(tf.cast(height, tf.int32) - 1, 0, self.vocab_size - 1)
 
 
-@keras.saving.register_keras_serializable(package="tfsoftmax")
+@register("unigram")
 class Unigram(Sampler):
     """q(w) proportional to count(w)^alpha, drawn from an alias table.
 

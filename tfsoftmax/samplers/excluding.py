@@ -6,7 +6,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.samplers.after_word import AfterWord
 from tfsoftmax.samplers.base import Candidates, Given, Sampler, contains
 from tfsoftmax.support.arguments import expect
 from tfsoftmax.support.array_like import ArrayLike
@@ -131,9 +130,9 @@ class Excluding(Sampler):
 
 def _check_class(cls):
     expect(
-        not issubclass(cls, Given | AfterWord), "exclude", "be unset for a sampler that reads the "
-        "word before, or takes its words from labels or from vocabularies of its own: leave out "
-        "positions of such labels by a weight of zero", received=f"exclude with {cls.__name__}",
+        not (issubclass(cls, Given) or cls.units), "exclude", "be unset for a sampler that reads "
+        "the word before, or takes its words from labels or from vocabularies of its own: leave "
+        "out positions of such labels by a weight of zero", received=f"exclude with {cls.__name__}",
     )
 
 

@@ -8,8 +8,8 @@ from tfsoftmax.ops.criteria import Hits
 from tfsoftmax.ops.graphs import held, under_xla
 from tfsoftmax.ops.replicas import in_replica, labels_of_all_replicas
 from tfsoftmax.ops.weighting import weighted_places
-from tfsoftmax.samplers.after_word import AfterWord
 from tfsoftmax.samplers.base import Candidates, Given, Sampler, stateless
+from tfsoftmax.samplers.by_name import register
 from tfsoftmax.samplers.distributions import Uniform
 from tfsoftmax.samplers.learned import LearnedUnigram
 from tfsoftmax.support.arguments import expect
@@ -18,7 +18,7 @@ from tfsoftmax.support.counts import checked_counts, with_unseen
 from tfsoftmax.support.packing import packed
 
 
-@keras.saving.register_keras_serializable(package="tfsoftmax")
+@register("in_batch")
 class InBatch(Given):
     """q(w) proportional to count(w); the labels of the other positions are the draws from it.
 
@@ -93,8 +93,8 @@ class InBatch(Given):
 
     def _check_extra(self):
         extra = self.extra
-        draws = isinstance(extra, Sampler) and not isinstance(extra, Given | AfterWord)
-        draws = draws and not extra.unique
+        draws = isinstance(extra, Sampler) and not isinstance(extra, Given)
+        draws = draws and not extra.unique and not extra.units
         expect(
             draws and extra.vocab_size == self.vocab_size, "extra",
             f"be a sampler of {self.vocab_size} words that draws with replacement for all "

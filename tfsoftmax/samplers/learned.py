@@ -11,12 +11,13 @@ from tfsoftmax.ops.replicas import gathered_rows, labels_of_all_replicas, own_co
 from tfsoftmax.ops.weighting import weighted_places
 from tfsoftmax.samplers.alias_table import cells
 from tfsoftmax.samplers.base import Sampler
+from tfsoftmax.samplers.by_name import register
 from tfsoftmax.samplers.distributions import Unigram
 from tfsoftmax.support.arguments import expect, is_number, refusal
 from tfsoftmax.support.array_like import ArrayLike
 
 
-@keras.saving.register_keras_serializable(package="tfsoftmax")
+@register("learned_unigram")
 class LearnedUnigram(Sampler):
     """q(w) proportional to 1 + the number of times `update` has seen w.
 
@@ -85,7 +86,7 @@ class LearnedUnigram(Sampler):
         return _zipf(self.vocab_size)  # not the counts so far, which will change
 
 
-@keras.saving.register_keras_serializable(package="tfsoftmax")
+@register("interpolated")
 class Interpolated(Unigram):
     """q(w) = λ unigram(w) + (1 - λ) / V.
 

@@ -1,6 +1,5 @@
 """A bigram proposal that follows the model's own probabilities in training."""
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -8,6 +7,7 @@ from tfsoftmax.ops.random import split_seed, uniform
 from tfsoftmax.ops.replicas import gathered_rows, of_all_replicas, own_copy
 from tfsoftmax.ops.weighting import weighted_places
 from tfsoftmax.samplers.after_word import AfterWord
+from tfsoftmax.samplers.by_name import register
 from tfsoftmax.samplers.distributions import Unigram
 from tfsoftmax.support.arguments import check_positive, expect
 from tfsoftmax.support.array_like import ArrayLike
@@ -15,7 +15,7 @@ from tfsoftmax.support.counts import checked_counts
 from tfsoftmax.support.packing import packed
 
 
-@keras.saving.register_keras_serializable(package="tfsoftmax")
+@register("online_bigram")
 class OnlineBigram(AfterWord):
     """q(w | v) = (weight of w after v + (n(v) + lost(v)) u(w)) / (n(v) + total(v)), online.
 

@@ -39,6 +39,7 @@ class AfterWord(Sampler):
     """
 
     units = UNITS
+    decided_options = ("unique",)
 
     def __init__(self, vocab_size: int, **kwargs):
         super().__init__(vocab_size, unique=False, **kwargs)

@@ -295,6 +295,8 @@ class Given(Sampler):
         assert list(sampler.sample([3, 5], num_samples=None, seed=0).ids) == [3, 5]
     """
 
+    decided_options = ("unique",)
+
     def sample_others(self, labels, num_samples, seed):
         return self.sample(labels, num_samples, seed)
 

@@ -44,6 +44,8 @@ class Excluding(Sampler):
             1000, 50, "log_uniform", sampler_options={"exclude": [0]})
     """
 
+    decided_options = ("unique",)
+
     def __init__(self, vocab_size: int, exclude: Sequence[int], sampler: Sampler, **kwargs):
         super().__init__(vocab_size, unique=sampler.unique, **kwargs)
         self.exclude, _ = self.without(type(sampler), exclude, self.vocab_size, None)

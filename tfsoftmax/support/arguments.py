@@ -58,10 +58,21 @@ def refusal(
     return error(f"{subject} must {rule}. Received: {received}")
 
 
+class _Signature:
+    """The signature of a class, whose instances have that of their `__call__`."""
+
+    def __get__(self, instance, cls):
+        if instance is not None:
+            raise AttributeError("__signature__")
+        return _signature(cls)
+
+
 class CheckedArguments:
     """Mixin for classes whose constructors check their arguments against their type hints.
 
-    It stands before the other bases. `check_hints` says what is checked.
+    It stands before the other bases. `check_hints` says what is checked. Where a constructor has
+    `**kwargs`, `help` and `inspect.signature` show the arguments of the bases that they stand for.
+    Those that a class decides itself, it names in `decided_options`: they are no arguments of it.
 
     Example:
         class Layer(tfsoftmax.support.arguments.CheckedArguments, keras.layers.Layer):
@@ -70,6 +81,8 @@ class CheckedArguments:
                 self.units = units
         layer = Layer(3)  # Layer(3.5): `units` must be an integer. Received: units=3.5
     """
+
+    __signature__ = _Signature()
 
     def __new__(cls, *args, **kwargs):
         check_hints(cls, args, kwargs)
@@ -140,21 +153,17 @@ def check_positive(**integers: int | None) -> None:
 
 
 def check_hints(cls: type, args: tuple, kwargs: dict) -> None:
-    """Checks the arguments of a class, those too that it passes on to its bases.
-
-    Arguments of the bases that the class decides itself are in its `decided_options`.
-    """
+    """Checks the arguments of a class, those too that it passes on to its bases."""
     for name in getattr(cls, "decided_options", ()):
         if name in kwargs:
             raise TypeError(
                 f"`{name}` is not an argument of {cls.__name__}. Received: {name}={kwargs[name]!r}"
             )
-    hints = _hints(cls)
-    positional = inspect.signature(cls.__init__).parameters.values()
-    names = [p.name for p in positional if p.kind == p.POSITIONAL_OR_KEYWORD][1:]
+    known = inspect.signature(cls).parameters
+    names = [p.name for p in known.values() if p.kind == p.POSITIONAL_OR_KEYWORD]
     for name, value in [*zip(names, args), *kwargs.items()]:
-        if name in hints:
-            check_hint(name, value, hints[name])
+        if name in known and known[name].annotation is not inspect.Parameter.empty:
+            check_hint(name, value, known[name].annotation)
 
 
 def whole_numbers(name: str, values: "ArrayLike", dtype: str = "int64") -> "np.ndarray":
@@ -216,11 +225,20 @@ def _shown(value):
 
 
 @functools.cache
-def _hints(cls):
-    found = {}
-    for base in reversed(cls.__mro__):
-        found |= getattr(base.__dict__.get("__init__"), "__annotations__", {})
-    return found
+def _signature(cls):
+    """The arguments of a class, and those of its bases, by name, that its `**kwargs` stand for."""
+    nearest, *bases = (base for base in cls.__mro__ if "__init__" in vars(base))
+    _, *shown = inspect.signature(nearest.__init__).parameters.values()
+    for base in bases:
+        passes_on = shown and shown[-1].kind == shown[-1].VAR_KEYWORD
+        if not passes_on or not issubclass(base, CheckedArguments):
+            break
+        shown.pop()
+        known = {*getattr(cls, "decided_options", ()), *(p.name for p in shown)}
+        _, *more = inspect.signature(base.__init__).parameters.values()
+        more = [p for p in more if p.name not in known and p.kind != p.VAR_POSITIONAL]
+        shown += [p.replace(kind=max(p.kind, p.KEYWORD_ONLY)) for p in more]
+    return inspect.Signature(shown)
 
 
 def _is(value, kind):

@@ -1,0 +1,82 @@
+"""Every argument of a head stands in its signature."""
+
+import inspect
+import json
+
+import keras
+import pytest
+
+import tfsoftmax
+from cases import counts, spelled, two_cutoffs
+from tfsoftmax import HEADS
+
+V = 30
+LAYER = {"name", "dtype", "trainable"}
+ALL = {**HEADS, "cubic": tfsoftmax.CubicScores}
+NEEDED = {
+    "adaptive": {"cutoffs": two_cutoffs(V)}, "two_level": {"cutoffs": [4]},
+    "differentiated": {"cutoffs": two_cutoffs(V)}, "shortlist": {"shortlist": 5},
+    "nary": {"tree": "huffman"}, "sampled": {"num_samples": 5}, "nce": {"num_samples": 5},
+    "negative": {"num_samples": 5}, "blackout": {"num_samples": 5},
+    "char_cnn": {"words": spelled(V)},
+}
+WITH_COUNTS = ("shortlist", "nary", "class_unigram", "self_organised")
+
+
+def made(name, **options):
+    needed = NEEDED.get(name, {}) | ({"counts": counts(V)} if name in WITH_COUNTS else {})
+    keras.utils.clear_session()  # so that parts without a name of their own are called alike
+    return ALL[name](V, **{**options, **needed}, name="head")
+
+
+def shown(head):
+    return inspect.signature(head).parameters
+
+
+def configured(head):
+    return json.loads(json.dumps(head.get_config(), default=str))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_what_a_configuration_has_is_in_the_signature(name):
+    missing = set(made(name).get_config()) - set(shown(ALL[name])) - LAYER
+    assert not missing
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_defaults_that_are_shown_are_those_that_act(name):
+    defaults = {
+        p.name: p.default for p in shown(ALL[name]).values() if p.default is not p.empty
+    }
+    assert {"use_bias", "kernel_initializer", "bias_constraint"} <= set(defaults)
+    assert configured(made(name, **defaults)) == configured(made(name))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_an_argument_that_no_base_has_is_refused_by_its_name(name):
+    with pytest.raises((TypeError, ValueError), match="no_such_option"):
+        made(name, no_such_option=3)
+
+
+def test_a_head_of_a_user_shows_what_it_passes_on():
+    class Own(tfsoftmax.FullSoftmax):
+        decided_options = ("z_loss",)
+
+        def __init__(self, vocab_size, temperature=1.0, **kwargs):
+            super().__init__(vocab_size, **kwargs)
+
+    names = list(shown(Own))
+    assert names[:3] == ["vocab_size", "temperature", "label_smoothing"] and "z_loss" not in names
+    assert shown(Own)["use_bias"].kind == inspect.Parameter.KEYWORD_ONLY
+    with pytest.raises(TypeError, match="`z_loss` is not an argument of Own"):
+        Own(V, z_loss=0.1)
+
+
+def test_the_signature_of_a_built_head_is_that_of_its_call():
+    assert "hidden" in shown(tfsoftmax.FullSoftmax(V))
+
+
+@pytest.mark.parametrize("sampler", ["InBatch", "TargetSampling", "Excluding", "Bigram"])
+def test_a_sampler_does_not_show_what_it_decides(sampler):
+    assert "unique" not in shown(getattr(tfsoftmax.samplers, sampler))
+    assert "unique" in shown(tfsoftmax.samplers.Unigram)

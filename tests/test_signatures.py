@@ -1,7 +1,8 @@
-"""Every argument of a head stands in its signature."""
+"""Every argument of a head stands in its signature, for `help` and for tools that read sources."""
 
 import inspect
 import json
+import typing
 
 import keras
 import pytest
@@ -50,6 +51,23 @@ def test_the_defaults_that_are_shown_are_those_that_act(name):
     }
     assert {"use_bias", "kernel_initializer", "bias_constraint"} <= set(defaults)
     assert configured(made(name, **defaults)) == configured(made(name))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_source_shows_the_same_arguments(name):
+    """A tool that runs nothing reads the constructor, and the keys of its `Unpack`."""
+    names = set(inspect.signature(ALL[name].__init__).parameters) - {"self", "kwargs"}
+    (passed_on,) = typing.get_args(typing.get_type_hints(ALL[name].__init__)["kwargs"])
+    keys = set(typing.get_type_hints(passed_on))
+    assert not names & keys
+    assert names | keys == set(shown(ALL[name])) - {"kwargs"} | LAYER
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_types_of_options_are_those_of_the_constructors(name):
+    (passed_on,) = typing.get_args(typing.get_type_hints(ALL[name].__init__)["kwargs"])
+    for option, hint in typing.get_type_hints(passed_on).items():
+        assert option in LAYER or hint == shown(ALL[name])[option].annotation
 
 
 @pytest.mark.parametrize("name", ALL)

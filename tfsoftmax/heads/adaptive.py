@@ -1,6 +1,7 @@
 """Adaptive softmax: frequent words in the head cluster, rare ones in tails of fewer units."""
 
 from collections.abc import Sequence
+from typing import Unpack
 
 import keras
 import tensorflow as tf
@@ -9,6 +10,7 @@ from tfsoftmax.distributions.clusters import Cluster, Clusters
 from tfsoftmax.distributions.smoothed import SmoothedByDraws
 from tfsoftmax.distributions.views import Ranked
 from tfsoftmax.heads.full import check_objective
+from tfsoftmax.heads.options import CommonOptions
 from tfsoftmax.heads.random_state import RandomState
 from tfsoftmax.heads.tied import TiedHead
 from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
@@ -60,7 +62,7 @@ class AdaptiveSoftmax(TiedHead):
             positions, drawn anew in each step, each take one uniformly drawn word as a second
             label. Loss and gradient are those of smoothed labels in expectation.
         seed: seed of these positions and words.
-        **kwargs: arguments of `keras.layers.Layer`.
+        **kwargs: options of the weights and of the layer, `heads.options.CommonOptions`.
 
     Example:
         counts = [1_000_000 // rank for rank in range(1, 1001)]
@@ -87,7 +89,7 @@ class AdaptiveSoftmax(TiedHead):
         bias_initializer: Initializer = "zeros",
         tied_to: AdaptiveEmbedding | ComputedRows | None = None,
         tie_projections: bool = True, label_smoothing: float = 0.0, seed: int | None = None,
-        **kwargs,
+        **kwargs: Unpack[CommonOptions],
     ):
         super().__init__(
             vocab_size, tied_to, use_bias=use_bias, kernel_initializer=kernel_initializer,

@@ -19,9 +19,11 @@ class BlackOut(SamplingHead):
 
     Args:
         vocab_size: V, the number of words.
-        **kwargs: arguments of `SamplingHead` (num_samples, sampler, counts, ...). Accidental
-            hits are removed unless `remove_accidental_hits=False`: the label cannot be a
+        num_samples, sampler, counts, sampler_options, ngram, words: as in `SamplingHead`.
+        shared_samples, seed, synchronized: as in `SamplingHead`.
+        remove_accidental_hits: whether they are removed, as None does too: the label cannot be a
             counterexample of itself.
+        **kwargs: options of the weights and of the layer, `heads.options.ShardOptions`.
 
     Example:
         counts = [1_000_000 // rank for rank in range(1, 1001)]

@@ -1,12 +1,14 @@
 """Softmax whose kernel is computed from the characters of the words."""
 
 from collections.abc import Sequence
+from typing import Unpack
 
 import keras
 import tensorflow as tf
 
 from tfsoftmax.heads.full import FullSoftmax
 from tfsoftmax.heads.linear import LinearHead
+from tfsoftmax.heads.options import HeadOptions
 from tfsoftmax.layers.character_embedding import CharacterEmbedding
 from tfsoftmax.support.arguments import check_positive, expect
 
@@ -25,7 +27,9 @@ class CharCnnSoftmax(FullSoftmax):
         characters: other arguments of that `CharacterEmbedding` (encoder, filters,
             correction_units, ...).
         tied_to: a `CharacterEmbedding` of V words and D units, in place of `words`.
-        **kwargs: arguments of `FullSoftmax`.
+        label_smoothing, z_loss, soft_cap, gradient_share, seed: as in `FullSoftmax`.
+        shard: False, as no replicas divide computed rows.
+        **kwargs: options of the weights and of the layer, `heads.options.HeadOptions`.
 
     Example:
         hidden, labels = keras.random.normal((8, 64)), keras.random.randint((8,), 0, 1000)
@@ -41,7 +45,9 @@ class CharCnnSoftmax(FullSoftmax):
 
     def __init__(
         self, vocab_size: int, words: Sequence[str] | None = None, characters: dict | None = None,
-        tied_to: CharacterEmbedding | None = None, **kwargs,
+        tied_to: CharacterEmbedding | None = None, *, label_smoothing: float = 0.0,
+        z_loss: float = 0.0, soft_cap: float | None = None, gradient_share: float | None = None,
+        seed: int | None = None, shard: bool = False, **kwargs: Unpack[HeadOptions],
     ):
         check_positive(vocab_size=vocab_size)
         own = tied_to is None
@@ -53,7 +59,10 @@ class CharCnnSoftmax(FullSoftmax):
                 vocab_size, None, () if words is None else words, dtype=kwargs.get("dtype"),
                 name="characters", **(characters or {}),
             )
-        super().__init__(vocab_size, tied_to=tied_to, **kwargs)
+        super().__init__(
+            vocab_size, label_smoothing, z_loss, soft_cap, gradient_share, seed, shard=shard,
+            tied_to=tied_to, **kwargs,
+        )
         self.characters = dict(characters or {}) if own else None
 
     def get_config(self):

@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from os import PathLike
+from typing import Unpack
 
 import keras
 
 from tfsoftmax.heads.nary import NarySoftmax
+from tfsoftmax.heads.options import HeadOptions
 from tfsoftmax.partitions import classes as partitions
 from tfsoftmax.support.array_like import ArrayLike
 from tfsoftmax.support.packing import packed
@@ -30,7 +32,8 @@ class ClassSoftmax(NarySoftmax):
         binning: where the classes of "frequency" and "sqrt_frequency" end. "cumulative", as in
             the RNNLM toolkit: where the share of all words so far passes a multiple of 1 / C.
             "separate", as in the thesis: where the class's own share exceeds 1 / C.
-        **kwargs: arguments of `NarySoftmax`, whose kernel (C + V, D) has the classes first.
+        **kwargs: options of the weights and of the layer, `heads.options.HeadOptions`. The kernel
+            (C + V, D) has the classes first.
 
     Example:
         counts = [1_000_000 // rank for rank in range(1, 1001)]
@@ -47,7 +50,8 @@ class ClassSoftmax(NarySoftmax):
     def __init__(
         self, vocab_size: int, classes: ArrayLike | str | PathLike | None = None,
         num_classes: int | None = None, counts: ArrayLike | None = None,
-        words: Sequence[str] | None = None, binning: str = "cumulative", **kwargs,
+        words: Sequence[str] | None = None, binning: str = "cumulative",
+        **kwargs: Unpack[HeadOptions],
     ):
         if classes is None:
             classes = "equal" if counts is None else "sqrt_frequency"

@@ -1,6 +1,7 @@
 """Differentiated softmax: many hidden units for frequent words, few for rare ones."""
 
 from collections.abc import Sequence
+from typing import Unpack
 
 import keras
 import numpy as np
@@ -9,6 +10,7 @@ import tensorflow as tf
 from tfsoftmax.distributions.rows import Rows
 from tfsoftmax.distributions.views import Mapped, Ranked
 from tfsoftmax.heads.base import SoftmaxHead
+from tfsoftmax.heads.options import HeadOptions
 from tfsoftmax.layers.initializers import Initializer, add_weight
 from tfsoftmax.partitions.bands import band_units, frequency_bands
 from tfsoftmax.support.arguments import check_at_least, expect
@@ -42,8 +44,8 @@ class DifferentiatedSoftmax(SoftmaxHead):
         permutation: (V,) word ids by falling frequency, which overrides the order of the counts;
             `"ids"` says that frequency falls with the ids. A warning tells if the counts disagree.
         projection_initializer: initializer of the projections (D, d_b).
-        **kwargs: arguments of `SoftmaxHead` (use_bias, kernel_initializer, bias_initializer) and
-            of `keras.layers.Layer`. The kernels are (V_b, d_b).
+        **kwargs: options of the weights and of the layer, `heads.options.HeadOptions`. The kernels
+            are (V_b, d_b).
 
     Example:
         hidden, labels = keras.random.normal((8, 64)), keras.random.randint((8,), 0, 1000)
@@ -60,7 +62,7 @@ class DifferentiatedSoftmax(SoftmaxHead):
         self, vocab_size: int, cutoffs: Sequence[int], units: Sequence[int] | None = None,
         projected: bool = False, projection_factor: float = 4.0, counts: ArrayLike | None = None,
         permutation: ArrayLike | str | None = None,
-        projection_initializer: Initializer = "glorot_uniform", **kwargs,
+        projection_initializer: Initializer = "glorot_uniform", **kwargs: Unpack[HeadOptions],
     ):
         super().__init__(vocab_size, **kwargs)
         self.bands = frequency_bands(self.vocab_size, cutoffs, counts, permutation)

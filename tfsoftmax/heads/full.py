@@ -1,10 +1,12 @@
 """Full softmax: the exact distribution, trained by its cross-entropy."""
 
 import math
+from typing import Unpack
 
 import keras
 
 from tfsoftmax.distributions.drawn_tiles import Draw
+from tfsoftmax.heads.options import ShardOptions
 from tfsoftmax.heads.random_state import RandomState
 from tfsoftmax.heads.shards import Shards
 from tfsoftmax.ops.random import uniform
@@ -32,8 +34,7 @@ class FullSoftmax(Shards):
             for trained models. Not with several shards, and XLA does not compile the head. None
             is the exact gradient.
         seed: seed of the tiles.
-        **kwargs: arguments of `LinearHead` (use_bias, kernel_initializer, bias_initializer,
-            tied_to), of `Shards` (shard) and of `keras.layers.Layer`.
+        **kwargs: options of the weights and of the layer, `heads.options.ShardOptions`.
 
     Example:
         words = keras.Input((20,), dtype="int32")
@@ -51,7 +52,7 @@ class FullSoftmax(Shards):
     def __init__(
         self, vocab_size: int, label_smoothing: float = 0.0, z_loss: float = 0.0,
         soft_cap: float | None = None, gradient_share: float | None = None,
-        seed: int | None = None, **kwargs,
+        seed: int | None = None, **kwargs: Unpack[ShardOptions],
     ):
         super().__init__(vocab_size, **kwargs)
         check_objective(label_smoothing, z_loss, soft_cap)

@@ -26,9 +26,9 @@ class LinearHead(TiedHead):
 
     Args:
         vocab_size: V, the number of words.
-        **kwargs: arguments of `TiedHead` and `SoftmaxHead` (tied_to, use_bias, kernel_initializer,
-            bias_initializer), whose kernel (V, D) has one row for each word, and of
-            `keras.layers.Layer`.
+        tied_to: as in `TiedHead`.
+        **kwargs: options of the weights and of the layer, `heads.options.HeadOptions`. The kernel
+            (V, D) has one row for each word.
 
     Example:
         hidden = keras.random.normal((8, 64))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from os import PathLike
+from typing import Unpack
 
 import keras
 import numpy as np
@@ -10,6 +11,7 @@ import tensorflow as tf
 from tfsoftmax.distributions.nary import Layout, Nary
 from tfsoftmax.distributions.nary_tiles import bounds
 from tfsoftmax.heads.base import SoftmaxHead
+from tfsoftmax.heads.options import HeadOptions
 from tfsoftmax.partitions import tree_builders
 from tfsoftmax.partitions.tree import Tree
 from tfsoftmax.support.array_like import ArrayLike
@@ -30,9 +32,8 @@ class NarySoftmax(SoftmaxHead):
             `TreeSoftmax`.
         counts: (V,) occurrences of the words, for "huffman".
         words: the V words in the order of their ids, for "alphabetical" and files.
-        **kwargs: arguments of `SoftmaxHead` (use_bias, kernel_initializer,
-            bias_initializer) and of `keras.layers.Layer`. The kernel has one row for each edge,
-            (E, D).
+        **kwargs: options of the weights and of the layer, `heads.options.HeadOptions`. The kernel
+            (E, D) has one row for each edge.
 
     Example:
         ids = {"golf": 0, "soccer": 1, "piano": 2, "violin": 3}
@@ -47,7 +48,7 @@ class NarySoftmax(SoftmaxHead):
 
     def __init__(
         self, vocab_size: int, tree: Tree | dict | str | PathLike, counts: ArrayLike | None = None,
-        words: Sequence[str] | None = None, **kwargs,
+        words: Sequence[str] | None = None, **kwargs: Unpack[HeadOptions],
     ):
         super().__init__(vocab_size, **kwargs)
         self.tree = tree_builders.build(tree, self.vocab_size, counts, words)

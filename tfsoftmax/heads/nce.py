@@ -5,11 +5,12 @@ import numbers
 import warnings
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Literal
+from typing import Literal, Unpack
 
 import keras
 import tensorflow as tf
 
+from tfsoftmax.heads.options import ShardOptions
 from tfsoftmax.heads.sampling import SamplingHead
 from tfsoftmax.ngrams.backoff import BackoffBigrams
 from tfsoftmax.ops.criteria import logistic
@@ -52,7 +53,7 @@ class NCE(SamplingHead):
         log_z: ln Z, in place of Z.
         train_z: whether ln Z is trained: False, True for one parameter that starts there and
             serves all contexts, or "context" for ln Z(h) = w h + b, which starts there too.
-        **kwargs: as in `SamplingHead`.
+        **kwargs: options of the weights and of the layer, `heads.options.ShardOptions`.
 
     Example:
         hidden, labels = keras.random.normal((8, 64)), keras.random.randint((8,), 0, 1000)
@@ -75,7 +76,8 @@ class NCE(SamplingHead):
         seed: int | None = None, synchronized: bool = True,
         ngram: BackoffBigrams | Mapping | str | PathLike | None = None,
         words: Sequence[str] | None = None, *, Z: float | str = "auto",
-        log_z: float | None = None, train_z: bool | Literal["context"] = False, **kwargs,
+        log_z: float | None = None, train_z: bool | Literal["context"] = False,
+        **kwargs: Unpack[ShardOptions],
     ):
         super().__init__(
             vocab_size, num_samples, sampler, counts, sampler_options, remove_accidental_hits,

@@ -3,10 +3,12 @@
 import math
 from collections.abc import Mapping, Sequence
 from os import PathLike
+from typing import Unpack
 
 import keras
 
 from tfsoftmax.distributions.views import AfterWord
+from tfsoftmax.heads.options import ShardOptions
 from tfsoftmax.heads.sampling import SamplingHead
 from tfsoftmax.ngrams.backoff import BackoffBigrams
 from tfsoftmax.ops.criteria import logistic
@@ -45,7 +47,7 @@ class NegativeSampling(SamplingHead):
         restore_proposal: whether logits outside training are s + ln k q instead of s. Must be
             False for samplers without replacement, in-batch negatives, and if accidental hits are
             left out.
-        **kwargs: as in `SamplingHead`.
+        **kwargs: options of the weights and of the layer, `heads.options.ShardOptions`.
 
     Example:
         hidden, labels = keras.random.normal((8, 64)), keras.random.randint((8,), 0, 1000)
@@ -65,7 +67,7 @@ class NegativeSampling(SamplingHead):
         seed: int | None = None, synchronized: bool = True,
         ngram: BackoffBigrams | Mapping | str | PathLike | None = None,
         words: Sequence[str] | None = None, *, restore_proposal: bool = True,
-        **kwargs,
+        **kwargs: Unpack[ShardOptions],
     ):
         super().__init__(
             vocab_size, num_samples, sampler, counts, sampler_options, remove_accidental_hits,

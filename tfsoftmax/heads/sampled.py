@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
+from typing import Unpack
 
 import keras
 import tensorflow as tf
@@ -9,6 +10,7 @@ import tensorflow as tf
 from tfsoftmax.distributions.sampled import sampled_loss
 from tfsoftmax.heads.full import check_objective
 from tfsoftmax.heads.inputs import checked_lists
+from tfsoftmax.heads.options import ShardOptions
 from tfsoftmax.heads.sampling import SamplingHead
 from tfsoftmax.losses.logits_tag import LogitsTag
 from tfsoftmax.ngrams.backoff import BackoffBigrams
@@ -88,7 +90,7 @@ class SampledSoftmax(SamplingHead):
         label_in_sum: whether the label's term is part of the sum.
         label_smoothing: probability in [0, 1) with which a training step replaces a label by a
             word drawn from the uniform distribution.
-        **kwargs: as in `SamplingHead`.
+        **kwargs: options of the weights and of the layer, `heads.options.ShardOptions`.
 
     Example:
         hidden, labels = keras.random.normal((8, 64)), keras.random.randint((8,), 0, 1000)
@@ -109,7 +111,8 @@ class SampledSoftmax(SamplingHead):
         seed: int | None = None, synchronized: bool = True,
         ngram: BackoffBigrams | Mapping | str | PathLike | None = None,
         words: Sequence[str] | None = None, *, keep: int | None = None,
-        keep_by: str = "score", label_in_sum: bool = True, label_smoothing: float = 0.0, **kwargs,
+        keep_by: str = "score", label_in_sum: bool = True, label_smoothing: float = 0.0,
+        **kwargs: Unpack[ShardOptions],
     ):
         super().__init__(
             vocab_size, num_samples, sampler, counts, sampler_options, remove_accidental_hits,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
+from typing import Unpack
 
 import keras
 import tensorflow as tf
@@ -10,6 +11,7 @@ from tfsoftmax.distributions.base import Objective
 from tfsoftmax.distributions.per_example import per_example_loss
 from tfsoftmax.distributions.sampled import sampled_loss
 from tfsoftmax.distributions.views import without_previous_word
+from tfsoftmax.heads.options import ShardOptions
 from tfsoftmax.heads.random_state import RandomState
 from tfsoftmax.heads.shards import Shards
 from tfsoftmax.ngrams.backoff import BackoffBigrams
@@ -58,8 +60,7 @@ class SamplingHead(Shards):
             that was read last; `ngrams.previous_word` puts it there, and `tfsoftmax train` does
             so by itself.
         words: the V words in the order of their ids, for a file.
-        **kwargs: arguments of `LinearHead` (use_bias, kernel_initializer, bias_initializer,
-            tied_to), of `Shards` (shard) and of `keras.layers.Layer`.
+        **kwargs: options of the weights and of the layer, `heads.options.ShardOptions`.
 
     Example:
         hidden, labels = keras.random.normal((8, 64)), keras.random.randint((8,), 0, 1000)
@@ -76,7 +77,7 @@ class SamplingHead(Shards):
         remove_accidental_hits: bool | None = None, shared_samples: bool = True,
         seed: int | None = None, synchronized: bool = True,
         ngram: BackoffBigrams | Mapping | str | PathLike | None = None,
-        words: Sequence[str] | None = None, **kwargs,
+        words: Sequence[str] | None = None, **kwargs: Unpack[ShardOptions],
     ):
         super().__init__(vocab_size, **kwargs)
         if sampler is None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from os import PathLike
+from typing import Unpack
 
 import keras
 import numpy as np
@@ -11,6 +12,7 @@ from tfsoftmax.distributions.nary_tiles import bounds
 from tfsoftmax.distributions.organised import Members, Observed, Organised
 from tfsoftmax.distributions.rows import Rows
 from tfsoftmax.heads.base import SoftmaxHead
+from tfsoftmax.heads.options import WeightOptions
 from tfsoftmax.layers.initializers import add_weight
 from tfsoftmax.ops.graphs import under_xla
 from tfsoftmax.ops.replicas import gathered_rows, of_all_replicas, own_copy
@@ -48,9 +50,9 @@ class SelfOrganisedSoftmax(SoftmaxHead):
             (V,), or a name. These clusters are fixed, nothing is kept for `reassign`, and gamma
             and frequency_budget have no effect. Words that the file lacks share a cluster.
         words: the V words in the order of their ids, for a file.
-        **kwargs: arguments of `SoftmaxHead` (kernel_initializer, bias_initializer) and of
-            `keras.layers.Layer`. The kernel has one row for each word, (V, D). There are also a
-            kernel (C, D) of the clusters and two projections (D, D).
+        **kwargs: options of the weights and of the layer, `heads.options.WeightOptions`. The
+            kernel (V, D) has one row for each word. There are also a kernel (C, D) of the clusters
+            and two projections (D, D).
 
     Example:
         counts = [1_000_000 // rank for rank in range(1, 1001)]
@@ -71,7 +73,7 @@ class SelfOrganisedSoftmax(SoftmaxHead):
         self, vocab_size: int, counts: ArrayLike, gamma: float = 1.5, frequency_budget: float = 0.1,
         activation: str | Callable = "relu", use_bias: bool = False, seed: int = 0,
         clusters: ArrayLike | str | PathLike | None = None, words: Sequence[str] | None = None,
-        **kwargs,
+        **kwargs: Unpack[WeightOptions],
     ):
         super().__init__(vocab_size, use_bias=use_bias, **kwargs)
         self.counts = checked_counts(counts, self.vocab_size).astype(np.float64)

@@ -1,8 +1,11 @@
 """Full softmax over a vocabulary whose rows lie on several devices."""
 
+from typing import Unpack
+
 import keras
 
 from tfsoftmax.heads.full import FullSoftmax
+from tfsoftmax.heads.options import TiedOptions
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -14,8 +17,9 @@ class ShardedSoftmax(FullSoftmax):
 
     Args:
         vocab_size: V, the number of words.
+        label_smoothing, z_loss, soft_cap, gradient_share, seed: as in `FullSoftmax`.
         shard: whether replicas divide the rows.
-        **kwargs: arguments of `FullSoftmax`.
+        **kwargs: options of the weights and of the layer, `heads.options.TiedOptions`.
 
     Example:
         import tensorflow as tf
@@ -26,5 +30,12 @@ class ShardedSoftmax(FullSoftmax):
     Source: Shoeybi et al. 2019, section 3; departures are in `sharding.rows`.
     """
 
-    def __init__(self, vocab_size: int, *args, shard: bool = True, **kwargs):
-        super().__init__(vocab_size, *args, shard=shard, **kwargs)
+    def __init__(
+        self, vocab_size: int, label_smoothing: float = 0.0, z_loss: float = 0.0,
+        soft_cap: float | None = None, gradient_share: float | None = None,
+        seed: int | None = None, *, shard: bool = True, **kwargs: Unpack[TiedOptions],
+    ):
+        super().__init__(
+            vocab_size, label_smoothing, z_loss, soft_cap, gradient_share, seed, shard=shard,
+            **kwargs,
+        )

@@ -1,8 +1,12 @@
 """Linear heads whose rows may be divided among the replicas of a strategy of `tf.distribute`."""
 
+from typing import Unpack
+
+import keras
 import tensorflow as tf
 
 from tfsoftmax.heads.linear import LinearHead
+from tfsoftmax.heads.options import HeadOptions
 from tfsoftmax.ops.logits import LOGITS_BYTES
 from tfsoftmax.ops.replicas import in_replica, run_in_replicas
 from tfsoftmax.sharding.embedding import ShardedEmbedding
@@ -34,10 +38,12 @@ class Shards(LinearHead):
     older one of that name is lost. `count_params` and `summary` count one shard.
 
     Args:
+        vocab_size: V, the number of words.
+        tied_to: as in `TiedHead`.
         shard: whether replicas divide the rows, always so where `tied_to` is a
             `ShardedEmbedding`. Several replicas take no regularizers and constraints of the rows,
             and only initializers of Keras.
-        **kwargs: arguments of `LinearHead` and of `keras.layers.Layer`.
+        **kwargs: options of the weights and of the layer, `heads.options.HeadOptions`.
 
     Raises:
         ValueError: when built, if several replicas cannot do what is asked for.
@@ -52,8 +58,11 @@ class Shards(LinearHead):
 
     may_shard = True
 
-    def __init__(self, *args, shard: bool = False, **kwargs):
-        super().__init__(*args, **kwargs)
+    def __init__(
+        self, vocab_size: int, tied_to: keras.layers.Layer | None = None, *, shard: bool = False,
+        **kwargs: Unpack[HeadOptions],
+    ):
+        super().__init__(vocab_size, tied_to, **kwargs)
         tied_to_shards = isinstance(self.tied_to, ShardedEmbedding)
         expect(not shard or self.tied_to is None or tied_to_shards, "shard",
                "be False with `tied_to`, unless that is a ShardedEmbedding",

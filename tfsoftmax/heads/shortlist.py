@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
+from typing import Unpack
 
 import keras
 import numpy as np
@@ -10,6 +11,7 @@ import tensorflow as tf
 from tfsoftmax.distributions.rows import Rows
 from tfsoftmax.distributions.shortlist import ShortlistAndTail
 from tfsoftmax.heads.base import SoftmaxHead
+from tfsoftmax.heads.options import HeadOptions
 from tfsoftmax.ngrams.backoff import BackoffBigrams, given_model
 from tfsoftmax.ngrams.previous_word import UNITS
 from tfsoftmax.ngrams.tables import BigramTables
@@ -51,8 +53,8 @@ class Shortlist(SoftmaxHead):
             the path of an ARPA file of order 2, such as KenLM's `lmplz -o 2` writes. None for a
             q(w) without history.
         words: the V words in the order of their ids, for a file.
-        **kwargs: arguments of `SoftmaxHead` (use_bias, kernel_initializer, bias_initializer) and
-            of `keras.layers.Layer`. The kernel is (S + 1, D), without the node (S, D).
+        **kwargs: options of the weights and of the layer, `heads.options.HeadOptions`. The kernel
+            is (S + 1, D), without the node (S, D).
 
     Example:
         counts = [1_000_000 // rank for rank in range(1, 1001)]
@@ -72,7 +74,7 @@ class Shortlist(SoftmaxHead):
         self, vocab_size: int, shortlist: int, counts: ArrayLike | None = None,
         tail_log_probs: ArrayLike | None = None, permutation: ArrayLike | str | None = None,
         oos_node: bool = True, ngram: BackoffBigrams | Mapping | str | PathLike | None = None,
-        words: Sequence[str] | None = None, **kwargs,
+        words: Sequence[str] | None = None, **kwargs: Unpack[HeadOptions],
     ):
         super().__init__(vocab_size, **kwargs)
         expect(1 <= shortlist < vocab_size, "shortlist", f"lie in [1, {vocab_size})", shortlist)

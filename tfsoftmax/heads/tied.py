@@ -1,11 +1,12 @@
 """Heads whose kernel may be the input embedding."""
 
 import warnings
-from typing import ClassVar
+from typing import ClassVar, Unpack
 
 import keras
 
 from tfsoftmax.heads.base import SoftmaxHead
+from tfsoftmax.heads.options import HeadOptions
 from tfsoftmax.layers.computed_rows import ComputedRows
 from tfsoftmax.sharding.embedding import ShardedEmbedding
 from tfsoftmax.support._compat import layers_before, replace_layer
@@ -22,7 +23,7 @@ class TiedHead(SoftmaxHead):
             The tie survives `model.save` and `clone_model`: a head that is made from the
             configuration of another is tied to the embedding of the same name that comes before
             it in the model. If there is none, a warning says so.
-        **kwargs: arguments of `SoftmaxHead` and of `keras.layers.Layer`.
+        **kwargs: options of the weights and of the layer, `heads.options.HeadOptions`.
 
     Attributes:
         ties_to: class of the embeddings that the head can be tied to, besides `ComputedRows`.
@@ -40,7 +41,10 @@ class TiedHead(SoftmaxHead):
     ties_to: ClassVar[type] = keras.layers.Embedding
     may_shard: ClassVar[bool] = False
 
-    def __init__(self, vocab_size: int, tied_to: keras.layers.Layer | None = None, **kwargs):
+    def __init__(
+        self, vocab_size: int, tied_to: keras.layers.Layer | None = None,
+        **kwargs: Unpack[HeadOptions],
+    ):
         super().__init__(vocab_size, **kwargs)
         may_tie = isinstance(tied_to, (self.ties_to, ComputedRows))
         expect(tied_to is None or may_tie and tied_to.input_dim == self.vocab_size, "tied_to",

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from os import PathLike
+from typing import Unpack
 
 import keras
 import tensorflow as tf
@@ -9,6 +10,7 @@ import tensorflow as tf
 from tfsoftmax.distributions.tree import BinaryPaths
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.heads.inputs import flatten, restore
+from tfsoftmax.heads.options import HeadOptions
 from tfsoftmax.ops.graphs import under_xla
 from tfsoftmax.partitions import tree_builders
 from tfsoftmax.partitions.tree import Tree
@@ -40,9 +42,8 @@ class TreeSoftmax(SoftmaxHead):
         mode: "parallel" computes all nodes of all paths at once (p-tHSM); "sequential" computes
             one level after the other (tHSM), the conventional way, which is slower and agrees
             up to rounding. XLA, which does not compile sparse matrices, gets "sequential".
-        **kwargs: arguments of `SoftmaxHead` (use_bias, kernel_initializer,
-            bias_initializer) and of `keras.layers.Layer`. The kernel has one row for each node,
-            (V-1, D).
+        **kwargs: options of the weights and of the layer, `heads.options.HeadOptions`. The kernel
+            (V-1, D) has one row for each node.
 
     Example:
         counts = [1_000_000 // rank for rank in range(1, 1001)]
@@ -61,7 +62,7 @@ class TreeSoftmax(SoftmaxHead):
     def __init__(
         self, vocab_size: int, tree: Tree | dict | str | PathLike | None = None,
         counts: ArrayLike | None = None, words: Sequence[str] | None = None, mode: str = "parallel",
-        **kwargs,
+        **kwargs: Unpack[HeadOptions],
     ):
         super().__init__(vocab_size, **kwargs)
         check_at_least(2, vocab_size=self.vocab_size)

@@ -1,6 +1,9 @@
 """Class-based softmax whose two factors are trained by noise contrastive estimation."""
 
 import math
+from collections.abc import Sequence
+from os import PathLike
+from typing import Unpack
 
 import keras
 import numpy as np
@@ -9,6 +12,7 @@ import tensorflow as tf
 from tfsoftmax.distributions.base import Given
 from tfsoftmax.distributions.sampled import sampled_loss
 from tfsoftmax.heads.class_based import ClassSoftmax
+from tfsoftmax.heads.options import HeadOptions
 from tfsoftmax.heads.random_state import RandomState
 from tfsoftmax.ops.criteria import logistic
 from tfsoftmax.ops.logits import rows_of
@@ -38,7 +42,8 @@ class ClassNCE(ClassSoftmax):
         counts: (V,) occurrences of the words, for the noise and for classes by frequency. None
             counts every word once: classes are drawn in proportion to their sizes.
         seed: seed of the samples.
-        **kwargs: arguments of `ClassSoftmax` (classes, num_classes, words, binning, ...).
+        classes, num_classes, words, binning: as in `ClassSoftmax`.
+        **kwargs: options of the weights and of the layer, `heads.options.HeadOptions`.
 
     Example:
         counts = [1_000_000 // rank for rank in range(1, 1001)]
@@ -53,9 +58,11 @@ class ClassNCE(ClassSoftmax):
 
     def __init__(
         self, vocab_size: int, num_samples: int = 25, counts: ArrayLike | None = None,
-        seed: int | None = None, **kwargs,
+        seed: int | None = None, *, classes: ArrayLike | str | PathLike | None = None,
+        num_classes: int | None = None, words: Sequence[str] | None = None,
+        binning: str = "cumulative", **kwargs: Unpack[HeadOptions],
     ):
-        super().__init__(vocab_size, counts=counts, **kwargs)
+        super().__init__(vocab_size, classes, num_classes, counts, words, binning, **kwargs)
         check_positive(num_samples=num_samples)
         self.num_samples, self.seed = num_samples, seed
         self.random_state = RandomState(seed)

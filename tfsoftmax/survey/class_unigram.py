@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from os import PathLike
+from typing import Unpack
 
 import keras
 import numpy as np
@@ -9,6 +10,7 @@ import tensorflow as tf
 
 from tfsoftmax.distributions.rows import Rows
 from tfsoftmax.heads.base import SoftmaxHead
+from tfsoftmax.heads.options import HeadOptions
 from tfsoftmax.partitions import classes as partitions
 from tfsoftmax.support.array_like import ArrayLike
 from tfsoftmax.support.counts import checked_counts, with_unseen
@@ -29,8 +31,8 @@ class ClassUnigram(SoftmaxHead):
             often as the rarest word that was seen.
         classes, num_classes, words, binning: as in `ClassSoftmax`. Classes of words that occur in
             the same contexts, such as Brown's, suit the model; those by frequency do not.
-        **kwargs: arguments of `SoftmaxHead` (use_bias, kernel_initializer, bias_initializer),
-            whose kernel is (C, D), and of `keras.layers.Layer`.
+        **kwargs: options of the weights and of the layer, `heads.options.HeadOptions`. The kernel
+            is (C, D).
 
     Example:
         counts = [1_000_000 // rank for rank in range(1, 1001)]
@@ -46,7 +48,8 @@ class ClassUnigram(SoftmaxHead):
     def __init__(
         self, vocab_size: int, counts: ArrayLike,
         classes: ArrayLike | str | PathLike = "sqrt_frequency", num_classes: int | None = None,
-        words: Sequence[str] | None = None, binning: str = "cumulative", **kwargs,
+        words: Sequence[str] | None = None, binning: str = "cumulative",
+        **kwargs: Unpack[HeadOptions],
     ):
         super().__init__(vocab_size, **kwargs)
         self.counts = checked_counts(counts, self.vocab_size)

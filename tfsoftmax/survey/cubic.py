@@ -1,8 +1,11 @@
 """Cubic scores trained by squared error: an output layer that is no distribution."""
 
+from typing import Unpack
+
 import keras
 
 from tfsoftmax.heads.linear import LinearHead
+from tfsoftmax.heads.options import TiedOptions
 from tfsoftmax.support.arguments import expect, refusal
 from tfsoftmax.survey.squared_error import Scores, SquaredError
 
@@ -24,8 +27,7 @@ class CubicScores(LinearHead):
         vocab_size: V, the number of words.
         alpha: α.
         beta: β.
-        **kwargs: arguments of `LinearHead` (use_bias, kernel_initializer, bias_initializer,
-            tied_to) and of `keras.layers.Layer`.
+        **kwargs: options of the weights and of the layer, `heads.options.TiedOptions`.
 
     Example:
         hidden, labels = keras.random.normal((8, 16)), keras.random.randint((8,), 0, 1000)
@@ -40,7 +42,10 @@ class CubicScores(LinearHead):
 
     is_distribution = False
 
-    def __init__(self, vocab_size: int, alpha: float = 1.0, beta: float = 0.0, **kwargs):
+    def __init__(
+        self, vocab_size: int, alpha: float = 1.0, beta: float = 0.0,
+        **kwargs: Unpack[TiedOptions],
+    ):
         super().__init__(vocab_size, **kwargs)
         expect(alpha > 0, "alpha", "be positive", alpha)
         self.alpha, self.beta = alpha, beta

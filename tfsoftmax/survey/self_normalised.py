@@ -1,10 +1,12 @@
 """Self-normalisation on a fraction of the positions: infrequent normalisation."""
 
+from typing import Unpack
 
 import keras
 import tensorflow as tf
 
 from tfsoftmax.heads.linear import LinearHead
+from tfsoftmax.heads.options import TiedOptions
 from tfsoftmax.heads.random_state import RandomState
 from tfsoftmax.ops.random import uniform
 from tfsoftmax.support.arguments import expect
@@ -33,8 +35,7 @@ class SelfNormalisedSoftmax(LinearHead):
         squared: whether the loss is the first of the two. Otherwise the head is not
             `self_normalised`.
         seed: seed of the choice of positions.
-        **kwargs: arguments of `LinearHead` (use_bias, kernel_initializer, bias_initializer,
-            tied_to) and of `keras.layers.Layer`.
+        **kwargs: options of the weights and of the layer, `heads.options.TiedOptions`.
 
     Example:
         hidden, labels = keras.random.normal((8, 64)), keras.random.randint((8,), 0, 1000)
@@ -48,7 +49,7 @@ class SelfNormalisedSoftmax(LinearHead):
 
     def __init__(
         self, vocab_size: int, fraction: float = 0.1, alpha: float = 1.0, squared: bool = True,
-        seed: int | None = None, **kwargs,
+        seed: int | None = None, **kwargs: Unpack[TiedOptions],
     ):
         super().__init__(vocab_size, **kwargs)
         expect(0 < fraction <= 1, "fraction", "lie in (0, 1]", fraction)

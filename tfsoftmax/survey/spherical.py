@@ -1,12 +1,13 @@
 """Spherical softmax: squares of scores in the place of exponentials."""
 
-from typing import ClassVar
+from typing import ClassVar, Unpack
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.heads.linear import LinearHead
+from tfsoftmax.heads.options import TiedOptions
 from tfsoftmax.ops.computed_if_used import computed_if_used
 from tfsoftmax.support._compat import model_in_call
 from tfsoftmax.support.arguments import check_hint, expect
@@ -48,8 +49,7 @@ class SphericalSoftmax(LinearHead):
             constraints, XLA, several replicas, mixed_float16, and optimisers that scale the loss
             (`LossScaleOptimizer`, `loss_scale_factor`), because the head cannot tell their factor
             from the weights of positions.
-        **kwargs: arguments of `LinearHead` (use_bias, kernel_initializer, bias_initializer,
-            tied_to) and of `keras.layers.Layer`.
+        **kwargs: options of the weights and of the layer, `heads.options.TiedOptions`.
 
     Example:
         words = keras.Input((20,), dtype="int32")
@@ -67,7 +67,8 @@ class SphericalSoftmax(LinearHead):
 
     def __init__(
         self, vocab_size: int, epsilon: float = 1.0,
-        sgd_learning_rate: float | Schedule | dict | None = None, **kwargs,
+        sgd_learning_rate: float | Schedule | dict | None = None,
+        **kwargs: Unpack[TiedOptions],
     ):
         super().__init__(vocab_size, **kwargs)
         expect(epsilon > 0, "epsilon", "be positive", epsilon)

@@ -1,7 +1,10 @@
 """Taylor softmax: the second-order expansion of the exponential in its place."""
 
+from typing import Unpack
+
 import keras
 
+from tfsoftmax.heads.options import TiedOptions
 from tfsoftmax.survey.spherical import Schedule, SphericalSoftmax
 
 
@@ -17,8 +20,7 @@ class TaylorSoftmax(SphericalSoftmax):
         vocab_size: V, the number of words.
         sgd_learning_rate: learning rate of the head's own steps, or None, as in
             `SphericalSoftmax`.
-        **kwargs: arguments of `LinearHead` (use_bias, kernel_initializer, bias_initializer,
-            tied_to) and of `keras.layers.Layer`.
+        **kwargs: options of the weights and of the layer, `heads.options.TiedOptions`.
 
     Example:
         hidden, labels = keras.random.normal((8, 64)), keras.random.randint((8,), 0, 1000)
@@ -33,7 +35,8 @@ class TaylorSoftmax(SphericalSoftmax):
     _shift = 1.0
 
     def __init__(
-        self, vocab_size: int, sgd_learning_rate: float | Schedule | dict | None = None, **kwargs
+        self, vocab_size: int, sgd_learning_rate: float | Schedule | dict | None = None,
+        **kwargs: Unpack[TiedOptions],
     ):
         super().__init__(vocab_size, 1.0, sgd_learning_rate, **kwargs)
 

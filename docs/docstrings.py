@@ -1,9 +1,10 @@
-"""Shows the parts of our docstrings that Google's style does not know.
+"""Shows the parts of our docstrings that Google's style does not know, and whole signatures.
 
-These are the block of code under `Example:`, the line `Source:`, arguments that share one
+The parts are the block of code under `Example:`, the line `Source:`, arguments that share one
 description, as in `name, dtype: ...`, and lists without an empty line before them.
 """
 
+import ast
 import re
 import textwrap
 
@@ -21,6 +22,40 @@ class Sections(griffe.Extension):
     def on_object(self, *, obj, **kwargs):
         if obj.docstring and not obj.is_alias:
             obj.docstring.value = with_sections(obj.docstring.value)
+
+    def on_package(self, *, pkg, **kwargs):
+        for cls in classes_in(pkg):
+            bases = cls.mro()
+            if any(base.name == "CheckedArguments" for base in bases):
+                show_passed_on(cls, bases)
+
+
+def classes_in(module):
+    """All classes of a package."""
+    for member in module.members.values():
+        if not member.is_alias and member.is_module:
+            yield from classes_in(member)
+        elif not member.is_alias and member.is_class:
+            yield member
+
+
+def show_passed_on(cls, bases):
+    """Puts the arguments of the bases before `**kwargs`, as `help` shows them."""
+    init = cls.members.get("__init__")
+    if init is None or "kwargs" not in init.parameters:
+        return
+    decided = cls.all_members.get("decided_options")
+    known = ["self", "kwargs", *(ast.literal_eval(str(decided.value)) if decided else ())]
+    shown = init.parameters
+    del shown["kwargs"]
+    for base in bases:
+        for each in getattr(base.members.get("__init__"), "parameters", ()):
+            if each.name not in known and each.name not in shown:
+                kind = griffe.ParameterKind.keyword_only
+                shown.add(griffe.Parameter(
+                    each.name, annotation=each.annotation, kind=kind, default=each.default
+                ))
+    shown.add(griffe.Parameter("kwargs", kind=griffe.ParameterKind.var_keyword))
 
 
 def with_sections(text):

@@ -73,21 +73,14 @@ NEEDED = {
 SAMPLER_NEEDS = {"counts": counts, "ngram": bigrams}
 
 
-def parameters(cls, stop):
-    """{name: type of its values, or of what BAD calls it} of a constructor and those it calls."""
+def parameters(cls):
+    """{name: type of its values, or of what BAD calls it} of a constructor."""
     found = {}
-    decided = getattr(cls, "decided_options", ())
-    for base in cls.__mro__:
-        if base is stop:
-            break
-        for name, parameter in inspect.signature(base.__init__).parameters.items():
-            stars = parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
-            if stars or name in decided:
-                continue
-            text = inspect.formatannotation(parameter.annotation).removesuffix(" | None")
-            kind = KINDS.get(name) or {"bool": bool, "int": int, "float": float}.get(text, name)
-            if kind in BAD:
-                found.setdefault(name, (kind, "None" in str(parameter.annotation)))
+    for name, parameter in inspect.signature(cls).parameters.items():
+        text = inspect.formatannotation(parameter.annotation).removesuffix(" | None")
+        kind = KINDS.get(name) or {"bool": bool, "int": int, "float": float}.get(text, name)
+        if kind in BAD:
+            found[name] = kind, "None" in str(parameter.annotation)
     return found
 
 
@@ -143,7 +136,7 @@ def other_case(group, cls, arguments, option, value, kind, optional, use):
 
 def option_cases():
     for name, head in HEADS.items():
-        found = parameters(head, keras.layers.Layer)
+        found = parameters(head)
         for option, (kind, optional) in found.items():
             for value in BAD[kind]:
                 if option == "seed" and isinstance(value, int):
@@ -151,7 +144,7 @@ def option_cases():
                 yield head_case(name, option, value, kind, optional)
     for sampler in SAMPLERS.values():
         arguments = {"vocab_size": V}
-        found = parameters(sampler, keras.layers.Layer)
+        found = parameters(sampler)
         arguments |= {name: make(V) for name, make in SAMPLER_NEEDS.items() if name in found}
         for option, (kind, optional) in found.items():
             for value in BAD[kind]:

@@ -58,20 +58,12 @@ def kind_of(parameter, kinds):
 
 def signature(use):
     """{name: parameter} that can be made wrong, of a class also those that it passes on."""
-    target = use.of or use.call
-    if not inspect.isclass(target):
-        functions = [target]
-    else:
-        own = [c for c in target.__mro__ if c.__module__.startswith("tfsoftmax")]
-        functions = [c.__init__ for c in own if "__init__" in vars(c)] or [target.__init__]
-    found = {}
-    for function in functions:
-        for name, parameter in inspect.signature(function).parameters.items():
-            if parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
-                found.setdefault(name, parameter)
-    for name in ("self", "training", "mask", *getattr(target, "decided_options", ())):
-        found.pop(name, None)
-    return found
+    return {
+        name: parameter
+        for name, parameter in inspect.signature(use.of or use.call).parameters.items()
+        if parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
+        and name not in ("training", "mask")
+    }
 
 
 def cases_of(name, use):

@@ -1,5 +1,6 @@
 """The heads that every contract test runs through; a new head needs one line."""
 
+import inspect
 import weakref
 
 import keras
@@ -24,6 +25,7 @@ from tfsoftmax.heads import (
     TwoLevelSoftmax,
 )
 from tfsoftmax.layers.character_embedding import CharacterEmbedding
+from tfsoftmax.lm.registry import HEADS
 from tfsoftmax.partitions import tree_builders
 from tfsoftmax.retrieval.item_tower import ItemTower
 from tfsoftmax.survey import (
@@ -189,6 +191,18 @@ def slow_unless(quick, cases=CASES):
 def counts(vocab_size):
     """Occurrences of words in no order."""
     return np.random.default_rng(5).integers(1, 100, vocab_size)
+
+
+def needed(name, vocab_size):
+    """Arguments that make a head of `HEADS`: the required ones, its counts, and few samples."""
+    required = {
+        "adaptive": {"cutoffs": two_cutoffs(vocab_size)}, "two_level": {"cutoffs": [4]},
+        "differentiated": {"cutoffs": two_cutoffs(vocab_size)}, "shortlist": {"shortlist": 5},
+        "nary": {"tree": "huffman"}, "char_cnn": {"words": spelled(vocab_size)},
+    }.get(name, {})
+    given = {"counts": counts(vocab_size), "num_samples": 5}
+    shown = inspect.signature(HEADS[name]).parameters
+    return {**required, **{option: given[option] for option in given if option in shown}}
 
 
 def rewind(head):

@@ -4,28 +4,15 @@ import keras
 import numpy as np
 import pytest
 
-from cases import UNITS, WITH_A_KERNEL, counts, randomise, two_cutoffs
+from cases import UNITS, WITH_A_KERNEL, needed, randomise
 from keras_helper import V
-from tfsoftmax.lm.head_options import known_options
 from tfsoftmax.lm.registry import HEADS
 from tfsoftmax.losses import SoftmaxLoss
-
-ARGUMENTS = {
-    "adaptive": {"cutoffs": two_cutoffs(V)}, "two-level": {"cutoffs": [4]},
-    "differentiated": {"cutoffs": two_cutoffs(V)}, "shortlist": {"shortlist": 5},
-    "nary": {"tree": "huffman"},
-}
-SAMPLING = ("sampled", "nce", "negative", "blackout")
 
 
 def head_with(case, **options):
     name = case.replace("-", "_")
-    arguments = dict(ARGUMENTS.get(case, {}))
-    if "counts" in known_options(HEADS[name]).vocabulary:
-        arguments["counts"] = counts(V)
-    if case in SAMPLING:
-        arguments["num_samples"] = 5
-    return HEADS[name](V, use_bias=True, **arguments, **options)
+    return HEADS[name](V, use_bias=True, **needed(name, V), **options)
 
 
 def weights(head, word):
@@ -65,8 +52,6 @@ def test_constraints_hold_after_each_step(case):
     model.fit(hidden, np.arange(8), 4, verbose=0)
     for weight in [*weights(head, "kernel"), *weights(head, "bias")]:
         assert weight.numpy().min() >= 0
-
-
 
 
 @pytest.mark.parametrize("option", ["kernel_regularizer", "kernel_constraint"])

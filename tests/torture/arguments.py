@@ -7,9 +7,8 @@ import keras
 import numpy as np
 
 import tfsoftmax
-from cases import CASES, ONE_OF_EACH, UNITS, counts, positions, spelled, two_cutoffs
+from cases import CASES, ONE_OF_EACH, UNITS, counts, needed, positions
 from tfsoftmax import HEADS, optimizers
-from tfsoftmax.lm.head_options import known_options
 from tfsoftmax.ngrams.backoff import BackoffBigrams
 from tfsoftmax.ngrams.counts import Bigrams
 from tfsoftmax.samplers import SAMPLERS
@@ -62,14 +61,6 @@ KINDS = {"clusters": "classes",
          "projection_initializer": "initializer", "kernel_regularizer": "regularizer",
          "bias_regularizer": "regularizer", "kernel_constraint": "constraint",
          "bias_constraint": "constraint"}
-NEEDED = {
-    "adaptive": {"cutoffs": two_cutoffs(V)}, "two_level": {"cutoffs": [4]},
-    "differentiated": {"cutoffs": two_cutoffs(V)}, "shortlist": {"shortlist": 5},
-    "nary": {"tree": "huffman"}, "sampled": {"num_samples": 5}, "nce": {"num_samples": 5},
-    "negative": {"num_samples": 5}, "blackout": {"num_samples": 5},
-    "class_nce": {"num_samples": 5}, "char_cnn": {"words": spelled(V)},
-}
-
 SAMPLER_NEEDS = {"counts": counts, "ngram": bigrams}
 
 
@@ -107,11 +98,7 @@ def named(option):
 
 def head_case(name, option, value, kind, optional):
     def run():
-        arguments = dict(NEEDED.get(name, {}))
-        if "counts" in known_options(HEADS[name]).vocabulary:
-            arguments["counts"] = counts(V)
-        arguments[option] = value
-        head = HEADS[name](**({"vocab_size": V} | arguments))
+        head = HEADS[name](**({"vocab_size": V} | needed(name, V) | {option: value}))
         nats = head.training_loss(HIDDEN, LABELS)
         exact = head.log_prob(HIDDEN, LABELS)
         if not (np.isfinite(nats).all() and np.isfinite(exact).all()):

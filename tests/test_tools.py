@@ -84,7 +84,7 @@ def test_the_docstring_of_a_configuration_explains_every_field(config):
 def test_the_help_has_a_line_for_every_head():
     printed = tool("train", "--help").stdout
     listed = re.findall(r"^    - (\w+): ", printed, re.MULTILINE)
-    assert listed == list(HEADS), "the docstring of `ModelConfig` lists the heads as `HEADS` does"
+    assert listed == list(HEADS), "the help lists the heads as `HEADS` does"
 
 
 def test_the_version_is_that_of_the_package():

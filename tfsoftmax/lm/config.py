@@ -7,6 +7,7 @@ what the docstring says of its attribute.
 import dataclasses
 
 from tfsoftmax.layers.names import BACKENDS, CELLS, TRANSFORMER
+from tfsoftmax.lm.head_names import HEAD_NAMES
 from tfsoftmax.support.arguments import check_hint
 
 MOST_LAYERS = 1000  # each of which makes the graph larger
@@ -21,30 +22,7 @@ class ModelConfig:
     The corpus decides the vocabulary and the size of a batch.
 
     Attributes:
-        head: Output layer, one of
-            - full: softmax over all words
-            - char_cnn: full softmax whose kernel is computed from the characters of the words
-            - self_normalised: full softmax that is trained to need no normalisation
-            - spherical: squares of scores in the place of exponentials
-            - taylor: the exponential's second-order expansion in its place
-            - sampled: sampled softmax (importance sampling)
-            - nce: noise-contrastive estimation
-            - negative: negative sampling
-            - blackout: BlackOut, a discriminative loss over a weighted sample
-            - adaptive: adaptive softmax, with a shortlist and tails of rarer words
-            - two_level: adaptive softmax with one tail
-            - differentiated: differentiated softmax, with fewer units for rarer words; it needs
-              head_options, e.g. {"cutoffs": [2000, 10000]}
-            - shortlist: softmax over a shortlist, with another model for all other words; it needs
-              head_options, e.g. {"shortlist": 2000}
-            - tree: hierarchical softmax over a binary tree
-            - class: class-based softmax
-            - class_unigram: softmax over classes, with fixed shares of their words
-            - class_nce: class-based softmax, trained by noise-contrastive estimation
-            - nary: hierarchical softmax over a tree with any number of branches; it needs
-              head_options, e.g. {"tree": "huffman"}
-            - self_organised: class-based softmax whose words choose their clusters
-            - sharded: as full, but divided among the devices
+        head: Output layer, one of the names in `tfsoftmax.HEADS`.
         head_options: Arguments of the output layer, in a flag as JSON, e.g. {"soft_cap": 30}. For
             heads with a score for each word, and adaptive softmax, {"characters": {...}} computes
             the kernel from the characters of the words; in the braces are arguments of
@@ -126,6 +104,13 @@ class ModelConfig:
                 self.hidden_units % (2 * self.attention_heads) == 0, "hidden_units",
                 f"must be a multiple of twice attention_heads, {2 * self.attention_heads}", self,
             )
+
+
+# The text of `--help` lists them.
+ModelConfig.__doc__ = (ModelConfig.__doc__ or "").replace(
+    " the names in `tfsoftmax.HEADS`.",
+    "".join(f"\n            - {name}: {text}" for name, (_, text) in HEAD_NAMES.items()),
+)
 
 
 @dataclasses.dataclass(frozen=True)

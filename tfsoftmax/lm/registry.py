@@ -1,49 +1,9 @@
 """`HEADS`: the heads of the package that are distributions, by the names of commands."""
 
-from tfsoftmax.heads import (
-    NCE,
-    AdaptiveSoftmax,
-    BlackOut,
-    CharCnnSoftmax,
-    ClassSoftmax,
-    DifferentiatedSoftmax,
-    FullSoftmax,
-    NarySoftmax,
-    NegativeSampling,
-    SampledSoftmax,
-    SelfOrganisedSoftmax,
-    ShardedSoftmax,
-    Shortlist,
-    TreeSoftmax,
-    TwoLevelSoftmax,
-)
-from tfsoftmax.survey import (
-    ClassNCE,
-    ClassUnigram,
-    SelfNormalisedSoftmax,
-    SphericalSoftmax,
-    TaylorSoftmax,
-)
+from tfsoftmax import heads, survey
+from tfsoftmax.lm.head_names import HEAD_NAMES
 
 HEADS = {
-    "full": FullSoftmax,
-    "char_cnn": CharCnnSoftmax,
-    "self_normalised": SelfNormalisedSoftmax,
-    "spherical": SphericalSoftmax,
-    "taylor": TaylorSoftmax,
-    "sampled": SampledSoftmax,
-    "nce": NCE,
-    "negative": NegativeSampling,
-    "blackout": BlackOut,
-    "adaptive": AdaptiveSoftmax,
-    "two_level": TwoLevelSoftmax,
-    "differentiated": DifferentiatedSoftmax,
-    "shortlist": Shortlist,
-    "tree": TreeSoftmax,
-    "class": ClassSoftmax,
-    "class_unigram": ClassUnigram,
-    "class_nce": ClassNCE,
-    "nary": NarySoftmax,
-    "self_organised": SelfOrganisedSoftmax,
-    "sharded": ShardedSoftmax,
+    name: getattr(heads if hasattr(heads, cls) else survey, cls)
+    for name, (cls, _) in HEAD_NAMES.items()
 }

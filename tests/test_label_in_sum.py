@@ -97,7 +97,7 @@ def test_the_score_of_a_word_that_the_sample_lacks_rises_at_no_cost():
     {"sampler": samplers.InBatch(V, counts(V)), "num_samples": None},
 ])
 def test_options_that_take_the_label_from_the_sample_are_refused(options):
-    with pytest.raises(ValueError, match="`label_in_sum` must be True with"):
+    with pytest.raises(ValueError, match="`label_in_sum` must be True (with|for)"):
         SampledSoftmax(V, **{"num_samples": S, **options}, label_in_sum=False)
 
 

@@ -112,6 +112,7 @@ def table():
         "AdjustNumSamples": [Use(
             tfsoftmax.AdjustNumSamples, {"target": 3.0}, _fit_sampled, kinds={"monitor": "monitor"},
         )],
+        "mend_keras": [],  # which has no arguments
         "Reassign": [Use(tfsoftmax.Reassign, {"every": 2})],
         "TrainingMonitor": [Use(
             tfsoftmax.TrainingMonitor, {"log_dir": tempfile.gettempdir()},

@@ -53,7 +53,7 @@ def test_the_defaults_that_are_shown_are_those_that_act(name):
 def test_the_source_shows_the_same_arguments(head):
     """A tool that runs nothing reads the constructor, and the keys of its `Unpack`."""
     names = set(inspect.signature(head.__init__).parameters) - {"self", "kwargs"}
-    (passed_on,) = typing.get_args(typing.get_type_hints(head.__init__)["kwargs"])
+    (passed_on,) = typing.get_args(head.__init__.__annotations__["kwargs"])
     keys = typing.get_type_hints(passed_on)
     assert not names & set(keys)
     assert names | set(keys) == set(shown(head)) - {"kwargs"} | LAYER

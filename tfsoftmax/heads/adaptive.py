@@ -9,7 +9,7 @@ import tensorflow as tf
 from tfsoftmax.distributions.clusters import Cluster, Clusters
 from tfsoftmax.distributions.smoothed import SmoothedByDraws
 from tfsoftmax.distributions.views import Ranked
-from tfsoftmax.heads.full import check_objective
+from tfsoftmax.heads.inputs import check_objective
 from tfsoftmax.heads.options import CommonOptions
 from tfsoftmax.heads.random_state import RandomState
 from tfsoftmax.heads.tied import TiedHead

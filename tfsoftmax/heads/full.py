@@ -6,6 +6,7 @@ from typing import Unpack
 import keras
 
 from tfsoftmax.distributions.drawn_tiles import Draw
+from tfsoftmax.heads.inputs import check_objective
 from tfsoftmax.heads.options import ShardOptions
 from tfsoftmax.heads.random_state import RandomState
 from tfsoftmax.heads.shards import Shards
@@ -91,9 +92,3 @@ class FullSoftmax(Shards):
     def from_config(cls, config):
         # Older files have options of LoRA; their kernel contains its update.
         return super().from_config({k: v for k, v in config.items() if not k.startswith("lora_")})
-
-
-def check_objective(label_smoothing, z_loss=0.0, soft_cap=None):
-    expect(0 <= label_smoothing < 1, "label_smoothing", "lie in [0, 1)", label_smoothing)
-    expect(z_loss >= 0, "z_loss", "not be negative", z_loss)
-    expect(soft_cap is None or soft_cap > 0, "soft_cap", "be positive", soft_cap)

@@ -32,13 +32,11 @@ def check_input(hidden):
     expect(known, "hidden", "be a tensor (..., D) with a known number of axes", hidden)
 
 
-def check_xla(head):
-    """Raises NotImplementedError if XLA is compiling a head that it cannot compile."""
-    if not head.supports_jit and under_xla():
+def refuse_xla(why: str) -> None:
+    """Raises NotImplementedError if XLA is compiling what it cannot compile."""
+    if under_xla():
         raise NotImplementedError(
-            f"{type(head).__name__} cannot be compiled by XLA as it is configured "
-            "(`supports_jit` is False). Compile the model or the function with "
-            "`jit_compile=False`."
+            f"{why}. Compile the model or the function with `jit_compile=False`."
         )
 
 
@@ -137,3 +135,10 @@ def restore(rows, leading, *size):
     result = tf.reshape(rows, tf.concat([dynamic, tf.constant(size, tf.int32)], 0))
     result.set_shape([*static, *size])  # TFLite has no operation that checks a shape
     return result
+
+
+def check_objective(label_smoothing, z_loss=0.0, soft_cap=None):
+    """Raises ValueError if a loss is asked for that has no minimum, or no meaning."""
+    expect(0 <= label_smoothing < 1, "label_smoothing", "lie in [0, 1)", label_smoothing)
+    expect(z_loss >= 0, "z_loss", "not be negative", z_loss)
+    expect(soft_cap is None or soft_cap > 0, "soft_cap", "be positive", soft_cap)

@@ -5,18 +5,20 @@ import numbers
 import warnings
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Literal, Unpack
+from typing import TYPE_CHECKING, Literal, Unpack
 
 import keras
 import tensorflow as tf
 
 from tfsoftmax.heads.options import ShardOptions
 from tfsoftmax.heads.sampling import SamplingHead
-from tfsoftmax.ngrams.backoff import BackoffBigrams
 from tfsoftmax.ops.criteria import logistic
-from tfsoftmax.samplers import Sampler
+from tfsoftmax.samplers.base import Sampler
 from tfsoftmax.support.arguments import expect
 from tfsoftmax.support.array_like import ArrayLike
+
+if TYPE_CHECKING:
+    from tfsoftmax.ngrams.backoff import BackoffBigrams
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -74,7 +76,7 @@ class NCE(SamplingHead):
         counts: ArrayLike | None = None, sampler_options: dict | None = None,
         remove_accidental_hits: bool | None = None, shared_samples: bool = True,
         seed: int | None = None, synchronized: bool = True,
-        ngram: BackoffBigrams | Mapping | str | PathLike | None = None,
+        ngram: "BackoffBigrams | Mapping | str | PathLike | None" = None,
         words: Sequence[str] | None = None, *, Z: float | str = "auto",
         log_z: float | None = None, train_z: bool | Literal["context"] = False,
         **kwargs: Unpack[ShardOptions],

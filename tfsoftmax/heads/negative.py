@@ -3,18 +3,20 @@
 import math
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import keras
 
 from tfsoftmax.distributions.views import AfterWord
 from tfsoftmax.heads.options import ShardOptions
 from tfsoftmax.heads.sampling import SamplingHead
-from tfsoftmax.ngrams.backoff import BackoffBigrams
 from tfsoftmax.ops.criteria import logistic
-from tfsoftmax.samplers import Sampler
+from tfsoftmax.samplers.base import Sampler
 from tfsoftmax.support.arguments import expect
 from tfsoftmax.support.array_like import ArrayLike
+
+if TYPE_CHECKING:
+    from tfsoftmax.ngrams.backoff import BackoffBigrams
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -65,7 +67,7 @@ class NegativeSampling(SamplingHead):
         counts: ArrayLike | None = None, sampler_options: dict | None = None,
         remove_accidental_hits: bool | None = None, shared_samples: bool = True,
         seed: int | None = None, synchronized: bool = True,
-        ngram: BackoffBigrams | Mapping | str | PathLike | None = None,
+        ngram: "BackoffBigrams | Mapping | str | PathLike | None" = None,
         words: Sequence[str] | None = None, *, restore_proposal: bool = True,
         **kwargs: Unpack[ShardOptions],
     ):

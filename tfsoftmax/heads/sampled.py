@@ -2,18 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import keras
 import tensorflow as tf
 
 from tfsoftmax.distributions.sampled import sampled_loss
-from tfsoftmax.heads.full import check_objective
-from tfsoftmax.heads.inputs import checked_lists
+from tfsoftmax.heads.inputs import check_objective, checked_lists, refuse_xla
 from tfsoftmax.heads.options import ShardOptions
 from tfsoftmax.heads.sampling import SamplingHead
 from tfsoftmax.losses.logits_tag import LogitsTag
-from tfsoftmax.ngrams.backoff import BackoffBigrams
 from tfsoftmax.ops.criteria import (
     Hits,
     effective_sizes,
@@ -21,11 +19,13 @@ from tfsoftmax.ops.criteria import (
     self_normalised,
     softmax,
 )
-from tfsoftmax.ops.graphs import under_xla
 from tfsoftmax.ops.random import split_seed, uniform, uniform_words
-from tfsoftmax.samplers import Sampler
+from tfsoftmax.samplers.base import Sampler
 from tfsoftmax.support.arguments import expect
 from tfsoftmax.support.array_like import ArrayLike
+
+if TYPE_CHECKING:
+    from tfsoftmax.ngrams.backoff import BackoffBigrams
 
 KEEP_BY = ("score", "corrected_score")
 
@@ -109,7 +109,7 @@ class SampledSoftmax(SamplingHead):
         counts: ArrayLike | None = None, sampler_options: dict | None = None,
         remove_accidental_hits: bool | None = None, shared_samples: bool = True,
         seed: int | None = None, synchronized: bool = True,
-        ngram: BackoffBigrams | Mapping | str | PathLike | None = None,
+        ngram: "BackoffBigrams | Mapping | str | PathLike | None" = None,
         words: Sequence[str] | None = None, *, keep: int | None = None,
         keep_by: str = "score", label_in_sum: bool = True, label_smoothing: float = 0.0,
         **kwargs: Unpack[ShardOptions],
@@ -165,10 +165,7 @@ class SampledSoftmax(SamplingHead):
         return self._by_position(self._training_loss, hidden, labels, negatives)
 
     def _checked_negatives(self, ids, positions):
-        expect(
-            not under_xla(), "hard_negatives", "be None where XLA compiles the head: compile the "
-            "model with jit_compile=False", received="hard negatives under XLA",
-        )
+        refuse_xla("`hard_negatives` cannot be compiled by XLA")
         sampler, label_in_sum = self.sampler, self.label_in_sum
         expect(
             not sampler.unique and self.shared_samples and label_in_sum, "hard_negatives",

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import keras
 import tensorflow as tf
@@ -14,13 +14,16 @@ from tfsoftmax.distributions.views import without_previous_word
 from tfsoftmax.heads.options import ShardOptions
 from tfsoftmax.heads.random_state import RandomState
 from tfsoftmax.heads.shards import Shards
-from tfsoftmax.ngrams.backoff import BackoffBigrams
 from tfsoftmax.ops.criteria import Hits
 from tfsoftmax.ops.replicas import in_replica, of_all_replicas
-from tfsoftmax.samplers import Sampler, get_sampler
+from tfsoftmax.samplers.base import Sampler
+from tfsoftmax.samplers.by_name import get_sampler
 from tfsoftmax.samplers.certain import with_certain
 from tfsoftmax.support.arguments import expect
 from tfsoftmax.support.array_like import ArrayLike
+
+if TYPE_CHECKING:
+    from tfsoftmax.ngrams.backoff import BackoffBigrams
 
 
 class SamplingHead(Shards):
@@ -76,7 +79,7 @@ class SamplingHead(Shards):
         counts: ArrayLike | None = None, sampler_options: dict | None = None,
         remove_accidental_hits: bool | None = None, shared_samples: bool = True,
         seed: int | None = None, synchronized: bool = True,
-        ngram: BackoffBigrams | Mapping | str | PathLike | None = None,
+        ngram: "BackoffBigrams | Mapping | str | PathLike | None" = None,
         words: Sequence[str] | None = None, **kwargs: Unpack[ShardOptions],
     ):
         super().__init__(vocab_size, **kwargs)
@@ -133,7 +136,7 @@ class SamplingHead(Shards):
 
     def _sample(self, labels, num_samples, seed, *before):
         if self.shared_samples:
-            return self.sampler.sample(labels, num_samples, seed, self.label_smoothing)
+            return self.sampler.sample_of_step(labels, num_samples, seed, self.label_smoothing)
         return self.sampler.sample_for_each(labels, num_samples, seed, *before)
 
     def distribution(self):

@@ -50,7 +50,7 @@ class AfterWord(Sampler):
                "be False for a sampler that depends on the word before", shared_samples)
         super().check_use(shared_samples=False, **options)
 
-    def sample(self, labels, num_samples, seed, label_smoothing=0.0):
+    def sample(self, labels, num_samples, seed):
         self.check_use()
 
     def split(self, hidden):

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tfsoftmax.ops.criteria import LEFT_OUT, Hits
 from tfsoftmax.ops.inputs import checked_ids, dense
+from tfsoftmax.ops.ranking import places_among
 from tfsoftmax.ops.replicas import in_replica
 from tfsoftmax.samplers.poisson_race import poisson_race, tries_needed
 from tfsoftmax.support.arguments import CheckedArguments, expect, is_whole
@@ -75,18 +76,13 @@ class Sampler(CheckedArguments, keras.layers.Layer):
         self._tries = {}
         self.built = True
 
-    def sample(
-        self, labels: tf.Tensor, num_samples: int, seed: int | tf.Tensor,
-        label_smoothing: float = 0.0,
-    ) -> Candidates:
+    def sample(self, labels: tf.Tensor, num_samples: int, seed: int | tf.Tensor) -> Candidates:
         """Draws words and states how often each was to be expected in this sample.
 
         Args:
             labels: (...) integers, words whose expected counts the caller needs too.
             num_samples: S, at most V if `unique`.
             seed: int, or (2,) integers; the same seed draws the same words on every device.
-            label_smoothing: the share of the labels that the head has replaced by uniform words,
-                which matters where the labels are the sample.
 
         Returns:
             `Candidates`. The expected count of a word is S q with replacement. Without, it is
@@ -105,6 +101,11 @@ class Sampler(CheckedArguments, keras.layers.Layer):
             return self._sample_unique(labels, num_samples, stateless(seed))
         ids = self._draw(num_samples, stateless(seed))
         return self._with_replacement(ids, labels, num_samples)
+
+    def sample_of_step(self, labels, num_samples, seed, label_smoothing):
+        """`sample` for a step whose head has replaced a share of the labels by uniform words."""
+        del label_smoothing  # which matters where the labels are the sample
+        return self.sample(labels, num_samples, seed)
 
     def sample_others(
         self, labels: tf.Tensor, num_samples: int, seed: int | tf.Tensor
@@ -324,9 +325,7 @@ def stateless(seed):
 
 def contains(words: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     """Whether each label (...) is among the words (S,) int32, which increase."""
-    flat = tf.reshape(tf.saturate_cast(labels, tf.int32), [-1])
-    place = tf.minimum(tf.searchsorted(words, flat), tf.size(words) - 1)
-    return tf.reshape(tf.gather(words, place) == flat, tf.shape(labels))
+    return places_among(tf.saturate_cast(labels, tf.int32), words)[1]
 
 
 def _log_inclusion(log_q, time):

@@ -74,7 +74,7 @@ class Excluding(Sampler):
     def log_q(self, ids):
         return tf.where(self._is_excluded(ids), NEVER, self.sampler.log_q(self._places(ids)))
 
-    def sample(self, labels, num_samples, seed, label_smoothing=0.0):
+    def sample(self, labels, num_samples, seed):
         return self._drawn(self.sampler.sample, labels, num_samples, seed)
 
     def sample_others(self, labels, num_samples, seed):

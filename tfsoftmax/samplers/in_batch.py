@@ -5,7 +5,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.ops.criteria import Hits
-from tfsoftmax.ops.graphs import held, under_xla
+from tfsoftmax.ops.graphs import held
 from tfsoftmax.ops.replicas import in_replica, labels_of_all_replicas
 from tfsoftmax.ops.weighting import weighted_places
 from tfsoftmax.samplers.base import Candidates, Given, Sampler, stateless
@@ -112,8 +112,8 @@ class InBatch(Given):
                 labels, is not among them.
             num_samples: S, or None for no words of r.
             seed: int, or (2,) integers; the same seed draws the same words of r.
-            label_smoothing: as in `Sampler.sample`: `counts` do not hold these uniform words, and
-                learned counts do.
+            label_smoothing: the share of the labels that the head has replaced by uniform words,
+                which `counts` do not hold. Learned counts hold them.
 
         Returns:
             `Candidates` with the labels of all replicas in their order, and then the words of r.
@@ -140,9 +140,12 @@ class InBatch(Given):
         if num_samples is not None:
             drawn = self.extra._draw(num_samples, stateless(seed))
             ids = tf.concat([ids, drawn], 0)
-        elif in_replica() and not under_xla():  # a loss needs a word, also where no label is left
+        elif in_replica():  # a loss needs a word, also where no label is left
             ids = tf.pad(ids, [[0, tf.cast(tf.size(ids) == 0, tf.int32)]])
         return Candidates(ids, log_expected(ids), log_expected(tf.maximum(labels, 0)))
+
+    def sample_of_step(self, labels, num_samples, seed, label_smoothing):
+        return self.sample(labels, num_samples, seed, label_smoothing)
 
     def sample_for_each(self, labels, num_samples, seed):
         self.check_use(shared_samples=False)

@@ -75,17 +75,13 @@ class TargetSampling(Given):
         step = self.step.value % ends[-1]
         return tf.searchsorted(ends, step[None], side="right")[0]
 
-    def sample(
-        self, labels: tf.Tensor, num_samples: int, seed: int | tf.Tensor,
-        label_smoothing: float = 0.0,
-    ) -> Candidates:
+    def sample(self, labels: tf.Tensor, num_samples: int, seed: int | tf.Tensor) -> Candidates:
         """Returns the vocabulary of the present chunk in increasing order.
 
         Args:
             labels: (...) integers.
             num_samples: S, the size of the chunks' vocabularies.
             seed: has no effect, because nothing is drawn.
-            label_smoothing: must be zero.
 
         Returns:
             `Candidates`. Their `log_expected` are zeros, because each word of the chunk is

@@ -44,6 +44,7 @@ from experiments.light_tiles import (
     variance_table,
 )
 from tfsoftmax.commands import program
+from tfsoftmax.support import budgets
 from tfsoftmax.support.textio import lines
 
 WIDTHS = (256, 512, 1024, 2048)
@@ -158,8 +159,6 @@ def drawn_table(kernel, bias, batches, draws):
 
 def times_table(kernel, bias, batch, repeats):
     """Times of steps by share and width."""
-    from tfsoftmax.distributions import drawn_tiles
-
     shares, widths = map(float, flags.FLAGS.shares), map(int, flags.FLAGS.widths)
     cases = [(None, WIDTH), *((share, WIDTH) for share in shares)]
     cases += [(SHARE, width) for width in widths if width != WIDTH]
@@ -169,10 +168,10 @@ def times_table(kernel, bias, batch, repeats):
         functions = {} if update else {"floor": floor.matmuls([product], "float32")}
         for case in cases:
             if not update or case[1] == WIDTH:
-                head.gradient_share, drawn_tiles.TILE_WORDS = case
+                head.gradient_share, budgets.TILE_WORDS = case
                 functions[case] = stepping(head, *batch, update)
         found[update] = {case: cpu for case, (_, cpu) in medians(functions, repeats).items()}
-    drawn_tiles.TILE_WORDS = WIDTH
+    budgets.TILE_WORDS = WIDTH
     rows = [["gradient", "words of a tile", "gradients, ms", "of the exact one",
              "of three matrix products", "with the update, of the exact one"]]
     for share, width in cases:

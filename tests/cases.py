@@ -173,7 +173,7 @@ def three_levels(vocab_size):
 
 ONE_OF_EACH = [case for case in CASES if " " not in case]  # variants are called "case, ..."
 TO_COMPILE = [  # of each way to compute scores one, where tracing or compiling takes the time
-    "full", "char_cnn", "spherical", "sampled", "nce", "adaptive", "tree", "class",
+    "full", "char_cnn", "spherical", "sampled", "nce", "adaptive", "class",
     "self-organised",
 ]
 WITH_A_KERNEL = [case for case in ONE_OF_EACH if case != "char_cnn"]  # whose rows a layer computes

@@ -16,6 +16,7 @@ from tfsoftmax.heads.adaptive import AdaptiveSoftmax
 from tfsoftmax.heads.two_level import TwoLevelSoftmax
 from tfsoftmax.lm.head_options import head_for
 from tfsoftmax.partitions.bands import band_units, frequency_bands
+from tfsoftmax.support import budgets
 from tfsoftmax.vocabulary import Vocabulary
 
 V = 13
@@ -90,7 +91,7 @@ LABELS = {
 def test_gradients_equal_the_tape_wherever_labels_are(layout, rows, xla, where, monkeypatch):
     """In one round or many, for labels that leave clusters empty or exceed their capacity."""
     monkeypatch.setattr(adaptive_clusters.Cluster, "chunk_rows", lambda _: rows)
-    monkeypatch.setattr(adaptive_clusters, "BLOCK_WORDS", 3 if rows == 7 else 100)
+    monkeypatch.setattr(budgets, "BLOCK_WORDS", 3 if rows == 7 else 100)
     head, (hidden, _) = built(layout), positions(V, 26)
     labels = LABELS[where].astype(np.int32)
     weights = np.random.default_rng(4).normal(size=26).astype(np.float32)

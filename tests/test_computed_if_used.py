@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 from cases import CASES, built, positions
-from tfsoftmax.ops import chunks
 from tfsoftmax.ops.computed_if_used import computed_if_used
+from tfsoftmax.support import budgets
 
 # A step of class-unigram needs the whole of its kernel, which has no row for a word.
 PRUNED = [case for case in CASES if case.startswith(("tree", "class", "nary", "self-org"))]
@@ -62,7 +62,7 @@ def test_heads_whose_logits_are_unused_read_nothing(case):
 @pytest.mark.parametrize("case", PRUNED)
 def test_loops_over_chunks_read_no_variables(case, monkeypatch):
     """TensorFlow runs a loop that reads variables even if nothing uses its results."""
-    monkeypatch.setattr(chunks, "CHUNK_ROWS", 2)  # so that five positions take a loop
+    monkeypatch.setattr(budgets, "CHUNK_ROWS", 2)  # so that five positions take a loop
     head, (hidden, _) = built(case, 41), positions(41, 5)
     log_probs = tf.function(lambda hidden: head.log_probs(hidden))
     graph = log_probs.get_concrete_function(tf.TensorSpec(hidden.shape)).graph

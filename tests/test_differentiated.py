@@ -12,7 +12,7 @@ from tfsoftmax.distributions.rows import Rows
 from tfsoftmax.heads.differentiated import DifferentiatedSoftmax, block_units
 from tfsoftmax.heads.full import FullSoftmax
 from tfsoftmax.lm.head_options import head_for
-from tfsoftmax.ops.chunks import CHUNK_ROWS
+from tfsoftmax.support.budgets import CHUNK_ROWS
 from tfsoftmax.vocabulary import Vocabulary
 
 V, CUTOFFS = 13, [3, 8]

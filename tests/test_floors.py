@@ -13,7 +13,8 @@ ROOT = pathlib.Path(__file__).parent.parent
 FLOORS = (
     ("support",),
     ("vocabulary",),
-    ("ops", "ngrams"),
+    ("ops",),
+    ("ngrams",),
     ("partitions", "losses.logits_tag", "corpora", "nbest"),
     ("samplers", "layers", "losses", "metrics", "distributions"),
     ("sharding",),

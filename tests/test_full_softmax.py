@@ -8,11 +8,10 @@ import tensorflow as tf
 from cases import UNITS, built, positions
 from graph_helper import largest_tensor
 from references import full_log_probs, full_objective
-from tfsoftmax.distributions import chunk_gradients
 from tfsoftmax.heads import FullSoftmax
 from tfsoftmax.layers.embedding import Embedding
-from tfsoftmax.ops import chunks
 from tfsoftmax.ops.logits import logits_rows
+from tfsoftmax.support import budgets
 
 
 @pytest.mark.parametrize("soft_cap", [None, 2.0])
@@ -49,7 +48,7 @@ def naive(hidden, kernel, bias, labels, weights):
 @pytest.mark.parametrize("vocab_size, count", [(1009, 1300), (17, 512), (2, 1)])
 def test_loss_and_gradients_equal_naive_keras(vocab_size, count, blocks, monkeypatch):
     if blocks > 1:
-        monkeypatch.setattr(chunk_gradients, "BLOCK_BYTES", 4 * UNITS * vocab_size // blocks)
+        monkeypatch.setattr(budgets, "BLOCK_BYTES", 4 * UNITS * vocab_size // blocks)
     head = built("full", vocab_size)
     hidden, labels = positions(vocab_size, count)
     hidden = tf.Variable(hidden)
@@ -78,8 +77,8 @@ def test_an_assignment_after_the_loss_does_not_change_its_gradient():
 
 def test_kernel_gradient_is_accumulated_in_float32(monkeypatch):
     """A bfloat16 sum of 2,048 equal contributions would lose most of them."""
-    monkeypatch.setattr(chunks, "CHUNK_ROWS", 4)
-    count = 2048 * chunks.CHUNK_ROWS
+    monkeypatch.setattr(budgets, "CHUNK_ROWS", 4)
+    count = 2048 * budgets.CHUNK_ROWS
     head = FullSoftmax(2, dtype=keras.DTypePolicy("mixed_bfloat16"), use_bias=False)
     head.build((None, 1))
     with tf.GradientTape() as tape:
@@ -131,7 +130,7 @@ def test_chunks_shrink_with_the_vocabulary(vocab_size, size, rows):
 
 
 def test_no_tensor_of_all_positions_by_all_words():
-    head, count = built("full", 10_007), 5 * chunks.CHUNK_ROWS
+    head, count = built("full", 10_007), 5 * budgets.CHUNK_ROWS
 
     @tf.function
     def step(hidden, labels):
@@ -145,7 +144,7 @@ def test_no_tensor_of_all_positions_by_all_words():
         return naive(hidden, kernel, bias, labels, tf.ones(count))
 
     shapes = tf.TensorSpec((count, UNITS)), tf.TensorSpec((count,), tf.int32)
-    assert largest_tensor(step.get_concrete_function(*shapes)) <= chunks.CHUNK_ROWS * 10_007
+    assert largest_tensor(step.get_concrete_function(*shapes)) <= budgets.CHUNK_ROWS * 10_007
     assert largest_tensor(naive_step.get_concrete_function(*shapes)) == count * 10_007
 
 

@@ -8,15 +8,15 @@ import tensorflow as tf
 from tfsoftmax.distributions import drawn_tiles
 from tfsoftmax.distributions.rows import Rows
 from tfsoftmax.heads import FullSoftmax
-from tfsoftmax.ops import chunks
 from tfsoftmax.retrieval.found_words import inclusion_probabilities
+from tfsoftmax.support import budgets
 
 V, D, N, SHARE = 43, 6, 8, 0.4  # eight tiles of five words and one of three
 
 
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch):
-    monkeypatch.setattr(drawn_tiles, "TILE_WORDS", 5)
+    monkeypatch.setattr(budgets, "TILE_WORDS", 5)
 
 
 def problem(positions=N, vocab_size=V):
@@ -126,7 +126,7 @@ def test_mean_gradient_over_all_outcomes_is_the_gradient(
 
 @pytest.mark.parametrize("gradients", [known_weights, unknown_weights])
 def test_loss_is_exact_and_each_chunk_draws_anew(gradients, monkeypatch):
-    monkeypatch.setattr(chunks, "CHUNK_ROWS", 8)
+    monkeypatch.setattr(budgets, "CHUNK_ROWS", 8)
     plain, drawing, hidden, labels, weights = heads(SHARE, positions=20)
     total, nats, wanted = gradients(plain, hidden, labels, weights)
     step = tf.function(lambda: gradients(drawing, hidden, labels, weights), autograph=False)

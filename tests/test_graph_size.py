@@ -7,16 +7,8 @@ import tensorflow as tf
 
 from cases import CASES, ONE_OF_EACH, TO_COMPILE, UNITS, slow_unless
 from graph_helper import operations
-from tfsoftmax.distributions import (
-    chunk_gradients,
-    drawn_tiles,
-    log_sums,
-)
-from tfsoftmax.distributions import (
-    cluster_rounds as adaptive_clusters,
-)
 from tfsoftmax.heads import AdaptiveSoftmax, FullSoftmax
-from tfsoftmax.ops import logits
+from tfsoftmax.support import budgets
 
 OF_A_LEVEL = 250  # operations that one more level of a binary tree may need
 
@@ -45,12 +37,10 @@ def test_eight_times_the_words_need_no_more_operations_but_for_the_levels_of_tre
     case, monkeypatch
 ):
     """Blocks have so few words here that these vocabularies are cut into as many as large ones."""
-    monkeypatch.setattr(logits, "MOST_BLOCKS", 3)
-    monkeypatch.setattr(adaptive_clusters, "MOST_BLOCKS", 3)
-    monkeypatch.setattr(adaptive_clusters, "BLOCK_WORDS", 1)
-    monkeypatch.setattr(chunk_gradients, "BLOCK_BYTES", 1)
-    monkeypatch.setattr(drawn_tiles, "TILE_WORDS", 16)
-    monkeypatch.setattr(log_sums, "BLOCK_WORDS", 1)
+    monkeypatch.setattr(budgets, "MOST_BLOCKS", 3)
+    monkeypatch.setattr(budgets, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(budgets, "TILE_WORDS", 16)
+    monkeypatch.setattr(budgets, "BLOCK_WORDS", 1)
     few, many = 1100, 8800  # a table of computed rows needs a loop for either
     grown = operations(step_of(CASES[case](many))) - operations(step_of(CASES[case](few)))
     assert grown <= OF_A_LEVEL * math.log2(many / few)

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import tfsoftmax
 from graph_helper import largest_tensor
-from tfsoftmax.ops.chunks import CHUNK_ROWS
+from tfsoftmax.support.budgets import CHUNK_ROWS
 
 keras_hub = pytest.importorskip("keras_hub")
 

@@ -6,13 +6,13 @@ import tensorflow as tf
 
 from graph_helper import largest_tensor
 from tfsoftmax.distributions.log_sums import (
-    block_words,
     exponentials_of_blocks,
     log_sum_of,
     log_sum_of_blocks,
 )
 from tfsoftmax.distributions.rows import Rows
-from tfsoftmax.ops.logits import MOST_BLOCKS, kernel_blocks
+from tfsoftmax.ops.logits import block_words, kernel_blocks
+from tfsoftmax.support.budgets import BLOCK_WORDS, MOST_BLOCKS
 
 
 @pytest.mark.parametrize("offset", [0.0, 80.0, -1e4])
@@ -59,7 +59,7 @@ def test_blocks_are_small_or_few_and_cut_kernels_at_views(words):
     rows = [kernel.shape[0] for kernel, _ in blocks]
     assert sum(rows) == words and len(rows) <= MOST_BLOCKS
     assert all(size % 16 == 0 for size in rows[:-1])
-    assert max(rows) <= 1024 or len(rows) > MOST_BLOCKS - 2
+    assert max(rows) <= BLOCK_WORDS or len(rows) > MOST_BLOCKS - 2
 
 
 def test_the_cross_entropy_alone_holds_one_block_of_logits_in_a_tensor():

@@ -23,7 +23,7 @@ from optimizer_helper import (
     variables,
 )
 from tfsoftmax import optimizers
-from tfsoftmax.optimizers import sparse_rows
+from tfsoftmax.support import budgets
 
 CLIPS = [{}, {"clipnorm": 0.7}, {"clipvalue": 0.3}, {"global_clipnorm": 0.9}]
 
@@ -88,7 +88,7 @@ def test_compiled_update_equals_the_eager_one(rule, jit_compile):
 def test_rows_updated_in_several_chunks_are_those_updated_at_once(rule, monkeypatch):
     steps = [gradients(step, every_row=False) for step in range(2)]
     wanted = trained(make(rule), steps)
-    monkeypatch.setattr(sparse_rows, "CHUNK_BYTES", 3 * 4 * D)  # three rows
+    monkeypatch.setattr(budgets, "UPDATE_BYTES", 3 * 4 * D)  # three rows
     sizes, (name, _) = [], RULES[rule]
     kind, row_step = getattr(optimizers, name), getattr(optimizers, name).row_step
     monkeypatch.setattr(

@@ -10,9 +10,9 @@ import tfsoftmax
 from cases import CASES, ONE_OF_EACH, UNITS, built, language_model, positions
 from graph_helper import largest_tensor
 from keras_helper import B, T, data
-from tfsoftmax.distributions import rows
 from tfsoftmax.metrics import MRR, NDCG, RecallAtK
 from tfsoftmax.ops.ranking import NOT_SEARCHED
+from tfsoftmax.support import budgets
 
 METRICS = (RecallAtK, NDCG, MRR)
 V, N, K = 40, 30, 9
@@ -317,10 +317,10 @@ def test_words_in_blocks_give_the_same_list_with_ties_by_rising_id(monkeypatch, 
     head.kernel.assign(np.round(head.kernel.numpy(), 0))  # many ties
     for k in (1, 7, 50, 103):
         exact = np.argsort(-head(hidden).numpy(), axis=1, kind="stable")[:, :k]
-        monkeypatch.setattr(rows, "TOP_K_WORDS", 1000)
+        monkeypatch.setattr(budgets, "TOP_K_WORDS", 1000)
         whole = head.top_k(hidden, k)
         for size in (10, 34, 102):  # the last block may have fewer words than k, or than one
-            monkeypatch.setattr(rows, "TOP_K_WORDS", size)
+            monkeypatch.setattr(budgets, "TOP_K_WORDS", size)
             for call in (head.top_k, tf.function(head.top_k)):
                 blocks = call(hidden, k)
                 np.testing.assert_array_equal(blocks[0], exact)
@@ -328,7 +328,7 @@ def test_words_in_blocks_give_the_same_list_with_ties_by_rising_id(monkeypatch, 
 
 
 def test_memory_of_a_metric_does_not_grow_with_the_number_of_items(monkeypatch):
-    monkeypatch.setattr(rows, "TOP_K_WORDS", 64)
+    monkeypatch.setattr(budgets, "TOP_K_WORDS", 64)
     sizes = []
     for words in (500, 2000):
         head = tfsoftmax.FullSoftmax(words)

@@ -13,11 +13,11 @@ from tfsoftmax import FullSoftmax, Perplexity, ShardedSoftmax, SoftmaxLoss, TopK
 from tfsoftmax.distributions.chunk_gradients import RowLoss
 from tfsoftmax.distributions.rows import Rows
 from tfsoftmax.metrics import Accuracy
-from tfsoftmax.ops import chunks
 from tfsoftmax.sharding import weights as sharded_weights
 from tfsoftmax.sharding.rows import PenalisedInShards
 from tfsoftmax.sharding.shards import Shard, sharded_words
 from tfsoftmax.sharding.weights import shards_of
+from tfsoftmax.support import budgets
 
 V, D, B, T = 61, 6, 8, 5
 RULES = {
@@ -312,7 +312,7 @@ def test_initial_rows_scale_with_the_whole_vocabulary(name, shape):
 
 
 def test_no_tensor_of_all_positions_by_all_words():
-    count, vocab_size = 5 * chunks.CHUNK_ROWS, 10_007
+    count, vocab_size = 5 * budgets.CHUNK_ROWS, 10_007
     shard = Shard(0, 1, vocab_size)
 
     @tf.function
@@ -324,7 +324,7 @@ def test_no_tensor_of_all_positions_by_all_words():
 
     shapes = [(count, D), (vocab_size, D), (vocab_size,)]
     shapes = [tf.TensorSpec(shape) for shape in shapes] + [tf.TensorSpec((count,), tf.int32)]
-    assert largest_tensor(step.get_concrete_function(*shapes)) <= chunks.CHUNK_ROWS * vocab_size
+    assert largest_tensor(step.get_concrete_function(*shapes)) <= budgets.CHUNK_ROWS * vocab_size
 
 
 def demonstrated():

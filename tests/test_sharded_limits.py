@@ -10,9 +10,9 @@ import tensorflow as tf
 import replicas_helper
 from test_sharded import D, V, local_rows, problem, strategy_here
 from tfsoftmax import SampledSoftmax, ShardedSoftmax, SoftmaxLoss, optimizers
-from tfsoftmax.heads import shards
 from tfsoftmax.ops.replicas import of_all_replicas
 from tfsoftmax.sharding.weights import shards_of
+from tfsoftmax.support import budgets
 
 
 def compiled(strategy, **options):
@@ -142,7 +142,7 @@ def log_probs_in_pieces(rows):
         head.build((None, D))
     hidden = tf.constant(problem(7)[0])
     whole = head.log_probs(hidden)
-    shards.LOGITS_BYTES = 4 * V * rows
+    budgets.LOGITS_BYTES = 4 * V * rows
     unknown = tf.function(head.log_probs, input_signature=[tf.TensorSpec((None, D))])
     return [found.numpy() for found in (whole, head.log_probs(hidden), unknown(hidden))]
 

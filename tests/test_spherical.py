@@ -8,6 +8,7 @@ from cases import UNITS, positions
 from references import family_log_probs, numeric_gradient, spherical_descent
 from spherical_helper import KINDS, V, every_kind, made, rows_of, step
 from tfsoftmax import SphericalSoftmax, TaylorSoftmax
+from tfsoftmax.support import budgets
 from tfsoftmax.survey import descent as factored_rows
 
 
@@ -121,7 +122,7 @@ def test_a_step_reads_no_row_but_the_labels():
 @pytest.mark.parametrize("limit", [0.0, 1.2])
 def test_renewed_factors_are_the_same_rows(limit, monkeypatch):
     monkeypatch.setattr(factored_rows, "LIMIT", limit)
-    monkeypatch.setattr(factored_rows, "FOLD_ROWS", 5)
+    monkeypatch.setattr(budgets, "FOLD_ROWS", 5)
     head = made(SphericalSoftmax(V, 0.5, sgd_learning_rate=0.3))
     wanted, rng, folds = rows_of(head), np.random.default_rng(2), 0
     for _ in range(20):

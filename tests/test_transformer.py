@@ -8,15 +8,15 @@ import tensorflow as tf
 import transformer_helper
 from cases import randomise
 from tfsoftmax.layers.transformer import TransformerBlock, TransformerCell
-from tfsoftmax.ops import attention
 from tfsoftmax.ops.attention import attention_to_context, rotated
+from tfsoftmax.support import budgets
 
 B, T, D, H, C = 3, 23, 8, 2, 5
 
 
 @pytest.fixture(params=[64, 1])
 def one_block_or_several(request, monkeypatch):
-    monkeypatch.setattr(attention, "QUERIES", request.param)
+    monkeypatch.setattr(budgets, "QUERIES", request.param)
 
 
 def draw(*shape, seed=0):
@@ -97,7 +97,7 @@ def test_no_tensor_grows_with_the_square_of_the_text():
         *shapes, tf.TensorSpec((1, context + steps)), H
     ).graph
     sizes = [t.shape.num_elements() or 0 for op in graph.get_operations() for t in op.outputs]
-    assert steps * D <= max(sizes) <= steps * H * (context + attention.QUERIES)
+    assert steps * D <= max(sizes) <= steps * H * (context + budgets.QUERIES)
 
 
 @pytest.mark.parametrize("context", [1, 5, 40])

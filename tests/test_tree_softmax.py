@@ -15,6 +15,7 @@ from tfsoftmax.ops import chunks
 from tfsoftmax.optimizers import Adagrad
 from tfsoftmax.partitions import code_files, tree_builders
 from tfsoftmax.partitions.tree import Tree
+from tfsoftmax.support import budgets
 from tfsoftmax.vocabulary import Vocabulary
 
 V = 41
@@ -34,7 +35,7 @@ def tree_head(vocab_size=V, seed=0, units=UNITS, **options):
 @pytest.fixture(params=[0, 3, 64])
 def top_nodes(request, monkeypatch):
     """The tests run with no dense nodes, with some, and with dense nodes only."""
-    monkeypatch.setattr(ops, "TOP_NODES", request.param)
+    monkeypatch.setattr(budgets, "TOP_NODES", request.param)
 
 
 @pytest.mark.parametrize("tree", ["huffman", "balanced", "random"])
@@ -54,7 +55,7 @@ def test_log_prob_of_a_path_equals_the_equation(mode, top_nodes):
 
 @pytest.mark.parametrize("use_bias", [False, True])
 def test_parallel_and_sequential_gradients_are_the_same(use_bias, top_nodes, monkeypatch):
-    monkeypatch.setattr(ops, "CHUNK_STEPS", 64)
+    monkeypatch.setattr(budgets, "PATH_STEPS", 64)
     hidden, labels = positions(V, 200)
     weights = np.random.default_rng(3).uniform(size=200).astype(np.float32)
     hidden, results = tf.Variable(hidden), []
@@ -73,7 +74,7 @@ def test_gradient_has_each_node_once_and_no_other():
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(head.training_loss(hidden, labels))
     paths = head.tree.paths()[labels]
-    touched = set(range(ops.TOP_NODES)) | set(paths[paths >= 0] // 2)
+    touched = set(range(budgets.TOP_NODES)) | set(paths[paths >= 0] // 2)
     for gradient in tape.gradient(loss, [w.value for w in head.weights]):
         assert isinstance(gradient, tf.IndexedSlices)
         assert sorted(gradient.indices.numpy()) == sorted(touched)
@@ -103,7 +104,7 @@ def test_top_k_and_log_probs_are_the_same_in_chunks(monkeypatch):
 @pytest.mark.parametrize("scale", [0.0, 0.3, 3.0])
 def test_best_first_search_finds_what_a_full_pass_finds(k, scale, monkeypatch):
     """Flat distributions as well as peaked ones; no words tie, thanks to the biases."""
-    monkeypatch.setattr(search, "OPENED", 4)
+    monkeypatch.setattr(budgets, "OPENED_NODES", 4)
     tree = "balanced" if scale == 0 else "huffman"
     head, (hidden, _) = tree_head(1000, tree=tree), positions(1000, 9)
     kernel, bias = head.get_weights()
@@ -117,7 +118,7 @@ def test_best_first_search_finds_what_a_full_pass_finds(k, scale, monkeypatch):
 
 
 def test_search_opens_few_nodes_and_gives_up_on_flat_distributions(monkeypatch):
-    monkeypatch.setattr(search, "OPENED", 4)
+    monkeypatch.setattr(budgets, "OPENED_NODES", 4)
     head, (hidden, _) = tree_head(1000, tree="balanced"), positions(1000, 9)
     for factor, expected in ((1, True), (0, False)):
         weights = [tf.constant(factor * w) for w in head.get_weights()]

@@ -5,10 +5,10 @@ import pytest
 import tensorflow as tf
 
 import tfsoftmax
-from tfsoftmax.distributions import rows
 from tfsoftmax.ops import custom_gradients
 from tfsoftmax.ops.graphs import whole
 from tfsoftmax.sharding.shards import assign_range
+from tfsoftmax.support import budgets
 
 
 def address(tensor):
@@ -66,7 +66,7 @@ def test_heads_do_not_copy_the_table_of_an_embedding(make):
 
 @pytest.mark.parametrize("search", ["top_k", "log_normaliser"])
 def test_a_search_reads_the_kernel_once_outside_its_loops(search, monkeypatch):
-    monkeypatch.setattr(rows, "TOP_K_WORDS", 16)
+    monkeypatch.setattr(budgets, "TOP_K_WORDS", 16)
     head = tfsoftmax.SampledSoftmax(50, 5, "uniform", use_bias=False)
     head.build((None, 16))
     options = {"k": 2} if search == "top_k" else {}

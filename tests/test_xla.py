@@ -13,6 +13,7 @@ V = 13
 NOT_COMPILED = {
     "FullSoftmax": CASES["full, drawn tiles"],
     "SampledSoftmax": lambda V: SampledSoftmax(V, 4, "in_batch", [1] * V, keep=2),
+    "TreeSoftmax": CASES["tree"],
 }
 METHODS = {
     "call": lambda head, hidden, labels: head(hidden),

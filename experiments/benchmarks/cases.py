@@ -43,6 +43,7 @@ class Case:
         measures: what is timed besides the floor.
         up_to: largest V for which time and 16 GiB of memory suffice.
         clip: `global_clipnorm` of the optimiser, or None.
+        budgets: {name: value} of constants in `tfsoftmax.support.budgets` that are set before.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Case:
     measures: tuple = (GRADIENTS, STEP)
     up_to: int = 10**9
     clip: float | None = None
+    budgets: dict = dataclasses.field(default_factory=dict)
 
 
 def heads(vocab_size):
@@ -117,7 +119,6 @@ def variants(vocab_size):
             _head(f"{name}, jit_compile", head, options, group, (name,), jit=True),
         ]
     for name, head, options in (
-        ("TreeSoftmax (p-tHSM)", "tree", {}),
         ("ClassSoftmax", "class", {}),
         ("NarySoftmax, three levels", "nary", {"levels": 3}),
         ("SelfOrganisedSoftmax", "self_organised", {}),
@@ -238,6 +239,34 @@ def poster(vocab_size):
     ]
 
 
+BUDGETS = types.MappingProxyType({  # constants by the head whose step they cut into pieces
+    "full": ("CHUNK_ROWS", "LOGITS_BYTES", "BLOCK_BYTES", "MOST_BLOCKS"),
+    "adaptive": ("BLOCK_WORDS", "LEAST_ROWS"),
+    "tree": ("TOP_NODES", "PATH_STEPS"),
+    "class": ("PARALLEL_NODES",),
+    "sampled": ("UPDATE_BYTES",),
+    "spherical": ("CHUNK_BYTES",),
+})
+
+
+def budgets(vocab_size):
+    """Constants of tfsoftmax.support.budgets at half and twice their values, against themselves."""
+    from tfsoftmax.support import budgets
+
+    result = []
+    for head, names in BUDGETS.items():
+        options = {"cutoffs": cutoffs_of(vocab_size)} if head == "adaptive" else {}
+        for name in names:
+            value = getattr(budgets, name)
+            usual = f"{name} = {value:,}"
+            result.append(_head(usual, head, options, name))
+            result += [
+                _head(f"{name} = {other:,}", head, options, name, (usual,), budgets={name: other})
+                for other in (value // 2, 2 * value)
+            ]
+    return result
+
+
 SUITES = types.MappingProxyType({  # name: (cases of V, values of V)
     "heads": (heads, VOCAB_SIZES),
     "variants": (variants, MIDDLE_SIZES),
@@ -249,6 +278,7 @@ SUITES = types.MappingProxyType({  # name: (cases of V, values of V)
     "whole": (whole, MIDDLE_SIZES),
     "models": (models, (10_000, 44_370)),
     "poster": (poster, (10_000, 267_735)),
+    "budgets": (budgets, (44_370,)),
 })
 
 

@@ -9,7 +9,6 @@ import math
 import numpy as np
 
 from experiments.benchmarks.floor import Product
-from tfsoftmax.distributions.tree import TOP_NODES
 from tfsoftmax.heads import (
     AdaptiveSoftmax,
     DifferentiatedSoftmax,
@@ -22,6 +21,7 @@ from tfsoftmax.heads import (
 )
 from tfsoftmax.heads.sampling import SamplingHead
 from tfsoftmax.partitions.bands import band_units
+from tfsoftmax.support import budgets
 from tfsoftmax.survey import (
     ClassNCE,
     ClassUnigram,
@@ -114,7 +114,7 @@ def _differentiated(head, labels):
 
 def _tree(head, labels):
     nodes = head.tree.paths(labels) // 2  # -1 where the path has ended
-    top, units = min(TOP_NODES, head.vocab_size - 1), _units(head)
+    top, units = min(budgets.TOP_NODES, head.vocab_size - 1), _units(head)
     return [(len(labels), units, top), (int((nodes >= top).sum()), units, 1)]
 
 

@@ -46,6 +46,7 @@ TITLES = {
     "whole": "Whole training steps against the sum of their parts",
     "models": "Whole training steps against PyTorch's",
     "poster": "Forward and total time, and modules by cell (Jiang et al. 2017)",
+    "budgets": "Constants of tfsoftmax.support.budgets",
     "speed": "Training speed of an experiment's runs",
 }
 POSTER_FLOATS = {  # the poster's runtime memory for a word, in floats, of H units and V words

@@ -22,6 +22,7 @@ def main(case, problem):
     from experiments.benchmarks.cases import FLOOR, Case
     from experiments.benchmarks.floor import matmuls, multiplications
     from experiments.benchmarks.problem import Problem
+    from tfsoftmax.support import budgets
 
     kinds = {
         "head": programs.head, "recurrent": programs.recurrent, "whole": models.whole,
@@ -29,6 +30,8 @@ def main(case, problem):
         "tf_nn": peers.tf_nn, "torch": peers.pytorch, "torch_model": peers.pytorch_model,
     }
     case, problem = Case(**case), Problem(**problem)
+    for name, value in case.budgets.items():
+        setattr(budgets, name, value)
     answers = os.fdopen(os.dup(1), "w")  # standard output is for answers alone
     os.dup2(2, 1)
     framework = "torch" if case.kind.startswith("torch") else "tensorflow"

@@ -13,7 +13,6 @@ from experiments.benchmarks import (
     cases,
     floor,
     full_logits,
-    head_products,
     models,
     programs,
     rows,
@@ -21,6 +20,7 @@ from experiments.benchmarks import (
 )
 from experiments.benchmarks.head_products import products_of
 from experiments.benchmarks.problem import Problem
+from tfsoftmax.support import budgets
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PROBLEM = Problem(60, units=8, streams=3, steps=7)
@@ -78,7 +78,7 @@ def test_nodes_are_scored_for_the_positions_that_pass_them(heads, head):
 
 
 def test_binary_trees_score_top_nodes_for_all_and_others_step_by_step(heads, monkeypatch):
-    monkeypatch.setattr(head_products, "TOP_NODES", 4)
+    monkeypatch.setattr(budgets, "TOP_NODES", 4)
     head, labels = heads("tree"), PROBLEM.labels()
     steps = [edge // 2 for label in labels for edge in np.asarray(head.tree.paths())[label]
              if edge >= 0]

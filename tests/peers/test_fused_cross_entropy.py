@@ -12,10 +12,9 @@ import pytest
 import tensorflow as tf
 
 from cases import randomise
-from tfsoftmax.distributions import chunk_gradients
 from tfsoftmax.heads import FullSoftmax
 from tfsoftmax.losses import SoftmaxLoss
-from tfsoftmax.ops import chunks
+from tfsoftmax.support import budgets
 
 OPTIONS = [
     {"use_bias": use_bias, "label_smoothing": smoothing, "z_loss": z_loss, "soft_cap": soft_cap}
@@ -100,21 +99,21 @@ def check(head, hidden, labels, weights, tolerance=1e-5):
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_every_combination_of_options(options, monkeypatch):
-    monkeypatch.setattr(chunks, "CHUNK_ROWS", 8)
+    monkeypatch.setattr(budgets, "CHUNK_ROWS", 8)
     check(built(31, 7, **options), *problem(31, 19, 7))
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 7, 8, 9, 16, 23])
 @pytest.mark.parametrize("options", [PLAIN, ALL], ids=["plain", "all options"])
 def test_batches_around_the_size_of_a_chunk(count, options, monkeypatch):
-    monkeypatch.setattr(chunks, "CHUNK_ROWS", 8)
+    monkeypatch.setattr(budgets, "CHUNK_ROWS", 8)
     check(built(13, 5, **options), *problem(13, count, 5))
 
 
 @pytest.mark.parametrize("vocab_size", [1, 2, 15, 16, 17, 127, 257])
 @pytest.mark.parametrize("units", [1, 3, 17])
 def test_sizes_that_no_block_divides(vocab_size, units, monkeypatch):
-    monkeypatch.setattr(chunk_gradients, "BLOCK_BYTES", 1)  # blocks of 16 words
+    monkeypatch.setattr(budgets, "BLOCK_BYTES", 1)  # blocks of 16 words
     check(built(vocab_size, units, **PLAIN), *problem(vocab_size, 11, units))
 
 
@@ -129,7 +128,7 @@ def test_a_vocabulary_of_one_word_costs_nothing():
 @pytest.mark.parametrize("policy, tolerance", [("mixed_bfloat16", 0.01), ("mixed_float16", 2e-3)])
 @pytest.mark.parametrize("options", [PLAIN, ALL], ids=["plain", "all options"])
 def test_low_precision_is_within_its_rounding(policy, tolerance, options, monkeypatch):
-    monkeypatch.setattr(chunks, "CHUNK_ROWS", 8)
+    monkeypatch.setattr(budgets, "CHUNK_ROWS", 8)
     head = built(97, 13, policy, **options)
     # The rounding of the inputs is no error of ours.
     for weight in head.weights:

@@ -5,8 +5,7 @@ import pytest
 import tensorflow as tf
 
 from cases import CASES, built, positions, rewind
-from tfsoftmax.distributions import tree as tree_ops
-from tfsoftmax.ops import chunks
+from tfsoftmax.support import budgets
 
 V, STEP = 13, 1e-2
 WEIGHTS = np.array([0.3, -1.1, 2.0, 0.7, 1.0], np.float32)
@@ -82,11 +81,11 @@ def test_second_derivatives_in_a_graph(case, method):
 
 @pytest.mark.parametrize("graph", [False, True])
 def test_second_derivatives_through_several_chunks(graph, monkeypatch):
-    monkeypatch.setattr(chunks, "CHUNK_ROWS", 2)
+    monkeypatch.setattr(budgets, "CHUNK_ROWS", 2)
     check(built("full smoothed", V), "loss_and_nats", graph)
 
 
 @pytest.mark.parametrize("graph", [False, True])
 def test_second_derivatives_below_the_top_of_a_tree(graph, monkeypatch):
-    monkeypatch.setattr(tree_ops, "TOP_NODES", 3)
+    monkeypatch.setattr(budgets, "TOP_NODES", 3)
     check(built("tree", 101), "log_prob", graph)

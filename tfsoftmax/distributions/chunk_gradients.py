@@ -14,11 +14,8 @@ import tensorflow as tf
 
 from tfsoftmax.distributions import drawn_tiles, products
 from tfsoftmax.distributions.log_sums import exponentials_of_blocks
-from tfsoftmax.ops.chunks import CHUNK_ROWS
 from tfsoftmax.ops.logits import full_logits, kernel_blocks, labels_of_blocks
-
-# Of a block's logits or rows; larger where V would need more than `MOST_BLOCKS` blocks.
-BLOCK_BYTES = 1 << 25
+from tfsoftmax.support import budgets
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,10 +45,11 @@ def blocks_of(bands, dtype, words=None, draw=None):
     If tiles are drawn, the rows of a band that do not fill a tile are a block of their own.
     """
     # Rows in multiples of 16 keep the split a view of the kernel instead of a copy.
-    step = 16 if draw is None else drawn_tiles.TILE_WORDS
+    step = 16 if draw is None else budgets.TILE_WORDS
     blocks = []
     for number, (kernel, bias) in enumerate(bands):
-        most = max(step, BLOCK_BYTES // (4 * max(kernel.shape[1], CHUNK_ROWS)) // step * step)
+        most = budgets.BLOCK_BYTES // (4 * max(kernel.shape[1], budgets.CHUNK_ROWS))
+        most = max(step, most // step * step)
         most = min(most, words or most)
         of_band = kernel_blocks(kernel, bias, dtype, most, draw and step)
         blocks += [(number, *block) for block in of_band]

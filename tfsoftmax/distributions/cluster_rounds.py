@@ -1,7 +1,7 @@
 """Clusters of words: the head cluster computes all positions, a tail those of its labels.
 
 Positions are taken in rounds, so that a matrix of exponentials takes at most LOGITS_BYTES, or as
-much as the cluster's kernel, or MIN_LOGITS_ROWS rows where V is large. Under XLA, where all
+much as the cluster's kernel, or LEAST_ROWS rows where V is large. Under XLA, where all
 shapes are fixed, a tail takes rounds of a fixed number of positions, its capacity. One
 round is nearly always enough; if it is not, another follows.
 
@@ -16,10 +16,7 @@ import tensorflow as tf
 
 from tfsoftmax.ops.chunks import sum_over_chunks
 from tfsoftmax.ops.graphs import under_xla
-from tfsoftmax.ops.logits import full_logits, interval_of, kernel_blocks, logits_rows
-
-BLOCK_WORDS = 4096  # One block's logits stay in the cache between the passes over them.
-MOST_BLOCKS = 16  # of a cluster: graphs unroll those of a tail twice, in its first round and others
+from tfsoftmax.ops.logits import block_words, full_logits, interval_of, kernel_blocks, logits_rows
 
 
 class Cluster(typing.NamedTuple):
@@ -50,11 +47,8 @@ class Cluster(typing.NamedTuple):
         return tf.matmul(hidden, tf.cast(self.projection, hidden.dtype))
 
     def blocks(self, dtype):
-        """[(rows of the kernel in `dtype`, their biases)], at most `MOST_BLOCKS` of them."""
-        words = self.kernel.shape[0]
-        # XLA copies what it splits.
-        most = words if under_xla() else max(BLOCK_WORDS, -(-words // MOST_BLOCKS))
-        return kernel_blocks(self.kernel, self.bias, dtype, most)
+        """[(rows of the kernel in `dtype`, their biases)]."""
+        return kernel_blocks(self.kernel, self.bias, dtype, block_words(self.kernel.shape[0]))
 
     def chunk_rows(self):
         """How many positions are taken at a time."""
@@ -75,7 +69,8 @@ def sum_over_clusters(chunk, hidden, clusters, ranks, ends, weights, shares):
         The tensors, (N, ...) each, and the totals of each cluster.
     """
     length = tf.shape(ranks)[0]
-    if under_xla():  # whose rounds hold at least one position
+    fixed = under_xla()
+    if fixed:  # Rounds of a fixed size hold at least one position.
         missing = tf.cast(length == 0, tf.int32)
         hidden = tf.pad(hidden, [[0, missing], [0, 0]])
         ranks, weights = (tf.pad(t, [[0, missing]]) for t in (ranks, weights))
@@ -95,7 +90,8 @@ def sum_over_clusters(chunk, hidden, clusters, ranks, ends, weights, shares):
             totals.append([tf.zeros(p.shape) for p in tail if p is not None])  # float32
             continue
         inputs = hidden, tf.clip_by_value(ranks, first, last) - first, weights
-        rounds = _rounds(order, slots[k - 1], slots[k], tail, shares[k - 1])
+        capacity = _capacity(tf.size(order), shares[k - 1]) if fixed else None
+        rounds = _rounds(order, slots[k - 1], slots[k], tail.chunk_rows(), capacity)
         by_row, tail_totals = _tail(chunk, tail, inputs, rounds, by_row)
         totals.append(tail_totals)
     return [rows[:length] for rows in by_row], totals
@@ -128,17 +124,18 @@ def _tail(chunk, cluster, inputs, rounds, by_row):
     return by_row, totals
 
 
-def _rounds(order, start, end, cluster, share):
-    """Divides the positions order[start:end] of a tail into rounds.
+def _rounds(order, start, end, rows, capacity):
+    """Divides the positions order[start:end] of a tail into rounds of at most `rows`.
+
+    With a `capacity` all rounds have one size, at most that many positions.
 
     Returns:
         The number of rounds, and a function from the number of a round to its positions. Where
         shapes are fixed, the function also returns whether each position is one of the tail's;
         the others only fill the round. Elsewhere it returns None for that.
     """
-    rows = cluster.chunk_rows()
-    if under_xla():
-        rows = tf.minimum(rows, _capacity(tf.size(order), share))
+    if capacity is not None:
+        rows = tf.minimum(rows, capacity)
 
         def positions_of(i):
             slots = start + i * rows + tf.range(rows)

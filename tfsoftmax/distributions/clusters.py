@@ -25,7 +25,7 @@ from tfsoftmax.distributions.cluster_rounds import Cluster as Cluster
 from tfsoftmax.distributions.cluster_rounds import sum_over_clusters
 from tfsoftmax.distributions.log_sums import exponentials_of_blocks, log_sum_of, log_sum_of_blocks
 from tfsoftmax.ops.logits import full_logits, labels_of_blocks, map_row_chunks, narrow_rows
-from tfsoftmax.ops.ranking import best
+from tfsoftmax.ops.ranking import best, columns_of_best
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,29 +110,20 @@ class Clusters(HandWritten, Distribution):
         head, tails = self.parameters[0].logits(hidden), self.parameters[1:]
         shortlist = head.shape[1] - len(tails)
         # Scores are logits of the head cluster, whose normaliser is subtracted at the end.
-        scores, ranks = _top_k(head[:, :shortlist], k)
+        scores, ranks = columns_of_best(head[:, :shortlist], k)
         for number, (tail, first) in enumerate(zip(tails, self.ends)):
             gate = head[:, shortlist + number]
             able = tf.where(gate > scores[:, -1])
             logits = tail.logits(tf.gather_nd(hidden, able))
-            more, more_ranks = _top_k(logits, k)
+            more, more_ranks = columns_of_best(logits, k)
             more += (tf.gather_nd(gate, able) - log_sum_of(logits))[:, None]
-            found = tf.concat([tf.gather_nd(scores, able), more], 1)
-            found_ranks = tf.concat([tf.gather_nd(ranks, able), first + more_ranks], 1)
-            likeliest, columns = best(found, k)
-            scores = tf.tensor_scatter_nd_update(scores, able, likeliest)
-            ranks = tf.tensor_scatter_nd_update(
-                ranks, able, tf.gather(found_ranks, columns, batch_dims=1)
+            known = tf.gather_nd(scores, able), tf.gather_nd(ranks, able)
+            joined = best(k, known, (more, first + more_ranks))
+            scores, ranks = (
+                tf.tensor_scatter_nd_update(old, able, new)
+                for old, new in zip((scores, ranks), joined)
             )
         return ranks, scores - log_sum_of(head)[:, None]
-
-
-def _top_k(scores, k):
-    """The k best of each row and their columns, filled up with -inf if a row has fewer."""
-    present = min(k, scores.shape[1])
-    values, columns = tf.math.top_k(scores, present)
-    padding = [[0, 0], [0, k - present]]
-    return tf.pad(values, padding, constant_values=-float("inf")), tf.pad(columns, padding)
 
 
 def _chunk_nats(cluster, hidden, labels, weights, totals):

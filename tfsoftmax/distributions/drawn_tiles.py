@@ -21,7 +21,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-TILE_WORDS = 512
+from tfsoftmax.support import budgets
+
 LEAST_SIZE = 1e-3  # of the mean size, so that slopes that underflow are drawn, too
 
 
@@ -107,7 +108,7 @@ def systematic_sample(inclusion, count, offset):
 
 
 def _words(rows):
-    return min(TILE_WORDS, rows.shape[0])
+    return min(budgets.TILE_WORDS, rows.shape[0])
 
 
 def _tiles(rows):

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tfsoftmax.distributions.base import Distribution
 from tfsoftmax.ops import chunks
-from tfsoftmax.ops.ranking import best
+from tfsoftmax.ops.ranking import columns_of_best, known
 
 
 class Factored(Distribution):
@@ -40,7 +40,7 @@ class Factored(Distribution):
         return self._map(lambda log_probs: log_probs, hidden)
 
     def top_k(self, hidden, k):
-        values, ids = self._map(lambda log_probs: tuple(best(log_probs, k)), hidden)
+        values, ids = self._map(lambda log_probs: columns_of_best(known(log_probs), k), hidden)
         return ids, values
 
     def _map(self, function, hidden):

@@ -13,15 +13,6 @@ import tensorflow as tf
 from tfsoftmax.ops.custom_gradients import custom_gradient
 from tfsoftmax.ops.graphs import under_xla
 
-# With 512 positions, 1,024 words or 512 were fastest, of 512 to 16,384 words.
-BLOCK_WORDS = 1024
-
-
-def block_words(vocab_size):
-    """How many words a block should have where only ln Σ exp z is computed."""
-    whole = under_xla() or tf.config.list_logical_devices("GPU")
-    return vocab_size if whole else BLOCK_WORDS
-
 
 def _exponentials(logits):
     """exp(z - o) (N, V), o (N,) and ln Σ exp z (N,): -inf, and NaN or 0 before it, without words.
@@ -30,7 +21,7 @@ def _exponentials(logits):
     """
     maximum = tf.reduce_max(logits, axis=1)
     none = tf.equal(maximum, -math.inf)
-    if under_xla():
+    if under_xla():  # which fails to compile the softmax of adaptive softmax's rounds
         exps = tf.exp(logits - tf.where(none, 0.0, maximum)[:, None])
         return exps, maximum, maximum + tf.math.log(tf.reduce_sum(exps, axis=1))
     # oneDNN's softmax takes a third of the time of the subtraction, exp and sum, and its greatest
@@ -62,8 +53,7 @@ def exponentials_of_blocks(blocks, read=()):
     def with_zeros():
         return [tf.where(n[:, None], 0.0, e) for n, e in zip(tf.unstack(none), exps)]
 
-    if not under_xla():
-        exps = tf.cond(tf.reduce_any(none), with_zeros, lambda: list(exps))
+    exps = tf.cond(tf.reduce_any(none), with_zeros, lambda: list(exps))
     log_sum = _joined(log_sums)
     return exps, [tf.exp(offset - log_sum) for offset in offsets], log_sum
 

@@ -26,11 +26,10 @@ from tfsoftmax.distributions.base import HandWritten, Objective
 from tfsoftmax.distributions.factored import Factored, tensors
 from tfsoftmax.ops.graphs import may_be_exported, under_xla
 from tfsoftmax.ops.logits import rows_of
+from tfsoftmax.ops.subsets import sums_of_sorted
 from tfsoftmax.ops.weighting import weighted_sum
 from tfsoftmax.partitions.tree import Tree
-
-# How many nodes' matmuls may run side by side.
-PARALLEL_NODES = 4
+from tfsoftmax.support import budgets
 
 
 class Layout(typing.NamedTuple):
@@ -158,14 +157,16 @@ def steps_of(paths, nodes, starts, sizes, bounds, members=None):
     return _Steps(tf.cast(taken[:, 0], tf.int32), targets, ends, rows, row_ends, places)
 
 
-def paths_of(kernel: tf.Tensor, bias: tf.Tensor | None, steps: "_Steps") -> Objective:
+def paths_of(
+    kernel: tf.Tensor, bias: tf.Tensor | None, steps: "_Steps | nary_tiles.TiledSteps"
+) -> Objective:
     """The cross-entropy of the words at the ends of some paths, whichever labels it is given.
 
     Args:
         kernel, bias: as in `Nary`.
         steps: what `steps_of` returns for the paths.
     """
-    if under_xla():
+    if isinstance(steps, nary_tiles.TiledSteps):
         return _TiledPaths(kernel, bias, steps)
     biases = None if bias is None else rows_of(bias, steps.rows)
     return _Paths((rows_of(kernel, steps.rows), biases), steps)
@@ -233,7 +234,7 @@ def _by_node(hidden, rows, biases, steps, weights=None):
         return i + 1, [array.write(i, value) for array, value in zip(arrays, part)]
 
     _, arrays = tf.while_loop(
-        lambda i, _: i < count, body, (0, arrays), parallel_iterations=PARALLEL_NODES
+        lambda i, _: i < count, body, (0, arrays), parallel_iterations=budgets.PARALLEL_NODES
     )
     nats, *gradients = [array.concat() for array in arrays]
     nats = _sum_of_levels(nats, steps)
@@ -318,16 +319,12 @@ def _log_sums(scores, owners):
     # whose scores lie so far below it that their exponentials vanish has to be computed anew.
     greatest, nodes = tf.reduce_max(scores, axis=0), int(owners[-1]) + 1
 
-    def sums_of(exps):
-        if under_xla():  # which lacks the faster sum over sorted segments
-            return tf.math.unsorted_segment_sum(exps, owners, nodes)
-        return tf.math.segment_sum(exps, owners)
-
     def by_node():
         greatest = tf.math.unsorted_segment_max(scores, owners, nodes)
-        return greatest + tf.math.log(sums_of(tf.exp(scores - tf.gather(greatest, owners))))
+        exps = tf.exp(scores - tf.gather(greatest, owners))
+        return greatest + tf.math.log(sums_of_sorted(exps, owners))
 
     if may_be_exported():  # OpenVINO's CPU plugin returns wrong numbers from some conditions
         return by_node()
-    sums = sums_of(tf.exp(scores - greatest))
+    sums = sums_of_sorted(tf.exp(scores - greatest), owners)
     return tf.cond(tf.reduce_min(sums) > 1e-20, lambda: greatest + tf.math.log(sums), by_node)

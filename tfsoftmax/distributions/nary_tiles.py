@@ -17,11 +17,9 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.ops.custom_gradients import differentiable
+from tfsoftmax.support import budgets
 from tfsoftmax.support._compat import dynamic_slice, dynamic_update_slice
 
-# Of 8 to 64 steps and 128 to 512 edges, the fastest at V = 44,370 and 200,606 with two levels.
-TILE_STEPS = 16
-TILE_EDGES = 256
 MASKED = -1e30  # A score. With -inf, tiles that are not used would be NaN.
 
 
@@ -46,7 +44,7 @@ class Bounds(typing.NamedTuple):
 def bounds(sizes, edges):
     """The `Bounds` of a tree of `edges`, from the sizes (V, L) of the nodes on each path, or 0."""
     sizes = np.asarray(sizes)
-    width = int(min(TILE_EDGES, -(-sizes.max() // 16) * 16, edges))
+    width = int(min(budgets.TILE_EDGES, -(-sizes.max() // 16) * 16, edges))
     return Bounds(edges, width, int((-(-sizes // width)).sum(axis=1).max()))
 
 
@@ -95,11 +93,11 @@ def tiled_steps(paths, nodes, starts, sizes, bounds, members=None):
     order = tf.argsort(nodes, stable=True)
     positions, targets = order // paths.shape[1], tf.gather(tf.reshape(paths, [-1]), order)
     steps = tf.math.unsorted_segment_sum(tf.ones_like(nodes), nodes, count)
-    down, across = -(-steps // TILE_STEPS), -(-sizes // width)
+    down, across = -(-steps // budgets.TILE_STEPS), -(-sizes // width)
     last_step, last_tile = tf.cumsum(steps), tf.cumsum(down * across)
     # A node of n steps has at most n // s rows of tiles, and one more if it occurs at all.
     widest = tf.shape(paths)[0] * wide
-    bound = widest // TILE_STEPS + tf.minimum(edges // width + count, widest)
+    bound = widest // budgets.TILE_STEPS + tf.minimum(edges // width + count, widest)
     bound = tf.maximum(bound, 1)  # XLA takes no slices of nothing
     tile = tf.range(bound)
     ends = tf.minimum(last_tile, bound)
@@ -111,12 +109,13 @@ def tiled_steps(paths, nodes, starts, sizes, bounds, members=None):
 
     within = tile[:, None] - of_node(last_tile - down * across)
     in_tile = within // of_node(across), within % of_node(across)
-    of_steps = of_node(last_step - steps) + in_tile[0] * TILE_STEPS + tf.range(TILE_STEPS)
+    of_steps = in_tile[0] * budgets.TILE_STEPS + tf.range(budgets.TILE_STEPS)
+    of_steps += of_node(last_step - steps)
     first = of_node(starts) + in_tile[1] * width
     of_edges = tf.minimum(first, edges - width) + tf.range(width)
     return TiledSteps(
-        tf.pad(positions, [[0, TILE_STEPS]]),
-        tf.pad(targets, [[0, TILE_STEPS]], constant_values=-1),
+        tf.pad(positions, [[0, budgets.TILE_STEPS]]),
+        tf.pad(targets, [[0, budgets.TILE_STEPS]], constant_values=-1),
         tf.reshape(tf.argsort(order), tf.shape(paths)),
         last_tile[-1],
         last_tile[-1] <= bound,
@@ -191,7 +190,7 @@ def _scores(hidden, parameters, steps):
 
     def body(i, scores):
         rows, *biases = _tile_of(parameters, steps, i)
-        own = _slice(hidden, tf.gather(steps.steps[:, 0], i), TILE_STEPS)
+        own = _slice(hidden, tf.gather(steps.steps[:, 0], i), budgets.TILE_STEPS)
         own = tf.matmul(own, rows, transpose_b=True)
         for bias in biases:
             own += bias
@@ -229,7 +228,7 @@ def _products(slopes, hidden, parameters, steps):
     def body(i, totals):
         rows, *_ = _tile_of(parameters, steps, i)
         step, edge = (tf.gather(t[:, 0], i) for t in (steps.steps, steps.edges))
-        own, of_tile = _slice(hidden, step, TILE_STEPS), tf.gather(slopes, i)
+        own, of_tile = _slice(hidden, step, budgets.TILE_STEPS), tf.gather(slopes, i)
         products = [tf.matmul(of_tile, rows), tf.matmul(of_tile, own, transpose_a=True)]
         products.append(tf.reduce_sum(of_tile, axis=0))
         return i + 1, [

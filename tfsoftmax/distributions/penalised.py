@@ -46,9 +46,10 @@ from tfsoftmax.distributions.chunk_gradients import (
     normaliser_terms,
 )
 from tfsoftmax.distributions.drawn_tiles import Draw
-from tfsoftmax.distributions.log_sums import block_words, log_sum_of_blocks
+from tfsoftmax.distributions.log_sums import log_sum_of_blocks
 from tfsoftmax.ops.chunks import sum_over_chunks
 from tfsoftmax.ops.logits import (
+    block_words,
     capped,
     label_logits,
     labels_of_blocks,
@@ -87,7 +88,8 @@ class Penalised(HandWritten):
 
     def forward(self, hidden, labels, parameters):
         loss, subset = self.loss, self._subset(labels)
-        blocks = blocks_of(parameters, hidden.dtype, block_words(words_of(parameters)))
+        most = block_words(words_of(parameters))
+        blocks = blocks_of(parameters, hidden.dtype, most)
 
         def chunk(hidden, labels):
             logits = logits_of(parts_of(hidden, parameters), blocks, loss.soft_cap)

@@ -10,7 +10,7 @@ import tensorflow as tf
 from tfsoftmax.distributions.sparse_product import sparse_product
 from tfsoftmax.ops.criteria import LEFT_OUT, Hits, Words
 from tfsoftmax.ops.graphs import under_xla
-from tfsoftmax.ops.unique import static_unique
+from tfsoftmax.ops.subsets import distinct
 from tfsoftmax.ops.weighting import weighted
 
 
@@ -29,8 +29,7 @@ def per_example_loss(
         (N, 1 + S) of the label and of the words, without a gradient.
     """
     ids = tf.transpose(candidates.ids)  # (S, N)
-    unique = static_unique if under_xla() else tf.unique
-    rows, place = unique(tf.concat([tf.reshape(ids, [-1]), labels], 0))
+    rows, place = distinct(tf.concat([tf.reshape(ids, [-1]), labels], 0))
     word_place = tf.reshape(place[: tf.size(ids)], tf.shape(ids))
     label_place = place[tf.size(ids) :]
     shift, label_shift = 0.0, 0.0

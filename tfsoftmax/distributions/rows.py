@@ -12,18 +12,16 @@ from tfsoftmax.distributions.base import Distribution
 from tfsoftmax.distributions.chunk_gradients import RowLoss
 from tfsoftmax.distributions.drawn_tiles import Draw
 from tfsoftmax.distributions.penalised import Penalised
-from tfsoftmax.ops.chunks import CHUNK_ROWS
 from tfsoftmax.ops.graphs import whole
 from tfsoftmax.ops.logits import (
-    LOGITS_BYTES,
     bands_of,
     full_logits,
     map_row_chunks,
     top_k_of,
     words_of,
 )
-
-TOP_K_WORDS = LOGITS_BYTES // (4 * CHUNK_ROWS)  # in a block, which a chunk of positions may fill
+from tfsoftmax.ops.ranking import best
+from tfsoftmax.support import budgets
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,9 +70,12 @@ class Rows(Distribution):
     def top_k(self, hidden, k):
         """Words come in blocks, so that memory does not grow with V."""
         rows = self._read_once()
-        if not isinstance(self.kernel, (list, tuple)) and self.vocab_size > TOP_K_WORDS:
-            return map_row_chunks(lambda hidden: rows._top_k_of_blocks(hidden, k), hidden,
-                                  TOP_K_WORDS)
+        most = budgets.TOP_K_WORDS
+        if not isinstance(self.kernel, (list, tuple)) and self.vocab_size > most:
+            size = max(k, most)
+            return map_row_chunks(
+                lambda hidden: rows._top_k_of_blocks(hidden, k, size), hidden, most
+            )
         return top_k_of(rows.logits, hidden, k, self.vocab_size)
 
     def nats(self, hidden, labels):
@@ -89,9 +90,9 @@ class Rows(Distribution):
         kernel = [*map(whole, self.kernel)] if several else whole(self.kernel)
         return dataclasses.replace(self, kernel=kernel)
 
-    def _top_k_of_blocks(self, hidden, k):
+    def _top_k_of_blocks(self, hidden, k, size):
         """`top_k` of a chunk of positions, whose logits exist for one block at a time."""
-        size, words = max(k, TOP_K_WORDS), self.vocab_size
+        words = self.vocab_size
 
         def block(start, count):
             """The k best of some words, or all if they are fewer, and ln Σ exp of their logits."""
@@ -101,18 +102,17 @@ class Rows(Distribution):
             values, ids = tf.math.top_k(logits, min(k, count))
             return values, ids + start, tf.reduce_logsumexp(logits, axis=1, keepdims=True)
 
-        def joined(best, more):
-            values, places = tf.math.top_k(tf.concat([best[0], more[0]], 1), k)
-            ids = tf.gather(tf.concat([best[1], more[1]], 1), places, batch_dims=1)
-            log_sums = tf.concat([best[2], more[2]], 1)
-            return values, ids, tf.reduce_logsumexp(log_sums, 1, keepdims=True)
+        def joined(first, more):
+            log_sums = tf.concat([first[2], more[2]], 1)
+            log_z = tf.reduce_logsumexp(log_sums, 1, keepdims=True)
+            return *best(k, first[:2], more[:2]), log_z
 
-        _, best = tf.while_loop(
+        _, likeliest = tf.while_loop(
             lambda i, _: i < words // size,
-            lambda i, best: (i + 1, joined(best, block(i * size, size))),
+            lambda i, first: (i + 1, joined(first, block(i * size, size))),
             (tf.constant(1), block(0, min(size, words))), parallel_iterations=1,
         )
         if size < words and words % size:
-            best = joined(best, block(words - words % size, words % size))
-        values, ids, log_z = best
+            likeliest = joined(likeliest, block(words - words % size, words % size))
+        values, ids, log_z = likeliest
         return ids, values - log_z

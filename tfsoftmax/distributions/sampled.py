@@ -18,7 +18,7 @@ from tfsoftmax.ops.criteria import LEFT_OUT, WITHOUT_ONE, Hits, Words
 from tfsoftmax.ops.custom_gradients import differentiable
 from tfsoftmax.ops.graphs import under_xla
 from tfsoftmax.ops.logits import full_logits, label_logits
-from tfsoftmax.ops.unique import static_unique
+from tfsoftmax.ops.subsets import distinct
 from tfsoftmax.ops.weighting import weighted
 
 _Layout = collections.namedtuple("_Layout", "rows word_place label_place copies log_expected")
@@ -141,7 +141,6 @@ def _distinct(candidates, labels):
 
 def _separate(candidates, labels):
     """The same with each of the S words by itself, and under XLA with a fixed number of rows."""
-    unique = static_unique if under_xla() else tf.unique
-    rows, place = unique(tf.concat([candidates.ids, labels], 0))
+    rows, place = distinct(tf.concat([candidates.ids, labels], 0))
     count, copies = tf.size(candidates.ids), tf.ones(tf.shape(candidates.ids))
     return _Layout(rows, place[:count], place[count:], copies, candidates.log_expected)

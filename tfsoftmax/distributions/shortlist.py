@@ -13,7 +13,7 @@ from tfsoftmax.ngrams.previous_word import without_word
 from tfsoftmax.ngrams.tables import BigramTables
 from tfsoftmax.ops.graphs import held
 from tfsoftmax.ops.logits import map_row_chunks
-from tfsoftmax.ops.ranking import best
+from tfsoftmax.ops.ranking import columns_of_best, known
 from tfsoftmax.ops.weighting import weighted_sum
 from tfsoftmax.partitions.ranks import Ranks
 
@@ -105,7 +105,8 @@ class ShortlistAndTail(Distribution):
         def chunk(hidden):
             words, others = self._node_logits(hidden, extra[0])
             sums = tf.reduce_logsumexp(tf.concat([words, others], 1), axis=1, keepdims=True)
-            values, places = best(tf.concat([words, others + shares], axis=1), k)
+            scores = tf.concat([words, others + shares], axis=1)
+            values, places = columns_of_best(known(scores), k)
             ranks = tf.gather(tf.concat([tf.range(self.shortlist), tail], 0), places)
             return self.order.word(ranks), values - float(self._has_node) * sums
 

@@ -18,20 +18,13 @@ import tensorflow as tf
 
 from tfsoftmax.distributions.factored import Factored, tensors
 from tfsoftmax.distributions.sparse_product import sparse_product
-from tfsoftmax.distributions.tree_search import OPENED, best_first, walk
+from tfsoftmax.distributions.tree_search import best_first, walk
 from tfsoftmax.ops import chunks
 from tfsoftmax.ops.custom_gradients import custom_gradient
-from tfsoftmax.ops.graphs import may_be_exported, under_xla
+from tfsoftmax.ops.graphs import may_be_exported
 from tfsoftmax.ops.logits import label_logits, rows_of
 from tfsoftmax.partitions.tree import Tree
-
-# Nodes numbered below this are scored for all positions by one matmul. With breadth-first
-# numbers these are the top levels, where most steps of the paths lie: 32 to 256 cost the same.
-TOP_NODES = 64
-# Steps of the paths that are scored at a time, in two tensors (CHUNK_STEPS, D) that should stay in
-# the cache. Gradients at D = 512 take least with 256 on one processor (2,048: a fifth more), and
-# with 1,024 on another (256: a seventh more).
-CHUNK_STEPS = 512
+from tfsoftmax.support import budgets
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,8 +62,7 @@ class BinaryPaths(Factored):
     def nats(self, hidden, labels):
         leaves = tf.gather(self.leaves, labels)
         paths = paths_upwards(leaves, self.above, len(self.tree.levels))
-        # XLA compiles no sparse matrices.
-        nats = sequential_path_nats if self.sequential or under_xla() else path_nats
+        nats = sequential_path_nats if self.sequential else path_nats
         return nats(hidden, self.kernel, self.bias, paths)
 
     def full_pass(self):
@@ -79,9 +71,6 @@ class BinaryPaths(Factored):
         return lambda hidden: all_log_probs(hidden, *parameters, *layout)
 
     def top_k(self, hidden, k):
-        if under_xla():  # where the search, which holds more nodes in each round, has no size
-            return super().top_k(hidden, k)
-
         parameters, children = [self.kernel, self.bias], self.children
         if may_be_exported():  # Converters know no gather from a variable within a loop.
             parameters, children = tensors(*parameters), tf.convert_to_tensor(children)
@@ -92,7 +81,7 @@ class BinaryPaths(Factored):
 
         by_full_pass = super().top_k
         # The search holds the rows of the nodes that it opens, and a kernel row is D wide.
-        opened = max(OPENED, k) * hidden.shape[1]
+        opened = max(budgets.OPENED_NODES, k) * hidden.shape[1]
         return chunks.map_chunks(chunk, hidden, chunks.chunk_rows(2 * 4 * opened))
 
     def sample(self, hidden: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
@@ -140,7 +129,7 @@ def path_nats(hidden, kernel, bias, edges):
     Returns:
         (N,) float32, nats. Differentiable with respect to hidden, kernel and bias.
     """
-    top = min(TOP_NODES, kernel.shape[0])
+    top = min(budgets.TOP_NODES, kernel.shape[0])
     upper = _steps((edges >= 0) & (edges < 2 * top), edges)
     positions, nodes, below_signs = _steps(edges >= 2 * top, edges)
     below, local = tf.unique(nodes)
@@ -205,7 +194,7 @@ def _scores(hidden, rows, positions, nodes):
     def chunk(positions, nodes, _):
         return tf.reduce_sum(tf.gather(hidden, positions) * tf.gather(rows, nodes), 1), []
 
-    return chunks.sum_over_chunks(chunk, CHUNK_STEPS, positions, nodes)[0]
+    return chunks.sum_over_chunks(chunk, budgets.PATH_STEPS, positions, nodes)[0]
 
 
 def sequential_path_nats(hidden, kernel, bias, edges):

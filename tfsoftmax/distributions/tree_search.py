@@ -3,14 +3,8 @@
 import tensorflow as tf
 
 from tfsoftmax.ops.logits import label_logits, rows_of
-from tfsoftmax.ops.ranking import known
-
-# The least number of nodes that a round of the search opens at each position.
-OPENED = 32
-# How many times as many nodes the search keeps for later rounds.
-KEPT = 4
-# Rounds after which the search gives up, because the distribution is too flat for it to pay off.
-ROUNDS = 32
+from tfsoftmax.ops.ranking import best, known
+from tfsoftmax.support import budgets
 
 
 def best_first(hidden, kernel, bias, children, k):
@@ -36,9 +30,9 @@ def best_first(hidden, kernel, bias, children, k):
     Source: Jiang et al. 2017 for the tree; best-first search as in Mnih and Hinton 2009.
     """
     hidden = tf.cast(hidden, tf.float32)
-    count, width = tf.shape(hidden)[0], max(OPENED, k)
+    count, width = tf.shape(hidden)[0], max(budgets.OPENED_NODES, k)
     width = min(width, kernel.shape[0])
-    places = KEPT * width
+    places = budgets.KEPT_NODES * width
 
     def opened(log_probs, nodes):
         """Children of nodes (N, B): log-probabilities and names, (N, 2 B)."""
@@ -50,7 +44,7 @@ def best_first(hidden, kernel, bias, children, k):
         below = known(log_probs[:, :, None] + both)
         return tf.reshape(below, shape), tf.reshape(tf.gather(children, inner), shape)
 
-    def body(round_, log_probs, nodes, lost, best, words, _):
+    def body(round_, log_probs, nodes, lost, likeliest, words, _):
         # `log_probs` and `nodes` are those of nodes not open yet, likeliest first, with -inf for
         # empty places, and `lost` is the greatest log-probability of those that found no place.
         fresh, names = opened(log_probs[:, :width], nodes[:, :width])
@@ -61,12 +55,11 @@ def best_first(hidden, kernel, bias, children, k):
         nodes = tf.concat([nodes[:, width:], names], 1)
         nodes = tf.gather(nodes, place[:, :places], batch_dims=1)
         log_probs, lost = inner[:, :places], tf.maximum(lost, inner[:, places])
-        best = tf.concat([best, tf.where(is_word, fresh, nowhere)], 1)
-        best, place = tf.math.top_k(best, k)
-        words = tf.gather(tf.concat([words, -1 - names], 1), place, batch_dims=1)
-        done = tf.reduce_all(best[:, -1] >= tf.maximum(log_probs[:, 0], lost))
-        done = done & tf.reduce_all(best[:, -1] > -float("inf"))
-        return round_ + 1, log_probs, nodes, lost, best, words, done
+        found = tf.where(is_word, fresh, nowhere), -1 - names
+        likeliest, words = best(k, (likeliest, words), found)
+        done = tf.reduce_all(likeliest[:, -1] >= tf.maximum(log_probs[:, 0], lost))
+        done = done & tf.reduce_all(likeliest[:, -1] > -float("inf"))
+        return round_ + 1, log_probs, nodes, lost, likeliest, words, done
 
     start = tf.fill([count, places - 1], -float("inf"))
     state = (
@@ -74,10 +67,10 @@ def best_first(hidden, kernel, bias, children, k):
         tf.zeros([count, places], tf.int32), tf.fill([count], -float("inf")),
         tf.fill([count, k], -float("inf")), tf.zeros([count, k], tf.int32), False,
     )
-    *_, best, words, done = tf.while_loop(
-        lambda i, *rest: (i < ROUNDS) & ~rest[-1], body, state
+    *_, likeliest, words, done = tf.while_loop(
+        lambda i, *rest: (i < budgets.SEARCH_ROUNDS) & ~rest[-1], body, state
     )
-    return best, words, done
+    return likeliest, words, done
 
 
 def walk(hidden, kernel, bias, children, depth, seed):

@@ -9,13 +9,13 @@ import tensorflow as tf
 from tfsoftmax.distributions.base import Distribution, Objective
 from tfsoftmax.heads.inputs import (
     check_input,
-    check_xla,
     checked_hidden,
     checked_k,
     checked_labels,
     checked_weights,
     flatten,
     listed,
+    refuse_xla,
     restore,
 )
 from tfsoftmax.heads.vectors import Vectors
@@ -287,7 +287,9 @@ class SoftmaxHead(CheckedArguments, Vectors, keras.layers.Layer):
         return listed(search, self._as_hidden(hidden), k, exclude, self.vocab_size)
 
     def _as_hidden(self, hidden):
-        check_xla(self)
+        if not self.supports_jit:
+            refuse_xla(f"{type(self).__name__} cannot be compiled by XLA as it is configured "
+                       "(`supports_jit` is False)")
         hidden = checked_hidden(hidden, self.input_spec and self.input_spec.axes[-1])
         if not self.built:
             self.build(hidden.shape)

@@ -14,9 +14,8 @@ from tfsoftmax.distributions.rows import Rows
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.heads.options import WeightOptions
 from tfsoftmax.layers.initializers import add_weight
-from tfsoftmax.ops.graphs import under_xla
 from tfsoftmax.ops.replicas import gathered_rows, of_all_replicas, own_copy
-from tfsoftmax.ops.unique import static_unique
+from tfsoftmax.ops.subsets import distinct, kept_where
 from tfsoftmax.partitions import assignment, classes, code_files
 from tfsoftmax.support.arguments import check_at_least, expect
 from tfsoftmax.support.array_like import ArrayLike
@@ -185,10 +184,8 @@ class SelfOrganisedSoftmax(SoftmaxHead):
         """
         labels = tf.where(weights != 0, labels, NOWHERE)
         scores, log_sums, labels = of_all_replicas([scores, log_sums, labels])
-        if not under_xla():
-            places = tf.where(labels != NOWHERE)[:, 0]
-            scores, log_sums, labels = (tf.gather(t, places) for t in (scores, log_sums, labels))
-        words, index = static_unique(labels, NOWHERE) if under_xla() else tf.unique(labels)
+        scores, log_sums, labels = kept_where(labels != NOWHERE, scores, log_sums, labels)
+        words, index = distinct(labels, NOWHERE)
         count = tf.size(words)
         repeats = tf.math.unsorted_segment_sum(tf.ones(tf.shape(labels)), index, count)
         scores, log_sums = (

@@ -7,12 +7,13 @@ import tensorflow as tf
 
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.heads.options import HeadOptions
-from tfsoftmax.ops.logits import LOGITS_BYTES
+from tfsoftmax.ops.chunks import map_chunks
 from tfsoftmax.ops.replicas import in_replica, run_in_replicas
 from tfsoftmax.sharding.embedding import ShardedEmbedding
 from tfsoftmax.sharding.rows import RowsInShards
 from tfsoftmax.sharding.shards import Shard, refuse_whole
 from tfsoftmax.sharding.weights import add_sharded_weight
+from tfsoftmax.support import budgets
 from tfsoftmax.support._compat import in_symbolic_scope, metrics_in_call
 from tfsoftmax.support.arguments import expect
 
@@ -109,19 +110,8 @@ class Shards(LinearHead):
         if not wide or in_replica():
             return run_in_replicas(self._strategy, method, *tensors)
         (rows,) = tensors
-        positions, most = tf.shape(rows)[0], max(1, LOGITS_BYTES // (4 * self.vocab_size))
-        count = tf.maximum(1, -(-positions // most))
-        size = -(-positions // count)
-        padded = tf.pad(rows, [[0, count * size - positions], [0, 0]])  # collectives want one shape
-        made = tf.TensorArray(tf.float32, 0, dynamic_size=True, infer_shape=False,
-                              element_shape=(None, self.vocab_size))
-
-        def add(i, made):
-            piece = run_in_replicas(self._strategy, method, padded[i * size : (i + 1) * size])
-            return i + 1, made.write(i, piece)
-
-        _, made = tf.while_loop(lambda i, _: i < count, add, (0, made), parallel_iterations=1)
-        return tf.ensure_shape(made.concat()[:positions], (rows.shape[0], self.vocab_size))
+        most = max(1, budgets.LOGITS_BYTES // (4 * self.vocab_size))
+        return map_chunks(lambda rows: run_in_replicas(self._strategy, method, rows), rows, most)
 
     def _logits_of_call(self, rows, training):
         if not self.in_shards:

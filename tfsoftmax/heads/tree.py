@@ -11,7 +11,6 @@ from tfsoftmax.distributions.tree import BinaryPaths
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.heads.inputs import flatten, restore
 from tfsoftmax.heads.options import HeadOptions
-from tfsoftmax.ops.graphs import under_xla
 from tfsoftmax.partitions import tree_builders
 from tfsoftmax.partitions.tree import Tree
 from tfsoftmax.samplers.base import stateless
@@ -41,7 +40,8 @@ class TreeSoftmax(SoftmaxHead):
         words: the V words in the order of their ids, for "alphabetical" and files.
         mode: "parallel" computes all nodes of all paths at once (p-tHSM); "sequential" computes
             one level after the other (tHSM), the conventional way, which is slower and agrees
-            up to rounding. XLA, which does not compile sparse matrices, gets "sequential".
+            up to rounding. XLA compiles neither: it has no sparse matrices, and its steps by levels
+            took three times as long.
         **kwargs: options of the weights and of the layer, `heads.options.HeadOptions`. The kernel
             (V-1, D) has one row for each node.
 
@@ -71,7 +71,7 @@ class TreeSoftmax(SoftmaxHead):
             tree = "balanced" if counts is None else "huffman"
         tree = tree_builders.build(tree, self.vocab_size, counts, words)
         self.tree = tree_builders.binarised(tree, counts)
-        self.mode = mode
+        self.mode, self.supports_jit = mode, False
 
     def build(self, hidden_shape):
         super().build(hidden_shape)
@@ -98,11 +98,6 @@ class TreeSoftmax(SoftmaxHead):
         Raises:
             NotImplementedError: if XLA is to compile it.
         """
-        if under_xla():  # whose random numbers are others, so that a seed would draw other words
-            raise NotImplementedError(
-                "`TreeSoftmax.sample` cannot be compiled by XLA. Compile the function with "
-                "`jit_compile=False`."
-            )
         rows, leading = flatten(self._as_hidden(hidden))
         return restore(self.distribution().sample(rows, stateless(seed)), leading)
 

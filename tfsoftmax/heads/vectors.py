@@ -3,6 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
+from tfsoftmax.ops.logits import with_one
 from tfsoftmax.support.arguments import expect
 from tfsoftmax.support.array_like import ArrayLike
 
@@ -48,8 +49,7 @@ class Vectors:
             # Traced and never run: a layer may compute the rows of all words for it.
             tf.function(self._find_bias, autograph=False).get_concrete_function()
         hidden = tf.cast(self._as_hidden(hidden), tf.float32)
-        with_one = self._queries_with_bias
-        return tf.concat([hidden, tf.ones_like(hidden[..., :1])], -1) if with_one else hidden
+        return with_one(hidden) if self._queries_with_bias else hidden
 
     def _find_bias(self):
         self._queries_with_bias = softmax_of(self).bias is not None

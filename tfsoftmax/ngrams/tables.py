@@ -9,6 +9,8 @@ import typing
 import numpy as np
 import tensorflow as tf
 
+from tfsoftmax.ops.ranking import places_among
+
 
 class BigramTables(typing.NamedTuple):
     """A bigram model as tensors, and what `Shortlist` needs of it.
@@ -88,6 +90,4 @@ def places_of(keys, vocab_size, before, words):
         known: (...) bool.
     """
     key = tf.cast(before, tf.int64) * vocab_size + tf.cast(words, tf.int64)
-    place = tf.searchsorted(keys, tf.reshape(key, [-1]))
-    place = tf.reshape(tf.minimum(place, keys.shape[0] - 1), tf.shape(key))
-    return place, tf.gather(keys, place) == key
+    return places_among(key, keys)

@@ -3,9 +3,9 @@
 import keras
 import tensorflow as tf
 
-LONGEST_WAVE = 10_000  # of the rotations, as in the paper
-QUERIES = 64  # the fewest queries of a block, where there are as many
+from tfsoftmax.support import budgets
 
+LONGEST_WAVE = 10_000
 
 def rotated(vectors: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
     """Rotates pairs of units by angles that grow with the position of the vector.
@@ -63,8 +63,9 @@ def attention_to_context(
     steps = queries.shape[1] or steps
     context = tf.shape(keys)[1] - steps if keys.shape[1] is None else keys.shape[1] - steps
     block, blocks = steps, 1
-    if not (isinstance(steps, int) and isinstance(context, int)) or steps > max(context, QUERIES):
-        block = tf.maximum(1, tf.minimum(steps, tf.maximum(context, QUERIES)))
+    known, least = isinstance(steps, int) and isinstance(context, int), budgets.QUERIES
+    if not known or steps > max(context, least):
+        block = tf.maximum(1, tf.minimum(steps, tf.maximum(context, least)))
         blocks = -(-steps // block)
         behind = blocks * block - steps  # no query sees keys behind its own
         seen = block * tf.range(blocks)[:, None] + tf.range(context + block)

@@ -6,24 +6,23 @@ Shapes: N positions, n of them in a chunk.
 import tensorflow as tf
 
 from tfsoftmax.ops.graphs import may_be_exported
-
-# Fewer rows lose speed of the matmul, and more gain hardly any, on two CPU cores.
-CHUNK_ROWS = 512
+from tfsoftmax.support import budgets
 
 
-def chunk_rows(bytes_per_row, budget=1 << 28, least=16, most=None):
+def chunk_rows(bytes_per_row, budget=None, least=16, most=None):
     """How many positions go into a chunk.
 
     Args:
         bytes_per_row: bytes that the intermediate results of a position take.
-        budget: bytes that those of a chunk may take.
-        least, most: bounds of the number. `least` overrides the budget; `most` is CHUNK_ROWS if
+        budget: bytes that those of a chunk may take; None for `CHUNK_BYTES`.
+        least, most: bounds of the number. `least` overrides the budget; `most` is `CHUNK_ROWS` if
             None, and overrides both.
 
     Returns:
         int.
     """
-    return min(most or CHUNK_ROWS, max(least, budget // bytes_per_row))
+    of_budget = (budget or budgets.CHUNK_BYTES) // bytes_per_row
+    return min(most or budgets.CHUNK_ROWS, max(least, of_budget))
 
 
 def map_chunks(function, hidden, most, *more):

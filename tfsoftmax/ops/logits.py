@@ -7,11 +7,9 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.ops.chunks import chunk_rows, map_chunks
+from tfsoftmax.ops.graphs import under_xla
 from tfsoftmax.ops.replicas import gathered_rows
-
-LOGITS_BYTES = 1 << 29
-MIN_LOGITS_ROWS = 64
-MOST_BLOCKS = 32  # of a kernel: graphs unroll them, so that their number must not grow with V
+from tfsoftmax.support import budgets
 
 
 def capped(logits, soft_cap):
@@ -48,6 +46,12 @@ def full_logits(hidden, kernel, bias, soft_cap=None):
     if bias is not None:
         logits = tf.nn.bias_add(logits, tf.cast(bias, tf.float32))  # which joins the matmul
     return capped(logits, soft_cap)
+
+
+def with_one(hidden):
+    """[h | 1], (..., D + 1) float32, whose products with [W | b] are the logits."""
+    hidden = tf.cast(hidden, tf.float32)
+    return tf.concat([hidden, tf.ones_like(hidden[..., :1])], -1)
 
 
 def rows_of(parameter, ids):
@@ -99,16 +103,25 @@ def kernel_blocks(kernel, bias, dtype, most, step=None):
     unit = step or 16  # rows in multiples of 16 keep the split a view of the kernel
     rest = kernel.shape[0] % (step or 1)
     whole = kernel.shape[0] - rest
-    most = max(most, unit * -(-whole // (unit * MOST_BLOCKS)))
+    most = max(most, unit * -(-whole // (unit * budgets.MOST_BLOCKS)))
     sizes = [min(most, whole - start) for start in range(0, whole, most)] + [rest] * (rest > 0)
     biases = [None] * len(sizes) if bias is None else tf.split(bias, sizes)
     return list(zip(tf.split(tf.cast(kernel, dtype), sizes), biases))
 
 
+def block_words(words: int) -> int:
+    """How many of the words a block has, so that its logits stay in the cache between passes.
+
+    Blocks do not help a GPU, and XLA copies what it splits: these get all words in one.
+    """
+    whole = under_xla() or tf.config.list_logical_devices("GPU")
+    return words if whole else budgets.BLOCK_WORDS
+
+
 def logits_rows(vocab_size, units, most=None):
     """How many positions go into a chunk whose logits take 4 V bytes for each."""
-    budget = max(LOGITS_BYTES, 4 * vocab_size * units)
-    return chunk_rows(4 * vocab_size, budget, MIN_LOGITS_ROWS, most)
+    budget = max(budgets.LOGITS_BYTES, 4 * vocab_size * units)
+    return chunk_rows(4 * vocab_size, budget, budgets.LEAST_ROWS, most)
 
 
 def map_row_chunks(function, hidden, vocab_size, *more):

@@ -8,12 +8,16 @@ import tensorflow as tf
 NOT_SEARCHED = -2  # the ids of a list that was not asked for, as in training
 
 
+def places_among(ids, ordered):
+    """Where ids (...) stand among rising ones (S,), S > 0: (...) int32, and whether they do."""
+    places = tf.searchsorted(ordered, tf.reshape(ids, [-1]))
+    places = tf.reshape(tf.minimum(places, tf.size(ordered) - 1), tf.shape(ids))
+    return places, tf.gather(ordered, places) == ids
+
+
 def among(ids, others):
     """Whether each id (N, k) is in its row of `others` (N, R), in any order: (N, k) bool."""
-    others = _sorted(others)  # at least one column
-    places = tf.searchsorted(others, ids)
-    places = tf.minimum(places, tf.shape(others)[1] - 1)
-    return (tf.gather(others, places, batch_dims=1) == ids) & (ids >= 0)
+    return _in_row(ids, tf.sort(_with_none(others), axis=1))[1]
 
 
 def grades_of(ids, others, grades):
@@ -21,12 +25,10 @@ def grades_of(ids, others, grades):
 
     Grades are those (N, R) of `others`, the first one of a word that stands there twice.
     """
-    others = tf.pad(tf.maximum(others, -1), [[0, 0], [0, 1]], constant_values=-1)
+    others = _with_none(others)
     order = tf.argsort(others, axis=1, stable=True)
-    others = tf.gather(others, order, batch_dims=1)
+    places, there = _in_row(ids, tf.gather(others, order, batch_dims=1))
     grades = tf.gather(tf.pad(grades, [[0, 0], [0, 1]]), order, batch_dims=1)
-    places = tf.minimum(tf.searchsorted(others, ids), tf.shape(others)[1] - 1)
-    there = (tf.gather(others, places, batch_dims=1) == ids) & (ids >= 0)
     grades = tf.gather(grades, places, batch_dims=1)
     return tf.where(there, grades, tf.zeros_like(grades))
 
@@ -44,9 +46,32 @@ def known(scores):
     return tf.where(scores > -float("inf"), scores, -float("inf"))
 
 
-def best(scores, k):
-    """The k best scores (N, k) of each row, and their columns, as `tf.math.top_k`; NaN is worst."""
-    return tf.math.top_k(known(scores), k)
+def columns_of_best(scores, k):
+    """The k best scores (N, k) of each row, falling, and their columns, (N, k) int32.
+
+    Rows of fewer scores are filled up with -inf, of column 0.
+    """
+    present = k if scores.shape[1] is None else min(k, scores.shape[1])
+    values, columns = tf.math.top_k(scores, present)
+    if present == k:
+        return values, columns
+    padding = [[0, 0], [0, k - present]]
+    return tf.pad(values, padding, constant_values=-float("inf")), tf.pad(columns, padding)
+
+
+def best(k, *lists):
+    """The k best of lists that stand side by side; NaN is worst, and ties keep their order.
+
+    Args:
+        k: how many words are wanted, no more than there are.
+        *lists: pairs of scores (N, K) float32 and ids (N, K) int32.
+
+    Returns:
+        scores (N, k), falling, and ids (N, k).
+    """
+    scores, ids = (tf.concat(each, 1) if len(lists) > 1 else each[0] for each in zip(*lists))
+    scores, columns = tf.math.top_k(known(scores), k)
+    return scores, tf.gather(ids, columns, batch_dims=1)
 
 
 def found(ids, scores):
@@ -71,11 +96,16 @@ def without(ids, scores, excluded, k):
         ids (N, k) int32 and scores (N, k) float32. Where fewer words are left, the scores at the
         end are -inf.
     """
-    out = among(ids, excluded)
-    scores, places = best(tf.where(out, -float("inf"), scores), k)  # ties keep their order
-    return tf.gather(ids, places, batch_dims=1), scores
+    scores, ids = best(k, (tf.where(among(ids, excluded), -float("inf"), scores), ids))
+    return ids, scores
 
 
-def _sorted(ids):
-    """Rows (N, R + 1) that rise, with a -1 that is no word."""
-    return tf.sort(tf.pad(tf.maximum(ids, -1), [[0, 0], [0, 1]], constant_values=-1), axis=1)
+def _with_none(ids):
+    """Ids (N, R + 1) with one more, -1, that is no word, so that there is one."""
+    return tf.pad(tf.maximum(ids, -1), [[0, 0], [0, 1]], constant_values=-1)
+
+
+def _in_row(ids, ordered):
+    """Where ids (N, k) stand in rising rows (N, R), R > 0, and whether they do: (N, k) each."""
+    places = tf.minimum(tf.searchsorted(ordered, ids), tf.shape(ordered)[1] - 1)
+    return places, (tf.gather(ordered, places, batch_dims=1) == ids) & (ids >= 0)

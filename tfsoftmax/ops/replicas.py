@@ -6,7 +6,7 @@ Where there is one replica, or none is running, each function costs nothing.
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.ops.graphs import under_xla
+from tfsoftmax.ops.subsets import kept_where
 from tfsoftmax.support.arguments import expect
 from tfsoftmax.support.array_like import ArrayLike
 
@@ -135,10 +135,10 @@ def labels_of_all_replicas(labels: tf.Tensor) -> tf.Tensor:
     A replica without labels passes one of these, as a collective of nothing ends the process.
     XLA, which fixes the number of labels, gets all, and has none below zero.
     """
-    if under_xla() or not in_replica():
-        return of_all_replicas(labels)
+    if not in_replica():
+        return labels
     labels = of_all_replicas(labels)
-    return tf.boolean_mask(labels, labels >= 0)
+    return kept_where(labels >= 0, labels)[0]
 
 
 def seed_of_replica(seed: tf.Tensor) -> tf.Tensor:

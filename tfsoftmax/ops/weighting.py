@@ -2,8 +2,8 @@
 
 import tensorflow as tf
 
-from tfsoftmax.ops.graphs import under_xla
 from tfsoftmax.ops.replicas import in_replica
+from tfsoftmax.ops.subsets import places_where
 
 
 def weighted(nats, weights):
@@ -36,10 +36,8 @@ def weighted_places(weights: tf.Tensor) -> tf.Tensor | None:
 
     In a replica without any it is the first place, since a collective of nothing ends the process.
     """
-    if under_xla():
-        return None
-    places = tf.where(weights != 0)[:, 0]
-    if not in_replica():
+    places = places_where(weights != 0)
+    if places is None or not in_replica():
         return places
     first = tf.range(tf.minimum(tf.size(weights, tf.int64), 1))
     return tf.cond(tf.size(places) > 0, lambda: places, lambda: first)

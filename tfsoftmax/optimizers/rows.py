@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from tfsoftmax.ops.graphs import under_xla
-from tfsoftmax.ops.unique import static_unique
+from tfsoftmax.ops.subsets import distinct, places_where
 from tfsoftmax.support.arguments import checks_arguments
 
 
@@ -19,11 +19,10 @@ def sum_duplicates(gradient: tf.IndexedSlices) -> tf.IndexedSlices:
         Under XLA there are always R rows, in increasing order of their indices; the surplus rows
         are zeros with an index beyond the variable, where XLA writes nothing.
     """
-    if under_xla():
-        rows, segments = static_unique(gradient.indices, fill=tf.int32.max)
+    rows, segments = distinct(gradient.indices, fill=tf.int32.max)
+    if under_xla():  # which sorts them
         values = _segment_sum(gradient.values, segments, tf.size(rows))
         return tf.IndexedSlices(values, rows, gradient.dense_shape)
-    rows, segments = tf.unique(gradient.indices)
     values = tf.cond(
         tf.size(rows) == tf.size(segments),
         lambda: gradient.values,  # without duplicates no copy is needed
@@ -50,8 +49,8 @@ def marked_rows(marks: tf.Tensor, values: tf.Variable) -> tf.IndexedSlices:
         `tf.IndexedSlices` of the marked rows. Under XLA there are always V rows; those that are
         not marked are zeros with an index beyond the variable.
     """
-    if not under_xla():
-        rows = tf.where(marks)[:, 0]
+    rows = places_where(marks)
+    if rows is not None:
         return tf.IndexedSlices(tf.gather(values, rows), rows)
     rows = tf.where(marks, tf.range(tf.size(marks)), tf.int32.max)
     kept = tf.where(aligned(marks, values), values, tf.zeros_like(values))

@@ -21,6 +21,7 @@ from tfsoftmax.optimizers.rows import (
     write_rows,
 )
 from tfsoftmax.sharding.shards import knowing_shards, mark_as, sharded_words
+from tfsoftmax.support import budgets
 from tfsoftmax.support.arguments import check_hint
 from tfsoftmax.support.mends import warn_of_replicas
 
@@ -29,9 +30,6 @@ _NUMBERS = {
     "loss_scale_factor": float, "ema_momentum": float, "gradient_accumulation_steps": int,
 }
 
-# What a chunk of rows takes of the variable, so that its rows and those of the slots stay in the
-# processor's cache from the reading to the writing. Other devices take larger chunks.
-CHUNK_BYTES, CHUNK_BYTES_ELSEWHERE = 1 << 18, 1 << 26
 
 
 class _Divisible(tf.IndexedSlices):
@@ -307,5 +305,6 @@ def _in_every_replica_if(condition, update):
 
 def _chunk_rows(variable):
     """How many rows of a variable are updated at a time."""
-    most = CHUNK_BYTES if "CPU" in variable.device else CHUNK_BYTES_ELSEWHERE
+    on_cpu = "CPU" in variable.device
+    most = budgets.UPDATE_BYTES if on_cpu else budgets.UPDATE_BYTES_ELSEWHERE
     return max(1, most // (variable.dtype.size * max(1, math.prod(variable.shape[1:]))))

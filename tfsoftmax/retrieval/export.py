@@ -132,8 +132,8 @@ class _Served:
             candidates = tf.where(among(candidates, self._rows(*seen)), -1, candidates)
         hidden = tf.cast(queries[:, : kernel.shape[1]], self.head.compute_dtype)
         scores = scores_of(hidden, kernel, bias, candidates, soft_cap)
-        scores, places = best(scores, self.k)
-        return self._named(*found(tf.gather(candidates, places, batch_dims=1), scores))
+        scores, ids = best(self.k, (scores, candidates))
+        return self._named(*found(ids, scores))
 
     def _split(self, arguments, count):
         return arguments[:count], (arguments[count] if arguments[count:] else None)

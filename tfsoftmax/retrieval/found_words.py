@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.ops.logits import capped, narrow_rows, rows_of
+from tfsoftmax.ops.ranking import places_among
 
 
 class Sample(typing.NamedTuple):
@@ -127,9 +128,8 @@ def estimated_log_z(hidden, kernel, bias, ids, scores, sample, soft_cap=None):
 def _among(ids, sample):
     """Whether each word of a sample (S,) is among those of a position (N, C): (N, S)."""
     size, count = len(sample), tf.shape(ids)[0]
-    places = tf.minimum(tf.searchsorted(sample, tf.reshape(ids, [-1])), size - 1)
-    places = tf.reshape(places, tf.shape(ids))
-    places = tf.where(tf.gather(sample, places) == ids, places, size)  # `size` if it is not there
+    places, there = places_among(ids, sample)
+    places = tf.where(there, places, size)
     rows = tf.repeat(tf.range(count)[:, None], ids.shape[1], 1)
     marks = tf.tensor_scatter_nd_max(
         tf.zeros([count, size + 1], tf.int32), tf.stack([rows, places], 2), tf.ones_like(places)

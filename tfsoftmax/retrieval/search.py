@@ -16,10 +16,9 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.heads.base import SoftmaxHead
-from tfsoftmax.heads.inputs import checked_k, flatten, restore
+from tfsoftmax.heads.inputs import checked_k, flatten, refuse_xla, restore
 from tfsoftmax.heads.vectors import softmax_of
 from tfsoftmax.ops.chunks import chunk_rows, map_chunks
-from tfsoftmax.ops.graphs import under_xla
 from tfsoftmax.ops.ranking import best, found
 from tfsoftmax.retrieval.faiss_indexes import faiss, filled, for_graphs
 from tfsoftmax.retrieval.fitting import softmax_for
@@ -174,11 +173,7 @@ class WordIndex(CheckedArguments):
                 fewer than `at_least` words, which within `tf.function` is an InvalidArgumentError.
             NotImplementedError: if XLA is to compile the search.
         """
-        if under_xla():
-            raise NotImplementedError(
-                "A search with an index runs in Python and cannot be compiled by XLA. Compile the "
-                "function with `jit_compile=False`, or leave `index` out."
-            )
+        refuse_xla("A search with an `index` runs in Python and cannot be compiled by XLA")
         softmax = softmax_for(self, head)
         k = checked_k(k, head.vocab_size)
         rows, leading = flatten(head._as_hidden(hidden))
@@ -277,7 +272,7 @@ class WordIndex(CheckedArguments):
         kernel, bias, soft_cap = softmax
         ids = self._candidates(hidden, bias is not None, k)
         scores = scores_of(hidden, kernel, bias, ids, soft_cap)
-        highest, places = best(scores, k)
+        highest, likeliest = best(k, (scores, ids))
         if self.sample is None:
             log_z = tf.reduce_logsumexp(scores, axis=1)
             error = tf.fill(tf.shape(log_z), float("nan"))
@@ -285,7 +280,7 @@ class WordIndex(CheckedArguments):
             log_z, error = estimated_log_z(
                 hidden, kernel, bias, ids, scores, self.sample, soft_cap
             )
-        words = found(tf.gather(ids, places, batch_dims=1), highest)
+        words = found(likeliest, highest)
         return tuple(map(tf.stop_gradient, (*words, log_z, error)))
 
     def _candidates(self, hidden, with_bias, k):

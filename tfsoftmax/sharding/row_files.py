@@ -15,10 +15,9 @@ import tensorflow as tf
 
 from tfsoftmax.sharding.shards import assign_range, sharded_words
 from tfsoftmax.sharding.weights import shards_of
-from tfsoftmax.support import textio, whole_files
+from tfsoftmax.support import budgets, textio, whole_files
 from tfsoftmax.support.arguments import expect
 
-BLOCK_BYTES = 1 << 26
 ENTRY = {"key", "first", "rows", "file", "sha256"}
 
 
@@ -127,9 +126,9 @@ def _parts(variable):
 
 
 def _blocks(rows, array):
-    """Ranges of rows with about BLOCK_BYTES."""
+    """Ranges of rows with about `FILE_BYTES`."""
     size = max(1, array.dtype.size * int(np.prod(array.shape[1:])))
-    step = max(1, BLOCK_BYTES // size)
+    step = max(1, budgets.FILE_BYTES // size)
     return [(start, min(start + step, rows)) for start in range(0, rows, step)]
 
 

@@ -39,6 +39,7 @@ from tfsoftmax.distributions.rows import Rows
 from tfsoftmax.ops.chunks import sum_over_chunks
 from tfsoftmax.ops.custom_gradients import differentiable
 from tfsoftmax.ops.logits import full_logits, labels_of_blocks, logits_rows, map_row_chunks
+from tfsoftmax.ops.ranking import best, columns_of_best
 from tfsoftmax.ops.replicas import of_all_replicas, sum_of_replicas
 from tfsoftmax.ops.weighting import weighted_sum
 from tfsoftmax.sharding.shards import Shard
@@ -86,20 +87,15 @@ class RowsInShards(Distribution):
         """The replicas exchange the k likeliest words of each shard, (P, N, k)."""
         every, _, own = self.shard.gather_positions(hidden)
         kernel, bias = self._words()
-        most, missing = min(k, self.shard.words), max(0, k - self.shard.words)
 
         def chunk(hidden):
             logits = full_logits(hidden, kernel, bias, self.rows.soft_cap)
-            values, ids = tf.math.top_k(logits, most)
-            values = tf.pad(values, [[0, 0], [0, missing]], constant_values=float("-inf"))
-            return values, tf.pad(ids, [[0, 0], [0, missing]]), tf.reduce_logsumexp(logits, axis=1)
+            return *columns_of_best(logits, k), tf.reduce_logsumexp(logits, axis=1)
 
         values, ids, log_z = map_row_chunks(chunk, every, self.shard.words)
         columns = of_all_replicas([t[None] for t in (values, ids + self.shard.first, log_z)])
-        values, ids = (own(_side_by_side(t)) for t in columns[:2])
-        best, place = tf.math.top_k(values, k)
-        log_z = own(tf.reduce_logsumexp(columns[2], axis=0))
-        return tf.gather(ids, place, batch_dims=1), best - log_z[:, None]
+        values, ids = best(k, tuple(own(_side_by_side(t)) for t in columns[:2]))
+        return ids, values - own(tf.reduce_logsumexp(columns[2], axis=0))[:, None]
 
     def nats(self, hidden, labels):
         return self.penalised().nats(hidden, labels)

@@ -24,9 +24,9 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.ops.replicas import gathered_rows
+from tfsoftmax.support import budgets
 
 LIMIT = 10.0
-FOLD_ROWS = 1 << 14
 
 
 def descend(rows, mixer, moments, hidden, labels, factors, slopes, rate, trained):
@@ -74,10 +74,10 @@ def fold(rows, mixer):
     words, size = rows.shape
 
     def body(start, moments):
-        ids = tf.range(start, tf.minimum(start + FOLD_ROWS, words))
+        ids = tf.range(start, tf.minimum(start + budgets.FOLD_ROWS, words))
         chunk = tf.matmul(gathered_rows(rows, ids), mixer)
         rows.scatter_update(tf.IndexedSlices(chunk, ids))
-        return start + FOLD_ROWS, moments + tf.matmul(chunk, chunk, transpose_a=True)
+        return start + budgets.FOLD_ROWS, moments + tf.matmul(chunk, chunk, transpose_a=True)
 
     _, moments = tf.while_loop(
         lambda start, _: start < words, body, (0, tf.zeros((size, size))), parallel_iterations=1

@@ -6,7 +6,8 @@ import tensorflow as tf
 
 from tfsoftmax.distributions.base import Objective
 from tfsoftmax.ops.weighting import weighted_sum
-from tfsoftmax.survey.descent import FOLD_ROWS, descend
+from tfsoftmax.support import budgets
+from tfsoftmax.survey.descent import descend
 from tfsoftmax.survey.spherical_distribution import FactoredSpherical, extended, label_slopes, sums
 
 
@@ -93,7 +94,8 @@ class FactoredRows(keras.layers.Layer):
 
 
 def _moments(rows):
-    chunks = (rows[start : start + FOLD_ROWS] for start in range(0, rows.shape[0], FOLD_ROWS))
+    size = budgets.FOLD_ROWS
+    chunks = (rows[start : start + size] for start in range(0, rows.shape[0], size))
     return tf.add_n([tf.matmul(chunk, chunk, transpose_a=True) for chunk in chunks])
 
 

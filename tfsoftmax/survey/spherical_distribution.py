@@ -26,8 +26,9 @@ import tensorflow as tf
 
 from tfsoftmax.distributions.base import Distribution
 from tfsoftmax.ops.custom_gradients import differentiable
-from tfsoftmax.ops.graphs import may_be_exported, under_xla
+from tfsoftmax.ops.graphs import may_be_exported
 from tfsoftmax.ops.logits import full_logits, label_logits, map_row_chunks, rows_of
+from tfsoftmax.ops.subsets import kept_where
 
 MOST_CANCELLATION = 50.0  # Beyond it, errors of 1e-5 nats and more were seen.
 
@@ -213,7 +214,7 @@ def _restored(known, extended_hidden, moments, epsilon, kernel, bias, hidden=Non
 
     def restored():
         # XLA, whose shapes are fixed, forms the scores of all positions if any is lost.
-        places = tf.range(tf.size(lost))[:, None] if under_xla() else tf.where(lost)
+        (places,) = kept_where(lost, tf.range(tf.size(lost))[:, None])
 
         def chunk(hidden, *labels):
             scores = full_logits(hidden, kernel, bias)

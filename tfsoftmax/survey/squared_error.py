@@ -11,7 +11,7 @@ import tensorflow as tf
 from tfsoftmax.distributions.base import Distribution, HandWritten
 from tfsoftmax.ops.chunks import sum_over_chunks
 from tfsoftmax.ops.logits import full_logits, logits_rows, map_row_chunks
-from tfsoftmax.ops.ranking import best
+from tfsoftmax.ops.ranking import columns_of_best, known
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Scores(Distribution):
 
     def top_k(self, hidden, k):
         def chunk(hidden):
-            values, ids = best(self.logits(hidden), k)
+            values, ids = columns_of_best(known(self.logits(hidden)), k)
             return ids, values
 
         return map_row_chunks(chunk, hidden, self.vocab_size)

@@ -1,4 +1,4 @@
-"""The kinds of samplers: words that are drawn, with or without replacement, or that are given."""
+"""The base of all proposal distributions: draws with and without replacement."""
 
 import operator
 import warnings
@@ -42,8 +42,8 @@ class Sampler(CheckedArguments, keras.layers.Layer):
     """A proposal distribution q over V words, from which a head draws samples.
 
     The type of a sampler says what its samples are. A plain `Sampler` draws words that all
-    positions share, or words for each position. `Given` takes the sample from somewhere else, such
-    as the labels of the batch. `after_word.AfterWord` draws words for each position by the word
+    positions share, or words for each position. A `given.Given` sample is there already, such as
+    the labels of the batch, and an `after_word.AfterWord` draws for each position by the word
     before it. The head holds the sampler as a sublayer. A subclass writes `log_q` and `_draw`,
     `update` if its distribution changes in training, and `check_use` if some options of a head do
     not suit it.
@@ -281,30 +281,6 @@ class Sampler(CheckedArguments, keras.layers.Layer):
         # Older files have an `implementation`, which is dropped.
         config = {k: v for k, v in config.items() if k != "implementation"}
         return super().from_config(unpacked_values(config))
-
-
-class Given(Sampler):
-    """A sample that nothing draws: all positions share words that are there already.
-
-    Args:
-        vocab_size: V.
-        **kwargs: arguments of `Sampler`.
-
-    Example:
-        sampler = tfsoftmax.samplers.InBatch(1000, counts=None)
-        assert isinstance(sampler, tfsoftmax.samplers.base.Given)
-        assert list(sampler.sample([3, 5], num_samples=None, seed=0).ids) == [3, 5]
-    """
-
-    decided_options = ("unique",)
-
-    def sample_others(self, labels, num_samples, seed):
-        return self.sample(labels, num_samples, seed)
-
-    def get_config(self):
-        config = super().get_config()
-        del config["unique"]
-        return config
 
 
 def stateless(seed):

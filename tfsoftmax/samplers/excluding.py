@@ -6,7 +6,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.samplers.base import Candidates, Given, Sampler, contains
+from tfsoftmax.samplers.base import Candidates, Sampler, contains
+from tfsoftmax.samplers.given import Given
 from tfsoftmax.support.arguments import expect
 from tfsoftmax.support.array_like import ArrayLike
 from tfsoftmax.support.counts import checked_counts

@@ -9,7 +9,8 @@ import tensorflow as tf
 
 from tfsoftmax.ops.graphs import held
 from tfsoftmax.ops.random import uniform_words
-from tfsoftmax.samplers.base import Candidates, Given, contains
+from tfsoftmax.samplers.base import Candidates, contains
+from tfsoftmax.samplers.given import Given
 from tfsoftmax.support.arguments import (
     check_at_least,
     check_positive,

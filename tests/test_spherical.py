@@ -122,7 +122,7 @@ def test_a_step_reads_no_row_but_the_labels():
 @pytest.mark.parametrize("limit", [0.0, 1.2])
 def test_renewed_factors_are_the_same_rows(limit, monkeypatch):
     monkeypatch.setattr(factored_rows, "LIMIT", limit)
-    monkeypatch.setattr(budgets, "FOLD_ROWS", 5)
+    monkeypatch.setattr(budgets, "BLOCK_BYTES", 5 * 4 * (UNITS + 1))
     head = made(SphericalSoftmax(V, 0.5, sgd_learning_rate=0.3))
     wanted, rng, folds = rows_of(head), np.random.default_rng(2), 0
     for _ in range(20):

@@ -14,7 +14,7 @@ import typing
 
 import tensorflow as tf
 
-from tfsoftmax.ops.chunks import sum_over_chunks
+from tfsoftmax.ops.chunks import in_turn, sum_over_chunks
 from tfsoftmax.ops.graphs import under_xla
 from tfsoftmax.ops.logits import block_words, full_logits, interval_of, kernel_blocks, logits_rows
 
@@ -101,7 +101,8 @@ def _tail(chunk, cluster, inputs, rounds, by_row):
     """Adds the results of `chunk` for each round to `by_row`, and returns them and the totals."""
     count, positions_of = rounds
 
-    def visit(i, by_row, totals):
+    def visit(i, sums_and_totals):
+        sums, totals = sums_and_totals or (by_row, None)
         positions, valid = positions_of(i)
         hidden, labels, weights = (tf.gather(t, positions) for t in inputs)
         if valid is not None:
@@ -111,17 +112,10 @@ def _tail(chunk, cluster, inputs, rounds, by_row):
             more[0] = tf.where(valid, more[0], 0.0)
         where = positions[:, None]
         # ONNX has no operation that adds to some rows of a tensor.
-        return [a + tf.scatter_nd(where, b, tf.shape(a)) for a, b in zip(by_row, more)], totals
+        sums = [a + tf.scatter_nd(where, b, tf.shape(a)) for a, b in zip(sums, more)]
+        return [], (sums, totals)
 
-    by_row, totals = visit(0, by_row, None)
-
-    def body(i, by_row, totals):
-        return i + 1, *visit(i, by_row, totals)
-
-    _, by_row, totals = tf.while_loop(
-        lambda i, *_: i < count, body, (1, by_row, totals), parallel_iterations=1
-    )
-    return by_row, totals
+    return in_turn(visit, count)[1]
 
 
 def _rounds(order, start, end, rows, capacity):

@@ -8,6 +8,7 @@ beyond scores and rows is that of (N, D).
 import tensorflow as tf
 
 from tfsoftmax.distributions.sparse_product import sparse_product
+from tfsoftmax.ops.chunks import in_turn
 from tfsoftmax.ops.criteria import LEFT_OUT, Hits, Words
 from tfsoftmax.ops.graphs import under_xla
 from tfsoftmax.ops.subsets import distinct
@@ -43,8 +44,8 @@ def per_example_loss(
         def score(place):
             return tf.reduce_sum(wide * tf.gather(kernel_rows, place), axis=1)
 
-        scores = tf.map_fn(score, word_place, parallel_iterations=1, fn_output_signature=tf.float32)
-        scores = tf.transpose(scores)
+        by_sample = in_turn(lambda i, _: (score(word_place[i]), []), candidates.ids.shape[1])[0]
+        scores = tf.transpose(by_sample)
         word_biases = tf.transpose(tf.gather(biases, word_place))
         label_scores = score(label_place) + tf.gather(biases, label_place) - label_shift
         if hits != Hits.KEEP:

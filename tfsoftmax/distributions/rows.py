@@ -12,6 +12,7 @@ from tfsoftmax.distributions.base import Distribution
 from tfsoftmax.distributions.chunk_gradients import RowLoss
 from tfsoftmax.distributions.drawn_tiles import Draw
 from tfsoftmax.distributions.penalised import Penalised
+from tfsoftmax.ops.chunks import in_turn
 from tfsoftmax.ops.graphs import whole
 from tfsoftmax.ops.logits import (
     bands_of,
@@ -72,10 +73,7 @@ class Rows(Distribution):
         rows = self._read_once()
         most = budgets.TOP_K_WORDS
         if not isinstance(self.kernel, (list, tuple)) and self.vocab_size > most:
-            size = max(k, most)
-            return map_row_chunks(
-                lambda hidden: rows._top_k_of_blocks(hidden, k, size), hidden, most
-            )
+            return map_row_chunks(lambda hidden: rows._top_k_of_blocks(hidden, k), hidden, most)
         return top_k_of(rows.logits, hidden, k, self.vocab_size)
 
     def nats(self, hidden, labels):
@@ -90,9 +88,10 @@ class Rows(Distribution):
         kernel = [*map(whole, self.kernel)] if several else whole(self.kernel)
         return dataclasses.replace(self, kernel=kernel)
 
-    def _top_k_of_blocks(self, hidden, k, size):
+    def _top_k_of_blocks(self, hidden, k):
         """`top_k` of a chunk of positions, whose logits exist for one block at a time."""
         words = self.vocab_size
+        size = min(words, max(k, budgets.TOP_K_WORDS))
 
         def block(start, count):
             """The k best of some words, or all if they are fewer, and ln Σ exp of their logits."""
@@ -107,12 +106,12 @@ class Rows(Distribution):
             log_z = tf.reduce_logsumexp(log_sums, 1, keepdims=True)
             return *best(k, first[:2], more[:2]), log_z
 
-        _, likeliest = tf.while_loop(
-            lambda i, _: i < words // size,
-            lambda i, first: (i + 1, joined(first, block(i * size, size))),
-            (tf.constant(1), block(0, min(size, words))), parallel_iterations=1,
-        )
-        if size < words and words % size:
+        def visit(i, likeliest):
+            found = block(i * size, size)
+            return [], found if likeliest is None else joined(likeliest, found)
+
+        _, likeliest = in_turn(visit, words // size)
+        if words % size:
             likeliest = joined(likeliest, block(words - words % size, words % size))
         values, ids, log_z = likeliest
         return ids, values - log_z

@@ -110,8 +110,13 @@ class Shards(LinearHead):
         if not wide or in_replica():
             return run_in_replicas(self._strategy, method, *tensors)
         (rows,) = tensors
-        most = max(1, budgets.LOGITS_BYTES // (4 * self.vocab_size))
-        return map_chunks(lambda rows: run_in_replicas(self._strategy, method, rows), rows, most)
+
+        def piece(rows):
+            logits = run_in_replicas(self._strategy, method, rows)
+            return tf.ensure_shape(logits, (None, self.vocab_size))
+
+        # All pieces have one shape, as collectives want it.
+        return map_chunks(piece, rows, max(1, budgets.LOGITS_BYTES // (4 * self.vocab_size)))
 
     def _logits_of_call(self, rows, training):
         if not self.in_shards:

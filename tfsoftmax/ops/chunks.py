@@ -1,4 +1,4 @@
-"""Functions of many positions, computed for a chunk of them at a time.
+"""The loop over rows: functions of many positions, computed for a chunk of them at a time.
 
 Shapes: N positions, n of them in a chunk.
 """
@@ -65,29 +65,44 @@ def sum_over_chunks(chunk, most, *tensors):
     def visit(i, totals):
         return chunk(*(t[i] for t in chunks), totals)
 
-    # The first chunk stands outside the loop, which would need zeros of the totals' size instead.
+    by_chunk, totals = in_turn(visit, count)
+    joined = tf.nest.map_structure(lambda t: _joined(t, count * rows)[:length], by_chunk)
+    return joined, totals
+
+
+def in_turn(visit, count):
+    """Calls a function some times, one call after the other, so that one call's tensors are alive.
+
+    The gradient goes through the calls, and keeps what it needs of each.
+
+    Args:
+        visit: takes the number of the call and the totals of those before it, which are None for
+            the first. Returns a structure of tensors, and the totals with its own added.
+        count: how often, an int or a scalar tensor; once if it is less than one.
+
+    Returns:
+        The structure with tensors (count, ...), and the totals of all calls.
+    """
+    # The first call stands outside the loop, which would need zeros of the totals' size instead.
     first, totals = visit(0, None)
-    if chunks[0].shape[0] == 1:
-        return tf.nest.map_structure(lambda t: t[:length], first), totals
+    if isinstance(count, int) and count <= 1:
+        return tf.nest.map_structure(lambda t: t[None], first), totals
     repeat = _repeated if tf.executing_eagerly() else _looped
     flat, totals = repeat(visit, count, tf.nest.flatten(first), totals)
-    joined = [_joined(chunks, count * rows)[:length] for chunks in flat]
-    return tf.nest.pack_sequence_as(first, joined), totals
+    return tf.nest.pack_sequence_as(first, flat), totals
 
 
 def _repeated(visit, count, first, totals):
-    """The results of all chunks, each (count, rows, ...), after those of the first."""
     parts = [first]
     for i in range(1, count):
         by_row, totals = visit(i, totals)
         parts.append(tf.nest.flatten(by_row))
-    return [tf.stack(chunks) for chunks in zip(*parts)], totals
+    return [tf.stack(results) for results in zip(*parts)], totals
 
 
 def _looped(visit, count, first, totals):
-    """The same in a graph."""
     with tf.control_dependencies([*first, *tf.nest.flatten(totals)]):
-        # The second chunk waits for the first, so that the tensors of only one are alive.
+        # The second call waits for the first, so that the tensors of only one are alive.
         start = tf.identity(1)
 
     if may_be_exported():  # Converters know no arrays of tensors. Each write copies this one.

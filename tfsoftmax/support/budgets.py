@@ -27,7 +27,8 @@ TOP_K_WORDS = LOGITS_BYTES // (4 * CHUNK_ROWS)
 # longer to trace; with fewer, blocks outgrow the cache at a smaller V.
 MOST_BLOCKS = 32
 
-# Bytes of a block's logits, or rows, where exponentials are kept for the gradient. Smaller blocks
+# Bytes of a block's logits, or rows, where exponentials are kept for the gradient, and of rows that
+# are read in turn for a sum of their products. Smaller blocks
 # lose speed of the matmul, and the logits of larger ones leave the cache before their exponentials
 # are formed.
 BLOCK_BYTES = 1 << 25
@@ -71,9 +72,6 @@ UPDATE_BYTES_ELSEWHERE = 1 << 26
 
 # The fewest queries of a block of attention, where there are as many.
 QUERIES = 64
-
-# Rows that are multiplied into factors at a time by heads that make their own steps.
-FOLD_ROWS = 1 << 14
 
 # Bytes of the rows in a part of a file of shards.
 FILE_BYTES = 1 << 26

@@ -23,6 +23,7 @@ Shapes: N positions, V words, E columns.
 import numpy as np
 import tensorflow as tf
 
+from tfsoftmax.ops.chunks import in_turn
 from tfsoftmax.ops.replicas import gathered_rows
 from tfsoftmax.support import budgets
 
@@ -71,15 +72,22 @@ def descend(rows, mixer, moments, hidden, labels, factors, slopes, rate, trained
 
 def fold(rows, mixer):
     """Makes A the product A U, a chunk of rows at a time, and returns its second moments."""
-    words, size = rows.shape
 
-    def body(start, moments):
-        ids = tf.range(start, tf.minimum(start + budgets.FOLD_ROWS, words))
-        chunk = tf.matmul(gathered_rows(rows, ids), mixer)
-        rows.scatter_update(tf.IndexedSlices(chunk, ids))
-        return start + budgets.FOLD_ROWS, moments + tf.matmul(chunk, chunk, transpose_a=True)
+    def chunk(ids):
+        folded = tf.matmul(gathered_rows(rows, ids), mixer)
+        rows.scatter_update(tf.IndexedSlices(folded, ids))
+        return folded
 
-    _, moments = tf.while_loop(
-        lambda start, _: start < words, body, (0, tf.zeros((size, size))), parallel_iterations=1
-    )
-    return moments
+    return second_moments(chunk, *rows.shape)
+
+
+def second_moments(rows, words, size):
+    """Σ r rᵀ, (E, E), over rows (n, E) of ids (n,), which a function returns, a chunk at a time."""
+    most = max(1, budgets.BLOCK_BYTES // (4 * size))
+
+    def visit(i, total):
+        chunk = rows(tf.range(i * most, tf.minimum((i + 1) * most, words)))
+        term = tf.matmul(chunk, chunk, transpose_a=True)
+        return [], term if total is None else total + term
+
+    return in_turn(visit, -(-words // most))[1]

@@ -6,8 +6,7 @@ import tensorflow as tf
 
 from tfsoftmax.distributions.base import Objective
 from tfsoftmax.ops.weighting import weighted_sum
-from tfsoftmax.support import budgets
-from tfsoftmax.survey.descent import descend
+from tfsoftmax.survey.descent import descend, second_moments
 from tfsoftmax.survey.spherical_distribution import FactoredSpherical, extended, label_slopes, sums
 
 
@@ -94,9 +93,7 @@ class FactoredRows(keras.layers.Layer):
 
 
 def _moments(rows):
-    size = budgets.FOLD_ROWS
-    chunks = (rows[start : start + size] for start in range(0, rows.shape[0], size))
-    return tf.add_n([tf.matmul(chunk, chunk, transpose_a=True) for chunk in chunks])
+    return second_moments(lambda ids: tf.gather(rows, ids), *rows.shape)
 
 
 class _Stepping(Objective):

@@ -269,7 +269,7 @@ class WordIndex(CheckedArguments):
         return self._index.d
 
     def _best(self, hidden, softmax, k):
-        kernel, bias, soft_cap = softmax
+        kernel, bias, soft_cap = softmax.kernel, softmax.bias, softmax.soft_cap
         ids = self._candidates(hidden, bias is not None, k)
         scores = scores_of(hidden, kernel, bias, ids, soft_cap)
         highest, likeliest = best(k, (scores, ids))

@@ -66,10 +66,13 @@ class Tiles:
 
     def inclusion(self, size, share):
         """π (chunks, tiles)."""
-        from tfsoftmax.distributions.drawn_tiles import inclusion_probabilities
+        from tfsoftmax.distributions.drawn_tiles import LEAST_SIZE
+        from tfsoftmax.ops.inclusion import inclusion_probabilities
 
         count = math.ceil(share * self.mass.shape[1])
-        return np.stack([inclusion_probabilities(s, count).numpy() for s in self.sizes[size]])
+        return np.stack([
+            inclusion_probabilities(s, count, LEAST_SIZE).numpy() for s in self.sizes[size]
+        ])
 
 
 def light_table(tiles_of):

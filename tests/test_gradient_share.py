@@ -8,7 +8,7 @@ import tensorflow as tf
 from tfsoftmax.distributions import drawn_tiles
 from tfsoftmax.distributions.rows import Rows
 from tfsoftmax.heads import FullSoftmax
-from tfsoftmax.retrieval.found_words import inclusion_probabilities
+from tfsoftmax.ops.inclusion import inclusion_probabilities, systematic_sample
 from tfsoftmax.support import budgets
 
 V, D, N, SHARE = 43, 6, 8, 0.4  # eight tiles of five words and one of three
@@ -60,21 +60,27 @@ def unknown_weights(head, hidden, labels, weights):
 @pytest.mark.parametrize("count", [1, 9, 21, 30])
 def test_probabilities_are_in_proportion_and_at_most_one(count):
     sizes = np.random.default_rng(0).lognormal(0, 2, 30)
-    ours = drawn_tiles.inclusion_probabilities(tf.constant(sizes), count)
-    sizes += drawn_tiles.LEAST_SIZE * sizes.mean()
-    np.testing.assert_allclose(ours, inclusion_probabilities(sizes, count))
+    ours = inclusion_probabilities(tf.constant(sizes), count, 0.01)
+    sizes += 0.01 * sizes.mean()
+    certain = np.zeros(30, bool)
+    while not certain.all():
+        wanted = np.where(certain, 1, sizes * (count - certain.sum()) / sizes[~certain].sum())
+        if (certain == (wanted >= 1)).all():
+            break
+        certain = wanted >= 1
+    np.testing.assert_allclose(ours, wanted)
 
 
 @pytest.mark.parametrize("sizes", [np.zeros(7), np.eye(7)[2], np.full(7, 1e-40)])
 def test_each_tile_may_be_drawn(sizes):
-    inclusion = drawn_tiles.inclusion_probabilities(tf.constant(sizes), 4)
+    inclusion = inclusion_probabilities(tf.constant(sizes), 4, drawn_tiles.LEAST_SIZE)
     assert np.min(inclusion) > 0
     np.testing.assert_allclose(np.sum(inclusion), 4)
 
 
 def test_a_sample_has_each_tile_with_its_probability():
     inclusion = tf.constant([0.3, 1.0, 0.05, 0.65, 1.0], tf.float64)
-    samples = [drawn_tiles.systematic_sample(inclusion, 3, (i + 0.5) / 200) for i in range(200)]
+    samples = [systematic_sample(inclusion, 3, (i + 0.5) / 200) for i in range(200)]
     np.testing.assert_allclose(np.bincount(np.concatenate(samples)) / 200, inclusion, atol=1e-9)
 
 

@@ -5,12 +5,12 @@ import pytest
 import tensorflow as tf
 
 import references
+from tfsoftmax.ops.inclusion import inclusion_probabilities
 from tfsoftmax.retrieval.found_words import (
     Sample,
     estimated_log_z,
-    inclusion_probabilities,
+    sample_of,
     scores_of,
-    systematic_sample,
 )
 
 V, D, N, FOUND = 2000, 12, 40, 50
@@ -40,7 +40,7 @@ COUNTS = 1e6 / np.arange(1, V + 1)
 
 def estimates(size, seed, counts=None, ids=IDS):
     sizes = np.ones(V) if counts is None else counts**0.5
-    sample = systematic_sample(inclusion_probabilities(sizes, size), seed)
+    sample = sample_of(inclusion_probabilities(sizes, size), seed)
     return estimated_log_z(
         HIDDEN, KERNEL, BIAS, ids, scores_of(HIDDEN, KERNEL, BIAS, ids), sample
     )
@@ -52,7 +52,7 @@ def test_scores_and_log_z_are_those_of_the_loops(bias, soft_cap):
     rng = np.random.default_rng(3)
     ids = np.array([rng.permutation(V)[:7] for _ in range(N)], np.int32)
     ids[3, 2] = ids[5, 0] = -1
-    sample = systematic_sample(inclusion_probabilities(COUNTS**0.5, 90), 4)
+    sample = sample_of(inclusion_probabilities(COUNTS**0.5, 90), 4)
     assert np.isin(ids, sample.ids).any() and (sample.inclusion == 1).any()
     scores = scores_of(HIDDEN, KERNEL, bias, ids, soft_cap)
     np.testing.assert_allclose(
@@ -66,7 +66,7 @@ def test_scores_and_log_z_are_those_of_the_loops(bias, soft_cap):
 
 @pytest.mark.parametrize("size", [1, 2, 17, V - 1, V])
 def test_inclusion_probabilities_add_up_and_are_proportional(size):
-    inclusion = inclusion_probabilities(COUNTS, size)
+    inclusion = inclusion_probabilities(COUNTS, size).numpy()
     assert inclusion.sum() == pytest.approx(size) and inclusion.max() <= 1
     below = inclusion < 1
     np.testing.assert_allclose(
@@ -76,10 +76,10 @@ def test_inclusion_probabilities_add_up_and_are_proportional(size):
 
 
 def test_a_sample_has_each_word_as_often_as_its_probability_says():
-    inclusion = inclusion_probabilities(1 / np.arange(1, 31), 8)
+    inclusion = inclusion_probabilities(1 / np.arange(1, 31), 8).numpy()
     draws, seen = 4000, np.zeros(30)
     for seed in range(draws):
-        sample = systematic_sample(inclusion, seed)
+        sample = sample_of(inclusion, seed)
         assert len(sample.ids) == len(set(sample.ids)) == 8
         np.testing.assert_array_equal(sample.inclusion, inclusion[sample.ids])
         seen[sample.ids] += 1
@@ -129,7 +129,7 @@ def test_a_sample_of_all_words_gives_z_itself(found):
 
 
 def test_one_word_in_all():
-    sample = systematic_sample(inclusion_probabilities([3.0], 1), 0)
+    sample = sample_of(inclusion_probabilities([3.0], 1), 0)
     ids = np.zeros((2, 1), np.int32)
     scores = scores_of(HIDDEN[:2], KERNEL[:1], None, ids)
     log_z, error = estimated_log_z(HIDDEN[:2], KERNEL[:1], None, ids, scores, sample)

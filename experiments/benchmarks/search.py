@@ -210,14 +210,15 @@ def measured(head, hidden, repeats):
 
 def estimates(head, hidden, counts, index):
     """Rows of the table of ln Z: samples drawn alike and by counts, over several draws."""
-    from tfsoftmax.retrieval.found_words import inclusion_probabilities, systematic_sample
+    from tfsoftmax.ops.inclusion import inclusion_probabilities
+    from tfsoftmax.retrieval.found_words import sample_of
 
     exact = head.log_normaliser(hidden).numpy()
     for name, sizes in (("alike", np.ones(len(counts))), ("by counts", counts**0.5)):
         for samples in (1024, 8192):
             inclusion, stated, true = inclusion_probabilities(sizes, samples), [], []
             for seed in range(TRIALS):
-                index.sample = systematic_sample(inclusion, seed)
+                index.sample = sample_of(inclusion, seed)
                 found = index.likeliest(head, hidden, 1)
                 stated.append(found.error)
                 true.append(found.log_z - exact)

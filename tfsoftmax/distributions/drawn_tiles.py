@@ -21,6 +21,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from tfsoftmax.ops.inclusion import inclusion_probabilities, systematic_sample
 from tfsoftmax.support import budgets
 
 LEAST_SIZE = 1e-3  # of the mean size, so that slopes that underflow are drawn, too
@@ -60,7 +61,7 @@ def drawn_tiles(slopes, masses, kernels, share, offset):
     counts = [kernel.shape[0] // _words(kernel) for kernel in kernels]
     sizes = [tf.norm(tf.reshape(m, [t, -1]), axis=1) for m, t in zip(masses, counts)]
     drawn = math.ceil(share * sum(counts))
-    inclusion = inclusion_probabilities(tf.concat(sizes, 0), drawn)
+    inclusion = inclusion_probabilities(tf.concat(sizes, 0), drawn, LEAST_SIZE)
     tiles = systematic_sample(inclusion, drawn, offset)
     scales, results, first = tf.cast(1 / tf.gather(inclusion, tiles), tf.float32), [], 0
     for m, kernel, count in zip(slopes, kernels, counts):
@@ -79,32 +80,6 @@ def add_to_tiles(total, product, numbers):
     tiles = _tiles(total)
     product = tf.reshape(product, [-1, *tiles.shape[1:]])
     return tf.reshape(tf.tensor_scatter_nd_add(tiles, numbers[:, None], product), total.shape)
-
-
-def inclusion_probabilities(sizes, count):
-    """π (T,) float64 in proportion to sizes (T,), at most one each, that add up to a number.
-
-    Source: Särndal, Swensson and Wretman 1992, section 3.6.
-    """
-    sizes = tf.cast(sizes, tf.float64)
-    sizes += LEAST_SIZE * tf.reduce_mean(sizes) + 1e-300
-    rest = tf.cumsum(tf.sort(sizes, direction="DESCENDING"), reverse=True)[:count]
-    # If the j largest are certain, the others share count - j. Any other j gives a smaller ratio.
-    ratio = tf.reduce_max(tf.range(count, 0, -1, tf.float64) / rest)
-    return tf.minimum(ratio * sizes, 1.0)
-
-
-def systematic_sample(inclusion, count, offset):
-    """Numbers of `count` = Σπ tiles, rising, each with its probability π (T,).
-
-    Tiles are laid end to end, each as long as its π, and those at offset, offset + 1, ... are
-    taken.
-
-    Source: Madow 1949.
-    """
-    ends = tf.cumsum(inclusion)
-    places = offset + tf.range(count, dtype=tf.float64)
-    return tf.minimum(tf.searchsorted(ends, places, side="right"), inclusion.shape[0] - 1)
 
 
 def _words(rows):

@@ -48,10 +48,10 @@ def full_logits(hidden, kernel, bias, soft_cap=None):
     return capped(logits, soft_cap)
 
 
-def with_one(hidden):
+def with_one(hidden, one=1.0):
     """[h | 1], (..., D + 1) float32, whose products with [W | b] are the logits."""
     hidden = tf.cast(hidden, tf.float32)
-    return tf.concat([hidden, tf.ones_like(hidden[..., :1])], -1)
+    return tf.concat([hidden, tf.fill(tf.shape(hidden[..., :1]), one)], -1)
 
 
 def rows_of(parameter, ids):

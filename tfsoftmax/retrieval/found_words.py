@@ -8,6 +8,7 @@ import typing
 import numpy as np
 import tensorflow as tf
 
+from tfsoftmax.ops.inclusion import systematic_sample
 from tfsoftmax.ops.logits import capped, narrow_rows, rows_of
 from tfsoftmax.ops.ranking import places_among
 
@@ -24,53 +25,27 @@ class Sample(typing.NamedTuple):
     inclusion: np.ndarray
 
 
-def inclusion_probabilities(sizes, count):
-    """π (V,) float64 in proportion to some sizes, at most one each, that add up to a number.
+def sample_of(inclusion, seed):
+    """A `Sample` of Σπ words, in which each word is with exactly its probability π (V,).
 
-    Args:
-        sizes: (V,) positive.
-        count: S, at most V.
-
-    Source: Särndal, Swensson and Wretman 1992, section 3.6.
+    Words that are not certain are laid end to end in random order.
     """
-    sizes = np.asarray(sizes, np.float64)
-    certain = np.zeros(len(sizes), bool)
-    while True:
-        left = count - certain.sum()
-        rest = sizes[~certain].sum()
-        scaled = np.where(certain, 1.0, sizes * (left / rest if rest else 0.0))
-        more = scaled >= 1
-        if (more == certain).all():
-            return scaled
-        certain = more
-
-
-def systematic_sample(inclusion, seed):
-    """A `Sample` of Σπ words, in which each word is with exactly its probability π.
-
-    The words that are not certain are laid end to end in random order, each as long as its π, and
-    those at u, u + 1, u + 2, ... are taken.
-
-    Source: Madow 1949.
-    """
-    rng = np.random.default_rng(seed)
+    inclusion, rng = np.asarray(inclusion, np.float64), np.random.default_rng(seed)
     certain, others = np.flatnonzero(inclusion >= 1), np.flatnonzero(inclusion < 1)
     others = rng.permutation(others)
-    ends = np.cumsum(inclusion[others])
-    count = round(ends[-1]) if len(ends) else 0
+    count = round(inclusion[others].sum())
     if count:
-        ends *= count / ends[-1]
-        places = np.searchsorted(ends, rng.random() + np.arange(count), side="right")
-        others = others[np.minimum(places, len(others) - 1)]
-    ids = np.sort(np.concatenate([certain, others[:count]]))
-    return Sample(ids.astype(np.int32), np.asarray(inclusion, np.float64)[ids])
+        drawn = systematic_sample(inclusion[others], count, rng.random())
+        certain = np.concatenate([certain, others[drawn.numpy()]])
+    ids = np.sort(certain)
+    return Sample(ids.astype(np.int32), inclusion[ids])
 
 
 def checked_sample(sample, words):
     """A `Sample` of so many words that was read from a file.
 
     Raises:
-        ValueError: if its arrays are none that `systematic_sample` returns.
+        ValueError: if its arrays are none that `sample_of` returns.
     """
     ids, inclusion = sample
     if ids.dtype != np.int32 or inclusion.dtype != np.float64 or ids.ndim != 1:

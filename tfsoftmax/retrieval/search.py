@@ -19,6 +19,8 @@ from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.heads.inputs import checked_k, flatten, refuse_xla, restore
 from tfsoftmax.heads.vectors import softmax_of
 from tfsoftmax.ops.chunks import chunk_rows, map_chunks
+from tfsoftmax.ops.inclusion import inclusion_probabilities
+from tfsoftmax.ops.logits import with_one
 from tfsoftmax.ops.ranking import best, found
 from tfsoftmax.retrieval.faiss_indexes import faiss, filled, for_graphs
 from tfsoftmax.retrieval.fitting import softmax_for
@@ -26,9 +28,8 @@ from tfsoftmax.retrieval.found_words import (
     Sample,
     checked_sample,
     estimated_log_z,
-    inclusion_probabilities,
+    sample_of,
     scores_of,
-    systematic_sample,
 )
 from tfsoftmax.support.arguments import (
     CheckedArguments,
@@ -154,7 +155,7 @@ class WordIndex(CheckedArguments):
                 with_unseen(checked_counts(counts, words))
             )
             inclusion = inclusion_probabilities(sizes, min(samples, words))
-            self.sample = systematic_sample(inclusion, seed)
+            self.sample = sample_of(inclusion, seed)
 
     def likeliest(
         self, head: SoftmaxHead, hidden: ArrayLike, k: int, at_least: int | None = None
@@ -290,10 +291,7 @@ class WordIndex(CheckedArguments):
         def searched(queries):
             return self._index.search(np.ascontiguousarray(queries), count)[1].astype(np.int32)
 
-        queries = tf.cast(hidden, tf.float32)
-        if with_bias:
-            ones = tf.fill([tf.shape(queries)[0], 1], self._scale)
-            queries = tf.concat([queries, ones], axis=1)
+        queries = with_one(hidden, self._scale) if with_bias else tf.cast(hidden, tf.float32)
         ids = tf.numpy_function(searched, [queries], tf.int32, stateful=False)
         ids.set_shape([hidden.shape[0], count])
         return ids

@@ -5,9 +5,10 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.distributions.base import Objective
+from tfsoftmax.ops.logits import with_one
 from tfsoftmax.ops.weighting import weighted_sum
 from tfsoftmax.survey.descent import descend, second_moments
-from tfsoftmax.survey.spherical_distribution import FactoredSpherical, extended, label_slopes, sums
+from tfsoftmax.survey.spherical_distribution import FactoredSpherical, label_slopes, sums
 
 
 class FactoredRows(keras.layers.Layer):
@@ -106,7 +107,7 @@ class _Stepping(Objective):
         nats, factors = self.distribution.nats(hidden, labels), self.factors
         if not factors.trainable:
             return nats
-        points, epsilon = tf.stop_gradient(extended(hidden)), self.distribution.epsilon
+        points, epsilon = tf.stop_gradient(with_one(hidden)), self.distribution.epsilon
 
         @tf.custom_gradient
         def identity(trigger, nats):

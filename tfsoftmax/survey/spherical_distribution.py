@@ -27,7 +27,7 @@ import tensorflow as tf
 from tfsoftmax.distributions.base import Distribution
 from tfsoftmax.ops.custom_gradients import differentiable
 from tfsoftmax.ops.graphs import may_be_exported
-from tfsoftmax.ops.logits import full_logits, label_logits, map_row_chunks, rows_of
+from tfsoftmax.ops.logits import full_logits, label_logits, map_row_chunks, rows_of, with_one
 from tfsoftmax.ops.subsets import kept_where
 
 MOST_CANCELLATION = 50.0  # Beyond it, errors of 1e-5 nats and more were seen.
@@ -67,7 +67,7 @@ class Spherical(Distribution):
     def log_normaliser(self, hidden):
         def by_moments():
             moments = second_moments(_float(self.kernel), self.bias)
-            return _log_sums(extended(hidden), moments, self.epsilon, self.kernel, self.bias)
+            return _log_sums(with_one(hidden), moments, self.epsilon, self.kernel, self.bias)
 
         def by_logits():
             return tf.reduce_logsumexp(self.logits(hidden), axis=1)
@@ -117,7 +117,7 @@ class FactoredSpherical(Distribution):
 
     def mixed(self, hidden: tf.Tensor) -> tf.Tensor:
         """U ĥ, (N, E)."""
-        return tf.matmul(extended(hidden), self.mixer, transpose_b=True)
+        return tf.matmul(with_one(hidden), self.mixer, transpose_b=True)
 
     def logits(self, hidden):
         return log_values(full_logits(self.mixed(hidden), self.rows, None), self.epsilon)
@@ -128,7 +128,7 @@ class FactoredSpherical(Distribution):
         return log_values(scores, self.epsilon)
 
     def log_normaliser(self, hidden):
-        points = extended(hidden)
+        points = with_one(hidden)
         mixed = tf.matmul(points, self.mixer, transpose_b=True)
         return _log_sums(points, self.moments, self.epsilon, self.rows, None, mixed)
 
@@ -136,7 +136,7 @@ class FactoredSpherical(Distribution):
         """Differentiable with respect to hidden, at a cost of N E²."""
 
         def function(hidden):
-            points = extended(hidden)
+            points = with_one(hidden)
             rows = tf.matmul(rows_of(self.rows, labels), self.mixer)
             scores = tf.reduce_sum(points * rows, axis=1)
             totals, products = sums(points, self.moments, self.epsilon, self.rows.shape[0])
@@ -163,12 +163,6 @@ def log_values(scores, epsilon):
 def label_slopes(scores, epsilon):
     """f'(x) / f(x)."""
     return 2 * scores / (tf.square(scores) + epsilon)
-
-
-def extended(hidden):
-    """ĥ = [h, 1], (N, E) float32."""
-    hidden = _float(hidden)
-    return tf.concat([hidden, tf.ones_like(hidden[:, :1])], axis=1)
 
 
 def second_moments(kernel, bias):
@@ -232,7 +226,7 @@ def _restored(known, extended_hidden, moments, epsilon, kernel, bias, hidden=Non
 
 def _nats_by_moments(hidden, kernel, bias, labels, epsilon):
     """(N,) nats, and a function of their upstream gradients."""
-    extended_hidden, units = extended(hidden), kernel.shape[1]
+    extended_hidden, units = with_one(hidden), kernel.shape[1]
     wide = _float(kernel)
     moments = second_moments(wide, bias)
     totals, products = sums(extended_hidden, moments, epsilon, kernel.shape[0])

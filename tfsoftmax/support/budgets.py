@@ -25,7 +25,7 @@ TOP_K_WORDS = LOGITS_BYTES // (4 * CHUNK_ROWS)
 
 # Blocks of a kernel. Graphs unroll them, so that their number must not grow with V. More take
 # longer to trace; with fewer, blocks outgrow the cache at a smaller V.
-MOST_BLOCKS = 32
+MOST_BLOCKS = 16
 
 # Bytes of a block's logits, or rows, where exponentials are kept for the gradient, and of rows that
 # are read in turn for a sum of their products. Smaller blocks
@@ -34,8 +34,9 @@ MOST_BLOCKS = 32
 BLOCK_BYTES = 1 << 25
 
 # Words of a block of a cluster, and wherever only ln Σ exp z is wanted. Adaptive softmax takes a
-# hundredth longer with 1,024 and a twentieth with 16,384, and ln Σ exp z a fiftieth with 4,096.
-BLOCK_WORDS = 2048
+# twenty-fifth longer with 2,048, and a twentieth with 16,384; ln Σ exp z alone would gain a
+# fiftieth with 1,024.
+BLOCK_WORDS = 4096
 
 # Words of a tile, all or none of which are drawn for `gradient_share`: fewer copy more often, and
 # more have fewer tiles to draw from. `experiments.light_tiles` has the errors.

@@ -15,8 +15,8 @@ def chunk_rows(bytes_per_row, budget=None, least=16, most=None):
     Args:
         bytes_per_row: bytes that the intermediate results of a position take.
         budget: bytes that those of a chunk may take; None for `CHUNK_BYTES`.
-        least, most: bounds of the number. `least` overrides the budget; `most` is `CHUNK_ROWS` if
-            None, and overrides both.
+        least: the fewest positions, whatever they take.
+        most: the most positions, even if `least` is more; None for `CHUNK_ROWS`.
 
     Returns:
         int.

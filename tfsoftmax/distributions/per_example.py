@@ -10,8 +10,6 @@ import tensorflow as tf
 from tfsoftmax.distributions.sparse_product import sparse_product
 from tfsoftmax.ops.chunks import in_turn
 from tfsoftmax.ops.criteria import LEFT_OUT, Hits, Words
-from tfsoftmax.ops.graphs import under_xla
-from tfsoftmax.ops.subsets import distinct
 from tfsoftmax.ops.weighting import weighted
 
 
@@ -30,7 +28,7 @@ def per_example_loss(
         (N, 1 + S) of the label and of the words, without a gradient.
     """
     ids = tf.transpose(candidates.ids)  # (S, N)
-    rows, place = distinct(tf.concat([tf.reshape(ids, [-1]), labels], 0))
+    rows, place = tf.unique(tf.concat([tf.reshape(ids, [-1]), labels], 0))
     word_place = tf.reshape(place[: tf.size(ids)], tf.shape(ids))
     label_place = place[tf.size(ids) :]
     shift, label_shift = 0.0, 0.0
@@ -61,8 +59,7 @@ def per_example_loss(
 
             places = tf.concat([label_place[None], word_place], 0)  # (S + 1, N)
             factors = tf.concat([by_label[None], by_word], 0)
-            products = _looped_products if under_xla() else _sparse_products
-            d_hidden, d_rows = products(places, factors, wide, kernel_rows)
+            d_hidden, d_rows = _sparse_products(places, factors, wide, kernel_rows)
             d_biases = tf.math.unsorted_segment_sum(by_label, label_place, tf.size(rows))
             d_biases += tf.math.unsorted_segment_sum(by_word, word_place, tf.size(rows))
             return tf.cast(d_hidden, hidden.dtype), d_rows, d_biases
@@ -91,17 +88,3 @@ def _sparse_products(places, factors, hidden, rows):
         sparse_product(positions, places, factors, rows, count),
         sparse_product(*by_row, hidden, tf.shape(rows)[0]),
     )
-
-
-def _looped_products(places, factors, hidden, rows):
-    """The same, sample by sample, for XLA."""
-
-    def add(i, by_hidden, by_row):
-        place, factor = places[i], factors[i][:, None]
-        by_row = tf.tensor_scatter_nd_add(by_row, place[:, None], factor * hidden)
-        return i + 1, by_hidden + factor * tf.gather(rows, place), by_row
-
-    start = 0, tf.zeros_like(hidden), tf.zeros_like(rows)
-    return tf.while_loop(
-        lambda i, *_: i < tf.shape(places)[0], add, start, parallel_iterations=1
-    )[1:]

@@ -52,6 +52,7 @@ class SamplingHead(Shards):
         shared_samples: False draws S words for each position separately. A step then multiplies
             N S rows one by one, where a shared sample is one matrix: a model with 25 samples for
             each position takes longer than with 1,280 shared ones (experiments/results/field).
+            XLA does not compile it.
         seed: seed of the samples.
         synchronized: whether all replicas of a strategy of `tf.distribute` train on one sample, as
             one process with the whole batch does. False draws a sample for each replica, so that
@@ -101,7 +102,8 @@ class SamplingHead(Shards):
         self.seed = seed
         self.synchronized = synchronized
         self.random_state = RandomState(seed)
-        self.supports_jit = self.supports_jit and self.sampler.supports_jit
+        # XLA has no sparse matrices, and its steps sample by sample took 1.7 times as long.
+        self.supports_jit &= shared_samples and self.sampler.supports_jit
 
     @property
     def reads_previous_word(self) -> bool:

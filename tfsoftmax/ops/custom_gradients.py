@@ -7,7 +7,7 @@ logits are gone, and computes the logits again.
 
 import tensorflow as tf
 
-from tfsoftmax.ops.graphs import may_be_exported, under_xla, whole
+from tfsoftmax.ops.graphs import may_be_exported, whole
 
 
 def custom_gradient(function):
@@ -57,8 +57,6 @@ def differentiable(function, *parameters):
 
 def _scaled(gradient, factor):
     """`factor * gradient`, without a pass over the gradient where the factor is one."""
-    if under_xla():
-        return factor * gradient
     result = tf.cond(tf.equal(factor, 1), lambda: gradient, lambda: factor * gradient)
     result.set_shape(gradient.shape)
     return result

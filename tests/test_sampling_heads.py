@@ -318,6 +318,7 @@ def test_each_step_draws_anew_and_the_seed_decides():
             NegativeSampling, {"sampler": "uniform", "sampler_options": {"unique": True}},
             "`restore_proposal` must be False for a sampler without replacement",
         ),
+        (NCE, {"sampler": "uniform", "ngram": 3}, "`ngram` must be unset for sampler='uniform'"),
         (NCE, {"Z": 0}, "`Z` must be a positive number or 'auto'.*0"),
         (NCE, {"train_z": "each"}, "`train_z` must be True, False or 'context'.*'each'"),
         (NCE, {"Z": "V"}, "`Z` must be a positive number or 'auto'.*'V'"),

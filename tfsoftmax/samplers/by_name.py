@@ -60,4 +60,6 @@ def get_sampler(
         needed = name in taken and taken[name].default is inspect.Parameter.empty
         given = name in options if name == "counts" else options.get(name) is not None
         expect(given or not needed, name, f"be given for sampler={sampler!r}")
+        expect(name in taken or not given, name, f"be unset for sampler={sampler!r}",
+               options.get(name))
     return cls(vocab_size, **options)

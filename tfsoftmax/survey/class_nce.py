@@ -33,7 +33,8 @@ class ClassNCE(ClassSoftmax):
 
     with the unigram distribution of classes, and that of words within a class, as noise. Z is the
     number of classes, and the size of the class, so that scores near zero begin as a distribution.
-    The cost of a step does not depend on the sizes of the classes. Outside training the
+    The cost of a step does not depend on the sizes of the classes. XLA does not compile the head,
+    as it does no samples of each position's own. Outside training the
     distribution is that of `ClassSoftmax`, whose kernel the head has: exact.
 
     Args:
@@ -65,6 +66,7 @@ class ClassNCE(ClassSoftmax):
         super().__init__(vocab_size, classes, num_classes, counts, words, binning, **kwargs)
         check_positive(num_samples=num_samples)
         self.num_samples, self.seed = num_samples, seed
+        self.supports_jit = False  # no sampled words of each position's own are compiled
         self.random_state = RandomState(seed)
         self.counts = None if counts is None else checked_counts(counts, self.vocab_size)
         seen = np.ones(vocab_size) if counts is None else with_unseen(self.counts)

@@ -244,8 +244,6 @@ BUDGETS = types.MappingProxyType({  # constants by the head whose step they cut 
     "adaptive": ("BLOCK_WORDS", "LEAST_ROWS"),
     "tree": ("TOP_NODES", "PATH_STEPS"),
     "class": ("PARALLEL_NODES",),
-    "sampled": ("UPDATE_BYTES",),
-    "spherical": ("CHUNK_BYTES",),
 })
 
 

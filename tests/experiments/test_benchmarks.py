@@ -69,6 +69,26 @@ def made_rows(suite="heads", size=1000):
     return rows.rows_of(suite, problem, "zipf", group()[0], "a machine", 0.5)
 
 
+@pytest.mark.parametrize("head", cases.BUDGETS)
+def test_the_step_of_a_head_reads_the_budgets_that_are_measured_with_it(head, monkeypatch):
+    from experiments.benchmarks import programs
+    from tfsoftmax.support import budgets
+
+    read = set()
+
+    class Recorded(type(budgets)):
+        def __getattribute__(self, name):
+            read.add(name)
+            return super().__getattribute__(name)
+
+    problem = dataclasses.replace(PROBLEM, vocab_size=1000)
+    (case, *_) = [c for c in cases.budgets(1000) if c.head == head]
+    program = programs.head(case, problem)
+    monkeypatch.setattr(budgets, "__class__", Recorded)
+    program.functions[cases.STEP]()
+    assert set(cases.BUDGETS[head]) <= read
+
+
 def test_the_table_of_heads_has_the_heads_of_the_package():
     """All of them; a new one waits there until somebody has measured it."""
     from tfsoftmax.lm.registry import HEADS

@@ -1,8 +1,8 @@
 """The numbers by which loops and tiles are cut: what each bounds, and why it is what it is.
 
 They were chosen on two-core machines. Everybody reads them as `budgets.NAME` when a graph is
-traced, so that a program may set another value before. This command takes each at half and at twice
-its value, in turns with the present one:
+traced, so that a program may set another value before. This command takes those that the training
+step of a head reads at half and at twice their values, in turns with the present ones:
 
     python -m experiments.benchmarks.run budgets
 """
@@ -28,9 +28,8 @@ TOP_K_WORDS = LOGITS_BYTES // (4 * CHUNK_ROWS)
 MOST_BLOCKS = 16
 
 # Bytes of a block's logits, or rows, where exponentials are kept for the gradient, and of rows that
-# are read in turn for a sum of their products. Smaller blocks
-# lose speed of the matmul, and the logits of larger ones leave the cache before their exponentials
-# are formed.
+# are read in turn for a sum of their products. Smaller blocks lose speed of the matmul, and the
+# logits of larger ones leave the cache before their exponentials are formed.
 BLOCK_BYTES = 1 << 25
 
 # Words of a block of a cluster, and wherever only ln Σ exp z is wanted. Adaptive softmax takes a
@@ -39,7 +38,7 @@ BLOCK_BYTES = 1 << 25
 BLOCK_WORDS = 4096
 
 # Words of a tile, all or none of which are drawn for `gradient_share`: fewer copy more often, and
-# more have fewer tiles to draw from. `experiments.light_tiles` has the errors.
+# more have fewer tiles to draw from. `experiments.light_blocks` has both.
 TILE_WORDS = 512
 
 # Nodes numbered below this are scored for all positions by one matmul. With breadth-first numbers

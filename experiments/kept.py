@@ -9,7 +9,6 @@ import json
 
 from experiments.definition import DATA
 from experiments.outcome import Outcome
-from tfsoftmax.lm.config import with_todays_names
 
 
 def outcomes(runs, folder, path):
@@ -28,7 +27,7 @@ def outcomes(runs, folder, path):
     for run in runs:
         outcome = Outcome.read(run, folder / run.name)
         if outcome.state != "finished" and run.name in kept:
-            config = with_todays_names(kept[run.name]["config"])
+            config = kept[run.name]["config"]
             before = Outcome.of(run, config, kept[run.name]["events"])
             outcome = before if before.state == "finished" else outcome
         found.append((run, outcome))

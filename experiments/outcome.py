@@ -6,8 +6,6 @@ import itertools
 import json
 import os
 
-from tfsoftmax.lm.config import with_todays_names
-
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
@@ -28,7 +26,6 @@ class Outcome:
         """Reads the folder of a `Run`, without a last line that was cut short by a kill."""
         try:
             config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
-            config = with_todays_names(config)
         except FileNotFoundError:
             return cls(None, [], False)
         path = directory / "metrics.jsonl"

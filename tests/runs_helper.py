@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import os
-import pathlib
 import subprocess
 import sys
 
@@ -53,18 +52,6 @@ def saved_run(directory, config, vocabulary, model):
     run.start(described, vocabulary)
     run.checkpoints.save(weight_variables(model), {"step": 1}, best=True)
     return run
-
-
-def without_manifests(run):
-    """Makes a run look as if a version had started it that wrote no digests and no copies."""
-    folder = pathlib.Path(run.directory)
-    config = json.loads((folder / "config.json").read_text())
-    del config["id"], config["files"]
-    (folder / "config.json").write_text(json.dumps(config))
-    for manifest in folder.glob("checkpoints/*/manifest.json"):
-        manifest.unlink()
-    pointers = json.dumps(run.checkpoints.pointers())
-    (folder / "checkpoints" / "pointers.json").write_text(pointers)
 
 
 def command(*arguments, interpreter=()):

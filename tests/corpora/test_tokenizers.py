@@ -253,22 +253,6 @@ def test_a_manifest_may_name_no_other_file(tmp_path, letters):
         Corpus.load(tmp_path / "out")
 
 
-def test_corpora_of_words_from_before_have_no_counts_of_bytes(tmp_path):
-    files = write_texts(tmp_path, train=["the cat"] * 30, valid=["the  cat"])
-    given = PrepareConfig("text", str(tmp_path / "out"), streams=2, time_steps=3, **files)
-    corpus = prepare(given, progress=False)
-    assert [corpus.split(s).is_restorable for s in ("train", "valid")] == [True, False]
-    assert corpus.tokenizer is None and corpus.split("train").text_bytes > 0
-    path = tmp_path / "out" / "manifest.json"
-    manifest = json.loads(path.read_text())
-    del manifest["settings"]["tokenizer"], manifest["settings"]["field"]
-    for split in manifest["splits"].values():
-        del split["text_bytes"], split["changed_lines"]
-    path.write_text(json.dumps(manifest))
-    older = prepare(given, progress=False)  # finds it as it is
-    assert older.split("train").text_bytes is None and not older.split("train").is_restorable
-
-
 @pytest.mark.parametrize("kind", ["sentencepiece", "sentencepiece_bpe"])
 def test_a_corpus_of_trained_pieces_restores_its_text(tmp_path, kind):
     pytest.importorskip("sentencepiece")

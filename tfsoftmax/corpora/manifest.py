@@ -57,14 +57,6 @@ def read_manifest(directory: str) -> dict:
             f"{path}: must be of version {VERSION}; prepare the corpus again. "
             f"Received: version {manifest.get('version')}"
         )
-    settings = manifest.get("settings")
-    if isinstance(settings, dict):  # what corpora lack that were made before November 2026
-        settings.setdefault("order", "shuffled")
-        settings.setdefault("task", TASKS[0])
-        settings.setdefault("tokenizer", "words")
-        settings.setdefault("field", "text")
-        if "steps" in settings:
-            settings["time_steps"] = settings.pop("steps")
     _check_fields(path, manifest)
     return manifest
 

@@ -87,8 +87,3 @@ class FullSoftmax(Shards):
             "gradient_share": self.gradient_share,
             "seed": self.seed,
         }
-
-    @classmethod
-    def from_config(cls, config):
-        # Older files have options of LoRA; their kernel contains its update.
-        return super().from_config({k: v for k, v in config.items() if not k.startswith("lora_")})

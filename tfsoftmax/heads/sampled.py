@@ -129,12 +129,6 @@ class SampledSoftmax(SamplingHead):
             # Under XLA repeated words are separate columns, of which `keep` would count each.
             self.supports_jit = False
 
-    @classmethod
-    def from_config(cls, config):
-        if config.get("keep") is not None:  # files from before there was a choice
-            config = {"keep_by": "corrected_score", **config}
-        return super().from_config(config)
-
     def __call__(self, hidden, *args, **kwargs):
         hard_negatives = args[0] if args else kwargs.get("hard_negatives")
         if hard_negatives is not None:

@@ -39,8 +39,7 @@ class Checkpoints:
     Args:
         directory: the folder of all checkpoints of the run.
         seal: a function that returns what each manifest of the run says of the run; by default
-            nothing. A run that was started before there were manifests has an empty seal, and
-            checkpoints without a manifest.
+            nothing.
 
     Example:
         from tfsoftmax.lm.checkpoints import Checkpoints
@@ -67,7 +66,7 @@ class Checkpoints:
         """Names of the last and of the best checkpoint: {"last": ..., "best": ...}."""
         path = self.path(POINTERS)
         if not os.path.exists(path):
-            if self._seal and self._seal():
+            if self._seal and self._seal():  # the run has begun
                 raise ValueError(
                     f"{path}: must be there, because it says where training goes on. Restore it, "
                     "or start a new run. Received: no such file"
@@ -76,7 +75,7 @@ class Checkpoints:
             return {}
         pointers = read_json(path, {"last": (str, type(None))})
         digest = pointers.pop("sha256", None)
-        if digest != _digest(pointers) and (digest is not None or (self._seal and self._seal())):
+        if digest != _digest(pointers):
             raise ValueError(f"{path}: must be as the run wrote it. Received: another SHA-256")
         for name in pointers.values():
             if name is not None and not (isinstance(name, str) and _NAME.fullmatch(name)):
@@ -218,9 +217,7 @@ class Checkpoints:
             return False
         if not os.path.exists(os.path.join(folder, MANIFEST)):
             names = set(os.listdir(folder))
-            begun = all(n.startswith(f".{MANIFEST}.") and n.endswith(PARTIAL) for n in names)
-            older = {PROGRESS, f"{VARIABLES}.index", f"{VARIABLES}.data-00000-of-00001"}
-            return begun or (run is None and names == older)
+            return all(n.startswith(f".{MANIFEST}.") and n.endswith(PARTIAL) for n in names)
         try:
             return read_json(os.path.join(folder, MANIFEST), {"files": dict}).get("run") == run
         except (ValueError, OSError):
@@ -228,8 +225,6 @@ class Checkpoints:
 
     def _verify(self, name):
         path, seal = self.path(name, MANIFEST), self._sealed({})
-        if "run" not in seal and not os.path.exists(path):
-            return  # of a run that was started before there were manifests
         manifest = read_json(path, {"files": dict})
         for key in {**manifest, **seal}:
             if self._seal and key != "files" and manifest.get(key) != seal.get(key):

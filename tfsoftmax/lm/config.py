@@ -249,33 +249,6 @@ class TrainingConfig:
         _check(0 <= self.seed < 2**32, "seed", "must lie in [0, 2**32)", self)
 
 
-# What `config.json` called some fields until November 2026, and what it calls them now.
-RENAMED = {
-    "model": {"embedding": "embedding_units", "hidden": "hidden_units"},
-    "training": {"embeddings": "pretrained"},
-    "corpus": {"steps": "time_steps"},
-}
-
-
-def with_todays_names(config: dict) -> dict:
-    """The contents of a run's `config.json` under today's names, whichever version wrote them."""
-    config = {
-        part: {RENAMED[part].get(name, name): value for name, value in fields.items()}
-        if part in RENAMED and isinstance(fields, dict) else fields
-        for part, fields in config.items()
-    }
-    model, training = config.get("model"), config.get("training")
-    if not isinstance(training, dict) or "decay_at" in training:
-        return config
-    # What was done before there was a choice.
-    if training.get("pseudo_epochs", 1) != 1:
-        training["decay_at"] = "validation"
-    options = model.get("head_options") if isinstance(model, dict) else None
-    if isinstance(options, dict) and options.get("keep") is not None:
-        model["head_options"] = {"keep_by": "corrected_score", **options}
-    return config
-
-
 def _check_fields(config):
     for field in dataclasses.fields(config):
         name, value = field.name, getattr(config, field.name)

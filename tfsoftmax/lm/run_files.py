@@ -2,7 +2,6 @@
 
 import dataclasses
 import os
-import warnings
 
 from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.heads import SoftmaxHead
@@ -47,7 +46,7 @@ def keep_copies(
         {option: {"name", "sha256"}} of the files as they are now. A file that is gone counts as
         unchanged if the run has its copy.
     """
-    kept = {} if described is None else described.get("files", {})
+    kept = {} if described is None else described["files"]
     files = {}
     paths = paths_of_files(model_config, config)
     if corpus is not None and corpus.tokenizer is not None:
@@ -65,29 +64,21 @@ def keep_copies(
     return files
 
 
-def with_copies(model_config: ModelConfig, directory: str, files: dict | None) -> ModelConfig:
+def with_copies(model_config: ModelConfig, directory: str, files: dict) -> ModelConfig:
     """The configuration with the run's own copies in place of the files that it names.
 
     Args:
         model_config: the configuration that was asked for.
         directory: the folder of the copies.
-        files: what `keep_copies` returned when the run began; None for a run that was started
-            before there were copies, which reads the files where they were.
+        files: what `keep_copies` returned when the run began.
 
     Raises:
         ValueError: a copy is missing or is not what the run began with.
     """
     options = {}
-    for option, path in paths_of_files(model_config).items():
-        if files is None:
-            warnings.warn(
-                f"the run has no copy of its {option}, because an older version started it, and "
-                f"reads {path} as it is now", stacklevel=3,
-            )
-            continue
-        if option not in files:  # the head says that there is no such file
-            continue
-        options[option] = checked_copy(directory, files[option])
+    for option in paths_of_files(model_config):
+        if option in files:  # else the head says that there is no such file
+            options[option] = checked_copy(directory, files[option])
     return dataclasses.replace(
         model_config, head_options={**model_config.head_options, **options}
     )

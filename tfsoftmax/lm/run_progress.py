@@ -20,10 +20,6 @@ class Progress:
     gained_step: int = 0
     validated_step: int = 0
 
-    def __post_init__(self):
-        if math.isinf(self.gained_perplexity):  # in checkpoints of November 2026 and before
-            self.gained_perplexity, self.gained_step = self.best_perplexity, self.best_step
-
     def validated(self, perplexity: float, min_delta: float) -> bool:
         """Notes a validation after this step; returns whether it is the best one so far.
 

@@ -1,7 +1,6 @@
 """The folder of a training run: its configuration, its vocabulary and its metrics."""
 
 import contextlib
-import dataclasses
 import hashlib
 import json
 import math
@@ -16,7 +15,7 @@ from tfsoftmax.corpora.config import TASKS
 from tfsoftmax.corpora.tokenizers import Tokenizer, load_tokenizer
 from tfsoftmax.lm.any_model import model_of
 from tfsoftmax.lm.checkpoints import POINTERS, Checkpoints, weight_variables
-from tfsoftmax.lm.config import ModelConfig, TrainingConfig, model_config_of, with_todays_names
+from tfsoftmax.lm.config import ModelConfig, model_config_of
 from tfsoftmax.lm.description import differences
 from tfsoftmax.lm.files import append_line, read_json, write_whole
 from tfsoftmax.lm.locks import locked_file
@@ -29,7 +28,7 @@ from tfsoftmax.vocabulary import Vocabulary
 CONFIG, METRICS, VOCABULARY, CHECKPOINTS, TENSORBOARD, LOCK = (
     "config.json", "metrics.jsonl", "vocabulary.txt", "checkpoints", "tensorboard", ".lock",
 )
-# Files that a run may have left if it was killed while it started. Older ones have no lock yet.
+# Files that a run may have left if it was killed while it started.
 _BEFORE_CONFIG = {CHECKPOINTS, VOCABULARY, VOCABULARY + PARTIAL, CONFIG + PARTIAL, FILES, LOCK}
 
 
@@ -98,7 +97,7 @@ class Run:
         which `check` allows to be an extension, and the folder of its corpus, which may have moved.
         """
         if self.exists():
-            recorded = self._recorded()
+            recorded = self.config()
             corpus = {**recorded["corpus"], "directory": config["corpus"]["directory"]}
             config = {**recorded, "training": config["training"], "corpus": corpus}
         else:
@@ -108,46 +107,27 @@ class Run:
         write_whole(self.path(CONFIG), json.dumps(config, indent=1) + "\n")
 
     def config(self) -> dict:
-        """The configuration that the run was started with, under today's names."""
-        return with_todays_names(self._recorded())
-
-    def with_older_choices(self, model: ModelConfig, training: TrainingConfig) -> tuple:
-        """The configurations, with what the run does that had no option yet when it began."""
-        raw = self._recorded() if self.exists() else {"training": {"decay_at": ""}}
-        if "decay_at" in raw["training"]:
-            return model, training
-        began = self.config()
-        options = began["model"].get("head_options", {})
-        if "keep_by" in options:
-            model = dataclasses.replace(
-                model, head_options={"keep_by": options["keep_by"], **model.head_options}
-            )
-        decay_at = began["training"].get("decay_at", training.decay_at)
-        return model, dataclasses.replace(training, decay_at=decay_at)
-
-    def _recorded(self):
+        """The configuration that the run was started with."""
         if not self.exists():
             raise ValueError(
                 f"`run` must be the directory of a training run. Received: run={self.directory!r}, "
                 f"which has no {CONFIG}"
             )
-        parts = {"model": dict, "training": dict, "corpus": dict}
+        parts = {"id": str, "files": dict, "model": dict, "training": dict, "corpus": dict}
         config = read_json(self.path(CONFIG), parts)
-        if "id" in config:
-            read_json(self.path(CONFIG), {"id": str, "files": dict})
-            for kept in config["files"].values():
-                if not (isinstance(kept, dict) and {"name", "sha256"} <= kept.keys()):
-                    raise ValueError(
-                        f"{self.path(CONFIG)}: 'files' must have the name and sha256 of each file. "
-                        f"Received: {str(kept)[:80]}"
-                    )
+        for kept in config["files"].values():
+            if not (isinstance(kept, dict) and {"name", "sha256"} <= kept.keys()):
+                raise ValueError(
+                    f"{self.path(CONFIG)}: 'files' must have the name and sha256 of each file. "
+                    f"Received: {str(kept)[:80]}"
+                )
         return config
 
     def _seal(self):
         """What ties a checkpoint to the run: its random name, and its model's description."""
-        config = self._recorded() if self.exists() else {}
-        if "id" not in config:  # older than this rule, or not begun
+        if not self.exists():
             return {}
+        config = self.config()
         model = json.dumps(config["model"], sort_keys=True)
         return {"run": config["id"], "model_sha256": hashlib.sha256(model.encode()).hexdigest()}
 
@@ -160,7 +140,7 @@ class Run:
             raise ValueError(
                 f"{self.path(CONFIG)}: must describe a model. Received: {error}"
             ) from None
-        return with_copies(asked, self.path(FILES), config.get("files"))
+        return with_copies(asked, self.path(FILES), config["files"])
 
     def check_task(self, tasks: tuple = TASKS[:1]) -> str:
         """The task of the run's corpus, as `Corpus.task`, or a ValueError if it is another."""
@@ -191,7 +171,7 @@ class Run:
 
     def tokenizer_path(self) -> str | None:
         """The run's copy of the file of its tokenizer, which is checked; None for words."""
-        kept = (self.config().get("files") or {}).get(TOKENIZER)
+        kept = self.config()["files"].get(TOKENIZER)
         return None if kept is None else checked_copy(self.path(FILES), kept)
 
     def tokenizer(self) -> Tokenizer:
@@ -304,7 +284,7 @@ def load(
             f"Received: run={directory!r}"
         )
     if workers is not None:
-        workers.check_same(lambda: {"run_id": config.get("id"), "progress": progress})
+        workers.check_same(lambda: {"run_id": config["id"], "progress": progress})
     return model, vocabulary, {**config, "progress": progress}
 
 

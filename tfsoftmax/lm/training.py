@@ -85,11 +85,10 @@ def _settled(corpus, run, model_config, config, workers):
         "finished" line or None: what all workers have to agree on.
     """
     recorded = run.config() if run.exists() else None
-    model_config, config = run.with_older_choices(model_config, config)
     model_config = with_settled_options(model_config, recorded)
     files = keep_copies(run.path(FILES), model_config, config, recorded, corpus)
     run.check({**description(corpus, model_config, config), "files": files})
-    began_with = files if recorded is None else recorded.get("files")
+    began_with = files if recorded is None else recorded["files"]
     if workers.size > 1 and needs_machine(model_config):  # the others might measure otherwise
         own = with_copies(model_config, run.path(FILES), began_with)
         model_config = with_chosen_options(model_config, model_of(own, corpus.vocabulary, 1))
@@ -107,7 +106,7 @@ def _seen(corpus, run):
     splits = [corpus.split(name) for name in ("train", "valid")]
     return {
         "lock": run.lock_token(),  # new at each start, so that a copy of the folder has another
-        "run_id": run.config().get("id") if begun else None,
+        "run_id": run.config()["id"] if begun else None,
         "checkpoint": last,
         "progress": run.checkpoints.progress() if last else None,
         "vocabulary_sha256": corpus.vocabulary.sha256,

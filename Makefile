@@ -16,8 +16,8 @@ demo: $(VENV)/.installed
 	$(BIN)/tfsoftmax generate --run=$(RUN) --prompt="returns the"
 
 demo_summaries: $(VENV)/.installed
-	$(BIN)/tfsoftmax prepare --task=pairs --batch_size=32 --max_source=40 --out=data/pairs
-	$(BIN)/tfsoftmax train --data=data/pairs --run=runs/pairs --preset=demo_summaries \
+	$(BIN)/tfsoftmax prepare_pairs --batch_size=32 --max_source=40 --out=data/pairs
+	$(BIN)/tfsoftmax train_pairs --data=data/pairs --run=runs/pairs --preset=demo \
 		--max_steps=300
 	echo "returns the number of items that the given list holds" | \
 		$(BIN)/tfsoftmax summarise --run=runs/pairs

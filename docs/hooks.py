@@ -18,7 +18,7 @@ RESULTS = ("*.md", "*.png", "*.csv", "*.txt", "*.json", "*.py")
 EXAMPLES = ROOT / "experiments" / "examples"
 FOLDERS = (
     "losses", "heads", "survey", "distributions", "layers", "metrics", "optimizers", "samplers",
-    "partitions", "ngrams", "ops", "corpora", "lm", "nbest", "profiling", "retrieval", "seq2seq",
+    "partitions", "ngrams", "ops", "corpora", "lm", "nbest", "profiling", "retrieval", "pairs",
     "sharding", "support",
 )
 TOP = ("hub", "vocabulary")

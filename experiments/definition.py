@@ -6,8 +6,10 @@ import os
 import re
 import types
 
-from tfsoftmax.lm.config import ModelConfig, Seq2SeqConfig, TrainingConfig
-from tfsoftmax.lm.presets import PRESETS
+from tfsoftmax.lm import presets
+from tfsoftmax.lm.config import ModelConfig, TrainingConfig
+from tfsoftmax.pairs import presets as pair_presets
+from tfsoftmax.pairs.config import Seq2SeqConfig
 
 DATA = "{data}"  # stands for the folder of the corpus
 MEASURES = ("perplexity", "test_perplexity", "words_per_second", "peak_memory_gib")
@@ -19,14 +21,14 @@ class Run:
 
     Args:
         name: name of the run, which is also the name of its folder and of its row in the table.
-        model: fields of `ModelConfig`, or of `Seq2SeqConfig` with a preset for pairs of texts, that
-            differ from the preset. "{data}" in an option of the
-            head stands for the folder of the corpus.
+        model: fields of `ModelConfig`, or of `Seq2SeqConfig` for pairs of texts, that differ from
+            the preset. "{data}" in an option of the head stands for the folder of the corpus.
         training: fields of `TrainingConfig` that differ from the preset.
-        preset: a name in `PRESETS`; empty for the defaults of the configurations.
+        preset: the name of a preset; empty for the defaults of the configurations.
         paper: the paper's values by the names in `MEASURES`, where `perplexity` is that of the
             validation split.
         scale: in a few words, how this run is smaller than the paper's.
+        pairs: whether it trains on pairs of texts.
 
     Raises:
         ValueError: if a name or a value is not allowed.
@@ -38,12 +40,13 @@ class Run:
     preset: str = ""
     paper: dict = dataclasses.field(default_factory=dict)
     scale: str = ""
+    pairs: bool = False
 
     def __post_init__(self):
         _check(re.fullmatch(r"[\w.=-]+", self.name), "name", "must be letters, digits, _ . = -",
                self.name, self.name)
-        _check(self.preset in ("", *PRESETS), "preset", f"must be one of {', '.join(PRESETS)}",
-               self.preset, self.name)
+        _check(self.preset in ("", *self._presets), "preset",
+               f"must be one of {', '.join(self._presets)}", self.preset, self.name)
         known = {"model": _fields(self._model_class), "training": _fields(TrainingConfig),
                  "paper": MEASURES}
         for argument, names in known.items():
@@ -59,11 +62,31 @@ class Run:
 
     @property
     def _model_class(self):
-        return Seq2SeqConfig if "attention" in PRESETS.get(self.preset, {}) else ModelConfig
+        return Seq2SeqConfig if self.pairs else ModelConfig
+
+    @property
+    def _presets(self):
+        return pair_presets.PRESETS if self.pairs else presets.PRESETS
+
+    @property
+    def commands(self):
+        """The commands of `tfsoftmax` that train and that evaluate it."""
+        return ("train_pairs", "evaluate_pairs") if self.pairs else ("train", "evaluate")
+
+    @property
+    def task(self):
+        """The `Task`, whose import takes TensorFlow."""
+        if self.pairs:
+            from tfsoftmax.pairs.task import PAIRS
+
+            return PAIRS
+        from tfsoftmax.lm.tasks import LANGUAGE_MODEL
+
+        return LANGUAGE_MODEL
 
     def configs(self):
         """The `ModelConfig` and the `TrainingConfig` that `tfsoftmax train` makes of `flags()`."""
-        preset = PRESETS.get(self.preset, {})
+        preset = self._presets.get(self.preset, {})
         return tuple(
             config(**{k: v for k, v in preset.items() if k in _fields(config)} | dict(own))
             for config, own in ((self._model_class, self.model), (TrainingConfig, self.training))

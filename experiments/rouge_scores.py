@@ -32,11 +32,11 @@ PAPER = {
 
 
 def main():
-    from tfsoftmax.corpora.pair_texts import texts
-    from tfsoftmax.corpora.records import Corpus
-    from tfsoftmax.seq2seq.baselines import NearestTitles, first_words
+    from experiments.title_baselines import NearestTitles, first_words
+    from tfsoftmax.pairs.corpus import PairCorpus
+    from tfsoftmax.pairs.texts import texts
 
-    corpus = Corpus.load(flags.FLAGS.data, ("pairs",))
+    corpus = PairCorpus.load(flags.FLAGS.data)
     train, test = list(texts(corpus, "train")), list(texts(corpus, "test"))
     sources, references = zip(*test)
     length = round(statistics.mean(len(titles[0].split()) for _, titles in train))
@@ -67,9 +67,10 @@ def written(path, sources):
     from tqdm import tqdm
 
     from tfsoftmax.lm import runs
-    from tfsoftmax.seq2seq.summaries import Summariser
+    from tfsoftmax.pairs.summaries import Summariser
+    from tfsoftmax.pairs.task import PAIRS
 
-    model, vocabulary, config = runs.load(str(path), None, tasks=("pairs",))
+    model, vocabulary, config = runs.load(str(path), None, task=PAIRS)
     words = [source.split() for source in sources]
     found = Summariser(model, vocabulary, config["corpus"]["max_source"]).stream(words)
     found = tqdm(found, total=len(words), desc=path.name, leave=False, disable=None)
@@ -82,7 +83,7 @@ def written(path, sources):
 
 def write_page(corpus, systems, sources, references):
     """Writes the scores of all systems, and some of their summaries."""
-    from tfsoftmax.seq2seq.rouge import DUC_BYTES, rouge
+    from tfsoftmax.pairs.rouge import DUC_BYTES, rouge
 
     def table(paper, **options):
         rows = [["", "test perplexity", *TYPES.values(), *(f"{n}, paper" for n in TYPES.values())]]

@@ -8,8 +8,7 @@ import sys
 
 from experiments.outcome import Outcome
 
-TRAIN = (sys.executable, "-m", "tfsoftmax_command", "train")
-EVALUATE = (sys.executable, "-m", "tfsoftmax_command", "evaluate")
+TFSOFTMAX = (sys.executable, "-m", "tfsoftmax_command")
 PATIENCE_SECONDS = 20  # after Ctrl-C, for `tfsoftmax train` to end its step and save it
 
 
@@ -24,15 +23,15 @@ def select(runs, patterns):
     return [r for r in runs if not patterns or any(fnmatch.fnmatch(r.name, p) for p in patterns)]
 
 
-def run_all(runs, folder, data, train=TRAIN, evaluate=EVALUATE, others=None):
+def run_all(runs, folder, data, train=None, evaluate=None, others=None):
     """Does what remains to be done for each run, also after another run has failed.
 
     Args:
         runs: list of `Run`.
         folder: `Path` of the directory in which each run has its own.
         data: directory of a prepared corpus.
-        train: command that trains, to which the flags are appended.
-        evaluate: command that evaluates, to which the flags are appended.
+        train: command that trains, to which the flags are appended; by default that of the run.
+        evaluate: command that evaluates, likewise.
         others: `Path` of the directory with the folders of all experiments: a finished run of
             theirs that differs in nothing but its name is copied; None to train each run.
 
@@ -54,6 +53,8 @@ def run_all(runs, folder, data, train=TRAIN, evaluate=EVALUATE, others=None):
 
 def _run(run, directory, data, train, evaluate):
     """Trains and evaluates a run unless that is done already; returns what failed, or None."""
+    own = [(*TFSOFTMAX, name) for name in run.commands]
+    train, evaluate = train or own[0], evaluate or own[1]
     outcome = Outcome.read(run, directory)
     if outcome.is_done(data):
         say("  finished before")

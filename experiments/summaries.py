@@ -9,7 +9,7 @@ training stops after two epochs without a gain.
 
 Commands:
 
-    tfsoftmax prepare --task=pairs --max_source=50 --out=data/pairs
+    tfsoftmax prepare_pairs --max_source=50 --out=data/pairs
     zcat data/pairs/train-texts.tsv.gz | cut -f2 > data/pairs-titles.txt
     zcat data/pairs/valid-texts.tsv.gz | cut -f2 > data/pairs-titles-valid.txt
     tfsoftmax prepare --corpus=text --min_count=2 --train=data/pairs-titles.txt \\
@@ -29,7 +29,7 @@ of a sentence and the next, from a text with a sentence on each line. There the 
 
     awk 'NR > 1 {print prev "\\t" $0} {prev = $0}' train.txt > next.tsv
     awk 'NR > 1 {print prev "\\t" $0} {prev = $0}' valid.txt > next-valid.tsv
-    tfsoftmax prepare --task=pairs --corpus=text --max_source=50 --max_vocab=69000 \\
+    tfsoftmax prepare_pairs --corpus=text --max_source=50 --max_vocab=69000 \\
         --train=next.tsv --valid=next-valid.tsv --out=data/next
     python -m experiments.benchmarks.run speed --experiment=summaries --data=data/next
 
@@ -49,7 +49,8 @@ from experiments.seeds import seeded
 def _run(name, head, **options):
     return Run(
         name=name,
-        preset="shen_summaries",
+        preset="shen",
+        pairs=True,
         model={
             "head": head, "head_options": options, "hidden_units": 128, "embedding_units": 128,
             "dropout": 0.25,

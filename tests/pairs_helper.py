@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from tfsoftmax.corpora.config import PrepareConfig
-from tfsoftmax.corpora.prepare import prepare
-from tfsoftmax.lm.config import Seq2SeqConfig, TrainingConfig
+from tfsoftmax.lm.config import TrainingConfig
+from tfsoftmax.pairs.config import PairsConfig, Seq2SeqConfig
+from tfsoftmax.pairs.prepare import prepare
 
 MODEL = Seq2SeqConfig(embedding_units=12, hidden_units=16, dropout=0.1, init_scale=0.5)
 CONFIG = TrainingConfig(
@@ -36,8 +36,8 @@ def small_pairs(directory, train=400):
                 rare = "" if split == "train" else f"rare{len(source)} "
                 file.write(f"{rare}{source}\t{target}\n")
     return prepare(
-        PrepareConfig(
-            task="pairs", corpus="text", out=str(directory / "data"), batch_size=8,
+        PairsConfig(
+            corpus="text", out=str(directory / "data"), batch_size=8,
             vocabulary_from="both", **files,
         ),
         progress=False,

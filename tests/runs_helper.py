@@ -54,6 +54,17 @@ def saved_run(directory, config, vocabulary, model):
     return run
 
 
+def places(value, path=()):
+    """The path of each value within nested JSON."""
+    yield path
+    if isinstance(value, (dict, list)):
+        value = value.items() if isinstance(value, dict) else enumerate(value)
+    else:
+        return
+    for key, below in value:
+        yield from places(below, (*path, key))
+
+
 def command(*arguments, interpreter=()):
     """The command line of `tfsoftmax`, as a list."""
     return [sys.executable, *interpreter, "-m", "tfsoftmax_command", *map(str, arguments)]

@@ -32,7 +32,7 @@ def test_the_report_is_of_the_corpus_and_marks_what_auto_takes(corpus):
 
 def test_the_report_of_pairs_is_that_of_their_targets(tmp_path):
     (tmp_path / "train.tsv").write_text("not these words\tbut these\n" * 5)
-    tool("prepare", "--task=pairs", "--corpus=text", f"--train={tmp_path / 'train.tsv'}",
+    tool("prepare_pairs", "--corpus=text", f"--train={tmp_path / 'train.tsv'}",
          f"--out={tmp_path / 'data'}")
     text = tool("cutoffs", f"--data={tmp_path / 'data'}", "--cutoffs=2", GIVEN).stdout
     assert "text: 4 words" in text

@@ -13,6 +13,7 @@ import pytest
 
 import tfsoftmax
 from modules_helper import module_names
+from pairs_helper import small_pairs
 from runs_helper import MODEL
 from tfsoftmax.corpora.piece_training import train_sentencepiece
 from tfsoftmax.lm.config import TrainingConfig
@@ -62,6 +63,8 @@ def folder(tmp_path_factory, corpus):
     folder = tmp_path_factory.mktemp("examples")
     (folder / "data").mkdir()
     os.symlink(corpus.directory, folder / "data" / "docstrings")
+    pairs = small_pairs(tmp_path_factory.mktemp("pairs"), train=20)
+    os.symlink(pairs.directory, folder / "data" / "pairs")
     short, run = TrainingConfig(max_steps=4), str(folder / "runs" / "first")
     train(corpus.directory, run, MODEL, short, verbose=False, profile_batch=(3, 4))
     for name in ("train.txt", "valid.txt"):

@@ -23,23 +23,21 @@ FLOORS = (
     ("lm.registry",),
     ("profiling", "retrieval"),
     ("lm.config", "lm.head_options", "lm.model"),
-    ("seq2seq.model",),
     ("lm",),
-    ("seq2seq", "hub"),
-    ("commands",),
+    ("hub", "commands"),
+    ("pairs",),
 )
 FLOOR_OF = {name: floor for floor, names in enumerate(FLOORS) for name in names}
 WITHOUT_TENSORFLOW = (
     "support.array_like", "support.whole_files", "support.textio", "support.arguments",
-    "support.extras", "vocabulary", "support.hardware", "layers.names", "lm.config", "lm.files",
+    "support.extras", "support.version", "vocabulary", "support.hardware", "layers.names", "lm.config", "lm.files",
     "lm.local_workers", "lm.pretrained", "partitions.ranks", "partitions.cost_model",
     "partitions.cutoffs", "partitions.calibration", "partitions.tree_builders",
     "partitions.classes", "partitions.brown", "partitions.splits", "partitions.kmeans",
     "partitions.assignment", "corpora.catalogue", "corpora.config", "corpora.records",
     "corpora.manifest", "nbest.lists", "nbest.transcripts", "nbest.word_errors",
-    "nbest.rescoring", "support.resampling", "seq2seq.rouge", "seq2seq.stems",
-    "seq2seq.baselines", "corpora.pairs", "corpora.pair_corpus", "corpora.pair_texts",
-    "commands.program",
+    "nbest.rescoring", "support.resampling", "pairs.rouge", "pairs.stems", "pairs.config",
+    "pairs.presets", "pairs.prepare", "pairs.corpus", "pairs.texts", "commands.program",
 )
 
 

@@ -104,7 +104,7 @@ def test_the_wheel_holds_the_marker_of_typed_packages_the_irregular_words_and_th
     environment,
 ):
     site_packages = next(environment.glob("lib/*/site-packages"))
-    for name in ("py.typed", "seq2seq/irregular_words.txt"):
+    for name in ("py.typed", "pairs/irregular_words.txt"):
         assert (site_packages / "tfsoftmax" / name).exists()
     assert list(site_packages.glob("tfsoftmax-*.dist-info/**/LICENSE"))
     assert {p.name for p in site_packages.glob("*") if p.name != "dependencies.pth"} == {

@@ -5,10 +5,10 @@ import pytest
 import tensorflow as tf
 
 import replicas_helper
-from tfsoftmax.corpora.config import PrepareConfig
 from tfsoftmax.corpora.pipeline import _of_worker, batches, rows_of_each
-from tfsoftmax.corpora.prepare import prepare
-from tfsoftmax.corpora.records import Corpus
+from tfsoftmax.pairs.config import PairsConfig
+from tfsoftmax.pairs.corpus import PairCorpus
+from tfsoftmax.pairs.prepare import prepare
 
 
 @pytest.fixture
@@ -18,8 +18,8 @@ def pairs(tmp_path):
         for _ in range(43):
             a, b = (" ".join(rng.choice(list("abcdef"), rng.integers(1, 15))) for _ in range(2))
             print(a, b, sep="\t", file=file)
-    return prepare(PrepareConfig(
-        "text", str(tmp_path / "data"), str(tmp_path / "train.tsv"), task="pairs", batch_size=8
+    return prepare(PairsConfig(
+        "text", str(tmp_path / "data"), str(tmp_path / "train.tsv"), batch_size=8
     ), progress=False)
 
 
@@ -29,7 +29,7 @@ def flat(batch):
 
 def rows_of_replicas(directory):
     """What two replicas read: for each record, the arrays of each replica, flattened."""
-    corpus, strategy = Corpus.load(directory, ("pairs",)), tf.distribute.MirroredStrategy(
+    corpus, strategy = PairCorpus.load(directory), tf.distribute.MirroredStrategy(
         ["CPU:0", "CPU:1"]
     )
     found, steps = [], iter(batches(corpus, "train", 1, strategy=strategy))

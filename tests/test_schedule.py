@@ -1,7 +1,6 @@
 """The learning rate, the end of training, and the decay of weights over a run."""
 
 import dataclasses
-import json
 
 import numpy as np
 import pytest
@@ -10,9 +9,11 @@ from runs_helper import CONFIG, MODEL, assert_same_run, events, small_corpus
 from test_resuming import stop_at
 from tfsoftmax.lm import runs, training
 from tfsoftmax.lm.compiled import compiled_model
-from tfsoftmax.lm.config import ModelConfig, Seq2SeqConfig, TrainingConfig
+from tfsoftmax.lm.config import ModelConfig, TrainingConfig
 from tfsoftmax.lm.presets import PRESETS
 from tfsoftmax.lm.run_progress import Progress
+from tfsoftmax.pairs import presets as pair_presets
+from tfsoftmax.pairs.config import Seq2SeqConfig
 
 
 @pytest.fixture(scope="module")
@@ -124,24 +125,13 @@ def test_learned_clusters_log_how_perplexity_splits(corpus, tmp_path):
         assert found["cluster_perplexity"] > 1 < found["in_cluster_perplexity"]
 
 
-@pytest.mark.parametrize("name", PRESETS)
-def test_presets_are_configurations(name):
-    fields = PRESETS[name]
-    configs = Seq2SeqConfig if "attention" in fields else ModelConfig, TrainingConfig
+@pytest.mark.parametrize("fields, model", [
+    *((fields, ModelConfig) for fields in PRESETS.values()),
+    *((fields, Seq2SeqConfig) for fields in pair_presets.PRESETS.values()),
+])
+def test_presets_are_configurations(fields, model):
+    configs = model, TrainingConfig
     known = [{f.name for f in dataclasses.fields(c)} for c in configs]
     assert fields.keys() <= set.union(*known)
     for config, names in zip(configs, known):
         config(**{k: v for k, v in fields.items() if k in names})
-
-
-def test_older_runs_decay_at_validations(corpus, tmp_path):
-    options = {"epochs": 2, "pseudo_epochs": 2, "decay_when": 1e9, "learning_rate": 0.8}
-    whole = trained(corpus, tmp_path / "whole", decay_at="validation", **options)
-    run = trained(corpus, tmp_path / "run", decay_at="validation", **{**options, "epochs": 1})
-    path = tmp_path / "run" / "config.json"
-    config = json.loads(path.read_text())
-    for newer in ("decay_at", "patience", "weight_decay_on"):
-        del config["training"][newer]
-    path.write_text(json.dumps(config))
-    run = trained(corpus, tmp_path / "run", decay_at="epoch", **options)  # the default
-    assert rates(run) == rates(whole)

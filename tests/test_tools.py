@@ -16,8 +16,9 @@ from tfsoftmax.commands.cutoffs import CutoffsConfig
 from tfsoftmax.commands.program import COMMANDS
 from tfsoftmax.commands.shared_flags import attribute_helps
 from tfsoftmax.commands.tfprof import ProfileConfig
-from tfsoftmax.lm.config import Seq2SeqConfig, TrainingConfig
+from tfsoftmax.lm.config import TrainingConfig
 from tfsoftmax.lm.registry import HEADS
+from tfsoftmax.pairs.config import PairsConfig, Seq2SeqConfig
 
 TOOLS = pathlib.Path(__file__).parent.parent / "tools"
 SLOW_TO_IMPORT = ("tensorflow", "numpy", "keras", "matplotlib")
@@ -41,7 +42,7 @@ def test_the_list_of_commands_says_what_each_does():
     assert_nothing_slow_was_imported(result)
     listed = [line.split(maxsplit=1) for line in result.stdout.splitlines() if line[:2] == "  "]
     described = {name: text for name, text in listed if name in COMMANDS}
-    assert tuple(described) == COMMANDS
+    assert list(described) == list(COMMANDS)
     for text in described.values():
         assert text[0].isupper() and text.split()[0].endswith("s") and text.endswith(".")
         assert len(text) <= 70
@@ -75,7 +76,9 @@ def test_every_command_has_a_launcher():
     assert result.stdout == tool("cutoffs", "--help").stdout
 
 
-@pytest.mark.parametrize("config", [Seq2SeqConfig, TrainingConfig, CutoffsConfig, ProfileConfig])
+@pytest.mark.parametrize("config", [
+    PairsConfig, Seq2SeqConfig, TrainingConfig, CutoffsConfig, ProfileConfig,
+])
 def test_the_docstring_of_a_configuration_explains_every_field(config):
     assert list(attribute_helps(config)) == [field.name for field in dataclasses.fields(config)]
     assert getattr(config, "CHOICES", {}).keys() <= attribute_helps(config).keys()

@@ -11,14 +11,15 @@ from cases import randomise
 from runs_helper import CONFIG, assert_same_run, events
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.lm import runs, training
-from tfsoftmax.lm.config import ModelConfig, Seq2SeqConfig
+from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.evaluation import exact_evaluator
 from tfsoftmax.lm.export import export
 from tfsoftmax.lm.generation import Generator
 from tfsoftmax.lm.model import language_model, recurrent_states
 from tfsoftmax.lm.registry import HEADS
 from tfsoftmax.lm.scoring import Scorer
-from tfsoftmax.seq2seq.model import encoder_decoder
+from tfsoftmax.pairs.config import Seq2SeqConfig
+from tfsoftmax.pairs.model import encoder_decoder
 from tfsoftmax.vocabulary import Vocabulary
 
 MODEL = ModelConfig(

@@ -9,7 +9,7 @@ import importlib
 import os
 import sys
 
-__version__ = "0.1.0"
+from tfsoftmax.support.version import __version__ as __version__
 
 
 def _require_tensorflow(backend):
@@ -49,10 +49,10 @@ else:
         nbest,
         ops,
         optimizers,
+        pairs,
         partitions,
         profiling,
         samplers,
-        seq2seq,
         survey,
         vocabulary,
     )
@@ -63,7 +63,7 @@ else:
     from tfsoftmax.layers.embedding import Embedding
     from tfsoftmax.layers.recurrent import GRU, LSTM, SimpleRNN
     from tfsoftmax.layers.transformer import TransformerBlock
-    from tfsoftmax.lm.config import ModelConfig, Seq2SeqConfig
+    from tfsoftmax.lm.config import ModelConfig
     from tfsoftmax.lm.model import language_model
     from tfsoftmax.lm.registry import HEADS
     from tfsoftmax.losses import SoftmaxLoss
@@ -74,11 +74,12 @@ else:
         Normaliser,
         Perplexity,
     )
+    from tfsoftmax.pairs.config import Seq2SeqConfig
+    from tfsoftmax.pairs.model import encoder_decoder
     from tfsoftmax.profiling.monitor import TrainingMonitor
     from tfsoftmax.retrieval import export_retrieval
     from tfsoftmax.retrieval.hard_negatives import HardNegatives, MineHardNegatives
     from tfsoftmax.retrieval.item_tower import ItemTower
-    from tfsoftmax.seq2seq.model import encoder_decoder
     from tfsoftmax.sharding import checkpoints as sharded_checkpoints
     from tfsoftmax.sharding.embedding import ShardedEmbedding
     from tfsoftmax.support.mends import mend_keras
@@ -92,7 +93,7 @@ else:
         "Perplexity", "Reassign", "Seq2SeqConfig", "ShardedEmbedding", "SimpleRNN", "SoftmaxLoss",
         "TrainingMonitor", "TransformerBlock", "Vocabulary", "corpora", "encoder_decoder",
         "export_retrieval", "heads", "language_model", "layers", "lm", "losses", "mend_keras",
-        "metrics", "nbest", "ops", "optimizers", "partitions", "profiling", "samplers", "seq2seq",
+        "metrics", "nbest", "ops", "optimizers", "partitions", "profiling", "samplers", "pairs",
         "sharded_checkpoints", "survey", "vocabulary",
     ]
     __all__ += heads.__all__ + survey.__all__

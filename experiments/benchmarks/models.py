@@ -11,15 +11,13 @@ from experiments.benchmarks.programs import Program, built_head, parameters_of
 def training(case, problem):
     """A whole training step of a run of an experiment, on the batches of its corpus."""
     from experiments import catalogue
-    from tfsoftmax.corpora.config import TASKS
     from tfsoftmax.corpora.pipeline import batches
-    from tfsoftmax.corpora.records import Corpus
     from tfsoftmax.lm.compiled import compiled_model
 
     module = catalogue.load(case.options["experiment"])
     run = next(run for run in module.RUNS if run.name == case.head)
-    corpus = Corpus.load(problem.data, TASKS)
-    model = compiled_model(*run.of_corpus(problem.data).configs(), corpus)
+    corpus = run.task.corpus.load(problem.data)
+    model = compiled_model(*run.of_corpus(problem.data).configs(), corpus, run.task)
     model.make_train_function()
     steps = iter(batches(corpus, "train").repeat())
     return Program(

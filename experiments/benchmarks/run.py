@@ -95,8 +95,6 @@ def planned(suites, options):
 def speed(options):
     """The runs of an experiment as one group of whole training steps."""
     from experiments import catalogue
-    from tfsoftmax.corpora.config import TASKS
-    from tfsoftmax.corpora.records import Corpus
 
     if not (options.experiment and options.data):
         raise ValueError(
@@ -107,7 +105,7 @@ def speed(options):
             if chosen(run.name, options.only)]
     if not runs:
         raise ValueError(f"`only` must match a run. Received: {options.only}")
-    corpus = Corpus.load(options.data, TASKS)
+    corpus = runs[0].task.corpus.load(options.data)
     problem = Problem(len(corpus.vocabulary), runs[0].configs()[0].hidden_units,
                       corpus.batch_size, round(corpus.positions / corpus.batch_size), options.data)
     first = runs[0].name
@@ -120,11 +118,10 @@ def speed(options):
 
 def corpus_of(data):
     """V and the name of a prepared corpus."""
-    from tfsoftmax.corpora.config import TASKS
-    from tfsoftmax.corpora.records import Corpus
+    from tfsoftmax.corpora.manifest import read_manifest
 
-    corpus = Corpus.load(data, TASKS)
-    return len(corpus.vocabulary), corpus.name
+    manifest = read_manifest(data)
+    return manifest["vocabulary"]["size"], manifest["name"]
 
 
 def chosen(name, patterns):

@@ -4,9 +4,9 @@ import inspect
 
 import pytest
 
-from tfsoftmax.corpora.docstring_pairs import open_docstring_pairs
 from tfsoftmax.corpora.docstrings import docstrings, open_docstrings
 from tfsoftmax.corpora.prose import sentences
+from tfsoftmax.pairs.docstring_pairs import open_docstring_pairs
 
 
 def found(docstring):

@@ -8,9 +8,11 @@ import pytest
 
 from tfsoftmax.corpora import hub_datasets
 from tfsoftmax.corpora.config import PrepareConfig
-from tfsoftmax.corpora.pair_texts import texts
 from tfsoftmax.corpora.prepare import prepare
 from tfsoftmax.corpora.unmarked import Unmarked
+from tfsoftmax.pairs import prepare as pairs
+from tfsoftmax.pairs.config import PairsConfig
+from tfsoftmax.pairs.texts import texts
 from tfsoftmax.support.marks import MARKS, Marks
 
 PLAIN = ["the cat sat", "a mat", "the mat"]
@@ -109,8 +111,8 @@ def test_pairs_have_no_marks_at_their_ends(tmp_path, capsys):
         write_lines(tmp_path / f"{name}.tsv", [
             f"{begin}{source}{end}\t{begin}{target}{end}" for source, target in rows])
     corpora = [
-        prepare(PrepareConfig(task="pairs", corpus="text", out=str(tmp_path / name),
-                              train=str(tmp_path / f"{name}.tsv"), batch_size=2))
+        pairs.prepare(PairsConfig(corpus="text", out=str(tmp_path / name),
+                                  train=str(tmp_path / f"{name}.tsv"), batch_size=2))
         for name in ("plain", "marked")
     ]
     assert [list(texts(corpus, "train")) for corpus in corpora] == [
@@ -122,12 +124,12 @@ def test_pairs_have_no_marks_at_their_ends(tmp_path, capsys):
 def test_marks_in_pairs_of_files_name_the_file_of_the_source(tmp_path):
     for name, lines in (("s1", ["a"]), ("s2", ["a", "b"]), ("t1", ["c"]), ("t2", ["c", "d <s> e"])):
         write_lines(tmp_path / name, lines)
-    config = PrepareConfig(
-        task="pairs", corpus="text", out=str(tmp_path / "out"), train=str(tmp_path / "s?"),
+    config = PairsConfig(
+        corpus="text", out=str(tmp_path / "out"), train=str(tmp_path / "s?"),
         train_targets=str(tmp_path / "t?"), batch_size=1,
     )
     with pytest.raises(ValueError, match="s2, line 2: must not contain <s> inside"):
-        prepare(config, progress=False)
+        pairs.prepare(config, progress=False)
 
 
 def test_words_that_merely_contain_marks_are_words():

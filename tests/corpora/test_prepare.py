@@ -13,13 +13,14 @@ import pytest
 from text_files import config, contents, read_back, write_texts
 
 from tfsoftmax.commands.shared_flags import attribute_helps
-from tfsoftmax.corpora import encoding, shuffle
+from tfsoftmax.corpora import catalogue, encoding, shuffle, sources
 from tfsoftmax.corpora import manifest as manifests
 from tfsoftmax.corpora import prepare as preparing
-from tfsoftmax.corpora.catalogue import MIN_COUNTS
 from tfsoftmax.corpora.config import PrepareConfig
 from tfsoftmax.corpora.prepare import prepare, summary
-from tfsoftmax.corpora.sources import CORPORA
+from tfsoftmax.pairs import prepare as pairs
+from tfsoftmax.pairs import sources as pair_sources
+from tfsoftmax.pairs.config import PairsConfig
 
 
 @pytest.fixture
@@ -156,13 +157,15 @@ def test_impossible_settings_are_refused(setting):
 
 
 def test_the_help_names_every_corpus_and_its_smallest_count():
-    helps = attribute_helps(PrepareConfig)
-    assert list(helps) == [field.name for field in dataclasses.fields(PrepareConfig)]
-    assert re.findall(r"- (\w+): ", helps["corpus"]) == list(
-        dict.fromkeys(name for corpora in CORPORA.values() for name in corpora)
-    )
-    counts = [(name, int(n)) for n, name in re.findall(r"(\d+) for (\w+)", helps["min_count"])]
-    assert counts == [(name, n) for name, n in MIN_COUNTS.items() if n > 1]
+    for kind, corpora, lowest in (
+        (PrepareConfig, sources.CORPORA, catalogue.MIN_COUNTS),
+        (PairsConfig, pair_sources.CORPORA, pairs.MIN_COUNTS),
+    ):
+        helps = attribute_helps(kind)
+        assert list(helps) == [field.name for field in dataclasses.fields(kind)]
+        assert re.findall(r"- (\w+): ", helps["corpus"]) == list(corpora)
+        counts = [(name, int(n)) for n, name in re.findall(r"(\d+) for (\w+)", helps["min_count"])]
+        assert counts == [(name, n) for name, n in lowest.items() if n > 1]
 
 
 def test_preparing_text_does_not_load_tensorflow(tmp_path, texts):

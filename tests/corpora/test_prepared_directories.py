@@ -3,7 +3,6 @@
 import builtins
 import errno
 import gzip
-import json
 import os
 
 import pytest
@@ -29,16 +28,6 @@ def test_prepared_again_with_the_same_settings_it_is_left_alone(tmp_path, texts,
     assert {n: os.stat(tmp_path / "out" / n) for n in os.listdir(tmp_path / "out")} == before
     assert "it is intact" in capsys.readouterr().err
     assert corpus.splits["train"].sentences == 200
-
-
-def test_corpora_that_are_older_than_tasks_are_left_alone(tmp_path, texts, capsys):
-    prepare(config(tmp_path), progress=False)
-    path = tmp_path / "out" / manifests.MANIFEST
-    manifest = json.loads(path.read_text())
-    del manifest["settings"]["task"]
-    path.write_text(json.dumps(manifest))
-    assert prepare(config(tmp_path)).task == "sentences"
-    assert "it is intact" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

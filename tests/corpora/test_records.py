@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from runs_helper import places
 from tfsoftmax.corpora import manifest as manifests
-from tfsoftmax.corpora import prepare as prepare_module
-from tfsoftmax.corpora import tfrecord
+from tfsoftmax.corpora import publishing, tfrecord
 from tfsoftmax.corpora.pipeline import batches
-from tfsoftmax.corpora.records import Corpus, Split
+from tfsoftmax.corpora.records import Corpus, SentenceSplit
 from tfsoftmax.corpora.streams import Streams
 from tfsoftmax.corpora.writer import RecordWriter
 from tfsoftmax.vocabulary import Vocabulary
@@ -35,9 +35,9 @@ def make_corpus(directory, sentence_lengths=(5, 2, 7, 1, 3, 3, 4, 9, 2), shard_b
     writer.write(streams.finish())
     files = writer.close()
     count = sum(file.records for file in files)
-    split = Split(files, count, len(sentences), total, total + len(sentences), 0)
+    split = SentenceSplit(files, count, len(sentences), total, total + len(sentences), 0, 9, 0)
     vocabulary.save(os.path.join(directory, manifests.VOCABULARY))
-    settings = {"streams": STREAMS, "time_steps": STEPS}
+    settings = {"task": "sentences", "order": "text", "streams": STREAMS, "time_steps": STEPS}
     manifests.write_manifest(directory, "tiny", settings, vocabulary, {"train": split})
     return [sentence.tolist() for sentence in sentences]
 
@@ -198,17 +198,6 @@ def test_damaged_manifest_is_refused(tmp_path, change, message):
         Corpus.load(tmp_path)
 
 
-def places(value, path=()):
-    """The path of each value within nested JSON."""
-    yield path
-    if isinstance(value, (dict, list)):
-        value = value.items() if isinstance(value, dict) else enumerate(value)
-    else:
-        return
-    for key, below in value:
-        yield from places(below, (*path, key))
-
-
 def test_every_damage_to_a_manifest_is_named_or_changes_nothing_that_is_read(tmp_path):
     make_corpus(tmp_path)
     path = tmp_path / manifests.MANIFEST
@@ -234,8 +223,8 @@ def test_every_damage_to_a_manifest_is_named_or_changes_nothing_that_is_read(tmp
                 ]
                 for split in read.splits.values():
                     assert {type(split.tokens), type(split.oov), type(split.words)} == {int}
-                assert not manifests.is_ours(tmp_path) or prepare_module.is_prepared(
-                    str(tmp_path), read.name, read.settings, overwrite=True
+                assert not manifests.is_ours(tmp_path) or publishing._is_prepared(
+                    Corpus, str(tmp_path), read.name, read.settings, overwrite=True
                 ) in (True, False)
     assert refused > 100
 

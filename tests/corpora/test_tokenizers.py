@@ -307,8 +307,6 @@ def test_a_file_that_is_no_tokenizer_is_named(tmp_path, name, package):
     ({"tokenizer": "sentencepeice"}, "must be words, sentencepiece, sentencepiece_bpe or a file"),
     ({"min_count": 2}, "`min_count` must not be given with this tokenizer"),
     ({"seed": 1 << 32}, "`seed` must be below 2..32 for sentencepiece. Received: seed=4294967296"),
-    ({"task": "pairs", "order": None, "streams": 128, "time_steps": 20},
-     "`tokenizer` may be given with task='sentences' only"),
 ])
 def test_wrong_choices_are_named(tmp_path, changes, message):
     with pytest.raises(ValueError, match=message):

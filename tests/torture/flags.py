@@ -13,7 +13,6 @@ from absl import flags
 
 from command_server import in_child
 from tfsoftmax.commands import program
-from tfsoftmax.commands.shared_flags import SEARCH
 from tfsoftmax.partitions.cost_model import MachineCosts
 
 from .cases import Case
@@ -42,6 +41,12 @@ SOUND = {
               "learning_rate": 0.1, **SMALL},
     "evaluate": {"run": "run", "split": "valid"},
     "generate": {"run": "run", "prompt": "w1 w2", "count": 1, "max_words": 3},
+    "prepare_pairs": {"corpus": "text", "train": "pairs.tsv", "valid": "pairs.tsv", "out": "new",
+                      "batch_size": 2},
+    "train_pairs": {"data": "pairs", "run": "new", "max_steps": 1, "epochs": 1,
+                    "learning_rate": 0.1, **SMALL},
+    "evaluate_pairs": {"run": "pairs_run", "split": "valid", "summaries": 2},
+    "export_pairs": {"run": "pairs_run", "out": "new"},
     "summarise": {"run": "pairs_run", "input": "short.txt", "beam": 2},
     "score": {"run": "run", "input": "short.txt"},
     "rescore": {"run": "run", "nbest": "list.nbest", "reference": "list.ref"},
@@ -63,13 +68,13 @@ BESIDE = {
     ("cluster", "shortlist"): {
         "method": "soul", "run": "run", "passes": None, "out": "new.json",
     },
-    ("train", "momentum"): {"optimizer": "sgd"},
-    ("train", "weight_decay"): {"optimizer": "adamw"},
-    ("train", "reassign_steps"): {"head": "self_organised"},
+    **{(train, name): beside for train in ("train", "train_pairs") for name, beside in {
+        "momentum": {"optimizer": "sgd"},
+        "weight_decay": {"optimizer": "adamw"},
+        "reassign_steps": {"head": "self_organised"},
+    }.items()},
     **{("train", name): {"cell": "transformer"} for name in ("attention_heads", "context")},
     ("generate", "length_power"): {"beam": 2},
-    **{("evaluate", name): {"run": "pairs_run"} for name in ("summaries", *SEARCH)},
-    ("train", "attention"): {"data": "pairs"},
     ("generate", "prompts"): {"prompt": None, "prompts": "short.txt"},
     ("rescore", "tune"): {"tune": "list.nbest", "tune_reference": "list.ref"},
     ("rescore", "tune_reference"): {"tune": "list.nbest", "tune_reference": "list.ref"},
@@ -83,6 +88,7 @@ BESIDE = {
     ("tfprof", "compare"): {"compare": "profile.json", "plot": "new.png"},
     ("memory_timeline", "trace"): {"run": None},
     ("evaluate", "data"): {"data": "corpus"},
+    ("evaluate_pairs", "data"): {"data": "pairs"},
     ("cutoffs", "data"): {"data": "corpus"},
 }
 
@@ -102,6 +108,7 @@ def make_world(folder):
     import pairs_helper
     from runs_helper import CONFIG, MODEL
     from tfsoftmax.lm import training
+    from tfsoftmax.pairs.task import PAIRS
 
     from . import damage
 
@@ -115,8 +122,9 @@ def make_world(folder):
     shutil.move(pairs_helper.small_pairs(folder / "texts", train=60).directory, folder / "pairs")
     training.train(
         str(folder / "pairs"), str(folder / "pairs_run"), pairs_helper.MODEL,
-        dataclasses.replace(pairs_helper.CONFIG, max_steps=2), verbose=False,
+        dataclasses.replace(pairs_helper.CONFIG, max_steps=2), verbose=False, task=PAIRS,
     )
+    (folder / "pairs.tsv").write_text("w1 w2\tw2\nw3 w1\tw1 w3\n" * 5)
     (folder / "list.ref").write_text("".join(f"u{i} w{i} w1\n" for i in range(5)))
     (folder / "short.txt").write_text("w1 w2\nw3\n")
     (folder / "symbols.txt").write_text("".join(f"w{i} {i}\n" for i in range(60)))
@@ -221,14 +229,14 @@ def _limited(arguments):
     import tensorflow as tf
 
     resource.setrlimit(resource.RLIMIT_AS, (LIMIT_BYTES, LIMIT_BYTES))
-    tf.config.run_functions_eagerly(arguments[0] != "export")
+    tf.config.run_functions_eagerly(not arguments[0].startswith("export"))
     program.main(arguments)
 
 
 def _import_all():
     """Imports what the commands import, so that children need not."""
     for name in ("corpora.prepare", "lm.training", "lm.generation", "lm.scoring", "lm.sentences",
-                 "lm.export", "seq2seq.summaries", "seq2seq.export", "seq2seq.rouge",
+                 "lm.export", "pairs.summaries", "pairs.export", "pairs.rouge",
                  "lm.evaluation", "nbest.rescoring", "nbest.word_errors",
                  "partitions.brown", "partitions.kmeans", "partitions.splits",
                  "lm.word_vectors", "partitions.cutoffs", "profiling.profile",

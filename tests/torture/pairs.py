@@ -1,4 +1,4 @@
-"""Wrong pairs of texts for `prepare --task=pairs`, and wrong texts for `summarise`."""
+"""Wrong pairs of texts for `prepare_pairs`, and wrong texts for `summarise`."""
 
 import dataclasses
 import gzip
@@ -11,6 +11,7 @@ from pairs_helper import CONFIG, MODEL, make_pairs, small_pairs
 from tfsoftmax.commands import program
 from tfsoftmax.corpora.text import LINE_BYTES
 from tfsoftmax.lm import training
+from tfsoftmax.pairs.task import PAIRS
 
 from .cases import Case
 
@@ -64,10 +65,12 @@ class Pairs:
     def _make(self):
         corpus = small_pairs(self.world, train=60)
         config = dataclasses.replace(CONFIG, max_steps=2)
-        training.train(corpus.directory, str(self.world / "run"), MODEL, config, verbose=False)
+        training.train(
+            corpus.directory, str(self.world / "run"), MODEL, config, verbose=False, task=PAIRS
+        )
 
     def cases(self):
-        prepare = ["prepare", "--task=pairs", "--corpus=text", "--batch_size=4", "--min_count=1",
+        prepare = ["prepare_pairs", "--corpus=text", "--batch_size=4", "--min_count=1",
                    "--out={out}"]
         summarise = ["summarise", f"--run={self.world / 'run'}", "--beam=1", "--max_words=2"]
         for name, (file, content, as_pairs, as_texts) in FILES.items():

@@ -154,7 +154,7 @@ def page(counts, wrong, skipped, seed, fraction, minutes):
         f"{platform.python_version()}, TensorFlow {tf.__version__}, Keras {keras.__version__}.", "",
         "Each case gives one wrong argument to a public class or function or to a method of it,",
         "by its signature (a name that is not in the table of `tests/torture/valid.py` fails a",
-        "test), or one wrong flag to a tool, or wrong pairs of texts to `prepare` or texts to",
+        "test), or one wrong flag to a tool, or wrong texts to `prepare_pairs` or",
         "`summarise`, or does damage to one file that a tool reads, or disturbs a tool",
         "(`tests/torture/`). A clear sentence names the argument, the flag or the",
         "file. Damage is tolerated if the result is that of the whole file, or if it leaves",

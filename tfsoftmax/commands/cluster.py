@@ -110,13 +110,13 @@ class Grouping:
 def main():
     options = flags.FLAGS
     _check_flags(options)
-    from tfsoftmax.corpora.manifest import is_our_file, is_ours
+    from tfsoftmax.corpora.manifest import files_of, is_ours
     from tfsoftmax.corpora.progress import Progress
     from tfsoftmax.corpora.records import Corpus
     from tfsoftmax.partitions import code_files, tree_builders
 
     folder, name = os.path.split(os.path.abspath(options.out))
-    if is_our_file(name) and is_ours(folder):
+    if is_ours(folder) and name in files_of(folder):
         raise ValueError(f"`out` must not be a file of a corpus. Received: out={options.out!r}")
     check_out(options.out)
     if options.method in ("brown", "file"):

@@ -175,12 +175,12 @@ def _words(config):
             )
         what = f"{config.vocab_size:,} words by Zipf's law of exponent {config.exponent:g}"
         return zipf(config.vocab_size, config.exponent), what
-    from tfsoftmax.corpora.config import TASKS
-    from tfsoftmax.corpora.records import Corpus
+    from tfsoftmax.corpora.manifest import read_manifest
+    from tfsoftmax.corpora.records import vocabulary_of
 
-    corpus = Corpus.load(config.data, TASKS)
-    counts = corpus.vocabulary.counts
-    return counts, f"{corpus.name}: {len(counts):,} words"
+    manifest = read_manifest(config.data)
+    counts = vocabulary_of(config.data, manifest["vocabulary"]).counts
+    return counts, f"{manifest['name']}: {len(counts):,} words"
 
 
 def _constants(config):

@@ -5,8 +5,6 @@
     tfsoftmax prepare --corpus=text --train=train.jsonl --valid=valid.jsonl --field=text \\
         --tokenizer=sentencepiece --max_vocab=8000 --out=data/pieces
     tfsoftmax prepare --corpus=hf:Salesforce/wikitext:wikitext-2-raw-v1 --out=data/wikitext
-    tfsoftmax prepare --task=pairs --out=data/docstring_pairs
-    tfsoftmax prepare --task=pairs --corpus=text --train=train.tsv --valid=valid.tsv --out=data/mine
 
 The docstrings, ptb and wikitext corpora have the splits train, valid and test; text8 and lm1b
 have train and valid; text has those for which you give files. The command counts the words and
@@ -22,12 +20,6 @@ With --tokenizer sentences are split into pieces instead of words. The tokenizer
 corpus and with each run, so that tfsoftmax score, generate and rescore read and write text. A model
 that the command trains itself knows every byte and loses nothing of a text; what another tokenizer
 does not restore is counted. All its pieces are in the vocabulary, by falling frequency.
-
-With --task=pairs it reads pairs of a source and a target. docstring_pairs has the splits train,
-valid and test, and gigaword also duc2003 and duc2004 if their files are there. Each record is a
-batch of pairs of similar lengths, and each pair is in one record. Pairs with an empty side, and
-those with more than --max_target words in the target, are left out and counted. The texts
-themselves are kept in SPLIT-texts.tsv.gz.
 
 The directory appears only when it is complete.
 """

@@ -16,14 +16,19 @@ from collections.abc import Callable, Sequence
 
 from absl import app, flags, logging
 
-import tfsoftmax
 from tfsoftmax.support.arguments import LARGEST
 from tfsoftmax.support.extras import imported
+from tfsoftmax.support.version import __version__
 
-COMMANDS = (
-    "prepare", "train", "evaluate", "generate", "summarise", "score", "rescore", "export", "demo",
-    "cutoffs", "cluster", "show_clusters", "tfprof", "memory_timeline",
-)
+COMMANDS = {
+    **dict.fromkeys((
+        "prepare", "train", "evaluate", "generate", "score", "rescore", "export", "demo", "cutoffs",
+        "cluster", "show_clusters", "tfprof", "memory_timeline",
+    ), "tfsoftmax.commands"),
+    **dict.fromkeys((
+        "prepare_pairs", "train_pairs", "evaluate_pairs", "summarise", "export_pairs",
+    ), "tfsoftmax.pairs.commands"),
+}  # {name: the folder of its module}
 HELP = {"--help", "-h", "-help"}
 # All that Unicode calls control characters, but tabs and the ends of lines.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -39,7 +44,7 @@ def main(arguments: Sequence[str]) -> None:
         _quietly(lambda: print(_list_of_commands(), flush=True), arguments[:1])
         return
     if arguments[0] == "--version":
-        print(f"tfsoftmax {tfsoftmax.__version__}")
+        print(f"tfsoftmax {__version__}")
         return
     name, *rest = arguments
     name = name.replace("-", "_")
@@ -242,7 +247,7 @@ def _is_of_a_stream(error):
 
 
 def _module(name):
-    return importlib.import_module(f"tfsoftmax.commands.{name}")
+    return importlib.import_module(f"{COMMANDS[name]}.{name}")
 
 
 def _list_of_commands():

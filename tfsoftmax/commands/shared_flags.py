@@ -17,7 +17,6 @@ from tfsoftmax.support.textio import parsed_json
 
 WIDEST_BEAM = 1000
 WORKERS_OF_CORE = 16  # processes that may share a CPU core, each of them a TensorFlow
-SEARCH = ("beam", "length_power", "max_words", "exact_words")
 STRATEGIES = ("auto", "none", "mirrored", "multiworker")
 
 
@@ -57,14 +56,13 @@ def define_run() -> None:
     flags.DEFINE_string("run", None, "Directory of a training run.", required=True)
 
 
-def corpus_of(run, tasks: tuple = ("sentences",)):
+def corpus_of(run):
     """The corpus of --data, or without it the one that the run was trained on.
 
     Raises:
         FileNotFoundError: it is no longer where it was.
-        ValueError: it is of another task, or has another vocabulary or tokenizer than the run.
+        ValueError: it is of another kind, or has another vocabulary or tokenizer than the run.
     """
-    from tfsoftmax.corpora.records import Corpus
     from tfsoftmax.corpora.text import fingerprint
 
     words, trained_on = run.vocabulary(), run.config()["corpus"].get("directory", "")
@@ -73,7 +71,7 @@ def corpus_of(run, tasks: tuple = ("sentences",)):
             "`data` must say where the corpus is, since it is no longer in the folder on which the "
             f"run was trained. Received: no folder {trained_on!r}"
         )
-    corpus = Corpus.load(flags.FLAGS.data or trained_on, tasks)
+    corpus = run.task.corpus.load(flags.FLAGS.data or trained_on)
     if corpus.vocabulary.sha256 != words.sha256:
         raise ValueError(
             f"`data` must have the vocabulary that the run was trained with, which has "
@@ -166,51 +164,10 @@ def define_overwrite() -> None:
     flags.DEFINE_bool("overwrite", False, "Replace files that exist.")
 
 
-def define_search() -> None:
-    """Defines the flags of commands that search summaries."""
-    flags.DEFINE_integer("beam", 5, "Width of the beam to search with.")
-    flags.DEFINE_float(
-        "length_power", 0.7, "Summaries of n words, the end included, are ranked by "
-        "ln P / n^length_power. With 0 they are ranked by ln P.",
-    )
-    flags.DEFINE_integer("max_words", 30, "Number of words after which a summary is cut.")
-    flags.DEFINE_integer("exact_words", None, "Number of words that all summaries have.")
-
-
-def refuse(where: str, *names: str) -> None:
-    """Raises ValueError if one of the flags is given; `where` says for what runs they are."""
-    for name in names:
-        if flags.FLAGS[name].present:
-            raise ValueError(
-                f"`{name}` may be given for a run on {where}. "
-                f"Received: {name}={flags.FLAGS[name].value}"
-            )
-
-
 def check_beam(beam: int | None) -> None:
     """Raises ValueError if a beam is given and too wide."""
     if (beam or 0) > WIDEST_BEAM:
         raise ValueError(f"`beam` must be at most {WIDEST_BEAM}. Received: beam={beam}")
-
-
-def search_options() -> dict:
-    """The arguments of `Summariser.summarise` that the flags of `define_search` give."""
-    options = flags.FLAGS
-    check_at_least(
-        1, beam=options.beam, max_words=options.max_words, exact_words=options.exact_words
-    )
-    check_at_least(0, length_power=options.length_power)
-    check_beam(options.beam)
-    exact = options.exact_words
-    if exact is not None and options["max_words"].present:
-        raise ValueError(
-            "`max_words` must not be given with --exact_words, which stands for it. "
-            f"Received: max_words={options.max_words}"
-        )
-    return {
-        "beam": options.beam, "length_power": options.length_power,
-        "max_words": options.max_words if exact is None else exact, "min_words": exact or 0,
-    }
 
 
 def define_words_of(words: int, group: str) -> None:

@@ -16,7 +16,6 @@ from absl import flags
 
 from tfsoftmax.commands import shared_flags
 from tfsoftmax.commands.program import check_out, load_tensorflow, printable
-from tfsoftmax.corpora.config import TASKS
 from tfsoftmax.support.arguments import check_at_least
 
 
@@ -38,7 +37,7 @@ def main():
     from tfsoftmax.heads.reassign import heads_of
     from tfsoftmax.lm import runs
 
-    model, vocabulary, _ = runs.load(options.run, streams=1, time_steps=1, tasks=TASKS)
+    model, vocabulary, _ = runs.load(options.run, streams=1, time_steps=1)
     word = shared_flags.checked_word_of(vocabulary)
     try:
         (head,) = heads_of(model)

@@ -1,16 +1,12 @@
-"""Trains a language model or a summariser with the head of your choice.
+"""Trains a language model with the head of your choice.
 
     tfsoftmax train --data=data/docstrings --run=runs/first --preset=demo
     tfsoftmax train --data=data/text8 --run=runs/text8 --preset=text8 --head=adaptive
-    tfsoftmax train --data=data/pairs --run=runs/pairs --preset=demo_summaries
-
-The corpus decides what is trained: a language model, or, for pairs of texts, an encoder
-and a decoder with attention, whose recurrent layers the same flags describe.
 
 You may stop it at any time: the same command continues from the last checkpoint and, on a CPU, ends
 with the same weights. `DIR/metrics.jsonl` and `tensorboard --logdir=DIR/tensorboard` show the
 progress; so does a bar, or, where there is no terminal, a line every half minute. tfsoftmax
-evaluate, generate, score, summarise and export use the result. A flag that is given together with a
+evaluate, generate, score, rescore and export use the result. A flag that is given together with a
 preset takes precedence over it. The presets are
 - demo: trains for three minutes
 - text8, fdt: Müller 2017, table 4.5
@@ -19,10 +15,6 @@ preset takes precedence over it. The presets are
 - shen: Shen et al. 2017, section 4.2
 - shmuma: Shmuma 2017, an LSTM with room for GloVe's 50 dimensions; its optimisation is ours
 - transformer: blocks of a causal Transformer, tied to the output layer; sizes and training are ours
-- shen_summaries: Shen et al. 2017, section 5.2, for pairs of texts
-- demo_summaries: for pairs of texts, small
-
-Only the last two are for pairs of texts, and only the others for sentences.
 
 The run keeps its own copy of a file of a tree or of classes, and the SHA-256 of all its files; a
 file that was changed, or that is of another run, is refused.
@@ -43,66 +35,73 @@ TensorBoard's profile plugin (pip install 'tfsoftmax[profile]') shows everything
 
 import json
 import sys
+from collections.abc import Callable
 
 from absl import flags
 
 from tfsoftmax.commands import shared_flags
-from tfsoftmax.corpora.config import TASKS
-from tfsoftmax.lm.config import ModelConfig, Seq2SeqConfig, TrainingConfig
+from tfsoftmax.lm.config import ModelConfig, TrainingConfig
 from tfsoftmax.lm.local_workers import INTERRUPTED
 from tfsoftmax.lm.presets import PRESETS
 
 
 def define_flags():
+    define_training(ModelConfig, PRESETS)
+
+
+def main():
+    from tfsoftmax.corpora.records import Corpus
+
+    train(Corpus, ModelConfig, PRESETS, _task)
+
+
+def _task():
+    from tfsoftmax.lm.tasks import LANGUAGE_MODEL
+
+    return LANGUAGE_MODEL
+
+
+def define_training(model: type[ModelConfig], presets: dict) -> None:
+    """Defines the flags of commands that train: of a class of models, with named presets."""
     shared_flags.define_data()
     flags.DEFINE_string(
         "run", None, "Directory of the run, a new one or one to continue.", required=True
     )
     flags.DEFINE_enum(
-        "preset", None, list(PRESETS), "Named hyperparameters. Other flags take precedence."
+        "preset", None, list(presets), "Named hyperparameters. Other flags take precedence."
     )
     flags.DEFINE_list("profile_batch", [], "First and last step to trace, such as 11,15.")
     shared_flags.define_workers()
-    shared_flags.define(Seq2SeqConfig, TrainingConfig)
+    shared_flags.define(model, TrainingConfig)
 
 
-def main():
-    preset = PRESETS.get(flags.FLAGS.preset)
-    model_config = shared_flags.parse(Seq2SeqConfig, preset)
+def train(
+    corpora: type, model: type[ModelConfig], presets: dict, import_task: Callable
+) -> None:
+    """Trains what the flags of `define_training` say, and prints the result.
+
+    Args:
+        corpora: the class of the corpus.
+        model: the class of the configuration.
+        presets: {name: fields of the configurations}.
+        import_task: returns the `Task`, whose import takes TensorFlow.
+    """
+    preset = presets.get(flags.FLAGS.preset)
+    model_config = shared_flags.parse(model, preset)
     config = shared_flags.parse(TrainingConfig, preset)
     profile_batch = steps_to_trace(flags.FLAGS.profile_batch)
     shared_flags.fork_workers()
-    from tfsoftmax.corpora.records import Corpus
-
-    corpus = Corpus.load(flags.FLAGS.data, TASKS)
-    check_preset(flags.FLAGS.preset, corpus.task)
-    if corpus.task != "pairs":
-        if flags.FLAGS["attention"].present:
-            raise ValueError(
-                "`attention` may be given for a corpus of pairs only. "
-                f"Received: attention={model_config.attention!r} for one of {corpus.task}"
-            )
-        model_config = shared_flags.parse(ModelConfig, preset)
+    corpus = corpora.load(flags.FLAGS.data)
     workers = shared_flags.started_workers(corpus.batch_size)
-    from tfsoftmax.lm.training import train
+    from tfsoftmax.lm import training
 
-    finished = train(
+    finished = training.train(
         flags.FLAGS.data, flags.FLAGS.run, model_config, config, profile_batch=profile_batch,
-        workers=workers,
+        workers=workers, task=import_task(),
     )
     if finished is None:
         sys.exit(INTERRUPTED)
     print(json.dumps(finished))
-
-
-def check_preset(preset, task):
-    """Raises ValueError if a preset is given that is for corpora of the other task."""
-    fitting = [name for name in PRESETS if ("attention" in PRESETS[name]) == (task == "pairs")]
-    if preset is not None and preset not in fitting:
-        raise ValueError(
-            f"`preset` must be one of {', '.join(fitting)} for a corpus of {task}. "
-            f"Received: preset={preset!r}"
-        )
 
 
 def steps_to_trace(texts):

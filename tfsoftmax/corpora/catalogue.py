@@ -88,13 +88,12 @@ DATASETS = {
     ),
 }
 
-# The defaults of `min_count`, `max_vocab` and `order` for all corpora that `prepare` reads.
-MIN_COUNTS = {"docstrings": 2, "text": 1, "hf": 1, "docstring_pairs": 2, "gigaword": 1} | {
+# The defaults of `min_count` and `order` for all corpora that `prepare` reads.
+MIN_COUNTS = {"docstrings": 2, "text": 1, "hf": 1} | {
     n: d.min_count for n, d in DATASETS.items()
 }
-MAX_VOCABS = {"gigaword": 69_000}  # Shen et al. 2017, section 5.1
 MAX_PIECES = 8_000  # what sentencepiece makes by default
-ORDERS = {n: "shuffled" for n in ("docstrings", "text", "hf", "docstring_pairs", "gigaword")} | {
+ORDERS = {n: "shuffled" for n in ("docstrings", "text", "hf")} | {
     n: d.order for n, d in DATASETS.items()
 }
 

@@ -5,7 +5,7 @@ import zlib
 import numpy as np
 
 from tfsoftmax.corpora.orders import ORDERS
-from tfsoftmax.corpora.records import PAD, Split
+from tfsoftmax.corpora.records import PAD, SentenceSplit
 from tfsoftmax.corpora.writer import RecordWriter
 from tfsoftmax.vocabulary import EOS
 
@@ -28,7 +28,7 @@ def encode_split(
         report: a function that is called with the number of pieces in each block.
 
     Returns:
-        The `Split`.
+        The `SentenceSplit`.
 
     Raises:
         RuntimeError: the records do not hold what the first pass counted.
@@ -46,7 +46,7 @@ def encode_split(
         _write(writer, records, written)
     files = writer.close()
     _check_nothing_lost(name, tally, vocabulary, written)
-    return Split(
+    return SentenceSplit(
         files=files,
         records=sum(file.records for file in files),
         sentences=tally.sentences,

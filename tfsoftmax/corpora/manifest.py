@@ -1,27 +1,14 @@
 """The manifest of a prepared corpus: what its files are, and which settings made them."""
 
-import dataclasses
 import json
 import os
 
-from tfsoftmax.corpora.config import TASKS
 from tfsoftmax.support import textio, whole_files
 from tfsoftmax.vocabulary import Vocabulary
 
 FORMAT, VERSION = "tfsoftmax corpus", 1
 MANIFEST, VOCABULARY = "manifest.json", "vocabulary.txt"
 TOKENIZERS = ("tokenizer.model", "tokenizer.json")  # the names of the file of a tokenizer
-COUNTS = ("records", "sentences", "words", "tokens", "oov")  # of a split
-# Further ones of a split of sentences, which corpora lack that were made before November 2026.
-TEXT_COUNTS = ("text_bytes", "changed_lines")
-# Further ones of a split of pairs: words of the sources, `<unk>` among them, sources that were cut,
-# pairs that were left out because a side was empty or the target too long.
-PAIR_COUNTS = ("source_words", "source_oov", "cut_sources", "empty_pairs", "long_targets")
-# The settings of each task that decide how batches look. The first is the number of rows.
-SHAPE = {
-    "sentences": ("streams", "time_steps"), "pairs": ("batch_size", "max_source", "max_target"),
-}
-TEXTS = "-texts.tsv.gz"  # the end of the names of the files of pairs
 
 
 def is_ours(directory: str) -> bool:
@@ -32,17 +19,32 @@ def is_ours(directory: str) -> bool:
         return False
 
 
-def is_our_file(name: str) -> bool:
-    """Whether a file of this name can belong to a prepared corpus."""
-    return name in (MANIFEST, VOCABULARY, *TOKENIZERS) or name.endswith((".tfrecord", TEXTS))
+def files_of(directory: str) -> set[str]:
+    """The names of the files that belong to a prepared corpus of any kind and version."""
+
+    def paths(value):
+        if isinstance(value, list):
+            value = dict(enumerate(value))
+        if isinstance(value, dict):
+            for key, below in value.items():
+                yield from [below] if key == "path" else paths(below)
+
+    listed = paths(textio.read_json(os.path.join(directory, MANIFEST)))
+    return {MANIFEST, VOCABULARY, *(name for name in listed if isinstance(name, str))}
 
 
-def read_manifest(directory: str) -> dict:
+def read_manifest(directory: str, kind: type | None = None) -> dict:
     """Reads the manifest of a prepared corpus.
+
+    Args:
+        directory: the folder of the corpus.
+        kind: the class of the corpus, `records.Corpus` for example, for which all that it reads is
+            checked; None for any, of which only the vocabulary is.
 
     Raises:
         FileNotFoundError: there is no manifest.
-        ValueError: the file is not the manifest of a corpus, or is of another version.
+        ValueError: the file is not the manifest of a corpus, is of another version, or of a corpus
+            of another kind.
     """
     path = os.path.join(directory, MANIFEST)
     if not os.path.isfile(path):
@@ -57,7 +59,7 @@ def read_manifest(directory: str) -> dict:
             f"{path}: must be of version {VERSION}; prepare the corpus again. "
             f"Received: version {manifest.get('version')}"
         )
-    _check_fields(path, manifest)
+    _check_fields(path, manifest, directory, kind)
     return manifest
 
 
@@ -83,19 +85,7 @@ def write_manifest(
         "vocabulary": {"size": len(vocabulary), "sha256": vocabulary.sha256},
         **({"tokenizer": _file(directory, tokenizer)} if tokenizer else {}),
         "splits": {
-            key: {
-                "sentences": split.sentences,
-                "words": split.words,
-                "tokens": split.tokens,
-                "oov": split.oov,
-                "oov_rate": split.oov_rate,
-                "records": split.records,
-                "files": list(map(_described, split.files)),
-                **{c: getattr(split, c) for c in TEXT_COUNTS if getattr(split, c) is not None},
-                **split.pair_counts,
-                **({"texts": _described(split.texts)} if split.texts else {}),
-            }
-            for key, split in splits.items()
+            key: split.described() for key, split in splits.items()
         },
     }
     with whole_files.writing(os.path.join(directory, MANIFEST)) as file:
@@ -107,12 +97,8 @@ def _file(directory, name):
     return {"path": name, "sha256": whole_files.sha256_of(os.path.join(directory, name))}
 
 
-def _described(file):
-    return dataclasses.asdict(file) | {"path": os.path.basename(file.path)}
-
-
-def _check_fields(path, manifest):
-    """Raises ValueError unless the manifest has all that `Corpus.load` reads, of its kind."""
+def _check_fields(path, manifest, directory, kind):
+    """Raises ValueError unless the manifest has all that `Corpus.load` reads."""
 
     def checked(owner, name, kind, least=0):
         value = owner.get(name)
@@ -127,8 +113,15 @@ def _check_fields(path, manifest):
     checked(manifest, "name", str)
     checked(checked(manifest, "vocabulary", dict), "sha256", str)
     checked(manifest["vocabulary"], "size", int)
+    if kind is None:
+        return
     settings = checked(manifest, "settings", dict)
-    for name, values in (("task", TASKS), ("order", ("text", "shuffled"))):
+    if checked(settings, "task", str) != kind.TASK:
+        raise ValueError(
+            f"{directory!r} must be a corpus of {kind.TASK}; `tfsoftmax --help` lists the commands "
+            f"for others. Received: one of {settings['task'][:100]}"
+        )
+    for name, values in kind.CHOICES.items():
         if checked(settings, name, str) not in values:
             raise ValueError(
                 f"{path}: `{name}` must be {' or '.join(values)}; prepare the corpus again. "
@@ -142,17 +135,16 @@ def _check_fields(path, manifest):
                 f"{path}: `tokenizer` must be {' or '.join(TOKENIZERS)}; prepare the corpus again. "
                 f"Received: path={tokenizer['path'][:100]!r}"
             )
-    pairs = settings["task"] == "pairs"
-    for name in SHAPE[settings["task"]]:
+    for name in kind.SHAPE:
         checked(settings, name, int, 1)
     for name in checked(manifest, "splits", dict):
         split = checked(manifest["splits"], name, dict)
-        for count in COUNTS + PAIR_COUNTS * pairs + tuple(c for c in TEXT_COUNTS if c in split):
+        for count in kind.SPLIT.counts():
             checked(split, count, int)
         files = dict(enumerate(checked(split, "files", list)))
         for index in files:
             checked(files, index, dict)
-        for file in [*files.values(), *([checked(split, "texts", dict)] if pairs else [])]:
+        for file in [*files.values(), *(checked(split, f, dict) for f in kind.SPLIT.OTHER_FILES)]:
             checked(file, "sha256", str)
             for count in ("records", "bytes"):
                 checked(file, count, int)

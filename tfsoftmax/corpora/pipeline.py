@@ -1,9 +1,8 @@
 """Reads record files as the batches on which models are trained and evaluated."""
 
-import keras
 import tensorflow as tf
 
-from tfsoftmax.corpora.records import PAD, Corpus
+from tfsoftmax.corpora.records import Corpus
 
 
 def batches(
@@ -17,7 +16,7 @@ def batches(
     the text if the corpus is in the order of the text.
 
     Args:
-        corpus: the prepared corpus, with B streams of T time steps, or of batches of B pairs.
+        corpus: the prepared corpus, with B streams of T time steps.
         split: the name of a split, such as "train".
         start: the first record to read. Earlier records are not parsed.
         count: the number of records to read; None to read all that follow.
@@ -28,13 +27,8 @@ def batches(
         A dataset of known length with elements `(words, next_words, weights)`: int32 (B, T),
         int32 (B, T), float32 (B, T). Each word and each `<eos>` of the split occurs once in
         `next_words` with weight 1. Where a stream has ended before the longest one, the weight
-        is 0 and both ids are `<eos>`.
-
-        For pairs the elements are `((source, words), next_words, weights)`: int32 (B, S), int32
-        (B, T), int32 (B, T), float32 (B, T), where S and T differ from batch to batch, with at most
-        36 shapes in a corpus. `<eos>` ends each source and fills it up to S; `real_words` tells
-        the two apart. `words` begins with `<eos>`, and `next_words` ends with it. An empty pair
-        whose weights are all 0 may stand in one batch of a split.
+        is 0 and both ids are `<eos>`. The elements of another kind of corpus are what its `parser`
+        returns.
 
         For several replicas it is a distributed dataset that begins
         anew after its end, so that workers need not ask each other in each step for the end.
@@ -65,8 +59,7 @@ def batches(
         file.verify()
     records = tf.data.TFRecordDataset([file.path for file in files], buffer_size=1 << 20)
     records = records.skip(start - skipped).take(count)
-    parser = {"sentences": _sentence_parser, "pairs": _pair_parser}[corpus.task]
-    parsed = records.map(parser(corpus), num_parallel_calls=1, deterministic=True)
+    parsed = records.map(corpus.parser(), num_parallel_calls=1, deterministic=True)
     parsed = parsed.apply(tf.data.experimental.assert_cardinality(count))
     if strategy is None or strategy.num_replicas_in_sync == 1:
         return _prefetched(parsed)
@@ -77,7 +70,7 @@ def batches(
 
 
 def rows_of_each(corpus: Corpus, strategy: tf.distribute.Strategy) -> int:
-    """The number of rows of a batch, streams or pairs, that each replica reads, or a ValueError."""
+    """The number of rows of a batch that each replica reads, or a ValueError."""
     name, size = next(iter(corpus.shape.items()))
     replicas = strategy.num_replicas_in_sync
     if size % replicas:
@@ -87,21 +80,6 @@ def rows_of_each(corpus: Corpus, strategy: tf.distribute.Strategy) -> int:
             f"one (--strategy=none). Received: {name}={size}"
         )
     return size // replicas
-
-
-def real_words(source: tf.Tensor, eos_id: int) -> tf.Tensor:
-    """Tells the words of sources, and the `<eos>` after each, from what fills the places behind.
-
-    Args:
-        source: int (B, S), sources of `batches`, or Keras's symbol for them. No text contains
-            `<eos>` itself.
-        eos_id: the id of `<eos>`.
-
-    Returns:
-        bool (B, S). Each row begins with at least one True, also that of an empty pair.
-    """
-    ends = keras.ops.cast(keras.ops.equal(source, eos_id), "int32")
-    return keras.ops.equal(keras.ops.cumsum(ends, axis=1) - ends, 0)
 
 
 def _of_worker(records, worker):
@@ -133,31 +111,3 @@ def _files_from(files, start):
             return files[index:], skipped
         skipped += file.records
     return files[-1:], skipped - files[-1].records
-
-
-def _sentence_parser(corpus):
-    shape = (corpus.streams, corpus.time_steps + 1)
-    eos = tf.constant(corpus.vocabulary.eos_id, tf.int32)
-
-    def parse(record):
-        ids = tf.reshape(tf.io.decode_raw(record, tf.int32), shape)
-        weights = tf.cast(tf.not_equal(ids[:, 1:], PAD), tf.float32)
-        ids = tf.where(tf.equal(ids, PAD), eos, ids)
-        return ids[:, :-1], ids[:, 1:], weights
-
-    return parse
-
-
-def _pair_parser(corpus):
-    rows, eos = corpus.batch_size, tf.constant(corpus.vocabulary.eos_id, tf.int32)
-
-    def parse(record):
-        ints = tf.io.decode_raw(record, tf.int32)
-        end = 2 + rows * ints[0]
-        source, targets = (tf.reshape(part, (rows, -1)) for part in (ints[2:end], ints[end:]))
-        weights = tf.cast(tf.not_equal(targets, PAD), tf.float32)
-        source, targets = (tf.where(tf.equal(ids, PAD), eos, ids) for ids in (source, targets))
-        words = tf.pad(targets[:, :-1], [[0, 0], [1, 0]], constant_values=eos)
-        return (source, words), targets, weights
-
-    return parse

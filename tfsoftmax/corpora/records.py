@@ -3,10 +3,11 @@
 import dataclasses
 import functools
 import os
+from collections.abc import Callable
+from typing import ClassVar
 
 from tfsoftmax.corpora import manifest as manifests
 from tfsoftmax.corpora import tfrecord
-from tfsoftmax.corpora.config import TASKS
 from tfsoftmax.support import whole_files
 from tfsoftmax.vocabulary import Vocabulary
 
@@ -48,26 +49,29 @@ class RecordFile:
                 f"the corpus again. Received: {found}"
             )
 
+    def described(self) -> dict:
+        """What the manifest says of the file, as `of` reads it."""
+        return dataclasses.asdict(self) | {"path": os.path.basename(self.path)}
+
+    @classmethod
+    def of(cls, directory: str, entry: dict) -> "RecordFile":
+        """The file in a folder that an entry of a manifest describes."""
+        path = os.path.join(directory, entry["path"])
+        return cls(path, entry["records"], entry["bytes"], entry["sha256"])
+
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """One split of a corpus.
+    """One split of a corpus. All fields but the files are numbers that the manifest keeps.
 
     Attributes:
         files: its `RecordFile`s, in order.
         records: the number of records in all files.
-        sentences: the number of sentences; with task="pairs", that of pairs.
-        words: the number of words, without `<eos>`; with task="pairs", those of the targets.
+        sentences: the number of sentences, each of which `<eos>` ends.
+        words: the number of words to predict, without `<eos>`.
         tokens: the number of words, or of the pieces that a tokenizer makes of them, plus one
             `<eos>` for each sentence.
         oov: how many of the words or pieces are out of vocabulary.
-        text_bytes: the bytes of the sentences in UTF-8, each with the end of its line; None where
-            they were not counted.
-        changed_lines: how many sentences their words or pieces do not restore exactly, because
-            there were several blanks between words, for example.
-        texts: with task="pairs", a `RecordFile` of the pairs as they were read, one a line, which
-            `tfsoftmax.corpora.pair_texts` reads.
-        pair_counts: with task="pairs", a dictionary of further numbers: `manifest.PAIR_COUNTS`.
 
     Example:
         from tfsoftmax.corpora.records import Corpus
@@ -76,16 +80,14 @@ class Split:
         print(f"{split.oov_rate:.2%}")
     """
 
+    OTHER_FILES: ClassVar[tuple] = ()  # fields that are `RecordFile`s, besides `files`
+
     files: tuple
     records: int
     sentences: int
     words: int
     tokens: int
     oov: int
-    text_bytes: int | None = None
-    changed_lines: int | None = None
-    texts: RecordFile | None = None
-    pair_counts: dict = dataclasses.field(default_factory=dict)
 
     @property
     def oov_rate(self) -> float:
@@ -94,25 +96,71 @@ class Split:
 
     @property
     def is_restorable(self) -> bool:
+        """Whether the ids in the records determine each line of the text."""
+        return False
+
+    @property
+    def all_files(self) -> tuple:
+        """The record files and the others."""
+        return (*self.files, *(getattr(self, name) for name in self.OTHER_FILES))
+
+    @classmethod
+    def counts(cls) -> list[str]:
+        """The names of the numbers."""
+        names = [field.name for field in dataclasses.fields(cls)]
+        return [name for name in names if name not in ("files", *cls.OTHER_FILES)]
+
+    def described(self) -> dict:
+        """What the manifest says of the split, as `of` reads it."""
+        return {
+            **{name: getattr(self, name) for name in self.counts()},
+            "oov_rate": self.oov_rate,
+            "files": [file.described() for file in self.files],
+            **{name: getattr(self, name).described() for name in self.OTHER_FILES},
+        }
+
+    @classmethod
+    def of(cls, directory: str, entry: dict) -> "Split":
+        """The split in a folder that an entry of a manifest describes."""
+        return cls(
+            files=tuple(RecordFile.of(directory, file) for file in entry["files"]),
+            **{name: entry[name] for name in cls.counts()},
+            **{name: RecordFile.of(directory, entry[name]) for name in cls.OTHER_FILES},
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class SentenceSplit(Split):
+    """A split of sentences.
+
+    Attributes:
+        text_bytes: the bytes of the sentences in UTF-8, each with the end of its line.
+        changed_lines: how many sentences their words or pieces do not restore exactly, because
+            there were several blanks between words, for example.
+
+    Example:
+        from tfsoftmax.corpora.records import Corpus
+        print(Corpus.load("data/docstrings").split("test").text_bytes)
+    """
+
+    text_bytes: int
+    changed_lines: int
+
+    @property
+    def is_restorable(self) -> bool:
         """Whether the ids in the records determine each line of the text.
 
         Lines without a word are left out, and how lines end is not kept.
         """
-        return self.text_bytes is not None and self.oov == 0 and self.changed_lines == 0
-
-    @property
-    def all_files(self) -> tuple:
-        """The record files and the file of the texts, if there is one."""
-        return (*self.files, self.texts) if self.texts else self.files
+        return self.oov == 0 and self.changed_lines == 0
 
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
-    """A prepared corpus: of sentences for language models, or of pairs of texts.
+    """A prepared corpus of sentences, for language models.
 
-    Each record holds little-endian int32 and is a batch: (streams, time_steps + 1) words of
-    sentences, or `batch_size` pairs of similar lengths as `tfsoftmax.corpora.pair_batches` lays
-    them out.
+    Each record holds little-endian int32 and is a batch: (streams, time_steps + 1) words. A corpus
+    of another kind is a subclass, with constants and methods of its own.
 
     Attributes:
         directory: the folder of the corpus.
@@ -121,6 +169,10 @@ class Corpus:
         vocabulary: its `Vocabulary`.
         splits: dictionary from the name of a split to its `Split`.
         tokenizer: the path of the file of its tokenizer; None for words.
+        TASK: what it holds.
+        SHAPE: the settings that decide how batches look. The first is the number of rows.
+        CHOICES: the values that settings can have.
+        SPLIT: the class of its splits.
 
     Example:
         from tfsoftmax.corpora import pipeline, records
@@ -129,17 +181,17 @@ class Corpus:
             print(corpus.vocabulary.decode(words[0].numpy()))
     """
 
+    TASK: ClassVar[str] = "sentences"
+    SHAPE: ClassVar[tuple] = ("streams", "time_steps")
+    CHOICES: ClassVar[dict] = {"order": ("text", "shuffled")}
+    SPLIT: ClassVar[type] = SentenceSplit
+
     directory: str
     name: str
     settings: dict
     vocabulary: Vocabulary
     splits: dict
     tokenizer: str | None = None
-
-    @property
-    def task(self) -> str:
-        """What it holds, "sentences" or "pairs"."""
-        return self.settings["task"]
 
     @property
     def order(self) -> str:
@@ -158,23 +210,44 @@ class Corpus:
 
     @property
     def batch_size(self) -> int:
-        """B, the number of rows of a batch: streams of sentences, or pairs."""
-        return self.settings[manifests.SHAPE[self.task][0]]
+        """B, the number of rows of a batch."""
+        return self.settings[self.SHAPE[0]]
 
     @property
     def shape(self) -> dict:
         """The settings that decide how its batches look; those of a run must not change."""
-        return {name: self.settings[name] for name in manifests.SHAPE[self.task]}
+        return {name: self.settings[name] for name in self.SHAPE}
 
     @property
     def positions(self) -> float:
-        """How many words to learn a training batch has on average; all places, with streams."""
-        if self.task == "sentences":
-            return self.streams * self.time_steps
-        return self.split("train").tokens / self.split("train").records
+        """How many words to learn a training batch has on average, with places that are empty."""
+        return self.streams * self.time_steps
+
+    @property
+    def record_bytes(self) -> int | None:
+        """The size of each record in its file; None if they differ."""
+        return tfrecord.framed_bytes(self.streams * (self.time_steps + 1))
+
+    def parser(self) -> Callable:
+        """Returns a function from a record, a scalar string tensor, to a batch.
+
+        The batch is what `pipeline.batches` says: (words, next_words, weights).
+        """
+        import tensorflow as tf
+
+        eos = tf.constant(self.vocabulary.eos_id, tf.int32)
+
+        def parse(record):
+            shape = self.streams, self.time_steps + 1
+            ids = tf.reshape(tf.io.decode_raw(record, tf.int32), shape)
+            weights = tf.cast(tf.not_equal(ids[:, 1:], PAD), tf.float32)
+            ids = tf.where(tf.equal(ids, PAD), eos, ids)
+            return ids[:, :-1], ids[:, 1:], weights
+
+        return parse
 
     @classmethod
-    def load(cls, directory: str | os.PathLike, tasks: tuple = TASKS[:1]) -> "Corpus":
+    def load(cls, directory: str | os.PathLike) -> "Corpus":
         """Opens a prepared corpus and checks it against its manifest.
 
         This checks the SHA-256 of the vocabulary and of the tokenizer, and the sizes of the record
@@ -182,23 +255,19 @@ class Corpus:
 
         Args:
             directory: the folder of the corpus.
-            tasks: the tasks that the caller can use a corpus of, "sentences", "pairs" or both.
 
         Raises:
             FileNotFoundError: there is no prepared corpus, or one of its files is missing.
             ValueError: the manifest is damaged or of another version, the vocabulary or the
-                record files are not those that were prepared with it, or the corpus is for another
-                task.
+                record files are not those that were prepared with it, or the corpus is of another
+                kind.
         """
         directory = os.fspath(directory)
-        manifest = manifests.read_manifest(directory)
-        if manifest["settings"]["task"] not in tasks:
-            raise ValueError(
-                f"{directory!r} must be a corpus of {' or '.join(tasks)}. "
-                f"Received: one of {manifest['settings']['task']}"
-            )
-        vocabulary = _load_vocabulary(directory, manifest["vocabulary"])
-        splits = {name: _split(directory, entry) for name, entry in manifest["splits"].items()}
+        manifest = manifests.read_manifest(directory, cls)
+        vocabulary = vocabulary_of(directory, manifest["vocabulary"])
+        splits = {
+            name: cls.SPLIT.of(directory, entry) for name, entry in manifest["splits"].items()
+        }
         tokenizer = _tokenizer(directory, manifest.get("tokenizer"))
         corpus = cls(
             directory, manifest["name"], manifest["settings"], vocabulary, splits, tokenizer
@@ -222,20 +291,6 @@ def sha256_of(path, size, modified_ns):
     return whole_files.sha256_of(path)
 
 
-def _split(directory, entry):
-    def described(file):
-        path = os.path.join(directory, file["path"])
-        return RecordFile(path, file["records"], file["bytes"], file["sha256"])
-
-    return Split(
-        tuple(map(described, entry["files"])),
-        **{count: entry[count] for count in manifests.COUNTS},
-        **{count: entry.get(count) for count in manifests.TEXT_COUNTS},
-        texts=described(entry["texts"]) if "texts" in entry else None,
-        pair_counts={count: entry[count] for count in manifests.PAIR_COUNTS if "texts" in entry},
-    )
-
-
 def _tokenizer(directory, expected):
     """The path of the file of the tokenizer that the manifest names, which is checked, or None."""
     if expected is None:
@@ -253,7 +308,17 @@ def _tokenizer(directory, expected):
     return path
 
 
-def _load_vocabulary(directory, expected):
+def vocabulary_of(directory: str, expected: dict) -> Vocabulary:
+    """The vocabulary of a prepared corpus, of whatever kind.
+
+    Args:
+        directory: the folder of the corpus.
+        expected: what its manifest says of the vocabulary.
+
+    Raises:
+        FileNotFoundError: it is missing.
+        ValueError: it is damaged or another one.
+    """
     path = os.path.join(directory, manifests.VOCABULARY)
     if not os.path.isfile(path):
         raise FileNotFoundError(f"{path}: must exist next to its manifest. Received: no such file")
@@ -268,9 +333,7 @@ def _load_vocabulary(directory, expected):
 
 
 def _check_sizes(corpus):
-    record_bytes = None  # those of pairs have several sizes
-    if corpus.task == "sentences":
-        record_bytes = tfrecord.framed_bytes(corpus.streams * (corpus.time_steps + 1))
+    record_bytes = corpus.record_bytes
     for split in corpus.splits.values():
         found = sum(file.records for file in split.files)
         if split.records != found or found == 0:

@@ -6,8 +6,8 @@ import tensorflow as tf
 from tfsoftmax import optimizers
 from tfsoftmax.corpora.pipeline import rows_of_each
 from tfsoftmax.corpora.records import Corpus
-from tfsoftmax.lm.any_model import model_of
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
+from tfsoftmax.lm.tasks import LANGUAGE_MODEL, Task
 from tfsoftmax.losses import SoftmaxLoss
 from tfsoftmax.metrics import Perplexity
 
@@ -18,19 +18,20 @@ _OPTIMIZERS = {
 
 
 def compiled_model(
-    model_config: ModelConfig, config: TrainingConfig, corpus: Corpus
+    model_config: ModelConfig, config: TrainingConfig, corpus: Corpus, task: Task = LANGUAGE_MODEL
 ) -> keras.Model:
     """Builds a model and compiles it with the configured loss and optimiser.
 
-    In the scope of a strategy the model is for the rows of one replica, streams or pairs.
+    In the scope of a strategy the model is for the rows of one replica.
 
     Args:
         model_config: the model to build.
         config: the optimiser, the clipping and the reduction of the loss.
         corpus: a `Corpus`, or another object with `vocabulary` and `shape`.
+        task: what is trained.
     """
     rows = rows_of_each(corpus, tf.distribute.get_strategy())
-    model = model_of(model_config, corpus.vocabulary, rows, corpus.shape.get("time_steps"))
+    model = task.build(model_config, corpus.vocabulary, rows, corpus.shape.get("time_steps"))
     optimizer = _optimizer(config)
     if config.weight_decay and config.weight_decay_on == "recurrent":
         optimizer.exclude_from_weight_decay(_without_recurrent(model))

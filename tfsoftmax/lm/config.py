@@ -12,7 +12,6 @@ from tfsoftmax.support.arguments import check_hint
 
 MOST_LAYERS = 1000  # each of which makes the graph larger
 OPTIMIZERS = ("adagrad", "sgd", "adam", "adamw")
-ATTENTIONS = ("luong", "bahdanau")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,37 +110,6 @@ ModelConfig.__doc__ = (ModelConfig.__doc__ or "").replace(
     " the names in `tfsoftmax.HEADS`.",
     "".join(f"\n            - {name}: {text}" for name, (_, text) in HEAD_NAMES.items()),
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class Seq2SeqConfig(ModelConfig):
-    """What `ModelConfig` has, for a model that reads a text and writes another.
-
-    The encoder and the decoder have as many recurrent layers, of the same kind and size. `cell`
-    must not be transformer.
-
-    Attributes:
-        attention: For pairs of texts: how the decoder attends to the words of the source, by a
-            product (luong) or a sum (bahdanau) of projections.
-
-    Raises:
-        ValueError: a field is out of its range.
-
-    Example:
-        config = tfsoftmax.Seq2SeqConfig(attention="bahdanau", hidden_units=64)
-        vocabulary = tfsoftmax.Vocabulary(["the", "cat", "<unk>", "<eos>"], [9, 3, 2, 4])
-        model = tfsoftmax.encoder_decoder(config, vocabulary)
-        logits = model((keras.ops.array([[0, 1, 3]]), keras.ops.array([[3, 1]])))
-    """
-
-    CHOICES = {**ModelConfig.CHOICES, "attention": ATTENTIONS}
-
-    attention: str = "luong"
-
-
-def model_config_of(fields: dict) -> ModelConfig:
-    """The configuration with these fields, of the class that has them."""
-    return (Seq2SeqConfig if "attention" in fields else ModelConfig)(**fields)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import keras
 
-from tfsoftmax.corpora.manifest import SHAPE
 from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.heads import SoftmaxHead
-from tfsoftmax.lm.config import ModelConfig, Seq2SeqConfig, TrainingConfig
+from tfsoftmax.lm.config import ModelConfig, TrainingConfig
 from tfsoftmax.lm.head_options import known_options
 from tfsoftmax.lm.registry import HEADS
+from tfsoftmax.lm.tasks import Task
 from tfsoftmax.support.hardware import hardware
 
 
@@ -27,8 +27,8 @@ def description(corpus: Corpus, model_config: ModelConfig, config: TrainingConfi
             "vocab_size": len(corpus.vocabulary),
             "vocabulary_sha256": corpus.vocabulary.sha256,
             "records_sha256": [file.sha256 for file in corpus.split("train").files],
-            "order": corpus.order,
-            "task": corpus.task,
+            "task": corpus.TASK,
+            **{name: corpus.settings[name] for name in corpus.CHOICES},
             **corpus.shape,
             "splits": {
                 name: {k: getattr(split, k) for k in ("tokens", "words", "oov", "sentences")}
@@ -42,7 +42,7 @@ def description(corpus: Corpus, model_config: ModelConfig, config: TrainingConfi
     }
 
 
-def differences(old: dict, new: dict) -> Iterator[str]:
+def differences(old: dict, new: dict, task: Task) -> Iterator[str]:
     """Yields the differences between descriptions that a run must not have when it continues."""
     before, now = old.get("files", {}), new.get("files", {})
     for option in before.keys() & now.keys():
@@ -52,7 +52,7 @@ def differences(old: dict, new: dict) -> Iterator[str]:
                 f"{now[option]['sha256']} now"
             )
     old, new = (_without_paths(each, before.keys() & now.keys()) for each in (old, new))
-    for part, kind in (("model", Seq2SeqConfig), ("training", TrainingConfig)):
+    for part, kind in (("model", task.config), ("training", TrainingConfig)):
         defaults = dataclasses.asdict(kind())  # for options that are newer than the run
         for name in {**old[part], **new[part]}:
             if part == "training" and name in TrainingConfig.EXTENSIBLE:
@@ -60,8 +60,7 @@ def differences(old: dict, new: dict) -> Iterator[str]:
             before, now = old[part].get(name, defaults.get(name)), new[part].get(name)
             if before != now:
                 yield f"{name}={before!r} there, {now!r} now"
-    shape = {name for names in SHAPE.values() for name in names}
-    for name in ("vocabulary_sha256", *sorted(shape), "records_sha256"):
+    for name in ("vocabulary_sha256", *sorted(task.corpus.SHAPE), "records_sha256"):
         before, now = old["corpus"].get(name), new["corpus"].get(name)
         if before != now:
             yield f"corpus {name}={before!r} there, {now!r} now"

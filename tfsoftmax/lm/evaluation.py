@@ -24,8 +24,7 @@ def exact_evaluator(
 
     Args:
         model: a stateful model that `language_model` built for the streams and steps of the
-            corpora, or for the streams of one replica; or one of `encoder_decoder`, for their
-            pairs.
+            corpora, or for the streams of one replica; or that of another task.
         metrics: further metrics to measure in the same pass, such as `Normaliser()`.
 
     Returns:

@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from tfsoftmax.lm.checkpoints import Checkpoints
 from tfsoftmax.lm.runs import CHECKPOINTS, Run
+from tfsoftmax.lm.tasks import LANGUAGE_MODEL, Task
 from tfsoftmax.sharding.run_checkpoints import ShardedRows
 
 
@@ -15,6 +16,7 @@ class FollowedRun(Run):
 
     Args:
         directory: the folder of the run, which all workers see.
+        task: what the run trains.
 
     Example:
         from tfsoftmax.lm.followers import FollowedRun
@@ -24,8 +26,8 @@ class FollowedRun(Run):
         assert run.metrics() == before
     """
 
-    def __init__(self, directory: str):
-        super().__init__(directory)
+    def __init__(self, directory: str, task: Task = LANGUAGE_MODEL):
+        super().__init__(directory, task)
         self.checkpoints = _FollowedCheckpoints(self.path(CHECKPOINTS), self._seal)
 
     def start(self, config, vocabulary):

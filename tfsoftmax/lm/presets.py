@@ -10,16 +10,13 @@
 | shen | Shen et al. 2017, section 4.2, as Grave et al. 2017 | see below |
 | shmuma | Shmuma 2017: an LSTM of 512 units, embeddings of 50 for GloVe | the optimisation |
 | transformer | none: a small Transformer as is usual today, for millions of words | |
-| shen_summaries | Shen et al. 2017, section 5.2 | attention, initial weights, epochs |
-| demo_summaries | trains for minutes on two cores with the docstring_pairs corpus | |
 
 The initial weights of `jiang` and `shen` are ours, and so is that the learning rate halves after an
 epoch without a gain; of `jiang` the clipping is ours, too.
 
 The thesis halves the learning rate on Text8 when the validation perplexity has not fallen in an
 epoch. `shen` decays the weights of the LSTM only. This decay is decoupled from Adagrad, whereas the
-paper adds it to the gradient. So is that of `shen_summaries`, which decays all weights by Adam's
-learning rate times 1e-6, and does not decay the learning rate.
+paper adds it to the gradient.
 """
 
 _THESIS = {"cell": "lstm", "layers": 1, "embedding_units": 512, "reduce": "stream"}
@@ -63,15 +60,5 @@ PRESETS = {
         "attention_heads": 4, "context": 64, "tie_embeddings": True, "init_scale": 0.05,
         "optimizer": "adam", "learning_rate": 1e-3, "decay": 0.5, "clip_norm": 1.0, "dropout": 0.2,
         "reduce": "token",
-    },
-    "shen_summaries": {
-        "cell": "lstm", "layers": 1, "hidden_units": 512, "embedding_units": 512,
-        "attention": "luong", "optimizer": "adam", "learning_rate": 1e-3, "weight_decay": 1e-6,
-        "decay": 1.0, "clip_norm": 0.0, "dropout": 0.0, "reduce": "token",
-    },
-    "demo_summaries": {
-        "cell": "lstm", "layers": 1, "hidden_units": 128, "embedding_units": 128,
-        "attention": "luong", "optimizer": "adam", "learning_rate": 3e-3, "clip_norm": 5.0,
-        "dropout": 0.1, "reduce": "token", "epochs": 4,
     },
 }

@@ -11,15 +11,14 @@ from collections.abc import Iterator
 
 import keras
 
-from tfsoftmax.corpora.config import TASKS
 from tfsoftmax.corpora.tokenizers import Tokenizer, load_tokenizer
-from tfsoftmax.lm.any_model import model_of
 from tfsoftmax.lm.checkpoints import POINTERS, Checkpoints, weight_variables
-from tfsoftmax.lm.config import ModelConfig, model_config_of
+from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.description import differences
 from tfsoftmax.lm.files import append_line, read_json, write_whole
 from tfsoftmax.lm.locks import locked_file
 from tfsoftmax.lm.run_files import FILES, TOKENIZER, checked_copy, with_copies
+from tfsoftmax.lm.tasks import LANGUAGE_MODEL, Task
 from tfsoftmax.sharding.workers import Workers
 from tfsoftmax.support.textio import parsed_json
 from tfsoftmax.support.whole_files import PARTIAL, errors_name, remove_partial
@@ -38,6 +37,7 @@ class Run:
 
     Args:
         directory: the folder, which need not exist yet.
+        task: what the run trains.
 
     Attributes:
         checkpoints: the run's `Checkpoints`.
@@ -49,10 +49,10 @@ class Run:
         print([line["perplexity"] for line in run.metrics() if line["event"] == "valid"])
     """
 
-    def __init__(self, directory: str):
+    def __init__(self, directory: str, task: Task = LANGUAGE_MODEL):
         if not directory or (os.path.lexists(directory) and not os.path.isdir(directory)):
             raise ValueError(f"`run` must name a directory. Received: run={directory!r}")
-        self.directory = directory
+        self.directory, self.task = directory, task
         self.checkpoints = Checkpoints(self.path(CHECKPOINTS), self._seal)
 
     def path(self, *names: str) -> str:
@@ -83,7 +83,7 @@ class Run:
         """Raises ValueError if the folder holds a run of another configuration."""
         if not self.exists():
             return
-        different = list(differences(self.config(), json.loads(json.dumps(config))))
+        different = list(differences(self.config(), json.loads(json.dumps(config)), self.task))
         if different:
             raise ValueError(
                 "`run` holds a run of another configuration; choose another directory, or the "
@@ -135,28 +135,21 @@ class Run:
         """The configuration of the model, with the run's own copies of files, and with changes."""
         config = self.config()
         try:
-            asked = model_config_of({**config["model"], **changes})
+            asked = self.task.config(**{**config["model"], **changes})
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"{self.path(CONFIG)}: must describe a model. Received: {error}"
             ) from None
         return with_copies(asked, self.path(FILES), config["files"])
 
-    def check_task(self, tasks: tuple = TASKS[:1]) -> str:
-        """The task of the run's corpus, as `Corpus.task`, or a ValueError if it is another."""
-        task = self.config()["corpus"].get("task", TASKS[0])
-        if task not in TASKS:
+    def check_task(self) -> None:
+        """Raises ValueError if the run trains something else than its task."""
+        name = self.config()["corpus"].get("task")
+        if name != self.task.name:
             raise ValueError(
-                f"{self.path(CONFIG)}: `task` must be one of {', '.join(TASKS)}. "
-                f"Received: task={task!r}"
+                f"`run` must be a run on a corpus of {self.task.name}; `tfsoftmax --help` lists "
+                f"the commands for others. Received: run={self.directory!r}, on one of {name}"
             )
-        if task not in tasks:
-            tool = {"pairs": "tfsoftmax summarise", "sentences": "tfsoftmax generate"}[task]
-            raise ValueError(
-                f"`run` must be a run on a corpus of {' or '.join(tasks)}. "
-                f"Received: run={self.directory!r}, on one of {task}, which {tool} takes"
-            )
-        return task
 
     def vocabulary(self) -> Vocabulary:
         """The vocabulary that the run was trained with."""
@@ -250,18 +243,18 @@ class Run:
 
 def load(
     directory: str, streams: int | None, time_steps: int | None = None, stateful: bool = True,
-    backend: str = "auto", workers: Workers | None = None, tasks: tuple = TASKS[:1],
+    backend: str = "auto", workers: Workers | None = None, task: Task = LANGUAGE_MODEL,
 ) -> tuple[keras.Model, Vocabulary, dict]:
     """Builds the model of a run, with its best weights, for batches of any size.
 
     Args:
         directory: the folder of the run.
-        streams, time_steps, stateful: arguments of `language_model`. For a run on pairs, `streams`
-            is the number of pairs in a batch, and the others have no effect.
+        streams, time_steps, stateful: arguments of `language_model`; for another task, those of
+            its `build`, with `streams` for the rows of a batch.
         backend: how the recurrent layers compute, as in `ModelConfig`. The weights do not depend
             on it, and the run's own choice may need another machine.
         workers: the `Workers` that load the run together; None for this process alone.
-        tasks: the tasks that the caller can use a run of, "sentences", "pairs" or both.
+        task: what the run trains.
 
     Returns:
         The model, the vocabulary, and the configuration as a dictionary, which has the progress
@@ -272,11 +265,11 @@ def load(
             checkpoint, or workers have loaded different checkpoints, for example because the run
             is in training.
     """
-    run = Run(directory)
-    run.check_task(tasks)
+    run = Run(directory, task)
+    run.check_task()
     config, vocabulary = run.config(), run.vocabulary()
     model_config = run.model_config(backend=backend)
-    model = model_of(model_config, vocabulary, streams, time_steps, stateful)
+    model = task.build(model_config, vocabulary, streams, time_steps, stateful)
     progress = run.checkpoints.restore(weight_variables(model), "best")
     if progress is None:
         raise ValueError(

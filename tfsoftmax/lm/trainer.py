@@ -39,7 +39,7 @@ class Trainer:
         self.workers = workers or Workers()
         keras.utils.set_random_seed(config.seed)
         with self.workers.strategy.scope():
-            self.model = compiled_model(model_config, config, corpus)
+            self.model = compiled_model(model_config, config, corpus, run.task)
             metrics = head_metrics(self.model)
         self.states = StreamStates(self.model, self.workers)
         self.variables = training_variables(self.model, self.states.variables)

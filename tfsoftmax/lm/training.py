@@ -3,11 +3,8 @@
 import contextlib
 import dataclasses
 
-from tfsoftmax.corpora.config import TASKS
 from tfsoftmax.corpora.pipeline import rows_of_each
-from tfsoftmax.corpora.records import Corpus
-from tfsoftmax.lm.any_model import model_of
-from tfsoftmax.lm.config import ModelConfig, Seq2SeqConfig, TrainingConfig, model_config_of
+from tfsoftmax.lm.config import ModelConfig, TrainingConfig
 from tfsoftmax.lm.description import (
     description,
     needs_machine,
@@ -18,6 +15,7 @@ from tfsoftmax.lm.followers import FollowedRun
 from tfsoftmax.lm.run_files import FILES, keep_copies, with_copies
 from tfsoftmax.lm.runs import Run
 from tfsoftmax.lm.signals import on_signals
+from tfsoftmax.lm.tasks import LANGUAGE_MODEL, Task
 from tfsoftmax.lm.trainer import Trainer
 from tfsoftmax.sharding.workers import SHOWING_SECONDS, Workers
 
@@ -25,13 +23,14 @@ from tfsoftmax.sharding.workers import SHOWING_SECONDS, Workers
 def train(
     data: str, run: str, model_config: ModelConfig, config: TrainingConfig, verbose: bool = True,
     profile_batch: tuple[int, int] | None = None, workers: Workers | None = None,
+    task: Task = LANGUAGE_MODEL,
 ) -> dict | None:
     """Trains a run to its end: a new run, or one that was killed, interrupted or extended.
 
     Args:
         data: the directory of a prepared corpus.
         run: the directory of the run.
-        model_config: the model to build, a `Seq2SeqConfig` if the corpus is one of pairs.
+        model_config: the model to build, of the class that the task has.
         config: the training to do.
         verbose: whether to show a progress bar, and a line for each validation.
         profile_batch: the first and the last step to trace for TensorBoard; None for no trace.
@@ -39,6 +38,7 @@ def train(
             device. All workers call this function with the same arguments, and see the same
             folders, which is checked; only the first writes and prints. Their number may change
             when a run continues.
+        task: what to train.
 
     Returns:
         The "finished" line of the metrics; None if the run was interrupted.
@@ -51,12 +51,12 @@ def train(
     Source: Müller 2017, section 4.3.
     """
     workers = workers or Workers()
-    corpus, run = Corpus.load(data, TASKS), Run(run) if workers.first else FollowedRun(run)
-    if (corpus.task == "pairs") != isinstance(model_config, Seq2SeqConfig):
+    if type(model_config) is not task.config:
         raise ValueError(
-            "`model_config` must be a Seq2SeqConfig for a corpus of pairs, and only for one. "
-            f"Received: a {type(model_config).__name__} for one of {corpus.task}"
+            f"`model_config` must be a {task.config.__name__} for a corpus of {task.name}. "
+            f"Received: a {type(model_config).__name__}"
         )
+    corpus, run = task.corpus.load(data), (Run if workers.first else FollowedRun)(run, task)
     for name in ("train", "valid"):
         if name not in corpus.splits:
             raise ValueError(
@@ -91,7 +91,7 @@ def _settled(corpus, run, model_config, config, workers):
     began_with = files if recorded is None else recorded["files"]
     if workers.size > 1 and needs_machine(model_config):  # the others might measure otherwise
         own = with_copies(model_config, run.path(FILES), began_with)
-        model_config = with_chosen_options(model_config, model_of(own, corpus.vocabulary, 1))
+        model_config = with_chosen_options(model_config, run.task.build(own, corpus.vocabulary, 1))
     finished = [m for m in run.metrics() if m["event"] == "finished"]
     return {
         "model": dataclasses.asdict(model_config), "training": dataclasses.asdict(config),
@@ -116,7 +116,8 @@ def _seen(corpus, run):
 
 
 def _train(corpus, run, settled, verbose, profile_batch, workers):
-    model_config, config = model_config_of(settled["model"]), TrainingConfig(**settled["training"])
+    model_config = run.task.config(**settled["model"])
+    config = TrainingConfig(**settled["training"])
     own = with_copies(model_config, run.path(FILES), settled["began_with"])
     trainer = Trainer(corpus, run, own, config, verbose, profile_batch, workers)
     described = description(corpus, with_chosen_options(model_config, trainer.model), config)

@@ -4,7 +4,6 @@ import dataclasses
 import json
 import os
 import pathlib
-import re
 import signal
 import subprocess
 
@@ -15,12 +14,14 @@ import tensorflow as tf
 from pairs_helper import CONFIG, FLAGS, MODEL, small_pairs
 from runs_helper import assert_same_run, command, events, tool
 from test_resuming import wait_for_step
-from tfsoftmax.corpora import pair_texts
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.lm import runs, training
-from tfsoftmax.lm.config import ModelConfig, Seq2SeqConfig
+from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.trainer import Trainer
-from tfsoftmax.seq2seq.rouge import rouge
+from tfsoftmax.pairs import texts as pair_texts
+from tfsoftmax.pairs.config import Seq2SeqConfig
+from tfsoftmax.pairs.rouge import rouge
+from tfsoftmax.pairs.task import PAIRS
 from workers_helper import largest_difference
 
 
@@ -32,8 +33,8 @@ def pairs(tmp_path_factory):
 @pytest.fixture(scope="module")
 def finished(pairs, tmp_path_factory):
     directory = str(tmp_path_factory.mktemp("run") / "run")
-    training.train(pairs.directory, directory, MODEL, CONFIG, verbose=False)
-    return runs.Run(directory)
+    training.train(pairs.directory, directory, MODEL, CONFIG, verbose=False, task=PAIRS)
+    return runs.Run(directory, PAIRS)
 
 
 def test_perplexity_falls_and_is_logged(finished, pairs):
@@ -43,7 +44,7 @@ def test_perplexity_falls_and_is_logged(finished, pairs):
     assert last["perplexity"] < first["perplexity"] and last["perplexity"] < 0.5 * unigram
     assert last["tokens"] == pairs.split("valid").tokens
     assert os.listdir(finished.path("tensorboard"))
-    assert finished.model_config() == MODEL and finished.check_task(("pairs",)) == "pairs"
+    assert finished.model_config() == MODEL and finished.check_task() is None
 
 
 def test_words_per_second_counts_the_words_of_targets_only(finished, pairs):
@@ -55,7 +56,7 @@ def test_words_per_second_counts_the_words_of_targets_only(finished, pairs):
 
 def test_logged_validation_is_the_exact_perplexity(finished, pairs):
     """Against float64 sums over the logits of each pair by itself, without padding."""
-    model, vocabulary, _ = runs.load(finished.directory, None, tasks=("pairs",))
+    model, vocabulary, _ = runs.load(finished.directory, None, task=PAIRS)
     nats, tokens = 0.0, 0
     for (source, words), labels, weights in batches(pairs, "valid").as_numpy_iterator():
         for row in range(len(source)):
@@ -75,7 +76,7 @@ def test_logged_validation_is_the_exact_perplexity(finished, pairs):
 
 @pytest.mark.slow
 def test_sigterm_saves_the_step_and_the_run_goes_on(finished, pairs, tmp_path, monkeypatch):
-    stop, run, log = 30, runs.Run(str(tmp_path / "run")), Trainer._log_step
+    stop, run, log = 30, runs.Run(str(tmp_path / "run"), PAIRS), Trainer._log_step
 
     def log_and_stop(self, *arguments):
         if self.progress.step == stop:
@@ -83,18 +84,21 @@ def test_sigterm_saves_the_step_and_the_run_goes_on(finished, pairs, tmp_path, m
         return log(self, *arguments)
 
     monkeypatch.setattr(Trainer, "_log_step", log_and_stop)
-    assert training.train(pairs.directory, run.directory, MODEL, CONFIG, verbose=False) is None
+    interrupted = training.train(
+        pairs.directory, run.directory, MODEL, CONFIG, verbose=False, task=PAIRS
+    )
+    assert interrupted is None
     assert run.checkpoints.progress()["step"] == stop
     monkeypatch.undo()
-    training.train(pairs.directory, run.directory, MODEL, CONFIG, verbose=False)
+    training.train(pairs.directory, run.directory, MODEL, CONFIG, verbose=False, task=PAIRS)
     assert_same_run(finished, run)
 
 
 @pytest.mark.slow
 def test_killed_at_any_moment_it_ends_with_the_same_weights(finished, pairs, tmp_path):
     """SIGKILL, at two different steps, of the real program; then the same command again."""
-    line = command("train", f"--data={pairs.directory}", f"--run={tmp_path / 'run'}", *FLAGS)
-    run = runs.Run(str(tmp_path / "run"))
+    line = command("train_pairs", f"--data={pairs.directory}", f"--run={tmp_path / 'run'}", *FLAGS)
+    run = runs.Run(str(tmp_path / "run"), PAIRS)
     for step in (12, 60):
         process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
@@ -110,33 +114,30 @@ def test_killed_at_any_moment_it_ends_with_the_same_weights(finished, pairs, tmp
 def test_what_does_not_fit_is_refused(finished, finished_run, pairs, corpus, tmp_path):
     out = str(tmp_path / "run")
     with pytest.raises(ValueError, match="`model_config` must be a Seq2SeqConfig .* a ModelConfig"):
-        training.train(pairs.directory, out, ModelConfig(), CONFIG, verbose=False)
-    with pytest.raises(ValueError, match="`model_config` .* a Seq2SeqConfig for one of sentences"):
+        training.train(pairs.directory, out, ModelConfig(), CONFIG, verbose=False, task=PAIRS)
+    with pytest.raises(ValueError, match="`model_config` must be a ModelConfig .* Seq2SeqConfig"):
         training.train(corpus.directory, out, Seq2SeqConfig(), CONFIG, verbose=False)
+    with pytest.raises(ValueError, match="must be a corpus of sentences; .* one of pairs"):
+        training.train(pairs.directory, out, ModelConfig(), CONFIG, verbose=False)
     other = dataclasses.replace(MODEL, attention="bahdanau")
     with pytest.raises(ValueError, match="attention='luong' there, 'bahdanau' now"):
-        training.train(pairs.directory, finished.directory, other, CONFIG, verbose=False)
-    with pytest.raises(ValueError, match="a run on a corpus of sentences. .* summarise takes"):
+        training.train(
+            pairs.directory, finished.directory, other, CONFIG, verbose=False, task=PAIRS
+        )
+    with pytest.raises(ValueError, match="a run on a corpus of sentences; .* one of pairs"):
         runs.load(finished.directory, 2)
-    line = ["train", f"--data={corpus.directory}", f"--run={out}", "--attention=luong"]
-    result = tool(*line, check=False)
-    assert "`attention` may be given for a corpus of pairs only" in result.stderr
-    for data, preset, wanted in (
-        (corpus, "shen_summaries", "one of demo, text8, .* for a corpus of sentences"),
-        (pairs, "shen", "one of shen_summaries, demo_summaries for a corpus of pairs"),
-    ):
-        line = ["train", f"--data={data.directory}", f"--run={out}", f"--preset={preset}"]
-        said = tool(*line, check=False).stderr
-        assert re.search(f"`preset` must be {wanted}. Received: preset='{preset}'", said)
+    with pytest.raises(ValueError, match="a run on a corpus of pairs; .* one of sentences"):
+        runs.load(finished_run.directory, 2, task=PAIRS)
     assert not os.path.exists(out)
-    line = ["evaluate", f"--run={finished_run.directory}", "--beam=3"]
-    assert "`beam` may be given for a run on pairs only" in tool(*line, check=False).stderr
-    line = ["evaluate", f"--run={finished.directory}", "--tail_ngram=x.arpa"]
-    refused = "`tail_ngram` may be given for a run on sentences only"
-    assert refused in tool(*line, check=False).stderr
-    line = ["evaluate", f"--run={finished.directory}", "--summaries=0", "--beam=3"]
-    refused = "`beam` may be given for a run on pairs with --summaries above 0 only. Received: beam"
-    assert refused in tool(*line, check=False).stderr
+    for line, wanted in (
+        (["train_pairs", f"--data={corpus.directory}", f"--run={out}"], "a corpus of pairs; "),
+        (["train", f"--data={pairs.directory}", f"--run={out}"], "a corpus of sentences; "),
+        (["evaluate_pairs", f"--run={finished_run.directory}"], "a run on a corpus of pairs; "),
+        (["evaluate_pairs", f"--run={finished.directory}", "--summaries=0", "--beam=3"],
+         "`beam` may be given with --summaries above 0 only. Received: beam"),
+    ):
+        assert wanted in tool(*line, check=False).stderr
+    assert not os.path.exists(out)
 
 
 def with_a_long_target(pairs, tmp_path):
@@ -145,16 +146,16 @@ def with_a_long_target(pairs, tmp_path):
     test.write_text((folder / "test.tsv").read_text() + "w1 w2\t" + " ".join(["w2"] * 31) + "\n")
     files = [f"--train={folder}/train.tsv", f"--valid={folder}/valid.tsv", f"--test={test}"]
     out = tmp_path / "longer"
-    tool("prepare", "--task=pairs", "--corpus=text", *files, f"--out={out}", "--batch_size=8",
+    tool("prepare_pairs", "--corpus=text", *files, f"--out={out}", "--batch_size=8",
          "--vocabulary_from=both")
     return out
 
 
 def test_the_tools_train_and_evaluate_pairs(pairs, tmp_path):
     run = f"--run={tmp_path / 'run'}"
-    tool("train", f"--data={pairs.directory}", run, *FLAGS, "--max_steps=3", "--head=tree")
+    tool("train_pairs", f"--data={pairs.directory}", run, *FLAGS, "--max_steps=3", "--head=tree")
     flags = "--beam=3", "--max_words=5"
-    result = json.loads(tool("evaluate", run, *flags).stdout.splitlines()[-1])
+    result = json.loads(tool("evaluate_pairs", run, *flags).stdout.splitlines()[-1])
     assert result["tokens"] == pairs.split("test").tokens
     assert result["summaries"] == pairs.split("test").sentences
     texts = list(pair_texts.texts(pairs, "test"))
@@ -165,12 +166,12 @@ def test_the_tools_train_and_evaluate_pairs(pairs, tmp_path):
     assert low <= result["rougeL_f1"] <= high
     assert (result["pairs"], result["long_targets_left_out"]) == (result["summaries"], 0)
     other = json.loads(tool(
-        "evaluate", run, *flags, f"--data={with_a_long_target(pairs, tmp_path)}"
+        "evaluate_pairs", run, *flags, f"--data={with_a_long_target(pairs, tmp_path)}"
     ).stdout.splitlines()[-1])
     assert (other["pairs"], other["long_targets_left_out"]) == (result["pairs"], 1)
     assert other["perplexity"] == pytest.approx(result["perplexity"], rel=1e-5)
     assert other["summaries"] == result["summaries"] + 1
-    without = json.loads(tool("evaluate", run, "--summaries=0").stdout.splitlines()[-1])
+    without = json.loads(tool("evaluate_pairs", run, "--summaries=0").stdout.splitlines()[-1])
     assert "rouge1_f1" not in without and without["perplexity"] == result["perplexity"]
     logged = events(runs.Run(str(tmp_path / "run")), "test")
     found = [result["perplexity"], other["perplexity"], result["perplexity"]]
@@ -184,8 +185,9 @@ def test_two_workers_share_the_pairs_of_a_batch(pairs, tmp_path):
     for count in (1, 2):
         run, more = f"--run={tmp_path / str(count)}", ["--dropout=0", "--max_steps=20"]
         for line in (
-            command("train", f"--data={pairs.directory}", run, *FLAGS, *more, f"--workers={count}"),
-            command("evaluate", run, "--summaries=0", f"--workers={count}"),
+            command("train_pairs", f"--data={pairs.directory}", run, *FLAGS, *more,
+                    f"--workers={count}"),
+            command("evaluate_pairs", run, "--summaries=0", f"--workers={count}"),
         ):
             done = subprocess.run(line, capture_output=True, text=True, timeout=300, check=False)
             assert done.returncode == 0, done.stderr

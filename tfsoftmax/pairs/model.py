@@ -1,11 +1,10 @@
 """An encoder-decoder with attention as a Keras model, which ends in any head."""
 
 import keras
+import tensorflow as tf
 
-from tfsoftmax.corpora.pipeline import real_words
 from tfsoftmax.layers.dropout import Dropout
 from tfsoftmax.layers.names import CELLS
-from tfsoftmax.lm.config import Seq2SeqConfig
 from tfsoftmax.lm.model import (
     check_head,
     embedding_and_options,
@@ -13,6 +12,7 @@ from tfsoftmax.lm.model import (
     recurrent,
     uniform,
 )
+from tfsoftmax.pairs.config import Seq2SeqConfig
 from tfsoftmax.support.arguments import check_positive, checks_arguments
 from tfsoftmax.vocabulary import Vocabulary
 
@@ -85,6 +85,21 @@ def encoder_decoder(
     hidden = drop(_projection(config, "attentional", activation="tanh")(hidden), "dropout_head")
     logits = head_logits(config, vocabulary, head_options, hidden, words)
     return keras.Model((source, words), logits, name="encoder_decoder")
+
+
+def real_words(source: tf.Tensor, eos_id: int) -> tf.Tensor:
+    """Tells the words of sources, and the `<eos>` after each, from what fills the places behind.
+
+    Args:
+        source: int (B, S), sources of batches, or Keras's symbol for them. No text contains
+            `<eos>` itself.
+        eos_id: the id of `<eos>`.
+
+    Returns:
+        bool (B, S). Each row begins with at least one True, also that of an empty pair.
+    """
+    ends = keras.ops.cast(keras.ops.equal(source, eos_id), "int32")
+    return keras.ops.equal(keras.ops.cumsum(ends, axis=1) - ends, 0)
 
 
 def encoder_and_decoder_models(model: keras.Model) -> tuple[keras.Model, keras.Model]:

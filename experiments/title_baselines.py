@@ -30,7 +30,7 @@ class NearestTitles:
         titles: their N titles.
 
     Example:
-        from tfsoftmax.seq2seq.baselines import NearestTitles
+        from experiments.title_baselines import NearestTitles
         nearest = NearestTitles(["the cat sat down", "a dog ran off"], ["cat sits", "dog runs"])
         print(nearest.titles(["my dog"]))  # ['dog runs']
 

@@ -1,4 +1,4 @@
-"""Writes a corpus of pairs: vocabulary, records and texts."""
+"""Prepares a corpus of pairs of texts: vocabulary, records and the texts themselves."""
 
 import os
 import zlib
@@ -6,48 +6,59 @@ import zlib
 import numpy as np
 
 from tfsoftmax.corpora import manifest as manifests
-from tfsoftmax.corpora import pair_batches
 from tfsoftmax.corpora.counting import build_vocabulary
-from tfsoftmax.corpora.pair_texts import TextWriter
-from tfsoftmax.corpora.pairs import PairTally, examples
-from tfsoftmax.corpora.records import Split
+from tfsoftmax.corpora.publishing import missing_split, published
 from tfsoftmax.corpora.writer import RecordWriter
+from tfsoftmax.pairs import batches as pair_batches
+from tfsoftmax.pairs.config import PairsConfig
+from tfsoftmax.pairs.corpus import PairCorpus, PairSplit
+from tfsoftmax.pairs.reading import PairTally, examples
+from tfsoftmax.pairs.sources import make_source
+from tfsoftmax.pairs.texts import TextWriter
 from tfsoftmax.vocabulary import EOS, UNK, Vocabulary
 
+__all__ = ["PairsConfig", "prepare", "summary"]
 
-def write_pairs(directory, scratch, source, settings, config, progress):
-    """Writes the files of a corpus of pairs into a folder, in two passes.
+# The defaults of `min_count` and `max_vocab`.
+MIN_COUNTS = {"docstring_pairs": 2, "text": 1, "gigaword": 1}
+MAX_VOCABS = {"gigaword": 69_000}  # Shen et al. 2017, section 5.1
+
+
+def prepare(config: PairsConfig, progress: bool = True) -> PairCorpus:
+    """Prepares a corpus of pairs, unless it is already there, intact and with the same settings.
+
+    A first pass counts the words, a second one encodes them. The pairs are put into batches of
+    similar lengths, which are shuffled once.
 
     Args:
-        directory: the folder for the files.
-        scratch: a folder for files that are removed after use.
-        source: where the pairs come from, a `Source`.
-        settings: the settings that the manifest keeps.
-        config: the `PrepareConfig`.
-        progress: a `Progress`.
+        config: the settings.
+        progress: whether to report progress on the standard error stream.
+
+    Returns:
+        The corpus in `config.out`.
 
     Raises:
-        ValueError: a split has no pairs, or no word is frequent enough.
-        RuntimeError: the records do not hold exactly the words that were counted.
+        As `corpora.publishing.published`.
     """
-    with progress.phase("reading") as report:
-        blocks = source.open(scratch, report)
-    tallies = {name: _counted(blocks[name], name, config, progress) for name in blocks}
-    vocabulary = pair_vocabulary(
-        tallies["train"], settings["min_count"], settings["max_vocab"], config.vocabulary_from
-    )
-    vocabulary.save(os.path.join(directory, manifests.VOCABULARY))
-    ends = [_widths(tallies, *side) for side in (
-        ("source_lengths", pair_batches.SOURCE_WIDTHS),
-        ("target_lengths", pair_batches.TARGET_WIDTHS),
-    )]
-    splits = {}
-    for name, tally in tallies.items():
-        with progress.phase(f"encoding {name}", tally.words) as report:
-            splits[name] = _write_split(
-                blocks[name], name, tally, vocabulary, ends, config, directory, scratch, report
-            )
-    manifests.write_manifest(directory, config.corpus, settings, vocabulary, splits)
+    return published(PairCorpus, config, make_source, _settings, _write, progress)
+
+
+def summary(corpus: PairCorpus) -> str:
+    """Describes a corpus of pairs and its splits in a table."""
+    lines = [
+        f"{corpus.directory}: {corpus.name}, vocabulary {len(corpus.vocabulary):,}, batches of "
+        f"{corpus.batch_size} pairs",
+        f"{'split':<9}{'pairs':>11}{'source words':>14}{'OOV':>9}{'target words':>14}{'OOV':>9}"
+        f"{'records':>9}{'cut sources':>13}{'left out: empty':>17}{'long target':>13}",
+    ]
+    for name, split in corpus.splits.items():
+        lines.append(
+            f"{name:<9}{split.sentences:>11,}{split.source_words:>14,}"
+            f"{split.source_oov / max(1, split.source_words):>9.3%}"
+            f"{split.words:>14,}{split.oov_rate:>9.3%}{split.records:>9,}"
+            f"{split.cut_sources:>13,}{split.empty_pairs:>17,}{split.long_targets:>13,}"
+        )
+    return "\n".join([*lines, *missing_split(corpus)])
 
 
 def pair_vocabulary(
@@ -73,6 +84,38 @@ def pair_vocabulary(
     counts |= {UNK: tally.words - sum(counts.values()), EOS: tally.sentences}
     ranked = sorted(counts, key=lambda word: (-counts[word], word))
     return Vocabulary(ranked, [counts[word] for word in ranked])
+
+
+def _settings(config, source):
+    return {
+        "min_count": config.min_count or MIN_COUNTS[config.kind],
+        "max_vocab": config.max_vocab or MAX_VOCABS.get(config.kind),
+        "vocabulary_from": config.vocabulary_from,
+        **{name: getattr(config, name) for name in PairCorpus.SHAPE},
+        "seed": config.seed,
+    }
+
+
+def _write(directory, scratch, source, settings, config, progress):
+    """Writes the files of a corpus of pairs into a folder, in two passes."""
+    with progress.phase("reading") as report:
+        blocks = source.open(scratch, report)
+    tallies = {name: _counted(blocks[name], name, config, progress) for name in blocks}
+    vocabulary = pair_vocabulary(
+        tallies["train"], settings["min_count"], settings["max_vocab"], config.vocabulary_from
+    )
+    vocabulary.save(os.path.join(directory, manifests.VOCABULARY))
+    ends = [_widths(tallies, *side) for side in (
+        ("source_lengths", pair_batches.SOURCE_WIDTHS),
+        ("target_lengths", pair_batches.TARGET_WIDTHS),
+    )]
+    splits = {}
+    for name, tally in tallies.items():
+        with progress.phase(f"encoding {name}", tally.words) as report:
+            splits[name] = _write_split(
+                blocks[name], name, tally, vocabulary, ends, config, directory, scratch, report
+            )
+    manifests.write_manifest(directory, config.corpus, settings, vocabulary, splits)
 
 
 def _counted(blocks, name, config, progress):
@@ -108,14 +151,14 @@ def _write_split(blocks, name, tally, vocabulary, ends, config, directory, scrat
     sides = list(map(pair_batches.EncodedTexts, paths))
     texts = TextWriter(directory, name)
     for block in examples(blocks, name, config.max_source, config.max_target, PairTally()):
-        pairs = [pair for _, _, pairs in block for pair in pairs]
-        for side, lines in zip(sides, zip(*pairs)):
+        kept = [pair for _, _, pairs in block for pair in pairs]
+        for side, lines in zip(sides, zip(*kept)):
             words = [word for line in lines for word in (*line, EOS)]
             side.add(vocabulary.encode(words), np.array([len(line) + 1 for line in lines]))
         for source, targets, pairs in block:
             if pairs or name != "train":
                 texts.write(source, targets)
-        report(sum(len(target) for _, target in pairs))
+        report(sum(len(target) for _, target in kept))
     batches, shapes = pair_batches.in_batches(
         *(side.lengths for side in sides), *ends, config.batch_size,
         (config.seed, zlib.crc32(name.encode())),
@@ -127,19 +170,17 @@ def _write_split(blocks, name, tally, vocabulary, ends, config, directory, scrat
         side.remove()
     files = writer.close()
     _check_nothing_lost(name, tally, vocabulary, written, source_written)
-    return Split(
+    return PairSplit(
         files=files,
         records=sum(file.records for file in files),
         sentences=tally.sentences,
         words=tally.words,
         tokens=int(written.sum()),
         oov=int(written[vocabulary.oov_id]),
+        source_words=tally.source_words,
+        source_oov=int(source_written[vocabulary.oov_id]),
+        **{name: getattr(tally, name) for name in ("cut_sources", "empty_pairs", "long_targets")},
         texts=texts.close(),
-        pair_counts={
-            "source_words": tally.source_words,
-            "source_oov": int(source_written[vocabulary.oov_id]),
-            **{n: getattr(tally, n) for n in ("cut_sources", "empty_pairs", "long_targets")},
-        },
     )
 
 

@@ -90,7 +90,7 @@ class EncodedTexts:
 
     Example:
         import numpy as np
-        from tfsoftmax.corpora.pair_batches import EncodedTexts
+        from tfsoftmax.pairs.batches import EncodedTexts
         texts = EncodedTexts("ids")
         texts.add(np.array([5, 6, 0, 7, 0], np.int32), np.array([3, 2]))
         print(texts.rows(np.array([1, 0, -1]), width=4))

@@ -27,6 +27,7 @@ from tfsoftmax.commands.program import (
     load_tensorflow,
     printable,
 )
+from tfsoftmax.pairs.commands import search_flags
 from tfsoftmax.support.arguments import check_at_least
 from tfsoftmax.support.extras import imported
 from tfsoftmax.support.textio import line_blocks, name_of
@@ -38,7 +39,7 @@ DRAWN_WORDS = 200  # of a text and of a summary
 def define_flags():
     shared_flags.define_run()
     flags.DEFINE_string("input", "-", "File of texts, one per line; - for standard input.")
-    shared_flags.define_search()
+    search_flags.define_search()
     flags.DEFINE_integer("nbest", 1, "Number of summaries of each text, at most the beam.")
     flags.DEFINE_bool("keep_unk", False, "Leave <unk> in the summaries.")
     flags.DEFINE_string(
@@ -49,7 +50,7 @@ def define_flags():
 
 
 def main():
-    options, search = flags.FLAGS, shared_flags.search_options()
+    options, search = flags.FLAGS, search_flags.search_options()
     check_at_least(1, nbest=options.nbest)
     if options.nbest > search["beam"]:
         raise ValueError(
@@ -68,10 +69,11 @@ def main():
     from tqdm import tqdm
 
     from tfsoftmax.lm import runs
-    from tfsoftmax.seq2seq.summaries import Summariser
+    from tfsoftmax.pairs.summaries import Summariser
+    from tfsoftmax.pairs.task import PAIRS
     from tfsoftmax.support.marks import Marks
 
-    model, vocabulary, config = runs.load(options.run, None, tasks=("pairs",))
+    model, vocabulary, config = runs.load(options.run, None, task=PAIRS)
     summariser = Summariser(model, vocabulary, config["corpus"]["max_source"])
     first_found, counts = None, {"texts": 0, "empty": 0, "cut": 0, "words": 0, "unknown": 0}
     ended_at_once = 0

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tfsoftmax.lm.decoding import beam_search
 from tfsoftmax.lm.sentences import WORDS, windows
-from tfsoftmax.seq2seq.model import encoder_and_decoder_models
+from tfsoftmax.pairs.model import encoder_and_decoder_models
 from tfsoftmax.support.arguments import check_at_least
 from tfsoftmax.vocabulary import UNK, Vocabulary
 
@@ -29,7 +29,7 @@ class Summary(NamedTuple):
 
     Example:
         import numpy as np
-        from tfsoftmax.seq2seq.summaries import Summary
+        from tfsoftmax.pairs.summaries import Summary
         attention = np.array([[0.8, 0.1], [0.3, 0.6]], np.float32)
         summary = Summary(["old", "<unk>"], -3.0, -1.5, True, attention)
         print(*summary.copied(["ancient", "zebra"]))  # old zebra
@@ -67,7 +67,7 @@ class Summariser:
             vocabulary.
 
     Example:
-        from tfsoftmax.seq2seq.summaries import Summariser
+        from tfsoftmax.pairs.summaries import Summariser
         vocabulary = tfsoftmax.Vocabulary(["the", "cat", "<unk>", "<eos>"], [9, 3, 2, 4])
         model = tfsoftmax.encoder_decoder(tfsoftmax.Seq2SeqConfig(), vocabulary)
         [found] = Summariser(model, vocabulary).summarise([["the", "old", "cat"]], max_words=2)

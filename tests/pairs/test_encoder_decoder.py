@@ -9,11 +9,11 @@ import tensorflow as tf
 
 from cases import randomise
 from test_fused_rnn import H, numpy_gru, numpy_lstm
-from tfsoftmax.lm.config import Seq2SeqConfig
 from tfsoftmax.lm.model import language_model
 from tfsoftmax.lm.registry import HEADS
 from tfsoftmax.losses import SoftmaxLoss
-from tfsoftmax.seq2seq.model import encoder_and_decoder_models, encoder_decoder
+from tfsoftmax.pairs.config import Seq2SeqConfig
+from tfsoftmax.pairs.model import encoder_and_decoder_models, encoder_decoder
 from tfsoftmax.vocabulary import Vocabulary
 
 WORDS = ("the", "<unk>", "cat", "sat", "<eos>", "mat", "on")

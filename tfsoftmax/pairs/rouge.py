@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tfsoftmax.seq2seq.stems import stem as stem_of
+from tfsoftmax.pairs.stems import stem as stem_of
 from tfsoftmax.support.arguments import check_at_least
 from tfsoftmax.support.resampling import Estimate, estimated_mean
 

@@ -8,9 +8,9 @@ import gzip
 import os
 from collections.abc import Iterable, Iterator
 
-from tfsoftmax.corpora.manifest import TEXTS
-from tfsoftmax.corpora.records import Corpus, RecordFile, sha256_of
+from tfsoftmax.corpora.records import RecordFile, sha256_of
 from tfsoftmax.corpora.text import LINE_BYTES
+from tfsoftmax.pairs.corpus import TEXTS, PairCorpus
 from tfsoftmax.support import textio
 
 
@@ -22,7 +22,7 @@ class TextWriter:
         split: the name of the split.
 
     Example:
-        from tfsoftmax.corpora.pair_texts import TextWriter
+        from tfsoftmax.pairs.texts import TextWriter
         writer = TextWriter(".", "valid")
         writer.write("the cat sat on the mat", ["cat on mat", "a cat sits"])
         print(writer.close().records)
@@ -48,7 +48,7 @@ class TextWriter:
         return RecordFile(self._path, self._count, stat.st_size, digest)
 
 
-def texts(corpus: Corpus, split: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+def texts(corpus: PairCorpus, split: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yields each source of a split with its targets, in the order in which they were read.
 
     Those of train are the pairs of its records. The other splits also keep sources whose targets

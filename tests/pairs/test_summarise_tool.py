@@ -1,4 +1,4 @@
-"""The tool `summarise`, and what `evaluate` and `export` say of a run on pairs."""
+"""The tools `summarise` and `export_pairs`."""
 
 import dataclasses
 import functools
@@ -19,9 +19,10 @@ from tfsoftmax.lm import runs
 from tfsoftmax.lm.checkpoints import weight_variables
 from tfsoftmax.lm.config import TrainingConfig
 from tfsoftmax.lm.description import description
-from tfsoftmax.seq2seq.export import export_summariser
-from tfsoftmax.seq2seq.model import encoder_decoder
-from tfsoftmax.seq2seq.summaries import Summariser
+from tfsoftmax.pairs.export import export_summariser
+from tfsoftmax.pairs.model import encoder_decoder
+from tfsoftmax.pairs.summaries import Summariser
+from tfsoftmax.pairs.task import PAIRS
 
 TEXTS = ["w1 w2 zebra w3 <eos> w4", "", "w9 w8 w7", "qué w5 w5 w5 w5 w5 w5 w5"]
 
@@ -44,7 +45,7 @@ def run(tmp_path_factory):
 
 @functools.cache
 def summariser(run):
-    model, vocabulary, config = runs.load(run, None, tasks=("pairs",))
+    model, vocabulary, config = runs.load(run, None, task=PAIRS)
     return Summariser(model, vocabulary, config["corpus"]["max_source"])
 
 
@@ -138,10 +139,10 @@ def test_mistakes_are_one_sentence(run, flags, message):
 
 def test_runs_and_texts_that_do_not_fit_are_refused(run, generating_run):
     result = tool("summarise", f"--run={generating_run}", input="the cat", check=False)
-    assert "must be a run on a corpus of pairs. Received: run=" in result.stderr
+    assert "must be a run on a corpus of pairs; " in result.stderr
     for other in ("generate", "score", "tfprof"):
         result = tool(other, f"--run={run}", input="the cat", check=False)
-        assert "a corpus of sentences. Received: run=" in result.stderr, other
+        assert "a run on a corpus of sentences; " in result.stderr, other
 
 
 def test_the_word_eos_in_a_text_is_read_as_an_unknown_word(run):
@@ -170,7 +171,7 @@ print(json.dumps([written, found["log_prob"].numpy().tolist()]))
 
 
 def test_a_dead_summariser_says_so_and_writes_nothing(run, tmp_path):
-    model, vocabulary, _ = runs.load(run, None, tasks=("pairs",))
+    model, vocabulary, _ = runs.load(run, None, task=PAIRS)
     model.get_layer("head").bias.assign(np.full(len(vocabulary), np.nan))
     with pytest.raises(ValueError, match="`model` must give words a probability above zero"):
         Summariser(model, vocabulary).summarise([["w1"]])
@@ -182,7 +183,7 @@ def test_a_dead_summariser_says_so_and_writes_nothing(run, tmp_path):
 
 def test_the_exported_model_summarises_as_the_tool_with_a_beam_of_one(run, tmp_path):
     out, lines = tmp_path / "exported", "\n".join(TEXTS)
-    printed = tool("export", f"--run={run}", f"--out={out}").stdout
+    printed = tool("export_pairs", f"--run={run}", f"--out={out}").stdout
     assert printed.startswith(f"{out}: summarise(words, max_words), 32 words")
     flags = "summarise", f"--run={run}", "--beam=1", "--max_words=6", "--nbest=1"
     expected = tool(*flags, input=lines).stdout.splitlines()
@@ -196,10 +197,8 @@ def test_the_exported_model_summarises_as_the_tool_with_a_beam_of_one(run, tmp_p
     for text, log_prob in zip(TEXTS, log_probs, strict=True):
         found = summariser(run).summarise([text.split()] * bool(text), 1, 6)
         assert log_prob == pytest.approx(found[0][0].log_prob if text else 0.0, rel=1e-4)
-    again = tool("export", f"--run={run}", f"--out={out}", check=False)
+    again = tool("export_pairs", f"--run={run}", f"--out={out}", check=False)
     assert "`out` must be a new or empty directory" in again.stderr
-    limited = tool("export", f"--run={run}", f"--out={tmp_path}/b", "--max_k=3", check=False)
-    assert "`max_k` may be given for a run on sentences only" in limited.stderr
 
 
 def test_marks_at_the_ends_of_a_text_are_no_words_of_it(run):
@@ -212,7 +211,7 @@ def test_marks_at_the_ends_of_a_text_are_no_words_of_it(run):
 
 
 def test_summaries_without_words_are_said(run, tmp_path):
-    model, vocabulary, config = runs.load(run, None, tasks=("pairs",))
+    model, vocabulary, config = runs.load(run, None, task=PAIRS)
     bias = np.where(np.array(vocabulary.words) == "<eos>", 50.0, 0.0)
     model.get_layer("head").bias.assign_add(bias)
     shutil.copytree(run, tmp_path / "run")

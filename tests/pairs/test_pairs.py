@@ -1,6 +1,7 @@
 """Facts about corpora of pairs: what is kept, how it is laid out, and that it is read back."""
 
 import collections
+import contextlib
 import gzip
 import itertools
 import json
@@ -9,15 +10,18 @@ import os
 import numpy as np
 import pytest
 from pair_files import BATCH, as_words, prepared, read_back
-from test_records import places
 
+from runs_helper import places
 from tfsoftmax.corpora import manifest as manifests
-from tfsoftmax.corpora import pair_batches
 from tfsoftmax.corpora.config import PrepareConfig
-from tfsoftmax.corpora.pair_texts import texts
-from tfsoftmax.corpora.pipeline import batches, real_words
-from tfsoftmax.corpora.prepare import prepare, summary
-from tfsoftmax.corpora.records import Corpus
+from tfsoftmax.corpora.pipeline import batches
+from tfsoftmax.corpora.prepare import prepare
+from tfsoftmax.corpora.progress import Progress
+from tfsoftmax.pairs import batches as pair_batches
+from tfsoftmax.pairs.corpus import PairCorpus
+from tfsoftmax.pairs.model import real_words
+from tfsoftmax.pairs.prepare import summary
+from tfsoftmax.pairs.texts import texts
 
 
 def test_every_pair_of_every_split_is_in_the_batches_once(tmp_path, pairs):
@@ -30,11 +34,25 @@ def test_every_pair_of_every_split_is_in_the_batches_once(tmp_path, pairs):
         assert found.words == sum(len(target.split()) for _, target in rows)
         assert found.tokens == found.words + len(rows)
         sources = [word for source, _ in as_words(rows, corpus.vocabulary) for word in source]
-        assert found.pair_counts["source_words"] == len(sources)
-        assert found.pair_counts["source_oov"] == sources.count("<unk>")
+        assert found.source_words == len(sources)
+        assert found.source_oov == sources.count("<unk>")
     assert "200" in summary(corpus) and "empty" in summary(corpus)
     table = summary(corpus).splitlines()
     assert len({len(line) for line in table[1:]}) == 1
+
+
+def test_progress_counts_the_words_of_all_targets(tmp_path, pairs, monkeypatch):
+    done, phase = collections.Counter(), Progress.phase
+
+    @contextlib.contextmanager
+    def counted(self, description, total=None, unit="words"):
+        with phase(self, description, total, unit):
+            yield lambda words: done.update({description: words})
+
+    monkeypatch.setattr(Progress, "phase", counted)
+    corpus = prepared(tmp_path)
+    for name, split in corpus.splits.items():
+        assert done[f"counting {name}"] == done[f"encoding {name}"] == split.words > 0
 
 
 def test_two_files_make_the_same_records_as_one_with_tabs(tmp_path, pairs):
@@ -130,7 +148,7 @@ def test_texts_are_kept_with_all_references_and_their_unknown_words(tmp_path, pa
     *_, last = texts(corpus, "test")
     assert last == ("an unseen source", ("first unseen", "third one"))
     test = corpus.split("test")
-    assert (test.sentences, test.pair_counts["empty_pairs"], test.texts.records) == (14, 1, 13)
+    assert (test.sentences, test.empty_pairs, test.texts.records) == (14, 1, 13)
     unknown = ["<unk>"] * 2
     assert read_back(corpus, "test").count((unknown + ["<unk>"], unknown)) == 2
 
@@ -176,7 +194,7 @@ def test_every_damage_to_a_manifest_is_named_or_changes_nothing_that_is_read(tmp
             owner[place[-1]] = value
             path.write_text(json.dumps(damaged))
             try:
-                read = Corpus.load(tmp_path / "out", ("pairs",))
+                read = PairCorpus.load(tmp_path / "out")
             except (ValueError, FileNotFoundError) as error:
                 assert str(tmp_path) in str(error)
                 refused += 1

@@ -5,9 +5,9 @@ import gzip
 import pytest
 from pair_files import BATCH, as_words, make_pairs, read_back
 
-from tfsoftmax.corpora.config import PrepareConfig
-from tfsoftmax.corpora.pair_texts import texts
-from tfsoftmax.corpora.prepare import prepare
+from tfsoftmax.pairs.config import PairsConfig
+from tfsoftmax.pairs.prepare import prepare
+from tfsoftmax.pairs.texts import texts
 
 
 def write_gigaword(folder):
@@ -34,8 +34,8 @@ def write_gigaword(folder):
 
 def test_gigaword_is_read_from_its_folder_with_the_references_of_duc(tmp_path):
     rows = write_gigaword(tmp_path / "sumdata")
-    settings = PrepareConfig(
-        task="pairs", corpus="gigaword", out=str(tmp_path / "out"), batch_size=BATCH,
+    settings = PairsConfig(
+        corpus="gigaword", out=str(tmp_path / "out"), batch_size=BATCH,
         manual_dir=str(tmp_path / "sumdata"),
     )
     corpus = prepare(settings, progress=False)
@@ -66,8 +66,8 @@ def test_folders_that_lack_files_of_gigaword_are_refused(tmp_path, change, messa
     folder = tmp_path / "sumdata"
     write_gigaword(folder)
     change(folder)
-    settings = PrepareConfig(
-        task="pairs", corpus="gigaword", out=str(tmp_path / "out"), manual_dir=str(folder)
+    settings = PairsConfig(
+        corpus="gigaword", out=str(tmp_path / "out"), manual_dir=str(folder)
     )
     with pytest.raises((ValueError, FileNotFoundError), match=f"^`manual_dir` must .*{message}"):
         prepare(settings, progress=False)

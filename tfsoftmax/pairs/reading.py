@@ -26,7 +26,7 @@ class TsvPairs:
             UTF-8 or damaged. The message names the file and the line.
 
     Example:
-        from tfsoftmax.corpora.pairs import TsvPairs
+        from tfsoftmax.pairs.reading import TsvPairs
         with open("pairs.tsv", "w") as file:
             print("the cat sat on the mat today\\tcat on mat", file=file)
         print(list(TsvPairs(["pairs.tsv"])))
@@ -69,7 +69,7 @@ class FilePairs:
             UTF-8 or damaged.
 
     Example:
-        from tfsoftmax.corpora.pairs import FilePairs
+        from tfsoftmax.pairs.reading import FilePairs
         for block in FilePairs([("train.txt", ["train.txt"])]):
             print(block[:2])
     """
@@ -127,7 +127,7 @@ class PairTally:
         marks: the marks that were left out at the ends of texts.
 
     Example:
-        from tfsoftmax.corpora.pairs import PairTally, examples
+        from tfsoftmax.pairs.reading import PairTally, examples
         tally = PairTally()
         pairs = [("the cat sat", ("cat",)), ("", ("dog",))]
         print(list(examples([pairs], "train", 2, 30, tally)))

@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from tfsoftmax.seq2seq.baselines import NearestTitles, first_words
-from tfsoftmax.seq2seq.rouge import DUC_BYTES, first_bytes, rouge, rouge_scores
-from tfsoftmax.seq2seq.stems import stem
+from experiments.title_baselines import NearestTitles, first_words
+from tfsoftmax.pairs.rouge import DUC_BYTES, first_bytes, rouge, rouge_scores
+from tfsoftmax.pairs.stems import stem
 from tfsoftmax.support.resampling import estimated_mean, resampled_ratios
 
 REFERENCE = "police killed the gunman"  # Lin 2004, section 3

@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from tfsoftmax.seq2seq.model import encoder_and_decoder_models
+from tfsoftmax.pairs.model import encoder_and_decoder_models
 from tfsoftmax.support.saved_models import Words, export_functions
 from tfsoftmax.vocabulary import UNK, Vocabulary
 

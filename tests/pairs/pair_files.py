@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from tfsoftmax.corpora.config import PrepareConfig
-from tfsoftmax.corpora.pipeline import batches, real_words
-from tfsoftmax.corpora.prepare import prepare
+from tfsoftmax.corpora.pipeline import batches
+from tfsoftmax.pairs.config import PairsConfig
+from tfsoftmax.pairs.model import real_words
+from tfsoftmax.pairs.prepare import prepare
 
 WORDS = ["the", "cat", "sat", "naïve", "on", "a", "mat", "of", "<unk>", "straw", "."]
 BATCH = 6
@@ -22,9 +23,8 @@ def make_pairs(count, seed):
 
 def config(tmp_path, **changes):
     files = {split: str(tmp_path / f"{split}.tsv.gz") for split in ("train", "valid", "test")}
-    settings = {"task": "pairs", "corpus": "text", "out": str(tmp_path / "out"),
-                "batch_size": BATCH}
-    return PrepareConfig(**settings | files | changes)
+    settings = {"corpus": "text", "out": str(tmp_path / "out"), "batch_size": BATCH}
+    return PairsConfig(**settings | files | changes)
 
 
 def prepared(tmp_path, **changes):

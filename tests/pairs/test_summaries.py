@@ -5,7 +5,6 @@ import itertools
 import keras
 import numpy as np
 import pytest
-
 from test_encoder_decoder import (
     CONFIG,
     HEADS_TO_TEST,
@@ -15,8 +14,9 @@ from test_encoder_decoder import (
     logits_of,
     make_model,
 )
-from tfsoftmax.seq2seq.model import encoder_decoder
-from tfsoftmax.seq2seq.summaries import Summariser, Summary
+
+from tfsoftmax.pairs.model import encoder_decoder
+from tfsoftmax.pairs.summaries import Summariser, Summary
 from tfsoftmax.vocabulary import Vocabulary
 
 SOURCES = [["the", "cat"], ["on", "zebra", "mat", "sat", "the"], ["mat"]]

@@ -7,10 +7,11 @@ import pytest
 from pair_files import config, prepared, read_back
 
 from tfsoftmax.corpora import manifest as manifests
-from tfsoftmax.corpora import pair_batches
-from tfsoftmax.corpora.pair_texts import texts
-from tfsoftmax.corpora.prepare import prepare
 from tfsoftmax.corpora.records import Corpus
+from tfsoftmax.pairs import batches as pair_batches
+from tfsoftmax.pairs.corpus import PairCorpus
+from tfsoftmax.pairs.prepare import prepare
+from tfsoftmax.pairs.texts import texts
 
 
 def test_bad_pairs_are_counted_and_long_sources_cut(tmp_path, pairs):
@@ -22,8 +23,7 @@ def test_bad_pairs_are_counted_and_long_sources_cut(tmp_path, pairs):
     corpus = prepared(tmp_path, max_source=30, max_target=11)
     train, test = corpus.split("train"), corpus.split("test")
     assert train.sentences == 201
-    found = {name: train.pair_counts[name] for name in manifests.PAIR_COUNTS[2:]}
-    assert found == {"cut_sources": 1, "empty_pairs": 4, "long_targets": 1}
+    assert (train.cut_sources, train.empty_pairs, train.long_targets) == (1, 4, 1)
     assert (["a"] * 30, ["cat"]) in read_back(corpus, "train")
     assert (train.texts.records, test.sentences, test.texts.records) == (201, 12, 13)
     manifest = json.loads((tmp_path / "out" / manifests.MANIFEST).read_text())
@@ -75,13 +75,10 @@ def test_texts_that_make_no_pairs_are_refused(tmp_path, pairs, content, message)
         ({"train_targets": ["train.tsv.gz"], "train": ["train.tsv.gz"] * 2}, "existing files"),
         ({"train": ()}, "`train` must name files"),
         ({"valid": (), "valid_targets": "x"}, "`valid_targets` may be given with `valid` only"),
-        ({"streams": 7}, "`streams` may be given with task='sentences' only"),
-        ({"corpus": "ptb"}, "`corpus` must be one of text.*for task='pairs'"),
+        ({"corpus": "ptb"}, "`corpus` must be one of docstring_pairs, text, gigaword"),
         ({"batch_size": 5000}, "`batch_size` must be at most 1000"),
         ({"max_target": 0}, "`max_target` must be at least 1"),
         ({"vocabulary_from": "sources"}, "`vocabulary_from` must be one of targets, both"),
-        ({"task": "sentences"}, "`batch_size` may be given with task='pairs' only"),
-        ({"task": "words"}, "`task` must be one of sentences, pairs"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(tmp_path, pairs, changes, message):
@@ -104,13 +101,13 @@ def test_prepared_again_it_is_left_alone_and_damage_and_changes_are_noticed(
     with pytest.raises(ValueError, match="it is damaged: .*valid-texts.tsv.gz: the SHA-256"):
         prepared(tmp_path)
     with pytest.raises(ValueError, match="valid-texts.tsv.gz: the SHA-256"):
-        list(texts(Corpus.load(tmp_path / "out", ("pairs",)), "valid"))
+        list(texts(PairCorpus.load(tmp_path / "out"), "valid"))
     prepared(tmp_path, overwrite=True)
 
 
 def test_a_reader_of_sentences_refuses_pairs(tmp_path, pairs):
     prepared(tmp_path)
-    with pytest.raises(ValueError, match="must be a corpus of sentences. Received: one of pairs"):
+    with pytest.raises(ValueError, match="must be a corpus of sentences; .* one of pairs"):
         Corpus.load(tmp_path / "out")
 
 

@@ -1,0 +1,1 @@
+"""The commands of the `tfsoftmax` program for pairs of texts, one per file."""

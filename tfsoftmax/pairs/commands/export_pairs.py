@@ -1,0 +1,37 @@
+"""Exports a run on pairs as a SavedModel that summarises strings.
+
+    tfsoftmax export_pairs --run=runs/pairs --out=exported
+    tfsoftmax export_pairs --run=runs/gigaword --out=served/titles/1
+
+Loading it needs TensorFlow, but neither tfsoftmax nor Keras. It has one function and signature,
+which takes the likeliest word each time, as tfsoftmax summarise does with --beam=1:
+
+    import tensorflow as tf
+    model = tf.saved_model.load("exported")
+    words = tf.constant([["once", "upon", "a", "time"], ["it", "was", "", ""]])
+    model.summarise(words, 30)["words"]       # the summary of each text, of at most 30 words
+
+Texts are strings, padded at the end with empty strings. Words that the vocabulary lacks are read as
+<unk>. The vocabulary is one of the assets.
+"""
+
+from absl import flags
+
+from tfsoftmax.commands import export
+
+
+def define_flags():
+    export.define_export()
+
+
+def main():
+    export.begin_export()
+    from tfsoftmax.lm import runs
+    from tfsoftmax.pairs.export import export_summariser
+    from tfsoftmax.pairs.task import PAIRS
+
+    model, vocabulary, config = runs.load(
+        flags.FLAGS.run, streams=None, backend="fused", task=PAIRS
+    )
+    export_summariser(model, vocabulary, flags.FLAGS.out, config["corpus"]["max_source"])
+    export.report_export("summarise(words, max_words)", vocabulary)

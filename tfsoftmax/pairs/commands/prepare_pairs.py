@@ -1,0 +1,30 @@
+"""Turns pairs of texts into a vocabulary and TFRecords for any run.
+
+    tfsoftmax prepare_pairs --out=data/docstring_pairs
+    tfsoftmax prepare_pairs --corpus=text --train=train.tsv --valid=valid.tsv --out=data/mine
+
+docstring_pairs has the splits train, valid and test, and gigaword also duc2003 and duc2004 if their
+files are there; text has those for which you give files. Each record is a batch of pairs of similar
+lengths, and each pair is in one record. Pairs with an empty side, and those with more than
+--max_target words in the target, are left out and counted. The texts themselves are kept in
+SPLIT-texts.tsv.gz.
+
+Marks with which other programs begin and end sentences, such as <s> and </s>, are left out at the
+ends of texts and refused inside. Notes on standard error say so.
+
+The directory appears only when it is complete.
+"""
+
+from tfsoftmax.commands import shared_flags
+from tfsoftmax.pairs.config import PairsConfig
+
+
+def define_flags():
+    shared_flags.define(PairsConfig)
+
+
+def main():
+    config = shared_flags.parse(PairsConfig)
+    from tfsoftmax.pairs.prepare import prepare, summary
+
+    print(summary(prepare(config)))

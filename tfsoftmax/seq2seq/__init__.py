@@ -1,1 +1,0 @@
-"""Models that turn a text into another one, and the measures of what they write."""

@@ -12,7 +12,7 @@ import sys
 import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
 from absl import flags
 
-from tfsoftmax.commands import program, shared_flags
+from tfsoftmax.commands import program, shared
 from tfsoftmax.support.arguments import check_at_least
 
 
@@ -51,7 +51,7 @@ def main():
     from tfsoftmax.lm import runs
     from tfsoftmax.lm.model import split_at_head
 
-    corpus = shared_flags.corpus_of(runs.Run(options.run))
+    corpus = shared.corpus_of(runs.Run(options.run), options.data)
     model, vocabulary, _ = runs.load(options.run, corpus.batch_size, corpus.shape["time_steps"])
     head, hidden_model = split_at_head(model, vocabulary)
 
@@ -71,7 +71,7 @@ def main():
 
 
 if __name__ == "__main__":
-    shared_flags.define_run()
+    flags.DEFINE_string("run", None, "Directory of a training run.", required=True)
     flags.DEFINE_string("data", None, "Directory of the corpus. Default: that of the run.")
     flags.DEFINE_string("split", "test", "Split to measure.")
     flags.DEFINE_integer("worst", 1, "Number of streams to leave out.")

@@ -48,7 +48,7 @@ def saved_run(directory, config, vocabulary, model):
     """A run with a checkpoint of a model, as training leaves it."""
     run = Run(str(directory))
     described = {"model": dataclasses.asdict(config), "training": {},
-                 "corpus": {"vocabulary_sha256": vocabulary.sha256}}
+                 "corpus": {"task": "sentences", "vocabulary_sha256": vocabulary.sha256}}
     run.start(described, vocabulary)
     run.checkpoints.save(weight_variables(model), {"step": 1}, best=True)
     return run

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tfsoftmax
-from tfsoftmax.commands import shared_flags
+from tfsoftmax.commands.options import as_field
 from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.model import language_model
 from tfsoftmax.support.arguments import check_hint, expect
@@ -99,7 +99,7 @@ def test_head_options_hold_no_layer(tie):
 def test_head_options_in_a_flag_are_one_json_object(text, message):
     field = ModelConfig.__dataclass_fields__["head_options"]
     with pytest.raises(ValueError, match=f"`head_options` .*{message}"):
-        shared_flags._as_field(text, field)
+        as_field(text, field)
 
 
 @pytest.mark.parametrize("arguments, message", [

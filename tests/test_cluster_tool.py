@@ -63,7 +63,7 @@ def test_classes_of_another_tool(corpus, tmp_path):
 
 @pytest.mark.parametrize("flag, message", [
     ("--method=file", "`file` must be given for --method=file. Received: file=None"),
-    ("--format=mkcls", "`format` may be given with --method=file only. Received: format=mkcls, "),
+    ("--format=mkcls", "`format` may be given with --method=file only. Received: format='mkcls', "),
     ("--classes=0", "`classes` must be at least 1"),
     ("--words_of=xyzzy", "`words_of` must be a word"),
     ("--words=-1", "`words` must be at least 0. Received: words=-1"),

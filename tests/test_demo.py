@@ -150,7 +150,7 @@ def test_runs_that_cannot_be_read_say_why(tmp_path, generating_run, corpus):
     folder = tmp_path / "young"
     config = ModelConfig("full", embedding_units=6, hidden_units=6)
     described = {"model": {**vars(config)}, "training": {}}
-    described["corpus"] = {"vocabulary_sha256": VOCABULARY.sha256}
+    described["corpus"] = {"task": "sentences", "vocabulary_sha256": VOCABULARY.sha256}
     runs.Run(str(folder)).start(json.loads(json.dumps(described)), VOCABULARY)
     names = [str(folder), generating_run, str(tmp_path / "none"), generating_run]
     young, good, none = load_runs(names)

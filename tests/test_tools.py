@@ -12,10 +12,10 @@ import pytest
 
 import tfsoftmax
 from runs_helper import command, tool
-from tfsoftmax.commands.cutoffs import CutoffsConfig
+from tfsoftmax.commands.cutoffs import CutoffsOptions
+from tfsoftmax.commands.options import attribute_helps
 from tfsoftmax.commands.program import COMMANDS
-from tfsoftmax.commands.shared_flags import attribute_helps
-from tfsoftmax.commands.tfprof import ProfileConfig
+from tfsoftmax.commands.tfprof import ProfileOptions
 from tfsoftmax.lm.config import TrainingConfig
 from tfsoftmax.lm.registry import HEADS
 from tfsoftmax.pairs.config import PairsConfig, Seq2SeqConfig
@@ -32,8 +32,9 @@ def assert_nothing_slow_was_imported(result):
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_teaches_and_waits_for_no_import_of_tensorflow(name):
     result = tool(name, "--help", interpreter=["-X", "importtime"])
-    assert f" tfsoftmax {name} --" in result.stdout
-    assert len(re.findall(r"^    .*\btfsoftmax \w+ --", result.stdout, re.MULTILINE)) >= 2
+    assert f"    tfsoftmax {name}" in result.stdout
+    examples = re.findall(r"^    .*\btfsoftmax \w+ --", result.stdout, re.MULTILINE)
+    assert len(examples) >= 2 or name == "heads"  # which has no flags
     assert_nothing_slow_was_imported(result)
 
 
@@ -51,13 +52,23 @@ def test_the_list_of_commands_says_what_each_does():
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_help_of_each_flag_is_a_sentence_or_a_noun_phrase(name):
-    printed = tool(name, "--help").stdout.partition("\nFlags:\n")[2]
-    described = re.split(r"^  --", printed, flags=re.MULTILINE)[1:]
-    assert described
-    for text in described:
-        flag, _, help_text = re.sub(r"\s*<[^>]*>:\s*", " ", text).partition(": ")
-        help_text = re.split(r"\s*\((?:default|an integer|a number|a comma)|\s*$", help_text)[0]
-        assert help_text[0].isupper() and (help_text[-1] == "." or ", one of\n" in help_text), flag
+    for text in re.findall(r"^  --(.*(?:\n {6}.*)*)", tool(name, "--help").stdout, re.MULTILINE):
+        flag, _, help_text = text.partition("  ")
+        ends = help_text[-1] == "." or ", one of\n" in help_text
+        assert help_text[0].isupper() and ends, flag
+
+
+def test_the_help_of_training_fits_a_terminal_and_begins_with_what_is_required():
+    lines = tool("train", "--help").stdout.splitlines()
+    assert len(lines) <= 110
+    assert lines[0] == "Usage: tfsoftmax train --data=DATA --run=RUN [--flag=value ...]"
+    titles = [line for line in lines if re.fullmatch(r"\w.*:", line)]
+    assert titles[0] == "Corpus and run:" and titles[-1] == "Devices:"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_line_of_a_help_is_wider_than_a_terminal(name):
+    assert [line for line in tool(name, "--help").stdout.splitlines() if len(line) > 80] == []
 
 
 def test_every_command_has_a_launcher():
@@ -77,17 +88,16 @@ def test_every_command_has_a_launcher():
 
 
 @pytest.mark.parametrize("config", [
-    PairsConfig, Seq2SeqConfig, TrainingConfig, CutoffsConfig, ProfileConfig,
+    PairsConfig, Seq2SeqConfig, TrainingConfig, CutoffsOptions, ProfileOptions,
 ])
 def test_the_docstring_of_a_configuration_explains_every_field(config):
     assert list(attribute_helps(config)) == [field.name for field in dataclasses.fields(config)]
     assert getattr(config, "CHOICES", {}).keys() <= attribute_helps(config).keys()
 
 
-def test_the_help_has_a_line_for_every_head():
-    printed = tool("train", "--help").stdout
-    listed = re.findall(r"^    - (\w+): ", printed, re.MULTILINE)
-    assert listed == list(HEADS), "the help lists the heads as `HEADS` does"
+def test_every_head_is_in_the_help_and_has_a_line():
+    assert ", ".join(HEADS) in " ".join(tool("train", "--help").stdout.split())
+    assert [line.split()[0] for line in tool("heads").stdout.splitlines()] == list(HEADS)
 
 
 def test_the_version_is_that_of_the_package():
@@ -114,24 +124,24 @@ def test_a_wrong_name_suggests_the_nearest_one(name, near):
         (["train", "--data=x", "--run=y", "--dropout=1"], "`dropout` must lie in [0, 1)"),
         (["train", "--data=x", "--run=y", "--head_options=[]"], "must be a JSON object"),
         (["train", "--data=x", "--run=y", "--preset=transformer", "--cell=lstm", "--context=9"],
-         "`context` is read with cell=transformer only. Received: context=9 with cell=lstm"),
+         "`context` may be given with --cell=transformer only. Received: context=9, cell='lstm'"),
         (["train", "--data=x", "--run=y", "--preset=shen", "--reassign_steps=9", "--head=full"],
-         "`reassign_steps` is read with head=self_organised only"),
+         "`reassign_steps` may be given with --head=self_organised only"),
         (["train", "--data=x", "--run=y", "--cell=transformer", "--backend=cell"],
-         "`backend` is read with cell=lstm or gru or rnn only. Received: backend='cell'"),
+         "`backend` may be given with --cell=lstm or gru or rnn only. Received: backend='cell'"),
         (["train", "--data=x", "--run=y", "--weight_decay_on=recurrent"],
-         "`weight_decay_on` is read with weight_decay above 0 only"),
+         "`weight_decay_on` may be given with --weight_decay above 0 only"),
         (["train", "--data=x", "--run=y", "--clip=variable", "--clip_norm=0"],
-         "`clip` is read with clip_norm above 0 only. Received: clip='variable' with clip_norm=0"),
+         "`clip` may be given with --clip_norm above 0 only. Received: clip='variable'"),
         (["train", "--data=x", "--run=y", "--decay_at=validation"],
-         "`decay_at` is read with pseudo_epochs above 1 only"),
+         "`decay_at` may be given with --pseudo_epochs above 1 only"),
         (["prepare", "--out={tmp}/out", "--manual_dir={tmp}"],
          "`manual_dir` may be given with corpus=text8, ptb, "),
         (["prepare", "--corpus=text", "--out={tmp}/out", "--train={tmp}/a", "--train={tmp}/b"],
          "/a'"),  # both are taken
         (["tfprof", "--out={tmp}/no/profile.json"], "`out` cannot be used: No such file"),
         (["cluster", "--data=x", "--out=y", "--passes=0", "--speed_penalty=0.1"],
-         "`speed_penalty` is read with passes above 0 only"),
+         "`speed_penalty` may be given with --passes above 0 only"),
         (["cluster", "--method=soul", "--run=x", "--out=y", "--classes=1"],
          "`classes` must be at least 2 for --method=soul"),
         (["evaluate", "--run={tmp}/nothing"], "`run` must be the directory of a training run"),

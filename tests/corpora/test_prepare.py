@@ -12,7 +12,7 @@ import sys
 import pytest
 from text_files import config, contents, read_back, write_texts
 
-from tfsoftmax.commands.shared_flags import attribute_helps
+from tfsoftmax.commands.options import attribute_helps
 from tfsoftmax.corpora import catalogue, encoding, shuffle, sources
 from tfsoftmax.corpora import manifest as manifests
 from tfsoftmax.corpora import prepare as preparing

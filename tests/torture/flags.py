@@ -12,7 +12,7 @@ import tempfile
 from absl import flags
 
 from command_server import in_child
-from tfsoftmax.commands import program
+from tfsoftmax.commands import options, program
 from tfsoftmax.partitions.cost_model import MachineCosts
 
 from .cases import Case
@@ -56,6 +56,7 @@ SOUND = {
     "show_clusters": {"run": "organised", "words_of": "w1"},
     "tfprof": {"vocab_size": 50, "streams": 2, "time_steps": 3, **SMALL},
     "memory_timeline": {"run": "organised"},
+    "heads": {},
 }
 # What a flag needs beside it, or excludes (None).
 BESIDE = {
@@ -96,7 +97,7 @@ BESIDE = {
 def flags_of(command):
     """The flags that a command defines itself."""
     before = set(flags.FLAGS)
-    program._module(command).define_flags()
+    options.define(*program._module(command).OPTIONS)
     found = [flags.FLAGS[name] for name in flags.FLAGS if name not in before]
     for flag in found:
         delattr(flags.FLAGS, flag.name)

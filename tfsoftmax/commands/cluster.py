@@ -28,7 +28,8 @@ the input embedding (the default of kmeans and soul), or the average hidden stat
 
     tfsoftmax train --data=data/text8 --run=runs/short --head=shortlist \\
         --head_options='{"shortlist": 8000}'
-    tfsoftmax cluster --method=soul --run=runs/short --shortlist=8000 --out=data/text8/soul.json
+    tfsoftmax cluster --method=soul --run=runs/short --shortlist=8000 \\
+        --out=data/text8/soul.json
     tfsoftmax train --data=data/text8 --run=runs/soul --head=nary \\
         --head_options='{"tree": "data/text8/soul.json"}'
 
@@ -42,60 +43,88 @@ class of WORD.
 import dataclasses
 import os
 
-from absl import flags
-
-from tfsoftmax.commands import shared_flags
+from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import check_out, load_tensorflow, printable
+from tfsoftmax.commands.shared import checked_word_of, corpus_of
 from tfsoftmax.support.arguments import check_at_least
+from tfsoftmax.support.conditions import needs, needs_above
 
-# The flags of each method, beside --out, --words and --words_of.
-METHODS = {
-    "brown": ("data", "classes", "passes", "speed_penalty"),
-    "kmeans": ("data", "run", "vectors", "classes", "seed"),
-    "splits": ("data", "run", "vectors", "balanced", "seed"),
-    "soul": ("data", "run", "vectors", "classes", "shortlist", "seed"),
-    "file": ("data", "file", "format"),
-}
-NEEDED = {"brown": ("data",), "file": ("data", "file", "format")}
+NEEDED = {"brown": ("data",), "file": ("data", "file", "format")}  # --run for the others
 BROWN_CLASSES = 1000
+_OF_VECTORS = needs("method", "kmeans", "splits", "soul")
 
 
-def define_flags():
-    flags.DEFINE_enum("method", "brown", list(METHODS), "How words are grouped.")
-    flags.DEFINE_string(
-        "data", None, "Directory of a corpus that `tfsoftmax prepare` made, which brown, file and "
-        "hidden vectors need. Default with --run: the corpus that it was trained on.",
-    )
-    flags.DEFINE_string("run", None, "Directory of a training run, whose vectors are used.")
-    flags.DEFINE_enum(
-        "vectors", None, ["embedding", "hidden"],
-        "Vectors of the words. Default: hidden for splits, else embedding.",
-    )
-    flags.DEFINE_string("out", None, "File to write.", required=True)
-    flags.DEFINE_integer(
-        "classes", None, f"Number of classes. Default: {BROWN_CLASSES} for brown, whose time grows "
-        "with its square, else about the square root of the number of words.",
-    )
-    flags.DEFINE_integer(
-        "passes", 3, "With brown: passes over the words that move each to its best class."
-    )
-    flags.DEFINE_float(
-        "speed_penalty", 0.0, "With brown: nats of mutual information to give up for each score "
-        "that a class-based output layer saves at an average token, such as 0.001.",
-    )
-    flags.DEFINE_integer(
-        "shortlist", 0, "With soul: number of frequent words at the root of the tree."
-    )
-    flags.DEFINE_bool("balanced", True, "With splits: halve the words exactly.")
-    flags.DEFINE_integer(
-        "seed", 0, "With kmeans, splits and soul: seed of the vectors that the search starts from."
-    )
-    flags.DEFINE_string("file", None, "With file: the file of classes.")
-    flags.DEFINE_enum(
-        "format", None, ["mkcls", "word2vec", "srilm"], "With file: the tool that wrote the file."
-    )
-    shared_flags.define_overwrite()
-    shared_flags.define_words_of(0, "class")
+@dataclasses.dataclass(frozen=True)
+class ClusterOptions:
+    """Words, method and result.
+
+    Attributes:
+        method: How words are grouped.
+        data: Directory of a corpus that `tfsoftmax prepare` made, which brown, file and hidden
+            vectors need. By default, with --run, the corpus that it was trained on.
+        run: Directory of a training run, whose vectors are used.
+        vectors: Vectors of the words. By default hidden for splits, else embedding.
+        out: File to write.
+        overwrite: Replace a file that exists.
+        classes: Number of classes. By default 1000 for brown, whose time grows with its square,
+            else about the square root of the number of words.
+        passes: With brown: passes over the words that move each to its best class.
+        speed_penalty: With brown: nats of mutual information to give up for each score that a
+            class-based output layer saves at an average token, such as 0.001.
+        shortlist: With soul: number of frequent words at the root of the tree.
+        balanced: With splits: halve the words exactly.
+        seed: Seed of the vectors that the search starts from.
+        file: With file: the file of classes.
+        format: With file: the tool that wrote the file.
+        words: Number of words to print of each class.
+        words_of: Print only the class of this word.
+    """
+
+    CHOICES = {
+        "method": ("brown", "kmeans", "splits", "soul", "file"), "vectors": ("embedding", "hidden"),
+        "format": ("mkcls", "word2vec", "srilm"),
+    }
+    NEEDS = {
+        "run": _OF_VECTORS, "vectors": _OF_VECTORS, "seed": _OF_VECTORS,
+        "classes": needs("method", "brown", "kmeans", "soul"), "passes": needs("method", "brown"),
+        "speed_penalty": (needs("method", "brown"), needs_above("passes", 0)),
+        "shortlist": needs("method", "soul"), "balanced": needs("method", "splits"),
+        "file": needs("method", "file"), "format": needs("method", "file"),
+    }
+
+    out: str
+    method: str = "brown"
+    data: str | None = None
+    run: str | None = None
+    vectors: str | None = None
+    overwrite: bool = False
+    classes: int | None = None
+    passes: int = 3
+    speed_penalty: float = 0.0
+    shortlist: int = 0
+    balanced: bool = True
+    seed: int = 0
+    file: str | None = None
+    format: str | None = None
+    words: int = 0
+    words_of: str | None = None
+
+    def __post_init__(self):
+        check_at_least(0, passes=self.passes, words=self.words, seed=self.seed,
+                       speed_penalty=self.speed_penalty, shortlist=self.shortlist)
+        check_at_least(1, classes=self.classes)
+        if self.method == "soul" and self.classes == 1:
+            raise ValueError("`classes` must be at least 2 for --method=soul. Received: classes=1")
+        for needed in NEEDED.get(self.method, ("run",)):
+            if getattr(self, needed) is None:
+                raise ValueError(
+                    f"`{needed}` must be given for --method={self.method}. Received: {needed}=None"
+                )
+        if self.method == "soul" and not self.out.endswith(".json"):
+            raise ValueError(f"`out` must end in .json for --method=soul. Received: {self.out!r}")
+
+
+OPTIONS = (ClusterOptions,)
 
 
 @dataclasses.dataclass
@@ -108,8 +137,7 @@ class Grouping:
 
 
 def main():
-    options = flags.FLAGS
-    _check_flags(options)
+    options = parse(ClusterOptions)
     from tfsoftmax.corpora.manifest import files_of, is_ours
     from tfsoftmax.corpora.progress import Progress
     from tfsoftmax.corpora.records import Corpus
@@ -128,10 +156,10 @@ def main():
         run = Run(options.run)
         run.check_task()
         hidden = _vectors(options) == "hidden"
-        corpus = shared_flags.corpus_of(run) if hidden or options.data else None
+        corpus = corpus_of(run, options.data) if hidden or options.data else None
     vocabulary = corpus.vocabulary if corpus else run.vocabulary()
     _check_sizes(options, len(vocabulary))
-    word = shared_flags.checked_word_of(vocabulary)
+    word = checked_word_of(options.words_of, vocabulary)
     if options.method == "brown":
         grouping = by_brown(corpus, Progress(), options)
     elif options.method == "file":
@@ -149,34 +177,6 @@ def main():
     print("\n".join([*grouping.story, *summary(grouping, vocabulary)]))
     for line in listing(grouping, vocabulary, options.words, word):
         print(line)
-
-
-def _check_flags(options):
-    check_at_least(0, passes=options.passes, words=options.words, seed=options.seed,
-                   speed_penalty=options.speed_penalty, shortlist=options.shortlist)
-    check_at_least(1, classes=options.classes)
-    used = METHODS[options.method]
-    for name in sorted({name for names in METHODS.values() for name in names} - set(used)):
-        if options[name].present:
-            methods = " or ".join(method for method, names in METHODS.items() if name in names)
-            raise ValueError(
-                f"`{name}` may be given with --method={methods} only. "
-                f"Received: {name}={options[name].value}, method={options.method}"
-            )
-    if options["speed_penalty"].present and not options.passes:
-        raise ValueError(
-            "`speed_penalty` is read with passes above 0 only. "
-            f"Received: speed_penalty={options.speed_penalty} with passes=0"
-        )
-    if options.method == "soul" and options.classes == 1:
-        raise ValueError("`classes` must be at least 2 for --method=soul. Received: classes=1")
-    for needed in NEEDED.get(options.method, ("run",)):
-        if options[needed].value is None:
-            raise ValueError(
-                f"`{needed}` must be given for --method={options.method}. Received: {needed}=None"
-            )
-    if options.method == "soul" and not options.out.endswith(".json"):
-        raise ValueError(f"`out` must end in .json for --method=soul. Received: {options.out!r}")
 
 
 def _check_sizes(options, words):

@@ -2,7 +2,7 @@
 
     tfsoftmax cutoffs --data=data/docstrings
     tfsoftmax cutoffs --data=data/text8 --hidden_units=512 --cutoffs=4000,22000
-    tfsoftmax cutoffs --vocab_size=44370 --projection_factor=0 --plot=figure_5_2.png
+    tfsoftmax cutoffs --vocab_size=44370 --projection_factor=0 --plot=5_2.png
 
 For each number of tails, the command finds the cutoffs of least cost by dynamic programming. The
 cost is the time of the matrix products in a training step. It is computed from constants that the
@@ -17,24 +17,23 @@ one tail, for several exponents of Zipf's law. The last line shows the constants
 import dataclasses
 import json
 
-from absl import flags
-
-from tfsoftmax.commands import shared_flags
+from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import check_plot, load_tensorflow
 from tfsoftmax.support.arguments import check_at_least
+from tfsoftmax.support.conditions import excludes
 from tfsoftmax.support.whole_files import errors_name
 
 EXPONENTS = (0.0, 0.5, 0.8, 1.0, 1.2, 1.5)
 
 
 @dataclasses.dataclass(frozen=True)
-class CutoffsConfig:
-    """The vocabulary and the model to calculate for, and what to show.
+class CutoffsOptions:
+    """Vocabulary, model and result.
 
     Attributes:
         data: Directory of a corpus that `tfsoftmax prepare` made, whose words are cut.
-        vocab_size: Without --data: number of words, whose frequencies follow Zipf's law.
-        exponent: Without --data: exponent of Zipf's law.
+        vocab_size: Number of words, whose frequencies follow Zipf's law.
+        exponent: Exponent of Zipf's law.
         hidden_units: Units of the hidden state.
         positions: Labels in a training step: streams times time steps.
         projection_factor: Tail k has hidden_units / factor^k units. With 0 the tails have no
@@ -43,7 +42,13 @@ class CutoffsConfig:
         constants: Constants as JSON, instead of those of this machine.
         remeasure: Measure the constants of this machine again.
         plot: PNG file to draw the cost to. Needs matplotlib.
+        overwrite: Replace a file that exists.
     """
+
+    NEEDS = {
+        "vocab_size": excludes("data"), "exponent": excludes("data"),
+        "remeasure": excludes("constants"),
+    }
 
     data: str = ""
     vocab_size: int = 44370
@@ -51,26 +56,19 @@ class CutoffsConfig:
     hidden_units: int = 512
     positions: int = 2560
     projection_factor: float = 4.0
-    cutoffs: tuple = ()
+    cutoffs: tuple[int, ...] = ()
     constants: dict = dataclasses.field(default_factory=dict)
     remeasure: bool = False
     plot: str = ""
+    overwrite: bool = False
 
 
-def define_flags():
-    shared_flags.define(CutoffsConfig)
-    shared_flags.define_overwrite()
+OPTIONS = (CutoffsOptions,)
 
 
 def main():
-    config = shared_flags.parse(CutoffsConfig)
-    for name, other in (("vocab_size", "data"), ("exponent", "data"), ("remeasure", "constants")):
-        if flags.FLAGS[name].present and flags.FLAGS[other].present:
-            raise ValueError(
-                f"`{name}` must not be given with --{other}, which has its own. "
-                f"Received: {name}={flags.FLAGS[name].value}"
-            )
-    own = [_whole(c) for c in config.cutoffs]
+    config = parse(CutoffsOptions)
+    own = list(config.cutoffs)
     if config.plot:
         check_plot(config.plot)
     from tfsoftmax.partitions.cost_model import CostModel
@@ -198,9 +196,3 @@ def _constants(config):
     from tfsoftmax.partitions.calibration import machine_constants
 
     return machine_constants(config.remeasure)
-
-
-def _whole(text):
-    if not (text.isascii() and text.strip().isdigit()):
-        raise ValueError(f"`cutoffs` must be whole numbers. Received: {text!r}")
-    return int(text)

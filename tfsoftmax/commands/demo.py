@@ -20,22 +20,35 @@ needs no network: it loads nothing and tells no one. Stop it with Ctrl-C. It nee
 install 'tfsoftmax[demo]'.
 """
 
+import dataclasses
 import time
 
-from absl import flags
-
+from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import load_gradio, load_tensorflow
 
 
-def define_flags():
-    flags.DEFINE_list("run", None, "Directories of training runs.", required=True)
-    flags.DEFINE_integer("port", 7860, "Port of the page on this machine.")
+@dataclasses.dataclass(frozen=True)
+class DemoOptions:
+    """Runs and page.
+
+    Attributes:
+        run: Directories of training runs.
+        port: Port of the page on this machine.
+    """
+
+    run: tuple
+    port: int = 7860
+
+    def __post_init__(self):
+        if not 1 <= self.port < 2**16:
+            raise ValueError(f"`port` must lie in [1, 65536). Received: port={self.port}")
+
+
+OPTIONS = (DemoOptions,)
 
 
 def main():
-    options = flags.FLAGS
-    if not 1 <= options.port < 2**16:
-        raise ValueError(f"`port` must lie in [1, 65536). Received: port={options.port}")
+    options = parse(DemoOptions)
     load_gradio()  # before TensorFlow, to fail at once
     load_tensorflow()
     from tfsoftmax.commands import demo_page

@@ -26,69 +26,80 @@ history.
 Several devices share the streams, as in tfsoftmax train, and the result is that of one.
 """
 
+import dataclasses
 import json
 import sys
 from collections.abc import Callable
 
-from absl import flags
-
-from tfsoftmax.commands import shared_flags
+from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import load_tensorflow
+from tfsoftmax.commands.shared import Devices, corpus_of, fork_workers, started_workers
+from tfsoftmax.support.conditions import excludes
 
 
-def define_flags():
-    define_evaluation()
-    flags.DEFINE_string(
-        "tail_ngram", None, "N-gram model for the words outside the shortlist: an ARPA file, or "
-        "one in KenLM's own format."
-    )
+@dataclasses.dataclass(frozen=True)
+class EvaluateOptions:
+    """What is measured.
+
+    Attributes:
+        run: Directory of a training run.
+        split: Split to evaluate on, such as train, valid or test.
+        data: Directory of a corpus with the same vocabulary. By default the run's own.
+        normaliser: Also measure ln Z(h). For full, sampled, nce, negative and other heads with one
+            score for each word.
+        by_frequency: Also measure the nats per token of words by their frequency.
+    """
+
+    run: str
+    split: str = "test"
+    data: str | None = None
+    normaliser: bool = False
+    by_frequency: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class TailOptions:
+    """Words outside a shortlist.
+
+    Attributes:
+        tail_ngram: N-gram model for the words outside the shortlist: an ARPA file, or one in
+            KenLM's own format. It changes the nats of rare words.
+    """
+
+    NEEDS = {"tail_ngram": excludes("by_frequency")}
+
+    tail_ngram: str | None = None
+
+
+OPTIONS = (EvaluateOptions, TailOptions, Devices)
 
 
 def main():
-    if flags.FLAGS.tail_ngram and flags.FLAGS.by_frequency:
-        raise ValueError(
-            "`by_frequency` must not be given with --tail_ngram, which changes the nats of rare "
-            "words. Received: by_frequency=True"
-        )
-    shared_flags.fork_workers()
+    options, path, devices = parse(EvaluateOptions), parse(TailOptions).tail_ngram, parse(Devices)
+    fork_workers(devices)
     load_tensorflow()
     from tfsoftmax.lm.tasks import LANGUAGE_MODEL
 
-    evaluate(LANGUAGE_MODEL, _prepare_tail_ngram)
+    def prepare(run, model, corpus, workers):
+        """What the n-gram model makes of a result; it is read before the long work begins."""
+        if not path:
+            return lambda result: result
+        from tfsoftmax.lm.tail_ngram import evaluated_with_tail_ngram, tail_ngram_of
+
+        ngram = tail_ngram_of(model, corpus.vocabulary, path)
+        return lambda result: evaluated_with_tail_ngram(
+            result, model, corpus, options.split, ngram
+        )
+
+    evaluate(options, devices, LANGUAGE_MODEL, prepare)
 
 
-def _prepare_tail_ngram(run, model, corpus, workers):
-    """What --tail_ngram makes of a result; it is read before the long work begins."""
-    if not flags.FLAGS.tail_ngram:
-        return lambda result: result
-    from tfsoftmax.lm.tail_ngram import evaluated_with_tail_ngram, tail_ngram_of
-
-    split = flags.FLAGS.split
-    ngram = tail_ngram_of(model, corpus.vocabulary, flags.FLAGS.tail_ngram)
-    return lambda result: evaluated_with_tail_ngram(result, model, corpus, split, ngram)
-
-
-def define_evaluation() -> None:
-    """Defines the flags of commands that evaluate."""
-    shared_flags.define_run()
-    flags.DEFINE_string("split", "test", "Split to evaluate on, such as train, valid or test.")
-    flags.DEFINE_string(
-        "data", None, "Directory of a corpus with the same vocabulary. By default the run's own."
-    )
-    flags.DEFINE_bool(
-        "normaliser", False, "Also measure ln Z(h). For full, sampled, nce, negative and other "
-        "heads with one score for each word."
-    )
-    flags.DEFINE_bool(
-        "by_frequency", False, "Also measure the nats per token of words by their frequency."
-    )
-    shared_flags.define_workers()
-
-
-def evaluate(task, prepare: Callable) -> None:
-    """Evaluates what the flags of `define_evaluation` say, prints the result, and records it.
+def evaluate(options: EvaluateOptions, devices: Devices, task, prepare: Callable) -> None:
+    """Evaluates a run, prints the result, and records it.
 
     Args:
+        options: what is measured.
+        devices: what shares the work.
         task: the `Task` of the run.
         prepare: called with the run, the model, the corpus and the `Workers` before the work;
             returns a function from the exact result to what is printed.
@@ -98,25 +109,25 @@ def evaluate(task, prepare: Callable) -> None:
     from tfsoftmax.lm.evaluation import exact_evaluator, head_metrics
     from tfsoftmax.metrics import NatsByFrequency, Normaliser
 
-    run = runs.Run(flags.FLAGS.run, task)
+    run = runs.Run(options.run, task)
     run.check_task()
-    corpus = shared_flags.corpus_of(run)
-    corpus.split(flags.FLAGS.split)
-    workers = shared_flags.started_workers(corpus.batch_size)
+    corpus = corpus_of(run, options.data)
+    corpus.split(options.split)
+    workers = started_workers(devices, corpus.batch_size)
     rows = rows_of_each(corpus, workers.strategy)
     with workers.strategy.scope():
         model, _, loaded = runs.load(
             run.directory, rows, corpus.shape.get("time_steps"), workers=workers, task=task
         )
-        metrics = head_metrics(model) + ([Normaliser()] if flags.FLAGS.normaliser else [])
-        metrics += [NatsByFrequency(corpus.vocabulary.counts)] if flags.FLAGS.by_frequency else []
+        metrics = head_metrics(model) + ([Normaliser()] if options.normaliser else [])
+        metrics += [NatsByFrequency(corpus.vocabulary.counts)] if options.by_frequency else []
     finish = prepare(run, model, corpus, workers)
-    result = exact_evaluator(model, metrics)(corpus, flags.FLAGS.split, sys.stderr.isatty())
+    result = exact_evaluator(model, metrics)(corpus, options.split, sys.stderr.isatty())
     result = finish(result)
     print(json.dumps(result), flush=True)
     if not workers.first:
         return
     try:
-        run.log(event="test", split=flags.FLAGS.split, step=loaded["progress"]["step"], **result)
+        run.log(event="test", split=options.split, step=loaded["progress"]["step"], **result)
     except OSError as error:
         print(f"warning: the result is only printed, not recorded: {error}", file=sys.stderr)

@@ -20,48 +20,57 @@ are pieces, spelt as in the vocabulary, and the tokenizer that makes them is in 
 """
 
 import contextlib
+import dataclasses
 import os
 
-from absl import flags
-
-from tfsoftmax.commands import shared_flags
+from tfsoftmax.commands.options import given, parse
 from tfsoftmax.commands.program import load_tensorflow
 from tfsoftmax.support.replacing import alone
 
 
-def define_flags():
-    define_export()
-    flags.DEFINE_integer("max_k", 50, "The most words that next_word may be asked for.")
+@dataclasses.dataclass(frozen=True)
+class ExportOptions:
+    """Run and result.
+
+    Attributes:
+        run: Directory of a training run.
+        out: Directory of the SavedModel, new or empty.
+    """
+
+    run: str
+    out: str
+
+
+@dataclasses.dataclass(frozen=True)
+class LanguageModelOptions(ExportOptions):
+    """Run and result.
+
+    Attributes:
+        max_k: The most words that next_word may be asked for.
+    """
+
+    max_k: int = 50
+
+
+OPTIONS = (LanguageModelOptions,)
 
 
 def main():
-    begin_export()
+    options = parse(LanguageModelOptions)
+    begin_export(options.out)
     from tfsoftmax.lm import runs
     from tfsoftmax.lm.export import export
 
-    model, vocabulary, _ = runs.load(
-        flags.FLAGS.run, streams=None, stateful=False, backend="fused"
-    )
-    most = flags.FLAGS.max_k
-    if not flags.FLAGS["max_k"].present:
-        most = min(most, len(vocabulary))
-    export(
-        model, vocabulary, flags.FLAGS.out, most, runs.Run(flags.FLAGS.run).tokenizer_path()
-    )
-    report_export(f"score(words) and next_word(words, k), k up to {most}", vocabulary)
-
-
-def define_export() -> None:
-    """Defines the flags of commands that export a run."""
-    shared_flags.define_run()
-    flags.DEFINE_string(
-        "out", None, "Directory of the SavedModel, new or empty.", required=True
+    model, vocabulary, _ = runs.load(options.run, streams=None, stateful=False, backend="fused")
+    most = options.max_k if given("max_k") else min(options.max_k, len(vocabulary))
+    export(model, vocabulary, options.out, most, runs.Run(options.run).tokenizer_path())
+    report_export(
+        options.out, f"score(words) and next_word(words, k), k up to {most}", vocabulary
     )
 
 
-def begin_export() -> None:
-    """Checks --out, and imports TensorFlow."""
-    out = flags.FLAGS.out
+def begin_export(out: str) -> None:
+    """Checks the folder to write, and imports TensorFlow."""
     with contextlib.suppress(FileNotFoundError):
         os.lstat(out)  # so that a wrong path fails at once
         with alone(os.path.realpath(out)):  # which clears up what a killed export left
@@ -70,9 +79,8 @@ def begin_export() -> None:
     load_tensorflow()
 
 
-def report_export(functions: str, vocabulary) -> None:
-    """Prints what --out holds now."""
-    out = flags.FLAGS.out
+def report_export(out: str, functions: str, vocabulary) -> None:
+    """Prints what a folder holds now."""
     files = [os.path.join(f, name) for f, _, names in os.walk(out) for name in names]
     print(
         f"{out}: {functions}, {len(vocabulary):,} words, "

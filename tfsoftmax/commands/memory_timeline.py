@@ -1,6 +1,6 @@
 """Prints how much memory traced training steps used over time.
 
-    tfsoftmax train --data=data/docstrings --run=runs/first --profile_batch=11,15
+    tfsoftmax train --data=data/text8 --run=runs/first --profile_batch=11,15
     tfsoftmax memory_timeline --run=runs/first --plot=memory.png
 
 For each allocator the command prints the memory at the start and at the peak of each step, a bar
@@ -9,34 +9,51 @@ point. On a CPU, tensors of less than 256 KiB are not recorded. --trace reads th
 another program.
 """
 
-from absl import flags
+import dataclasses
 
-from tfsoftmax.commands import shared_flags
+from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import check_plot, load_tensorflow
+from tfsoftmax.support.whole_files import errors_name
 
 MIB = 2**20
 ROWS, BAR, LARGEST = 24, 50, 10
 
 
-def define_flags():
-    flags.DEFINE_string("run", "", "Directory of a training run that was traced.")
-    flags.DEFINE_string("trace", "", "Trace to read instead of the run's: an .xplane.pb file.")
-    flags.DEFINE_string("plot", "", "PNG file to draw. Needs matplotlib.")
-    shared_flags.define_overwrite()
+@dataclasses.dataclass(frozen=True)
+class TimelineOptions:
+    """Trace and result.
+
+    Attributes:
+        run: Directory of a training run that was traced.
+        trace: Trace to read instead of the run's: an .xplane.pb file.
+        plot: PNG file to draw. Needs matplotlib.
+        overwrite: Replace a file that exists.
+    """
+
+    run: str = ""
+    trace: str = ""
+    plot: str = ""
+    overwrite: bool = False
+
+    def __post_init__(self):
+        if bool(self.run) == bool(self.trace):
+            raise ValueError(
+                "Either `run` or `trace` must be given. "
+                f"Received: run={self.run!r}, trace={self.trace!r}"
+            )
+
+
+OPTIONS = (TimelineOptions,)
 
 
 def main():
-    if bool(flags.FLAGS.run) == bool(flags.FLAGS.trace):
-        raise ValueError(
-            "Either `run` or `trace` must be given. "
-            f"Received: run={flags.FLAGS.run!r}, trace={flags.FLAGS.trace!r}"
-        )
-    if flags.FLAGS.plot:
-        check_plot(flags.FLAGS.plot)
+    options = parse(TimelineOptions)
+    if options.plot:
+        check_plot(options.plot)
     load_tensorflow()
     from tfsoftmax.profiling.memory_timeline import at_peak, find_trace, read_timeline
 
-    path = flags.FLAGS.trace or find_trace(flags.FLAGS.run)
+    path = options.trace or find_trace(options.run)
     timeline = read_timeline(path)
     print(path)
     if not timeline.allocators:
@@ -46,8 +63,8 @@ def main():
         if timeline.steps:
             print("", steps_table(timeline.steps, events), sep="\n")
         print("", bars(events), "", peak_table(events, *at_peak(events)), sep="\n")
-    if flags.FLAGS.plot:
-        plot(timeline, flags.FLAGS.plot)
+    if options.plot:
+        plot(timeline, options.plot)
 
 
 def steps_table(steps, events):
@@ -112,4 +129,5 @@ def plot(timeline, path):
     axes.spines[["top", "right"]].set_visible(False)
     if timeline.allocators:
         axes.legend(frameon=False, loc="upper right")
-    axes.figure.savefig(path, dpi=110)
+    with errors_name(path):
+        axes.figure.savefig(path, dpi=110)

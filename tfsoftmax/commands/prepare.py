@@ -1,10 +1,10 @@
 """Turns text into a vocabulary and TFRecords for any number of runs.
 
     tfsoftmax prepare --out=data/docstrings
-    tfsoftmax prepare --corpus=text --train='books/*.txt.gz' --valid=valid.txt --out=data/books
-    tfsoftmax prepare --corpus=text --train=train.jsonl --valid=valid.jsonl --field=text \\
+    tfsoftmax prepare --corpus=text --train='a/*.gz' --valid=b.txt --out=data/a
+    tfsoftmax prepare --corpus=text --train=train.jsonl --valid=valid.jsonl \\
         --tokenizer=sentencepiece --max_vocab=8000 --out=data/pieces
-    tfsoftmax prepare --corpus=hf:Salesforce/wikitext:wikitext-2-raw-v1 --out=data/wikitext
+    tfsoftmax prepare --corpus=hf:roneneldan/TinyStories --out=data/stories
 
 The docstrings, ptb and wikitext corpora have the splits train, valid and test; text8 and lm1b
 have train and valid; text has those for which you give files. The command counts the words and
@@ -24,16 +24,14 @@ does not restore is counted. All its pieces are in the vocabulary, by falling fr
 The directory appears only when it is complete.
 """
 
-from tfsoftmax.commands import shared_flags
+from tfsoftmax.commands.options import parse
 from tfsoftmax.corpora.config import PrepareConfig
 
-
-def define_flags():
-    shared_flags.define(PrepareConfig)
+OPTIONS = (PrepareConfig,)
 
 
 def main():
-    config = shared_flags.parse(PrepareConfig)
+    config = parse(PrepareConfig)
     from tfsoftmax.corpora.prepare import prepare, summary
 
     print(summary(prepare(config)))

@@ -16,14 +16,16 @@ from collections.abc import Callable, Sequence
 
 from absl import app, flags, logging
 
+from tfsoftmax.commands import options
+from tfsoftmax.commands.help import help_text, own_flags
 from tfsoftmax.support.arguments import LARGEST
 from tfsoftmax.support.extras import imported
 from tfsoftmax.support.version import __version__
 
 COMMANDS = {
     **dict.fromkeys((
-        "prepare", "train", "evaluate", "generate", "score", "rescore", "export", "demo", "cutoffs",
-        "cluster", "show_clusters", "tfprof", "memory_timeline",
+        "prepare", "train", "evaluate", "generate", "score", "rescore", "export", "demo", "heads",
+        "cutoffs", "cluster", "show_clusters", "tfprof", "memory_timeline",
     ), "tfsoftmax.commands"),
     **dict.fromkeys((
         "prepare_pairs", "train_pairs", "evaluate_pairs", "summarise", "export_pairs",
@@ -56,7 +58,7 @@ def main(arguments: Sequence[str]) -> None:
             f"Received: {arguments[0]!r}"
         )
     command = _module(name)
-    command.define_flags()
+    options.define(*command.OPTIONS)
     run(command.main, command.__doc__, [f"tfsoftmax {name}", *rest])
 
 
@@ -71,7 +73,7 @@ def run(function: Callable[[], None], doc: str, argv: Sequence[str]) -> None:
     flags.DEFINE_bool("traceback", False, "Show the whole traceback of an error.")
     sys.stdout, sys.stderr = (s or open(os.devnull, "w") for s in (sys.stdout, sys.stderr))
     if HELP & set(argv[1:]):
-        _quietly(lambda: print(_help(doc), flush=True), argv[:1])
+        _quietly(lambda: print(help_text(argv[0], doc), flush=True), argv[:1])
     else:
         app.run(lambda rest: _quietly(function, rest), argv, flags_parser=_parsed)
 
@@ -188,7 +190,7 @@ def _check_range(name, value):
 def _flag_sentence(error):
     """What absl says of a flag, with what the flag expects in our own words."""
     if isinstance(error, flags.UnrecognizedFlagError):
-        near = difflib.get_close_matches(error.flagname, _own_flags(), n=1)
+        near = difflib.get_close_matches(error.flagname, own_flags(), n=1)
         hint = f"Did you mean {near[0]!r}? " if near else ""
         return f"`{error.flagname}` is not a flag of this command. {hint}Received: --" + (
             error.flagname
@@ -204,12 +206,6 @@ def _flag_sentence(error):
     choices = ", ".join(getattr(flag.parser, "enum_values", ()))
     wanted = expected.get(flag.flag_type(), f"one of {choices}")
     return f"`{flag.name}` must be {wanted}. Received: {flag.name}={value!r}"
-
-
-def _own_flags():
-    """The names of the flags that are not absl's."""
-    modules = flags.FLAGS.flags_by_module_dict()
-    return [f.name for name in modules if not name.startswith("absl") for f in modules[name]]
 
 
 def _quietly(function, argv):
@@ -260,20 +256,12 @@ def _list_of_commands():
     ])
 
 
-def _help(doc):
-    """The text and the flags of the program. Those of absl are under --helpfull."""
-    modules = [m for m in flags.FLAGS.flags_by_module_dict() if not m.startswith("absl")]
-    listed = "\n".join(flags.FLAGS.module_help(m).partition(":\n")[2] for m in modules)
-    described = re.split(r"\n+(?=  --)", listed.strip("\n"))
-    return "\n".join([doc, "Flags:", *sorted(described, key=lambda f: f.replace("[no]", ""))])
-
-
 def _sentence(error):
     """The message of an error: with the flag that it is about, without TensorFlow's op names."""
     text = re.sub(r"\{\{function_node .*?\}\}\s*|\s*\[Op:.*?\]", "", str(error))
     text = re.sub(r"/\.([^/\s]+)\.\w+\.partial\b", r"/\1", text)  # where it was to be in the end
     path = getattr(error, "filename", None)
-    given = {name: flags.FLAGS[name].value for name in _own_flags() if flags.FLAGS[name].present}
+    given = {name: flags.FLAGS[name].value for name in own_flags() if flags.FLAGS[name].present}
     values = [
         (name, each) for name, value in given.items() if "enum" not in flags.FLAGS[name].flag_type()
         for each in (value if isinstance(value, list) else [value]) if isinstance(each, str)

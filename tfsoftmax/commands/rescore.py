@@ -1,6 +1,6 @@
 """Rescores n-best lists with a trained model and counts word errors.
 
-    tfsoftmax rescore --run=runs/first --nbest=test.nbest --lm_weight=8 > test.hyp
+    tfsoftmax rescore --run=runs/first --nbest=test.nbest --lm_weight=8 > hyp
     tfsoftmax rescore --run=runs/first --nbest=test.nbest --reference=test.ref \\
         --tune=valid.nbest --tune_reference=valid.ref --out=rescored
 
@@ -47,7 +47,8 @@ joins them or --nojoin_pieces keeps them.
 
 The score of a hypothesis in natural logarithms, where <eos> is part of each sentence, is
 
-    acoustic + lm_weight * lm + old_lm_weight * old lm + arpa_weight * arpa - word_penalty * words
+    acoustic + lm_weight * lm + old_lm_weight * old lm + arpa_weight * arpa
+        - word_penalty * words
 
 Here lm is the model of the run, which reads the words in pieces if it was trained on pieces, old lm
 is the score in the lists, and arpa is an n-gram model (--arpa, which needs kenlm: pip install
@@ -83,90 +84,53 @@ import json
 import os
 import sys
 
-from absl import flags
-
-from tfsoftmax.commands import rescore_inputs as inputs
-from tfsoftmax.commands import shared_flags
+from tfsoftmax.commands import rescore_inputs
+from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import printable
+from tfsoftmax.commands.rescore_inputs import Inputs, RescoreOptions
+from tfsoftmax.commands.shared import Processes, Scoring, fork_workers, started_workers
 from tfsoftmax.support.textio import name_of
 from tfsoftmax.support.whole_files import writing
 
 BATCH = 128
-
-
-def define_flags():
-    shared_flags.define_run()
-    flags.DEFINE_string("nbest", None, "N-best lists to rescore.", required=True)
-    flags.DEFINE_string("reference", None, "References of the lists, to count word errors.")
-    flags.DEFINE_string("tune", None, "Other n-best lists, on which the weights are tuned.")
-    flags.DEFINE_string("tune_reference", None, "References of the lists of --tune.")
-    flags.DEFINE_list("lm_weight", None, "Weight of the run's model; several to tune.")
-    flags.DEFINE_list("old_lm_weight", None, "Weight of the scores in the lists; several to tune.")
-    flags.DEFINE_list("arpa_weight", None, "Weight of the n-gram model; several to tune.")
-    flags.DEFINE_list("word_penalty", None, "Penalty for each word; several to tune.")
-    flags.DEFINE_string("words", None, "Kaldi's words.txt, for lists of ids instead of words.")
-    flags.DEFINE_string("arpa", None, "N-gram model: an ARPA file, or one in kenlm's own format.")
-    flags.DEFINE_string("against", None, "Output of another system to compare with.")
-    flags.DEFINE_string("out", None, "Directory to write trn files and results.json to.")
-    shared_flags.define_overwrite()
-    flags.DEFINE_enum(
-        "state", "sentence", ["sentence", "carried", "speaker"],
-        "Whether the run's model reads each hypothesis by itself, all as a stream, or those of a "
-        "speaker as a stream.",
-    )
-    flags.DEFINE_string("utt2spk", None, "Kaldi's utt2spk, for --state=speaker.")
-    flags.DEFINE_integer(
-        "hypotheses", None, "The most hypotheses of an utterance, the first ones. None: all."
-    )
-    flags.DEFINE_list(
-        "ignore_keys", [], "Keys of JSON that are not read. Other keys with numbers of a "
-        "hypothesis must be those of scores.",
-    )
-    flags.DEFINE_integer(
-        "beam_size", None, "The lists have lines `text<TAB>score`, as NeMo writes them, so many "
-        "for each utterance.",
-    )
-    flags.DEFINE_bool(
-        "join_pieces", None, "Join pieces of words, which begin with ▁ or end in @@. With "
-        "--nojoin_pieces they are words; by default they are refused.",
-    )
-    flags.DEFINE_integer("seed", 1, "Seed of the bootstrap.")
-    shared_flags.define_scoring()
-    shared_flags.define_workers(of_streams=False)
+OPTIONS = (RescoreOptions, Scoring, Processes)
 
 
 def main():
     from tfsoftmax.nbest import rescoring, transcripts
     from tfsoftmax.nbest.word_errors import load_jiwer
 
-    options = flags.FLAGS
-    inputs.check_flags(options)
-    grid = inputs.values_of_weights()
+    options, scoring, shared = parse(RescoreOptions), parse(Scoring), parse(Processes)
+    options.check_pipes(shared)
+    inputs = Inputs(options, scoring.lowercase)
+    grid = options.values_of_weights()
     # Everything is checked before the model is loaded, so that mistakes show at once.
     if options.reference or options.tune:
         load_jiwer()
-    shared_flags.fork_workers()
-    symbols = transcripts.read_symbols(options.words) if options.words else None
-    lists = inputs.lists_of("nbest", symbols)
+    fork_workers(shared)
+    inputs.symbols = transcripts.read_symbols(options.words) if options.words else None
+    lists = inputs.lists_of("nbest")
     references = inputs.references_of(lists, "reference")
     against = inputs.references_of(lists, "against")
     tuning = None
     if options.tune:
-        tuning = inputs.lists_of("tune", symbols)
-        inputs.check_scores(lists, tuning, grid)
+        tuning = inputs.lists_of("tune")
+        rescore_inputs.check_scores(lists, tuning, grid)
     inputs.check_old_lm(lists, grid, "nbest")
     if tuning is not None:
         inputs.check_old_lm(tuning, grid, "tune")
         tuning_errors = rescoring.hypothesis_errors(
             tuning, inputs.references_of(tuning, "tune_reference")
         )
-    given = {"nbest": lists, "tune": tuning}
-    speakers = {name: of and inputs.speakers_of(of, name) for name, of in given.items()}
+    speakers = {
+        name: inputs.speakers_of(each, name)
+        for name, each in (("nbest", lists), ("tune", tuning)) if each is not None
+    }
     if options.out:
-        inputs.check_out(options.out, lists, references)
+        inputs.check_out(lists, references)
     arpa = rescoring.arpa_scorer(options.arpa) if options.arpa else None
-    workers = shared_flags.started_workers()
-    score = scores_function(workers, speakers, arpa)
+    workers = started_workers(shared)
+    score = scores_function(options, scoring, workers, speakers, arpa)
     results = {"tuned_on": options.tune}
     if tuning is None:
         weights = rescoring.Weights(**{name: values[0] for name, values in grid.items()})
@@ -192,18 +156,18 @@ def main():
         write(options.out, rescored, sentences, references, results)
 
 
-def scores_function(workers, speakers, arpa):
+def scores_function(options, scoring, workers, speakers, arpa):
     """Loads the models, and returns a function that makes the `rescoring.features` of lists.
 
     Its arguments are the lists and the flag that names them. It also returns the scores of the
     run's model by themselves.
 
     Args:
+        options, scoring: the flags.
         workers: the `Workers`.
         speakers: dictionary from such a flag to the speaker of each hypothesis, or None.
         arpa: a function that scores sentences with an n-gram model, or None.
     """
-    options = flags.FLAGS
     from tqdm import tqdm
 
     from tfsoftmax.lm import runs
@@ -211,11 +175,11 @@ def scores_function(workers, speakers, arpa):
     from tfsoftmax.lm.shared_scoring import SharedScorer, load
     from tfsoftmax.nbest import rescoring
 
-    texts = {"carried": 1, "speaker": max(len(set(of or ())) for of in speakers.values())}
+    texts = {"carried": 1, "speaker": max(len(set(each or ())) for each in speakers.values())}
     streams = min(BATCH, texts.get(options.state, BATCH))
     model, vocabulary, _ = load(workers, options.run, streams)
     scorer = SharedScorer(
-        workers, model, vocabulary, options.normalisation, options.oov, options.unseen_words
+        workers, model, vocabulary, scoring.normalisation, scoring.oov, scoring.unseen_words
     )
 
     tokenizer = runs.Run(options.run).tokenizer()
@@ -224,9 +188,9 @@ def scores_function(workers, speakers, arpa):
         sentences = list(tokenizer.encode_all([" ".join(words) for words in lists.sentences]))
         words = sum(map(len, lists.sentences))
         oov = sum(int(scorer.unknown(sentence).sum()) for sentence in sentences)
-        name = name_of(options[argument].value)
+        name = name_of(getattr(options, argument))
         if workers.first:
-            print(inputs.scores_report(lists, argument), file=sys.stderr)
+            print(rescore_inputs.scores_report(lists, name), file=sys.stderr)
             print(oov_report(name, words, oov), file=sys.stderr, flush=True)
         silent = None if workers.first else True  # None: silent where no terminal is
         with tqdm(total=len(sentences), unit=" hypotheses", leave=False, disable=silent) as bar:

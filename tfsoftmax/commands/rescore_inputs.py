@@ -5,89 +5,243 @@ import math
 import os
 import sys
 
-from absl import flags
-
 from tfsoftmax.commands.program import check_empty
 from tfsoftmax.support.arguments import check_at_least
+from tfsoftmax.support.conditions import needs
 from tfsoftmax.support.textio import STANDARD_INPUT, name_of
 from tfsoftmax.support.whole_files import check_writable
 
 FILES = ("nbest", "tune", "reference", "tune_reference", "against", "words", "utt2spk")
 
 
-def check_flags(options):
-    """Raises ValueError if flags do not fit one another."""
-    for name, needed in (("tune_reference", "tune"), ("tune", "tune_reference"),
-                         ("arpa_weight", "arpa"), ("against", "reference")):
-        if options[name].value and not options[needed].value:
-            raise ValueError(f"`{needed}` must be given with `{name}`. Received: none")
-    if options.arpa and not (options.tune or options.arpa_weight):
-        raise ValueError(
-            "`arpa_weight` must be given with `arpa`, or lists to tune it on with `tune`. "
-            "Received: none"
-        )
-    if options.utt2spk and options.state != "speaker":
-        raise ValueError(
-            f"`utt2spk` may be given with --state=speaker only. Received: state={options.state!r}"
-        )
-    piped = [name for name in FILES if options[name].value == STANDARD_INPUT]
-    if len(piped) > 1:
-        raise ValueError(
-            f"`{piped[1]}` must be a file where `{piped[0]}` is standard input. Received: '-'"
-        )
-    if piped and (options.workers > 1 or options.strategy == "multiworker"):
-        raise ValueError(
-            f"`{piped[0]}` must be a file, which several processes can read. Received: '-', with "
-            f"workers={options.workers}, strategy={options.strategy!r}"
-        )
-    check_at_least(0, seed=options.seed)
-    check_at_least(1, hypotheses=options.hypotheses, beam_size=options.beam_size)
+@dataclasses.dataclass(frozen=True)
+class RescoreOptions:
+    """Run, lists and weights.
 
+    Attributes:
+        run: Directory of a training run.
+        nbest: N-best lists to rescore.
+        reference: References of the lists, to count word errors.
+        tune: Other n-best lists, on which the weights are tuned.
+        tune_reference: References of the lists of --tune.
+        lm_weight: Weight of the run's model; several to tune.
+        old_lm_weight: Weight of the scores in the lists; several to tune.
+        arpa_weight: Weight of the n-gram model; several to tune.
+        word_penalty: Penalty for each word; several to tune.
+        words: Kaldi's words.txt, for lists of ids instead of words.
+        arpa: N-gram model: an ARPA file, or one in kenlm's own format.
+        against: Output of another system to compare with.
+        out: Directory to write trn files and results.json to.
+        overwrite: Replace files that exist.
+        state: Whether the run's model reads each hypothesis by itself, all as a stream, or those of
+            a speaker as a stream.
+        utt2spk: Kaldi's utt2spk.
+        hypotheses: The most hypotheses of an utterance, the first ones. By default all.
+        ignore_keys: Keys of JSON that are not read. Other keys with numbers of a hypothesis must be
+            those of scores.
+        beam_size: The lists have lines `text<TAB>score`, as NeMo writes them, so many for each
+            utterance.
+        join_pieces: Join pieces of words, which begin with ▁ or end in @@. With --nojoin_pieces
+            they are words; by default they are refused.
+        seed: Seed of the bootstrap.
+    """
 
-def values_of_weights():
-    """The values of each weight to try; one value each if there are no lists to tune on."""
-    from tfsoftmax.nbest.rescoring import GRID, Weights
+    CHOICES = {"state": ("sentence", "carried", "speaker")}
+    NEEDS = {
+        "tune": needs("tune_reference"), "tune_reference": needs("tune"),
+        "arpa_weight": needs("arpa"), "against": needs("reference"),
+        "utt2spk": needs("state", "speaker"),
+    }
 
-    options, grid = flags.FLAGS, {}
-    for name, default in dataclasses.asdict(Weights()).items():
-        given = options[name].value
-        try:
-            grid[name] = tuple(float(value) for value in given or ())
-        except ValueError:
-            raise ValueError(f"`{name}` must be numbers. Received: {','.join(given)}") from None
-        if not all(map(math.isfinite, grid[name])):
-            raise ValueError(f"`{name}` must be finite. Received: {','.join(given)}")
-        if given and len(given) > 1 and not options.tune:
+    run: str
+    nbest: str
+    reference: str | None = None
+    tune: str | None = None
+    tune_reference: str | None = None
+    lm_weight: tuple[float, ...] = ()
+    old_lm_weight: tuple[float, ...] = ()
+    arpa_weight: tuple[float, ...] = ()
+    word_penalty: tuple[float, ...] = ()
+    words: str | None = None
+    arpa: str | None = None
+    against: str | None = None
+    out: str | None = None
+    overwrite: bool = False
+    state: str = "sentence"
+    utt2spk: str | None = None
+    hypotheses: int | None = None
+    ignore_keys: tuple = ()
+    beam_size: int | None = None
+    join_pieces: bool | None = None
+    seed: int = 1
+
+    def __post_init__(self):
+        if self.arpa and not (self.tune or self.arpa_weight):
             raise ValueError(
-                f"`{name}` must be one number without --tune. Received: {','.join(given)}"
+                "`arpa_weight` must be given with `arpa`, or lists to tune it on with `tune`. "
+                "Received: none"
             )
-        if not given:
-            tried = options.tune and (name != "arpa_weight" or options.arpa)
-            grid[name] = GRID[name] if tried else (default,)
-    return grid
+        check_at_least(0, seed=self.seed)
+        check_at_least(1, hypotheses=self.hypotheses, beam_size=self.beam_size)
+
+    def check_pipes(self, shared) -> None:
+        """Raises ValueError if standard input would be read by two, or by several processes."""
+        piped = [name for name in FILES if getattr(self, name) == STANDARD_INPUT]
+        if len(piped) > 1:
+            raise ValueError(
+                f"`{piped[1]}` must be a file where `{piped[0]}` is standard input. Received: '-'"
+            )
+        if piped and (shared.workers > 1 or shared.strategy == "multiworker"):
+            raise ValueError(
+                f"`{piped[0]}` must be a file, which several processes can read. Received: '-', "
+                f"with workers={shared.workers}, strategy={shared.strategy!r}"
+            )
+
+    def values_of_weights(self) -> dict:
+        """The values of each weight to try; one value each if there are no lists to tune on."""
+        from tfsoftmax.nbest.rescoring import GRID, Weights
+
+        grid = {}
+        for name, default in dataclasses.asdict(Weights()).items():
+            values = grid[name] = getattr(self, name)
+            if not all(map(math.isfinite, values)):
+                raise ValueError(f"`{name}` must be finite. Received: {_joined(values)}")
+            if len(values) > 1 and not self.tune:
+                raise ValueError(
+                    f"`{name}` must be one number without --tune. Received: {_joined(values)}"
+                )
+            if not values:
+                tried = self.tune and (name != "arpa_weight" or self.arpa)
+                grid[name] = GRID[name] if tried else (default,)
+        return grid
 
 
-def lists_of(argument, symbols):
-    """The lists that a flag names, in the spelling of the model."""
-    from tfsoftmax.nbest import lists as nbest
-    from tfsoftmax.nbest import rescoring
+class Inputs:
+    """What the flags of `rescore` name.
 
-    options = flags.FLAGS
-    lists = nbest.read(
-        options[argument].value, ids=symbols is not None, ignore_keys=options.ignore_keys,
-        join_pieces=options.join_pieces, beam_size=options.beam_size,
-    )
-    lists = lists.with_words(symbols, options.lowercase)
-    report_marks(lists.spelling, options[argument].value)
-    if options.hypotheses is None:
-        return lists
-    return rescoring.first_hypotheses(lists, options.hypotheses)
+    Args:
+        options: the `RescoreOptions`.
+        lowercase: whether all words are turned into lower case.
 
+    Attributes:
+        symbols: the words of ids, or None.
+    """
 
-def report_marks(spelling, path):
-    """Says which marks were left out of the lists or the transcripts of a file."""
-    if report := spelling.marks.report(name_of(path)):
-        print(f"note: {report}", file=sys.stderr)
+    def __init__(self, options: RescoreOptions, lowercase: bool):
+        self.options, self.lowercase, self.symbols = options, lowercase, None
+
+    def lists_of(self, argument):
+        """The lists that a flag names, in the spelling of the model."""
+        from tfsoftmax.nbest import lists as nbest
+        from tfsoftmax.nbest import rescoring
+
+        options, path = self.options, getattr(self.options, argument)
+        lists = nbest.read(
+            path, ids=self.symbols is not None, ignore_keys=options.ignore_keys,
+            join_pieces=options.join_pieces, beam_size=options.beam_size,
+        )
+        lists = lists.with_words(self.symbols, self.lowercase)
+        _report_marks(lists.spelling, path)
+        if options.hypotheses is None:
+            return lists
+        return rescoring.first_hypotheses(lists, options.hypotheses)
+
+    def check_old_lm(self, lists, grid, argument):
+        """Sets old_lm_weight to 0 for lists without such scores; another weight is an error."""
+        if lists.old_lm is None:
+            if any(self.options.old_lm_weight):
+                raise ValueError(
+                    f"`old_lm_weight` must be 0 for lists without scores of a language model. "
+                    f"Received: {argument}={getattr(self.options, argument)!r}"
+                )
+            grid["old_lm_weight"] = (0.0,)
+
+    def references_of(self, lists, argument):
+        """The transcripts in the file that a flag names, in the order of the lists, or None."""
+        from tfsoftmax.nbest import transcripts
+        from tfsoftmax.nbest.spelling import Spelling
+
+        path = getattr(self.options, argument)
+        if not path:
+            return None
+        spelling = Spelling(self.options.join_pieces)
+        said = transcripts.read_transcripts(
+            path, self.lowercase, spelling, several=argument != "against"
+        )
+        _report_marks(spelling, path)
+        found = lists.expect(said, argument)
+        if len(said) > len(found):
+            print(
+                f"{path}: {len(said) - len(found):,} of {len(said):,} utterances are not in the "
+                "lists and do not count.",
+                file=sys.stderr,
+            )
+        if argument == "reference" and not any(found):
+            raise ValueError(
+                f"`reference` must have words. Received: reference={path!r}, without any"
+            )
+        return found
+
+    def speakers_of(self, lists, argument):
+        """With --state=speaker, the speaker of each hypothesis; otherwise None."""
+        from tfsoftmax.nbest import transcripts
+
+        options = self.options
+        if options.state != "speaker":
+            return None
+        if options.utt2spk:
+            speakers = lists.expect(transcripts.read_speakers(options.utt2spk), "utt2spk")
+        else:
+            speakers = [transcripts.speaker_of(utterance) for utterance in lists.utterances]
+        source = options.utt2spk or "the beginnings of the ids"
+        print(
+            f"{name_of(getattr(options, argument))}: {len(set(speakers)):,} speakers in "
+            f"{len(speakers):,} utterances, by {source}", file=sys.stderr,
+        )
+        return [s for s, n in zip(speakers, lists.sizes, strict=True) for _ in range(n)]
+
+    def check_out(self, lists, references):
+        """Makes the directory of --out, and raises an error if a file in it could not be written.
+
+        Raises:
+            ValueError: what is read would be replaced, a file of another rescoring would stay, or
+                sclite would read words as alternatives.
+            OSError: a file cannot be written.
+        """
+        from tfsoftmax.nbest import writing
+        from tfsoftmax.nbest.alternatives import check_markless
+
+        directory = self.options.out
+        check_markless(lists.sentences, "nbest")
+        check_markless(references or (), "reference")
+        os.makedirs(directory, exist_ok=True)
+        names = ["hyp.trn", "1best.trn", "results.json"]
+        if self.options.reference:
+            names.append("ref.trn")
+        names.append(writing.name_of_lists(lists))
+        written = [os.path.realpath(os.path.join(directory, name)) for name in names]
+        for flag in FILES:
+            given = getattr(self.options, flag)
+            if not given or given == STANDARD_INPUT:
+                continue
+            read = os.path.realpath(given)
+            if any(read == path or read.startswith(path + os.sep) or os.path.dirname(path) == read
+                   for path in written):
+                raise ValueError(
+                    f"`out` must be a directory in which nothing of `{flag}` would be replaced. "
+                    f"Received: out={directory!r}, {flag}={given!r}"
+                )
+        others = {"ref.trn", *(name for _, name in writing.WRITERS.values())} - set(names)
+        for name in sorted(others & set(os.listdir(directory))):
+            raise ValueError(
+                "`out` must be a directory without what another rescoring wrote and this one does "
+                f"not. Received: out={directory!r}, with {name}"
+            )
+        for path in written[:-1]:
+            check_writable(path)
+        writing.check_writable(directory, lists)
+        for path in written:
+            check_empty(path)
 
 
 def check_scores(lists, tuning, grid):
@@ -106,112 +260,23 @@ def check_scores(lists, tuning, grid):
         )
 
 
-def scores_report(lists, argument):
-    """Says which scores the lists that a flag names have."""
+def scores_report(lists, name):
+    """Says which scores the lists of a name have."""
     from tfsoftmax.nbest.lists import SCORES
 
     scores = _listed(name for name in SCORES if getattr(lists, name) is not None)
-    name, count = name_of(flags.FLAGS[argument].value), len(lists.sentences)
-    return f"{name}: {count:,} hypotheses with the scores: {scores}"
+    return f"{name}: {len(lists.sentences):,} hypotheses with the scores: {scores}"
+
+
+def _report_marks(spelling, path):
+    """Says which marks were left out of the lists or the transcripts of a file."""
+    if report := spelling.marks.report(name_of(path)):
+        print(f"note: {report}", file=sys.stderr)
 
 
 def _listed(names):
     return ", ".join(sorted(names)) or "none"
 
 
-def check_old_lm(lists, grid, argument):
-    """Sets old_lm_weight to 0 for lists without such scores; another weight is an error."""
-    if lists.old_lm is None:
-        if flags.FLAGS["old_lm_weight"].value and any(grid["old_lm_weight"]):
-            raise ValueError(
-                f"`old_lm_weight` must be 0 for lists without scores of a language model. "
-                f"Received: {argument}={flags.FLAGS[argument].value!r}"
-            )
-        grid["old_lm_weight"] = (0.0,)
-
-
-def references_of(lists, argument):
-    """The transcripts in the file that a flag names, in the order of the lists; None without it."""
-    from tfsoftmax.nbest import transcripts
-    from tfsoftmax.nbest.spelling import Spelling
-
-    path = flags.FLAGS[argument].value
-    if not path:
-        return None
-    spelling = Spelling(flags.FLAGS.join_pieces)
-    said = transcripts.read_transcripts(
-        path, flags.FLAGS.lowercase, spelling, several=argument != "against"
-    )
-    report_marks(spelling, path)
-    found = lists.expect(said, argument)
-    if len(said) > len(found):
-        print(
-            f"{path}: {len(said) - len(found):,} of {len(said):,} utterances are not in the lists "
-            "and do not count.",
-            file=sys.stderr,
-        )
-    if argument == "reference" and not any(found):
-        raise ValueError(f"`reference` must have words. Received: reference={path!r}, without any")
-    return found
-
-
-def speakers_of(lists, argument):
-    """With --state=speaker, the speaker of each hypothesis; otherwise None."""
-    from tfsoftmax.nbest import transcripts
-
-    options = flags.FLAGS
-    if options.state != "speaker":
-        return None
-    if options.utt2spk:
-        speakers = lists.expect(transcripts.read_speakers(options.utt2spk), "utt2spk")
-    else:
-        speakers = [transcripts.speaker_of(utterance) for utterance in lists.utterances]
-    source = options.utt2spk or "the beginnings of the ids"
-    print(
-        f"{name_of(options[argument].value)}: {len(set(speakers)):,} speakers in "
-        f"{len(speakers):,} utterances, by {source}", file=sys.stderr,
-    )
-    return [s for s, n in zip(speakers, lists.sizes, strict=True) for _ in range(n)]
-
-
-def check_out(directory, lists, references):
-    """Makes the directory of --out, and raises an error if a file in it could not be written.
-
-    Raises:
-        ValueError: what is read would be replaced, a file of another rescoring would stay, or
-            sclite would read words as alternatives.
-        OSError: a file cannot be written.
-    """
-    from tfsoftmax.nbest import writing
-    from tfsoftmax.nbest.alternatives import check_markless
-
-    check_markless(lists.sentences, "nbest")
-    check_markless(references or (), "reference")
-    os.makedirs(directory, exist_ok=True)
-    names = ["hyp.trn", "1best.trn", "results.json"]
-    if flags.FLAGS.reference:
-        names.append("ref.trn")
-    names.append(writing.name_of_lists(lists))
-    written = [os.path.realpath(os.path.join(directory, name)) for name in names]
-    for flag in FILES:
-        given = flags.FLAGS[flag].value
-        if not given or given == STANDARD_INPUT:
-            continue
-        read = os.path.realpath(given)
-        if any(read == path or read.startswith(path + os.sep) or os.path.dirname(path) == read
-               for path in written):
-            raise ValueError(
-                f"`out` must be a directory in which nothing of `{flag}` would be replaced. "
-                f"Received: out={directory!r}, {flag}={given!r}"
-            )
-    others = {"ref.trn", *(name for _, name in writing.WRITERS.values())} - set(names)
-    for name in sorted(others & set(os.listdir(directory))):
-        raise ValueError(
-            "`out` must be a directory without what another rescoring wrote and this one does not. "
-            f"Received: out={directory!r}, with {name}"
-        )
-    for path in written[:-1]:
-        check_writable(path)
-    writing.check_writable(directory, lists)
-    for path in written:
-        check_empty(path)
+def _joined(values):
+    return ",".join(map(str, values))

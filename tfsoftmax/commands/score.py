@@ -1,7 +1,7 @@
 """Scores sentences and their words with a trained model.
 
     tfsoftmax score --run=runs/first --input=sentences.txt > scores.txt
-    echo "returns the number of bytes" | tfsoftmax score --run=runs/first --words
+    echo "returns the number" | tfsoftmax score --run=runs/first --words
 
 The input has one sentence per line, with words between blanks, in UTF-8, plain or compressed (.gz,
 .xz, .bz2). A line without words is a sentence without words, whose score is ln P(<eos>). A line
@@ -48,16 +48,16 @@ with a z_loss, as log-probabilities, which these heads learn to approximate. Thi
 not exact; therefore the total is called self_normalised_nats, and there is no perplexity.
 """
 
+import dataclasses
 import itertools
 import json
 import math
 import sys
 import time
 
-from absl import flags
-
-from tfsoftmax.commands import shared_flags
+from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import printable
+from tfsoftmax.commands.shared import Processes, Scoring, fork_workers, started_workers
 from tfsoftmax.support.textio import LINE_BYTES, lines, name_of
 
 BATCH = 128
@@ -65,42 +65,55 @@ WINDOW = 4096  # the number of sentences that are sorted by length together
 TEXT_BYTES = 16 << 20
 
 
-def define_flags():
-    shared_flags.define_run()
-    flags.DEFINE_string("input", "-", "File of sentences, one per line; - for standard input.")
-    flags.DEFINE_bool("words", False, "Print the score of each word.")
-    flags.DEFINE_enum("base", "e", ["e", "10"], "Base of the logarithms that are printed.")
-    flags.DEFINE_bool("stream", False, "Score the sentences as one text, not each by itself.")
-    flags.DEFINE_bool(
-        "open_vocabulary", False, "Score words that the vocabulary lacks by their characters. The "
-        "scores depend on which such words the whole file holds.",
-    )
-    shared_flags.define_scoring()
-    shared_flags.define_workers(of_streams=False)
+@dataclasses.dataclass(frozen=True)
+class ScoreOptions:
+    """Run, text and what is printed.
+
+    Attributes:
+        run: Directory of a training run.
+        input: File of sentences, one per line; - for standard input.
+        words: Print the score of each word.
+        base: Base of the logarithms that are printed.
+        stream: Score the sentences as one text, not each by itself.
+        open_vocabulary: Score words that the vocabulary lacks by their characters. The scores
+            depend on which such words the whole file holds.
+    """
+
+    CHOICES = {"base": ("e", "10")}
+
+    run: str
+    input: str = "-"
+    words: bool = False
+    base: str = "e"
+    stream: bool = False
+    open_vocabulary: bool = False
+
+
+OPTIONS = (ScoreOptions, Scoring, Processes)
 
 
 def main():
-    options = flags.FLAGS
-    processes = options.workers > 1 or options.strategy == "multiworker"
+    options, scoring, shared = parse(ScoreOptions), parse(Scoring), parse(Processes)
+    processes = shared.workers > 1 or shared.strategy == "multiworker"
     if (processes and options.input == "-") or (
-        options.stream and (processes or options.strategy != "none")
+        options.stream and (processes or shared.strategy != "none")
     ):
         raise ValueError(
             "`workers` can share the sentences of a file, but not a stream or standard input. "
-            f"Received: workers={options.workers}, strategy={options.strategy!r}, "
+            f"Received: workers={shared.workers}, strategy={shared.strategy!r}, "
             f"input={options.input!r}, stream={options.stream}"
         )
-    if options.open_vocabulary and (options.input == "-" or options.strategy == "mirrored"):
+    if options.open_vocabulary and (options.input == "-" or shared.strategy == "mirrored"):
         raise ValueError(
             "`open_vocabulary` must be used with a file, and not with strategy=mirrored. "
-            f"Received: input={options.input!r}, strategy={options.strategy!r}"
+            f"Received: input={options.input!r}, strategy={shared.strategy!r}"
         )
-    shared_flags.fork_workers()
-    text = sentences(options.input, options.stream, options.lowercase)
+    fork_workers(shared)
+    text = sentences(options.input, options.stream, scoring.lowercase)
     first = next(text, None)  # before TensorFlow, to fail at once
     if first is None:
         raise ValueError(f"`input` must hold sentences. Received: input={options.input!r}")
-    workers = shared_flags.started_workers()
+    workers = started_workers(shared)
     from tfsoftmax.corpora.counting import Tally
     from tfsoftmax.lm import runs
     from tfsoftmax.lm.evaluation import text_measures
@@ -119,12 +132,12 @@ def main():
 
         if in_pieces:
             raise ValueError("`open_vocabulary` must be used with a run on words. Received: pieces")
-        again = sentences(options.input, options.stream, options.lowercase)
+        again = sentences(options.input, options.stream, scoring.lowercase)
         known, again = set(vocabulary.words), unmarked(again, tokenizer, Marks())
         unseen = dict.fromkeys(word for line in again for word in line.split() if word not in known)
         model, vocabulary = with_unseen_words(model, vocabulary, list(unseen))
     scorer = SharedScorer(
-        workers, model, vocabulary, options.normalisation, options.oov, options.unseen_words
+        workers, model, vocabulary, scoring.normalisation, scoring.oov, scoring.unseen_words
     )
     score = scorer.stream if options.stream else scorer.sentences
     score([[]])  # traces the model before the clock starts
@@ -147,7 +160,7 @@ def main():
             print(report, file=sys.stderr, flush=True)
             warned = True
     measures = {"added_words": len(unseen)} if options.open_vocabulary else {}
-    if in_pieces and options.normalisation == "exact" and options.oov != "skip":
+    if in_pieces and scoring.normalisation == "exact" and scoring.oov != "skip":
         tally.oov = totals.oov_tokens
         measures = {"words": tally.words, **text_measures(tally, -totals.log_prob)}
     rates = {

@@ -12,22 +12,38 @@ words. The cluster with the most tokens comes first. The file of --out fixes the
 model: a self-organised one keeps its two projections, and a class-based one has none.
 """
 
-from absl import flags
+import dataclasses
 
-from tfsoftmax.commands import shared_flags
+from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import check_out, load_tensorflow, printable
+from tfsoftmax.commands.shared import checked_word_of
 from tfsoftmax.support.arguments import check_at_least
 
 
-def define_flags():
-    shared_flags.define_run()
-    flags.DEFINE_string("out", None, "File to write, with lines of cluster<TAB>word<TAB>count.")
-    shared_flags.define_overwrite()
-    shared_flags.define_words_of(20, "cluster")
+@dataclasses.dataclass(frozen=True)
+class ShowOptions:
+    """Run and result.
+
+    Attributes:
+        run: Directory of a training run.
+        out: File to write, with lines of cluster<TAB>word<TAB>count.
+        overwrite: Replace a file that exists.
+        words: Number of words to print of each cluster.
+        words_of: Print only the cluster of this word.
+    """
+
+    run: str
+    out: str | None = None
+    overwrite: bool = False
+    words: int = 20
+    words_of: str | None = None
+
+
+OPTIONS = (ShowOptions,)
 
 
 def main():
-    options = flags.FLAGS
+    options = parse(ShowOptions)
     check_at_least(1, words=options.words)
     if options.out:
         check_out(options.out)
@@ -38,7 +54,7 @@ def main():
     from tfsoftmax.lm import runs
 
     model, vocabulary, _ = runs.load(options.run, streams=1, time_steps=1)
-    word = shared_flags.checked_word_of(vocabulary)
+    word = checked_word_of(options.words_of, vocabulary)
     try:
         (head,) = heads_of(model)
     except ValueError:

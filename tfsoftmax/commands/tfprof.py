@@ -1,9 +1,9 @@
 """Profiles the memory and arithmetic of a training step, part by part.
 
     tfsoftmax tfprof --head=full --vocab_size=44370 --hidden_units=512
-    tfsoftmax tfprof --head=sampled --head_options='{"num_samples": 2560}' --vocab_size=200606
+    tfsoftmax tfprof --head=sampled --head_options='{"num_samples": 2560}'
     tfsoftmax tfprof --run=runs/first --out=first.json --plot=first.png
-    tfsoftmax tfprof --head=adaptive --compare=full.json,sampled.json --plot=heads.png
+    tfsoftmax tfprof --head=adaptive --compare=full.json --plot=heads.png
 
 The command builds the model that tfsoftmax train would train, with its loss and optimiser, and
 runs one step under TensorFlow's own profiler. Labels are drawn by the frequencies of the words.
@@ -30,12 +30,11 @@ import importlib.metadata
 import json
 import types
 
-from absl import flags
-
-from tfsoftmax.commands import shared_flags
+from tfsoftmax.commands.options import given, parse
 from tfsoftmax.commands.program import check_out, check_plot, load_tensorflow
 from tfsoftmax.lm.config import OPTIMIZERS, ModelConfig, TrainingConfig
 from tfsoftmax.support.arguments import check_at_least
+from tfsoftmax.support.conditions import excludes, needs
 from tfsoftmax.support.textio import read_json
 from tfsoftmax.support.whole_files import errors_name, writing
 
@@ -47,21 +46,26 @@ COLOURS = {  # Okabe and Ito's, for colour-blind readers
 
 
 @dataclasses.dataclass(frozen=True)
-class ProfileConfig:
-    """What to profile, and where to write the profile.
+class ProfileOptions:
+    """Step and result.
 
     Attributes:
         run: Directory of a training run, whose model and vocabulary are profiled.
-        vocab_size: Without --run: number of words, whose frequencies follow Zipf's law.
-        streams: Without --run: sentences that are read side by side.
-        time_steps: Without --run: words of each stream in a training step.
-        optimizer: Without --run: optimiser.
+        vocab_size: Number of words, whose frequencies follow Zipf's law.
+        streams: Sentences that are read side by side.
+        time_steps: Words of each stream in a training step.
+        optimizer: Optimiser.
         out: JSON file to write.
         plot: PNG file to draw parameters and memory to. Needs matplotlib.
         compare: JSON files of other profiles to draw next to this one.
+        overwrite: Replace files that exist.
     """
 
     CHOICES = {"optimizer": OPTIMIZERS}
+    NEEDS = {
+        **dict.fromkeys(("vocab_size", "streams", "time_steps", "optimizer"), excludes("run")),
+        "compare": needs("plot"),
+    }
 
     run: str = ""
     vocab_size: int = 44370
@@ -71,21 +75,24 @@ class ProfileConfig:
     out: str = ""
     plot: str = ""
     compare: tuple = ()
+    overwrite: bool = False
+
+    def __post_init__(self):
+        check_at_least(1, streams=self.streams, time_steps=self.time_steps)
+        check_at_least(3, vocab_size=self.vocab_size)
 
 
-def define_flags():
-    shared_flags.define(ProfileConfig, ModelConfig)
-    shared_flags.define_overwrite()
+OPTIONS = (ProfileOptions, ModelConfig)
 
 
 def main():
-    config, model_config = shared_flags.parse(ProfileConfig), shared_flags.parse(ModelConfig)
-    check_at_least(1, streams=config.streams, time_steps=config.time_steps)
-    check_at_least(3, vocab_size=config.vocab_size)
-    if config.compare and not config.plot:
-        raise ValueError(f"`compare` needs --plot. Received: compare={','.join(config.compare)}")
-    if config.run:
-        _refuse_flags_beside_run()
+    config, model_config = parse(ProfileOptions), parse(ModelConfig)
+    fields = [field.name for field in dataclasses.fields(ModelConfig)]
+    if config.run and (own := [name for name in fields if given(name)]):
+        raise ValueError(
+            f"`{own[0]}` must not be given with --run, which has its own. "
+            f"Received: {own[0]}={getattr(model_config, own[0])!r}"
+        )
     others = [_load(path) for path in config.compare]
     if config.plot:
         check_plot(config.plot)
@@ -156,16 +163,6 @@ def _corpus(vocabulary, streams, time_steps):
     """What `compiled_model` reads of a corpus."""
     shape = {"streams": streams, "time_steps": time_steps}
     return types.SimpleNamespace(vocabulary=vocabulary, shape=shape, **shape)
-
-
-def _refuse_flags_beside_run():
-    names = [field.name for field in dataclasses.fields(ModelConfig)]
-    for name in (*names, "vocab_size", "streams", "time_steps", "optimizer"):
-        if flags.FLAGS[name].present:
-            raise ValueError(
-                f"`{name}` must not be given with --run, which has its own. "
-                f"Received: {name}={flags.FLAGS[name].value}"
-            )
 
 
 def table(result):

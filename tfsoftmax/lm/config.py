@@ -9,6 +9,7 @@ import dataclasses
 from tfsoftmax.layers.names import BACKENDS, CELLS, TRANSFORMER
 from tfsoftmax.lm.head_names import HEAD_NAMES
 from tfsoftmax.support.arguments import check_hint
+from tfsoftmax.support.conditions import needs, needs_above
 
 MOST_LAYERS = 1000  # each of which makes the graph larger
 OPTIMIZERS = ("adagrad", "sgd", "adam", "adamw")
@@ -21,30 +22,28 @@ class ModelConfig:
     The corpus decides the vocabulary and the size of a batch.
 
     Attributes:
-        head: Output layer, one of the names in `tfsoftmax.HEADS`.
-        head_options: Arguments of the output layer, in a flag as JSON, e.g. {"soft_cap": 30}. For
-            heads with a score for each word, and adaptive softmax, {"characters": {...}} computes
-            the kernel from the characters of the words; in the braces are arguments of
-            CharacterEmbedding, such as "encoder": "lstm" or "correction_units": 16.
+        head: Output layer, one of the names in `tfsoftmax.HEADS`; `tfsoftmax heads` says what each
+            is.
+        head_options: Arguments of the output layer, in a flag as JSON, e.g. {"soft_cap": 30}, or
+            {"characters": {...}} with those of CharacterEmbedding, which computes its rows.
         embedding_units: Units of the input embedding.
         hidden_units: Units of each layer.
         layers: Number of layers.
-        cell: Cell of recurrent layers, of which rnn is the vanilla RNN with tanh; or transformer,
-            for blocks of a causal Transformer. These need embedding_units = hidden_units.
+        cell: Cell of recurrent layers, rnn being the vanilla RNN with tanh; or blocks of a causal
+            Transformer, which need embedding_units = hidden_units.
         attention_heads: With cell=transformer: number of heads. hidden_units must be a multiple of
             twice this number.
         context: With cell=transformer: how many words before a word each layer attends to.
-        backend: How the recurrence is computed: cell, by Keras's loop; cudnn, on NVIDIA GPUs;
-            fused, by our own loop; or auto, which chooses. The weights do not depend on it.
+        backend: How the recurrence is computed: by Keras's loop (cell), by cuDNN, by our own loop
+            (fused), or as suits the machine (auto). The weights do not depend on it.
         unit_forget_bias: Start the LSTM's forget bias at one instead of zero.
         dropout: Dropout rate before, between and after the recurrent layers; or of the embeddings
             and of both branches of each Transformer block.
         init_scale: Weight matrices start uniformly distributed in [-init_scale, init_scale].
-        tie_embeddings: Use the input embedding as the kernel of the output layer. The output
-            layer must have a score for each word, or be adaptive softmax; embedding_units must
-            equal hidden_units.
-        precision: Keras dtype policy of all layers. "mixed_bfloat16" saves time on processors and
-            GPUs that multiply bfloat16, and costs time on others.
+        tie_embeddings: Use the input embedding as the kernel of the output layer, which must have
+            a score for each word, or be adaptive. Needs embedding_units = hidden_units.
+        precision: Keras dtype policy of all layers. mixed_bfloat16 saves time where the hardware
+            multiplies bfloat16, and costs time elsewhere.
 
     Raises:
         ValueError: a field is out of its range.
@@ -60,10 +59,9 @@ class ModelConfig:
         "cell": (*CELLS, TRANSFORMER), "backend": BACKENDS,
         "precision": ("float32", "mixed_bfloat16"),
     }
-    # Fields that are read only where another field has one of some values, or exceeds a number.
-    READ_WITH = {
-        "attention_heads": ("cell", (TRANSFORMER,)), "context": ("cell", (TRANSFORMER,)),
-        "backend": ("cell", CELLS),
+    NEEDS = {
+        "attention_heads": needs("cell", TRANSFORMER), "context": needs("cell", TRANSFORMER),
+        "backend": needs("cell", *CELLS),
     }
 
     head: str = "full"
@@ -105,10 +103,9 @@ class ModelConfig:
             )
 
 
-# The text of `--help` lists them.
+# The text of `--help` names them.
 ModelConfig.__doc__ = (ModelConfig.__doc__ or "").replace(
-    " the names in `tfsoftmax.HEADS`.",
-    "".join(f"\n            - {name}: {text}" for name, (_, text) in HEAD_NAMES.items()),
+    " the names in `tfsoftmax.HEADS`;", f" {', '.join(HEAD_NAMES)};",
 )
 
 
@@ -121,31 +118,27 @@ class TrainingConfig:
         learning_rate: Learning rate at the start.
         initial_accumulator: Initial value of Adagrad's accumulators.
         momentum: Momentum of SGD.
-        weight_decay: Share of each weight that a step subtracts, times the learning rate, apart
-            from what the optimiser does with the gradient. Rows of words without a gradient stay.
+        weight_decay: Share of each weight that a step subtracts, times the learning rate. Rows of
+            words without a gradient stay.
         weight_decay_on: The weights that decay, all or those of the recurrent layers.
-        decay: Factor on the learning rate when the validation perplexity does not improve.
-        decay_when: Decay the learning rate when the validation perplexity has fallen by no more
-            than this.
-        decay_at: When to compare validation perplexities for the decay, at the end of each epoch as
-            in the thesis, or at each validation, which matters with pseudo_epochs.
+        decay: Factor on the learning rate when perplexity does not fall.
+        decay_when: Fall of the validation perplexity up to which the learning rate decays.
+        decay_at: Compare validation perplexities for the decay at the end of each epoch, as in the
+            thesis, or at each validation, which matters with pseudo_epochs.
         clip_norm: Norm that gradients are clipped to; 0 for no clipping.
-        clip: Clip by the norm of all gradients together, or by that of each variable's gradient.
-        reduce: How the loss is reduced. 'stream' sums nats over time steps and averages over
-            streams, as the learning rates and norms of the papers assume; 'token' averages over
-            tokens, as Keras does.
+        clip: Clip by the norm of all gradients together, or of each variable's.
+        reduce: The loss: nats summed over time steps and averaged over streams, as the papers'
+            learning rates and norms assume; or averaged over tokens, as in Keras.
         epochs: Passes over the training split.
-        patience: Stop after this many epochs without a new best validation perplexity; 0 to train
-            for all epochs.
-        min_delta: What the validation perplexity has to fall by, for the patience to count a new
-            best one.
+        patience: Stop after so many epochs without a new best validation perplexity; 0: never.
+        min_delta: What the validation perplexity has to fall by to count as a new best one.
         pseudo_epochs: Number of parts of an epoch. A validation ends each part.
         max_steps: Number of steps after which training stops; 0 for no limit.
-        checkpoint_steps: Steps between two checkpoints. Each validation also saves one.
+        checkpoint_steps: Steps between two checkpoints, besides validations.
         log_steps: Steps between two lines of metrics.jsonl and of TensorBoard.
         reassign_steps: With head=self_organised: steps after which words choose their clusters
             anew.
-        pretrained: GloVe or word2vec text file with the initial vectors of the input embedding.
+        pretrained: GloVe or word2vec text file of initial input vectors.
         seed: Seed of the initial weights, of dropout and of samples.
 
     Raises:
@@ -162,11 +155,11 @@ class TrainingConfig:
         "optimizer": OPTIMIZERS, "clip": ("global", "variable"), "reduce": ("stream", "token"),
         "decay_at": ("epoch", "validation"), "weight_decay_on": ("all", "recurrent"),
     }
-    READ_WITH = {
-        "initial_accumulator": ("optimizer", ("adagrad",)),
-        "reassign_steps": ("head", ("self_organised",)),
-        "weight_decay_on": ("weight_decay", 0), "clip": ("clip_norm", 0),
-        "decay_at": ("pseudo_epochs", 1),
+    NEEDS = {
+        "initial_accumulator": needs("optimizer", "adagrad"),
+        "reassign_steps": needs("head", "self_organised"),
+        "weight_decay_on": needs_above("weight_decay", 0), "clip": needs_above("clip_norm", 0),
+        "decay_at": needs_above("pseudo_epochs", 1),
     }
     # The fields that may change between the start of a run and its continuation.
     EXTENSIBLE = ("epochs", "patience", "min_delta", "max_steps", "checkpoint_steps", "log_steps")

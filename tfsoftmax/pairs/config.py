@@ -10,7 +10,7 @@ ATTENTIONS = ("luong", "bahdanau")
 
 @dataclasses.dataclass(frozen=True)
 class PairsConfig(CorpusConfig):
-    """Which corpus of pairs to prepare, and how: a source and a target, such as text and title.
+    """Which corpus of pairs of a source and a target to prepare, and how.
 
     Attributes:
         corpus: Corpus to prepare, one of

@@ -1,7 +1,7 @@
 """Measures the exact perplexity of a run on pairs, and its ROUGE.
 
     tfsoftmax evaluate_pairs --run=runs/pairs --split=test --summaries=500
-    tfsoftmax evaluate_pairs --run=runs/gigaword --split=duc2004 --exact_words=30
+    tfsoftmax evaluate_pairs --run=runs/news --split=duc2004 --exact_words=30
 
 Every token of the targets counts once. The last line is JSON: perplexity, nats_per_token, tokens,
 oov_tokens, words_per_second. The command also appends the line to the metrics.jsonl of the run.
@@ -18,47 +18,58 @@ the others as pairs.
 Several devices share the pairs, as in tfsoftmax train_pairs, and the result is that of one.
 """
 
+import dataclasses
 import itertools
 
-from absl import flags
-
-from tfsoftmax.commands import evaluate, shared_flags
+from tfsoftmax.commands.evaluate import EvaluateOptions, evaluate
+from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import load_tensorflow
-from tfsoftmax.pairs.commands import search_flags
+from tfsoftmax.commands.shared import Devices, fork_workers
+from tfsoftmax.pairs.commands.search import Search
 from tfsoftmax.support.arguments import check_at_least
+from tfsoftmax.support.conditions import needs_above
 
 
-def define_flags():
-    evaluate.define_evaluation()
-    flags.DEFINE_integer(
-        "summaries", 2000, "Number of texts to summarise for ROUGE; 0 for none."
-    )
-    search_flags.define_search()
+@dataclasses.dataclass(frozen=True)
+class EvaluatedSearch(Search):
+    """Summaries for ROUGE.
+
+    Attributes:
+        summaries: Number of texts to summarise for ROUGE; 0 for none.
+    """
+
+    NEEDS = {
+        "beam": needs_above("summaries", 0), "length_power": needs_above("summaries", 0),
+        "max_words": (needs_above("summaries", 0), Search.NEEDS["max_words"]),
+        "exact_words": needs_above("summaries", 0),
+    }
+
+    summaries: int = 2000
+
+
+OPTIONS = (EvaluateOptions, EvaluatedSearch, Devices)
 
 
 def main():
-    check_at_least(0, summaries=flags.FLAGS.summaries)
-    search = search_flags.search_options()
-    if flags.FLAGS.summaries == 0:
-        search_flags.refuse_search("--summaries above 0")
-    shared_flags.fork_workers()
+    options, search, devices = parse(EvaluateOptions), parse(EvaluatedSearch), parse(Devices)
+    check_at_least(0, summaries=search.summaries)
+    fork_workers(devices)
     load_tensorflow()
     from tfsoftmax.pairs.task import PAIRS
 
     def prepare(run, model, corpus, workers):
+        split = corpus.split(options.split)
+        counts = {"pairs": split.sentences, "long_targets_left_out": split.long_targets}
+        count = search.summaries if workers.first else 0
         return lambda result: {
-            **result, **_counts(corpus), **(_rouge(run, corpus, search) if workers.first else {})
+            **result, **counts,
+            **_rouge(run, corpus, options.split, count, search.arguments()),
         }
 
-    evaluate.evaluate(PAIRS, prepare)
+    evaluate(options, devices, PAIRS, prepare)
 
 
-def _counts(corpus):
-    split = corpus.split(flags.FLAGS.split)
-    return {"pairs": split.sentences, "long_targets_left_out": split.long_targets}
-
-
-def _rouge(run, corpus, search):
+def _rouge(run, corpus, split, count, search):
     """ROUGE of the summaries of the first texts of the split, and the bounds of its intervals."""
     from tqdm import tqdm
 
@@ -67,7 +78,7 @@ def _rouge(run, corpus, search):
     from tfsoftmax.pairs.summaries import Summariser
     from tfsoftmax.pairs.texts import texts
 
-    pairs = list(itertools.islice(texts(corpus, flags.FLAGS.split), flags.FLAGS.summaries))
+    pairs = list(itertools.islice(texts(corpus, split), count))
     if not pairs:
         return {}
     model, vocabulary, config = runs.load(run.directory, None, task=run.task)

@@ -15,23 +15,19 @@ Texts are strings, padded at the end with empty strings. Words that the vocabula
 <unk>. The vocabulary is one of the assets.
 """
 
-from absl import flags
+from tfsoftmax.commands.export import ExportOptions, begin_export, report_export
+from tfsoftmax.commands.options import parse
 
-from tfsoftmax.commands import export
-
-
-def define_flags():
-    export.define_export()
+OPTIONS = (ExportOptions,)
 
 
 def main():
-    export.begin_export()
+    options = parse(ExportOptions)
+    begin_export(options.out)
     from tfsoftmax.lm import runs
     from tfsoftmax.pairs.export import export_summariser
     from tfsoftmax.pairs.task import PAIRS
 
-    model, vocabulary, config = runs.load(
-        flags.FLAGS.run, streams=None, backend="fused", task=PAIRS
-    )
-    export_summariser(model, vocabulary, flags.FLAGS.out, config["corpus"]["max_source"])
-    export.report_export("summarise(words, max_words)", vocabulary)
+    model, vocabulary, config = runs.load(options.run, streams=None, backend="fused", task=PAIRS)
+    export_summariser(model, vocabulary, options.out, config["corpus"]["max_source"])
+    report_export(options.out, "summarise(words, max_words)", vocabulary)

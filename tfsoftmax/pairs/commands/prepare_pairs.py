@@ -1,7 +1,7 @@
 """Turns pairs of texts into a vocabulary and TFRecords for any run.
 
     tfsoftmax prepare_pairs --out=data/docstring_pairs
-    tfsoftmax prepare_pairs --corpus=text --train=train.tsv --valid=valid.tsv --out=data/mine
+    tfsoftmax prepare_pairs --corpus=text --train=a.tsv --valid=b.tsv --out=mine
 
 docstring_pairs has the splits train, valid and test, and gigaword also duc2003 and duc2004 if their
 files are there; text has those for which you give files. Each record is a batch of pairs of similar
@@ -15,16 +15,14 @@ ends of texts and refused inside. Notes on standard error say so.
 The directory appears only when it is complete.
 """
 
-from tfsoftmax.commands import shared_flags
+from tfsoftmax.commands.options import parse
 from tfsoftmax.pairs.config import PairsConfig
 
-
-def define_flags():
-    shared_flags.define(PairsConfig)
+OPTIONS = (PairsConfig,)
 
 
 def main():
-    config = shared_flags.parse(PairsConfig)
+    config = parse(PairsConfig)
     from tfsoftmax.pairs.prepare import prepare, summary
 
     print(summary(prepare(config)))

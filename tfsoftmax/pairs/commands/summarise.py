@@ -1,9 +1,9 @@
 """Writes a summary of each text with a model that was trained on pairs.
 
     tfsoftmax summarise --run=runs/pairs --input=articles.txt > titles.txt
-    echo "china is expected to become ..." | tfsoftmax summarise --run=runs/pairs --nbest=3
+    echo "china is expected" | tfsoftmax summarise --run=runs/pairs --nbest=3
     tfsoftmax summarise --run=runs/pairs --input=input.txt --exact_words=30
-    tfsoftmax summarise --run=runs/pairs --input=one.txt --attention=attention.png
+    tfsoftmax summarise --run=runs/pairs --input=one.txt --attention=a.png
 
 Each line of the input is a text, in words separated by blanks and spelt as in the corpus. Its
 summary is a line of the output, written as soon as it is found, in the same order; that of an empty
@@ -16,51 +16,56 @@ With --nbest=3 there are three lines for each text, with its number, ln P and th
 by tabs. --exact_words=30 never ends a summary before it has 30 words, as is done for DUC-2004.
 """
 
+import dataclasses
 import itertools
 import sys
 
-from absl import flags
-
-from tfsoftmax.commands import shared_flags
-from tfsoftmax.commands.program import (
-    check_out,
-    load_tensorflow,
-    printable,
-)
-from tfsoftmax.pairs.commands import search_flags
+from tfsoftmax.commands.options import parse
+from tfsoftmax.commands.program import check_plot, load_tensorflow, printable
+from tfsoftmax.pairs.commands.search import Search
 from tfsoftmax.support.arguments import check_at_least
-from tfsoftmax.support.extras import imported
 from tfsoftmax.support.textio import line_blocks, name_of
 from tfsoftmax.support.whole_files import errors_name
 
 DRAWN_WORDS = 200  # of a text and of a summary
 
 
-def define_flags():
-    shared_flags.define_run()
-    flags.DEFINE_string("input", "-", "File of texts, one per line; - for standard input.")
-    search_flags.define_search()
-    flags.DEFINE_integer("nbest", 1, "Number of summaries of each text, at most the beam.")
-    flags.DEFINE_bool("keep_unk", False, "Leave <unk> in the summaries.")
-    flags.DEFINE_string(
-        "attention", None, "PNG file to draw to what the words of the first summary attend to, of "
-        f"the first {DRAWN_WORDS} words of its text, after all texts. Needs matplotlib."
-    )
-    shared_flags.define_overwrite()
+@dataclasses.dataclass(frozen=True)
+class SummariseOptions:
+    """Run, texts and what is printed.
+
+    Attributes:
+        run: Directory of a training run.
+        input: File of texts, one per line; - for standard input.
+        nbest: Number of summaries of each text, at most the beam.
+        keep_unk: Leave <unk> in the summaries.
+        attention: PNG file to draw to what the words of the first summary attend to, of the first
+            200 words of its text, after all texts. Needs matplotlib.
+        overwrite: Replace a file that exists.
+    """
+
+    run: str
+    input: str = "-"
+    nbest: int = 1
+    keep_unk: bool = False
+    attention: str | None = None
+    overwrite: bool = False
+
+
+OPTIONS = (SummariseOptions, Search)
 
 
 def main():
-    options, search = flags.FLAGS, search_flags.search_options()
+    options, search = parse(SummariseOptions), parse(Search)
     check_at_least(1, nbest=options.nbest)
-    if options.nbest > search["beam"]:
+    if options.nbest > search.beam:
         raise ValueError(
-            f"`nbest` must be at most `beam`, {search['beam']}. Received: nbest={options.nbest}"
+            f"`nbest` must be at most `beam`, {search.beam}. Received: nbest={options.nbest}"
         )
     if options.attention is not None:
         if not options.attention:
             raise ValueError("`attention` must name a PNG file. Received: attention=''")
-        imported("matplotlib", "`attention`")
-        check_out(options.attention, "attention")
+        check_plot(options.attention, "attention")
     blocks = line_blocks(options.input)
     first = next(blocks, None)  # before TensorFlow, to fail at once
     if first is None:
@@ -82,9 +87,9 @@ def main():
     for number, lines in itertools.chain([first], blocks):  # from a pipe, those that are there
         sources = [marks.words(line.split()) for line in lines]
         _count(counts, sources, summariser, vocabulary)
-        summaries = summariser.stream(sources, **search, nbest=options.nbest)
+        summaries = summariser.stream(sources, **search.arguments(), nbest=options.nbest)
         for i, (source, found) in enumerate(zip(sources, summaries, strict=True), start=number):
-            _write(i, source, found)
+            _write(i, source, found, options)
             ended_at_once += bool(found) and not found[0].words
             bar.update()
             first_found = first_found or (source, found)
@@ -97,20 +102,20 @@ def main():
         )
     if report := marks.report(name_of(options.input)):
         print(f"note: {report}", file=sys.stderr)
-    print(_report(counts, summariser), file=sys.stderr)
+    print(_report(options.input, counts, summariser), file=sys.stderr)
     if options.attention is not None:
-        _draw(*first_found)
+        _draw(options.attention, *first_found)
 
 
-def _write(number, source, found):
+def _write(number, source, found, options):
     shown = printable if sys.stdout.isatty() else str
     for summary in found:
-        words = summary.words if flags.FLAGS.keep_unk else summary.copied(source)
+        words = summary.words if options.keep_unk else summary.copied(source)
         text = " ".join(words)
-        if flags.FLAGS.nbest > 1:
+        if options.nbest > 1:
             text = f"{number}\t{summary.log_prob:.4f}\t{text}"
         print(shown(text), flush=True)
-    if not found and flags.FLAGS.nbest == 1:
+    if not found and options.nbest == 1:
         print(flush=True)
 
 
@@ -126,38 +131,35 @@ def _count(counts, sources, summariser, vocabulary):
     )
 
 
-def _report(counts, summariser):
+def _report(path, counts, summariser):
     """What the summaries were made from, as a line for standard error."""
     from tfsoftmax.lm.sentences import oov_report
 
-    words = oov_report(name_of(flags.FLAGS.input), counts["words"], counts["unknown"])
+    words = oov_report(name_of(path), counts["words"], counts["unknown"])
     return (
         f"{words}; {counts['texts']:,} texts, of which {counts['empty']:,} were empty and "
         f"{counts['cut']:,} were cut to {summariser.max_source} words"
     )
 
 
-def _draw(source, found):
+def _draw(path, source, found):
     """Draws the attention of the best summary of a text, a row for each of its first words."""
     if not found or not found[0].words:
         print("warning: the first summary has no words, whose attention could be drawn",
               file=sys.stderr)
         return
-    imported("matplotlib", "`attention`").use("Agg")
-    from matplotlib import pyplot
+    from matplotlib.figure import Figure
 
     summary, attention = found[0], found[0].attention[:DRAWN_WORDS, :DRAWN_WORDS]
     read, written = source[: attention.shape[1]], summary.copied(source)[:DRAWN_WORDS]
-    figure, axes = pyplot.subplots(
-        figsize=(2 + 0.3 * len(read), 1.5 + 0.3 * len(written)), layout="constrained"
-    )
+    size = 2 + 0.3 * len(read), 1.5 + 0.3 * len(written)
+    axes = Figure(figsize=size, layout="constrained").subplots()
     axes.imshow(attention, cmap="Greys", vmin=0, vmax=1, aspect="auto")
     axes.set_xticks(range(len(read)), map(_label, read), rotation=90)
     axes.set_yticks(range(len(written)), map(_label, written))
     axes.xaxis.tick_top()
-    with errors_name(flags.FLAGS.attention):
-        figure.savefig(flags.FLAGS.attention, format="png", dpi=120)
-    pyplot.close(figure)
+    with errors_name(path):
+        axes.figure.savefig(path, format="png", dpi=120)
 
 
 def _label(word):

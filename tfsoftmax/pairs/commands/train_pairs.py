@@ -1,7 +1,7 @@
 """Trains an encoder-decoder with attention, which ends in any head.
 
     tfsoftmax train_pairs --data=data/pairs --run=runs/pairs --preset=demo
-    tfsoftmax train_pairs --data=data/gigaword --run=runs/shen --preset=shen --head=self_organised
+    tfsoftmax train_pairs --data=data/gigaword --run=runs/shen --preset=shen
 
 You may stop it at any time: the same command continues from the last checkpoint, as tfsoftmax train
 does, whose help says more of runs, devices and TensorBoard. The encoder and the decoder have as
@@ -12,19 +12,34 @@ The presets are
 - shen: Shen et al. 2017, section 5.2
 """
 
+import dataclasses
+
 from tfsoftmax.commands import train
+from tfsoftmax.commands.options import parse
+from tfsoftmax.commands.shared import Devices
+from tfsoftmax.lm.config import TrainingConfig
 from tfsoftmax.pairs.config import Seq2SeqConfig
 from tfsoftmax.pairs.presets import PRESETS
 
 
-def define_flags():
-    train.define_training(Seq2SeqConfig, PRESETS)
+@dataclasses.dataclass(frozen=True)
+class TrainOptions(train.TrainOptions):
+    """Corpus and run.
+
+    Attributes:
+        data: Directory of a corpus that `tfsoftmax prepare_pairs` made.
+    """
+
+    CHOICES = {"preset": tuple(PRESETS)}
+
+
+OPTIONS = (TrainOptions, Seq2SeqConfig, TrainingConfig, Devices)
 
 
 def main():
     from tfsoftmax.pairs.corpus import PairCorpus
 
-    train.train(PairCorpus, Seq2SeqConfig, PRESETS, _task)
+    train.train(parse(TrainOptions), PRESETS, PairCorpus, Seq2SeqConfig, _task)
 
 
 def _task():

@@ -1,0 +1,142 @@
+"""Flags from dataclasses: one for each group of options of a command.
+
+The docstring of a dataclass explains its fields under `Attributes:`, which is the help of the
+flags. A field without a default must be given. `CHOICES` of the class limits the values of some
+fields, and `NEEDS` has the `support.conditions` under which others are read.
+"""
+
+import dataclasses
+import inspect
+import json
+import re
+import types
+import typing
+
+from absl import flags
+
+from tfsoftmax.support.conditions import check_conditions
+from tfsoftmax.support.textio import parsed_json
+
+_NUMBERS = {int: "whole numbers", float: "numbers"}
+GROUPS: dict[str, list[str]] = {}  # {title of a group: its flags}, in the order of the help
+
+
+def define(*groups: type) -> None:
+    """Defines a flag for each field of dataclasses, which the help lists together."""
+    for group in groups:
+        helps, choices = attribute_helps(group), getattr(group, "CHOICES", {})
+        names = GROUPS.setdefault(_title(group), [])
+        for field in dataclasses.fields(group):
+            _define(field, helps.get(field.name), choices.get(field.name))
+            names.append(field.name)
+
+
+def given(name: str) -> bool:
+    """Whether a flag is on the command line."""
+    return flags.FLAGS[name].present > 0
+
+
+def parse(group: type, preset: dict | None = None):
+    """Builds a dataclass from the flags that `define` made of it.
+
+    Args:
+        group: the dataclass.
+        preset: values of fields, of this group and of others, whose flags are not given.
+
+    Raises:
+        ValueError: a field is out of its range, or a flag is given where it is not read.
+    """
+    preset = preset or {}
+
+    def value_of(name):
+        return preset[name] if name in preset and not given(name) else flags.FLAGS[name].value
+
+    fields = {field.name: field for field in dataclasses.fields(group)}
+    values = {
+        name: value if name in preset and not given(name) else as_field(value, fields[name])
+        for name, value in ((name, value_of(name)) for name in fields)
+    }
+    here = {name: flags.FLAGS[name].value for name in fields if given(name)}
+    check_conditions(_all(group, "NEEDS"), here, value_of)
+    return group(**values)
+
+
+def attribute_helps(group: type) -> dict[str, str]:
+    """What the docstrings of a class and of its bases say of each attribute, the bases first.
+
+    Items of a list are lines of their own.
+    """
+    docs = "\n".join(inspect.cleandoc(each.__doc__ or "") for each in reversed(group.__mro__))
+    sections = re.findall(r"\nAttributes:\n((?:    .*\n?)+)", docs)
+    entries = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", "".join(sections), re.MULTILINE)
+    return {name: re.sub(r"\n +(?![ -])", " ", text) for name, text in entries}
+
+
+def as_field(value, field: dataclasses.Field):
+    """The value of a flag as that of its field.
+
+    Raises:
+        ValueError: it is no JSON object, or a list has what is no number.
+    """
+    kind = _inner(field.type)
+    if kind is dict:
+        options = parsed_json(value, f"`{field.name}`")
+        if not isinstance(options, dict):
+            raise ValueError(f"`{field.name}` must be a JSON object. Received: {value!r}")
+        return options
+    if kind is not tuple:
+        return value
+    (item, *_) = typing.get_args(field.type) or (str,)
+    try:
+        return tuple(map(item, value))
+    except ValueError:
+        raise ValueError(
+            f"`{field.name}` must be {_NUMBERS[item]}. Received: {field.name}={','.join(value)}"
+        ) from None
+
+
+def _title(group):
+    return inspect.cleandoc(group.__doc__).partition("\n")[0].rstrip(".")
+
+
+def _all(group, name):
+    """A table of a class and of its bases."""
+    return {k: v for each in reversed(group.__mro__) for k, v in vars(each).get(name, {}).items()}
+
+
+def _inner(kind):
+    """The type in an annotation such as `int | None` or `tuple[int, ...]`."""
+    if isinstance(kind, types.UnionType):
+        kind = next(each for each in kind.__args__ if each is not type(None))
+    return typing.get_origin(kind) or kind
+
+
+class _Joined(flags.Flag):
+    """A list that is joined from all that are given, as in --train=a.txt --train=b.txt."""
+
+    def parse(self, argument):
+        before = [] if self.using_default_value else self.value
+        super().parse(argument)
+        self.value = before + self.value
+
+
+def _define(field, text, choices):
+    missing = field.default is dataclasses.MISSING
+    if field.default_factory is not dataclasses.MISSING:
+        default, missing = field.default_factory(), False
+    else:
+        default = None if missing else field.default
+    kind, name = _inner(field.type), field.name
+    if choices:
+        flags.DEFINE_enum(name, default, list(choices), text)
+    elif kind is dict:
+        flags.DEFINE_string(name, json.dumps(default), text)
+    elif kind is tuple:
+        parser, serializer = flags.ListParser(), flags.CsvListSerializer(",")
+        values = None if missing else [*map(str, default)]
+        flags.DEFINE_flag(_Joined(parser, serializer, name, values, text))
+    else:
+        make = {bool: flags.DEFINE_bool, int: flags.DEFINE_integer, float: flags.DEFINE_float}
+        make.get(kind, flags.DEFINE_string)(name, default, text)
+    if missing:
+        flags.mark_flag_as_required(name)

@@ -1,0 +1,163 @@
+"""What several commands share: groups of options, and what becomes of them."""
+
+import dataclasses
+import os
+import sys
+
+from tfsoftmax.commands.options import given
+from tfsoftmax.commands.program import load_tensorflow
+from tfsoftmax.lm.local_workers import become_workers
+from tfsoftmax.support.arguments import check_at_least
+from tfsoftmax.support.conditions import needs
+
+WIDEST_BEAM = 1000
+WORKERS_OF_CORE = 16  # processes that may share a CPU core, each of them a TensorFlow
+
+
+@dataclasses.dataclass(frozen=True)
+class Devices:
+    """Devices.
+
+    Attributes:
+        strategy: Devices that share the streams: one (none), all of this machine (mirrored), or a
+            cluster (multiworker) that TF_CONFIG or Slurm describes. auto uses the cluster of
+            TF_CONFIG, or the largest number of GPUs that divides the streams.
+        workers: Number of processes to start on this machine, as a cluster.
+    """
+
+    CHOICES = {"strategy": ("auto", "none", "mirrored", "multiworker")}
+
+    strategy: str = "auto"
+    workers: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Processes:
+    """Devices.
+
+    Attributes:
+        strategy: What shares the sentences: one device (none), all devices of this machine
+            (mirrored), or the processes of a cluster (multiworker) that TF_CONFIG or Slurm
+            describes.
+        workers: Number of processes to start on this machine, as a cluster.
+    """
+
+    CHOICES = {"strategy": ("none", "mirrored", "multiworker")}
+
+    strategy: str = "none"
+    workers: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Scoring:
+    """How sentences are scored.
+
+    Attributes:
+        lowercase: Turn all words into lower case first.
+        oov: Score of a word outside the vocabulary: unk, P(<unk>); skip, none; spread, P(<unk>) /
+            unseen_words.
+        unseen_words: Number of words that share <unk>.
+        normalisation: With constant, the scores of a self-normalised head are taken as
+            log-probabilities.
+    """
+
+    CHOICES = {"oov": ("unk", "skip", "spread"), "normalisation": ("exact", "constant")}
+    NEEDS = {"unseen_words": needs("oov", "spread")}
+
+    lowercase: bool = False
+    oov: str = "unk"
+    unseen_words: int | None = None
+    normalisation: str = "exact"
+
+
+def corpus_of(run, data: str | None):
+    """The corpus of a folder, or without one that which the run was trained on.
+
+    Raises:
+        FileNotFoundError: it is no longer where it was.
+        ValueError: it is of another kind, or has another vocabulary or tokenizer than the run.
+    """
+    from tfsoftmax.corpora.text import fingerprint
+
+    words, trained_on = run.vocabulary(), run.config()["corpus"].get("directory", "")
+    if not data and not os.path.isdir(trained_on):
+        raise FileNotFoundError(
+            "`data` must say where the corpus is, since it is no longer in the folder on which the "
+            f"run was trained. Received: no folder {trained_on!r}"
+        )
+    corpus = run.task.corpus.load(data or trained_on)
+    if corpus.vocabulary.sha256 != words.sha256:
+        raise ValueError(
+            f"`data` must have the vocabulary that the run was trained with, which has "
+            f"{len(words):,} words. Received: {corpus.directory!r}, "
+            f"with {len(corpus.vocabulary):,} words"
+        )
+    paths = run.tokenizer_path(), corpus.tokenizer
+    ours, given = (path and fingerprint(path)["sha256"] for path in paths)
+    if ours != given:
+        raise ValueError(
+            f"`data` must have the tokenizer that the run was trained with, of SHA-256 {ours}. "
+            f"Received: {corpus.directory!r}, with {given}"
+        )
+    return corpus
+
+
+def fork_workers(options: "Devices | Processes") -> None:
+    """With --workers=N, forks the process; then this function returns in its N children only.
+
+    It has to be called before TensorFlow is imported, and before files are opened.
+    """
+    count = options.workers
+    check_at_least(1, workers=count)
+    if count > 1 and given("strategy") and options.strategy not in ("auto", "multiworker"):
+        raise ValueError(
+            "`workers` above 1 needs --strategy=multiworker. "
+            f"Received: workers={count}, strategy={options.strategy!r}"
+        )
+    most = WORKERS_OF_CORE * (os.cpu_count() or 1)
+    if count > most:
+        raise ValueError(
+            f"`workers` must be at most {most}, {WORKERS_OF_CORE} for each CPU core of this "
+            f"machine. Received: workers={count}"
+        )
+    if count > 1 and os.environ.get("TF_CONFIG"):
+        raise ValueError(
+            "`workers` must be 1 where TF_CONFIG in the environment describes the cluster: "
+            "--workers=N is a cluster of its own, on this machine. "
+            f"Received: workers={count}, TF_CONFIG={os.environ['TF_CONFIG'][:200]}"
+        )
+    if count > 1:
+        become_workers(count)
+
+
+def started_workers(options: "Devices | Processes", streams: int | None = None):
+    """Imports TensorFlow, and makes the `Workers` that the flags ask for, after `fork_workers`.
+
+    Only the first worker prints to standard output.
+
+    Args:
+        options: the flags.
+        streams: the number of streams of the corpus, if devices share them.
+    """
+    load_tensorflow()
+    from tfsoftmax.lm.cluster import start_workers
+
+    count = options.workers
+    strategy = "multiworker" if count > 1 else options.strategy
+    workers = start_workers(strategy, count, streams)
+    if not workers.first:
+        sys.stdout = open(os.devnull, "w")
+    return workers
+
+
+def check_beam(beam: int | None) -> None:
+    """Raises ValueError if a beam is given and too wide."""
+    if (beam or 0) > WIDEST_BEAM:
+        raise ValueError(f"`beam` must be at most {WIDEST_BEAM}. Received: beam={beam}")
+
+
+def checked_word_of(word: str | None, vocabulary) -> int | None:
+    """The id of the word that --words_of gives, or None without it."""
+    if word is not None and word not in vocabulary:
+        raise ValueError(f"`words_of` must be a word of the vocabulary. Received: {word!r}")
+    return None if word is None else int(vocabulary.encode([word])[0])

@@ -1,5 +1,7 @@
+import fnmatch
 import gc
 import os
+import pathlib
 
 import pytest
 
@@ -7,9 +9,42 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
 
+TESTS = pathlib.Path(__file__).parent
+
+
+def slow_tier():
+    """{test: the patterns of the cases that the default suite keeps} of slow_tier.txt."""
+    lines = (TESTS / "slow_tier.txt").read_text(encoding="utf-8").splitlines()
+    named = (line.partition(" keeps ") for line in lines if not line.startswith("#"))
+    return {name: [case.strip() for case in cases.split(";")] for name, _, cases in named}
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
+def pytest_collection_modifyitems(config, items):
+    table = slow_tier()
+    collected, found = set(), set()
+    for item in items:
+        file = item.path.relative_to(TESTS).as_posix()
+        name = f"{file}::{getattr(item, 'originalname', item.name)}"
+        collected.add(file)
+        if name not in table:
+            continue
+        found.add(name)
+        case = item.callspec.id if hasattr(item, "callspec") else None
+        if case is None or not any(fnmatch.fnmatchcase(case, keep) for keep in table[name]):
+            item.add_marker(pytest.mark.slow)
+    missing = {name for name in table if name.partition("::")[0] in collected} - found
+    if missing and not any("::" in argument for argument in config.args):
+        raise pytest.UsageError(f"slow_tier.txt names no test: {', '.join(sorted(missing))}")
+
+
 def pytest_collection_finish():
-    """Spares Python the search for garbage among what TensorFlow's import made."""
+    """Spares Python the search for garbage among what TensorFlow's import made.
+
+    Full collections are a third as frequent as usual: they took an eighth of the suite's time.
+    """
     gc.freeze()
+    gc.set_threshold(700, 10, 30)
 
 
 @pytest.fixture

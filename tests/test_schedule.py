@@ -1,7 +1,9 @@
 """The learning rate, the end of training, and the decay of weights over a run."""
 
 import dataclasses
+import itertools
 
+import keras
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from tfsoftmax.lm.compiled import compiled_model
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
 from tfsoftmax.lm.presets import PRESETS
 from tfsoftmax.lm.run_progress import Progress
+from tfsoftmax.lm.schedules import learning_rate
 from tfsoftmax.pairs import presets as pair_presets
 from tfsoftmax.pairs.config import Seq2SeqConfig
 
@@ -135,3 +138,69 @@ def test_presets_are_configurations(fields, model):
     assert fields.keys() <= set.union(*known)
     for config, names in zip(configs, known):
         config(**{k: v for k, v in fields.items() if k in names})
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "linear"])
+@pytest.mark.parametrize("warmup", [0, 4])
+def test_the_rate_of_each_step_is_that_of_the_curve(schedule, warmup):
+    config = TrainingConfig(schedule=schedule, warmup_steps=warmup, learning_rate=0.5)
+    steps, found = 20, learning_rate(config, 20)
+    for step in range(steps + 5):
+        if step < warmup:
+            expected = 0.5 * (step + 1) / warmup
+        else:
+            done = min(1.0, (step - warmup) / (steps - warmup))
+            left = 1 - done if schedule == "linear" else 0.5 * (1 + np.cos(np.pi * done))
+            expected = 0.5 * left
+        np.testing.assert_allclose(float(found(step)), expected, rtol=1e-5, atol=1e-7)
+    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(found))
+    assert float(again(7)) == float(found(7))
+    with pytest.raises(ValueError, match="`warmup_steps` must be fewer than the steps .*, 4"):
+        learning_rate(dataclasses.replace(config, warmup_steps=4), 4)
+
+
+def test_a_run_follows_its_curve_also_after_an_interruption(corpus, tmp_path, monkeypatch):
+    options = {"epochs": 2, "schedule": "cosine", "warmup_steps": 5, "learning_rate": 0.8}
+    whole = trained(corpus, tmp_path / "whole", **options)
+    last = events(whole, "train")
+    curve = learning_rate(TrainingConfig(**options), last[-1]["step"])
+    # A line is logged after its step: the rate is that of the next one.
+    np.testing.assert_allclose(
+        [m["learning_rate"] for m in last], [float(curve(m["step"])) for m in last], rtol=1e-5,
+        atol=1e-7,
+    )
+    assert len(set(rates(whole))) == 2 and rates(whole)[-1] < 1e-6
+    stop_at(7, monkeypatch)
+    trained(corpus, tmp_path / "stopped", **options)
+    monkeypatch.undo()
+    assert_same_run(whole, trained(corpus, tmp_path / "stopped", **options))
+
+
+def test_values_are_fetched_only_where_they_are_logged_or_saved(corpus, tmp_path, monkeypatch):
+    fetched = []
+
+    class Value:
+        def __init__(self, value, step):
+            self.value, self.step = value, step
+
+        def __float__(self):
+            fetched.append(self.step)
+            return float(self.value)
+
+    original, steps = keras.Model.make_train_function, itertools.count(1)
+
+    def made(self, force=False):
+        original(self, force)
+        if not hasattr(self.train_function, "wrapped"):
+            function = self.train_function
+
+            def train(iterator):
+                step = next(steps)
+                return {k: Value(v, step) for k, v in function(iterator).items()}
+
+            train.wrapped = True
+            self.train_function = train
+
+    monkeypatch.setattr(keras.Model, "make_train_function", made)
+    trained(corpus, tmp_path / "run", epochs=2, log_steps=4, checkpoint_steps=6)
+    assert sorted(set(fetched)) == [4, 6, 8, 12, 16, 18, 20, 24]  # an epoch has 12 steps

@@ -7,6 +7,7 @@ from tfsoftmax import optimizers
 from tfsoftmax.corpora.pipeline import rows_of_each
 from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
+from tfsoftmax.lm.schedules import learning_rate
 from tfsoftmax.lm.tasks import LANGUAGE_MODEL, Task
 from tfsoftmax.losses import SoftmaxLoss
 from tfsoftmax.metrics import Perplexity
@@ -18,7 +19,8 @@ _OPTIMIZERS = {
 
 
 def compiled_model(
-    model_config: ModelConfig, config: TrainingConfig, corpus: Corpus, task: Task = LANGUAGE_MODEL
+    model_config: ModelConfig, config: TrainingConfig, corpus: Corpus, task: Task = LANGUAGE_MODEL,
+    steps: int | None = None,
 ) -> keras.Model:
     """Builds a model and compiles it with the configured loss and optimiser.
 
@@ -29,10 +31,11 @@ def compiled_model(
         config: the optimiser, the clipping and the reduction of the loss.
         corpus: a `Corpus`, or another object with `vocabulary` and `shape`.
         task: what is trained.
+        steps: the number of steps of the run, for a `schedule`; None for none.
     """
     rows = rows_of_each(corpus, tf.distribute.get_strategy())
     model = task.build(model_config, corpus.vocabulary, rows, corpus.shape.get("time_steps"))
-    optimizer = _optimizer(config)
+    optimizer = _optimizer(config, steps)
     if config.weight_decay and config.weight_decay_on == "recurrent":
         optimizer.exclude_from_weight_decay(_without_recurrent(model))
     optimizer.build(model.trainable_variables)
@@ -41,7 +44,7 @@ def compiled_model(
     return model
 
 
-def _optimizer(config):
+def _optimizer(config, steps):
     clipping = {"global": "global_clipnorm", "variable": "clipnorm"}[config.clip]
     options = {clipping: config.clip_norm} if config.clip_norm else {}
     if config.optimizer == "adagrad":
@@ -50,7 +53,7 @@ def _optimizer(config):
         options["momentum"] = config.momentum
     if config.weight_decay or config.optimizer == "adamw":
         options["weight_decay"] = config.weight_decay
-    return _OPTIMIZERS[config.optimizer](config.learning_rate, **options)
+    return _OPTIMIZERS[config.optimizer](learning_rate(config, steps), **options)
 
 
 def _without_recurrent(model):

@@ -115,29 +115,31 @@ class TrainingConfig:
 
     Attributes:
         optimizer: Optimiser, from tfsoftmax.optimizers.
-        learning_rate: Learning rate at the start.
+        learning_rate: Learning rate at the start, or after warming up.
+        schedule: What lowers the learning rate: a validation without a gain, by the factor decay;
+            or a cosine or linear curve to zero at the last step.
+        warmup_steps: Steps in which the learning rate rises from zero.
         initial_accumulator: Initial value of Adagrad's accumulators.
         momentum: Momentum of SGD.
         weight_decay: Share of each weight that a step subtracts, times the learning rate. Rows of
             words without a gradient stay.
         weight_decay_on: The weights that decay, all or those of the recurrent layers.
         decay: Factor on the learning rate when perplexity does not fall.
-        decay_when: Fall of the validation perplexity up to which the learning rate decays.
-        decay_at: Compare validation perplexities for the decay at the end of each epoch, as in the
-            thesis, or at each validation, which matters with pseudo_epochs.
+        decay_when: Fall of the perplexity up to which the learning rate decays.
+        decay_at: Compare perplexities for the decay after each epoch, as in the thesis, or at each
+            validation, which matters with pseudo_epochs.
         clip_norm: Norm that gradients are clipped to; 0 for no clipping.
         clip: Clip by the norm of all gradients together, or of each variable's.
-        reduce: The loss: nats summed over time steps and averaged over streams, as the papers'
-            learning rates and norms assume; or averaged over tokens, as in Keras.
+        reduce: The loss: nats summed over time steps and averaged over streams, as in the papers,
+            or averaged over tokens, as in Keras.
         epochs: Passes over the training split.
-        patience: Stop after so many epochs without a new best validation perplexity; 0: never.
-        min_delta: What the validation perplexity has to fall by to count as a new best one.
+        patience: Epochs without a new best perplexity to stop after; 0: never.
+        min_delta: What perplexity has to fall by to count as a new best.
         pseudo_epochs: Number of parts of an epoch. A validation ends each part.
         max_steps: Number of steps after which training stops; 0 for no limit.
         checkpoint_steps: Steps between two checkpoints, besides validations.
         log_steps: Steps between two lines of metrics.jsonl and of TensorBoard.
-        reassign_steps: With head=self_organised: steps after which words choose their clusters
-            anew.
+        reassign_steps: Steps after which words of self_organised choose clusters anew.
         pretrained: GloVe or word2vec text file of initial input vectors.
         seed: Seed of the initial weights, of dropout and of samples.
 
@@ -154,18 +156,23 @@ class TrainingConfig:
     CHOICES = {
         "optimizer": OPTIMIZERS, "clip": ("global", "variable"), "reduce": ("stream", "token"),
         "decay_at": ("epoch", "validation"), "weight_decay_on": ("all", "recurrent"),
+        "schedule": ("validation", "cosine", "linear"),
     }
     NEEDS = {
         "initial_accumulator": needs("optimizer", "adagrad"),
         "reassign_steps": needs("head", "self_organised"),
         "weight_decay_on": needs_above("weight_decay", 0), "clip": needs_above("clip_norm", 0),
-        "decay_at": needs_above("pseudo_epochs", 1),
+        "decay_at": (needs_above("pseudo_epochs", 1), needs("schedule", "validation")),
+        "decay": needs("schedule", "validation"), "decay_when": needs("schedule", "validation"),
+        "warmup_steps": needs("schedule", "cosine", "linear"),
     }
     # The fields that may change between the start of a run and its continuation.
     EXTENSIBLE = ("epochs", "patience", "min_delta", "max_steps", "checkpoint_steps", "log_steps")
 
     optimizer: str = "adagrad"
     learning_rate: float = 0.2
+    schedule: str = "validation"
+    warmup_steps: int = 0
     initial_accumulator: float = 0.1
     momentum: float = 0.0
     weight_decay: float = 0.0
@@ -195,13 +202,15 @@ class TrainingConfig:
         _check(0 < self.decay <= 1, "decay", "must lie in (0, 1]", self)
         for name in (
             "clip_norm", "max_steps", "initial_accumulator", "momentum", "weight_decay", "patience",
-            "min_delta",
+            "min_delta", "warmup_steps",
         ):
             _check(getattr(self, name) >= 0, name, "must not be negative", self)
         _check(
             self.weight_decay * self.learning_rate <= 1, "weight_decay",
             f"must be at most 1 / learning_rate, {1 / self.learning_rate:g}", self,
         )
+        if self.schedule == "validation":
+            _check(not self.warmup_steps, "warmup_steps", "needs a cosine or linear schedule", self)
         if self.momentum:
             _check(self.optimizer == "sgd", "momentum", "needs optimizer='sgd'", self)
         if self.min_delta:

@@ -37,9 +37,13 @@ class Trainer:
     ):
         self.corpus, self.run, self.config, self.verbose = corpus, run, config, verbose
         self.workers = workers or Workers()
+        self.records = corpus.split("train").records
+        self.limit = config.epochs * self.records
+        if config.max_steps:
+            self.limit = min(self.limit, config.max_steps)
         keras.utils.set_random_seed(config.seed)
         with self.workers.strategy.scope():
-            self.model = compiled_model(model_config, config, corpus, run.task)
+            self.model = compiled_model(model_config, config, corpus, run.task, self.limit)
             metrics = head_metrics(self.model)
         self.states = StreamStates(self.model, self.workers)
         self.variables = training_variables(self.model, self.states.variables)
@@ -49,10 +53,6 @@ class Trainer:
         self.takes_vectors = saved is None and bool(config.pretrained)
         if self.takes_vectors:
             self._load_embeddings(model_config)
-        self.records = corpus.split("train").records
-        self.limit = config.epochs * self.records
-        if config.max_steps:
-            self.limit = min(self.limit, config.max_steps)
         self.evaluate = exact_evaluator(self.model, metrics)
         self.positions = corpus.positions  # in a step, on average
         self.monitor = TrainingMonitor(
@@ -150,17 +150,25 @@ class Trainer:
                     self._reassign()
                 self.monitor.on_train_batch_begin(progress.step)
                 start = time.perf_counter()
-                logs = {k: float(v) for k, v in self.model.train_function(steps).items()}
-                progress.seconds += time.perf_counter() - start
+                values = self.model.train_function(steps)
                 progress.step += 1
+                logs = progress.step % config.log_steps == 0 or progress.step == end
+                saves = progress.step % config.checkpoint_steps == 0 and progress.step < end
+                reports = self._report_is_due()
+                if logs or saves or reports:
+                    # Only here does the program wait for the devices. The loss is a mean since the
+                    # part began, which stays infinite or NaN once it is.
+                    values = {name: float(value) for name, value in values.items()}
+                    self._check_finite(values["loss"])
+                progress.seconds += time.perf_counter() - start
                 self.monitor.on_train_batch_end(progress.step - 1)
-                self._check_finite(logs["loss"])
                 bar.update()
-                if progress.step % config.log_steps == 0 or progress.step == end:
-                    bar.set_postfix(self._log_step(logs, *logged_at), refresh=False)
+                if logs:
+                    bar.set_postfix(self._log_step(values, *logged_at), refresh=False)
                     logged_at = (progress.step, progress.seconds)
-                self._report(logs)
-                if progress.step % config.checkpoint_steps == 0 and progress.step < end:
+                if reports:
+                    self._report(values)
+                if saves:
                     self._save()
 
     def _stops(self, split="valid"):
@@ -191,11 +199,13 @@ class Trainer:
         return {"loss": f"{logs['loss']:.4g}", "ppl": f"{logs['perplexity']:.4g}",
                 "words/s": f"{speed:,.0f}"}
 
+    def _report_is_due(self):
+        """Whether no terminal shows the progress bar, and nothing has been printed for a while."""
+        return not sys.stderr.isatty() and time.monotonic() - self.reported[0] >= REPORT_SECONDS
+
     def _report(self, logs):
-        """Prints a line now and then where no terminal shows the progress bar."""
-        said_at, step, seconds = self.reported
-        if sys.stderr.isatty() or time.monotonic() - said_at < REPORT_SECONDS:
-            return
+        """Prints a line of progress."""
+        _, step, seconds = self.reported
         self.say(
             f"{self._epoch(self.progress.step - 1)}, step {self.progress.step:,} of "
             f"{self.limit:,}: loss {logs['loss']:.4g}, perplexity {logs['perplexity']:.4g}, "
@@ -241,7 +251,8 @@ class Trainer:
         best = progress.validated(perplexity, self.config.min_delta)
         note, progress.validated_step = "", progress.step
         if self.config.decay_at == "validation" or progress.step % self.records == 0:
-            if progress.previous_perplexity - perplexity <= self.config.decay_when:
+            gain = progress.previous_perplexity - perplexity
+            if self.config.schedule == "validation" and gain <= self.config.decay_when:
                 optimizer.learning_rate.assign(rate * self.config.decay)
                 note = f"; learning rate {rate:g} -> {rate * self.config.decay:g}"
             progress.previous_perplexity = perplexity

@@ -22,8 +22,8 @@ from tfsoftmax.commands import program
 
 def experiments():
     """The names and titles of the experiments, as text."""
-    lines = [f"  {name:<16}  {line}" for name, line in catalogue.listing().items()]
-    return "\n".join(["Experiments:", *lines])
+    lines = [f"    {name:<16}  {line}" for name, line in catalogue.listing().items()]
+    return "\n".join(["Experiments:", "", *lines])
 
 
 def main(name):

@@ -109,7 +109,7 @@ def test_head_options_in_a_flag_are_one_json_object(text, message):
     (("w.txt, line 3:", "be a word", ""), "w.txt, line 3: must be a word. Received: ''"),
     (("x", "be (V,)", None, "shape ()"), "`x` must be (V,). Received: shape ()"),
     (("a", "be b", None, {"a": 1, "b": "2"}), "`a` must be b. Received: a=1, b='2'"),
-    (("x", "be short", "a" * 999), f"`x` must be short. Received: x='{'a' * 199}..."),
+    (("x", "be short", "a" * 999), f"`x` must be short. Received: x='{'a' * 198}…"),
 ])
 def test_a_refusal_names_the_argument_the_rule_and_the_value(arguments, message):
     expect(True, *arguments)

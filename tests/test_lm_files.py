@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from test_whole_runs import saved
 from tfsoftmax.lm import checkpoints
-from tfsoftmax.lm.files import append_line, copy_whole, read_json, write_whole
+from tfsoftmax.lm.files import append_line, copy_whole, read_object, write_whole
 from tfsoftmax.lm.runs import Run
 
 
@@ -83,7 +83,7 @@ def test_a_damaged_json_file_is_named(content, message, tmp_path):
     path = tmp_path / "progress.json"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=f"{path}.*: .*{message}"):
-        read_json(str(path), {"step": int})
+        read_object(str(path), {"step": int})
 
 
 def test_odd_lines_of_metrics_are_left_out(tmp_path):

@@ -15,7 +15,7 @@ import tensorflow as tf
 import runs_helper
 from tfsoftmax.corpora.counting import Tally
 from tfsoftmax.corpora.prepare import PrepareConfig, prepare
-from tfsoftmax.corpora.records import Corpus, Split
+from tfsoftmax.corpora.records import Corpus, SentenceSplit
 from tfsoftmax.corpora.tokenizers import load_tokenizer
 from tfsoftmax.lm import runs, training
 from tfsoftmax.lm.evaluation import exact_evaluator, text_measures
@@ -29,7 +29,7 @@ LINES = ["the cat sat on the mat", "a cat  sat 😀 down", "the mat is on the ca
 def split(**changes):
     counts = {"files": (), "records": 1, "sentences": 4, "words": 20, "tokens": 34, "oov": 0,
               "text_bytes": 100, "changed_lines": 0}
-    return Split(**counts | changes)
+    return SentenceSplit(**counts | changes)
 
 
 def test_measures_of_a_text_do_not_depend_on_its_pieces():

@@ -169,8 +169,9 @@ def test_only_one_process_trains_a_run(finished_run):
     "file, content, message",
     [
         ("config.json", '{"mod', "config.json: must be JSON"),
-        ("config.json", "{}", "config.json: must be a JSON object with 'model'"),
-        ("config.json", '{"model": [], "training": {}, "corpus": {}}', "json: 'model' has a value"),
+        ("config.json", "{}", "config.json: must be a JSON object with 'id'"),
+        ("config.json", '{"id": "a", "files": {}, "model": [], "training": {}, "corpus": {}}',
+         "json: 'model' has a value"),
         ("config.json", '{"id": "a", "model": {}, "training": {}, "corpus": {}}', "with 'files'"),
         ("vocabulary.txt", "<unk>\t1\n<eos>\t1\n", "must be the vocabulary that the run was"),
         ("checkpoints/pointers.json", "[]", "pointers.json: must be a JSON object with 'last'"),
@@ -251,5 +252,5 @@ def test_a_task_that_does_not_exist_is_named(finished_run, tmp_path):
         config = copy.config()
         config["corpus"]["task"] = task
         (tmp_path / "run" / "config.json").write_text(json.dumps(config))
-        with pytest.raises(ValueError, match="config.json: `task` must be one of sentences, pairs"):
+        with pytest.raises(ValueError, match="must be a run on a corpus of sentences"):
             runs.Run(copy.directory).check_task()

@@ -169,7 +169,7 @@ def test_a_run_follows_its_curve_also_after_an_interruption(corpus, tmp_path, mo
         [m["learning_rate"] for m in last], [float(curve(m["step"])) for m in last], rtol=1e-5,
         atol=1e-7,
     )
-    assert len(set(rates(whole))) == 2 and rates(whole)[-1] < 1e-6
+    assert 0.8 > rates(whole)[0] > rates(whole)[-1] and rates(whole)[-1] < 1e-6
     stop_at(7, monkeypatch)
     trained(corpus, tmp_path / "stopped", **options)
     monkeypatch.undo()

@@ -8,7 +8,6 @@ import shutil
 import keras
 import numpy as np
 import pytest
-from tqdm import tqdm
 
 from runs_helper import CONFIG, MODEL, events, final_weights, small_corpus, tool
 from tfsoftmax.corpora.pipeline import batches
@@ -19,6 +18,7 @@ from tfsoftmax.lm.config import ModelConfig, TrainingConfig
 from tfsoftmax.lm.evaluation import exact_evaluator
 from tfsoftmax.lm.model import language_model, recurrent_states
 from tfsoftmax.lm.trainer import Trainer
+from tfsoftmax.support.progress import bar
 
 
 def test_perplexity_falls_and_is_logged(finished_run, corpus):
@@ -279,10 +279,10 @@ def test_without_a_terminal_lines_tell_the_progress_before_the_first_validation(
 def test_the_bar_says_of_how_many_epochs(corpus, tmp_path, monkeypatch):
     shown = []
 
-    def shown_bar(*, desc, **options):
-        shown.append(desc)
-        return tqdm(desc=desc, **options)
+    def shown_bar(description, *arguments, **options):
+        shown.append(description)
+        return bar(description, *arguments, **options)
 
-    monkeypatch.setattr("tfsoftmax.lm.trainer.tqdm", shown_bar)
+    monkeypatch.setattr("tfsoftmax.lm.trainer.bar", shown_bar)
     training.train(corpus.directory, str(tmp_path / "run"), MODEL, CONFIG, verbose=False)
     assert shown == ["epoch 1 of 2"] * 2 + ["epoch 2 of 2"] * 2

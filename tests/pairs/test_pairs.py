@@ -16,12 +16,12 @@ from tfsoftmax.corpora import manifest as manifests
 from tfsoftmax.corpora.config import PrepareConfig
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.corpora.prepare import prepare
-from tfsoftmax.corpora.progress import Progress
 from tfsoftmax.pairs import batches as pair_batches
 from tfsoftmax.pairs.corpus import PairCorpus
 from tfsoftmax.pairs.model import real_words
 from tfsoftmax.pairs.prepare import summary
 from tfsoftmax.pairs.texts import texts
+from tfsoftmax.support.progress import Progress
 
 
 def test_every_pair_of_every_split_is_in_the_batches_once(tmp_path, pairs):

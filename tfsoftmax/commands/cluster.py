@@ -139,9 +139,9 @@ class Grouping:
 def main():
     options = parse(ClusterOptions)
     from tfsoftmax.corpora.manifest import files_of, is_ours
-    from tfsoftmax.corpora.progress import Progress
     from tfsoftmax.corpora.records import Corpus
     from tfsoftmax.partitions import code_files, tree_builders
+    from tfsoftmax.support.progress import Progress
 
     folder, name = os.path.split(os.path.abspath(options.out))
     if is_ours(folder) and name in files_of(folder):

@@ -18,7 +18,7 @@ from absl import app, flags, logging
 
 from tfsoftmax.commands import options
 from tfsoftmax.commands.help import help_text, own_flags
-from tfsoftmax.support.arguments import LARGEST
+from tfsoftmax.support.arguments import LARGEST, brief
 from tfsoftmax.support.extras import imported
 from tfsoftmax.support.version import __version__
 
@@ -73,7 +73,10 @@ def run(function: Callable[[], None], doc: str, argv: Sequence[str]) -> None:
     flags.DEFINE_bool("traceback", False, "Show the whole traceback of an error.")
     sys.stdout, sys.stderr = (s or open(os.devnull, "w") for s in (sys.stdout, sys.stderr))
     if HELP & set(argv[1:]):
-        _quietly(lambda: print(help_text(argv[0], doc), flush=True), argv[:1])
+        spec = sys.modules["__main__"].__spec__
+        is_module = spec is not None and argv[0].endswith(".py")
+        name = f"python -m {spec.name}" if is_module else argv[0]
+        _quietly(lambda: print(help_text(name, doc), flush=True), argv[:1])
     else:
         app.run(lambda rest: _quietly(function, rest), argv, flags_parser=_parsed)
 
@@ -271,14 +274,14 @@ def _sentence(error):
         name, each = max(leading, key=lambda found: (found[1] == path, len(found[1])))
         inside = "" if path == each or ".partial" in path else f": {path}"
         return (f"`{name}` cannot be used: {error.strerror}{inside}. "
-                f"Received: {name}={_brief(each)!r}")
+                f"Received: {name}={brief(each, 100)!r}")
     if _is_of_a_stream(error):
         return f"standard output, or a file that is written, cannot be used: {error.strerror}"
     if not any(f"`{name}`" in text for name in given):
         named = [(name, each) for name, each in values if _is_named(each, text)]
         if named:  # what the message begins with, or else what is longest
             name, each = max(named, key=lambda found: (_begins(text, found[1]), len(found[1])))
-            return f"`{name}`: {text.replace(each, _brief(each)) if each else text}"
+            return f"`{name}`: {text.replace(each, brief(each, 100)) if each else text}"
     return text
 
 
@@ -295,10 +298,6 @@ def _is_named(value, text):
         return False
     alone = rf"(?<![\w./]){re.escape(value)}(?!\w)"
     return repr(value) in text or bool(value and re.search(alone, text))
-
-
-def _brief(text):
-    return text if len(text) <= 100 else f"{text[:99]}…"
 
 
 def _leads_to(value, path):

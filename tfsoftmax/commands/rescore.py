@@ -89,6 +89,7 @@ from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import printable
 from tfsoftmax.commands.rescore_inputs import Inputs, RescoreOptions
 from tfsoftmax.commands.shared import Processes, Scoring, fork_workers, started_workers
+from tfsoftmax.support.progress import bar
 from tfsoftmax.support.textio import name_of
 from tfsoftmax.support.whole_files import writing
 
@@ -168,8 +169,6 @@ def scores_function(options, scoring, workers, speakers, arpa):
         speakers: dictionary from such a flag to the speaker of each hypothesis, or None.
         arpa: a function that scores sentences with an n-gram model, or None.
     """
-    from tqdm import tqdm
-
     from tfsoftmax.lm import runs
     from tfsoftmax.lm.sentences import oov_report
     from tfsoftmax.lm.shared_scoring import SharedScorer, load
@@ -192,10 +191,9 @@ def scores_function(options, scoring, workers, speakers, arpa):
         if workers.first:
             print(rescore_inputs.scores_report(lists, name), file=sys.stderr)
             print(oov_report(name, words, oov), file=sys.stderr, flush=True)
-        silent = None if workers.first else True  # None: silent where no terminal is
-        with tqdm(total=len(sentences), unit=" hypotheses", leave=False, disable=silent) as bar:
+        with bar(name, len(sentences), "hypotheses", workers.first) as done:
             lm = rescoring.lm_scores(
-                scorer, sentences, options.state, speakers[argument], bar.update
+                scorer, sentences, options.state, speakers[argument], done.update
             )
         return rescoring.features(lists, lm, arpa and arpa(lists.sentences)), lm
 

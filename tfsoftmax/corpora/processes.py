@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 def on_all_cores(function: Callable, items: Sequence) -> Iterator:
     """Yields `function(item)` for each item, in their order.
 
-    A process is forked for each core, and ends when this one does. It does not look for garbage,
-    so that the function must not make much in cycles. Where TensorFlow has been imported, whose
+    A process is forked for each core, and ends when this one does, also by SIGKILL, after which
+    those of `concurrent.futures` wait forever. It does not look for garbage, so that the function
+    must not make much in cycles. Where TensorFlow has been imported, whose
     threads a fork would lose, this process computes everything itself.
 
     Raises:

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 from tfsoftmax.corpora import manifest as manifests
 from tfsoftmax.corpora.config import CorpusConfig
-from tfsoftmax.corpora.progress import Progress
 from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.corpora.sources import Source
+from tfsoftmax.support.progress import Progress
 from tfsoftmax.support.replacing import alone, whole_or_nothing
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import keras
 import tensorflow as tf
 
-from tfsoftmax.lm.files import read_json, write_whole
+from tfsoftmax.lm.files import read_object, write_whole
 from tfsoftmax.sharding.run_checkpoints import ShardedRows, read_sharded, without_rows
 from tfsoftmax.sharding.shards import sharded_words
 from tfsoftmax.sharding.workers import Workers
@@ -73,7 +73,7 @@ class Checkpoints:
                 )
             self._check_empty()
             return {}
-        pointers = read_json(path, {"last": (str, type(None))})
+        pointers = read_object(path, {"last": (str, type(None))})
         digest = pointers.pop("sha256", None)
         if digest != _digest(pointers):
             raise ValueError(f"{path}: must be as the run wrote it. Received: another SHA-256")
@@ -92,7 +92,7 @@ class Checkpoints:
 
     def progress(self, which: str = "last") -> dict:
         """What `save` was given as the progress of the last or of the best checkpoint."""
-        return read_json(self.path(self.name(which), PROGRESS), {"step": int})
+        return read_object(self.path(self.name(which), PROGRESS), {"step": int})
 
     def save(
         self, variables: dict, progress: dict, best: bool = False, workers: Workers | None = None
@@ -151,7 +151,7 @@ class Checkpoints:
                 kept = tf.train.Checkpoint(**without_rows(variables, folder))
                 kept.read(path).expect_partial().assert_existing_objects_matched()
                 read_sharded(variables, folder, path)
-                return read_json(self.path(name, PROGRESS), {"step": int})
+                return read_object(self.path(name, PROGRESS), {"step": int})
             except (tf.errors.OpError, AssertionError, IndexError, ValueError, OSError) as error:
                 replaced, name = name, self.name(which)
                 if name == replaced:
@@ -219,13 +219,13 @@ class Checkpoints:
             names = set(os.listdir(folder))
             return all(n.startswith(f".{MANIFEST}.") and n.endswith(PARTIAL) for n in names)
         try:
-            return read_json(os.path.join(folder, MANIFEST), {"files": dict}).get("run") == run
+            return read_object(os.path.join(folder, MANIFEST), {"files": dict}).get("run") == run
         except (ValueError, OSError):
             return False
 
     def _verify(self, name):
         path, seal = self.path(name, MANIFEST), self._sealed({})
-        manifest = read_json(path, {"files": dict})
+        manifest = read_object(path, {"files": dict})
         for key in {**manifest, **seal}:
             if self._seal and key != "files" and manifest.get(key) != seal.get(key):
                 raise ValueError(

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 
 import keras
 import tensorflow as tf
-from tqdm import tqdm
 
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.lm.model import context_of, recurrent_states, reset_states
 from tfsoftmax.metrics import ClusterPerplexity, InClusterPerplexity, Perplexity
+from tfsoftmax.support.progress import bar
 
 
 def exact_evaluator(
@@ -60,16 +60,15 @@ def exact_evaluator(
             each.reset_state()
         dataset = batches(corpus, split, strategy=strategy)
         step.get_concrete_function(*dataset.element_spec)  # traced before the clock starts
-        records = tqdm(
-            range(corpus.split(split).records), desc=split, unit="batch", leave=False,
-            disable=not progress,
-        )
         start = time.perf_counter()
         interrupted = False
-        for _, batch in zip(records, dataset):
-            if interrupted := stopped is not None and stopped():
-                break
-            step(*batch)
+        count = corpus.split(split).records
+        with bar(split, count, "batches", progress) as done:
+            for _, batch in zip(range(count), dataset):
+                if interrupted := stopped is not None and stopped():
+                    break
+                step(*batch)
+                done.update()
         seconds = time.perf_counter() - start
         for state, value in zip(states, before, strict=True):
             state.assign(value)

@@ -5,10 +5,11 @@ import shutil
 from collections.abc import Mapping
 
 from tfsoftmax.support import textio
+from tfsoftmax.support.arguments import brief
 from tfsoftmax.support.whole_files import errors_name, written_whole
 
 
-def read_json(path: str, keys: Mapping[str, type | tuple[type, ...]]) -> dict:
+def read_object(path: str, keys: Mapping[str, type | tuple[type, ...]]) -> dict:
     """Reads the JSON object in a file.
 
     Args:
@@ -24,7 +25,7 @@ def read_json(path: str, keys: Mapping[str, type | tuple[type, ...]]) -> dict:
             raise ValueError(f"{path}: must be a JSON object with {key!r}. Received: none")
         if not isinstance(value[key], kind) or isinstance(value[key], bool):
             raise ValueError(f"{path}: {key!r} has a value of the wrong type. "
-                             f"Received: {_brief(value[key])}")
+                             f"Received: {brief(repr(value[key]))}")
     return value
 
 
@@ -51,8 +52,3 @@ def append_line(path: str, line: str) -> None:
                 content = b"\n" + content
         while content:
             content = content[file.write(content) :]
-
-
-def _brief(value):
-    text = repr(value)
-    return text if len(text) <= 80 else text[:79] + "…"

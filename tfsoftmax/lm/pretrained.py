@@ -8,6 +8,8 @@ import re
 import numpy as np
 
 from tfsoftmax.support import textio
+from tfsoftmax.support.arguments import brief
+from tfsoftmax.support.progress import bar
 from tfsoftmax.vocabulary import OTHER_SPELLINGS, Vocabulary
 
 _HEADER = re.compile(rb"\d{1,15} \d{1,15}")
@@ -148,13 +150,9 @@ def apply_embeddings(layer, rows: np.ndarray, vectors: np.ndarray) -> None:
 
 def _lines(path, progress):
     """Yields the lines as bytes, which, unlike str, end at "\\n" only."""
-    from tqdm import tqdm
-
-    with tqdm(
-        desc="pretrained vectors", total=os.path.getsize(path), unit="B", unit_scale=True,
-        dynamic_ncols=True, mininterval=0.2, leave=False, disable=None if progress else True,
-    ) as bar:
-        for _, block in textio.blocks(path, progress=lambda read: bar.update(read - bar.n)):
+    size = os.path.getsize(path)
+    with bar("pretrained vectors", size, "B", progress, unit_scale=True) as done:
+        for _, block in textio.blocks(path, progress=lambda read: done.update(read - done.n)):
             yield from block.removesuffix(b"\n").split(b"\n")
 
 
@@ -176,7 +174,7 @@ def _check_size(path, first, size):
     if not found:
         raise ValueError(
             f"{path}, line 1: must be a word and the values of its vector. "
-            f"Received: {_brief(first)}"
+            f"Received: {brief(repr(first))}"
         )
     if found != size:
         raise ValueError(
@@ -196,13 +194,13 @@ def _parse(line, size, unread, where):
         if not extra or (len(extra) > 1 and _is_number(extra[-1])):
             raise ValueError(
                 f"{where}: must be a word and {size} values. "
-                f"Received: {len(parts)} fields, {_brief(line)}"
+                f"Received: {len(parts)} fields, {brief(repr(line))}"
             )
         word = b" ".join(extra)
     try:
         word.decode("utf-8")
     except UnicodeDecodeError:
-        raise ValueError(f"{where}: must be UTF-8. Received: {_brief(line)}") from None
+        raise ValueError(f"{where}: must be UTF-8. Received: {brief(repr(line))}") from None
     return word, fields
 
 
@@ -239,7 +237,3 @@ def _check_finite(path, vectors, numbers):
         raise ValueError(
             f"{path}, line {numbers[wrong[0]]}: the values must be finite. Received: {value}"
         )
-
-
-def _brief(line):
-    return repr(line[:60]) + ("…" if len(line) > 60 else "")

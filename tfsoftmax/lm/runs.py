@@ -15,7 +15,7 @@ from tfsoftmax.corpora.tokenizers import Tokenizer, load_tokenizer
 from tfsoftmax.lm.checkpoints import POINTERS, Checkpoints, weight_variables
 from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.description import differences
-from tfsoftmax.lm.files import append_line, read_json, write_whole
+from tfsoftmax.lm.files import append_line, read_object, write_whole
 from tfsoftmax.lm.locks import locked_file
 from tfsoftmax.lm.run_files import FILES, TOKENIZER, checked_copy, with_copies
 from tfsoftmax.lm.tasks import LANGUAGE_MODEL, Task
@@ -114,7 +114,7 @@ class Run:
                 f"which has no {CONFIG}"
             )
         parts = {"id": str, "files": dict, "model": dict, "training": dict, "corpus": dict}
-        config = read_json(self.path(CONFIG), parts)
+        config = read_object(self.path(CONFIG), parts)
         for kept in config["files"].values():
             if not (isinstance(kept, dict) and {"name", "sha256"} <= kept.keys()):
                 raise ValueError(

@@ -22,6 +22,7 @@ from tfsoftmax.profiling.memory import peak_resident_bytes
 from tfsoftmax.profiling.monitor import TrainingMonitor
 from tfsoftmax.sharding.run_checkpoints import not_finite
 from tfsoftmax.sharding.workers import Workers
+from tfsoftmax.support.progress import bar
 
 REPORT_SECONDS = 30.0  # between two lines of progress where no terminal shows a bar
 
@@ -139,12 +140,8 @@ class Trainer:
         steps = iter(batches(
             self.corpus, "train", record, end - first, self.workers.strategy
         ))
-        bar = tqdm(
-            total=end, initial=first, unit="step", desc=self._epoch(first), leave=False,
-            disable=None if self.verbose else True, mininterval=0.5,
-        )
         logged_at = (progress.step, progress.seconds)
-        with bar:
+        with bar(self._epoch(first), end, "steps", self.verbose, initial=first) as shown:
             while not self._stops("train") and progress.step < end:
                 if progress.step and progress.step % config.reassign_steps == 0:
                     self._reassign()
@@ -162,9 +159,9 @@ class Trainer:
                     self._check_finite(values["loss"])
                 progress.seconds += time.perf_counter() - start
                 self.monitor.on_train_batch_end(progress.step - 1)
-                bar.update()
+                shown.update()
                 if logs:
-                    bar.set_postfix(self._log_step(values, *logged_at), refresh=False)
+                    shown.set_postfix(self._log_step(values, *logged_at), refresh=False)
                     logged_at = (progress.step, progress.seconds)
                 if reports:
                     self._report(values)
@@ -235,7 +232,7 @@ class Trainer:
         """Measures exact validation perplexity, decays the learning rate, and saves."""
         progress, optimizer = self.progress, self.model.optimizer
         result = self.evaluate(
-            self.corpus, "valid", self.verbose and sys.stderr.isatty(), self._stops
+            self.corpus, "valid", self.verbose, self._stops
         )
         if result is None:  # interrupted: validation starts again when the run goes on
             self._save()

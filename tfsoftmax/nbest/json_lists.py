@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from tfsoftmax.nbest.rows import Row, number
 from tfsoftmax.support import textio, whole_files
+from tfsoftmax.support.arguments import brief
 
 LINE_BYTES = 16 << 20
 UTTERANCE = ("utt_id", "utt", "uttid", "id", "key")
@@ -253,5 +254,4 @@ def _score(value, where):
 
 
 def _brief(value):
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 80 else f"{text[:79]}…"
+    return brief(json.dumps(value, ensure_ascii=False))

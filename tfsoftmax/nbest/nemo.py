@@ -5,7 +5,7 @@ A line does not tell its utterance. As for NeMo's own rescorer, each utterance h
 
 from collections.abc import Iterable, Iterator
 
-from tfsoftmax.nbest.rows import Row, number
+from tfsoftmax.nbest.rows import Row, is_number, number
 from tfsoftmax.support.arguments import check_positive
 
 
@@ -13,8 +13,8 @@ def has(line: str) -> bool:
     """Whether a list has this line, which is none of `columns`."""
     _, tab, score = line.partition("\t")
     fields = line.split()
-    of_columns = len(fields) >= 3 and all(map(_is_number, fields[1:3]))
-    return bool(tab) and _is_number(score) and not of_columns
+    of_columns = len(fields) >= 3 and all(map(is_number, fields[1:3]))
+    return bool(tab) and is_number(score) and not of_columns
 
 
 def rows(lines: Iterable[tuple[str, str]], beam_size: int) -> Iterator[Row]:
@@ -40,11 +40,3 @@ def rows(lines: Iterable[tuple[str, str]], beam_size: int) -> Iterator[Row]:
             f"{where}: must be the last of {beam_size} lines of an utterance, as many as "
             f"`beam_size`. Received: {count:,} lines in all"
         )
-
-
-def _is_number(field):
-    try:
-        number(field, "")
-    except ValueError:
-        return False
-    return True

@@ -54,3 +54,12 @@ def number(field: str | float, where: str) -> float:
     if not math.isfinite(value):
         raise ValueError(f"{where}: scores must be finite numbers. Received: {field!r}")
     return value
+
+
+def is_number(field: str | float) -> bool:
+    """Whether a field holds a finite number."""
+    try:
+        number(field, "")
+    except ValueError:
+        return False
+    return True

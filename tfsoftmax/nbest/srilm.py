@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Iterable, Iterator
 
-from tfsoftmax.nbest.rows import Row, fields_of, number
+from tfsoftmax.nbest.rows import Row, fields_of, is_number, number
 from tfsoftmax.support import textio, whole_files
 
 NO_WORDS = {"<s>", "</s>", "-pau-"}
@@ -53,7 +53,7 @@ def begins(fields: list[str]) -> bool:
     counted = len(fields) >= 3 and fields[2].isascii() and fields[2].isdigit()
     # Where no words are counted but some follow, 0 is the score that lines of other lists lack.
     return (
-        counted and all(map(_is_number, fields[:2]))
+        counted and all(map(is_number, fields[:2]))
         and (int(fields[2]) > 0 or NO_WORDS.issuperset(fields[3:]))
     )
 
@@ -112,12 +112,6 @@ def _plain(where, fields):
         )
     return fields[3:], acoustic, old_lm
 
-
-def _is_number(field):
-    try:
-        return math.isfinite(number(field, ""))
-    except ValueError:
-        return False
 
 
 def _decipher_1(where, fields):

@@ -44,7 +44,7 @@ class PairsConfig(CorpusConfig):
         from tfsoftmax.pairs.prepare import PairsConfig, prepare, summary
         with open("pairs.tsv", "w") as file:
             print("the cat sat on the mat today\\tcat on mat", file=file)
-        corpus = prepare(PairsConfig("text", "data/mine", train="pairs.tsv"))
+        corpus = prepare(PairsConfig("text", "data/pairs_of_mine", train="pairs.tsv"))
         print(summary(corpus))
     """
 

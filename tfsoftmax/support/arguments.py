@@ -219,9 +219,14 @@ def is_number(value: object) -> bool:
     return _is(value, float)
 
 
+def brief(text: str, most: int = 80) -> str:
+    """A text of at most so many characters, the last of which says that there were more."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def _shown(value):
     text = str(value) if isinstance(value, numbers.Number) else repr(value)  # no np.int64(3)
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+    return brief(text, LONGEST)
 
 
 @functools.cache

@@ -28,6 +28,7 @@ from tfsoftmax.commands.shared import Devices, fork_workers
 from tfsoftmax.pairs.commands.search import Search
 from tfsoftmax.support.arguments import check_at_least
 from tfsoftmax.support.conditions import needs_above
+from tfsoftmax.support.progress import bar
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,8 +72,6 @@ def main():
 
 def _rouge(run, corpus, split, count, search):
     """ROUGE of the summaries of the first texts of the split, and the bounds of its intervals."""
-    from tqdm import tqdm
-
     from tfsoftmax.lm import runs
     from tfsoftmax.pairs.rouge import DUC_BYTES, rouge
     from tfsoftmax.pairs.summaries import Summariser
@@ -84,13 +83,11 @@ def _rouge(run, corpus, split, count, search):
     model, vocabulary, config = runs.load(run.directory, None, task=run.task)
     summariser = Summariser(model, vocabulary, config["corpus"]["max_source"])
     sources = [source.split() for source, _ in pairs]
-    found = tqdm(
-        summariser.stream(sources, **search), total=len(pairs), desc="summaries", leave=False,
-        disable=None,
-    )
-    summaries = [
-        " ".join(best.copied(source)) for source, [best] in zip(sources, found, strict=True)
-    ]
+    summaries = []
+    with bar("summaries", len(pairs), "texts") as done:
+        for source, [best] in zip(sources, summariser.stream(sources, **search), strict=True):
+            summaries.append(" ".join(best.copied(source)))
+            done.update()
     references, result = [targets for _, targets in pairs], {"summaries": len(pairs)}
     for name, options in (
         ("f1", {"measure": "f1"}),

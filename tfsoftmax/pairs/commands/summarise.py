@@ -24,6 +24,7 @@ from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import check_plot, load_tensorflow, printable
 from tfsoftmax.pairs.commands.search import Search
 from tfsoftmax.support.arguments import check_at_least
+from tfsoftmax.support.progress import bar
 from tfsoftmax.support.textio import line_blocks, name_of
 from tfsoftmax.support.whole_files import errors_name
 
@@ -71,8 +72,6 @@ def main():
     if first is None:
         raise ValueError(f"`input` must hold texts. Received: input={options.input!r}")
     load_tensorflow()
-    from tqdm import tqdm
-
     from tfsoftmax.lm import runs
     from tfsoftmax.pairs.summaries import Summariser
     from tfsoftmax.pairs.task import PAIRS
@@ -83,7 +82,7 @@ def main():
     first_found, counts = None, {"texts": 0, "empty": 0, "cut": 0, "words": 0, "unknown": 0}
     ended_at_once = 0
     marks = Marks()
-    bar = tqdm(unit=" texts", leave=False, disable=sys.stdout.isatty() or None)
+    shown = bar(None, None, "texts", not sys.stdout.isatty())
     for number, lines in itertools.chain([first], blocks):  # from a pipe, those that are there
         sources = [marks.words(line.split()) for line in lines]
         _count(counts, sources, summariser, vocabulary)
@@ -91,9 +90,9 @@ def main():
         for i, (source, found) in enumerate(zip(sources, summaries, strict=True), start=number):
             _write(i, source, found, options)
             ended_at_once += bool(found) and not found[0].words
-            bar.update()
+            shown.update()
             first_found = first_found or (source, found)
-    bar.close()
+    shown.close()
     if ended_at_once:
         print(
             f"warning: {ended_at_once:,} of {counts['texts']:,} texts got a summary without words, "

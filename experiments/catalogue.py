@@ -1,54 +1,14 @@
 """The experiments that can be run, by name."""
 
 import collections
+import importlib
 
-from experiments import (
-    alternatives,
-    characters,
-    contexts,
-    field,
-    hierarchical,
-    huffman,
-    jiang,
-    methods,
-    novels,
-    pieces,
-    precision,
-    projections,
-    proposals,
-    sgd_trees,
-    shen,
-    shmuma,
-    shortlists,
-    small_batches,
-    summaries,
-    transformer,
-    tree_shapes,
+NAMES = (
+    "alternatives", "characters", "contexts", "field", "hierarchical", "huffman", "jiang",
+    "methods", "novels", "pieces", "precision", "projections", "proposals", "sgd_trees", "shen",
+    "shmuma", "shortlists", "small_batches", "summaries", "transformer", "tree_shapes",
 )
-
-EXPERIMENTS = {
-    "alternatives": alternatives,
-    "characters": characters,
-    "contexts": contexts,
-    "field": field,
-    "hierarchical": hierarchical,
-    "huffman": huffman,
-    "jiang": jiang,
-    "methods": methods,
-    "novels": novels,
-    "pieces": pieces,
-    "precision": precision,
-    "projections": projections,
-    "proposals": proposals,
-    "sgd_trees": sgd_trees,
-    "shen": shen,
-    "shmuma": shmuma,
-    "shortlists": shortlists,
-    "small_batches": small_batches,
-    "summaries": summaries,
-    "transformer": transformer,
-    "tree_shapes": tree_shapes,
-}
+EXPERIMENTS = {name: importlib.import_module(f"experiments.{name}") for name in NAMES}
 
 
 def listing():

@@ -251,6 +251,23 @@ ROWS = {
 }
 
 
+def tables():
+    """{experiment: {paper: its tables and figures that the experiment has a counterpart of}}."""
+    found = {}
+    for paper, rows in ROWS.items():
+        number = ""
+        for label, _, ours, said in rows:
+            number = label or number
+            names = re.findall(r"\]\((\w+)/", ours)
+            if not isinstance(said, str):
+                names.append(said.experiment)
+            for name in names:
+                of_paper = found.setdefault(name, {}).setdefault(paper.partition(",")[0], [])
+                if number not in of_paper:
+                    of_paper.append(number)
+    return found
+
+
 def _linked(text, results):
     """The text, without links to pages that are still to be written."""
     def checked(link):

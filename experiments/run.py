@@ -2,6 +2,7 @@
 
     python -m experiments.run NAME --data=data/docstrings
     python -m experiments.run NAME --report
+    python -m experiments.run --list
 
 NAME is one of the experiments below; without it they are listed. You can interrupt the program at
 any time: the same command goes on from there. A run that fails does not stop the others; it is
@@ -16,8 +17,18 @@ from pathlib import Path
 import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
 from absl import flags
 
-from experiments import catalogue, kept, report, runner
+from experiments import catalogue, kept, papers, report, runner
 from tfsoftmax.commands import program
+
+
+def by_table():
+    """The names and titles of the experiments, with the tables and figures of papers, as text."""
+    lines, tables = [], papers.tables()
+    for name, line in catalogue.listing().items():
+        lines.append(f"{name:<16}  {line}")
+        for paper, numbers in tables.get(name, {}).items():
+            lines.append(f"{'':<16}  {paper}: {', '.join(numbers)}")
+    return "\n".join([*lines, "", "All tables and figures: experiments/results/papers.md."])
 
 
 def experiments():
@@ -28,6 +39,9 @@ def experiments():
 
 def main(name):
     """Runs and reports the experiment of a name; lists the experiments if the name is None."""
+    if flags.FLAGS.list:
+        print(by_table())
+        return
     if name is None:
         print(experiments(), "", "python -m experiments.run NAME --data=DIR runs one.", sep="\n")
         return
@@ -59,6 +73,7 @@ if __name__ == "__main__":
     flags.DEFINE_string("results", "experiments/results",
                         "Directory of the reports: each is RESULTS/NAME/README.md.")
     flags.DEFINE_list("only", [], "Names of the runs to train, or patterns such as '*256'.")
+    flags.DEFINE_bool("list", False, "List the experiments, and the papers' tables of each.")
     flags.DEFINE_bool("report", False, "Write the report without training anything.")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     __doc__ += "\n" + experiments()

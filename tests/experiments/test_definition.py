@@ -92,6 +92,14 @@ def test_without_name_and_in_help_the_experiments_are_listed():
     assert "tensorflow" not in helped.stderr  # its import takes seconds
 
 
+def test_the_list_leads_from_the_table_of_a_paper_to_its_experiment():
+    lines = command("--list").stdout.splitlines()
+    names = [line.split()[0] for line in lines if line[:1].isalpha()]
+    assert names[:-1] == list(catalogue.EXPERIMENTS)
+    of_table = next(i for i, line in enumerate(lines) if "Müller 2017" in line and "5.2a" in line)
+    assert lines[of_table - 1].startswith("methods ")
+
+
 def test_mistakes_end_in_one_sentence(tmp_path):
     unknown = command("method")
     assert unknown.returncode == 1

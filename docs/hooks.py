@@ -18,8 +18,8 @@ RESULTS = ("*.md", "*.png", "*.csv", "*.txt", "*.json", "*.py")
 EXAMPLES = ROOT / "experiments" / "examples"
 FOLDERS = (
     "losses", "heads", "survey", "distributions", "layers", "metrics", "optimizers", "samplers",
-    "partitions", "ngrams", "ops", "corpora", "lm", "nbest", "profiling", "retrieval", "pairs",
-    "sharding", "support",
+    "partitions", "ngrams", "ops", "corpora", "lm", "runs", "pairs", "nbest", "profiling",
+    "retrieval", "sharding", "support",
 )
 TOP = ("hub", "vocabulary")
 CELL = re.compile(r"^# %%(.*)\n", re.MULTILINE)

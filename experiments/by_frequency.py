@@ -28,9 +28,9 @@ def measured(directory, corpus, split):
     """{measure: value} of a run: `parameters` of its output layer, `epochs`, and exact nats."""
     import numpy as np
 
-    from tfsoftmax.lm import runs
     from tfsoftmax.lm.evaluation import exact_evaluator
     from tfsoftmax.metrics import NatsByFrequency
+    from tfsoftmax.runs import runs
 
     model, vocabulary, config = runs.load(directory, corpus.streams, corpus.time_steps)
     metric = NatsByFrequency(vocabulary.counts)

@@ -55,7 +55,7 @@ def trained(directory, path, streams, steps):
     """Kernel, bias and counts of a run, and batches of hidden states (N, D) and labels (N,)."""
     import keras
 
-    from tfsoftmax.lm import runs
+    from tfsoftmax.runs import runs
 
     model, vocabulary, _ = runs.load(directory, streams=None, stateful=False)
     head, length = model.get_layer("head"), WARM_UP + BATCHES * steps

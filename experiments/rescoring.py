@@ -73,8 +73,8 @@ def main():
 
 def scored(run, valid, test):
     """Yields name, [lm of valid, lm of test] and facts of a run for each way to score."""
-    from tfsoftmax.lm import runs
     from tfsoftmax.lm.scoring import Scorer
+    from tfsoftmax.runs import runs
 
     model, vocabulary, _ = runs.load(run, BATCH)
     tests = [m for m in runs.Run(run).metrics() if m["event"] == "test" and m["split"] == "test"]

@@ -51,7 +51,7 @@ def main():
 
 def finished_runs():
     """The folders of the runs that have ended their training, full softmax first."""
-    from tfsoftmax.lm.runs import Run
+    from tfsoftmax.runs.runs import Run
 
     folders = sorted(Path(flags.FLAGS.runs).iterdir(), key=lambda p: (p.name[:4] != "full", p))
     found = [path for path in folders if any(
@@ -66,9 +66,9 @@ def written(path, sources):
     """The test perplexity of a run, or None, and its summaries."""
     from tqdm import tqdm
 
-    from tfsoftmax.lm import runs
     from tfsoftmax.pairs.summaries import Summariser
     from tfsoftmax.pairs.task import PAIRS
+    from tfsoftmax.runs import runs
 
     model, vocabulary, config = runs.load(str(path), None, task=PAIRS)
     words = [source.split() for source in sources]

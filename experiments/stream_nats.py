@@ -48,8 +48,8 @@ def main():
     import tensorflow as tf
 
     from tfsoftmax.corpora.pipeline import batches
-    from tfsoftmax.lm import runs
     from tfsoftmax.lm.model import split_at_head
+    from tfsoftmax.runs import runs
 
     corpus = shared.corpus_of(runs.Run(options.run), options.data)
     model, vocabulary, _ = runs.load(options.run, corpus.batch_size, corpus.shape["time_steps"])

@@ -81,7 +81,7 @@ def corpus(tmp_path_factory):
 def finished_run(corpus, tmp_path_factory):
     """A run that was never interrupted."""
     import runs_helper
-    from tfsoftmax.lm import runs, training
+    from tfsoftmax.runs import runs, training
 
     directory = str(tmp_path_factory.mktemp("run") / "run")
     model, config = runs_helper.MODEL, runs_helper.CONFIG

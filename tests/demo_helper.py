@@ -5,7 +5,7 @@ import keras
 from runs_helper import saved_run
 from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.model import language_model
-from tfsoftmax.lm.shown_run import load_runs
+from tfsoftmax.runs.shown_run import load_runs
 from tfsoftmax.vocabulary import Vocabulary
 
 WORDS = ["the", "<unk>", "cat", "<script>", "sat", "<eos>", "mat", "on", "dog", "a"]

@@ -11,9 +11,9 @@ import tensorflow as tf
 
 import command_server
 from tfsoftmax.corpora.prepare import PrepareConfig, prepare
-from tfsoftmax.lm.checkpoints import weight_variables
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
-from tfsoftmax.lm.runs import Run
+from tfsoftmax.runs.checkpoints import weight_variables
+from tfsoftmax.runs.runs import Run
 
 SMALL = ["--embedding_units=9", "--hidden_units=11", "--epochs=2", "--pseudo_epochs=2",
          "--log_steps=1", "--learning_rate=0.5", "--clip_norm=5", "--checkpoint_steps=20",

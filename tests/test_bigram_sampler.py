@@ -15,11 +15,11 @@ from runs_helper import CONFIG, MODEL
 from sampler_helper import After, q_after
 from tfsoftmax import samplers
 from tfsoftmax.heads import NCE, BlackOut, NegativeSampling, SampledSoftmax
-from tfsoftmax.lm import runs, training
 from tfsoftmax.lm.evaluation import exact_evaluator
 from tfsoftmax.ngrams.backoff import BackoffBigrams
 from tfsoftmax.ngrams.counts import Bigrams
 from tfsoftmax.ngrams.previous_word import PreviousWord
+from tfsoftmax.runs import runs, training
 
 V, S, N = 13, 5, 6
 HEADS = {

@@ -8,9 +8,10 @@ import pytest
 
 from runs_helper import SMALL, tool
 from tfsoftmax.corpora.pipeline import batches
-from tfsoftmax.lm import runs, word_vectors
+from tfsoftmax.lm import word_vectors
 from tfsoftmax.lm.model import reset_states, split_at_head
 from tfsoftmax.partitions import classes, code_files, tree_builders
+from tfsoftmax.runs import runs
 
 
 @pytest.fixture(scope="module")

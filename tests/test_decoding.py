@@ -12,10 +12,10 @@ from generation_helper import VOCABULARY, WORDS, distribution, generator, make_m
 from runs_helper import tool
 from tfsoftmax.commands import cluster, generate, show_clusters
 from tfsoftmax.corpora.tokenizers import Words
-from tfsoftmax.lm import runs
 from tfsoftmax.lm.decoding import NextWordSampler, nucleus
 from tfsoftmax.lm.generation import Generator
 from tfsoftmax.lm.model import recurrent_states
+from tfsoftmax.runs import runs
 from tfsoftmax.vocabulary import Vocabulary
 
 COUNT, SIZE, EXCLUDED = 20_000, 11, 4

@@ -8,12 +8,12 @@ import pytest
 import tensorflow as tf
 
 from demo_helper import HEADS, VOCABULARY, WORDS, shown_runs
-from tfsoftmax.lm import runs
 from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.scoring import Scorer
-from tfsoftmax.lm.shown_run import ShownRun, load_runs
 from tfsoftmax.lm.word_groups import grouping_of, likeliest_below, path_of, tree_of
 from tfsoftmax.partitions import tree_builders
+from tfsoftmax.runs import runs
+from tfsoftmax.runs.shown_run import ShownRun, load_runs
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from runs_helper import tool
 from tfsoftmax.commands import demo_html, demo_page
 from tfsoftmax.commands.demo_page import MOST_CHARACTERS, Page
 from tfsoftmax.corpora.tokenizers import Words
-from tfsoftmax.lm.shown_run import MOST_WORDS, ShownRun, Unreadable
+from tfsoftmax.runs.shown_run import MOST_WORDS, ShownRun, Unreadable
 from tfsoftmax.vocabulary import Vocabulary
 
 

@@ -17,7 +17,7 @@ from pairs_helper import small_pairs
 from runs_helper import MODEL
 from tfsoftmax.corpora.piece_training import train_sentencepiece
 from tfsoftmax.lm.config import TrainingConfig
-from tfsoftmax.lm.training import train
+from tfsoftmax.runs.training import train
 
 
 def public():
@@ -44,7 +44,7 @@ EXAMPLES = {name: example_of(value) for name, value in PUBLIC.items() if example
 # Classes that users meet only inside others, and builders that read downloads. `ops` has functions
 # and the tuples that they pass to each other.
 WITHOUT = {
-    "lm.run_progress.Progress", "lm.trainer.Trainer", "lm.tail_ngram.TailNgram",
+    "runs.progress.Progress", "runs.trainer.Trainer", "lm.tail_ngram.TailNgram",
     "profiling.traced_step.Execution", "distributions.nary_tiles.TiledSteps",
     "corpora.builders.Ptb", "corpora.builders.Text8", "corpora.builders.Wikitext2",
     "corpora.builders.Wikitext103", "sharding.shards.Shard", "retrieval.found_words.Sample",

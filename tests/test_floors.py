@@ -24,6 +24,7 @@ FLOORS = (
     ("profiling", "retrieval"),
     ("lm.config", "lm.head_options", "lm.model"),
     ("lm",),
+    ("runs",),
     ("hub", "commands"),
     ("pairs",),
 )
@@ -31,8 +32,8 @@ FLOOR_OF = {name: floor for floor, names in enumerate(FLOORS) for name in names}
 WITHOUT_TENSORFLOW = (
     "support.array_like", "support.whole_files", "support.textio", "support.arguments",
     "support.extras", "support.version", "vocabulary", "support.hardware", "layers.names",
-    "lm.config", "lm.files",
-    "lm.local_workers", "lm.pretrained", "partitions.ranks", "partitions.cost_model",
+    "lm.config", "runs.files",
+    "sharding.local_workers", "lm.pretrained", "partitions.ranks", "partitions.cost_model",
     "partitions.cutoffs", "partitions.calibration", "partitions.tree_builders",
     "partitions.classes", "partitions.brown", "partitions.splits", "partitions.kmeans",
     "partitions.assignment", "corpora.catalogue", "corpora.config", "corpora.records",

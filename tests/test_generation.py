@@ -7,10 +7,10 @@ import pytest
 
 from generation_helper import CONFIG, VOCABULARY, WORDS, distribution, generator, make_model
 from runs_helper import tool
-from tfsoftmax.lm import runs
 from tfsoftmax.lm.decoding import NextWordSampler
 from tfsoftmax.lm.generation import Generator
 from tfsoftmax.lm.model import language_model, recurrent_states
+from tfsoftmax.runs import runs
 from tfsoftmax.vocabulary import Vocabulary
 
 

@@ -11,11 +11,11 @@ from tensorflow.core.util import event_pb2
 
 import tfsoftmax
 from runs_helper import MODEL, tool
-from tfsoftmax.lm import runs, training
 from tfsoftmax.lm.config import TrainingConfig
 from tfsoftmax.profiling import memory, memory_timeline, monitor
 from tfsoftmax.profiling.model_parts import part_of_layer
 from tfsoftmax.profiling.monitor import TrainingMonitor, parameter_table
+from tfsoftmax.runs import runs, training
 
 V, D, B, T = 1009, 32, 16, 10
 WORDS = np.random.default_rng(5).integers(0, V, (6 * B, T))

@@ -21,7 +21,7 @@ NOT_IN_A_CHECKOUT = shutil.ignore_patterns(
 )
 LOAD = """
 import keras, tfsoftmax
-from tfsoftmax.lm import runs
+from tfsoftmax.runs import runs
 
 model, vocabulary, _ = runs.load("run", streams=1, time_steps=3)
 words = [vocabulary.encode("the a k".split())]

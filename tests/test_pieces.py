@@ -17,10 +17,10 @@ from tfsoftmax.corpora.counting import Tally
 from tfsoftmax.corpora.prepare import PrepareConfig, prepare
 from tfsoftmax.corpora.records import Corpus, SentenceSplit
 from tfsoftmax.corpora.tokenizers import load_tokenizer
-from tfsoftmax.lm import runs, training
 from tfsoftmax.lm.evaluation import exact_evaluator, text_measures
 from tfsoftmax.lm.generation import Generator
 from tfsoftmax.lm.scoring import Scorer
+from tfsoftmax.runs import runs, training
 from tfsoftmax.vocabulary import UNK
 
 LINES = ["the cat sat on the mat", "a cat  sat 😀 down", "the mat is on the cat"] * 12
@@ -77,7 +77,7 @@ def run(tmp_path_factory):
 
 
 def test_the_demo_shows_and_adds_pieces_as_text(run):
-    from tfsoftmax.lm.shown_run import ShownRun
+    from tfsoftmax.runs.shown_run import ShownRun
 
     shown = ShownRun(run.directory, "pieces")
     words = shown.split("the cat")

@@ -9,12 +9,12 @@ import pytest
 
 from nbest_helper import archive, binary_float, integers, write
 from runs_helper import tool
-from tfsoftmax.lm import runs
 from tfsoftmax.lm.scoring import Scorer
 from tfsoftmax.nbest import lists as nbest
 from tfsoftmax.nbest import rescoring, transcripts
 from tfsoftmax.nbest.rescoring import Weights
 from tfsoftmax.nbest.word_errors import word_errors
+from tfsoftmax.runs import runs
 
 KENLM = importlib.util.find_spec("kenlm")
 

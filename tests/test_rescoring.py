@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from tfsoftmax.commands import rescore_inputs
-from tfsoftmax.lm import runs
 from tfsoftmax.lm.scoring import Scorer
 from tfsoftmax.nbest import lists as nbest
 from tfsoftmax.nbest import rescoring
 from tfsoftmax.nbest.rescoring import Weights
 from tfsoftmax.nbest.word_errors import bootstrap, word_errors
+from tfsoftmax.runs import runs
 
 KENLM = importlib.util.find_spec("kenlm")
 ARPA = """\\data\\

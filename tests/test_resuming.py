@@ -12,9 +12,10 @@ import time
 import pytest
 
 from runs_helper import CONFIG, MODEL, SMALL, assert_same_run, command, events, tool
-from tfsoftmax.lm import evaluation, runs, training
+from tfsoftmax.lm import evaluation
 from tfsoftmax.lm.config import TrainingConfig
-from tfsoftmax.lm.trainer import Trainer
+from tfsoftmax.runs import runs, training
+from tfsoftmax.runs.trainer import Trainer
 
 
 def test_killed_at_any_moment_it_ends_with_the_same_weights(finished_run, corpus, tmp_path):

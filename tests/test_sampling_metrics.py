@@ -12,7 +12,7 @@ import runs_helper
 import tfsoftmax
 from cases import CASES, language_model
 from tfsoftmax import NCE, EffectiveSampleSize, FullSoftmax, Normaliser, SampledSoftmax
-from tfsoftmax.lm import runs, training
+from tfsoftmax.runs import runs, training
 
 V = base.V
 

@@ -21,12 +21,12 @@ from test_workers import (
     scored_and_evaluated,
 )
 from tfsoftmax import Embedding, ShardedEmbedding
-from tfsoftmax.lm import runs
 from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.model import language_model
 from tfsoftmax.lm.pretrained import apply_embeddings
-from tfsoftmax.lm.runs import Run
 from tfsoftmax.lm.scoring import Scorer
+from tfsoftmax.runs import runs
+from tfsoftmax.runs.runs import Run
 from tfsoftmax.sharding import run_checkpoints
 from workers_helper import trained, trained_by_local_workers
 
@@ -117,8 +117,8 @@ def failing_to_save(folder):
     import tensorflow as tf
 
     from tfsoftmax import ShardedSoftmax
-    from tfsoftmax.lm import followers
-    from tfsoftmax.lm.checkpoints import Checkpoints, weight_variables
+    from tfsoftmax.runs import followers
+    from tfsoftmax.runs.checkpoints import Checkpoints, weight_variables
     from tfsoftmax.sharding.workers import Workers
 
     workers = Workers(tf.distribute.MultiWorkerMirroredStrategy())

@@ -8,13 +8,13 @@ import tensorflow as tf
 
 import references
 from runs_helper import CONFIG, MODEL
-from tfsoftmax.lm import runs, training
 from tfsoftmax.lm.evaluation import exact_evaluator
 from tfsoftmax.lm.export import export
 from tfsoftmax.lm.generation import Generator
 from tfsoftmax.lm.model import reset_states, split_at_head
 from tfsoftmax.lm.scoring import Scorer
 from tfsoftmax.ngrams.backoff import BackoffBigrams
+from tfsoftmax.runs import runs, training
 
 S = 20
 

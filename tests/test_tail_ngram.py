@@ -10,10 +10,10 @@ import pytest
 
 from runs_helper import CONFIG, MODEL, tool
 from tfsoftmax.corpora.pipeline import batches
-from tfsoftmax.lm import runs, training
 from tfsoftmax.lm.evaluation import exact_evaluator
 from tfsoftmax.lm.model import reset_states, split_at_head
 from tfsoftmax.lm.tail_ngram import TailNgram, evaluated_with_tail_ngram, tail_ngram_of
+from tfsoftmax.runs import runs, training
 
 S = 20
 

@@ -12,12 +12,12 @@ import pytest
 from runs_helper import CONFIG, MODEL, events, final_weights, small_corpus, tool
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.corpora.records import Corpus
-from tfsoftmax.lm import runs, training
-from tfsoftmax.lm.compiled import compiled_model
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
 from tfsoftmax.lm.evaluation import exact_evaluator
 from tfsoftmax.lm.model import language_model, recurrent_states
-from tfsoftmax.lm.trainer import Trainer
+from tfsoftmax.runs import runs, training
+from tfsoftmax.runs.compiled import compiled_model
+from tfsoftmax.runs.trainer import Trainer
 from tfsoftmax.support.progress import bar
 
 
@@ -263,7 +263,7 @@ def test_settings_of_the_wrong_type_or_range_are_named(name, value, message):
 def test_without_a_terminal_lines_tell_the_progress_before_the_first_validation(
     corpus, tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setattr("tfsoftmax.lm.trainer.REPORT_SECONDS", 0.0)
+    monkeypatch.setattr("tfsoftmax.runs.trainer.REPORT_SECONDS", 0.0)
     config = dataclasses.replace(CONFIG, max_steps=3, log_steps=1000)
     training.train(corpus.directory, str(tmp_path / "run"), MODEL, config)
     *lines, validation = capsys.readouterr().out.splitlines()
@@ -271,7 +271,7 @@ def test_without_a_terminal_lines_tell_the_progress_before_the_first_validation(
     assert [line.partition(": loss ")[0] for line in lines] == [
         f"epoch 1 of 1, step {step} of 3" for step in (1, 2, 3)]
     assert all("words/s" in line for line in lines)
-    monkeypatch.setattr("tfsoftmax.lm.trainer.REPORT_SECONDS", 1e6)
+    monkeypatch.setattr("tfsoftmax.runs.trainer.REPORT_SECONDS", 1e6)
     training.train(corpus.directory, str(tmp_path / "quiet"), MODEL, config)
     assert len(capsys.readouterr().out.splitlines()) == 1
 
@@ -283,6 +283,6 @@ def test_the_bar_says_of_how_many_epochs(corpus, tmp_path, monkeypatch):
         shown.append(description)
         return bar(description, *arguments, **options)
 
-    monkeypatch.setattr("tfsoftmax.lm.trainer.bar", shown_bar)
+    monkeypatch.setattr("tfsoftmax.runs.trainer.bar", shown_bar)
     training.train(corpus.directory, str(tmp_path / "run"), MODEL, CONFIG, verbose=False)
     assert shown == ["epoch 1 of 2"] * 2 + ["epoch 2 of 2"] * 2

@@ -10,7 +10,6 @@ import tensorflow as tf
 from cases import randomise
 from runs_helper import CONFIG, assert_same_run, events
 from tfsoftmax.corpora.pipeline import batches
-from tfsoftmax.lm import runs, training
 from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.evaluation import exact_evaluator
 from tfsoftmax.lm.export import export
@@ -20,6 +19,7 @@ from tfsoftmax.lm.registry import HEADS
 from tfsoftmax.lm.scoring import Scorer
 from tfsoftmax.pairs.config import Seq2SeqConfig
 from tfsoftmax.pairs.model import encoder_decoder
+from tfsoftmax.runs import runs, training
 from tfsoftmax.vocabulary import Vocabulary
 
 MODEL = ModelConfig(

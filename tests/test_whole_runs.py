@@ -12,11 +12,11 @@ import tensorflow as tf
 from runs_helper import CONFIG, MODEL, events, tool
 from tfsoftmax.commands import tfprof
 from tfsoftmax.heads import SelfOrganisedSoftmax
-from tfsoftmax.lm import runs, training
-from tfsoftmax.lm.checkpoints import Checkpoints
 from tfsoftmax.lm.head_options import head_for
 from tfsoftmax.lm.model import language_model
-from tfsoftmax.lm.run_files import keep_copies, with_copies
+from tfsoftmax.runs import runs, training
+from tfsoftmax.runs.checkpoints import Checkpoints
+from tfsoftmax.runs.copies import keep_copies, with_copies
 
 SEAL = {"run": "a", "model_sha256": "b"}
 SHORT = dataclasses.replace(CONFIG, max_steps=2)

@@ -10,7 +10,7 @@ import pytest
 import command_server
 import replicas_helper
 from runs_helper import SMALL, assert_same_weights, events
-from tfsoftmax.lm.runs import Run
+from tfsoftmax.runs.runs import Run
 from workers_helper import largest_difference, trained, trained_by_local_workers
 
 # The gradients are clipped in almost every step.
@@ -153,8 +153,8 @@ def scored_and_evaluated(run, data, sentences, number):
     import tensorflow as tf
 
     from tfsoftmax.corpora.records import Corpus
-    from tfsoftmax.lm import runs, shared_scoring
     from tfsoftmax.lm.evaluation import exact_evaluator
+    from tfsoftmax.runs import runs, shared_scoring
     from tfsoftmax.sharding.workers import Workers
 
     workers = Workers(tf.distribute.MirroredStrategy() if number > 1 else None)

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from tfsoftmax.lm import local_workers
+from tfsoftmax.sharding import local_workers
 
 SAVED = local_workers.INTERRUPTED << 8
 FAILED = 1 << 8

@@ -10,9 +10,9 @@ import tensorflow as tf
 import replicas_helper
 from runs_helper import CONFIG, MODEL, tool
 from tfsoftmax.corpora.pipeline import batches
-from tfsoftmax.lm import cluster, runs, training
-from tfsoftmax.lm.followers import FollowedRun, NoMonitor
-from tfsoftmax.sharding import workers
+from tfsoftmax.runs import runs, training
+from tfsoftmax.runs.followers import FollowedRun, NoMonitor
+from tfsoftmax.sharding import cluster, workers
 
 SLURM = {
     "SLURM_PROCID": "2", "SLURM_STEP_NUM_TASKS": "3", "SLURM_STEP_NODELIST": "n[1-2]",

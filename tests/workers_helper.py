@@ -21,8 +21,8 @@ def trained(data, run, model, config, strategy=None, stop=None):
     import dataclasses
 
     from runs_helper import CONFIG, MODEL
-    from tfsoftmax.lm import training
-    from tfsoftmax.lm.trainer import Trainer
+    from tfsoftmax.runs import training
+    from tfsoftmax.runs.trainer import Trainer
     from tfsoftmax.sharding.workers import Workers
 
     workers = Workers(_strategy(strategy))
@@ -43,7 +43,7 @@ def trained(data, run, model, config, strategy=None, stop=None):
 
 def trained_by_local_workers(count, **arguments):
     """`trained` in workers that the calling process starts."""
-    from tfsoftmax.lm.local_workers import become_workers
+    from tfsoftmax.sharding.local_workers import become_workers
 
     become_workers(count)
     return trained(strategy="multiworker", **arguments)

@@ -52,6 +52,7 @@ else:
         pairs,
         partitions,
         profiling,
+        runs,
         samplers,
         survey,
         vocabulary,
@@ -93,7 +94,7 @@ else:
         "Perplexity", "Reassign", "Seq2SeqConfig", "ShardedEmbedding", "SimpleRNN", "SoftmaxLoss",
         "TrainingMonitor", "TransformerBlock", "Vocabulary", "corpora", "encoder_decoder",
         "export_retrieval", "heads", "language_model", "layers", "lm", "losses", "mend_keras",
-        "metrics", "nbest", "ops", "optimizers", "partitions", "profiling", "samplers", "pairs",
-        "sharded_checkpoints", "survey", "vocabulary",
+        "metrics", "nbest", "ops", "optimizers", "pairs", "partitions", "profiling", "runs",
+        "samplers", "sharded_checkpoints", "survey", "vocabulary",
     ]
     __all__ += heads.__all__ + survey.__all__

@@ -80,8 +80,8 @@ def trained(directory):
     """The head of a run, and hidden states (positions, D) of sentences that the run draws."""
     import keras
 
-    from tfsoftmax.lm import runs
     from tfsoftmax.lm.generation import Generator
+    from tfsoftmax.runs import runs
 
     model, vocabulary, _ = runs.load(directory, streams=64, time_steps=1)
     sentences = Generator(model, vocabulary).sample(max_words=20)

@@ -12,7 +12,7 @@ def training(case, problem):
     """A whole training step of a run of an experiment, on the batches of its corpus."""
     from experiments import catalogue
     from tfsoftmax.corpora.pipeline import batches
-    from tfsoftmax.lm.compiled import compiled_model
+    from tfsoftmax.runs.compiled import compiled_model
 
     module = catalogue.load(case.options["experiment"])
     run = next(run for run in module.RUNS if run.name == case.head)

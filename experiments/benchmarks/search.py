@@ -114,7 +114,7 @@ def trained(directory, path, positions):
     """Kernel, bias and counts of a run, and its hidden states (positions, D) in a text."""
     import keras
 
-    from tfsoftmax.lm import runs
+    from tfsoftmax.runs import runs
 
     model, vocabulary, _ = runs.load(directory, streams=None, stateful=False)
     head = model.get_layer("head")

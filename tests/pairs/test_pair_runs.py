@@ -15,13 +15,13 @@ from pairs_helper import CONFIG, FLAGS, MODEL, small_pairs
 from runs_helper import assert_same_run, command, events, tool
 from test_resuming import wait_for_step
 from tfsoftmax.corpora.pipeline import batches
-from tfsoftmax.lm import runs, training
 from tfsoftmax.lm.config import ModelConfig
-from tfsoftmax.lm.trainer import Trainer
 from tfsoftmax.pairs import texts as pair_texts
 from tfsoftmax.pairs.config import Seq2SeqConfig
 from tfsoftmax.pairs.rouge import rouge
 from tfsoftmax.pairs.task import PAIRS
+from tfsoftmax.runs import runs, training
+from tfsoftmax.runs.trainer import Trainer
 from workers_helper import largest_difference
 
 

@@ -15,14 +15,14 @@ import tensorflow as tf
 from cases import randomise
 from pairs_helper import MODEL, small_pairs
 from runs_helper import command, tool
-from tfsoftmax.lm import runs
-from tfsoftmax.lm.checkpoints import weight_variables
 from tfsoftmax.lm.config import TrainingConfig
-from tfsoftmax.lm.description import description
 from tfsoftmax.pairs.export import export_summariser
 from tfsoftmax.pairs.model import encoder_decoder
 from tfsoftmax.pairs.summaries import Summariser
 from tfsoftmax.pairs.task import PAIRS
+from tfsoftmax.runs import runs
+from tfsoftmax.runs.checkpoints import weight_variables
+from tfsoftmax.runs.description import description
 
 TEXTS = ["w1 w2 zebra w3 <eos> w4", "", "w9 w8 w7", "qué w5 w5 w5 w5 w5 w5 w5"]
 

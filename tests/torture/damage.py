@@ -14,9 +14,9 @@ import numpy as np
 from runs_helper import CONFIG, MODEL, small_corpus
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.corpora.records import Corpus
-from tfsoftmax.lm import runs, training
 from tfsoftmax.nbest import lists
 from tfsoftmax.partitions import code_files, tree_builders
+from tfsoftmax.runs import runs, training
 from tfsoftmax.vocabulary import Vocabulary
 
 from .cases import Case

@@ -179,14 +179,8 @@ def _load(name):
     from tfsoftmax.commands import program
 
     if name == "prepare":
-        import tfsoftmax.corpora.prepare
         return
     program.load_tensorflow()
-    import tfsoftmax.corpora.prepare
-    import tfsoftmax.lm.export
-    import tfsoftmax.lm.scoring
-    import tfsoftmax.lm.training
-    import tfsoftmax.nbest.rescoring  # noqa: F401
 
 
 def _spread(places, count):

@@ -108,8 +108,8 @@ def make_world(folder):
     """The corpus, the runs and the texts that the sound flags name."""
     import pairs_helper
     from runs_helper import CONFIG, MODEL
-    from tfsoftmax.lm import training
     from tfsoftmax.pairs.task import PAIRS
+    from tfsoftmax.runs import training
 
     from . import damage
 
@@ -236,7 +236,7 @@ def _limited(arguments):
 
 def _import_all():
     """Imports what the commands import, so that children need not."""
-    for name in ("corpora.prepare", "lm.training", "lm.generation", "lm.scoring", "lm.sentences",
+    for name in ("corpora.prepare", "runs.training", "lm.generation", "lm.scoring", "lm.sentences",
                  "lm.export", "pairs.summaries", "pairs.export", "pairs.rouge",
                  "lm.evaluation", "nbest.rescoring", "nbest.word_errors",
                  "partitions.brown", "partitions.kmeans", "partitions.splits",

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from runs_helper import SMALL, command, final_weights, small_corpus
-from tfsoftmax.lm import runs
+from tfsoftmax.runs import runs
 
 from .cases import Case
 from .damage import read_corpus

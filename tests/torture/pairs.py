@@ -10,8 +10,8 @@ from command_server import in_child
 from pairs_helper import CONFIG, MODEL, make_pairs, small_pairs
 from tfsoftmax.commands import program
 from tfsoftmax.corpora.text import LINE_BYTES
-from tfsoftmax.lm import training
 from tfsoftmax.pairs.task import PAIRS
+from tfsoftmax.runs import training
 
 from .cases import Case
 

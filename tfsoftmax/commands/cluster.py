@@ -151,7 +151,7 @@ def main():
         run, corpus = None, Corpus.load(options.data)
     else:
         load_tensorflow()
-        from tfsoftmax.lm.runs import Run
+        from tfsoftmax.runs.runs import Run
 
         run = Run(options.run)
         run.check_task()
@@ -229,7 +229,8 @@ def _vectors(options):
 
 def vectors_of(run, corpus, progress):
     """The vectors (V, D) of the words: their embeddings, or with a corpus their hidden states."""
-    from tfsoftmax.lm import runs, word_vectors
+    from tfsoftmax.lm import word_vectors
+    from tfsoftmax.runs import runs
 
     if corpus is None:
         return word_vectors.input_embeddings(runs.load(run.directory, streams=1)[0])

@@ -52,7 +52,7 @@ def main():
     load_gradio()  # before TensorFlow, to fail at once
     load_tensorflow()
     from tfsoftmax.commands import demo_page
-    from tfsoftmax.lm.shown_run import load_runs
+    from tfsoftmax.runs.shown_run import load_runs
 
     layout, address = demo_page.launch(demo_page.Page(load_runs(options.run)), options.port)
     print(f"{address} (Ctrl-C stops it)", flush=True)

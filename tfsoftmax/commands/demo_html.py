@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from tfsoftmax.commands.program import printable
 from tfsoftmax.lm.decoding import Hypothesis
-from tfsoftmax.lm.shown_run import MISTAKES, Group, NextWords, Score, ShownRun, Unreadable
+from tfsoftmax.runs.shown_run import MISTAKES, Group, NextWords, Score, ShownRun, Unreadable
 from tfsoftmax.vocabulary import EOS, UNK
 
 LONGEST = 40  # characters of a word that are shown

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tfsoftmax.commands import demo_html
 from tfsoftmax.commands.program import load_gradio
-from tfsoftmax.lm.shown_run import (
+from tfsoftmax.runs.shown_run import (
     BEAM,
     MISTAKES,
     MOST_WORDS,

@@ -78,7 +78,7 @@ def main():
     options, path, devices = parse(EvaluateOptions), parse(TailOptions).tail_ngram, parse(Devices)
     fork_workers(devices)
     load_tensorflow()
-    from tfsoftmax.lm.tasks import LANGUAGE_MODEL
+    from tfsoftmax.runs.tasks import LANGUAGE_MODEL
 
     def prepare(run, model, corpus, workers):
         """What the n-gram model makes of a result; it is read before the long work begins."""
@@ -105,9 +105,9 @@ def evaluate(options: EvaluateOptions, devices: Devices, task, prepare: Callable
             returns a function from the exact result to what is printed.
     """
     from tfsoftmax.corpora.pipeline import rows_of_each
-    from tfsoftmax.lm import runs
     from tfsoftmax.lm.evaluation import exact_evaluator, head_metrics
     from tfsoftmax.metrics import NatsByFrequency, Normaliser
+    from tfsoftmax.runs import runs
 
     run = runs.Run(options.run, task)
     run.check_task()

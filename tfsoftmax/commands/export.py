@@ -58,8 +58,8 @@ OPTIONS = (LanguageModelOptions,)
 def main():
     options = parse(LanguageModelOptions)
     begin_export(options.out)
-    from tfsoftmax.lm import runs
     from tfsoftmax.lm.export import export
+    from tfsoftmax.runs import runs
 
     model, vocabulary, _ = runs.load(options.run, streams=None, stateful=False, backend="fused")
     most = options.max_k if given("max_k") else min(options.max_k, len(vocabulary))

@@ -108,9 +108,9 @@ def main():
     options = parse(GenerateOptions)
     prompts = read_prompts(options)
     load_tensorflow()
-    from tfsoftmax.lm import runs
     from tfsoftmax.lm.generation import Generator
     from tfsoftmax.lm.sentences import unmarked
+    from tfsoftmax.runs import runs
     from tfsoftmax.support.marks import Marks
 
     tokenizer, marks = runs.Run(options.run).tokenizer(), Marks()

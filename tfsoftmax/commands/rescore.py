@@ -169,10 +169,10 @@ def scores_function(options, scoring, workers, speakers, arpa):
         speakers: dictionary from such a flag to the speaker of each hypothesis, or None.
         arpa: a function that scores sentences with an n-gram model, or None.
     """
-    from tfsoftmax.lm import runs
     from tfsoftmax.lm.sentences import oov_report
-    from tfsoftmax.lm.shared_scoring import SharedScorer, load
     from tfsoftmax.nbest import rescoring
+    from tfsoftmax.runs import runs
+    from tfsoftmax.runs.shared_scoring import SharedScorer, load
 
     texts = {"carried": 1, "speaker": max(len(set(each or ())) for each in speakers.values())}
     streams = min(BATCH, texts.get(options.state, BATCH))

@@ -115,11 +115,11 @@ def main():
         raise ValueError(f"`input` must hold sentences. Received: input={options.input!r}")
     workers = started_workers(shared)
     from tfsoftmax.corpora.counting import Tally
-    from tfsoftmax.lm import runs
     from tfsoftmax.lm.evaluation import text_measures
     from tfsoftmax.lm.sentences import MUCH_OOV, WORDS, oov_report, unmarked, windows
-    from tfsoftmax.lm.shared_scoring import SharedScorer, load
     from tfsoftmax.lm.totals import Totals
+    from tfsoftmax.runs import runs
+    from tfsoftmax.runs.shared_scoring import SharedScorer, load
     from tfsoftmax.support.marks import Marks
 
     streams = 1 if options.stream else BATCH

@@ -6,7 +6,7 @@ import sys
 
 from tfsoftmax.commands.options import given
 from tfsoftmax.commands.program import load_tensorflow
-from tfsoftmax.lm.local_workers import become_workers
+from tfsoftmax.sharding.local_workers import become_workers
 from tfsoftmax.support.arguments import check_at_least
 from tfsoftmax.support.conditions import needs
 
@@ -140,7 +140,7 @@ def started_workers(options: "Devices | Processes", streams: int | None = None):
         streams: the number of streams of the corpus, if devices share them.
     """
     load_tensorflow()
-    from tfsoftmax.lm.cluster import start_workers
+    from tfsoftmax.sharding.cluster import start_workers
 
     count = options.workers
     strategy = "multiworker" if count > 1 else options.strategy

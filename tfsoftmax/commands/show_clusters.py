@@ -51,7 +51,7 @@ def main():
     import numpy as np
 
     from tfsoftmax.heads.reassign import heads_of
-    from tfsoftmax.lm import runs
+    from tfsoftmax.runs import runs
 
     model, vocabulary, _ = runs.load(options.run, streams=1, time_steps=1)
     word = checked_word_of(options.words_of, vocabulary)

@@ -112,9 +112,9 @@ def measured(config, model_config):
     """Profiles a step; returns the profile and what was profiled, as JSON values."""
     import numpy as np
 
-    from tfsoftmax.lm.compiled import compiled_model
     from tfsoftmax.profiling.profile import profile
     from tfsoftmax.profiling.traced_step import TracedStep
+    from tfsoftmax.runs.compiled import compiled_model
     from tfsoftmax.support.hardware import hardware
 
     described = of_run(config.run) if config.run else _of_flags(config, model_config)
@@ -149,7 +149,7 @@ def _of_flags(config, model_config):
 
 def of_run(directory: str) -> tuple:
     """What the model of a run is compiled of: two configurations, and a stand-in for its corpus."""
-    from tfsoftmax.lm.runs import Run
+    from tfsoftmax.runs.runs import Run
 
     run = Run(directory)
     run.check_task()

@@ -28,8 +28,8 @@ from collections.abc import Callable
 from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.shared import Devices, fork_workers, started_workers
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
-from tfsoftmax.lm.local_workers import INTERRUPTED
 from tfsoftmax.lm.presets import PRESETS
+from tfsoftmax.sharding.local_workers import INTERRUPTED
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +61,7 @@ def main():
 
 
 def _task():
-    from tfsoftmax.lm.tasks import LANGUAGE_MODEL
+    from tfsoftmax.runs.tasks import LANGUAGE_MODEL
 
     return LANGUAGE_MODEL
 
@@ -89,7 +89,7 @@ def train(
     fork_workers(devices)
     corpus = corpora.load(options.data)
     workers = started_workers(devices, corpus.batch_size)
-    from tfsoftmax.lm import training
+    from tfsoftmax.runs import training
 
     finished = training.train(
         options.data, options.run, model_config, config, workers=workers, task=import_task(),

@@ -1,1 +1,1 @@
-"""Recurrent language models: configuration, training, evaluation and the use of trained ones."""
+"""Language models: their configuration, exact evaluation, scores and generated text."""

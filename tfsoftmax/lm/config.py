@@ -147,7 +147,8 @@ class TrainingConfig:
         ValueError: a field is out of its range.
 
     Example:
-        from tfsoftmax.lm import config, training
+        from tfsoftmax.lm import config
+        from tfsoftmax.runs import training
         model = config.ModelConfig(hidden_units=128, embedding_units=128)
         short = config.TrainingConfig(learning_rate=0.5, clip_norm=5.0, max_steps=20)
         finished = training.train("data/docstrings", "runs/short", model, short)

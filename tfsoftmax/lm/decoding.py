@@ -22,7 +22,8 @@ class Hypothesis(NamedTuple):
         ended: whether it ended with `<eos>`; False if it was cut.
 
     Example:
-        from tfsoftmax.lm import generation, runs
+        from tfsoftmax.lm import generation
+        from tfsoftmax.runs import runs
         model, vocabulary, _ = runs.load("runs/first", streams=8, time_steps=1)
         for hypothesis in generation.Generator(model, vocabulary).beam(["the"]):
             print(hypothesis.log_prob, *hypothesis.words)

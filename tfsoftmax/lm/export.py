@@ -6,9 +6,9 @@ import os
 import keras
 import tensorflow as tf
 
-from tfsoftmax.lm.files import copy_whole
 from tfsoftmax.lm.model import split_at_head
 from tfsoftmax.support.saved_models import Words, export_functions
+from tfsoftmax.support.whole_files import copy_whole
 from tfsoftmax.vocabulary import UNK, Vocabulary
 
 # Words that `next_word` searches for if it is asked for no more. The graph of a head fixes how many

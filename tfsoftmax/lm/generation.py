@@ -31,7 +31,8 @@ class Generator:
             stateful, or has another number of words than the vocabulary.
 
     Example:
-        from tfsoftmax.lm import generation, runs
+        from tfsoftmax.lm import generation
+        from tfsoftmax.runs import runs
         model, vocabulary, _ = runs.load("runs/first", streams=5, time_steps=1)
         for words in generation.Generator(model, vocabulary).sample(["the"]):
             print("the", *words)

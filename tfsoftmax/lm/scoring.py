@@ -45,7 +45,8 @@ class Scorer:
         ValueError: an argument is out of its range, or does not fit the model.
 
     Example:
-        from tfsoftmax.lm import runs, scoring
+        from tfsoftmax.lm import scoring
+        from tfsoftmax.runs import runs
         model, vocabulary, _ = runs.load("runs/first", streams=128)
         scorer = scoring.Scorer(model, vocabulary)
         log_probs = scorer.sentences([["the", "number", "of", "bytes"], ["the", "name"]])

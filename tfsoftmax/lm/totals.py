@@ -16,7 +16,8 @@ class Totals:
             is counted.
 
     Example:
-        from tfsoftmax.lm import runs, scoring, totals
+        from tfsoftmax.lm import scoring, totals
+        from tfsoftmax.runs import runs
         scorer = scoring.Scorer(*runs.load("runs/first", streams=1)[:2])
         text, words = totals.Totals(scorer), ["the", "number", "of", "bytes"]
         text.add(words, scorer.sentences([words])[0])

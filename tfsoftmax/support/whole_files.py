@@ -7,6 +7,7 @@ import io
 import os
 import re
 import secrets
+import shutil
 import stat
 import sys
 import warnings
@@ -101,6 +102,12 @@ def written_whole(path: str | os.PathLike) -> Iterator[BinaryIO]:
             with contextlib.suppress(OSError):
                 os.unlink(partial)
             raise
+
+
+def copy_whole(source: str, path: str) -> None:
+    """Copies a file as `written_whole` does."""
+    with open(source, "rb") as old, written_whole(path) as new:
+        shutil.copyfileobj(old, new)
 
 
 def sync(*paths: str | os.PathLike) -> None:

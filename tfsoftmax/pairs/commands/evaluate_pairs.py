@@ -72,10 +72,10 @@ def main():
 
 def _rouge(run, corpus, split, count, search):
     """ROUGE of the summaries of the first texts of the split, and the bounds of its intervals."""
-    from tfsoftmax.lm import runs
     from tfsoftmax.pairs.rouge import DUC_BYTES, rouge
     from tfsoftmax.pairs.summaries import Summariser
     from tfsoftmax.pairs.texts import texts
+    from tfsoftmax.runs import runs
 
     pairs = list(itertools.islice(texts(corpus, split), count))
     if not pairs:

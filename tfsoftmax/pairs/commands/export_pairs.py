@@ -24,9 +24,9 @@ OPTIONS = (ExportOptions,)
 def main():
     options = parse(ExportOptions)
     begin_export(options.out)
-    from tfsoftmax.lm import runs
     from tfsoftmax.pairs.export import export_summariser
     from tfsoftmax.pairs.task import PAIRS
+    from tfsoftmax.runs import runs
 
     model, vocabulary, config = runs.load(options.run, streams=None, backend="fused", task=PAIRS)
     export_summariser(model, vocabulary, options.out, config["corpus"]["max_source"])

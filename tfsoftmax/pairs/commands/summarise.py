@@ -72,9 +72,9 @@ def main():
     if first is None:
         raise ValueError(f"`input` must hold texts. Received: input={options.input!r}")
     load_tensorflow()
-    from tfsoftmax.lm import runs
     from tfsoftmax.pairs.summaries import Summariser
     from tfsoftmax.pairs.task import PAIRS
+    from tfsoftmax.runs import runs
     from tfsoftmax.support.marks import Marks
 
     model, vocabulary, config = runs.load(options.run, None, task=PAIRS)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import keras
 import tensorflow as tf
 
-from tfsoftmax.lm.files import read_object, write_whole
+from tfsoftmax.runs.files import read_object, write_whole
 from tfsoftmax.sharding.run_checkpoints import ShardedRows, read_sharded, without_rows
 from tfsoftmax.sharding.shards import sharded_words
 from tfsoftmax.sharding.workers import Workers
@@ -42,7 +42,7 @@ class Checkpoints:
             nothing.
 
     Example:
-        from tfsoftmax.lm.checkpoints import Checkpoints
+        from tfsoftmax.runs.checkpoints import Checkpoints
         checkpoints = Checkpoints("runs/first/checkpoints")
         print(checkpoints.pointers())
         print(checkpoints.progress("best")["step"])

@@ -22,7 +22,7 @@ class StreamStates:
         variables: list of variables (B, H), one for each state of the model.
 
     Example:
-        from tfsoftmax.lm.stream_states import StreamStates
+        from tfsoftmax.runs.stream_states import StreamStates
         from tfsoftmax.sharding.workers import Workers
         vocabulary = tfsoftmax.Vocabulary(["the", "cat", "<unk>", "<eos>"], [9, 3, 2, 4])
         model = tfsoftmax.language_model(tfsoftmax.ModelConfig(), vocabulary, streams=2)

@@ -5,18 +5,18 @@ import dataclasses
 
 from tfsoftmax.corpora.pipeline import rows_of_each
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
-from tfsoftmax.lm.description import (
+from tfsoftmax.runs.copies import FILES, keep_copies, with_copies
+from tfsoftmax.runs.description import (
     description,
     needs_machine,
     with_chosen_options,
     with_settled_options,
 )
-from tfsoftmax.lm.followers import FollowedRun
-from tfsoftmax.lm.run_files import FILES, keep_copies, with_copies
-from tfsoftmax.lm.runs import Run
-from tfsoftmax.lm.signals import on_signals
-from tfsoftmax.lm.tasks import LANGUAGE_MODEL, Task
-from tfsoftmax.lm.trainer import Trainer
+from tfsoftmax.runs.followers import FollowedRun
+from tfsoftmax.runs.runs import Run
+from tfsoftmax.runs.signals import on_signals
+from tfsoftmax.runs.tasks import LANGUAGE_MODEL, Task
+from tfsoftmax.runs.trainer import Trainer
 from tfsoftmax.sharding.workers import SHOWING_SECONDS, Workers
 
 

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 import keras
 
 from tfsoftmax.corpora.tokenizers import Tokenizer, load_tokenizer
-from tfsoftmax.lm.checkpoints import POINTERS, Checkpoints, weight_variables
 from tfsoftmax.lm.config import ModelConfig
-from tfsoftmax.lm.description import differences
-from tfsoftmax.lm.files import append_line, read_object, write_whole
-from tfsoftmax.lm.locks import locked_file
-from tfsoftmax.lm.run_files import FILES, TOKENIZER, checked_copy, with_copies
-from tfsoftmax.lm.tasks import LANGUAGE_MODEL, Task
+from tfsoftmax.runs.checkpoints import POINTERS, Checkpoints, weight_variables
+from tfsoftmax.runs.copies import FILES, TOKENIZER, checked_copy, with_copies
+from tfsoftmax.runs.description import differences
+from tfsoftmax.runs.files import append_line, read_object, write_whole
+from tfsoftmax.runs.locks import locked_file
+from tfsoftmax.runs.tasks import LANGUAGE_MODEL, Task
 from tfsoftmax.sharding.workers import Workers
 from tfsoftmax.support.textio import parsed_json
 from tfsoftmax.support.whole_files import PARTIAL, errors_name, remove_partial
@@ -43,7 +43,7 @@ class Run:
         checkpoints: the run's `Checkpoints`.
 
     Example:
-        from tfsoftmax.lm.runs import Run
+        from tfsoftmax.runs.runs import Run
         run = Run("runs/first")
         print(run.config()["model"]["head"])
         print([line["perplexity"] for line in run.metrics() if line["event"] == "valid"])

@@ -6,10 +6,9 @@ import os
 from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.heads import SoftmaxHead
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
-from tfsoftmax.lm.files import copy_whole
 from tfsoftmax.lm.head_options import known_options
 from tfsoftmax.lm.registry import HEADS
-from tfsoftmax.support.whole_files import sha256_of
+from tfsoftmax.support.whole_files import copy_whole, sha256_of
 
 FILES = "files"  # the folder of the copies in that of the run
 TOKENIZER = "tokenizer"

@@ -1,7 +1,6 @@
 """Reads and writes the files of a run. Each is whole, old or new, and errors name the file."""
 
 import os
-import shutil
 from collections.abc import Mapping
 
 from tfsoftmax.support import textio
@@ -33,12 +32,6 @@ def write_whole(path: str, content: str | bytes) -> None:
     """Writes a file as `whole_files.written_whole` does."""
     with written_whole(path) as file:
         file.write(content.encode("utf-8") if isinstance(content, str) else content)
-
-
-def copy_whole(source: str, path: str) -> None:
-    """Copies a file like `write_whole`."""
-    with open(source, "rb") as old, written_whole(path) as new:
-        shutil.copyfileobj(old, new)
 
 
 def append_line(path: str, line: str) -> None:

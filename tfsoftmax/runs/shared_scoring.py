@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tfsoftmax.lm import runs
 from tfsoftmax.lm.scoring import Scorer
+from tfsoftmax.runs import runs
 from tfsoftmax.sharding.workers import Workers
 
 
@@ -22,7 +22,7 @@ class SharedScorer(Scorer):
 
     Example:
         from tfsoftmax.sharding import workers
-        from tfsoftmax.lm import shared_scoring
+        from tfsoftmax.runs import shared_scoring
         alone = workers.Workers()
         model, vocabulary, _ = shared_scoring.load(alone, "runs/first", streams=128)
         scorer = shared_scoring.SharedScorer(alone, model, vocabulary)

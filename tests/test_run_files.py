@@ -9,9 +9,10 @@ import pytest
 import tensorflow as tf
 
 from test_whole_runs import saved
-from tfsoftmax.lm import checkpoints
-from tfsoftmax.lm.files import append_line, copy_whole, read_object, write_whole
-from tfsoftmax.lm.runs import Run
+from tfsoftmax.runs import checkpoints
+from tfsoftmax.runs.files import append_line, read_object, write_whole
+from tfsoftmax.runs.runs import Run
+from tfsoftmax.support.whole_files import copy_whole
 
 
 @contextlib.contextmanager

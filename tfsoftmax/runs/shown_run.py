@@ -9,11 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.lm import runs
 from tfsoftmax.lm.decoding import Hypothesis, NextWordSampler, check_found
 from tfsoftmax.lm.generation import Generator
 from tfsoftmax.lm.scoring import Scorer
 from tfsoftmax.lm.word_groups import Branch, grouping_of, path_of, tree_of
+from tfsoftmax.runs import runs
 from tfsoftmax.vocabulary import EOS, UNK
 
 BEAM = 4
@@ -33,7 +33,7 @@ class NextWords:
         milliseconds: the median time in which the head finds them, from the hidden state.
 
     Example:
-        from tfsoftmax.lm.shown_run import ShownRun
+        from tfsoftmax.runs.shown_run import ShownRun
         found = ShownRun("runs/first", "first").next_words(["the", "number"], k=5)
         print(found.milliseconds, found.words[0])
     """
@@ -53,7 +53,7 @@ class Score:
         perplexity: of the words and `<eos>`.
 
     Example:
-        from tfsoftmax.lm.shown_run import ShownRun
+        from tfsoftmax.runs.shown_run import ShownRun
         score = ShownRun("runs/first", "first").score(["the", "number"])
         print(score.perplexity, score.words[-1])
     """
@@ -75,7 +75,7 @@ class Group:
         frequent: its most frequent words, the most frequent first.
 
     Example:
-        from tfsoftmax.lm.shown_run import Group
+        from tfsoftmax.runs.shown_run import Group
         group = Group(3, probability=0.2, token_share=0.01, words=40, frequent=["king", "queen"])
         print(f"{group.probability / group.token_share:.0f} times as likely as on average")
     """
@@ -102,7 +102,7 @@ class ShownRun:
         ValueError: as `runs.load`.
 
     Example:
-        from tfsoftmax.lm.shown_run import ShownRun
+        from tfsoftmax.runs.shown_run import ShownRun
         run = ShownRun("runs/first", "first")
         for word, probability in run.next_words(["the", "number"], k=5).words:
             print(f"{probability:.2%} {word}")
@@ -257,7 +257,7 @@ class Unreadable:
     """A run that cannot be read, with the reason in a sentence.
 
     Example:
-        from tfsoftmax.lm.shown_run import load_runs
+        from tfsoftmax.runs.shown_run import load_runs
         first, broken = load_runs(["runs/first", "runs/none"])
         print(broken.name, broken.reason)
     """

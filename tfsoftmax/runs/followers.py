@@ -3,9 +3,9 @@
 import keras
 import tensorflow as tf
 
-from tfsoftmax.lm.checkpoints import Checkpoints
-from tfsoftmax.lm.runs import CHECKPOINTS, Run
-from tfsoftmax.lm.tasks import LANGUAGE_MODEL, Task
+from tfsoftmax.runs.checkpoints import Checkpoints
+from tfsoftmax.runs.runs import CHECKPOINTS, Run
+from tfsoftmax.runs.tasks import LANGUAGE_MODEL, Task
 from tfsoftmax.sharding.run_checkpoints import ShardedRows
 
 
@@ -19,7 +19,7 @@ class FollowedRun(Run):
         task: what the run trains.
 
     Example:
-        from tfsoftmax.lm.followers import FollowedRun
+        from tfsoftmax.runs.followers import FollowedRun
         run = FollowedRun("runs/first")
         before = run.metrics()
         run.log(event="test", step=1)
@@ -52,7 +52,7 @@ class NoMonitor(keras.callbacks.Callback):
     """A `TrainingMonitor` that records nothing.
 
     Example:
-        from tfsoftmax.lm.followers import NoMonitor
+        from tfsoftmax.runs.followers import NoMonitor
         monitor = NoMonitor()
         monitor.on_train_begin()
         monitor.close()

@@ -1,0 +1,1 @@
+"""Training runs: their folder, their checkpoints, what trains them, and what uses them."""

@@ -15,10 +15,16 @@ import pytest
 pytest.importorskip("setuptools", "77", reason="setuptools reads our license field from 77 on")
 
 ROOT = pathlib.Path(__file__).parent.parent
-NOT_IN_A_CHECKOUT = shutil.ignore_patterns(
-    ".git", ".venv*", "data", "runs", "build", "dist", "site", "*.egg-info", "__pycache__",
-    ".*_cache",
-)
+ANYWHERE = shutil.ignore_patterns(".git", ".venv*", "*.egg-info", "__pycache__", ".*_cache")
+AT_THE_TOP = {"data", "runs", "build", "dist", "site"}
+
+
+def not_in_a_checkout(folder, names):
+    """What git ignores of the names in a folder."""
+    top = AT_THE_TOP & set(names) if pathlib.Path(folder) == ROOT else set()
+    return ANYWHERE(folder, names) | top
+
+
 LOAD = """
 import keras, tfsoftmax
 from tfsoftmax.runs import runs
@@ -38,7 +44,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def sdist(folder):
     """The unpacked source distribution, built from a copy so that the checkout stays clean."""
-    checkout = shutil.copytree(ROOT, folder / "checkout", ignore=NOT_IN_A_CHECKOUT)
+    checkout = shutil.copytree(ROOT, folder / "checkout", ignore=not_in_a_checkout)
     archive = build("sdist", checkout, folder)
     with tarfile.open(archive) as file:
         file.extractall(folder, filter="data")

@@ -46,7 +46,7 @@ import os
 from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import check_out, load_tensorflow, printable
 from tfsoftmax.commands.shared import checked_word_of, corpus_of
-from tfsoftmax.support.arguments import check_at_least
+from tfsoftmax.support.arguments import check_at_least, refusal
 from tfsoftmax.support.conditions import needs, needs_above
 
 NEEDED = {"brown": ("data",), "file": ("data", "file", "format")}  # --run for the others
@@ -114,14 +114,14 @@ class ClusterOptions:
                        speed_penalty=self.speed_penalty, shortlist=self.shortlist)
         check_at_least(1, classes=self.classes)
         if self.method == "soul" and self.classes == 1:
-            raise ValueError("`classes` must be at least 2 for --method=soul. Received: classes=1")
+            raise refusal("classes", "be at least 2 for --method=soul", received="classes=1")
         for needed in NEEDED.get(self.method, ("run",)):
             if getattr(self, needed) is None:
                 raise ValueError(
                     f"`{needed}` must be given for --method={self.method}. Received: {needed}=None"
                 )
         if self.method == "soul" and not self.out.endswith(".json"):
-            raise ValueError(f"`out` must end in .json for --method=soul. Received: {self.out!r}")
+            raise refusal("out", "end in .json for --method=soul", received=f"{self.out!r}")
 
 
 OPTIONS = (ClusterOptions,)
@@ -145,7 +145,7 @@ def main():
 
     folder, name = os.path.split(os.path.abspath(options.out))
     if is_ours(folder) and name in files_of(folder):
-        raise ValueError(f"`out` must not be a file of a corpus. Received: out={options.out!r}")
+        raise refusal("out", "not be a file of a corpus", options.out)
     check_out(options.out)
     if options.method in ("brown", "file"):
         run, corpus = None, Corpus.load(options.data)
@@ -181,15 +181,15 @@ def main():
 
 def _check_sizes(options, words):
     if not options.shortlist < words:
-        raise ValueError(
-            f"`shortlist` must be smaller than the vocabulary of {words:,} words. "
-            f"Received: shortlist={options.shortlist}"
+        raise refusal(
+            "shortlist", f"be smaller than the vocabulary of {words:,} words",
+            options.shortlist
         )
     most = words - options.shortlist
     if options.classes is not None and options.classes > most:
-        raise ValueError(
-            f"`classes` must be at most {most:,}, the number of words that they are made of. "
-            f"Received: classes={options.classes}"
+        raise refusal(
+            "classes", f"be at most {most:,}, the number of words that they are made of",
+            options.classes
         )
 
 

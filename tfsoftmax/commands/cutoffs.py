@@ -19,7 +19,7 @@ import json
 
 from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import check_plot, load_tensorflow
-from tfsoftmax.support.arguments import check_at_least
+from tfsoftmax.support.arguments import check_at_least, refusal
 from tfsoftmax.support.conditions import excludes
 from tfsoftmax.support.whole_files import errors_name
 
@@ -168,9 +168,7 @@ def _words(config):
 
         check_at_least(2, vocab_size=config.vocab_size)
         if not 0 <= config.exponent <= 10:
-            raise ValueError(
-                f"`exponent` must lie in [0, 10]. Received: exponent={config.exponent}"
-            )
+            raise refusal("exponent", "lie in [0, 10]", config.exponent)
         what = f"{config.vocab_size:,} words by Zipf's law of exponent {config.exponent:g}"
         return zipf(config.vocab_size, config.exponent), what
     from tfsoftmax.corpora.manifest import read_manifest
@@ -189,8 +187,8 @@ def _constants(config):
             return MachineCosts(**config.constants)
         except TypeError:
             names = ", ".join(field.name for field in dataclasses.fields(MachineCosts))
-            raise ValueError(
-                f"`constants` must be numbers named {names}. Received: {config.constants}"
+            raise refusal(
+                "constants", f"be numbers named {names}", received=f"{config.constants}"
             ) from None
     load_tensorflow()
     from tfsoftmax.partitions.calibration import machine_constants

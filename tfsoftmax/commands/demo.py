@@ -25,6 +25,7 @@ import time
 
 from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import load_gradio, load_tensorflow
+from tfsoftmax.support.arguments import expect
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,8 +41,7 @@ class DemoOptions:
     port: int = 7860
 
     def __post_init__(self):
-        if not 1 <= self.port < 2**16:
-            raise ValueError(f"`port` must lie in [1, 65536). Received: port={self.port}")
+        expect(1 <= self.port < 2**16, "port", "lie in [1, 65536)", self.port)
 
 
 OPTIONS = (DemoOptions,)

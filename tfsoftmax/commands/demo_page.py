@@ -14,6 +14,7 @@ from tfsoftmax.runs.shown_run import (
     ShownRun,
     Unreadable,
 )
+from tfsoftmax.support.arguments import refusal
 
 NEXT = 12  # next words in a card
 MOST_CHARACTERS = 20_000
@@ -211,7 +212,7 @@ def launch(page: Page, port: int):
             css=demo_html.STYLE, js=CLICKS, show_error=True,
         )
     except OSError as error:
-        raise ValueError(f"`port` must be free. Received: port={port}") from error
+        raise refusal("port", "be free", port) from error
     return layout, address
 
 

@@ -25,6 +25,7 @@ import os
 
 from tfsoftmax.commands.options import given, parse
 from tfsoftmax.commands.program import load_tensorflow
+from tfsoftmax.support.arguments import refusal
 from tfsoftmax.support.replacing import alone
 
 
@@ -75,7 +76,7 @@ def begin_export(out: str) -> None:
         os.lstat(out)  # so that a wrong path fails at once
         with alone(os.path.realpath(out)):  # which clears up what a killed export left
             if not os.path.isdir(out) or os.listdir(out):
-                raise ValueError(f"`out` must be a new or empty directory. Received: out={out!r}")
+                raise refusal("out", "be a new or empty directory", out)
     load_tensorflow()
 
 

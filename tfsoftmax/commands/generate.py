@@ -27,7 +27,7 @@ import sys
 from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import load_tensorflow, printable
 from tfsoftmax.commands.shared import check_beam
-from tfsoftmax.support.arguments import check_at_least
+from tfsoftmax.support.arguments import check_at_least, expect, refusal
 from tfsoftmax.support.conditions import excludes, needs
 from tfsoftmax.support.textio import lines
 
@@ -81,17 +81,16 @@ class GenerateOptions:
         check_at_least(
             1, count=self.count, max_words=self.max_words, top=self.top, beam=self.beam
         )
-        if not -(2**31) <= self.seed < 2**31:
-            raise ValueError(f"`seed` must be of 32 bits. Received: seed={self.seed}")
+        expect(-(2**31) <= self.seed < 2**31, "seed", "be of 32 bits", self.seed)
         check_beam(self.beam)
         if self.greedy and (self.count or 1) > 1:
-            raise ValueError(
-                "`count` must be 1 with --greedy, since all sentences would be the same. "
-                f"Received: count={self.count}"
+            raise refusal(
+                "count", "be 1 with --greedy, since all sentences would be the same",
+                self.count
             )
         if self.beam and (self.count or 1) > self.beam:
-            raise ValueError(
-                f"`count` must be at most `beam`, {self.beam}. Received: count={self.count}"
+            raise refusal(
+                "count", f"be at most `beam`, {self.beam}", self.count
             )
 
     @property
@@ -181,8 +180,5 @@ def read_prompts(options):
     if options.prompts is None:
         return [("`prompt`", options.prompt)]
     prompts = list(lines(options.prompts))
-    if not prompts:
-        raise ValueError(
-            f"`prompts` must have a line. Received: {options.prompts!r}, which is empty"
-        )
+    expect(prompts, "prompts", "have a line", received=f"{options.prompts!r}, which is empty")
     return prompts

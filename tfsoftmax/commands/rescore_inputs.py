@@ -6,7 +6,7 @@ import os
 import sys
 
 from tfsoftmax.commands.program import check_empty
-from tfsoftmax.support.arguments import check_at_least
+from tfsoftmax.support.arguments import check_at_least, refusal
 from tfsoftmax.support.conditions import needs
 from tfsoftmax.support.textio import STANDARD_INPUT, name_of
 from tfsoftmax.support.whole_files import check_writable
@@ -77,9 +77,9 @@ class RescoreOptions:
 
     def __post_init__(self):
         if self.arpa and not (self.tune or self.arpa_weight):
-            raise ValueError(
-                "`arpa_weight` must be given with `arpa`, or lists to tune it on with `tune`. "
-                "Received: none"
+            raise refusal(
+                "arpa_weight", "be given with `arpa`, or lists to tune it on with `tune`",
+                received="none"
             )
         check_at_least(0, seed=self.seed)
         check_at_least(1, hypotheses=self.hypotheses, beam_size=self.beam_size)
@@ -150,9 +150,9 @@ class Inputs:
         """Sets old_lm_weight to 0 for lists without such scores; another weight is an error."""
         if lists.old_lm is None:
             if any(self.options.old_lm_weight):
-                raise ValueError(
-                    f"`old_lm_weight` must be 0 for lists without scores of a language model. "
-                    f"Received: {argument}={getattr(self.options, argument)!r}"
+                raise refusal(
+                    "old_lm_weight", "be 0 for lists without scores of a language model",
+                    received=f"{argument}={getattr(self.options, argument)!r}"
                 )
             grid["old_lm_weight"] = (0.0,)
 
@@ -177,9 +177,7 @@ class Inputs:
                 file=sys.stderr,
             )
         if argument == "reference" and not any(found):
-            raise ValueError(
-                f"`reference` must have words. Received: reference={path!r}, without any"
-            )
+            raise refusal("reference", "have words", received=f"reference={path!r}, without any")
         return found
 
     def speakers_of(self, lists, argument):
@@ -227,15 +225,15 @@ class Inputs:
             read = os.path.realpath(given)
             if any(read == path or read.startswith(path + os.sep) or os.path.dirname(path) == read
                    for path in written):
-                raise ValueError(
-                    f"`out` must be a directory in which nothing of `{flag}` would be replaced. "
-                    f"Received: out={directory!r}, {flag}={given!r}"
+                raise refusal(
+                    "out", f"be a directory in which nothing of `{flag}` would be replaced",
+                    received=f"out={directory!r}, {flag}={given!r}"
                 )
         others = {"ref.trn", *(name for _, name in writing.WRITERS.values())} - set(names)
         for name in sorted(others & set(os.listdir(directory))):
-            raise ValueError(
-                "`out` must be a directory without what another rescoring wrote and this one does "
-                f"not. Received: out={directory!r}, with {name}"
+            raise refusal(
+                "out", "be a directory without what another rescoring wrote and this one does not",
+                received=f"out={directory!r}, with {name}"
             )
         for path in written[:-1]:
             check_writable(path)
@@ -254,9 +252,9 @@ def check_scores(lists, tuning, grid):
     )
     if of_lists != of_tuning:
         advice = " (or --old_lm_weight=0)" if of_lists ^ of_tuning == {"old_lm"} else ""
-        raise ValueError(
-            f"`tune` must have the scores that `nbest` has, {_listed(of_lists)}{advice}. "
-            f"Received: {_listed(of_tuning)}"
+        raise refusal(
+            "tune", f"have the scores that `nbest` has, {_listed(of_lists)}{advice}",
+            received=f"{_listed(of_tuning)}"
         )
 
 

@@ -58,6 +58,7 @@ import time
 from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import printable
 from tfsoftmax.commands.shared import Processes, Scoring, fork_workers, started_workers
+from tfsoftmax.support.arguments import expect, refusal
 from tfsoftmax.support.textio import LINE_BYTES, lines, name_of
 
 BATCH = 128
@@ -104,15 +105,14 @@ def main():
             f"input={options.input!r}, stream={options.stream}"
         )
     if options.open_vocabulary and (options.input == "-" or shared.strategy == "mirrored"):
-        raise ValueError(
-            "`open_vocabulary` must be used with a file, and not with strategy=mirrored. "
-            f"Received: input={options.input!r}, strategy={shared.strategy!r}"
+        raise refusal(
+            "open_vocabulary", "be used with a file, and not with strategy=mirrored",
+            received=f"input={options.input!r}, strategy={shared.strategy!r}"
         )
     fork_workers(shared)
     text = sentences(options.input, options.stream, scoring.lowercase)
     first = next(text, None)  # before TensorFlow, to fail at once
-    if first is None:
-        raise ValueError(f"`input` must hold sentences. Received: input={options.input!r}")
+    expect(first is not None, "input", "hold sentences", options.input)
     workers = started_workers(shared)
     from tfsoftmax.corpora.counting import Tally
     from tfsoftmax.lm.evaluation import text_measures
@@ -130,8 +130,7 @@ def main():
     if options.open_vocabulary:
         from tfsoftmax.lm.open_vocabulary import with_unseen_words
 
-        if in_pieces:
-            raise ValueError("`open_vocabulary` must be used with a run on words. Received: pieces")
+        expect(not in_pieces, "open_vocabulary", "be used with a run on words", received="pieces")
         again = sentences(options.input, options.stream, scoring.lowercase)
         known, again = set(vocabulary.words), unmarked(again, tokenizer, Marks())
         unseen = dict.fromkeys(word for line in again for word in line.split() if word not in known)

@@ -7,7 +7,7 @@ import sys
 from tfsoftmax.commands.options import given
 from tfsoftmax.commands.program import load_tensorflow
 from tfsoftmax.sharding.local_workers import become_workers
-from tfsoftmax.support.arguments import check_at_least
+from tfsoftmax.support.arguments import check_at_least, expect, refusal
 from tfsoftmax.support.conditions import needs
 
 WIDEST_BEAM = 1000
@@ -87,17 +87,17 @@ def corpus_of(run, data: str | None):
         )
     corpus = run.task.corpus.load(data or trained_on)
     if corpus.vocabulary.sha256 != words.sha256:
-        raise ValueError(
-            f"`data` must have the vocabulary that the run was trained with, which has "
-            f"{len(words):,} words. Received: {corpus.directory!r}, "
-            f"with {len(corpus.vocabulary):,} words"
+        raise refusal(
+            "data",
+            f"have the vocabulary that the run was trained with, which has {len(words):,} words",
+            received=f"{corpus.directory!r}, with {len(corpus.vocabulary):,} words"
         )
     paths = run.tokenizer_path(), corpus.tokenizer
     ours, given = (path and fingerprint(path)["sha256"] for path in paths)
     if ours != given:
-        raise ValueError(
-            f"`data` must have the tokenizer that the run was trained with, of SHA-256 {ours}. "
-            f"Received: {corpus.directory!r}, with {given}"
+        raise refusal(
+            "data", f"have the tokenizer that the run was trained with, of SHA-256 {ours}",
+            received=f"{corpus.directory!r}, with {given}"
         )
     return corpus
 
@@ -116,9 +116,9 @@ def fork_workers(options: "Devices | Processes") -> None:
         )
     most = WORKERS_OF_CORE * (os.cpu_count() or 1)
     if count > most:
-        raise ValueError(
-            f"`workers` must be at most {most}, {WORKERS_OF_CORE} for each CPU core of this "
-            f"machine. Received: workers={count}"
+        raise refusal(
+            "workers", f"be at most {most}, {WORKERS_OF_CORE} for each CPU core of this machine",
+            count
         )
     if count > 1 and os.environ.get("TF_CONFIG"):
         raise ValueError(
@@ -152,12 +152,11 @@ def started_workers(options: "Devices | Processes", streams: int | None = None):
 
 def check_beam(beam: int | None) -> None:
     """Raises ValueError if a beam is given and too wide."""
-    if (beam or 0) > WIDEST_BEAM:
-        raise ValueError(f"`beam` must be at most {WIDEST_BEAM}. Received: beam={beam}")
+    expect((beam or 0) <= WIDEST_BEAM, "beam", f"be at most {WIDEST_BEAM}", beam)
 
 
 def checked_word_of(word: str | None, vocabulary) -> int | None:
     """The id of the word that --words_of gives, or None without it."""
     if word is not None and word not in vocabulary:
-        raise ValueError(f"`words_of` must be a word of the vocabulary. Received: {word!r}")
+        raise refusal("words_of", "be a word of the vocabulary", received=f"{word!r}")
     return None if word is None else int(vocabulary.encode([word])[0])

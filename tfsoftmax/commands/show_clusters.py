@@ -17,7 +17,7 @@ import dataclasses
 from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import check_out, load_tensorflow, printable
 from tfsoftmax.commands.shared import checked_word_of
-from tfsoftmax.support.arguments import check_at_least
+from tfsoftmax.support.arguments import check_at_least, refusal
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,9 +58,8 @@ def main():
     try:
         (head,) = heads_of(model)
     except ValueError:
-        raise ValueError(
-            "`run` must be one that was trained with --head=self_organised. "
-            f"Received: run={options.run!r}"
+        raise refusal(
+            "run", "be one that was trained with --head=self_organised", options.run
         ) from None
     clusters = head.clusters
     if options.out:

@@ -33,7 +33,7 @@ import types
 from tfsoftmax.commands.options import given, parse
 from tfsoftmax.commands.program import check_out, check_plot, load_tensorflow
 from tfsoftmax.lm.config import OPTIMIZERS, ModelConfig, TrainingConfig
-from tfsoftmax.support.arguments import check_at_least
+from tfsoftmax.support.arguments import check_at_least, refusal
 from tfsoftmax.support.conditions import excludes, needs
 from tfsoftmax.support.textio import read_json
 from tfsoftmax.support.whole_files import errors_name, writing
@@ -241,5 +241,5 @@ def _load(path):
         for name in ("parameters", "variable_bytes", "at_peak_bytes"):
             sum(part[name] for part in parts)
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise ValueError(f"`compare` must name files that --out wrote. Received: {path}") from None
+        raise refusal("compare", "name files that --out wrote", received=f"{path}") from None
     return result

@@ -8,6 +8,8 @@ import tarfile
 import zipfile
 from collections.abc import Iterator
 
+from tfsoftmax.support.arguments import refusal
+
 _CHUNK_BYTES = 1 << 20
 
 
@@ -89,8 +91,8 @@ def _damage_explained(path):
     except Exception as error:
         if getattr(error, "errno", None) not in (None, errno.EINVAL):
             raise
-        raise ValueError(
-            f"{path}: must be an undamaged archive. Received: {type(error).__name__}: {error}"
+        raise refusal(
+            f"{path}:", "be an undamaged archive", received=f"{type(error).__name__}: {error}"
         ) from error
 
 
@@ -98,4 +100,4 @@ def _match(names, member, path):
     for name in names:
         if name == member or name.endswith(f"/{member}"):
             return name
-    raise ValueError(f"{path}: must contain {member}. Received: {', '.join(names[:10])}")
+    raise refusal(f"{path}:", f"contain {member}", received=f"{', '.join(names[:10])}")

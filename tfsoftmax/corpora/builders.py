@@ -11,6 +11,7 @@ import tensorflow_datasets as tfds
 
 from tfsoftmax.corpora.archives import check_digest, open_member
 from tfsoftmax.corpora.catalogue import DATASETS, find_manual
+from tfsoftmax.support.arguments import refusal
 
 _TFDS_NAMES = {"train": "train", "valid": "validation", "test": "test"}
 _CHUNK_BYTES = 1 << 20
@@ -56,8 +57,8 @@ class _SentencesBuilder(tfds.core.GeneratorBasedBuilder):
                 for key, sentence in enumerate(self._sentences(file, size, split)):
                     yield key, {"text": sentence}
             except UnicodeDecodeError as error:
-                raise ValueError(
-                    f"{member or path}: must be UTF-8. Received: {error}, in {path}"
+                raise refusal(
+                    f"{member or path}:", "be UTF-8", received=f"{error}, in {path}"
                 ) from error
 
     def _sentences(self, file, size, split):

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import ClassVar
 
-from tfsoftmax.support.arguments import check_at_least
+from tfsoftmax.support.arguments import check_at_least, expect, refusal
 
 PIECE_MODELS = {"sentencepiece": "unigram", "sentencepiece_bpe": "bpe"}
 
@@ -63,8 +63,7 @@ class CorpusConfig:
                 )
         for name, low in self.LOWEST.items():
             check_at_least(low, **{name: getattr(self, name)})
-        if not self.out:
-            raise ValueError(f"`out` must name a directory. Received: out={self.out!r}")
+        expect(self.out, "out", "name a directory", self.out)
 
     @property
     def kind(self) -> str:
@@ -139,9 +138,7 @@ class PrepareConfig(CorpusConfig):
                     f"Received: {name}={value} with tokenizer={self.tokenizer!r}"
                 )
         if self.piece_model and self.seed >= 1 << 32:
-            raise ValueError(
-                f"`seed` must be below 2**32 for sentencepiece. Received: seed={self.seed}"
-            )
+            raise refusal("seed", "be below 2**32 for sentencepiece", self.seed)
 
     @property
     def piece_model(self) -> str | None:

@@ -14,6 +14,7 @@ import urllib.request
 from tfsoftmax.corpora.catalogue import DATASETS, find_manual
 from tfsoftmax.corpora.text import TextFiles
 from tfsoftmax.support import textio
+from tfsoftmax.support.arguments import refusal
 
 PROBE_SECONDS = 3.0
 _BLOCK_LINES = 256  # few, since a line of text8 has 1,000 words
@@ -36,9 +37,7 @@ def check(name: str, manual_dir: str | None = None):
     """
     dataset = DATASETS[name]
     if manual_dir is not None and not os.path.isdir(manual_dir):
-        raise FileNotFoundError(
-            f"`manual_dir` must be an existing folder. Received: manual_dir={manual_dir!r}"
-        )
+        raise refusal("manual_dir", "be an existing folder", manual_dir, error=FileNotFoundError)
     folder = manual_dir or os.path.join(_data_dir(), "downloads", "manual")
     found = find_manual(dataset, folder)
     if not (found or _is_downloaded(name, dataset) or is_reachable(dataset.url)):

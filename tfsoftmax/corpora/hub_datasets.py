@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from tfsoftmax.corpora.datasets import is_reachable
 from tfsoftmax.corpora.text import ROWS, blocks_of, checked_text, fingerprint
+from tfsoftmax.support.arguments import refusal
 from tfsoftmax.support.extras import imported
 from tfsoftmax.support.textio import split_lines
 
@@ -57,22 +58,22 @@ def open_dataset(name: str, field: str) -> dict:
         else:
             found = datasets.load_dataset(path, subset or None)
     except ConnectionError as error:
-        raise ConnectionError(
-            f"`corpus` must name a folder or a data set that can be downloaded from {HUB}. "
-            f"Received: corpus='hf:{name}', {error}"
+        raise refusal(
+            "corpus", f"name a folder or a data set that can be downloaded from {HUB}",
+            received=f"corpus='hf:{name}', {error}", error=ConnectionError
         ) from error
     except (ValueError, FileNotFoundError, datasets.exceptions.DatasetsError) as error:
-        raise ValueError(
-            f"`corpus` must name a data set. Received: corpus='hf:{name}', {error}"
+        raise refusal(
+            "corpus", "name a data set", received=f"corpus='hf:{name}', {error}"
         ) from error
     splits = {}
     for ours, names in SPLITS.items():
         for theirs in [split for split in names if split in found][:1]:
             splits[ours] = _Lines(found[theirs], field, name)
     if "train" not in splits:
-        raise ValueError(
-            f"`corpus` must have a split train. Received: corpus='hf:{name}', "
-            f"with {', '.join(map(str, found))}"
+        raise refusal(
+            "corpus", "have a split train",
+            received=f"corpus='hf:{name}', with {', '.join(map(str, found))}"
         )
     return splits
 
@@ -83,9 +84,8 @@ class _Lines:
     def __init__(self, dataset, field, name):
         kinds = dict(dataset.features)
         if getattr(kinds.get(field), "dtype", "") not in ("string", "large_string"):
-            raise ValueError(
-                f"`field` must be a column of strings in hf:{name}, which has {', '.join(kinds)}. "
-                f"Received: field={field!r}"
+            raise refusal(
+                "field", f"be a column of strings in hf:{name}, which has {', '.join(kinds)}", field
             )
         self._rows = dataset.select_columns([field])
         self._field, self._name = field, name

@@ -4,6 +4,7 @@ import json
 import os
 
 from tfsoftmax.support import textio, whole_files
+from tfsoftmax.support.arguments import refusal
 from tfsoftmax.vocabulary import Vocabulary
 
 FORMAT, VERSION = "tfsoftmax corpus", 1
@@ -53,11 +54,11 @@ def read_manifest(directory: str, kind: type | None = None) -> dict:
         )
     manifest = textio.read_json(path)
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise ValueError(f"{path}: must be the manifest of a {FORMAT}. Received: another JSON file")
+        raise refusal(f"{path}:", f"be the manifest of a {FORMAT}", received="another JSON file")
     if manifest.get("version") != VERSION:
-        raise ValueError(
-            f"{path}: must be of version {VERSION}; prepare the corpus again. "
-            f"Received: version {manifest.get('version')}"
+        raise refusal(
+            f"{path}:", f"be of version {VERSION}; prepare the corpus again",
+            received=f"version {manifest.get('version')}"
         )
     _check_fields(path, manifest, directory, kind)
     return manifest

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
+from tfsoftmax.support.arguments import refusal
 from tfsoftmax.support.extras import imported
 
 
@@ -51,7 +52,7 @@ def train_sentencepiece(
         if failed:
             raise failed[0] from None
         reason = str(error).rpartition("] ")[2] or error
-        raise ValueError(
-            f"`max_vocab` must suit the text for a tokenizer of {kind} pieces. "
-            f"Received: max_vocab={size + 1}, of which sentencepiece says: {reason}"
+        raise refusal(
+            "max_vocab", f"suit the text for a tokenizer of {kind} pieces",
+            received=f"max_vocab={size + 1}, of which sentencepiece says: {reason}"
         ) from None

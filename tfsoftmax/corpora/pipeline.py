@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from tfsoftmax.corpora.records import Corpus
+from tfsoftmax.support.arguments import refusal
 
 
 def batches(
@@ -42,17 +43,17 @@ def batches(
     """
     name, split = split, corpus.split(split)
     if not 0 <= start <= split.records:
-        raise ValueError(
-            f"`start` must lie in [0, {split.records}], the records of {name!r}. "
-            f"Received: start={start}"
+        raise refusal(
+            "start", f"lie in [0, {split.records}], the records of {name!r}",
+            start
         )
     available = split.records - start
     if count is None:
         count = available
     elif not 0 <= count <= available:
-        raise ValueError(
-            f"`count` must lie in [0, {available}], the records of {name!r} from {start} on. "
-            f"Received: count={count}"
+        raise refusal(
+            "count", f"lie in [0, {available}], the records of {name!r} from {start} on",
+            count
         )
     files, skipped = _files_from(split.files, start)
     for file in files:

@@ -15,6 +15,7 @@ from tfsoftmax.corpora.sources import make_source
 from tfsoftmax.corpora.text import fingerprint
 from tfsoftmax.corpora.tokenizers import check_tokenizer, load_tokenizer
 from tfsoftmax.corpora.unmarked import Unmarked
+from tfsoftmax.support.arguments import refusal
 
 __all__ = ["PrepareConfig", "prepare", "summary"]
 
@@ -94,9 +95,8 @@ def _settings(config, source):
     trained = config.piece_model is not None
     from_file = not trained and config.tokenizer != "words"
     if from_file and not os.path.isfile(config.tokenizer):
-        raise ValueError(
-            f"`tokenizer` must be words, {', '.join(PIECE_MODELS)} or a file. "
-            f"Received: tokenizer={config.tokenizer!r}"
+        raise refusal(
+            "tokenizer", f"be words, {', '.join(PIECE_MODELS)} or a file", config.tokenizer
         )
     return {
         "min_count": config.min_count or MIN_COUNTS[config.kind],

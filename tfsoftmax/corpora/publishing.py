@@ -10,6 +10,7 @@ from tfsoftmax.corpora import manifest as manifests
 from tfsoftmax.corpora.config import CorpusConfig
 from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.corpora.sources import Source
+from tfsoftmax.support.arguments import refusal
 from tfsoftmax.support.progress import Progress
 from tfsoftmax.support.replacing import alone, whole_or_nothing
 
@@ -88,15 +89,15 @@ def _check_replaceable(out, overwrite):
     if not os.path.lexists(out) or (os.path.isdir(out) and not os.listdir(out)):
         return
     if not manifests.is_ours(out):
-        raise ValueError(
-            "`out` must be new, empty, or a corpus that `prepare` made. Nothing was changed. "
-            f"Received: out={out!r}, which has no {manifests.MANIFEST} of such a corpus"
+        raise refusal(
+            "out", "be new, empty, or a corpus that `prepare` made. Nothing was changed",
+            received=f"out={out!r}, which has no {manifests.MANIFEST} of such a corpus"
         )
     foreign = sorted(set(os.listdir(out)) - manifests.files_of(out))
     if overwrite and foreign:
-        raise ValueError(
-            "`out` must hold nothing but a corpus, to be overwritten. Nothing was changed. "
-            f"Received: out={out!r}, which also holds {', '.join(foreign[:5])}"
+        raise refusal(
+            "out", "hold nothing but a corpus, to be overwritten. Nothing was changed",
+            received=f"out={out!r}, which also holds {', '.join(foreign[:5])}"
         )
 
 

@@ -9,6 +9,7 @@ from typing import ClassVar
 from tfsoftmax.corpora import manifest as manifests
 from tfsoftmax.corpora import tfrecord
 from tfsoftmax.support import whole_files
+from tfsoftmax.support.arguments import refusal
 from tfsoftmax.vocabulary import Vocabulary
 
 PAD = -1  # stands in files where a stream or a text has ended before the longest one
@@ -278,9 +279,8 @@ class Corpus:
     def split(self, name: str) -> Split:
         """The split of this name. An unknown name is a ValueError."""
         if name not in self.splits:
-            raise ValueError(
-                f"`split` must be one of {', '.join(self.splits)}, the splits of {self.directory}. "
-                f"Received: split={name!r}"
+            raise refusal(
+                "split", f"be one of {', '.join(self.splits)}, the splits of {self.directory}", name
             )
         return self.splits[name]
 
@@ -301,9 +301,9 @@ def _tokenizer(directory, expected):
     stat = os.stat(path)
     found = sha256_of(path, stat.st_size, stat.st_mtime_ns)
     if found != expected["sha256"]:
-        raise ValueError(
-            f"{path}: must be the tokenizer that the record files were made with, of SHA-256 "
-            f"{expected['sha256']}. Received: {found}"
+        raise refusal(
+            f"{path}:", "be the tokenizer that the record files were made with, of SHA-256 "
+            f"{expected['sha256']}", received=f"{found}"
         )
     return path
 

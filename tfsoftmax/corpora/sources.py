@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from tfsoftmax.corpora.catalogue import DATASETS
 from tfsoftmax.corpora.config import CorpusConfig
+from tfsoftmax.support.arguments import expect, refusal
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,10 +51,7 @@ def _text(config):
     from tfsoftmax.corpora import text
 
     patterns = {"train": config.train, "valid": config.valid, "test": config.test}
-    if not config.train:
-        raise ValueError(
-            f"`train` must name files for corpus='text'. Received: train={config.train!r}"
-        )
+    expect(config.train, "train", "name files for corpus='text'", config.train)
     files = {split: text.expand(given, split) for split, given in patterns.items() if given}
     if config.field != "text" and not any(map(text.has_fields, itertools.chain(*files.values()))):
         raise ValueError(
@@ -118,7 +116,7 @@ def make_source(
     named = config.corpus.removeprefix("hf:").strip(":") != ""
     if config.kind not in corpora or not named or has_name == (config.kind == config.corpus):
         names = ", ".join("hf:NAME" if name == "hf" else name for name in corpora)
-        raise ValueError(f"`corpus` must be one of {names}. Received: corpus={config.corpus!r}")
+        raise refusal("corpus", f"be one of {names}", config.corpus)
     for name in config.FILES:
         if getattr(config, name) and config.corpus != "text":
             raise ValueError(

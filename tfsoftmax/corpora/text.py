@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from tfsoftmax.corpora.records import sha256_of
 from tfsoftmax.support import textio
+from tfsoftmax.support.arguments import refusal
 from tfsoftmax.support.extras import imported
 
 LINE_BYTES = 16 << 20
@@ -141,9 +142,9 @@ def _parquet_texts(path, field):
         with parquet.ParquetFile(path) as table:
             kinds = {column.name: str(column.type) for column in table.schema_arrow}
             if not kinds.get(field, "").removeprefix("large_").startswith("string"):
-                raise ValueError(
-                    f"{path}: must have a column of strings {field!r}, which `field` names. "
-                    f"Received: {', '.join(f'{name} ({kind})' for name, kind in kinds.items())}"
+                raise refusal(
+                    f"{path}:", f"have a column of strings {field!r}, which `field` names",
+                    received=f"{', '.join((f'{name} ({kind})' for name, kind in kinds.items()))}"
                 )
             batches = table.iter_batches(ROWS, columns=[field])
             values = itertools.chain.from_iterable(batch.column(0) for batch in batches)
@@ -153,9 +154,9 @@ def _parquet_texts(path, field):
     except (arrow.ArrowException, OSError) as error:
         if getattr(error, "errno", None) is not None:
             raise  # an error of the operating system, which names the file; damage has no number
-        raise ValueError(f"{path}: must be an undamaged file. Received: {error}") from error
+        raise refusal(f"{path}:", "be an undamaged file", received=f"{error}") from error
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path}, row {row}: must be UTF-8. Received: {error}") from error
+        raise refusal(f"{path}, row {row}:", "be UTF-8", received=f"{error}") from error
 
 
 def expand(patterns: Iterable[str], argument: str) -> list[str]:

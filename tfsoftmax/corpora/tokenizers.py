@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from tfsoftmax.support.arguments import refusal
 from tfsoftmax.support.extras import imported
 from tfsoftmax.vocabulary import EOS, UNK
 
@@ -178,8 +179,8 @@ class JsonTokenizer(Tokenizer):
         try:
             found = self._model.encode_batch(texts, add_special_tokens=False)
         except Exception as error:  # the package raises nothing more special
-            raise ValueError(
-                f"`tokenizer` must have a token for what it does not know. Received: {error}"
+            raise refusal(
+                "tokenizer", "have a token for what it does not know", received=f"{error}"
             ) from None
         return [[self._names[number] for number in encoding.ids] for encoding in found]
 

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.heads import SoftmaxHead
-from tfsoftmax.support.arguments import check_at_least
+from tfsoftmax.support.arguments import check_at_least, expect, refusal
 
 
 class Hypothesis(NamedTuple):
@@ -71,13 +71,12 @@ class NextWordSampler:
 
     def __post_init__(self):
         if not 0 < self.temperature < math.inf:
-            raise ValueError(
-                "`temperature` must be positive and finite. "
-                f"Received: temperature={self.temperature}"
+            raise refusal(
+                "temperature", "be positive and finite", self.temperature
             )
         check_at_least(1, top_k=self.top_k)
         if self.top_p is not None and not 0 < self.top_p <= 1:
-            raise ValueError(f"`top_p` must lie in (0, 1]. Received: top_p={self.top_p}")
+            raise refusal("top_p", "lie in (0, 1]", self.top_p)
 
     def draw(self, head: SoftmaxHead, hidden, excluded: int, seed) -> tf.Tensor:
         """Draws a word for each hidden state.
@@ -125,11 +124,10 @@ class NextWordSampler:
 
 def check_found(ids):
     """Raises ValueError if an id is -1, where a model gives no word a probability."""
-    if np.less(ids, 0).any():
-        raise ValueError(
-            "`model` must give words a probability above zero. Received: a model that gives it to "
-            "none, as after a training that diverged"
-        )
+    expect(
+        not np.less(ids, 0).any(), "model", "give words a probability above zero",
+        received="a model that gives it to none, as after a training that diverged"
+    )
 
 
 def nucleus(scores, top_p):

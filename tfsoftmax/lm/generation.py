@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tfsoftmax.lm.decoding import Hypothesis, NextWordSampler, beam_search, check_found
 from tfsoftmax.lm.model import recurrent_states, reset_states, split_at_head
-from tfsoftmax.support.arguments import check_at_least
+from tfsoftmax.support.arguments import check_at_least, expect, refusal
 from tfsoftmax.vocabulary import Vocabulary
 
 UNCHANGED = NextWordSampler()  # draws from the model's own distribution
@@ -41,15 +41,15 @@ class Generator:
     def __init__(self, model: keras.Model, vocabulary: Vocabulary):
         self._streams, time_steps = model.input.shape
         if self._streams is None or time_steps not in (1, None):
-            raise ValueError(
-                "`model` must have a fixed number of streams, and 1 or None for `time_steps`. "
-                f"Received: streams={self._streams}, time_steps={time_steps}"
+            raise refusal(
+                "model", "have a fixed number of streams, and 1 or None for `time_steps`",
+                received=f"streams={self._streams}, time_steps={time_steps}"
             )
         for layer in model.layers:
             if isinstance(layer, keras.layers.RNN) and not layer.stateful:
-                raise ValueError(
-                    "`model` must have stateful recurrent layers, since it reads one word a step. "
-                    f"Received: layer {layer.name!r} with stateful=False"
+                raise refusal(
+                    "model", "have stateful recurrent layers, since it reads one word a step",
+                    received=f"layer {layer.name!r} with stateful=False"
                 )
         self._head, self._hidden_model = split_at_head(model, vocabulary)
         self._model, self._vocabulary = model, vocabulary
@@ -116,13 +116,13 @@ class Generator:
         """
         check_at_least(1, max_words=max_words)
         if len(prompts) != self._streams:
-            raise ValueError(
-                f"`prompts` must be as many as the model has streams, {self._streams}. "
-                f"Received: {len(prompts)}"
+            raise refusal(
+                "prompts", f"be as many as the model has streams, {self._streams}",
+                received=f"{len(prompts)}"
             )
         if sampler.top_k is not None and sampler.top_k > len(self._vocabulary):
-            raise ValueError(
-                f"`top_k` must be at most {len(self._vocabulary)}. Received: top_k={sampler.top_k}"
+            raise refusal(
+                "top_k", f"be at most {len(self._vocabulary)}", sampler.top_k
             )
         return self._words(list(map(self._beginning, prompts)), max_words, sampler, seed)
 
@@ -148,11 +148,10 @@ class Generator:
             ValueError: an argument is out of its range.
         """
         check_at_least(1, max_words=max_words)
-        if not 0 <= length_power < np.inf:
-            raise ValueError(
-                "`length_power` must be finite and not negative. "
-                f"Received: length_power={length_power}"
-            )
+        expect(
+            0 <= length_power < np.inf, "length_power", "be finite and not negative",
+            length_power
+        )
         with self._states_reset():
             *before, last = self._beginning(prompt)
             for word in before:

@@ -13,7 +13,7 @@ from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.head_options import head_for, known_options, tied_embedding
 from tfsoftmax.lm.registry import HEADS
 from tfsoftmax.ngrams.previous_word import PreviousWord
-from tfsoftmax.support.arguments import check_positive, checks_arguments
+from tfsoftmax.support.arguments import check_positive, checks_arguments, refusal
 from tfsoftmax.vocabulary import Vocabulary
 
 
@@ -81,7 +81,7 @@ def _transformer(config, hidden, policy, stateful):
 def check_head(config: ModelConfig) -> None:
     """Raises ValueError if there is no such head."""
     if config.head not in HEADS:
-        raise ValueError(f"`head` must be one of {', '.join(HEADS)}. Received: {config.head!r}")
+        raise refusal("head", f"be one of {', '.join(HEADS)}", received=f"{config.head!r}")
 
 
 def uniform(config: ModelConfig) -> keras.initializers.Initializer:
@@ -107,9 +107,9 @@ def embedding_and_options(config: ModelConfig, vocabulary: Vocabulary) -> tuple:
         "dtype": keras.DTypePolicy(config.precision),
     }
     if "tied_to" in options:
-        raise ValueError(
-            "`head_options` must not have `tied_to`; set `tie_embeddings` instead. "
-            f"Received: {options}"
+        raise refusal(
+            "head_options", "not have `tied_to`; set `tie_embeddings` instead",
+            received=f"{options}"
         )
     if config.tie_embeddings or "characters" in options:
         name = "embedding" if config.tie_embeddings else "characters"
@@ -145,9 +145,9 @@ def _named_options(config):
     try:
         yield
     except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"`head_options` must be arguments of {HEADS[config.head].__name__}: "
-            f"{str(error).rpartition('__init__() ')[2]}. Received: {config.head_options}"
+        raise refusal(
+            "head_options", f"be arguments of {HEADS[config.head].__name__}: "
+            f"{str(error).rpartition('__init__() ')[2]}", received=f"{config.head_options}"
         ) from None
 
 
@@ -162,9 +162,9 @@ def split_at_head(model: keras.Model, vocabulary):
     """
     head = model.get_layer("head")
     if head.vocab_size != len(vocabulary):
-        raise ValueError(
-            f"`vocabulary` must have as many words as the model, {head.vocab_size}. "
-            f"Received: {vocabulary!r}"
+        raise refusal(
+            "vocabulary", f"have as many words as the model, {head.vocab_size}",
+            received=f"{vocabulary!r}"
         )
     return head, keras.Model(model.input, head.input)
 

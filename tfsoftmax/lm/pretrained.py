@@ -8,7 +8,7 @@ import re
 import numpy as np
 
 from tfsoftmax.support import textio
-from tfsoftmax.support.arguments import brief
+from tfsoftmax.support.arguments import brief, expect, refusal
 from tfsoftmax.support.progress import bar
 from tfsoftmax.vocabulary import OTHER_SPELLINGS, Vocabulary
 
@@ -133,8 +133,8 @@ def apply_embeddings(layer, rows: np.ndarray, vectors: np.ndarray) -> None:
         )
     shape = (len(rows), layer.output_dim)
     if np.shape(vectors) != shape:
-        raise ValueError(
-            f"`vectors` must have the shape {shape}. Received: vectors of shape {np.shape(vectors)}"
+        raise refusal(
+            "vectors", f"have the shape {shape}", received=f"vectors of shape {np.shape(vectors)}"
         )
     # Commands read word vectors' files without TensorFlow.
     from tfsoftmax.sharding.shards import Shard, sharded_words
@@ -172,9 +172,9 @@ def _check_size(path, first, size):
         while found < len(fields) - 1 and _is_number(fields[-1 - found]):
             found += 1
     if not found:
-        raise ValueError(
-            f"{path}, line 1: must be a word and the values of its vector. "
-            f"Received: {brief(repr(first))}"
+        raise refusal(
+            f"{path}, line 1:", "be a word and the values of its vector",
+            received=f"{brief(repr(first))}"
         )
     if found != size:
         raise ValueError(
@@ -192,15 +192,15 @@ def _parse(line, size, unread, where):
         fields = parts[-size:]
         extra = parts[:-size]
         if not extra or (len(extra) > 1 and _is_number(extra[-1])):
-            raise ValueError(
-                f"{where}: must be a word and {size} values. "
-                f"Received: {len(parts)} fields, {brief(repr(line))}"
+            raise refusal(
+                f"{where}:", f"be a word and {size} values",
+                received=f"{len(parts)} fields, {brief(repr(line))}"
             )
         word = b" ".join(extra)
     try:
         word.decode("utf-8")
     except UnicodeDecodeError:
-        raise ValueError(f"{where}: must be UTF-8. Received: {brief(repr(line))}") from None
+        raise refusal(f"{where}:", "be UTF-8", received=f"{brief(repr(line))}") from None
     return word, fields
 
 
@@ -221,12 +221,11 @@ def _is_number(field):
 
 
 def _check_length(path, lines, promised):
-    if not lines:
-        raise ValueError(f"{path}: must hold word vectors. Received: an empty file")
+    expect(lines, f"{path}:", "hold word vectors", received="an empty file")
     if promised is not None and lines - 1 != promised:
-        raise ValueError(
-            f"{path}: must hold as many vectors as its first line says, {promised}. "
-            f"Received: {lines - 1}"
+        raise refusal(
+            f"{path}:", f"hold as many vectors as its first line says, {promised}",
+            received=f"{lines - 1}"
         )
 
 

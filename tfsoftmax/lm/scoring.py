@@ -12,7 +12,7 @@ from tfsoftmax.lm.model import reset_states, split_at_head
 from tfsoftmax.lm.prefixes import fresh_numbers, numbered_prefixes
 from tfsoftmax.lm.sentences import WORDS, windows
 from tfsoftmax.ops.replicas import replica_id
-from tfsoftmax.support.arguments import check_at_least
+from tfsoftmax.support.arguments import check_at_least, refusal
 from tfsoftmax.vocabulary import EOS, Vocabulary
 
 NORMALISATIONS = ("exact", "constant")
@@ -169,7 +169,7 @@ class Scorer:
     def _targets(self, words):
         ids = self.vocabulary.encode([*words, EOS])
         if (ids[:-1] == self.vocabulary.eos_id).any():
-            raise ValueError(f"`sentences` must not contain {EOS}. Received: {' '.join(words)!r}")
+            raise refusal("sentences", f"not contain {EOS}", received=f"{' '.join(words)!r}")
         return ids
 
     def _read(self, targets, numbers, values):
@@ -237,27 +237,24 @@ def _step(hidden_model, log_prob, strategy):
 
 def _log_prob_method(head, normalisation):
     if normalisation not in NORMALISATIONS:
-        raise ValueError(
-            f"`normalisation` must be one of {', '.join(NORMALISATIONS)}. "
-            f"Received: normalisation={normalisation!r}"
-        )
+        raise refusal("normalisation", f"be one of {', '.join(NORMALISATIONS)}", normalisation)
     if normalisation == "exact":
         return head.log_prob
     if not head.self_normalised:
-        raise ValueError(
-            "`normalisation` must be 'exact' for a head that is not trained to be normalised. "
-            f"Received: normalisation={normalisation!r} with {type(head).__name__}"
+        raise refusal(
+            "normalisation", "be 'exact' for a head that is not trained to be normalised",
+            received=f"normalisation={normalisation!r} with {type(head).__name__}"
         )
     return head.self_normalised_log_prob
 
 
 def _check_oov(oov, unseen_words):
     if oov not in OOV:
-        raise ValueError(f"`oov` must be one of {', '.join(OOV)}. Received: oov={oov!r}")
+        raise refusal("oov", f"be one of {', '.join(OOV)}", oov)
     if (oov == "spread") != (unseen_words is not None):
-        raise ValueError(
-            "`unseen_words` must be given with oov='spread', and only then. "
-            f"Received: unseen_words={unseen_words}, oov={oov!r}"
+        raise refusal(
+            "unseen_words", "be given with oov='spread', and only then",
+            received=f"unseen_words={unseen_words}, oov={oov!r}"
         )
     check_at_least(1, unseen_words=unseen_words)
 
@@ -266,8 +263,8 @@ def _checked_streams(model):
     """The number of streams of a model that fits a `Scorer`."""
     streams, time_steps = model.input.shape
     if streams is None or time_steps is not None:
-        raise ValueError(
-            "`model` must have a fixed number of streams, and None for `time_steps`. "
-            f"Received: streams={streams}, time_steps={time_steps}"
+        raise refusal(
+            "model", "have a fixed number of streams, and None for `time_steps`",
+            received=f"streams={streams}, time_steps={time_steps}"
         )
     return streams

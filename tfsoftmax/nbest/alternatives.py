@@ -10,6 +10,8 @@ import operator
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from tfsoftmax.support.arguments import refusal
+
 NO_WORD = "@"
 _BRACES = re.compile(r"[{}]|[^\s{}]+")
 _PARTS = re.compile(r"/|[^/]+")
@@ -116,7 +118,7 @@ def _without_null(parts):
 
 
 def _refuse(where, text):
-    raise ValueError(
-        f"{where}: must have alternatives between braces, as in {{ um / uh / @ }}, of which none "
-        f"is empty. Received: {text!r}"
+    raise refusal(
+        f"{where}:",
+        "have alternatives between braces, as in { um / uh / @ }, of which none is empty", text
     )

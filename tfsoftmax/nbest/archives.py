@@ -11,6 +11,7 @@ import numpy as np
 
 from tfsoftmax.nbest.rows import read_fields
 from tfsoftmax.support import textio
+from tfsoftmax.support.arguments import expect, refusal
 
 _BINARY = re.compile(rb"(\S+) \0B")
 _INTEGERS = np.dtype([("size", "u1"), ("value", "<i4")])
@@ -54,7 +55,7 @@ def _entries(
     while at < len(data):
         where, found = f"{path}, byte {at}", _BINARY.match(data, at)
         if found is None:
-            raise ValueError(f"{where}: must be a key and a binary value. Received: other bytes")
+            raise refusal(f"{where}:", "be a key and a binary value", received="other bytes")
         fields, at = _checked(value, data, found.end(), where)
         yield where, found[1].decode("utf-8", "replace"), fields
 
@@ -67,14 +68,11 @@ def _table(path, value, of_text):
         if not (name and offset.isascii() and offset.isdigit()):
             name, offset = place, "0"
         if name in ("", textio.STANDARD_INPUT) or "|" in name[0] + name[-1] or "\0" in name:
-            raise ValueError(
-                f"{where}: must be `key file:offset`; commands are not run. Received: {place!r}"
-            )
+            raise refusal(f"{where}:", "be `key file:offset`; commands are not run", place)
         if name != opened:
             opened, data = name, _bytes(name, where)
         at = int(offset)
-        if at >= len(data):
-            raise ValueError(f"{where}: must name a place in the file. Received: {place!r}")
+        expect(at < len(data), f"{where}:", "name a place in the file", place)
         if data[at : at + 2] == b"\0B":
             yield where, key, _checked(value, data, at + 2, where)[0]
         else:
@@ -87,8 +85,8 @@ def _bytes(name, where):
     try:
         return textio.read_bytes(name)
     except OSError as error:
-        raise ValueError(
-            f"{where}: must name a readable file. Received: {name!r}, {error.strerror}"
+        raise refusal(
+            f"{where}:", "name a readable file", received=f"{name!r}, {error.strerror}"
         ) from None
 
 
@@ -102,9 +100,8 @@ def _checked(value, data, at, where):
         return value(data, at)
     except (ValueError, IndexError, KeyError):
         kind = "ids of words" if value is _integers else "costs"
-        raise ValueError(
-            f"{where}: must be an undamaged entry of an archive of {kind}. Received: "
-            f"{data[at : at + 10]!r}"
+        raise refusal(
+            f"{where}:", f"be an undamaged entry of an archive of {kind}", data[at:at + 10]
         ) from None
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from tfsoftmax.nbest.rows import Row, fields_of, number
 from tfsoftmax.support import whole_files
+from tfsoftmax.support.arguments import refusal
 
 
 def rows(lines: Iterable[tuple[str, str]]) -> Iterator[Row]:
@@ -14,10 +15,7 @@ def rows(lines: Iterable[tuple[str, str]]) -> Iterator[Row]:
     """
     for where, fields in fields_of(lines):
         if len(fields) < 3:
-            raise ValueError(
-                f"{where}: must be `utterance acoustic lm word ...`. "
-                f"Received: {' '.join(fields)!r}"
-            )
+            raise refusal(f"{where}:", "be `utterance acoustic lm word ...`", ' '.join(fields))
         acoustic, old_lm = (number(field, where) for field in fields[1:3])
         yield Row(fields[0], tuple(fields[3:]), acoustic, old_lm, where=where)
 

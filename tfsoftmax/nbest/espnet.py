@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from tfsoftmax.nbest.rows import Row, number, read_fields
+from tfsoftmax.support.arguments import refusal
 
 _RANK = re.compile(r"(\d+)best_recog")
 _TENSOR = re.compile(r"tensor\(([^,)]*).*\)")  # how PyTorch prints a number
@@ -28,9 +29,9 @@ def rows(folder: str) -> Iterator[Row]:
     ranks = {int(found[1]) for found in map(_RANK.fullmatch, os.listdir(folder)) if found}
     missing = set(range(1, max(ranks) + 1)) - ranks
     if missing:
-        raise ValueError(
-            f"{folder}: must have 1best_recog to {max(ranks)}best_recog. Received: no "
-            f"{min(missing)}best_recog"
+        raise refusal(
+            f"{folder}:", f"have 1best_recog to {max(ranks)}best_recog",
+            received=f"no {min(missing)}best_recog"
         )
     lists = {}
     for rank in sorted(ranks):
@@ -45,8 +46,8 @@ def rows(folder: str) -> Iterator[Row]:
                     f"Received: {utterance!r}, which is not"
                 )
             if utterance not in scores:
-                raise ValueError(
-                    f"{where}: must have a line in the file score. Received: none for {utterance!r}"
+                raise refusal(
+                    f"{where}:", "have a line in the file score", received=f"none for {utterance!r}"
                 )
             place, fields = scores[utterance]
             printed = " ".join(fields)

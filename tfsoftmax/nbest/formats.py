@@ -9,6 +9,7 @@ from typing import NamedTuple
 from tfsoftmax.nbest import columns, espnet, json_lists, kaldi, moses, nemo, srilm
 from tfsoftmax.nbest.rows import Row
 from tfsoftmax.support import textio
+from tfsoftmax.support.arguments import refusal
 
 MOST_SILENT = 1000  # hypotheses without a word at the start of a file, in search of one with
 
@@ -41,7 +42,7 @@ def rows(path: str, options: Options) -> tuple[str, Iterator[Row]]:
     parts = [(job, *rows(job, options)) for job in jobs]
     kinds = sorted({kind for _, kind, _ in parts})
     if len(kinds) > 1:
-        raise ValueError(f"{path}: must have jobs of one format. Received: {', '.join(kinds)}")
+        raise refusal(f"{path}:", "have jobs of one format", received=f"{', '.join(kinds)}")
     return kinds[0], _joined(parts)
 
 
@@ -105,14 +106,14 @@ def _jobs(folder):
     if jobs.keys() == {"nbest"} and _all_of_srilm([path for _, path in jobs["nbest"]]):
         return []
     if len(jobs) > 1:
-        raise ValueError(f"{folder}: must have one kind of jobs. Received: {', '.join(jobs)}")
+        raise refusal(f"{folder}:", "have one kind of jobs", received=f"{', '.join(jobs)}")
     for kind, of_kind in jobs.items():
         numbers = sorted(number for number, _ in of_kind)
         wrong = [n for n, m in enumerate(numbers, start=1) if n != m]
         if wrong:
-            raise ValueError(
-                f"{folder}: must have {kind}.1 to {kind}.{numbers[-1]} once each. "
-                f"Received: none or several of {kind}.{wrong[0]}"
+            raise refusal(
+                f"{folder}:", f"have {kind}.1 to {kind}.{numbers[-1]} once each",
+                received=f"none or several of {kind}.{wrong[0]}"
             )
         return [path for _, path in sorted(of_kind)]
     return []

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from tfsoftmax.nbest.rows import Row, number
 from tfsoftmax.support import textio, whole_files
-from tfsoftmax.support.arguments import brief
+from tfsoftmax.support.arguments import brief, refusal
 
 LINE_BYTES = 16 << 20
 UTTERANCE = ("utt_id", "utt", "uttid", "id", "key")
@@ -110,8 +110,8 @@ def _rows(records, ignored):
         seen.add(utterance)
         hypotheses = _value(record, HYPOTHESES, list, "a list of hypotheses", where)
         if not hypotheses:
-            raise ValueError(
-                f"{where}: must have one hypothesis or more, which may be empty. Received: []"
+            raise refusal(
+                f"{where}:", "have one hypothesis or more, which may be empty", received="[]"
             )
         beside = [_beside(record, keys, hypotheses, where) for keys in (ACOUSTIC, OLD_LM)]
         read = [hypotheses, *(values for _, values in beside)]
@@ -128,9 +128,9 @@ def _rows(records, ignored):
                 if scores[column] is None and values is not None:
                     scores[column] = key, _score(values[i], place)
             if scores[0] is None and (MEAN in record or MEAN + "s" in record):
-                raise ValueError(
-                    f"{place}: must have {MEAN!r} and 'tokens', a list, as it is a mean over them. "
-                    f"Received: {MEAN!r} beside the hypotheses"
+                raise refusal(
+                    f"{place}:", f"have {MEAN!r} and 'tokens', a list, as it is a mean over them",
+                    received=f"{MEAN!r} beside the hypotheses"
                 )
             keys = tuple(None if score is None else score[0] for score in scores)
             expected = expected or keys
@@ -179,13 +179,13 @@ def _listed(keys):
 def _value(record, keys, types, kind, where):
     """The value of the first of the keys that has one of the right kind."""
     if not isinstance(record, dict):
-        raise ValueError(f"{where}: must be a JSON object. Received: {_brief(record)}")
+        raise refusal(f"{where}:", "be a JSON object", received=f"{_brief(record)}")
     found = (record[key] for key in keys if key in record)
     value = next((v for v in found if isinstance(v, types) and not isinstance(v, bool)), None)
     if value is None:
-        raise ValueError(
-            f"{where}: must have {kind} under one of the keys {', '.join(keys)}. "
-            f"Received: {', '.join(record) or 'no keys'}"
+        raise refusal(
+            f"{where}:", f"have {kind} under one of the keys {', '.join(keys)}",
+            received=f"{', '.join(record) or 'no keys'}"
         )
     return value
 
@@ -217,9 +217,9 @@ def _parsed(hypothesis, where):
     scores = [key and (key, _score(hypothesis[key], where)) for key in found]
     if found[0] == MEAN:
         if not isinstance(hypothesis.get("tokens"), list):
-            raise ValueError(
-                f"{where}: must have the key 'tokens', a list, as {MEAN!r} is a mean over them. "
-                f"Received: {', '.join(hypothesis)}"
+            raise refusal(
+                f"{where}:", f"have the key 'tokens', a list, as {MEAN!r} is a mean over them",
+                received=f"{', '.join(hypothesis)}"
             )
         scores[0] = MEAN, scores[0][1] * (len(hypothesis["tokens"]) + 1)
     return _words(text, where), *scores
@@ -232,9 +232,9 @@ def _words(text, where):
         return tuple(words[0].replace("▁", " ").split() if len(words) == 1 else words)
     if isinstance(text, list) and all(isinstance(word, str) for word in text):
         return tuple(_encodable(" ".join(text), where).split())
-    raise ValueError(
-        f"{where}: must be a text, a list of words, a pair of text and score, or an object. "
-        f"Received: {_brief(text)}"
+    raise refusal(
+        f"{where}:", "be a text, a list of words, a pair of text and score, or an object",
+        received=f"{_brief(text)}"
     )
 
 
@@ -243,7 +243,7 @@ def _encodable(text, where):
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise ValueError(f"{where}: must be Unicode. Received: {text[:80]!a}") from None
+        raise refusal(f"{where}:", "be Unicode", received=f"{text[:80]!a}") from None
     return text
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from tfsoftmax.nbest import archives
 from tfsoftmax.nbest.rows import Row, number
 from tfsoftmax.support import whole_files
+from tfsoftmax.support.arguments import refusal
 
 WORDS_TEXT, WORDS = "words_text", "words"  # the words, and their ids
 # The costs of the acoustics, of the language model, and of the rest of the graph (pronunciations,
@@ -52,9 +53,9 @@ def rows(folder: str, ids: bool, words: str | None = None) -> Iterator[Row]:
     for where, key, said in archives.words(words, ids):
         utterance, _, rank = key.rpartition("-")
         if not utterance or not (rank.isascii() and rank.isdigit()):
-            raise ValueError(f"{where}: must begin with `utterance-RANK`. Received: {key!r}")
+            raise refusal(f"{where}:", "begin with `utterance-RANK`", key)
         for name in (name for name, of in costs.items() if key not in of):
-            raise ValueError(f"{where}: must have a cost in {name}. Received: none for {key!r}")
+            raise refusal(f"{where}:", f"have a cost in {name}", received=f"none for {key!r}")
         scores = _scores({name: -of[key] for name, of in costs.items()})
         place = order.setdefault(utterance, len(order)), int(rank)
         if place in seen:
@@ -121,7 +122,7 @@ def _costs(path):
     for where, key, fields in archives.costs(path):
         if len(fields) != 1:
             received = " ".join([key, *fields])
-            raise ValueError(f"{where}: must be `key cost`. Received: {received!r}")
+            raise refusal(f"{where}:", "be `key cost`", received)
         if key in costs:
             raise ValueError(f"{where}: keys must differ. Received: {key!r} again")
         costs[key] = number(fields[0], where)

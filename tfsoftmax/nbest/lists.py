@@ -11,6 +11,7 @@ from tfsoftmax.nbest import formats
 from tfsoftmax.nbest.rows import Row
 from tfsoftmax.nbest.spelling import Spelling
 from tfsoftmax.support import textio
+from tfsoftmax.support.arguments import refusal
 
 KALDI_NO_WORDS = {"<eps>", "<s>", "</s>"}
 SCORES = ("acoustic", "old_lm", "graph")
@@ -70,7 +71,7 @@ class NBest:
             ValueError: a score is NaN.
         """
         if np.isnan(scores).any():
-            raise ValueError("`scores` must not be NaN. Received: NaN, from scores too large")
+            raise refusal("scores", "not be NaN", received="NaN, from scores too large")
         first = self.starts[:-1]
         highest = np.repeat(np.maximum.reduceat(scores, first, axis=0), self.sizes, axis=0)
         numbers = np.arange(len(scores))[:, None]
@@ -91,9 +92,8 @@ class NBest:
         sentences = self.sentences
         if symbols is not None:
             for key in (key for words in sentences for key in words if key not in symbols):
-                raise ValueError(
-                    f"`words` must have a word for everything in the lists. Received: none for "
-                    f"{key!r}"
+                raise refusal(
+                    "words", "have a word for everything in the lists", received=f"none for {key!r}"
                 )
             spelt = {key: () if w in KALDI_NO_WORDS else (w,) for key, w in symbols.items()}
             sentences = [tuple(w for key in words for w in spelt[key]) for words in sentences]
@@ -198,7 +198,7 @@ def read(
         row = row._replace(words=tuple(words.setdefault(word, word) for word in said), where="")
         lists.setdefault(row.utterance, []).append(row)
     if not lists:
-        raise ValueError(f"{textio.name_of(path)}: must hold n-best lists. Received: none")
+        raise refusal(f"{textio.name_of(path)}:", "hold n-best lists", received="none")
     rows = [row for of_utterance in lists.values() for row in of_utterance]
     columns = {name: _column(rows, name, path) for name in (*SCORES, "rank")}
     sizes = [len(of_utterance) for of_utterance in lists.values()]

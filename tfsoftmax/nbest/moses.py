@@ -6,6 +6,7 @@ Source: the section "Generating n-Best Lists" of the manual of Moses.
 from collections.abc import Iterable, Iterator
 
 from tfsoftmax.nbest.rows import Row, number
+from tfsoftmax.support.arguments import refusal
 
 SEPARATOR = "|||"
 LEAST = 4  # fields; alignments may follow
@@ -30,8 +31,5 @@ def rows(lines: Iterable[tuple[str, str]]) -> Iterator[Row]:
             continue
         fields = [field.strip() for field in line.split(SEPARATOR)]
         if len(fields) < LEAST or len(fields[0].split()) != 1:
-            raise ValueError(
-                f"{where}: must be `number ||| text ||| features ||| score`. "
-                f"Received: {line[:200]!r}"
-            )
+            raise refusal(f"{where}:", "be `number ||| text ||| features ||| score`", line[:200])
         yield Row(fields[0], tuple(fields[1].split()), number(fields[3], where), where=where)

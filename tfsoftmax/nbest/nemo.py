@@ -6,7 +6,7 @@ A line does not tell its utterance. As for NeMo's own rescorer, each utterance h
 from collections.abc import Iterable, Iterator
 
 from tfsoftmax.nbest.rows import Row, is_number, number
-from tfsoftmax.support.arguments import check_positive
+from tfsoftmax.support.arguments import check_positive, refusal
 
 
 def has(line: str) -> bool:
@@ -32,7 +32,7 @@ def rows(lines: Iterable[tuple[str, str]], beam_size: int) -> Iterator[Row]:
     for count, (where, line) in enumerate(lines, start=1):
         text, tab, score = line.partition("\t")
         if not tab:
-            raise ValueError(f"{where}: must be `text<TAB>score`. Received: {line[:200]!r}")
+            raise refusal(f"{where}:", "be `text<TAB>score`", line[:200])
         utterance = str((count - 1) // beam_size)
         yield Row(utterance, tuple(text.split()), number(score, where), where=where)
     if count % beam_size:

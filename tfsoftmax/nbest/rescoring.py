@@ -12,7 +12,7 @@ from tfsoftmax.nbest import kenlm_model
 from tfsoftmax.nbest.alternatives import nearest
 from tfsoftmax.nbest.lists import NBest
 from tfsoftmax.nbest.word_errors import bootstrap, word_errors
-from tfsoftmax.support.arguments import check_positive
+from tfsoftmax.support.arguments import check_positive, expect, refusal
 
 CELLS = 1 << 22  # the most scores that tuning computes at a time
 WINDOW = 1 << 15  # the most sentences that the language model gets at a time
@@ -219,8 +219,7 @@ def lm_scores(
     Source: Müller 2017, section 5.3.3.1, for "carried". Departure: "sentence", since what a
     hypothesis gets then does not depend on its place in the lists.
     """
-    if state not in STATES:
-        raise ValueError(f"`state` must be one of {STATES}. Received: state={state!r}")
+    expect(state in STATES, "state", f"be one of {STATES}", state)
     if state == "speaker":
         return _speaker_scores(scorer, sentences, speakers, progress)
     score = scorer.stream if state == "carried" else scorer.sentences
@@ -238,8 +237,8 @@ def lm_scores(
 def _speaker_scores(scorer, sentences, speakers, progress):
     if speakers is None or len(speakers) != len(sentences):
         given = None if speakers is None else len(speakers)
-        raise ValueError(
-            f"`speakers` must name one for each of {len(sentences)} sentences. Received: {given}"
+        raise refusal(
+            "speakers", f"name one for each of {len(sentences)} sentences", received=f"{given}"
         )
     places = {}
     for i, speaker in enumerate(speakers):

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from tfsoftmax.nbest.rows import Row, fields_of, is_number, number
 from tfsoftmax.support import textio, whole_files
+from tfsoftmax.support.arguments import expect, refusal
 
 NO_WORDS = {"<s>", "</s>", "-pau-"}
 DECIPHER = ("NBestList1.0", "NBestList2.0")
@@ -25,11 +26,10 @@ def folder_rows(folder: str) -> Iterator[Row]:
     """
     names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
     for path in (os.path.join(folder, name) for name in names):
-        if os.path.isdir(path):
-            raise ValueError(
-                f"{folder}: must hold n-best lists, or jobs of them. Received: the folder {path}, "
-                "which must be given if the lists are in it"
-            )
+        expect(
+            not os.path.isdir(path), f"{folder}:", "hold n-best lists, or jobs of them",
+            received=f"the folder {path}, which must be given if the lists are in it"
+        )
     utterances = set()
     for name in names:
         path, utterance = os.path.join(folder, name), utterance_of(name)
@@ -143,4 +143,4 @@ def _total(where, fields, expected):
 
 
 def _refuse(where, expected, fields):
-    raise ValueError(f"{where}: must be `(score) {expected}`. Received: {' '.join(fields)!r}")
+    raise refusal(f"{where}:", f"be `(score) {expected}`", ' '.join(fields))

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from tfsoftmax.nbest.alternatives import has_alternatives, lowered, parsed, written
 from tfsoftmax.nbest.rows import read_fields
 from tfsoftmax.nbest.spelling import Spelling
+from tfsoftmax.support.arguments import refusal
 
 
 def read_symbols(path: str | os.PathLike) -> dict[str, str]:
@@ -22,7 +23,7 @@ def read_symbols(path: str | os.PathLike) -> dict[str, str]:
     symbols = {}
     for where, fields in read_fields(path):
         if len(fields) != 2 or not (fields[1].isascii() and fields[1].isdigit()):
-            raise ValueError(f"{where}: must be `word id`. Received: {' '.join(fields)!r}")
+            raise refusal(f"{where}:", "be `word id`", ' '.join(fields))
         if fields[1] in symbols:
             raise ValueError(f"{where}: ids must differ. Received: {fields[1]!r} again")
         symbols[fields[1]] = fields[0]
@@ -42,9 +43,7 @@ def read_speakers(path: str | os.PathLike) -> dict[str, str]:
     speakers = {}
     for where, fields in read_fields(path):
         if len(fields) != 2:
-            raise ValueError(
-                f"{where}: must be `utterance speaker`. Received: {' '.join(fields)!r}"
-            )
+            raise refusal(f"{where}:", "be `utterance speaker`", ' '.join(fields))
         if fields[0] in speakers:
             raise ValueError(f"{where}: each utterance must have one line. Received: {fields[0]!r}")
         speakers[fields[0]] = fields[1]
@@ -59,9 +58,9 @@ def speaker_of(utterance: str) -> str:
     """
     speaker = re.match(r"([^-_]+)[-_]", utterance)
     if speaker is None:
-        raise ValueError(
-            "`utt2spk` must be given where utterances do not begin with `SPEAKER-` or `SPEAKER_`. "
-            f"Received: none, with the utterance {utterance!r}"
+        raise refusal(
+            "utt2spk", "be given where utterances do not begin with `SPEAKER-` or `SPEAKER_`",
+            received=f"none, with the utterance {utterance!r}"
         )
     return speaker[1]
 
@@ -92,12 +91,12 @@ def read_transcripts(
         if trn:
             utterance, fields = fields[-1], fields[:-1]
             if len(utterance) < 3 or utterance[0] + utterance[-1] != "()":
-                raise ValueError(f"{where}: must end in `(utterance)`. Received: {utterance!r}")
+                raise refusal(f"{where}:", "end in `(utterance)`", utterance)
             utterance, fields = utterance[1:-1], parsed(" ".join(fields), where)
             if has_alternatives(fields) and not several:
-                raise ValueError(
-                    f"{where}: must have no alternatives, which only references may have. "
-                    f"Received: {' '.join(written(fields))!r}"
+                raise refusal(
+                    f"{where}:", "have no alternatives, which only references may have",
+                    ' '.join(written(fields))
                 )
         else:
             utterance, fields = fields[0], fields[1:]

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tfsoftmax.support.arguments import refusal
 from tfsoftmax.support.extras import imported
 from tfsoftmax.support.resampling import percentile_interval, resampled_ratios
 
@@ -95,7 +96,7 @@ def bootstrap(
     """
     systems = (errors, words), (other_errors, words if other_words is None else other_words)
     if not all(np.sum(of) for _, of in systems):
-        raise ValueError("`words` must not all be zero. Received: references without words")
+        raise refusal("words", "not all be zero", received="references without words")
     # Equal seeds draw equal utterances. A resample may have no words; then its rates are zero.
     first, second = (resampled_ratios(*system, resamples, seed) for system in systems)
     differences = first - second

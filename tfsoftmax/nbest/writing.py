@@ -5,6 +5,7 @@ import os
 from tfsoftmax.nbest import columns, json_lists, kaldi, srilm
 from tfsoftmax.nbest.lists import NBest
 from tfsoftmax.support import whole_files
+from tfsoftmax.support.arguments import refusal
 
 # What writes lists of a kind, and the name that `write` gives it.
 WRITERS = {
@@ -35,9 +36,7 @@ def check_writable(folder: str, nbest: NBest) -> None:
     # Lists that are read from there later would have parts of both.
     others -= writer.names(nbest.rows())
     if others:
-        raise ValueError(
-            f"{path}: must hold nothing but the lists to be written. Received: {min(others)!r}"
-        )
+        raise refusal(f"{path}:", "hold nothing but the lists to be written", min(others))
 
 
 def write(folder: str, nbest: NBest) -> None:

@@ -4,6 +4,7 @@ import glob
 import os
 
 from tfsoftmax.corpora.text import fingerprint
+from tfsoftmax.support.arguments import refusal
 
 _COMPRESSED = ("", ".gz", ".xz", ".bz2")
 # For each split: the names of its sources and of its targets. Only the first two must be there.
@@ -41,15 +42,15 @@ def find_gigaword(folder: str | None) -> dict[str, tuple[str, list[str]]]:
     for split, (source, target) in FILES.items():
         sources, targets = _matches(folder, source), _matches(folder, target)
         if split in ("train", "valid") and not sources:
-            raise FileNotFoundError(
-                f"`manual_dir` must have {source} and {target}, plain or compressed, in it or "
-                f"below. Received: manual_dir={folder!r}"
+            raise refusal(
+                "manual_dir", f"have {source} and {target}, plain or compressed, in it or below",
+                folder, error=FileNotFoundError
             )
         once = 0 < len(targets) == len(set(map(_plain_name, targets)))
         if sources and not (len(sources) == 1 and once):
-            raise ValueError(
-                f"`manual_dir` must have one {source} and {target} for it, each once. Received: "
-                f"{', '.join(sources + targets)}"
+            raise refusal(
+                "manual_dir", f"have one {source} and {target} for it, each once",
+                received=f"{', '.join(sources + targets)}"
             )
         if sources:
             found[split] = (sources[0], targets)

@@ -13,7 +13,7 @@ from tfsoftmax.lm.model import (
     uniform,
 )
 from tfsoftmax.pairs.config import Seq2SeqConfig
-from tfsoftmax.support.arguments import check_positive, checks_arguments
+from tfsoftmax.support.arguments import check_positive, checks_arguments, refusal
 from tfsoftmax.vocabulary import Vocabulary
 
 
@@ -54,10 +54,7 @@ def encoder_decoder(
     check_positive(pairs=pairs)
     check_head(config)
     if config.cell not in CELLS:
-        raise ValueError(
-            f"`cell` must be one of {', '.join(CELLS)} for pairs of texts. "
-            f"Received: cell={config.cell!r}"
-        )
+        raise refusal("cell", f"be one of {', '.join(CELLS)} for pairs of texts", config.cell)
     policy = keras.DTypePolicy(config.precision)
     source, words = (
         keras.Input(batch_shape=(pairs, None), dtype="int32", name=name)

@@ -15,6 +15,7 @@ from tfsoftmax.pairs.corpus import PairCorpus, PairSplit
 from tfsoftmax.pairs.reading import PairTally, examples
 from tfsoftmax.pairs.sources import make_source
 from tfsoftmax.pairs.texts import TextWriter
+from tfsoftmax.support.arguments import refusal
 from tfsoftmax.vocabulary import EOS, UNK, Vocabulary
 
 __all__ = ["PairsConfig", "prepare", "summary"]
@@ -134,9 +135,9 @@ def _counted(blocks, name, config, progress):
         )
     most = max(tally.sentences, 1000)
     if name == "train" and config.batch_size > most:
-        raise ValueError(
-            f"`batch_size` must be at most {most} for a training split of {tally.sentences} pairs. "
-            f"Received: batch_size={config.batch_size}"
+        raise refusal(
+            "batch_size", f"be at most {most} for a training split of {tally.sentences} pairs",
+            config.batch_size
         )
     return tally
 

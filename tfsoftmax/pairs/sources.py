@@ -5,6 +5,7 @@ from tfsoftmax.corpora.sources import Source
 from tfsoftmax.pairs import gigaword, reading
 from tfsoftmax.pairs.config import PairsConfig
 from tfsoftmax.pairs.docstring_pairs import open_docstring_pairs
+from tfsoftmax.support.arguments import expect
 
 
 def make_source(config: PairsConfig) -> Source:
@@ -18,10 +19,7 @@ def make_source(config: PairsConfig) -> Source:
 
 
 def _text_pairs(config):
-    if not config.train:
-        raise ValueError(
-            f"`train` must name files for corpus='text'. Received: train={config.train!r}"
-        )
+    expect(config.train, "train", "name files for corpus='text'", config.train)
     readers, inputs = {}, {}
     for split in ("train", "valid", "test"):
         given, targets = getattr(config, split), getattr(config, f"{split}_targets")

@@ -10,7 +10,7 @@ import tensorflow as tf
 from tfsoftmax.lm.decoding import beam_search
 from tfsoftmax.lm.sentences import WORDS, windows
 from tfsoftmax.pairs.model import encoder_and_decoder_models
-from tfsoftmax.support.arguments import check_at_least
+from tfsoftmax.support.arguments import check_at_least, expect, refusal
 from tfsoftmax.vocabulary import UNK, Vocabulary
 
 SIDE_BY_SIDE = 160  # hypotheses
@@ -78,15 +78,15 @@ class Summariser:
 
     def __init__(self, model: keras.Model, vocabulary: Vocabulary, max_source: int = 1000):
         if model.inputs[0].shape[0] is not None:
-            raise ValueError(
-                "`model` must take any number of pairs: pairs=None. "
-                f"Received: {model.inputs[0].shape[0]} pairs"
+            raise refusal(
+                "model", "take any number of pairs: pairs=None",
+                received=f"{model.inputs[0].shape[0]} pairs"
             )
         self._head, self._vocabulary = model.get_layer("head"), vocabulary
         if self._head.vocab_size != len(vocabulary):
-            raise ValueError(
-                f"`vocabulary` must have as many words as the model, {self._head.vocab_size}. "
-                f"Received: {vocabulary!r}"
+            raise refusal(
+                "vocabulary", f"have as many words as the model, {self._head.vocab_size}",
+                received=f"{vocabulary!r}"
             )
         self.max_source = max_source
         self._encoder, self._decoder = encoder_and_decoder_models(model)
@@ -204,15 +204,12 @@ def _padded(rows, value):
 
 def _check(beam, max_words, min_words, length_power, nbest):
     check_at_least(1, beam=beam, max_words=max_words)
-    if not 1 <= nbest <= beam:
-        raise ValueError(f"`nbest` must lie in [1, {beam}], the beam. Received: nbest={nbest}")
-    if not 0 <= min_words <= max_words:
-        raise ValueError(
-            f"`min_words` must lie in [0, {max_words}], up to `max_words`. "
-            f"Received: min_words={min_words}"
-        )
+    expect(1 <= nbest <= beam, "nbest", f"lie in [1, {beam}], the beam", nbest)
+    expect(
+        0 <= min_words <= max_words, "min_words", f"lie in [0, {max_words}], up to `max_words`",
+        min_words
+    )
     if not 0 <= length_power < np.inf:
-        raise ValueError(
-            "`length_power` must be finite and not negative. "
-            f"Received: length_power={length_power}"
+        raise refusal(
+            "length_power", "be finite and not negative", length_power
         )

@@ -16,6 +16,7 @@ from tfsoftmax.runs.files import read_object, write_whole
 from tfsoftmax.sharding.run_checkpoints import ShardedRows, read_sharded, without_rows
 from tfsoftmax.sharding.shards import sharded_words
 from tfsoftmax.sharding.workers import Workers
+from tfsoftmax.support.arguments import refusal
 from tfsoftmax.support.whole_files import PARTIAL, sha256_of, sync
 
 POINTERS, MANIFEST, PROGRESS, VARIABLES = (
@@ -76,10 +77,10 @@ class Checkpoints:
         pointers = read_object(path, {"last": (str, type(None))})
         digest = pointers.pop("sha256", None)
         if digest != _digest(pointers):
-            raise ValueError(f"{path}: must be as the run wrote it. Received: another SHA-256")
+            raise refusal(f"{path}:", "be as the run wrote it", received="another SHA-256")
         for name in pointers.values():
             if name is not None and not (isinstance(name, str) and _NAME.fullmatch(name)):
-                raise ValueError(f"{path}: must name checkpoints. Received: {name!r}")
+                raise refusal(f"{path}:", "name checkpoints", name)
         return {which: name for which, name in pointers.items() if name is not None}
 
     def name(self, which: str = "last") -> str | None:
@@ -155,11 +156,11 @@ class Checkpoints:
             except (tf.errors.OpError, AssertionError, IndexError, ValueError, OSError) as error:
                 replaced, name = name, self.name(which)
                 if name == replaced:
-                    raise ValueError(
-                        f"{self.path(name)}: must be an undamaged checkpoint of this run; the "
-                        "folder above it holds "
-                        f"{', '.join(sorted(os.listdir(self.directory))) or 'nothing else'}. "
-                        f"Received: {type(error).__name__}: {error}"
+                    raise refusal(
+                        f"{self.path(name)}:",
+                        "be an undamaged checkpoint of this run; the folder above it holds "
+                        f"{', '.join(sorted(os.listdir(self.directory))) or 'nothing else'}",
+                        received=f"{type(error).__name__}: {error}"
                     ) from error
         return None
 
@@ -190,9 +191,9 @@ class Checkpoints:
             if self._is_own(name):  # training has come here before, but was killed
                 self._delete(name)
             elif os.path.lexists(final):
-                raise ValueError(
-                    f"{final}: must not exist, because the run has to write a checkpoint there. "
-                    "Received: something that the run did not write"
+                raise refusal(
+                    f"{final}:", "not exist, because the run has to write a checkpoint there",
+                    received="something that the run did not write"
                 )
             os.rename(partial, final)
             sync(self.directory)
@@ -228,16 +229,16 @@ class Checkpoints:
         manifest = read_object(path, {"files": dict})
         for key in {**manifest, **seal}:
             if self._seal and key != "files" and manifest.get(key) != seal.get(key):
-                raise ValueError(
-                    f"{path}: must be of this run, with {key}={seal.get(key)!r}. "
-                    f"Received: {key}={manifest.get(key)!r}"
+                raise refusal(
+                    f"{path}:", f"be of this run, with {key}={seal.get(key)!r}",
+                    received=f"{key}={manifest.get(key)!r}"
                 )
         for file in {**manifest["files"], PROGRESS: None, f"{VARIABLES}.index": None}:
             found, expected = _described(self.path(name, file)), manifest["files"].get(file)
             if found != expected:
-                raise ValueError(
-                    f"{self.path(name, file)}: must be the file that the run wrote, {expected}. "
-                    f"Received: {found}"
+                raise refusal(
+                    f"{self.path(name, file)}:", f"be the file that the run wrote, {expected}",
+                    received=f"{found}"
                 )
 
     def _point(self, pointers):

@@ -8,6 +8,7 @@ from tfsoftmax.heads import SoftmaxHead
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
 from tfsoftmax.lm.head_options import known_options
 from tfsoftmax.lm.registry import HEADS
+from tfsoftmax.support.arguments import refusal
 from tfsoftmax.support.whole_files import copy_whole, sha256_of
 
 FILES = "files"  # the folder of the copies in that of the run
@@ -88,8 +89,8 @@ def checked_copy(directory: str, kept: dict) -> str:
     copy = os.path.join(directory, os.path.basename(kept["name"]))
     found = sha256_of(copy) if os.path.isfile(copy) else "no such file"
     if found != kept["sha256"]:
-        raise ValueError(
-            f"{copy}: must be the file that the run began with, whose SHA-256 is "
-            f"{kept['sha256']}. Received: {found}"
+        raise refusal(
+            f"{copy}:", f"be the file that the run began with, whose SHA-256 is {kept['sha256']}",
+            received=f"{found}"
         )
     return copy

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 
 from tfsoftmax.support import textio
-from tfsoftmax.support.arguments import brief
+from tfsoftmax.support.arguments import brief, refusal
 from tfsoftmax.support.whole_files import errors_name, written_whole
 
 
@@ -21,7 +21,7 @@ def read_object(path: str, keys: Mapping[str, type | tuple[type, ...]]) -> dict:
     value = textio.read_json(path, finite=False)
     for key, kind in keys.items():
         if not isinstance(value, dict) or key not in value:
-            raise ValueError(f"{path}: must be a JSON object with {key!r}. Received: none")
+            raise refusal(f"{path}:", f"be a JSON object with {key!r}", received="none")
         if not isinstance(value[key], kind) or isinstance(value[key], bool):
             raise ValueError(f"{path}: {key!r} has a value of the wrong type. "
                              f"Received: {brief(repr(value[key]))}")

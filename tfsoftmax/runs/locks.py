@@ -5,6 +5,7 @@ import secrets
 from typing import BinaryIO
 
 from tfsoftmax.support import whole_files
+from tfsoftmax.support.arguments import refusal
 
 
 def locked_file(path: str, directory: str) -> BinaryIO:
@@ -26,9 +27,8 @@ def locked_file(path: str, directory: str) -> BinaryIO:
     try:
         file = whole_files.locked_file(path)
     except BlockingIOError:
-        raise ValueError(
-            "`run` must not be in training by another process. "
-            f"Received: run={directory!r}, which is"
+        raise refusal(
+            "run", "not be in training by another process", received=f"run={directory!r}, which is"
         ) from None
     with whole_files.errors_name(path):  # by which other workers know the folder, see `training`
         file.truncate()

@@ -3,6 +3,8 @@
 import dataclasses
 import math
 
+from tfsoftmax.support.arguments import refusal
+
 
 @dataclasses.dataclass
 class Progress:
@@ -39,4 +41,4 @@ class Progress:
             return cls(**saved)
         except TypeError as error:
             path = checkpoints.path(checkpoints.name())
-            raise ValueError(f"{path}: must hold a run's progress. Received: {error}") from None
+            raise refusal(f"{path}:", "hold a run's progress", received=f"{error}") from None

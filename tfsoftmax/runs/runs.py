@@ -20,6 +20,7 @@ from tfsoftmax.runs.files import append_line, read_object, write_whole
 from tfsoftmax.runs.locks import locked_file
 from tfsoftmax.runs.tasks import LANGUAGE_MODEL, Task
 from tfsoftmax.sharding.workers import Workers
+from tfsoftmax.support.arguments import expect, refusal
 from tfsoftmax.support.textio import parsed_json
 from tfsoftmax.support.whole_files import PARTIAL, errors_name, remove_partial
 from tfsoftmax.vocabulary import Vocabulary
@@ -51,7 +52,7 @@ class Run:
 
     def __init__(self, directory: str, task: Task = LANGUAGE_MODEL):
         if not directory or (os.path.lexists(directory) and not os.path.isdir(directory)):
-            raise ValueError(f"`run` must name a directory. Received: run={directory!r}")
+            raise refusal("run", "name a directory", directory)
         self.directory, self.task = directory, task
         self.checkpoints = Checkpoints(self.path(CHECKPOINTS), self._seal)
 
@@ -68,15 +69,15 @@ class Run:
         found = set(os.listdir(self.directory)) if os.path.lexists(self.directory) else set()
         for name in (CHECKPOINTS, TENSORBOARD, FILES, METRICS, LOCK):
             if os.path.islink(self.path(name)):
-                raise ValueError(
-                    f"{self.path(name)}: must not be a symbolic link, because training writes "
-                    f"there. Received: a link to {os.readlink(self.path(name))!r}"
+                raise refusal(
+                    f"{self.path(name)}:", "not be a symbolic link, because training writes there",
+                    received=f"a link to {os.readlink(self.path(name))!r}"
                 )
         known = _BEFORE_CONFIG | {name for name in found if name.endswith(PARTIAL)}
         if found and not self.exists() and not (found & {CHECKPOINTS, LOCK} and found <= known):
-            raise ValueError(
-                "`run` must be a new or empty directory, or one of an earlier run. "
-                f"Received: run={self.directory!r}, which holds other files"
+            raise refusal(
+                "run", "be a new or empty directory, or one of an earlier run",
+                received=f"run={self.directory!r}, which holds other files"
             )
 
     def check(self, config: dict) -> None:
@@ -108,11 +109,10 @@ class Run:
 
     def config(self) -> dict:
         """The configuration that the run was started with."""
-        if not self.exists():
-            raise ValueError(
-                f"`run` must be the directory of a training run. Received: run={self.directory!r}, "
-                f"which has no {CONFIG}"
-            )
+        expect(
+            self.exists(), "run", "be the directory of a training run",
+            received=f"run={self.directory!r}, which has no {CONFIG}"
+        )
         parts = {"id": str, "files": dict, "model": dict, "training": dict, "corpus": dict}
         config = read_object(self.path(CONFIG), parts)
         for kept in config["files"].values():
@@ -137,8 +137,8 @@ class Run:
         try:
             asked = self.task.config(**{**config["model"], **changes})
         except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"{self.path(CONFIG)}: must describe a model. Received: {error}"
+            raise refusal(
+                f"{self.path(CONFIG)}:", "describe a model", received=f"{error}"
             ) from None
         return with_copies(asked, self.path(FILES), config["files"])
 
@@ -272,10 +272,7 @@ def load(
     model = task.build(model_config, vocabulary, streams, time_steps, stateful)
     progress = run.checkpoints.restore(weight_variables(model), "best")
     if progress is None:
-        raise ValueError(
-            "`run` must have a checkpoint; it has trained too few steps for one. "
-            f"Received: run={directory!r}"
-        )
+        raise refusal("run", "have a checkpoint; it has trained too few steps for one", directory)
     if workers is not None:
         workers.check_same(lambda: {"run_id": config["id"], "progress": progress})
     return model, vocabulary, {**config, "progress": progress}

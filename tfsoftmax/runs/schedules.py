@@ -3,6 +3,7 @@
 import keras
 
 from tfsoftmax.lm.config import TrainingConfig
+from tfsoftmax.support.arguments import expect
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -56,11 +57,10 @@ def learning_rate(
     if config.schedule == "validation" or steps is None:
         return config.learning_rate
     falling = steps - config.warmup_steps
-    if falling < 1:
-        raise ValueError(
-            f"`warmup_steps` must be fewer than the steps of the run, {steps}. "
-            f"Received: warmup_steps={config.warmup_steps}"
-        )
+    expect(
+        falling >= 1, "warmup_steps", f"be fewer than the steps of the run, {steps}",
+        config.warmup_steps
+    )
     schedules = keras.optimizers.schedules
     after = (
         schedules.CosineDecay(config.learning_rate, falling) if config.schedule == "cosine"

@@ -14,6 +14,7 @@ from tfsoftmax.lm.generation import Generator
 from tfsoftmax.lm.scoring import Scorer
 from tfsoftmax.lm.word_groups import Branch, grouping_of, path_of, tree_of
 from tfsoftmax.runs import runs
+from tfsoftmax.support.arguments import refusal
 from tfsoftmax.vocabulary import EOS, UNK
 
 BEAM = 4
@@ -181,9 +182,7 @@ class ShownRun:
         """
         check_length(words)
         if search not in SEARCHES:
-            raise ValueError(
-                f"`search` must be one of {', '.join(SEARCHES)}. Received: search={search!r}"
-            )
+            raise refusal("search", f"be one of {', '.join(SEARCHES)}", search)
         if search == "beam":
             return self._generator.beam(words, max_words)
         sampler = NextWordSampler(top_k=1 if search == "greedy" else None)
@@ -248,7 +247,7 @@ class ShownRun:
 
     def _id(self, word):
         if word not in self.vocabulary:
-            raise ValueError(f"`word` must be in the vocabulary of {self.name}. Received: {word!r}")
+            raise refusal("word", f"be in the vocabulary of {self.name}", received=f"{word!r}")
         return int(self.vocabulary.encode([word])[0])
 
 

@@ -22,6 +22,7 @@ from tfsoftmax.runs.progress import Progress
 from tfsoftmax.runs.stream_states import StreamStates
 from tfsoftmax.sharding.run_checkpoints import not_finite
 from tfsoftmax.sharding.workers import Workers
+from tfsoftmax.support.arguments import refusal
 from tfsoftmax.support.progress import bar
 
 REPORT_SECONDS = 30.0  # between two lines of progress where no terminal shows a bar
@@ -271,8 +272,8 @@ class Trainer:
 
     def _last_line(self):
         if not (lines := self.run.metrics()):
-            raise ValueError(
-                f"{self.run.directory}: must be there until training ends. Received: it was deleted"
+            raise refusal(
+                f"{self.run.directory}:", "be there until training ends", received="it was deleted"
             )
         return lines[-1]
 

@@ -18,6 +18,7 @@ from tfsoftmax.runs.signals import on_signals
 from tfsoftmax.runs.tasks import LANGUAGE_MODEL, Task
 from tfsoftmax.runs.trainer import Trainer
 from tfsoftmax.sharding.workers import SHOWING_SECONDS, Workers
+from tfsoftmax.support.arguments import refusal
 
 
 def train(
@@ -52,16 +53,16 @@ def train(
     """
     workers = workers or Workers()
     if type(model_config) is not task.config:
-        raise ValueError(
-            f"`model_config` must be a {task.config.__name__} for a corpus of {task.name}. "
-            f"Received: a {type(model_config).__name__}"
+        raise refusal(
+            "model_config", f"be a {task.config.__name__} for a corpus of {task.name}",
+            received=f"a {type(model_config).__name__}"
         )
     corpus, run = task.corpus.load(data), (Run if workers.first else FollowedRun)(run, task)
     for name in ("train", "valid"):
         if name not in corpus.splits:
-            raise ValueError(
-                f"`data` must have a {name} split to train with; prepare it with one. "
-                f"Received: data={data!r}, which has {', '.join(corpus.splits)}"
+            raise refusal(
+                "data", f"have a {name} split to train with; prepare it with one",
+                received=f"data={data!r}, which has {', '.join(corpus.splits)}"
             )
         for file in corpus.splits[name].files:
             file.verify()

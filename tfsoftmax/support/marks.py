@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
+from tfsoftmax.support.arguments import refusal
+
 _NAMES = ("<s>", "</s>", "<sos>", "<bos>", "<eos>", "<sos/eos>")
 MARKS = frozenset(_NAMES) | frozenset(map(str.upper, _NAMES))
 
@@ -45,10 +47,10 @@ class Marks:
         kept = words[first:last]
         if where is not None and not MARKS.isdisjoint(kept):
             found = next(word for word in kept if word in MARKS)
-            raise ValueError(
-                f"{where()}: must not contain {found} inside a sentence. At its ends such marks "
-                "are left out, as <eos> follows each sentence by itself. "
-                f"Received: {' '.join(words)[:200]!r}"
+            raise refusal(
+                f"{where()}:",
+                f"not contain {found} inside a sentence. At its ends such marks are left out, as "
+                "<eos> follows each sentence by itself", ' '.join(words)[:200]
             )
         self.sentences += len(kept) < len(words)
         self._names |= dict.fromkeys([*words[:first], *words[last:]])

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 
+from tfsoftmax.support.arguments import refusal
 from tfsoftmax.support.whole_files import locked_file
 
 
@@ -26,8 +27,8 @@ def alone(out: str) -> Iterator[None]:
     try:
         lock = locked_file(_beside(out, "lock"))
     except BlockingIOError:
-        raise ValueError(
-            f"`out` must not be written by another process. Received: out={out!r}, which is"
+        raise refusal(
+            "out", "not be written by another process", received=f"out={out!r}, which is"
         ) from None
     except OSError as error:
         if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):

@@ -13,6 +13,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator
 
+from tfsoftmax.support.arguments import refusal
 from tfsoftmax.support.whole_files import errors_name
 
 BLOCK_BYTES = 1 << 20
@@ -160,7 +161,7 @@ def _opened(path):
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         if getattr(error, "errno", None) is not None:
             raise
-        raise ValueError(f"{path}: must be an undamaged file. Received: {error}") from error
+        raise refusal(f"{path}:", "be an undamaged file", received=f"{error}") from error
 
 
 def _decoded(data, path, first):
@@ -168,9 +169,8 @@ def _decoded(data, path, first):
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         number = first + data.count(b"\n", 0, error.start)
-        raise ValueError(
-            f"{name_of(path)}, line {number}: must be UTF-8. "
-            f"Received: {data[error.start : error.start + 20]!r}"
+        raise refusal(
+            f"{name_of(path)}, line {number}:", "be UTF-8", data[error.start:error.start + 20]
         ) from error
     return text.removeprefix("\ufeff") if first == 1 else text
 

@@ -23,7 +23,7 @@ import sys
 from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import check_plot, load_tensorflow, printable
 from tfsoftmax.pairs.commands.search import Search
-from tfsoftmax.support.arguments import check_at_least
+from tfsoftmax.support.arguments import check_at_least, expect, refusal
 from tfsoftmax.support.progress import bar
 from tfsoftmax.support.textio import line_blocks, name_of
 from tfsoftmax.support.whole_files import errors_name
@@ -60,17 +60,15 @@ def main():
     options, search = parse(SummariseOptions), parse(Search)
     check_at_least(1, nbest=options.nbest)
     if options.nbest > search.beam:
-        raise ValueError(
-            f"`nbest` must be at most `beam`, {search.beam}. Received: nbest={options.nbest}"
+        raise refusal(
+            "nbest", f"be at most `beam`, {search.beam}", options.nbest
         )
     if options.attention is not None:
-        if not options.attention:
-            raise ValueError("`attention` must name a PNG file. Received: attention=''")
+        expect(options.attention, "attention", "name a PNG file", received="attention=''")
         check_plot(options.attention, "attention")
     blocks = line_blocks(options.input)
     first = next(blocks, None)  # before TensorFlow, to fail at once
-    if first is None:
-        raise ValueError(f"`input` must hold texts. Received: input={options.input!r}")
+    expect(first is not None, "input", "hold texts", options.input)
     load_tensorflow()
     from tfsoftmax.pairs.summaries import Summariser
     from tfsoftmax.pairs.task import PAIRS

@@ -116,6 +116,8 @@ def test_a_refusal_names_the_argument_the_rule_and_the_value(arguments, message)
     with pytest.raises(ValueError) as error:
         expect(False, *arguments)
     assert str(error.value) == message
+    is_name = arguments[0].isidentifier()
+    assert error.value.argument == (arguments[0] if is_name else None)
 
 
 def test_a_value_is_rendered_only_for_the_message():

@@ -277,7 +277,8 @@ def _sentence(error):
                 f"Received: {name}={brief(each, 100)!r}")
     if _is_of_a_stream(error):
         return f"standard output, or a file that is written, cannot be used: {error.strerror}"
-    if not any(f"`{name}`" in text for name in given):
+    told = getattr(error, "argument", None) in given or any(f"`{name}`" in text for name in given)
+    if not told:
         named = [(name, each) for name, each in values if _is_named(each, text)]
         if named:  # what the message begins with, or else what is longest
             name, each = max(named, key=lambda found: (_begins(text, found[1]), len(found[1])))

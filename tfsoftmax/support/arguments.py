@@ -49,13 +49,18 @@ def refusal(
     name: str, rule: str, value: object = None, received: str | Mapping | None = None,
     error: type[Exception] = ValueError,
 ) -> Exception:
-    """The error that `expect` raises, for where it follows another or is costly to describe."""
+    """The error that `expect` raises, for where it follows another or is costly to describe.
+
+    The error has the name of the argument as `argument`, or None for another subject.
+    """
     subject, of_value = (f"`{name}`", f"{name}=") if name.isidentifier() else (name, "")
     if received is None:
         received = of_value + _shown(value)
     elif not isinstance(received, str):
         received = ", ".join(f"{key}={_shown(each)}" for key, each in received.items())
-    return error(f"{subject} must {rule}. Received: {received}")
+    refused = error(f"{subject} must {rule}. Received: {received}")
+    refused.argument = name if name.isidentifier() else None
+    return refused
 
 
 class _Signature:

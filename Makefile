@@ -8,7 +8,7 @@ DATA ?= data/docstrings
 RUN ?= runs/demo
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: demo demo_summaries install test test-slow test-oldest torture test-hub test-exporters lint docs benchmark walkthrough clean
+.PHONY: demo demo_summaries install test test-slow test-oldest test-extras torture test-hub test-exporters lint docs benchmark walkthrough clean
 
 demo: $(VENV)/.installed
 	$(BIN)/tfsoftmax prepare --corpus=docstrings --out=$(DATA)
@@ -33,6 +33,11 @@ test-slow: $(VENV)/.installed-test
 # The same tests on the oldest versions that pyproject.toml allows.
 test-oldest:
 	PIP_CONSTRAINT=$(CURDIR)/.ci/oldest.txt $(MAKE) test VENV=.venv-oldest
+
+# The same tests with every optional package but keras_hub, none of which may be missing.
+test-extras:
+	$(MAKE) .venv-extras/.installed-extras VENV=.venv-extras
+	TFSOFTMAX_EXTRAS=1 .venv-extras/bin/python -m pytest -n 2 --dist worksteal
 
 # The tests with keras_hub, which `make test` skips, in an environment of their own.
 test-hub:
@@ -72,6 +77,11 @@ $(VENV)/.installed-test: pyproject.toml
 	$(PIP_INSTALL) -e .[test,tfds,plot,wer,subword]
 	touch $@ $(VENV)/.installed
 
+$(VENV)/.installed-extras: pyproject.toml .ci/extras.txt
+	$(PIP_INSTALL) -e .[test,tfds,plot,wer,subword,demo,hf,index,arpa] -r .ci/extras.txt
+	$(BIN)/python -m playwright install chromium
+	touch $@ $(VENV)/.installed
+
 $(VENV)/.installed-hub: pyproject.toml
 	$(PIP_INSTALL) -e .[test,hub]
 	touch $@ $(VENV)/.installed
@@ -85,4 +95,4 @@ $(VENV)/.installed-docs: pyproject.toml
 	touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) .venv-oldest .venv-hub .venv-exporters data runs build dist site *.egg-info
+	rm -rf $(VENV) .venv-oldest .venv-hub .venv-extras .venv-exporters data runs build dist site *.egg-info

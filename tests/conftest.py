@@ -38,6 +38,25 @@ def pytest_collection_modifyitems(config, items):
         raise pytest.UsageError(f"slow_tier.txt names no test: {', '.join(sorted(missing))}")
 
 
+def _refuses_skips(report):
+    """With every optional package installed (`make test-extras`), none may be missing."""
+    reason = str(report.longrepr)
+    missing = "could not import" in reason or "needs faiss" in reason or "needs kenlm" in reason
+    if os.environ.get("TFSOFTMAX_EXTRAS") and report.skipped and missing:
+        report.outcome = "failed"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport():
+    return _refuses_skips((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report():
+    return _refuses_skips((yield))
+
+
 def pytest_collection_finish():
     """Spares Python the search for garbage among what TensorFlow's import made."""
     gc.freeze()

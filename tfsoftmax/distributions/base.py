@@ -47,7 +47,7 @@ class Objective:
         return weighted_sum(self.nats(hidden, labels, *more), weights), None
 
 
-class Given(Objective):
+class NatsOf(Objective):
     """An objective that is given as a function.
 
     Args:
@@ -55,9 +55,9 @@ class Given(Objective):
             position, to losses (N,).
 
     Example:
-        from tfsoftmax.distributions.base import Given
+        from tfsoftmax.distributions.base import NatsOf
         rows = tfsoftmax.distributions.rows.Rows(keras.random.normal((1000, 64)))
-        halved = Given(lambda hidden, labels: 0.5 * rows.nats(hidden, labels))
+        halved = NatsOf(lambda hidden, labels: 0.5 * rows.nats(hidden, labels))
     """
 
     def __init__(self, nats: Callable[..., tf.Tensor]):

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.distributions.base import Given
+from tfsoftmax.distributions.base import NatsOf
 from tfsoftmax.distributions.sampled import sampled_loss
 from tfsoftmax.heads.class_based import ClassSoftmax
 from tfsoftmax.heads.options import HeadOptions
@@ -80,7 +80,7 @@ class ClassNCE(ClassSoftmax):
             self._log_sizes = tf.constant(log_sizes, tf.float32)
 
     def objective(self):
-        return Given(self._nats)
+        return NatsOf(self._nats)
 
     def _nats(self, hidden, labels):
         classes = tf.gather(self._class_of, labels)

@@ -60,7 +60,7 @@ docs: $(VENV)/.installed-docs
 	$(BIN)/mkdocs build --strict
 
 walkthrough: $(VENV)/.installed-test
-	$(BIN)/python -m experiments.walkthrough docs/walkthrough.md
+	$(BIN)/python -m experiments.framework.walkthrough docs/walkthrough.md
 
 benchmark: $(VENV)/.installed-test
 	$(BIN)/python -m experiments.benchmarks.run heads --vocab_sizes=10000,44370 --seconds=1 \

@@ -17,7 +17,7 @@ from pathlib import Path
 import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
 from absl import flags
 
-from experiments import catalogue, kept, papers, report, runner
+from experiments.framework import catalogue, kept, papers, report, runner
 from tfsoftmax.commands import program
 
 

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from demo_helper import HEADS, WORDS, shown_runs
-from experiments import demo_screenshot
+from experiments.measurements import demo_screenshot
 from runs_helper import tool
 from tfsoftmax.commands import demo_html, demo_page
 from tfsoftmax.commands.demo_page import MOST_CHARACTERS, Page

@@ -328,7 +328,7 @@ def test_no_tensor_of_all_positions_by_all_words():
 
 
 def demonstrated():
-    from experiments import ten_million
+    from experiments.measurements import ten_million
 
     strategy = strategy_here()
     with strategy.scope():

@@ -7,7 +7,7 @@ The devices have n = N / P positions each. A ring all-reduce of b bytes makes ea
 import dataclasses
 from collections.abc import Callable
 
-from experiments import markdown
+from experiments.framework import markdown
 
 FLOAT, INDEX = 4, 4
 NOISE_SAMPLES = 1280

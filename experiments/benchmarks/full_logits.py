@@ -16,8 +16,8 @@ import numpy as np
 import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
 from absl import flags
 
-from experiments import markdown
 from experiments.benchmarks.measure import medians
+from experiments.framework import markdown
 from tfsoftmax.commands import program
 
 RESULTS = Path("experiments/results/full_logits")

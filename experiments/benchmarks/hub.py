@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 
-from experiments import markdown
+from experiments.framework import markdown
 
 VARIANTS = {  # (head or None, jit_compile): description
     (None, True): "keras_hub's own loss, XLA",

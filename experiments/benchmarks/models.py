@@ -10,7 +10,7 @@ from experiments.benchmarks.programs import Program, built_head, parameters_of
 
 def training(case, problem):
     """A whole training step of a run of an experiment, on the batches of its corpus."""
-    from experiments import catalogue
+    from experiments.framework import catalogue
     from tfsoftmax.corpora.pipeline import batches
     from tfsoftmax.runs.compiled import compiled_model
 

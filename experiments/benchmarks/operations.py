@@ -20,9 +20,9 @@ import numpy as np
 import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
 from absl import flags
 
-from experiments import markdown, pictures
 from experiments.benchmarks import cases
 from experiments.benchmarks.problem import Problem
+from experiments.framework import markdown, pictures
 from tfsoftmax.commands import program
 
 LEFT_OUT = ("sequential", "without replacement")

@@ -2,8 +2,8 @@
 
 import re
 
-from experiments import pictures
 from experiments.benchmarks.cases import GRADIENTS, KERAS, MIDDLE_SIZES, PEERS, STEP, heads
+from experiments.framework import pictures
 
 # Panels of the pictures by vocabulary, with the groups of cases that each of them shows.
 FAMILIES = {

@@ -3,7 +3,6 @@
 import itertools
 import math
 
-from experiments import markdown
 from experiments.benchmarks import plots
 from experiments.benchmarks import rows as of_rows
 from experiments.benchmarks.cases import (
@@ -17,6 +16,7 @@ from experiments.benchmarks.cases import (
     SUITES,
     WHOLE,
 )
+from experiments.framework import markdown
 
 INTRODUCTION = """\
 Written by `python -m experiments.benchmarks.run`. What is measured, and how, is said in

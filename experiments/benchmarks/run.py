@@ -94,7 +94,7 @@ def planned(suites, options):
 
 def speed(options):
     """The runs of an experiment as one group of whole training steps."""
-    from experiments import catalogue
+    from experiments.framework import catalogue
 
     if not (options.experiment and options.data):
         raise ValueError(

@@ -18,9 +18,9 @@ import numpy as np
 import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
 from absl import flags
 
-from experiments import markdown
 from experiments.benchmarks.likeliest_words import SPREAD, untrained
 from experiments.benchmarks.measure import medians
+from experiments.framework import markdown
 from tfsoftmax.commands import program
 
 RESULTS = Path("experiments/results/serving")

@@ -28,8 +28,8 @@ from pathlib import Path
 import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
 from absl import flags
 
-from experiments import markdown, pictures
 from experiments.benchmarks import cluster_model
+from experiments.framework import markdown, pictures
 from tfsoftmax.commands import program
 
 RESULTS = Path("experiments/results/workers")

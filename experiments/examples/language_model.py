@@ -17,7 +17,7 @@ import keras
 import numpy as np
 
 import tfsoftmax
-from experiments.stop_after import StopAfter
+from experiments.framework.stop_after import StopAfter
 from tfsoftmax.support.hardware import hardware
 
 WORDS = 50_000

@@ -27,8 +27,8 @@ import numpy as np
 import tensorflow as tf
 
 import tfsoftmax
-from experiments import movielens
-from experiments.stop_after import StopAfter
+from experiments.framework.stop_after import StopAfter
+from experiments.inputs import movielens
 from tfsoftmax.samplers import InBatch, Unigram
 from tfsoftmax.support.hardware import hardware
 

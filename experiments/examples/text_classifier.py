@@ -23,7 +23,7 @@ import numpy as np
 import tensorflow as tf
 
 import tfsoftmax
-from experiments.stop_after import StopAfter
+from experiments.framework.stop_after import StopAfter
 from tfsoftmax.support.hardware import hardware
 
 LABELS = 100_000

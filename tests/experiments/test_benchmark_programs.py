@@ -168,7 +168,7 @@ def test_the_modules_of_a_language_model_run_apart_with_any_cell(cell, gates):
 def test_a_run_of_an_experiment_takes_training_steps_of_its_corpus(tmp_path, monkeypatch):
     import types
 
-    from experiments import catalogue, definition
+    from experiments.framework import catalogue, definition
     from runs_helper import small_corpus
 
     small_corpus(tmp_path)

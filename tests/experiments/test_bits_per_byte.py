@@ -6,8 +6,9 @@ import math
 
 import pytest
 
-from experiments import bits_per_byte, pieces
-from experiments.bits_per_byte import END, Speller, row
+from experiments.measurements import bits_per_byte
+from experiments.measurements.bits_per_byte import END, Speller, row
+from experiments.tables import pieces
 from tfsoftmax.vocabulary import Vocabulary
 
 

@@ -5,7 +5,7 @@ import math
 import pytest
 
 import runs_helper
-from experiments import by_frequency
+from experiments.measurements import by_frequency
 from tfsoftmax.corpora.records import Corpus
 
 

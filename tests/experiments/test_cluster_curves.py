@@ -2,10 +2,11 @@
 
 import pytest
 
-from experiments import cluster_curves, report, seeds
-from experiments.definition import Run
-from experiments.outcome import Outcome
-from experiments.runner import run_all
+from experiments.framework import report, seeds
+from experiments.framework.definition import Run
+from experiments.framework.outcome import Outcome
+from experiments.framework.runner import run_all
+from experiments.measurements import cluster_curves
 
 RUNS = seeds.seeded([Run("own", model={"head": "self_organised"}), Run("full")], (1, 2))
 

@@ -13,7 +13,7 @@ VOCABULARY = Vocabulary(WORDS, [50, 40, 30, 20, 10, 8, 6, 4, 2])
 
 @pytest.fixture(scope="module")
 def corrupted():
-    return importlib.import_module("experiments.corrupted_nbest")
+    return importlib.import_module("experiments.inputs.corrupted_nbest")
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments import catalogue
-from experiments.definition import Run
+from experiments.framework import catalogue
+from experiments.framework.definition import Run
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -65,7 +65,7 @@ def test_runs_of_one_name_are_an_error(monkeypatch):
 
 
 def test_every_module_with_runs_is_in_the_catalogue():
-    modules = (ROOT / "experiments").glob("*.py")
+    modules = (ROOT / "experiments").rglob("*.py")
     with_runs = {path.stem for path in modules if "\nRUNS = " in path.read_text(encoding="utf-8")}
     assert with_runs == set(catalogue.EXPERIMENTS)
 
@@ -73,7 +73,7 @@ def test_every_module_with_runs_is_in_the_catalogue():
 def test_every_experiment_loads():
     for name in catalogue.EXPERIMENTS:
         module = catalogue.load(name)
-        assert module.RUNS and module.__name__ == f"experiments.{name}"
+        assert module.RUNS and module.__name__ == f"experiments.tables.{name}"
 
 
 def test_the_listing_has_the_first_line_of_each_docstring():

@@ -2,8 +2,9 @@
 
 import json
 
-from experiments import field, field_map
 from experiments.benchmarks import rows as of_rows
+from experiments.measurements import field_map
+from experiments.tables import field
 
 CURVES = {
     "full": [[n, 100.0 - n] for n in range(1, 9)],

@@ -2,7 +2,7 @@
 
 import pytest
 
-from experiments import first_steps
+from experiments.measurements import first_steps
 
 
 def test_the_page_has_a_row_for_each_head_and_size(tmp_path):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from experiments import huffman_files
+from experiments.inputs import huffman_files
 from tfsoftmax.partitions import tree_builders
 
 COUNTS = np.array([40, 7, 7, 7, 7, 3, 3, 3, 1, 1, 1, 1, 1])

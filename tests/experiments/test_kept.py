@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from experiments import kept, report
-from experiments.definition import Run
-from experiments.runner import run_all
+from experiments.framework import kept, report
+from experiments.framework.definition import Run
+from experiments.framework.runner import run_all
 
 BROWN = {"tree": "{data}/brown.paths"}
 RUNS = [

@@ -13,7 +13,7 @@ HIDDEN = RNG.normal(size=(N, D))
 
 @pytest.fixture
 def light_tiles(monkeypatch):
-    module = importlib.import_module("experiments.light_tiles")
+    module = importlib.import_module("experiments.measurements.light_tiles")
     monkeypatch.setattr(module, "ROWS", 4)
     monkeypatch.setattr(module, "THRESHOLD", 0.02)
     return module

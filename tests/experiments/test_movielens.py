@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from experiments import movielens
+from experiments.inputs import movielens
 
 
 def flags(*places):

@@ -2,11 +2,11 @@
 
 import pytest
 
-from experiments import catalogue, panels, report, seeds
-from experiments.definition import Run
-from experiments.outcome import Outcome
-from experiments.panels import Panel
-from experiments.runner import run_all
+from experiments.framework import catalogue, panels, report, seeds
+from experiments.framework.definition import Run
+from experiments.framework.outcome import Outcome
+from experiments.framework.panels import Panel
+from experiments.framework.runner import run_all
 
 RUNS = seeds.seeded([Run("full"), Run("few"), Run("many"), Run("never")], (1, 2))
 PANELS = (Panel("samples", "samples", {

@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from experiments import catalogue, papers, seeds, verdicts
-from experiments.seeds import ALIKE, MORE
-from experiments.verdicts import Claims, Table
+from experiments.framework import catalogue, papers, seeds, verdicts
+from experiments.framework.seeds import ALIKE, MORE
+from experiments.framework.verdicts import Claims, Table
 
 ROWS = [("full", [100.8, 101.2], 130.0), ("tree", [103.0], 133.0), ("random", [120.0], 156.0)]
 

@@ -10,7 +10,7 @@ V = 301
 
 @pytest.fixture(scope="module")
 def shapes():
-    return importlib.import_module("experiments.proposal_shapes")
+    return importlib.import_module("experiments.measurements.proposal_shapes")
 
 
 @pytest.fixture(scope="module")

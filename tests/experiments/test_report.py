@@ -3,10 +3,10 @@ import sys
 
 import pytest
 
-from experiments import report
-from experiments.definition import Run
-from experiments.outcome import Outcome
-from experiments.runner import run_all
+from experiments.framework import report
+from experiments.framework.definition import Run
+from experiments.framework.outcome import Outcome
+from experiments.framework.runner import run_all
 
 RUNS = [
     Run("a", paper={"perplexity": 129.51}, scale="1/8 of the units"),

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments.definition import Run
-from experiments.outcome import Outcome
-from experiments.runner import run_all, select
+from experiments.framework.definition import Run
+from experiments.framework.outcome import Outcome
+from experiments.framework.runner import run_all, select
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -79,8 +79,8 @@ def test_another_corpus_reaches_train(tmp_path, data, fakes):
 def test_an_interrupt_lets_train_save_and_the_same_command_goes_on(tmp_path, data, fakes):
     code = (
         "from pathlib import Path\n"
-        "from experiments.definition import Run\n"
-        "from experiments.runner import run_all\n"
+        "from experiments.framework.definition import Run\n"
+        "from experiments.framework.runner import run_all\n"
         f"run_all([Run('slow'), Run('b')], Path({str(tmp_path)!r}), {str(data)!r}, **{fakes!r})\n"
     )
     process = subprocess.Popen(

@@ -5,9 +5,9 @@ import math
 
 import pytest
 
-from experiments import report, seeds
-from experiments.definition import Run
-from experiments.outcome import Outcome
+from experiments.framework import report, seeds
+from experiments.framework.definition import Run
+from experiments.framework.outcome import Outcome
 
 PAPER = {"full": {"perplexity": 100.0}, "tree": {"perplexity": 125.0}}
 RUNS = seeds.seeded([

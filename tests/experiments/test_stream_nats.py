@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from experiments import stream_nats
+from experiments.measurements import stream_nats
 
 
 def test_perplexities_with_and_without_the_worst_streams():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from experiments import tree_files
+from experiments.inputs import tree_files
 from tfsoftmax.partitions import tree_builders
 
 ORDER = np.random.default_rng(0).permutation(1000)

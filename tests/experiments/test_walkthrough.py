@@ -1,6 +1,6 @@
 import pytest
 
-from experiments import walkthrough
+from experiments.framework import walkthrough
 
 PAGE = """\
 # A page

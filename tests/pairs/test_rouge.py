@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from experiments.title_baselines import NearestTitles, first_words
+from experiments.inputs.title_baselines import NearestTitles, first_words
 from tfsoftmax.pairs.rouge import DUC_BYTES, first_bytes, rouge, rouge_scores
 from tfsoftmax.pairs.stems import stem
 from tfsoftmax.support.resampling import estimated_mean, resampled_ratios

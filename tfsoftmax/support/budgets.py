@@ -38,7 +38,7 @@ BLOCK_BYTES = 1 << 25
 BLOCK_WORDS = 4096
 
 # Words of a tile, all or none of which are drawn for `gradient_share`: fewer copy more often, and
-# more have fewer tiles to draw from. `experiments.light_blocks` has both.
+# more have fewer tiles to draw from. `experiments.measurements.light_blocks` has both.
 TILE_WORDS = 512
 
 # Nodes numbered below this are scored for all positions by one matmul. With breadth-first numbers

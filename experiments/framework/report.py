@@ -1,0 +1,206 @@
+"""The report of an experiment: a page with a table of its runs and a picture of their results."""
+
+import json
+import statistics
+
+from experiments.framework import kept, markdown, panels, pictures, seeds
+from experiments.framework.definition import MEASURES
+from experiments.measurements import cluster_curves
+
+PICTURE, CURVES, PANELS = "perplexity.png", "curves.png", "panels.png"
+RESULTS = "results.json"
+MOST_MEDIANS = 2.5  # a perplexity of more than so many medians is drawn at the edge of the picture
+HEADINGS = {
+    "perplexity": "validation perplexity",
+    "test_perplexity": "test perplexity",
+    "words_per_second": "words/s",
+    "peak_memory_gib": "peak GiB",
+}
+FORMATS = {
+    "perplexity": ",.2f", "test_perplexity": ",.2f", "words_per_second": ",.0f",
+    "peak_memory_gib": ".2f",
+}
+NOTE = """\
+Perplexities are exact: every token of a split counts once, and language models carry the recurrent
+state over the whole split. The validation perplexity is the best of the run. Words/s and minutes
+count the training steps alone. Peak memory is that of the whole process."""
+MEANS_NOTE = """\
+Means over the seeds that have finished, with half of the range between the lowest and the highest
+seed. The ratios are to full softmax, ours and the paper's."""
+
+
+def write(name, docstring, outcomes, folder, of_parameters=()):
+    """Writes the report of an experiment.
+
+    Args:
+        name: name of the experiment.
+        docstring: docstring of its module.
+        outcomes: list of (`Run`, `Outcome`) in the order of the table.
+        folder: `Path` to write into, which is made if it is missing.
+        of_parameters: `Panel`s, which are drawn instead of the learning curves.
+
+    Returns:
+        The text of README.md.
+
+    Raises:
+        ValueError: if no run was started, since an empty report would replace an earlier one.
+    """
+    if all(outcome.config is None for _, outcome in outcomes):
+        raise ValueError(
+            f"`runs` must hold runs of {name}: {', '.join(run.name for run, _ in outcomes)}. "
+            "Received: a directory without any"
+        )
+    rows = [kept.row(run, outcome) for run, outcome in outcomes]
+    results = [(row["name"], row["perplexity"], row["seconds"] / 60) for row in rows
+               if row.get("perplexity")]
+    note = note_of(outcomes)
+    lines = ",\n".join(json.dumps(row) for row in rows)
+    markdown.write(folder / RESULTS, f"[\n{lines}\n]")
+    return markdown.write(
+        folder / "README.md", f"# {name}", docstring.strip(), "## Results", facts(outcomes),
+        *_means(name, outcomes, note, folder, of_parameters),
+        table([(run, o) for run, o in outcomes if o.config]), _still_to_run(outcomes), NOTE,
+        picture(name, results, note, folder / PICTURE),
+        *cluster_curves.blocks(outcomes, note, folder),
+        f"Written by `python -m experiments.run {name} --report`.",
+    )
+
+
+def _means(name, outcomes, note, folder, of_parameters):
+    """What an experiment whose runs have seeds shows before its single runs."""
+    means = seeds.table(outcomes)
+    if not means:
+        return []
+    if of_parameters:
+        drawn = panels.block(of_parameters, outcomes, "full", note, folder / PANELS)
+    else:
+        drawn = seeds.curves(outcomes, f"{name}: learning curves", note, folder / CURVES)
+    return [means, MEANS_NOTE, drawn]
+
+
+def _still_to_run(outcomes):
+    names = [run.name for run, outcome in outcomes if outcome.config is None]
+    return f"Still to be run: {', '.join(names)}." if names else ""
+
+
+def table(outcomes):
+    """A Markdown table with one row for each run and the paper's values beside ours."""
+    columns = []
+    for measure in MEASURES:
+        columns.append((HEADINGS[measure], measure, False))
+        if any(measure in run.paper for run, _ in outcomes):
+            columns.append(("paper", measure, True))
+    rows = [["run", "scale", "state", "steps", "epochs", "minutes", *(c[0] for c in columns)]]
+    for run, outcome in outcomes:
+        ours = outcome.measures()
+        rows.append([
+            run.name, run.scale, outcome.state, _cell(ours.get("step"), ",d"),
+            _cell(ours.get("epoch"), ".2f"), _cell(ours.get("seconds"), ".1f", 60),
+            *(_cell((run.paper if paper else ours).get(m), FORMATS[m]) for _, m, paper in columns),
+        ])
+    return markdown.table(rows, text_columns=3)
+
+
+def facts(outcomes):
+    """Corpus, hardware and versions, in a line each, or one for each group of runs that differ."""
+    started = [(run.name, o.config) for run, o in outcomes if o.config and not o.foreign]
+    lines = []
+    for heading, state in (
+        ("Corpus", _corpus),
+        ("Hardware", lambda config: config["hardware"]),
+        ("Versions", lambda config: _listed(config["versions"])),
+    ):
+        names = {}
+        for name, config in started:
+            names.setdefault(state(config), []).append(name)
+        *few, most = sorted(names, key=lambda text: len(names[text])) or [None]
+        lines += [f"- {heading} of {', '.join(names[text])}: {text}" for text in few]
+        lines += [f"- {heading}{' of the others' if few else ''}: {most}"] if most else []
+    return "\n".join(lines)
+
+
+def note_of(outcomes):
+    """Corpus, hardware and scale in one line, without what the runs do not share."""
+    described = [
+        (f"{o.config['corpus']['name']}, V = {o.config['corpus']['vocab_size']:,}",
+         o.config["hardware"], run.scale)
+        for run, o in outcomes if o.config and not o.foreign
+    ]
+    shared = (values.pop() for values in map(set, zip(*described)) if len(values) == 1)
+    return "; ".join(filter(None, shared))
+
+
+def picture(name, results, note, path):
+    """Draws perplexities and training times; returns the Markdown that shows them.
+
+    Args:
+        name: name of the experiment.
+        results: list of (run, validation perplexity, minutes of training).
+        note: corpus, hardware and scale.
+        path: `Path` of the PNG.
+    """
+    results = sorted(results, key=lambda result: result[1])
+    if not results:
+        return ""
+    limit = MOST_MEDIANS * statistics.median(perplexity for _, perplexity, _ in results)
+    beyond = [run for run, perplexity, _ in results if perplexity > limit]
+    caption = (
+        f"Exact validation perplexity and training time of the runs of {name}, the best run on "
+        "top." + f" ({note}.)" * bool(note)
+    )
+    if beyond:
+        caption += f" The perplexity of {' and '.join(beyond)} lies far beyond the axis."
+    return pictures.shown(lambda: draw(name, results, limit, note), path, caption)
+
+
+def draw(name, results, limit, note):
+    """The picture of sorted results, in which perplexities above the limit stand at the edge."""
+    names, perplexities, minutes = zip(*results)
+    figure = pictures.new(9, 1.5 + 0.33 * len(names), f"{name}: which run learns best, and how "
+                          "long it trains", note)
+    left, right = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
+    pictures.bars(right, names, minutes, [f"{m:,.1f}" for m in minutes], pictures.GREY,
+                  "minutes of training")
+    shown = [p for p in perplexities if p <= limit]
+    low, high = min(shown), max(shown)
+    edge = high + 0.3 * (high - low or high)
+    left.set_xlim(low - 0.1 * (edge - low), edge + 0.25 * (edge - low))
+    pictures.frame(left)
+    for row, perplexity in enumerate(perplexities):
+        clipped = perplexity > limit
+        place = edge if clipped else perplexity
+        left.plot(place, row, ">" if clipped else "o", markersize=7,
+                  color=pictures.COLOURS[1 if clipped else 0])
+        text = f"{perplexity:,.0f}, off the axis" if clipped else f"{perplexity:,.1f}"
+        left.annotate(text, (place, row), (-8 if clipped else 8, 0), textcoords="offset points",
+                      fontsize=9, va="center", ha="right" if clipped else "left")
+    left.set_title("exact validation perplexity, lower is better", loc="left", fontsize=10)
+    return figure
+
+
+def _corpus(config):
+    corpus = config["corpus"]
+    splits = ", ".join(
+        f"{split['tokens']:,} tokens in {name} ({split['oov'] / split['words']:.1%} OOV)"
+        for name, split in corpus["splits"].items()
+    )
+    order = {"text": "in the order of the text", "shuffled": "shuffled sentences"}
+    if corpus.get("task") == "pairs":
+        return (
+            f"{corpus['name']}, vocabulary {corpus['vocab_size']:,}; {splits}, of the targets; "
+            f"batches of {corpus['batch_size']} pairs, sources of at most {corpus['max_source']} "
+            f"words, targets of at most {corpus['max_target']}"
+        )
+    return (
+        f"{corpus['name']}, {order[corpus.get('order', 'shuffled')]}, "
+        f"vocabulary {corpus['vocab_size']:,}; {splits}; "
+        f"{corpus['streams']} streams of {corpus['time_steps']} steps"
+    )
+
+
+def _listed(versions):
+    return ", ".join(f"{name} {version}" for name, version in versions.items())
+
+
+def _cell(value, form, divisor=1):
+    return "–" if value is None else format(value if divisor == 1 else value / divisor, form)

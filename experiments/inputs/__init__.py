@@ -1,0 +1,1 @@
+"""Programs that write what experiments read: trees, models, lists, and data of others."""

@@ -1,0 +1,1 @@
+"""Programs that measure what no table of runs tells."""

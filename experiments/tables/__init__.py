@@ -1,0 +1,1 @@
+"""The tables and figures of the papers as data: each module has the runs of one experiment."""

@@ -1,0 +1,41 @@
+"""Good and bad trees: Brown's order of the words and a random one, in trees of three shapes.
+
+Reproduces: what Mao 2019 ("Hierarchical Softmax", caveats) and Jiang et al. 2017 say of good and
+bad trees. Words that belong together make a good tree. These runs ask whether its depth and balance
+matter, too: the same two orders of the words stand in balanced trees and in skewed ones, whose
+nodes put a tenth of their words on one side, so that a path is more than twice as long. Otherwise
+the runs are those of `jiang`.
+
+Commands, for a million words with one sentence on each line:
+
+    tfsoftmax prepare --corpus=text --order=text --max_vocab=10000 --train=train.txt.gz \\
+        --valid=valid.txt.gz --test=test.txt.gz --out=data/million
+    tfsoftmax cluster --data=data/million --classes=1000 --out=data/million/brown.paths
+    python -m experiments.inputs.tree_files --data=data/million
+    python -m experiments.run tree_shapes --data=data/million
+
+`tree_files` writes the trees, and the page [shapes](shapes.md) of their depth and balance.
+
+Two streams of 128 make the test perplexity of random-skewed what it is: from the zeros with which a
+stream begins, the states of this model go where no word brings them back. Validation has no such
+stream. The first number that this prints is the one below; the last, without the two, is 159.33:
+
+    python -m experiments.measurements.stream_nats --run=runs/tree_shapes/random-skewed-seed1 \\
+        --split=test --worst=2
+
+Hardware and hours: each run has one core, which it shares with other work, so that its minutes and
+words/s say nothing of the method (results/benchmarks compares speeds).
+"""
+
+from experiments.framework.seeds import seeded
+from experiments.tables import jiang
+
+TREES = {  # name: the option `tree` of the head
+    "brown": "{data}/brown.paths",
+    "brown-balanced": "{data}/brown-balanced.paths",
+    "brown-skewed": "{data}/brown-skewed.paths",
+    "random-balanced": "random",
+    "random-skewed": "{data}/random-skewed.paths",
+}
+
+RUNS = seeded([jiang.run(name, "tree", tree=tree) for name, tree in TREES.items()], (1,))

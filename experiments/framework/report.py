@@ -4,7 +4,6 @@ import json
 import statistics
 
 from experiments.framework import kept, markdown, panels, pictures, seeds
-from experiments.framework.definition import MEASURES
 from experiments.measurements import cluster_curves
 
 PICTURE, CURVES, PANELS = "perplexity.png", "curves.png", "panels.png"
@@ -13,17 +12,14 @@ MOST_MEDIANS = 2.5  # a perplexity of more than so many medians is drawn at the 
 HEADINGS = {
     "perplexity": "validation perplexity",
     "test_perplexity": "test perplexity",
-    "words_per_second": "words/s",
     "peak_memory_gib": "peak GiB",
 }
-FORMATS = {
-    "perplexity": ",.2f", "test_perplexity": ",.2f", "words_per_second": ",.0f",
-    "peak_memory_gib": ".2f",
-}
+FORMATS = {"perplexity": ",.2f", "test_perplexity": ",.2f", "peak_memory_gib": ".2f"}
 NOTE = """\
 Perplexities are exact: every token of a split counts once, and language models carry the recurrent
-state over the whole split. The validation perplexity is the best of the run. Words/s and minutes
-count the training steps alone. Peak memory is that of the whole process."""
+state over the whole split. The validation perplexity is the best of the run. Peak memory is that of
+the whole process. How fast heads train stands on the pages of speed: these runs shared their
+machines with others."""
 MEANS_NOTE = """\
 Means over the seeds that have finished, with half of the range between the lowest and the highest
 seed. The ratios are to full softmax, ours and the paper's."""
@@ -51,8 +47,7 @@ def write(name, docstring, outcomes, folder, of_parameters=()):
             "Received: a directory without any"
         )
     rows = [kept.row(run, outcome) for run, outcome in outcomes]
-    results = [(row["name"], row["perplexity"], row["seconds"] / 60) for row in rows
-               if row.get("perplexity")]
+    results = [(row["name"], row["perplexity"]) for row in rows if row.get("perplexity")]
     note = note_of(outcomes)
     lines = ",\n".join(json.dumps(row) for row in rows)
     markdown.write(folder / RESULTS, f"[\n{lines}\n]")
@@ -86,16 +81,16 @@ def _still_to_run(outcomes):
 def table(outcomes):
     """A Markdown table with one row for each run and the paper's values beside ours."""
     columns = []
-    for measure in MEASURES:
+    for measure in HEADINGS:
         columns.append((HEADINGS[measure], measure, False))
         if any(measure in run.paper for run, _ in outcomes):
             columns.append(("paper", measure, True))
-    rows = [["run", "scale", "state", "steps", "epochs", "minutes", *(c[0] for c in columns)]]
+    rows = [["run", "scale", "state", "steps", "epochs", *(c[0] for c in columns)]]
     for run, outcome in outcomes:
         ours = outcome.measures()
         rows.append([
             run.name, run.scale, outcome.state, _cell(ours.get("step"), ",d"),
-            _cell(ours.get("epoch"), ".2f"), _cell(ours.get("seconds"), ".1f", 60),
+            _cell(ours.get("epoch"), ".2f"),
             *(_cell((run.paper if paper else ours).get(m), FORMATS[m]) for _, m, paper in columns),
         ])
     return markdown.table(rows, text_columns=3)
@@ -131,22 +126,22 @@ def note_of(outcomes):
 
 
 def picture(name, results, note, path):
-    """Draws perplexities and training times; returns the Markdown that shows them.
+    """Draws perplexities; returns the Markdown that shows them.
 
     Args:
         name: name of the experiment.
-        results: list of (run, validation perplexity, minutes of training).
+        results: list of (run, validation perplexity).
         note: corpus, hardware and scale.
         path: `Path` of the PNG.
     """
     results = sorted(results, key=lambda result: result[1])
     if not results:
         return ""
-    limit = MOST_MEDIANS * statistics.median(perplexity for _, perplexity, _ in results)
-    beyond = [run for run, perplexity, _ in results if perplexity > limit]
+    limit = MOST_MEDIANS * statistics.median(perplexity for _, perplexity in results)
+    beyond = [run for run, perplexity in results if perplexity > limit]
     caption = (
-        f"Exact validation perplexity and training time of the runs of {name}, the best run on "
-        "top." + f" ({note}.)" * bool(note)
+        f"Exact validation perplexity of the runs of {name}, the best run on top."
+        + f" ({note}.)" * bool(note)
     )
     if beyond:
         caption += f" The perplexity of {' and '.join(beyond)} lies far beyond the axis."
@@ -155,12 +150,11 @@ def picture(name, results, note, path):
 
 def draw(name, results, limit, note):
     """The picture of sorted results, in which perplexities above the limit stand at the edge."""
-    names, perplexities, minutes = zip(*results)
-    figure = pictures.new(9, 1.5 + 0.33 * len(names), f"{name}: which run learns best, and how "
-                          "long it trains", note)
-    left, right = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
-    pictures.bars(right, names, minutes, [f"{m:,.1f}" for m in minutes], pictures.GREY,
-                  "minutes of training")
+    names, perplexities = zip(*results)
+    figure = pictures.new(9, 1.5 + 0.33 * len(names), f"{name}: which run learns best", note)
+    left = figure.subplots()
+    left.set_yticks(range(len(names)), names)
+    left.set_ylim(len(names) - 0.5, -0.5)
     shown = [p for p in perplexities if p <= limit]
     low, high = min(shown), max(shown)
     edge = high + 0.3 * (high - low or high)
@@ -202,5 +196,5 @@ def _listed(versions):
     return ", ".join(f"{name} {version}" for name, version in versions.items())
 
 
-def _cell(value, form, divisor=1):
-    return "–" if value is None else format(value if divisor == 1 else value / divisor, form)
+def _cell(value, form):
+    return "–" if value is None else format(value, form)

@@ -27,8 +27,8 @@ of splits and SOUL's classes come from models that were trained to convergence o
 where the sources train a bootstrap of their own. Heads that sample share 1,280 words in each batch,
 unless their name says otherwise.
 
-Hardware and hours: each run has one core, which it shares with other work, so that its minutes and
-words/s say nothing of the method; the speeds of the map are from the benchmark.
+Hardware and hours: each run has one core, which it shares with other work; the speeds of the map
+are from the benchmark.
 """
 
 import dataclasses

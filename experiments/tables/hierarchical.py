@@ -15,8 +15,8 @@ Commands, for text in lower case with one sentence on each line:
     tfsoftmax show_clusters --run=runs/hierarchical/self_organised | head -20
 
 Hardware and hours: an hour on two CPU cores that were shared with other work, so that words per
-second are low and uneven. The speeds in results/hierarchical/speed can be compared,
-since the heads took turns in one run:
+second are low and uneven. The speeds in results/hierarchical/speed can be compared, since the heads
+took turns in one run:
 
     python -m experiments.benchmarks.run speed --experiment=hierarchical --data=data/novels
 

@@ -45,7 +45,7 @@ Commands:
     python -m experiments.run huffman --data=data/million
 
 Hardware and hours: each run has one core, which it shares with other work and on which it was
-stopped at times, so that its minutes and words/s say nothing of the method.
+stopped at times.
 """
 
 import dataclasses

@@ -23,8 +23,8 @@ Commands:
     python -m experiments.benchmarks.run speed --experiment=methods --only='*0.4-seed1' \\
         --data=data/million
 
-Hardware and hours: each run has one core, which it shares with other work, so that its minutes and
-words/s say nothing of the method (results/benchmarks compares speeds).
+Hardware and hours: each run has one core, which it shares with other work (results/benchmarks
+compares speeds).
 
 The paper's values: validation perplexity on Text8 (vocabulary 44,370) with a dropout of 40 %. Its
 words per second of an NVIDIA GeForce GTX 1080 are 22,110 for full softmax, 63,256 for NCE, 71,203

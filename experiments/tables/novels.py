@@ -14,8 +14,8 @@ Commands, for fourteen million words with one sentence on each line:
     tfsoftmax cluster --data=data/novels --classes=1000 --out=data/novels/brown.paths
     python -m experiments.run novels --data=data/novels
 
-Hardware and hours: each run has one core, which it shares with other work, so that its minutes and
-words/s say nothing of the method (results/benchmarks compares speeds).
+Hardware and hours: each run has one core, which it shares with other work (results/benchmarks
+compares speeds).
 """
 
 import dataclasses

@@ -10,8 +10,8 @@ Commands:
         --valid=valid.txt.gz --test=test.txt.gz --out=data/million
     python -m experiments.run projections --data=data/million
 
-Hardware and hours: each run has one core, which it shares with other work, so that its minutes and
-words/s say nothing of the method (results/benchmarks compares speeds).
+Hardware and hours: each run has one core, which it shares with other work (results/benchmarks
+compares speeds).
 """
 
 from experiments.framework.panels import Panel

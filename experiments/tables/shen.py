@@ -24,7 +24,7 @@ Commands:
 The last command measures training speeds that compare, since the heads take turns.
 
 Hardware and hours: each run has one core, which it shares with other work and on which it was
-stopped at times, so that its minutes and words/s say nothing of the method; the last command does.
+stopped at times; the last command does.
 
 The paper's values: validation perplexity on Text8 (vocabulary 44,370) after five epochs, full
 softmax being the authors' own; 77 minutes of training with full softmax and 20 with self-organised

@@ -19,8 +19,8 @@ Commands:
 
 The last command measures training speeds that compare, since the heads take turns.
 
-Hardware and hours: each run has one core, which it shares with other work, so that its minutes and
-words/s say nothing of the method (results/benchmarks compares speeds).
+Hardware and hours: each run has one core, which it shares with other work (results/benchmarks
+compares speeds).
 
 The paper's values: perplexity on FDT (vocabulary 155,026) after two epochs, for the runs `tails`.
 Perplexities of different corpora cannot be compared, but their order can.

@@ -38,8 +38,7 @@ which do not depend on what the clusters mean, it came from 151 steps with --max
 --reassign_steps=50. Batches of pairs differ in shape, and the slowest run had fewer samples than
 the others, of the first batches only, so that the ratios are rough.
 
-Hardware and hours: each run has one core, which it shares with other work, so that its minutes and
-words/s say nothing of the method.
+Hardware and hours: each run has one core, which it shares with other work.
 """
 
 from experiments.framework.definition import Run

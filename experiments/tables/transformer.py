@@ -14,8 +14,7 @@ Commands, with data/million as in `jiang`:
 
 The last command measures [training speeds](speed/README.md) that compare, since the two take turns.
 
-Hardware and hours: each run has one core, which it shares with other work, so that its minutes and
-words/s compare only roughly.
+Hardware and hours: each run has one core, which it shares with other work.
 """
 
 from experiments.framework.definition import Run

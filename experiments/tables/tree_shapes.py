@@ -23,8 +23,8 @@ stream. The first number that this prints is the one below; the last, without th
     python -m experiments.measurements.stream_nats --run=runs/tree_shapes/random-skewed-seed1 \\
         --split=test --worst=2
 
-Hardware and hours: each run has one core, which it shares with other work, so that its minutes and
-words/s say nothing of the method (results/benchmarks compares speeds).
+Hardware and hours: each run has one core, which it shares with other work (results/benchmarks
+compares speeds).
 """
 
 from experiments.framework.seeds import seeded

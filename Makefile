@@ -28,7 +28,7 @@ test: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-slow: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow -n 2 --dist worksteal
 
 # The same tests on the oldest versions that pyproject.toml allows.
 test-oldest:

@@ -1,8 +1,8 @@
 """Flags from dataclasses: one for each group of options of a command.
 
 The docstring of a dataclass explains its fields under `Attributes:`, which is the help of the
-flags. A field without a default must be given. `CHOICES` of the class limits the values of some
-fields, and `NEEDS` has the `support.conditions` under which others are read.
+flags. A field without a default, or in `REQUIRED` of the class, must be given. `CHOICES` limits the
+values of some fields, and `NEEDS` has the `support.conditions` under which others are read.
 """
 
 import dataclasses
@@ -27,7 +27,8 @@ def define(*groups: type) -> None:
         helps, choices = attribute_helps(group), getattr(group, "CHOICES", {})
         names = GROUPS.setdefault(_title(group), [])
         for field in dataclasses.fields(group):
-            _define(field, helps.get(field.name), choices.get(field.name))
+            required = field.name in getattr(group, "REQUIRED", ())
+            _define(field, helps.get(field.name), choices.get(field.name), required)
             names.append(field.name)
 
 
@@ -120,8 +121,8 @@ class _Joined(flags.Flag):
         self.value = before + self.value
 
 
-def _define(field, text, choices):
-    missing = field.default is dataclasses.MISSING
+def _define(field, text, choices, required):
+    missing = required or field.default is dataclasses.MISSING
     if field.default_factory is not dataclasses.MISSING:
         default, missing = field.default_factory(), False
     else:

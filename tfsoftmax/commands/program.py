@@ -250,12 +250,15 @@ def _module(name):
 
 
 def _list_of_commands():
-    first_lines = {name: _module(name).__doc__.partition("\n")[0] for name in COMMANDS}
-    listed = [f"  {name:<16} {line}" for name, line in first_lines.items()]
+    listed = {folder: [] for folder in COMMANDS.values()}
+    for name, folder in COMMANDS.items():
+        first_line = _module(name).__doc__.partition("\n")[0]
+        listed[folder].append(f"  {name:<16} {first_line}")
+    models, pairs = listed.values()
     return "\n".join([
         "Language models with large vocabularies, from text to perplexity.", "",
         "    tfsoftmax COMMAND --flag=value ...", "    tfsoftmax COMMAND --help",
-        "    tfsoftmax --version", "", *listed,
+        "    tfsoftmax --version", "", *models, "", "With pairs of texts:", "", *pairs,
     ])
 
 

@@ -38,6 +38,7 @@ class CorpusConfig:
 
     CHOICES: ClassVar[dict] = {}
     FILES: ClassVar[tuple] = ("train", "valid", "test")
+    REQUIRED: ClassVar[tuple] = ("out",)
     LOWEST: ClassVar[dict] = {"min_count": 1, "max_vocab": 3, "seed": 0}
 
     corpus: str = ""

@@ -201,6 +201,14 @@ def test_the_exported_model_summarises_as_the_tool_with_a_beam_of_one(run, tmp_p
     assert "`out` must be a new or empty directory" in again.stderr
 
 
+def test_the_attention_is_drawn_in_the_format_of_its_ending(run, tmp_path):
+    pytest.importorskip("matplotlib")
+    for ending, begins in (("png", b"\x89PNG"), ("svg", b"<?xml")):
+        path = tmp_path / f"attention.{ending}"
+        tool("summarise", f"--run={run}", f"--attention={path}", input="w1 w2 w3\n")
+        assert path.read_bytes().startswith(begins)
+
+
 def test_marks_at_the_ends_of_a_text_are_no_words_of_it(run):
     plain, marked = (
         tool("summarise", f"--run={run}", "--max_words=7", input=text)

@@ -18,6 +18,7 @@ by tabs. --exact_words=30 never ends a summary before it has 30 words, as is don
 
 import dataclasses
 import itertools
+import os
 import sys
 
 from tfsoftmax.commands.options import parse
@@ -40,8 +41,9 @@ class SummariseOptions:
         input: File of texts, one per line; - for standard input.
         nbest: Number of summaries of each text, at most the beam.
         keep_unk: Leave <unk> in the summaries.
-        attention: PNG file to draw to what the words of the first summary attend to, of the first
-            200 words of its text, after all texts. Needs matplotlib.
+        attention: Picture to draw to what the words of the first summary attend to, of the first
+            200 words of its text, after all texts: a PNG file, or what its ending says. Needs
+            matplotlib.
         overwrite: Replace a file that exists.
     """
 
@@ -156,7 +158,7 @@ def _draw(path, source, found):
     axes.set_yticks(range(len(written)), map(_label, written))
     axes.xaxis.tick_top()
     with errors_name(path):
-        axes.figure.savefig(path, format="png", dpi=120)
+        axes.figure.savefig(path, format=os.path.splitext(path)[1][1:] or "png", dpi=120)
 
 
 def _label(word):

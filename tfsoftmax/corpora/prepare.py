@@ -37,7 +37,7 @@ def prepare(config: PrepareConfig, progress: bool = True) -> Corpus:
         The corpus in `config.out`.
 
     Raises:
-        As `publishing.published`.
+        ValueError, OSError, RuntimeError: as `publishing.published` says.
 
     Source: Müller 2017, section 4.2.
     """

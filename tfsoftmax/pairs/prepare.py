@@ -39,7 +39,7 @@ def prepare(config: PairsConfig, progress: bool = True) -> PairCorpus:
         The corpus in `config.out`.
 
     Raises:
-        As `corpora.publishing.published`.
+        ValueError, OSError, RuntimeError: as `corpora.publishing.published` says.
     """
     return published(PairCorpus, config, make_source, _settings, _write, progress)
 

@@ -34,10 +34,13 @@ test-slow: $(VENV)/.installed-test
 test-oldest:
 	PIP_CONSTRAINT=$(CURDIR)/.ci/oldest.txt $(MAKE) test VENV=.venv-oldest
 
-# The same tests with every optional package but keras_hub, none of which may be missing.
+# The files of tests that name an optional package (but keras_hub), slow ones too, with all of
+# these packages and a browser, none of which may be missing.
 test-extras:
 	$(MAKE) .venv-extras/.installed-extras VENV=.venv-extras
-	TFSOFTMAX_EXTRAS=1 .venv-extras/bin/python -m pytest -n 2 --dist worksteal
+	TFSOFTMAX_EXTRAS=1 .venv-extras/bin/python -m pytest -m "slow or not slow" -n 2 \
+		--dist worksteal $$(grep -rlwE --include='test_*.py' \
+		'faiss|kenlm|gradio|torch|kaldiio|keras_rs|ranx|pyarrow|needs_tfds|importorskip.package.' tests)
 
 # The tests with keras_hub, which `make test` skips, in an environment of their own.
 test-hub:
@@ -79,7 +82,7 @@ $(VENV)/.installed-test: pyproject.toml
 
 $(VENV)/.installed-extras: pyproject.toml .ci/extras.txt
 	$(PIP_INSTALL) -e .[test,tfds,plot,wer,subword,demo,hf,index,arpa] -r .ci/extras.txt
-	$(BIN)/python -m playwright install chromium
+	command -v chromium || $(BIN)/python -m playwright install chromium
 	touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-hub: pyproject.toml

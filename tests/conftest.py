@@ -2,6 +2,7 @@ import fnmatch
 import gc
 import os
 import pathlib
+import re
 
 import pytest
 
@@ -41,7 +42,7 @@ def pytest_collection_modifyitems(config, items):
 def _refuses_skips(report):
     """With every optional package installed (`make test-extras`), none may be missing."""
     reason = str(report.longrepr)
-    missing = "could not import" in reason or "needs faiss" in reason or "needs kenlm" in reason
+    missing = re.search("could not import|needs faiss|needs kenlm|no Chromium", reason)
     if os.environ.get("TFSOFTMAX_EXTRAS") and report.skipped and missing:
         report.outcome = "failed"
     return report

@@ -32,7 +32,7 @@ FLOOR_OF = {name: floor for floor, names in enumerate(FLOORS) for name in names}
 WITHOUT_TENSORFLOW = (
     "support.array_like", "support.whole_files", "support.textio", "support.arguments",
     "support.extras", "support.version", "vocabulary", "support.hardware", "layers.names",
-    "lm.config", "runs.files",
+    "lm.config", "support.manifests",
     "sharding.local_workers", "lm.pretrained", "partitions.ranks", "partitions.cost_model",
     "partitions.cutoffs", "partitions.calibration", "partitions.tree_builders",
     "partitions.classes", "partitions.brown", "partitions.splits", "partitions.kmeans",

@@ -117,7 +117,7 @@ def test_a_damaged_tokenizer_of_a_run_is_refused(run):
     try:
         with open(path, "ab") as file:
             file.write(b"x")
-        with pytest.raises(ValueError, match="must be the file that the run began with"):
+        with pytest.raises(ValueError, match="must be as it was written"):
             run.tokenizer()
     finally:
         with open(path, "wb") as file:

@@ -9,10 +9,10 @@ import pytest
 import tensorflow as tf
 
 from test_whole_runs import saved
-from tfsoftmax.runs import checkpoints
-from tfsoftmax.runs.files import append_line, read_object, write_whole
 from tfsoftmax.runs.runs import Run
-from tfsoftmax.support.whole_files import copy_whole
+from tfsoftmax.support import replacing
+from tfsoftmax.support.manifests import read_object
+from tfsoftmax.support.whole_files import append_line, copy_whole, write_whole
 
 
 @contextlib.contextmanager
@@ -41,7 +41,7 @@ def test_a_full_disk_leaves_the_old_file_and_is_named(tmp_path):
 def test_a_full_disk_leaves_the_last_checkpoint(tmp_path):
     folder, errors = tmp_path / "own", (OSError, tf.errors.OpError)
     own = saved(folder, 1)
-    with small_disk(), pytest.raises(errors, match=f"{folder}/step-000000002"):
+    with small_disk(), pytest.raises(errors, match=rf"{folder}/\.step-000000002"):
         saved(folder, 2)
     assert own.restore({"x": [tf.Variable([0.0] * 500)]}) == {"step": 1}
     assert sorted(os.listdir(folder)) == ["pointers.json", "step-000000001"]
@@ -49,15 +49,17 @@ def test_a_full_disk_leaves_the_last_checkpoint(tmp_path):
 
 def test_a_checkpoint_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
     begun = saved(tmp_path)
-    calls, rename, sync = [], os.rename, checkpoints.sync
+    calls, rename, sync = [], os.rename, replacing.sync
     monkeypatch.setattr(os, "rename", lambda *paths: calls.append("rename") or rename(*paths))
-    monkeypatch.setattr(checkpoints, "sync", lambda *paths: calls.append(paths) or sync(*paths))
+    monkeypatch.setattr(replacing, "sync", lambda *paths: calls.append(paths) or sync(*paths))
     begun.save({"x": [tf.Variable([1.0])]}, {"step": 3})
-    written, renamed, folder = calls
+    written, renamed, folder, *_ = calls
     folders = {os.path.dirname(path) for path in written[:-1]}
     assert folders == {written[-1]} and (renamed, folder) == ("rename", (str(tmp_path),))
     names = {os.path.basename(path) for path in written[:-1]}
-    assert names == {"progress.json", "variables.index", "variables.data-00000-of-00001"}
+    assert names == {
+        "manifest.json", "progress.json", "variables.index", "variables.data-00000-of-00001"
+    }
 
 
 def test_a_link_is_replaced_and_not_followed(tmp_path):
@@ -77,8 +79,8 @@ def test_a_link_is_replaced_and_not_followed(tmp_path):
 @pytest.mark.parametrize("content, message", [
     (b'{"step": 1, "step": 2}', "must be JSON. Received: the key 'step' twice"),
     (b'{"step": 1, "best": "\xff"}', "must be UTF-8"), (b"[" * 10**5, "too many levels"),
-    (b"\xef\xbb\xbf{", "must be JSON"), (b'{"step": true}', "'step' has a value of the wrong"),
-    (b"[]", "must be a JSON object with 'step'"), (b"", "must be JSON"),
+    (b"\xef\xbb\xbf{", "must be JSON"), (b'{"step": true}', "`step` must be a whole number"),
+    (b"[]", "must be a JSON object"), (b"{}", "must have 'step'"), (b"", "must be JSON"),
 ])
 def test_a_damaged_json_file_is_named(content, message, tmp_path):
     path = tmp_path / "progress.json"

@@ -123,21 +123,21 @@ def test_a_damaged_checkpoint_changes_nothing(tmp_path):
     path = sorted(folder.glob("weights-*.npy"))[-1]
     content = path.read_bytes()
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    with pytest.raises(ValueError, match=f"{path.name}: must be as it was written, with SHA-256"):
+    with pytest.raises(ValueError, match=f"{path.name}: must be as it was written, with sha256"):
         sharded_checkpoints.restore(model, folder)
     for one, other in zip(before, model.get_weights()):
         np.testing.assert_array_equal(one, other)
     path.unlink()
-    with pytest.raises(ValueError, match=f"{path.name}: must be as it was written.*no file"):
+    with pytest.raises(ValueError, match=f"{path.name}: must be as it was written.*no such file"):
         sharded_checkpoints.restore(model, folder)
     with pytest.raises(FileNotFoundError, match="manifest.json"):
         sharded_checkpoints.restore(model, tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize("manifest, message", [
-    ([], 'must be a JSON object with an object "variables"'),
-    ({"variables": {}}, 'a list "files"'),
-    ({"variables": {}, "files": [{"key": "weights/0"}]}, "whose entries have file, first, key"),
+    ([], "must be a JSON object"),
+    ({"variables": {}}, "must have 'files'"),
+    ({"variables": {}, "files": [{"key": "weights/0"}]}, "`files.0` must have 'first'"),
     ({"variables": {}, "files": []}, "weights/0 must have the shape.*Received: None"),
 ])
 def test_a_manifest_of_another_form_is_refused(manifest, message, tmp_path):
@@ -198,7 +198,7 @@ def test_a_failed_save_keeps_the_old_checkpoint(tmp_path, monkeypatch):
     sharded_checkpoints.save(model, folder)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
 
-    monkeypatch.setattr(sharded_checkpoints, "_write_manifest", full_disk)
+    monkeypatch.setattr(sharded_checkpoints, "write_object", full_disk)
     with pytest.raises(OSError, match="No space left"):
         sharded_checkpoints.save(model, folder)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
@@ -235,7 +235,7 @@ def failing_together(folder):
             content = file.read()
             file.seek(-1, os.SEEK_END)
             file.write(b"\x55")
-    with pytest.raises(ValueError, match="SHA-256") if rank else other_error:
+    with pytest.raises(ValueError, match="sha256") if rank else other_error:
         sharded_checkpoints.restore(model, path)
     np.testing.assert_equal(local_rows(head.kernel), changed)
     if rank:

@@ -38,7 +38,7 @@ def test_prepared_again_with_the_same_settings_it_is_left_alone(tmp_path, texts,
 def test_other_settings_are_refused_by_name_unless_overwritten(tmp_path, texts, change, message):
     prepare(config(tmp_path), progress=False)
     before = contents(tmp_path / "out")
-    with pytest.raises(ValueError, match=f"`out` already holds a corpus.*{message}"):
+    with pytest.raises(ValueError, match=f"`out` must not hold another corpus.*{message}"):
         prepare(config(tmp_path, **change), progress=False)
     assert contents(tmp_path / "out") == before
     corpus = prepare(config(tmp_path, **change, overwrite=True), progress=False)

@@ -187,7 +187,7 @@ def test_vocabulary_of_another_corpus_is_refused(tmp_path):
     [
         ({"version": 99}, "must be of version 1.*Received: version 99"),
         ({"format": "other"}, "must be the manifest of a tfsoftmax corpus"),
-        ({"splits": {"train": {}}}, "`records` must be a whole number of at least 0.*=None"),
+        ({"splits": {"train": {}}}, "`splits.train` must have 'records'; prepare the corpus again"),
     ],
 )
 def test_damaged_manifest_is_refused(tmp_path, change, message):

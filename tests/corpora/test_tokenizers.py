@@ -232,7 +232,7 @@ def test_a_tokenizer_is_kept_with_the_corpus_and_its_digest_is_checked(tmp_path,
     prepare(given, progress=False)  # is already there
     assert kept.stat().st_mtime_ns == before
     (tmp_path / "letters.model").write_text("others")
-    with pytest.raises(ValueError, match="`out` already holds a corpus.*tokenizer is"):
+    with pytest.raises(ValueError, match="`out` must not hold another corpus.*tokenizer is"):
         prepare(given, progress=False)
     prepare(config(tmp_path, letters, overwrite=True), progress=False)
     kept.write_text("damaged")
@@ -249,7 +249,7 @@ def test_a_manifest_may_name_no_other_file(tmp_path, letters):
     manifest = json.loads(path.read_text())
     manifest["tokenizer"]["path"] = "../../secret"
     path.write_text(json.dumps(manifest))
-    with pytest.raises(ValueError, match="`tokenizer` must be tokenizer.model or tokenizer.json"):
+    with pytest.raises(ValueError, match="`tokenizer.path` must be tokenizer.model or"):
         Corpus.load(tmp_path / "out")
 
 

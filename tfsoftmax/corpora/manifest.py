@@ -1,15 +1,29 @@
 """The manifest of a prepared corpus: what its files are, and which settings made them."""
 
-import json
 import os
 
 from tfsoftmax.support import textio, whole_files
-from tfsoftmax.support.arguments import refusal
+from tfsoftmax.support.arguments import expect, refusal
+from tfsoftmax.support.manifests import (
+    COUNT,
+    FILE,
+    at_least,
+    check_shape,
+    one_of,
+    read_object,
+    write_object,
+)
 from tfsoftmax.vocabulary import Vocabulary
 
 FORMAT, VERSION = "tfsoftmax corpus", 1
 MANIFEST, VOCABULARY = "manifest.json", "vocabulary.txt"
 TOKENIZERS = ("tokenizer.model", "tokenizer.json")  # the names of the file of a tokenizer
+_ANY_KIND = {"name": str, "settings": dict, "vocabulary": {"sha256": str, "size": COUNT}}
+_HERE = ("be a name in the same folder",
+         lambda path: type(path) is str and path == os.path.basename(path))
+_RECORDS = {**FILE, "records": COUNT, "path": _HERE}
+_TOKENIZER = {"sha256": str, "path": one_of(TOKENIZERS)}
+_ADVICE = "; prepare the corpus again"
 
 
 def is_ours(directory: str) -> bool:
@@ -52,15 +66,24 @@ def read_manifest(directory: str, kind: type | None = None) -> dict:
         raise FileNotFoundError(
             f"{directory!r} must be a corpus made by `tfsoftmax prepare`. Received: no file {path}"
         )
-    manifest = textio.read_json(path)
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+    manifest = read_object(path, {}, finite=True)
+    if manifest.get("format") != FORMAT:
         raise refusal(f"{path}:", f"be the manifest of a {FORMAT}", received="another JSON file")
     if manifest.get("version") != VERSION:
         raise refusal(
             f"{path}:", f"be of version {VERSION}; prepare the corpus again",
             received=f"version {manifest.get('version')}"
         )
-    _check_fields(path, manifest, directory, kind)
+    check_shape(manifest, _ANY_KIND, path, _ADVICE)
+    if kind is not None:
+        task = manifest["settings"].get("task")
+        expect(
+            task == kind.TASK, repr(directory), f"be a corpus of {kind.TASK}; `tfsoftmax --help` "
+            "lists the commands for others", received=f"one of {task}"
+        )
+        check_shape(manifest, _shape(kind), path, _ADVICE)
+        if "tokenizer" in manifest:
+            check_shape(manifest["tokenizer"], _TOKENIZER, path, _ADVICE, ("tokenizer",))
     return manifest
 
 
@@ -89,68 +112,19 @@ def write_manifest(
             key: split.described() for key, split in splits.items()
         },
     }
-    with whole_files.writing(os.path.join(directory, MANIFEST)) as file:
-        json.dump(manifest, file, indent=2, ensure_ascii=False)
-        file.write("\n")
+    write_object(os.path.join(directory, MANIFEST), manifest, indent=2)
 
 
 def _file(directory, name):
     return {"path": name, "sha256": whole_files.sha256_of(os.path.join(directory, name))}
 
 
-def _check_fields(path, manifest, directory, kind):
-    """Raises ValueError unless the manifest has all that `Corpus.load` reads."""
-
-    def checked(owner, name, kind, least=0):
-        value = owner.get(name)
-        if type(value) is not kind or (kind is int and value < least):
-            wanted = f"a whole number of at least {least}" if kind is int else f"a {kind.__name__}"
-            raise ValueError(
-                f"{path}: `{name}` must be {wanted}; prepare the corpus again. "
-                f"Received: {name}={repr(value)[:100]}"
-            )
-        return value
-
-    checked(manifest, "name", str)
-    checked(checked(manifest, "vocabulary", dict), "sha256", str)
-    checked(manifest["vocabulary"], "size", int)
-    if kind is None:
-        return
-    settings = checked(manifest, "settings", dict)
-    if checked(settings, "task", str) != kind.TASK:
-        raise ValueError(
-            f"{directory!r} must be a corpus of {kind.TASK}; `tfsoftmax --help` lists the commands "
-            f"for others. Received: one of {settings['task'][:100]}"
-        )
-    for name, values in kind.CHOICES.items():
-        if checked(settings, name, str) not in values:
-            raise ValueError(
-                f"{path}: `{name}` must be {' or '.join(values)}; prepare the corpus again. "
-                f"Received: {name}={settings[name][:100]!r}"
-            )
-    if "tokenizer" in manifest:
-        tokenizer = checked(manifest, "tokenizer", dict)
-        checked(tokenizer, "sha256", str)
-        if checked(tokenizer, "path", str) not in TOKENIZERS:
-            raise ValueError(
-                f"{path}: `tokenizer` must be {' or '.join(TOKENIZERS)}; prepare the corpus again. "
-                f"Received: path={tokenizer['path'][:100]!r}"
-            )
-    for name in kind.SHAPE:
-        checked(settings, name, int, 1)
-    for name in checked(manifest, "splits", dict):
-        split = checked(manifest["splits"], name, dict)
-        for count in kind.SPLIT.counts():
-            checked(split, count, int)
-        files = dict(enumerate(checked(split, "files", list)))
-        for index in files:
-            checked(files, index, dict)
-        for file in [*files.values(), *(checked(split, f, dict) for f in kind.SPLIT.OTHER_FILES)]:
-            checked(file, "sha256", str)
-            for count in ("records", "bytes"):
-                checked(file, count, int)
-            if os.path.basename(checked(file, "path", str)) != file["path"]:
-                raise ValueError(
-                    f"{path}: `path` must be a name in the same folder. "
-                    f"Received: path={file['path']!r}"
-                )
+def _shape(kind):
+    """What `Corpus.load` reads of the manifest of a kind of corpus."""
+    counts = dict.fromkeys(kind.SPLIT.counts(), COUNT)
+    others = dict.fromkeys(kind.SPLIT.OTHER_FILES, _RECORDS)
+    settings = {name: one_of(values) for name, values in kind.CHOICES.items()}
+    return {
+        "settings": settings | dict.fromkeys(kind.SHAPE, at_least(1)),
+        "splits": {...: {**counts, **others, "files": [_RECORDS]}},
+    }

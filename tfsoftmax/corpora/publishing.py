@@ -10,7 +10,7 @@ from tfsoftmax.corpora import manifest as manifests
 from tfsoftmax.corpora.config import CorpusConfig
 from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.corpora.sources import Source
-from tfsoftmax.support.arguments import refusal
+from tfsoftmax.support.arguments import expect, refusal
 from tfsoftmax.support.progress import Progress
 from tfsoftmax.support.replacing import alone, whole_or_nothing
 
@@ -53,16 +53,14 @@ def published(
         if _is_prepared(kind, out, config.corpus, settings, config.overwrite):
             progress.say(f"{config.out} already holds this corpus, and it is intact.")
             return kind.load(config.out)
-        if os.path.ismount(out):
-            raise ValueError(
-                "`out` must not be a mount point, which cannot be replaced as a whole; name a "
-                f"folder in it. Received: out={out!r}"
-            )
-        if os.path.commonpath([out, os.getcwd()]) == out:
-            raise ValueError(
-                "`out` must not be the working directory or lie above it, as it is replaced as a "
-                f"whole; name a folder in it. Received: out={out!r}"
-            )
+        expect(
+            not os.path.ismount(out), "out", "not be a mount point, which cannot be replaced as a "
+            "whole; name a folder in it", out
+        )
+        expect(
+            os.path.commonpath([out, os.getcwd()]) != out, "out", "not be the working directory or "
+            "lie above it, as it is replaced as a whole; name a folder in it", out
+        )
         begin()
         with _disk_full_explained(config.out), whole_or_nothing(out, replace=True) as partial:
             scratch = os.path.join(partial, "scratch")
@@ -124,9 +122,9 @@ def _is_prepared(kind, out, name, settings, overwrite):
         problem = f"it is damaged: {error}"
     if overwrite:
         return False
-    raise ValueError(
-        "`out` already holds a corpus; choose another directory, or set `overwrite`. "
-        f"Received: out={out!r}, where {problem}"
+    raise refusal(
+        "out", "not hold another corpus; choose another directory, or set `overwrite`",
+        received=f"out={out!r}, where {problem}"
     )
 
 

@@ -5,25 +5,32 @@ import hashlib
 import json
 import os
 import re
-import secrets
 import shutil
 from collections.abc import Callable
 
 import keras
 import tensorflow as tf
 
-from tfsoftmax.runs.files import read_object, write_whole
 from tfsoftmax.sharding.run_checkpoints import ShardedRows, read_sharded, without_rows
 from tfsoftmax.sharding.shards import sharded_words
 from tfsoftmax.sharding.workers import Workers
 from tfsoftmax.support.arguments import refusal
-from tfsoftmax.support.whole_files import PARTIAL, sha256_of, sync
+from tfsoftmax.support.manifests import (
+    COUNT,
+    FILE,
+    check_file,
+    described,
+    read_object,
+    write_object,
+)
+from tfsoftmax.support.replacing import partial_of, remains_of, whole_or_nothing
 
 POINTERS, MANIFEST, PROGRESS, VARIABLES = (
     "pointers.json", "manifest.json", "progress.json", "variables",
 )
 _NAME = re.compile(r"step-\d{9,}(-validated)?")
-_WRITTEN = re.compile(rf"{_NAME.pattern}(\.[0-9a-f]{{16}}{re.escape(PARTIAL)})?")
+_POINTERS = {"last": ("be a string or null", lambda value: value is None or type(value) is str)}
+_MANIFEST = {"files": {PROGRESS: FILE, f"{VARIABLES}.index": FILE, ...: {"bytes": COUNT}}}
 
 
 class Checkpoints:
@@ -74,7 +81,7 @@ class Checkpoints:
                 )
             self._check_empty()
             return {}
-        pointers = read_object(path, {"last": (str, type(None))})
+        pointers = read_object(path, _POINTERS)
         digest = pointers.pop("sha256", None)
         if digest != _digest(pointers):
             raise refusal(f"{path}:", "be as the run wrote it", received="another SHA-256")
@@ -117,9 +124,11 @@ class Checkpoints:
         validated = progress.get("validated_step") == progress["step"]
         name = f"step-{progress['step']:09d}" + ("-validated" if validated else "")
         rows = ShardedRows(variables, workers)
-        partial = rows.from_first(lambda: self._begun(name))
-        if partial is not None:
-            self._complete(partial, name, variables, progress, rows)
+        with contextlib.ExitStack() as stack:
+            partial = rows.from_first(lambda: self._begun(name, stack))
+            if partial is not None:
+                listed = rows.write(partial)  # with their SHA-256
+                self._write(partial, variables, progress, listed)
         pointers = self.pointers()
         pointers = {"best": None, **pointers, "last": name, **({"best": name} if best else {})}
         self._point(pointers)
@@ -129,8 +138,10 @@ class Checkpoints:
         """Deletes what the run has written, whole or partly, and no pointer names."""
         pointers = self.pointers()
         for other in os.listdir(self.directory):
-            if other not in pointers.values() and self._is_own(other):
-                with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):
+                if _NAME.fullmatch(remains_of(other) or ""):
+                    shutil.rmtree(self.path(other))
+                elif other not in pointers.values() and self._is_own(other):
                     self._delete(other)
 
     def restore(self, variables: dict, which: str = "last") -> dict | None:
@@ -164,86 +175,60 @@ class Checkpoints:
                     ) from error
         return None
 
-    def _begun(self, name):
-        """A new folder for a checkpoint; None if it has just been saved and is pointed to."""
+    def _begun(self, name, stack):
+        """A folder that becomes the checkpoint at the stack's end; None if it is pointed to."""
         if name in self.pointers().values():
             return None
-        partial = f"{self.path(name)}.{secrets.token_hex(8)}{PARTIAL}"
-        os.mkdir(partial)
-        try:
-            write_whole(os.path.join(partial, MANIFEST), json.dumps(self._sealed({})))
-        except BaseException:
-            shutil.rmtree(partial, ignore_errors=True)
-            raise
-        return partial
+        path = os.path.abspath(self.path(name))
+        if os.path.lexists(path) and not self._is_own(name):  # training may have been killed here
+            raise refusal(
+                f"{path}:", "not exist, because the run has to write a checkpoint there",
+                received="something that the run did not write"
+            )
+        return stack.enter_context(whole_or_nothing(path, replace=True))
 
-    def _complete(self, partial, name, variables, progress, rows):
-        final = self.path(name)
-        try:
-            listed = rows.write(partial)  # with their SHA-256
-            whole = tf.train.Checkpoint(**without_rows(variables))
-            whole.write(os.path.join(partial, VARIABLES))
-            write_whole(os.path.join(partial, PROGRESS), json.dumps(progress))
-            names = sorted(set(os.listdir(partial)) - {MANIFEST, *listed})
-            files = {file: _described(os.path.join(partial, file)) for file in names}
-            write_whole(os.path.join(partial, MANIFEST), json.dumps(self._sealed(files)))
-            sync(*(os.path.join(partial, file) for file in names), partial)
-            if self._is_own(name):  # training has come here before, but was killed
-                self._delete(name)
-            elif os.path.lexists(final):
-                raise refusal(
-                    f"{final}:", "not exist, because the run has to write a checkpoint there",
-                    received="something that the run did not write"
-                )
-            os.rename(partial, final)
-            sync(self.directory)
-        except BaseException:
-            shutil.rmtree(partial, ignore_errors=True)
-            raise
+    def _write(self, partial, variables, progress, listed):
+        """Writes all but the rows of shards, which are in the files that are listed."""
+        tf.train.Checkpoint(**without_rows(variables)).write(os.path.join(partial, VARIABLES))
+        write_object(os.path.join(partial, PROGRESS), progress)
+        names = sorted(set(os.listdir(partial)) - set(listed))
+        files = {name: _described(os.path.join(partial, name)) for name in names}
+        write_object(os.path.join(partial, MANIFEST), self._sealed(files))
 
     def _delete(self, name):
-        """Deletes a folder. Its manifest goes last, to say whose it is if this is cut short."""
-        folder = self.path(name)
-        for entry in sorted(os.scandir(folder), key=lambda entry: entry.name == MANIFEST):
-            shutil.rmtree(entry) if entry.is_dir(follow_symlinks=False) else os.unlink(entry)
-        os.rmdir(folder)
+        """Deletes a checkpoint, first of all its name, in case this is cut short."""
+        partial = partial_of(self.path(name))
+        shutil.rmtree(partial, ignore_errors=True)
+        os.rename(self.path(name), partial)
+        shutil.rmtree(partial)
 
     def _sealed(self, files):
         return {**(self._seal() if self._seal else {}), "files": files}
 
     def _is_own(self, name):
-        """Whether something in the folder is a checkpoint, perhaps partial, of this run."""
+        """Whether something in the folder is a checkpoint of this run."""
         folder, run = self.path(name), self._sealed({}).get("run")
-        if not _WRITTEN.fullmatch(name) or os.path.islink(folder) or not os.path.isdir(folder):
+        if not _NAME.fullmatch(name) or os.path.islink(folder) or not os.path.isdir(folder):
             return False
-        if not os.path.exists(os.path.join(folder, MANIFEST)):
-            names = set(os.listdir(folder))
-            return all(n.startswith(f".{MANIFEST}.") and n.endswith(PARTIAL) for n in names)
         try:
-            return read_object(os.path.join(folder, MANIFEST), {"files": dict}).get("run") == run
+            return read_object(os.path.join(folder, MANIFEST), _MANIFEST).get("run") == run
         except (ValueError, OSError):
             return False
 
     def _verify(self, name):
         path, seal = self.path(name, MANIFEST), self._sealed({})
-        manifest = read_object(path, {"files": dict})
+        manifest = read_object(path, _MANIFEST)
         for key in {**manifest, **seal}:
             if self._seal and key != "files" and manifest.get(key) != seal.get(key):
                 raise refusal(
                     f"{path}:", f"be of this run, with {key}={seal.get(key)!r}",
                     received=f"{key}={manifest.get(key)!r}"
                 )
-        for file in {**manifest["files"], PROGRESS: None, f"{VARIABLES}.index": None}:
-            found, expected = _described(self.path(name, file)), manifest["files"].get(file)
-            if found != expected:
-                raise refusal(
-                    f"{self.path(name, file)}:", f"be the file that the run wrote, {expected}",
-                    received=f"{found}"
-                )
+        for file, expected in manifest["files"].items():
+            check_file(self.path(name, file), expected)
 
     def _point(self, pointers):
-        text = json.dumps({**pointers, "sha256": _digest(pointers)})
-        write_whole(self.path(POINTERS), text)
+        write_object(self.path(POINTERS), {**pointers, "sha256": _digest(pointers)})
 
     def _check_empty(self):
         """Raises ValueError if there are checkpoints to which nothing points."""
@@ -256,11 +241,9 @@ class Checkpoints:
 
 
 def _described(path):
-    """What a manifest says of a file."""
-    described = {"bytes": os.path.getsize(path)}
-    if ".data-" not in os.path.basename(path):
-        described["sha256"] = sha256_of(path)
-    return described
+    """What a manifest says of a file; the index of the variables has checksums of their values."""
+    values = ".data-" in os.path.basename(path)
+    return {"bytes": os.path.getsize(path)} if values else described(path)
 
 
 def _digest(values):

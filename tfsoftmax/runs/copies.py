@@ -8,7 +8,7 @@ from tfsoftmax.heads import SoftmaxHead
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
 from tfsoftmax.lm.head_options import known_options
 from tfsoftmax.lm.registry import HEADS
-from tfsoftmax.support.arguments import refusal
+from tfsoftmax.support.manifests import check_file
 from tfsoftmax.support.whole_files import copy_whole, sha256_of
 
 FILES = "files"  # the folder of the copies in that of the run
@@ -87,10 +87,5 @@ def with_copies(model_config: ModelConfig, directory: str, files: dict) -> Model
 def checked_copy(directory: str, kept: dict) -> str:
     """The path of the copy of a file, {"name", "sha256"}; a ValueError if it is another file."""
     copy = os.path.join(directory, os.path.basename(kept["name"]))
-    found = sha256_of(copy) if os.path.isfile(copy) else "no such file"
-    if found != kept["sha256"]:
-        raise refusal(
-            f"{copy}:", f"be the file that the run began with, whose SHA-256 is {kept['sha256']}",
-            received=f"{found}"
-        )
+    check_file(copy, kept)
     return copy

@@ -16,13 +16,19 @@ from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.runs.checkpoints import POINTERS, Checkpoints, weight_variables
 from tfsoftmax.runs.copies import FILES, TOKENIZER, checked_copy, with_copies
 from tfsoftmax.runs.description import differences
-from tfsoftmax.runs.files import append_line, read_object, write_whole
 from tfsoftmax.runs.locks import locked_file
 from tfsoftmax.runs.tasks import LANGUAGE_MODEL, Task
 from tfsoftmax.sharding.workers import Workers
 from tfsoftmax.support.arguments import expect, refusal
+from tfsoftmax.support.manifests import read_object, write_object
 from tfsoftmax.support.textio import parsed_json
-from tfsoftmax.support.whole_files import PARTIAL, errors_name, remove_partial
+from tfsoftmax.support.whole_files import (
+    PARTIAL,
+    append_line,
+    errors_name,
+    remove_partial,
+    write_whole,
+)
 from tfsoftmax.vocabulary import Vocabulary
 
 CONFIG, METRICS, VOCABULARY, CHECKPOINTS, TENSORBOARD, LOCK = (
@@ -105,7 +111,7 @@ class Run:
             config = {"id": secrets.token_hex(16), "files": {}, **config}
             self.checkpoints.begin()
         vocabulary.save(self.path(VOCABULARY))  # the file may be damaged
-        write_whole(self.path(CONFIG), json.dumps(config, indent=1) + "\n")
+        write_object(self.path(CONFIG), config, indent=1)
 
     def config(self) -> dict:
         """The configuration that the run was started with."""
@@ -113,15 +119,10 @@ class Run:
             self.exists(), "run", "be the directory of a training run",
             received=f"run={self.directory!r}, which has no {CONFIG}"
         )
-        parts = {"id": str, "files": dict, "model": dict, "training": dict, "corpus": dict}
-        config = read_object(self.path(CONFIG), parts)
-        for kept in config["files"].values():
-            if not (isinstance(kept, dict) and {"name", "sha256"} <= kept.keys()):
-                raise ValueError(
-                    f"{self.path(CONFIG)}: 'files' must have the name and sha256 of each file. "
-                    f"Received: {str(kept)[:80]}"
-                )
-        return config
+        return read_object(self.path(CONFIG), {
+            "id": str, "files": {...: {"name": str, "sha256": str}},
+            "model": dict, "training": dict, "corpus": dict,
+        })
 
     def _seal(self):
         """What ties a checkpoint to the run: its random name, and its model's description."""

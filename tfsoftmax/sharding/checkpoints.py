@@ -8,7 +8,6 @@ checkpoints. All workers must see the same disk.
 """
 
 import contextlib
-import json
 import os
 
 import keras
@@ -21,8 +20,8 @@ from tfsoftmax.sharding.row_files import (
     write_rows,
 )
 from tfsoftmax.sharding.workers import Workers
-from tfsoftmax.support import textio, whole_files
 from tfsoftmax.support.arguments import expect
+from tfsoftmax.support.manifests import write_object
 from tfsoftmax.support.replacing import alone, partial_of, whole_or_nothing
 
 MANIFEST = "manifest.json"
@@ -57,16 +56,13 @@ def save(model: keras.Model, folder: str) -> None:
             stack.enter_context(alone(folder))
             stack.enter_context(whole_or_nothing(folder, replace=True))
 
-        def write():
-            entries = write_rows(partial, _variables(model), workers.first)
-            _write_json(os.path.join(partial, f"worker-{workers.rank}.json"), entries)
-
         def complete():
-            _write_manifest(partial, model)
+            rows = {"variables": described(_variables(model)), "files": sum(written, [])}
+            write_object(os.path.join(partial, MANIFEST), rows)
             stack.close()
 
         workers.from_first(begin)
-        workers.of_all(write)
+        written = workers.of_all(lambda: write_rows(partial, _variables(model), workers.first))
         workers.from_first(complete)
 
 
@@ -125,19 +121,3 @@ def _groups(variables):
 
 def _of_groups(variables, groups):
     return {key: value for key, value in variables.items() if key.partition("/")[0] in groups}
-
-
-def _write_json(path, content):
-    with whole_files.written_whole(path) as file:
-        file.write(json.dumps(content).encode())
-
-
-def _write_manifest(folder, model):
-    """Joins what the workers say that they wrote."""
-    files = []
-    for name in sorted(os.listdir(folder)):
-        if name.startswith("worker-"):
-            files += textio.read_json(os.path.join(folder, name))
-            os.unlink(os.path.join(folder, name))
-    manifest = {"variables": described(_variables(model)), "files": files}
-    _write_json(os.path.join(folder, MANIFEST), manifest)

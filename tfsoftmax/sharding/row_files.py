@@ -15,10 +15,11 @@ import tensorflow as tf
 
 from tfsoftmax.sharding.shards import assign_range, sharded_words
 from tfsoftmax.sharding.weights import shards_of
-from tfsoftmax.support import budgets, textio, whole_files
+from tfsoftmax.support import budgets, whole_files
 from tfsoftmax.support.arguments import expect
+from tfsoftmax.support.manifests import COUNT, check_file, read_object
 
-ENTRY = {"key", "first", "rows", "file", "sha256"}
+ENTRY = {"key": str, "first": COUNT, "rows": COUNT, "file": str, "sha256": str}
 
 
 def write_rows(
@@ -51,15 +52,7 @@ def read_manifest(path: str) -> dict:
         FileNotFoundError: there is no such file.
         ValueError: it is damaged, or holds something else.
     """
-    manifest = textio.read_json(path)
-    parts = manifest if isinstance(manifest, dict) else {}
-    variables, files = parts.get("variables"), parts.get("files")
-    right = isinstance(variables, dict) and isinstance(files, list) and all(
-        isinstance(entry, dict) and entry.keys() >= ENTRY for entry in files
-    )
-    expect(right, f"{path}:", "be a JSON object with an object \"variables\" and a list \"files\", "
-           f"whose entries have {', '.join(sorted(ENTRY))}", manifest)
-    return manifest
+    return read_object(path, {"variables": {...: list}, "files": [ENTRY]})
 
 
 def plan_to_read(
@@ -95,7 +88,7 @@ def plan_to_read(
             checked |= {entry["file"] for *_, entry in pieces}
     for entry in manifest["files"]:
         if entry["file"] in checked:
-            _check_file(os.path.join(folder, entry["file"]), entry)
+            check_file(os.path.join(folder, entry["file"]), entry)
     return plan
 
 
@@ -164,14 +157,6 @@ def _pieces(files, key, first, rows):
         for e in files if e["key"] == key
     ]
     return sorted((p for p in pieces if p[0] < p[1]), key=lambda piece: piece[:2])
-
-
-def _check_file(path, entry):
-    found, expected = "no file", entry["sha256"]
-    if os.path.exists(path):
-        found = whole_files.sha256_of(path)
-    expect(found == expected, f"{path}:", f"be as it was written, with SHA-256 {expected}",
-           received=found)
 
 
 def _read(variable, first, part, pieces, folder):

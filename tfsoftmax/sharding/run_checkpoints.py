@@ -5,7 +5,6 @@ the rows that it holds, and the first completes it. `lm.checkpoints` says what a
 besides. Where no variable is in shards, the other workers have nothing to do.
 """
 
-import json
 import os
 from collections.abc import Callable, Mapping
 
@@ -23,7 +22,7 @@ from tfsoftmax.sharding.row_files import (
 from tfsoftmax.sharding.shards import sharded_words
 from tfsoftmax.sharding.weights import shards_of
 from tfsoftmax.sharding.workers import Workers
-from tfsoftmax.support import whole_files
+from tfsoftmax.support.manifests import write_object
 
 ROWS = "rows.json"  # says which file of a checkpoint has which rows
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"  # with which TensorFlow ends the names of variables
@@ -67,8 +66,7 @@ class ShardedRows:
             return []
         files = sum(own, [])
         rows = {"variables": described(self._variables), "files": files}
-        with whole_files.written_whole(os.path.join(folder, ROWS)) as file:
-            file.write(json.dumps(rows).encode())
+        write_object(os.path.join(folder, ROWS), rows)
         return [entry["file"] for entry in files]
 
 

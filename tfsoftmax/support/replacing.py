@@ -3,11 +3,12 @@
 import contextlib
 import errno
 import os
+import re
 import shutil
 from collections.abc import Iterator
 
 from tfsoftmax.support.arguments import refusal
-from tfsoftmax.support.whole_files import locked_file
+from tfsoftmax.support.whole_files import locked_file, sync
 
 
 @contextlib.contextmanager
@@ -52,17 +53,23 @@ def alone(out: str) -> Iterator[None]:
 def whole_or_nothing(out: str, replace: bool) -> Iterator[str]:
     """Yields a directory that takes the place of `out` at the end, or is removed on an error.
 
+    Its files are on the disk before it does, so that they survive a power cut.
+
     Args:
         out: the directory to make.
         replace: whether it may replace a directory that holds something; an OSError if not.
     """
     partial, replaced = partial_of(out), _beside(out, "replaced")
+    _clear_up(out)
     os.mkdir(partial)
     try:
         yield partial
+        for folder, _, files in os.walk(partial):
+            sync(*(os.path.join(folder, file) for file in files), folder)
         if replace and os.path.isdir(out) and os.listdir(out):
             os.rename(out, replaced)
         os.rename(partial, out)
+        sync(os.path.dirname(out))
     finally:
         _clear_up(out)
 
@@ -70,6 +77,12 @@ def whole_or_nothing(out: str, replace: bool) -> Iterator[str]:
 def partial_of(out: str) -> str:
     """The path of the directory that `whole_or_nothing` yields."""
     return _beside(out, "partial")
+
+
+def remains_of(name: str) -> str | None:
+    """The name of the directory of which a directory beside it is a part; None of others."""
+    found = re.fullmatch(r"\.(.+)\.tfsoftmax\.(partial|replaced)", name)
+    return found and found[1]
 
 
 def _beside(out, purpose):

@@ -110,6 +110,25 @@ def copy_whole(source: str, path: str) -> None:
         shutil.copyfileobj(old, new)
 
 
+def write_whole(path: str, content: str | bytes) -> None:
+    """Writes a file as `written_whole` does."""
+    with written_whole(path) as file:
+        file.write(content.encode("utf-8") if isinstance(content, str) else content)
+
+
+def append_line(path: str, line: str) -> None:
+    """Appends a line to a file, after a newline if a killed process left half a line there."""
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+    with errors_name(path), open(os.open(path, flags, 0o666), "a+b", buffering=0) as file:
+        content = line.encode("utf-8") + b"\n"
+        if file.tell():
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                content = b"\n" + content
+        while content:
+            content = content[file.write(content) :]
+
+
 def sync(*paths: str | os.PathLike) -> None:
     """Waits until files and folders are on the disk, so that they survive a power cut."""
     for path in paths:

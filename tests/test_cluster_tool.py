@@ -64,12 +64,12 @@ def test_classes_of_another_tool(corpus, tmp_path):
 
 @pytest.mark.parametrize("flag, message", [
     ("--method=file", "`file` must be given for --method=file. Received: file=None"),
-    ("--format=mkcls", "`format` may be given with --method=file only. Received: format='mkcls', "),
+    ("--format=mkcls", "`format` must be given with --method=file only"),
     ("--classes=0", "`classes` must be at least 1"),
     ("--words_of=xyzzy", "`words_of` must be a word"),
     ("--words=-1", "`words` must be at least 0. Received: words=-1"),
     ("--passes=-1", "`passes` must be at least 0. Received: passes=-1"),
-    ("--shortlist=3", "`shortlist` may be given with --method=soul only. Received: shortlist=3, "),
+    ("--shortlist=3", "`shortlist` must be given with --method=soul only. Received: shortlist=3, "),
     ("--method=soul", "`run` must be given for --method=soul. Received: run=None"),
 ])
 def test_mistakes_end_in_a_sentence(corpus, tmp_path, flag, message):

@@ -228,7 +228,7 @@ def test_words_cannot_steer_a_terminal():
      "`seed` must not be given with --greedy. Received: seed=4"),
     (["--greedy", "--count=2"], "`count` must be 1 with --greedy"),
     (["--beam=2", "--count=3"], "`count` must be at most `beam`, 2. Received: count=3"),
-    (["--length_power=0"], "`length_power` may be given with --beam only"),
+    (["--length_power=0"], "`length_power` must be given with --beam only"),
     (["--prompts=b", "--top=3"], "`top` must not be given with --prompts"),
     (["--prompt=a", "--prompts=b"], "`prompt` must not be given with --prompts. Received: prompt"),
 ])

@@ -145,7 +145,7 @@ def test_damaged_profiles_are_named(full, tmp_path, damage, message):
     "arguments, message",
     [
         (["--hidden_units=5"], "`hidden_units` must not be given with --run"),
-        (["--compare=x.json"], "`compare` may be given with --plot only"),
+        (["--compare=x.json"], "`compare` must be given with --plot only"),
         (["--time_steps=0"], "`time_steps` must not be given with --run"),
     ],
 )

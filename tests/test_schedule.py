@@ -21,7 +21,7 @@ from tfsoftmax.runs.schedules import learning_rate
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
-    """A corpus of which an epoch has ten steps."""
+    """A corpus of which an epoch has twelve steps."""
     return small_corpus(tmp_path_factory.mktemp("short"), words=20, sentences=40)
 
 
@@ -43,6 +43,20 @@ def test_the_rate_decays_between_epochs_or_validations(corpus, tmp_path):
     by_validation = trained(corpus, tmp_path / "v", decay_at="validation", **options)
     expected = [0.8, 0.8, 0.4, 0.2, 0.1, 0.05]
     np.testing.assert_allclose(rates(by_validation), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("parts, every, steps", [
+    (1, 5, [5, 10, 12, 15, 20, 24, 25]), (2, 7, [6, 7, 12, 14, 18, 21, 24, 25]),
+    (1, 99, [12, 24, 25]),
+])
+def test_validations_come_at_chosen_steps_too(parts, every, steps, corpus, tmp_path, monkeypatch):
+    options = {"epochs": 3, "max_steps": 25, "pseudo_epochs": parts, "valid_steps": every}
+    whole = trained(corpus, tmp_path / "whole", **options)
+    assert [m["step"] for m in events(whole, "valid")] == steps
+    stop_at(steps[1] - 1, monkeypatch)
+    trained(corpus, tmp_path / "stopped", **options)
+    monkeypatch.undo()
+    assert_same_run(whole, trained(corpus, tmp_path / "stopped", **options))
 
 
 def test_patience_ends_a_run_and_more_of_it_goes_on(corpus, tmp_path):
@@ -86,7 +100,7 @@ def test_a_worse_validation_is_no_gain_when_min_delta_falls():
 
 
 def test_min_delta_needs_patience():
-    with pytest.raises(ValueError, match="`min_delta` needs patience. Received: min_delta=0.1"):
+    with pytest.raises(ValueError, match="`min_delta` must be zero without patience."):
         TrainingConfig(min_delta=0.1)
 
 

@@ -251,7 +251,7 @@ def test_adamw_decays_the_weights_before_the_rule_of_adam(corpus):
     ("head_options", [], "a dictionary"), ("init_scale", 3e38, "lie in"),
     ("learning_rate", 1e30, "lie in"),
     ("weight_decay", 6.0, "at most 1 / learning_rate, 5"), ("head", 3, "a string"),
-    ("weight_decay", -0.1, "not be negative"), ("patience", -1, "not be negative"),
+    ("weight_decay", -0.1, "be at least 0"), ("patience", -1, "be at least 0"),
 ])
 def test_settings_of_the_wrong_type_or_range_are_named(name, value, message):
     config = ModelConfig if name in ModelConfig.__dataclass_fields__ else TrainingConfig

@@ -206,7 +206,7 @@ def test_an_adaptive_input_tied_to_the_output_shares_its_tables_and_comes_back(t
 
 
 def test_what_does_not_fit_a_transformer_is_named():
-    with pytest.raises(ValueError, match="`cell` needs embedding_units = hidden_units, not 4 and"):
+    with pytest.raises(ValueError, match="`cell` must have embedding_units = hidden_units"):
         dataclasses.replace(MODEL, embedding_units=4)
     with pytest.raises(ValueError, match="`hidden_units` must be a multiple of twice .*, 6"):
         dataclasses.replace(MODEL, attention_heads=3)

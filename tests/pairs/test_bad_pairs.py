@@ -74,7 +74,7 @@ def test_texts_that_make_no_pairs_are_refused(tmp_path, pairs, content, message)
     [
         ({"train_targets": ["train.tsv.gz"], "train": ["train.tsv.gz"] * 2}, "existing files"),
         ({"train": ()}, "`train` must name files"),
-        ({"valid": (), "valid_targets": "x"}, "`valid_targets` may be given with `valid` only"),
+        ({"valid": (), "valid_targets": "x"}, "`valid_targets` must be given with `valid` only"),
         ({"corpus": "ptb"}, "`corpus` must be one of docstring_pairs, text, gigaword"),
         ({"batch_size": 5000}, "`batch_size` must be at most 1000"),
         ({"max_target": 0}, "`max_target` must be at least 1"),

@@ -134,7 +134,7 @@ def test_what_does_not_fit_is_refused(finished, finished_run, pairs, corpus, tmp
         (["train", f"--data={pairs.directory}", f"--run={out}"], "a corpus of sentences; "),
         (["evaluate_pairs", f"--run={finished_run.directory}"], "a run on a corpus of pairs; "),
         (["evaluate_pairs", f"--run={finished.directory}", "--summaries=0", "--beam=3"],
-         "`beam` may be given with --summaries above 0 only. Received: beam"),
+         "`beam` must be given with --summaries above 0 only. Received: beam"),
     ):
         assert wanted in tool(*line, check=False).stderr
     assert not os.path.exists(out)

@@ -35,7 +35,7 @@ class Source:
 def _without_fields(config):
     if config.field != "text":
         raise ValueError(
-            "`field` may be given with corpus='text' or hf:NAME only. "
+            "`field` must be given with corpus='text' or hf:NAME only. "
             f"Received: field={config.field!r} with corpus={config.corpus!r}"
         )
 
@@ -120,12 +120,12 @@ def make_source(
     for name in config.FILES:
         if getattr(config, name) and config.corpus != "text":
             raise ValueError(
-                f"`{name}` may be given with corpus='text' only. "
+                f"`{name}` must be given with corpus='text' only. "
                 f"Received: {name}={getattr(config, name)} with corpus={config.corpus!r}"
             )
     if config.manual_dir is not None and config.kind not in public:
         raise ValueError(
-            f"`manual_dir` may be given with corpus={', '.join(public)} only. "
+            f"`manual_dir` must be given with corpus={', '.join(public)} only. "
             f"Received: manual_dir={config.manual_dir!r} with corpus={config.corpus!r}"
         )
     return corpora[config.kind](config)

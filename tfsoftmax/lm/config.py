@@ -8,7 +8,7 @@ import dataclasses
 
 from tfsoftmax.layers.names import BACKENDS, CELLS, TRANSFORMER
 from tfsoftmax.lm.head_names import HEAD_NAMES
-from tfsoftmax.support.arguments import check_hint
+from tfsoftmax.support.arguments import check_hint, expect
 from tfsoftmax.support.conditions import needs, needs_above
 
 MOST_LAYERS = 1000  # each of which makes the graph larger
@@ -82,16 +82,16 @@ class ModelConfig:
     def __post_init__(self):
         _check_fields(self)
         for name in ("embedding_units", "hidden_units", "layers", "attention_heads", "context"):
-            _check(getattr(self, name) >= 1, name, "must be at least 1", self)
+            _check(getattr(self, name) >= 1, name, "be at least 1", self)
         for name in ("embedding_units", "hidden_units", "context"):
-            _check(getattr(self, name) < 1 << 31, name, "must be less than 2**31", self)
-        _check(self.layers <= MOST_LAYERS, "layers", f"must be at most {MOST_LAYERS}", self)
-        _check(0 <= self.dropout < 1, "dropout", "must lie in [0, 1)", self)
-        _check(0 < self.init_scale <= 1000, "init_scale", "must lie in (0, 1000]", self)
+            _check(getattr(self, name) < 1 << 31, name, "be less than 2**31", self)
+        _check(self.layers <= MOST_LAYERS, "layers", f"be at most {MOST_LAYERS}", self)
+        _check(0 <= self.dropout < 1, "dropout", "lie in [0, 1)", self)
+        _check(0 < self.init_scale <= 1000, "init_scale", "lie in (0, 1000]", self)
         if self.unit_forget_bias:
-            _check(self.cell == "lstm", "unit_forget_bias", "needs cell='lstm'", self)
+            _check(self.cell == "lstm", "unit_forget_bias", "be False unless cell='lstm'", self)
         same_units = self.embedding_units == self.hidden_units
-        needed = f"needs embedding_units = hidden_units, not {self.embedding_units} and " \
+        needed = f"have embedding_units = hidden_units, not {self.embedding_units} and " \
                  f"{self.hidden_units}"
         if self.tie_embeddings:
             _check(same_units, "tie_embeddings", needed, self)
@@ -99,7 +99,7 @@ class ModelConfig:
             _check(same_units, "cell", needed, self)
             _check(
                 self.hidden_units % (2 * self.attention_heads) == 0, "hidden_units",
-                f"must be a multiple of twice attention_heads, {2 * self.attention_heads}", self,
+                f"be a multiple of twice attention_heads, {2 * self.attention_heads}", self,
             )
 
 
@@ -127,7 +127,7 @@ class TrainingConfig:
         decay: Factor on the learning rate when perplexity does not fall.
         decay_when: Fall of the perplexity up to which the learning rate decays.
         decay_at: Compare perplexities for the decay after each epoch, as in the thesis, or at each
-            validation, which matters with pseudo_epochs.
+            validation.
         clip_norm: Norm that gradients are clipped to; 0 for no clipping.
         clip: Clip by the norm of all gradients together, or of each variable's.
         reduce: The loss: nats summed over time steps and averaged over streams, as in the papers,
@@ -136,6 +136,7 @@ class TrainingConfig:
         patience: Epochs without a new best perplexity to stop after; 0: never.
         min_delta: What perplexity has to fall by to count as a new best.
         pseudo_epochs: Number of parts of an epoch. A validation ends each part.
+        valid_steps: Steps between two further validations; 0 for none.
         max_steps: Number of steps after which training stops; 0 for no limit.
         checkpoint_steps: Steps between two checkpoints, besides validations.
         log_steps: Steps between two lines of metrics.jsonl and of TensorBoard.
@@ -163,7 +164,7 @@ class TrainingConfig:
         "initial_accumulator": needs("optimizer", "adagrad"),
         "reassign_steps": needs("head", "self_organised"),
         "weight_decay_on": needs_above("weight_decay", 0), "clip": needs_above("clip_norm", 0),
-        "decay_at": (needs_above("pseudo_epochs", 1), needs("schedule", "validation")),
+        "decay_at": needs("schedule", "validation"),
         "decay": needs("schedule", "validation"), "decay_when": needs("schedule", "validation"),
         "warmup_steps": needs("schedule", "cosine", "linear"),
     }
@@ -188,6 +189,7 @@ class TrainingConfig:
     patience: int = 0
     min_delta: float = 0.0
     pseudo_epochs: int = 1
+    valid_steps: int = 0
     max_steps: int = 0
     checkpoint_steps: int = 200
     log_steps: int = 10
@@ -198,26 +200,27 @@ class TrainingConfig:
     def __post_init__(self):
         _check_fields(self)
         for name in ("epochs", "pseudo_epochs", "checkpoint_steps", "log_steps", "reassign_steps"):
-            _check(getattr(self, name) >= 1, name, "must be at least 1", self)
-        _check(0 < self.learning_rate <= 1e6, "learning_rate", "must lie in (0, 1e6]", self)
-        _check(0 < self.decay <= 1, "decay", "must lie in (0, 1]", self)
+            _check(getattr(self, name) >= 1, name, "be at least 1", self)
+        _check(0 < self.learning_rate <= 1e6, "learning_rate", "lie in (0, 1e6]", self)
+        _check(0 < self.decay <= 1, "decay", "lie in (0, 1]", self)
         for name in (
             "clip_norm", "max_steps", "initial_accumulator", "momentum", "weight_decay", "patience",
-            "min_delta", "warmup_steps",
+            "min_delta", "warmup_steps", "valid_steps",
         ):
-            _check(getattr(self, name) >= 0, name, "must not be negative", self)
+            _check(getattr(self, name) >= 0, name, "be at least 0", self)
         _check(
             self.weight_decay * self.learning_rate <= 1, "weight_decay",
-            f"must be at most 1 / learning_rate, {1 / self.learning_rate:g}", self,
+            f"be at most 1 / learning_rate, {1 / self.learning_rate:g}", self,
         )
-        if self.schedule == "validation":
-            _check(not self.warmup_steps, "warmup_steps", "needs a cosine or linear schedule", self)
+        if self.warmup_steps:
+            curve = self.schedule != "validation"
+            _check(curve, "warmup_steps", "be zero unless schedule is cosine or linear", self)
         if self.momentum:
-            _check(self.optimizer == "sgd", "momentum", "needs optimizer='sgd'", self)
+            _check(self.optimizer == "sgd", "momentum", "be zero unless optimizer='sgd'", self)
         if self.min_delta:
-            _check(self.patience > 0, "min_delta", "needs patience", self)
-        _check(self.momentum <= 1, "momentum", "must lie in [0, 1]", self)
-        _check(0 <= self.seed < 2**32, "seed", "must lie in [0, 2**32)", self)
+            _check(self.patience > 0, "min_delta", "be zero without patience", self)
+        _check(self.momentum <= 1, "momentum", "lie in [0, 1]", self)
+        _check(0 <= self.seed < 2**32, "seed", "lie in [0, 2**32)", self)
 
 
 def _check_fields(config):
@@ -227,9 +230,8 @@ def _check_fields(config):
         if field.type is int:
             object.__setattr__(config, name, int(value))  # NumPy's integers are not JSON
         if choices := config.CHOICES.get(name):
-            _check(value in choices, name, f"must be one of {', '.join(choices)}", config)
+            _check(value in choices, name, f"be one of {', '.join(choices)}", config)
 
 
-def _check(condition, name, expectation, config):
-    if not condition:
-        raise ValueError(f"`{name}` {expectation}. Received: {name}={getattr(config, name)!r}")
+def _check(condition, name, rule, config):
+    expect(condition, name, rule, getattr(config, name))

@@ -25,7 +25,7 @@ def _text_pairs(config):
         given, targets = getattr(config, split), getattr(config, f"{split}_targets")
         if targets and not given:
             raise ValueError(
-                f"`{split}_targets` may be given with `{split}` only. Received: "
+                f"`{split}_targets` must be given with `{split}` only. Received: "
                 f"{split}_targets={targets!r} alone"
             )
         files = text.expand(given, split)

@@ -95,7 +95,7 @@ class Trainer:
             self._save()
         while not self.ended():
             if not self._validation_is_due():
-                self._train_part(self._end_of_part())
+                self._train_part(self._end_of_part(self.progress.step))
             if not self.interrupted and self._validation_is_due():
                 self._validate()
             else:
@@ -118,17 +118,16 @@ class Trainer:
 
     def _validation_is_due(self):
         """Whether the run stands at the end of a part, or beyond its limit, and has to validate."""
-        progress, parts = self.progress, self.config.pseudo_epochs
-        ends = {i * self.records // parts for i in range(parts)}
-        at_end = progress.step >= self.limit or progress.step % self.records in ends
-        return at_end and progress.validated_step < progress.step
+        step = self.progress.step
+        at_end = step >= self.limit or step == self._end_of_part(step - 1)
+        return at_end and self.progress.validated_step < step
 
-    def _end_of_part(self):
-        """The step at which the current part of an epoch ends with a validation."""
-        epoch, record = divmod(self.progress.step, self.records)
-        parts = self.config.pseudo_epochs
-        ends = (i * self.records // parts for i in range(1, parts + 1))
-        return min(epoch * self.records + next(e for e in ends if e > record), self.limit)
+    def _end_of_part(self, step):
+        """The first step after `step` at which a part of an epoch ends with a validation."""
+        parts, every = self.config.pseudo_epochs, self.config.valid_steps or self.limit
+        start = step // self.records * self.records
+        ends = [start + i * self.records // parts for i in range(1, parts + 1)]
+        return min(next(end for end in ends if end > step), (step // every + 1) * every, self.limit)
 
     def _train_part(self, end):
         progress, config = self.progress, self.config

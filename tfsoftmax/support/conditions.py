@@ -3,6 +3,8 @@
 import dataclasses
 from collections.abc import Callable, Mapping
 
+from tfsoftmax.support.arguments import refusal
+
 
 @dataclasses.dataclass(frozen=True)
 class Condition:
@@ -11,7 +13,7 @@ class Condition:
     Attributes:
         other: the name of the other option.
         holds: whether a value of the other allows it.
-        rule: what the option may do, such as "may be given with --cell=lstm only".
+        rule: what the option may do, such as "be given with --cell=lstm only".
 
     Example:
         from tfsoftmax.support.conditions import needs
@@ -26,20 +28,20 @@ class Condition:
 def needs(other: str, *values: object) -> Condition:
     """The option is read where another has one of some values, or is given at all."""
     if not values:
-        return Condition(other, bool, f"may be given with --{other} only")
-    rule = f"may be given with --{other}={' or '.join(map(str, values))} only"
+        return Condition(other, bool, f"be given with --{other} only")
+    rule = f"be given with --{other}={' or '.join(map(str, values))} only"
     return Condition(other, lambda value: value in values, rule)
 
 
 def needs_above(other: str, least: float) -> Condition:
     """The option is read where another is above a number."""
-    rule = f"may be given with --{other} above {least} only"
+    rule = f"be given with --{other} above {least} only"
     return Condition(other, lambda value: value > least, rule)
 
 
 def excludes(other: str) -> Condition:
     """The option is read where another is not given."""
-    return Condition(other, lambda value: not value, f"must not be given with --{other}")
+    return Condition(other, lambda value: not value, f"not be given with --{other}")
 
 
 def check_conditions(
@@ -60,7 +62,4 @@ def check_conditions(
         for condition in found if isinstance(found, tuple) else (found,):
             other = value_of(condition.other)
             if not condition.holds(other):
-                raise ValueError(
-                    f"`{name}` {condition.rule}. "
-                    f"Received: {name}={value!r}, {condition.other}={other!r}"
-                )
+                raise refusal(name, condition.rule, received={name: value, condition.other: other})

@@ -136,7 +136,7 @@ def test_perplexity_is_that_of_the_equation(run, corpus, arpa, kenlm):
 
 def test_other_heads_are_refused(finished_run, corpus, arpa):
     model, _, _ = runs.load(finished_run.directory, corpus.streams, corpus.time_steps)
-    with pytest.raises(ValueError, match="`tail_ngram` needs a run with head=shortlist"):
+    with pytest.raises(ValueError, match="`tail_ngram` must be given for a run with"):
         tail_ngram_of(model, corpus.vocabulary, arpa)
 
 

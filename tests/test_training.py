@@ -85,7 +85,7 @@ def test_a_run_of_another_configuration_is_refused(finished_run, corpus, tmp_pat
     with pytest.raises(ValueError, match="run of another .* hidden_units=11 there, 12 now"):
         training.train(corpus.directory, finished_run.directory, other, CONFIG, verbose=False)
     other = small_corpus(tmp_path, seed=5)
-    with pytest.raises(ValueError, match="`run` holds a run of another .*records_sha256"):
+    with pytest.raises(ValueError, match="`run` must be new or of the same .*records_sha256"):
         training.train(other.directory, finished_run.directory, MODEL, CONFIG, verbose=False)
     (tmp_path / "foreign").mkdir()
     (tmp_path / "foreign" / "thesis.tex").write_text("mine")
@@ -175,7 +175,7 @@ def test_kernels_from_characters_train_and_load(corpus, tmp_path, head, options,
 
 def test_what_cannot_be_tied_says_so(corpus, tmp_path):
     tree = ModelConfig(embedding_units=8, hidden_units=8, head="tree", tie_embeddings=True)
-    message = "`tie_embeddings` needs a head with a score for each word"
+    message = "`tie_embeddings` must be given with a head that has a score"
     with pytest.raises(ValueError, match=message):
         training.train(corpus.directory, str(tmp_path / "a"), tree, CONFIG, verbose=False)
     spelled = dataclasses.replace(tree, tie_embeddings=False, head_options={"characters": {}})
@@ -184,7 +184,7 @@ def test_what_cannot_be_tied_says_so(corpus, tmp_path):
     (tmp_path / "vectors.txt").write_text("w7 1 2 3 4 5 6 7 8\n")
     adaptive = dataclasses.replace(tree, head="adaptive", head_options={"cutoffs": [9, 30]})
     config = dataclasses.replace(CONFIG, pretrained=str(tmp_path / "vectors.txt"))
-    with pytest.raises(ValueError, match="`pretrained` needs an embedding layer with as many"):
+    with pytest.raises(ValueError, match="`pretrained` must be given for an embedding"):
         training.train(corpus.directory, str(tmp_path / "b"), adaptive, config, verbose=False)
 
 

@@ -220,7 +220,7 @@ def test_a_slurm_step_becomes_a_cluster(monkeypatch):
 ])
 def test_a_wrong_description_of_the_cluster_is_refused(text, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", text)
-    with pytest.raises(ValueError, match="`TF_CONFIG` in the environment must be JSON with"):
+    with pytest.raises(ValueError, match="`TF_CONFIG` must be JSON"):
         cluster.start_workers("auto")
     assert cluster.start_workers("none").size == 1
 
@@ -267,13 +267,13 @@ def test_as_many_gpus_are_used_as_divide_the_streams(gpus, streams, used, monkey
 def test_a_cluster_that_nothing_describes_is_refused(monkeypatch):
     for name in ("TF_CONFIG", "SLURM_PROCID"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(ValueError, match="`strategy` 'multiworker' needs the cluster in TF_CONFIG"):
+    with pytest.raises(ValueError, match="`strategy` must find the cluster"):
         cluster.start_workers("multiworker")
 
 
 @pytest.mark.parametrize("flags, message", [
     (["--workers=0"], "`workers` must be at least 1. Received: workers=0"),
-    (["--workers=2", "--strategy=none"], "`workers` above 1 needs --strategy=multiworker"),
+    (["--workers=2", "--strategy=none"], "`workers` must be 1 without --strategy"),
 ])
 def test_flags_that_do_not_fit_are_refused(flags, message, tmp_path):
     done = tool("train", "--data=none", f"--run={tmp_path / 'run'}", *flags, check=False)

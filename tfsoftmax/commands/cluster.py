@@ -117,8 +117,8 @@ class ClusterOptions:
             raise refusal("classes", "be at least 2 for --method=soul", received="classes=1")
         for needed in NEEDED.get(self.method, ("run",)):
             if getattr(self, needed) is None:
-                raise ValueError(
-                    f"`{needed}` must be given for --method={self.method}. Received: {needed}=None"
+                raise refusal(
+                    needed, f"be given for --method={self.method}", received=f"{needed}=None"
                 )
         if self.method == "soul" and not self.out.endswith(".json"):
             raise refusal("out", "end in .json for --method=soul", received=f"{self.out!r}")

@@ -13,6 +13,7 @@ import dataclasses
 
 from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import check_plot, load_tensorflow
+from tfsoftmax.support.arguments import refusal
 from tfsoftmax.support.whole_files import errors_name
 
 MIB = 2**20
@@ -37,9 +38,9 @@ class TimelineOptions:
 
     def __post_init__(self):
         if bool(self.run) == bool(self.trace):
-            raise ValueError(
-                "Either `run` or `trace` must be given. "
-                f"Received: run={self.run!r}, trace={self.trace!r}"
+            raise refusal(
+                "run", "be given without `trace`, or `trace` without it",
+                received={"run": self.run, "trace": self.trace}
             )
 
 

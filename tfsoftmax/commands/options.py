@@ -14,6 +14,7 @@ import typing
 
 from absl import flags
 
+from tfsoftmax.support.arguments import refusal
 from tfsoftmax.support.conditions import check_conditions
 from tfsoftmax.support.textio import parsed_json
 
@@ -83,7 +84,7 @@ def as_field(value, field: dataclasses.Field):
     if kind is dict:
         options = parsed_json(value, f"`{field.name}`")
         if not isinstance(options, dict):
-            raise ValueError(f"`{field.name}` must be a JSON object. Received: {value!r}")
+            raise refusal(field.name, "be a JSON object", value)
         return options
     if kind is not tuple:
         return value
@@ -91,9 +92,7 @@ def as_field(value, field: dataclasses.Field):
     try:
         return tuple(map(item, value))
     except ValueError:
-        raise ValueError(
-            f"`{field.name}` must be {_NUMBERS[item]}. Received: {field.name}={','.join(value)}"
-        ) from None
+        raise refusal(field.name, f"be {_NUMBERS[item]}", ",".join(value)) from None
 
 
 def _title(group):

@@ -18,7 +18,7 @@ from absl import app, flags, logging
 
 from tfsoftmax.commands import options
 from tfsoftmax.commands.help import help_text, own_flags
-from tfsoftmax.support.arguments import LARGEST, brief
+from tfsoftmax.support.arguments import LARGEST, brief, refusal
 from tfsoftmax.support.extras import imported
 from tfsoftmax.support.version import __version__
 
@@ -129,9 +129,9 @@ def check_empty(path: str, flag: str = "out") -> None:
     from tfsoftmax.support.whole_files import holds_something
 
     if not flags.FLAGS.overwrite and holds_something(path):
-        raise ValueError(
-            f"`{flag}` must not replace a file, unless --overwrite is given. "
-            f"Received: {path!r}, which exists"
+        raise refusal(
+            flag, "not replace a file, unless --overwrite is given",
+            received=f"{path!r}, which exists",
         )
 
 
@@ -148,10 +148,7 @@ def check_plot(path: str, flag: str = "plot") -> None:
 
     endings, ending = FigureCanvasBase.get_supported_filetypes(), os.path.splitext(path)[1][1:]
     if ending and ending.lower() not in endings:
-        raise ValueError(
-            f"`{flag}` must end in one of {', '.join(sorted(endings))}. "
-            f"Received: {flag}={path!r}"
-        )
+        raise refusal(flag, f"end in one of {', '.join(sorted(endings))}", path)
     check_out(path, flag)
 
 
@@ -180,14 +177,12 @@ def _parsed(argv):
 def _check_range(name, value):
     """Refuses what neither a tensor nor a UTF-8 file can hold."""
     if isinstance(value, float) and not abs(value) <= LARGEST:
-        raise ValueError(
-            f"`{name}` must be a finite number of float32's range. Received: {name}={value}"
-        )
+        raise refusal(name, "be a finite number of float32's range", value)
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        raise ValueError(f"`{name}` must lie in [-2**63, 2**63). Received: {name}={value}")
+        raise refusal(name, "lie in [-2**63, 2**63)", value)
     for text in value if isinstance(value, list) else [value]:
         if isinstance(text, str) and any("\ud800" <= c <= "\udfff" for c in text):
-            raise ValueError(f"`{name}` must be UTF-8. Received: {name}={value!r}")
+            raise refusal(name, "be UTF-8", value)
 
 
 def _flag_sentence(error):

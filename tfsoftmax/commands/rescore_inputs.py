@@ -6,7 +6,7 @@ import os
 import sys
 
 from tfsoftmax.commands.program import check_empty
-from tfsoftmax.support.arguments import check_at_least, refusal
+from tfsoftmax.support.arguments import check_at_least, expect, refusal
 from tfsoftmax.support.conditions import needs
 from tfsoftmax.support.textio import STANDARD_INPUT, name_of
 from tfsoftmax.support.whole_files import check_writable
@@ -88,13 +88,11 @@ class RescoreOptions:
         """Raises ValueError if standard input would be read by two, or by several processes."""
         piped = [name for name in FILES if getattr(self, name) == STANDARD_INPUT]
         if len(piped) > 1:
-            raise ValueError(
-                f"`{piped[1]}` must be a file where `{piped[0]}` is standard input. Received: '-'"
-            )
+            raise refusal(piped[1], f"be a file where `{piped[0]}` is standard input", "-")
         if piped and (shared.workers > 1 or shared.strategy == "multiworker"):
-            raise ValueError(
-                f"`{piped[0]}` must be a file, which several processes can read. Received: '-', "
-                f"with workers={shared.workers}, strategy={shared.strategy!r}"
+            raise refusal(
+                piped[0], "be a file, which several processes can read",
+                received={piped[0]: "-", "workers": shared.workers, "strategy": shared.strategy}
             )
 
     def values_of_weights(self) -> dict:
@@ -104,12 +102,11 @@ class RescoreOptions:
         grid = {}
         for name, default in dataclasses.asdict(Weights()).items():
             values = grid[name] = getattr(self, name)
-            if not all(map(math.isfinite, values)):
-                raise ValueError(f"`{name}` must be finite. Received: {_joined(values)}")
-            if len(values) > 1 and not self.tune:
-                raise ValueError(
-                    f"`{name}` must be one number without --tune. Received: {_joined(values)}"
-                )
+            expect(all(map(math.isfinite, values)), name, "be finite", received=_joined(values))
+            expect(
+                len(values) <= 1 or self.tune, name, "be one number without --tune",
+                received=_joined(values)
+            )
             if not values:
                 tried = self.tune and (name != "arpa_weight" or self.arpa)
                 grid[name] = GRID[name] if tried else (default,)

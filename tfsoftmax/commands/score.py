@@ -99,10 +99,10 @@ def main():
     if (processes and options.input == "-") or (
         options.stream and (processes or shared.strategy != "none")
     ):
-        raise ValueError(
-            "`workers` can share the sentences of a file, but not a stream or standard input. "
-            f"Received: workers={shared.workers}, strategy={shared.strategy!r}, "
-            f"input={options.input!r}, stream={options.stream}"
+        raise refusal(
+            "workers", "share the sentences of a file, no stream and no standard input",
+            received={"workers": shared.workers, "strategy": shared.strategy,
+                      "input": options.input, "stream": options.stream}
         )
     if options.open_vocabulary and (options.input == "-" or shared.strategy == "mirrored"):
         raise refusal(

@@ -81,9 +81,10 @@ def corpus_of(run, data: str | None):
 
     words, trained_on = run.vocabulary(), run.config()["corpus"].get("directory", "")
     if not data and not os.path.isdir(trained_on):
-        raise FileNotFoundError(
-            "`data` must say where the corpus is, since it is no longer in the folder on which the "
-            f"run was trained. Received: no folder {trained_on!r}"
+        raise refusal(
+            "data",
+            "say where the corpus is, since it is no longer in the folder on which the run was "
+            "trained", received=f"no folder {trained_on!r}", error=FileNotFoundError
         )
     corpus = run.task.corpus.load(data or trained_on)
     if corpus.vocabulary.sha256 != words.sha256:
@@ -110,9 +111,9 @@ def fork_workers(options: "Devices | Processes") -> None:
     count = options.workers
     check_at_least(1, workers=count)
     if count > 1 and given("strategy") and options.strategy not in ("auto", "multiworker"):
-        raise ValueError(
-            "`workers` above 1 needs --strategy=multiworker. "
-            f"Received: workers={count}, strategy={options.strategy!r}"
+        raise refusal(
+            "workers", "be 1 without --strategy=multiworker",
+            received={"workers": count, "strategy": options.strategy}
         )
     most = WORKERS_OF_CORE * (os.cpu_count() or 1)
     if count > most:
@@ -121,10 +122,11 @@ def fork_workers(options: "Devices | Processes") -> None:
             count
         )
     if count > 1 and os.environ.get("TF_CONFIG"):
-        raise ValueError(
-            "`workers` must be 1 where TF_CONFIG in the environment describes the cluster: "
-            "--workers=N is a cluster of its own, on this machine. "
-            f"Received: workers={count}, TF_CONFIG={os.environ['TF_CONFIG'][:200]}"
+        raise refusal(
+            "workers",
+            "be 1 where TF_CONFIG in the environment describes the cluster: --workers=N is a "
+            "cluster of its own, on this machine",
+            received=f"workers={count}, TF_CONFIG={os.environ['TF_CONFIG'][:200]}",
         )
     if count > 1:
         become_workers(count)

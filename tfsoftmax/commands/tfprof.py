@@ -89,9 +89,8 @@ def main():
     config, model_config = parse(ProfileOptions), parse(ModelConfig)
     fields = [field.name for field in dataclasses.fields(ModelConfig)]
     if config.run and (own := [name for name in fields if given(name)]):
-        raise ValueError(
-            f"`{own[0]}` must not be given with --run, which has its own. "
-            f"Received: {own[0]}={getattr(model_config, own[0])!r}"
+        raise refusal(
+            own[0], "not be given with --run, which has its own", getattr(model_config, own[0])
         )
     others = [_load(path) for path in config.compare]
     if config.plot:

@@ -117,9 +117,9 @@ def embedding_and_options(config: ModelConfig, vocabulary: Vocabulary) -> tuple:
             tied = tied_embedding(head, vocabulary, units, options, **{**given, "name": name})
         if tied is None:
             option = "tie_embeddings" if config.tie_embeddings else "characters"
-            raise ValueError(
-                f"`{option}` needs a head with a score for each word, or adaptive softmax. "
-                f"Received: head={config.head!r}"
+            raise refusal(
+                option, "be given with a head that has a score for each word, or adaptive softmax",
+                received=f"head={config.head!r}"
             )
         if config.tie_embeddings:
             return tied

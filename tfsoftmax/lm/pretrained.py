@@ -102,9 +102,10 @@ def load_embeddings(
     _check_length(path, number, promised)
     rows = np.array(rows, dtype=np.int32)
     if not len(rows):
-        raise ValueError(
-            f"{path}: must hold words of the vocabulary. Received: none of the vocabulary's "
-            f"{len(vocabulary):,} words, such as {', '.join(map(repr, vocabulary.words[:5]))}"
+        raise refusal(
+            f"{path}:", "hold words of the vocabulary",
+            received=f"none of the vocabulary's {len(vocabulary):,} words, such as "
+            f"{', '.join(map(repr, vocabulary.words[:5]))}",
         )
     vectors = np.frombuffer(values, dtype=np.float32).reshape(len(rows), size)
     _check_finite(path, vectors, numbers)
@@ -126,10 +127,10 @@ def apply_embeddings(layer, rows: np.ndarray, vectors: np.ndarray) -> None:
         ValueError: the layer has no single table of vectors, or `vectors` has another shape.
     """
     if not hasattr(layer, "embeddings"):
-        raise ValueError(
-            "`pretrained` needs an embedding layer with as many units for every word, which "
-            "adaptive softmax with tie_embeddings does not have. "
-            f"Received: {type(layer).__name__}"
+        raise refusal(
+            "pretrained", "be given for an embedding layer with as many units for every word, "
+            "which adaptive softmax with tie_embeddings does not have",
+            received=type(layer).__name__
         )
     shape = (len(rows), layer.output_dim)
     if np.shape(vectors) != shape:
@@ -177,10 +178,7 @@ def _check_size(path, first, size):
             received=f"{brief(repr(first))}"
         )
     if found != size:
-        raise ValueError(
-            f"{path}: vectors of {found} values need `embedding_units` to be {found}. "
-            f"Received: embedding_units={size}"
-        )
+        raise refusal("embedding_units", f"be {found}, the size of the vectors in {path}", size)
 
 
 def _parse(line, size, unread, where):
@@ -209,7 +207,7 @@ def _append(values, fields, where):
         values.extend(map(float, fields))
     except ValueError:
         wrong = next(field for field in fields if not _is_number(field))
-        raise ValueError(f"{where}: the values must be numbers. Received: {wrong!r}") from None
+        raise refusal(f"{where}:", "hold numbers", wrong) from None
 
 
 def _is_number(field):
@@ -233,6 +231,4 @@ def _check_finite(path, vectors, numbers):
     wrong = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(wrong):
         value = next(v for v in vectors[wrong[0]] if not np.isfinite(v))
-        raise ValueError(
-            f"{path}, line {numbers[wrong[0]]}: the values must be finite. Received: {value}"
-        )
+        raise refusal(f"{path}, line {numbers[wrong[0]]}:", "hold finite values", value)

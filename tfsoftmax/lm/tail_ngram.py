@@ -13,6 +13,7 @@ from tfsoftmax.heads import Shortlist
 from tfsoftmax.lm.evaluation import perplexity_and_nats, text_measures
 from tfsoftmax.nbest import kenlm_model
 from tfsoftmax.ngrams import backoff
+from tfsoftmax.support.arguments import refusal
 from tfsoftmax.support.array_like import ArrayLike
 from tfsoftmax.vocabulary import EOS, Vocabulary
 
@@ -94,9 +95,9 @@ def tail_ngram_of(model: keras.Model, vocabulary: Vocabulary, path: str | PathLi
     """
     head = model.get_layer("head")
     if not isinstance(head, Shortlist) or not head.oos_node or head.ngram is not None:
-        raise ValueError(
-            "`tail_ngram` needs a run with head=shortlist, its node for all other words, and no "
-            f"`ngram`. Received: {type(head).__name__}"
+        raise refusal(
+            "tail_ngram", "be given for a run with head=shortlist, its node for all other words, "
+            "and no `ngram`", received=type(head).__name__
         )
     return TailNgram(path, vocabulary, head.tail)
 

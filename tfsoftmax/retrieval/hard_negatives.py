@@ -9,7 +9,7 @@ import tensorflow as tf
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.heads.models import head_and_hidden_model
 from tfsoftmax.ops.inputs import checked_ids
-from tfsoftmax.support.arguments import CheckedArguments, check_positive
+from tfsoftmax.support.arguments import CheckedArguments, check_positive, refusal
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -102,13 +102,10 @@ class MineHardNegatives(CheckedArguments, keras.callbacks.Callback):
         self._head, hidden_model = head_and_hidden_model(self.model)
         table, words = self.negatives, self._head.vocab_size
         if not any(weight is table.table for weight in self.model.weights):
-            raise ValueError(
-                f"`negatives` must be a layer of the model. Received: negatives={table!r}"
-            )
+            raise refusal("negatives", "be a layer of the model", table)
         if table.num_negatives > words:
-            raise ValueError(
-                f"`num_negatives` must be at most the vocabulary's {words}. "
-                f"Received: num_negatives={table.num_negatives}"
+            raise refusal(
+                "num_negatives", f"be at most the vocabulary's {words}", table.num_negatives
             )
         self._queries = keras.Model(self.model.inputs, hidden_model.output)
         self._queries.jit_compile = False  # XLA drops the errors of wrong inputs
@@ -122,14 +119,14 @@ class MineHardNegatives(CheckedArguments, keras.callbacks.Callback):
         try:
             hidden = self._queries.predict(self.inputs, batch_size=self.batch_size, verbose=0)
         except (ValueError, TypeError, AttributeError, LookupError) as error:
-            raise ValueError(
-                f"`inputs` must be what the model takes for the {self.negatives.num_queries} "
-                f"queries. Received: inputs={str(self.inputs)[:80]}, and Keras says: {error}"
+            raise refusal(
+                "inputs", f"be what the model takes for the {self.negatives.num_queries} queries",
+                received=f"inputs={str(self.inputs)[:80]}, and Keras says: {error}",
             ) from error
         if hidden.shape[:-1] != (self.negatives.num_queries,):
-            raise ValueError(
-                f"`inputs` must be those of the {self.negatives.num_queries} queries of "
-                f"`negatives`. Received: inputs that lead to hidden states {hidden.shape}"
+            raise refusal(
+                "inputs", f"be those of the {self.negatives.num_queries} queries of `negatives`",
+                received=f"inputs that lead to hidden states {hidden.shape}",
             )
         k, options = self.negatives.num_negatives, {}
         if self.index is not None:

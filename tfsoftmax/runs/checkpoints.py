@@ -75,9 +75,10 @@ class Checkpoints:
         path = self.path(POINTERS)
         if not os.path.exists(path):
             if self._seal and self._seal():  # the run has begun
-                raise ValueError(
-                    f"{path}: must be there, because it says where training goes on. Restore it, "
-                    "or start a new run. Received: no such file"
+                raise refusal(
+                    f"{path}:",
+                    "be there, because it says where training goes on. Restore it, or start a "
+                    "new run", received="no such file"
                 )
             self._check_empty()
             return {}
@@ -234,9 +235,10 @@ class Checkpoints:
         """Raises ValueError if there are checkpoints to which nothing points."""
         names = os.listdir(self.directory) if os.path.isdir(self.directory) else ()
         if found := sorted(name for name in names if name.startswith("step-")):
-            raise ValueError(
-                f"{self.path(POINTERS)}: must say which checkpoint is the last. Restore it, or "
-                f"start a new run. Received: no such file, but {', '.join(found)}"
+            raise refusal(
+                f"{self.path(POINTERS)}:",
+                "say which checkpoint is the last. Restore it, or start a new run",
+                received=f"no such file, but {', '.join(found)}",
             )
 
 

@@ -92,9 +92,9 @@ class Run:
             return
         different = list(differences(self.config(), json.loads(json.dumps(config)), self.task))
         if different:
-            raise ValueError(
-                "`run` holds a run of another configuration; choose another directory, or the "
-                f"same settings. Received: run={self.directory!r}, " + "; ".join(different)
+            raise refusal(
+                "run", "be new or of the same configuration; choose another directory, or the "
+                "same settings", received=f"run={self.directory!r}, " + "; ".join(different)
             )
 
     def start(self, config: dict, vocabulary: Vocabulary) -> None:
@@ -147,9 +147,10 @@ class Run:
         """Raises ValueError if the run trains something else than its task."""
         name = self.config()["corpus"].get("task")
         if name != self.task.name:
-            raise ValueError(
-                f"`run` must be a run on a corpus of {self.task.name}; `tfsoftmax --help` lists "
-                f"the commands for others. Received: run={self.directory!r}, on one of {name}"
+            raise refusal(
+                "run",
+                f"be a run on a corpus of {self.task.name}; `tfsoftmax --help` lists the commands "
+                "for others", received=f"run={self.directory!r}, on one of {name}"
             )
 
     def vocabulary(self) -> Vocabulary:
@@ -157,9 +158,10 @@ class Run:
         vocabulary = Vocabulary.load(self.path(VOCABULARY))
         expected = self.config()["corpus"].get("vocabulary_sha256")
         if vocabulary.sha256 != expected:
-            raise ValueError(
-                f"{self.path(VOCABULARY)}: must be the vocabulary that the run was trained with, "
-                f"whose SHA-256 is {expected}. Received: {vocabulary.sha256}"
+            raise refusal(
+                f"{self.path(VOCABULARY)}:",
+                f"be the vocabulary that the run was trained with, whose SHA-256 is {expected}",
+                received=f"{vocabulary.sha256}",
             )
         return vocabulary
 

@@ -7,6 +7,7 @@ import sys
 import tensorflow as tf
 
 from tfsoftmax.sharding.workers import Workers
+from tfsoftmax.support.arguments import refusal
 from tfsoftmax.support.mends import mend_keras
 
 _SHARING = ("chief", "worker")  # the tasks of `TF_CONFIG` that share the work
@@ -66,16 +67,17 @@ def _workers_in_environment():
         if kind in _SHARING:
             config["cluster"][kind][int(config["task"]["index"])]
     except (ValueError, TypeError, AttributeError, LookupError):
-        raise ValueError(
-            "`TF_CONFIG` in the environment must be JSON with the addresses of the cluster and the "
+        raise refusal(
+            "TF_CONFIG", "be JSON, in the environment, with the addresses of the cluster and the "
             'task of this process: {"cluster": {"worker": [...]}, "task": {"type": "worker", '
-            f'"index": 0}}}}; --strategy=none does without. Received: {text[:200]}'
+            '"index": 0}}; --strategy=none does without', received=text[:200]
         ) from None
     if jobs and kind not in _SHARING:
-        raise ValueError(
-            "`TF_CONFIG` must give this process the task of a chief or a worker. These share all "
-            "the work, validation too; give --strategy=none to a command that has no part in it. "
-            f"Received: a task of type {kind!r}"
+        raise refusal(
+            "TF_CONFIG",
+            "give this process the task of a chief or a worker. These share all the work, "
+            "validation too; give --strategy=none to a command that has no part in it",
+            received=f"a task of type {kind!r}",
         )
     return sum(jobs.get(name, 0) for name in _SHARING)
 
@@ -86,9 +88,10 @@ def _describe_slurm():
     The GPUs of a task are those that Slurm gives it (`srun --gpus-per-task`).
     """
     if "SLURM_PROCID" not in os.environ:
-        raise ValueError(
-            "`strategy` 'multiworker' needs the cluster in TF_CONFIG, a step of Slurm (srun), or "
-            "--workers=N for N processes on this machine. Received: none of them"
+        raise refusal(
+            "strategy", "find the cluster of 'multiworker' in TF_CONFIG or in a step of Slurm "
+            "(srun), unless --workers=N starts N processes on this machine",
+            received="none of them"
         )
     tasks = int(os.environ.get("SLURM_STEP_NUM_TASKS", "1"))
     numbers = [int(os.environ.get(f"SLURM_{name}", 0)) for name in ("JOB_ID", "STEP_ID")]
@@ -100,10 +103,10 @@ def _describe_slurm():
     host = cluster["worker"][resolver.task_id].rpartition(":")[0]
     node = os.environ.get("SLURMD_NODENAME", host)
     if node != host:
-        raise ValueError(
-            "`strategy` 'multiworker' needs Slurm to number tasks in the alphabetical order of the "
-            "nodes: give the nodes in this order with srun --distribution=arbitrary, or describe "
-            f"the cluster in TF_CONFIG. Received: task {resolver.task_id} on {node}, not {host}"
+        raise refusal(
+            "strategy", "have tasks that Slurm numbers in the alphabetical order of the nodes: "
+            "give them in this order with srun --distribution=arbitrary, or describe the cluster "
+            "in TF_CONFIG", received=f"task {resolver.task_id} on {node}, not {host}"
         )
     task = {"type": resolver.task_type, "index": resolver.task_id}
     os.environ["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": task})
@@ -112,7 +115,5 @@ def _describe_slurm():
 def _keep_own_gpus(gpus, local):
     each, rank = len(gpus) // local, json.loads(os.environ["TF_CONFIG"])["task"]["index"]
     if each == 0:
-        raise ValueError(
-            f"`workers` must be at most the number of GPUs, {len(gpus)}. Received: workers={local}"
-        )
+        raise refusal("workers", f"be at most the number of GPUs, {len(gpus)}", local)
     tf.config.set_visible_devices(gpus[rank * each : (rank + 1) * each], "GPU")

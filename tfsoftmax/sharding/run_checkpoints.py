@@ -22,6 +22,7 @@ from tfsoftmax.sharding.row_files import (
 from tfsoftmax.sharding.shards import sharded_words
 from tfsoftmax.sharding.weights import shards_of
 from tfsoftmax.sharding.workers import Workers
+from tfsoftmax.support.arguments import refusal
 from tfsoftmax.support.manifests import write_object
 
 ROWS = "rows.json"  # says which file of a checkpoint has which rows
@@ -115,7 +116,7 @@ def read_sharded(variables: Mapping[str, list], folder: str, whole: str) -> None
     for (key, variable), (shape, _) in zip(others.items(), described(others).values()):
         found = reader.get_variable_to_shape_map().get(key + _VALUE)
         if found != shape:
-            raise ValueError(f"{whole}: {key} must have the shape {shape}. Received: {found}")
+            raise refusal(f"{whole}: {key}", f"have the shape {shape}", found)
         assign_rows(variable, reader.get_tensor(key + _VALUE))
 
 

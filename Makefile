@@ -52,7 +52,7 @@ test-exporters:
 	$(MAKE) .venv-exporters/.installed-exporters VENV=.venv-exporters
 	.venv-exporters/bin/python -m pytest tests/exporters
 
-# Wrong arguments, damaged files, tools that are killed or disturbed: about an hour.
+# Wrong arguments, damaged files, tools that are killed or disturbed: about a quarter of an hour.
 torture: $(VENV)/.installed-test
 	$(BIN)/python -m tests.torture.run --out=experiments/results/torture
 

@@ -82,7 +82,7 @@ def test_a_loss_that_is_not_finite_stops_the_run(rate, corpus, tmp_path):
 
 def test_a_run_of_another_configuration_is_refused(finished_run, corpus, tmp_path):
     other = dataclasses.replace(MODEL, hidden_units=12)
-    with pytest.raises(ValueError, match="run of another .* hidden_units=11 there, 12 now"):
+    with pytest.raises(ValueError, match="same configuration.*hidden_units=11 there, 12 now"):
         training.train(corpus.directory, finished_run.directory, other, CONFIG, verbose=False)
     other = small_corpus(tmp_path, seed=5)
     with pytest.raises(ValueError, match="`run` must be new or of the same .*records_sha256"):

@@ -85,7 +85,7 @@ def start(path, config):
     if path.exists():
         old = json.loads(path.read_text())
         if old["model"] != config["model"]:
-            sys.exit("error: `run` holds a run of another configuration")
+            sys.exit("error: `run` must be new or of the same configuration")
     path.write_text(json.dumps(config))
 
 

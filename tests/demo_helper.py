@@ -27,4 +27,4 @@ def shown_runs(folder):
         config = ModelConfig(head, options, embedding_units=6, hidden_units=6, init_scale=1.0)
         model = language_model(config, VOCABULARY, streams=2)
         saved_run(folder / head, config, VOCABULARY, model)
-    return {run.name: run for run in load_runs([str(folder / head) for head in HEADS])}
+    return load_runs([str(folder / head) for head in HEADS])

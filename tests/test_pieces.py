@@ -79,7 +79,7 @@ def run(tmp_path_factory):
 def test_the_demo_shows_and_adds_pieces_as_text(run):
     from tfsoftmax.runs.shown_run import ShownRun
 
-    shown = ShownRun(run.directory, "pieces")
+    shown = ShownRun(run.directory)
     words = shown.split("the cat")
     assert words == run.tokenizer().encode("the cat") and not shown.unknown(words)
     assert shown.added(words, ["▁", "s"]) == " s" and shown.added(words, ["s"]) == "s"

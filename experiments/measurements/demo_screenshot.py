@@ -27,15 +27,14 @@ def main(argv=None):
     parser.add_argument("--runs", required=True)
     parser.add_argument("--text", default="the old man said to")
     parser.add_argument("--tab", default="Next words")
-    parser.add_argument("--word", help="the word whose path to show in the tab of trees")
-    parser.add_argument("--run", help="the run to choose in the tab")
+    parser.add_argument("--word", help="the word to show in the tab of clusters or trees")
     parser.add_argument("--out", required=True)
     parser.add_argument("--height", type=int, default=790)
     options = parser.parse_args(argv)
     with served(options.runs) as address, browser_page(options.height) as page:
         page.goto(address)
         read(page, options.text)
-        open_tab(page, options.tab, options.run, options.word)
+        open_tab(page, options.tab, options.word)
         page.mouse.move(0, 0)
         page.wait_for_timeout(500)  # for what fades in
         page.screenshot(path=options.out)
@@ -81,33 +80,28 @@ def chromium() -> str | None:
 
 
 def read(page, text: str) -> None:
-    """Types a text and waits until all tabs answer it."""
-    page.wait_for_selector("#next_words .bar", state="attached")
+    """Types a text and waits until the tab that is open answers it."""
     page.fill("#text textarea, #text input", text)
     page.click("#read")
-    wait_for_answer(page, text)
+    wait_for_note(page, f"After “{text}”" if text else "At the beginning of a sentence")
 
 
-def wait_for_answer(page, text: str) -> None:
-    """Waits until all tabs that answer at once have answered a text."""
-    place = f", after “{text}”:" if text else ", at the beginning of a sentence:"
-    for tab in page.locator("#next_words, #sentence, #group_shown, #tree_shown").all():
-        tab.get_by_text(place).wait_for(state="attached")
+def wait_for_note(page, text: str) -> None:
+    """Waits until the note of a run that can be seen has a text."""
+    page.wait_for_function(
+        "text => [...document.querySelectorAll('textarea[disabled], input[disabled]')].some("
+        "note => note.checkVisibility() && note.value.includes(text))", arg=text
+    )
 
 
-def open_tab(page, title: str, run: str | None = None, word: str | None = None) -> None:
-    """Opens a tab, chooses a run in it and, for trees, asks for a word."""
+def open_tab(page, title: str, word: str | None = None) -> None:
+    """Opens a tab and, for clusters and trees, asks for a word."""
     page.get_by_role("tab", name=title).click()
-    name = {"Clusters": "group", "Trees": "tree"}.get(title)
-    shown = page.locator(f"#{name}_shown")
-    if run is not None:
-        page.locator(f"#{name}_run input").click()
-        page.get_by_role("option", name=run).click()
-        shown.get_by_text(f"{run}, ").wait_for()
     if word is not None:
-        page.fill(f"#{name}_word textarea, #{name}_word input", word)
-        page.click(f"#{name}_show")
-        shown.get_by_text(f"P of “{word}”").wait_for()
+        box = page.locator(f"#{title.lower()} textarea, #{title.lower()} input")
+        box.fill(word)
+        box.press("Enter")
+        page.wait_for_timeout(500)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ type, and the page shows them side by side: the likeliest next words, ln P of th
 and of each word, sentences that continue it (greedy, beam, or drawn), the time of the output
 layer's call, and its parameters. For output layers with clusters, classes or bands it shows their
 words and how likely each is now, and for trees the branches on the way to a word. All
-probabilities are exact.
+probabilities are exact. A click on a row of a table goes on with its word.
 
 Words are separated by blanks and spelt as in the corpus; the models read words that they do not
 know as <unk>. The box "lower case" is ticked at first if no run has a vocabulary with upper case.
@@ -25,7 +25,7 @@ import time
 
 from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import load_gradio, load_tensorflow
-from tfsoftmax.support.arguments import expect
+from tfsoftmax.support.arguments import expect, refusal
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,20 +44,30 @@ class DemoOptions:
         expect(1 <= self.port < 2**16, "port", "lie in [1, 65536)", self.port)
 
 
+FONT = ("system-ui", "sans-serif")  # of the machine, so that the browser loads none
 OPTIONS = (DemoOptions,)
 
 
 def main():
     options = parse(DemoOptions)
-    load_gradio()  # before TensorFlow, to fail at once
+    gr = load_gradio()  # before TensorFlow, to fail at once
     load_tensorflow()
-    from tfsoftmax.commands import demo_page
+    from tfsoftmax.commands.demo_page import Page, blocks
     from tfsoftmax.runs.shown_run import load_runs
 
-    layout, address = demo_page.launch(demo_page.Page(load_runs(options.run)), options.port)
+    page = blocks(Page(load_runs(options.run)))
+    theme = gr.themes.Default(primary_hue="indigo", font=FONT, font_mono=FONT)
+    try:
+        _, address, _ = page.launch(
+            server_name="127.0.0.1", server_port=options.port, prevent_thread_lock=True, quiet=True,
+            inbrowser=False, share=False, ssr_mode=False, footer_links=[], theme=theme,
+            show_error=True,
+        )
+    except OSError as error:
+        raise refusal("port", "be free", options.port) from error
     print(f"{address} (Ctrl-C stops it)", flush=True)
     try:
         while True:
             time.sleep(3600)
     finally:
-        layout.close(verbose=False)
+        page.close(verbose=False)

@@ -1,6 +1,5 @@
 """What a person can ask a trained model about a text: the answers of `tfsoftmax demo`, as data."""
 
-import dataclasses
 import math
 import os
 import time
@@ -25,69 +24,6 @@ CASED = 0.01  # a share of words that names of symbols, such as N for numbers, s
 MISTAKES = (ValueError, OSError, RuntimeError)  # of one run, which the others need not share
 
 
-@dataclasses.dataclass(frozen=True)
-class NextWords:
-    """The likeliest words after a text.
-
-    Attributes:
-        words: pairs of a word and its exact probability, the likeliest first.
-        milliseconds: the median time in which the head finds them, from the hidden state.
-
-    Example:
-        from tfsoftmax.runs.shown_run import ShownRun
-        found = ShownRun("runs/first", "first").next_words(["the", "number"], k=5)
-        print(found.milliseconds, found.words[0])
-    """
-
-    words: list[tuple[str, float]]
-    milliseconds: float
-
-
-@dataclasses.dataclass(frozen=True)
-class Score:
-    """The log-probabilities of a sentence under a model.
-
-    Attributes:
-        words: triples of a word, ln P of it, and whether it is read as `<unk>`. The last is
-            `<eos>`.
-        log_prob: their sum, nats.
-        perplexity: of the words and `<eos>`.
-
-    Example:
-        from tfsoftmax.runs.shown_run import ShownRun
-        score = ShownRun("runs/first", "first").score(["the", "number"])
-        print(score.perplexity, score.words[-1])
-    """
-
-    words: list[tuple[str, float, bool]]
-    log_prob: float
-    perplexity: float
-
-
-@dataclasses.dataclass(frozen=True)
-class Group:
-    """A group of a head's words.
-
-    Attributes:
-        number: the number of the group.
-        probability: of its words after the text.
-        token_share: its share of the training tokens.
-        words: how many words it has.
-        frequent: its most frequent words, the most frequent first.
-
-    Example:
-        from tfsoftmax.runs.shown_run import Group
-        group = Group(3, probability=0.2, token_share=0.01, words=40, frequent=["king", "queen"])
-        print(f"{group.probability / group.token_share:.0f} times as likely as on average")
-    """
-
-    number: int
-    probability: float
-    token_share: float
-    words: int
-    frequent: list[str]
-
-
 class ShownRun:
     """A run's best model, which answers questions about texts, one at a time.
 
@@ -97,26 +33,24 @@ class ShownRun:
 
     Args:
         directory: the folder of the run.
-        name: what to call it.
 
     Raises:
         ValueError: as `runs.load`.
 
     Example:
         from tfsoftmax.runs.shown_run import ShownRun
-        run = ShownRun("runs/first", "first")
-        for word, probability in run.next_words(["the", "number"], k=5).words:
+        run = ShownRun("runs/first")
+        for word, probability in run.next_words(["the", "number"], k=5):
             print(f"{probability:.2%} {word}")
     """
 
-    def __init__(self, directory: str, name: str):
+    def __init__(self, directory: str):
         model, self.vocabulary, config = runs.load(directory, streams=BEAM)
-        self.name, self.step = name, config["progress"]["step"]
+        self.step = config["progress"]["step"]
         self._tokenizer = runs.Run(directory).tokenizer()
         self.head = model.get_layer("head")
-        self._generator, self._scorer = Generator(model, self.vocabulary), Scorer(
-            model, self.vocabulary
-        )
+        self._generator = Generator(model, self.vocabulary)
+        self._scorer = Scorer(model, self.vocabulary)
         self._top_k = tf.function(self.head.top_k, autograph=False)
         self._last = None  # the last text and its hidden state
         self.grouping, self.tree = grouping_of(self.head), tree_of(self.head)
@@ -152,26 +86,33 @@ class ShownRun:
         """The words that the vocabulary lacks, each once. The model reads them as `<unk>`."""
         return [word for word in dict.fromkeys(words) if word not in self.vocabulary]
 
-    def next_words(self, words: Sequence[str], k: int) -> NextWords:
-        """The k likeliest next words, or all if the vocabulary has fewer."""
-        k = min(k, len(self.vocabulary))
-        hidden, seconds = self._hidden(words)[None], []
-        self._top_k(hidden, k)  # traces
+    def next_words(self, words: Sequence[str], k: int) -> list[tuple[str, float]]:
+        """The k likeliest next words, or all if there are fewer, with their probabilities."""
+        ids, log_probs = self._top(self._hidden(words)[None], min(k, len(self.vocabulary)))
+        check_found(ids)
+        return list(zip(self.vocabulary.decode(ids), np.exp(log_probs).tolist(), strict=True))
+
+    def milliseconds(self, k: int) -> float:
+        """The median time in which the head finds the k likeliest words of a hidden state."""
+        hidden, k, seconds = self._hidden([])[None], min(k, len(self.vocabulary)), []
+        self._top(hidden, k)  # traces
         for _ in range(REPEATS):
             start = time.perf_counter()
-            ids, log_probs = (t.numpy()[0] for t in self._top_k(hidden, k))
+            self._top(hidden, k)
             seconds.append(time.perf_counter() - start)
-        check_found(ids)
-        found = zip(self.vocabulary.decode(ids), np.exp(log_probs).tolist(), strict=True)
-        return NextWords(list(found), 1000 * float(np.median(seconds)))
+        return 1000 * float(np.median(seconds))
 
-    def score(self, words: Sequence[str]) -> Score:
-        """Scores the words as a whole sentence. A word outside the vocabulary counts as `<unk>`."""
+    def score(self, words: Sequence[str]) -> list[tuple[str, float, bool]]:
+        """Scores the words as a whole sentence.
+
+        Returns:
+            Of each word, and at last of `<eos>`: the word, ln P of it, and whether the vocabulary
+            lacks it, so that it counts as `<unk>`.
+        """
         check_length(words)
         (log_probs,) = self._scorer.sentences([words])
         unknown = self._scorer.unknown(words)
-        rows = zip([*words, EOS], log_probs.tolist(), unknown.tolist(), strict=True)
-        return Score(list(rows), float(log_probs.sum()), math.exp(-log_probs.mean()))
+        return list(zip([*words, EOS], log_probs.tolist(), unknown.tolist(), strict=True))
 
     def continuations(
         self, words: Sequence[str], search: str, max_words: int, seed: int = 1
@@ -194,9 +135,7 @@ class ShownRun:
         log_probs = [float((p if end else p[:-1]).sum()) for p, end in zip(parts, ended)]
         return list(map(Hypothesis, drawn, log_probs, log_probs, ended))
 
-    def groups(
-        self, words: Sequence[str], shown: int = 12, word: str | None = None
-    ) -> list[Group]:
+    def groups(self, words: Sequence[str], shown: int = 12, word: str | None = None) -> list[tuple]:
         """The head's groups of words, the likeliest after the text first.
 
         Args:
@@ -204,11 +143,13 @@ class ShownRun:
             shown: how many words to name of each group.
             word: return only the group of this word.
 
+        Returns:
+            Of each group: its number, its probability after the text, its share of the training
+            tokens, how many words it has, and the most frequent of them.
+
         Raises:
-            ValueError: the head has no groups, or `word` is not in the vocabulary.
+            ValueError: `word` is not in the vocabulary.
         """
-        if self.grouping is None:
-            raise ValueError("The head must divide its words into groups. This one does not.")
         counts, grouping = self.vocabulary.counts, self.grouping
         probabilities = grouping.sums(self.probabilities(words))
         shares, sizes = grouping.sums(counts / max(1, counts.sum())), np.bincount(grouping.of_word)
@@ -216,10 +157,8 @@ class ShownRun:
         if word is not None:
             numbers = [grouping.of_word[self._id(word)]]
         return [
-            Group(
-                int(g), float(probabilities[g]), float(shares[g]), int(sizes[g]),
-                self.vocabulary.decode(grouping.members(g, counts)[:shown]),
-            )
+            (int(g), float(probabilities[g]), float(shares[g]), int(sizes[g]),
+             self.vocabulary.decode(grouping.members(g, counts)[:shown]))
             for g in numbers
         ]
 
@@ -227,16 +166,18 @@ class ShownRun:
         """The branches on the way to a word in the head's tree, as `path_of` gives them.
 
         Raises:
-            ValueError: the head has no tree, or `word` is not in the vocabulary.
+            ValueError: `word` is not in the vocabulary.
         """
-        if self.tree is None:
-            raise ValueError("The head must have a tree of its words. This one has none.")
         return path_of(self.tree, self._id(word), self.probabilities(words), shown)
 
     def probabilities(self, words: Sequence[str]) -> np.ndarray:
         """The exact probabilities of all words after a text, float64 (V,)."""
         log_probs = self.head.log_probs(self._hidden(words)[None])[0]
         return np.exp(log_probs.numpy().astype(np.float64))
+
+    def _top(self, hidden, k):
+        """The ids of the k likeliest words after a hidden state (1, d), and ln P of them."""
+        return [values.numpy()[0] for values in self._top_k(hidden, k)]
 
     def _hidden(self, words):
         """The hidden state after a text. That of the last text is kept."""
@@ -247,40 +188,26 @@ class ShownRun:
 
     def _id(self, word):
         if word not in self.vocabulary:
-            raise refusal("word", f"be in the vocabulary of {self.name}", received=f"{word!r}")
+            raise refusal("word", "be in the vocabulary", received=f"{word!r}")
         return int(self.vocabulary.encode([word])[0])
 
 
-@dataclasses.dataclass(frozen=True)
-class Unreadable:
-    """A run that cannot be read, with the reason in a sentence.
-
-    Example:
-        from tfsoftmax.runs.shown_run import load_runs
-        first, broken = load_runs(["runs/first", "runs/none"])
-        print(broken.name, broken.reason)
-    """
-
-    name: str
-    reason: str
-
-
-def load_runs(directories: Sequence[str]) -> list[ShownRun | Unreadable]:
-    """The runs, each once. A broken one is an `Unreadable`.
+def load_runs(directories: Sequence[str]) -> dict[str, ShownRun | str]:
+    """The runs by their names, each once. For a broken one, a sentence says what is wrong.
 
     Raises:
         ValueError: no run can be read. The message is that of the first.
     """
     directories = list(dict.fromkeys(directories))
     ends = [os.path.basename(os.path.normpath(directory)) for directory in directories]
-    loaded, errors = [], []
+    loaded, errors = {}, []
     for directory, end in zip(directories, ends, strict=True):
         name = end if ends.count(end) == 1 else directory
         try:
-            loaded.append(ShownRun(directory, name))
-        except (ValueError, OSError, RuntimeError, tf.errors.OpError) as error:
+            loaded[name] = ShownRun(directory)
+        except (*MISTAKES, tf.errors.OpError) as error:
             errors.append(error)
-            loaded.append(Unreadable(name, str(error)))
+            loaded[name] = str(error)
     if len(errors) == len(loaded):
         raise errors[0] if errors else ValueError("`run` must name runs. Received: none")
     return loaded

@@ -20,6 +20,7 @@ from tfsoftmax.pairs import texts as pair_texts
 from tfsoftmax.pairs.config import Seq2SeqConfig
 from tfsoftmax.pairs.rouge import rouge
 from tfsoftmax.pairs.task import PAIRS
+from tfsoftmax.partitions import classes
 from tfsoftmax.runs import runs, training
 from tfsoftmax.runs.trainer import Trainer
 from workers_helper import largest_difference
@@ -138,6 +139,24 @@ def test_what_does_not_fit_is_refused(finished, finished_run, pairs, corpus, tmp
     ):
         assert wanted in tool(*line, check=False).stderr
     assert not os.path.exists(out)
+
+
+def test_learnt_clusters_are_printed(finished, pairs, tmp_path):
+    run = tmp_path / "run"
+    config = dataclasses.replace(MODEL, head="self_organised")
+    training.train(pairs.directory, str(run), config, CONFIG, verbose=False, task=PAIRS)
+    out, words = tmp_path / "clusters", pairs.vocabulary.words
+    lines = tool("show_clusters_pairs", f"--run={run}", f"--out={out}").stdout.splitlines()
+    model, _, _ = runs.load(str(run), 1, task=PAIRS)
+    clusters = model.get_layer("head").clusters
+    printed = {word: int(line.split()[0]) for line in lines for word in line.split()[2:]}
+    assert [printed[word] for word in words] == clusters.tolist()
+    read = classes.build(out, len(words), words=words)
+    assert [len(set(read[clusters == c])) for c in set(clusters)] == [1] * len(set(clusters))
+    done = tool("show_clusters_pairs", f"--run={finished.directory}", check=False)
+    assert "`run` must be one that was trained with --head=self_organised" in done.stderr
+    done = tool("show_clusters", f"--run={run}", check=False)
+    assert "`run` must be a run on a corpus of sentences" in done.stderr
 
 
 def with_a_long_target(pairs, tmp_path):

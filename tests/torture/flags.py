@@ -47,6 +47,7 @@ SOUND = {
                     "learning_rate": 0.1, **SMALL},
     "evaluate_pairs": {"run": "pairs_run", "split": "valid", "summaries": 2},
     "export_pairs": {"run": "pairs_run", "out": "new"},
+    "show_clusters_pairs": {"run": "organised_pairs"},
     "summarise": {"run": "pairs_run", "input": "short.txt", "beam": 2},
     "score": {"run": "run", "input": "short.txt"},
     "rescore": {"run": "run", "nbest": "list.nbest", "reference": "list.ref"},
@@ -121,10 +122,12 @@ def make_world(folder):
     )
     (folder / "texts").mkdir()
     shutil.move(pairs_helper.small_pairs(folder / "texts", train=60).directory, folder / "pairs")
-    training.train(
-        str(folder / "pairs"), str(folder / "pairs_run"), pairs_helper.MODEL,
-        dataclasses.replace(pairs_helper.CONFIG, max_steps=2), verbose=False, task=PAIRS,
-    )
+    for run, head in (("pairs_run", "full"), ("organised_pairs", "self_organised")):
+        training.train(
+            str(folder / "pairs"), str(folder / run),
+            dataclasses.replace(pairs_helper.MODEL, head=head),
+            dataclasses.replace(pairs_helper.CONFIG, max_steps=2), verbose=False, task=PAIRS,
+        )
     (folder / "pairs.tsv").write_text("w1 w2\tw2\nw3 w1\tw1 w3\n" * 5)
     (folder / "list.ref").write_text("".join(f"u{i} w{i} w1\n" for i in range(5)))
     (folder / "short.txt").write_text("w1 w2\nw3\n")

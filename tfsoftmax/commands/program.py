@@ -29,6 +29,7 @@ COMMANDS = {
     ), "tfsoftmax.commands"),
     **dict.fromkeys((
         "prepare_pairs", "train_pairs", "evaluate_pairs", "summarise", "export_pairs",
+        "show_clusters_pairs",
     ), "tfsoftmax.pairs.commands"),
 }  # {name: the folder of its module}
 HELP = {"--help", "-h", "-help"}

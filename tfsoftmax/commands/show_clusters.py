@@ -9,10 +9,12 @@
 
 Each line shows a cluster: its number, its share of the training tokens, and its most frequent
 words. The cluster with the most tokens comes first. The file of --out fixes the clusters of another
-model: a self-organised one keeps its two projections, and a class-based one has none.
+model: a self-organised one keeps its two projections, and a class-based one has none. For a run on
+pairs, use tfsoftmax show_clusters_pairs.
 """
 
 import dataclasses
+from collections.abc import Callable
 
 from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import check_out, load_tensorflow, printable
@@ -43,7 +45,22 @@ OPTIONS = (ShowOptions,)
 
 
 def main():
-    options = parse(ShowOptions)
+    show(parse(ShowOptions), _task)
+
+
+def _task():
+    from tfsoftmax.runs.tasks import LANGUAGE_MODEL
+
+    return LANGUAGE_MODEL
+
+
+def show(options: ShowOptions, import_task: Callable) -> None:
+    """Prints the clusters of a run's head, and writes them into the file of --out.
+
+    Args:
+        options: the run and the result.
+        import_task: returns the `Task` of the run, whose import takes TensorFlow.
+    """
     check_at_least(1, words=options.words)
     if options.out:
         check_out(options.out)
@@ -53,7 +70,7 @@ def main():
     from tfsoftmax.heads.reassign import heads_of
     from tfsoftmax.runs import runs
 
-    model, vocabulary, _ = runs.load(options.run, streams=1, time_steps=1)
+    model, vocabulary, _ = runs.load(options.run, 1, time_steps=1, task=import_task())
     word = checked_word_of(options.words_of, vocabulary)
     try:
         (head,) = heads_of(model)

@@ -1,0 +1,23 @@
+"""Prints the clusters of words that a run on pairs has learned.
+
+    tfsoftmax show_clusters_pairs --run=runs/pairs --words_of=london
+    tfsoftmax show_clusters_pairs --run=runs/pairs --out=clusters.txt
+
+The head of the run must be self_organised. tfsoftmax show_clusters says what the lines and the file
+of --out are good for.
+"""
+
+from tfsoftmax.commands.options import parse
+from tfsoftmax.commands.show_clusters import ShowOptions, show
+
+OPTIONS = (ShowOptions,)
+
+
+def main():
+    show(parse(ShowOptions), _task)
+
+
+def _task():
+    from tfsoftmax.pairs.task import PAIRS
+
+    return PAIRS

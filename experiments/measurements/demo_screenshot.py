@@ -1,7 +1,7 @@
 """Takes the picture of docs/demo.md: the page of `tfsoftmax demo` in a real browser.
 
     python -m experiments.measurements.demo_screenshot --runs=runs/class,runs/tree \\
-        --text="the old man said to" --out=docs/images/demo.png
+        --text="returns the number of" --out=docs/images/demo.png
 
 It needs gradio and playwright (pip install 'tfsoftmax[demo]' playwright), and a Chromium on the
 PATH; it downloads none.
@@ -25,18 +25,18 @@ def main(argv=None):
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--runs", required=True)
-    parser.add_argument("--text", default="the old man said to")
+    parser.add_argument("--text", default="returns the number of")
     parser.add_argument("--tab", default="Next words")
     parser.add_argument("--word", help="the word to show in the tab of clusters or trees")
     parser.add_argument("--out", required=True)
-    parser.add_argument("--height", type=int, default=790)
+    parser.add_argument("--height", type=int, default=1060)
     options = parser.parse_args(argv)
     with served(options.runs) as address, browser_page(options.height) as page:
         page.goto(address)
         read(page, options.text)
         open_tab(page, options.tab, options.word)
         page.mouse.move(0, 0)
-        page.wait_for_timeout(500)  # for what fades in
+        page.wait_for_timeout(1000)  # for what fades in
         page.screenshot(path=options.out)
 
 
@@ -81,6 +81,7 @@ def chromium() -> str | None:
 
 def read(page, text: str) -> None:
     """Types a text and waits until the tab that is open answers it."""
+    wait_for_note(page, ":")  # of the text before
     page.fill("#text textarea, #text input", text)
     page.click("#read")
     wait_for_note(page, f"After “{text}”" if text else "At the beginning of a sentence")
@@ -101,7 +102,7 @@ def open_tab(page, title: str, word: str | None = None) -> None:
         box = page.locator(f"#{title.lower()} textarea, #{title.lower()} input")
         box.fill(word)
         box.press("Enter")
-        page.wait_for_timeout(500)
+        wait_for_note(page, f"P of “{word}”" if title == "Trees" else "how likely")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ COSTS = ("run", "output layer", "words", "best step", "ms", "parameters, M", "me
 GROUPS = ("number", "P", "of tokens", "words", "most frequent words")
 BRANCHES = ("node", "way", "P", "so far", "words", "likeliest words")
 BARS, BAR = {"P", "ln P"}, "#6366f150"  # columns with bars, and their colour
+IN_TURN = {"show_progress": "minimal", "concurrency_id": "models"}  # so the last answer stays
 NOTICE = (
     "**The runs have different vocabularies.** `<unk>` stands for other words in each, so their "
     "perplexities do not compare."
@@ -162,8 +163,10 @@ def blocks(page: Page):
                 )
                 longest = gr.Slider(1, 60, 20, step=1, label="Words at most")
                 go = gr.Button("Continue", scale=0, min_width=140, elem_id="continue")
-            inputs = [*given, search, longest]
-            go.click(*_tables(gr, page, continuations, page.runs, ("sentence", "ln P"), inputs))
+            sentences = _tables(
+                gr, page, continuations, page.runs, ("sentence", "ln P"), [*given, search, longest]
+            )
+            go.click(*sentences, **IN_TURN)
         for title, attribute, question, columns, all_words in (
             ("Clusters", "grouping", groups, GROUPS, "all"),
             ("Trees", "tree", path, BRANCHES, "the likeliest next word"),
@@ -177,10 +180,10 @@ def blocks(page: Page):
                 )
                 asked.append(_tables(gr, page, question, names, columns, [*given, word]))
                 for ask in (word.submit, *_clicks(gr, asked[-1], word)):
-                    ask(*asked[-1], show_progress="minimal")
+                    ask(*asked[-1], **IN_TURN)
         for ask in (read.click, text.submit, layout.load, *_clicks(gr, likeliest, text)):
             for each in asked:
-                ask(*each, show_progress="minimal")
+                ask(*each, **IN_TURN)
     return layout
 
 
@@ -197,7 +200,7 @@ def _tables(gr, page, question, names, columns, inputs):
                 outputs += [
                     gr.Textbox(label=printable(name), interactive=False, lines=2, max_lines=8),
                     gr.Dataframe(
-                        headers=columns, interactive=False, buttons=[], wrap=narrow,
+                        headers=columns, interactive=False, buttons=[], wrap=narrow, max_height=1000,
                         column_widths=["65%", "35%"] if narrow else None,
                     ),
                     gr.State({}),

@@ -200,8 +200,8 @@ def _tables(gr, page, question, names, columns, inputs):
                 outputs += [
                     gr.Textbox(label=printable(name), interactive=False, lines=2, max_lines=8),
                     gr.Dataframe(
-                        headers=columns, interactive=False, buttons=[], wrap=narrow, max_height=1000,
-                        column_widths=["65%", "35%"] if narrow else None,
+                        headers=columns, interactive=False, buttons=[], max_height=1000,
+                        wrap=narrow, column_widths=["65%", "35%"] if narrow else None,
                     ),
                     gr.State({}),
                 ]

@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from demo_helper import HEADS, VOCABULARY, WORDS, shown_runs
 from tfsoftmax.lm.config import ModelConfig
-from tfsoftmax.lm.scoring import Scorer
 from tfsoftmax.lm.word_groups import grouping_of, likeliest_below, path_of
 from tfsoftmax.partitions import tree_builders
 from tfsoftmax.runs import runs
@@ -154,10 +153,3 @@ def test_runs_of_the_same_name_are_told_apart(generating_run, shown, tmp_path):
     (tmp_path / "run").symlink_to(generating_run)
     given = [generating_run, str(tmp_path / "run")]
     assert list(load_runs(given)) == given
-
-
-def test_scores_are_those_of_the_command(shown, generating_run):
-    model, vocabulary, _ = runs.load(generating_run, streams=3)
-    [expected] = Scorer(model, vocabulary).sentences([["the", "cat"]])
-    score = ShownRun(generating_run).score(["the", "cat"])
-    np.testing.assert_allclose([p for _, p, _ in score], expected, rtol=1e-5)

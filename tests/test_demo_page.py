@@ -1,7 +1,7 @@
 """`tfsoftmax demo`: what its page answers, without and with gradio."""
 
+import concurrent.futures
 import socket
-import threading
 
 import numpy as np
 import pytest
@@ -153,18 +153,12 @@ def test_texts_are_lower_case_at_first_unless_a_vocabulary_is_cased(
 
 def test_questions_at_the_same_time_do_not_mix_states(page):
     texts = ["the cat sat on the mat", "a dog", "on the mat a cat"]
-    alone = [page.ask(score, "tree", text, True) for text in texts]
-    answers = {}
 
-    def ask(number):
-        answers[number] = [page.ask(score, "tree", text, True) for text in texts]
+    def ask(text):
+        return page.ask(score, "tree", text, True)
 
-    threads = [threading.Thread(target=ask, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert all(answers[i] == alone for i in range(4))
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(ask, texts * 4)) == [ask(text) for text in texts] * 4
 
 
 @pytest.mark.parametrize("port", ["0", "65536"])

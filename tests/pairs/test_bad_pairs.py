@@ -48,7 +48,7 @@ def test_files_of_different_length_are_refused_with_both_lengths(tmp_path, pairs
     target = damage(tmp_path, "t.txt", b"b\n" * 3)
     for files, message in (((source, target), "5 in .*s.txt, 3 in .*t.txt"),
                            ((target, source), "3 in .*t.txt, 5 in .*s.txt")):
-        with pytest.raises(ValueError, match=f"same number of lines.*Received: {message}"):
+        with pytest.raises(ValueError, match=f"have a line for each line.*Received: {message}"):
             prepared(tmp_path, train=files[0], train_targets=files[1])
     assert not (tmp_path / "out").exists()
 

@@ -59,9 +59,7 @@ class CorpusConfig:
         for name, choices in self.CHOICES.items():
             value = getattr(self, name)
             if value is not None and value not in choices:
-                raise ValueError(
-                    f"`{name}` must be one of {', '.join(choices)}. Received: {name}={value!r}"
-                )
+                raise refusal(name, f"be one of {', '.join(choices)}", value)
         for name, low in self.LOWEST.items():
             check_at_least(low, **{name: getattr(self, name)})
         expect(self.out, "out", "name a directory", self.out)
@@ -134,9 +132,9 @@ class PrepareConfig(CorpusConfig):
         for name in ("min_count", "max_vocab"):  # options of words that pieces do not have
             value, trained = getattr(self, name), self.piece_model and name == "max_vocab"
             if value is not None and self.tokenizer != "words" and not trained:
-                raise ValueError(
-                    f"`{name}` must not be given with this tokenizer, whose pieces are all kept. "
-                    f"Received: {name}={value} with tokenizer={self.tokenizer!r}"
+                raise refusal(
+                    name, "not be given with this tokenizer, whose pieces are all kept",
+                    received=f"{name}={value} with tokenizer={self.tokenizer!r}",
                 )
         if self.piece_model and self.seed >= 1 << 32:
             raise refusal("seed", "be below 2**32 for sentencepiece", self.seed)

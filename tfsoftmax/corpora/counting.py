@@ -4,6 +4,7 @@ import collections
 import dataclasses
 
 from tfsoftmax.corpora.tokenizers import Tokenizer
+from tfsoftmax.support.arguments import refusal
 from tfsoftmax.vocabulary import EOS, UNK, Vocabulary
 
 
@@ -93,7 +94,9 @@ def count(blocks, split, tokenizer, keep_counts, report):
             tally.counts.update(words)
         report(len(words))
     if not tally.sentences:
-        raise ValueError(f"`{split}` must hold at least one sentence. Received: no words")
+        raise refusal(
+            split, "hold at least one sentence", received="no words"
+        )
     return tally
 
 
@@ -125,8 +128,9 @@ def build_vocabulary(tally: Tally, min_count: int, max_vocab: int | None) -> Voc
     counts = {**tally.counts, EOS: tally.sentences}
     vocabulary = Vocabulary.build(counts, min_count, max_vocab)
     if len(vocabulary) == 2:
-        raise ValueError(
-            f"`min_count` must leave words besides {UNK}. Received: min_count={min_count}, and "
-            f"the most frequent word occurs {max(tally.counts.values())} times"
+        raise refusal(
+            "min_count", f"leave words besides {UNK}",
+            received=f"min_count={min_count}, and the most frequent word occurs "
+            f"{max(tally.counts.values())} times",
         )
     return vocabulary

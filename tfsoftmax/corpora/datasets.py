@@ -41,11 +41,13 @@ def check(name: str, manual_dir: str | None = None):
     folder = manual_dir or os.path.join(_data_dir(), "downloads", "manual")
     found = find_manual(dataset, folder)
     if not (found or _is_downloaded(name, dataset) or is_reachable(dataset.url)):
-        raise ConnectionError(
-            f"`{name}` must be downloaded, but {urllib.parse.urlsplit(dataset.url).hostname} "
-            f"does not answer. Download {dataset.url} on another machine and put it, packed or "
-            "unpacked, into a folder that `manual_dir` names. "
-            f"Received: manual_dir={manual_dir!r}, and {folder} has no {dataset.archive}"
+        raise refusal(
+            name,
+            f"be downloaded, but {urllib.parse.urlsplit(dataset.url).hostname} does not answer. "
+            f"Download {dataset.url} on another machine and put it, packed or unpacked, into a "
+            "folder that `manual_dir` names",
+            received=f"manual_dir={manual_dir!r}, and {folder} has no {dataset.archive}",
+            error=ConnectionError,
         )
     if name == "lm1b" and found and found["train"][1] is None:
         return lambda scratch, report: {

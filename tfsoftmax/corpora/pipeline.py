@@ -75,10 +75,11 @@ def rows_of_each(corpus: Corpus, strategy: tf.distribute.Strategy) -> int:
     name, size = next(iter(corpus.shape.items()))
     replicas = strategy.num_replicas_in_sync
     if size % replicas:
-        raise ValueError(
-            f"`{name}` must be a multiple of the number of devices, {replicas}: prepare the "
-            f"corpus with another `{name}`, or use a number of devices that divides it, such as "
-            f"one (--strategy=none). Received: {name}={size}"
+        raise refusal(
+            name,
+            f"be a multiple of the number of devices, {replicas}: prepare the corpus with another "
+            f"`{name}`, or use a number of devices that divides it, such as one (--strategy=none)",
+            size,
         )
     return size // replicas
 

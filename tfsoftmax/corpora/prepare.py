@@ -166,9 +166,9 @@ def _check_shape(config, tally):
     for name, most in (("streams", tally.sentences), ("time_steps", tally.tokens)):
         value, most = getattr(config, name), max(most, 1000)
         if value > most:
-            raise ValueError(
-                f"`{name}` must be at most {most} for a training split of {tally.sentences} "
-                f"sentences. Received: {name}={value}"
+            raise refusal(
+                name, f"be at most {most} for a training split of {tally.sentences} sentences",
+                value,
             )
 
 
@@ -176,8 +176,9 @@ def _check_padding(streams, split, tally):
     """Refuses a sentence so long that the other streams would be padding for most of it."""
     positions = streams * tally.longest
     if positions > 10 * tally.tokens + PADDING:
-        raise ValueError(
-            f"`streams` must be fewer, or `order` be text, for a sentence of {tally.longest:,} "
-            f"tokens, as all streams would be as long: {positions:,} positions for the "
-            f"{tally.tokens:,} tokens of {split}. Received: streams={streams}"
+        raise refusal(
+            "streams",
+            f"be fewer, or `order` be text, for a sentence of {tally.longest:,} tokens, as all "
+            f"streams would be as long: {positions:,} positions for the {tally.tokens:,} tokens "
+            f"of {split}", streams
         )

@@ -297,7 +297,10 @@ def _tokenizer(directory, expected):
         return None
     path = os.path.join(directory, expected["path"])
     if not os.path.isfile(path):
-        raise FileNotFoundError(f"{path}: must exist next to its manifest. Received: no such file")
+        raise refusal(
+            f"{path}:", "exist next to its manifest",
+            received="no such file", error=FileNotFoundError,
+        )
     stat = os.stat(path)
     found = sha256_of(path, stat.st_size, stat.st_mtime_ns)
     if found != expected["sha256"]:
@@ -321,13 +324,17 @@ def vocabulary_of(directory: str, expected: dict) -> Vocabulary:
     """
     path = os.path.join(directory, manifests.VOCABULARY)
     if not os.path.isfile(path):
-        raise FileNotFoundError(f"{path}: must exist next to its manifest. Received: no such file")
+        raise refusal(
+            f"{path}:", "exist next to its manifest",
+            received="no such file", error=FileNotFoundError,
+        )
     vocabulary = Vocabulary.load(path)
     if vocabulary.sha256 != expected["sha256"]:
-        raise ValueError(
-            f"{path}: must be the vocabulary that the record files were made with, of "
-            f"{expected['size']} words and SHA-256 {expected['sha256']}. "
-            f"Received: {len(vocabulary)} words, SHA-256 {vocabulary.sha256}"
+        raise refusal(
+            f"{path}:",
+            f"be the vocabulary that the record files were made with, of {expected['size']} words "
+            f"and SHA-256 {expected['sha256']}",
+            received=f"{len(vocabulary)} words, SHA-256 {vocabulary.sha256}",
         )
     return vocabulary
 
@@ -350,7 +357,8 @@ def _check_sizes(corpus):
             size = os.path.getsize(file.path)
             if size != file.bytes or record_bytes and size != record_bytes * file.records:
                 of = f" of {record_bytes}" if record_bytes else ""
-                raise ValueError(
-                    f"{file.path}: must have {file.bytes} bytes, {file.records} records{of}; "
-                    f"prepare the corpus again. Received: {size} bytes"
+                raise refusal(
+                    f"{file.path}:",
+                    f"have {file.bytes} bytes, {file.records} records{of}; prepare the corpus "
+                    "again", received=f"{size} bytes"
                 )

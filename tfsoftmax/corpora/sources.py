@@ -34,9 +34,9 @@ class Source:
 
 def _without_fields(config):
     if config.field != "text":
-        raise ValueError(
-            "`field` must be given with corpus='text' or hf:NAME only. "
-            f"Received: field={config.field!r} with corpus={config.corpus!r}"
+        raise refusal(
+            "field", "be given with corpus='text' or hf:NAME only",
+            received=f"field={config.field!r} with corpus={config.corpus!r}",
         )
 
 
@@ -119,13 +119,13 @@ def make_source(
         raise refusal("corpus", f"be one of {names}", config.corpus)
     for name in config.FILES:
         if getattr(config, name) and config.corpus != "text":
-            raise ValueError(
-                f"`{name}` must be given with corpus='text' only. "
-                f"Received: {name}={getattr(config, name)} with corpus={config.corpus!r}"
+            raise refusal(
+                name, "be given with corpus='text' only",
+                received=f"{name}={getattr(config, name)} with corpus={config.corpus!r}",
             )
     if config.manual_dir is not None and config.kind not in public:
-        raise ValueError(
-            f"`manual_dir` must be given with corpus={', '.join(public)} only. "
-            f"Received: manual_dir={config.manual_dir!r} with corpus={config.corpus!r}"
+        raise refusal(
+            "manual_dir", f"be given with corpus={', '.join(public)} only",
+            received=f"manual_dir={config.manual_dir!r} with corpus={config.corpus!r}",
         )
     return corpora[config.kind](config)

@@ -174,15 +174,12 @@ def expand(patterns: Iterable[str], argument: str) -> list[str]:
     for pattern in patterns:
         found = [pattern] if os.path.exists(pattern) else _matches(pattern)
         if not found:
-            raise FileNotFoundError(
-                f"`{argument}` must name existing files. Received: {argument}={pattern!r}"
-            )
+            raise refusal(argument, "name existing files", pattern, error=FileNotFoundError)
         paths += found
     for path in paths:
         if not os.path.isfile(path):
-            raise ValueError(
-                f"`{argument}` must name files that can be read twice, no folder and no pipe. "
-                f"Received: {argument}={path!r}"
+            raise refusal(
+                argument, "name files that can be read twice, no folder and no pipe", path
             )
     files = {}
     for path in paths:

@@ -143,9 +143,9 @@ class NBest:
         missing = [u for u in self.utterances if u not in transcripts]
         if missing:
             others = f", and {len(missing) - 1} more missing" if len(missing) > 1 else ""
-            raise ValueError(
-                f"`{argument}` must have a line for each utterance of the lists. "
-                f"Received: none for {missing[0]!r}{others}"
+            raise refusal(
+                argument, "have a line for each utterance of the lists",
+                received=f"none for {missing[0]!r}{others}",
             )
         return [transcripts[u] for u in self.utterances]
 

@@ -36,7 +36,8 @@ def rows(lines: Iterable[tuple[str, str]], beam_size: int) -> Iterator[Row]:
         utterance = str((count - 1) // beam_size)
         yield Row(utterance, tuple(text.split()), number(score, where), where=where)
     if count % beam_size:
-        raise ValueError(
-            f"{where}: must be the last of {beam_size} lines of an utterance, as many as "
-            f"`beam_size`. Received: {count:,} lines in all"
+        raise refusal(
+            f"{where}:",
+            f"be the last of {beam_size} lines of an utterance, as many as `beam_size`",
+            received=f"{count:,} lines in all",
         )

@@ -52,7 +52,7 @@ class Weights:
     def __post_init__(self):
         for name, value in dataclasses.asdict(self).items():
             if not math.isfinite(value):
-                raise ValueError(f"`{name}` must be finite. Received: {name}={value}")
+                raise refusal(name, "be finite", value)
 
 
 def first_hypotheses(nbest: NBest, count: int) -> NBest:

@@ -99,9 +99,10 @@ def write(folder: str, rows: Iterable[Row]) -> None:
 
 def _plain(where, fields):
     if fields[0].startswith("NBestList") or len(fields) < 3:
-        raise ValueError(
-            f"{where}: must be `acoustic lm nwords word ...`, or one of {', '.join(DECIPHER)} in "
-            f"the first line. Received: {' '.join(fields)!r}"
+        raise refusal(
+            f"{where}:",
+            f"be `acoustic lm nwords word ...`, or one of {', '.join(DECIPHER)} in the first line",
+            " ".join(fields),
         )
     acoustic, old_lm = (number(field, where) * math.log(10) for field in fields[:2])
     words = fields[2]

@@ -34,9 +34,10 @@ def find_gigaword(folder: str | None) -> dict[str, tuple[str, list[str]]]:
             targets twice, such as plain and compressed.
     """
     if folder is None or not os.path.isdir(folder):
-        raise FileNotFoundError(
-            "`manual_dir` must be the folder with the files of Rush et al., from which `corpus` "
-            f"gigaword is read. Received: manual_dir={folder!r}"
+        raise refusal(
+            "manual_dir",
+            "be the folder with the files of Rush et al., from which `corpus` gigaword is read",
+            folder, error=FileNotFoundError,
         )
     found = {}
     for split, (source, target) in FILES.items():

@@ -128,10 +128,12 @@ def _counted(blocks, name, config, progress):
     if report := tally.marks.report(name):
         progress.say(f"note: {report}")
     if not tally.sentences:
-        raise ValueError(
-            f"`{name}` must hold at least one pair of texts with words, with at most "
-            f"{config.max_target} in the target. Received: {tally.empty_pairs} pairs with an empty "
-            f"side, {tally.long_targets} with a longer target"
+        raise refusal(
+            name,
+            f"hold at least one pair of texts with words, with at most {config.max_target} in the "
+            "target",
+            received=f"{tally.empty_pairs} pairs with an empty side, {tally.long_targets} with a "
+            "longer target",
         )
     most = max(tally.sentences, 1000)
     if name == "train" and config.batch_size > most:

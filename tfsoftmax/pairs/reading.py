@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from tfsoftmax.corpora.text import LINE_BYTES
 from tfsoftmax.corpora.unmarked import place_of
 from tfsoftmax.support import textio
+from tfsoftmax.support.arguments import refusal
 from tfsoftmax.support.marks import Marks
 
 _BLOCK_PAIRS = 4096
@@ -50,9 +51,10 @@ class TsvPairs:
                     targets = [""]
                 if not targets or (len(targets) > 1 and not self._references):
                     wanted = "at least two" if self._references else "two"
-                    raise ValueError(
-                        f"{where}: must have {wanted} columns, a source and a target with a tab "
-                        f"between them. Received: {1 + len(targets)} in {line[:80]!r}"
+                    raise refusal(
+                        f"{where}:",
+                        f"have {wanted} columns, a source and a target with a tab between them",
+                        received=f"{1 + len(targets)} in {line[:80]!r}",
                     )
                 yield source, tuple(targets)
 
@@ -63,6 +65,7 @@ class FilePairs:
     Args:
         files: for each file of sources, its path and the paths of its targets. There is more than
             one if the sources have several references.
+        name: what the caller calls the targets, for messages.
 
     Raises:
         ValueError: during iteration, if the files have different numbers of lines, or one is not
@@ -74,8 +77,8 @@ class FilePairs:
             print(block[:2])
     """
 
-    def __init__(self, files: Iterable[tuple[str, Sequence[str]]]):
-        self._files = list(files)
+    def __init__(self, files: Iterable[tuple[str, Sequence[str]]], name: str = "the targets"):
+        self._files, self._name = list(files), name
 
     def __iter__(self) -> Iterator[list[tuple[str, tuple[str, ...]]]]:
         return _blocks(itertools.chain.from_iterable(itertools.starmap(self._pairs, self._files)))
@@ -94,9 +97,8 @@ class FilePairs:
                     for line, rest in zip(lines, files)
                 ]
                 found = ", ".join(f"{end} in {path}" for end, path in zip(ends, paths))
-                raise ValueError(
-                    "sources and targets must have the same number of lines, a pair in each. "
-                    f"Received: {found}"
+                raise refusal(
+                    self._name, "have a line for each line of the sources", received=found
                 )
             yield lines[0][1], tuple(text for _, text in lines[1:])
 

@@ -5,7 +5,7 @@ from tfsoftmax.corpora.sources import Source
 from tfsoftmax.pairs import gigaword, reading
 from tfsoftmax.pairs.config import PairsConfig
 from tfsoftmax.pairs.docstring_pairs import open_docstring_pairs
-from tfsoftmax.support.arguments import expect
+from tfsoftmax.support.arguments import expect, refusal
 
 
 def make_source(config: PairsConfig) -> Source:
@@ -24,21 +24,22 @@ def _text_pairs(config):
     for split in ("train", "valid", "test"):
         given, targets = getattr(config, split), getattr(config, f"{split}_targets")
         if targets and not given:
-            raise ValueError(
-                f"`{split}_targets` must be given with `{split}` only. Received: "
-                f"{split}_targets={targets!r} alone"
+            raise refusal(
+                f"{split}_targets", f"be given with `{split}` only",
+                received=f"{split}_targets={targets!r} alone",
             )
         files = text.expand(given, split)
         other = text.expand(targets, f"{split}_targets")
         if targets and len(files) != len(other):
-            raise ValueError(
-                f"`{split}_targets` must name a file for each file of `{split}`. "
-                f"Received: {len(other)} files for {len(files)}"
+            raise refusal(
+                f"{split}_targets", f"name a file for each file of `{split}`",
+                received=f"{len(other)} files for {len(files)}",
             )
         if given:
             inputs[split] = [[text.fingerprint(path) for path in paths] for paths in (files, other)]
             readers[split] = (
-                reading.FilePairs(zip(files, [[path] for path in other])) if targets
+                reading.FilePairs(zip(files, [[path] for path in other]), f"{split}_targets")
+                if targets
                 else reading.TsvPairs(files, references=split != "train")
             )
     return Source(inputs, lambda scratch, report: readers)

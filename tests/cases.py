@@ -6,6 +6,7 @@ import weakref
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tfsoftmax.heads import (
     NCE,
@@ -216,10 +217,38 @@ def rewind(head):
 
 def built(case, vocab_size, seed=0):
     """A built head of the case with distinct random weights."""
-    head = CASES[case](vocab_size)
-    head.build((None, UNITS))
+    return prepared(CASES[case](vocab_size), seed)
+
+
+def prepared(head, seed=0, units=UNITS):
+    """The head, built, with distinct random weights."""
+    head.build((None, units))
     randomise(head, seed)
     return rewind(head)
+
+
+def with_gradients(compute, sources):
+    """What `compute` returns, and the gradients of it, or of its first value, as dense tensors.
+
+    The sources are tensors, or variables of TensorFlow or Keras.
+    """
+    sources = [s.value if isinstance(s, keras.Variable) else s for s in sources]
+    with tf.GradientTape() as tape:
+        tape.watch(sources)
+        found = compute()
+    loss = found[0] if isinstance(found, tuple) else found
+    return found, [tf.convert_to_tensor(g) for g in tape.gradient(loss, sources)]
+
+
+def assert_all_close(ours, wanted, rtol=1e-5, atol=1e-5):
+    """Compares arrays one by one."""
+    for mine, theirs in zip(ours, wanted, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=rtol, atol=atol)
+
+
+def chosen(log_probs, labels):
+    """The entries (N,) of the labels among (N, V)."""
+    return np.take_along_axis(np.asarray(log_probs), np.asarray(labels)[:, None], 1)[:, 0]
 
 
 def randomise(layer, seed=0):
@@ -272,7 +301,4 @@ class Subclassed(keras.Model):
 
 def ready(cls, *args, **options):
     """A built sampling head with distinct random weights and a seed."""
-    head = cls(*args, **{"seed": 3, **options})
-    head.build((None, UNITS))
-    randomise(head)
-    return rewind(head)
+    return prepared(cls(*args, **{"seed": 3, **options}))

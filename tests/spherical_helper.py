@@ -3,9 +3,8 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from cases import UNITS, randomise
+from cases import UNITS, prepared, with_gradients
 from tfsoftmax import SphericalSoftmax, TaylorSoftmax
 
 V = 13
@@ -18,9 +17,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 
 def made(head, units=UNITS):
     keras.utils.set_random_seed(4)
-    head.build((None, units))
-    randomise(head)
-    return head
+    return prepared(head, units=units)
 
 
 def rows_of(head):
@@ -29,7 +26,14 @@ def rows_of(head):
     return factors.rows.numpy().astype(np.float64) @ factors.mixer.numpy().astype(np.float64)
 
 
-def step(head, hidden, labels, weights):
-    with tf.GradientTape() as tape:
-        total, _ = head.loss_and_nats(hidden, labels, weights)
-    return tape.gradient(total, head.trainable_weights)
+def of_size(kind, words, epsilon, **options):
+    """A head of a kind for any number of words."""
+    if kind == "taylor":
+        return TaylorSoftmax(words, **options)
+    return SphericalSoftmax(words, epsilon, **options)
+
+
+def step(head, hidden, labels, weights=None):
+    """A step, of positions of weight one unless there are weights."""
+    weights = np.ones(len(labels), np.float32) if weights is None else weights
+    with_gradients(lambda: head.loss_and_nats(hidden, labels, weights), head.trainable_weights)

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from refusals import refuses
 from tfsoftmax.partitions import code_files, tree_builders
 from tfsoftmax.partitions.tree import Tree
 
@@ -40,6 +41,11 @@ def least_cost(counts):
         rest = [n for k, n in enumerate(counts) if k not in (i, j)]
         costs.append(counts[i] + counts[j] + least_cost([*rest, counts[i] + counts[j]]))
     return min(costs)
+
+
+def assert_same(tree, again):
+    np.testing.assert_array_equal(tree.words, again.words)
+    np.testing.assert_array_equal(tree.sizes, again.sizes)
 
 
 def assert_prefix_free(codes):
@@ -141,21 +147,14 @@ def test_levels_are_the_nodes_of_one_depth():
 
 def test_codes_make_the_tree_that_has_them():
     tree = tree_builders.huffman(zipf(1000))
-    again = tree_builders.from_codes(["".join(map(str, code)) for code in tree.codes()])
-    np.testing.assert_array_equal(tree.words, again.words)
-    np.testing.assert_array_equal(tree.sizes, again.sizes)
+    codes = ["".join(map(str, code)) for code in tree.codes()]
+    assert_same(tree, tree_builders.from_codes(codes))
 
 
 def test_words_of_one_code_share_a_node_and_single_children_vanish():
     tree = tree_builders.from_codes(["0000", "0011", "1", "0011", "0011"])
     assert tree.codes() == [[0, 0], [0, 1, 0], [1], [0, 1, 1], [0, 1, 2]]
     assert not tree.is_binary
-
-
-def test_a_code_that_begins_another_is_refused():
-    message = "`codes` must not begin one with another. .*'01', '010'"
-    with pytest.raises(ValueError, match=message):
-        tree_builders.from_codes(["00", "010", "01"])
 
 
 def test_binarised_nodes_are_huffman_trees():
@@ -176,10 +175,7 @@ def test_nested_lists_are_the_corpus_tree_of_the_blog(tmp_path):
     assert codes["golf"] == [0, 0, 0]
     path = tmp_path / "tree.json"
     path.write_text(json.dumps(NESTED))
-    again = tree_builders.build(path, 6, words=WORDS)
-    np.testing.assert_array_equal(tree.words, again.words)
-    with pytest.raises(ValueError, match="leaf of `nested` must be a word of .*'tuba'"):
-        tree_builders.from_nested(["tuba", "golf"], {"golf": 0})
+    assert_same(tree, tree_builders.build(path, 6, words=WORDS))
 
 
 def test_paths_file_round_trip(tmp_path):
@@ -225,22 +221,17 @@ def test_files_of_classes_are_read_in_the_format_that_is_stated(tmp_path, format
         code_files.read_codes(tmp_path / "classes", ["7"], format)
 
 
-@pytest.mark.parametrize("line, message", [
-    ("0 golf", "line 2: must be `code<TAB>word`"), ("0\t\t3", "line 2: must be"),
-    ("0\tviolin\t3", "line 2: words must differ. Received: 'violin' again"),
-])
-def test_wrong_lines_are_named(tmp_path, line, message):
-    (tmp_path / "paths").write_text(f"0\tviolin\t3\n{line}\n")
-    with pytest.raises(ValueError, match=message):
-        code_files.read_codes(tmp_path / "paths", WORDS)
-
-
 def test_a_byte_order_mark_is_no_part_of_a_code(tmp_path):
     (tmp_path / "paths").write_bytes("\ufeff0\tgolf\r\n1\tpiano\n".encode())
     assert code_files.read_codes(tmp_path / "paths", ["piano", "golf"]) == ["1", "0"]
 
 
 @pytest.mark.parametrize("name, data, message", [
+    ("paths", b"0\ta\t3\n0 b\n", "paths, line 2: must be `code<TAB>word`"),
+    ("paths", b"0\ta\t3\n0\t\t3\n", "paths, line 2: must be"),
+    ("paths", b"0\ta\t3\n0\ta\t3\n", "paths, line 2: words must differ. Received: 'a' again"),
+    ("paths", b"0\tviolin\n", "must have words of the vocabulary.*none of them known"),
+    ("x.json", b"[[", "x.json: must be JSON"),
     ("paths", b"0\ta\n1\t\xff\n", "paths, line 2: must be UTF-8"),
     ("paths", b"0\ta\n00\tb\n", "paths: `codes` must not begin one with another"),
     ("x.json", b"[" * 5000, "x.json: must be JSON. Received: too many levels of brackets"),
@@ -258,41 +249,11 @@ def test_damaged_files_are_named(tmp_path, name, data, message):
         tree_builders.build(tmp_path / name, 2, words=["a", "b"])
 
 
-def test_lists_nested_too_deeply_are_refused_without_a_walk_through_all():
-    nested = [0]
-    for word in range(1, 30_000):
-        nested = [word, nested]
-    with pytest.raises(ValueError, match="must have at most 1000 levels. Received: more"):
-        tree_builders.from_nested(nested)
-
-
-@pytest.mark.parametrize("config", [
-    {}, {"sizes": 2}, {"sizes": "x", "words": [0, 1]}, {"sizes": 2, "words": None},
-    {"sizes": [2], "words": {"int32": "!"}}, {"sizes": 2, "words": [0, "a"]},
-])
-def test_descriptions_of_no_tree_are_refused(config):
-    with pytest.raises(ValueError, match="`tree` must be what `Tree.to_config` returns"):
-        tree_builders.build(config, 2)
-
-
-def test_missing_and_useless_files_are_named(tmp_path):
-    (tmp_path / "paths").write_text("0\tviolin\n")
-    with pytest.raises(ValueError, match="must have words of the vocabulary.*none of them known"):
-        tree_builders.build(tmp_path / "paths", 2, words=["a", "b"])
-    message = "`tree` must be one of balanced, .* Received: tree='hufman'"
-    with pytest.raises(FileNotFoundError, match=message):
-        tree_builders.build("hufman", 2, words=["a", "b"])
-    (tmp_path / "x.json").write_text("[[")
-    with pytest.raises(ValueError, match="x.json: must be JSON"):
-        tree_builders.build(tmp_path / "x.json", 2, words=["a", "b"])
-
-
 def test_config_round_trip():
     nested = [[0, [1, 2, 3]], [4, 5, [6]]]
     for tree in (tree_builders.huffman(zipf(50)), tree_builders.from_nested(nested)):
         again = tree_builders.build(json.loads(json.dumps(tree.to_config())), tree.vocab_size)
-        np.testing.assert_array_equal(tree.sizes, again.sizes)
-        np.testing.assert_array_equal(tree.words, again.words)
+        assert_same(tree, again)
 
 
 def test_report_of_a_tree_counted_by_hand():
@@ -303,29 +264,42 @@ def test_report_of_a_tree_counted_by_hand():
     np.testing.assert_allclose(report["balance"], np.log(4) / (np.log(2) + 0.75 * np.log(3)))
 
 
-@pytest.mark.parametrize("sizes, words, message", [
-    ([2], [0, 2], "each of 0 ... 1 once"), ([2], [0], "`sizes` must sum to the number of `words`"),
-    ([2, 2], [0, 1, -1, 2], "before the edges below it"), ([], [], "positive integers"),
-    ([2, 0], [0, -1], "positive integers"), ([2], [0, 0], "each of 0 ... 1 once"),
+def nested_lists(words):
+    nested = [0]
+    for word in range(1, words):
+        nested = [word, nested]
+    return nested
+
+
+@pytest.mark.parametrize("case", [
+    ("words", "hold each of 0 ... 1 once", Tree, [2], [0, 2]),
+    ("words", "hold each of 0 ... 1 once", Tree, [2], [0, 0]),
+    ("words", "lead to an inner node before the edges below", Tree, [2, 2], [0, 1, -1, 2]),
+    ("sizes", "sum to the number of `words`", Tree, [2], [0]),
+    ("sizes", "be positive integers", Tree, [], []),
+    ("sizes", "be positive integers", Tree, [2, 0], [0, -1]),
+    ("parents", "lead every node to the root", Tree.from_parents, [-1, 0, 3, 2], [-1, 0, -1, -1]),
+    ("parents", "have one root. Received: 2 roots", Tree.from_parents, [-1, -1], [0, 1]),
+    ("words", "be word ids at the leaves and -1 at", Tree.from_parents, [-1, 0, 0], [1, 0, -1]),
+    ("codes", "not begin one with another", tree_builders.from_codes, ["00", "010", "01"]),
+    (None, "A leaf of `nested` must be a word of", tree_builders.from_nested, ["tuba"], {"go": 0}),
+    # Without a walk through all of them.
+    (None, "have at most 1000 levels", tree_builders.from_nested, nested_lists(30_000)),
+    ("counts", "be given for tree='huffman'", tree_builders.build, "huffman", 5),
+    ("words", "be given for tree='alphabetical'", tree_builders.build, "alphabetical", 5),
+    ("tree", "be a tree of 5 words. Received: one of 4", tree_builders.build,
+     tree_builders.balanced(np.arange(4)), 5),
+    *(("tree", "be what `Tree.to_config` returns", tree_builders.build, config, 2) for config in (
+        {}, {"sizes": 2}, {"sizes": "x", "words": [0, 1]}, {"sizes": 2, "words": None},
+        {"sizes": [2], "words": {"int32": "!"}}, {"sizes": 2, "words": [0, "a"]},
+    )),
 ])
-def test_what_is_no_tree_is_refused(sizes, words, message):
-    with pytest.raises(ValueError, match=message):
-        Tree(sizes, words)
+def test_what_is_no_tree_is_refused(case):
+    name, rule, make, *arguments = case
+    with refuses(name, rule):
+        make(*arguments)
 
 
-def test_parents_with_a_cycle_or_two_roots_are_refused():
-    with pytest.raises(ValueError, match="lead every node to the root"):
-        Tree.from_parents([-1, 0, 3, 2], [-1, 0, -1, -1])
-    with pytest.raises(ValueError, match="one root. Received: 2 roots"):
-        Tree.from_parents([-1, -1], [0, 1])
-    with pytest.raises(ValueError, match="word ids at the leaves and -1 at inner nodes"):
-        Tree.from_parents([-1, 0, 0], [1, 0, -1])
-
-
-def test_build_says_what_is_missing():
-    with pytest.raises(ValueError, match="`counts` must be given for tree='huffman'"):
-        tree_builders.build("huffman", 5)
-    with pytest.raises(ValueError, match="`words` must be given for tree='alphabetical'"):
-        tree_builders.build("alphabetical", 5)
-    with pytest.raises(ValueError, match="`tree` must be a tree of 5 words. Received: one of 4"):
-        tree_builders.build(tree_builders.balanced(np.arange(4)), 5)
+def test_the_name_of_no_file_is_refused():
+    with refuses("tree", "be one of balanced, ", error=FileNotFoundError):
+        tree_builders.build("hufman", 2, words=["a", "b"])

@@ -5,7 +5,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cases import UNITS, language_model, positions, randomise
+from cases import (
+    UNITS,
+    assert_all_close,
+    chosen,
+    language_model,
+    positions,
+    prepared,
+    with_gradients,
+)
+from refusals import refuses
 from tfsoftmax.heads import ClassSoftmax, SelfOrganisedSoftmax
 from tfsoftmax.heads.reassign import Reassign
 from tfsoftmax.losses import SoftmaxLoss
@@ -20,10 +29,7 @@ def counts(vocab_size=V):
 
 
 def built(**options):
-    head = SelfOrganisedSoftmax(V, counts(), **options)
-    head.build((None, UNITS))
-    randomise(head)
-    return head
+    return prepared(SelfOrganisedSoftmax(V, counts(), **options))
 
 
 def naive_log_probs(hidden, weights, clusters):
@@ -46,22 +52,22 @@ def naive_log_probs(hidden, weights, clusters):
 def test_log_probs_and_gradients_equal_naive_tensorflow(use_bias):
     head, (hidden, labels) = built(use_bias=use_bias), positions(V, 50)
     weights = np.random.default_rng(3).uniform(size=50).astype(np.float32)
-    sources = [w.value for w in head.trainable_weights]
-    values = [tf.convert_to_tensor(s) for s in sources]
+    values = [tf.convert_to_tensor(w) for w in head.trainable_weights]
     hidden = tf.constant(hidden)
-    with tf.GradientTape(persistent=True) as tape:
-        tape.watch([hidden, *values])
+
+    def naive():
         log_probs = naive_log_probs(hidden, values, head.clusters)
         nats = -tf.gather(log_probs, labels, axis=1, batch_dims=1)
-        expected = tf.reduce_sum(weights * nats)
-        total, ours = head.loss_and_nats(hidden, labels, weights)
-        whole = tf.reduce_sum(weights * head.training_loss(hidden, labels))
+        return weights * nats, log_probs, nats
+
+    (_, log_probs, nats), wanted = with_gradients(naive, [hidden, *values])
     np.testing.assert_allclose(head.log_probs(hidden), log_probs, rtol=1e-4, atol=1e-5)
+    _, ours = head.loss_and_nats(hidden, labels, weights)
     np.testing.assert_allclose(ours, nats, rtol=1e-4, atol=1e-5)
-    wanted = tape.gradient(expected, [hidden, *values])
-    for loss in (total, whole):
-        for a, b in zip(tape.gradient(loss, [hidden, *sources]), wanted):
-            np.testing.assert_allclose(tf.convert_to_tensor(a), b, rtol=1e-4, atol=1e-4)
+    for loss in (lambda: head.loss_and_nats(hidden, labels, weights),
+                 lambda: weights * head.training_loss(hidden, labels)):
+        _, found = with_gradients(loss, [hidden, *head.trainable_weights])
+        assert_all_close(found, wanted, rtol=1e-4, atol=1e-4)
 
 
 def test_every_cluster_has_words_within_the_limit():
@@ -245,51 +251,46 @@ def test_given_clusters_stay_and_the_probabilities_are_equation_1():
     head, (hidden, labels) = built(clusters=clusters), positions(V, 9)
     expected = naive_log_probs(hidden, head.get_weights()[:4], clusters)
     np.testing.assert_allclose(head.log_probs(hidden), expected, rtol=1e-4, atol=1e-5)
-    nats = -tf.gather(expected, labels, axis=1, batch_dims=1)
+    nats = -chosen(expected, labels)
     for losses in (
         head.training_loss(hidden, labels), head.loss_and_nats(hidden, labels, np.ones(9))[1]
     ):
         np.testing.assert_allclose(losses, nats, rtol=1e-4, atol=1e-5)
-    weights, gradients = np.linspace(0, 2, 9, dtype=np.float32), []
-    for total in (lambda: head.loss_and_nats(hidden, labels, weights)[0],
-                  lambda: tf.reduce_sum(weights * head.training_loss(hidden, labels))):
-        with tf.GradientTape() as tape:
-            loss = total()
-        gradients.append(tape.gradient(loss, head.trainable_variables))
-        np.testing.assert_allclose(loss, tf.reduce_sum(weights * nats), rtol=1e-4)
-    for one, other in zip(*gradients, strict=True):
-        np.testing.assert_allclose(
-            tf.convert_to_tensor(one), tf.convert_to_tensor(other), rtol=1e-4, atol=1e-5)
+    weights = np.linspace(0, 2, 9, dtype=np.float32)
+    (loss, one), (same, other) = (with_gradients(total, head.trainable_variables) for total in (
+        lambda: head.loss_and_nats(hidden, labels, weights)[0],
+        lambda: tf.reduce_sum(weights * head.training_loss(hidden, labels)),
+    ))
+    np.testing.assert_allclose([loss, same], np.sum(weights * nats), rtol=1e-4)
+    assert_all_close(one, other, rtol=1e-4)
     assert head.reassign() == {"changed_words": 0.0, "changed_tokens": 0.0}
     np.testing.assert_array_equal(head.clusters, clusters)
     assert not any("preferences" in weight.path for weight in head.weights)  # (V, C) saved
 
 
-def test_mistakes_in_given_clusters_are_named(tmp_path):
-    for clusters, message in [
-        ([0, 1], r"`clusters` must have one number for each word, shape \(41,\)"),
-        (np.arange(V) * 2, "`clusters` must number the classes from 0 on without gaps"),
-        (np.full(V, 0.5), "`clusters` must be integers"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            SelfOrganisedSoftmax(V, counts(), clusters=clusters)
-    with pytest.raises(FileNotFoundError, match="`clusters` must be .*, or a file.*nowhere"):
+@pytest.mark.parametrize("name, rule, vocab_size, options", [
+    ("clusters", "have one number for each word, shape (41,)", V, {"clusters": [0, 1]}),
+    ("clusters", "number the classes from 0 on without gaps", V, {"clusters": np.arange(V) * 2}),
+    ("clusters", "be integers", V, {"clusters": np.full(V, 0.5)}),
+    ("words", "be given for clusters=", V, {"clusters": __file__}),
+    ("counts", "each of 5 words", 5, {"counts": np.ones(4)}),
+])
+def test_mistakes_are_named(name, rule, vocab_size, options):
+    with refuses(name, rule):
+        SelfOrganisedSoftmax(vocab_size, **{"counts": counts(), **options})
+
+
+def test_a_missing_file_of_clusters_is_named():
+    with refuses("clusters", "or a file", error=FileNotFoundError):
         SelfOrganisedSoftmax(V, counts(), clusters="nowhere")
-    (tmp_path / "file").touch()
-    with pytest.raises(ValueError, match="`words` must be given for clusters="):
-        SelfOrganisedSoftmax(V, counts(), clusters=tmp_path / "file")
 
 
-def test_mistakes_are_named():
-    message = r"`counts` must be .*each of 5 words. Received: counts of shape \(4,\)"
-    with pytest.raises(ValueError, match=message):
-        SelfOrganisedSoftmax(5, np.ones(4))
-    with pytest.raises(ValueError, match="`every` must lie in"):
-        Reassign(0)
-    with pytest.raises(ValueError, match="`every` must be an integer. Received: every=None"):
-        Reassign(None)
+def test_mistakes_of_the_callback_are_named():
+    for every, rule in ((0, "lie in"), (None, "be an integer")):
+        with refuses("every", f"must {rule}"):
+            Reassign(every)
     model = language_model(ClassSoftmax(36))
     model.compile("sgd", SoftmaxLoss())
     words = chain(100)[:, :6]
-    with pytest.raises(ValueError, match="`model` must end in a SelfOrganisedSoftmax"):
+    with refuses("model", "end in a SelfOrganisedSoftmax"):
         model.fit(words[:, :-1], words[:, 1:], callbacks=[Reassign(1)], verbose=0)

@@ -227,7 +227,7 @@ def prepared(head, seed=0, units=UNITS):
     return rewind(head)
 
 
-def with_gradients(compute, sources):
+def with_gradients(compute, sources, *arguments):
     """What `compute` returns, and the gradients of it, or of its first value, as dense tensors.
 
     The sources are tensors, or variables of TensorFlow or Keras.
@@ -235,7 +235,7 @@ def with_gradients(compute, sources):
     sources = [s.value if isinstance(s, keras.Variable) else s for s in sources]
     with tf.GradientTape() as tape:
         tape.watch(sources)
-        found = compute()
+        found = compute(*arguments)
     loss = found[0] if isinstance(found, tuple) else found
     return found, [tf.convert_to_tensor(g) for g in tape.gradient(loss, sources)]
 

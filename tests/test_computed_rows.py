@@ -6,8 +6,9 @@ import pytest
 import tensorflow as tf
 
 import tfsoftmax
-from cases import counts, randomise, spelled
+from cases import assert_all_close, chosen, counts, prepared, randomise, spelled, with_gradients
 from experiments.benchmarks.head_products import products_of
+from refusals import refuses
 from test_bigram_sampler import ngram
 from tfsoftmax import (
     AdaptiveSoftmax,
@@ -49,9 +50,7 @@ class Tower(ComputedRows):
 
 
 def tied(make=FullSoftmax, at_once=9, **options):
-    head = make(V, tied_to=Tower(V), **options)
-    head.build((None, D))
-    randomise(head)
+    head = prepared(make(V, tied_to=Tower(V), **options), units=D)
     head.tied_to.rows_at_once = at_once
     return head
 
@@ -74,21 +73,25 @@ def test_the_gradient_of_the_table_is_that_of_all_rows(at_once, order):
     layer = tied(at_once=at_once).tied_to
     layer.order = order
     upstream = tf.random.stateless_normal([V, D], [1, 2])
-    weights = [w.value for w in layer.trainable_weights]
-    with tf.GradientTape(persistent=True) as tape:
-        table, rows = layer.table(), layer.rows(tf.range(V))
-        ours, wanted = (tf.reduce_sum(upstream * t) for t in (table, rows))
-    np.testing.assert_allclose(table, rows, rtol=1e-6)
-    traced = tf.function(lambda: tape_gradients(layer, upstream, weights))()
-    for a, b, c in zip(tape.gradient(ours, weights), tape.gradient(wanted, weights), traced):
-        np.testing.assert_allclose(a, tf.convert_to_tensor(b), rtol=1e-4, atol=1e-5)
-        np.testing.assert_allclose(c, tf.convert_to_tensor(b), rtol=1e-4, atol=1e-5)
+
+    def gradients(rows):
+        return with_gradients(lambda: upstream * rows(), layer.trainable_weights)[1]
+
+    np.testing.assert_allclose(layer.table(), layer.rows(tf.range(V)), rtol=1e-6)
+    wanted = gradients(lambda: layer.rows(tf.range(V)))
+    assert_all_close(gradients(layer.table), wanted, rtol=1e-4)
+    assert_all_close(tf.function(lambda: gradients(layer.table))(), wanted, rtol=1e-4)
 
 
-def tape_gradients(layer, upstream, weights):
-    with tf.GradientTape() as tape:
-        total = tf.reduce_sum(upstream * layer.table())
-    return tape.gradient(total, weights)
+def logits_of(head, hidden):
+    """The logits by rows that are computed now."""
+    return hidden @ tf.transpose(head.tied_to.rows(tf.range(V))) + head.bias.value
+
+
+def model_of(head, optimizer="sgd", **options):
+    model = keras.Sequential([keras.Input((D,)), head])
+    model.compile(optimizer, SoftmaxLoss(), **options)
+    return model
 
 
 def test_a_sampled_step_computes_the_rows_of_labels_and_samples_once():
@@ -129,11 +132,8 @@ def test_the_table_is_computed_once_and_again_when_a_weight_has_changed():
         weight.assign(-weight.numpy()[::-1])
         after = traced()
         assert count(head) == padded
-        rows = head.tied_to.rows(tf.range(V))
-        wanted = tf.nn.log_softmax(hidden @ tf.transpose(rows) + head.bias.value)
-        np.testing.assert_allclose(
-            after, np.take_along_axis(wanted.numpy(), labels[:, None], 1)[:, 0], rtol=1e-5
-        )
+        wanted = chosen(tf.nn.log_softmax(logits_of(head, hidden)), labels)
+        np.testing.assert_allclose(after, wanted, rtol=1e-5)
         count(head)
     assert np.abs(head.log_probs(hidden) - first).max() > 0.01
     assert count(head) == 0
@@ -141,25 +141,22 @@ def test_the_table_is_computed_once_and_again_when_a_weight_has_changed():
 
 def test_training_and_evaluation_in_turn():
     head, (hidden, labels) = tied(), hidden_and_labels()
-    model = keras.Sequential([keras.Input((D,)), head])
-    model.compile("sgd", SoftmaxLoss())
+    model = model_of(head)
     for _ in range(2):
         model.fit(hidden, labels, verbose=0)
         logits = model.predict(hidden, verbose=0)
-        wanted = hidden @ tf.transpose(head.tied_to.rows(tf.range(V))) + head.bias.value
-        np.testing.assert_allclose(logits, wanted, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(logits, logits_of(head, hidden), rtol=1e-4, atol=1e-5)
 
 
 def test_the_table_follows_weights_that_a_layer_gets_later(tmp_path):
     head, (hidden, labels) = tied(), hidden_and_labels()
-    model = keras.Sequential([keras.Input((D,)), head])
-    model.compile("sgd", SoftmaxLoss())
+    model = model_of(head)
     before = model.predict(hidden, verbose=0)
     layer = head.tied_to.layer
     layer.enable_lora(2)
     head.log_probs(hidden)
     layer.lora_kernel_b.assign(np.ones(layer.lora_kernel_b.shape))
-    wanted = hidden @ tf.transpose(head.tied_to.rows(tf.range(V))) + head.bias.value
+    wanted = logits_of(head, hidden)
     np.testing.assert_allclose(head(hidden), wanted, rtol=1e-4, atol=1e-5)
     assert np.abs(wanted - before).max() > 0.01
     # The function that was traced before knows nothing of the new weights, and goes on working.
@@ -169,7 +166,7 @@ def test_the_table_follows_weights_that_a_layer_gets_later(tmp_path):
     losses = model.fit(hidden, labels, epochs=4, verbose=0).history["loss"]
     assert np.all(np.diff(losses) < 0)
     exact = model.evaluate(hidden, labels, verbose=0)
-    logits = hidden @ tf.transpose(head.tied_to.rows(tf.range(V))) + head.bias.value
+    logits = logits_of(head, hidden)
     nats = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
     np.testing.assert_allclose(exact, tf.reduce_mean(nats), rtol=1e-5)
     model.export(tmp_path / "served", verbose=False)
@@ -182,8 +179,7 @@ def test_the_table_follows_quantised_weights():
     before = head.log_probs(hidden)
     head.tied_to.layer.activation = None  # int8 leaves rows as they are but for rounding
     head.tied_to.layer.quantize("int8")
-    wanted = hidden @ tf.transpose(head.tied_to.rows(tf.range(V))) + head.bias.value
-    np.testing.assert_allclose(head(hidden), wanted, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(head(hidden), logits_of(head, hidden), rtol=1e-4, atol=1e-4)
     assert np.abs(head.log_probs(hidden) - before).max() > 1e-3
 
 
@@ -195,9 +191,8 @@ def test_the_table_follows_quantised_weights():
 def test_rows_of_any_dtype(make, dtype):
     head = FullSoftmax(V, tied_to=make(dtype), dtype=dtype)
     hidden, labels = hidden_and_labels()
-    model = keras.Sequential([keras.Input((D,)), head])
+    model = model_of(head, weighted_metrics=[])
     randomise(head)
-    model.compile("sgd", SoftmaxLoss(), weighted_metrics=[])
     table = head.tied_to.table()
     assert table.dtype == head.tied_to.variable_dtype
     rows = tf.cast(head.tied_to.rows(tf.range(V)), tf.float32)
@@ -211,8 +206,7 @@ def test_rows_of_any_dtype(make, dtype):
 
 def test_evaluation_computes_the_table_once_for_all_batches():
     head, (hidden, labels) = tied(), hidden_and_labels()
-    model = keras.Sequential([keras.Input((D,)), head])
-    model.compile("sgd", SoftmaxLoss())
+    model = model_of(head)
     count(head)
     model.evaluate(hidden, labels, batch_size=2, verbose=0)
     model.predict(hidden, batch_size=2, verbose=0)
@@ -239,7 +233,7 @@ def test_the_table_is_no_weight_and_in_no_file(tmp_path):
 
 def test_an_exported_model_has_the_table(tmp_path):
     head, (hidden, _) = tied(), hidden_and_labels()
-    model = keras.Sequential([keras.Input((D,)), head])
+    model = model_of(head)
     logits = model.predict(hidden, verbose=0)
     model.export(tmp_path / "served", verbose=False)
     served = tf.saved_model.load(str(tmp_path / "served"))
@@ -265,8 +259,7 @@ def test_adaptive_trains_the_layer():
     head = tied(AdaptiveSoftmax, cutoffs=[5, 12], projection_factor=2.0, counts=counts(V))
     hidden, labels = hidden_and_labels()
     np.testing.assert_allclose(np.exp(head.log_probs(hidden)).sum(-1), 1, rtol=1e-5)
-    model = keras.Sequential([keras.Input((D,)), head])
-    model.compile(keras.optimizers.Adam(0.05), SoftmaxLoss())
+    model = model_of(head, keras.optimizers.Adam(0.05))
     before = [w.numpy() for w in head.trainable_weights]
     losses = model.fit(hidden, labels, epochs=9, verbose=0).history["loss"]
     assert losses[-1] < 0.7 * losses[0]
@@ -278,9 +271,7 @@ def test_adaptive_trains_the_layer():
 def test_an_open_vocabulary_is_normalised_and_keeps_the_scores():
     words, (hidden, _) = spelled(V), hidden_and_labels()
     layer = CharacterEmbedding(V, None, words, filters=[3, 2], correction_units=2)
-    head = SampledSoftmax(V, 5, "uniform", tied_to=layer)
-    head.build((None, D))
-    randomise(head)
+    head = prepared(SampledSoftmax(V, 5, "uniform", tied_to=layer), units=D)
     wider = with_words(head, ["unseen", "слово"])
     log_probs = wider.log_probs(hidden).numpy()
     np.testing.assert_allclose(np.exp(log_probs).sum(-1), 1, rtol=1e-5)
@@ -306,7 +297,7 @@ def character_tied(make, *args, **options):
 def test_heads_that_cannot_have_more_words_are_refused(head):
     if isinstance(head, LinearHead) and not isinstance(head, FullSoftmax):
         head.build((None, D))
-    with pytest.raises(ValueError, match="`head` must be built, .* and tied to a CharacterE"):
+    with refuses("head", "tied to a CharacterE"):
         with_words(head, ["unseen"])
 
 
@@ -314,30 +305,30 @@ def test_heads_that_cannot_have_more_words_are_refused(head):
 def test_scores_that_read_the_word_before_cannot_have_more_words(make):
     head = character_tied(make, 5, "bigram", ngram=ngram(V), shared_samples=False)
     head.build((None, D + ID_UNITS))
-    with pytest.raises(ValueError, match="`head` must be built, with P"):
+    with refuses("head", "be built, with P"):
         with_words(head, ["unseen"])
 
 
 def test_unbuilt_characters_and_words_beside_a_tie_are_named():
     words = ["<unk>", "<eos>", *spelled(V)[2:]]
     embedding = CharacterEmbedding(V, D, words)
-    with pytest.raises(ValueError, match="CharacterEmbedding must be built before it gets more"):
+    with refuses(None, "CharacterEmbedding must be built before it gets more"):
         embedding.with_words(["unseen"])
     for given in ({"words": words}, {"characters": {"filters": [2]}}):
-        with pytest.raises(ValueError, match="must be None with `tied_to`"):
+        with refuses(None, "`words` and `characters` must be None with `tied_to`"):
             CharCnnSoftmax(V, tied_to=embedding, **given)
     vocabulary = Vocabulary(words, counts(V))
     assert head_for(vocabulary, CharCnnSoftmax, tied_to=embedding).tied_to is embedding
 
 
-def test_what_cannot_be_tied_is_named():
-    with pytest.raises(ValueError, match=f"`tied_to` must be of the class Embedding, of {V + 1}"):
-        FullSoftmax(V + 1, tied_to=Tower(V, D))
-    head = FullSoftmax(V, tied_to=Tower(V, D + 1))
-    with pytest.raises(ValueError, match="as many units as the hidden state, 6"):
-        head.build((None, D))
-    with pytest.raises(ValueError, match="`shard` must be False"):
-        FullSoftmax(V, tied_to=Tower(V), shard=True)
+@pytest.mark.parametrize("name, rule, vocab_size, layer, options", [
+    ("tied_to", f"be of the class Embedding, of {V + 1}", V + 1, Tower(V, D), {}),
+    ("tied_to", "as many units as the hidden state, 6", V, Tower(V, D + 1), {}),
+    ("shard", "be False", V, Tower(V), {"shard": True}),
+])
+def test_what_cannot_be_tied_is_named(name, rule, vocab_size, layer, options):
+    with refuses(name, rule):
+        FullSoftmax(vocab_size, tied_to=layer, **options).build((None, D))
 
 
 def test_a_table_in_a_graph_is_that_of_eager_mode_and_not_copied_in_each_chunk():

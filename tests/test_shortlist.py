@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cases import UNITS, positions, randomise
+from cases import UNITS, assert_all_close, chosen, positions, prepared, with_gradients
 from references import full_log_probs
+from refusals import refuses
 from tfsoftmax.heads.shortlist import Shortlist
 from tfsoftmax.lm.head_options import head_for
 from tfsoftmax.ngrams.backoff import BackoffBigrams
@@ -20,10 +21,7 @@ COUNTS = np.array([3, 50, 0, 7, 7, 120, 1, 2, 33, 0, 5, 80, 1])
 
 
 def built(**options):
-    head = Shortlist(V, S, **{"counts": COUNTS, **options})
-    head.build((None, UNITS))
-    randomise(head)
-    return head
+    return prepared(Shortlist(V, S, **{"counts": COUNTS, **options}))
 
 
 def unigram():
@@ -79,11 +77,11 @@ def carried(hidden, words, dtype="float32"):
 def test_with_bigrams_each_history_has_shares_of_its_own(oos_node):
     """Equations 2.8 and 2.9, and 2.10 with the node."""
     model = bigrams()
-    head = Shortlist(V, S, counts=COUNTS, oos_node=oos_node, ngram=model)
+    head = prepared(
+        Shortlist(V, S, counts=COUNTS, oos_node=oos_node, ngram=model), units=UNITS + 4
+    )
     hidden, labels = positions(V, 2 * V)
     before = np.arange(2 * V) % V
-    head.build((None, UNITS + 4))
-    randomise(head)
     assert head.kernel.shape == (S + oos_node, UNITS)
     expected = np.concatenate([
         reference(head, hidden[[i]], np.exp(model.log_prob(v, np.arange(V))), oos_node)
@@ -92,19 +90,14 @@ def test_with_bigrams_each_history_has_shares_of_its_own(oos_node):
     with_words = carried(hidden, before)
     np.testing.assert_allclose(head.log_probs(with_words), expected, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(np.exp(head.log_probs(with_words)).sum(1), 1, rtol=1e-5)
-    chosen = expected[np.arange(2 * V), labels]
-    np.testing.assert_allclose(head.log_prob(with_words, labels), chosen, rtol=1e-4, atol=1e-4)
-    nats = head.loss_and_nats(with_words, labels, np.ones(2 * V, np.float32))[1]
-    np.testing.assert_allclose(-nats, chosen, rtol=1e-4, atol=1e-4)
     ids, values = head.top_k(with_words, 5)
-    np.testing.assert_allclose(values, -np.sort(-expected)[:, :5], rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(
-        np.take_along_axis(expected, ids.numpy(), 1), values, rtol=1e-4, atol=1e-4
+    _, nats = head.loss_and_nats(with_words, labels, np.ones(2 * V, np.float32))
+    of_labels = chosen(expected, labels)
+    assert_all_close(
+        [head.log_prob(with_words, labels), -nats, values, values],
+        [of_labels, of_labels, -np.sort(-expected)[:, :5],
+         np.take_along_axis(expected, ids.numpy(), 1)], rtol=1e-4, atol=1e-4,
     )
-    again = Shortlist.from_config(head.get_config())
-    again.build((None, UNITS + 4))
-    again.set_weights(head.get_weights())
-    np.testing.assert_array_equal(again.log_probs(with_words), head.log_probs(with_words))
 
 
 def test_a_saved_model_has_its_bigrams(tmp_path):
@@ -123,13 +116,11 @@ def test_bigrams_do_not_change_what_is_learnt():
     hidden, labels = positions(V, 20)
     gradients = []
     for ngram in (None, bigrams()):
-        head = Shortlist(V, S, counts=COUNTS, ngram=ngram)
-        head.build((None, UNITS + 4 * (ngram is not None)))
-        randomise(head)
+        units = UNITS if ngram is None else UNITS + 4
+        head = prepared(Shortlist(V, S, counts=COUNTS, ngram=ngram), units=units)
         states = hidden if ngram is None else carried(hidden, labels[::-1])
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(head.training_loss(states, labels))
-        gradients.append(tape.gradient(loss, head.kernel.value))
+        _, found = with_gradients(head.training_loss, [head.kernel], states, labels)
+        gradients += found
     np.testing.assert_allclose(*gradients, rtol=1e-4, atol=1e-6)
 
 
@@ -166,11 +157,11 @@ def test_shares_of_an_ngram_model_keep_the_sum_at_one():
 def test_words_outside_the_shortlist_do_not_teach_without_the_node():
     head, (hidden, _) = built(oos_node=False), positions(V, 3)
     labels = frequency_ranks(COUNTS).ids[[S, V - 1, 0]]
-    with tf.GradientTape() as tape:
-        source = tf.Variable(hidden)
-        total, _ = head.loss_and_nats(source, labels, np.ones(3, np.float32))
-    gradient = tf.convert_to_tensor(tape.gradient(total, source)).numpy()
-    assert not gradient[:2].any() and gradient[2].all()
+    source = tf.constant(hidden)
+    _, (gradient,) = with_gradients(
+        head.loss_and_nats, [source], source, labels, np.ones(3, np.float32)
+    )
+    assert not np.any(gradient[:2]) and np.all(gradient[2])
 
 
 def test_order_of_ids_is_irrelevant():
@@ -178,10 +169,7 @@ def test_order_of_ids_is_irrelevant():
     shuffle = np.random.default_rng(3).permutation(V)
     distinct = np.arange(1, V + 1) ** 2
     hidden, _ = positions(V, 5)
-    heads = [Shortlist(V, S, counts=c) for c in (distinct, distinct[shuffle])]
-    for head in heads:
-        head.build(hidden.shape)
-        randomise(head)
+    heads = [built(counts=c) for c in (distinct, distinct[shuffle])]
     np.testing.assert_allclose(
         heads[0].log_probs(hidden).numpy()[:, shuffle], heads[1].log_probs(hidden), rtol=1e-6
     )
@@ -197,18 +185,28 @@ def test_words_may_be_told_in_order(permutation):
     np.testing.assert_allclose(log_probs[:, S:], log_probs[:, S:S + 1].repeat(V - S, 1), rtol=1e-6)
 
 
-def test_bigrams_that_do_not_fit_are_named(tmp_path):
-    with pytest.raises(ValueError, match="`ngram` must be a model of 13 words. Received: 9 words"):
-        Shortlist(V, S, counts=COUNTS, ngram=bigrams(9))
-    with pytest.raises(ValueError, match="`tail_log_probs` must be None with `ngram`"):
-        Shortlist(V, S, tail_log_probs=np.zeros(V), ngram=bigrams())
-    with pytest.raises(FileNotFoundError, match="`ngram` must be .*, or a file. .*nowhere"):
+@pytest.mark.parametrize("name, rule, options", [
+    ("ngram", "be a model of 13 words. Received: 9 words", {"ngram": bigrams(9)}),
+    ("tail_log_probs", "be None with `ngram`",
+     {"tail_log_probs": np.zeros(V), "ngram": bigrams(), "counts": None}),
+    ("words", "be given for ngram=", {"ngram": __file__}),
+    ("hidden", "have more than 4 units with `ngram`", {"ngram": bigrams()}),
+    ("shortlist", "lie in [1, 13)", {"shortlist": 0}),
+    ("shortlist", "lie in [1, 13)", {"shortlist": V}),
+    (None, "`counts` or `tail_log_probs` must be given", {"counts": None}),
+    ("counts", "be finite, not negative, and not all zero", {"counts": np.zeros(V)}),
+    ("counts", "each of 13 words", {"counts": [1, 2]}),
+    ("tail_log_probs", "be one finite number for each", {"tail_log_probs": [0.0] * (V - 1)}),
+    ("tail_log_probs", "of which 0 finite", {"tail_log_probs": [-np.inf] * V}),
+])
+def test_bad_arguments_are_named(name, rule, options):
+    with refuses(name, rule):
+        Shortlist(**{"vocab_size": V, "shortlist": S, "counts": COUNTS, **options}).build((None, 4))
+
+
+def test_a_missing_file_of_bigrams_is_named():
+    with refuses("ngram", "or a file", error=FileNotFoundError):
         Shortlist(V, S, counts=COUNTS, ngram="nowhere")
-    (tmp_path / "arpa").touch()
-    with pytest.raises(ValueError, match="`words` must be given for ngram="):
-        Shortlist(V, S, counts=COUNTS, ngram=tmp_path / "arpa")
-    with pytest.raises(ValueError, match="`hidden` must have more than 4 units with `ngram`"):
-        Shortlist(V, S, counts=COUNTS, ngram=bigrams()).build((None, 4))
 
 
 def test_top_k_never_forms_all_logits():
@@ -227,34 +225,15 @@ def test_top_k_never_forms_all_logits():
 
 def test_a_vocabulary_gives_the_counts():
     words = ["<unk>", "b", "<eos>", "a"]
-    head = head_for(Vocabulary(words, [1, 9, 3, 5]), Shortlist, shortlist=2)
-    head.build((None, UNITS))
-    randomise(head)
+    head = prepared(head_for(Vocabulary(words, [1, 9, 3, 5]), Shortlist, shortlist=2))
     hidden, _ = positions(4, 2)
     log_probs = head.log_probs(hidden).numpy()
     np.testing.assert_allclose(log_probs[:, 2] - log_probs[:, 0], np.log(3), rtol=1e-5)
 
 
-@pytest.mark.parametrize("options, message", [
-    ({"shortlist": 0}, r"`shortlist` must lie in \[1, 13\). Received: shortlist=0"),
-    ({"shortlist": V}, r"`shortlist` must lie in \[1, 13\)"),
-    ({"counts": None}, "`counts` or `tail_log_probs` must be given"),
-    ({"counts": np.zeros(V)}, "`counts` must be finite, not negative, and not all zero"),
-    ({"counts": [1, 2]}, r"`counts` must be .*each of 13 words. Received: counts of shape \(2,\)"),
-    (
-        {"tail_log_probs": [0.0] * (V - 1)},
-        "`tail_log_probs` must be one finite number for each word",
-    ),
-    ({"tail_log_probs": [-np.inf] * V}, "`tail_log_probs` must be .*of which 0 finite"),
-])
-def test_bad_arguments_are_named(options, message):
-    with pytest.raises(ValueError, match=message):
-        Shortlist(**{"vocab_size": V, "shortlist": S, "counts": COUNTS, **options})
-
-
 def test_shares_need_the_node():
     head, (hidden, labels) = built(oos_node=False), positions(V, 2)
-    with pytest.raises(ValueError, match="`tail_log_prob` must be None with oos_node=False"):
+    with refuses("tail_log_prob", "be None with oos_node=False"):
         head.log_prob(hidden, labels, tail_log_prob=np.zeros(2))
 
 

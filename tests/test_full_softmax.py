@@ -51,7 +51,7 @@ def test_loss_and_gradients_equal_naive_keras(vocab_size, count, blocks, monkeyp
     kernel, bias = (w.value for w in head.weights)
     wanted, gradients = naive(*map(tf.convert_to_tensor, (hidden, kernel, bias)), labels, weights)
     (loss, _), found = with_gradients(
-        lambda: head.loss_and_nats(hidden, labels, weights), [hidden, kernel, bias]
+        head.loss_and_nats, [hidden, kernel, bias], hidden, labels, weights
     )
     np.testing.assert_allclose(loss, wanted, rtol=1e-5)
     for ours, expected in zip(found, gradients):
@@ -78,7 +78,7 @@ def test_kernel_gradient_is_accumulated_in_float32(monkeypatch):
     head = FullSoftmax(2, dtype=keras.DTypePolicy("mixed_bfloat16"), use_bias=False)
     head.build((None, 1))
     data = tf.ones((count, 1)), tf.zeros(count, tf.int32), tf.ones(count)
-    _, (gradient,) = with_gradients(lambda: head.loss_and_nats(*data), head.weights)
+    _, (gradient,) = with_gradients(head.loss_and_nats, head.weights, *data)
     p = tf.nn.softmax(head.weights[0].value[:, 0]).numpy()[1]
     np.testing.assert_allclose(gradient[:, 0], [-count * p, count * p], rtol=0.02)
 
@@ -89,9 +89,7 @@ def test_float16_gradients_survive_small_weights():
     hidden, labels = positions(4001, 40)
     head.build(hidden.shape)
     weights = np.full(40, 1e-7, np.float32)
-    _, gradients = with_gradients(
-        lambda: head.loss_and_nats(hidden, labels, weights), head.weights
-    )
+    _, gradients = with_gradients(head.loss_and_nats, head.weights, hidden, labels, weights)
     gradient = gradients[0].numpy()
     untouched = np.setdiff1d(np.arange(4001), labels)
     assert np.count_nonzero(gradient[untouched]) > 0.99 * gradient[untouched].size
@@ -103,17 +101,17 @@ def test_float16_neither_underflows_nor_overflows(options):
     vocab_size, count = 100_003, 16
     hidden, labels = positions(vocab_size, count)
     kernel = np.random.default_rng(0).uniform(size=(vocab_size, UNITS)).astype(np.float32)
-    gradients = []
+    weights, gradients = np.full(count, 1 / 2560, np.float32), []
+
+    def scaled(head, hidden):  # as a LossScaleOptimizer has it
+        return 2.0**15 * head.loss_and_nats(hidden, labels, weights)[0]
+
     for policy in ("float32", "mixed_float16"):
         head = FullSoftmax(vocab_size, dtype=policy, use_bias=False, **options)
         head.build(hidden.shape)
         head.set_weights([kernel])
         source = tf.Variable(hidden)
-        weights = np.full(count, 1 / 2560, np.float32)
-        gradients.append(with_gradients(  # scaled as a LossScaleOptimizer has it
-            lambda: 2.0**15 * head.loss_and_nats(source, labels, weights)[0],
-            [source, head.weights[0]],
-        )[1])
+        gradients.append(with_gradients(scaled, [source, head.weights[0]], head, source)[1])
     for wanted, ours in zip(*gradients):
         assert np.linalg.norm(ours - wanted) <= 0.01 * np.linalg.norm(wanted)
 
@@ -129,9 +127,7 @@ def test_no_tensor_of_all_positions_by_all_words():
 
     @tf.function
     def step(hidden, labels):
-        return with_gradients(
-            lambda: head.loss_and_nats(hidden, labels, tf.ones(count)), head.weights
-        )
+        return with_gradients(head.loss_and_nats, head.weights, hidden, labels, tf.ones(count))
 
     @tf.function
     def naive_step(hidden, labels):

@@ -14,6 +14,7 @@ import tfsoftmax
 from cases import CASES, ONE_OF_EACH, UNITS, built, positions
 from experiments.benchmarks import cases as benchmarks
 from experiments.benchmarks.head_products import products_of
+from refusals import refuses
 from tfsoftmax import HEADS, SoftmaxHead, heads, survey
 from tfsoftmax.heads.tied import TiedHead
 from tfsoftmax.lm.head_options import KnownOptions, known_options
@@ -93,27 +94,22 @@ def test_a_subclass_has_the_rows_of_its_nearest_base():
 def test_a_head_without_rows_has_defaults_and_no_products():
     head = SoftmaxHead(V)
     assert known_options(SoftmaxHead) == KnownOptions()
-    with pytest.raises(ValueError, match="`head` must be of a class that has a row in `PRODUCTS`"):
+    with refuses(None, "`head` must be of a class that has a row in `PRODUCTS`"):
         products_of(head, np.arange(3))
 
 
-def test_products_of_parts_of_the_hidden_state_and_of_the_vocabulary():
-    labels = np.arange(10, dtype=np.int32)
-    head = tfsoftmax.DifferentiatedSoftmax(V, [4], units=[5, 2])
+@pytest.mark.parametrize("head, products", [
+    (tfsoftmax.DifferentiatedSoftmax(V, [4], units=[5, 2]), [(10, 5, 4), (10, 2, 16)]),
+    (tfsoftmax.DifferentiatedSoftmax(V, [4], units=[UNITS, 2], projected=True),
+     [(10, UNITS, 4), (10, 2, 16), (10, UNITS, 2)]),
+    (tfsoftmax.Shortlist(V, 4, counts=np.ones(V)), [(10, UNITS, 5)]),
+    (tfsoftmax.SelfNormalisedSoftmax(V, fraction=0.25), [(3, UNITS, V)]),
+    # 1 + 2 / 4 products instead of 3
+    (tfsoftmax.FullSoftmax(60, gradient_share=0.25), [(10, UNITS, 30)]),
+])
+def test_products_of_parts_of_the_hidden_state_and_of_the_vocabulary(head, products):
     head.build((None, UNITS))
-    assert products_of(head, labels) == [(10, 5, 4), (10, 2, 16)]
-    head = tfsoftmax.DifferentiatedSoftmax(V, [4], units=[UNITS, 2], projected=True)
-    head.build((None, UNITS))
-    assert products_of(head, labels) == [(10, UNITS, 4), (10, 2, 16), (10, UNITS, 2)]
-    head = tfsoftmax.Shortlist(V, 4, counts=np.ones(V))
-    head.build((None, UNITS))
-    assert products_of(head, labels) == [(10, UNITS, 5)]
-    head = tfsoftmax.SelfNormalisedSoftmax(V, fraction=0.25)
-    head.build((None, UNITS))
-    assert products_of(head, labels) == [(3, UNITS, V)]
-    head = tfsoftmax.FullSoftmax(60, gradient_share=0.25)  # 1 + 2 / 4 products instead of 3
-    head.build((None, UNITS))
-    assert products_of(head, labels) == [(10, UNITS, 30)]
+    assert products_of(head, np.arange(10, dtype=np.int32)) == products
 
 
 def test_products_of_clusters_that_are_learnt():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from refusals import refuses
 from tfsoftmax.partitions import kmeans
 
 
@@ -63,10 +64,7 @@ def test_large_classes_are_split_again():
     vectors, _ = clouds(3, 100)
     tree = kmeans.kmeans_tree(vectors, np.ones(300), classes=3, most_words=40)
     assert tree.depths.max() >= 3
-    followed_by_words = [
-        (tree.words[a : a + n] >= 0).sum() for a, n in zip(tree.starts, tree.sizes)
-    ]
-    assert max(followed_by_words) <= 40
+    assert max((tree.words[a : a + n] >= 0).sum() for a, n in zip(tree.starts, tree.sizes)) <= 40
 
 
 @pytest.mark.parametrize("vocab_size", [1, 2, 3, 50])
@@ -75,16 +73,21 @@ def test_words_that_are_all_the_same_make_a_tree(vocab_size):
     assert tree.vocab_size == vocab_size
 
 
-def test_mistakes_are_named():
-    with pytest.raises(ValueError, match="one row for each of 4 words"):
-        kmeans.kmeans_tree(np.ones((3, 2)), np.ones(4))
-    with pytest.raises(ValueError, match=r"`in_root` must lie in \[0, 4\]. Received: in_root=5"):
-        kmeans.kmeans_tree(np.ones((4, 2)), np.ones(4), in_root=5)
-    for option in ("iterations", "dimensions"):
-        for make in (kmeans.kmeans_classes, kmeans.kmeans_tree):
-            with pytest.raises(ValueError, match=f"`{option}` must lie in .*{option}=0"):
-                make(np.ones((4, 2)), 2 if make is kmeans.kmeans_classes else [4, 3, 2, 1],
-                     **{option: 0})
+@pytest.mark.parametrize("name, rule, make, arguments, options", [
+    ("vectors", "one row for each of 4 words", kmeans.kmeans_tree,
+     (np.ones((3, 2)), np.ones(4)), {}),
+    ("vectors", "be finite, one row for each word", kmeans.kmeans_classes,
+     (np.full((4, 2), np.nan), 2), {}),
+    ("in_root", "lie in [0, 4]", kmeans.kmeans_tree,
+     (np.ones((4, 2)), np.ones(4)), {"in_root": 5}),
+    ("classes", "lie in [1, 4]", kmeans.kmeans_classes, (np.ones((4, 2)), 0), {}),
+    *((option, "lie in", make, (np.ones((4, 2)), given), {option: 0})
+      for option in ("iterations", "dimensions")
+      for make, given in ((kmeans.kmeans_classes, 2), (kmeans.kmeans_tree, [4, 3, 2, 1]))),
+])
+def test_mistakes_are_named(name, rule, make, arguments, options):
+    with refuses(name, rule):
+        make(*arguments, **options)
 
 
 def test_kmeans_classes_hold_words_of_one_cloud():
@@ -92,7 +95,3 @@ def test_kmeans_classes_hold_words_of_one_cloud():
     label = kmeans.kmeans_classes(vectors, 12, seed=1)
     assert set(label) == set(range(label.max() + 1)) and label.max() < 12
     assert all(len(set(cloud[label == c])) == 1 for c in set(label))
-    with pytest.raises(ValueError, match=r"`classes` must lie in \[1, 120\]. Received: classes=0"):
-        kmeans.kmeans_classes(vectors, 0)
-    with pytest.raises(ValueError, match="`vectors` must be finite, one row for each word"):
-        kmeans.kmeans_classes(vectors * np.nan, 2)

@@ -36,4 +36,4 @@ def of_size(kind, words, epsilon, **options):
 def step(head, hidden, labels, weights=None):
     """A step, of positions of weight one unless there are weights."""
     weights = np.ones(len(labels), np.float32) if weights is None else weights
-    with_gradients(lambda: head.loss_and_nats(hidden, labels, weights), head.trainable_weights)
+    with_gradients(head.loss_and_nats, head.trainable_weights, hidden, labels, weights)

@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from cases import with_gradients
+from refusals import refuses
 from tfsoftmax.distributions import drawn_tiles
 from tfsoftmax.distributions.rows import Rows
 from tfsoftmax.heads import FullSoftmax
@@ -45,16 +47,18 @@ def heads(share, positions=N, vocab_size=V, **options):
 
 
 def known_weights(head, hidden, labels, weights):
-    with tf.GradientTape() as tape:
-        total, nats = head.loss_and_nats(hidden, labels, weights)
-    return total, nats, tape.gradient(total, [hidden, *(w.value for w in head.trainable_weights)])
+    sources = [hidden, *head.trainable_weights]
+    found, gradients = with_gradients(head.loss_and_nats, sources, hidden, labels, weights)
+    return *found, gradients
 
 
 def unknown_weights(head, hidden, labels, weights):
-    with tf.GradientTape() as tape:
+    def loss():
         nats = head.training_loss(hidden, labels)
-        total = tf.reduce_sum(weights * nats)
-    return total, nats, tape.gradient(total, [hidden, *(w.value for w in head.trainable_weights)])
+        return tf.reduce_sum(weights * nats), nats
+
+    found, gradients = with_gradients(loss, [hidden, *head.trainable_weights])
+    return *found, gradients
 
 
 @pytest.mark.parametrize("count", [1, 9, 21, 30])
@@ -106,15 +110,14 @@ def test_mean_gradient_over_all_outcomes_is_the_gradient(
     monkeypatch.setattr(drawn_tiles, "inclusion_probabilities", spied)
 
     def gradients(draw=None):
-        sources = [hidden, *tf.nest.flatten([kernel, bias])]
-        with tf.GradientTape() as tape:
-            tape.watch(sources)
+        def loss():
             objective = Rows(kernel, bias, soft_cap).penalised(**options, draw=draw)
             if road == "weighted":
-                total, _ = objective.weighted_nats(hidden, labels, weights)
-            else:
-                total = tf.reduce_sum(weights * objective.nats(hidden, labels))
-        return [g.numpy() for g in tape.gradient(total, sources)]
+                return objective.weighted_nats(hidden, labels, weights)
+            return weights * objective.nats(hidden, labels)
+
+        sources = [hidden, *tf.nest.flatten([kernel, bias])]
+        return [g.numpy() for g in with_gradients(loss, sources)[1]]
 
     def drawn(offset):
         offset = tf.constant(offset, tf.float64)
@@ -228,7 +231,7 @@ def test_a_seed_decides_the_tiles_also_after_loading(tmp_path):
 
 @pytest.mark.parametrize("share", [0.0, 1.5])
 def test_bad_shares_are_named(share):
-    with pytest.raises(ValueError, match=f"`gradient_share` must lie in .*gradient_share={share}"):
+    with refuses("gradient_share", "lie in"):
         FullSoftmax(V, gradient_share=share)
 
 

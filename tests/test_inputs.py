@@ -15,6 +15,13 @@ HIDDEN, LABELS = positions(V, 6)
 ROWS = [2, 4]
 
 
+def model_of(*options, **compiled_with):
+    inputs = keras.Input((UNITS,))
+    model = keras.Model(inputs, CASES["full"](V)(inputs))
+    model.compile(*options, **compiled_with)
+    return model
+
+
 def ragged(array):
     return tf.RaggedTensor.from_row_lengths(array, ROWS)
 
@@ -82,9 +89,8 @@ def test_float_labels_must_hold_every_id():
 def test_float_labels_train_as_integers_do():
     words, labels, _ = data()
     losses = []
-    for dtype in ("int32", "float32"):
+    for typed in (labels, labels.astype("float32")):
         keras.utils.set_random_seed(2)
-        typed = labels.astype(dtype)
         losses += compiled("full").fit(words, typed, B, verbose=0, shuffle=False).history["loss"]
     assert losses[0] == losses[1]
 
@@ -123,9 +129,7 @@ def test_labels_in_fit(labels, message):
 
 
 def test_ragged_labels_in_fit():
-    inputs = keras.Input((UNITS,))
-    model = keras.Model(inputs, CASES["full"](V)(inputs))
-    model.compile("sgd", compiled("full").loss)
+    model = model_of("sgd", SoftmaxLoss())
     with pytest.raises(TypeError, match="`y_true` must be a dense tensor.*RaggedTensor"):
         model.fit(HIDDEN[:2], ragged(LABELS), verbose=0)
 
@@ -151,10 +155,8 @@ def of_unknown_rank(labels, *more):
 @pytest.mark.parametrize("axes", [(), (1,)])
 @pytest.mark.parametrize("options", [{}, {"jit_compile": True}, {"run_eagerly": True}])
 def test_labels_of_unknown_rank_are_those_of_the_positions(axes, options):
-    inputs = keras.Input((UNITS,))
-    model = keras.Model(inputs, CASES["full"](V)(inputs))
     metrics = [Perplexity(3), Accuracy()]
-    model.compile(keras.optimizers.SGD(0.0), SoftmaxLoss(3), metrics=metrics, **options)
+    model = model_of(keras.optimizers.SGD(0.0), SoftmaxLoss(3), metrics=metrics, **options)
     wanted = model.evaluate(HIDDEN, LABELS, 4, verbose=0)
     labels = LABELS.reshape(-1, *axes)
     found = model.evaluate(of_unknown_rank(labels), verbose=0)
@@ -179,9 +181,7 @@ def test_labels_of_unknown_rank_in_sequences():
 
 
 def test_what_else_has_an_unknown_rank_is_named():
-    inputs = keras.Input((UNITS,))
-    model = keras.Model(inputs, CASES["full"](V)(inputs))
-    model.compile("sgd", SoftmaxLoss())
+    model = model_of("sgd", SoftmaxLoss())
     weights = np.ones(len(LABELS), np.float32)
     with pytest.raises(TypeError, match="`sample_weight` must have a known number of axes"):
         model.fit(of_unknown_rank(LABELS, weights), verbose=0)

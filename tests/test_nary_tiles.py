@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cases import UNITS, positions, randomise
+from cases import assert_all_close, positions, with_gradients
+from cases import prepared as built
 from tfsoftmax.distributions import nary_tiles
 from tfsoftmax.heads import NarySoftmax, SelfOrganisedSoftmax, TreeSoftmax, self_organised
 from tfsoftmax.optimizers import Adagrad
@@ -35,12 +36,6 @@ TREES = {
 }
 
 
-def built(head):
-    head.build((None, UNITS))
-    randomise(head, 0)
-    return head
-
-
 def nary(tree, **options):
     return built(NarySoftmax(V, tree_builders.from_nested(TREES[tree]()), **options))
 
@@ -51,13 +46,19 @@ def results(head, hidden, labels, weights, jit_compile):
 
     @tf.function(jit_compile=jit_compile)
     def step(labels):
-        with tf.GradientTape() as tape:
+        def both():
             total, nats = head.loss_and_nats(hidden, labels, weights)
-            both = 3 * total + tf.reduce_sum(weights * head.training_loss(hidden, labels))
-        sources = [hidden, weights, *[w.value for w in head.trainable_weights]]
-        return total, nats, [tf.convert_to_tensor(g) for g in tape.gradient(both, sources)]
+            other = tf.reduce_sum(weights * head.training_loss(hidden, labels))
+            return 3 * total + other, total, nats
+
+        return with_gradients(both, [hidden, weights, *head.trainable_weights])
 
     return tf.nest.flatten(step(labels))
+
+
+def assert_the_same(*arguments):
+    tiles, loop = (results(*arguments, jit) for jit in (True, False))
+    assert_all_close(tiles, loop, atol=1e-4)
 
 
 @pytest.mark.parametrize("tree", TREES)
@@ -66,20 +67,13 @@ def test_tiles_give_what_the_loop_gives(tree, use_bias, count):
     head, (hidden, labels) = nary(tree, use_bias=use_bias), positions(V, count)
     weights = np.random.default_rng(1).uniform(size=count).astype(np.float32)
     weights[:-1:5] = 0
-    tiles, loop = (results(head, hidden, labels, weights, jit) for jit in (True, False))
-    for ours, wanted in zip(tiles, loop, strict=True):
-        np.testing.assert_allclose(ours, wanted, rtol=1e-5, atol=1e-4)
+    assert_the_same(head, hidden, labels, weights)
 
 
 def test_all_positions_may_have_the_same_word():
     head, (hidden, labels) = nary("flat and deep"), positions(V, 50)
     for word in (599, V - 1):
-        tiles, loop = (
-            results(head, hidden, np.full_like(labels, word), np.ones(50, np.float32), jit)
-            for jit in (True, False)
-        )
-        for ours, wanted in zip(tiles, loop, strict=True):
-            np.testing.assert_allclose(ours, wanted, rtol=1e-5, atol=1e-4)
+        assert_the_same(head, hidden, np.full_like(labels, word), np.ones(50, np.float32))
 
 
 def random_steps(rng):
@@ -137,8 +131,7 @@ def test_a_compiled_step_of_adagrad_is_that_of_the_loop():
 
     (losses, weights), (wanted_losses, wanted) = trained(True), trained(False)
     np.testing.assert_allclose(losses, wanted_losses, rtol=1e-5)
-    for ours, theirs in zip(weights, wanted, strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+    assert_all_close(weights, wanted, rtol=1e-4)
 
 
 def test_compiled_self_organised_softmax_observes_what_the_loop_observes():

@@ -6,7 +6,9 @@ import pytest
 import tensorflow as tf
 
 import transformer_helper
+from arrays_helper import assert_each_close, assert_each_equal
 from cases import randomise
+from refusals import refuses
 from tfsoftmax.layers.transformer import TransformerBlock, TransformerCell
 from tfsoftmax.ops.attention import attention_to_context, rotated
 from tfsoftmax.support import budgets
@@ -86,8 +88,7 @@ def test_gradients_equal_numeric_ones(steps):
         return tf.reduce_sum(attention_to_context(*arrays, tf.ones((1, context + steps)), 2) ** 2)
 
     analytic, numeric = tf.test.compute_gradient(total, [tf.constant(x) for x in inputs])
-    for one, other in zip(analytic, numeric, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-6)
+    assert_each_close(analytic, numeric, atol=1e-6)
 
 
 def test_no_tensor_grows_with_the_square_of_the_text():
@@ -130,8 +131,7 @@ def test_states_begin_another_text_where_they_are_given():
     _, *states = layer(words[:, :9])
     rest, *states = layer(words[:, 9:], initial_state=states)
     np.testing.assert_allclose(rest, whole[:, 9:], atol=1e-5)
-    for one, other in zip(states, last, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-5)
+    assert_each_close(states, last, atol=1e-5)
     assert [state.shape for state in last] == [(B, C * D), (B, C * D), (B, C)]
 
 
@@ -144,15 +144,13 @@ def test_a_word_changes_itself_and_the_context_after_it_and_nothing_else():
 
 
 @pytest.mark.parametrize("options", [
-    {"return_sequences": True}, {"return_sequences": False},
-    {"return_sequences": True, "zero_output_for_mask": True},
-    {"return_sequences": True, "go_backwards": True},
+    {}, {"return_sequences": False}, {"zero_output_for_mask": True}, {"go_backwards": True},
 ])
 def test_masked_words_are_skipped_as_keras_skips_them(options):
     """Against Keras's loop over the cell, word by word; the first word of a text is masked too."""
-    layer = make_block(return_state=True, **options)
-    cell = TransformerCell(D, H, C)
-    keras_layer = keras.layers.RNN(cell, return_state=True, **options)
+    options = {"return_state": True, "return_sequences": True, **options}
+    layer = make_block(**options)
+    keras_layer = keras.layers.RNN(TransformerCell(D, H, C), **options)
     keras_layer.build((B, None, D))
     keras_layer.set_weights(layer.get_weights())
     words, mask = draw(B, T, D), np.random.default_rng(1).random((B, T)) < 0.7
@@ -161,12 +159,10 @@ def test_masked_words_are_skipped_as_keras_skips_them(options):
     found, wanted = (
         each(words, mask=tf.constant(mask), initial_state=before) for each in (layer, keras_layer)
     )
-    for ours, theirs in zip(found, wanted, strict=True):
-        np.testing.assert_allclose(ours, theirs, atol=1e-5)
+    assert_each_close(found, wanted, atol=1e-5)
     assert np.abs(found[0] - layer(words, initial_state=before)[0])[1].max() > 1e-3
     spoilt = tf.where(mask[..., None], words, np.nan)
-    for ours, wanted in zip(layer(spoilt, mask=mask, initial_state=before), found, strict=True):
-        np.testing.assert_array_equal(ours, wanted)
+    assert_each_equal(layer(spoilt, mask=mask, initial_state=before), found)
 
 
 def test_dropout_drops_in_training_only():
@@ -194,15 +190,14 @@ def test_a_block_and_a_cell_come_back_from_their_configuration():
     assert cell.get_config() == layer.cell.get_config()
 
 
-def test_arguments_out_of_range_are_named():
-    with pytest.raises(ValueError, match="`units` must be a multiple of twice `attention_heads`"):
-        TransformerBlock(10, 2)
-    with pytest.raises(ValueError, match="`context` must lie in .* context=0"):
-        TransformerBlock(8, 2, 0)
-    with pytest.raises(ValueError, match=r"`dropout` must lie in \[0, 1\)\. .* dropout=1"):
-        TransformerBlock(8, 2, dropout=1)
-    with pytest.raises(ValueError, match=r"`inputs` must have as many units .* \(3, 7\)"):
-        TransformerBlock(8, 2)(draw(3, 4, 7))
+@pytest.mark.parametrize("options, name, rule", [
+    ({"units": 10}, "units", "be a multiple of twice `attention_heads`"),
+    ({"context": 0}, "context", "lie in"), ({"dropout": 1}, "dropout", "lie in [0, 1)"),
+    ({}, "inputs", "have as many units"),
+])
+def test_arguments_out_of_range_are_named(options, name, rule):
+    with refuses(name, rule):
+        TransformerBlock(**{"units": 8, "attention_heads": 2, **options})(draw(3, 4, 7))
 
 
 def test_a_text_of_unknown_length_may_be_empty():

@@ -8,6 +8,7 @@ from keras.src.trainers.trainer import model_supports_jit
 
 import replicas_helper
 import tfsoftmax
+from refusals import refuses
 from tfsoftmax import FullSoftmax, HardNegatives, MineHardNegatives, SampledSoftmax, SoftmaxLoss
 from tfsoftmax.heads import sampling
 from tfsoftmax.samplers import InBatch
@@ -32,13 +33,21 @@ def make(name, **options):
     return head, tf.constant(rng.normal(size=(N, D)), tf.float32)
 
 
-def reference(head, hidden, name):
-    """The softmax over the label, the hard negatives once each, and what else was drawn."""
+def drawn_by(head):
+    """The sample of the next step, which it leaves to that step."""
     seed = head.random_state.next()
     head.random_state.state.assign(head.random_state.state - [0, 1])
-    drawn = head.sampler.sample(LABELS, head.num_samples, seed)
-    scores = hidden.numpy().astype(np.float64) @ head.kernel.numpy().T + head.bias.numpy()
-    certain, losses = {word for words in HARD for word in words if word >= 0}, []
+    return head.sampler.sample(LABELS, head.num_samples, seed)
+
+
+def scores_of(head, hidden):
+    return hidden.numpy().astype(np.float64) @ head.kernel.numpy().T + head.bias.numpy()
+
+
+def reference(head, hidden, name):
+    """The softmax over the label, the hard negatives once each, and what else was drawn."""
+    drawn, scores, losses = drawn_by(head), scores_of(head, hidden), []
+    certain = set(HARD[HARD >= 0])
     for position, label in enumerate(LABELS):
         own = np.exp(scores[position, label])
         if label not in certain:
@@ -64,8 +73,8 @@ def test_without_any_the_loss_is_that_of_the_sample(name):
     head, hidden = make(name)
     other, _ = make(name)
     none = np.full((N, 3), -1)
-    losses = head.training_loss(hidden, LABELS, none)
-    np.testing.assert_allclose(losses, other.training_loss(hidden, LABELS), rtol=1e-5)
+    wanted = other.training_loss(hidden, LABELS)
+    np.testing.assert_allclose(head.training_loss(hidden, LABELS, none), wanted, rtol=1e-5)
 
 
 def test_what_replicas_gather_is_never_empty(monkeypatch):
@@ -184,11 +193,8 @@ def test_a_batch_without_any_counted_position_has_no_loss():
 @pytest.mark.parametrize("others", [None, 7])
 def test_without_a_correction_all_scores_stay_as_they_are(others):
     head, hidden = make("in-batch", num_samples=others, sampler=InBatch(V, None))
-    seed = head.random_state.next()
-    head.random_state.state.assign(head.random_state.state - [0, 1])
-    ids = head.sampler.sample(LABELS, others, seed).ids.numpy()
-    scores = hidden.numpy().astype(np.float64) @ head.kernel.numpy().T + head.bias.numpy()
-    certain, losses = {word for words in HARD for word in words if word >= 0}, []
+    ids, scores, losses = drawn_by(head).ids.numpy(), scores_of(head, hidden), []
+    certain = set(HARD[HARD >= 0])
     for position, label in enumerate(LABELS):
         words = [label, *(certain - {label}), *(
             w for place, w in enumerate(ids) if w not in certain and place != position)]
@@ -212,8 +218,8 @@ def test_the_callback_fills_the_table_with_what_the_head_ranks_highest(tmp_path)
     model.fit(np.arange(30), labels, epochs=4, verbose=0, callbacks=[callback, spy])
     assert (tables[0] == -1).all() and (tables[1] == -1).all()
     np.testing.assert_array_equal(tables[2], tables[3])
-    table = hidden_of(model)
-    np.testing.assert_array_equal(callback.mined(), np.argsort(-table, axis=1)[:, :3])
+    scores = model.predict(np.arange(30), verbose=0)
+    np.testing.assert_array_equal(callback.mined(), np.argsort(-scores, axis=1)[:, :3])
     assert (tables[2] >= 0).all()
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras")
@@ -234,16 +240,15 @@ def test_the_head_may_make_any_of_the_outputs():
     np.testing.assert_array_equal(callback.mined(), np.argsort(-scores, axis=1)[:, :3])
 
 
-def hidden_of(model):
-    return model.predict(np.arange(30), verbose=0)
+@pytest.mark.parametrize("options", [
+    {"sampler_options": {"unique": True}}, {"shared_samples": False}, {"label_in_sum": False},
+])
+def test_heads_that_cannot_have_hard_negatives_say_so(options):
+    with refuses("hard_negatives", "be None unless"):
+        SampledSoftmax(V, 3, "uniform", **options).training_loss(np.ones((N, D)), LABELS, HARD)
 
 
-def test_what_cannot_have_hard_negatives_is_named():
-    for options in ({"sampler_options": {"unique": True}}, {"shared_samples": False},
-                    {"label_in_sum": False}):
-        head = SampledSoftmax(V, 3, "uniform", **options)
-        with pytest.raises(ValueError, match="`hard_negatives` must be None unless"):
-            head.training_loss(np.ones((N, D), np.float32), LABELS, HARD)
+def test_hard_negatives_of_another_form_are_named():
     head, hidden = make("drawn")
     with pytest.raises(NotImplementedError, match="`hard_negatives` cannot be compiled by XLA"):
         tf.function(head.training_loss, jit_compile=True)(hidden, LABELS, HARD)
@@ -256,24 +261,27 @@ def test_what_cannot_have_hard_negatives_is_named():
             call(words, HARD[:2])
         with pytest.raises(TypeError, match="`hard_negatives` must be integers"):
             call(words, np.zeros((2, 3, 1)))
-    model = keras.Sequential([keras.Input((D,)), keras.layers.Dense(V)])
+
+
+@pytest.mark.parametrize("negatives, in_model, name, rule", [
+    (V + 1, True, "num_negatives", "be at most the vocabulary's 9"),
+    (2, False, "negatives", "be a layer of the model"),
+    (2, True, "inputs", "be those of the 5 queries"),
+])
+def test_models_that_cannot_be_mined_are_named(negatives, in_model, name, rule):
+    users, table = keras.Input((), dtype="int32"), HardNegatives(5, negatives)
+    hidden = tfsoftmax.Embedding(5, D)(users)
+    trained = keras.Model(users, SampledSoftmax(V, 4)(hidden, table(users)))
+    callback = MineHardNegatives(table if in_model else HardNegatives(5, 2), np.arange(4))
+    callback.set_model(trained)
+    with refuses(name, rule):
+        callback.on_train_begin()
+        callback.mined()
+
+
+def test_a_model_that_ends_in_no_head_cannot_be_mined():
+    model, hidden = keras.Sequential([keras.Input((D,)), keras.layers.Dense(V)]), np.ones((N, D))
     model.compile("sgd", "mse")
-    queries, table = keras.Input((), dtype="int32"), HardNegatives(5, V + 1)
-    many = keras.Model(queries, SampledSoftmax(V, 4)(tfsoftmax.Embedding(5, D)(queries),
-                                                    table(queries)))
-    one = HardNegatives(5, 2)
-    few = keras.Model(queries, SampledSoftmax(V, 4)(tfsoftmax.Embedding(5, D)(queries),
-                                                   one(queries)))
-    for trained, negatives, message in (
-        (many, table, "`num_negatives` must be at most the vocabulary's 9. Received: .*=10"),
-        (few, HardNegatives(5, 2), "`negatives` must be a layer of the model"),
-        (few, one, r"`inputs` must be those of the 5 queries .* hidden states \(4, 4\)"),
-    ):
-        callback = MineHardNegatives(negatives, np.arange(4))
-        callback.set_model(trained)
-        with pytest.raises(ValueError, match=message):
-            callback.on_train_begin()
-            callback.mined()
-    with pytest.raises(ValueError, match="`model` must be functional .* that a head makes"):
+    with refuses("model", "that a head makes"):
         model.fit(hidden, tf.ones((N, V)), verbose=0,
                   callbacks=[MineHardNegatives(HardNegatives(3, 1), hidden)])

@@ -10,6 +10,7 @@ import tfsoftmax
 from cases import CASES, ONE_OF_EACH, UNITS, built, language_model, positions
 from graph_helper import largest_tensor
 from keras_helper import B, T, data
+from refusals import refuses
 from tfsoftmax.metrics import MRR, NDCG, RecallAtK
 from tfsoftmax.ops.ranking import NOT_SEARCHED
 from tfsoftmax.support import budgets
@@ -105,19 +106,6 @@ def test_graded_relevance_in_a_model_that_lists_beside_its_head():
     np.testing.assert_allclose(found["best_ndcg_at_9"], wanted, rtol=1e-6)
 
 
-def test_ndcg_of_grades_is_that_of_keras_rs():
-    keras_rs = pytest.importorskip("keras_rs")
-    head, (hidden, _) = built("full", V), positions(V, N)
-    pairs, by_query = graded(lists(2)[1])
-    labels = np.zeros((N, V), np.float32)
-    for row, grades in zip(labels, by_query):
-        row[list(grades)] = list(grades.values())
-    their, our = keras_rs.metrics.NDCG(k=K), NDCG(K)
-    their.update_state(labels, head(hidden))
-    our.update_state(pairs, head(hidden))
-    np.testing.assert_allclose(our.result(), their.result(), rtol=1e-5)
-
-
 @pytest.mark.slow  # numba compiles for two minutes
 def test_metrics_are_those_of_ranx():
     ranx = pytest.importorskip("ranx")
@@ -135,14 +123,18 @@ def test_metrics_are_those_of_keras_rs():
     keras_rs = pytest.importorskip("keras_rs")
     relevant, weights = lists(2)[1:]
     head, (hidden, _) = built("full", V), positions(V, N)
-    labels = np.zeros((N, V), np.float32)
-    for row, items in zip(labels, relevant):
+    pairs, by_query = graded(relevant)
+    labels, grades_of = np.zeros((2, N, V), np.float32)
+    for row, graded_row, items, grades in zip(labels, grades_of, relevant, by_query):
         row[items[items >= 0]] = 1
-    for name, our in zip(("RecallAtK", "NDCG", "MeanReciprocalRank"), METRICS):
-        their, our = getattr(keras_rs.metrics, name)(k=K), our(K)
-        their.update_state(labels, head(hidden), weights)
-        our.update_state(relevant, head(hidden), weights)
-        np.testing.assert_allclose(our.result(), their.result(), rtol=1e-5)
+        graded_row[list(grades)] = list(grades.values())
+    theirs = keras_rs.metrics
+    for their, our, of_all, of_relevant in [
+        (theirs.RecallAtK, RecallAtK, labels, relevant), (theirs.NDCG, NDCG, labels, relevant),
+        (theirs.MeanReciprocalRank, MRR, labels, relevant), (theirs.NDCG, NDCG, grades_of, pairs),
+    ]:
+        wanted = their(k=K)(of_all, head(hidden), weights)
+        np.testing.assert_allclose(our(K)(of_relevant, head(hidden), weights), wanted, rtol=1e-5)
 
 
 @pytest.mark.parametrize("case", ONE_OF_EACH)
@@ -150,10 +142,8 @@ def test_the_output_of_a_head_stands_for_its_list(case):
     head, (hidden, _) = built(case, V), positions(V, N)
     _, relevant, weights = lists(3)
     for metric in METRICS:
-        of_head, of_list = metric(K), metric(K)
-        of_head.update_state(relevant, head(hidden), weights)
-        of_list.update_state(relevant, head.top_k(hidden, K)[0], weights)
-        assert of_head.result() == of_list.result() > 0
+        of_list = metric(K)(relevant, head.top_k(hidden, K)[0], weights)
+        assert metric(K)(relevant, head(hidden), weights) == of_list > 0
 
 
 def test_what_does_not_count():
@@ -188,11 +178,8 @@ def test_queries_may_have_an_axis_of_one_that_labels_lack():
     model.compile("sgd", tfsoftmax.SoftmaxLoss(), metrics=[RecallAtK(K)])
     found = model.evaluate(hidden[:, None], labels, verbose=0)[1]
     np.testing.assert_allclose(found, RecallAtK(K)(labels, head(hidden)), rtol=1e-6)
-    got, weights = RecallAtK(K), np.arange(N)
-    got.update_state(labels, head(hidden[:, None]), weights)
-    again = RecallAtK(K)
-    again.update_state(labels, head(hidden), weights)
-    assert got.result() == again.result()
+    got, wanted = (RecallAtK(K)(labels, head(h), np.arange(N)) for h in (hidden[:, None], hidden))
+    assert got == wanted
 
 
 def test_no_column_of_relevant_items_is_no_relevant_item():
@@ -362,33 +349,46 @@ def test_metrics_keep_their_arguments():
     assert NDCG.from_config(NDCG(gain="linear").get_config()).gain == "linear"
 
 
-def test_errors_name_the_argument():
-    head, (hidden, _) = built("full", V), positions(V, 6)
-    with pytest.raises(ValueError, match=r"`gain` must be one of .*'linear'.* Received: gain='no'"):
-        NDCG(gain="no")
-    for options, message in [({"k": 0}, r"`k` must lie in \[1"), ({"k": 2.5}, "`k` must be")]:
-        with pytest.raises((TypeError, ValueError), match=message):
-            RecallAtK(**options)
-    relevant = np.zeros((6, 2), int)
-    for y_true, y_pred, weights, message in [
-        (relevant, np.zeros((6, 3), int), None, "K >= k = 4. Received: integers of shape"),
-        (relevant[None], head(hidden), None, "`y_true` must have the shape of the queries"),
-        (relevant, head(hidden), np.ones((6, 2)), "`sample_weight` must have one weight for each"),
-        (relevant, np.zeros((6, 5), np.float32), None, "`y_pred` must be the output"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            RecallAtK(4).update_state(y_true, y_pred, weights)
+@pytest.mark.parametrize("build, name, rule", [
+    (lambda: NDCG(gain="no"), "gain", "'linear'"), (lambda: RecallAtK(0), "k", "lie in [1"),
+    (lambda: RecallAtK(2.5), "k", "be an integer"),
+])
+def test_wrong_options_are_named(build, name, rule):
+    with refuses(name, rule):
+        build()
+
+
+RELEVANT = np.zeros((6, 2), int)
+
+
+@pytest.mark.parametrize("y_true, y_pred, weights, name, rule", [
+    (RELEVANT, np.zeros((6, 3), int), None, "y_pred", "K >= k = 4"),
+    (RELEVANT[None], None, None, "y_true", "have the shape of the queries"),
+    (RELEVANT, None, np.ones((6, 2)), "sample_weight", "have one weight for each"),
+    (RELEVANT, np.zeros((6, 5), np.float32), None, "y_pred", "be the output"),
+])
+def test_arrays_that_are_no_queries_are_named(y_true, y_pred, weights, name, rule):
+    y_pred = built("full", V)(positions(V, 6)[0]) if y_pred is None else y_pred
+    with refuses(name, rule):
+        RecallAtK(4).update_state(y_true, y_pred, weights)
+
+
+def test_items_that_are_none_and_more_items_than_there_are_are_named():
+    logits = built("full", V)(positions(V, 6)[0])
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"`y_true` must lie in \[0, 40\)"):
-        RecallAtK(4).update_state(relevant + V, head(hidden))
-    with pytest.raises(ValueError, match=r"`k` must be an integer in \[1, 40\]"):
-        RecallAtK(V + 1).update_state(relevant, head(hidden))
-    for exclude, kind, message in [
-        (np.zeros((6, 2)), TypeError, "`exclude` must be integers"),
-        (np.zeros((5, 2), int), ValueError, r"`exclude` must have the shape \(6, 'E'\)"),
-        (tf.ragged.constant([[1], [2, 3]]), TypeError, "`exclude` must be a dense tensor"),
-    ]:
-        with pytest.raises(kind, match=message):
-            head.top_k(hidden, 3, exclude=exclude)
+        RecallAtK(4).update_state(RELEVANT + V, logits)
+    with refuses("k", "be an integer in [1, 40]"):
+        RecallAtK(V + 1).update_state(RELEVANT, logits)
+
+
+@pytest.mark.parametrize("exclude, rule, error", [
+    (np.zeros((6, 2)), "be integers", TypeError),
+    (np.zeros((5, 2), int), "have the shape (6, 'E')", ValueError),
+    (tf.ragged.constant([[1], [2, 3]]), "be a dense tensor", TypeError),
+])
+def test_excluded_items_of_another_form_are_named(exclude, rule, error):
+    with refuses("exclude", rule, error):
+        built("full", V).top_k(positions(V, 6)[0], 3, exclude=exclude)
 
 
 def test_a_list_that_was_not_searched_does_not_count():
@@ -401,10 +401,7 @@ def test_a_list_that_was_not_searched_does_not_count():
 
 
 def test_weights_may_be_a_list():
-    found, relevant, weights = lists()
-    results = []
-    for given in (weights, weights.tolist()):
-        metric = RecallAtK(K)
-        metric.update_state(relevant.tolist(), found.tolist(), given)
-        results.append(float(metric.result()))
-    assert results[0] == pytest.approx(results[1])
+    found, relevant = (ids.tolist() for ids in lists()[:2])
+    weights = lists()[2]
+    one, other = (RecallAtK(K)(relevant, found, given) for given in (weights, weights.tolist()))
+    assert float(one) == pytest.approx(float(other))

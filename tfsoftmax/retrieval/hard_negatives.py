@@ -9,7 +9,7 @@ import tensorflow as tf
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.heads.models import head_and_hidden_model
 from tfsoftmax.ops.inputs import checked_ids
-from tfsoftmax.support.arguments import CheckedArguments, check_positive, refusal
+from tfsoftmax.support.arguments import CheckedArguments, check_positive, expect, refusal
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -101,12 +101,10 @@ class MineHardNegatives(CheckedArguments, keras.callbacks.Callback):
     def on_train_begin(self, logs=None):
         self._head, hidden_model = head_and_hidden_model(self.model)
         table, words = self.negatives, self._head.vocab_size
-        if not any(weight is table.table for weight in self.model.weights):
-            raise refusal("negatives", "be a layer of the model", table)
-        if table.num_negatives > words:
-            raise refusal(
-                "num_negatives", f"be at most the vocabulary's {words}", table.num_negatives
-            )
+        in_model = any(weight is table.table for weight in self.model.weights)
+        expect(in_model, "negatives", "be a layer of the model", table)
+        expect(table.num_negatives <= words, "num_negatives",
+               f"be at most the vocabulary's {words}", table.num_negatives)
         self._queries = keras.Model(self.model.inputs, hidden_model.output)
         self._queries.jit_compile = False  # XLA drops the errors of wrong inputs
 
@@ -119,15 +117,14 @@ class MineHardNegatives(CheckedArguments, keras.callbacks.Callback):
         try:
             hidden = self._queries.predict(self.inputs, batch_size=self.batch_size, verbose=0)
         except (ValueError, TypeError, AttributeError, LookupError) as error:
-            raise refusal(
-                "inputs", f"be what the model takes for the {self.negatives.num_queries} queries",
-                received=f"inputs={str(self.inputs)[:80]}, and Keras says: {error}",
-            ) from error
-        if hidden.shape[:-1] != (self.negatives.num_queries,):
-            raise refusal(
-                "inputs", f"be those of the {self.negatives.num_queries} queries of `negatives`",
-                received=f"inputs that lead to hidden states {hidden.shape}",
-            )
+            rule = f"be what the model takes for the {self.negatives.num_queries} queries"
+            received = f"inputs={str(self.inputs)[:80]}, and Keras says: {error}"
+            raise refusal("inputs", rule, received=received) from error
+        expect(
+            hidden.shape[:-1] == (self.negatives.num_queries,), "inputs",
+            f"be those of the {self.negatives.num_queries} queries of `negatives`",
+            received=f"inputs that lead to hidden states {hidden.shape}",
+        )
         k, options = self.negatives.num_negatives, {}
         if self.index is not None:
             options["index"] = self.index(self._head)

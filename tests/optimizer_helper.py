@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from arrays_helper import assert_each_close
 from tfsoftmax import optimizers
 
 V, D = 37, 5
@@ -65,18 +66,18 @@ def states(optimizer, weights):
     return [v.numpy() for v in [*weights, *optimizer.variables]]
 
 
-def trained(optimizer, steps):
-    """States after applying `steps`, a list of gradient lists."""
+def trained(optimizer, steps, wrap=lambda function: function, states=states):
+    """States after applying `steps`, a list of gradient lists, by a function that is wrapped."""
     weights = variables()
+    optimizer.build(weights)
+    apply = wrap(lambda grads: optimizer.apply(grads, weights))
     for grads in steps:
-        optimizer.apply(grads, weights)
+        apply(grads)
     return states(optimizer, weights)
 
 
 def assert_states_equal(got, wanted, tolerance=1e-6):
-    assert len(got) == len(wanted)
-    for a, b in zip(got, wanted):
-        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+    assert_each_close(got, wanted, rtol=tolerance, atol=tolerance)
 
 
 def bag_of_words():

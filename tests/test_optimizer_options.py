@@ -1,9 +1,12 @@
 """Keras's options with sparse gradients, against Keras on the dense gradient and float64 loops."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
+import optimizer_helper
 from optimizer_helper import (
     LAZY,
     RULES,
@@ -38,11 +41,7 @@ def results(optimizer, weights):
     return [v.numpy() for v in found]
 
 
-def trained(optimizer, steps):
-    weights = variables()
-    for grads in steps:
-        optimizer.apply(grads, weights)
-    return results(optimizer, weights)
+trained = functools.partial(optimizer_helper.trained, states=results)
 
 
 def keras_counterpart(rule, **options):
@@ -117,13 +116,9 @@ def test_averages_with_the_extreme_momenta(momentum):
 @pytest.mark.parametrize("rule", ["adagrad in place", "adamw"])
 def test_compiled_update_equals_the_eager_one(rule, options, jit_compile):
     steps = [gradients(step, every_row=False, dtype=tf.int64) for step in range(6)]
-    optimizer, weights = make(rule, **OPTIONS[options]), variables()
-    optimizer.build(weights)
-    update = tf.function(lambda g: optimizer.apply(g, weights), jit_compile=jit_compile)
-    for grads in steps:
-        update(grads)
-    wanted = trained(make(rule, **OPTIONS[options]), steps)
-    assert_states_equal(results(optimizer, weights), wanted, 4e-6)
+    compiled = tf.function(jit_compile=jit_compile)
+    got = trained(make(rule, **OPTIONS[options]), steps, compiled)
+    assert_states_equal(got, trained(make(rule, **OPTIONS[options]), steps), 4e-6)
 
 
 def outputs(graph):

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 import replicas_helper
+from arrays_helper import assert_each_close
 from graph_helper import largest_tensor
 from tfsoftmax import FullSoftmax, Perplexity, ShardedSoftmax, SoftmaxLoss, TopK, optimizers
 from tfsoftmax.distributions.chunk_gradients import RowLoss
@@ -119,8 +120,8 @@ def check_operation(strategy, vocab_size, loss):
     for i in (3, 4):
         results[i] = [d[: shard.words] for d, shard in zip(results[i], shards)]
     losses, nats, gradients = objective64(*data, loss)
-    for ours, expected in zip(results, [losses, nats, *gradients], strict=True):
-        np.testing.assert_allclose(np.concatenate(ours), expected, rtol=1e-5, atol=2e-6)
+    results = [np.concatenate(parts) for parts in results]
+    assert_each_close(results, [losses, nats, *gradients], rtol=1e-5, atol=2e-6)
     if replicas > 1:
         operations = function.get_concrete_function(*given).graph.get_operations()
         summed = [op.inputs[0].shape for op in operations if op.type == "CollectiveReduceV2"]
@@ -239,10 +240,8 @@ def test_methods_outside_of_the_strategy_equal_full_softmax():
     full.build((None, D))
     full.set_weights(whole([weights]))
     states, _, _, labels, _ = problem(7)
-    for ours, wanted in zip(results, methods_of(full, states, labels), strict=True):
-        np.testing.assert_allclose(ours, wanted, rtol=2e-6, atol=2e-6)
-    for ours, wanted in zip(top, full.top_k(states, 3), strict=True):
-        np.testing.assert_allclose(ours, wanted, rtol=2e-6)
+    assert_each_close(results, methods_of(full, states, labels), rtol=2e-6, atol=2e-6)
+    assert_each_close(top, full.top_k(states, 3), rtol=2e-6)
 
 
 def fitted_with_options():

@@ -19,8 +19,8 @@ from experiments.benchmarks.cases import (
 from experiments.framework import markdown
 
 INTRODUCTION = """\
-Written by `python -m experiments.benchmarks.run`. What is measured, and how, is said in
-experiments/benchmarks/README.md. Every number is in results.csv.
+What is measured, and how, is said in experiments/benchmarks/README.md. Every number is in
+results.csv.
 
 Times are medians of samples for which the cases of a group took turns, with the quartiles in
 brackets. The floor is the matrix products that a head cannot do without, in its own sizes; it is
@@ -61,7 +61,7 @@ SHARED = ("hardware", "D", "N", "labels")
 def write(folder, rows):
     """Writes the report of all rows into the `Path` of their directory; returns the page's text."""
     of_rows.write_csv(folder / "results.csv", rows)
-    blocks, by_run = ["# Benchmarks", INTRODUCTION], {}
+    blocks, by_run = ["# Benchmarks", f"    {command(folder, rows)}", INTRODUCTION], {}
     for row in rows:
         by_run.setdefault(tuple(row[name] for name in SHARED), []).append(row)
     for number, subset in enumerate(by_run.values()):
@@ -73,6 +73,15 @@ def write(folder, rows):
                 drawn = plots.shown(suite, own, folder, f"_{number}" if number else "")
                 blocks += [f"### {title}", floors, table(suite, own), drawn]
     return markdown.write(folder / "README.md", *blocks)
+
+
+def command(folder, rows):
+    """The command that measures these rows anew; DIR stands for a prepared corpus."""
+    measured = {row["suite"] for row in rows}
+    words = [suite for suite in SUITES if suite in measured] + ["speed"] * ("speed" in measured)
+    if folder.name == "speed":
+        words += [f"--experiment={folder.parent.name}", "--data=DIR"]
+    return " ".join(["python -m experiments.benchmarks.run", *words])
 
 
 def facts(rows):

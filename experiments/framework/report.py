@@ -8,6 +8,7 @@ from experiments.measurements import cluster_curves
 
 PICTURE, CURVES, PANELS = "perplexity.png", "curves.png", "panels.png"
 RESULTS = "results.json"
+RESULTS_HEADING = "## Results"
 MOST_MEDIANS = 2.5  # a perplexity of more than so many medians is drawn at the edge of the picture
 HEADINGS = {
     "perplexity": "validation perplexity",
@@ -39,9 +40,11 @@ def write(name, docstring, outcomes, folder, of_parameters=()):
         The text of README.md.
 
     Raises:
-        ValueError: if no run was started, since an empty report would replace an earlier one.
+        ValueError: if no run was started, and there is no page of earlier ones.
     """
     if all(outcome.config is None for _, outcome in outcomes):
+        if (folder / "README.md").exists():
+            return _write_without_runs(name, docstring, folder / "README.md")
         raise ValueError(
             f"`runs` must hold runs of {name}: {', '.join(run.name for run, _ in outcomes)}. "
             "Received: a directory without any"
@@ -52,12 +55,28 @@ def write(name, docstring, outcomes, folder, of_parameters=()):
     lines = ",\n".join(json.dumps(row) for row in rows)
     markdown.write(folder / RESULTS, f"[\n{lines}\n]")
     return markdown.write(
-        folder / "README.md", f"# {name}", docstring.strip(), "## Results", facts(outcomes),
+        folder / "README.md", f"# {name}", docstring.strip(), RESULTS_HEADING, facts(outcomes),
         *_means(name, outcomes, note, folder, of_parameters),
         table([(run, o) for run, o in outcomes if o.config]), _still_to_run(outcomes), NOTE,
         picture(name, results, note, folder / PICTURE),
         *cluster_curves.blocks(outcomes, note, folder),
         f"Written by `python -m experiments.run {name} --report`.",
+    )
+
+
+def _write_without_runs(name, docstring, page):
+    """Says on a page that its runs are not kept. Its results stay as they are."""
+    _, heading, results = page.read_text(encoding="utf-8").partition(RESULTS_HEADING)
+    return markdown.write(
+        page, f"# {name}", not_kept(name), docstring.strip(), (heading + results).strip()
+    )
+
+
+def not_kept(name):
+    """What a page says first if no runs are kept from which it could be written again."""
+    return (
+        "The runs behind this page are not kept, and\n"
+        f"`python -m experiments.run {name} --data=DIR` would make them anew."
     )
 
 

@@ -94,7 +94,7 @@ def main():
     panels, folder = probabilities(counts), Path(options.results)
     page = markdown.write(
         folder / "README.md", "# Proposal distributions (Müller 2017, figures 5.7 and 5.8)",
-        __doc__.partition("\n\n")[2].strip(), note[0].upper() + note[1:] + ".",
+        __doc__.partition("\n\n")[2].strip("\n"), note[0].upper() + note[1:] + ".",
         pictures.shown(
             lambda: draw(panels, note), folder / "proposals.png",
             "Probability of a word in a proposal distribution, by its rank. Distortion takes mass "

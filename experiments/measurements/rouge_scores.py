@@ -114,6 +114,7 @@ def write_page(corpus, systems, sources, references):
         f"## Recall at {DUC_BYTES} bytes, as table 4", table(1, measure="recall",
                                                             max_bytes=DUC_BYTES),
         "## Examples, as figure 2", *examples,
+        "Written by `python -m experiments.measurements.rouge_scores`.",
     )
     print(text)
 

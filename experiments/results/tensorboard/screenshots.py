@@ -3,10 +3,8 @@
     python -m experiments.results.tensorboard.screenshots http://localhost:6006
 """
 
+import argparse
 import pathlib
-import sys
-
-from playwright.sync_api import sync_playwright
 
 HERE = pathlib.Path(__file__).parent
 TAGS = "train/(loss|perplexity)|valid/perplexity|norm/global|0_mib|speed"
@@ -36,9 +34,19 @@ def traced_steps(page, address):
     page.screenshot(path=HERE / "trace_viewer.png")
 
 
-if __name__ == "__main__":
+def main():
+    """Takes both pictures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("address", help="where TensorBoard answers")
+    address = parser.parse_args().address
+    from playwright.sync_api import sync_playwright
+
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=OPTIONS)
         for take in (time_series, traced_steps):
-            take(browser.new_page(), sys.argv[1])
+            take(browser.new_page(), address)
         browser.close()
+
+
+if __name__ == "__main__":
+    main()

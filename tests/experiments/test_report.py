@@ -120,3 +120,15 @@ def test_a_line_cut_short_by_a_kill_is_left_out(tmp_path, outcomes):
     path = tmp_path / "runs" / "cut" / "metrics.jsonl"
     path.write_text(path.read_text() + '{"event": "valid", "st')
     assert len(Outcome.read(RUNS[1], path.parent).events) == 1
+
+
+def test_a_report_without_runs_says_so_on_the_page_and_keeps_its_results(tmp_path, outcomes):
+    folder = tmp_path / "results"
+    before = report.write("toy", "Title.\n\n    an old command", outcomes, folder)
+    gone = [(run, Outcome.read(run, tmp_path / "absent")) for run in RUNS]
+    for _ in range(2):
+        text = report.write("toy", "Title.\n\n    a command", gone, folder)
+        assert (folder / "README.md").read_text() == text
+        assert text.startswith(f"# toy\n\n{report.not_kept('toy')}\n\nTitle.\n\n    a command\n")
+        assert text.partition("## Results")[2] == before.partition("## Results")[2]
+    assert report.not_kept("toy") not in report.write("toy", "Title.", outcomes, folder)

@@ -12,6 +12,7 @@ from cases import (
     CASES,
     ONE_OF_EACH,
     UNITS,
+    chosen,
     positions,
     randomise,
     rewind,
@@ -73,7 +74,7 @@ def check_promises(head, hidden):
 
     labels = np.argmax(log_probs, axis=1).astype(np.int32)
     labels[1:] = [0, V - 1, V // 2]
-    exact = -np.take_along_axis(log_probs, labels[:, None], 1)[:, 0]
+    exact = -chosen(log_probs, labels)
     logits, metric = head(hidden), Perplexity()
     np.testing.assert_allclose(SoftmaxLoss()(labels, logits), exact.mean(), rtol=1e-5)
     metric.update_state(labels, logits)

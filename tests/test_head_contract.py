@@ -7,7 +7,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cases import CASES, TO_COMPILE, UNITS, built, positions, rewind, slow_unless
+from cases import (
+    CASES,
+    TO_COMPILE,
+    UNITS,
+    built,
+    chosen,
+    positions,
+    rewind,
+    slow_unless,
+    with_gradients,
+)
 from references import numeric_gradient
 
 V = 13
@@ -39,7 +49,7 @@ def test_softmax_of_logits_is_log_probs(case):
 @pytest.mark.parametrize("count", [1, 11, 1100])
 def test_log_prob_is_gathered_from_log_probs(case, count):
     head, (hidden, labels) = built(case, V), positions(V, count)
-    expected = np.take_along_axis(head.log_probs(hidden).numpy(), labels[:, None], 1)[:, 0]
+    expected = chosen(head.log_probs(hidden), labels)
     np.testing.assert_allclose(head.log_prob(hidden, labels), expected, rtol=1e-5, atol=1e-5)
 
 
@@ -83,11 +93,11 @@ def test_any_leading_shape(case):
 def test_training_loss_has_numeric_gradients(case):
     head, (hidden, labels) = built(case, V), positions(V, 4)
     upstream = np.array([0.3, -1.1, 2.0, 0.7], np.float32)
-    with tf.GradientTape() as tape:
-        variable = tf.Variable(hidden)
-        loss = tf.reduce_sum(upstream * rewind(head).training_loss(variable, labels))
+    variable = tf.Variable(hidden)
     sources = [variable, *[w.value for w in head.trainable_weights]]
-    gradients = [tf.convert_to_tensor(g).numpy() for g in tape.gradient(loss, sources)]
+    _, gradients = with_gradients(
+        lambda: upstream * rewind(head).training_loss(variable, labels), sources
+    )
 
     traced = tf.function(lambda: head.training_loss(variable, labels))  # runs hundreds of times
 
@@ -140,9 +150,9 @@ def test_xla_equals_eager(case):
 
 def check_that_graph_equals_eager(head, jit_compile, counts):
     def everything(hidden, labels):
-        with tf.GradientTape() as tape:
-            total, _ = head.loss_and_nats(hidden, labels, tf.ones(tf.shape(labels)))
-        gradients = tape.gradient(total, [w.value for w in head.trainable_weights])
+        (total, _), gradients = with_gradients(
+            head.loss_and_nats, head.trainable_weights, hidden, labels, tf.ones(tf.shape(labels))
+        )
         top = head.top_k(hidden, 2)
         return total, head(hidden), head.log_prob(hidden, labels), *top, *gradients
 
@@ -151,10 +161,9 @@ def check_that_graph_equals_eager(head, jit_compile, counts):
     graph = tf.function(everything, input_signature=shapes, jit_compile=jit_compile)
     for count in counts:
         hidden, labels = (each[:count] for each in positions(V, max(counts)))
-        compiled = list(map(tf.convert_to_tensor, graph(hidden, labels)))
+        compiled = graph(hidden, labels)
         rewind(head)
         for ours, wanted in zip(compiled, everything(tf.constant(hidden), labels)):
-            wanted = tf.convert_to_tensor(wanted)
             assert ours.shape == wanted.shape
             np.testing.assert_allclose(ours, wanted, rtol=2e-4, atol=2e-4)
             assert count or not np.any(ours)  # no positions, no loss and no gradients
@@ -174,10 +183,9 @@ def test_mixed_precision_is_close(case, policy, tolerance):
     weights = np.full(40, 1 / 40, np.float32)
     results = []
     for layer in (head, mixed):
-        with tf.GradientTape() as tape:
-            total, _ = layer.loss_and_nats(hidden, labels, weights)
-        gradients = tape.gradient(total, [w.value for w in layer.trainable_weights])
-        gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
+        (total, _), gradients = with_gradients(
+            layer.loss_and_nats, layer.trainable_weights, hidden, labels, weights
+        )
         results.append([total, layer.log_prob(hidden, labels), *gradients])
         assert all(g.dtype == tf.float32 for g in gradients)
     assert mixed(hidden).dtype == tf.float32
@@ -220,14 +228,13 @@ def test_a_wrong_label_is_nan_where_xla_drops_assertions(case):
 
     @tf.function(jit_compile=True)
     def both(hidden, labels):
-        nats = head.training_loss(hidden, labels)
-        with tf.GradientTape() as tape:
-            total, _ = head.loss_and_nats(hidden, labels, tf.ones(5))
-        return nats, total, tape.gradient(total, head.trainable_weights[0].value)
+        return head.training_loss(hidden, labels), with_gradients(
+            head.loss_and_nats, head.trainable_weights[:1], hidden, labels, tf.ones(5)
+        )
 
-    nats, total, gradient = both(hidden, labels)
+    nats, ((total, _), (gradient,)) = both(hidden, labels)
     np.testing.assert_array_equal(np.isnan(nats), [False, False, False, True, False])
-    assert np.isnan(total) and np.any(np.isnan(tf.convert_to_tensor(gradient)))
+    assert np.isnan(total) and np.any(np.isnan(gradient))
 
 
 @every_head

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from cases import UNITS, randomise
+from refusals import refuses
 from tfsoftmax.heads.adaptive import AdaptiveSoftmax
 from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
 from tfsoftmax.losses import SoftmaxLoss
@@ -119,15 +120,16 @@ def test_config_round_trip():
     assert again.get_config() == layer.get_config()
 
 
-def test_bad_ties_are_named():
-    embed = built()
-    with pytest.raises(ValueError, match="`tied_to` must be an AdaptiveEmbedding, or a Comp"):
-        AdaptiveSoftmax(V, tied_to=keras.layers.Embedding(V, UNITS))
-    with pytest.raises(ValueError, match="`tied_to` must be .* AdaptiveEmbedding, of 12 words"):
-        AdaptiveSoftmax(12, tied_to=embed)
-    with pytest.raises(ValueError, match=r"`cutoffs` must be those of `tied_to`, \[4, 9\]"):
-        AdaptiveSoftmax(V, [4, 8], tied_to=embed)
-    with pytest.raises(ValueError, match="`tied_to` must have as many units"):
-        AdaptiveSoftmax(V, tied_to=embed).build((None, UNITS + 1))
-    with pytest.raises(ValueError, match='`cutoffs` must be .* or "auto" together with `counts`'):
-        AdaptiveEmbedding(V, UNITS)
+@pytest.mark.parametrize("name, rule, make", [
+    ("tied_to", "be an AdaptiveEmbedding, or a Comp",
+     lambda embed: AdaptiveSoftmax(V, tied_to=keras.layers.Embedding(V, UNITS))),
+    ("tied_to", "AdaptiveEmbedding, of 12 words", lambda embed: AdaptiveSoftmax(12, tied_to=embed)),
+    ("tied_to", "have as many units",
+     lambda embed: AdaptiveSoftmax(V, tied_to=embed).build((None, UNITS + 1))),
+    ("cutoffs", "be those of `tied_to`, [4, 9]",
+     lambda embed: AdaptiveSoftmax(V, [4, 8], tied_to=embed)),
+    ("cutoffs", 'or "auto" together with `counts`', lambda embed: AdaptiveEmbedding(V, UNITS)),
+])
+def test_bad_ties_are_named(name, rule, make):
+    with refuses(name, rule):
+        make(built())

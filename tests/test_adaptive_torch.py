@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from cases import with_gradients
 from tfsoftmax.heads.adaptive import AdaptiveSoftmax
 
 torch = pytest.importorskip("torch")
@@ -46,10 +47,10 @@ def test_losses_and_gradients_equal(pair):
     output = module(theirs, torch.tensor(labels))
     output.loss.backward()
     source = tf.Variable(hidden)
-    own = [source, *(w.value for w in [*head.kernels, *head.projections])]
-    with tf.GradientTape() as tape:
-        total, nats = head.loss_and_nats(source, labels, np.full(120, 1 / 120))
-    gradients = tape.gradient(total, own)
+    (total, nats), gradients = with_gradients(
+        head.loss_and_nats, [source, *head.kernels, *head.projections],
+        source, labels, np.full(120, 1 / 120),
+    )
     np.testing.assert_allclose(nats, -output.output.detach().numpy(), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(total, output.loss.item(), rtol=1e-5)
     expected = [theirs.grad, module.head.weight.grad, *(t[1].weight.grad for t in module.tail),

@@ -8,8 +8,9 @@ import pytest
 import tensorflow as tf
 
 import tfsoftmax
-from cases import UNITS, positions, randomise
+from cases import UNITS, positions, prepared, with_gradients
 from references import numeric_gradient, squared_errors
+from refusals import refuses
 from tfsoftmax import CubicScores, Perplexity, SoftmaxLoss
 from tfsoftmax.metrics import Accuracy, TopKAccuracy
 from tfsoftmax.survey import squared_error
@@ -19,10 +20,7 @@ REFUSAL = "`head` must be a distribution to have probabilities and a perplexity"
 
 
 def made(vocab_size=V, units=UNITS, **options):
-    head = CubicScores(vocab_size, 0.7, -0.1, **options)
-    head.build((None, units))
-    randomise(head)
-    return head
+    return prepared(CubicScores(vocab_size, 0.7, -0.1, **options), units=units)
 
 
 def function(score):
@@ -48,16 +46,16 @@ def test_numeric_gradients(rows, monkeypatch):
     head, (hidden, labels) = made(), positions(V, 5)
     sources = [tf.Variable(0.5 * hidden), *(w.value for w in head.trainable_weights)]
     upstream = np.array([0.3, -1.1, 2.0, 0.0, 1.0])
-    with tf.GradientTape() as tape:
-        losses = head.training_loss(sources[0], labels)
-        total = tf.reduce_sum(upstream.astype(np.float32) * losses)
+    _, gradients = with_gradients(
+        lambda: upstream.astype(np.float32) * head.training_loss(sources[0], labels), sources
+    )
 
     def loss_of(number, values):
         arrays = [s.numpy() for s in sources]
         arrays[number] = values
         return np.sum(upstream * squared_errors(*arrays, labels, function))
 
-    for number, gradient in enumerate(tape.gradient(total, sources)):
+    for number, gradient in enumerate(gradients):
         numeric = numeric_gradient(functools.partial(loss_of, number), sources[number].numpy())
         np.testing.assert_allclose(gradient, numeric, rtol=2e-3, atol=1e-2)
 
@@ -131,7 +129,7 @@ def test_a_saved_model_has_the_same_scores(tmp_path):
 
 @pytest.mark.parametrize("alpha", [0.0, -1.0, float("inf")])
 def test_alpha_is_positive(alpha):
-    with pytest.raises(ValueError, match="`alpha` must be"):
+    with refuses("alpha"):
         CubicScores(V, alpha)
 
 

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import references
-from cases import counts, positions, ready, rewind
+from cases import assert_all_close, counts, positions, ready, rewind, with_gradients
 from tfsoftmax import samplers
 from tfsoftmax.heads import SampledSoftmax
 
@@ -33,16 +33,12 @@ def test_loss_and_gradients_are_the_equations(unique, jit_compile):
 
     @tf.function(jit_compile=jit_compile)
     def computed(hidden):
-        with tf.GradientTape() as tape:
-            tape.watch(hidden)
-            loss = head.training_loss(hidden, labels)
-        sources = [hidden, *[w.value for w in head.trainable_weights]]
-        return loss, [tf.convert_to_tensor(g) for g in tape.gradient(loss, sources)]
+        sources = [hidden, *head.trainable_weights]
+        return with_gradients(head.training_loss, sources, hidden, labels)
 
     ours, our_gradients = computed(tf.constant(hidden))
     np.testing.assert_allclose(ours, losses, rtol=2e-5, atol=1e-5)
-    for computed_one, wanted in zip(our_gradients, gradients):
-        np.testing.assert_allclose(computed_one, wanted, rtol=1e-4, atol=1e-5)
+    assert_all_close(our_gradients, gradients, rtol=1e-4)
 
 
 def test_the_estimate_of_the_cross_entropy_and_its_gradient_is_biased_but_for_many_samples():
@@ -59,10 +55,8 @@ def test_the_estimate_of_the_cross_entropy_and_its_gradient_is_biased_but_for_ma
 
         @tf.function
         def draw(_):
-            with tf.GradientTape() as tape:
-                loss = head.training_loss(hidden, labels)
-            slope = tf.convert_to_tensor(tape.gradient(loss, head.bias.value))
-            return tf.concat([loss, slope], 0)
+            loss, slopes = with_gradients(head.training_loss, [head.bias], hidden, labels)
+            return tf.concat([loss, *slopes], 0)
 
         drawn = np.stack([draw(0).numpy() for _ in range(draws)])
         return drawn.mean(0), drawn.std(0) / np.sqrt(draws)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cases import randomise, slow_unless
+from cases import assert_all_close, randomise, slow_unless, with_gradients
 from tfsoftmax.heads import AdaptiveSoftmax, FullSoftmax, SampledSoftmax, TwoLevelSoftmax
 from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
 from tfsoftmax.lm.head_options import tied_embedding
@@ -181,13 +181,14 @@ def test_gradients_reach_the_table_of_an_untied_reversible_embedding():
     _, head = tied(embedding, use_bias=False)
     hidden, labels = hidden_states(), np.arange(6)
     weight = embedding.reverse_embeddings.value
-    with tf.GradientTape() as tape:
-        ours = tf.reduce_sum(head.training_loss(hidden, labels))
-    ours = tape.gradient(ours, weight)
-    with tf.GradientTape() as tape:
+
+    def theirs():
         logits = embedding(hidden, reverse=True)
-        theirs = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-    np.testing.assert_allclose(ours, tape.gradient(theirs, weight), rtol=1e-5, atol=1e-6)
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+
+    _, ours = with_gradients(head.training_loss, [weight], hidden, labels)
+    _, wanted = with_gradients(theirs, [weight])
+    assert_all_close(ours, wanted, atol=1e-6)
 
 
 def test_the_cap_of_a_reversible_embedding_is_wanted_of_the_head():
@@ -263,8 +264,6 @@ def test_a_copied_adaptive_tie_holds():
 def test_a_tied_head_takes_equal_cutoffs_of_any_kind(cutoffs):
     embedding = AdaptiveEmbedding(V, D, cutoffs=[4, 9])
     assert AdaptiveSoftmax(V, cutoffs, tied_to=embedding).bands is embedding.bands
-    with pytest.raises(ValueError, match="`cutoffs` must be those of `tied_to`"):
-        AdaptiveSoftmax(V, [4, 8], tied_to=embedding)
 
 
 @pytest.mark.parametrize("options", [{"cutoffs": [5]}, {}])

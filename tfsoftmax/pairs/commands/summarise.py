@@ -135,8 +135,9 @@ def _report(path, counts, summariser):
     from tfsoftmax.lm.sentences import oov_report
 
     words = oov_report(name_of(path), counts["words"], counts["unknown"])
+    texts = "text" if counts["texts"] == 1 else "texts"
     return (
-        f"{words}; {counts['texts']:,} texts, of which {counts['empty']:,} were empty and "
+        f"{words}; {counts['texts']:,} {texts}, of which {counts['empty']:,} were empty and "
         f"{counts['cut']:,} were cut to {summariser.max_source} words"
     )
 

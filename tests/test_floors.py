@@ -37,6 +37,7 @@ WITHOUT_TENSORFLOW = (
     "partitions.cutoffs", "partitions.calibration", "partitions.tree_builders",
     "partitions.classes", "partitions.brown", "partitions.splits", "partitions.kmeans",
     "partitions.assignment", "corpora.catalogue", "corpora.config", "corpora.records",
+    "corpora.splits",
     "corpora.manifest", "nbest.lists", "nbest.transcripts", "nbest.word_errors",
     "nbest.rescoring", "support.resampling", "pairs.rouge", "pairs.stems", "pairs.config",
     "pairs.presets", "pairs.prepare", "pairs.corpus", "pairs.texts", "commands.program",

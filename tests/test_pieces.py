@@ -15,7 +15,8 @@ import tensorflow as tf
 import runs_helper
 from tfsoftmax.corpora.counting import Tally
 from tfsoftmax.corpora.prepare import PrepareConfig, prepare
-from tfsoftmax.corpora.records import Corpus, SentenceSplit
+from tfsoftmax.corpora.records import Corpus
+from tfsoftmax.corpora.splits import SentenceSplit
 from tfsoftmax.corpora.tokenizers import load_tokenizer
 from tfsoftmax.lm.evaluation import exact_evaluator, text_measures
 from tfsoftmax.lm.generation import Generator

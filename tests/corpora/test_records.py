@@ -12,7 +12,8 @@ from runs_helper import places
 from tfsoftmax.corpora import manifest as manifests
 from tfsoftmax.corpora import publishing, tfrecord
 from tfsoftmax.corpora.pipeline import batches
-from tfsoftmax.corpora.records import Corpus, SentenceSplit
+from tfsoftmax.corpora.records import Corpus
+from tfsoftmax.corpora.splits import SentenceSplit
 from tfsoftmax.corpora.streams import Streams
 from tfsoftmax.corpora.writer import RecordWriter
 from tfsoftmax.vocabulary import Vocabulary
@@ -171,7 +172,7 @@ def test_foreign_record_file_of_the_same_size_is_refused_when_read(tmp_path):
     file = "train-00000.tfrecord"
     (tmp_path / "a" / file).write_bytes((tmp_path / "b" / file).read_bytes())
     corpus = Corpus.load(tmp_path / "a")
-    with pytest.raises(ValueError, match="train-00000.tfrecord: the SHA-256 must be"):
+    with pytest.raises(ValueError, match="train-00000.tfrecord: must be as it was"):
         batches(corpus, "train")
 
 

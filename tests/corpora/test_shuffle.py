@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from tfsoftmax.corpora import shuffle as shuffle_module
-from tfsoftmax.corpora.records import PAD
 from tfsoftmax.corpora.shuffle import ExternalShuffle
+from tfsoftmax.corpora.splits import PAD
 from tfsoftmax.corpora.streams import Streams, gather_sentences
 
 EOS = 0

@@ -5,7 +5,7 @@ import zlib
 import numpy as np
 
 from tfsoftmax.corpora.orders import ORDERS
-from tfsoftmax.corpora.records import PAD, SentenceSplit
+from tfsoftmax.corpora.splits import PAD, SentenceSplit
 from tfsoftmax.corpora.writer import RecordWriter
 from tfsoftmax.vocabulary import EOS
 

@@ -98,7 +98,7 @@ def write_manifest(
         name: the name of the corpus.
         settings: the settings that it was prepared with.
         vocabulary: its `Vocabulary`.
-        splits: dictionary from the name of a split to its `records.Split`.
+        splits: dictionary from the name of a split to its `splits.Split`.
         tokenizer: the name of the file of the tokenizer, if there is one.
     """
     manifest = {

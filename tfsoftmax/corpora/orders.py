@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tfsoftmax.corpora.records import PAD
 from tfsoftmax.corpora.shuffle import ExternalShuffle
+from tfsoftmax.corpora.splits import PAD
 from tfsoftmax.corpora.streams import Streams
 
 _CHUNK_TOKENS = 4_000_000

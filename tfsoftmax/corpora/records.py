@@ -1,159 +1,16 @@
 """A prepared corpus on disk: its vocabulary and its record files."""
 
 import dataclasses
-import functools
 import os
 from collections.abc import Callable
 from typing import ClassVar
 
 from tfsoftmax.corpora import manifest as manifests
 from tfsoftmax.corpora import tfrecord
-from tfsoftmax.support import whole_files
+from tfsoftmax.corpora.splits import PAD, SentenceSplit, Split
 from tfsoftmax.support.arguments import refusal
+from tfsoftmax.support.manifests import check_file
 from tfsoftmax.vocabulary import Vocabulary
-
-PAD = -1  # stands in files where a stream or a text has ended before the longest one
-
-
-@dataclasses.dataclass(frozen=True)
-class RecordFile:
-    """One TFRecord file.
-
-    Attributes:
-        path: the path of the file.
-        records: the number of records.
-        bytes: the size of the file.
-        sha256: the SHA-256 of its content, in hexadecimal digits.
-
-    Example:
-        from tfsoftmax.corpora.records import Corpus
-        for file in Corpus.load("data/docstrings").split("train").files:
-            file.verify()
-            print(file.path, file.records)
-    """
-
-    path: str
-    records: int
-    bytes: int
-    sha256: str
-
-    def verify(self) -> None:
-        """Raises ValueError if the content is not what was written.
-
-        The first call reads the file, at about 1 GB/s; later ones only ask whether it changed.
-        """
-        stat = os.stat(self.path)
-        found = sha256_of(self.path, stat.st_size, stat.st_mtime_ns)
-        if found != self.sha256:
-            raise ValueError(
-                f"{self.path}: the SHA-256 must be {self.sha256}, as the manifest says; prepare "
-                f"the corpus again. Received: {found}"
-            )
-
-    def described(self) -> dict:
-        """What the manifest says of the file, as `of` reads it."""
-        return dataclasses.asdict(self) | {"path": os.path.basename(self.path)}
-
-    @classmethod
-    def of(cls, directory: str, entry: dict) -> "RecordFile":
-        """The file in a folder that an entry of a manifest describes."""
-        path = os.path.join(directory, entry["path"])
-        return cls(path, entry["records"], entry["bytes"], entry["sha256"])
-
-
-@dataclasses.dataclass(frozen=True)
-class Split:
-    """One split of a corpus. All fields but the files are numbers that the manifest keeps.
-
-    Attributes:
-        files: its `RecordFile`s, in order.
-        records: the number of records in all files.
-        sentences: the number of sentences, each of which `<eos>` ends.
-        words: the number of words to predict, without `<eos>`.
-        tokens: the number of words, or of the pieces that a tokenizer makes of them, plus one
-            `<eos>` for each sentence.
-        oov: how many of the words or pieces are out of vocabulary.
-
-    Example:
-        from tfsoftmax.corpora.records import Corpus
-        split = Corpus.load("data/docstrings").split("test")
-        print(split.sentences, split.tokens)
-        print(f"{split.oov_rate:.2%}")
-    """
-
-    OTHER_FILES: ClassVar[tuple] = ()  # fields that are `RecordFile`s, besides `files`
-
-    files: tuple
-    records: int
-    sentences: int
-    words: int
-    tokens: int
-    oov: int
-
-    @property
-    def oov_rate(self) -> float:
-        """The fraction of the words or pieces that are out of vocabulary."""
-        return self.oov / max(1, self.tokens - self.sentences)
-
-    @property
-    def is_restorable(self) -> bool:
-        """Whether the ids in the records determine each line of the text."""
-        return False
-
-    @property
-    def all_files(self) -> tuple:
-        """The record files and the others."""
-        return (*self.files, *(getattr(self, name) for name in self.OTHER_FILES))
-
-    @classmethod
-    def counts(cls) -> list[str]:
-        """The names of the numbers."""
-        names = [field.name for field in dataclasses.fields(cls)]
-        return [name for name in names if name not in ("files", *cls.OTHER_FILES)]
-
-    def described(self) -> dict:
-        """What the manifest says of the split, as `of` reads it."""
-        return {
-            **{name: getattr(self, name) for name in self.counts()},
-            "oov_rate": self.oov_rate,
-            "files": [file.described() for file in self.files],
-            **{name: getattr(self, name).described() for name in self.OTHER_FILES},
-        }
-
-    @classmethod
-    def of(cls, directory: str, entry: dict) -> "Split":
-        """The split in a folder that an entry of a manifest describes."""
-        return cls(
-            files=tuple(RecordFile.of(directory, file) for file in entry["files"]),
-            **{name: entry[name] for name in cls.counts()},
-            **{name: RecordFile.of(directory, entry[name]) for name in cls.OTHER_FILES},
-        )
-
-
-@dataclasses.dataclass(frozen=True)
-class SentenceSplit(Split):
-    """A split of sentences.
-
-    Attributes:
-        text_bytes: the bytes of the sentences in UTF-8, each with the end of its line.
-        changed_lines: how many sentences their words or pieces do not restore exactly, because
-            there were several blanks between words, for example.
-
-    Example:
-        from tfsoftmax.corpora.records import Corpus
-        print(Corpus.load("data/docstrings").split("test").text_bytes)
-    """
-
-    text_bytes: int
-    changed_lines: int
-
-    @property
-    def is_restorable(self) -> bool:
-        """Whether the ids in the records determine each line of the text.
-
-        Lines without a word are left out, and how lines end is not kept.
-        """
-        return self.oov == 0 and self.changed_lines == 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -285,29 +142,14 @@ class Corpus:
         return self.splits[name]
 
 
-@functools.lru_cache(maxsize=4096)
-def sha256_of(path, size, modified_ns):
-    """The SHA-256 of a file. Its size and time of change make the cache notice changes."""
-    return whole_files.sha256_of(path)
-
-
 def _tokenizer(directory, expected):
     """The path of the file of the tokenizer that the manifest names, which is checked, or None."""
     if expected is None:
         return None
     path = os.path.join(directory, expected["path"])
     if not os.path.isfile(path):
-        raise refusal(
-            f"{path}:", "exist next to its manifest",
-            received="no such file", error=FileNotFoundError,
-        )
-    stat = os.stat(path)
-    found = sha256_of(path, stat.st_size, stat.st_mtime_ns)
-    if found != expected["sha256"]:
-        raise refusal(
-            f"{path}:", "be the tokenizer that the record files were made with, of SHA-256 "
-            f"{expected['sha256']}", received=f"{found}"
-        )
+        raise FileNotFoundError(f"{path}: must exist next to its manifest. Received: no such file")
+    check_file(path, expected)
     return path
 
 

@@ -4,7 +4,7 @@ import heapq
 
 import numpy as np
 
-from tfsoftmax.corpora.records import PAD
+from tfsoftmax.corpora.splits import PAD
 
 
 class Streams:

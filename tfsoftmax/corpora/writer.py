@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from tfsoftmax.corpora import tfrecord
-from tfsoftmax.corpora.records import RecordFile, sha256_of
+from tfsoftmax.corpora.splits import RecordFile
 
 SHARD_BYTES = 64 << 20
 _CHUNK_BYTES = 8 << 20
@@ -56,7 +56,7 @@ class RecordWriter:
         if self._file is not None:
             self._file.close()
             self._file = None
-        return tuple(map(self._describe, self._paths, self._counts))
+        return tuple(map(RecordFile.written, self._paths, self._counts))
 
     def _open_next(self):
         if self._file is not None:
@@ -65,7 +65,3 @@ class RecordWriter:
         self._counts.append(0)
         self._file, self._written = open(self._paths[-1], "wb"), 0
 
-    def _describe(self, path, records):
-        stat = os.stat(path)
-        digest = sha256_of(path, stat.st_size, stat.st_mtime_ns)
-        return RecordFile(path, records, stat.st_size, digest)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from tfsoftmax.corpora import tfrecord
-from tfsoftmax.corpora.records import PAD
+from tfsoftmax.corpora.splits import PAD
 
 SOURCE_WIDTHS, TARGET_WIDTHS = 6, 6  # so that batches have at most 36 shapes
 _CHUNK_INTS = 1 << 24

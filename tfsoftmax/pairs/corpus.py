@@ -4,7 +4,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import ClassVar
 
-from tfsoftmax.corpora.records import PAD, Corpus, RecordFile, Split
+from tfsoftmax.corpora.records import Corpus
+from tfsoftmax.corpora.splits import PAD, RecordFile, Split
 
 TEXTS = "-texts.tsv.gz"  # the end of the names of the files of texts
 

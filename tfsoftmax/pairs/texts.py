@@ -8,7 +8,7 @@ import gzip
 import os
 from collections.abc import Iterable, Iterator
 
-from tfsoftmax.corpora.records import RecordFile, sha256_of
+from tfsoftmax.corpora.splits import RecordFile
 from tfsoftmax.corpora.text import LINE_BYTES
 from tfsoftmax.pairs.corpus import TEXTS, PairCorpus
 from tfsoftmax.support import textio
@@ -43,9 +43,7 @@ class TextWriter:
         """Closes the file and returns its description, with the number of sources as `records`."""
         self._file.close()
         self._raw.close()
-        stat = os.stat(self._path)
-        digest = sha256_of(self._path, stat.st_size, stat.st_mtime_ns)
-        return RecordFile(self._path, self._count, stat.st_size, digest)
+        return RecordFile.written(self._path, self._count)
 
 
 def texts(corpus: PairCorpus, split: str) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import functools
 import hashlib
 import io
 import os
@@ -170,6 +171,17 @@ def sha256_of(path: str | os.PathLike) -> str:
     """The hexadecimal SHA-256 of a file, which is read at about 1 GB/s."""
     with errors_name(path), open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def known_sha256(path: str | os.PathLike) -> str:
+    """The SHA-256 of a file, which is read again only when its size or time of change is new."""
+    stat = os.stat(path)
+    return _sha256_at(os.path.abspath(path), stat.st_size, stat.st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=4096)
+def _sha256_at(path, size, modified_ns):
+    return sha256_of(path)
 
 
 def _locked_partial(path):

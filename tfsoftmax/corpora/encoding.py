@@ -46,14 +46,8 @@ def encode_split(
         _write(writer, records, written)
     files = writer.close()
     _check_nothing_lost(name, tally, vocabulary, written)
-    return SentenceSplit(
-        files=files,
-        records=sum(file.records for file in files),
-        sentences=tally.sentences,
-        words=tally.words,
-        tokens=int(written.sum()),
-        oov=int(written[vocabulary.oov_id]),
-        text_bytes=tally.text_bytes,
+    return SentenceSplit.counted(
+        files, tally, written, vocabulary, text_bytes=tally.text_bytes,
         changed_lines=tally.changed_lines,
     )
 

@@ -4,8 +4,11 @@ import dataclasses
 import os
 from typing import ClassVar
 
+import numpy as np
+
 from tfsoftmax.support import whole_files
 from tfsoftmax.support.arguments import expect
+from tfsoftmax.vocabulary import Vocabulary
 
 PAD = -1  # stands in files where a stream or a text has ended before the longest one
 
@@ -117,6 +120,25 @@ class Split:
             "files": [file.described() for file in self.files],
             **{name: getattr(self, name).described() for name in self.OTHER_FILES},
         }
+
+    @classmethod
+    def counted(
+        cls, files: tuple, tally: object, written: np.ndarray, vocabulary: Vocabulary, **others
+    ) -> "Split":
+        """A split that was just written.
+
+        Args:
+            files: its `RecordFile`s.
+            tally: what a pass over its text counted, with `sentences` and `words`.
+            written: (V,) int64, how often each word stands in the records.
+            vocabulary: the vocabulary of V words.
+            **others: the fields that only this class has.
+        """
+        return cls(
+            files=files, records=sum(file.records for file in files), sentences=tally.sentences,
+            words=tally.words, tokens=int(written.sum()), oov=int(written[vocabulary.oov_id]),
+            **others,
+        )
 
     @classmethod
     def of(cls, directory: str, entry: dict) -> "Split":

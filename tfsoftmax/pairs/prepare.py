@@ -173,13 +173,8 @@ def _write_split(blocks, name, tally, vocabulary, ends, config, directory, scrat
         side.remove()
     files = writer.close()
     _check_nothing_lost(name, tally, vocabulary, written, source_written)
-    return PairSplit(
-        files=files,
-        records=sum(file.records for file in files),
-        sentences=tally.sentences,
-        words=tally.words,
-        tokens=int(written.sum()),
-        oov=int(written[vocabulary.oov_id]),
+    return PairSplit.counted(
+        files, tally, written, vocabulary,
         source_words=tally.source_words,
         source_oov=int(source_written[vocabulary.oov_id]),
         **{name: getattr(tally, name) for name in ("cut_sources", "empty_pairs", "long_targets")},

@@ -85,8 +85,12 @@ def _call(request, worker):
     tf.config.set_logical_device_configuration(cpu, parts)
     function = getattr(importlib.import_module(request["module"]), request["name"])
     result = function(**request["arguments"])
-    with open(f"{request['folder']}/{worker}.pickle", "wb") as file:
+    paths = [f"{request['folder']}/{each}.pickle" for each in range(request["workers"])]
+    with open(paths[worker], "wb") as file:
         pickle.dump(result, file)
+    # The first to end would cut off what others still receive from it.
+    while not all(map(os.path.exists, paths)):
+        time.sleep(0.02)
 
 
 def _serve(request):

@@ -65,7 +65,7 @@ def test_a_changed_definition_reaches_train_and_its_error_the_user(tmp_path, dat
     run_all([Run("a", model={"hidden_units": 8})], tmp_path / "runs", data, **fakes)
     failures = run_all([Run("a", model={"hidden_units": 9})], tmp_path / "runs", data, **fakes)
     assert list(failures) == ["a"]
-    assert "another configuration" in capfd.readouterr().err
+    assert "the same configuration" in capfd.readouterr().err
 
 
 def test_another_corpus_reaches_train(tmp_path, data, fakes):

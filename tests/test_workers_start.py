@@ -267,7 +267,7 @@ def test_as_many_gpus_are_used_as_divide_the_streams(gpus, streams, used, monkey
 def test_a_cluster_that_nothing_describes_is_refused(monkeypatch):
     for name in ("TF_CONFIG", "SLURM_PROCID"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(ValueError, match="`strategy` must find the cluster"):
+    with pytest.raises(ValueError, match="`strategy` must have a cluster"):
         cluster.start_workers("multiworker")
 
 

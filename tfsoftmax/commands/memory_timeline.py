@@ -39,7 +39,7 @@ class TimelineOptions:
     def __post_init__(self):
         if bool(self.run) == bool(self.trace):
             raise refusal(
-                "run", "be given without `trace`, or `trace` without it",
+                "Either `run` or `trace`", "be given",
                 received={"run": self.run, "trace": self.trace}
             )
 

@@ -100,7 +100,7 @@ def main():
         options.stream and (processes or shared.strategy != "none")
     ):
         raise refusal(
-            "workers", "share the sentences of a file, no stream and no standard input",
+            "workers", "be 1 for a stream or standard input, since processes share a file",
             received={"workers": shared.workers, "strategy": shared.strategy,
                       "input": options.input, "stream": options.stream}
         )

@@ -89,8 +89,8 @@ def _describe_slurm():
     """
     if "SLURM_PROCID" not in os.environ:
         raise refusal(
-            "strategy", "find the cluster of 'multiworker' in TF_CONFIG or in a step of Slurm "
-            "(srun), unless --workers=N starts N processes on this machine",
+            "strategy", "have a cluster for 'multiworker': in TF_CONFIG, in a step of Slurm "
+            "(srun), or by --workers=N, N processes on this machine",
             received="none of them"
         )
     tasks = int(os.environ.get("SLURM_STEP_NUM_TASKS", "1"))
@@ -104,9 +104,9 @@ def _describe_slurm():
     node = os.environ.get("SLURMD_NODENAME", host)
     if node != host:
         raise refusal(
-            "strategy", "have tasks that Slurm numbers in the alphabetical order of the nodes: "
-            "give them in this order with srun --distribution=arbitrary, or describe the cluster "
-            "in TF_CONFIG", received=f"task {resolver.task_id} on {node}, not {host}"
+            "strategy", "be given where Slurm numbers tasks in the alphabetical order of the "
+            "nodes: give them in this order with srun --distribution=arbitrary, or describe the "
+            "cluster in TF_CONFIG", received=f"task {resolver.task_id} on {node}, not {host}"
         )
     task = {"type": resolver.task_type, "index": resolver.task_id}
     os.environ["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": task})

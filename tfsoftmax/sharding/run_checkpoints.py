@@ -1,7 +1,7 @@
 """Variables in shards in the checkpoints of a run, which all workers write and read together.
 
 Only here do several processes write a checkpoint: the first makes its folder, each adds files with
-the rows that it holds, and the first completes it. `lm.checkpoints` says what a checkpoint has
+the rows that it holds, and the first completes it. `runs.checkpoints` says what a checkpoint has
 besides. Where no variable is in shards, the other workers have nothing to do.
 """
 

@@ -12,7 +12,6 @@ from tfsoftmax.support.arguments import expect, refusal
 Shape = type | tuple[str, Callable[[object], bool]] | Mapping | list
 
 
-
 def at_least(least: int) -> Shape:
     """The shape of a whole number."""
     rule = f"be a whole number of at least {least}"

@@ -14,7 +14,6 @@ up to how many items it is built.
 Writes experiments/results/retrieval/README.md. It needs `pip install tfsoftmax[index]`.
 """
 
-import itertools
 import sys
 from pathlib import Path
 
@@ -22,19 +21,19 @@ import numpy as np
 import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
 from absl import flags
 
-from experiments.benchmarks.measure import medians
-from experiments.benchmarks.search import indexes_of
+from experiments.benchmarks.indexes import BATCH, Way, compared
 from experiments.framework import markdown
 from tfsoftmax.commands import program
 
 RESULTS = Path("experiments/results/retrieval")
-UNITS, K, CANDIDATES, BATCH, QUERIES, BLOCK = 64, 100, 200, 128, 256, 100_000
-KS = (10, 100)
+UNITS, CANDIDATES, QUERIES, BLOCK = 64, 200, 256, 100_000
+KS = 10, 100
 HEADINGS = ["items", "", "build, s", "bytes / vectors'", *(f"recall@{k}" for k in KS),
             "queries / s, one by one", "times exact", f"queries / s, by {BATCH}", "times exact"]
-# Name: kind, the attribute that is varied, its value, options that `indexes_of` knows.
 WAYS = {
-    f"{kind}, {word} {value}": (kind, attribute, value, {"samples": 0, "candidates": CANDIDATES})
+    f"{kind}, {word} {value}": Way(
+        kind, attribute, value, {"samples": 0, "candidates": CANDIDATES}
+    )
     for kind, word, attribute, values in (
         ("hnsw", "breadth", "efSearch", (200, 800)), ("ivf", "probes", "nprobe", (8, 32, 128)),
     )
@@ -67,54 +66,15 @@ def blocks(items):
 
 def measured(head, queries, ways, repeats):
     """Rows of the table for the items of a head."""
-    import tensorflow as tf
+    def find(rows, index):
+        if index is None:
+            return head.top_k(rows, KS[-1])[0]
+        return index.likeliest(head, rows, KS[-1]).ids
 
-    indexes, costs = indexes_of(head, ways)
-    exact_ids = head.top_k(queries, K)[0].numpy()
-    vector_bytes = head.vectors().nbytes
-
-    def calls(count):
-        """{way: a function that searches for as many queries, other ones each time}."""
-        def graph(index=None, prepare=lambda: None):
-            starts = itertools.cycle(range(0, QUERIES - count + 1, count))
-            find = (lambda h: head.top_k(h, K)[0]) if index is None else (
-                lambda h: index.likeliest(head, h, K).ids
-            )
-            shape = tf.TensorSpec([count, UNITS])
-            search = tf.function(find, autograph=False).get_concrete_function(shape)
-
-            def call():
-                prepare()
-                start = next(starts)
-                return search(tf.constant(queries[start : start + count])).numpy()
-
-            return call
-
-        return {"exact top_k": graph(), **{name: graph(*way) for name, way in indexes.items()}}
-
-    times = [medians(calls(count), n) for count, n in zip((1, BATCH), repeats)]
-    for name in times[0]:
-        kind = name.partition(",")[0]
-        seconds, size = costs.get(kind, (0, 0))
-        shares = [1.0] * len(KS)
-        if name in indexes:
-            index, prepare = indexes[name]
-            prepare()
-            shares = recalls(exact_ids, index.likeliest(head, queries, K).ids.numpy())
-        row = [f"{head.vocab_size:,}", name, f"{seconds:,.0f}", f"{size / vector_bytes:.2f}"]
-        row += [f"{share:.3f}" for share in shares]
-        for count, of_way in zip((1, BATCH), times):
-            row += [f"{count / of_way[name][0]:,.0f}",
-                    f"{of_way['exact top_k'][0] / of_way[name][0]:,.1f}"]
-        print(*row, sep=" | ", flush=True)
-        yield row
-
-
-def recalls(exact, found):
-    """The share of the k best items among the first k found, for each k of KS."""
-    return [
-        np.mean([len(np.intersect1d(a[:k], b[:k])) / k for a, b in zip(exact, found)]) for k in KS
-    ]
+    rows, *_ = compared(
+        head, queries, ways, KS, find, repeats, lambda count, seconds: f"{count / seconds:,.0f}"
+    )
+    return rows
 
 
 def main():
@@ -137,7 +97,7 @@ def main():
         head.bias.assign(bias)
         ways = {
             name: way for name, way in WAYS.items()
-            if way[0] != "hnsw" or items <= options.hnsw_items
+            if way.kind != "hnsw" or items <= options.hnsw_items
         }
         rows += measured(head, queries, ways, (options.repeats, 5))
         write(rows, hardware(), options.repeats)
@@ -153,9 +113,10 @@ def write(rows, hardware, repeats):
         f"{hardware}, shared with other work. Vectors with D = {UNITS} and biases are made up, in "
         "clusters, as the docstring of experiments/benchmarks/retrieval.py says; none are of a "
         "trained model.",
-        f"Each way returns the {K} best items. `exact top_k` reads all vectors. The others ask an "
-        f"index for {CANDIDATES} candidates and score these exactly, within `tf.function`, all "
-        f"ways in turn: medians of {repeats} calls of one query and of 5 calls of {BATCH}. "
+        f"Each way returns the {KS[-1]} best items. `exact`, `top_k`, reads all vectors. The "
+        f"others ask an index for {CANDIDATES} candidates and score these exactly, within "
+        f"`tf.function`, all ways in turn: medians of {repeats} calls of one query and of 5 calls "
+        f"of {BATCH}. "
         "`recall@k` is the share of the exact k best items among the first k found, of "
         f"{QUERIES} queries. `hnsw` has links 32 and construction 100, `ivf` 2 √V clusters. hnsw "
         "is left out where there are more items than `--hnsw_items` says, because it takes too "

@@ -14,34 +14,31 @@ winner-take-all hashing (Yagnik et al. 2011; Vijayanarasimhan et al. 2014), writ
 Writes experiments/results/search/README.md. It needs `pip install tfsoftmax[index]`.
 """
 
-import copy
 import itertools
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
 from absl import flags
 
-from experiments.benchmarks.measure import medians
+from experiments.benchmarks.indexes import BATCH, Way, compared
 from experiments.framework import markdown
 from tfsoftmax.commands import program
 from tfsoftmax.support.textio import lines
 
 RESULTS = Path("experiments/results/search")
-KS, K, BATCH, TRIALS = (1, 10, 100), 10, 128, 10
+KS, K, TRIALS = (1, 10, 100), 10, 10
 HEADINGS = ["V", "", "build, s", "bytes / rows'", *(f"recall@{k}" for k in KS),
             "1 position, ms", "times as fast", f"{BATCH} positions, ms", "times as fast"]
 ESTIMATES = ["V", "words drawn", "S", "error stated", "error, RMS", "in the interval of 95 %"]
-# Name: kind, the attribute that is varied, its value, arguments of `WordIndex`.
 WAYS = {
-    "hnsw, breadth 50, no ln Z": ("hnsw", "efSearch", 50, {"candidates": 50, "samples": 0}),
-    "hnsw": ("hnsw", "efSearch", 200, {}),
-    "hnsw, breadth 800": ("hnsw", "efSearch", 800, {}),
-    "ivf, probes 8": ("ivf", "nprobe", 8, {}),
-    "ivf": ("ivf", "nprobe", 32, {}),
-    "ivf, probes 128": ("ivf", "nprobe", 128, {}),
+    "hnsw, breadth 50, no ln Z": Way("hnsw", "efSearch", 50, {"candidates": 50, "samples": 0}),
+    "hnsw": Way("hnsw", "efSearch", 200),
+    "hnsw, breadth 800": Way("hnsw", "efSearch", 800),
+    "ivf, probes 8": Way("ivf", "nprobe", 8),
+    "ivf": Way("ivf", "nprobe", 32),
+    "ivf, probes 128": Way("ivf", "nprobe", 128),
 }
 
 
@@ -125,87 +122,15 @@ def trained(directory, path, positions):
     return head.kernel.numpy(), head.bias.numpy(), np.array(vocabulary.counts, float), hidden
 
 
-def indexes_of(head, ways):
-    """{way: (index, function that sets its breadth)}, {kind: (seconds of building, bytes)}."""
-    import faiss
-
-    from tfsoftmax.retrieval.search import WordIndex
-
-    built, costs, result = {}, {}, {}
-    for name, (kind, attribute, value, options) in ways.items():
-        if kind not in built:
-            start = time.perf_counter()
-            built[kind] = WordIndex(head, kind)
-            size = faiss.serialize_index(built[kind]._index).nbytes
-            costs[kind] = time.perf_counter() - start, size
-        of = built[kind]._index.hnsw if kind == "hnsw" else built[kind]._index
-        index = copy.copy(built[kind])
-        index.candidates = options.get("candidates", index.candidates)
-        index.sample = None if options.get("samples") == 0 else index.sample
-        result[name] = index, lambda of=of, a=attribute, v=value: setattr(of, a, v)
-    return result, costs
-
-
-def recalls(exact, found):
-    """The share of the k likeliest words among the first k found, for each k of KS."""
-    return [
-        np.mean([len(np.intersect1d(a[:k], b[:k])) / k for a, b in zip(exact, found)]) for k in KS
-    ]
-
-
 def measured(head, hidden, repeats):
-    """The rows of the table of one vocabulary, and its default index."""
-    import tensorflow as tf
+    """The rows of the table of one vocabulary, the ids of the exact best, and the indexes."""
+    def find(rows, index):
+        return head.top_k(rows, K, **({} if index is None else {"index": index}))[1]
 
-    vectors = head.vectors()
-    indexes, costs = indexes_of(head, WAYS)
-    start = time.perf_counter()
-    wta = WinnerTakeAll(vectors)
-    costs["wta"] = time.perf_counter() - start, wta.nbytes
-    queries = np.concatenate([hidden, np.ones([len(hidden), 1], np.float32)], axis=1)
-    exact = head.top_k(hidden, max(KS))[0].numpy()
-    found = {}
-    for name, (index, prepare) in indexes.items():
-        prepare()
-        found[name] = recalls(exact, index.likeliest(head, hidden, max(KS)).ids.numpy())
-    found["wta"] = recalls(exact, wta.search(queries, max(KS)))
-
-    def calls(count):
-        """{way: a function that searches for as many positions, other ones each time}."""
-        parts = [slice(i, i + count) for i in range(0, len(hidden) - count + 1, count)]
-
-        def graph(index=None, prepare=lambda: None):
-            places = itertools.cycle(parts)
-            options = {} if index is None else {"index": index}
-            shape = tf.TensorSpec([count, hidden.shape[1]])
-            search = tf.function(
-                lambda h: head.top_k(h, K, **options), autograph=False
-            ).get_concrete_function(shape)
-
-            def call():
-                prepare()
-                return search(tf.constant(hidden[next(places)]))[1].numpy()
-
-            return call
-
-        places = itertools.cycle(parts)
-        return {
-            "exact": graph(), **{name: graph(*way) for name, way in indexes.items()},
-            "wta": lambda: wta.search(queries[next(places)], K),
-        }
-
-    one, many = (medians(calls(count), n) for count, n in zip((1, BATCH), repeats))
-    rows = []
-    for name in one:
-        seconds, size = costs.get(name.partition(",")[0], (0, 0))
-        row = [f"{head.vocab_size:,}", name, f"{seconds:,.0f}", f"{size / vectors.nbytes:.2f}"]
-        row += [f"{share:.3f}" for share in found.get(name, [1.0] * len(KS))]
-        for times in (one, many):
-            row += [f"{1000 * times[name][0]:,.2f}", f"{times['exact'][0] / times[name][0]:,.1f}"]
-        print(*row, sep=" | ", flush=True)
-        rows.append(row)
-    share = np.mean(exact[:, :K] >= head.known), np.mean(exact >= head.known)
-    return rows, indexes["hnsw"], share
+    return compared(
+        head, hidden, WAYS, KS, find, repeats, lambda count, seconds: f"{1000 * seconds:,.2f}",
+        [("wta", lambda: WinnerTakeAll(head.vectors()))],
+    )
 
 
 def estimates(head, hidden, counts, index):
@@ -243,10 +168,11 @@ def main():
         head.build(hidden.shape)
         head.kernel.assign(kernel)
         head.bias.assign(bias)
-        head.known = len(of_run[0])
-        found, (index, prepare), share = measured(head, hidden, (options.repeats, 5))
+        found, exact, indexes = measured(head, hidden, (options.repeats, 5))
+        index, prepare = indexes["hnsw"]
         rows += found
-        shares.append(share)
+        made_up = exact >= len(of_run[0])
+        shares.append((made_up[:, :K].mean(), made_up.mean()))
         prepare()
         of_log_z += estimates(head, hidden[:64], counts, index)
         write(rows, of_log_z, shares, hardware(), len(of_run[0]), hidden.shape[1], options.repeats)

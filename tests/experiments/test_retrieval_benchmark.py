@@ -29,9 +29,9 @@ def test_the_page_has_every_way(tmp_path, monkeypatch):
     head.kernel.assign(kernel)
     head.bias.assign(bias)
     ways = {name: retrieval.WAYS[name] for name in ("ivf, probes 32", "ivf, probes 128")}
-    rows = list(retrieval.measured(head, queries, ways, (1, 1)))
+    rows = retrieval.measured(head, queries, ways, (1, 1))
     retrieval.write(rows, "a machine", 1)
     page = (tmp_path / "README.md").read_text()
-    assert "| 2,000 | exact top_k |" in page and "a machine" in page and "--items=2000" in page
+    assert "| 2,000 | exact |" in page and "a machine" in page and "--items=2000" in page
     few, many = (float(row[5]) for row in rows[1:])
     assert 0.5 < few <= many

@@ -1,6 +1,7 @@
 """Our own programs that are timed: steps of heads and of recurrent layers."""
 
 import dataclasses
+import functools
 import typing
 
 import numpy as np
@@ -111,39 +112,21 @@ def steps_of(case, problem, loss, variables, adagrad):
     """
     import tensorflow as tf
 
-    hidden, labels = tf.constant(problem.hidden()), tf.constant(problem.labels())
+    from tfsoftmax.profiling.head_step import head_step
 
-    def function_of(update):
-        made = []
+    hidden, labels = problem.hidden(), problem.labels()
 
-        @tf.function(jit_compile=case.jit)
-        def step():
-            with tf.GradientTape() as tape:
-                tape.watch(hidden)
-                total = loss(hidden, labels)
-            of_hidden, *gradients = tape.gradient(total, [hidden, *[v.value for v in variables]])
-            if not update:
-                return total, of_hidden, gradients
-            made[0].apply(gradients, variables)
-            return total, of_hidden
+    def function_of(measure):
+        if measure == FORWARD:
+            given = tf.constant(hidden), tf.constant(labels)
+            forward = tf.function(lambda: loss(*given), jit_compile=case.jit)
+            return lambda: float(forward())
+        made = functools.partial(adagrad, LEARNING_RATE, global_clipnorm=case.clip)
+        return head_step(
+            loss, variables, hidden, labels, made if measure == STEP else None, case.jit
+        )
 
-        def run():
-            if update and not made:  # the slots of an unused optimiser would count
-                made.append(adagrad(LEARNING_RATE, global_clipnorm=case.clip))
-                made[0].build(variables)
-            total, of_hidden, *_ = step()
-            return float(total) + 0 * float(of_hidden[0, 0])
-
-        return run
-
-    @tf.function(jit_compile=case.jit)
-    def forward():
-        return loss(hidden, labels)
-
-    return {
-        measure: (lambda: float(forward())) if measure == FORWARD else function_of(measure == STEP)
-        for measure in case.measures
-    }
+    return {measure: function_of(measure) for measure in case.measures}
 
 
 def parameters_of(layer):

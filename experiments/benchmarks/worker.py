@@ -75,7 +75,9 @@ def measured(function, memory, framework):
 def meter_of(framework):
     """What counts memory: the allocator of the device, or the process for PyTorch on a CPU."""
     if framework == "tensorflow":  # it keeps freed pages, so that the process says nothing
-        return TensorflowMemory(device(framework) + ":0")
+        from tfsoftmax.profiling.head_step import PeakMemory
+
+        return PeakMemory()
     return ProcessMemory() if device(framework) == "CPU" else TorchMemory()
 
 
@@ -97,27 +99,6 @@ class ProcessMemory:
     def _resident(self, name):
         lines = (PROC / "status").read_text(encoding="ascii").splitlines()
         return next(1024 * int(line.split()[1]) for line in lines if line.startswith(name + ":"))
-
-
-class TensorflowMemory:
-    """Bytes on a device, counted by TensorFlow's allocator."""
-
-    def __init__(self, name):
-        self.name = name
-
-    def begin(self):
-        import tensorflow as tf
-
-        try:
-            tf.config.experimental.reset_memory_stats(self.name)
-            return tf.config.experimental.get_memory_info(self.name)["current"]
-        except ValueError:  # the allocator of CPUs without oneDNN does not count
-            return None
-
-    def end(self):
-        import tensorflow as tf
-
-        return tf.config.experimental.get_memory_info(self.name)["peak"]
 
 
 class TorchMemory:

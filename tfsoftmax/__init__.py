@@ -64,6 +64,7 @@ else:
     from tfsoftmax.layers.embedding import Embedding
     from tfsoftmax.layers.recurrent import GRU, LSTM, SimpleRNN
     from tfsoftmax.layers.transformer import TransformerBlock
+    from tfsoftmax.lm.advice import advise
     from tfsoftmax.lm.config import ModelConfig
     from tfsoftmax.lm.model import language_model
     from tfsoftmax.lm.registry import HEADS
@@ -92,7 +93,7 @@ else:
         "ClusterPerplexity", "EffectiveSampleSize", "Embedding", "HardNegatives",
         "InClusterPerplexity", "ItemTower", "MineHardNegatives", "ModelConfig", "Normaliser",
         "Perplexity", "Reassign", "Seq2SeqConfig", "ShardedEmbedding", "SimpleRNN", "SoftmaxLoss",
-        "TrainingMonitor", "TransformerBlock", "Vocabulary", "corpora", "encoder_decoder",
+        "TrainingMonitor", "TransformerBlock", "Vocabulary", "advise", "corpora", "encoder_decoder",
         "export_retrieval", "heads", "language_model", "layers", "lm", "losses", "mend_keras",
         "metrics", "nbest", "ops", "optimizers", "pairs", "partitions", "profiling", "runs",
         "samplers", "sharded_checkpoints", "survey", "vocabulary",

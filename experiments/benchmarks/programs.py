@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import typing
 
 import numpy as np
 
@@ -30,16 +29,6 @@ class Program:
     facts: dict = dataclasses.field(default_factory=dict)
 
 
-class Words(typing.NamedTuple):
-    """The parts of a vocabulary that heads need."""
-
-    counts: np.ndarray
-    words: list | None = None
-
-    def __len__(self):
-        return len(self.counts)
-
-
 def head(case, problem):
     """Loss of a head, with and without gradients and Adagrad's update; or evaluations."""
     from experiments.benchmarks.head_products import products_of
@@ -64,7 +53,7 @@ def head(case, problem):
 
 def built_head(case, problem):
     """The head of a case, and facts about it that were decided here."""
-    from tfsoftmax.lm.head_options import head_for, known_options
+    from tfsoftmax.lm.head_options import WordCounts, head_for, known_options
     from tfsoftmax.lm.registry import HEADS
     from tfsoftmax.partitions import tree_builders
 
@@ -85,7 +74,7 @@ def built_head(case, problem):
         facts = {"cutoffs": options["cutoffs"], "expected_ms": 1000 * model.seconds(
             options["cutoffs"])}
     words = problem.words() if "words" in known_options(kind).vocabulary else None
-    layer = head_for(Words(counts, words), kind, dtype=case.precision, **options)
+    layer = head_for(WordCounts(counts, words), kind, dtype=case.precision, **options)
     layer.build((problem.positions, problem.units))
     return layer, facts
 

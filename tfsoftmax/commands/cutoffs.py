@@ -19,7 +19,8 @@ import json
 
 from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import check_plot, load_tensorflow
-from tfsoftmax.support.arguments import check_at_least, refusal
+from tfsoftmax.commands.shared import counts_of
+from tfsoftmax.support.arguments import refusal
 from tfsoftmax.support.conditions import excludes
 from tfsoftmax.support.whole_files import errors_name
 
@@ -73,7 +74,7 @@ def main():
         check_plot(config.plot)
     from tfsoftmax.partitions.cost_model import CostModel
 
-    counts, what = _words(config)
+    counts, what = counts_of(config)
     constants = _constants(config)
     model = CostModel(
         counts, config.hidden_units, config.positions, config.projection_factor or None, constants
@@ -159,24 +160,6 @@ def plot(model, path, corpus=None):
     axes.legend(frameon=False)
     with errors_name(path):
         axes.figure.savefig(path, dpi=120)
-
-
-def _words(config):
-    """The counts of the words, and a description of these words."""
-    if not config.data:
-        from tfsoftmax.partitions.cost_model import zipf
-
-        check_at_least(2, vocab_size=config.vocab_size)
-        if not 0 <= config.exponent <= 10:
-            raise refusal("exponent", "lie in [0, 10]", config.exponent)
-        what = f"{config.vocab_size:,} words by Zipf's law of exponent {config.exponent:g}"
-        return zipf(config.vocab_size, config.exponent), what
-    from tfsoftmax.corpora.manifest import read_manifest
-    from tfsoftmax.corpora.records import vocabulary_of
-
-    manifest = read_manifest(config.data)
-    counts = vocabulary_of(config.data, manifest["vocabulary"]).counts
-    return counts, f"{manifest['name']}: {len(counts):,} words"
 
 
 def _constants(config):

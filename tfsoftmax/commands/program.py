@@ -25,7 +25,7 @@ from tfsoftmax.support.version import __version__
 COMMANDS = {
     **dict.fromkeys((
         "prepare", "train", "evaluate", "generate", "score", "rescore", "export", "demo", "heads",
-        "cutoffs", "cluster", "show_clusters", "tfprof", "memory_timeline",
+        "advise", "cutoffs", "cluster", "show_clusters", "tfprof", "memory_timeline",
     ), "tfsoftmax.commands"),
     **dict.fromkeys((
         "prepare_pairs", "train_pairs", "evaluate_pairs", "summarise", "export_pairs",

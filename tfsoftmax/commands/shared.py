@@ -162,3 +162,21 @@ def checked_word_of(word: str | None, vocabulary) -> int | None:
     if word is not None and word not in vocabulary:
         raise refusal("words_of", "be a word of the vocabulary", received=f"{word!r}")
     return None if word is None else int(vocabulary.encode([word])[0])
+
+
+def counts_of(config):
+    """The counts of words, and a description: of the corpus `data`, or of `vocab_size` by Zipf."""
+    if not config.data:
+        from tfsoftmax.partitions.cost_model import zipf
+
+        check_at_least(2, vocab_size=config.vocab_size)
+        if not 0 <= config.exponent <= 10:
+            raise refusal("exponent", "lie in [0, 10]", config.exponent)
+        what = f"{config.vocab_size:,} words by Zipf's law of exponent {config.exponent:g}"
+        return zipf(config.vocab_size, config.exponent), what
+    from tfsoftmax.corpora.manifest import read_manifest
+    from tfsoftmax.corpora.records import vocabulary_of
+
+    manifest = read_manifest(config.data)
+    counts = vocabulary_of(config.data, manifest["vocabulary"]).counts
+    return counts, f"{manifest['name']}: {len(counts):,} words"

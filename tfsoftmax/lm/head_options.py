@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import keras
+import numpy as np
 
 from tfsoftmax.heads import (
     AdaptiveSoftmax,
@@ -62,6 +63,25 @@ class KnownOptions(NamedTuple):
     if_tied: dict = {}
 
 
+class WordCounts(NamedTuple):
+    """What `head_for` needs of a vocabulary, where there are counts alone.
+
+    Attributes:
+        counts: (V,) numbers.
+        words: the words, for heads that are made of them.
+
+    Example:
+        from tfsoftmax.lm.head_options import WordCounts, head_for
+        assert head_for(WordCounts([5, 3, 2]), tfsoftmax.TreeSoftmax).vocab_size == 3
+    """
+
+    counts: np.ndarray
+    words: list[str] | None = None
+
+    def __len__(self):
+        return len(self.counts)
+
+
 def known_options(head: type[SoftmaxHead]) -> KnownOptions:
     """The row of `KNOWN` for a class of heads: its own, or that of the nearest of its bases.
 
@@ -74,11 +94,13 @@ def known_options(head: type[SoftmaxHead]) -> KnownOptions:
     return next((KNOWN[base] for base in head.__mro__ if base in KNOWN), KnownOptions())
 
 
-def head_for(vocabulary: Vocabulary, head: type[SoftmaxHead], /, **options) -> SoftmaxHead:
+def head_for(
+    vocabulary: Vocabulary | WordCounts, head: type[SoftmaxHead], /, **options
+) -> SoftmaxHead:
     """A head for the words of a `Vocabulary`, with its counts and words where it takes them.
 
     Args:
-        vocabulary: a `Vocabulary` of V words.
+        vocabulary: a `Vocabulary`, or `WordCounts`, of V words.
         head: class of the head.
         **options: arguments of the head, which override what the vocabulary has.
 

@@ -38,7 +38,7 @@ def head_step(
                          hidden, labels, lambda: tfsoftmax.optimizers.Adagrad(0.1))
         assert step() > step()
     """
-    hidden, labels, made = tf.constant(hidden), tf.constant(labels), []
+    hidden, labels, made, compiled = tf.constant(hidden), tf.constant(labels), [], []
 
     @tf.function(jit_compile=jit_compile)
     def step():
@@ -55,7 +55,9 @@ def head_step(
         if optimizer and not made:  # the slots of an unused optimiser would count
             made.append(optimizer())
             made[0].build(variables)
-        total, of_hidden, *_ = step()
+        if not compiled:  # TensorFlow takes steps of several heads for one that is traced again
+            compiled.append(step.get_concrete_function())
+        total, of_hidden, *_ = compiled[0]()
         return float(total) + 0 * float(of_hidden[0, 0])
 
     return run

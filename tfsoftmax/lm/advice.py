@@ -1,0 +1,359 @@
+"""Which head for a vocabulary: a step of each that fits is run on this machine, and compared."""
+
+import dataclasses
+import gc
+import math
+import statistics
+import textwrap
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfsoftmax.lm.head_names import HEAD_NAMES
+from tfsoftmax.lm.head_options import WordCounts, head_for, known_options
+from tfsoftmax.lm.registry import HEADS
+from tfsoftmax.losses import SoftmaxLoss
+from tfsoftmax.optimizers import Adagrad
+from tfsoftmax.partitions.cost_model import zipf
+from tfsoftmax.profiling.head_step import PeakMemory, head_step
+from tfsoftmax.support import budgets
+from tfsoftmax.support.arguments import check_at_least, expect, refusal
+from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.counts import checked_counts
+from tfsoftmax.support.hardware import hardware
+from tfsoftmax.support.progress import Progress
+
+DENSE = "dense"
+MOST_SAMPLES = 7
+TASKS = "text", "items"
+FLOAT = 4
+WIDTH = 80
+FEW_WORDS = 10_000  # up to which the layers below cost more than a full softmax
+LEAST_GAIN = 2 / 3  # of the time of a full softmax, above which another head is not worth its price
+MANY_WORDS = 1_000_000  # from which sampled softmax is recommended for texts too
+
+
+class _Candidate(NamedTuple):
+    """What is known of a head before it is run.
+
+    Attributes:
+        gives_up: what it gives up against a full softmax.
+        gradients: how many tensors as large as its weights a step holds.
+        scores: how many tensors (chunk of positions, V) a step holds.
+        options: function of V -> arguments that the head has no defaults for.
+    """
+
+    gives_up: str
+    gradients: float = 0.0
+    scores: float = 0.0
+    options: Callable[[int], dict] = lambda vocab_size: {}
+
+
+# In the order in which they are run: those that are recommended, then the cheapest first.
+CANDIDATES = {
+    "sampled": _Candidate("exact loss in training"),
+    "adaptive": _Candidate("units of rare words", 1, 0.5),
+    "full": _Candidate("nothing", 1, 1),
+    "tree": _Candidate("perplexity, by the tree"),
+    "class": _Candidate("a little perplexity", 1.2, 0.1),
+    DENSE: _Candidate("nothing", 1, 1),
+    "nce": _Candidate("exact loss, perplexity"),
+    "blackout": _Candidate("exact loss in training"),
+    "negative": _Candidate("much perplexity"),
+    "class_unigram": _Candidate("scores of words"),
+    "shortlist": _Candidate("scores of rare words", 1, 0.05, lambda v: {"shortlist": v // 20}),
+    "class_nce": _Candidate("exact loss, perplexity"),
+    "self_organised": _Candidate("a little perplexity", 1.5, 0.1),
+    "self_normalised": _Candidate("much perplexity", 2, 0.1),
+    "spherical": _Candidate("some perplexity", 2),
+    "taylor": _Candidate("some perplexity", 2),
+    "two_level": _Candidate("hardly anything", 1, 0.7),
+    "differentiated": _Candidate(
+        "units of rare words", 1, 1, lambda v: {"cutoffs": [v // 20, v // 4]}
+    ),
+}
+NOT_RUN = (
+    "Not run: CharCnnSoftmax needs the spelling of the words, NarySoftmax a hierarchy of yours, "
+    "and ShardedSoftmax several devices."
+)
+ROWS, OF_SAMPLES = 4, 2  # tensors (N + S, D) and (N, S) that a step holds with S samples, about
+
+
+@dataclasses.dataclass
+class Measured:
+    """What a step of a head takes.
+
+    Attributes:
+        name: a name in `tfsoftmax.HEADS`, or "dense".
+        layer: the name of its class.
+        milliseconds: of a step: the loss, all gradients and Adagrad's update; NaN if none was run.
+        most: whether this time is that of the first step, which was traced too.
+        bytes: of weights, the optimiser's slots, gradients and temporaries; where the allocator
+            does not count, `predicted_bytes`.
+        predicted_bytes: the same, as known before the head was made.
+        trains_exactly: whether the training loss is the exact cross-entropy.
+        gives_up: what the head gives up against a full softmax.
+        code: the line that makes it.
+        why_not: why it was not run; empty if it was.
+
+    Example:
+        rows = tfsoftmax.advise(500, units=8, positions=16, only=["full", "tree"]).rows
+        print({row.layer: (row.milliseconds, row.bytes) for row in rows})
+    """
+
+    name: str
+    layer: str
+    gives_up: str
+    code: str
+    trains_exactly: bool
+    predicted_bytes: int
+    milliseconds: float = math.nan
+    most: bool = False
+    bytes: int = 0
+    why_not: str = ""
+
+
+@dataclasses.dataclass
+class Advice:
+    """Heads that were compared, and one of them with the reason to take it.
+
+    Attributes:
+        problem: what was measured, in words.
+        rows: list of `Measured`, the fastest first, then those that were not run.
+        recommended: the name of a head, a key of `tfsoftmax.HEADS`.
+        reason: why this one.
+
+    Example:
+        advice = tfsoftmax.advise(500, units=8, positions=16, only=["full"])
+        assert advice.recommended == "full" and advice.reason
+    """
+
+    problem: str
+    rows: list[Measured]
+    recommended: str
+    reason: str
+
+    def __str__(self):
+        by = {row.name: row for row in self.rows}
+        full = by["full"].milliseconds if "full" in by else math.nan
+        lines = [*textwrap.wrap(self.problem, WIDTH), "",
+                 f"{'head':<23}{'ms':>9}{'of full':>9}{'MiB':>7}  exact  gives up"]
+        for row in self.rows:
+            if row.why_not:
+                lines.append(f"{row.layer:<25}{row.why_not}")
+                continue
+            shown = f"{'<' if row.most else ''}{row.milliseconds:,.{int(row.milliseconds < 100)}f}"
+            share = "" if math.isnan(full) else f"{row.milliseconds / full:.3f}"
+            lines += [
+                f"{row.layer:<23}{shown:>9}{share:>9}{row.bytes / 2**20:>7,.0f}  "
+                f"{'yes' if row.trains_exactly else 'no':<7}{row.gives_up}",
+                f"    {row.code}",
+            ]
+        chosen = by[self.recommended]
+        for text in (NOT_RUN, f"Take {chosen.layer}: {self.reason}"):
+            lines += ["", *textwrap.wrap(text, WIDTH)]
+        return "\n".join([*lines, "", f"    {chosen.code}"])
+
+
+def advise(
+    vocab_size: int, units: int = 512, positions: int = 2560, counts: ArrayLike | None = None,
+    seconds: float = 60.0, task: str = "text", only: Sequence[str] = (), progress: bool = False,
+) -> Advice:
+    """Runs a few steps of every head that fits into memory, and recommends one.
+
+    A step is the loss, all gradients and Adagrad's update, of the output layer alone. The heads do
+    not take turns: other work on the machine disturbs some of them more than others.
+
+    Args:
+        vocab_size: V, the number of words, items or labels.
+        units: D, the size of the hidden state.
+        positions: N, the labels in a step: the batch times its time steps.
+        counts: (V,) how often each label occurs; None: by Zipf's law.
+        seconds: about how long this may take. Heads whose turn does not come are listed without
+            their times.
+        task: what matters: perplexity ("text"), or the order of the labels ("items").
+        only: names in `tfsoftmax.HEADS`, or "dense", to run no others.
+        progress: whether to show on standard error what is measured.
+
+    Returns:
+        An `Advice`, which prints as a table.
+
+    Raises:
+        ValueError: an argument is out of its range.
+
+    Example:
+        advice = tfsoftmax.advise(3000, units=16, positions=64, seconds=20)
+        print(advice)
+        head = tfsoftmax.HEADS[advice.recommended]
+    """
+    check_at_least(100, vocab_size=vocab_size)
+    check_at_least(1, units=units, positions=positions)
+    expect(0 < seconds < math.inf, "seconds", "be finite and above 0", seconds)
+    expect(task in TASKS, "task", f"be one of {', '.join(TASKS)}", task)
+    names = list(CANDIDATES)
+    for name in only:
+        expect(name in names, "only", f"name heads of {', '.join(names)}", name)
+    counts = 1e8 * zipf(vocab_size, 1.0) if counts is None else checked_counts(counts, vocab_size)
+    rng = np.random.default_rng(0)
+    labels = rng.choice(vocab_size, positions, p=counts / counts.sum()).astype(np.int32)
+    hidden = 0.3 * rng.standard_normal((positions, units), np.float32)
+    chosen = [name for name in names if not only or name in only]
+    rows, end = [], time.monotonic() + seconds
+    with Progress(progress).phase("measuring", len(chosen), "heads") as done:
+        for number, name in enumerate(chosen):
+            now = time.monotonic()
+            own_end = now + (end - now) / (len(chosen) - number)
+            rows.append(_row(name, WordCounts(counts), units, positions))
+            _measure(rows[-1], WordCounts(counts), hidden, labels, own_end, end)
+            done(1)
+    rows.sort(key=lambda row: (bool(row.why_not), row.milliseconds))
+    frequent = np.sort(counts)[::-1][: vocab_size // 10].sum() / counts.sum()
+    problem = (
+        f"V = {vocab_size:,}, D = {units:,}, N = {positions:,} labels a step, of which "
+        f"{frequent:.0%} are among the most frequent tenth of the words; float32, Adagrad, "
+        f"{hardware()}."
+    )
+    return Advice(problem, rows, *_recommendation(rows, vocab_size, frequent, task))
+
+
+def _row(name, words, units, positions):
+    """What is known of a head without making it."""
+    known, size = CANDIDATES[name], len(words)
+    options = known.options(size)
+    chunk = min(positions, budgets.CHUNK_ROWS, max(1, budgets.LOGITS_BYTES // (FLOAT * size)))
+    if name == DENSE:
+        layer, exact, code = "Dense, cross-entropy", True, f"keras.layers.Dense({size:_})"
+        weights, samples, chunk = size * (units + 1), 0, 4 * positions
+    else:
+        head, layer = HEADS[name], HEAD_NAMES[name][0]
+        takes = "counts" in known_options(head).vocabulary
+        given = ["counts=counts"] * takes + [f"{key}={value}" for key, value in options.items()]
+        code = f"tfsoftmax.{layer}({', '.join([f'{size:_}', *given])})"
+        with keras.StatelessScope(initialize_variables=False):  # shapes, without any memory
+            unbuilt = head_for(words, head, **options)
+            unbuilt.build((positions, units))
+            weights = sum(int(np.prod(v.shape)) for v in unbuilt.trainable_variables)
+        exact, samples = unbuilt.trains_exactly, getattr(unbuilt, "num_samples", 0)
+    temporaries = (
+        known.scores * chunk * size + ROWS * (positions + samples) * units
+        + OF_SAMPLES * positions * samples
+    )
+    total = FLOAT * ((2 + known.gradients) * weights + temporaries)
+    return Measured(name, layer, known.gives_up, code, exact, int(total))
+
+
+def _measure(row, words, hidden, labels, own_end, end):
+    """Runs steps, and writes what they take into the row.
+
+    Args:
+        row: `Measured`.
+        words: `WordCounts`.
+        hidden, labels: of the positions.
+        own_end: until when steps are run.
+        end: until when a second one is run at least, as the first is traced too.
+    """
+    if time.monotonic() >= end:
+        row.why_not = "not run: the time was up"
+    elif row.predicted_bytes > available_bytes():
+        row.why_not = f"not run: it needs about {row.predicted_bytes / 2**30:,.1f} GiB of memory"
+    else:
+        try:
+            _run(row, words, hidden, labels, own_end, end)
+        except (tf.errors.ResourceExhaustedError, MemoryError):
+            row.why_not = "not run: its memory ran out"
+        gc.collect()
+
+
+def _run(row, words, hidden, labels, own_end, end):
+    layer, loss, optimizer = _made(row.name, words)
+    layer.build(hidden.shape)
+    step = head_step(
+        lambda rows, labels: loss(labels, layer(rows, training=True)), layer.trainable_variables,
+        hidden, labels, optimizer,
+    )
+
+    def seconds():
+        start = time.perf_counter()
+        step()
+        return time.perf_counter() - start
+
+    times = [seconds()]
+    memory, row.most, row.bytes = PeakMemory(), True, row.predicted_bytes
+    before = memory.begin()
+    if time.monotonic() < end:
+        times, row.most = [seconds()], False
+    while len(times) < MOST_SAMPLES and time.monotonic() + times[-1] < own_end:
+        times.append(seconds())
+    if before is not None and not row.most:
+        held = sum(int(np.prod(v.shape)) for v in layer.trainable_variables)
+        row.bytes = memory.end() - before + 2 * FLOAT * held  # Adagrad has one slot
+    row.milliseconds = 1000 * statistics.median(times)
+
+
+def _made(name, words):
+    """A layer, its loss and the function that makes its optimiser."""
+    if name == DENSE:
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        return keras.layers.Dense(len(words)), loss, lambda: keras.optimizers.Adagrad(0.1)
+    options = CANDIDATES[name].options(len(words))
+    return head_for(words, HEADS[name], **options), SoftmaxLoss(), lambda: Adagrad(0.1)
+
+
+def available_bytes() -> float:
+    """Bytes that a process may still take: infinite with a GPU, whose allocator will say so."""
+    if tf.config.list_logical_devices("GPU"):
+        return math.inf
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            facts = dict(line.split(":") for line in file)
+        return 1024.0 * int(facts["MemAvailable"].split()[0])
+    except (OSError, KeyError):
+        return math.inf
+
+
+def _recommendation(rows, vocab_size, frequent, task):
+    """The name of a head, and the reason.
+
+    Args:
+        rows: list of `Measured`.
+        vocab_size: V.
+        frequent: the share of the labels that are among the tenth of words with the most.
+        task: one of TASKS.
+    """
+    by = {row.name: row for row in rows if not row.why_not}
+    if not by:
+        raise refusal(
+            "seconds", "be enough for one head, and the memory, too",
+            received="; ".join(f"{row.layer} {row.why_not}" for row in rows),
+        )
+    share = {
+        name: row.milliseconds / by["full"].milliseconds if "full" in by else 0.0
+        for name, row in by.items()
+    }
+    if "full" in by and vocab_size <= FEW_WORDS:
+        return "full", "with so few words the layers below cost more, and it gives up nothing."
+    if "full" in by and min(share.get("adaptive", 1), share.get("sampled", 1)) > LEAST_GAIN:
+        return "full", (
+            "AdaptiveSoftmax and SampledSoftmax gain less than a third of its time, and it gives "
+            "up nothing."
+        )
+    of_tenth = f"{frequent:.0%} of the labels are among the most frequent tenth of the words"
+    if task == "text" and "adaptive" in by and frequent >= 0.5 and vocab_size < MANY_WORDS:
+        if share["adaptive"] <= LEAST_GAIN:
+            of_full = f" in {share['adaptive']:.1%} of the time of FullSoftmax" * ("full" in by)
+            return "adaptive", (
+                f"it trains on exact probabilities{of_full}, and {of_tenth}, which keep all units."
+            )
+    if "sampled" in by:
+        why = "the order of items is what matters" if task == "items" else f"only {of_tenth}"
+        if task == "text" and vocab_size >= MANY_WORDS:
+            why = "a step of an exact head grows with so many words"
+        return "sampled", (
+            f"{why}. What a step costs depends on the samples, not on V, and the head still "
+            "evaluates exactly."
+        )
+    return next(row for row in rows if row.name in by).name, "it is the fastest that was run."

@@ -7,6 +7,8 @@ run. The peers of a case are the programs of its group that it is compared with.
 import dataclasses
 import types
 
+from tfsoftmax.lm.head_names import HEAD_NAMES
+
 VOCAB_SIZES = (10_000, 44_370, 200_606, 459_454, 793_471)
 MIDDLE_SIZES = (44_370, 200_606)
 FORWARD, GRADIENTS, STEP, FLOOR = "forward", "gradients", "step", "floor"
@@ -16,6 +18,7 @@ PARTS = (*MODULES, "optimiser")
 WHOLE = "whole step"
 KERAS, TORCH, TORCH_CHUNKED = "Keras Dense", "PyTorch", "PyTorch, 512 positions at a time"
 TORCH_ADAPTIVE = "PyTorch AdaptiveLogSoftmaxWithLoss"
+KERAS_MODEL = "Keras LSTM and Dense"
 TORCH_MODEL = "PyTorch LSTM and AdaptiveLogSoftmaxWithLoss"
 TF_SAMPLED, TF_NCE = "tf.nn.sampled_softmax_loss", "tf.nn.nce_loss"
 PEERS = (KERAS, TORCH, TORCH_CHUNKED, TORCH_ADAPTIVE, TF_SAMPLED, TF_NCE)
@@ -215,6 +218,17 @@ def whole(vocab_size):
     ]
 
 
+def headline(vocab_size):
+    """Whole training steps of a language model by head, in turn, against Keras's `Dense`."""
+    options = {"adaptive": {"cutoffs": cutoffs_of(vocab_size)}}
+    return [
+        Case(KERAS_MODEL, "keras_model", "dense", group="model", measures=(WHOLE,)),
+        *(Case(f"LSTM and {HEAD_NAMES[head][0]}", "whole", head, options.get(head, {}), "model",
+               (KERAS_MODEL,), measures=(WHOLE,))
+          for head in ("full", "adaptive", "class", "tree", "sampled")),
+    ]
+
+
 def models(vocab_size):
     """Whole training steps of a language model with adaptive softmax, ours and PyTorch's."""
     options, measured = {"cutoffs": cutoffs_of(vocab_size)}, {"measures": (WHOLE,)}
@@ -275,6 +289,7 @@ SUITES = types.MappingProxyType({  # name: (cases of V, values of V)
     "recurrent": (recurrent, (0,)),
     "whole": (whole, MIDDLE_SIZES),
     "models": (models, (10_000, 44_370)),
+    "headline": (headline, (200_606,)),
     "poster": (poster, (10_000, 267_735)),
     "budgets": (budgets, (44_370,)),
 })

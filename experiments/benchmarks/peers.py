@@ -23,6 +23,27 @@ def keras_dense(case, problem):
     return Program(functions, [], parameters_of(layer))
 
 
+def keras_model(case, problem):
+    """A training step of Keras's embedding, LSTM and `Dense(V)`, with its Adagrad."""
+    import keras
+    import tensorflow as tf
+
+    shape, units = (problem.streams, problem.steps), problem.units
+    words = keras.Input(shape[1:], shape[0], dtype="int32")
+    hidden = keras.layers.Embedding(problem.vocab_size, units)(words)
+    hidden = keras.layers.LSTM(units, return_sequences=True, stateful=True)(hidden)
+    model = keras.Model(words, keras.layers.Dense(problem.vocab_size)(hidden))
+    model.compile(
+        keras.optimizers.Adagrad(LEARNING_RATE, global_clipnorm=5.0),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    )
+    model.make_train_function()
+    labels = tf.constant(problem.labels().reshape(shape))
+    data = iter(tf.data.Dataset.from_tensors((tf.roll(labels, 1, 1), labels)).repeat())
+    step = {WHOLE: lambda: float(model.train_function(data)["loss"])}
+    return Program(step, [], parameters_of(model))
+
+
 def tf_nn(case, problem):
     """`tf.nn.sampled_softmax_loss` or `nce_loss` with their defaults, with Keras's Adagrad."""
     import keras

@@ -1,9 +1,19 @@
 """The pictures of the suites."""
 
+import pathlib
 import re
+import statistics
 
-from experiments.benchmarks.cases import GRADIENTS, KERAS, MIDDLE_SIZES, PEERS, STEP, heads
-from experiments.framework import pictures
+from experiments.benchmarks.cases import (
+    GRADIENTS,
+    KERAS,
+    KERAS_MODEL,
+    MIDDLE_SIZES,
+    PEERS,
+    STEP,
+    heads,
+)
+from experiments.framework import pictures, seeds
 
 # Panels of the pictures by vocabulary, with the groups of cases that each of them shows.
 FAMILIES = {
@@ -29,6 +39,14 @@ BY_NUMBER = {  # suite: measure, title, label of the numbers, rest of the captio
         "(figure 5.11, left). Loss, gradients and Adagrad's update.",
     ),
 }
+REACHED = {  # name in the picture: case, and the runs whose perplexity over full softmax's it has
+    "Dense": (KERAS_MODEL, None),
+    "FullSoftmax": ("FullSoftmax", None),
+    "AdaptiveSoftmax": ("AdaptiveSoftmax", "methods", "adaptive-dropout0.4", "full-dropout0.4"),
+    "SampledSoftmax": ("SampledSoftmax", "methods", "sampled-dropout0.4", "full-dropout0.4"),
+    "TreeSoftmax, Brown": ("TreeSoftmax", "jiang", "tree-brown", "full"),
+    "ClassSoftmax": ("ClassSoftmax", "jiang", "class", "full"),
+}
 SPEED = "words/s of the output layer"
 PANELS = (
     "Each panel shows one family of heads, with the other families in grey; dashed lines are other "
@@ -48,7 +66,8 @@ def shown(suite, rows, folder, suffix=""):
     Returns:
         Markdown that shows the pictures.
     """
-    makers = {"heads": _heads, "shortlists": _shortlists, **dict.fromkeys(BY_NUMBER, _by_number)}
+    makers = {"heads": _heads, "headline": _reached, "shortlists": _shortlists,
+              **dict.fromkeys(BY_NUMBER, _by_number)}
     if suite not in makers:
         return ""
     blocks = [
@@ -99,6 +118,47 @@ def _headline(rows):
         values = [row[column] or 0 for row in rows]
         pictures.bars(axes, names, values, [f"{v:,.0f}" for v in values], colours, title)
     return figure
+
+
+def _reached(rows):
+    """How many times as fast a whole step is, against the perplexity at convergence."""
+    by = {row["case"].removeprefix("LSTM and "): row["median_ms"] for row in rows}
+    full = by["FullSoftmax"]
+    points = {name: (full / by[case], perplexity_to_full(*of_runs))
+              for name, (case, *of_runs) in REACHED.items() if case in by}
+
+    def draw():
+        figure = pictures.new(
+            8, 4.2, f"How fast a language model trains with {rows[0]['V']:,} words, and how well",
+            f"Speed: whole steps of an LSTM, {note(rows)}\nPerplexity: at convergence on a million "
+            "words, V = 10,000, means of three seeds, from experiments/results/methods and jiang",
+        )
+        axes = figure.subplots()
+        for name, (speed, ratio) in points.items():
+            colour = pictures.GREY if name == "Dense" else pictures.COLOURS[0]
+            axes.plot(speed, ratio, "o", color=colour, markersize=9)
+            axes.annotate(f"{name}, {speed:,.1f}×", (speed, ratio), (0, 9), fontsize=10,
+                          textcoords="offset points", ha="center")
+        pictures.frame(axes, "x")
+        axes.margins(0.14, 0.25)
+        axes.set(xlabel="times as fast as full softmax, whole training step",
+                 ylabel="perplexity, full softmax = 1")
+        return figure
+
+    yield "reached", (
+        "Speed of a whole training step against the perplexity at convergence, both relative to "
+        "full softmax; right is faster, down is better. Each perplexity is the mean of three seeds "
+        "over that of full softmax in the same experiment, with 10,000 words, not 200,606"
+    ), draw
+
+
+def perplexity_to_full(experiment, run=None, full=None):
+    """The mean validation perplexity of a run's seeds over that of full softmax; 1 without one."""
+    if run is None:
+        return 1.0
+    path = pathlib.Path(f"experiments/results/{experiment}/results.json")
+    found = seeds.perplexities(seeds.kept(path))
+    return statistics.mean(found[run]) / statistics.mean(found[full])
 
 
 def _panels(rows, column, unit, title):

@@ -45,6 +45,7 @@ TITLES = {
     "recurrent": "Recurrent layers by backend (table 5.4)",
     "whole": "Whole training steps against the sum of their parts",
     "models": "Whole training steps against PyTorch's",
+    "headline": "Whole training steps by head, and what perplexity they reach",
     "poster": "Forward and total time, and modules by cell (Jiang et al. 2017)",
     "budgets": "Constants of tfsoftmax.support.budgets",
     "speed": "Training speed of an experiment's runs",
@@ -109,7 +110,7 @@ def table(suite, rows):
         return _speed(rows)
     if suite == "poster":
         return _poster(rows)
-    if suite in ("evaluation", "recurrent", "models"):
+    if suite in ("evaluation", "recurrent", "models", "headline"):
         return _plain(rows)
     columns = [GRADIENTS] + [STEP] * any(row["measure"] == STEP for row in rows)
     expected = any("expected_ms" in row["facts"] for row in rows) and suite == "shortlists"

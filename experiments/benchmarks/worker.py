@@ -27,7 +27,8 @@ def main(case, problem):
     kinds = {
         "head": programs.head, "recurrent": programs.recurrent, "whole": models.whole,
         "modules": models.modules, "training": models.training, "keras": peers.keras_dense,
-        "tf_nn": peers.tf_nn, "torch": peers.pytorch, "torch_model": peers.pytorch_model,
+        "keras_model": peers.keras_model, "tf_nn": peers.tf_nn, "torch": peers.pytorch,
+        "torch_model": peers.pytorch_model,
     }
     case, problem = Case(**case), Problem(**problem)
     for name, value in case.budgets.items():

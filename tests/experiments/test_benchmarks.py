@@ -346,5 +346,5 @@ def test_every_suite_has_a_table_with_all_its_cases_and_its_plots(suite, tmp_pat
         assert f"| {case.name} |" in text
     pictures = {path.name for path in tmp_path.glob("*.png")}
     assert all(f"({name})" in text for name in pictures)
-    expected = {"heads": 3, "shortlists": 1, "projections": 1, "samples": 1}
+    expected = {"heads": 3, "shortlists": 1, "projections": 1, "samples": 1, "headline": 1}
     assert len(pictures) == expected.get(suite, 0)

@@ -148,7 +148,7 @@ def page(counts, wrong, skipped, seed, fraction, minutes):
     listed = [f"* {v}: `{name}`: {said}" for name, v, said in wrong] or ["None."]
     listed += [f"* not run, as there is no C compiler here: {kind}" for kind in skipped]
     return "\n".join([
-        "# What wrong input comes to", "",
+        "# Robustness tests", "",
         f"`make torture` wrote this page: seed {seed}, {fraction:.0%} of the cases, "
         f"{minutes:.0f} minutes on {os.cpu_count()} CPU cores ({platform.machine()}), Python "
         f"{platform.python_version()}, TensorFlow {tf.__version__}, Keras {keras.__version__}.", "",

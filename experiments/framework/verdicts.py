@@ -23,11 +23,14 @@ class Verdict:
         headline: the verdict in a few words.
         values: the paper's values and ours, as a Markdown table; empty if no run has finished.
         notes: sentences that belong below the table.
+        same, of: how many comparisons come out as in the paper, of how many.
     """
 
     headline: str
     values: str = ""
     notes: str = ""
+    same: int = 0
+    of: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,7 +105,8 @@ def judged(ours, claims, deviation=0.0):
     said += [f"{alike} alike here"] * bool(alike) + [f"{different} different"] * bool(different)
     headings = ["perplexity of", "compared with", "paper", "here", "seeds", "ratio"]
     notes = "Still open: " + ", ".join(dict.fromkeys(missing)) + "." if missing else ""
-    return Verdict("; ".join(said), markdown.table([headings, *rows], text_columns=4), notes)
+    values = markdown.table([headings, *rows], text_columns=4)
+    return Verdict("; ".join(said), values, notes, same, len(found))
 
 
 def verdict(rows, measure="perplexity", deviation=0.0):
@@ -124,14 +128,14 @@ def verdict(rows, measure="perplexity", deviation=0.0):
         return Verdict(OPEN)
     means = [(name, statistics.mean(ours), paper) for name, ours, paper in rows]
     base = next((row for row in means if _is_full(row[0])), None)
-    headline, notes = _order(rows, deviation)
+    headline, notes, same, of = _order(rows, deviation)
     if base:
         far = [n for n, *both in _ratios(means, base) if abs(both[0] - both[1]) > NEAR]
         headline += "; " + (f"{len(far)} of {len(rows) - 1} ratios to full softmax differ by more "
                             "than 3 %" if far else "all ratios to full softmax within 3 %")
     if full_is_open:
         headline += "; full softmax is still open"
-    return Verdict(headline, _values(rows, means, base, measure), notes)
+    return Verdict(headline, _values(rows, means, base, measure), notes, same, of)
 
 
 def _ratios(means, base):
@@ -153,8 +157,13 @@ def _values(rows, means, base, measure):
 
 
 def _order(rows, deviation):
-    """How many pairs of (name, ours, the paper's) come in the paper's order, and which do not."""
-    same, swapped, alike_here, alike_there = [], [], [], []
+    """How many pairs of (name, ours, the paper's) come in the paper's order, and which do not.
+
+    Returns:
+        The headline, the notes, and how many pairs are in the paper's order, of how many: those
+        that it has in no order too, which are right where they are alike here.
+    """
+    same, swapped, alike_here, alike_there, alike_both = [], [], [], [], []
     for (a, ours_a, paper_a), (b, ours_b, paper_b) in itertools.combinations(rows, 2):
         if paper_a < paper_b:
             (a, ours_a, paper_a), (b, ours_b, paper_b) = (b, ours_b, paper_b), (a, ours_a, paper_a)
@@ -162,8 +171,7 @@ def _order(rows, deviation):
         ratio = statistics.mean(ours_a) / statistics.mean(ours_b)
         text = f"{a} is {ratio:.3f} of {b} (paper {paper:.3f})"
         if paper - 1 <= TIED:
-            if here != ALIKE:
-                alike_there.append(text)
+            (alike_both if here == ALIKE else alike_there).append(text)
         else:
             {MORE: same, ALIKE: alike_here}.get(here, swapped).append(text)
     pairs = len(same) + len(swapped) + len(alike_here)
@@ -171,11 +179,12 @@ def _order(rows, deviation):
         f"{heading}: {', '.join(texts)}." for heading, texts in (
             ("In the other order", swapped), ("Alike here", alike_here),
             ("Alike in the paper only", alike_there)) if texts)
+    counts = len(same) + len(alike_both), pairs + len(alike_there) + len(alike_both)
     if len(same) == pairs and not alike_there:
-        return "same order" if same else "the paper has no order", notes
+        return "same order" if same else "the paper has no order", notes, *counts
     counted = f"{len(same)} of {pairs} pairs in the paper's order" if pairs else ""
     there = f"{len(alike_there)} alike only in the paper" if alike_there else ""
-    return "; ".join(filter(None, (counted, there))), notes
+    return "; ".join(filter(None, (counted, there))), notes, *counts
 
 
 def _is_full(name):

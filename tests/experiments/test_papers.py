@@ -156,3 +156,27 @@ def test_every_experiment_of_a_seed_is_named():
     text = "\n".join(papers.page())
     named = set(re.findall(r"(?:\(|experiments\.run )(\w+)(?:(?:/speed)?/README\.md|`)", text))
     assert set(catalogue.EXPERIMENTS) - named <= {"pieces", "precision", "transformer"}
+
+
+def test_the_scoreboard_counts_comparisons_and_every_finding_in_words(tmp_path, monkeypatch):
+    runs = [{"name": f"{name}-seed1", "state": "finished", "paper": {"perplexity": paper},
+             "perplexity": ours}
+            for name, ours, paper in (("full", 100.0, 130.0), ("tree", 110.0, 150.0),
+                                      ("class", 120.0, 140.0))]
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "results.json").write_text(json.dumps(runs))
+    monkeypatch.setattr(papers, "ROWS", {"A 2017, words": [
+        ("table 1", "", "", Table("own")), ("table 2", "", "", Table("missing")),
+        ("table 3", "", "", "same finding: x"), ("table 4", "", "", "order differs: y"),
+        ("", "", "", "open: needs a GPU"), ("", "", "", "no values"),
+    ]})
+    assert papers.scoreboard(tmp_path).splitlines()[-1] == (
+        "| A 2017, words | 6 | 3 | 2 (67 %) | 1 | 0 | 1 | 1 |"
+    )
+
+
+def test_verdicts_in_words_begin_with_a_word_that_the_scoreboard_counts():
+    said = [row[3] for rows in papers.ROWS.values() for row in rows if isinstance(row[3], str)]
+    known = {word for words in papers.KINDS.values() for word in words}
+    others = [text for text in said if text.partition(" ")[0].strip(":,") not in known]
+    assert [text[:10] for text in others] == ["neither ti", "no values "]

@@ -62,7 +62,7 @@ SHARED = ("hardware", "D", "N", "labels")
 def write(folder, rows):
     """Writes the report of all rows into the `Path` of their directory; returns the page's text."""
     of_rows.write_csv(folder / "results.csv", rows)
-    blocks, by_run = ["# Benchmarks", f"    {command(folder, rows)}", INTRODUCTION], {}
+    blocks, by_run = [f"# {title(folder)}", f"    {command(folder, rows)}", INTRODUCTION], {}
     for row in rows:
         by_run.setdefault(tuple(row[name] for name in SHARED), []).append(row)
     for number, subset in enumerate(by_run.values()):
@@ -74,6 +74,16 @@ def write(folder, rows):
                 drawn = plots.shown(suite, own, folder, f"_{number}" if number else "")
                 blocks += [f"### {title}", floors, table(suite, own), drawn]
     return markdown.write(folder / "README.md", *blocks)
+
+
+def title(folder):
+    """What the page is called, by the `Path` of its directory."""
+    if folder.name == "speed":
+        return f"Training speed of the runs of {folder.parent.name}"
+    own = folder.name.replace("_", " ")
+    return {
+        "benchmarks": "Benchmarks of output layers", "headline": TITLES["headline"]
+    }.get(folder.name, f"Benchmarks: {own}")
 
 
 def command(folder, rows):

@@ -62,7 +62,7 @@ SHARED = ("hardware", "D", "N", "labels")
 def write(folder, rows):
     """Writes the report of all rows into the `Path` of their directory; returns the page's text."""
     of_rows.write_csv(folder / "results.csv", rows)
-    blocks, by_run = [f"# {title(folder)}", f"    {command(folder, rows)}", INTRODUCTION], {}
+    blocks, by_run = [f"# {page_title(folder)}", f"    {command(folder, rows)}", INTRODUCTION], {}
     for row in rows:
         by_run.setdefault(tuple(row[name] for name in SHARED), []).append(row)
     for number, subset in enumerate(by_run.values()):
@@ -76,7 +76,7 @@ def write(folder, rows):
     return markdown.write(folder / "README.md", *blocks)
 
 
-def title(folder):
+def page_title(folder):
     """What the page is called, by the `Path` of its directory."""
     if folder.name == "speed":
         return f"Training speed of the runs of {folder.parent.name}"

@@ -1,5 +1,5 @@
 # %% [markdown]
-# A classifier of texts with 100,000 labels, of which a text has several, in Keras: `Dense` against
+# A classifier of texts with 30,000 labels, of which a text has several, in Keras: `Dense` against
 # heads of tfsoftmax.
 #
 #     python -m experiments.examples.text_classifier
@@ -11,30 +11,31 @@
 # "pick one label").
 #
 # Texts are made up: each label has its own words, and the labels of a text are related. All models
-# are trained for the same number of seconds, not counting the first step, which compiles.
+# take the same steps. The first, which compiles, is not timed.
 
 # %%
 import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+import time
+
 import keras
 import numpy as np
 import tensorflow as tf
 
 import tfsoftmax
-from experiments.framework.stop_after import StopAfter
 from tfsoftmax.support.hardware import hardware
 
-LABELS = 100_000
+LABELS = 30_000
 MOST = 5  # labels of a text
 WORDS = 20_000
 UNITS = 128
-TEXTS = 200_000
+TEXTS = 100_000
 HELD_OUT = 2_000
 LENGTH = 30
 BATCH = 256
-SECONDS = 20.0
+EPOCHS = 2
 
 # %% [markdown]
 # A text has one label drawn by Zipf's law and some of the nine neighbours of that label. Four
@@ -124,15 +125,16 @@ MODELS = {
     "SampledSoftmax": lambda: with_head(tfsoftmax.SampledSoftmax(LABELS, 1024, counts=counts)),
     "TreeSoftmax": lambda: with_head(tfsoftmax.TreeSoftmax(LABELS, "balanced")),
 }
-print(f"{LABELS:,} labels, {hardware()}, {SECONDS:g} s of training each, batches of {BATCH}\n")
-print(f"| | steps | ms a step | precision@1 | recall@{MOST} |")
-print("|---|---|---|---|---|")
+steps = EPOCHS * -(-TEXTS // BATCH)
+print(f"{LABELS:,} labels, {hardware()}, {steps:,} steps with batches of {BATCH}\n")
+print(f"| | ms a step | precision@1 | recall@{MOST} |")
+print("|---|---|---|---|")
 for name, build in MODELS.items():
     keras.utils.set_random_seed(1)
-    model, clock = build(), StopAfter(SECONDS)
-    model.fit(batches(), shuffle=False, epochs=100, verbose=0, callbacks=[clock])
+    model = build()
+    model.fit(batches().take(1), verbose=0)
+    start = time.perf_counter()
+    model.fit(batches(), shuffle=False, epochs=EPOCHS, verbose=0)
+    step = 1000 * (time.perf_counter() - start) / steps
     precision, recall = precision_and_recall(model)
-    print(
-        f"| {name} | {clock.steps:,} | {1000 * clock.step_seconds():,.1f} "
-        f"| {precision:.1%} | {recall:.1%} |", flush=True,
-    )
+    print(f"| {name} | {step:,.1f} | {precision:.1%} | {recall:.1%} |", flush=True)

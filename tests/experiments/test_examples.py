@@ -12,7 +12,7 @@ EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "experiments" / "exampl
 SMALL = {
     "WORDS": 600, "CLASSES": 7, "UNITS": 8, "SENTENCES": 300, "STEPS": 5, "ITEMS": 900,
     "TOPICS": 6, "USERS": 500, "HELD_OUT": 150, "HISTORY": 4, "BATCH": 32, "NEAREST": 10,
-    "LABELS": 800, "TEXTS": 400, "LENGTH": 8, "SECONDS": 0.2,
+    "LABELS": 800, "TEXTS": 400, "LENGTH": 8, "SEEDS": 1, "EPOCHS": 1,
 }
 FILMS = "".join(f"{i}::Film no {i % 13} (19{50 + i % 50})::Drama|War\n" for i in range(1, 60))
 RATINGS = "".join(f"{i % 97}::{1 + i % 97 % 4 + 4 * (i // 97)}::4::{i}\n" for i in range(97 * 13))
@@ -22,7 +22,7 @@ def test_every_example_is_run():
     assert sorted(path.stem for path in EXAMPLES.glob("*.py")) == sorted(ROWS)
 
 
-ROWS = {"language_model": 5, "recommender": 8, "text_classifier": 4}
+ROWS = {"language_model": 5, "recommender": 4, "text_classifier": 4}
 
 
 @pytest.mark.slow
@@ -58,6 +58,6 @@ def check_table(printed, name):
     assert header[0].strip() == "" and len(rows) == ROWS[name]
     for row in rows:
         numbers = [float(cell.strip().rstrip("%").replace(",", "")) for cell in row[1:]]
-        assert len(numbers) == len(header) - 1 and numbers[0] > 1
+        assert len(numbers) == len(header) - 1 and numbers[0] > 0
         assert all(number >= 0 for number in numbers)
-    assert "s of training each" in printed
+    assert "steps with batches of" in printed

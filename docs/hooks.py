@@ -22,6 +22,7 @@ FOLDERS = (
     "retrieval", "sharding", "support",
 )
 TOP = ("hub", "vocabulary")
+MODULE = re.compile(r"\]\(\.\./tfsoftmax/(\w+)/(\w+)\.py\)")
 CELL = re.compile(r"^# %%(.*)\n", re.MULTILINE)
 
 
@@ -58,6 +59,8 @@ def on_files(files, config):
 def on_page_markdown(markdown, page, **_):
     """Mends links: the repository's pages and the guides lie side by side on the site."""
     markdown = markdown.replace("](../results)", "](../results/README.md)")
+    if page.file.src_uri.endswith("which_head.md"):  # a module's source stands for its page
+        markdown = MODULE.sub(r"](api/\1/\2.md)", markdown)
     if page.file.src_uri in PAGES.values():
         return markdown.replace("](docs/", "](")
     if "/" in page.file.src_uri:

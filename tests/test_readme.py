@@ -1,47 +1,73 @@
-"""The examples of the README run at a smaller size, and the links of our pages lead somewhere."""
+"""The examples of the README and the guides run, and the links of our pages lead somewhere."""
 
 import pathlib
 import re
+import subprocess
+import sys
 
 import keras
 import numpy as np
 import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def example(heading):
-    """The first Python block after `heading`, with smaller numbers."""
-    block = re.search(heading + r".*?```python\n(.*?)```", README, re.DOTALL).group(1)
-    smaller = {"_000": "", "2048": "16", "512": "8", "128": "5", "(20,)": "(5,)"}
-    for large, small in smaller.items():
-        block = block.replace(large, small)
-    return block
+def blocks(page, language="python"):
+    """The blocks of a page in some language, in order."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
-def test_the_keras_example_trains_and_agrees_with_the_one_before_it():
-    data = np.random.default_rng(0).integers(0, 200, (12, 6))
-    words, next_words = data[:, :-1], data[:, 1:]
-    names = {"words": words, "next_words": next_words}
-    exec(example("Before:"), names)
-    before = names["model"]
-    exec(example("After:"), names)
-    after = names["model"]
-    loss, perplexity = after.evaluate(words, next_words, verbose=0)
-    np.testing.assert_allclose(perplexity, np.exp(loss), rtol=1e-5)
+def smaller(block, sizes):
+    """The block with other numbers."""
+    return re.sub(r"\d[\d_]*", lambda number: sizes.get(number[0], number[0]), block)
 
-    kernel, bias = after.get_weights()[-2:]
-    before.set_weights([*after.get_weights()[:-2], kernel.T, bias])
-    expected = before.evaluate(words, next_words, verbose=0)
-    np.testing.assert_allclose(loss, expected, rtol=1e-5)
+
+def test_the_blocks_of_the_readme_run_in_order(tmp_path, monkeypatch, capsys):
+    """Smaller; `test_the_readme_prints_what_it_says` runs them as they stand."""
+    monkeypatch.chdir(tmp_path)
+    sizes = {"50_000": "500", "6_000": "120", "5_000": "100", "128": "8", "20_000": "400",
+             "10_000": "120", "9_000": "100", "1024": "20", "64": "8"}
+    names = {}
+    for block in blocks("README.md"):
+        exec(smaller(block, sizes), names)
+    said = capsys.readouterr().out.splitlines()
+    shown = "".join(blocks("README.md", "text")).splitlines()
+    assert [re.sub(r"[\d.,\[\] e-]+", " ", line) for line in said] == [
+        re.sub(r"[\d.,\[\] e-]+", " ", line) for line in shown
+    ]
+    assert keras.models.load_model("model.keras").output_shape == (None, 20, 500)
+
+
+@pytest.mark.slow
+def test_the_readme_prints_what_it_says(tmp_path):
+    """As it stands, in a process of its own: perplexities within 3 %, and the order of times."""
+    program = "\n".join(blocks("README.md"))
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    said = done.stdout.splitlines()
+    shown = "".join(blocks("README.md", "text")).splitlines()
+    for ours, page in zip(said, shown, strict=True):
+        numbers = [[float(x.replace(",", "")) for x in re.findall(r"\d[\d.,]*", line.partition(
+            " s, ")[2] or line)] for line in (ours, page)]
+        np.testing.assert_allclose(*numbers, rtol=0.03, atol=0.02)
+    dense, adaptive = (float(re.search(r"(\d+) s,", line)[1]) for line in said[:2])
+    assert adaptive < dense
+
+
+def test_the_weights_of_a_dense_layer_move_over():
+    for block in blocks("docs/migration.md"):
+        exec(block, {})
 
 
 @pytest.mark.slow
 def test_the_transformer_trains():
     data = np.random.default_rng(0).integers(0, 200, (64, 6))
-    names = {}
-    exec(example("## A Transformer"), names)
+    names, (*_, block) = {}, blocks("docs/which_head.md")
+    sizes = {"200_000": "200", "20_000": "20", "60_000": "60", "2048": "16", "512": "8",
+             "128": "5"}
+    exec(smaller(block, sizes), names)
     model = names["model"]
     history = model.fit(data[:, :-1], data[:, 1:], epochs=3, verbose=0).history
     assert history["loss"][-1] < history["loss"][0]
@@ -84,7 +110,7 @@ def test_the_demonstration_of_pairs_is_that_of_the_makefile():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     rule = re.search(r"\ndemo_summaries:.*?\n(.*?)\n\n", makefile, re.DOTALL).group(1)
     rule = " ".join(rule.replace("$(BIN)/", "").replace("\\\n", " ").split())
-    block = re.search(r"downloads nothing: .*?```bash\n(.*?)```", README, re.DOTALL).group(1)
+    (block,) = [b for b in blocks("README.md", "bash") if "prepare_pairs" in b]
     assert "summarise" in rule and rule == " ".join(block.split())
 
 

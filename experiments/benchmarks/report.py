@@ -92,7 +92,7 @@ def command(folder, rows):
     words = [suite for suite in SUITES if suite in measured] + ["speed"] * ("speed" in measured)
     if folder.name == "speed":
         words += [f"--experiment={folder.parent.name}", "--data=DIR"]
-    elif folder.name != "benchmarks":
+    elif folder.name not in ("benchmarks", "headline"):
         words.append(f"--results={folder}")
     return " ".join(["python -m experiments.benchmarks.run", *words])
 

@@ -5,6 +5,7 @@
     python -m experiments.benchmarks.run variants samples --vocab_sizes=44370
     python -m experiments.benchmarks.run heads --only='*Softmax' --data=data/novels
     python -m experiments.benchmarks.run speed --experiment=shen --data=data/million
+    python -m experiments.benchmarks.run headline               # whole steps, for the README
     python -m experiments.benchmarks.run --report               # tables and plots, no measuring
 
 The cases of a group take turns, each in a process of its own. When a group is done, its results are
@@ -45,7 +46,7 @@ def main(words):
         folder = RESULTS / (options.experiment or "") / "speed"
         work = [] if options.report else speed(options)
     else:
-        folder = RESULTS / "benchmarks"
+        folder = RESULTS / ("headline" if words == ["headline"] else "benchmarks")
         work = [] if options.report else planned(words or ["heads"], options)
     folder = Path(options.results) if options.results else folder
     folder.mkdir(parents=True, exist_ok=True)

@@ -170,6 +170,9 @@ def table():
             c, vocabulary))],
         "language_model": [Use(tfsoftmax.language_model, {
             "config": ModelConfig(**small), "vocabulary": vocabulary, "streams": 2})],
+        "advise": [Use(tfsoftmax.advise, {
+            "vocab_size": 100, "units": 4, "positions": 8, "only": ["full"], "seconds": 5.0,
+        }, kinds={"counts": "occurrences"})],
         "encoder_decoder": [Use(tfsoftmax.encoder_decoder, {
             "config": Seq2SeqConfig(**small), "vocabulary": vocabulary})],
         "export_retrieval": [Use(

@@ -21,7 +21,13 @@ from tfsoftmax.optimizers import Adagrad
 from tfsoftmax.partitions.cost_model import zipf
 from tfsoftmax.profiling.head_step import PeakMemory, head_step
 from tfsoftmax.support import budgets
-from tfsoftmax.support.arguments import check_at_least, expect, refusal
+from tfsoftmax.support.arguments import (
+    check_at_least,
+    check_hint,
+    check_positive,
+    expect,
+    refusal,
+)
 from tfsoftmax.support.array_like import ArrayLike
 from tfsoftmax.support.counts import checked_counts
 from tfsoftmax.support.hardware import hardware
@@ -190,9 +196,15 @@ def advise(
         print(advice)
         head = tfsoftmax.HEADS[advice.recommended]
     """
+    for name, value, hint in (
+        ("vocab_size", vocab_size, int), ("units", units, int), ("positions", positions, int),
+        ("seconds", seconds, float), ("task", task, str), ("only", only, Sequence[str]),
+        ("progress", progress, bool),
+    ):
+        check_hint(name, value, hint)
+    check_positive(vocab_size=vocab_size, units=units, positions=positions)
     check_at_least(100, vocab_size=vocab_size)
-    check_at_least(1, units=units, positions=positions)
-    expect(0 < seconds < math.inf, "seconds", "be finite and above 0", seconds)
+    expect(seconds > 0, "seconds", "be above 0", seconds)
     expect(task in TASKS, "task", f"be one of {', '.join(TASKS)}", task)
     names = list(CANDIDATES)
     for name in only:

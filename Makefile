@@ -14,6 +14,10 @@ demo: $(VENV)/.installed
 	$(BIN)/tfsoftmax prepare --corpus=docstrings --out=$(DATA)
 	$(BIN)/tfsoftmax train --preset=demo --data=$(DATA) --run=$(RUN)
 	$(BIN)/tfsoftmax generate --run=$(RUN) --prompt="returns the"
+	@echo
+	@echo "Next: $(BIN)/tfsoftmax evaluate --run=$(RUN) gives the exact perplexity,"
+	@echo "$(BIN)/tfsoftmax train --help the other heads, and"
+	@echo "$(BIN)/tfsoftmax advise --data=$(DATA) says which of them suits this vocabulary."
 
 demo_summaries: $(VENV)/.installed
 	$(BIN)/tfsoftmax prepare_pairs --batch_size=32 --max_source=40 --out=data/pairs

@@ -170,7 +170,7 @@ def test_ports_out_of_range_are_named(port):
 def test_without_gradio_a_sentence_says_what_to_install(tmp_path):
     (tmp_path / "gradio.py").write_text("raise ModuleNotFoundError('no gradio')")
     done = tool("demo", "--run=x", check=False, path=str(tmp_path))
-    assert done.stderr == "error: the page needs gradio: pip install 'tfsoftmax[demo]'\n"
+    assert done.stderr == "error: the page needs gradio: pip install gradio\n"
 
 
 def parts_of(page):

@@ -2,7 +2,7 @@
 
 keras_hub's models end by scoring all words at all positions, (B, T, V). With V = 256,000 these
 logits, and what their gradient needs, take more memory than most models. The heads train without
-them. This module needs `pip install tfsoftmax[hub]`; `import tfsoftmax` does not import it.
+them. This module needs `pip install keras-hub`; `import tfsoftmax` does not import it.
 """
 
 import keras
@@ -18,7 +18,7 @@ try:
     import keras_hub
 except ImportError as error:
     raise ImportError(
-        "tfsoftmax.hub needs keras_hub. Install it by `pip install 'tfsoftmax[hub]'`."
+        "tfsoftmax.hub needs keras_hub. Install it by `pip install keras-hub`."
     ) from error
 
 

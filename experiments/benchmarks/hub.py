@@ -4,7 +4,7 @@
 
 The model is a small Gemma with random weights and the vocabulary of the real one. Each measurement
 is a process of its own, which compiles the model, takes one step that does not count, then more
-steps. The variants take turns. Needs `pip install tfsoftmax[hub]`.
+steps. The variants take turns. Needs `pip install keras-hub`.
 """
 
 import argparse

@@ -11,7 +11,7 @@ Every way takes turns with exact `top_k`, and the medians count; a call of one q
 query each time. TensorFlow and faiss use one thread. Building hnsw takes long: `--hnsw_items` says
 up to how many items it is built.
 
-Writes experiments/results/retrieval/README.md. It needs `pip install tfsoftmax[index]`.
+Writes experiments/results/retrieval/README.md. It needs `pip install faiss-cpu`.
 """
 
 import sys

@@ -11,7 +11,7 @@ the logarithm of the ratio of the counts. Every way to search takes turns with t
 and the medians count; a call of one position takes another position each time. `wta` is
 winner-take-all hashing (Yagnik et al. 2011; Vijayanarasimhan et al. 2014), written in NumPy here.
 
-Writes experiments/results/search/README.md. It needs `pip install tfsoftmax[index]`.
+Writes experiments/results/search/README.md. It needs `pip install faiss-cpu`.
 """
 
 import itertools

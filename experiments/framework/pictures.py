@@ -28,7 +28,7 @@ def shown(draw, path, caption):
     except ModuleNotFoundError:
         print(
             f"{path.name} was not drawn because matplotlib is not installed: "
-            "pip install 'tfsoftmax[plot]'", file=sys.stderr,
+            "pip install matplotlib", file=sys.stderr,
         )
         return ""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -3,7 +3,7 @@
     python -m experiments.measurements.demo_screenshot --runs=runs/class,runs/tree \\
         --text="returns the number of" --out=docs/images/demo.png
 
-It needs gradio and playwright (pip install 'tfsoftmax[demo]' playwright), and a Chromium on the
+It needs gradio and playwright (pip install gradio playwright), and a Chromium on the
 PATH; it downloads none.
 """
 

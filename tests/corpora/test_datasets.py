@@ -181,7 +181,7 @@ def test_missing_manual_folder_is_refused(tmp_path):
 def test_missing_undeclared_package_is_named(tmp_path, monkeypatch):
     write_archive(tmp_path, "ptb", TEXTS)
     monkeypatch.setattr(datasets.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=r"pip install 'tfsoftmax\[tfds\]'"):
+    with pytest.raises(ImportError, match=r"pip install importlib_resources dill"):
         check("ptb", str(tmp_path))
 
 

@@ -17,7 +17,7 @@ checkpoint yet, gets a sentence instead of answers.
 
 The page is served to this machine only (for another one: ssh -L 7860:localhost:7860 HOST), and
 needs no network: it loads nothing and tells no one. Stop it with Ctrl-C. It needs gradio: pip
-install 'tfsoftmax[demo]'.
+install gradio.
 """
 
 import dataclasses

@@ -20,7 +20,7 @@ Nats of words of which the split has none are left out.
 
 With --tail_ngram=FILE, the words outside the shortlist of --head=shortlist share the probability of
 their node as an n-gram model of any order says, whose history is all the words before (pip install
-'tfsoftmax[arpa]'). This takes about a microsecond for each of these words and each different
+kenlm). This takes about a microsecond for each of these words and each different
 history.
 
 Several devices share the streams, as in tfsoftmax train, and the result is that of one.

@@ -52,7 +52,7 @@ The score of a hypothesis in natural logarithms, where <eos> is part of each sen
 
 Here lm is the model of the run, which reads the words in pieces if it was trained on pieces, old lm
 is the score in the lists, and arpa is an n-gram model (--arpa, which needs kenlm: pip install
-'tfsoftmax[arpa]'). The acoustic scores have weight one; if they are not scaled, lm_weight is what
+kenlm). The acoustic scores have weight one; if they are not scaled, lm_weight is what
 Kaldi calls LMWT. Without --tune each weight is one number, by default 1 for lm_weight and 0 for the
 others. A score that the lists lack counts as 0; standard error tells which they have, and those of
 --tune must be the same. With --tune the command takes the weights with the fewest word errors on
@@ -70,7 +70,7 @@ device each, and the first prints and writes. A carried state is not shared.
 
 Standard output has a line `utterance word word ...` for each utterance, in the order of the lists.
 With --reference, a table of word error rates follows on standard error, which needs jiwer (pip
-install 'tfsoftmax[wer]'). It shows the first hypotheses, the rescored ones, and the best ones that
+install jiwer). It shows the first hypotheses, the rescored ones, and the best ones that
 the lists contain (oracle), and the difference of the first two with its 95 % bootstrap interval,
 paired over utterances. --against=other.hyp compares with the output of another system instead.
 --out=DIR writes results.json, 1best.trn, and hyp.trn and ref.trn, which sclite compares: sclite

@@ -17,7 +17,7 @@ with the cluster in TF_CONFIG, or by srun with --strategy=multiworker; all must 
 folders. If one ends, the others end, saved, and the same command goes on.
 
 `tfsoftmax memory_timeline` shows the memory of the steps that --profile_batch traces, and
-TensorBoard's profile plugin (pip install 'tfsoftmax[profile]') their time.
+TensorBoard's profile plugin (pip install xprof) their time.
 """
 
 import dataclasses

@@ -79,8 +79,7 @@ class PrepareConfig(CorpusConfig):
             - docstrings: the English in the docstrings of the installed Python packages
             - text: your own files
             - hf: as hf:NAME or hf:NAME:SUBSET, a data set that the package datasets loads by this
-              name, or a folder of files or of a data set saved to disk (pip install
-              'tfsoftmax[hf]')
+              name, or a folder of files or of a data set saved to disk (pip install datasets)
             - text8: text8, 17 million words of Wikipedia
             - ptb: Penn Treebank, a million words of newspaper text
             - wikitext2: WikiText-2, 2 million words of Wikipedia
@@ -94,7 +93,7 @@ class PrepareConfig(CorpusConfig):
         tokenizer: How sentences are split: words, at blanks; sentencepiece or sentencepiece_bpe,
             into max_vocab pieces of a unigram or BPE model that is trained on the training text; or
             a file, a model of sentencepiece or a JSON of tokenizers. Pieces need pip install
-            'tfsoftmax[subword]'.
+            sentencepiece tokenizers.
         min_count: Words that occur less often become <unk>. By default 1, but 2 for docstrings,
             10 for text8, 3 for lm1b.
         max_vocab: Size of the vocabulary, <unk> and <eos> included. The most frequent words are

@@ -56,7 +56,7 @@ def check(name: str, manual_dir: str | None = None):
     if importlib.util.find_spec("importlib_resources") is None:
         raise ImportError(
             f"`{name}` is read by tensorflow-datasets, which needs importlib_resources without "
-            "declaring it: pip install 'tfsoftmax[tfds]'"
+            "declaring it: pip install importlib_resources dill"
         )
     return functools.partial(_open, name, folder)
 

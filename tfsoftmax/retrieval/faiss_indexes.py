@@ -10,7 +10,7 @@ try:
     import faiss
 except ImportError as error:
     raise ImportError(
-        "tfsoftmax.search needs faiss. Install it by `pip install 'tfsoftmax[index]'`."
+        "tfsoftmax.search needs faiss. Install it by `pip install faiss-cpu`."
     ) from error
 
 

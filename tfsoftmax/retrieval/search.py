@@ -1,7 +1,7 @@
 """Search for the likeliest words without the scores of all words.
 
 The likeliest word has the largest inner product of its [w, b] with [h, 1], so an index for maximum
-inner product search finds it. This module needs `pip install tfsoftmax[index]`;
+inner product search finds it. This module needs `pip install faiss-cpu`;
 `import tfsoftmax` does not import it.
 """
 

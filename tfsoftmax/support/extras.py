@@ -1,12 +1,7 @@
-"""Packages that few functions need, with the extra of tfsoftmax that installs each."""
+"""Packages that few functions need, and that need not be installed."""
 
 import importlib
 import types
-
-EXTRAS = {
-    "datasets": "hf", "gradio": "demo", "jiwer": "wer", "kenlm": "arpa", "matplotlib": "plot",
-    "pyarrow": "hf", "sentencepiece": "subword", "tokenizers": "subword",
-}
 
 
 def imported(name: str, user: str) -> types.ModuleType:
@@ -23,6 +18,4 @@ def imported(name: str, user: str) -> types.ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        raise RuntimeError(
-            f"{user} needs {package}: pip install 'tfsoftmax[{EXTRAS[package]}]'"
-        ) from error
+        raise RuntimeError(f"{user} needs {package}: pip install {package}") from error

@@ -2,7 +2,7 @@
 
 | preset | source | what the source does not say, and is ours |
 |---|---|---|
-| demo | trains for minutes on two cores with the docstrings corpus | |
+| demo | trains in two minutes on two cores with the docstrings corpus | |
 | text8 | Müller 2017, table 4.5 | |
 | fdt | Müller 2017, table 4.5 | |
 | jiang | Jiang et al. 2017: a GRU, as in the authors' code of p-tHSM (lmkit) | see below |
@@ -23,9 +23,10 @@ _THESIS = {"cell": "lstm", "layers": 1, "embedding_units": 512, "reduce": "strea
 
 PRESETS = {
     "demo": {
-        "cell": "lstm", "layers": 1, "hidden_units": 128, "embedding_units": 128,
+        "head": "adaptive", "cell": "lstm", "layers": 1, "hidden_units": 128,
+        "embedding_units": 128,
         "optimizer": "adagrad", "learning_rate": 0.5, "init_scale": 0.1, "clip_norm": 5.0,
-        "dropout": 0.0, "reduce": "stream", "epochs": 2, "pseudo_epochs": 3,
+        "dropout": 0.0, "reduce": "stream", "epochs": 4,
     },
     "text8": {
         **_THESIS, "hidden_units": 512, "optimizer": "adagrad", "learning_rate": 0.2, "decay": 0.5,

@@ -22,6 +22,12 @@ FOLDERS = (
     "retrieval", "sharding", "support",
 )
 TOP = ("hub", "vocabulary")
+OTHERS = "Everything else"
+PURPOSES = {  # folder: the heading of its names on the page of all names
+    "heads": "Output layers", "survey": "Output layers", "losses": "Losses and metrics",
+    "metrics": "Losses and metrics", "layers": "Other layers", "retrieval": "Retrieval",
+    "lm": "Language models", "pairs": "Language models", "vocabulary": "Language models",
+}
 MODULE = re.compile(r"\]\(\.\./tfsoftmax/(\w+)/(\w+)\.py\)")
 CELL = re.compile(r"^# %%(.*)\n", re.MULTILINE)
 
@@ -29,7 +35,9 @@ CELL = re.compile(r"^# %%(.*)\n", re.MULTILINE)
 def on_config(config):
     api = [{"All names": "api/index.md"}]
     for folder in FOLDERS:
-        modules = [{name: f"api/{folder}/{name}.md"} for name in modules_of(folder)]
+        modules = [
+            {name: f"api/{folder}/{name}.md"} for name in modules_of(folder) if name != "base"
+        ]
         api.append({folder: [{"overview": f"api/{folder}/index.md"}, *modules]})
     api += [{name: f"api/{name}.md"} for name in TOP]
     config.nav.insert(-1, {"API": api})
@@ -108,16 +116,17 @@ def folder_page(folder):
 
 
 def index_page():
-    """Every name of `tfsoftmax`, with a link to its page."""
-    package = griffe_package()
-    lines = [
-        "# All names", "", "Every name here is an attribute of `tfsoftmax`.", "", "| name | |",
-        "|---|---|",
-    ]
+    """Every name of `tfsoftmax` by its purpose, with a link to its page."""
+    package, groups = griffe_package(), {title: [] for title in PURPOSES.values()}
     for name in sorted(package.exports, key=str.lower):
         found = package[name]
         target = found.final_target if found.is_alias else found
-        lines.append(f"| {link(name, target)} | {summary(target)} |")
+        folder = target.path.split(".")[1]
+        purpose = "Packages and modules" if target.is_module else PURPOSES.get(folder, OTHERS)
+        groups.setdefault(purpose, []).append(f"| {link(name, target)} | {summary(target)} |")
+    lines = ["# All names", "", "Every name here is an attribute of `tfsoftmax`."]
+    for title, rows in groups.items():
+        lines += ["", f"## {title}", "", "| name | |", "|---|---|", *rows] if rows else []
     return "\n".join(lines) + "\n"
 
 

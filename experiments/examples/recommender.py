@@ -1,5 +1,5 @@
 # %% [markdown]
-# Two towers over 200,000 items: the tower of items computes a vector from their features, the tower
+# Two towers over 100,000 items: the tower of items computes a vector from their features, the tower
 # of users one from the items that a user had. The score of an item is the product of the two.
 #
 #     python -m experiments.examples.recommender
@@ -30,10 +30,10 @@ import tfsoftmax
 from tfsoftmax.samplers import InBatch
 from tfsoftmax.support.hardware import hardware
 
-ITEMS = 200_000
+ITEMS = 100_000
 TOPICS = 100
 UNITS = 32
-USERS = 120_000
+USERS = 80_000
 HELD_OUT = 1_000
 HISTORY = 10
 BATCH = 256

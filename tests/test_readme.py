@@ -41,7 +41,7 @@ def test_the_blocks_of_the_readme_run_in_order(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.slow
 def test_the_readme_prints_what_it_says(tmp_path):
-    """As it stands, in a process of its own: perplexities within 5 %, by which threads move them, and the order of times."""
+    """As it stands, in a process of its own. Threads move Dense's perplexity by some per cent."""
     program = "\n".join(blocks("README.md"))
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path

@@ -130,7 +130,7 @@ class Advice:
     Attributes:
         problem: what was measured, in words.
         rows: list of `Measured`, the fastest first, then those that were not run.
-        recommended: the name of a head, a key of `tfsoftmax.HEADS`.
+        recommended: the name of a head, a key of `tfsoftmax.HEADS`; or "dense" if it ran alone.
         reason: why this one.
 
     Example:
@@ -348,10 +348,11 @@ def _recommendation(rows, vocab_size, frequent, task):
     }
     if "full" in by and vocab_size <= FEW_WORDS:
         return "full", "with so few words the layers below cost more, and it gives up nothing."
-    if "full" in by and min(share.get("adaptive", 1), share.get("sampled", 1)) > LEAST_GAIN:
+    others = [share[name] for name in ("adaptive", "sampled") if name in by]
+    if "full" in by and others and min(others) > LEAST_GAIN:
         return "full", (
-            "AdaptiveSoftmax and SampledSoftmax gain less than a third of its time, and it gives "
-            "up nothing."
+            "the heads to take in its place gain less than a third of its time, and it gives up "
+            "nothing."
         )
     of_tenth = f"{frequent:.0%} of the labels are among the most frequent tenth of the words"
     if task == "text" and "adaptive" in by and frequent >= 0.5 and vocab_size < MANY_WORDS:
@@ -361,11 +362,15 @@ def _recommendation(rows, vocab_size, frequent, task):
                 f"it trains on exact probabilities{of_full}, and {of_tenth}, which keep all units."
             )
     if "sampled" in by:
-        why = "the order of items is what matters" if task == "items" else f"only {of_tenth}"
-        if task == "text" and vocab_size >= MANY_WORDS:
+        if task == "items":
+            why = "the order of items is what matters"
+        elif vocab_size >= MANY_WORDS:
             why = "a step of an exact head grows with so many words"
+        else:
+            why = f"only {of_tenth}" if frequent < 0.5 else "AdaptiveSoftmax gains too little here"
         return "sampled", (
             f"{why}. What a step costs depends on the samples, not on V, and the head still "
             "evaluates exactly."
         )
-    return next(row for row in rows if row.name in by).name, "it is the fastest that was run."
+    kept = [row.name for row in rows if row.name in by and "perplexity" not in row.gives_up]
+    return (kept or list(by))[0], "it is the fastest that was run and gives up little."

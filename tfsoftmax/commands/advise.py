@@ -88,7 +88,7 @@ def read_counts(path):
     import numpy as np
 
     try:
-        return np.load(path) if path.endswith(".npy") else np.loadtxt(path, ndmin=1)
+        return np.atleast_1d(np.load(path) if path.endswith(".npy") else np.loadtxt(path))
     except (ValueError, EOFError) as error:
         raise refusal(
             "counts", "name an array (.npy) or a text with a number in each line",

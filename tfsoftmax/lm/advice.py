@@ -17,10 +17,10 @@ from tfsoftmax.lm.head_names import HEAD_NAMES
 from tfsoftmax.lm.head_options import WordCounts, head_for, known_options
 from tfsoftmax.lm.registry import HEADS
 from tfsoftmax.losses import SoftmaxLoss
+from tfsoftmax.ops.logits import logits_rows
 from tfsoftmax.optimizers import Adagrad
 from tfsoftmax.partitions.cost_model import zipf
 from tfsoftmax.profiling.head_step import PeakMemory, head_step
-from tfsoftmax.support import budgets
 from tfsoftmax.support.arguments import (
     check_at_least,
     check_hint,
@@ -63,7 +63,7 @@ class _Candidate(NamedTuple):
 CANDIDATES = {
     "sampled": _Candidate("exact loss in training"),
     "adaptive": _Candidate("units of rare words", 1, 0.5),
-    "full": _Candidate("nothing", 1, 1),
+    "full": _Candidate("nothing", 1, 1.5),
     "tree": _Candidate("perplexity, by the tree"),
     "class": _Candidate("a little perplexity", 1.2, 0.1),
     DENSE: _Candidate("nothing", 1, 1),
@@ -236,7 +236,7 @@ def _row(name, words, units, positions):
     """What is known of a head without making it."""
     known, size = CANDIDATES[name], len(words)
     options = known.options(size)
-    chunk = min(positions, budgets.CHUNK_ROWS, max(1, budgets.LOGITS_BYTES // (FLOAT * size)))
+    chunk = min(positions, logits_rows(size, units))
     if name == DENSE:
         layer, exact, code = "Dense, cross-entropy", True, f"keras.layers.Dense({size:_})"
         weights, samples, chunk = size * (units + 1), 0, 4 * positions

@@ -1,6 +1,7 @@
 """`tfsoftmax.advise`: what it runs, predicts and recommends, and the command."""
 
 import math
+import tracemalloc
 
 import keras
 import numpy as np
@@ -9,16 +10,17 @@ import pytest
 import tfsoftmax
 from refusals import refuses
 from runs_helper import tool
-from tfsoftmax.lm import advice
+from tfsoftmax.lm import advice, measured_heads
 from tfsoftmax.lm.head_options import WordCounts
+from tfsoftmax.profiling.memory import available_bytes
 
-NAMES = tuple(advice.CANDIDATES)
+NAMES = tuple(measured_heads.CANDIDATES)
 
 
 def rows_of(**milliseconds):
     """Rows of heads that took these times."""
     return [
-        advice.Measured(name, name, "", "", True, 0, each) for name, each in milliseconds.items()
+        measured_heads.Measured(name, name, "", "", True, each) for name, each in milliseconds.items()
     ]
 
 
@@ -47,18 +49,44 @@ def test_memory_is_what_was_predicted(measured, name):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_line_of_code_makes_the_layer(name):
     words = WordCounts(1e4 / np.arange(1, 101))
-    row = advice._row(name, words, 8, 16)
+    row = measured_heads.unmeasured(name, len(words))
     layer = eval(row.code, {"tfsoftmax": tfsoftmax, "keras": keras, "counts": words.counts})
     layer.build((None, 8))
     weights = sum(math.prod(v.shape) for v in layer.trainable_variables)
-    assert weights > 0 and row.predicted_bytes >= 8 * weights
+    assert weights > 0
+    assert measured_heads.predicted_bytes(name, words, 16, 8) >= 8 * weights
     assert row.layer in (type(layer).__name__, "Dense, cross-entropy")
+
+
+def test_memory_is_predicted_without_taking_it():
+    words = WordCounts(np.ones(100_000))
+    tracemalloc.start()
+    try:
+        predicted = measured_heads.predicted_bytes("self_organised", words, 16, 8)
+        taken = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert predicted > 4 * 100_000 * 317  # q(w, c), which is not trained
+    assert taken < predicted / 10
+
+
+def test_the_limit_of_a_container_counts(tmp_path):
+    free = available_bytes(tmp_path)
+    assert 0 < free < 1 << 50
+    (tmp_path / "memory").mkdir()
+    (tmp_path / "memory/memory.limit_in_bytes").write_text("5000\n")
+    (tmp_path / "memory/memory.usage_in_bytes").write_text("2000\n")
+    assert available_bytes(tmp_path) == 3000
+    (tmp_path / "memory.current").write_text("2000\n")
+    for limit, expected in (("max", 3000), ("2500", 500), ("1000", 0)):
+        (tmp_path / "memory.max").write_text(f"{limit}\n")
+        assert available_bytes(tmp_path) == expected
 
 
 def test_heads_whose_time_or_memory_is_missing_are_listed(monkeypatch):
     with refuses("seconds", "be enough for one head"):
         advice.advise(1000, 8, 16, seconds=1e-9)
-    monkeypatch.setattr(advice, "available_bytes", lambda: 1e5)
+    monkeypatch.setattr(measured_heads, "available_bytes", lambda: 1e5)
     found = advice.advise(3000, 8, 16, seconds=30, only=["full", "class_unigram"])
     assert [row.name for row in found.rows] == ["class_unigram", "full"]
     assert "GiB of memory" in found.rows[1].why_not and "GiB of memory" in str(found)

@@ -104,16 +104,21 @@ class SelfOrganisedSoftmax(SoftmaxHead):
         if clusters is None:
             clusters = np.random.default_rng(self.seed).permutation(rows) % self.num_clusters
         layout = _layout(clusters, self.num_clusters)
-        self.layout = {name: self._state(name, value) for name, value in layout.items()}
+        self.layout = {
+            name: self._state(name, value, value.shape) for name, value in layout.items()
+        }
         if self.fixed_clusters is not None:
             return
-        even = np.full((rows, self.num_clusters), -np.log2(self.num_clusters), np.float32)
-        self.preferences = self._state("preferences", even)  # q(w, c), bits
+        even = np.float32(-np.log2(self.num_clusters))
+        self.preferences = self._state(  # q(w, c), bits
+            "preferences", even, (rows, self.num_clusters)
+        )
 
-    def _state(self, name, value):
+    def _state(self, name, value, shape):
         return self.add_weight(
-            name=name, shape=value.shape, dtype=value.dtype.name, trainable=False, autocast=False,
-            initializer=lambda shape, dtype: tf.constant(value), aggregation="only_first_replica",
+            name=name, shape=shape, dtype=value.dtype.name, trainable=False, autocast=False,
+            initializer=lambda shape, dtype: tf.broadcast_to(value, shape),
+            aggregation="only_first_replica",
         )
 
     @property

@@ -1,26 +1,16 @@
 """Which head for a vocabulary: a step of each that fits is run on this machine, and compared."""
 
 import dataclasses
-import gc
 import math
-import statistics
 import textwrap
 import time
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
-import keras
 import numpy as np
-import tensorflow as tf
 
-from tfsoftmax.lm.head_names import HEAD_NAMES
-from tfsoftmax.lm.head_options import WordCounts, head_for, known_options
-from tfsoftmax.lm.registry import HEADS
-from tfsoftmax.losses import SoftmaxLoss
-from tfsoftmax.ops.logits import logits_rows
-from tfsoftmax.optimizers import Adagrad
+from tfsoftmax.lm.head_options import WordCounts
+from tfsoftmax.lm.measured_heads import CANDIDATES, Measured, measure, unmeasured
 from tfsoftmax.partitions.cost_model import zipf
-from tfsoftmax.profiling.head_step import PeakMemory, head_step
 from tfsoftmax.support.arguments import (
     check_at_least,
     check_hint,
@@ -33,94 +23,15 @@ from tfsoftmax.support.counts import checked_counts
 from tfsoftmax.support.hardware import hardware
 from tfsoftmax.support.progress import Progress
 
-DENSE = "dense"
-MOST_SAMPLES = 7
 TASKS = "text", "items"
-FLOAT = 4
 WIDTH = 80
 FEW_WORDS = 10_000  # up to which the layers below cost more than a full softmax
 LEAST_GAIN = 2 / 3  # of the time of a full softmax, above which another head is not worth its price
 MANY_WORDS = 1_000_000  # from which sampled softmax is recommended for texts too
-
-
-class _Candidate(NamedTuple):
-    """What is known of a head before it is run.
-
-    Attributes:
-        gives_up: what it gives up against a full softmax.
-        gradients: how many tensors as large as its weights a step holds.
-        scores: how many tensors (chunk of positions, V) a step holds.
-        options: function of V -> arguments that the head has no defaults for.
-    """
-
-    gives_up: str
-    gradients: float = 0.0
-    scores: float = 0.0
-    options: Callable[[int], dict] = lambda vocab_size: {}
-
-
-# In the order in which they are run: those that are recommended, then the cheapest first.
-CANDIDATES = {
-    "sampled": _Candidate("exact loss in training"),
-    "adaptive": _Candidate("units of rare words", 1, 0.5),
-    "full": _Candidate("nothing", 1, 1.5),
-    "tree": _Candidate("perplexity, by the tree"),
-    "class": _Candidate("a little perplexity", 1.2, 0.1),
-    DENSE: _Candidate("nothing", 1, 1),
-    "nce": _Candidate("exact loss, perplexity"),
-    "blackout": _Candidate("exact loss in training"),
-    "negative": _Candidate("much perplexity"),
-    "class_unigram": _Candidate("scores of words"),
-    "shortlist": _Candidate("scores of rare words", 1, 0.05, lambda v: {"shortlist": v // 20}),
-    "class_nce": _Candidate("exact loss, perplexity"),
-    "self_organised": _Candidate("a little perplexity", 1.5, 0.1),
-    "self_normalised": _Candidate("much perplexity", 2, 0.1),
-    "spherical": _Candidate("some perplexity", 2),
-    "taylor": _Candidate("some perplexity", 2),
-    "two_level": _Candidate("hardly anything", 1, 0.7),
-    "differentiated": _Candidate(
-        "units of rare words", 1, 1, lambda v: {"cutoffs": [v // 20, v // 4]}
-    ),
-}
 NOT_RUN = (
     "Not run: CharCnnSoftmax needs the spelling of the words, NarySoftmax a hierarchy of yours, "
     "and ShardedSoftmax several devices."
 )
-ROWS, OF_SAMPLES = 4, 2  # tensors (N + S, D) and (N, S) that a step holds with S samples, about
-
-
-@dataclasses.dataclass
-class Measured:
-    """What a step of a head takes.
-
-    Attributes:
-        name: a name in `tfsoftmax.HEADS`, or "dense".
-        layer: the name of its class.
-        milliseconds: of a step: the loss, all gradients and Adagrad's update; NaN if none was run.
-        most: whether this time is that of the first step, which was traced too.
-        bytes: of weights, the optimiser's slots, gradients and temporaries; where the allocator
-            does not count, `predicted_bytes`.
-        predicted_bytes: the same, as known before the head was made.
-        trains_exactly: whether the training loss is the exact cross-entropy.
-        gives_up: what the head gives up against a full softmax.
-        code: the line that makes it.
-        why_not: why it was not run; empty if it was.
-
-    Example:
-        rows = tfsoftmax.advise(500, units=8, positions=16, only=["full", "tree"]).rows
-        print({row.layer: (row.milliseconds, row.bytes) for row in rows})
-    """
-
-    name: str
-    layer: str
-    gives_up: str
-    code: str
-    trains_exactly: bool
-    predicted_bytes: int
-    milliseconds: float = math.nan
-    most: bool = False
-    bytes: int = 0
-    why_not: str = ""
 
 
 @dataclasses.dataclass
@@ -219,8 +130,8 @@ def advise(
         for number, name in enumerate(chosen):
             now = time.monotonic()
             own_end = now + (end - now) / (len(chosen) - number)
-            rows.append(_row(name, WordCounts(counts), units, positions))
-            _measure(rows[-1], WordCounts(counts), hidden, labels, own_end, end)
+            rows.append(unmeasured(name, vocab_size))
+            measure(rows[-1], WordCounts(counts), hidden, labels, own_end, end)
             done(1)
     rows.sort(key=lambda row: (bool(row.why_not), row.milliseconds))
     frequent = np.sort(counts)[::-1][: vocab_size // 10].sum() / counts.sum()
@@ -230,101 +141,6 @@ def advise(
         f"{hardware()}."
     )
     return Advice(problem, rows, *_recommendation(rows, vocab_size, frequent, task))
-
-
-def _row(name, words, units, positions):
-    """What is known of a head without making it."""
-    known, size = CANDIDATES[name], len(words)
-    options = known.options(size)
-    chunk = min(positions, logits_rows(size, units))
-    if name == DENSE:
-        layer, exact, code = "Dense, cross-entropy", True, f"keras.layers.Dense({size:_})"
-        weights, samples, chunk = size * (units + 1), 0, 4 * positions
-    else:
-        head, layer = HEADS[name], HEAD_NAMES[name][0]
-        takes = "counts" in known_options(head).vocabulary
-        given = ["counts=counts"] * takes + [f"{key}={value}" for key, value in options.items()]
-        code = f"tfsoftmax.{layer}({', '.join([f'{size:_}', *given])})"
-        with keras.StatelessScope(initialize_variables=False):  # shapes, without any memory
-            unbuilt = head_for(words, head, **options)
-            unbuilt.build((positions, units))
-            weights = sum(int(np.prod(v.shape)) for v in unbuilt.trainable_variables)
-        exact, samples = unbuilt.trains_exactly, getattr(unbuilt, "num_samples", 0)
-    temporaries = (
-        known.scores * chunk * size + ROWS * (positions + samples) * units
-        + OF_SAMPLES * positions * samples
-    )
-    total = FLOAT * ((2 + known.gradients) * weights + temporaries)
-    return Measured(name, layer, known.gives_up, code, exact, int(total))
-
-
-def _measure(row, words, hidden, labels, own_end, end):
-    """Runs steps, and writes what they take into the row.
-
-    Args:
-        row: `Measured`.
-        words: `WordCounts`.
-        hidden, labels: of the positions.
-        own_end: until when steps are run.
-        end: until when a second one is run at least, as the first is traced too.
-    """
-    if time.monotonic() >= end:
-        row.why_not = "not run: the time was up"
-    elif row.predicted_bytes > available_bytes():
-        row.why_not = f"not run: it needs about {row.predicted_bytes / 2**30:,.1f} GiB of memory"
-    else:
-        try:
-            _run(row, words, hidden, labels, own_end, end)
-        except (tf.errors.ResourceExhaustedError, MemoryError):
-            row.why_not = "not run: its memory ran out"
-        gc.collect()
-
-
-def _run(row, words, hidden, labels, own_end, end):
-    layer, loss, optimizer = _made(row.name, words)
-    layer.build(hidden.shape)
-    step = head_step(
-        lambda rows, labels: loss(labels, layer(rows, training=True)), layer.trainable_variables,
-        hidden, labels, optimizer,
-    )
-
-    def seconds():
-        start = time.perf_counter()
-        step()
-        return time.perf_counter() - start
-
-    times = [seconds()]
-    memory, row.most, row.bytes = PeakMemory(), True, row.predicted_bytes
-    before = memory.begin()
-    if time.monotonic() < end:
-        times, row.most = [seconds()], False
-    while len(times) < MOST_SAMPLES and time.monotonic() + times[-1] < own_end:
-        times.append(seconds())
-    if before is not None and not row.most:
-        held = sum(int(np.prod(v.shape)) for v in layer.trainable_variables)
-        row.bytes = memory.end() - before + 2 * FLOAT * held  # Adagrad has one slot
-    row.milliseconds = 1000 * statistics.median(times)
-
-
-def _made(name, words):
-    """A layer, its loss and the function that makes its optimiser."""
-    if name == DENSE:
-        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        return keras.layers.Dense(len(words)), loss, lambda: keras.optimizers.Adagrad(0.1)
-    options = CANDIDATES[name].options(len(words))
-    return head_for(words, HEADS[name], **options), SoftmaxLoss(), lambda: Adagrad(0.1)
-
-
-def available_bytes() -> float:
-    """Bytes that a process may still take: infinite with a GPU, whose allocator will say so."""
-    if tf.config.list_logical_devices("GPU"):
-        return math.inf
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            facts = dict(line.split(":") for line in file)
-        return 1024.0 * int(facts["MemAvailable"].split()[0])
-    except (OSError, KeyError):
-        return math.inf
 
 
 def _recommendation(rows, vocab_size, frequent, task):

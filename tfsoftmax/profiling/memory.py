@@ -1,14 +1,23 @@
 """Measures how much memory the process and its devices use."""
 
+import contextlib
 import math
 import sys
+from pathlib import Path
 
+import psutil
 import tensorflow as tf
 
 try:
     import resource
 except ModuleNotFoundError:  # on Windows
     resource = None
+
+# The limit and the use of a container, in cgroups of version 2 and 1.
+CGROUP_FILES = (
+    ("memory.max", "memory.current"),
+    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+)
 
 
 def device_memory() -> dict[str, tuple[int, int]]:
@@ -29,13 +38,9 @@ def device_memory() -> dict[str, tuple[int, int]]:
     return found
 
 
-def resident_bytes() -> float:
-    """Bytes of the process's resident set now; on systems without /proc, its peak so far."""
-    try:
-        with open("/proc/self/statm", encoding="ascii") as file:
-            return int(file.read().split()[1]) * resource.getpagesize()
-    except OSError:
-        return peak_resident_bytes()
+def resident_bytes() -> int:
+    """Bytes of the process's resident set now."""
+    return psutil.Process().memory_info().rss
 
 
 def peak_resident_bytes() -> float:
@@ -44,3 +49,17 @@ def peak_resident_bytes() -> float:
         return math.nan
     unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, Linux KiB
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def available_bytes(root: str = "/sys/fs/cgroup") -> float:
+    """Bytes of main memory that the process may still take.
+
+    Args:
+        root: folder of the limits that Linux sets for a container.
+    """
+    found = psutil.virtual_memory().available
+    for limit, used in CGROUP_FILES:
+        with contextlib.suppress(OSError, ValueError):  # "max", or no such file
+            bytes_of = [int(Path(root, name).read_text()) for name in (limit, used)]
+            found = min(found, max(0, bytes_of[0] - bytes_of[1]))
+    return found

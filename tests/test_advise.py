@@ -19,9 +19,8 @@ NAMES = tuple(measured_heads.CANDIDATES)
 
 def rows_of(**milliseconds):
     """Rows of heads that took these times."""
-    return [
-        measured_heads.Measured(name, name, "", "", True, each) for name, each in milliseconds.items()
-    ]
+    made = measured_heads.Measured
+    return [made(name, name, "", "", True, each) for name, each in milliseconds.items()]
 
 
 @pytest.fixture(scope="module")

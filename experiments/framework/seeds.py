@@ -10,6 +10,7 @@ from experiments.framework import markdown, pictures
 
 SPLITS = {"perplexity": "validation", "test_perplexity": "test"}
 TIED = 0.01  # perplexities no further apart are alike, however many seeds there are
+HIGHEST = 1.6  # of the lowest perplexity: the first epochs of learning curves are above it
 ERRORS = 3  # standard errors: of dozens of comparisons, some differ by two of them by chance
 MORE, ALIKE, LESS = "higher", "alike", "lower"
 _SEED = re.compile(r"-seed\d+$")
@@ -166,13 +167,16 @@ def _draw(lines, title, note):
     figure = pictures.new(9, 5, title, note)
     axes = figure.subplots()
     pictures.frame(axes)
-    low = min(e["perplexity"] for events in lines.values() for e in events)
     for index, (name, events) in enumerate(lines.items()):
         style = "-" if index < len(pictures.COLOURS) else "--"
         colour = pictures.COLOURS[index % len(pictures.COLOURS)]
         axes.plot([e["epoch"] for e in events], [e["perplexity"] for e in events], style,
                   color=colour, label=name, marker="o", markersize=3)
-    axes.set_ylim(0.95 * low, 2.2 * low)
+    best, worst = ([of(e["perplexity"] for e in own) for own in lines.values()]
+                   for of in (min, max))
+    high = min(max(worst), max(*best, HIGHEST * min(best)))  # every line reaches into the picture
+    axes.set_ylim(0.97 * min(best), 1.03 * high)
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_xlabel("epochs")
     axes.set_title("exact validation perplexity", loc="left", fontsize=10)
     axes.legend(fontsize=9, frameon=False)

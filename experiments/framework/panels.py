@@ -5,8 +5,6 @@ import statistics
 
 from experiments.framework import pictures, seeds
 
-LEAST_HEIGHT = 0.04  # of the vertical axis, as a share of the perplexity: less than 1 % is noise
-
 
 @dataclasses.dataclass(frozen=True)
 class Panel:
@@ -81,7 +79,7 @@ def draw(panels, found, baseline, note):
         if baseline in found:
             axes.axhline(found[baseline], linestyle="--", linewidth=1, color=pictures.GREY)
         low, high = axes.get_ylim()
-        room = max(0, LEAST_HEIGHT * high - (high - low)) / 2
+        room = max(0, pictures.LEAST_SPAN * high - (high - low)) / 2
         axes.set_ylim(low - room, high + room)
         pictures.frame(axes)
         axes.set_xticks(range(len(values)), [_tick(value) for value in values])

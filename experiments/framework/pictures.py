@@ -1,12 +1,14 @@
 """What all pictures of results share: colours, a frame, labels at bars and lines, and Markdown."""
 
 import math
+import statistics
 import sys
 
 # The colours of Okabe and Ito, which colour-blind readers can tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 GREY = "0.6"
 DOTS_PER_INCH = 110
+LEAST_SPAN = 0.04  # of an axis, as a share of the perplexity: less than 1 % is noise
 TICKS = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8), (1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1,)
 LARGEST_RATIOS = 4, 12, 3000, math.inf  # of an axis with these ticks in each decade
 
@@ -63,6 +65,31 @@ def bars(axes, names, values, texts, colours, title):
     axes.xaxis.set_visible(False)
     axes.tick_params(axis="y", length=0)
     axes.spines[["top", "right", "bottom"]].set_visible(False)
+
+
+def dots(axes, results, low, high, form="{:,.1f}"):
+    """Draws a row for each name, the lowest mean on top, with a dot for each of its values.
+
+    Args:
+        axes: to draw on.
+        results: {name: list of values}.
+        low, high: what the axis shows; a mean above it stands at the edge.
+        form: format of the means, which stand beside the dots.
+    """
+    means = {name: statistics.mean(values) for name, values in results.items()}
+    names, span = sorted(means, key=means.get), max(high - low, LEAST_SPAN * high)
+    edge = low + span * (1.3 if max(means.values()) > high else 1)
+    axes.set(xlim=(low - 0.1 * span, edge + 0.2 * span), ylim=(len(names) - 0.5, -0.5))
+    axes.set_yticks(range(len(names)), names)
+    frame(axes)
+    for row, name in enumerate(names):
+        beyond = means[name] > high
+        places, text = [edge] if beyond else results[name], form.format(means[name])
+        axes.plot(places, [row] * len(places), ">" if beyond else "o", markersize=7, alpha=0.7,
+                  color=COLOURS[1 if beyond else 0])
+        axes.annotate(text + ", off the axis" * beyond, (max(places), row),
+                      (-8 if beyond else 8, 0), textcoords="offset points", fontsize=9, va="center",
+                      ha="right" if beyond else "left")
 
 
 def frame(axes, log_axes="", grid="both"):

@@ -9,6 +9,7 @@ from experiments.measurements import cluster_curves
 PICTURE, CURVES, PANELS = "perplexity.png", "curves.png", "panels.png"
 RESULTS = "results.json"
 RESULTS_HEADING = "## Results"
+LEAST_RUNS = 3  # of a picture of perplexities: of fewer, the table tells as much
 MOST_MEDIANS = 2.5  # a perplexity of more than so many medians is drawn at the edge of the picture
 HEADINGS = {
     "perplexity": "validation perplexity",
@@ -34,7 +35,7 @@ def write(name, docstring, outcomes, folder, of_parameters=()):
         docstring: docstring of its module.
         outcomes: list of (`Run`, `Outcome`) in the order of the table.
         folder: `Path` to write into, which is made if it is missing.
-        of_parameters: `Panel`s, which are drawn instead of the learning curves.
+        of_parameters: `Panel`s, which are drawn instead of the learning curves and the results.
 
     Returns:
         The text of README.md.
@@ -50,7 +51,9 @@ def write(name, docstring, outcomes, folder, of_parameters=()):
             "Received: a directory without any"
         )
     rows = [kept.row(run, outcome) for run, outcome in outcomes]
-    results = [(row["name"], row["perplexity"]) for row in rows if row.get("perplexity")]
+    corpora = {_corpus(o.config) for _, o in outcomes if o.config and not o.foreign}
+    compare = len(corpora) == 1 and not of_parameters
+    results = seeds.perplexities(rows) if compare else {}
     note = note_of(outcomes)
     lines = ",\n".join(json.dumps(row) for row in rows)
     markdown.write(folder / RESULTS, f"[\n{lines}\n]")
@@ -145,50 +148,36 @@ def note_of(outcomes):
 
 
 def picture(name, results, note, path):
-    """Draws perplexities; returns the Markdown that shows them.
+    """Draws perplexities; returns the Markdown that shows them, empty for few runs.
 
     Args:
         name: name of the experiment.
-        results: list of (run, validation perplexity).
+        results: {run without its seed: list of validation perplexities}.
         note: corpus, hardware and scale.
         path: `Path` of the PNG.
     """
-    results = sorted(results, key=lambda result: result[1])
-    if not results:
+    if len(results) < LEAST_RUNS:
         return ""
-    limit = MOST_MEDIANS * statistics.median(perplexity for _, perplexity in results)
-    beyond = [run for run, perplexity in results if perplexity > limit]
+    means = {run: statistics.mean(perplexities) for run, perplexities in results.items()}
+    limit = MOST_MEDIANS * statistics.median(means.values())
+    high = max(mean for mean in means.values() if mean <= limit)
+    beyond = [run for run, mean in means.items() if mean > high]
     caption = (
-        f"Exact validation perplexity of the runs of {name}, the best run on top."
-        + f" ({note}.)" * bool(note)
+        f"Exact validation perplexity of the finished runs of {name}, the best on top. A dot is a "
+        "seed, and the number is the mean." + f" ({note}.)" * bool(note)
     )
     if beyond:
         caption += f" The perplexity of {' and '.join(beyond)} lies far beyond the axis."
-    return pictures.shown(lambda: draw(name, results, limit, note), path, caption)
 
+    def draw():
+        title = f"{name}: which run learns best"
+        figure = pictures.new(9, 1.5 + 0.33 * len(results), title, note)
+        axes = figure.subplots()
+        pictures.dots(axes, results, min(map(min, results.values())), high)
+        axes.set_title("exact validation perplexity, lower is better", loc="left", fontsize=10)
+        return figure
 
-def draw(name, results, limit, note):
-    """The picture of sorted results, in which perplexities above the limit stand at the edge."""
-    names, perplexities = zip(*results)
-    figure = pictures.new(9, 1.5 + 0.33 * len(names), f"{name}: which run learns best", note)
-    left = figure.subplots()
-    left.set_yticks(range(len(names)), names)
-    left.set_ylim(len(names) - 0.5, -0.5)
-    shown = [p for p in perplexities if p <= limit]
-    low, high = min(shown), max(shown)
-    edge = high + 0.3 * (high - low or high)
-    left.set_xlim(low - 0.1 * (edge - low), edge + 0.25 * (edge - low))
-    pictures.frame(left)
-    for row, perplexity in enumerate(perplexities):
-        clipped = perplexity > limit
-        place = edge if clipped else perplexity
-        left.plot(place, row, ">" if clipped else "o", markersize=7,
-                  color=pictures.COLOURS[1 if clipped else 0])
-        text = f"{perplexity:,.0f}, off the axis" if clipped else f"{perplexity:,.1f}"
-        left.annotate(text, (place, row), (-8 if clipped else 8, 0), textcoords="offset points",
-                      fontsize=9, va="center", ha="right" if clipped else "left")
-    left.set_title("exact validation perplexity, lower is better", loc="left", fontsize=10)
-    return figure
+    return pictures.shown(draw, path, caption)
 
 
 def _corpus(config):

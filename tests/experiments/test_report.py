@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from experiments.framework import report
+from experiments.framework import pictures, report
 from experiments.framework.definition import Run
 from experiments.framework.outcome import Outcome
 from experiments.framework.runner import run_all
@@ -13,6 +13,7 @@ RUNS = [
     Run("cut", paper={"words_per_second": 22110}),
     Run("never"),
 ]
+RESULTS = {"nce": [3.7e6], "full": [212.0, 214.0], "sampled": [215.0]}
 
 
 @pytest.fixture(scope="module")
@@ -81,22 +82,34 @@ def test_different_hardware_is_stated_with_the_runs_that_had_it(outcomes):
     assert report.facts([]) == ""
 
 
-def test_the_picture_is_a_png_that_the_report_shows_with_a_caption(tmp_path, outcomes):
+def test_the_picture_is_a_png_with_a_dot_for_each_seed(tmp_path):
     pytest.importorskip("matplotlib")
-    text = report.write("toy", "Title.", outcomes, tmp_path)
-    assert f"]({report.PICTURE})" in text
-    assert "the runs of toy, the best run on top. (toy, V = 77; 1 core of a toy.)" in text
-    assert (tmp_path / report.PICTURE).read_bytes().startswith(b"\x89PNG")
+    text = report.picture("toy", RESULTS, "a toy", tmp_path / "p.png")
+    assert "](p.png)" in text and "the finished runs of toy, the best on top." in text
+    assert text.endswith("(a toy.) The perplexity of nce lies far beyond the axis.")
+    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_perplexity_far_beyond_the_others_does_not_stretch_the_axis(tmp_path):
+def test_a_perplexity_far_beyond_the_others_does_not_stretch_the_axis():
+    figure = pytest.importorskip("matplotlib.figure").Figure()
+    axes = figure.subplots()
+    pictures.dots(axes, RESULTS, 210.0, 215.0)
+    assert axes.get_xlim()[1] < 300
+    texts = [text.get_text() for text in axes.texts]
+    assert texts == ["213.0", "215.0", "3,700,000.0, off the axis"]
+    assert list(axes.lines[0].get_xdata()) == [212.0, 214.0]
+    pictures.dots(axes, {"alike": [100.0, 100.5]}, 100.0, 100.5)
+    low, high = axes.get_xlim()
+    assert high > low + 4
+
+
+def test_few_runs_and_runs_of_several_corpora_have_no_picture(tmp_path, outcomes, monkeypatch):
     pytest.importorskip("matplotlib")
-    results = [("nce", 3.7e6), ("full", 213.0), ("sampled", 215.0)]
-    text = report.picture("toy", results, "", tmp_path / "p.png")
-    assert text.endswith("The perplexity of nce lies far beyond the axis.")
-    (left,) = report.draw("toy", sorted(results, key=lambda r: r[1]), 500.0, "").axes
-    assert left.get_xlim()[1] < 300
-    assert [text.get_text() for text in left.texts] == ["213.0", "215.0", "3,700,000, off the axis"]
+    assert report.picture("toy", {"a": [1.0], "b": [2.0]}, "", tmp_path / "p.png") == ""
+    monkeypatch.setattr(report, "LEAST_RUNS", 1)
+    assert "(perplexity.png)" in report.write("toy", "Title.", outcomes, tmp_path)
+    outcomes[1][1].config["corpus"]["name"] = "another"
+    assert "(perplexity.png)" not in report.write("toy", "Title.", outcomes, tmp_path)
 
 
 def test_without_matplotlib_the_table_is_written_and_a_sentence_says_so(
@@ -104,6 +117,7 @@ def test_without_matplotlib_the_table_is_written_and_a_sentence_says_so(
 ):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.delitem(sys.modules, "matplotlib.figure", raising=False)
+    monkeypatch.setattr(report, "LEAST_RUNS", 1)
     text = report.write("toy", "Title.", outcomes, tmp_path)
     assert report.table(outcomes[:2]) in text and report.PICTURE not in text
     assert "matplotlib is not installed: pip install matplotlib" in capsys.readouterr().err

@@ -272,6 +272,6 @@ def _line(axes, name, points, colour, style="-"):
 
 def _finish(axes, ends, ticks, log_axes="xy"):
     pictures.frame(axes, log_axes)
-    axes.set_xticks(ticks)
-    axes.tick_params(axis="x", labelrotation=30 if max(ticks) >= 1000 else 0)
+    slanted = {"rotation": 30, "ha": "right"} if max(ticks) >= 1000 else {}
+    axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks], **slanted)
     pictures.label_ends(axes, ends)

@@ -1,13 +1,16 @@
 """What all pictures of results share: colours, a frame, labels at bars and lines, and Markdown."""
 
+import itertools
 import math
 import statistics
 import sys
+import textwrap
 
 # The colours of Okabe and Ito, which colour-blind readers can tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 GREY = "0.6"
 DOTS_PER_INCH = 110
+WIDEST = 27  # characters of a name beside a line
 LEAST_SPAN = 0.04  # of an axis, as a share of the perplexity: less than 1 % is noise
 TICKS = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8), (1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1,)
 LARGEST_RATIOS = 4, 12, 3000, math.inf  # of an axis with these ticks in each decade
@@ -110,7 +113,7 @@ def frame(axes, log_axes="", grid="both"):
 
 
 def label_ends(axes, ends, gap=0.065):
-    """Writes names beside lines, right of the axes, moved apart where they would overlap.
+    """Writes names right of the axes, in two lines if they are long, and none over another.
 
     Args:
         axes: with a logarithmic y axis, whose limits are final.
@@ -118,11 +121,12 @@ def label_ends(axes, ends, gap=0.065):
         gap: least distance of two names, as a share of the height of the axes.
     """
     low, high = map(math.log, axes.get_ylim())
-    ends = sorted(ends)
+    ends = [(y, textwrap.fill(name, WIDEST), colour) for y, name, colour in sorted(ends)]
+    heights = [gap * (1 + name.count("\n")) for _, name, _ in ends]
+    gaps = [(a + b) / 2 for a, b in itertools.pairwise(heights)]
     places = [(math.log(y) - low) / (high - low) for y, _, _ in ends]
-    for i in range(1, len(places)):
-        places[i] = max(places[i], places[i - 1] + gap)
+    for i, least in enumerate(gaps):
+        places[i + 1] = max(places[i + 1], places[i] + least)
     for i, (place, (_, name, colour)) in enumerate(zip(places, ends)):
-        highest = 1 - gap * (len(ends) - 1 - i)
-        axes.text(1.02, min(place, highest), name, color=colour, fontsize=9, va="center",
-                  transform=axes.transAxes)
+        axes.text(1.02, min(place, 1 - sum(gaps[i:])), name, color=colour, fontsize=9,
+                  va="center", transform=axes.transAxes)

@@ -10,7 +10,7 @@ SHARES = {"changed_words": "of the words", "changed_tokens": "of the tokens"}
 
 
 def blocks(outcomes, note, folder):
-    """Markdown with a picture for each run whose words chose their clusters while it trained.
+    """Markdown with a picture for each run whose words chose their clusters more than once.
 
     Args:
         outcomes: list of (`Run`, `Outcome`). Of runs that differ only in their seed, the first
@@ -22,7 +22,7 @@ def blocks(outcomes, note, folder):
     for run, outcome in outcomes:
         validations = [e for e in outcome.validations if e.get("cluster_perplexity")]
         changes = [e for e in outcome.training if e["event"] == "reassigned"]
-        if validations and changes and not outcome.foreign:
+        if validations and len(changes) > 1 and not outcome.foreign:
             found.setdefault(seeds.group(run.name), (run.name, validations, changes))
     return [
         pictures.shown(

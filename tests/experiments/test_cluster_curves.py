@@ -32,6 +32,5 @@ def test_the_picture_has_the_five_curves(outcomes):
     by = {kind: [e for e in events if e["event"] == kind] for kind in ("valid", "reassigned")}
     above, below = cluster_curves.draw("own", by["valid"], by["reassigned"], "").axes
     assert [list(line.get_ydata()) for line in above.lines] == [[400, 200], [50, 25], [8, 8]]
-    assert [list(line.get_ydata()) for line in below.lines] == [[40], [25]]
-    assert [list(line.get_xdata()) for line in (*above.lines, *below.lines)] == (
-        [[0.5, 1.0]] * 3 + [[1.0]] * 2)
+    assert [list(line.get_ydata()) for line in below.lines] == [[80, 40], [50, 25]]
+    assert [list(line.get_xdata()) for line in (*above.lines, *below.lines)] == [[0.5, 1.0]] * 5

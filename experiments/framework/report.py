@@ -24,7 +24,8 @@ the whole process. How fast heads train stands on the pages of speed: these runs
 machines with others."""
 MEANS_NOTE = """\
 Means over the seeds that have finished, with half of the range between the lowest and the highest
-seed. The ratios are to full softmax, ours and the paper's."""
+seed."""
+RATIOS_NOTE = " The ratios are to full softmax, ours and the paper's."
 
 
 def write(name, docstring, outcomes, folder, of_parameters=()):
@@ -92,7 +93,7 @@ def _means(name, outcomes, note, folder, of_parameters):
         drawn = panels.block(of_parameters, outcomes, "full", note, folder / PANELS)
     else:
         drawn = seeds.curves(outcomes, f"{name}: learning curves", note, folder / CURVES)
-    return [means, MEANS_NOTE, drawn]
+    return [means, MEANS_NOTE + RATIOS_NOTE * ("to full" in means), drawn]
 
 
 def _still_to_run(outcomes):

@@ -98,7 +98,7 @@ def table(outcomes):
     Returns:
         The table; empty if no seed has finished. Of a perplexity it gives the mean, and with two
         seeds or more half of the range between the lowest and the highest. Ratios are to the run of
-        full softmax that differs in nothing but the head.
+        full softmax that differs in nothing but the head; without such runs it has none.
     """
     finished = {
         name: [(run, o.measures()) for run, o in own if o.state == "finished"]
@@ -111,35 +111,39 @@ def table(outcomes):
                                          for own in finished.values())]
     papers = {name: own[0][0].paper for name, own in finished.items()}
     in_paper = set().union(*papers.values())
+    baselines = {name: _baseline(name, finished) for name in finished}
+    ratios = any(baseline not in (None, name) for name, baseline in baselines.items())
     rows = [["run", "seeds", "epochs"]]
     for m in measures:
-        rows[0] += [f"{SPLITS[m]} perplexity", "to full"] + ["paper", "to full"] * (m in in_paper)
+        for heading in [f"{SPLITS[m]} perplexity"] + ["paper"] * (m in in_paper):
+            rows[0] += [heading] + ["to full"] * ratios
     means = {
         name: {m: _mean([of_seed.get(m) for _, of_seed in own]) for m in measures}
         for name, own in finished.items()
     }
-    baselines = {name: _baseline(name, finished) for name in finished}
     for name, own in finished.items():
         epochs = sorted({round(of_seed["epoch"]) for _, of_seed in own})
         row = [name, str(len(own)), f"{epochs[0]}" + f" to {epochs[-1]}" * (len(epochs) > 1)]
         for m in measures:
             values = [of_seed[m] for _, of_seed in own if of_seed.get(m)]
-            row += [spread(values), _ratio(means, name, baselines[name], m)]
+            row += [spread(values)] + [_ratio(means, name, baselines[name], m)] * ratios
             if m in in_paper:
-                row += [f"{papers[name][m]:,.2f}" if m in papers[name] else "–",
-                        _ratio(papers, name, baselines[name], m)]
+                row += [f"{papers[name][m]:,.2f}" if m in papers[name] else "–"]
+                row += [_ratio(papers, name, baselines[name], m)] * ratios
         rows.append(row)
     return markdown.table(rows)
 
 
 def _baseline(name, finished):
-    """The name of the run of full softmax that is the same otherwise, or None."""
+    """The run itself if it has full softmax, else the run of full softmax like it, or None."""
     def without_head(other):
         model, training = finished[other][0][0].configs()
         rest = dataclasses.replace(model, head="full", head_options={})
         return (rest, dataclasses.replace(training, seed=0)), model.head
 
-    own, _ = without_head(name)
+    own, head = without_head(name)
+    if head == "full":
+        return name
     return next((other for other in finished if without_head(other) == (own, "full")), None)
 
 

@@ -54,6 +54,13 @@ def test_the_table_averages_finished_seeds_and_compares_with_full_softmax():
     assert lines[3] == ["tree", "1", "2", "99.00", "1.207", "125.00", "1.250", "198.00", "1.207"]
 
 
+@pytest.mark.parametrize("name", ["full-seed1", "tree-seed1"])
+def test_without_another_run_to_compare_with_there_are_no_ratios(name, tmp_path):
+    text = report.write("toy", "Title.", [outcome(name)], tmp_path)
+    assert "| run | seeds | epochs | validation perplexity | paper | test perplexity |" in text
+    assert "ratios" not in text
+
+
 def test_without_a_finished_seed_there_is_no_table():
     assert seeds.table([outcome("tree-seed2"), (Run("full"), OUTCOMES[0][1])]) == ""
 

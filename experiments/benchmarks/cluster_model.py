@@ -90,14 +90,13 @@ def step(kind, devices, vocab_size, units, positions_of_each):
     }, 2 * held + touched
 
 
-def page(path, pictures):
+def page():
     """The blocks of the section on GPUs."""
-    rows, steps = [["", "GPUs", "matrix products", "update", "exchange", "ms a step", "words/s",
-                    "GB received", "GB held"]], {}
+    rows = [["", "GPUs", "matrix products", "update", "exchange", "ms a step", "words/s",
+             "GB received", "GB held"]]
     for devices in BANDWIDTH:
         for kind in KINDS.values():
             parts, held = step(kind, devices, **LARGE)
-            steps[f"{kind.name}, {devices} GPUs"] = parts
             total, positions = sum(parts.values()), devices * LARGE["positions_of_each"]
             received = kind.bytes(devices, LARGE["vocab_size"], LARGE["units"], positions)
             rows.append([
@@ -116,26 +115,7 @@ def page(path, pictures):
         "Gb/s for each GPU). Nothing overlaps. GB held are kernel, gradient and slot."
     )
     yield markdown.table(rows)
-    yield pictures.shown(
-        lambda: _draw(steps, pictures), path,
-        "Milliseconds of a training step of the output layer, on paper, for ten million words. "
+    yield (
         "The exchange of dense gradients costs more than the arithmetic as soon as it leaves the "
-        "node; with the vocabulary in shards it nearly vanishes.",
+        "node. With the vocabulary in shards it is a small part of the step."
     )
-
-
-def _draw(steps, pictures):
-    names = list(steps)
-    figure = pictures.new(9, 4, "A training step with ten million words, on paper",
-                          "H100 GPUs; assumptions in the text")
-    axes = figure.subplots()
-    left = [0.0] * len(names)
-    for part, colour in zip(next(iter(steps.values())), pictures.COLOURS):
-        values = [1000 * steps[name][part] for name in names]
-        axes.barh(names, values, left=left, color=colour, label=part, height=0.7)
-        left = [a + b for a, b in zip(left, values)]
-    axes.invert_yaxis()
-    axes.set_xlabel("ms")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False)
-    return figure

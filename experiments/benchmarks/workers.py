@@ -29,7 +29,7 @@ import tfsoftmax_command  # noqa: F401  (imported before the package, which then
 from absl import flags
 
 from experiments.benchmarks import cluster_model
-from experiments.framework import markdown, pictures
+from experiments.framework import markdown
 from tfsoftmax.commands import program
 
 RESULTS = Path("experiments/results/workers")
@@ -153,7 +153,7 @@ def page(rows, hardware, options):
         "cluster_model.py has the formulas, of which that of sparse gradients is an upper bound."
     )
     yield markdown.table([headings, *rows])
-    yield from cluster_model.page(RESULTS / "gpus.png", pictures)
+    yield from cluster_model.page()
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@
 The page has a line `<!-- measured: RUN ... -->` in the section of each method, with the names of
 runs of the experiment `field`; the line after it is written here, and so is the table below
 `<!-- table -->`. Perplexities are those after five epochs, or after as many as a run has, from
-runs/field, and are kept in experiments/results/field/curves.json. Times are from
-experiments/results/field/speed.
+runs/field, and are kept in experiments/results/field/curves.json, which is read if there are no
+runs. Times are from experiments/results/field/speed.
 """
 
 import argparse
@@ -24,23 +24,20 @@ from experiments.tables import field
 ROOT = Path(__file__).parent.parent
 RESULTS, PAGE, PICTURE = ROOT / "results" / "field", ROOT.parent / "docs" / "map.md", "map.png"
 FULL, EPOCHS = "full", 5
+HIGHEST = 1.2  # of full softmax's perplexity: what is above it stands at the edge of the picture
 MARK = re.compile(r"<!-- measured: ([\w. -]+) -->\n.*\n")
 TABLE = re.compile(r"<!-- table -->\n.*?\n\n(?=[^|])", re.DOTALL)
 FAMILIES = {
     "shortlist, classes and trees": (
         "shortlist", "class", "class-fastest", "class-brown", "class-unigram", "tree-huffman",
-        "tree-brown", "tree-splits", "soul",
-    ),
-    "clusters of rare words, and learned ones": (
-        "adaptive", "two-level", "differentiated", "self-organised",
+        "tree-brown", "tree-splits", "tree-alphabetical", "tree-random", "soul",
     ),
     "sampling": (
         "sampled", "sampled-no-label", "nce", "nce-context", "nce-unigram25", "nce-bigram25",
         "negative", "blackout", "class-nce",
     ),
-    "other": (
-        "full-drawn", "self-normalised", "char-cnn-corrected", "spherical", "taylor",
-    ),
+    "clusters of words": ("adaptive", "two-level", "differentiated", "self-organised"),
+    "other": ("full-drawn", "self-normalised", "char-cnn-corrected", "spherical", "taylor"),
 }
 
 
@@ -56,13 +53,14 @@ def curves_of(runs):
     return {name: curve for name, curve in found.items() if curve}
 
 
-def step_ratios(rows):
-    """{run: median time of a training step over that of full softmax}."""
-    ratios = {FULL: 1.0}
+def step_times(rows):
+    """{run: (time of a step over that of full softmax in the same session, the latter in ms)}."""
+    found = {}
     for row in rows:
         if FULL in row["to_peers"]:
-            ratios[row["case"]] = row["to_peers"][FULL]
-    return ratios
+            ratio = row["to_peers"][FULL]
+            found[row["case"]] = ratio, round(row["median_ms"] / ratio)
+    return found
 
 
 def compared(name, curves):
@@ -72,7 +70,7 @@ def compared(name, curves):
     return epoch, own, own / full
 
 
-def sentence(names, curves, ratios):
+def sentence(names, curves, times):
     """What was measured of the runs of one method."""
     told = []
     for name in names:
@@ -83,71 +81,64 @@ def sentence(names, curves, ratios):
         text = f"`{name}` {perplexity:,.1f}" + f" after epoch {epoch}" * (epoch < EPOCHS)
         if name != FULL:
             text += f", {ratio:.2f} of full softmax's"
-        if name in ratios and name != FULL:
-            text += f", at {ratios[name]:.2f} of its time for a step"
+        if name in times:
+            text += f", at {times[name][0]:.2f} of its time for a step"
         told.append(text)
     return f"*Measured: validation perplexity after {EPOCHS} epochs: {'; '.join(told)}.*"
 
 
-def table(curves, ratios):
-    """All runs, the best first."""
+def table(curves, times):
+    """All runs, the best first, with a column of times for each session that measured them."""
+    sessions = sorted({of_full for _, of_full in times.values()}, reverse=True)
     rows = [["run", "epochs", "validation perplexity", "of full softmax's then",
-             "time of a step, of full softmax's"]]
+             *(f"step, of full softmax's {of_full} ms" for of_full in sessions)]]
     for name in sorted(curves, key=lambda each: compared(each, curves)[2]):
         epoch, perplexity, ratio = compared(name, curves)
-        time = f"{ratios[name]:.2f}" if name in ratios else "–"
-        rows.append([name, str(epoch), f"{perplexity:,.1f}", f"{ratio:.2f}", time])
+        own = {of_full: 1 for of_full in sessions} if name == FULL else {}
+        if name in times:
+            own[times[name][1]] = times[name][0]
+        cells = (f"{own[of_full]:.2f}" if of_full in own else "–" for of_full in sessions)
+        rows.append([name, str(epoch), f"{perplexity:,.1f}", f"{ratio:.2f}", *cells])
     return markdown.table(rows)
 
 
-def written(page, curves, ratios):
+def written(page, curves, times):
     """The text of the page with what was measured."""
     def filled(found):
         mark = found[0].splitlines()[0]
-        return f"{mark}\n{sentence(found[1].split(), curves, ratios)}\n"
+        return f"{mark}\n{sentence(found[1].split(), curves, times)}\n"
 
     page = MARK.sub(filled, page)
-    return TABLE.sub(lambda _: f"<!-- table -->\n{table(curves, ratios)}\n\n", page)
+    return TABLE.sub(lambda _: f"<!-- table -->\n{table(curves, times)}\n\n", page)
 
 
-def draw(curves, ratios):
-    """Perplexity by time, a panel for each family of methods."""
+def draw(curves):
+    """Perplexities over that of full softmax, a panel for each family of methods."""
     figure = pictures.new(
-        11, 8, "Perplexity by training time, by method",
-        "a million words, V = 10,000, GRU of 256 units; the time of a run is its epochs times the "
-        "time of a step",
+        11, 7, f"Perplexity after {EPOCHS} epochs, full softmax = 1, lower is better",
+        "a million words, V = 10,000, GRU of 256 units",
     )
-    panels = figure.subplots(2, 2, sharex=True, sharey=True).flat
-    low = min(p for curve in curves.values() for _, p in curve)
+    ratios = {name: compared(name, curves)[2] for name in curves}
+    panels = figure.subplots(2, 2, sharex=True, height_ratios=(11, 5)).flat
     for axes, (title, names) in zip(panels, FAMILIES.items()):
-        pictures.frame(axes, log_axes="")
-        axes.set_xscale("log")
-        for index, name in enumerate([FULL, *(n for n in names if n in curves and n in ratios)]):
-            colour = pictures.GREY if name == FULL else pictures.COLOURS[(index - 1) % 7]
-            x = [epoch * ratios[name] for epoch, _ in curves[name]]
-            axes.plot(x, [p for _, p in curves[name]], "-" if index < 8 else "--", marker="o",
-                      markersize=3, color=colour, label=name)
-        axes.set_ylim(0.95 * low, 2.6 * low)
+        own = {name: [ratios[name]] for name in names if name in ratios}
+        pictures.dots(axes, own, min(ratios.values()), HIGHEST, "{:.2f}")
+        axes.axvline(1, color=pictures.GREY, linewidth=1)
         axes.set_title(title, loc="left", fontsize=10)
-        axes.legend(fontsize=8, frameon=False)
-    for axes in figure.axes[2:]:
-        axes.set_xlabel("training time, in epochs of full softmax")
-    for axes in figure.axes[::2]:
-        axes.set_ylabel("exact validation perplexity")
     return figure
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", default="runs/field", type=Path, help="folder of the runs")
-    options = parser.parse_args()
-    curves = curves_of(options.runs)
-    if FULL not in curves:
-        parser.error(f"`runs` must hold the run {FULL}. Received: runs={options.runs}")
-    markdown.write(RESULTS / "curves.json", json.dumps(curves))
-    ratios = step_ratios(of_rows.read(RESULTS / "speed" / "rows.jsonl"))
-    pictures.shown(lambda: draw(curves, ratios), PAGE.with_name(PICTURE), "")
-    PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), curves, ratios), encoding="utf-8")
+    kept = RESULTS / "curves.json"
+    curves = curves_of(parser.parse_args().runs)
+    if FULL in curves:
+        markdown.write(kept, json.dumps(curves))
+    curves = json.loads(kept.read_text(encoding="utf-8"))
+    times = step_times(of_rows.read(RESULTS / "speed" / "rows.jsonl"))
+    pictures.shown(lambda: draw(curves), PAGE.with_name(PICTURE), "")
+    PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), curves, times), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,46 +1,42 @@
 """Numbers of results that pages state in prose are those of the results."""
 
-import json
 import pathlib
 import statistics
 
 import pytest
 
+from experiments.benchmarks import rows as of_rows
+from experiments.framework import seeds
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "experiments" / "results"
 
 
-def perplexity(experiment, run):
-    """The mean validation perplexity of a run's seeds."""
-    rows = json.loads((RESULTS / experiment / "results.json").read_text(encoding="utf-8"))
-    own = [row["perplexity"] for row in rows if row["name"].partition("-seed")[0] == run]
-    assert own, f"{experiment} has no run {run}"
+def measured(experiment, name, column="perplexity"):
+    """The mean of a column over the seeds of a run, or that of a case of a benchmark."""
+    folder = RESULTS / experiment
+    rows = seeds.kept(folder / "results.json") or of_rows.read(folder / "rows.jsonl")
+    own = [row[column] for row in rows if seeds.group(row.get("name") or row["case"]) == name]
+    assert own, f"{experiment} has no {name}"
     return statistics.mean(own)
 
 
 def above_full(run, dropout):
     """Per cent by which the perplexity of a run of `methods` exceeds full softmax's."""
-    ours, full = (perplexity("methods", f"{x}-dropout{dropout}") for x in (run, "full"))
+    ours, full = (measured("methods", f"{x}-dropout{dropout}") for x in (run, "full"))
     return 100 * (ours / full - 1)
-
-
-def step_seconds(case):
-    """Seconds of a whole step, in two digits."""
-    lines = (RESULTS / "headline" / "rows.jsonl").read_text(encoding="utf-8").splitlines()
-    rows = [json.loads(line) for line in lines if line]
-    (row,) = [row for row in rows if row["case"] == case]
-    return f"{row['median_ms'] / 1000:.2g}"
 
 
 STATED = {
     "opening": ("README.md", lambda: (
-        f"takes {step_seconds('Keras LSTM and Dense')} s with Keras's `Dense`, "
-        f"{step_seconds('LSTM and FullSoftmax')} s with `FullSoftmax`, "
-        f"{step_seconds('LSTM and AdaptiveSoftmax')} s with `AdaptiveSoftmax` and "
-        f"{step_seconds('LSTM and SampledSoftmax')} s with `SampledSoftmax`")),
+        "takes {:.2g} s with Keras's `Dense`, {:.2g} s with `FullSoftmax`, {:.2g} s with "
+        "`AdaptiveSoftmax` and {:.2g} s with `SampledSoftmax`".format(*(
+            measured("headline", case, "median_ms") / 1000 for case in (
+                "Keras LSTM and Dense", "LSTM and FullSoftmax", "LSTM and AdaptiveSoftmax",
+                "LSTM and SampledSoftmax"))))),
     "convergence": ("docs/map.md", lambda: (
         "`full` has {:.1f}, `class-brown` {:.1f}, `class` {:.1f}, `tree-brown` {:.1f} and `nce` "
-        "{:.1f}".format(*(perplexity("jiang", run) for run in (
+        "{:.1f}".format(*(measured("jiang", run) for run in (
             "full", "class-brown", "class", "tree-brown", "nce"))))),
     "adaptive": ("docs/which_head.md", lambda: (
         f"its perplexity is {above_full('adaptive', 0.4):.1f} or "
@@ -48,11 +44,11 @@ STATED = {
         f"or 0.25, and without projections {above_full('adaptive-whole', 0.4):.1f} or "
         f"{above_full('adaptive-whole', 0.25):.1f} %")),
     "trees": ("docs/which_head.md", lambda: (
-        f"{perplexity('jiang', 'tree-brown'):.0f} against "
-        f"{perplexity('jiang', 'tree-huffman'):.0f} in")),
+        f"{measured('jiang', 'tree-brown'):.0f} against "
+        f"{measured('jiang', 'tree-huffman'):.0f} in")),
     "novels": ("docs/which_head.md", lambda: (
-        f"[{perplexity('novels', 'tree-brown'):.1f} and "
-        f"{perplexity('novels', 'adaptive'):.1f}](../experiments/results/novels/README.md)")),
+        f"[{measured('novels', 'tree-brown'):.1f} and "
+        f"{measured('novels', 'adaptive'):.1f}](../experiments/results/novels/README.md)")),
 }
 
 

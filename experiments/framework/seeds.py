@@ -164,10 +164,10 @@ def curves(outcomes, title, note, path):
         "Exact validation perplexity after each epoch, with one seed. Each line ends with "
         "its training; its lowest point is the result."
     )
-    return pictures.shown(lambda: _draw(lines, title, note), path, caption)
+    return pictures.shown(lambda: draw(lines, title, note), path, caption)
 
 
-def _draw(lines, title, note):
+def draw(lines, title, note):
     figure = pictures.new(9, 5, title, note)
     axes = figure.subplots()
     pictures.frame(axes)

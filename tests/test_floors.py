@@ -15,7 +15,7 @@ FLOORS = (
     ("vocabulary",),
     ("ops",),
     ("ngrams",),
-    ("partitions", "losses.logits_tag", "corpora", "nbest"),
+    ("partitions", "losses.labels", "losses.logits_tag", "corpora", "nbest"),
     ("samplers", "layers", "losses", "metrics", "distributions"),
     ("sharding",),
     ("optimizers", "heads"),

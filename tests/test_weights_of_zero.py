@@ -8,6 +8,7 @@ import tensorflow as tf
 from cases import CASES, UNITS, assert_all_close, built, positions, rewind, with_gradients
 from tfsoftmax import AdaptiveSoftmax, FullSoftmax, SampledSoftmax, SoftmaxLoss
 from tfsoftmax.losses import REDUCTIONS
+from tfsoftmax.metrics import Accuracy, Perplexity, RecallAtK
 
 V, COUNT = 13, 6
 WEIGHTS = np.array([0.5, 0.0, 1.0, 0.0, 2.0, 1.0], np.float32)
@@ -44,6 +45,98 @@ def test_they_have_no_part_in_the_loss_and_its_gradients(case, value):
     assert_all_close(found, expected, atol=1e-6)
     assert not np.any(found[1].numpy()[[1, 3]])
     assert nats is None or np.isnan(nats.numpy()[[1, 3]]).all()
+
+
+@every_head
+def test_the_other_positions_alone_give_the_same(case):
+    """The loss, its gradients, what a sampler learns, and nats; exactly the same products."""
+    head, (hidden, labels) = built(case, V), positions(V, COUNT)
+    kept = WEIGHTS != 0
+    state = head.get_weights()
+
+    def loss_of(hidden, labels, weights):
+        head.set_weights(state)
+        hidden = tf.Variable(hidden)
+        (total, nats), gradients = with_gradients(
+            rewind(head).loss_and_nats, [hidden, *head.trainable_weights], hidden, labels, weights
+        )
+        return [total, *gradients[1:], *head.get_weights()], gradients[0].numpy(), nats
+
+    found, of_hidden, nats = loss_of(hidden, labels, WEIGHTS)
+    expected, of_kept, kept_nats = loss_of(hidden[kept], labels[kept], WEIGHTS[kept])
+    assert_all_close(found, expected, atol=1e-6)
+    assert_all_close([of_hidden[kept]], [of_kept], atol=1e-6)
+    assert not of_hidden[~kept].any()
+    if nats is not None:
+        assert_all_close([nats.numpy()[kept]], [kept_nats], atol=1e-6)
+
+
+@every_head
+@pytest.mark.parametrize("method", ["training_loss", "log_prob"])
+def test_a_mask_leaves_positions_out(case, method):
+    head, (hidden, labels) = built(case, V), positions(V, COUNT)
+    if method == "log_prob" and not head.is_distribution:
+        pytest.skip("its scores are no probabilities")
+    mask, computed = WEIGHTS != 0, getattr(head, method)
+    rewind(head)
+    found = computed(hidden, labels, mask=mask).numpy()
+    rewind(head)
+    assert_all_close([found[mask]], [computed(hidden[mask], labels[mask])], atol=1e-6)
+    assert not found[~mask].any()
+
+
+@every_head
+def test_they_are_left_out_before_the_first_product(case, monkeypatch):
+    """In the loss of `fit`, in that of `evaluate`, and in metrics, which share what they know."""
+    head, (hidden, labels) = built(case, V), positions(V, COUNT)
+    seen = []
+
+    def counts(name, method):
+        def counting(rows, *args):
+            seen.append((name, rows.shape[0]))
+            return method(rows, *args)
+
+        return counting
+
+    log_prob, objective, run = head._log_prob, head.objective, head.top_k
+
+    def counted_objective():
+        found = objective()
+        object.__setattr__(found, "weighted_nats", counts("loss", found.weighted_nats))
+        return found
+
+    monkeypatch.setattr(head, "objective", counted_objective)
+    monkeypatch.setattr(head, "_log_prob", counts("log_prob", log_prob))
+    monkeypatch.setattr(head, "top_k", counts("top_k", run))
+    kept = np.count_nonzero(WEIGHTS)
+    metrics = [Perplexity()] * head.is_distribution + [Accuracy(), RecallAtK(2)]
+    for training in (True, False):
+        logits = head(hidden, training=training)
+        SoftmaxLoss()(labels, logits, WEIGHTS)
+        for metric in metrics:
+            metric.update_state(labels, logits, WEIGHTS)
+    own = [] if head.is_distribution else [("loss", kept)]
+    of_evaluate = [("log_prob", kept)] * head.is_distribution
+    assert seen == [("loss", kept), *own, *of_evaluate, ("top_k", kept), ("top_k", kept)]
+
+
+def test_a_metric_of_more_positions_is_computed_anew():
+    """In evaluation; in training it is NaN if the loss has left out some that it counts."""
+    head, (hidden, labels) = built("full", V), positions(V, COUNT)
+    exact = -head.log_prob(hidden, labels).numpy()
+    for training, wanted in ((False, np.exp(exact.mean())), (True, np.nan)):
+        logits, metric, weighted = head(hidden, training=training), Perplexity(), Perplexity()
+        SoftmaxLoss()(labels, logits, WEIGHTS)
+        metric.update_state(labels, logits)
+        weighted.update_state(labels, logits, WEIGHTS)
+        np.testing.assert_allclose(metric.result(), wanted, rtol=1e-5)
+        np.testing.assert_allclose(
+            weighted.result(), np.exp(np.average(exact, weights=WEIGHTS)), rtol=1e-5
+        )
+    logits, metric = head(hidden, training=True), Perplexity()
+    SoftmaxLoss()(labels, logits, WEIGHTS + 1)
+    metric.update_state(labels, logits)
+    np.testing.assert_allclose(metric.result(), np.exp(exact.mean()), rtol=1e-5)
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)

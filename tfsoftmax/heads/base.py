@@ -23,7 +23,7 @@ from tfsoftmax.layers.initializers import Initializer, add_weight, check_float_p
 from tfsoftmax.losses.logits_tag import LogitsTag
 from tfsoftmax.ops.computed_if_used import computed_if_used
 from tfsoftmax.ops.saved_arrays import WithoutCopies
-from tfsoftmax.ops.weighting import without_broken
+from tfsoftmax.ops.weighting import Counted
 from tfsoftmax.support.arguments import CheckedArguments, check_positive, expect
 from tfsoftmax.support.array_like import ArrayLike
 from tfsoftmax.support.mends import warn_of_replicas
@@ -79,6 +79,7 @@ class SoftmaxHead(CheckedArguments, Vectors, keras.layers.Layer):
     self_normalised = False
     reads_previous_word = False
     logits_in_loop = False
+    no_label = 0  # for the training of a replica, where a position does not count
 
     def __init__(
         self, vocab_size: int, use_bias: bool = True,
@@ -132,14 +133,19 @@ class SoftmaxHead(CheckedArguments, Vectors, keras.layers.Layer):
         """
         return layer_call
 
-    def training_loss(self, hidden: ArrayLike, labels: ArrayLike) -> tf.Tensor:
+    def training_loss(
+        self, hidden: ArrayLike, labels: ArrayLike, mask: ArrayLike | None = None
+    ) -> tf.Tensor:
         """The method's own objective: (...) float32, nats, for hidden (..., D) and labels (...).
+
+        Positions where `mask` (...) is False are not computed, unless XLA compiles the step; their
+        loss is zero.
 
         Raises:
             TypeError or ValueError: if a dtype or shape does not fit.
             InvalidArgumentError: if a label lies outside [0, V). Under XLA its loss is NaN.
         """
-        return self._by_position(self._training_loss, hidden, labels)
+        return self._trained_by_position(hidden, labels, mask=mask)
 
     def distribution(self) -> Distribution:
         """P(w | h) of the built head, with the present values of its weights."""
@@ -149,12 +155,14 @@ class SoftmaxHead(CheckedArguments, Vectors, keras.layers.Layer):
         """What training minimises; by default the exact cross-entropy."""
         return self.distribution()
 
-    def log_prob(self, hidden: ArrayLike, labels: ArrayLike) -> tf.Tensor:
+    def log_prob(
+        self, hidden: ArrayLike, labels: ArrayLike, mask: ArrayLike | None = None
+    ) -> tf.Tensor:
         """Exact log-probability of each label: (...) float32 for hidden (..., D) and labels (...).
 
-        Errors are those of `training_loss`.
+        `mask` and errors are those of `training_loss`.
         """
-        return self._by_position(self._log_prob, hidden, labels)
+        return self._by_position(self._log_prob, hidden, labels, mask=mask)
 
     def log_probs(self, hidden: ArrayLike) -> tf.Tensor:
         """Exact log-probabilities (..., V), float32, for hidden (..., D)."""
@@ -185,26 +193,27 @@ class SoftmaxHead(CheckedArguments, Vectors, keras.layers.Layer):
             hidden: (..., D) float.
             labels: (...) integers.
             weights: (...) float32, the weight of each position in the sum. Positions of weight
-                zero have no part in the total and its gradients, even where their hidden states
-                are not finite. In heads whose sampler learns from the labels, the gradient with
-                respect to a weight of zero is zero.
+                zero are not computed, unless XLA compiles the step, and have no part in the total
+                and its gradients, even where their hidden states are not finite. The gradient with
+                respect to a weight of zero is zero, but under XLA.
             *more: (..., H), what else the training loss of the head reads at each position.
 
         Returns:
             total: scalar float32, differentiable with respect to hidden, weights and the head.
-            nats: (...) float32, exact cross-entropy without a gradient, or None where training
-                does not compute it.
+            nats: (...) float32, exact cross-entropy without a gradient, NaN at positions of weight
+                zero; or None where training does not compute it.
         """
         hidden = self._as_hidden(hidden)
         labels, validity = checked_labels(labels, self.vocab_size, hidden)
         rows, leading = flatten(hidden)
         weights = tf.reshape(checked_weights(weights, validity.shape) * validity, [-1])
-        more = [flatten(each)[0] for each in more]
-        rows, broken = without_broken(rows, weights)
-        objective = self.objective()
-        total, nats = objective.weighted_nats(rows, tf.reshape(labels, [-1]), weights, *more)
+        counted = Counted(weights != 0)
+        total, nats = self.objective().weighted_nats(
+            *_counted_rows(counted, rows, labels, self.no_label), counted.taken(weights),
+            *[counted.taken(flatten(each)[0]) for each in more],
+        )
         if nats is not None:
-            nats = restore(tf.where(broken, float("nan"), nats), leading) * validity
+            nats = restore(counted.restored(nats, float("nan")), leading) * validity
         return total, nats
 
     def compute_output_shape(self, hidden_shape):
@@ -299,10 +308,27 @@ class SoftmaxHead(CheckedArguments, Vectors, keras.layers.Layer):
         rows, leading = flatten(self._as_hidden(hidden))
         return restore(self._run(method, rows), leading)
 
-    def _by_position(self, method, hidden, labels, *more):
+    def _trained_by_position(self, hidden, labels, *more, mask):
+        return self._by_position(
+            self._training_loss, hidden, labels, *more, mask=mask, no_label=self.no_label
+        )
+
+    def _by_position(self, method, hidden, labels, *more, mask=None, no_label=0):
         hidden = self._as_hidden(hidden)
         labels, validity = checked_labels(labels, self.vocab_size, hidden)
         rows, leading = flatten(hidden)
         more = [flatten(each)[0] for each in more]
-        results = self._run(method, rows, tf.reshape(labels, [-1]), *more)
-        return restore(results, leading) * validity
+        if mask is None:
+            results = self._run(method, rows, tf.reshape(labels, [-1]), *more)
+            return restore(results, leading) * validity
+        mask = checked_weights(mask, validity.shape, "mask") * tf.ones_like(validity)
+        counted = Counted(tf.reshape(mask != 0, [-1]))
+        results = self._run(
+            method, *_counted_rows(counted, rows, labels, no_label), *map(counted.taken, more)
+        )
+        return restore(counted.restored(results, 0.0), leading) * validity
+
+
+def _counted_rows(counted, rows, labels, no_label):
+    """Hidden states (n, D) and labels (n,) of the positions that count."""
+    return counted.taken_hidden(rows), counted.taken_labels(tf.reshape(labels, [-1]), no_label)

@@ -4,7 +4,7 @@ import operator
 
 import tensorflow as tf
 
-from tfsoftmax.losses.logits_tag import check_weights
+from tfsoftmax.losses.labels import check_weights
 from tfsoftmax.ops.graphs import under_xla
 from tfsoftmax.ops.inputs import checked_ids, dense, dense_weights, real
 from tfsoftmax.ops.ranking import found, without
@@ -103,10 +103,10 @@ def checked_labels(labels, vocab_size, hidden):
     return labels, tf.where(valid, 1.0, float("nan"))
 
 
-def checked_weights(weights, shape):
+def checked_weights(weights, shape, name="weights"):
     """Weights of positions, or a mask, as float32; their shape must broadcast to the labels'."""
-    weights = dense_weights(weights, "weights")
-    check_weights(weights, shape, "weights")
+    weights = dense_weights(weights, name)
+    check_weights(weights, shape, name)
     return weights
 
 

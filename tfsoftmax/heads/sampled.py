@@ -149,14 +149,18 @@ class SampledSoftmax(SamplingHead):
         return super().compute_output_shape(hidden_shape)
 
     def training_loss(
-        self, hidden: ArrayLike, labels: ArrayLike, hard_negatives: ArrayLike | None = None
+        self, hidden: ArrayLike, labels: ArrayLike, hard_negatives: ArrayLike | None = None,
+        mask: ArrayLike | None = None,
     ) -> tf.Tensor:
-        """(...) nats for hidden (..., D), labels (...) and hard negatives (..., H) or None."""
+        """(...) nats for hidden (..., D), labels (...) and hard negatives (..., H) or None.
+
+        `mask` is that of `SoftmaxHead`.
+        """
         if hard_negatives is None:
-            return super().training_loss(hidden, labels)
+            return super().training_loss(hidden, labels, mask)
         hidden = self._as_hidden(hidden)
         negatives = self._checked_negatives(hard_negatives, hidden.shape[:-1])
-        return self._by_position(self._training_loss, hidden, labels, negatives)
+        return self._trained_by_position(hidden, labels, negatives, mask=mask)
 
     def _checked_negatives(self, ids, positions):
         refuse_xla("`hard_negatives` cannot be compiled by XLA")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 import keras
 import tensorflow as tf
 
-from tfsoftmax.distributions.base import Objective
+from tfsoftmax.distributions.base import NatsOf
 from tfsoftmax.distributions.per_example import per_example_loss
 from tfsoftmax.distributions.sampled import sampled_loss
 from tfsoftmax.distributions.views import without_previous_word
@@ -73,6 +73,7 @@ class SamplingHead(Shards):
         sampled, exact = head.training_loss(hidden, labels), head.log_prob(hidden, labels)
     """
 
+    no_label = -1
     label_smoothing = 0.0  # `SampledSoftmax` has an argument for it
 
     def __init__(
@@ -146,7 +147,7 @@ class SamplingHead(Shards):
         return without_previous_word(distribution) if self.reads_previous_word else distribution
 
     def objective(self):
-        return _Sampled(self._nats, self.sampler)
+        return NatsOf(self._nats)
 
     def _label_scores(self, hidden, labels):
         scores = super()._label_scores(self.sampler.split(hidden)[0], labels)
@@ -208,25 +209,3 @@ class SamplingHead(Shards):
     def from_config(cls, config):
         sampler = keras.saving.deserialize_keras_object(config["sampler"])
         return super().from_config({**config, "sampler": sampler})
-
-
-class _Sampled(Objective):
-    """The objective of a step, over the positions that its sampler asks for.
-
-    Args:
-        nats: a function of hidden states, labels and what else is read of each position.
-        sampler: the sampler.
-    """
-
-    def __init__(self, nats, sampler):
-        self.nats, self.sampler = nats, sampler
-
-    def weighted_nats(self, hidden, labels, weights, *more):
-        seen = self.sampler.positions(weights)
-        if seen is not None:
-            if in_replica():  # where one of weight zero may be among them
-                labels = tf.where(weights != 0, labels, -1)
-            hidden, labels, weights, *more = (
-                tf.gather(tensor, seen) for tensor in (hidden, labels, weights, *more)
-            )
-        return super().weighted_nats(hidden, labels, weights, *more)

@@ -125,7 +125,8 @@ class Shortlist(SoftmaxHead):
             self._likeliest_tail = tf.constant(tail + self.shortlist, tf.int32)
 
     def log_prob(
-        self, hidden: ArrayLike, labels: ArrayLike, tail_log_prob: ArrayLike | None = None
+        self, hidden: ArrayLike, labels: ArrayLike, tail_log_prob: ArrayLike | None = None,
+        mask: ArrayLike | None = None,
     ) -> tf.Tensor:
         """Exact log-probability of each label, with an n-gram model's shares if you have one.
 
@@ -136,6 +137,7 @@ class Shortlist(SoftmaxHead):
                 P_NGRAM(w | history) for this position's history, of an n-gram model of any
                 order, KenLM's for example; read where the label is not in the shortlist. None:
                 those of the constructor's arguments.
+            mask: (...) bool; where it is False the result is zero. None: it is computed everywhere.
 
         Returns:
             (...) float32.
@@ -144,13 +146,15 @@ class Shortlist(SoftmaxHead):
             ValueError: if the shares are given to a head without the node.
         """
         if tail_log_prob is None:
-            return super().log_prob(hidden, labels)
+            return super().log_prob(hidden, labels, mask)
         rule = "be None with oos_node=False"
         expect(self.oos_node, "tail_log_prob", rule, received="a tensor")
-        known = super().log_prob(hidden, labels)
+        known = super().log_prob(hidden, labels, mask)
         labels = tf.cast(labels, tf.int32)
         _, (_, extra) = self.distribution().targets(self._as_hidden(hidden), labels)
         in_tail = self.order.rank(labels) >= self.shortlist
+        if mask is not None:
+            in_tail &= tf.cast(mask, tf.bool)
         return tf.where(in_tail, known - extra + tf.cast(tail_log_prob, tf.float32), known)
 
     def distribution(self):

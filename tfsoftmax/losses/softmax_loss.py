@@ -5,7 +5,8 @@ import dataclasses
 import keras
 import tensorflow as tf
 
-from tfsoftmax.losses.logits_tag import LogitsTag, check_weights, positions
+from tfsoftmax.losses.labels import check_weights, positions
+from tfsoftmax.losses.logits_tag import LogitsTag
 from tfsoftmax.ops.inputs import dense, sample_weights
 from tfsoftmax.ops.replicas import sum_of_replicas
 from tfsoftmax.ops.weighting import weighted
@@ -76,7 +77,7 @@ class SoftmaxLoss(CheckedArguments, keras.losses.Loss):
         if self.multi_label:
             tag = _repeated(tag, tf.shape(weights)[-1])
         if self.reduction in (None, "none"):
-            return self._by_position(weighted(tag.nats(labels, weights), weights))
+            return self._by_position(weighted(tag.nats(labels), weights))
         if self.reduction != "sum":
             weights = tf.math.divide_no_nan(weights, _of_whole_batch(self._size(labels, weights)))
         return _of_equal_shares(tag.total_loss(labels, weights))
@@ -120,8 +121,9 @@ def _positions_of_sets(y_true, y_pred, sample_weight, ignore_class):
     own = tf.cast(own, tf.float32)
     if by_label is None:
         by_label = tf.math.divide_no_nan(1.0, tf.reduce_sum(own, axis=-1, keepdims=True))
-    labels = dataclasses.replace(of_positions, ids=tf.where(own > 0, labels, 0), source=y_true)
-    return labels, weights[..., None] * by_label * own
+    weights = weights[..., None] * by_label * own
+    ids = tf.where(own > 0, labels, 0)
+    return dataclasses.replace(of_positions, ids=ids, counted=weights != 0, source=y_true), weights
 
 
 def _repeated(tag, count):

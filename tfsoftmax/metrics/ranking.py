@@ -1,10 +1,12 @@
 """How well the list of the best items holds those that are relevant: recall, NDCG, MRR."""
 
+import dataclasses
+
 import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.losses.logits_tag import positions
+from tfsoftmax.losses.labels import positions
 from tfsoftmax.metrics.token_mean import TokenMean, whole_ids
 from tfsoftmax.ops.inputs import dense, dense_ids, sample_weights
 from tfsoftmax.ops.ranking import NOT_SEARCHED, grades_of, repeated
@@ -71,19 +73,23 @@ class RankingMetric(TokenMean):
     def update_state(self, y_true, y_pred, sample_weight=None):
         y_pred = dense(y_pred, "y_pred")
         if y_pred.dtype.is_integer:
-            self._compare(y_true, y_pred, self._checked_list(y_pred), sample_weight)
+            found = tf.reshape(self._checked_list(y_pred), [-1, self.k])
+            queries, _ = self._queries(y_true, y_pred, sample_weight, tf.int64.max)
+            self._compare(found, *queries)
             return
         tag = self._tag(y_pred)
         if tag is None or tag.training:
             return
-        self._compare(
-            y_true, y_pred, tag.top_k(self.k), sample_weight, tag.head.vocab_size
-        )
+        queries, labels = self._queries(y_true, y_pred, sample_weight, tag.head.vocab_size)
+        part, _ = tag.counted(labels)
+        self._compare(part.top_k(self.k), *map(part.taken, queries))
 
     def get_config(self):
         return {**super().get_config(), "k": self.k}
 
-    def _compare(self, y_true, y_pred, found, sample_weight, vocab_size=tf.int64.max):
+    def _queries(self, y_true, y_pred, sample_weight, vocab_size):
+        """(Relevant ids (N, R), grades (N, R), weights (N,)), and which of N queries count."""
+        given = y_true, sample_weight
         relevant, grades = _relevant(y_true, y_pred.shape)
         if self.ignore_class is not None:
             ignored = relevant == tf.cast(self.ignore_class, relevant.dtype)
@@ -95,14 +101,22 @@ class RankingMetric(TokenMean):
             if len(sample_weight.shape) > len(relevant.shape) - 1:
                 sample_weight = _of_queries(sample_weight, relevant.shape)
         one = tf.reduce_max(relevant, axis=-1)  # of each query, also where R is 0
-        _, weights = positions(one, y_pred, sample_weight)
+        labels, weights = positions(one, y_pred, sample_weight)
         size = [tf.size(weights), tf.shape(relevant)[-1]]
         relevant, grades = tf.reshape(relevant, size), tf.reshape(grades, size)
         nothing = tf.constant(0, tf.float64)
         grades = tf.where((relevant < 0) | repeated(relevant), nothing, grades)
-        found = tf.cast(tf.reshape(found, [-1, self.k]), relevant.dtype)
-        counted = tf.reduce_any(grades != 0, axis=1) & (found[:, 0] != NOT_SEARCHED)
-        weights = tf.reshape(weights, [-1]) * tf.cast(counted, tf.float32)
+        some = tf.reduce_any(grades != 0, axis=1)
+        weights = tf.reshape(weights, [-1]) * tf.cast(some, tf.float32)
+        labels = dataclasses.replace(
+            labels, counted=weights != 0, source=given[0], sample_weight=given[1],
+            ignore_class=("relevant", self.ignore_class),  # as other metrics share no list with it
+        )
+        return (relevant, grades, weights), labels
+
+    def _compare(self, found, relevant, grades, weights):
+        found, nothing = tf.cast(found, relevant.dtype), tf.constant(0, tf.float64)
+        weights *= tf.cast(found[:, 0] != NOT_SEARCHED, tf.float32)
         of_found = tf.where(repeated(found), nothing, grades_of(found, relevant, grades))
         self._add((self._value_of_grades(of_found, grades),), weights)
 

@@ -3,7 +3,8 @@
 import keras
 import tensorflow as tf
 
-from tfsoftmax.losses.logits_tag import Labels, LogitsTag, positions
+from tfsoftmax.losses.labels import Labels, positions
+from tfsoftmax.losses.logits_tag import LogitsTag
 from tfsoftmax.ops.replicas import sum_of_replicas
 from tfsoftmax.support.arguments import CheckedArguments, expect
 
@@ -74,9 +75,10 @@ class TokenMean(CheckedArguments, keras.metrics.Metric):
         if tag is None:
             return
         labels, weights = positions(y_true, y_pred, sample_weight, self.ignore_class)
+        tag, labels = tag.counted(labels)
         values = self._values(tag, labels)
         if values is not None:
-            self._add(values, weights)
+            self._add(values, tag.taken(tf.reshape(weights, [-1])))
 
     def _tag(self, y_pred):
         tag = LogitsTag.of(y_pred)
@@ -103,7 +105,12 @@ class TokenMean(CheckedArguments, keras.metrics.Metric):
         return {**super().get_config(), "ignore_class": self.ignore_class}
 
     def _values(self, tag: LogitsTag, labels: Labels):
-        """A tensor (...) for each of `quantities`, or None if they cannot be known."""
+        """A tensor (n,) for each of `quantities`, or None if they cannot be known.
+
+        Args:
+            tag: of the n positions that count, with hidden states (n, D).
+            labels: theirs, (n,).
+        """
         raise NotImplementedError
 
     def _report(self, *means):

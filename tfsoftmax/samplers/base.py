@@ -185,14 +185,6 @@ class Sampler(CheckedArguments, keras.layers.Layer):
         """
         del labels
 
-    def positions(self, weights: tf.Tensor) -> tf.Tensor | None:
-        """The places (n,) of the positions that a step shows to the sampler, or None for all.
-
-        Args:
-            weights: (N,) float32, of the positions. What learns from labels leaves out those of
-                weight zero.
-        """
-
     def split(self, hidden: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
         """The hidden states that are scored, and the words before in a list, if it reads them."""
         return hidden, []

@@ -84,9 +84,6 @@ class Excluding(Sampler):
     def sample_for_each(self, labels, num_samples, seed):
         return self._drawn(self.sampler.sample_for_each, labels, num_samples, seed)
 
-    def positions(self, weights):
-        return self.sampler.positions(weights)
-
     def update(self, labels):
         labels = self._checked(labels, least=-1)
         self.sampler.update(tf.where(self._is_excluded(labels), -1, self._places(labels)))

@@ -7,7 +7,6 @@ import tensorflow as tf
 from tfsoftmax.ops.criteria import Hits
 from tfsoftmax.ops.graphs import held
 from tfsoftmax.ops.replicas import in_replica, labels_of_all_replicas
-from tfsoftmax.ops.weighting import weighted_places
 from tfsoftmax.samplers.base import Candidates, Sampler, stateless
 from tfsoftmax.samplers.by_name import register
 from tfsoftmax.samplers.distributions import Uniform
@@ -39,8 +38,7 @@ class InBatch(Given):
     minimum is exact, also with words of r. `remove_accidental_hits=True`, the default of
     `BlackOut`, also leaves out equal labels of other positions; the minimum is then another. The
     batch is the whole batch of all replicas of a strategy, if there are several. Positions of
-    weight zero, such as those of an ignored label, are no negatives, unless XLA compiles the step,
-    or the loss has the reduction "none" or is that of `training_loss`.
+    weight zero, such as those of an ignored label, are no negatives, unless XLA compiles the step.
 
     The division by q is known as the correction by ln q. `counts=None` turns it off, and then the
     loss is biased: frequent words end up with low scores, because they are frequent negatives,
@@ -174,9 +172,6 @@ class InBatch(Given):
         if self.learned is not None:
             return self.learned.log_q(ids)
         return tf.gather(held(self._log_q), ids)
-
-    def positions(self, weights):
-        return weighted_places(weights)
 
     def update(self, labels):
         if self.learned is not None:

@@ -8,7 +8,6 @@ import tensorflow as tf
 
 from tfsoftmax.ops.random import split_seed, uniform, uniform_words
 from tfsoftmax.ops.replicas import gathered_rows, labels_of_all_replicas, own_copy
-from tfsoftmax.ops.weighting import weighted_places
 from tfsoftmax.samplers.alias_table import cells
 from tfsoftmax.samplers.base import Sampler
 from tfsoftmax.samplers.by_name import register
@@ -52,9 +51,6 @@ class LearnedUnigram(Sampler):
     def log_q(self, ids):
         count = gathered_rows(self.sums.value, tf.cast(ids, tf.int64) + cells(self.vocab_size))
         return tf.cast(tf.math.log(count / self._total()), tf.float32)
-
-    def positions(self, weights):
-        return weighted_places(weights)
 
     def update(self, labels):
         if not self.trainable:

@@ -5,7 +5,6 @@ import tensorflow as tf
 
 from tfsoftmax.ops.random import split_seed, uniform
 from tfsoftmax.ops.replicas import gathered_rows, of_all_replicas, own_copy
-from tfsoftmax.ops.weighting import weighted_places
 from tfsoftmax.samplers.after_word import AfterWord
 from tfsoftmax.samplers.by_name import register
 from tfsoftmax.samplers.distributions import Unigram
@@ -69,9 +68,6 @@ class OnlineBigram(AfterWord):
         self.words = self.add_weight(name="words", shape=shape, dtype="int32", **options)
         self.weights_after = self.add_weight(name="weights", shape=shape, **options)
         self.total = self.add_weight(name="total", shape=(self.vocab_size,), **options)
-
-    def positions(self, weights):
-        return weighted_places(weights)
 
     def observe(self, before: tf.Tensor, ids: tf.Tensor, shares: tf.Tensor) -> None:
         """Adds estimated probabilities to the weights, unless `trainable` is False.

@@ -223,7 +223,6 @@ def two_towers(words=V):
 
 @pytest.mark.parametrize("options, message", [
     ({"exclude": "no"}, "`exclude` must be True or False. Received: exclude='no'"),
-    ({"max_exclude": 1.5}, "`max_exclude` must be an integer. Received: max_exclude=1.5"),
     ({"index": "index"}, "`index` must be a tfsoftmax.search.WordIndex. Received: index='index'"),
     ({"ids": "a" * V}, "`ids` must be a list of strings, or None"),
     ({"ids": 3}, "`ids` must be a list of strings, or None. Received: ids=3"),

@@ -199,8 +199,23 @@ def test_top_k_without_excluded_items_is_that_of_the_others(case):
     exclude[0] = head.top_k(hidden, 11)[0][0]
     exclude[1] = -1
     ids, log_probs = head.top_k(hidden, V)
-    for call in (head.top_k, tf.function(head.top_k)):
-        got_ids, got_log_probs = call(hidden, 5, exclude=exclude)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, UNITS]), tf.TensorSpec(None, "int64")])
+    def of_any_width(hidden, exclude):
+        return head.top_k(hidden, 5, exclude=tf.ensure_shape(exclude, [None, None]))
+
+    def of_ragged(hidden, exclude):
+        ragged = tf.RaggedTensor.from_tensor(exclude, padding=-1)
+        return head.top_k(hidden, 5, exclude=ragged)
+
+    def of_width(hidden, exclude):
+        return head.top_k(hidden, 5, exclude=exclude)
+
+    wide = np.tile(exclude, 7)  # wider than V
+    cases = [(of_width, exclude), (tf.function(of_width), exclude), (of_any_width, wide),
+             (of_any_width, exclude), (of_ragged, wide), (of_any_width, exclude[:, :0])]
+    for call, exclude in cases:
+        got_ids, got_log_probs = call(hidden, exclude)
         for row in range(6):
             kept = ~np.isin(ids[row], exclude[row])
             np.testing.assert_array_equal(got_ids[row], ids[row][kept][:5])
@@ -215,6 +230,12 @@ def test_places_without_items_are_empty():
     assert (ids[0, 3:] == -1).numpy().all() and np.isneginf(log_probs[0, 3:]).all()
     assert sorted(ids[1].numpy()) == list(range(V))
     none = head.top_k(hidden, 3, exclude=np.zeros((2, 0), np.int32))
+    blocks = tf.function(lambda e: head.top_k(hidden, V, exclude=e))
+    budgets.TOP_K_WORDS, whole = 10, budgets.TOP_K_WORDS
+    try:
+        np.testing.assert_array_equal(blocks(exclude)[0], ids)
+    finally:
+        budgets.TOP_K_WORDS = whole
     np.testing.assert_array_equal(none[0], head.top_k(hidden, 3)[0])
 
 
@@ -385,7 +406,7 @@ def test_items_that_are_none_and_more_items_than_there_are_are_named():
 @pytest.mark.parametrize("exclude, rule, error", [
     (np.zeros((6, 2)), "be integers", TypeError),
     (np.zeros((5, 2), int), "have the shape (6, 'E')", ValueError),
-    (tf.ragged.constant([[1], [2, 3]]), "be a dense tensor", TypeError),
+    (tf.ragged.constant([[1], [2, 3]]), "have the shape (6, 'E')", ValueError),
 ])
 def test_excluded_items_of_another_form_are_named(exclude, rule, error):
     with refuses("exclude", rule, error):

@@ -72,8 +72,9 @@ class Distribution(Objective):
     | `logits(hidden)`              | (N, V), whose softmax is P                                  |
     | `log_probs(hidden)`           | (N, V)                                                      |
     | `log_normaliser(hidden)`      | (N,), ln Σ_v exp(logit)                                     |
-    | `top_k(hidden, k)`            | ids (N, k) int32 and log-probabilities (N, k), likeliest    |
-    |                               | first; ties by id                                           |
+    | `top_k(hidden, k, excluded)`  | ids (N, k) int32 and log-probabilities (N, k), likeliest    |
+    |                               | first; ties by id. `excluded`: (N, E) int32, words to leave |
+    |                               | out, -1 for none; or None. With -inf an id means nothing    |
     | `nats(hidden, labels)`        | (N,), -ln P(label | h), as in `Objective`                   |
 
     A subclass sets `vocab_size`, V, and writes `logits`, from which all others follow, in chunks
@@ -104,9 +105,11 @@ class Distribution(Objective):
             lambda rows: tf.reduce_logsumexp(self.logits(rows), axis=1), hidden, self.vocab_size
         )
 
-    def top_k(self, hidden: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
-        """Ids and log-probabilities (N, k) of the k likeliest words."""
-        return top_k_of(self.logits, hidden, k, self.vocab_size)
+    def top_k(
+        self, hidden: tf.Tensor, k: int, excluded: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Ids and log-probabilities (N, k) of the k likeliest words, but for `excluded` (N, E)."""
+        return top_k_of(self.logits, hidden, k, self.vocab_size, excluded)
 
     def nats(self, hidden, labels):
         return map_row_chunks(

@@ -25,7 +25,7 @@ from tfsoftmax.distributions.cluster_rounds import Cluster as Cluster
 from tfsoftmax.distributions.cluster_rounds import sum_over_clusters
 from tfsoftmax.distributions.log_sums import exponentials_of_blocks, log_sum_of, log_sum_of_blocks
 from tfsoftmax.ops.logits import full_logits, labels_of_blocks, map_row_chunks, narrow_rows
-from tfsoftmax.ops.ranking import best, columns_of_best
+from tfsoftmax.ops.ranking import best, columns_of_best, given, without
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,26 +97,30 @@ class Clusters(HandWritten, Distribution):
             parts += [z + gate[:, None] for z in logits]
         return tf.concat(parts, axis=1)
 
-    def top_k(self, hidden, k):
+    def top_k(self, hidden, k, excluded=None):
         """A tail is computed only where it may hold one of the k likeliest words."""
         largest = max(cluster.kernel.shape[0] for cluster in self.parameters[1:])
         return map_row_chunks(
-            lambda rows: self._chunk_top_k(rows, k), hidden, max(largest, self.ends[0])
+            lambda rows, *excluded: self._chunk_top_k(rows, k, *excluded), hidden,
+            max(largest, self.ends[0]), *given(excluded),
         )
 
-    def _chunk_top_k(self, hidden, k):
+    def _chunk_top_k(self, hidden, k, excluded=None):
         # A word is never likelier than its cluster. So a tail is skipped if its logit in the head
         # cluster is not above that of the kth best word found so far.
         head, tails = self.parameters[0].logits(hidden), self.parameters[1:]
         shortlist = head.shape[1] - len(tails)
         # Scores are logits of the head cluster, whose normaliser is subtracted at the end.
-        scores, ranks = columns_of_best(head[:, :shortlist], k)
+        scores, ranks = columns_of_best(without(head[:, :shortlist], excluded), k)
         for number, (tail, first) in enumerate(zip(tails, self.ends)):
             gate = head[:, shortlist + number]
             able = tf.where(gate > scores[:, -1])
             logits = tail.logits(tf.gather_nd(hidden, able))
+            log_sum = log_sum_of(logits)
+            if excluded is not None:
+                logits = without(logits, tf.gather(excluded, able[:, 0]), first)
             more, more_ranks = columns_of_best(logits, k)
-            more += (tf.gather_nd(gate, able) - log_sum_of(logits))[:, None]
+            more += (tf.gather_nd(gate, able) - log_sum)[:, None]
             known = tf.gather_nd(scores, able), tf.gather_nd(ranks, able)
             joined = best(k, known, (more, first + more_ranks))
             scores, ranks = (

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tfsoftmax.distributions.base import Distribution
 from tfsoftmax.ops import chunks
-from tfsoftmax.ops.ranking import columns_of_best, known
+from tfsoftmax.ops.ranking import columns_of_best, given, known, without
 
 
 class Factored(Distribution):
@@ -39,16 +39,21 @@ class Factored(Distribution):
     def log_probs(self, hidden):
         return self._map(lambda log_probs: log_probs, hidden)
 
-    def top_k(self, hidden, k):
-        values, ids = self._map(lambda log_probs: columns_of_best(known(log_probs), k), hidden)
+    def top_k(self, hidden, k, excluded=None):
+        def likeliest(log_probs, excluded=None):
+            return columns_of_best(known(without(log_probs, excluded)), k)
+
+        values, ids = self._map(likeliest, hidden, *given(excluded))
         return ids, values
 
-    def _map(self, function, hidden):
-        """Applies a function of log-probabilities (n, V) to all positions, in chunks."""
+    def _map(self, function, hidden, *more):
+        """Applies a function of log-probabilities (n, V), and of more, in chunks of positions."""
         full_pass = self.full_pass()
         # About eight tensors of the size of the result are alive at a time.
         most = chunks.chunk_rows(8 * 4 * self.vocab_size)
-        return chunks.map_chunks(lambda rows: function(full_pass(rows)), hidden, most)
+        return chunks.map_chunks(
+            lambda rows, *more: function(full_pass(rows), *more), hidden, most, *more
+        )
 
 
 def tensors(*parameters: tf.Tensor | tf.Variable | None) -> list[tf.Tensor | None]:

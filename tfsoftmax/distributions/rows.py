@@ -21,7 +21,7 @@ from tfsoftmax.ops.logits import (
     top_k_of,
     words_of,
 )
-from tfsoftmax.ops.ranking import best
+from tfsoftmax.ops.ranking import best, given, without
 from tfsoftmax.support import budgets
 
 
@@ -68,13 +68,16 @@ class Rows(Distribution):
     def log_normaliser(self, hidden):
         return Distribution.log_normaliser(self._read_once(), hidden)
 
-    def top_k(self, hidden, k):
+    def top_k(self, hidden, k, excluded=None):
         """Words come in blocks, so that memory does not grow with V."""
         rows = self._read_once()
         most = budgets.TOP_K_WORDS
-        if not isinstance(self.kernel, (list, tuple)) and self.vocab_size > most:
-            return map_row_chunks(lambda hidden: rows._top_k_of_blocks(hidden, k), hidden, most)
-        return top_k_of(rows.logits, hidden, k, self.vocab_size)
+        if isinstance(self.kernel, (list, tuple)) or self.vocab_size <= most:
+            return top_k_of(rows.logits, hidden, k, self.vocab_size, excluded)
+        return map_row_chunks(
+            lambda hidden, *excluded: rows._top_k_of_blocks(hidden, k, *excluded), hidden, most,
+            *given(excluded),
+        )
 
     def nats(self, hidden, labels):
         return self.penalised().nats(hidden, labels)
@@ -88,7 +91,7 @@ class Rows(Distribution):
         kernel = [*map(whole, self.kernel)] if several else whole(self.kernel)
         return dataclasses.replace(self, kernel=kernel)
 
-    def _top_k_of_blocks(self, hidden, k):
+    def _top_k_of_blocks(self, hidden, k, excluded=None):
         """`top_k` of a chunk of positions, whose logits exist for one block at a time."""
         words = self.vocab_size
         size = min(words, max(k, budgets.TOP_K_WORDS))
@@ -98,8 +101,10 @@ class Rows(Distribution):
             biases = None if self.bias is None else self.bias[start : start + count]
             kernel = self.kernel[start : start + count]
             logits = full_logits(hidden, kernel, biases, self.soft_cap)
+            log_z = tf.reduce_logsumexp(logits, axis=1, keepdims=True)
+            logits = without(logits, excluded, start)
             values, ids = tf.math.top_k(logits, min(k, count))
-            return values, ids + start, tf.reduce_logsumexp(logits, axis=1, keepdims=True)
+            return values, ids + start, log_z
 
         def joined(first, more):
             log_sums = tf.concat([first[2], more[2]], 1)

@@ -95,9 +95,9 @@ class ShortlistAndTail(Distribution):
         words, others = self._node_logits(hidden, log_shortlist)
         return self.order.by_word(tf.concat([words, others + shares], axis=1))
 
-    def top_k(self, hidden, k):
-        if self.bigrams is not None:
-            return super().top_k(hidden, k)
+    def top_k(self, hidden, k, excluded=None):
+        if self.bigrams is not None or excluded is not None:
+            return super().top_k(hidden, k, excluded)
         extra, tail = held((self.extra, self.likeliest_tail))
         tail = tail[:k]
         shares = tf.gather(extra, tail)

@@ -23,6 +23,7 @@ from tfsoftmax.ops import chunks
 from tfsoftmax.ops.custom_gradients import custom_gradient
 from tfsoftmax.ops.graphs import may_be_exported
 from tfsoftmax.ops.logits import label_logits, rows_of
+from tfsoftmax.ops.ranking import given
 from tfsoftmax.partitions.tree import Tree
 from tfsoftmax.support import budgets
 
@@ -70,19 +71,20 @@ class BinaryPaths(Factored):
         layout = self.tree.levels, self.tree.entries, leaves
         return lambda hidden: all_log_probs(hidden, *parameters, *layout)
 
-    def top_k(self, hidden, k):
+    def top_k(self, hidden, k, excluded=None):
         parameters, children = [self.kernel, self.bias], self.children
         if may_be_exported():  # Converters know no gather from a variable within a loop.
             parameters, children = tensors(*parameters), tf.convert_to_tensor(children)
 
-        def chunk(rows):
-            log_probs, ids, done = best_first(rows, *parameters, children, k)
-            return tf.cond(done, lambda: (ids, log_probs), lambda: by_full_pass(rows, k))
+        def chunk(rows, excluded=None):
+            log_probs, ids, done = best_first(rows, *parameters, children, k, excluded)
+            return tf.cond(done, lambda: (ids, log_probs), lambda: by_full_pass(rows, k, excluded))
 
         by_full_pass = super().top_k
         # The search holds the rows of the nodes that it opens, and a kernel row is D wide.
         opened = max(budgets.OPENED_NODES, k) * hidden.shape[1]
-        return chunks.map_chunks(chunk, hidden, chunks.chunk_rows(2 * 4 * opened))
+        most = chunks.chunk_rows(2 * 4 * opened)
+        return chunks.map_chunks(chunk, hidden, most, *given(excluded))
 
     def sample(self, hidden: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         """A random word of each position, (N,) int32, by a stateless seed (2,)."""

@@ -3,11 +3,11 @@
 import tensorflow as tf
 
 from tfsoftmax.ops.logits import label_logits, rows_of
-from tfsoftmax.ops.ranking import best, known
+from tfsoftmax.ops.ranking import among, best, known
 from tfsoftmax.support import budgets
 
 
-def best_first(hidden, kernel, bias, children, k):
+def best_first(hidden, kernel, bias, children, k, excluded=None):
     """The k likeliest words, found by opening the likeliest nodes until no other can matter.
 
     No word is likelier than a node above it. Each round opens the likeliest nodes that are not
@@ -20,6 +20,7 @@ def best_first(hidden, kernel, bias, children, k):
         children: (V-1, 2) int32, the node at the end of each of a node's edges, or -1 - w if
             the edge ends in word w.
         k: number of words.
+        excluded: (N, E) int32, words to leave out, -1 for none; or None.
 
     Returns:
         log_probs: (N, k) float32, falling.
@@ -55,7 +56,8 @@ def best_first(hidden, kernel, bias, children, k):
         nodes = tf.concat([nodes[:, width:], names], 1)
         nodes = tf.gather(nodes, place[:, :places], batch_dims=1)
         log_probs, lost = inner[:, :places], tf.maximum(lost, inner[:, places])
-        found = tf.where(is_word, fresh, nowhere), -1 - names
+        wanted = is_word if excluded is None else is_word & ~among(-1 - names, excluded)
+        found = tf.where(wanted, fresh, nowhere), -1 - names
         likeliest, words = best(k, (likeliest, words), found)
         done = tf.reduce_all(likeliest[:, -1] >= tf.maximum(log_probs[:, 0], lost))
         done = done & tf.reduce_all(likeliest[:, -1] > -float("inf"))

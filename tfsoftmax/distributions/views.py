@@ -41,8 +41,11 @@ class Ranked(Distribution):
     def log_probs(self, hidden):
         return self.order.by_word(self.by_rank.log_probs(hidden))
 
-    def top_k(self, hidden, k):
-        ranks, log_probs = self.by_rank.top_k(hidden, k)
+    def top_k(self, hidden, k, excluded=None):
+        if excluded is not None:
+            ranks = self.order.rank(tf.maximum(excluded, 0))
+            excluded = tf.where(excluded < 0, -1, ranks)
+        ranks, log_probs = self.by_rank.top_k(hidden, k, excluded)
         return self.order.word(ranks), log_probs
 
     def nats(self, hidden, labels):
@@ -81,8 +84,8 @@ class Mapped(Distribution):
     def log_normaliser(self, hidden):
         return self.distribution.log_normaliser(self.function(hidden))
 
-    def top_k(self, hidden, k):
-        return self.distribution.top_k(self.function(hidden), k)
+    def top_k(self, hidden, k, excluded=None):
+        return self.distribution.top_k(self.function(hidden), k, excluded)
 
     def nats(self, hidden, labels):
         return self.distribution.nats(self.function(hidden), labels)

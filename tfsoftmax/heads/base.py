@@ -9,12 +9,12 @@ import tensorflow as tf
 from tfsoftmax.distributions.base import Distribution, Objective
 from tfsoftmax.heads.inputs import (
     check_input,
+    checked_exclude,
     checked_hidden,
     checked_k,
     checked_labels,
     checked_weights,
     flatten,
-    listed,
     refuse_xla,
     restore,
 )
@@ -22,6 +22,7 @@ from tfsoftmax.heads.vectors import Vectors
 from tfsoftmax.layers.initializers import Initializer, add_weight, check_float_policy
 from tfsoftmax.losses.logits_tag import LogitsTag
 from tfsoftmax.ops.computed_if_used import computed_if_used
+from tfsoftmax.ops.ranking import found, given
 from tfsoftmax.ops.saved_arrays import WithoutCopies
 from tfsoftmax.ops.weighting import Counted
 from tfsoftmax.support.arguments import CheckedArguments, check_positive, expect
@@ -175,13 +176,13 @@ class SoftmaxHead(CheckedArguments, Vectors, keras.layers.Layer):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """The k likeliest words: ids (..., k) int32 and log-probabilities (..., k) float32.
 
-        `exclude` (..., E), integers padded with -1, are words that each position leaves out. The
-        probabilities stay those among all words. Where fewer than k words are left, or have a
-        log-probability that is not NaN, the ids at the end are -1 and their log-probabilities
-        -inf. ValueError if k lies outside [1, V].
+        `exclude` (..., E), integers padded with -1, or ragged ones, are words that each position
+        leaves out. The probabilities stay those among all words. Where fewer than k words are left,
+        or have a log-probability that is not NaN, the ids at the end are -1 and their
+        log-probabilities -inf. ValueError if k lies outside [1, V].
         """
-        return self._listed(lambda rows, k: self._run(
-            lambda rows: self.distribution().top_k(rows, k), rows
+        return self._listed(lambda rows, k, *excluded: self._run(
+            lambda rows, *excluded: self.distribution().top_k(rows, k, *excluded), rows, *excluded
         ), hidden, k, exclude)
 
     def loss_and_nats(
@@ -291,9 +292,12 @@ class SoftmaxHead(CheckedArguments, Vectors, keras.layers.Layer):
         return method(*tensors)
 
     def _listed(self, search, hidden, k, exclude):
-        """The list `search(rows, k)` of each position, without the words it excludes."""
-        k = checked_k(k, self.vocab_size)
-        return listed(search, self._as_hidden(hidden), k, exclude, self.vocab_size)
+        """The list `search(rows, k)`, or `search(rows, k, excluded)`, of each position."""
+        k, hidden = checked_k(k, self.vocab_size), self._as_hidden(hidden)
+        rows, leading = flatten(hidden)
+        excluded = checked_exclude(exclude, hidden, self.vocab_size)
+        lists = search(rows, k, *given(excluded))
+        return tuple(restore(each, leading, k) for each in found(*lists))
 
     def _as_hidden(self, hidden):
         if not self.supports_jit:

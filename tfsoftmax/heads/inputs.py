@@ -7,7 +7,6 @@ import tensorflow as tf
 from tfsoftmax.losses.labels import check_weights
 from tfsoftmax.ops.graphs import under_xla
 from tfsoftmax.ops.inputs import checked_ids, dense, dense_weights, real
-from tfsoftmax.ops.ranking import found, without
 from tfsoftmax.support.arguments import expect
 
 
@@ -64,9 +63,9 @@ def checked_lists(ids, name, positions, vocab_size):
     ids = dense(ids, name)
     shape, dtype = ids.shape, ids.dtype
     expect(dtype.is_integer, name, "be integers", received=dtype.name, error=TypeError)
-    fits = shape.rank and shape[-1] is not None and shape[:-1].is_compatible_with(positions)
-    expect(fits, name, f"have the shape {(*positions, 'E')}, with a known number E of ids for "
-           "each position, padded with -1", received=f"{name} of shape {shape}")
+    fits = shape.rank and shape[:-1].is_compatible_with(positions)
+    expect(fits, name, f"have the shape {(*positions, 'E')}, with E ids for each position, padded "
+           "with -1", received=f"{name} of shape {shape}")
     return checked_ids(ids, vocab_size, name, least=-1)[0]
 
 
@@ -110,17 +109,21 @@ def checked_weights(weights, shape, name="weights"):
     return weights
 
 
-def listed(search, hidden, k, exclude, vocab_size):
-    """The list `search(rows, k)` of each position (..., k), without the words it excludes."""
-    rows, leading = flatten(hidden)
+def checked_exclude(exclude, hidden, vocab_size):
+    """Words that positions (...) leave out, as (N, E) int32, -1 where there is none; or None.
+
+    Args:
+        exclude: (..., E) integers, or ragged with any number of them at each position; or None.
+        hidden: (..., D).
+        vocab_size: V.
+    """
     if exclude is None:
-        ids, log_probs = search(rows, k)
-    else:
-        exclude = checked_lists(exclude, "exclude", hidden.shape[:-1], vocab_size)
-        exclude = flatten(exclude)[0]
-        most = min(k + exclude.shape[1], vocab_size)
-        ids, log_probs = without(*search(rows, most), exclude, k)
-    return tuple(restore(each, leading, k) for each in found(ids, log_probs))
+        return None
+    if isinstance(exclude, tf.RaggedTensor):
+        exclude = exclude.to_tensor(-1)
+    exclude = checked_lists(exclude, "exclude", hidden.shape[:-1], vocab_size)
+    width = exclude.shape[-1] if exclude.shape[-1] is not None else tf.shape(exclude)[-1]
+    return tf.reshape(exclude, [tf.reduce_prod(tf.shape(hidden)[:-1]), width])
 
 
 def flatten(hidden):

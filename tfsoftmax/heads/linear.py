@@ -12,6 +12,7 @@ from tfsoftmax.heads.vectors import check_is_index
 from tfsoftmax.layers.scoring_table import scoring_rows, scoring_table
 from tfsoftmax.ops.graphs import whole
 from tfsoftmax.ops.logits import capped, label_logits, rows_of
+from tfsoftmax.ops.ranking import among, best
 from tfsoftmax.support.arguments import expect
 from tfsoftmax.support.array_like import ArrayLike
 
@@ -76,9 +77,18 @@ class LinearHead(TiedHead):
             return super().top_k(hidden, k, exclude=exclude)
         check_is_index(index)
 
-        def search(rows, most):  # only k of them are needed if `exclude` holds nothing but padding
-            found = index.likeliest(self, rows, most, at_least=k)
-            return found.ids, found.estimated_log_probs
+        def search(rows, k, excluded=None):
+            if excluded is None:
+                found = index.likeliest(self, rows, k)
+                return found.ids, found.estimated_log_probs
+            width = excluded.shape[1]
+            expect(width is not None, "exclude", "have a known width with `index`, which searches "
+                   "for so many words more", received=f"shape {excluded.shape}")
+            # Only k of them are needed if it holds nothing but padding.
+            found = index.likeliest(self, rows, min(k + width, self.vocab_size), at_least=k)
+            out = among(found.ids, excluded)
+            scores = tf.where(out, -float("inf"), found.estimated_log_probs)
+            return best(k, (scores, found.ids))[::-1]
 
         return self._listed(search, hidden, k, exclude)
 

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tfsoftmax.ops.chunks import chunk_rows, map_chunks
 from tfsoftmax.ops.graphs import under_xla
+from tfsoftmax.ops.ranking import given, without
 from tfsoftmax.ops.replicas import gathered_rows
 from tfsoftmax.support import budgets
 
@@ -140,19 +141,20 @@ def map_row_chunks(function, hidden, vocab_size, *more):
     return map_chunks(function, hidden, logits_rows(vocab_size, hidden.shape[1]), *more)
 
 
-def top_k_of(logits_of, hidden, k, vocab_size):
+def top_k_of(logits_of, hidden, k, vocab_size, excluded=None):
     """The k likeliest words: ids (N, k) int32 and log-probabilities (N, k) float32.
 
     `logits_of` maps positions (n, D) to logits (n, V). Of words with equal logits, the one with
-    the lower id comes first.
+    the lower id comes first. Words of `excluded` (N, E) come last, with -inf.
     """
 
-    def chunk(hidden):
+    def chunk(hidden, excluded=None):
         logits = logits_of(hidden)
-        values, ids = tf.math.top_k(logits, k)
-        return ids, values - tf.reduce_logsumexp(logits, axis=1, keepdims=True)
+        log_z = tf.reduce_logsumexp(logits, axis=1, keepdims=True)
+        values, ids = tf.math.top_k(without(logits, excluded), k)
+        return ids, values - log_z
 
-    return map_row_chunks(chunk, hidden, vocab_size)
+    return map_row_chunks(chunk, hidden, vocab_size, *given(excluded))
 
 
 def interval_of(ranks, ends):

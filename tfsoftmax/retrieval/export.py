@@ -14,7 +14,7 @@ from tfsoftmax.ops.inputs import checked_ids
 from tfsoftmax.ops.ranking import among, best, found, repeated
 from tfsoftmax.retrieval.fitting import softmax_for
 from tfsoftmax.retrieval.found_words import scores_of
-from tfsoftmax.support.arguments import check_positive, checks_arguments, expect
+from tfsoftmax.support.arguments import checks_arguments, expect
 from tfsoftmax.support.saved_models import Words, export_functions
 
 INDEX = "items.faiss"
@@ -23,7 +23,7 @@ INDEX = "items.faiss"
 @checks_arguments
 def export_retrieval(
     model: keras.Model, folder: str | os.PathLike, k: int = 100, ids: Iterable[str] | None = None,
-    exclude: bool = True, max_exclude: int = 100, index: object | None = None,
+    exclude: bool = True, index: object | None = None,
 ) -> None:
     """Saves a model that returns the k best items of each query, to serve without tfsoftmax.
 
@@ -33,8 +33,8 @@ def export_retrieval(
             ids (B, k) string, the best first; scores (B, k) float32, exact log-probabilities
 
     `exclude` are items to leave out, padded with empty strings; ids that the model does not know
-    exclude nothing. E, with the padding, must be at most `max_exclude`. Where fewer than k items
-    are left, or have a score that is not NaN, the ids at the end are empty and their scores -inf.
+    exclude nothing, and E may be any number. Where fewer than k items are left, or have a score
+    that is not NaN, the ids at the end are empty and their scores -inf.
     The batch may have any size; the scores of all items are held in memory for a few queries at a
     time.
 
@@ -54,7 +54,6 @@ def export_retrieval(
         ids: V distinct strings, the names of the items, in the order of the head's rows. None:
             the numbers of the rows.
         exclude: whether requests name items to exclude.
-        max_exclude: how many they may name; each request searches for k + max_exclude items.
         index: a `tfsoftmax.search.WordIndex` of the head, or None.
 
     Raises:
@@ -71,7 +70,6 @@ def export_retrieval(
         check_is_index(index)
         softmax_for(index, head)
     k = checked_k(k, head.vocab_size)
-    check_positive(max_exclude=max_exclude)
     ids = _checked_ids(map(str, range(head.vocab_size)) if ids is None else ids, head.vocab_size)
     inputs = [tf.TensorSpec(x.shape, x.dtype, name=x.name) for x in hidden_model.inputs]
     taken = {"exclude", "queries", "candidates"} & {x.name for x in inputs}
@@ -87,7 +85,7 @@ def export_retrieval(
     seen = [tf.TensorSpec([None, None], tf.string, name="exclude")] if exclude else []
 
     def functions(ids_of, words_of):
-        parts = _Served(head, hidden_model, ids_of, words_of, k, max_exclude)
+        parts = _Served(head, hidden_model, ids_of, words_of, k)
         result = {"retrieve": (parts.retrieve, *inputs, *seen)}
         if index is not None:
             softmax = softmax_of(head)
@@ -106,14 +104,14 @@ def export_retrieval(
 class _Served:
     """The functions behind the signatures."""
 
-    def __init__(self, head, hidden_model, ids_of, words_of, k, max_exclude):
+    def __init__(self, head, hidden_model, ids_of, words_of, k):
         self.head, self.hidden_model, self.k = head, hidden_model, k
-        self.ids_of, self.words_of, self.max_exclude = ids_of, words_of, max_exclude
+        self.ids_of, self.words_of = ids_of, words_of
 
     def retrieve(self, *arguments):
         inputs, seen = self._split(arguments, len(self.hidden_model.inputs))
         hidden = self._hidden(inputs)
-        exclude = None if seen is None else self._padded(self._rows(seen))
+        exclude = None if seen is None else self._rows(seen)
         return self._named(*self.head.top_k(hidden, self.k, exclude=exclude))
 
     def query(self, inputs, scale):
@@ -143,17 +141,6 @@ class _Served:
 
     def _rows(self, words):
         return tf.cast(self.ids_of.lookup(words), tf.int32)
-
-    def _padded(self, exclude):
-        """(B, max_exclude), as a search needs to know how many items it has to find."""
-        count = tf.shape(exclude)[1]
-        message = f"`exclude` must have at most {self.max_exclude} items of each query"
-        with tf.control_dependencies(
-            [tf.debugging.assert_less_equal(count, self.max_exclude, message)]
-        ):
-            padding = [[0, 0], [0, self.max_exclude - count]]
-            exclude = tf.pad(exclude, padding, constant_values=-1)
-        return tf.ensure_shape(exclude, [None, self.max_exclude])
 
     def _named(self, ids, scores):
         return {"ids": self.words_of.lookup(tf.cast(ids, tf.int64)), "scores": scores}

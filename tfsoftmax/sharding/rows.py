@@ -39,7 +39,7 @@ from tfsoftmax.distributions.rows import Rows
 from tfsoftmax.ops.chunks import sum_over_chunks
 from tfsoftmax.ops.custom_gradients import differentiable
 from tfsoftmax.ops.logits import full_logits, labels_of_blocks, logits_rows, map_row_chunks
-from tfsoftmax.ops.ranking import best, columns_of_best
+from tfsoftmax.ops.ranking import best, columns_of_best, given, without
 from tfsoftmax.ops.replicas import of_all_replicas, sum_of_replicas
 from tfsoftmax.ops.weighting import weighted_sum
 from tfsoftmax.sharding.shards import Shard
@@ -83,16 +83,20 @@ class RowsInShards(Distribution):
         labels = tf.zeros(tf.shape(hidden)[:1], tf.int32)
         return self.penalised().losses(hidden, labels)[2]
 
-    def top_k(self, hidden, k):
+    def top_k(self, hidden, k, excluded=None):
         """The replicas exchange the k likeliest words of each shard, (P, N, k)."""
         every, _, own = self.shard.gather_positions(hidden)
         kernel, bias = self._words()
+        if excluded is not None:
+            excluded = of_all_replicas(_of_equal_width(excluded))
 
-        def chunk(hidden):
+        def chunk(hidden, excluded=None):
             logits = full_logits(hidden, kernel, bias, self.rows.soft_cap)
-            return *columns_of_best(logits, k), tf.reduce_logsumexp(logits, axis=1)
+            log_z = tf.reduce_logsumexp(logits, axis=1)
+            logits = without(logits, excluded, self.shard.first)
+            return *columns_of_best(logits, k), log_z
 
-        values, ids, log_z = map_row_chunks(chunk, every, self.shard.words)
+        values, ids, log_z = map_row_chunks(chunk, every, self.shard.words, *given(excluded))
         columns = of_all_replicas([t[None] for t in (values, ids + self.shard.first, log_z)])
         values, ids = best(k, tuple(own(_side_by_side(t)) for t in columns[:2]))
         return ids, values - own(tf.reduce_logsumexp(columns[2], axis=0))[:, None]
@@ -175,6 +179,13 @@ def _with_padding(gradient, shard):
     if shard.words == shard.rows:
         return gradient
     return tf.pad(gradient, [[0, shard.rows - shard.words]] + [[0, 0]] * (len(gradient.shape) - 1))
+
+
+def _of_equal_width(excluded):
+    """Ids (n, E), padded with -1 to the largest E of all replicas."""
+    width = tf.shape(excluded)[1]
+    more = tf.reduce_max(of_all_replicas(width[None])) - width
+    return tf.pad(excluded, [[0, 0], [0, more]], constant_values=-1)
 
 
 def _side_by_side(tensor):

@@ -11,7 +11,7 @@ import tensorflow as tf
 from tfsoftmax.distributions.base import Distribution, HandWritten
 from tfsoftmax.ops.chunks import sum_over_chunks
 from tfsoftmax.ops.logits import full_logits, logits_rows, map_row_chunks
-from tfsoftmax.ops.ranking import columns_of_best, known
+from tfsoftmax.ops.ranking import columns_of_best, given, known, without
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,12 +42,12 @@ class Scores(Distribution):
     def logits(self, hidden):
         return self.function(full_logits(hidden, self.kernel, self.bias))
 
-    def top_k(self, hidden, k):
-        def chunk(hidden):
-            values, ids = columns_of_best(known(self.logits(hidden)), k)
+    def top_k(self, hidden, k, excluded=None):
+        def chunk(hidden, excluded=None):
+            values, ids = columns_of_best(known(without(self.logits(hidden), excluded)), k)
             return ids, values
 
-        return map_row_chunks(chunk, hidden, self.vocab_size)
+        return map_row_chunks(chunk, hidden, self.vocab_size, *given(excluded))
 
     def nats(self, hidden, labels):
         self.refuse()

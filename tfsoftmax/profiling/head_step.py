@@ -19,8 +19,8 @@ def head_step(
     Args:
         loss: function (hidden, labels) -> scalar tensor.
         variables: the trained variables of the layer.
-        hidden: (N, D) float.
-        labels: (N,) integers.
+        hidden: (..., D) float.
+        labels: (...) integers.
         optimizer: function that makes the optimiser, which is built in the first step; None: the
             variables stay.
         jit_compile: whether XLA compiles the step.
@@ -58,7 +58,7 @@ def head_step(
         if not compiled:  # TensorFlow takes steps of several heads for one that is traced again
             compiled.append(step.get_concrete_function())
         total, of_hidden, *_ = compiled[0]()
-        return float(total) + 0 * float(of_hidden[0, 0])
+        return float(total) + 0 * float(tf.reshape(of_hidden, [-1])[0])
 
     return run
 

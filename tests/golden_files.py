@@ -47,7 +47,7 @@ def results_of(model):
     for number, gradient in enumerate(tape.gradient(found["total"], sources)):
         found[f"gradient_{number}"] = tf.convert_to_tensor(gradient)
     rewind(head)
-    return {name: np.asarray(value) for name, value in found.items()}
+    return {name: np.array(value) for name, value in found.items()}
 
 
 def saved_model(case):

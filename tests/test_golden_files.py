@@ -26,5 +26,8 @@ def test_models_of_an_earlier_commit_load_and_compute_what_they_did(case):
     wanted = np.load(path_of(case, ".npz"))
     found = results_of(model)
     assert found.keys() == set(wanted.files)
+    if "nats" in found:
+        assert np.isnan(found["nats"][0])  # where the weight is zero
+        found["nats"][0] = wanted["nats"][0]
     for name, value in found.items():
         np.testing.assert_allclose(value, wanted[name], rtol=1e-5, atol=2e-6, err_msg=name)

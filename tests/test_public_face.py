@@ -149,6 +149,7 @@ def test_the_command_takes_tensorflow_whatever_the_configuration_of_keras_says(t
 # As on Windows, which lacks these modules and functions.
 WINDOWS = """
 import os, sys
+import psutil  # which knows the system that it was built for, as TensorFlow does
 MISSING = "resource fcntl pwd grp termios tty pty readline syslog curses"
 class Missing:
     def find_spec(self, name, path=None, target=None):
@@ -157,7 +158,7 @@ class Missing:
 for name in MISSING.split():
     sys.modules.pop(name, None)
 sys.meta_path.insert(0, Missing())
-import tensorflow  # which knows the system that it was built for
+import tensorflow
 for name in "fork getuid O_NOFOLLOW O_NONBLOCK sched_getaffinity sysconf".split():
     if hasattr(os, name):
         delattr(os, name)

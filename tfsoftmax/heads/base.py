@@ -196,7 +196,7 @@ class SoftmaxHead(CheckedArguments, Vectors, keras.layers.Layer):
             weights: (...) float32, the weight of each position in the sum. Positions of weight
                 zero are not computed, unless XLA compiles the step, and have no part in the total
                 and its gradients, even where their hidden states are not finite. The gradient with
-                respect to a weight of zero is zero, but under XLA.
+                respect to a weight of zero is zero.
             *more: (..., H), what else the training loss of the head reads at each position.
 
         Returns:
@@ -209,6 +209,7 @@ class SoftmaxHead(CheckedArguments, Vectors, keras.layers.Layer):
         rows, leading = flatten(hidden)
         weights = tf.reshape(checked_weights(weights, validity.shape) * validity, [-1])
         counted = Counted(weights != 0)
+        weights = tf.where(counted.mask, weights, 0.0)  # whose gradients are zero under XLA, too
         total, nats = self.objective().weighted_nats(
             *_counted_rows(counted, rows, labels, self.no_label), counted.taken(weights),
             *[counted.taken(flatten(each)[0]) for each in more],

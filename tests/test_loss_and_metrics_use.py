@@ -11,7 +11,13 @@ import tensorflow as tf
 from cases import CASES, ONE_OF_EACH, UNITS, built, language_model, positions, rewind
 from keras_helper import B, T, V, compiled, data
 from tfsoftmax.losses import SoftmaxLoss
-from tfsoftmax.metrics import Accuracy, EffectiveSampleSize, Perplexity, TopKAccuracy
+from tfsoftmax.metrics import (
+    Accuracy,
+    EffectiveSampleSize,
+    Perplexity,
+    RecallAtK,
+    TopKAccuracy,
+)
 
 every_head = pytest.mark.parametrize("case", ONE_OF_EACH)
 
@@ -93,6 +99,7 @@ def test_our_loss_and_metrics_do_not_warn(case, eagerly):
     model.compile("sgd", SoftmaxLoss(), weighted_metrics=metrics, run_eagerly=eagerly)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", ".* is not computed in `fit`")
         model.fit(words, labels, B, verbose=0)
         model.evaluate(words, labels, B, verbose=0)
 
@@ -244,8 +251,10 @@ def test_perplexity_in_fit_may_leave_out_a_class_that_the_loss_counts(
         keras.optimizers.SGD(0.0), SoftmaxLoss(ignore_class=of_loss),
         metrics=[Perplexity(of_metric)],
     )
-    found = model.fit(words, labels, B, verbose=0).history["perplexity"][0]
-    np.testing.assert_allclose(found, np.exp(nats[kept].mean()) if known else np.nan, rtol=1e-4)
+    found = model.fit(words, labels, B, verbose=0).history
+    assert ("perplexity" in found) == known
+    if known:
+        np.testing.assert_allclose(found["perplexity"], [np.exp(nats[kept].mean())], rtol=1e-4)
 
 
 @every_head
@@ -264,7 +273,24 @@ def test_accuracy_in_fit_is_absent_unless_it_is_asked_for():
     metrics = [Accuracy(), TopKAccuracy(V, in_training=True)]
     model.compile("sgd", SoftmaxLoss(), metrics=metrics)
     history = model.fit(words, labels, B, verbose=0).history
-    assert np.isnan(history["accuracy"][0]) and history["top_k_accuracy"][0] == 1.0
+    assert "accuracy" not in history and history["top_k_accuracy"] == [1.0]
+
+
+def test_fit_says_once_why_it_computes_no_metric(recwarn):
+    """It leaves the metric out of the logs, and measures it in the validation after each epoch."""
+    model, (words, labels, _) = compiled("sampled"), data()
+    model.compile("sgd", SoftmaxLoss(), weighted_metrics=[Perplexity(), Accuracy(), RecallAtK(3)])
+    history = model.fit(
+        words, labels, B, epochs=3, validation_data=(words, labels), verbose=0
+    ).history
+    names = {"perplexity", "accuracy", "recall_at_3"}
+    assert set(history) == {"loss", "val_loss", *(f"val_{name}" for name in names)}
+    assert np.isfinite([*history.values()]).all()
+    said = [str(w.message) for w in recwarn if "is not computed in `fit`" in str(w.message)]
+    assert {text.split("`")[1] for text in said} == names and len(said) == 3
+    metric = Perplexity()
+    metric.update_state(labels[:B], model(words[:B], training=True))
+    assert metric.result() == {}
 
 
 @pytest.mark.parametrize("metric", [Accuracy(in_training=True), TopKAccuracy(7, ignore_class=3)])

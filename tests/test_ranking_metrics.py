@@ -7,7 +7,15 @@ import tensorflow as tf
 
 import references
 import tfsoftmax
-from cases import CASES, ONE_OF_EACH, UNITS, built, language_model, positions
+from cases import (
+    CASES,
+    ONE_OF_EACH,
+    UNITS,
+    assert_all_close,
+    built,
+    language_model,
+    positions,
+)
 from graph_helper import largest_tensor
 from keras_helper import B, T, data
 from refusals import refuses
@@ -273,6 +281,32 @@ def test_fit_evaluate_and_a_plain_loop(eagerly, tmp_path):
         )
 
 
+@pytest.mark.parametrize("case", ["full", "sampled", "adaptive", "tree"])
+def test_a_head_that_is_called_with_exclude_is_judged_without_these(case, tmp_path):
+    """In `fit` and `evaluate`, in batches of uneven size, and after loading."""
+    hidden, seen = keras.Input((UNITS,)), keras.Input((None,), dtype="int32")
+    head = CASES[case](V)
+    model = keras.Model([hidden, seen], head(hidden, exclude=seen))
+    model.compile("sgd", tfsoftmax.SoftmaxLoss(), weighted_metrics=[m(K) for m in METRICS])
+    inputs = [positions(V, N)[0], np.random.default_rng(6).integers(-1, V, (N, 4))]
+    labels, weights = lists(6)[1][:, 0], lists()[2]
+    weights[3] = 0
+    options = {"batch_size": 7, "sample_weight": weights, "verbose": 0}
+    history = model.fit(
+        inputs, labels, validation_data=(inputs, labels, weights), **options
+    ).history
+    got = model.evaluate(inputs, labels, return_dict=True, **options)
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    found = head.top_k(inputs[0], K, exclude=inputs[1])[0].numpy()
+    for column, metric in zip(wanted(found.tolist(), labels[:, None].tolist()).T, METRICS):
+        name = metric(K).name
+        values = [got[name], history[f"val_{name}"][0],
+                  again.evaluate(inputs, labels, return_dict=True, **options)[name]]
+        np.testing.assert_allclose(values, np.average(column, weights=weights), rtol=1e-5)
+    assert_all_close([model.predict(inputs, verbose=0)], [head(inputs[0])], atol=1e-5)
+
+
 def test_nothing_is_searched_in_training(monkeypatch):
     model, (hidden, _), targets = two_outputs()
     search = keras.Sequential([keras.Input((UNITS,)), model.get_layer("head")])
@@ -283,7 +317,7 @@ def test_nothing_is_searched_in_training(monkeypatch):
         raise AssertionError("a search")
 
     monkeypatch.setattr(tfsoftmax.SampledSoftmax, "top_k", fail)
-    assert np.isnan(search.fit(hidden, targets["next"], verbose=0).history["recall_at_9"])
+    assert "recall_at_9" not in search.fit(hidden, targets["next"], verbose=0).history
     model.fit(inputs, targets, verbose=0)
     for one, args in ((search, (hidden, targets["next"])), (model, (inputs, targets))):
         with pytest.raises(AssertionError, match="a search"):
@@ -293,7 +327,7 @@ def test_nothing_is_searched_in_training(monkeypatch):
 def test_metrics_of_one_head_search_once(monkeypatch):
     head, (hidden, _) = built("full", V), positions(V, N)
     asked, search = [], head.top_k
-    monkeypatch.setattr(head, "top_k", lambda h, k: asked.append(k) or search(h, k))
+    monkeypatch.setattr(head, "top_k", lambda h, k, **_: asked.append(k) or search(h, k))
     logits = head(hidden)
     relevant = lists()[1]
     results = {k: RecallAtK(k)(relevant, logits) for k in (K, 1, 4, K)}

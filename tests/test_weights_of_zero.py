@@ -92,9 +92,9 @@ def test_they_are_left_out_before_the_first_product(case, monkeypatch):
     seen = []
 
     def counts(name, method):
-        def counting(rows, *args):
+        def counting(rows, *args, **kwargs):
             seen.append((name, rows.shape[0]))
-            return method(rows, *args)
+            return method(rows, *args, **kwargs)
 
         return counting
 

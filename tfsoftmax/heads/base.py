@@ -42,6 +42,9 @@ class SoftmaxHead(CheckedArguments, Vectors, keras.layers.Layer):
     | `log_probs(hidden)`             | (..., V), exact log-probabilities                          |
     | `top_k(hidden, k)`              | ids and exact log-probabilities (..., k), likeliest first  |
 
+    The lists of ranking metrics leave out the words of `head(hidden, exclude=seen)`, as `top_k`
+    does; logits and losses do not.
+
     A subclass writes `build`, which adds its weights, and `distribution`, which says what P(w | h)
     is; and `objective`, unless it is trained by the exact cross-entropy. Its own arguments go into
     `get_config`.
@@ -120,12 +123,14 @@ class SoftmaxHead(CheckedArguments, Vectors, keras.layers.Layer):
         self.input_spec = keras.layers.InputSpec(min_ndim=1, axes={-1: units})
         self.built = True
 
-    def call(self, hidden, training=None):
+    def call(self, hidden, exclude=None, training=None):
         hidden = self._as_hidden(hidden)
         rows, leading = flatten(hidden)
         logits = self._logits_of_call(rows, training)
         logits = restore(tf.cast(logits, tf.float32), leading, self.vocab_size)
-        return LogitsTag(self, hidden, bool(training)).tag(logits)
+        tag = LogitsTag(self, hidden, bool(training))
+        tag.exclude = checked_exclude(exclude, hidden, self.vocab_size)
+        return tag.tag(logits)
 
     def rematerialized_call(self, layer_call, *args, **kwargs):
         """`layer_call` as it is: logits that a RematScope recomputes would lose their tag.
@@ -218,10 +223,10 @@ class SoftmaxHead(CheckedArguments, Vectors, keras.layers.Layer):
             nats = restore(counted.restored(nats, float("nan")), leading) * validity
         return total, nats
 
-    def compute_output_shape(self, hidden_shape):
+    def compute_output_shape(self, hidden_shape, exclude_shape=None):
         return (*hidden_shape[:-1], self.vocab_size)
 
-    def compute_output_spec(self, hidden, training=None):
+    def compute_output_spec(self, hidden, exclude=None, training=None):
         return keras.KerasTensor(self.compute_output_shape(hidden.shape), "float32")
 
     def get_config(self):

@@ -135,17 +135,17 @@ class SampledSoftmax(SamplingHead):
             self.supports_jit = False  # how many words join the sample is known while it runs
         return super().__call__(hidden, *args, **kwargs)
 
-    def call(self, hidden, hard_negatives=None, training=None):
-        logits = super().call(hidden, training)
+    def call(self, hidden, hard_negatives=None, exclude=None, training=None):
+        logits = super().call(hidden, exclude, training)
         if hard_negatives is not None:
             negatives = self._checked_negatives(hard_negatives, logits.shape[:-1])
             LogitsTag.of(logits).more = (negatives,)
         return logits
 
-    def compute_output_spec(self, hidden, hard_negatives=None, training=None):
-        return super().compute_output_spec(hidden, training)
+    def compute_output_spec(self, hidden, hard_negatives=None, exclude=None, training=None):
+        return super().compute_output_spec(hidden, training=training)
 
-    def compute_output_shape(self, hidden_shape, hard_negatives_shape=None):
+    def compute_output_shape(self, hidden_shape, hard_negatives_shape=None, exclude_shape=None):
         return super().compute_output_shape(hidden_shape)
 
     def training_loss(

@@ -30,6 +30,7 @@ class LogitsTag:
 
     Attributes:
         more: tensors (..., H) that the head's training loss takes besides, which the head sets.
+        exclude: (N, E) int32, words that the lists of metrics leave out, or None.
 
     Example:
         head = tfsoftmax.FullSoftmax(1000)
@@ -40,6 +41,7 @@ class LogitsTag:
 
     def __init__(self, head, hidden: tf.Tensor, training: bool):
         self.head, self.hidden, self.training, self.more = head, hidden, training, ()
+        self.exclude = None
         self.stateless = in_stateless_scope()
         self._known = {}  # key of labels -> (labels, their exact nats)
         self._parts = {}  # key of labels -> (labels, the tag of the positions that count)
@@ -129,7 +131,8 @@ class LogitsTag:
         longest = max(self._lists, default=0)
         if k > longest:
             longest = k
-            self._lists[k] = self.head.top_k(tf.stop_gradient(self.hidden), k)[0]
+            hidden = tf.stop_gradient(self.hidden)
+            self._lists[k] = self.head.top_k(hidden, k, exclude=self.exclude)[0]
         return self._lists[longest][..., :k]
 
     def _nats(self, labels):
@@ -166,6 +169,7 @@ class _Part(LogitsTag):
         hidden = tf.reshape(whole.hidden, [-1, whole.hidden.shape[-1]])
         super().__init__(whole.head, self._counted.taken_hidden(hidden), whole.training)
         self.taken = self._counted.taken
+        self.exclude = None if whole.exclude is None else self.taken(whole.exclude)
         ids, counted = (self._taken_flat(each) for each in (labels.ids, labels.counted))
         self.labels = dataclasses.replace(labels, ids=ids, counted=counted)
 

@@ -16,7 +16,7 @@ class TopKAccuracy(TokenMean):
     Args:
         k: how many words are looked at.
         in_training: whether `fit` measures it too, at the cost of `head.top_k` in each step, with
-            the weights that the step has just updated. Otherwise the metric is NaN in `fit`.
+            the weights that the step has just updated. Otherwise `fit` does not compute it.
         ignore_class: label whose positions are not counted, or None.
         name, dtype: as in `keras.metrics.Metric`.
 
@@ -29,6 +29,7 @@ class TopKAccuracy(TokenMean):
 
     quantities = ("hits",)
     default_name = "top_k_accuracy"
+    not_in_fit = "it costs a search of all words in each step, which `in_training=True` asks for"
     _direction = "up"
 
     def __init__(

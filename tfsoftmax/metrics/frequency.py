@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 
+from tfsoftmax.metrics.perplexity import NO_NATS
 from tfsoftmax.metrics.token_mean import TokenMean
 from tfsoftmax.support.arguments import expect
 from tfsoftmax.support.array_like import ArrayLike
@@ -15,8 +16,8 @@ class NatsByFrequency(TokenMean):
     """Nats per token, and the share of the tokens, of words by their number of occurrences.
 
     The bands are those of counts 0, 1 to 9, 10 to 99, and so on up to the highest count. The nats
-    are those of the exact, normalised distribution. In `fit`, a head with a sampled loss makes
-    them NaN. The nats of a band without tokens are NaN.
+    are those of the exact, normalised distribution; `fit` does not compute them with a head that
+    trains on a sample. The nats of a band without tokens are NaN.
 
     Args:
         counts: (V,) integers, occurrences of the words in training, in the order of their ids.
@@ -36,6 +37,7 @@ class NatsByFrequency(TokenMean):
     """
 
     default_name = "nats_by_frequency"
+    not_in_fit = NO_NATS
 
     def __init__(self, counts: ArrayLike, **kwargs):
         self.counts = checked_counts(counts)

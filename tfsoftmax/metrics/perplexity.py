@@ -5,6 +5,11 @@ import tensorflow as tf
 
 from tfsoftmax.metrics.token_mean import TokenMean
 
+NO_NATS = (
+    "the head trains on a sample, whose loss is no perplexity, or the loss leaves out labels that "
+    "the metric counts"
+)
+
 
 class _ExpMean(TokenMean):
     """Base of the perplexities."""
@@ -20,12 +25,14 @@ class Perplexity(_ExpMean):
     """exp(Σ nats / Σ tokens) over all positions since the last reset.
 
     The nats are those of the exact, normalised distribution, even if the head has a sampled
-    loss. In `fit`, such a head makes the metric NaN, because the exact value would cost the full
+    loss. `fit` does not compute it with such a head, because the exact value would cost the full
     softmax that sampling avoids; `evaluate` measures it.
 
     Args:
         ignore_class: label whose positions are not counted, or None. It should be that of the
-            `SoftmaxLoss`: a metric that counts labels which the loss leaves out is NaN in `fit`.
+            `SoftmaxLoss`: `fit` does not compute a metric that counts labels which the loss leaves
+            out. Where a loss has a `sample_weight` of zero, it should be in `weighted_metrics`:
+            a metric that counts such positions is NaN in `fit`.
         name, dtype: as in `keras.metrics.Metric`.
 
     Example:
@@ -36,6 +43,7 @@ class Perplexity(_ExpMean):
     """
 
     default_name = "perplexity"
+    not_in_fit = NO_NATS
 
     @property
     def nats(self) -> keras.Variable:
@@ -56,7 +64,7 @@ class Perplexity(_ExpMean):
 class ClusterPerplexity(_ExpMean):
     """Perplexity of the words' clusters under `SelfOrganisedSoftmax`.
 
-    Its product with `InClusterPerplexity` is `Perplexity`. In `fit` the metric is NaN, because
+    Its product with `InClusterPerplexity` is `Perplexity`. `fit` does not compute it, because
     metrics are updated after the weights, and computing it anew would mix two models.
 
     Args:
@@ -74,6 +82,7 @@ class ClusterPerplexity(_ExpMean):
 
     default_name = "cluster_perplexity"
     needs = ("cluster_log_prob", "SelfOrganisedSoftmax")
+    not_in_fit = "metrics are updated after the weights, and it would mix two models"
 
     def _values(self, tag, labels):
         cluster_log_prob = tag.head.cluster_log_prob

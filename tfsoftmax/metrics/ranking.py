@@ -27,8 +27,8 @@ class RankingMetric(TokenMean):
     `y_pred` is one of two:
 
     * the output of a head. The list is that of `head.top_k`, exact and in bounded memory. It is
-      searched in evaluation only, once for all metrics if the one with the largest k comes first;
-      in `fit` the metric is NaN.
+      searched in evaluation only, once for all metrics if the one with the largest k comes first.
+      Where the head was called with `exclude`, the list has no such items.
     * integers (..., K), K >= k: lists that were searched before, the best first, -1 in empty
       places; an item that stands there twice has its first place. Such a list is what an index or
       an exported model finds, and the first output of `TopK(head, k)(hidden, exclude=seen)`,
@@ -60,6 +60,7 @@ class RankingMetric(TokenMean):
 
     quantities = ("value",)
     needs = ("top_k", "a tfsoftmax head")
+    not_in_fit = "it costs a search of all items in each step"
     _direction = "up"
 
     def __init__(
@@ -78,7 +79,10 @@ class RankingMetric(TokenMean):
             self._compare(found, *queries)
             return
         tag = self._tag(y_pred)
-        if tag is None or tag.training:
+        if tag is None:
+            return
+        if tag.training:
+            self._say_why(tag)
             return
         queries, labels = self._queries(y_true, y_pred, sample_weight, tag.head.vocab_size)
         part, _ = tag.counted(labels)

@@ -1,5 +1,7 @@
 """What our metrics share: means over tokens, of what a head says of them."""
 
+import warnings
+
 import keras
 import tensorflow as tf
 
@@ -32,8 +34,9 @@ class TokenMean(CheckedArguments, keras.metrics.Metric):
     """Base of the metrics: weighted means over all positions since the last reset.
 
     The weights of `weighted_metrics` say how many tokens each position counts for. Sums are
-    kept in float64, and those of all replicas of a strategy are added. A subclass names its
-    `quantities` and writes `_values` and `_report`.
+    kept in float64, and those of all replicas of a strategy are added. What `fit` does not compute
+    does not stand in its logs, and a warning says why. A subclass names its `quantities` and writes
+    `_values` and `_report`.
 
     Args:
         ignore_class: label whose positions are not counted, or None. The `ignore_class` of a
@@ -58,6 +61,9 @@ class TokenMean(CheckedArguments, keras.metrics.Metric):
     default_name = None
     needs = ("log_prob", "a tfsoftmax head")  # a method of the head, and which heads have it
     asks_head = True  # and reads no logits, which a training step then need not compute
+    not_in_fit = ""  # why
+    _unknown = False  # whether the last update, of a graph that is being traced, computed nothing
+    _has_said_why = False
 
     def __init__(
         self, ignore_class: int | None = None, name: str | None = None,
@@ -77,8 +83,21 @@ class TokenMean(CheckedArguments, keras.metrics.Metric):
         labels, weights = positions(y_true, y_pred, sample_weight, self.ignore_class)
         tag, labels = tag.counted(labels)
         values = self._values(tag, labels)
-        if values is not None:
+        if values is None:
+            self._say_why(tag)
+        else:
             self._add(values, tag.taken(tf.reshape(weights, [-1])))
+
+    def _say_why(self, tag):
+        self._unknown = True
+        if self._has_said_why:
+            return
+        self._has_said_why = True
+        warnings.warn(
+            f"`{self.name}` is not computed in `fit`: {self.not_in_fit}. `evaluate` and "
+            f"`validation_data` measure it. Received: the output of {type(tag.head).__name__} in "
+            "training", stacklevel=3,
+        )
 
     def _tag(self, y_pred):
         tag = LogitsTag.of(y_pred)
@@ -89,6 +108,7 @@ class TokenMean(CheckedArguments, keras.metrics.Metric):
         return tag
 
     def _add(self, values, weights):
+        self._unknown = False
         weights = tf.cast(weights, "float64")
         self.sums["tokens"].assign_add(tf.reduce_sum(weights))
         for quantity, value in zip(self.quantities, values, strict=True):
@@ -96,9 +116,14 @@ class TokenMean(CheckedArguments, keras.metrics.Metric):
             self.sums[quantity].assign_add(tf.reduce_sum(weighted))
 
     def result(self):
+        nothing = {}  # in Keras's logs
+        if self._unknown and not tf.executing_eagerly():
+            return nothing
         # Keras averages what replicas report of a step, which is no perplexity of all of them.
         sums = sum_of_replicas(tf.stack([self.sums[name].value for name in self.sums]))
         *totals, tokens = tf.unstack(sums)
+        if self._has_said_why and tf.executing_eagerly() and tokens == 0:
+            return nothing
         return self._report(*(total / tokens for total in totals))
 
     def get_config(self):

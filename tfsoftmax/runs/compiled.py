@@ -40,7 +40,8 @@ def compiled_model(
         optimizer.exclude_from_weight_decay(_without_recurrent(model))
     optimizer.build(model.trainable_variables)
     reduction = {"stream": "sum_over_steps", "token": "mean_with_sample_weight"}[config.reduce]
-    model.compile(optimizer, SoftmaxLoss(reduction=reduction), weighted_metrics=[Perplexity()])
+    metrics = [Perplexity()] * model.get_layer("head").trains_exactly
+    model.compile(optimizer, SoftmaxLoss(reduction=reduction), weighted_metrics=metrics)
     return model
 
 

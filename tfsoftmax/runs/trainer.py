@@ -188,13 +188,12 @@ class Trainer:
         """Logs a line of training metrics; returns what the progress bar shows."""
         speed = self._speed(last_step, last_seconds)
         values = {
-            "loss": logs["loss"], "perplexity": logs["perplexity"],
+            "loss": logs["loss"], "perplexity": logs.get("perplexity", math.nan),
             "learning_rate": float(self.model.optimizer.learning_rate.numpy()),
             "words_per_second": round(speed, 1),
         }
         self._log("train", values)
-        return {"loss": f"{logs['loss']:.4g}", "ppl": f"{logs['perplexity']:.4g}",
-                "words/s": f"{speed:,.0f}"}
+        return {**_shown(logs), "words/s": f"{speed:,.0f}"}
 
     def _report_is_due(self):
         """Whether no terminal shows the progress bar, and nothing has been printed for a while."""
@@ -205,7 +204,7 @@ class Trainer:
         _, step, seconds = self.reported
         self.say(
             f"{self._epoch(self.progress.step - 1)}, step {self.progress.step:,} of "
-            f"{self.limit:,}: loss {logs['loss']:.4g}, perplexity {logs['perplexity']:.4g}, "
+            f"{self.limit:,}: {', '.join(' '.join(each) for each in _shown(logs).items())}, "
             f"{self._speed(step, seconds):,.0f} words/s"
         )
         self.reported = time.monotonic(), self.progress.step, self.progress.seconds
@@ -308,3 +307,8 @@ def _per_text(result):
     """What the validation says of words and bytes, for pieces."""
     shown = {"word_perplexity": "perplexity {:.2f} per word", "bits_per_byte": "{:.4f} bits/byte"}
     return "".join(", " + text.format(result[k]) for k, text in shown.items() if k in result)
+
+
+def _shown(logs):
+    """What is shown of training: the loss, and the perplexity where training knows it."""
+    return {name: f"{logs[name]:.4g}" for name in ("loss", "perplexity") if name in logs}

@@ -230,11 +230,16 @@ def methods_of(head, hidden, labels):
                ("log_prob", "training_loss", "self_normalised_log_prob")]
     results += [head.log_normaliser(hidden), head.log_probs(hidden), head(hidden)]
     results += [*head.top_k(hidden, 3), *head.top_k(hidden, V)]
+    seen = np.random.default_rng(7).integers(-1, V, (len(labels), 40))
+    results += [*head.top_k(hidden, 9, exclude=seen)]
+    results += [head.log_prob(hidden, labels, mask=np.arange(len(labels)) % 3 == 1)]
     return [result.numpy() for result in results]
 
 
-def test_methods_outside_of_the_strategy_equal_full_softmax():
-    options = {"soft_cap": 2.0, "label_smoothing": 0.2, "z_loss": 0.01}
+@pytest.mark.parametrize("options", [
+    {"soft_cap": 2.0, "label_smoothing": 0.2, "z_loss": 0.01}, {"not_items": [0, 40, V - 1]},
+])
+def test_methods_outside_of_the_strategy_equal_full_softmax(options):
     ((results, top, weights),) = replicas_helper.run(every_method, devices=2, options=options)
     full = head_of(FullSoftmax, **options)
     full.build((None, D))

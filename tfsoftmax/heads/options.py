@@ -5,7 +5,7 @@ and `Shards` say what they mean and have their defaults, which `help` shows
 (`support.arguments.CheckedArguments`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypedDict
 
 import keras
@@ -45,6 +45,7 @@ class TiedOptions(HeadOptions, total=False):
 
 
 class ShardOptions(TiedOptions, total=False):
-    """Arguments of `Shards`."""
+    """Arguments of `Shards` and `Items`."""
 
     shard: bool
+    not_items: Sequence[int]

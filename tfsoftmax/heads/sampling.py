@@ -17,7 +17,7 @@ from tfsoftmax.heads.shards import Shards
 from tfsoftmax.ops.criteria import Hits
 from tfsoftmax.ops.replicas import in_replica, of_all_replicas
 from tfsoftmax.samplers.base import Sampler
-from tfsoftmax.samplers.by_name import get_sampler
+from tfsoftmax.samplers.by_name import get_sampler, may_exclude
 from tfsoftmax.samplers.certain import with_certain
 from tfsoftmax.support.arguments import expect
 from tfsoftmax.support.array_like import ArrayLike
@@ -44,8 +44,7 @@ class SamplingHead(Shards):
         counts: (V,) occurrences of the words, in the order of their ids, for the samplers that
             take them.
         sampler_options: arguments of a sampler that is given by name, such as `alpha` or `unique`,
-            or `exclude`, ids of words that are never drawn: padding. They have the probability
-            zero, see `samplers.Excluding`.
+            or `exclude`, words that are never drawn: those of `not_items`, unless you say others.
         remove_accidental_hits: whether samples that equal a position's label are left out of
             that position's loss. None: as the subclass says. Of in-batch negatives,
             the position's own label is left out once.
@@ -90,6 +89,8 @@ class SamplingHead(Shards):
         expect(isinstance(sampler_options, Mapping | None), "sampler_options",
                "be a dict of arguments of the sampler", sampler_options)
         options = dict(sampler_options or {})
+        if self.not_items and may_exclude(sampler):
+            options.setdefault("exclude", self.not_items)
         if ngram is not None:
             options |= {"ngram": ngram, "words": words}
         self.sampler = get_sampler(sampler, self.vocab_size, counts, **options)
@@ -97,6 +98,7 @@ class SamplingHead(Shards):
             self.sampler.trainable = False  # as the setter of `trainable` does
         self.sampler.check_size(num_samples)
         self.num_samples = None if num_samples is None else int(num_samples)
+        self._agree_on_items()
         self.remove_accidental_hits = remove_accidental_hits
         self.shared_samples = shared_samples
         self._check_use()
@@ -110,6 +112,17 @@ class SamplingHead(Shards):
     def reads_previous_word(self) -> bool:
         """Whether the last units of the hidden states carry the word that was read last."""
         return self.sampler.units > 0
+
+    def _agree_on_items(self):
+        """What the sampler excludes is no item, and it draws nothing else that is none."""
+        drawn = getattr(self.sampler, "extra", self.sampler)  # the words that join the labels
+        may_be_drawn = set(self.not_items) - set(drawn.exclude)
+        draws = drawn is self.sampler or self.num_samples is not None
+        expect(
+            not (may_be_drawn and draws), "not_items", "be among the words that the sampler "
+            "excludes: give it by its name, or give a samplers.Excluding", self.not_items,
+        )
+        self.not_items = tuple(sorted({*self.not_items, *self.sampler.exclude}))
 
     def _check_use(self, **options):
         """Raises ValueError if the sampler does not suit the options of the head, and these."""
@@ -150,19 +163,7 @@ class SamplingHead(Shards):
         return NatsOf(self._nats)
 
     def _label_scores(self, hidden, labels):
-        scores = super()._label_scores(self.sampler.split(hidden)[0], labels)
-        return scores + self.sampler.log_allowed(labels) if self.sampler.exclude else scores
-
-    def _parameters(self):
-        kernel, bias = super()._parameters()
-        if self.sampler.exclude:
-            bias = self._raised(bias, self.sampler.log_allowed)
-        return kernel, bias
-
-    def _raised(self, bias, function):
-        """The biases, and what a function of ids adds to them."""
-        more = function(self._word_ids())
-        return more if bias is None else tf.cast(bias, tf.float32) + more
+        return super()._label_scores(self.sampler.split(hidden)[0], labels)
 
     def _sampled_loss(self, criterion, hidden, labels, corrected=True, certain=None):
         """Loss (N,) by a criterion, on a fresh sample that certain ids (C,) >= 0, if any, join."""

@@ -1,11 +1,12 @@
 """Linear heads whose rows may be divided among the replicas of a strategy of `tf.distribute`."""
 
+from collections.abc import Sequence
 from typing import Unpack
 
 import keras
 import tensorflow as tf
 
-from tfsoftmax.heads.linear import LinearHead
+from tfsoftmax.heads.items import Items
 from tfsoftmax.heads.options import HeadOptions
 from tfsoftmax.ops.chunks import map_chunks
 from tfsoftmax.ops.replicas import in_replica, run_in_replicas
@@ -18,7 +19,7 @@ from tfsoftmax.support._compat import in_symbolic_scope, metrics_in_call
 from tfsoftmax.support.arguments import expect
 
 
-class Shards(LinearHead):
+class Shards(Items):
     """A head of which each of P replicas can hold a share of the rows: `shard=True`.
 
     Under a `tf.distribute.MirroredStrategy` or `MultiWorkerMirroredStrategy` of P replicas, each
@@ -44,6 +45,7 @@ class Shards(LinearHead):
         shard: whether replicas divide the rows, always so where `tied_to` is a
             `ShardedEmbedding`. Several replicas take no regularizers and constraints of the rows,
             and only initializers of Keras.
+        not_items: as in `Items`.
         **kwargs: options of the weights and of the layer, `heads.options.HeadOptions`.
 
     Raises:
@@ -61,9 +63,9 @@ class Shards(LinearHead):
 
     def __init__(
         self, vocab_size: int, tied_to: keras.layers.Layer | None = None, *, shard: bool = False,
-        **kwargs: Unpack[HeadOptions],
+        not_items: Sequence[int] = (), **kwargs: Unpack[HeadOptions],
     ):
-        super().__init__(vocab_size, tied_to, **kwargs)
+        super().__init__(vocab_size, tied_to, not_items=not_items, **kwargs)
         tied_to_shards = isinstance(self.tied_to, ShardedEmbedding)
         expect(not shard or self.tied_to is None or tied_to_shards, "shard",
                "be False with `tied_to`, unless that is a ShardedEmbedding",

@@ -7,6 +7,7 @@ import keras
 
 from tfsoftmax.samplers.base import Sampler
 from tfsoftmax.samplers.excluding import Excluding
+from tfsoftmax.samplers.given import Given
 from tfsoftmax.support.arguments import expect
 from tfsoftmax.support.array_like import ArrayLike
 
@@ -21,6 +22,12 @@ def register(name: str) -> Callable[[type[Sampler]], type[Sampler]]:
         return cls
 
     return registered
+
+
+def may_exclude(sampler: "str | Sampler") -> bool:
+    """Whether a sampler that is given by this name takes `exclude`."""
+    cls = SAMPLERS.get(sampler) if isinstance(sampler, str) else None
+    return cls is not None and not (issubclass(cls, Given) or cls.units)
 
 
 def get_sampler(

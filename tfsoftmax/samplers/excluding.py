@@ -68,10 +68,6 @@ class Excluding(Sampler):
         ids = _checked_ids(exclude, vocab_size)
         return ids, None if counts is None else np.delete(checked_counts(counts, vocab_size), ids)
 
-    def log_allowed(self, ids: tf.Tensor) -> tf.Tensor:
-        """Zero for words that may be drawn, and -1e4 for the others: (...) float32."""
-        return tf.where(self._is_excluded(ids), NEVER, 0.0)
-
     def log_q(self, ids):
         return tf.where(self._is_excluded(ids), NEVER, self.sampler.log_q(self._places(ids)))
 

@@ -1,0 +1,141 @@
+"""Rows that are no items: not in ln Z, never drawn, never listed, never served."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tfsoftmax
+from cases import UNITS, positions, randomise
+from refusals import refuses
+from tfsoftmax import NCE, BlackOut, FullSoftmax, NegativeSampling, SampledSoftmax, ShardedSoftmax
+from tfsoftmax.retrieval.hard_negatives import HardNegatives, MineHardNegatives
+from tfsoftmax.samplers import Excluding, InBatch, Uniform
+
+V, NONE, K = 13, [0, 7], 5
+LEFT = [w for w in range(V) if w not in NONE]
+COUNTS = np.arange(V)
+HEADS = {
+    "full": lambda **o: FullSoftmax(V, **o),
+    "full without bias": lambda **o: FullSoftmax(V, use_bias=False, **o),
+    "sharded": lambda **o: ShardedSoftmax(V, **o),
+    "tied": lambda **o: FullSoftmax(V, tied_to=keras.layers.Embedding(V, UNITS), **o),
+    "sampled": lambda **o: SampledSoftmax(V, 5, seed=1, **o),
+    "sampled by counts": lambda **o: SampledSoftmax(V, 5, counts=COUNTS, seed=1, **o),
+    "in-batch": lambda **o: SampledSoftmax(V, None, InBatch(V, COUNTS + 1), seed=1, **o),
+    "in-batch by name": lambda **o: SampledSoftmax(V, None, "in_batch", COUNTS + 1, seed=1, **o),
+    "nce": lambda **o: NCE(V, 5, "uniform", seed=1, **o),
+    "negative": lambda **o: NegativeSampling(V, 5, "uniform", seed=1, **o),
+    "blackout": lambda **o: BlackOut(V, 5, "uniform", seed=1, **o),
+}
+every_head = pytest.mark.parametrize("name", HEADS)
+
+
+def made(name, **options):
+    head = HEADS[name](not_items=NONE, **options)
+    head.build((None, UNITS))
+    randomise(head)
+    return head
+
+
+@every_head
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_the_others_have_all_probability(name, dtype):
+    head, (hidden, labels) = made(name, dtype=dtype), positions(V, 6)
+    probabilities = np.exp(head.log_probs(hidden))
+    assert (probabilities[:, NONE] == 0).all()
+    np.testing.assert_allclose(probabilities.sum(1), 1, rtol=1e-5)
+    labels = np.where(np.isin(labels, NONE), 3, labels)
+    np.testing.assert_allclose(
+        np.exp(head.log_prob(hidden, labels)), np.take_along_axis(
+            probabilities, labels[:, None], 1)[:, 0], rtol=1e-4)
+    copy = type(head).from_config(head.get_config())
+    assert copy.not_items == tuple(NONE) and copy.get_config() == head.get_config()
+
+
+@every_head
+def test_they_stand_in_no_list(name):
+    head, (hidden, _) = made(name), positions(V, 6)
+    if head.bias is not None:
+        head.bias.assign(np.where(np.isin(np.arange(V), NONE), 1e3, head.bias))
+    ids, log_probs = head.top_k(hidden, V)
+    assert all(set(row[: len(LEFT)]) == set(LEFT) for row in ids.numpy())
+    assert (ids[:, len(LEFT) :] == -1).numpy().all()
+    assert np.isneginf(log_probs[:, len(LEFT) :]).all()
+    seen = ids[:, :2]
+    found, _ = head.top_k(hidden, K, exclude=seen)
+    np.testing.assert_array_equal(found, ids[:, 2 : 2 + K])
+    for call in (head.top_k, tf.function(head.top_k, jit_compile=head.supports_jit)):
+        np.testing.assert_array_equal(call(hidden, K)[0], ids[:, :K])
+
+
+@every_head
+def test_training_leaves_their_rows_alone(name, tmp_path):
+    """Padded sequences, whose label 0 the loss leaves out; and a saved model."""
+    head = HEADS[name](not_items=NONE)
+    model = keras.Sequential([keras.Input((3, UNITS)), head])
+    randomise(model)
+    model.compile(
+        keras.optimizers.SGD(0.5), tfsoftmax.SoftmaxLoss(ignore_class=0),
+        weighted_metrics=[tfsoftmax.metrics.RecallAtK(2, ignore_class=0)],
+    )
+    table = head.kernel if head.tied_to is None else head.tied_to.embeddings
+    before = table.numpy()
+    hidden = np.random.default_rng(0).normal(size=(4, 3, UNITS)).astype(np.float32)
+    labels = np.array([[1, 2, 0], [3, 0, 0], [5, 6, 12], [8, 1, 0]])
+    history = model.fit(hidden, labels, epochs=3, verbose=0).history
+    assert np.isfinite(history["loss"]).all() and max(history["loss"]) < 50
+    np.testing.assert_array_equal(table.numpy()[NONE], before[NONE])
+    assert (table.numpy()[[1, 3, 5]] != before[[1, 3, 5]]).all(axis=1).all()
+    result = model.evaluate(hidden, labels, verbose=0)
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(again.evaluate(hidden, labels, verbose=0), result, rtol=1e-6)
+    assert again.layers[-1].not_items == tuple(NONE)
+
+
+def test_they_are_neither_mined_nor_served(tmp_path):
+    users, negatives = keras.Input((), dtype="int32", name="user"), HardNegatives(30, 8)
+    head = SampledSoftmax(V, 5, "uniform", not_items=NONE)
+    logits = head(keras.layers.Embedding(30, UNITS)(users), negatives(users))
+    model = keras.Model(users, logits)
+    model.compile("sgd", tfsoftmax.SoftmaxLoss())
+    callback = MineHardNegatives(negatives, np.arange(30))
+    labels = np.array(LEFT)[np.arange(30) % len(LEFT)]
+    model.fit(np.arange(30), labels, epochs=2, verbose=0, callbacks=[callback])
+    assert (negatives.table.numpy() >= 0).all() and not np.isin(negatives.table, NONE).any()
+    head.bias.assign(np.where(np.isin(np.arange(V), NONE), 1e3, 0.0))
+    tfsoftmax.export_retrieval(model, str(tmp_path / "served"), k=V)
+    served = tf.saved_model.load(str(tmp_path / "served")).signatures["retrieve"]
+    found = served(user=tf.range(30), exclude=tf.fill([30, 0], ""))["ids"].numpy()
+    assert set(found.ravel()) == {b"", *(str(w).encode() for w in LEFT)}
+
+
+def test_an_index_lists_none_of_them():
+    pytest.importorskip("faiss")
+    head, (hidden, _) = made("full"), positions(V, 6)
+    for kind in ("flat", "hnsw"):
+        index = tfsoftmax.search.WordIndex(head, kind, candidates=V, samples=0)
+        found = head.top_k(hidden, len(LEFT), index=index)[0]
+        np.testing.assert_array_equal(found, head.top_k(hidden, len(LEFT))[0])
+
+
+def test_a_sampler_that_excludes_words_says_which_rows_are_none():
+    sampler = Excluding(V, NONE, Uniform(V - 2))
+    for head in (SampledSoftmax(V, 5, sampler), SampledSoftmax(V, 5, sampler, not_items=[7])):
+        assert head.not_items == tuple(NONE)
+
+
+@pytest.mark.parametrize("make, argument, rule", [
+    (lambda: FullSoftmax(V, not_items=[V]), "not_items", r"be different ids in [0, 13)"),
+    (lambda: FullSoftmax(V, not_items=[-1]), "not_items", r"be different ids in [0, 13)"),
+    (lambda: FullSoftmax(V, not_items=[1, 1]), "not_items", r"be different ids in [0, 13)"),
+    (lambda: FullSoftmax(V, not_items=[0.5]), "not_items", "be a list of whole numbers"),
+    (lambda: FullSoftmax(V, not_items=range(V)), "not_items", r"be different ids in [0, 13)"),
+    (lambda: FullSoftmax(V, 0.1, not_items=[0]), "label_smoothing", "be zero with `not_items`"),
+    (lambda: SampledSoftmax(V, 5, Uniform(V), not_items=[0]), "not_items", "be among the words"),
+    (lambda: SampledSoftmax(V, 5, InBatch(V, None), not_items=[0]), "not_items", "be among the w"),
+])
+def test_what_does_not_fit_is_named(make, argument, rule):
+    with refuses(argument, rule):
+        make()

@@ -1,0 +1,78 @@
+"""Linear heads of which some rows belong to no word: padding, and items that were retired."""
+
+from collections.abc import Sequence
+from typing import Unpack
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfsoftmax.heads.linear import LinearHead
+from tfsoftmax.heads.options import HeadOptions
+from tfsoftmax.samplers.base import contains
+from tfsoftmax.samplers.excluding import NEVER
+from tfsoftmax.support.arguments import expect
+
+
+class Items(LinearHead):
+    """A linear head whose vocabulary may have rows that are no items.
+
+    Their probability is zero: they have no part in ln Z, are never drawn as samples, and stand in
+    no list of `top_k`, of metrics, of hard negatives or of an exported model. Their log-probability
+    is about -1e4. Labels must not be of them, unless their positions have weight zero, as those of
+    padding have with `SoftmaxLoss(ignore_class=0)`.
+
+    Args:
+        vocab_size: V, the number of rows.
+        tied_to: as in `TiedHead`.
+        not_items: ids of rows that are no items, such as [0] for padding.
+        **kwargs: options of the weights and of the layer, `heads.options.HeadOptions`.
+
+    Raises:
+        ValueError: if `not_items` are not different ids in [0, V), fewer than V.
+
+    Example:
+        head = tfsoftmax.FullSoftmax(1000, not_items=[0])
+        ids, _ = head.top_k(keras.random.normal((8, 64)), 999)  # all but 0
+    """
+
+    def __init__(
+        self, vocab_size: int, tied_to: keras.layers.Layer | None = None, *,
+        not_items: Sequence[int] = (), **kwargs: Unpack[HeadOptions],
+    ):
+        super().__init__(vocab_size, tied_to, **kwargs)
+        ids = np.asarray(not_items)
+        right = ids.ndim == 1 and ids.size < self.vocab_size and len(np.unique(ids)) == ids.size
+        if right and ids.size:
+            right = ids.dtype.kind in "iu" and ids.min() >= 0 and ids.max() < self.vocab_size
+        rule = f"be different ids in [0, {self.vocab_size}), not all of them"
+        expect(right, "not_items", rule, not_items)
+        self.not_items = tuple(np.sort(ids).tolist())
+
+    def get_config(self):
+        return {**super().get_config(), "not_items": list(self.not_items)}
+
+    def _log_allowed(self, ids):
+        """Zero for items, and -1e4 for other rows: (...) float32."""
+        return tf.where(contains(tf.constant(self.not_items, tf.int32), ids), NEVER, 0.0)
+
+    def _label_scores(self, hidden, labels):
+        scores = super()._label_scores(hidden, labels)
+        return scores + self._log_allowed(labels) if self.not_items else scores
+
+    def _parameters(self):
+        kernel, bias = super()._parameters()
+        return kernel, self._raised(bias, self._log_allowed) if self.not_items else bias
+
+    def _raised(self, bias, function):
+        """The biases, and what a function of ids adds to them."""
+        more = function(self._word_ids())
+        return more if bias is None else tf.cast(bias, tf.float32) + more
+
+    def _excluded(self, exclude, hidden):
+        excluded = super()._excluded(exclude, hidden)
+        if not self.not_items:
+            return excluded
+        count = tf.reduce_prod(tf.shape(hidden)[:-1])
+        others = tf.tile(tf.constant([self.not_items], tf.int32), [count, 1])
+        return others if excluded is None else tf.concat([excluded, others], 1)

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 import tfsoftmax
 from cases import CASES, ONE_OF_EACH, UNITS, built, positions, randomise
+from refusals import refuses
 from tfsoftmax.heads.models import head_and_hidden_model
 
 V, K = 30, 4
@@ -108,6 +109,31 @@ def test_towers_may_look_strings_up(tmp_path):
     wanted = head.top_k(head_and_hidden_model(model)[1]([tf.constant(asked)]), K)
     assert ids == [[IDS[i] for i in row] for row in wanted[0]]
     np.testing.assert_allclose(scores, wanted[1], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("steps", [5, None])
+def test_a_model_of_sequences_is_asked_at_a_position(steps, tmp_path):
+    """It excludes what a request names, or what the model was called with only in training."""
+    history = keras.Input((steps,), dtype="int32", name="history")
+    hidden = keras.layers.GRU(UNITS, return_sequences=True)(
+        keras.layers.Embedding(V, UNITS, mask_zero=True)(history)
+    )
+    head = tfsoftmax.FullSoftmax(V, not_items=[0])
+    model = keras.Model(history, head(hidden))
+    randomise(model)
+    tfsoftmax.export_retrieval(model, str(tmp_path / "model"), K, IDS, position=-1)
+    rows = np.array([[0, 0, 3, 4, 5], [0, 7, 8, 9, 1], [0, 0, 0, 0, 2]], np.int32)
+    request = {"history": (rows.tolist(), "int32"), "exclude": (SEEN, "string")}
+    ((ids, scores),) = served([(str(tmp_path / "model"), [request])], tmp_path)
+    exclude = np.array([[IDS.index(x) if x in IDS else -1 for x in row] for row in SEEN])
+    last = head_and_hidden_model(model)[1](rows)[:, -1]
+    wanted = head.top_k(last, K, exclude=exclude)
+    assert ids == [[IDS[i] for i in row] for row in wanted[0]] and IDS[0] not in sum(ids, [])
+    np.testing.assert_allclose(scores, wanted[1], rtol=1e-4, atol=1e-5)
+    for position, argument in ((None, "model"), (5, "position")):
+        if argument == "model" or steps:
+            with refuses(argument, ""):
+                tfsoftmax.export_retrieval(model, str(tmp_path / "x"), K, position=position)
 
 
 def test_places_that_are_left_are_empty(tmp_path):

@@ -23,7 +23,7 @@ INDEX = "items.faiss"
 @checks_arguments
 def export_retrieval(
     model: keras.Model, folder: str | os.PathLike, k: int = 100, ids: Iterable[str] | None = None,
-    exclude: bool = True, index: object | None = None,
+    exclude: bool = True, index: object | None = None, position: int | None = None,
 ) -> None:
     """Saves a model that returns the k best items of each query, to serve without tfsoftmax.
 
@@ -55,6 +55,8 @@ def export_retrieval(
             the numbers of the rows.
         exclude: whether requests name items to exclude.
         index: a `tfsoftmax.search.WordIndex` of the head, or None.
+        position: of a model of sequences, whose hidden states are (B, T, D), the time step that is
+            the query: -1 is the last, where sequences are padded on the left.
 
     Raises:
         ValueError: an argument is out of its range, or does not fit the model.
@@ -78,14 +80,11 @@ def export_retrieval(
     wrong = [x.name for x in inputs if not re.fullmatch(r"[A-Za-z0-9.][A-Za-z0-9_.-]*", x.name)]
     rule = "have inputs whose names are letters, digits and _ only, as those of the signatures are"
     expect(not wrong, "model", rule, received=str(wrong))
-    hidden = hidden_model.outputs[0]
-    expect(len(hidden.shape) == 2, "model",
-           "make one query of each sample, whose hidden state is (B, D)",
-           received=f"hidden states of shape {hidden.shape}")
+    _check_position(hidden_model.outputs[0].shape, position)
     seen = [tf.TensorSpec([None, None], tf.string, name="exclude")] if exclude else []
 
     def functions(ids_of, words_of):
-        parts = _Served(head, hidden_model, ids_of, words_of, k)
+        parts = _Served(head, hidden_model, ids_of, words_of, k, position)
         result = {"retrieve": (parts.retrieve, *inputs, *seen)}
         if index is not None:
             softmax = softmax_of(head)
@@ -104,9 +103,9 @@ def export_retrieval(
 class _Served:
     """The functions behind the signatures."""
 
-    def __init__(self, head, hidden_model, ids_of, words_of, k):
+    def __init__(self, head, hidden_model, ids_of, words_of, k, position):
         self.head, self.hidden_model, self.k = head, hidden_model, k
-        self.ids_of, self.words_of = ids_of, words_of
+        self.ids_of, self.words_of, self.position = ids_of, words_of, position
 
     def retrieve(self, *arguments):
         inputs, seen = self._split(arguments, len(self.hidden_model.inputs))
@@ -140,13 +139,27 @@ class _Served:
         return arguments[:count], (arguments[count] if arguments[count:] else None)
 
     def _hidden(self, inputs):
-        return self.hidden_model(list(inputs), training=False)
+        hidden = self.hidden_model(list(inputs), training=False)
+        return hidden if self.position is None else hidden[:, self.position]
 
     def _rows(self, words):
         return tf.cast(self.ids_of.lookup(words), tf.int32)
 
     def _named(self, ids, scores):
         return {"ids": self.words_of.lookup(tf.cast(ids, tf.int64)), "scores": scores}
+
+
+def _check_position(shape, position):
+    received = f"hidden states of shape {shape}"
+    if position is None:
+        rule = "make one query (B, D) of each sample; else give `position`"
+        expect(len(shape) == 2, "model", rule, received=received)
+        return
+    expect(len(shape) == 3, "position", "be None unless hidden states are (B, T, D)",
+           received=received)
+    steps = shape[1]
+    fits = steps is None or -steps <= position < steps
+    expect(fits, "position", f"lie in [-{steps}, {steps})", position)
 
 
 def _saver(ids: Sequence[str]):

@@ -32,6 +32,7 @@ from tfsoftmax.retrieval.item_tower import ItemTower
 from tfsoftmax.survey import (
     ClassNCE,
     ClassUnigram,
+    SampledObjective,
     SelfNormalisedSoftmax,
     SphericalSoftmax,
     TaylorSoftmax,
@@ -51,6 +52,7 @@ CASES = {
     "char_cnn": lambda V: CharCnnSoftmax(
         V, spelled(V), {"filters": [2, 0, 2], "correction_units": 2, **SMALL_CHARACTERS}
     ),
+    "own objective": lambda V: SampledObjective(V, 5, "bpr", "uniform", seed=1),
     "self-normalised": lambda V: SelfNormalisedSoftmax(V, fraction=0.4, seed=1),
     "self-normalised, not squared": lambda V: SelfNormalisedSoftmax(V, squared=False, seed=1),
     "spherical": lambda V: SphericalSoftmax(V),

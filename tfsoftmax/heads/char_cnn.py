@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tfsoftmax.heads.full import FullSoftmax
 from tfsoftmax.heads.linear import LinearHead
-from tfsoftmax.heads.options import HeadOptions
+from tfsoftmax.heads.options import ItemOptions
 from tfsoftmax.layers.character_embedding import CharacterEmbedding
 from tfsoftmax.support.arguments import check_positive, expect
 
@@ -29,7 +29,7 @@ class CharCnnSoftmax(FullSoftmax):
         tied_to: a `CharacterEmbedding` of V words and D units, in place of `words`.
         label_smoothing, z_loss, soft_cap, gradient_share, seed: as in `FullSoftmax`.
         shard: False, as no replicas divide computed rows.
-        **kwargs: options of the weights and of the layer, `heads.options.HeadOptions`.
+        **kwargs: options of the weights and of the layer, `heads.options.ItemOptions`.
 
     Example:
         hidden, labels = keras.random.normal((8, 64)), keras.random.randint((8,), 0, 1000)
@@ -47,7 +47,7 @@ class CharCnnSoftmax(FullSoftmax):
         self, vocab_size: int, words: Sequence[str] | None = None, characters: dict | None = None,
         tied_to: CharacterEmbedding | None = None, *, label_smoothing: float = 0.0,
         z_loss: float = 0.0, soft_cap: float | None = None, gradient_share: float | None = None,
-        seed: int | None = None, shard: bool = False, **kwargs: Unpack[HeadOptions],
+        seed: int | None = None, shard: bool = False, **kwargs: Unpack[ItemOptions],
     ):
         check_positive(vocab_size=vocab_size)
         own = tied_to is None

@@ -38,14 +38,23 @@ class HeadOptions(WeightOptions, total=False):
     use_bias: bool
 
 
+class ItemOptions(HeadOptions, total=False):
+    """Arguments of `Items` with a kernel of its own."""
+
+    not_items: Sequence[int]
+
+
 class TiedOptions(HeadOptions, total=False):
     """Arguments of `TiedHead` and `LinearHead`."""
 
     tied_to: keras.layers.Layer | None
 
 
-class ShardOptions(TiedOptions, total=False):
-    """Arguments of `Shards` and `Items`."""
+class TiedItemOptions(TiedOptions, ItemOptions, total=False):
+    """Arguments of `Items`."""
+
+
+class ShardOptions(TiedItemOptions, total=False):
+    """Arguments of `Shards`."""
 
     shard: bool
-    not_items: Sequence[int]

@@ -5,7 +5,7 @@ from typing import Unpack
 import keras
 
 from tfsoftmax.heads.full import FullSoftmax
-from tfsoftmax.heads.options import TiedOptions
+from tfsoftmax.heads.options import TiedItemOptions
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -19,7 +19,7 @@ class ShardedSoftmax(FullSoftmax):
         vocab_size: V, the number of words.
         label_smoothing, z_loss, soft_cap, gradient_share, seed: as in `FullSoftmax`.
         shard: whether replicas divide the rows.
-        **kwargs: options of the weights and of the layer, `heads.options.TiedOptions`.
+        **kwargs: options of the weights and of the layer, `heads.options.ItemOptions`.
 
     Example:
         import tensorflow as tf
@@ -33,7 +33,7 @@ class ShardedSoftmax(FullSoftmax):
     def __init__(
         self, vocab_size: int, label_smoothing: float = 0.0, z_loss: float = 0.0,
         soft_cap: float | None = None, gradient_share: float | None = None,
-        seed: int | None = None, *, shard: bool = True, **kwargs: Unpack[TiedOptions],
+        seed: int | None = None, *, shard: bool = True, **kwargs: Unpack[TiedItemOptions],
     ):
         super().__init__(
             vocab_size, label_smoothing, z_loss, soft_cap, gradient_share, seed, shard=shard,

@@ -10,28 +10,22 @@ from tfsoftmax.distributions.base import Distribution, Objective
 from tfsoftmax.heads.inputs import (
     check_input,
     checked_exclude,
-    checked_hidden,
-    checked_k,
-    checked_labels,
-    checked_weights,
     flatten,
-    refuse_xla,
     restore,
 )
+from tfsoftmax.heads.positions import Positions
 from tfsoftmax.heads.vectors import Vectors
 from tfsoftmax.layers.initializers import Initializer, add_weight, check_float_policy
 from tfsoftmax.losses.logits_tag import LogitsTag
 from tfsoftmax.ops.computed_if_used import computed_if_used
-from tfsoftmax.ops.ranking import found, given
 from tfsoftmax.ops.saved_arrays import WithoutCopies
-from tfsoftmax.ops.weighting import Counted
 from tfsoftmax.support.arguments import CheckedArguments, check_positive, expect
 from tfsoftmax.support.array_like import ArrayLike
 from tfsoftmax.support.mends import warn_of_replicas
 from tfsoftmax.support.packing import unpacked_values
 
 
-class SoftmaxHead(CheckedArguments, Vectors, keras.layers.Layer):
+class SoftmaxHead(CheckedArguments, Positions, Vectors, keras.layers.Layer):
     """Base of all output layers. What is computed depends on the method that is called.
 
     | method                          | result                                                     |
@@ -83,7 +77,6 @@ class SoftmaxHead(CheckedArguments, Vectors, keras.layers.Layer):
     self_normalised = False
     reads_previous_word = False
     logits_in_loop = False
-    no_label = 0  # for the training of a replica, where a position does not count
 
     def __init__(
         self, vocab_size: int, use_bias: bool = True,
@@ -209,19 +202,9 @@ class SoftmaxHead(CheckedArguments, Vectors, keras.layers.Layer):
             nats: (...) float32, exact cross-entropy without a gradient, NaN at positions of weight
                 zero; or None where training does not compute it.
         """
-        hidden = self._as_hidden(hidden)
-        labels, validity = checked_labels(labels, self.vocab_size, hidden)
-        rows, leading = flatten(hidden)
-        weights = tf.reshape(checked_weights(weights, validity.shape) * validity, [-1])
-        counted = Counted(weights != 0)
-        weights = tf.where(counted.mask, weights, 0.0)  # whose gradients are zero under XLA, too
-        total, nats = self.objective().weighted_nats(
-            *_counted_rows(counted, rows, labels, self.no_label), counted.taken(weights),
-            *[counted.taken(flatten(each)[0]) for each in more],
+        return self._weighted(
+            lambda *rows: self.objective().weighted_nats(*rows), hidden, labels, weights, *more
         )
-        if nats is not None:
-            nats = restore(counted.restored(nats, float("nan")), leading) * validity
-        return total, nats
 
     def compute_output_shape(self, hidden_shape, exclude_shape=None):
         return (*hidden_shape[:-1], self.vocab_size)
@@ -289,59 +272,3 @@ class SoftmaxHead(CheckedArguments, Vectors, keras.layers.Layer):
         if self.logits_in_loop or (training and not self.trains_exactly):
             return computed_if_used(self._logits, rows)
         return self._logits(rows)
-
-    def _run(self, method, *tensors, wide=False):
-        """`method(*tensors)`, which a head in shards has to call in all replicas.
-
-        `wide` says that the result has V columns.
-        """
-        return method(*tensors)
-
-    def _listed(self, search, hidden, k, exclude):
-        """The list `search(rows, k)`, or `search(rows, k, excluded)`, of each position."""
-        k, hidden = checked_k(k, self.vocab_size), self._as_hidden(hidden)
-        rows, leading = flatten(hidden)
-        lists = search(rows, k, *given(self._excluded(exclude, hidden)))
-        return tuple(restore(each, leading, k) for each in found(*lists))
-
-    def _excluded(self, exclude, hidden):
-        """The words that each position's list leaves out, (N, E), or None."""
-        return checked_exclude(exclude, hidden, self.vocab_size)
-
-    def _as_hidden(self, hidden):
-        if not self.supports_jit:
-            refuse_xla(f"{type(self).__name__} cannot be compiled by XLA as it is configured "
-                       "(`supports_jit` is False)")
-        hidden = checked_hidden(hidden, self.input_spec and self.input_spec.axes[-1])
-        if not self.built:
-            self.build(hidden.shape)
-        return tf.cast(hidden, self.compute_dtype)
-
-    def _by_row(self, method, hidden):
-        rows, leading = flatten(self._as_hidden(hidden))
-        return restore(self._run(method, rows), leading)
-
-    def _trained_by_position(self, hidden, labels, *more, mask):
-        return self._by_position(
-            self._training_loss, hidden, labels, *more, mask=mask, no_label=self.no_label
-        )
-
-    def _by_position(self, method, hidden, labels, *more, mask=None, no_label=0):
-        hidden = self._as_hidden(hidden)
-        labels, validity = checked_labels(labels, self.vocab_size, hidden)
-        rows, leading = flatten(hidden)
-        more = [flatten(each)[0] for each in more]
-        if mask is None:
-            results = self._run(method, rows, tf.reshape(labels, [-1]), *more)
-            return restore(results, leading) * validity
-        mask = checked_weights(mask, validity.shape, "mask") * tf.ones_like(validity)
-        counted = Counted(tf.reshape(mask != 0, [-1]))
-        results = self._run(
-            method, *_counted_rows(counted, rows, labels, no_label), *map(counted.taken, more)
-        )
-        return restore(counted.restored(results, 0.0), leading) * validity
-
-
-def _counted_rows(counted, rows, labels, no_label):
-    """Hidden states (n, D) and labels (n,) of the positions that count."""
-    return counted.taken_hidden(rows), counted.taken_labels(tf.reshape(labels, [-1]), no_label)

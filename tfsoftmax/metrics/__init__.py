@@ -3,8 +3,9 @@
 from tfsoftmax.metrics.accuracy import Accuracy, TopKAccuracy
 from tfsoftmax.metrics.diagnostics import EffectiveSampleSize, Normaliser
 from tfsoftmax.metrics.frequency import NatsByFrequency
+from tfsoftmax.metrics.hits import RecallAtK
 from tfsoftmax.metrics.perplexity import ClusterPerplexity, InClusterPerplexity, Perplexity
-from tfsoftmax.metrics.ranking import MRR, NDCG, RecallAtK
+from tfsoftmax.metrics.ranks import MRR, NDCG
 
 __all__ = [
     "MRR", "NDCG", "Accuracy", "ClusterPerplexity", "EffectiveSampleSize", "InClusterPerplexity",

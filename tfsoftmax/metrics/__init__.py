@@ -3,11 +3,12 @@
 from tfsoftmax.metrics.accuracy import Accuracy, TopKAccuracy
 from tfsoftmax.metrics.diagnostics import EffectiveSampleSize, Normaliser
 from tfsoftmax.metrics.frequency import NatsByFrequency
-from tfsoftmax.metrics.hits import RecallAtK
+from tfsoftmax.metrics.hits import PrecisionAtK, RecallAtK
 from tfsoftmax.metrics.perplexity import ClusterPerplexity, InClusterPerplexity, Perplexity
 from tfsoftmax.metrics.ranks import MRR, NDCG
 
 __all__ = [
     "MRR", "NDCG", "Accuracy", "ClusterPerplexity", "EffectiveSampleSize", "InClusterPerplexity",
-    "NatsByFrequency", "Normaliser", "Perplexity", "RecallAtK", "TopKAccuracy",
+    "NatsByFrequency", "Normaliser", "Perplexity", "PrecisionAtK", "RecallAtK",
+    "TopKAccuracy",
 ]

@@ -5,10 +5,11 @@ from tfsoftmax.metrics.diagnostics import EffectiveSampleSize, Normaliser
 from tfsoftmax.metrics.frequency import NatsByFrequency
 from tfsoftmax.metrics.hits import PrecisionAtK, RecallAtK
 from tfsoftmax.metrics.perplexity import ClusterPerplexity, InClusterPerplexity, Perplexity
-from tfsoftmax.metrics.ranks import MRR, NDCG
+from tfsoftmax.metrics.ranks import MAP, MRR, NDCG
 
 __all__ = [
-    "MRR", "NDCG", "Accuracy", "ClusterPerplexity", "EffectiveSampleSize", "InClusterPerplexity",
+    "MAP", "MRR", "NDCG", "Accuracy", "ClusterPerplexity", "EffectiveSampleSize",
+    "InClusterPerplexity",
     "NatsByFrequency", "Normaliser", "Perplexity", "PrecisionAtK", "RecallAtK",
     "TopKAccuracy",
 ]

@@ -1,4 +1,4 @@
-"""At which ranks of a list the relevant items stand: NDCG, MRR."""
+"""At which ranks of a list the relevant items stand: NDCG, MRR, MAP."""
 
 import keras
 import numpy as np
@@ -82,3 +82,45 @@ class MRR(RankingMetric):
 
     def _value(self, hits, relevant):
         return tf.reduce_max(hits / np.arange(1.0, self.k + 1), axis=1)
+
+
+@keras.saving.register_keras_serializable(package="tfsoftmax")
+class MAP(RankingMetric):
+    """Mean average precision of the k best items: mean over queries.
+
+    AP = Σ P@r / R over the ranks r <= k of relevant items. P@r is the precision at r, and R the
+    number of all relevant items, those too that are not in the list, as in keras_rs (which calls it
+    `MeanAveragePrecision`), TensorFlow Ranking, ranx and trec_eval (`map_cut`). A query with more
+    relevant items than k then cannot reach 1.
+
+    Args:
+        k: length of the list.
+        ignore_class, name, dtype: arguments of `RankingMetric`, which says what `y_true` and
+            `y_pred` may be.
+        capped: whether min(k, R) divides in the place of R, as in RecBole and in contests of
+            Kaggle, so that the best list has 1.
+
+    Example:
+        metric = tfsoftmax.metrics.MAP(3)
+        metric.update_state([[4, 7], [2, -1]], [[7, 8, 4], [1, 2, 3]])
+        print(metric.result())  # ((1 / 1 + 2 / 3) / 2 + 1 / 2) / 2
+
+    Source: Buckley and Voorhees 2000.
+    """
+
+    default_name = "map"
+
+    def __init__(
+        self, k: int = 10, ignore_class: int | None = None, name: str | None = None,
+        dtype: str | keras.DTypePolicy | None = None, capped: bool = False,
+    ):
+        super().__init__(k, ignore_class, name, dtype)
+        self.capped = capped
+
+    def _value(self, hits, relevant):
+        precisions = tf.cumsum(hits, axis=1) / np.arange(1.0, self.k + 1)
+        reached = tf.minimum(relevant, float(self.k)) if self.capped else relevant
+        return tf.reduce_sum(hits * precisions, axis=1) / reached
+
+    def get_config(self):
+        return {**super().get_config(), "capped": self.capped}

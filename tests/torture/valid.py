@@ -162,6 +162,7 @@ def table():
            for name in (
                "MAP", "MRR", "NDCG", "RecallAtK", "PrecisionAtK", "Accuracy", "TopKAccuracy",
            )},
+        "metrics.Coverage": metric(metrics.Coverage, vocab_size=V),
         "metrics.NatsByFrequency": metric(metrics.NatsByFrequency, counts=COUNTS),
         "Vocabulary": [Use(tfsoftmax.Vocabulary, {"words": WORDS, "counts": COUNTS},
                            kinds={"counts": "occurrences", "words": "vocabulary"},

@@ -1,6 +1,7 @@
 """Metrics for `keras.Model.compile`: exact perplexity, accuracy, ranking, and figures of heads."""
 
 from tfsoftmax.metrics.accuracy import Accuracy, TopKAccuracy
+from tfsoftmax.metrics.coverage import Coverage
 from tfsoftmax.metrics.diagnostics import EffectiveSampleSize, Normaliser
 from tfsoftmax.metrics.frequency import NatsByFrequency
 from tfsoftmax.metrics.hits import PrecisionAtK, RecallAtK
@@ -8,8 +9,7 @@ from tfsoftmax.metrics.perplexity import ClusterPerplexity, InClusterPerplexity,
 from tfsoftmax.metrics.ranks import MAP, MRR, NDCG
 
 __all__ = [
-    "MAP", "MRR", "NDCG", "Accuracy", "ClusterPerplexity", "EffectiveSampleSize",
-    "InClusterPerplexity",
-    "NatsByFrequency", "Normaliser", "Perplexity", "PrecisionAtK", "RecallAtK",
-    "TopKAccuracy",
+    "MAP", "MRR", "NDCG", "Accuracy", "ClusterPerplexity", "Coverage", "EffectiveSampleSize",
+    "InClusterPerplexity", "NatsByFrequency", "Normaliser", "Perplexity", "PrecisionAtK",
+    "RecallAtK", "TopKAccuracy",
 ]

@@ -116,8 +116,12 @@ class RankingMetric(TokenMean):
         return (relevant, grades, weights), labels
 
     def _compare(self, found, relevant, grades, weights):
-        found, nothing = tf.cast(found, relevant.dtype), tf.constant(0, tf.float64)
         weights *= tf.cast(found[:, 0] != NOT_SEARCHED, tf.float32)
+        self._judge(tf.cast(found, relevant.dtype), relevant, grades, weights)
+
+    def _judge(self, found, relevant, grades, weights):
+        """Adds what the lists (N, k) of the queries say, with weights (N,)."""
+        nothing = tf.constant(0, tf.float64)
         of_found = tf.where(repeated(found), nothing, grades_of(found, relevant, grades))
         self._add((self._value_of_grades(of_found, grades),), weights)
 

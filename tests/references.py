@@ -295,11 +295,15 @@ def character_rows(words, characters, filters, highways, projection, corrections
 
 
 def ranking(found, relevant, k):
-    """Recall, NDCG and reciprocal rank at k of one list, with binary relevance."""
+    """Recall, NDCG, reciprocal rank, precision and average precision at k of one list."""
     relevant, ranks = {i for i in relevant if i >= 0}, []
     for rank, item in enumerate(found[:k], 1):
         if item in relevant:
             ranks.append(rank)
     dcg = sum(1 / np.log2(1 + rank) for rank in ranks)
     best = sum(1 / np.log2(1 + rank) for rank in range(1, min(k, len(relevant)) + 1))
-    return len(ranks) / len(relevant), dcg / best, 1 / ranks[0] if ranks else 0.0
+    first = 1 / ranks[0] if ranks else 0.0
+    precisions = sum(found_until / rank for found_until, rank in enumerate(ranks, 1))
+    return (
+        len(ranks) / len(relevant), dcg / best, first, len(ranks) / k, precisions / len(relevant),
+    )

@@ -125,6 +125,7 @@ NEGATIVES = tfsoftmax.HardNegatives(5, 2)
     lambda x: tfsoftmax.LSTM(x), lambda x: tfsoftmax.TransformerBlock(x),
     lambda x: tfsoftmax.TrainingMonitor("logs", x), lambda x: tfsoftmax.Reassign(x),
     lambda x: tfsoftmax.AdjustNumSamples(3.0, x), lambda x: tfsoftmax.metrics.NDCG(x),
+    lambda x: tfsoftmax.metrics.Coverage(x),
     lambda x: samplers.audit_sampler(samplers.Uniform(V), 3, draws=x),
     lambda x: samplers.target_vocabularies([[1]], x, 1),
 ])

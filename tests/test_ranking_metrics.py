@@ -1,4 +1,4 @@
-"""Recall, NDCG and MRR of the best items, with and without items that were excluded."""
+"""Metrics of the best items, with and without items that were excluded."""
 
 import keras
 import numpy as np
@@ -19,11 +19,11 @@ from cases import (
 from graph_helper import largest_tensor
 from keras_helper import B, T, data
 from refusals import refuses
-from tfsoftmax.metrics import MRR, NDCG, RecallAtK
+from tfsoftmax.metrics import MAP, MRR, NDCG, PrecisionAtK, RecallAtK
 from tfsoftmax.ops.ranking import NOT_SEARCHED
 from tfsoftmax.support import budgets
 
-METRICS = (RecallAtK, NDCG, MRR)
+METRICS = (RecallAtK, NDCG, MRR, PrecisionAtK, MAP)
 V, N, K = 40, 30, 9
 
 
@@ -38,7 +38,7 @@ def lists(seed=0):
 
 
 def wanted(found, relevant, k=K):
-    """(N, 3): what the loops of `references` say of each query."""
+    """(N, 5): what the loops of `references` say of each query."""
     return np.array([references.ranking(f, r, k) for f, r in zip(found, relevant)])
 
 
@@ -83,11 +83,11 @@ def test_ndcg_of_graded_relevance_is_that_of_the_equation(k, gain, of_grade):
         np.testing.assert_allclose(metric.result(), np.average(values, weights=weights), rtol=1e-6)
 
 
-def test_recall_and_mrr_take_grades_above_zero_as_relevant():
+def test_metrics_but_ndcg_take_grades_above_zero_as_relevant():
     found, relevant, _ = lists()
     pairs, by_query = graded(relevant)
     every = wanted(found.tolist(), [list(grades) for grades in by_query])
-    for metric, column in ((RecallAtK, 0), (MRR, 2)):
+    for metric, column in ((RecallAtK, 0), (MRR, 2), (PrecisionAtK, 3), (MAP, 4)):
         np.testing.assert_allclose(metric(K)(pairs, found), every[:, column].mean(), rtol=1e-6)
 
 
@@ -100,6 +100,20 @@ def test_grades_of_one_are_binary_relevance_and_queries_without_grades_do_not_co
     more = np.concatenate([ones, ones[:4] * [1, 0]])
     repeated = np.concatenate([found, found[:4]])
     np.testing.assert_allclose(NDCG(K, gain=gain)(more, repeated), binary, rtol=1e-6)
+
+
+@pytest.mark.parametrize("k", [3, K])
+def test_a_capped_map_is_1_for_the_best_list_of_more_relevant_items_than_k(k):
+    found, relevant, weights = lists()
+    counts = [len({i for i in row if i >= 0}) for row in relevant.tolist()]
+    assert min(counts) < 3 < max(counts)
+    values = wanted(found.tolist(), relevant.tolist(), k)[:, 4] * counts / np.minimum(counts, k)
+    np.testing.assert_allclose(
+        MAP(k, capped=True)(relevant, found, weights), np.average(values, weights=weights),
+        rtol=1e-6,
+    )
+    best = MAP(2, capped=True)([[1, 2, 3]], [[3, 1]]), MAP(2)([[1, 2, 3]], [[3, 1]])
+    np.testing.assert_allclose(best, [1, 2 / 3], rtol=1e-6)
 
 
 def test_graded_relevance_in_a_model_that_lists_beside_its_head():
@@ -120,7 +134,7 @@ def test_metrics_are_those_of_ranx():
     found, relevant, _ = lists(1)
     run = {str(q): {str(i): float(K - r) for r, i in enumerate(f)} for q, f in enumerate(found)}
     qrels = {str(q): {str(i): 1 for i in r if i >= 0} for q, r in enumerate(relevant)}
-    names = [f"recall@{K}", f"ndcg@{K}", f"mrr@{K}"]
+    names = [f"{name}@{K}" for name in ("recall", "ndcg", "mrr", "precision", "map")]
     theirs = ranx.evaluate(ranx.Qrels(qrels), ranx.Run(run), names)
     for name, metric in zip(names, METRICS):
         np.testing.assert_allclose(metric(K)(relevant, found), theirs[name], rtol=1e-6)
@@ -140,6 +154,8 @@ def test_metrics_are_those_of_keras_rs():
     for their, our, of_all, of_relevant in [
         (theirs.RecallAtK, RecallAtK, labels, relevant), (theirs.NDCG, NDCG, labels, relevant),
         (theirs.MeanReciprocalRank, MRR, labels, relevant), (theirs.NDCG, NDCG, grades_of, pairs),
+        (theirs.PrecisionAtK, PrecisionAtK, labels, relevant),
+        (theirs.MeanAveragePrecision, MAP, labels, relevant),
     ]:
         wanted = their(k=K)(of_all, head(hidden), weights)
         np.testing.assert_allclose(our(K)(of_relevant, head(hidden), weights), wanted, rtol=1e-5)
@@ -403,6 +419,7 @@ def test_metrics_keep_their_arguments():
         again = type(metric).from_config(metric.get_config())
         assert (again.k, again.ignore_class, again.name) == (7, 3, metric.name)
     assert NDCG.from_config(NDCG(gain="linear").get_config()).gain == "linear"
+    assert MAP.from_config(MAP(capped=True).get_config()).capped
 
 
 @pytest.mark.parametrize("build, name, rule", [

@@ -26,7 +26,8 @@ def model_and_data(steps_per_execution=1):
         tfsoftmax.optimizers.Adagrad(0.5, global_clipnorm=0.1),
         tfsoftmax.SoftmaxLoss(reduction="mean_with_sample_weight"),
         weighted_metrics=[
-            tfsoftmax.Perplexity(), tfsoftmax.metrics.Accuracy(), tfsoftmax.metrics.NDCG(4)
+            tfsoftmax.Perplexity(), tfsoftmax.metrics.Accuracy(), tfsoftmax.metrics.NDCG(4),
+            tfsoftmax.metrics.Coverage(V, 2),
         ],
         steps_per_execution=steps_per_execution,
     )

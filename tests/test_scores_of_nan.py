@@ -8,6 +8,7 @@ import tensorflow as tf
 import tfsoftmax
 from cases import CASES, UNITS, built, positions
 from generation_helper import VOCABULARY, generator
+from tfsoftmax import metrics
 from tfsoftmax.lm.decoding import NextWordSampler
 from tfsoftmax.metrics import MRR, NDCG, Accuracy, Perplexity, RecallAtK, TopKAccuracy
 
@@ -93,6 +94,29 @@ def test_no_metric_counts_scores_of_nan_as_hits(case):
     perplexity = Perplexity()
     perplexity.update_state(labels, head(hidden))
     assert np.isnan(perplexity.result())
+
+
+@pytest.mark.parametrize("metric", [
+    Perplexity(), Accuracy(), TopKAccuracy(3), metrics.NatsByFrequency(np.arange(V, 0, -1)),
+    metrics.Normaliser(), metrics.EffectiveSampleSize(), RecallAtK(3), metrics.PrecisionAtK(3),
+    NDCG(3), MRR(3), metrics.MAP(3), metrics.Coverage(V, 3),
+], ids=lambda metric: metric.name)
+def test_a_weight_of_nan_makes_every_metric_nan(metric):
+    head, (hidden, labels) = built("sampled", V), positions(V, N)
+    for weight, is_nan in ((1, False), (np.nan, True)):
+        metric.reset_state()
+        metric.update_state(labels, head(hidden), np.where(np.arange(N) == BAD, weight, 1.0))
+        result = metric.result()
+        values = [*result.values()] if isinstance(result, dict) else [result]
+        assert (np.isnan(values) == is_nan).all()
+
+
+def test_nats_of_nan_make_a_perplexity_nan_where_they_count():
+    head, (hidden, labels) = built("full", V), hidden_with_nan()
+    for weight in (0, 1e-9, 1):
+        perplexity = Perplexity()
+        perplexity.update_state(labels, head(hidden), np.where(np.arange(N) == BAD, weight, 1.0))
+        assert np.isnan(perplexity.result()) == (weight > 0)
 
 
 def test_a_dead_model_is_not_chosen_by_its_recall():

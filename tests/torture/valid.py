@@ -159,7 +159,10 @@ def table():
         "ClusterPerplexity": metric(tfsoftmax.ClusterPerplexity, organised),
         "InClusterPerplexity": metric(tfsoftmax.InClusterPerplexity, organised),
         **{f"metrics.{name}": metric(getattr(metrics, name))
-           for name in ("MRR", "NDCG", "RecallAtK", "Accuracy", "TopKAccuracy")},
+           for name in (
+               "MAP", "MRR", "NDCG", "RecallAtK", "PrecisionAtK", "Accuracy", "TopKAccuracy",
+           )},
+        "metrics.Coverage": metric(metrics.Coverage, vocab_size=V),
         "metrics.NatsByFrequency": metric(metrics.NatsByFrequency, counts=COUNTS),
         "Vocabulary": [Use(tfsoftmax.Vocabulary, {"words": WORDS, "counts": COUNTS},
                            kinds={"counts": "occurrences", "words": "vocabulary"},

@@ -1,12 +1,15 @@
 """Metrics for `keras.Model.compile`: exact perplexity, accuracy, ranking, and figures of heads."""
 
 from tfsoftmax.metrics.accuracy import Accuracy, TopKAccuracy
+from tfsoftmax.metrics.coverage import Coverage
 from tfsoftmax.metrics.diagnostics import EffectiveSampleSize, Normaliser
 from tfsoftmax.metrics.frequency import NatsByFrequency
+from tfsoftmax.metrics.hits import PrecisionAtK, RecallAtK
 from tfsoftmax.metrics.perplexity import ClusterPerplexity, InClusterPerplexity, Perplexity
-from tfsoftmax.metrics.ranking import MRR, NDCG, RecallAtK
+from tfsoftmax.metrics.ranks import MAP, MRR, NDCG
 
 __all__ = [
-    "MRR", "NDCG", "Accuracy", "ClusterPerplexity", "EffectiveSampleSize", "InClusterPerplexity",
-    "NatsByFrequency", "Normaliser", "Perplexity", "RecallAtK", "TopKAccuracy",
+    "MAP", "MRR", "NDCG", "Accuracy", "ClusterPerplexity", "Coverage", "EffectiveSampleSize",
+    "InClusterPerplexity", "NatsByFrequency", "Normaliser", "Perplexity", "PrecisionAtK",
+    "RecallAtK", "TopKAccuracy",
 ]

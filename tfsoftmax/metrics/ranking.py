@@ -1,9 +1,8 @@
-"""How well the list of the best items holds those that are relevant: recall, NDCG, MRR."""
+"""The base of the metrics of lists of the best items, and of what `y_true` and `y_pred` may be."""
 
 import dataclasses
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.losses.labels import positions
@@ -11,8 +10,6 @@ from tfsoftmax.metrics.token_mean import TokenMean, whole_ids
 from tfsoftmax.ops.inputs import dense, dense_ids, sample_weights
 from tfsoftmax.ops.ranking import NOT_SEARCHED, grades_of, repeated
 from tfsoftmax.support.arguments import check_positive, expect
-
-GAINS = {"exponential": lambda grades: 2**grades - 1, "linear": lambda grades: grades}
 
 
 class RankingMetric(TokenMean):
@@ -119,8 +116,12 @@ class RankingMetric(TokenMean):
         return (relevant, grades, weights), labels
 
     def _compare(self, found, relevant, grades, weights):
-        found, nothing = tf.cast(found, relevant.dtype), tf.constant(0, tf.float64)
         weights *= tf.cast(found[:, 0] != NOT_SEARCHED, tf.float32)
+        self._judge(tf.cast(found, relevant.dtype), relevant, grades, weights)
+
+    def _judge(self, found, relevant, grades, weights):
+        """Adds what the lists (N, k) of the queries say, with weights (N,)."""
+        nothing = tf.constant(0, tf.float64)
         of_found = tf.where(repeated(found), nothing, grades_of(found, relevant, grades))
         self._add((self._value_of_grades(of_found, grades),), weights)
 
@@ -149,106 +150,6 @@ class RankingMetric(TokenMean):
         expect(right, "y_pred", f"be the output of a head, or ids (..., K) with K >= k = {self.k}",
                received=f"integers of shape {y_pred.shape}")
         return y_pred[..., : self.k]
-
-
-@keras.saving.register_keras_serializable(package="tfsoftmax")
-class RecallAtK(RankingMetric):
-    """Share of the relevant items that are among the k best: mean over queries.
-
-    With one relevant item a query, it is the hit rate, and what TFRS calls the top-k categorical
-    accuracy of `FactorizedTopK`.
-
-    Args:
-        k: length of the list.
-        ignore_class, name, dtype: arguments of `RankingMetric`, which says what `y_true` and
-            `y_pred` may be.
-
-    Example:
-        model = keras.Sequential([keras.Input((16,)), tfsoftmax.SampledSoftmax(1000, 50)])
-        metrics = [tfsoftmax.metrics.RecallAtK(100), tfsoftmax.metrics.RecallAtK(10)]
-        model.compile("sgd", tfsoftmax.SoftmaxLoss(), metrics=metrics)
-        queries, items = keras.random.normal((8, 16)), keras.random.randint((8,), 0, 1000)
-        print(model.evaluate(queries, items, return_dict=True)["recall_at_100"])
-    """
-
-    default_name = "recall"
-
-    def _value(self, hits, relevant):
-        return tf.reduce_sum(hits, axis=1) / relevant
-
-
-@keras.saving.register_keras_serializable(package="tfsoftmax")
-class NDCG(RankingMetric):
-    """Normalised discounted cumulative gain of the k best items: mean over queries.
-
-    DCG = Σ gain / log2(1 + r) over the ranks r of relevant items, divided by that of the best list,
-    which has all relevant items by falling grade, or k if they are more. The gain is 1 where
-    `y_true` are ids alone.
-
-    Args:
-        k: length of the list.
-        ignore_class, name, dtype: arguments of `RankingMetric`, which says what `y_true` and
-            `y_pred` may be.
-        gain: what an item of the grade g is worth: 2^g - 1 for "exponential", as by default in
-            keras_rs and TensorFlow Ranking, or g for "linear", as in ranx and scikit-learn.
-
-    Raises:
-        ValueError: if `gain` is neither; and as `RankingMetric`.
-
-    Example:
-        hidden, seen = keras.Input((16,)), keras.Input((5,), dtype="int32")
-        head = tfsoftmax.SampledSoftmax(1000, 50)
-        best, _ = tfsoftmax.TopK(head, 10)(hidden, exclude=seen)
-        model = keras.Model([hidden, seen], {"next": head(hidden), "best": best})
-        ndcg = tfsoftmax.metrics.NDCG(10)
-        model.compile("sgd", {"next": tfsoftmax.SoftmaxLoss()}, metrics={"best": ndcg})
-        # model.evaluate([hidden, seen], {"next": items, "best": relevant_items})
-
-    Source: Järvelin and Kekäläinen 2002, whose gains are linear; Burges et al. 2005 for 2^g - 1.
-    """
-
-    default_name = "ndcg"
-
-    def __init__(
-        self, k: int = 10, ignore_class: int | None = None, name: str | None = None,
-        dtype: str | keras.DTypePolicy | None = None, gain: str = "exponential",
-    ):
-        super().__init__(k, ignore_class, name, dtype)
-        expect(gain in GAINS, "gain", f"be one of {tuple(GAINS)}", gain)
-        self.gain = gain
-
-    def _value_of_grades(self, found, relevant):
-        discounts = tf.constant(1 / np.log2(np.arange(2, self.k + 2)))
-        gains, best = (GAINS[self.gain](grades) for grades in (found, relevant))
-        best = tf.sort(best, axis=1, direction="DESCENDING")[:, : self.k]
-        ideal = tf.reduce_sum(best * discounts[: tf.shape(best)[1]], axis=1)
-        return tf.math.divide_no_nan(tf.reduce_sum(gains * discounts, axis=1), ideal)
-
-    def get_config(self):
-        return {**super().get_config(), "gain": self.gain}
-
-
-@keras.saving.register_keras_serializable(package="tfsoftmax")
-class MRR(RankingMetric):
-    """Mean reciprocal rank: of the first relevant item among the k best, zero where there is none.
-
-    keras_rs calls it `MeanReciprocalRank`.
-
-    Args:
-        k: length of the list.
-        ignore_class, name, dtype: arguments of `RankingMetric`, which says what `y_true` and
-            `y_pred` may be.
-
-    Example:
-        metric = tfsoftmax.metrics.MRR(3)
-        metric.update_state([[7, 8], [2, -1]], [[9, 8, 7], [1, 3, 4]])
-        print(metric.result())  # (1 / 2 + 0) / 2
-    """
-
-    default_name = "mrr"
-
-    def _value(self, hits, relevant):
-        return tf.reduce_max(hits / np.arange(1.0, self.k + 1), axis=1)
 
 
 def _relevant(y_true, shape):

@@ -31,6 +31,7 @@ ITEMS = 2_000
 TOPICS = 20
 USERS = 4_000
 LENGTH = 20
+BLOCKS = 1
 UNITS = 32
 BATCH = 64
 NEGATIVES = 256
@@ -180,7 +181,7 @@ followed[0] = followed[:, 0] = 0
 
 # %%
 def sasrec(hidden):
-    for _ in range(2):
+    for _ in range(BLOCKS):
         hidden = tfsoftmax.TransformerBlock(
             UNITS, attention_heads=2, context=LENGTH, dropout=0.1, return_sequences=True
         )(hidden)

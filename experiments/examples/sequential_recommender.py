@@ -264,8 +264,8 @@ def trained(model_of, seed):
 
 # %%
 print(
-    f"{count - 1:,} items, {len(users):,} users, {hardware()}, {epochs} epochs or fewer of "
-    f"{steps:,} steps with batches of {BATCH}, {SEEDS} seeds"
+    f"{count - 1:,} items, {len(users):,} users, {hardware()}, {SEEDS} seeds\n"
+    f"{epochs} epochs or fewer of {steps:,} steps with batches of {BATCH}"
 )
 print(f"NDCG@10 of the most popular items: {ndcg_of_counts(np.zeros((count, 1))):.1%}, "
       f"of those that most often followed the last item: {ndcg_of_counts(followed):.1%}")

@@ -89,6 +89,19 @@ def test_the_page_about_keras_runs():
     assert np.mean(losses[-3:]) < np.mean(losses[:3])
 
 
+def test_the_page_about_sequences_runs(tmp_path, monkeypatch):
+    """Smaller; what it serves, before and after the export, is without the items of a user."""
+    monkeypatch.chdir(tmp_path)
+    names, sizes = {}, {"10_000": "200", "1_000": "100", "512": "40", "64": "16"}
+    for block in blocks("docs/sequences.md"):
+        exec(smaller(block, sizes), names)
+    assert 0 <= names["results"]["ndcg_at_10"] <= names["results"]["recall_at_10"] <= 1
+    assert names["best"].shape == (100, 10)
+    for best, user in zip(names["best"], names["users"], strict=True):
+        assert not {*best} & {0, *user[:-1]}
+    assert not {*names["found"]["ids"].numpy()[0]} & {b"padding", b"item 7"}
+
+
 def test_the_distribution_of_the_page_about_the_design_keeps_the_contract(tmp_path):
     page, names = (ROOT / "docs" / "design.md").read_text(encoding="utf-8"), {}
     exec(re.search(r"```python\n(.*?)```", page, re.DOTALL).group(1), names)

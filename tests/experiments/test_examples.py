@@ -4,15 +4,18 @@ import contextlib
 import io
 import pathlib
 import re
+import subprocess
 import sys
 
+import numpy as np
 import pytest
 
-EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "experiments" / "examples"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "experiments" / "examples"
 SMALL = {
     "WORDS": 600, "CLASSES": 7, "UNITS": 8, "SENTENCES": 300, "STEPS": 5, "ITEMS": 900,
     "TOPICS": 6, "USERS": 500, "HELD_OUT": 150, "HISTORY": 4, "BATCH": 32, "NEAREST": 10,
-    "LABELS": 800, "TEXTS": 400, "LENGTH": 8, "SEEDS": 1, "EPOCHS": 1,
+    "LABELS": 800, "TEXTS": 400, "NEGATIVES": 50, "LENGTH": 8, "SEEDS": 1, "EPOCHS": 1,
 }
 FILMS = "".join(f"{i}::Film no {i % 13} (19{50 + i % 50})::Drama|War\n" for i in range(1, 60))
 RATINGS = "".join(f"{i % 97}::{1 + i % 97 % 4 + 4 * (i // 97)}::4::{i}\n" for i in range(97 * 13))
@@ -22,7 +25,7 @@ def test_every_example_is_run():
     assert sorted(path.stem for path in EXAMPLES.glob("*.py")) == sorted(ROWS)
 
 
-ROWS = {"language_model": 5, "recommender": 5, "text_classifier": 4}
+ROWS = {"language_model": 5, "recommender": 5, "sequential_recommender": 4, "text_classifier": 4}
 
 
 @pytest.mark.slow
@@ -32,24 +35,69 @@ def test_the_example_prints_a_row_for_each_model(name):
 
 
 @pytest.mark.slow
-def test_the_recommender_reads_movielens(tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["recommender", "sequential_recommender"])
+def test_recommenders_read_movielens(name, tmp_path, monkeypatch):
     (tmp_path / "movies.dat").write_text(FILMS)
     (tmp_path / "ratings.dat").write_text(RATINGS)
-    monkeypatch.setattr(sys, "argv", ["recommender", f"--manual_dir={tmp_path}"])
-    printed = run("recommender")
+    monkeypatch.setattr(sys, "argv", [name, f"--manual_dir={tmp_path}"])
+    printed = run(name)
     assert printed.startswith("59 items")
-    check_table(printed, "recommender")
+    check_table(printed, name)
+
+
+def test_a_sequential_recommender_is_judged_on_last_items_without_seen_ones():
+    """With one of its models: the others are in the slow tier."""
+    names = names_of("sequential_recommender", r'(?m)^    "(SASRec, .*|GRU4Rec, Full.*)": .*\n', "")
+    (items, following), users = names["train"], names["users"]
+    items, seen = (items[name] for name in ("items", "seen"))
+    inside = following[:, :-1] > 0  # the first item of a row is no label
+    np.testing.assert_array_equal(items[:, 1:][inside], following[:, :-1][inside])
+    np.testing.assert_array_equal(items > 0, following > 0)
+    assert not seen.any() and (items[:, -1] > 0).all()
+    for place, (inputs, labels) in ((-2, names["validation"]), (-1, names["test"])):
+        assert not labels[:, :-1].any()
+        for row, label, had, user in zip(inputs["items"], labels[:, -1], inputs["seen"], users):
+            assert label == user[place]
+            assert {*had} - {0} == {*user[:place]}
+            np.testing.assert_array_equal(row[row > 0], user[:place][-names["LENGTH"] :])
+    tokens = sum(len(user) - 3 for user in users)
+    assert (following > 0).sum() == names["counts"].sum() == tokens
+    assert len({*users[0]}) == len(users[0])
+    best, counted = names["known"], names["ndcg_of_counts"](names["followed"])
+    assert 0 < counted < best < 1
+
+
+@pytest.mark.slow
+def test_sequential_recommenders_come_near_the_best_that_is_possible():
+    command = [sys.executable, "-m", "experiments.examples.sequential_recommender"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    check_table(done.stdout, "sequential_recommender")
+    best, counted = (
+        float(re.search(rf"{said} ([\d.]+)%", done.stdout)[1])
+        for said in ("best possible: NDCG@10", "followed the last item:")
+    )
+    for row in re.findall(r"(?m)^\| [SG].*", done.stdout):
+        mean, lowest, highest = (float(cell.strip(" %")) for cell in row.split("|")[3:6])
+        assert counted < lowest <= mean <= highest < best
 
 
 def run(name):
     """What a smaller copy of the example prints."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        names_of(name)
+    return printed.getvalue()
+
+
+def names_of(name, *changed):
+    """The names that a smaller copy of the example defines, perhaps with a substitution."""
     source = (EXAMPLES / f"{name}.py").read_text(encoding="utf-8")
     for constant, value in SMALL.items():
         source = re.sub(rf"(?m)^{constant} = [\d_.]+", f"{constant} = {value}", source)
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(compile(source, f"{name}.py", "exec"), {})
-    return printed.getvalue()
+    names = {}
+    source = re.sub(*changed, source) if changed else source
+    exec(compile(source, f"{name}.py", "exec"), names)
+    return names
 
 
 def check_table(printed, name):

@@ -253,6 +253,11 @@ def test_places_without_items_are_empty():
     assert sorted(ids[0, :3].numpy()) == [0, 1, 2]
     assert (ids[0, 3:] == -1).numpy().all() and np.isneginf(log_probs[0, 3:]).all()
     assert sorted(ids[1].numpy()) == list(range(V))
+    steps = np.stack([hidden, hidden[::-1]], axis=1)  # (2, 2, D)
+    for call in (head.top_k, tf.function(head.top_k)):
+        same = call(steps, 5, exclude=exclude[:, None])[0]
+        each = head.top_k(steps, 5, exclude=np.repeat(exclude[:, None], 2, axis=1))[0]
+        np.testing.assert_array_equal(same, each)
     none = head.top_k(hidden, 3, exclude=np.zeros((2, 0), np.int32))
     blocks = tf.function(lambda e: head.top_k(hidden, V, exclude=e))
     budgets.TOP_K_WORDS, whole = 10, budgets.TOP_K_WORDS

@@ -208,8 +208,7 @@ def build(body, head_of):
     seen = keras.Input((None,), dtype="int32", name="seen")
     embedding = tfsoftmax.Embedding(count, UNITS, mask_zero=True)
     hidden = body(embedding(items))
-    exclude = keras.ops.repeat(seen[:, None], LENGTH, axis=1)
-    model = keras.Model([items, seen], head_of()(hidden, exclude=exclude))
+    model = keras.Model([items, seen], head_of()(hidden, exclude=seen[:, None]))
     model.compile(
         tfsoftmax.optimizers.Adam(0.01), tfsoftmax.SoftmaxLoss(ignore_class=0),
         metrics=[tfsoftmax.metrics.NDCG(10, ignore_class=0),

@@ -113,7 +113,8 @@ def checked_exclude(exclude, hidden, vocab_size):
     """Words that positions (...) leave out, as (N, E) int32, -1 where there is none; or None.
 
     Args:
-        exclude: (..., E) integers, or ragged with any number of them at each position; or None.
+        exclude: (..., E) integers, with axes of one for several positions, as (B, 1, E) is for
+            (B, T, D); or ragged with any number of them at each position; or None.
         hidden: (..., D).
         vocab_size: V.
     """
@@ -121,9 +122,19 @@ def checked_exclude(exclude, hidden, vocab_size):
         return None
     if isinstance(exclude, tf.RaggedTensor):
         exclude = exclude.to_tensor(-1)
+    exclude = _of_each_position(dense(exclude, "exclude"), hidden)
     exclude = checked_lists(exclude, "exclude", hidden.shape[:-1], vocab_size)
     width = exclude.shape[-1] if exclude.shape[-1] is not None else tf.shape(exclude)[-1]
     return tf.reshape(exclude, [tf.reduce_prod(tf.shape(hidden)[:-1]), width])
+
+
+def _of_each_position(lists, hidden):
+    """Lists (..., E) whose axes of one are those of `hidden` (..., D)."""
+    own, axes = lists.shape, hidden.shape[:-1]
+    if own.rank != len(axes) + 1 or all(a != 1 or b == 1 for a, b in zip(own[:-1], axes)):
+        return lists
+    shape = [tf.shape(hidden)[i] if a == 1 else tf.shape(lists)[i] for i, a in enumerate(own[:-1])]
+    return tf.broadcast_to(lists, [*shape, tf.shape(lists)[-1]])
 
 
 def flatten(hidden):

@@ -34,6 +34,7 @@ def test_heads_lists_every_head_that_keras_can_load():
     ours = {cls for cls in descendants(SoftmaxHead)
             if cls.__module__.startswith("tfsoftmax.") and cls.is_distribution}
     saved = {cls for cls in ours if keras.saving.get_registered_name(cls) != cls.__name__}
+    saved -= {tfsoftmax.SampledObjective}  # whose loss is written in Python: no command offers it
     missing = {cls.__name__ for cls in saved ^ set(HEADS.values())}
     assert not missing, f"registered with Keras, or in `HEADS`, but not both: {missing}"
 

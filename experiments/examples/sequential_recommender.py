@@ -221,7 +221,6 @@ MODELS = {
     "SASRec, FullSoftmax": (sasrec, full),
     "SASRec, SampledSoftmax": (sasrec, sampled),
     "GRU4Rec, FullSoftmax": (gru4rec, full),
-    "GRU4Rec, SampledSoftmax": (gru4rec, sampled),
 }
 
 

@@ -142,6 +142,10 @@ def table():
                 HIDDEN, LABELS), group="options of heads",
         ), Use(_built(tfsoftmax.CubicScores(V)).training_loss, {
             "hidden": HIDDEN, "labels": LABELS}, kinds=states | {"labels": "ids"})],
+        "SampledObjective": [Use(
+            tfsoftmax.SampledObjective, {"vocab_size": V, "num_samples": 3, "objective": "gbce"},
+            lambda made: made.training_loss(HIDDEN, LABELS), group="options of heads",
+        )],
         "TreeSoftmax": [Use(
             _built(tfsoftmax.TreeSoftmax(V)).sample, {"hidden": HIDDEN, "seed": (1, 2)},
             kinds=states | {"seed": "draw seed"},

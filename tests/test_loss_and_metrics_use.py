@@ -104,6 +104,19 @@ def test_our_loss_and_metrics_do_not_warn(case, eagerly):
         model.evaluate(words, labels, B, verbose=0)
 
 
+def test_a_metric_that_counts_what_the_loss_leaves_out_is_named():
+    model, (words, labels, weights) = language_model(CASES["full"](V)), data(1)
+    model.compile(
+        "sgd", SoftmaxLoss(ignore_class=3), metrics=[RecallAtK(3), Perplexity(ignore_class=3)],
+        weighted_metrics=[RecallAtK(2)],
+    )
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        model.evaluate(words, labels, B, sample_weight=weights, verbose=0)
+    told = [str(w.message) for w in found if "that of the loss" in str(w.message)]
+    assert [text.split("`")[3] for text in told] == ["recall_at_3"]
+
+
 def test_a_metric_that_reads_logits_in_training_is_named():
     model, (words, labels, _) = compiled("sampled"), data()
     metric = keras.metrics.SparseTopKCategoricalAccuracy(2, name="top_2")

@@ -31,6 +31,7 @@ class LogitsTag:
     Attributes:
         more: tensors (..., H) that the head's training loss takes besides, which the head sets.
         exclude: (N, E) int32, words that the lists of metrics leave out, or None.
+        ignored: the `ignore_class` of the loss that was computed last, or None.
 
     Example:
         head = tfsoftmax.FullSoftmax(1000)
@@ -41,7 +42,7 @@ class LogitsTag:
 
     def __init__(self, head, hidden: tf.Tensor, training: bool):
         self.head, self.hidden, self.training, self.more = head, hidden, training, ()
-        self.exclude = None
+        self.exclude = self.ignored = None
         self.stateless = in_stateless_scope()
         self._known = {}  # key of labels -> (labels, their exact nats)
         self._parts = {}  # key of labels -> (labels, the tag of the positions that count)

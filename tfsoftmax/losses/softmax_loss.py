@@ -74,6 +74,7 @@ class SoftmaxLoss(CheckedArguments, keras.losses.Loss):
         labels, weights = places(y_true, y_pred, sample_weight, self.ignore_class)
         if tag is None:  # Keras builds the model, and only the shape matters
             return self._by_position(weights) if self.reduction in (None, "none") else tf.zeros(())
+        tag.ignored = self.ignore_class
         if self.multi_label:
             tag = _repeated(tag, tf.shape(weights)[-1])
         if self.reduction in (None, "none"):

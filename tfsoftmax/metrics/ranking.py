@@ -78,6 +78,7 @@ class RankingMetric(TokenMean):
         tag = self._tag(y_pred)
         if tag is None:
             return
+        self._compare_with_loss(tag, sample_weight)
         if tag.training:
             self._say_why(tag)
             return

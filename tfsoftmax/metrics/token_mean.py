@@ -63,7 +63,7 @@ class TokenMean(CheckedArguments, keras.metrics.Metric):
     asks_head = True  # and reads no logits, which a training step then need not compute
     not_in_fit = ""  # why
     _unknown = False  # whether the last update, of a graph that is being traced, computed nothing
-    _has_said_why = False
+    _has_said_why = _has_warned = False
 
     def __init__(
         self, ignore_class: int | None = None, name: str | None = None,
@@ -80,6 +80,7 @@ class TokenMean(CheckedArguments, keras.metrics.Metric):
         tag = self._tag(y_pred)
         if tag is None:
             return
+        self._compare_with_loss(tag, sample_weight)
         labels, weights = positions(y_true, y_pred, sample_weight, self.ignore_class)
         tag, labels = tag.counted(labels)
         values = self._values(tag, labels)
@@ -97,6 +98,17 @@ class TokenMean(CheckedArguments, keras.metrics.Metric):
             f"`{self.name}` is not computed in `fit`: {self.not_in_fit}. `evaluate` and "
             f"`validation_data` measure it. Received: the output of {type(tag.head).__name__} in "
             "training", stacklevel=3,
+        )
+
+    def _compare_with_loss(self, tag, sample_weight):
+        """Warns once of labels that the loss leaves out, and the metric does not."""
+        counts_all = self.ignore_class is None and sample_weight is None
+        if not counts_all or tag.ignored is None or self._has_warned:
+            return
+        self._has_warned = True
+        warnings.warn(
+            f"`ignore_class` of `{self.name}` should be {tag.ignored}, that of the loss, unless it "
+            "is meant to count these labels. Received: ignore_class=None", stacklevel=3,
         )
 
     def _tag(self, y_pred):

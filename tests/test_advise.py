@@ -101,11 +101,13 @@ def test_heads_whose_time_or_memory_is_missing_are_listed(monkeypatch):
     ("sampled", {"full": 9, "adaptive": 3, "sampled": 1}, 50_000, 0.9, "items"),
     ("sampled", {"full": 9, "adaptive": 3, "sampled": 1}, 2_000_000, 0.9, "text"),
     ("sampled", {"full": 9, "adaptive": 8, "sampled": 1}, 50_000, 0.9, "text"),
+    ("sampled", {"full": 9, "sampled": 1}, 50_000, 0.9, "text"),
     ("tree", {"tree": 1, "class": 2}, 50_000, 0.9, "text"),
 ])
 def test_what_is_recommended(expected, times, words, frequent, task):
     name, reason = advice._recommendation(rows_of(**times), words, frequent, task)
     assert name == expected and reason.endswith(".")
+    assert "AdaptiveSoftmax gains" not in reason or "adaptive" in times
 
 
 def test_arguments_are_checked():

@@ -182,8 +182,11 @@ def _recommendation(rows, vocab_size, frequent, task):
             why = "the order of items is what matters"
         elif vocab_size >= MANY_WORDS:
             why = "a step of an exact head grows with so many words"
+        elif frequent < 0.5:
+            why = f"only {of_tenth}"
         else:
-            why = f"only {of_tenth}" if frequent < 0.5 else "AdaptiveSoftmax gains too little here"
+            gains = "gains too little here" if "adaptive" in by else "was not run"
+            why = f"AdaptiveSoftmax {gains}"
         return "sampled", (
             f"{why}. What a step costs depends on the samples, not on V, and the head still "
             "evaluates exactly."

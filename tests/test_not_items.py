@@ -111,6 +111,19 @@ def test_they_are_neither_mined_nor_served(tmp_path):
     assert set(found.ravel()) == {b"", *(str(w).encode() for w in LEFT)}
 
 
+def test_litert_lists_none_of_them(tmp_path):
+    head, (hidden, _) = made("full"), positions(V, 6)
+    inputs = keras.Input((UNITS,))
+    model = keras.Model(inputs, tfsoftmax.TopK(head, V)(inputs))
+    model.export(str(tmp_path / "model"), verbose=False)
+    converted = tf.lite.TFLiteConverter.from_saved_model(str(tmp_path / "model")).convert()
+    runner = tf.lite.Interpreter(model_content=converted).get_signature_runner()
+    (name,) = runner.get_input_details()
+    found = [runner(**{name: row[None]}) for row in hidden]
+    ids = next(k for k, v in found[0].items() if v.dtype == np.int32)
+    np.testing.assert_array_equal([f[ids][0] for f in found], head.top_k(hidden, V)[0])
+
+
 def test_an_index_lists_none_of_them():
     pytest.importorskip("faiss")
     head, (hidden, _) = made("full"), positions(V, 6)

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.heads.options import HeadOptions
+from tfsoftmax.ops.graphs import may_be_exported
 from tfsoftmax.samplers.base import contains
 from tfsoftmax.samplers.excluding import NEVER
 from tfsoftmax.support.arguments import expect
@@ -69,9 +70,17 @@ class Items(LinearHead):
         more = function(self._word_ids())
         return more if bias is None else tf.cast(bias, tf.float32) + more
 
+    def _listed(self, search, hidden, k, exclude):
+        ids, scores = super()._listed(search, hidden, k, exclude)
+        if not self.not_items:
+            return ids, scores
+        none = tf.reduce_any(ids[..., None] == tf.constant(self.not_items, tf.int32), axis=-1)
+        return tf.where(none, -1, ids), tf.where(none, -float("inf"), scores)
+
     def _excluded(self, exclude, hidden):
         excluded = super()._excluded(exclude, hidden)
-        if not self.not_items:
+        # LiteRT and ONNX cannot mask scores by ids. There their scores of -1e4 put them last.
+        if not self.not_items or excluded is None and may_be_exported():
             return excluded
         count = tf.reduce_prod(tf.shape(hidden)[:-1])
         others = tf.tile(tf.constant([self.not_items], tf.int32), [count, 1])

@@ -1,7 +1,9 @@
 """Rows of items from a model of their features."""
 
+import shutil
 import subprocess
 import sys
+import zipfile
 
 import keras
 import numpy as np
@@ -72,7 +74,7 @@ def retrieval_model(tower, **options):
 def test_rows_are_the_models_vectors_of_the_features(name):
     tower = TOWERS[name]()
     assert (tower.input_dim, tower.output_dim) == (V, D)
-    features = tower._features.tensors
+    features = tower.features
     wanted = tower.model(features)
     np.testing.assert_allclose(tower.table(), wanted, rtol=1e-5, atol=1e-6)
     ids = np.array([[3, 20, 3], [0, 0, 22]])
@@ -90,7 +92,7 @@ def test_training_lowers_the_exact_loss_that_evaluation_reports(name):
     tower = model.layers[-1].tied_to
     hidden = model.layers[-2].output
     hidden = keras.Model(model.input, hidden).predict(inputs, verbose=0)
-    scores = hidden.astype(np.float64) @ tower.model(tower._features.tensors).numpy().T
+    scores = hidden.astype(np.float64) @ tower.model(tower.features).numpy().T
     total = 0.0
     for position, label in enumerate(labels):
         total += np.log(np.exp(scores[position]).sum()) - scores[position, label]
@@ -119,10 +121,31 @@ def test_a_saved_model_has_the_features(name, tmp_path):
     again = keras.saving.load_model(tmp_path / "model.keras")
     np.testing.assert_allclose(again.predict(inputs, verbose=0), wanted, rtol=1e-5, atol=1e-6)
     again.fit(inputs, labels, verbose=0)
-    features = again.layers[-1].tied_to._features.tensors
+    features = again.layers[-1].tied_to.features
     tf.nest.map_structure(
-        np.testing.assert_array_equal, features, model.layers[-1].tied_to._features.tensors
+        np.testing.assert_array_equal, features, model.layers[-1].tied_to.features
     )
+
+
+def test_a_keras_file_has_the_table_beside_its_configuration(tmp_path):
+    features = np.random.default_rng(1).normal(size=(V, 1000))
+    model = retrieval_model(ItemTower(keras.layers.Dense(D), features))
+    path = tmp_path / "model.keras"
+    model.save(path)
+    with zipfile.ZipFile(path) as archive:
+        sizes = {info.filename: info.file_size for info in archive.infolist()}
+        archive.extractall(tmp_path / "parts")
+    assert sizes["config.json"] < 20_000 < 4 * features.size
+    assert max(size for name, size in sizes.items() if "/features" in name) > 4 * features.size
+    again = keras.saving.load_model(path).layers[-1].tied_to
+    again_twice = ItemTower.from_config(again.get_config())
+    np.testing.assert_array_equal(again_twice.features, features.astype(np.float32))
+
+    shutil.rmtree(tmp_path / "parts" / "assets")
+    archive = shutil.make_archive(str(tmp_path / "without"), "zip", tmp_path / "parts")
+    without = keras.saving.load_model(shutil.copy(archive, tmp_path / "without.keras"))
+    with pytest.raises(ValueError, match="`features` must be loaded from the assets"):
+        without.layers[-1].top_k(np.ones((2, D), np.float32), 3)
 
 
 def test_features_may_have_any_names():
@@ -173,7 +196,7 @@ def test_the_gradient_is_that_of_the_whole_model():
     weights = [weight.value for weight in tower.trainable_weights]
     with tf.GradientTape(persistent=True) as tape:
         ours = tf.reduce_sum(head.training_loss(hidden, labels))
-        logits = hidden @ tf.transpose(tower.model(tower._features.tensors))
+        logits = hidden @ tf.transpose(tower.model(tower.features))
         nats = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
         wanted = tf.reduce_sum(nats)
     for a, b in zip(tape.gradient(ours, weights), tape.gradient(wanted, weights), strict=True):
@@ -266,4 +289,4 @@ def test_strings_are_stored_as_long_as_they_are():
     config = tower.get_config()
     assert len(str(config)) < 30_000  # padded they would be 2,000 times 5,000 bytes
     again = ItemTower.from_config(config)
-    assert again._features.tensors.numpy()[:, 0].tolist() == titles
+    assert again.features.numpy()[:, 0].tolist() == titles

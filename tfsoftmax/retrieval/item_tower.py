@@ -1,5 +1,6 @@
 """Rows of items that a model computes from the items' features: the item tower of retrieval."""
 
+import os
 from collections.abc import Mapping
 
 import keras
@@ -9,10 +10,12 @@ import tensorflow as tf
 from tfsoftmax.layers.computed_rows import ComputedRows
 from tfsoftmax.ops.graphs import held
 from tfsoftmax.ops.inputs import dense
+from tfsoftmax.support._compat import in_archive
 from tfsoftmax.support.arguments import check_positive, expect, refusal
 from tfsoftmax.support.array_like import ArrayLike
 from tfsoftmax.support.packing import packed, unpacked
 
+ASSET = "features"  # the name of the table's files in a `.keras` file
 Features = ArrayLike | Mapping[str, ArrayLike] | list[ArrayLike]
 
 
@@ -42,8 +45,8 @@ class ItemTower(ComputedRows):
         model: a Keras model or layer that maps features (n, ...) to vectors (n, D). Preprocessing
             layers (`StringLookup`, `Hashing`, `Normalization`, `TextVectorization`) may be parts.
         features: what the model takes, one row for each item: an array (V, ...) of numbers or
-            strings, or a dict or a list of them. They are part of the configuration, so that
-            saved models have them.
+            strings, or a dict or a list of them. A `.keras` file has them beside the
+            configuration, and `get_config` has them in it.
         rows_at_once: the largest number of items that the model computes at once for all V.
         **kwargs: arguments of `keras.layers.Layer`.
 
@@ -67,7 +70,7 @@ class ItemTower(ComputedRows):
         self, model: keras.layers.Layer, features: Features, rows_at_once: int = 4096, **kwargs
     ):
         features = _tensors(features)
-        sizes = {len(x) if x.shape.rank else 0 for x in tf.nest.flatten(features)}
+        sizes = {x.shape[0] if x.shape.rank else 0 for x in tf.nest.flatten(features)}
         expect(len(sizes) == 1 and 0 not in sizes, "features",
                "have one row for each item, as many in each array",
                received=f"arrays of {sorted(sizes)} rows")
@@ -88,10 +91,16 @@ class ItemTower(ComputedRows):
         self.output_dim = shape[1]
         self.built = True
 
+    @property
+    def features(self) -> Features:
+        """The table of features: tensors (V, ...), as they were given."""
+        missing = any(isinstance(x, tf.TensorSpec) for x in tf.nest.flatten(self._features.tensors))
+        expect(not missing, "features", "be loaded from the assets of a `.keras` file",
+               received=f"{self.name!r} from a file without them, or only its configuration")
+        return self._features.tensors
+
     def rows(self, ids):
-        features = tf.nest.map_structure(
-            lambda x: tf.gather(x, ids), held(self._features.tensors)
-        )
+        features = tf.nest.map_structure(lambda x: tf.gather(x, ids), held(self.features))
         return tf.ensure_shape(self.model(features, training=False), [None, self.output_dim])
 
     def get_config(self):
@@ -116,6 +125,24 @@ class ItemTower(ComputedRows):
             features = {name: _restored(x) for name, x in features.items()}
         return cls(**{**config, "model": model, "features": features})
 
+    def save_assets(self, folder):
+        tensors = tf.nest.flatten(self.features)
+        names = [str(i) for i in range(len(tensors))]
+        tf.raw_ops.SaveV2(
+            prefix=os.path.join(folder, ASSET), tensor_names=names,
+            shape_and_slices=[""] * len(names), tensors=tensors,
+        )
+
+    def load_assets(self, folder):
+        path, specs = os.path.join(folder or "", ASSET), tf.nest.flatten(self._features.tensors)
+        if not tf.io.gfile.exists(f"{path}.index"):
+            return  # an error says so if they are needed
+        names, dtypes = [str(i) for i in range(len(specs))], [x.dtype for x in specs]
+        tensors = tf.raw_ops.RestoreV2(
+            prefix=path, tensor_names=names, shape_and_slices=[""] * len(names), dtypes=dtypes)
+        tensors = [tf.ensure_shape(x, spec.shape) for x, spec in zip(tensors, specs, strict=True)]
+        self._features.tensors = tf.nest.pack_sequence_as(self._features.tensors, tensors)
+
 
 class _Table:
     """Holds a structure that Keras shall neither track nor wrap."""
@@ -134,6 +161,8 @@ def _tensors(features):
 
 
 def _tensor(values):
+    if isinstance(values, tf.TensorSpec):
+        return values
     try:
         tensor = dense(values, "features")
     except TypeError:
@@ -150,8 +179,14 @@ def _placeholder(tensor):
 
 
 def _stored(tensor):
-    """A feature in a form that JSON can hold; of strings the bytes, one after the other."""
-    array, stored = tensor.numpy(), {"dtype": tensor.dtype.name, "shape": tensor.shape.as_list()}
+    """A feature in a form that JSON can hold; of strings the bytes, one after the other.
+
+    A `.keras` file has the values elsewhere, see `save_assets`.
+    """
+    stored = {"dtype": tensor.dtype.name, "shape": tensor.shape.as_list()}
+    if in_archive() or isinstance(tensor, tf.TensorSpec):
+        return stored
+    array = tensor.numpy()
     if array.dtype.kind == "O":
         strings = array.ravel().tolist()
         stored["lengths"] = packed(np.array([len(string) for string in strings], np.int64))
@@ -160,6 +195,8 @@ def _stored(tensor):
 
 
 def _restored(config):
+    if "values" not in config:
+        return tf.TensorSpec(config["shape"], config["dtype"])
     array = np.asarray(unpacked(config["values"]))
     if config["dtype"] != "string":
         return array.astype(config["dtype"])

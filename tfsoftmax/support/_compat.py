@@ -96,6 +96,14 @@ def in_inference_call() -> bool:
     return context is not None and not getattr(context, "training", None)
 
 
+def in_archive() -> bool:
+    """Whether a `.keras` file is being written or read, which has files beside the configuration.
+
+    No public function tells that; Keras remembers there which objects layers share.
+    """
+    return get_global_attribute("shared_objects/id_to_obj_map") is not None
+
+
 def metrics_in_call() -> list:
     """The metrics, or names of metrics, that the model whose call is running was compiled with.
 

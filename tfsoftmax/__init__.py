@@ -80,6 +80,7 @@ else:
     from tfsoftmax.pairs.model import encoder_decoder
     from tfsoftmax.profiling.monitor import TrainingMonitor
     from tfsoftmax.retrieval import export_retrieval
+    from tfsoftmax.retrieval.catalogue import move_items, with_items
     from tfsoftmax.retrieval.hard_negatives import HardNegatives, MineHardNegatives
     from tfsoftmax.retrieval.item_tower import ItemTower
     from tfsoftmax.sharding import checkpoints as sharded_checkpoints
@@ -89,13 +90,13 @@ else:
     from tfsoftmax.vocabulary import Vocabulary
 
     __all__ = [
-        "GRU", "HEADS", "LSTM", "AdaptiveEmbedding", "CharacterEmbedding",
-        "ClusterPerplexity", "EffectiveSampleSize", "Embedding", "HardNegatives",
-        "InClusterPerplexity", "ItemTower", "MineHardNegatives", "ModelConfig", "Normaliser",
-        "Perplexity", "Reassign", "Seq2SeqConfig", "ShardedEmbedding", "SimpleRNN", "SoftmaxLoss",
-        "TrainingMonitor", "TransformerBlock", "Vocabulary", "advise", "corpora", "encoder_decoder",
-        "export_retrieval", "heads", "language_model", "layers", "lm", "losses", "mend_keras",
-        "metrics", "nbest", "ops", "optimizers", "pairs", "partitions", "profiling", "runs",
-        "samplers", "sharded_checkpoints", "survey", "vocabulary",
+        "GRU", "HEADS", "LSTM", "AdaptiveEmbedding", "CharacterEmbedding", "ClusterPerplexity",
+        "EffectiveSampleSize", "Embedding", "HardNegatives", "InClusterPerplexity", "ItemTower",
+        "MineHardNegatives", "ModelConfig", "Normaliser", "Perplexity", "Reassign", "Seq2SeqConfig",
+        "ShardedEmbedding", "SimpleRNN", "SoftmaxLoss", "TrainingMonitor", "TransformerBlock",
+        "Vocabulary", "advise", "corpora", "encoder_decoder", "export_retrieval", "heads",
+        "language_model", "layers", "lm", "losses", "mend_keras", "metrics", "move_items", "nbest",
+        "ops", "optimizers", "pairs", "partitions", "profiling", "runs", "samplers",
+        "sharded_checkpoints", "survey", "vocabulary", "with_items",
     ]
     __all__ += heads.__all__ + survey.__all__

@@ -116,6 +116,14 @@ class ComputedRows(CheckedArguments, keras.layers.Layer):
     def compute_output_shape(self, words_shape):
         return (*words_shape, self.output_dim)
 
+    def move_from(self, old, renumbering):
+        """Takes over the weights of an earlier layer, by the `Renumbering` of the words.
+
+        Of weights of the same shape, and of those of the layers in it, the rows are no words'.
+        """
+        for weight, other in zip(self.weights, old.weights, strict=True):
+            renumbering.copy(weight, other)
+
     def get_config(self):
         sizes = {"input_dim": self.input_dim, "output_dim": self.output_dim}
         return {**super().get_config(), **sizes}

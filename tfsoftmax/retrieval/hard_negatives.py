@@ -53,6 +53,11 @@ class HardNegatives(CheckedArguments, keras.layers.Layer):
     def compute_output_spec(self, queries):
         return keras.KerasTensor((*queries.shape, self.num_negatives), "int32")
 
+    def move_from(self, old, renumbering):
+        """Takes over the negatives of an earlier layer, by the `Renumbering` of the words."""
+        renumbering.move_weights(self, old)
+        self.table.assign(renumbering.ids(self.table.numpy()))
+
     def get_config(self):
         sizes = {"num_queries": self.num_queries, "num_negatives": self.num_negatives}
         return {**super().get_config(), **sizes}

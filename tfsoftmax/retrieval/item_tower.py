@@ -69,7 +69,7 @@ class ItemTower(ComputedRows):
     def __init__(
         self, model: keras.layers.Layer, features: Features, rows_at_once: int = 4096, **kwargs
     ):
-        features = _tensors(features)
+        features = as_tensors(features)
         sizes = {x.shape[0] if x.shape.rank else 0 for x in tf.nest.flatten(features)}
         expect(len(sizes) == 1 and 0 not in sizes, "features",
                "have one row for each item, as many in each array",
@@ -94,10 +94,12 @@ class ItemTower(ComputedRows):
     @property
     def features(self) -> Features:
         """The table of features: tensors (V, ...), as they were given."""
-        missing = any(isinstance(x, tf.TensorSpec) for x in tf.nest.flatten(self._features.tensors))
-        expect(not missing, "features", "be loaded from the assets of a `.keras` file",
+        expect(self._has_features(), "features", "be loaded from the assets of a `.keras` file",
                received=f"{self.name!r} from a file without them, or only its configuration")
         return self._features.tensors
+
+    def _has_features(self):
+        return all(tf.is_tensor(x) for x in tf.nest.flatten(self._features.tensors))
 
     def rows(self, ids):
         features = tf.nest.map_structure(lambda x: tf.gather(x, ids), held(self.features))
@@ -119,11 +121,19 @@ class ItemTower(ComputedRows):
         features = config["features"]
         if isinstance(features, list):
             features = [_restored(x) for x in features]
-        elif isinstance(features.get("dtype"), str):  # a single array, of which this is the type
-            features = _restored(features)
-        else:
+        elif isinstance(features, Mapping) and not isinstance(features.get("dtype"), str):
             features = {name: _restored(x) for name, x in features.items()}
+        else:  # a single array, with its type
+            features = _restored(features)
         return cls(**{**config, "model": model, "features": features})
+
+    def move_from(self, old, renumbering):
+        super().move_from(old, renumbering)
+        if not self._has_features():
+            known = len(renumbering.kept) == len(renumbering)
+            expect(known, "features", "be given, a row for each item, if there are new ones", None)
+            self._features.tensors = tf.nest.map_structure(
+                lambda x: tf.gather(x, renumbering.before), old.features)
 
     def save_assets(self, folder):
         tensors = tf.nest.flatten(self.features)
@@ -151,8 +161,8 @@ class _Table:
         self.tensors = tensors
 
 
-def _tensors(features):
-    """A tensor, or a dict or a list of them. ValueError for what is no array."""
+def as_tensors(features):
+    """Features as a tensor, or a dict or a list of them. ValueError for what is no array."""
     if isinstance(features, Mapping):
         return {name: _tensor(values) for name, values in features.items()}
     if isinstance(features, (list, tuple)) and hasattr(next(iter(features), None), "shape"):
@@ -195,6 +205,8 @@ def _stored(tensor):
 
 
 def _restored(config):
+    if not isinstance(config, Mapping):
+        return config
     if "values" not in config:
         return tf.TensorSpec(config["shape"], config["dtype"])
     array = np.asarray(unpacked(config["values"]))

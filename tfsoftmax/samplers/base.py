@@ -15,6 +15,7 @@ from tfsoftmax.ops.replicas import in_replica
 from tfsoftmax.samplers.poisson_race import poisson_race, tries_needed
 from tfsoftmax.support.arguments import CheckedArguments, expect, is_whole
 from tfsoftmax.support.packing import unpacked_values
+from tfsoftmax.support.renumbering import Renumbering
 
 
 class Candidates(NamedTuple):
@@ -101,6 +102,16 @@ class Sampler(CheckedArguments, keras.layers.Layer):
             return self._sample_unique(labels, num_samples, stateless(seed))
         ids = self._draw(num_samples, stateless(seed))
         return self._with_replacement(ids, labels, num_samples)
+
+    def move_from(self, old, renumbering):
+        """Takes over what an earlier sampler learned, by the `Renumbering` of the words."""
+        renumbering = renumbering.among(old.exclude, self.exclude)
+        inner, earlier = (getattr(x, "sampler", x) for x in (self, old))
+        inner.take_over(earlier, renumbering)
+
+    def take_over(self, old: "Sampler", renumbering: Renumbering) -> None:
+        """`move_from` without words that are never drawn; here, the weights of the earlier one."""
+        renumbering.move_weights(self, old)
 
     def sample_of_step(self, labels, num_samples, seed, label_smoothing):
         """`sample` for a step whose head has replaced a share of the labels by uniform words."""

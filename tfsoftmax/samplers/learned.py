@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tfsoftmax.ops.random import split_seed, uniform, uniform_words
 from tfsoftmax.ops.replicas import gathered_rows, labels_of_all_replicas, own_copy
+from tfsoftmax.ops.saved_arrays import array_of
 from tfsoftmax.samplers.alias_table import cells
 from tfsoftmax.samplers.base import Sampler
 from tfsoftmax.samplers.by_name import register
@@ -45,7 +46,7 @@ class LearnedUnigram(Sampler):
         self.sums = self.add_weight(
             name="sums", shape=(2 * cells(vocab_size),), dtype="float64", trainable=False,
             autocast=False, aggregation="only_first_replica",
-            initializer=lambda shape, dtype: tf.constant(_sum_tree(vocab_size), dtype),
+            initializer=lambda shape, dtype: tf.constant(_sum_tree(np.ones(vocab_size)), dtype),
         )
 
     def log_q(self, ids):
@@ -63,6 +64,10 @@ class LearnedUnigram(Sampler):
         seen = tf.tile(tf.cast(labels >= 0, tf.float64), [depth])  # below zero is no label
         ones = tf.IndexedSlices(seen, nodes)
         own_copy(self.sums.value).scatter_add(ones)  # all replicas have the same labels
+
+    def take_over(self, old, renumbering):
+        leaves = array_of(old.sums)[cells(old.vocab_size) :][: old.vocab_size]
+        self.sums.assign(_sum_tree(renumbering.rows(leaves, 1)))
 
     def _draw(self, count, seed):
         total = self._total()
@@ -177,11 +182,11 @@ def _schedule(config):
         ) from error
 
 
-def _sum_tree(vocab_size):
-    """(2P,) float64: node n sums its children 2n and 2n + 1; a word is leaf P + w, here 1."""
-    sums = np.zeros(2 * cells(vocab_size))
-    sums[cells(vocab_size) : cells(vocab_size) + vocab_size] = 1
-    width = cells(vocab_size)
+def _sum_tree(counts):
+    """(2P,) float64: node n sums its children 2n and 2n + 1; a word is leaf P + w."""
+    width = cells(len(counts))
+    sums = np.zeros(2 * width)
+    sums[width : width + len(counts)] = counts
     while width > 1:
         sums[width // 2 : width] = sums[width : 2 * width].reshape(-1, 2).sum(1)
         width //= 2

@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from tfsoftmax.ops.random import split_seed, uniform
 from tfsoftmax.ops.replicas import gathered_rows, of_all_replicas, own_copy
+from tfsoftmax.ops.saved_arrays import array_of
 from tfsoftmax.samplers.after_word import AfterWord
 from tfsoftmax.samplers.by_name import register
 from tfsoftmax.samplers.distributions import Unigram
@@ -124,6 +125,13 @@ class OnlineBigram(AfterWord):
         drawn = tf.gather(words, tf.minimum(place, self.slots - 1), batch_dims=1)
         others = tf.reshape(self.unigram._draw(tf.size(place), unigram_seed), shape)
         return tf.where(place < self.slots, drawn, others)
+
+    def take_over(self, old, renumbering):
+        words, weights = renumbering.ids(array_of(old.words)), array_of(old.weights_after)
+        weights = np.where(words < 0, 0, weights)  # of words that are gone, as if they were lost
+        self.words.assign(renumbering.rows(np.maximum(words, 0), 0))
+        self.weights_after.assign(renumbering.rows(weights, 0))
+        renumbering.copy_rows(self.total, old.total)
 
     def _write(self, touched, words, weights):
         own_copy(self.words.value).scatter_update(tf.IndexedSlices(words, touched))

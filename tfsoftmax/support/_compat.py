@@ -31,6 +31,9 @@ from keras.src.backend.tensorflow import trainer as trainer
 # `mend_keras` wraps a function of this module, and sets a number that it goes by.
 from keras.src.saving import saving_lib as saving_lib
 
+# Within it Keras remembers which objects layers share. No public function copies a model so.
+from keras.src.saving.serialization_lib import ObjectSharingScope as ObjectSharingScope
+
 # A slice that begins where a tensor says: XLA updates it in place, where the public operations
 # scatter row by row, and XLA does not try to find out its place while it compiles.
 from tensorflow.compiler.tf2xla.python.xla import dynamic_slice as dynamic_slice
@@ -97,9 +100,9 @@ def in_inference_call() -> bool:
 
 
 def in_archive() -> bool:
-    """Whether a `.keras` file is being written or read, which has files beside the configuration.
+    """Whether Keras remembers which objects layers share, as where a `.keras` file is written.
 
-    No public function tells that; Keras remembers there which objects layers share.
+    Such a file has others beside the configuration.
     """
     return get_global_attribute("shared_objects/id_to_obj_map") is not None
 
@@ -145,6 +148,17 @@ def has_flops(operation: str) -> bool:
 def layers_of(model: keras.Model) -> list[keras.layers.Layer]:
     """The layers of a model at any depth; `model.layers` has those of the first level only."""
     return list(model._flatten_layers())
+
+
+def layers_in(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
+    """The layers that a layer or model has itself, without those that these have."""
+    return list(layer._flatten_layers(include_self=False, recursive=False))
+
+
+def variables_of_its_own(layer: keras.layers.Layer) -> list[keras.Variable]:
+    """The variables of a layer itself, without those of the layers in it."""
+    seeds = [generator.state for generator in layer._seed_generators]
+    return [*layer._trainable_variables, *layer._non_trainable_variables, *seeds]
 
 
 def call_of(tensor) -> tuple[keras.Operation, list]:

@@ -1,0 +1,224 @@
+"""Catalogues that change: models with more rows, with replaced ones, and with retired ones."""
+
+from collections.abc import Mapping, Sequence
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfsoftmax.heads.base import SoftmaxHead
+from tfsoftmax.retrieval.item_tower import Features, ItemTower, as_tensors
+from tfsoftmax.samplers.excluding import Excluding
+from tfsoftmax.sharding.shards import sharded_words
+from tfsoftmax.support._compat import ObjectSharingScope, layers_of
+from tfsoftmax.support.arguments import checks_arguments, expect
+from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.packing import packed, unpacked
+from tfsoftmax.support.renumbering import Renumbering
+
+SIZES = ("vocab_size", "input_dim")  # the arguments that are V
+SIZED = ("Embedding", "ReversibleEmbedding", "Coverage")  # whose rows may have any order
+FIXED = ("Bigram", "TargetSampling")  # samplers that are made for their words
+
+
+@checks_arguments
+def with_items(
+    model: keras.Model, before: ArrayLike, features: Features | None = None,
+    not_items: Sequence[int] | None = None,
+) -> keras.Model:
+    """A copy of a model for a catalogue, or vocabulary, in which items came and went.
+
+    Items that were there keep their rows to the bit, the rows' slots in the optimiser, and what
+    samplers have learned about them, wherever they are now. New items have rows as a new model
+    has them, slots that are empty, and the counts of items that were never seen. All else is
+    copied, so that training goes on. Each head that has a row for each item, each embedding and
+    each `ItemTower` of so many items changes, as do metrics of them, such as `Coverage`.
+
+    Args:
+        model: a built model that could be saved, with a head. Its layers and optimiser are copied,
+            and its replicas' shards are not; `move_items` is for others.
+        before: (V',) integers, what each item's id was in `model`, or -1 for a new item. An id
+            that is missing is that of an item which is gone.
+        features: for a model with an `ItemTower`: the features of the V' items. They may be left
+            out if no item is new.
+        not_items: ids, the new ones, of rows that are no items, such as retired ones that keep
+            their place; None for the rows that were none before.
+
+    Raises:
+        ValueError: if `before` or `not_items` do not fit, if `features` are missing, or if a layer
+            has its rows in an order, as adaptive and tree heads do, or by their spelling.
+
+    Example:
+        words = keras.Input((20,), dtype="int32")
+        embedding = tfsoftmax.Embedding(1000, 64)
+        head = tfsoftmax.SampledSoftmax(1000, 50, tied_to=embedding)
+        model = keras.Model(words, head(embedding(words)))
+        model.compile(tfsoftmax.optimizers.Adagrad(0.1), tfsoftmax.SoftmaxLoss())
+        grown = tfsoftmax.with_items(model, [*range(1000), *[-1] * 200])  # 200 new items
+        fewer = tfsoftmax.with_items(model, range(1000), not_items=[3, 7])  # two are retired
+    """
+    renumbering = _renumbering(model, before)
+    if features is not None:
+        _check_features(model, features, len(renumbering))
+    own = [type(layer) for layer in (model, *layers_of(model))]
+    classes = {cls.__name__: cls for cls in own if not cls.__module__.startswith("keras.")}
+    with ObjectSharingScope():
+        config = keras.saving.serialize_keras_object(model)
+    with ObjectSharingScope():
+        new = keras.saving.deserialize_keras_object(
+            _Catalogue(renumbering, features, not_items).config(config),
+            custom_objects=classes, safe_mode=False,  # it was in memory a moment ago
+        )
+    _move(model, new, renumbering)
+    return new
+
+
+@checks_arguments
+def move_items(model: keras.Model, new: keras.Model, before: ArrayLike) -> None:
+    """Gives a new model what an earlier one has learned, where items have other ids.
+
+    It is what `with_items` does, for models that you make yourself: by the code that made `model`,
+    with the numbers, counts and features of the new catalogue.
+
+    Args:
+        model: a built model with a head of V items.
+        new: a built model with the same layers, for V' items. If both are compiled, with the same
+            optimiser, its slots move as well.
+        before: (V',) integers, as in `with_items`.
+
+    Raises:
+        ValueError: if `before` does not fit, or the models differ in more than their items.
+
+    Example:
+        def two_towers(items):
+            embedding, users = tfsoftmax.Embedding(500, 64), keras.Input((), dtype="int32")
+            return keras.Model(users, tfsoftmax.FullSoftmax(items)(embedding(users)))
+
+        model, new = two_towers(1000), two_towers(1200)
+        tfsoftmax.move_items(model, new, [*range(1000), *[-1] * 200])
+    """
+    _move(model, new, _renumbering(model, before))
+
+
+def _renumbering(model, before):
+    heads = [layer for layer in layers_of(model) if isinstance(layer, SoftmaxHead)]
+    expect(heads, "model", "have a head of tfsoftmax", model)
+    return Renumbering(before, heads[-1].vocab_size)
+
+
+def _check_features(model, features, items):
+    towers = any(isinstance(layer, ItemTower) for layer in layers_of(model))
+    expect(towers, "features", "be unset for a model without an `ItemTower`", features)
+    rows = {len(each) for each in tf.nest.flatten(as_tensors(features))}
+    rule = f"have a row for each of the {items} items"
+    expect(rows == {items}, "features", rule, received=f"arrays of {sorted(rows)} rows")
+
+
+def _move(old, new, renumbering):
+    for model in (old, new):
+        shards = [weight.path for weight in model.weights if sharded_words(weight)]
+        expect(not shards, "model", "have whole weights, not shards", received=f"{shards}")
+    renumbering.move(new, old)
+    slots, earlier = (getattr(model, "optimizer", None) for model in (new, old))
+    if slots is None or earlier is None or not earlier.built:
+        return
+    if not slots.built:
+        slots.build(new.trainable_variables)
+    expect(len(slots.variables) == len(earlier.variables), "new", "have the optimiser of `model`",
+           received=f"{slots} and {earlier}")
+    inner = getattr(slots, "inner_optimizer", slots)
+    if inner.use_ema:  # Keras's averages begin with zeros, which it forgets in the first step only
+        for weight, mean in zip(new.trainable_variables, inner._model_variables_moving_average):
+            mean.assign(weight)
+    prefixes = tuple(x.path.replace("/", "_") + "_" for x in renumbering.row_variables)
+    for slot, other in zip(slots.variables, earlier.variables, strict=True):
+        has_rows = other.name.startswith(prefixes) and other.shape[:1] == (renumbering.size,)
+        (renumbering.copy_rows if has_rows else renumbering.copy)(slot, other)
+
+
+class _Catalogue:
+    """Writes configurations for other items.
+
+    Args:
+        words: the `Renumbering`.
+        features: the features of an `ItemTower`, or None to take them over later.
+        not_items: new ids, or None for those of before.
+    """
+
+    def __init__(self, words, features, not_items):
+        self.words, self.features, self.not_items = words, features, not_items
+
+    def config(self, config):
+        """A serialised object, or what it consists of, for the other items."""
+        if isinstance(config, list):
+            return [self.config(each) for each in config]
+        if not isinstance(config, Mapping):
+            return config
+        if isinstance(config.get("config"), Mapping) and "class_name" in config:
+            others = {name: value for name, value in config.items() if name != "config"}
+            arguments = self._arguments(config["class_name"], config["config"])
+            return {**self.config(others), "config": arguments}
+        return {name: self.config(value) for name, value in config.items()}
+
+    def _arguments(self, name, arguments):
+        words = self.words
+        if name == "ItemTower":
+            features = self.features
+            if features is None:
+                features = _resized(arguments["features"], len(words))
+            return {**arguments, "features": features}
+        if name == "NatsByFrequency":
+            return _sized(arguments, words)
+        if not any(arguments.get(size) == words.size for size in SIZES):
+            return {name: self.config(value) for name, value in arguments.items()}
+        if "not_items" in arguments:
+            return self._of_head(arguments)
+        expect(name in SIZED, "model", "have no rows in an order or by their spelling, but those "
+               "of `Embedding`, `ItemTower` and heads that take `not_items`",
+               received=f"{name} {arguments.get('name')!r}")
+        return _sized(arguments, words)
+
+    def _of_head(self, arguments):
+        kept = self.words.ids(np.asarray(arguments["not_items"], int))
+        new = kept[kept >= 0].tolist() if self.not_items is None else list(self.not_items)
+        own = {"not_items": new, "tied_to": self.config(arguments["tied_to"])}
+        if "sampler" in arguments:
+            own["sampler"] = _sampler(arguments["sampler"], self.words, new)
+        return {**_sized(arguments, self.words), **own}
+
+
+def _sized(arguments, words):
+    """Arguments with the number of words, and with their counts; new words have counts of zero."""
+    sizes = {name: len(words) for name in SIZES if name in arguments}
+    counts = unpacked(arguments.get("counts"))
+    if counts is not None and not isinstance(counts, str):
+        sizes["counts"] = packed(words.rows(np.asarray(counts), 0))
+    return {**arguments, **sizes}
+
+
+def _sampler(config, words, exclude):
+    """The configuration of a sampler, which never draws some of the other words."""
+    name, arguments, left_out = config["class_name"], config["config"], ()
+    if name == "InBatch":  # the words that join the batch's are drawn
+        extra = arguments["extra"] and _sampler(arguments["extra"], words, exclude)
+        return {**config, "config": {**_sized(arguments, words), "extra": extra}}
+    if name == "Excluding":
+        left_out, config = arguments["exclude"], arguments["sampler"]
+        name, arguments = config["class_name"], config["config"]
+    expect(name not in FIXED, "model", "draw its samples from all items: this sampler is made for "
+           "its words. Make a new model, and call `move_items`", received=name)
+    inner = {**config, "config": _sized(arguments, words.among(left_out, exclude))}
+    if not exclude:
+        return inner
+    own = {"vocab_size": len(words), "exclude": exclude, "sampler": inner}
+    return {**config, "class_name": "Excluding", "module": Excluding.__module__,
+            "registered_name": "tfsoftmax>Excluding", "config": own}
+
+
+def _resized(features, rows):
+    """The types and shapes of the features of other items."""
+    if isinstance(features, list):
+        return [_resized(each, rows) for each in features]
+    if isinstance(features.get("dtype"), str):
+        return {**features, "shape": [rows, *features["shape"][1:]]}
+    return {name: _resized(each, rows) for name, each in features.items()}

@@ -113,6 +113,14 @@ def table():
         "AdjustNumSamples": [Use(
             tfsoftmax.AdjustNumSamples, {"target": 3.0}, _fit_sampled, kinds={"monitor": "monitor"},
         )],
+        "with_items": [Use(
+            tfsoftmax.with_items, {"model": model, "before": [*range(V), -1]},
+            kinds={"before": "earlier ids", "features": "features"},
+        )],
+        "move_items": [Use(
+            tfsoftmax.move_items, {"model": model, "new": retrieval_model(), "before": range(V)},
+            kinds={"before": "earlier ids"},
+        )],
         "mend_keras": [],  # which has no arguments
         "Reassign": [Use(tfsoftmax.Reassign, {"every": 2})],
         "TrainingMonitor": [Use(

@@ -66,6 +66,7 @@ WRONG = {
     "index": [OBJECT, 3, "index", [1], True],
     "names": [OBJECT, 3, "a" * V, [1] * V, [f"{i}" for i in range(V - 1)], ["a"] * V, {}],
     "folder": [OBJECT, 3, None, "", ["a"], os.devnull, os.path.dirname(__file__)],
+    "earlier ids": [OBJECT, 3, None, "ab", [], [0, 0], [V], [-2], [0.5], [[0, 1]], [math.nan], {}],
     "draw seed": [1.5, None, "a", True, [1, 2, 3], [1.5, 2], OBJECT, [], 2**70],
     "rows of ids": [OBJECT, 3, None, "ab", [], [[0, V]], [[-1, 0]], [[0.5, 1]], [[2**32, 1]],
                     [["a", "b"]], [[math.nan, 1.0]]],

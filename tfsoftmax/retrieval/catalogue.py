@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.heads.base import SoftmaxHead
-from tfsoftmax.retrieval.item_tower import Features, ItemTower, as_tensors
+from tfsoftmax.retrieval.item_tower import ItemTower, as_tensors
 from tfsoftmax.samplers.excluding import Excluding
 from tfsoftmax.sharding.shards import sharded_words
 from tfsoftmax.support._compat import ObjectSharingScope, layers_of
@@ -23,7 +23,7 @@ FIXED = ("Bigram", "TargetSampling")  # samplers that are made for their words
 
 @checks_arguments
 def with_items(
-    model: keras.Model, before: ArrayLike, features: Features | None = None,
+    model: keras.Model, before: ArrayLike, features: ArrayLike | Mapping | list | None = None,
     not_items: Sequence[int] | None = None,
 ) -> keras.Model:
     """A copy of a model for a catalogue, or vocabulary, in which items came and went.

@@ -29,8 +29,8 @@ class Renumbering:
 
     Example:
         renumbering = tfsoftmax.support.renumbering.Renumbering([2, 0, -1], size=3)
-        print(renumbering.ids(np.array([0, 1, 2])))  # 1, -1 for the word that is gone, and 0
-        print(renumbering.rows(np.array([5, 6, 7]), fill=0))  # 7, 5, 0
+        print(renumbering.ids([0, 1, 2]))  # 1, -1 for the word that is gone, and 0
+        print(renumbering.rows([5, 6, 7], fill=0))  # 7, 5, 0
     """
 
     def __init__(self, before: ArrayLike, size: int):
@@ -47,17 +47,18 @@ class Renumbering:
     def __len__(self):
         return len(self.before)
 
-    def rows(self, values: np.ndarray, fill: float) -> np.ndarray:
+    def rows(self, values: ArrayLike, fill: float) -> np.ndarray:
         """Values (V, ...) of the earlier words as values (V', ...), with `fill` for new words."""
+        values = np.asarray(values)
         moved = np.full((len(self), *values.shape[1:]), fill, values.dtype)
         moved[self.kept] = values[self.before[self.kept]]
         return moved
 
-    def ids(self, ids: np.ndarray) -> np.ndarray:
+    def ids(self, ids: ArrayLike) -> np.ndarray:
         """The new ids of words by their earlier ones; -1 for words that are gone, and for -1."""
         new = np.full(self.size + 1, -1, np.int32)
         new[self.before[self.kept]] = self.kept
-        return new[ids]
+        return new[np.asarray(ids)]
 
     def among(self, left_out_before: ArrayLike, left_out: ArrayLike) -> "Renumbering":
         """That of the words, numbered without those that are left out before and now."""

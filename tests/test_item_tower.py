@@ -290,3 +290,26 @@ def test_strings_are_stored_as_long_as_they_are():
     assert len(str(config)) < 30_000  # padded they would be 2,000 times 5,000 bytes
     again = ItemTower.from_config(config)
     assert again.features.numpy()[:, 0].tolist() == titles
+
+
+def test_dropout_acts_in_the_steps_of_heads_that_sample_alone():
+    layers = [keras.layers.Dense(D), keras.layers.BatchNormalization(), keras.layers.Dropout(0.5)]
+    tower, (inputs, labels) = ItemTower(keras.Sequential(layers), np.eye(V)), queries()
+    model = retrieval_model(tower)
+    ids, before = np.arange(V), tower.table().numpy()
+    np.testing.assert_allclose(tower(ids), before, rtol=1e-5, atol=1e-6)
+    in_training = tower(ids, training=True).numpy()
+    assert 0.3 < np.mean(in_training == 0) < 0.7
+    moving = layers[1].moving_mean.numpy()
+    hidden = np.random.default_rng(0).normal(size=(N, D)).astype(np.float32)
+    head = model.layers[-1]
+    assert len({float(tf.reduce_sum(head.training_loss(hidden, labels))) for _ in range(4)}) == 4
+    exact = {float(tf.reduce_sum(head.log_prob(hidden, labels))) for _ in range(4)}
+    assert len(exact) == 1
+    model.fit(inputs, labels, verbose=0)
+    assert not np.array_equal(layers[1].moving_mean.numpy(), moving)
+    losses = [model.evaluate(inputs, labels, verbose=0)[0] for _ in range(2)]
+    assert losses[0] == losses[1]
+    full = FullSoftmax(V, tied_to=tower)
+    values = [float(tf.reduce_sum(full.training_loss(hidden, labels))) for _ in range(2)]
+    assert values[0] == values[1]

@@ -131,17 +131,17 @@ class LinearHead(TiedHead):
         """A function that reads the rows of ids (n,) of a variable, float32."""
         return functools.partial(rows_of, ids=ids)
 
-    def _rows_and_biases(self, ids):
+    def _rows_and_biases(self, ids, training=False):
         """Kernel rows (n, D) and biases (n,), or zeros, float32, of ids (n,), as trained."""
         read = self._reader(ids)
         biases = tf.zeros(tf.shape(ids)) if self.bias is None else read(self.bias.value)
-        return tf.cast(self._kernel_rows(ids, read), tf.float32), biases
+        return tf.cast(self._kernel_rows(ids, read, training), tf.float32), biases
 
-    def _kernel_rows(self, ids, read):
+    def _kernel_rows(self, ids, read, training):
         """The rows (n, D) of ids (n,) in `_kernel()`; `read` gathers those of a variable."""
         if self.tied_to is None:
             return read(self.kernel.value)
-        return scoring_rows(self.tied_to, ids, read)
+        return scoring_rows(self.tied_to, ids, read, training)
 
     def _label_scores(self, hidden, labels):
         """Score of each position's label, (N,) float32, at the cost of N D."""

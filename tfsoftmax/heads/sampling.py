@@ -193,7 +193,7 @@ class SamplingHead(Shards):
 
     def _compared_rows(self, ids):
         """Rows (n, D) and biases (n,) of the scores that training compares; NCE takes off ln Z."""
-        return self._rows_and_biases(ids)
+        return self._rows_and_biases(ids, training=True)
 
     def get_config(self):
         return {

@@ -21,7 +21,7 @@ class ComputedRows(CheckedArguments, keras.layers.Layer):
     of the labels and of the samples, each computed once. Called with words, the layer is an
     embedding of the same rows, of which each word's is computed once. A subclass adds its weights
     and layers in `build`, and writes `rows`, whose results must depend on the ids and the weights
-    alone: no dropout, no statistics of a batch.
+    alone: no dropout, no statistics of a batch. What has these goes into `rows_in_training`.
 
     `table()` keeps what it computed, and copies of the weights that it was computed from. It is
     computed anew when a weight differs from its copy, or others have taken the weights' place, as
@@ -67,6 +67,10 @@ class ComputedRows(CheckedArguments, keras.layers.Layer):
         """The rows (n, D) of ids (n,) int32 in [0, V)."""
         raise NotImplementedError
 
+    def rows_in_training(self, ids: tf.Tensor) -> tf.Tensor:
+        """The rows that a training step which samples words computes; these may be random."""
+        return self.rows(ids)
+
     def table(self) -> tf.Tensor:
         """The rows of all words (V, D) in the dtype of the layer's weights.
 
@@ -99,16 +103,17 @@ class ComputedRows(CheckedArguments, keras.layers.Layer):
             self._kept = [*self._kept, kept]
         return self._kept[-1]
 
-    def distinct_rows(self, ids: tf.Tensor) -> tf.Tensor:
+    def distinct_rows(self, ids: tf.Tensor, training: bool = False) -> tf.Tensor:
         """The rows (n, D) of ids (n,) int32, each id's computed once."""
         distinct, place = tf.unique(ids)
         # Layers of Keras that compute rows may fail for none, so that word 0 stands in.
         some = tf.pad(distinct, [[0, tf.cast(tf.size(distinct) == 0, tf.int32)]])
-        return tf.gather(self.rows(some), place)
+        rows = self.rows_in_training(some) if training else self.rows(some)
+        return tf.gather(rows, place)
 
-    def call(self, words):
+    def call(self, words, training=None):
         words = checked_ids(words, self.input_dim, "words")[0]
-        rows = self.distinct_rows(tf.reshape(words, [-1]))
+        rows = self.distinct_rows(tf.reshape(words, [-1]), bool(training))
         shape = tf.concat([tf.shape(words), [self.output_dim]], 0)
         rows = tf.cast(tf.reshape(rows, shape), self.compute_dtype)
         return tf.ensure_shape(rows, [*words.shape, self.output_dim])

@@ -39,7 +39,7 @@ def scoring_table(embedding: keras.layers.Embedding | ComputedRows) -> tf.Tensor
 
 def scoring_rows(
     embedding: keras.layers.Embedding | ComputedRows, ids: tf.Tensor,
-    read: Callable[[tf.Tensor], tf.Tensor],
+    read: Callable[[tf.Tensor], tf.Tensor], training: bool = False,
 ) -> tf.Tensor:
     """The rows of some words in `scoring_table`, without the others' as far as the layer allows.
 
@@ -49,12 +49,13 @@ def scoring_rows(
         embedding: as in `scoring_table`.
         ids: (n,) int32.
         read: gathers the rows (n, ...) of a variable, as float32.
+        training: whether a `ComputedRows` computes them as in training.
 
     Returns:
         (n, D) float.
     """
     if isinstance(embedding, ComputedRows):
-        return embedding.distinct_rows(ids)
+        return embedding.distinct_rows(ids, training)
     if not getattr(embedding, "tie_weights", True):
         return read(scoring_table(embedding))
     if embedding.quantization_mode in _QUANTIZED:

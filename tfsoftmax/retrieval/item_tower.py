@@ -36,10 +36,12 @@ class ItemTower(ComputedRows):
     head has `use_bias=False`. New items have none, so leave the biases out if the catalogue
     changes.
 
-    The model runs as in inference, in training too: dropout in it has no effect, and batch
-    normalisation uses the statistics that it has. `adapt` its preprocessing layers before the
-    tower is first evaluated. Its embeddings should be `tfsoftmax.Embedding`, whose updates touch
-    the rows of a step only.
+    In the steps of heads that sample, the model runs as in training, on the items of the step. With
+    dropout of the ids' vectors there, `keras.layers.Dropout(0.5, noise_shape=(None, 1))`, it learns
+    to do without them, so that features alone stand for new items. Everywhere else it runs as in
+    inference, also in the steps of `FullSoftmax`. `adapt` its preprocessing layers before the tower
+    is first evaluated. Its embeddings should be `tfsoftmax.Embedding`, whose updates touch the rows
+    of a step only.
 
     Args:
         model: a Keras model or layer that maps features (n, ...) to vectors (n, D). Preprocessing
@@ -102,8 +104,14 @@ class ItemTower(ComputedRows):
         return all(tf.is_tensor(x) for x in tf.nest.flatten(self._features.tensors))
 
     def rows(self, ids):
+        return self._vectors(ids, training=False)
+
+    def rows_in_training(self, ids):
+        return self._vectors(ids, training=True)
+
+    def _vectors(self, ids, training):
         features = tf.nest.map_structure(lambda x: tf.gather(x, ids), held(self.features))
-        return tf.ensure_shape(self.model(features, training=False), [None, self.output_dim])
+        return tf.ensure_shape(self.model(features, training=training), [None, self.output_dim])
 
     def get_config(self):
         config = super().get_config()

@@ -102,6 +102,21 @@ def test_the_page_about_sequences_runs(tmp_path, monkeypatch):
     assert not {*names["found"]["ids"].numpy()[0]} & {b"padding", b"item 7"}
 
 
+def test_the_page_about_catalogues_runs(tmp_path, monkeypatch):
+    """Smaller; each model has learned nothing new, and lost nothing."""
+    monkeypatch.chdir(tmp_path)
+    names, sizes = {}, {"1_000": "100", "512": "40", "64": "8", "100_000": "300"}
+    for block in blocks("docs/catalogues.md"):
+        exec(smaller(block, sizes), names)
+        if "before" in names and "fewer" not in names:
+            before, found = names["before"], names["grown"].layers[-1]
+    assert sorted(before)[:201] == [-1] * 200 + [50] and len(before) == found.vocab_size == 250
+    assert names["fewer"].layers[-1].not_items == (17, 23)
+    old, new = (names[name].items.embeddings.numpy() for name in ("model", "grown"))
+    np.testing.assert_array_equal(new[:100], old)
+    assert (tmp_path / "served" / "saved_model.pb").exists()
+
+
 def test_the_distribution_of_the_page_about_the_design_keeps_the_contract(tmp_path):
     page, names = (ROOT / "docs" / "design.md").read_text(encoding="utf-8"), {}
     exec(re.search(r"```python\n(.*?)```", page, re.DOTALL).group(1), names)

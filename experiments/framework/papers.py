@@ -18,17 +18,18 @@ RESULTS = Path(__file__).parent.parent / "results"
 INTRODUCTION = """\
 Each table and figure of the papers that this toolkit reproduces, where to find our counterpart, and
 what came of it. "Novels" are fourteen million words of [English novels](../README.md), "million
-words" a part of them, as large as the Penn Treebank. Perplexities of different corpora cannot be
-compared, but their order and their ratios to full softmax can. Below each paper's list are the
-values behind the verdicts: the paper's, and ours on the test split where the paper gives that and
-else on the validation split, with the number of seeds and half of the range between them. Two
-perplexities count as alike within 1% of each other, and within three standard errors. These follow
-from {deviation:.2%}, the standard deviation of the validation perplexity between seeds, pooled over
-all runs with several, so that two runs with one seed each count as alike within {single:.1%}; a run
-whose seeds differ by more has the error of its own. Where the paper has a plot without values, the
-verdict tests what it says of the plot. cHSM is `ClassSoftmax`; tHSM and p-tHSM are `TreeSoftmax` in
-its modes "sequential" and "parallel". "Open" means that the experiment exists and its command has
-not been run to its end, or that it has still to be written.\
+words" a part of them, as large as Penn Treebank, on which some tables stand themselves.
+Perplexities of different corpora cannot be compared, but their order and their ratios to full
+softmax can. Below each paper's list are the values behind the verdicts: the paper's, and ours on
+the test split where the paper gives that and else on the validation split, with the number of seeds
+and half of the range between them. Two perplexities count as alike within 1% of each other, and
+within three standard errors. These follow from {deviation:.2%}, the standard deviation of the
+validation perplexity between seeds, pooled over all runs with several, so that two runs with one
+seed each count as alike within {single:.1%}; a run whose seeds differ by more has the error of its
+own. Where the paper has a plot without values, the verdict tests what it says of the plot. cHSM is
+`ClassSoftmax`; tHSM and p-tHSM are `TreeSoftmax` in its modes "sequential" and "parallel". "Open"
+means that the experiment exists and its command has not been run to its end, or that it has still
+to be written.\
 """
 
 SCORE = """\
@@ -50,9 +51,9 @@ def tables():
         number = ""
         for label, _, ours, said in rows:
             number = label or number
-            names = re.findall(r"\]\((\w+)/", ours)
+            names = re.findall(r"\]\((?:ptb/)?(\w+)/", ours)
             if not isinstance(said, str):
-                names.append(said.experiment)
+                names.append(said.experiment.rpartition("/")[2])
             for name in names:
                 of_paper = found.setdefault(name, {}).setdefault(paper.partition(",")[0], [])
                 if number not in of_paper:

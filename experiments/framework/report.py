@@ -28,7 +28,7 @@ seed."""
 RATIOS_NOTE = " The ratios are to full softmax, ours and the paper's."
 
 
-def write(name, docstring, outcomes, folder, of_parameters=()):
+def write(name, docstring, outcomes, folder, of_parameters=(), corpus=""):
     """Writes the report of an experiment.
 
     Args:
@@ -37,6 +37,7 @@ def write(name, docstring, outcomes, folder, of_parameters=()):
         outcomes: list of (`Run`, `Outcome`) in the order of the table.
         folder: `Path` to write into, which is made if it is missing.
         of_parameters: `Panel`s, which are drawn instead of the learning curves and the results.
+        corpus: name of the folder of the corpus, if it has one.
 
     Returns:
         The text of README.md.
@@ -59,12 +60,14 @@ def write(name, docstring, outcomes, folder, of_parameters=()):
     lines = ",\n".join(json.dumps(row) for row in rows)
     markdown.write(folder / RESULTS, f"[\n{lines}\n]")
     return markdown.write(
-        folder / "README.md", f"# {name}", docstring.strip(), RESULTS_HEADING, facts(outcomes),
+        folder / "README.md", f"# {name}" + f", {corpus}" * bool(corpus), docstring.strip(),
+        RESULTS_HEADING, facts(outcomes),
         *_means(name, outcomes, note, folder, of_parameters),
         table([(run, o) for run, o in outcomes if o.config]), _still_to_run(outcomes), NOTE,
         picture(name, results, note, folder / PICTURE),
         *cluster_curves.blocks(outcomes, note, folder),
-        f"Written by `python -m experiments.run {name} --report`.",
+        f"Written by `python -m experiments.run {name}{f' --corpus={corpus}' * bool(corpus)} "
+        "--report`.",
     )
 
 
@@ -116,7 +119,10 @@ def table(outcomes):
             _cell(ours.get("epoch"), ".2f"),
             *(_cell((run.paper if paper else ours).get(m), FORMATS[m]) for _, m, paper in columns),
         ])
-    return markdown.table(rows, text_columns=3)
+    scaled = any(run.scale for run, _ in outcomes)
+    if not scaled:
+        rows = [[*row[:1], *row[2:]] for row in rows]
+    return markdown.table(rows, text_columns=2 + scaled)
 
 
 def facts(outcomes):

@@ -2,20 +2,25 @@
 
 Reproduces: Penn Treebank's columns of both perplexity tables of Jiang et al. 2017 ("Exploration of
 tree-based hierarchical softmax"), softmax, NCE, BlackOut, cHSM and p-tHSM, and p-tHSM with trees of
-random, alphabetical, Huffman and Brown clusters, on a corpus of Penn Treebank's size that is not
-Penn Treebank. The paper gives neither the units nor the optimisation; the preset `jiang` has those
-of p-tHSM/main.py in the authors' published code (lmkit): 256 units, Adam at 0.001, a dropout of 10
-%. Its model of trees does not read the name of the optimiser and descends plainly (`sgd_trees`).
-Other departures from that code: it trains on batches of five sentences for six epochs, ours on 128
-streams, until two epochs bring no gain in validation perplexity; its states begin with zeros in
-each sentence; its learning rate does not halve, ours does after each epoch without a gain; it has a
-dropout of the output alone. Its other programs, for NCE, BlackOut and cHSM, have other settings
-again, such as noise words for each position and counts to the power of 0.75.
+random, alphabetical, Huffman and Brown clusters: on Penn Treebank itself (results/ptb/jiang) and on
+a corpus of its size, a million words of novels. The paper gives neither the units nor the
+optimisation; the preset `jiang` has those of p-tHSM/main.py in the authors' published code (lmkit):
+256 units, Adam at 0.001, a dropout of 10 %. Its model of trees does not read the name of the
+optimiser and descends plainly (`sgd_trees`). Other departures from that code: it trains on batches
+of five sentences for six epochs, ours on 128 streams, until two epochs bring no gain in validation
+perplexity; its states begin with zeros in each sentence; its learning rate does not halve, ours
+does after each epoch without a gain; it has a dropout of the output alone. Its other programs, for
+NCE, BlackOut and cHSM, have other settings again, such as noise words for each position and counts
+to the power of 0.75.
 
 The text keeps its order, as in the published results on Penn Treebank: states are carried from
 sentence to sentence.
 
-Commands, for a million words with one sentence on each line:
+Commands, for Penn Treebank in a folder, and for a million words with one sentence on each line:
+
+    tfsoftmax prepare --corpus=ptb --manual_dir=simple-examples --out=data/ptb
+    tfsoftmax cluster --data=data/ptb --classes=1000 --out=data/ptb/brown.paths
+    python -m experiments.run jiang --data=data/ptb
 
     tfsoftmax prepare --corpus=text --order=text --max_vocab=10000 --train=train.txt.gz \\
         --valid=valid.txt.gz --test=test.txt.gz --out=data/million
@@ -27,17 +32,17 @@ poster does not say how its own are made, so `class-brown` has Brown clusters. I
 Brown's bits the words of a cluster form a Huffman tree. NCE and BlackOut share a sample of 1,280
 words in each batch.
 
-One stream of 128 raises NCE's test perplexity with the first seed. It begins with the rare word
-"resolute", after which the states of this model never come back to where they were trained:
+On the novels one stream of 128 raises NCE's test perplexity with the first seed. It begins with the
+rare word "resolute", after which the states of this model never come back to where they were
+trained:
 
     python -m experiments.measurements.stream_nats --run=runs/jiang/nce-seed1 --split=test
 
 prints 146.71, and 133.65 without the worst stream; for full-seed1 139.25 and 138.40. The second and
 the third seed of NCE have 134.57 and 135.16 with all streams.
 
-Hardware and hours: see the table; the cores did other work as well, so that minutes and words/s are
-uneven; those of tree-brown-seed1 are also from before a defect was mended. The curves of the first
-seed are not kept, so that the picture shows another. The benchmarks (results/poster,
+Hardware and hours: see the table; a run takes 6 to 40 minutes on one core. Of the novels the curves
+of the first seed are not kept, so that the picture shows another. The benchmarks (results/poster,
 results/benchmarks) compare speeds.
 
 The paper's values: exact perplexities on Penn Treebank (vocabulary 10,000; 0.9 M tokens).
@@ -58,7 +63,6 @@ def run(name, head, valid=None, test=None, **options):
         model={"head": head, "head_options": options},
         training={"epochs": 40, "patience": 2},
         paper={"perplexity": valid, "test_perplexity": test} if valid else {},
-        scale="novels instead of Penn Treebank",
     )
 
 

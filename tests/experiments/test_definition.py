@@ -108,3 +108,31 @@ def test_mistakes_end_in_one_sentence(tmp_path):
     empty = command("methods", "--report", f"--runs={tmp_path}", f"--results={tmp_path}")
     assert "error: `runs` must hold runs of methods: full-dropout0.25-seed1" in empty.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_runs_on_a_public_corpus_have_a_report_of_their_own(tmp_path):
+    kept = ROOT / "experiments" / "results" / "ptb" / "jiang"
+    (tmp_path / "ptb" / "jiang").mkdir(parents=True)
+    (tmp_path / "ptb" / "jiang" / "results.json").write_bytes((kept / "results.json").read_bytes())
+    done = command("jiang", "--report", "--corpus=ptb", f"--results={tmp_path}",
+                   f"--runs={tmp_path / 'runs'}")
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "ptb" / "jiang" / "README.md").read_text(encoding="utf-8")
+    assert page == (kept / "README.md").read_text(encoding="utf-8")
+    assert page.startswith("# jiang, ptb\n") and "--corpus=ptb --report" in page
+    assert not (tmp_path / "jiang").exists()
+
+
+@pytest.mark.parametrize("name, given, folder", [
+    ("ptb", None, "ptb"), ("text", None, ""), ("ptb", "", ""), ("text", "news", "news"),
+])
+def test_the_folder_of_a_corpus_is_its_name_if_it_is_public(name, given, folder):
+    script = (
+        "from experiments import run\n"
+        "import types\n"
+        f"values = types.SimpleNamespace(corpus={given!r}, data='d')\n"
+        "run.flags = types.SimpleNamespace(FLAGS=values)\n"
+        f"run.read_manifest = lambda data: {{'name': {name!r}}}\n"
+        f"assert run.corpus_folder() == {folder!r}"
+    )
+    subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True)

@@ -55,7 +55,7 @@ def test_a_run_of_another_definition_lends_no_numbers(tmp_path, outcomes):
     changed = Run("a", model={"hidden_units": 7})
     outcome = Outcome.read(changed, tmp_path / "runs" / "a")
     row = rows(report.table([(changed, outcome)]))[-1]
-    assert row == ["a", "", "of another definition"] + ["–"] * 5
+    assert row == ["a", "of another definition"] + ["–"] * 5
 
 
 def test_the_report_states_corpus_and_hardware_and_no_path(tmp_path, outcomes):

@@ -44,8 +44,8 @@ ROWS = {
          Table("ptb/jiang", CLUSTERINGS)),
         ("", "why our Huffman tree gains so little", "[huffman](huffman/README.md), one seed",
          "neither ties, nor biases, nor small batches, nor 64 units instead of 256: its perplexity "
-         "stays that of a random tree. Nor is it the corpus: on Penn Treebank a random tree has 1.01 "
-         "of its test perplexity, with one seed. By plain gradient descent a random tree is worse than it, "
+         "stays that of a random tree. Nor is it the corpus: on Penn Treebank a random tree has "
+         "1.01 of its test perplexity, with one seed. By plain gradient descent it is worse, "
          "by 3 % after twelve epochs. The authors' published code gives the words to the leaves of "
          "Brown's tree by frequency. If the poster's Brown tree is this one, Huffman's may well be "
          "as good: the perplexity of such a tree is 0.98 of Huffman's here (Brown's own 0.90). Why "

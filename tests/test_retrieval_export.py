@@ -56,6 +56,20 @@ def two_towers(head, second=None):
     return model
 
 
+class OwnTowers(keras.Model):
+    """A model of one's own class, which ends in a head."""
+
+    def __init__(self, head):
+        super().__init__()
+        self.items, self.head = keras.layers.Embedding(V, 5), head
+        self.dense = keras.layers.Dense(UNITS)
+
+    def call(self, inputs, training=None):
+        pooled = keras.ops.mean(self.items(inputs["history"]), axis=1)
+        hidden = keras.ops.concatenate([pooled, inputs["age"]], axis=1)
+        return self.head(self.dense(hidden), training=training)
+
+
 HISTORY, AGE = np.arange(9).reshape(3, 3), np.array([[0.5], [-1.0], [2.0]], np.float32)
 REQUEST = {"history": (HISTORY.tolist(), "int32"), "age": (AGE.tolist(), "float32")}
 SEEN = [[IDS[3], "", "unknown"], [IDS[29], IDS[0], IDS[1]], ["", "", ""]]
@@ -248,6 +262,26 @@ def test_inner_products_of_vectors_and_queries_rank_the_words_or_there_are_none(
 def test_some_heads_have_vectors_and_some_have_none():
     have = {case for case in ONE_OF_EACH if built(case, V).plain_softmax() is not None}
     assert {"full", "sampled", "nce"} <= have and not {"adaptive", "tree"} & have
+
+
+@pytest.mark.parametrize("case", EXPORTED)
+def test_a_model_of_ones_own_class_is_served_as_the_layer_of_a_functional_one(case, tmp_path):
+    inputs = {"history": keras.Input((3,), dtype="int32", name="history"),
+              "age": keras.Input((1,), name="age")}
+    own = OwnTowers(CASES[case](V))
+    model = keras.Model(inputs, own(inputs))
+    randomise(model)
+    head, hidden_model = head_and_hidden_model(model)
+    assert head is own.head
+    tfsoftmax.export_retrieval(model, tmp_path / "served", K, IDS)
+    request = {**REQUEST, "exclude": ([[""], [IDS[0]], [IDS[1]]], "string")}
+    (ids, scores), = served([(str(tmp_path / "served"), [request])], tmp_path)
+    logits = model.predict({"history": HISTORY, "age": AGE}, verbose=0)
+    log_probs = tf.nn.log_softmax(logits).numpy()
+    log_probs[1, 0] = log_probs[2, 1] = -np.inf
+    order = np.argsort(-log_probs, axis=1)[:, :K]
+    assert ids == [[IDS[i] for i in row] for row in order]
+    np.testing.assert_allclose(scores, np.take_along_axis(log_probs, order, 1), rtol=1e-4)
 
 
 def test_errors_name_the_argument(tmp_path):

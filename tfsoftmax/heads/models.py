@@ -3,23 +3,44 @@
 import keras
 
 from tfsoftmax.heads.base import SoftmaxHead
-from tfsoftmax.support._compat import call_of, layers_before
+from tfsoftmax.losses.logits_tag import LogitsTag
+from tfsoftmax.support._compat import call_of, layers_before, layers_of
 from tfsoftmax.support.arguments import refusal
 
 
 def head_and_hidden_model(model: keras.Model) -> tuple[SoftmaxHead, keras.Model]:
     """The head that makes one of a model's outputs, and a model of what the head is called with.
 
-    The second has those inputs that it needs, in a list, and shares all layers.
+    The second has those inputs that it needs, in a list, and shares all layers. The head may be in
+    a model of your own class, `keras.Model(inputs, own(inputs))`; that needs all inputs.
 
     Raises:
         ValueError: if no output is that of a head.
     """
-    for output in getattr(model, "outputs", None) or []:
+    outputs = getattr(model, "outputs", None) or []
+    for output in outputs:
         head, inputs = call_of(output)
         if isinstance(head, SoftmaxHead):
             before = layers_before(inputs[0])
             needed = [x for x in model.inputs if call_of(x)[0] in before]
             return head, keras.Model(needed, inputs[0])
-    rule = "be functional or sequential, with an output that a head makes"
+    for place, output in enumerate(outputs):
+        inner = call_of(output)[0]
+        heads = [x for x in layers_of(inner) if isinstance(x, SoftmaxHead)]
+        if len(heads) == 1 and isinstance(inner, keras.Model):
+            return heads[0], keras.Model(model.inputs, _Hidden(model, place)(model.input))
+    rule = "be functional or sequential, with an output that a head makes; a model of your own " \
+           "class may be the last layer of one"
     raise refusal("model", rule, model)
+
+
+class _Hidden(keras.layers.Layer):
+    """What the head behind an output of a model is called with."""
+
+    def __init__(self, model, place):
+        super().__init__()
+        self.model, self.place = model, place
+
+    def call(self, inputs):
+        outputs = keras.tree.flatten(self.model(inputs, training=False))
+        return LogitsTag.of(outputs[self.place]).hidden

@@ -48,7 +48,8 @@ def export_retrieval(
             logits, which differ from the log-probabilities by ln Z of the query.
 
     Args:
-        model: a functional or sequential model, one of whose outputs is that of a head.
+        model: a functional or sequential model, one of whose outputs is that of a head. One of
+            your own class is the last layer of such a model, `keras.Model(inputs, own(inputs))`.
         folder: a new or empty directory. It appears there when it is whole.
         k: how many items to return.
         ids: V distinct strings, the names of the items, in the order of the head's rows. None:

@@ -313,6 +313,13 @@ def test_wrong_numbers_are_refused():
     for before in ([0, 0], [V], [-2], [], [[0]], [0.5]):
         with pytest.raises(ValueError, match="`before` must be ids in"):
             tfsoftmax.with_items(model, before)
+    for retired in ([13], [-1], [0, 0], range(13)):
+        with refuses("not_items", "be different ids in [0, 13), not all of them"):
+            tfsoftmax.with_items(model, BEFORE, not_items=retired)
+    bigram = tfsoftmax.SampledSoftmax(V, 6, "online_bigram", shared_samples=False)
+    bigram = keras.Sequential([keras.Input((D + 4,)), bigram])
+    with refuses("model", "be a model that Keras can make from its configuration"):
+        tfsoftmax.with_items(bigram, BEFORE, not_items=[1])  # the sampler draws all words
     with refuses("features", "be unset for a model without"):
         tfsoftmax.with_items(model, BEFORE, features(13))
     with refuses("model", "have a head of tfsoftmax"):

@@ -42,13 +42,7 @@ class Items(LinearHead):
         not_items: Sequence[int] = (), **kwargs: Unpack[HeadOptions],
     ):
         super().__init__(vocab_size, tied_to, **kwargs)
-        ids = np.asarray(not_items)
-        right = ids.ndim == 1 and ids.size < self.vocab_size and len(np.unique(ids)) == ids.size
-        if right and ids.size:
-            right = ids.dtype.kind in "iu" and ids.min() >= 0 and ids.max() < self.vocab_size
-        rule = f"be different ids in [0, {self.vocab_size}), not all of them"
-        expect(right, "not_items", rule, not_items)
-        self.not_items = tuple(np.sort(ids).tolist())
+        self.not_items = checked_not_items(not_items, self.vocab_size)
 
     def get_config(self):
         return {**super().get_config(), "not_items": list(self.not_items)}
@@ -85,3 +79,14 @@ class Items(LinearHead):
         count = tf.reduce_prod(tf.shape(hidden)[:-1])
         others = tf.tile(tf.constant([self.not_items], tf.int32), [count, 1])
         return others if excluded is None else tf.concat([excluded, others], 1)
+
+
+def checked_not_items(not_items: Sequence[int], vocab_size: int) -> tuple[int, ...]:
+    """The ids in their order. ValueError unless they are different ones in [0, V), not all."""
+    ids = np.asarray(not_items)
+    right = ids.ndim == 1 and ids.size < vocab_size and len(np.unique(ids)) == ids.size
+    if right and ids.size:
+        right = ids.dtype.kind in "iu" and ids.min() >= 0 and ids.max() < vocab_size
+    rule = f"be different ids in [0, {vocab_size}), not all of them"
+    expect(right, "not_items", rule, not_items)
+    return tuple(np.sort(ids).tolist())

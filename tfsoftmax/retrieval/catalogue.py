@@ -7,11 +7,12 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.heads.base import SoftmaxHead
+from tfsoftmax.heads.items import checked_not_items
 from tfsoftmax.retrieval.item_tower import ItemTower, as_tensors
 from tfsoftmax.samplers.excluding import Excluding
 from tfsoftmax.sharding.shards import sharded_words
 from tfsoftmax.support._compat import ObjectSharingScope, layers_of
-from tfsoftmax.support.arguments import checks_arguments, expect
+from tfsoftmax.support.arguments import checks_arguments, expect, refusal
 from tfsoftmax.support.array_like import ArrayLike
 from tfsoftmax.support.packing import packed, unpacked
 from tfsoftmax.support.renumbering import Renumbering
@@ -35,8 +36,8 @@ def with_items(
     each `ItemTower` of so many items changes, as do metrics of them, such as `Coverage`.
 
     Args:
-        model: a built model that could be saved, with a head. Its layers and optimiser are copied,
-            and its replicas' shards are not; `move_items` is for others.
+        model: a built model with a head, which `model.save` could save, and whose weights are not
+            in shards. Of other models, `move_items` moves the weights.
         before: (V',) integers, what each item's id was in `model`, or -1 for a new item. An id
             that is missing is that of an item which is gone.
         features: for a model with an `ItemTower`: the features of the V' items. They may be left
@@ -60,15 +61,20 @@ def with_items(
     renumbering = _renumbering(model, before)
     if features is not None:
         _check_features(model, features, len(renumbering))
+    if not_items is not None:
+        not_items = checked_not_items(not_items, len(renumbering))
     own = [type(layer) for layer in (model, *layers_of(model))]
     classes = {cls.__name__: cls for cls in own if not cls.__module__.startswith("keras.")}
     with ObjectSharingScope():
         config = keras.saving.serialize_keras_object(model)
-    with ObjectSharingScope():
-        new = keras.saving.deserialize_keras_object(
-            _Catalogue(renumbering, features, not_items).config(config),
-            custom_objects=classes, safe_mode=False,  # it was in memory a moment ago
-        )
+    config = _Catalogue(renumbering, features, not_items).config(config)
+    try:
+        with ObjectSharingScope():
+            new = keras.saving.deserialize_keras_object(  # of what was in memory a moment ago
+                config, custom_objects=classes, safe_mode=False)
+    except TypeError as error:
+        rule = "be a model that Keras can make from its configuration; else call `move_items`"
+        raise refusal("model", rule, received=f"{model}, of which Keras says: {error}") from error
     _move(model, new, renumbering)
     return new
 

@@ -6,7 +6,7 @@ import importlib
 NAMES = (
     "field", "hierarchical", "huffman", "jiang", "methods", "novels", "pieces", "precision",
     "projections", "proposals", "sgd_trees", "shen", "shmuma", "shortlists", "small_batches",
-    "summaries", "transformer", "tree_shapes",
+    "summaries", "transformer", "tree_shapes", "zaremba",
 )
 EXPERIMENTS = {name: importlib.import_module(f"experiments.tables.{name}") for name in NAMES}
 

@@ -17,8 +17,8 @@ ROWS = {
     "Jiang et al. 2017, exploration of tree-based hierarchical softmax (poster)": [
         ("table of corpora", "size and OOV of PTB, WikiText-2 and WikiText-103",
          "`tfsoftmax prepare --corpus=ptb` prints ours",
-         "in part: PTB has the poster's 42,068, 3,370 and 3,761 sentences and 10,000 words, and its "
-         "4.8 % of OOV, counted in training with the ends of sentences (without them 5.1 %). "
+         "in part: PTB has the poster's 42,068, 3,370 and 3,761 sentences and 10,000 words, and "
+         "its 4.8 % of OOV, counted in training with the ends of sentences (without them 5.1 %). "
          "WikiText needs a network, which the machine of these results did not have"),
         ("figure, three modules", "time of embedding, recurrence and softmax by cell",
          "[poster](poster/README.md), V = 10,000 and 267,735",

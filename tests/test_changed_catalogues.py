@@ -197,6 +197,26 @@ def with_tower():
     return model
 
 
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16", "float64"])
+def test_every_policy_keeps_rows_with_masks_ties_and_two_outputs(policy):
+    words = keras.Input((6,), dtype="int32")
+    embedding = tfsoftmax.Embedding(V, D, mask_zero=True, dtype=policy)
+    hidden = keras.layers.LSTM(D, return_sequences=True, dtype=policy)(embedding(words))
+    head = HEADS["sampled"](tied_to=embedding, not_items=[0], dtype=policy, name="head")
+    model = keras.Model(words, [head(hidden), keras.layers.Dense(2, name="other")(hidden)])
+    losses = {"head": tfsoftmax.SoftmaxLoss(ignore_class=0), "other": "mse"}
+    model.compile(OPTIMIZERS["adam"](), losses)
+    inputs = np.random.default_rng(0).integers(1, V, (16, 6))
+    labels = {"head": inputs, "other": np.zeros((16, 6, 2))}
+    model.fit(inputs, labels, verbose=0)
+    new = tfsoftmax.with_items(model, [*range(V), -1])
+    np.testing.assert_array_equal(new.layers[1].embeddings.numpy()[:V], embedding.embeddings)
+    new.fit(inputs, labels, verbose=0)
+    states = np.random.default_rng(1).normal(size=(3, D))
+    log_probs = new.get_layer("head").log_probs(states.astype(np.float32)).numpy()
+    np.testing.assert_allclose(np.exp(log_probs.astype(np.float64)).sum(1), 1, rtol=1e-5)
+
+
 def test_a_tower_computes_new_items_from_their_features():
     model = with_tower()
     new = tfsoftmax.with_items(model, [*range(V), -1, -1], features(V + 2))

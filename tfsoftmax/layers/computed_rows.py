@@ -124,7 +124,7 @@ class ComputedRows(CheckedArguments, keras.layers.Layer):
     def move_from(self, old, renumbering):
         """Takes over the weights of an earlier layer, by the `Renumbering` of the words.
 
-        Of weights of the same shape, and of those of the layers in it, the rows are no words'.
+        Weights of equal shape are copied whole: their rows need not belong to words.
         """
         for weight, other in zip(self.weights, old.weights, strict=True):
             renumbering.copy(weight, other)

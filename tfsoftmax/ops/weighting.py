@@ -75,6 +75,8 @@ class Counted:
         return tf.where(self.mask, values, fill)
 
     def _gather(self, tensor):
+        if tensor.shape.rank == 1:  # numbers take less time than a branch
+            return tf.gather(tensor, self.places)
         gathered = tf.cond(self._are_all, lambda: tensor, lambda: tf.gather(tensor, self.places))
         gathered.set_shape([None, *tensor.shape[1:]])
         return gathered
@@ -84,6 +86,8 @@ class Counted:
             shape = tf.concat([tf.shape(self.mask, tf.int64), tf.shape(tensor, tf.int64)[1:]], 0)
             return tf.scatter_nd(self.places[:, None], tensor, shape)
 
+        if tensor.shape.rank == 1:
+            return scattered()
         return tf.cond(self._are_all, lambda: tensor, scattered)
 
     def _differentiable(self, function, tensor):

@@ -22,7 +22,8 @@ LAZY = {
     "amsgrad": ("Adam", {"epsilon": 1e-3, "beta_2": 0.5, "amsgrad": True}),
     "adamw": ("AdamW", {"epsilon": 1e-3, "beta_2": 0.75, "weight_decay": 0.3}),
 }
-RULES = {**EXACT, **LAZY}
+OF_KERAS = {**EXACT, **LAZY}
+RULES = {**OF_KERAS, "adagrad by row": ("Adagrad", {"epsilon": 1e-3, "accumulator": "row"})}
 
 
 def make(rule, module=optimizers, learning_rate=0.1, **kwargs):
@@ -96,12 +97,19 @@ def fit(model, low=0, high=V, epochs=4):
     return model.fit(*bags(low, high), epochs=epochs, batch_size=8, shuffle=False, verbose=0)
 
 
-def scalar_step(rule, cell, g, t, lr=0.1, decay=0.0):
+def step_of_row(rule, cells, values, t, lr=0.1, decay=0.0):
+    """The update of the weights of a row."""
+    mean = sum(g**2 for g in values) / len(values)
+    for cell, g in zip(cells, values, strict=True):
+        scalar_step(rule, cell, g, mean if "row" in rule else g**2, t, lr, decay)
+
+
+def scalar_step(rule, cell, g, square, t, lr, decay):
     """One weight's update: `cell` holds the weight `w` and the slots of its rule."""
     cell["w"] *= 1 - lr * decay
     if "adagrad" in rule:
-        cell["sum"] = cell.get("sum", 0.1) + g**2
-        cell["w"] -= lr * g / np.sqrt(cell["sum"] + (1e-3 if rule == "adagrad" else 1e-7))
+        cell["sum"] = cell.get("sum", 0.1) + square
+        cell["w"] -= lr * g / np.sqrt(cell["sum"] + (1e-7 if "place" in rule else 1e-3))
     elif rule in ("sgd", "momentum", "nesterov"):
         momentum = 0.0 if rule == "sgd" else 0.9
         cell["v"] = momentum * cell.get("v", 0.0) - lr * g

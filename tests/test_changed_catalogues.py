@@ -19,6 +19,7 @@ KEPT = np.flatnonzero(np.array(BEFORE) >= 0)
 OLD = np.array(BEFORE)[KEPT]
 OPTIMIZERS = {
     "adagrad": lambda: tfsoftmax.optimizers.Adagrad(0.1),
+    "adagrad by row": lambda: tfsoftmax.optimizers.Adagrad(0.1, accumulator="row"),
     "adam": lambda: tfsoftmax.optimizers.Adam(0.01, amsgrad=True),
     "average": lambda: tfsoftmax.optimizers.Adagrad(0.1, use_ema=True),
     "accumulate": lambda: tfsoftmax.optimizers.SGD(0.1, gradient_accumulation_steps=3),

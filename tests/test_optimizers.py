@@ -8,6 +8,7 @@ import tensorflow as tf
 from arrays_helper import assert_each_equal
 from optimizer_helper import (
     LAZY,
+    OF_KERAS,
     RULES,
     D,
     V,
@@ -17,9 +18,9 @@ from optimizer_helper import (
     fit,
     gradients,
     make,
-    scalar_step,
     sparse_gradient,
     states,
+    step_of_row,
     trained,
     variables,
 )
@@ -63,7 +64,7 @@ def test_adagrad_is_in_place_if_gpus_have_the_rule_for_the_dtype(dtype):
 
 
 @pytest.mark.parametrize("clip", CLIPS, ids=str)
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", OF_KERAS)
 def test_equals_keras_on_the_dense_gradient(rule, clip):
     steps = [gradients(step, every_row=rule in LAZY) for step in range(4)]
     wanted = trained(make(rule, keras.optimizers, **clip), [densified(g) for g in steps])
@@ -106,16 +107,15 @@ def test_learning_rate_schedule_is_followed():
 @pytest.mark.parametrize("rule", RULES)
 def test_equals_a_float64_loop_over_touched_weights(rule):
     initial = variables()[0].numpy().astype(float)
-    cells = {at: {"w": w} for at, w in np.ndenumerate(initial)}
+    rows = [[{"w": w} for w in row] for row in initial]
     steps = [gradients(step, every_row=False) for step in range(6)]
     for t, grads in enumerate(steps, start=1):
         total = {}
         for row, values in zip(grads[0].indices.numpy(), grads[0].values.numpy().astype(float)):
-            for column, g in enumerate(values):
-                total[row, column] = total.get((row, column), 0.0) + g
-        for at, g in total.items():
-            scalar_step(rule, cells[at], g, t, decay=0.3 * (rule == "adamw"))
-    wanted = np.array([cell["w"] for cell in cells.values()]).reshape(V, D)
+            total[row] = total.get(row, 0.0) + values
+        for row, values in total.items():
+            step_of_row(rule, rows[row], values, t, decay=0.3 * (rule == "adamw"))
+    wanted = np.array([[cell["w"] for cell in row] for row in rows])
     np.testing.assert_allclose(trained(make(rule), steps)[0], wanted, rtol=2e-6, atol=2e-6)
 
 
@@ -171,6 +171,24 @@ def test_a_sparse_step_has_no_op_of_the_size_of_the_variable(rule, clip):
     assert whole_variable_ops(make(rule, **clip)) == []
 
 
+def test_accumulators_by_row_have_a_number_for_each_row_in_float32():
+    for kind, wanted in ("float32", "float32"), ("bfloat16", "float32"), ("float64", "float64"):
+        weights = [keras.Variable(np.zeros(shape), dtype=kind) for shape in [(V, D), (V,), ()]]
+        optimizer = optimizers.Adagrad(0.1, accumulator="row")
+        optimizer.build(weights)
+        (slots,) = optimizer.slots()
+        assert [slot.shape for slot in slots] == [(V,), (V,), ()]
+        assert slots[0].dtype == wanted and slots[1].dtype == kind
+        optimizer.apply([tf.ones(w.shape, kind) for w in weights], weights)
+        assert (slots[0].numpy() == np.float32(1.1)).all() or kind == "float64"
+
+
+def test_a_dense_gradient_moves_rows_as_a_sparse_one_of_all_rows():
+    steps = [gradients(step, every_row=True) for step in range(3)]
+    sparse = trained(make("adagrad by row"), steps)
+    assert_states_equal(trained(make("adagrad by row"), [densified(g) for g in steps]), sparse)
+
+
 def dense_update_ops(optimizer):
     """The same of the update by a dense gradient, without the gradient itself."""
     table = keras.Variable(tf.ones((V, D)))
@@ -181,7 +199,7 @@ def dense_update_ops(optimizer):
 
 
 @pytest.mark.parametrize("clip", CLIPS[:2] + CLIPS[3:], ids=str)
-@pytest.mark.parametrize("rule", sorted(set(RULES) - {"adagrad", "adamw"}))
+@pytest.mark.parametrize("rule", sorted({*OF_KERAS} - {"adagrad", "adamw"}))
 def test_a_dense_update_makes_nothing_of_the_size_of_the_variable(rule, clip):
     # Clipping multiplies the gradient, for which TensorFlow takes the gradient's own memory.
     assert dense_update_ops(make(rule, **clip)) == (["Mul"] if clip else [])
@@ -216,7 +234,7 @@ def test_fit_learns_and_leaves_rows_of_earlier_batches_alone(rule):
     assert (after[15:30] != before[15:30]).any()
 
 
-@pytest.mark.parametrize("rule", ["adagrad", "nesterov", "amsgrad"])
+@pytest.mark.parametrize("rule", ["adagrad", "adagrad by row", "nesterov", "amsgrad"])
 def test_a_reloaded_model_continues_as_the_saved_one(rule, tmp_path):
     model = bag_of_words()
     model.compile(make(rule, clipnorm=1.0), loss="mse")

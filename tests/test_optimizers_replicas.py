@@ -19,6 +19,7 @@ from test_sharded import strategy_here
 AVERAGED = {"use_ema": True, "ema_momentum": 0.7, "ema_overwrite_frequency": 2}
 CASES = [
     ("adagrad", {"clipnorm": 0.9}),
+    ("adagrad by row", {"clipnorm": 0.9}),
     ("momentum", {"clipvalue": 0.3}),
     ("adam", {"global_clipnorm": 0.9}),
     ("adamw", {"global_clipnorm": 0.9, "gradient_accumulation_steps": 2, **AVERAGED}),

@@ -120,6 +120,7 @@ class TrainingConfig:
             or a cosine or linear curve to zero at the last step.
         warmup_steps: Steps in which the learning rate rises from zero.
         initial_accumulator: Initial value of Adagrad's accumulators.
+        accumulator: One for each weight, or for each row of weights.
         momentum: Momentum of SGD.
         weight_decay: Share of each weight that a step subtracts, times the learning rate. Rows of
             words without a gradient stay.
@@ -156,12 +157,14 @@ class TrainingConfig:
     """
 
     CHOICES = {
-        "optimizer": OPTIMIZERS, "clip": ("global", "variable"), "reduce": ("stream", "token"),
+        "optimizer": OPTIMIZERS, "accumulator": ("element", "row"),
+        "clip": ("global", "variable"), "reduce": ("stream", "token"),
         "decay_at": ("epoch", "validation"), "weight_decay_on": ("all", "recurrent"),
         "schedule": ("validation", "cosine", "linear"),
     }
     NEEDS = {
         "initial_accumulator": needs("optimizer", "adagrad"),
+        "accumulator": needs("optimizer", "adagrad"),
         "reassign_steps": needs("head", "self_organised"),
         "weight_decay_on": needs_above("weight_decay", 0), "clip": needs_above("clip_norm", 0),
         "decay_at": needs("schedule", "validation"),
@@ -176,6 +179,7 @@ class TrainingConfig:
     schedule: str = "validation"
     warmup_steps: int = 0
     initial_accumulator: float = 0.1
+    accumulator: str = "element"
     momentum: float = 0.0
     weight_decay: float = 0.0
     weight_decay_on: str = "all"

@@ -164,11 +164,24 @@ class SparseRows(RowAverages):
             self._touched_cycles = self._row_counters(self._accumulated_gradients, "cycles")
 
     def _row_counters(self, slot, name):
-        return [None if s is None else self._row_counter(s, f"{s.name}_{name}") for s in slot]
+        return [
+            None if s is None else self.row_slot(s, f"{s.name}_{name}", "int64") for s in slot
+        ]
 
-    def _row_counter(self, slot, name):
-        counter = self.add_variable(slot.shape[:1], dtype="int64", name=name)
-        return mark_as(slot, counter)
+    def row_slot(
+        self, variable: keras.Variable, name: str, dtype: str,
+        initializer: str | keras.Initializer = "zeros",
+    ) -> keras.Variable:
+        """Adds a slot with one number for each row of a variable or of another slot.
+
+        Args:
+            variable: the variable (V, ...).
+            name: of the slot.
+            dtype: of the slot.
+            initializer: its first values.
+        """
+        slot = self.add_variable(variable.shape[:1], initializer, dtype, name=name)
+        return mark_as(variable, slot)
 
     def apply(self, grads, trainable_variables=None):
         if self.loss_scale_factor is not None:

@@ -50,6 +50,7 @@ def _optimizer(config, steps):
     options = {clipping: config.clip_norm} if config.clip_norm else {}
     if config.optimizer == "adagrad":
         options["initial_accumulator_value"] = config.initial_accumulator
+        options["accumulator"] = config.accumulator
     if config.optimizer == "sgd":
         options["momentum"] = config.momentum
     if config.weight_decay or config.optimizer == "adamw":

@@ -216,6 +216,12 @@ def test_every_policy_keeps_rows_with_masks_ties_and_two_outputs(policy):
     states = np.random.default_rng(1).normal(size=(3, D))
     log_probs = new.get_layer("head").log_probs(states.astype(np.float32)).numpy()
     np.testing.assert_allclose(np.exp(log_probs.astype(np.float64)).sum(1), 1, rtol=1e-5)
+    for before in ([-1, *range(1, V)], [*range(1, V), 0]):
+        with refuses("before", "begin with 0, the padding"):
+            tfsoftmax.with_items(model, before)
+    with refuses("not_items", "hold 0, which was no item"):
+        tfsoftmax.with_items(model, range(V), not_items=[3])
+    tfsoftmax.with_items(model, range(V), not_items=[0, 3])
 
 
 def test_a_tower_computes_new_items_from_their_features():

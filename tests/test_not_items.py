@@ -152,3 +152,29 @@ def test_a_sampler_that_excludes_words_says_which_rows_are_none():
 def test_what_does_not_fit_is_named(make, argument, rule):
     with refuses(argument, rule):
         make()
+
+
+@every_head
+def test_a_label_that_is_no_item_is_an_error_where_its_position_counts(name):
+    head, (hidden, labels) = made(name), positions(V, 6)
+    labels = np.where(np.isin(labels, NONE), 3, labels)
+    labels[2], weights = 7, np.ones(6, np.float32)
+    sentence = "`labels` must be no `not_items` of the head"
+    for compiled in (tf.function, lambda function: function):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=sentence):
+            compiled(head.loss_and_nats)(hidden, labels, weights)
+    if head.supports_jit:
+        total, _ = tf.function(head.loss_and_nats, jit_compile=True)(hidden, labels, weights)
+        assert np.isnan(total)
+    weights[2] = 0
+    assert np.isfinite(head.loss_and_nats(hidden, labels, weights)[0])
+
+
+def test_shapes_of_exclude_and_lists_of_inputs_are_refused_where_a_model_is_made():
+    hidden, seen, head = keras.Input((4, UNITS)), keras.Input((None,), dtype="int32"), made("full")
+    with pytest.raises(ValueError, match=r"Pass exclude\[:, None\] if all positions have the"):
+        head(hidden, exclude=seen)
+    head(hidden, exclude=seen[:, None])
+    with refuses("hidden", "be one tensor, such as head.input[0]"):
+        tfsoftmax.TopK(head, 3)(head.input)
+    assert tfsoftmax.TopK(head, 3)(head.input[0])[0].shape == (None, 4, 3)

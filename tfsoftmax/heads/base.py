@@ -9,6 +9,7 @@ import tensorflow as tf
 from tfsoftmax.distributions.base import Distribution, Objective
 from tfsoftmax.heads.inputs import (
     check_input,
+    check_exclude_shape,
     checked_exclude,
     flatten,
     restore,
@@ -210,6 +211,8 @@ class SoftmaxHead(CheckedArguments, Positions, Vectors, keras.layers.Layer):
         return (*hidden_shape[:-1], self.vocab_size)
 
     def compute_output_spec(self, hidden, exclude=None, training=None):
+        if exclude is not None:
+            check_exclude_shape(exclude, hidden)
         return keras.KerasTensor(self.compute_output_shape(hidden.shape), "float32")
 
     def get_config(self):

@@ -19,8 +19,8 @@ class BlackOut(SamplingHead):
 
     Args:
         vocab_size: V, the number of words.
-        num_samples, sampler, counts, sampler_options, ngram, words: as in `SamplingHead`.
-        shared_samples, seed, synchronized: as in `SamplingHead`.
+        num_samples, sampler, counts, sampler_options, ngram, words: as in `sampling.SamplingHead`.
+        shared_samples, seed, synchronized: as in `sampling.SamplingHead`.
         remove_accidental_hits: whether they are removed, as None does too: the label cannot be a
             counterexample of itself.
         **kwargs: options of the weights and of the layer, `heads.options.ShardOptions`.

@@ -2,11 +2,12 @@
 
 import operator
 
+import keras
 import tensorflow as tf
 
 from tfsoftmax.losses.labels import check_weights
 from tfsoftmax.ops.graphs import under_xla
-from tfsoftmax.ops.inputs import checked_ids, dense, dense_weights, real
+from tfsoftmax.ops.inputs import asserted, checked_ids, dense, dense_weights, real
 from tfsoftmax.support.arguments import expect
 
 
@@ -29,6 +30,22 @@ def check_input(hidden):
     """Raises ValueError for an input of a layer, perhaps a placeholder, without known axes."""
     known = hidden is not None and getattr(hidden, "shape", ()) != tf.TensorShape(None)
     expect(known, "hidden", "be a tensor (..., D) with a known number of axes", hidden)
+    several = isinstance(hidden, (list, tuple)) and any(map(keras.backend.is_keras_tensor, hidden))
+    expect(not several, "hidden", "be one tensor, such as head.input[0] for a head that was called "
+           "with `exclude`", hidden)
+
+
+def check_exclude_shape(exclude, hidden):
+    """Raises ValueError unless the placeholder `exclude` may be a list for each position."""
+    shape, positions = exclude.shape, hidden.shape[:-1]
+    fits = len(shape) == len(hidden.shape) and all(
+        a is None or b is None or a in (1, b) for a, b in zip(shape, positions)
+    )
+    hint = ""
+    if len(positions) == len(shape) == 2:
+        hint = ". Pass exclude[:, None] if all positions have the same list"
+    expect(fits, "exclude", f"have the shape {(*positions, 'E')}, or 1 in place of other axes than "
+           "the last", received=f"exclude of shape {shape}{hint}")
 
 
 def refuse_xla(why: str) -> None:
@@ -100,6 +117,29 @@ def checked_labels(labels, vocab_size, hidden):
         "the metric.)"
     ))
     return labels, tf.where(valid, 1.0, float("nan"))
+
+
+def checked_items(labels, weights, is_none):
+    """Labels and weights, of which those of positions that count are items.
+
+    Args:
+        labels: (...) integers.
+        weights: what broadcasts to (...).
+        is_none: tells of labels (...) which are `not_items`, (...) bool.
+
+    Returns:
+        labels: (...), as they are.
+        weights: (...) float32, NaN where a label is no item, for callers that XLA compiles.
+
+    Raises:
+        InvalidArgumentError: when run, if a label of a position that counts is no item.
+    """
+    labels, weights = dense(labels, "labels"), checked_weights(weights, labels.shape)
+    wrong = is_none(labels) & (weights != 0)
+    message = "`labels` must be no `not_items` of the head. Received at position, value:"
+    hint = "(Leave them out by `ignore_class`, of the loss and of each metric, or by weight zero.)"
+    with tf.control_dependencies(asserted(~wrong, labels, message, hint)):
+        return tf.identity(labels), tf.where(wrong, float("nan"), weights)
 
 
 def checked_weights(weights, shape, name="weights"):

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfsoftmax.heads.inputs import checked_items
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.heads.options import HeadOptions
 from tfsoftmax.ops.graphs import may_be_exported
@@ -20,8 +21,8 @@ class Items(LinearHead):
 
     Their probability is zero: they have no part in ln Z, are never drawn as samples, and stand in
     no list of `top_k`, of metrics, of hard negatives or of an exported model. Their log-probability
-    is about -1e4. Labels must not be of them, unless their positions have weight zero, as those of
-    padding have with `SoftmaxLoss(ignore_class=0)`.
+    is about -1e4. As labels of positions that count they are an error: give such positions the
+    weight zero, as `SoftmaxLoss(ignore_class=0)` does for padding.
 
     Args:
         vocab_size: V, the number of rows.
@@ -47,9 +48,17 @@ class Items(LinearHead):
     def get_config(self):
         return {**super().get_config(), "not_items": list(self.not_items)}
 
+    def _is_none(self, ids):
+        return contains(tf.constant(self.not_items, tf.int32), ids)
+
     def _log_allowed(self, ids):
         """Zero for items, and -1e4 for other rows: (...) float32."""
-        return tf.where(contains(tf.constant(self.not_items, tf.int32), ids), NEVER, 0.0)
+        return tf.where(self._is_none(ids), NEVER, 0.0)
+
+    def _weighted(self, method, hidden, labels, weights, *more):
+        if self.not_items:
+            labels, weights = checked_items(labels, weights, self._is_none)
+        return super()._weighted(method, hidden, labels, weights, *more)
 
     def _label_scores(self, hidden, labels):
         scores = super()._label_scores(hidden, labels)

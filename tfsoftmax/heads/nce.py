@@ -49,8 +49,8 @@ class NCE(SamplingHead):
 
     Args:
         vocab_size: V, the number of words.
-        num_samples, sampler, counts, sampler_options, ngram, words: as in `SamplingHead`.
-        remove_accidental_hits, shared_samples, seed, synchronized: as in `SamplingHead`.
+        num_samples, sampler, counts, sampler_options, ngram, words: as in `sampling.SamplingHead`.
+        remove_accidental_hits, shared_samples, seed, synchronized: as in `sampling.SamplingHead`.
         Z: normalisation constant, or "auto" for V.
         log_z: ln Z, in place of Z.
         train_z: whether ln Z is trained: False, True for one parameter that starts there and

@@ -43,9 +43,9 @@ class NegativeSampling(SamplingHead):
 
     Args:
         vocab_size: V, the number of words.
-        num_samples, sampler, counts, sampler_options, ngram, words: as in `SamplingHead`.
-        remove_accidental_hits, shared_samples, seed, synchronized: as in `SamplingHead`. Accidental
-            hits stay unless the first is True. Of in-batch negatives one is left out.
+        num_samples, sampler, counts, sampler_options, ngram, words: as in `sampling.SamplingHead`.
+        remove_accidental_hits, shared_samples, seed, synchronized: as in `sampling.SamplingHead`.
+            Accidental hits stay unless the first is True. Of in-batch negatives one is left out.
         restore_proposal: whether logits outside training are s + ln k q instead of s. Must be
             False for samplers without replacement, in-batch negatives, and if accidental hits are
             left out.

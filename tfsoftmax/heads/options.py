@@ -51,10 +51,10 @@ class TiedOptions(HeadOptions, total=False):
 
 
 class TiedItemOptions(TiedOptions, ItemOptions, total=False):
-    """Arguments of `Items`."""
+    """Arguments of `items.Items`: those of the weights, `tied_to`, `not_items`."""
 
 
 class ShardOptions(TiedItemOptions, total=False):
-    """Arguments of `Shards`."""
+    """Arguments of `shards.Shards`: those of the weights, `tied_to`, `not_items`, `shard`."""
 
     shard: bool

@@ -74,11 +74,12 @@ class SampledSoftmax(SamplingHead):
     Call arguments:
         hidden: (..., D) float.
         hard_negatives: (..., H) integers, or None. Nothing but training reads them.
+        exclude: (..., E) integers, or None: words that lists leave out, as in `SoftmaxHead`.
 
     Args:
         vocab_size: V, the number of words.
-        num_samples, sampler, counts, sampler_options, ngram, words: as in `SamplingHead`.
-        remove_accidental_hits, shared_samples, seed, synchronized: as in `SamplingHead`.
+        num_samples, sampler, counts, sampler_options, ngram, words: as in `sampling.SamplingHead`.
+        remove_accidental_hits, shared_samples, seed, synchronized: as in `sampling.SamplingHead`.
         keep: the number of words of a sample without replacement that count at each position,
             the highest by `keep_by` (TAPAS) and those that tie with the last of them, or None for
             all. The loss is then biased: it suits ranking, not perplexity. With in-batch

@@ -134,8 +134,9 @@ class TransformerBlock(keras.layers.RNN):
     `return_sequences=True`, else the last one, (B, D). With `stateful`, gradients end where a part
     begins. In the last of L blocks a word depends on the L · C words before it.
 
-    The layer neither embeds positions, which rotate the keys and queries, nor normalises its
-    outputs; put `keras.layers.RMSNormalization` after the last block. No matrix has a bias.
+    Attention rotates keys and queries by their positions, so that the model needs no embedding of
+    positions. The layer does not normalise its outputs: put a normalisation, such as
+    `keras.layers.RMSNormalization`, after the last block. No matrix has a bias.
 
     Args:
         units: D, the units of inputs and outputs.

@@ -22,12 +22,12 @@ class Coverage(RankingMetric):
     Args:
         vocab_size: V, the number of items.
         k: length of the list.
-        ignore_class, name, dtype: arguments of `RankingMetric`, which says what `y_true` and
+        ignore_class, name, dtype: as in `ranking.RankingMetric`, which says what `y_true` and
             `y_pred` may be.
 
     Raises:
         ValueError: when updated, if V is not the number of the head's items; InvalidArgumentError
-            if an id of a list is V or more; and as `RankingMetric`.
+            if an id of a list is V or more; and as `ranking.RankingMetric`.
 
     Example:
         metric = tfsoftmax.metrics.Coverage(10, k=2)

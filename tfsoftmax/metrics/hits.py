@@ -15,7 +15,7 @@ class RecallAtK(RankingMetric):
 
     Args:
         k: length of the list.
-        ignore_class, name, dtype: arguments of `RankingMetric`, which says what `y_true` and
+        ignore_class, name, dtype: as in `ranking.RankingMetric`, which says what `y_true` and
             `y_pred` may be.
 
     Example:
@@ -41,7 +41,7 @@ class PrecisionAtK(RankingMetric):
 
     Args:
         k: length of the list.
-        ignore_class, name, dtype: arguments of `RankingMetric`, which says what `y_true` and
+        ignore_class, name, dtype: as in `ranking.RankingMetric`, which says what `y_true` and
             `y_pred` may be.
 
     Example:

@@ -20,13 +20,13 @@ class NDCG(RankingMetric):
 
     Args:
         k: length of the list.
-        ignore_class, name, dtype: arguments of `RankingMetric`, which says what `y_true` and
+        ignore_class, name, dtype: as in `ranking.RankingMetric`, which says what `y_true` and
             `y_pred` may be.
         gain: what an item of the grade g is worth: 2^g - 1 for "exponential", as by default in
             keras_rs and TensorFlow Ranking, or g for "linear", as in ranx and scikit-learn.
 
     Raises:
-        ValueError: if `gain` is neither; and as `RankingMetric`.
+        ValueError: if `gain` is neither; and as `ranking.RankingMetric`.
 
     Example:
         hidden, seen = keras.Input((16,)), keras.Input((5,), dtype="int32")
@@ -69,7 +69,7 @@ class MRR(RankingMetric):
 
     Args:
         k: length of the list.
-        ignore_class, name, dtype: arguments of `RankingMetric`, which says what `y_true` and
+        ignore_class, name, dtype: as in `ranking.RankingMetric`, which says what `y_true` and
             `y_pred` may be.
 
     Example:
@@ -95,7 +95,7 @@ class MAP(RankingMetric):
 
     Args:
         k: length of the list.
-        ignore_class, name, dtype: arguments of `RankingMetric`, which says what `y_true` and
+        ignore_class, name, dtype: as in `ranking.RankingMetric`, which says what `y_true` and
             `y_pred` may be.
         capped: whether min(k, R) divides in the place of R, as in RecBole and in contests of
             Kaggle, so that the best list has 1.

@@ -82,7 +82,7 @@ def checked_ids(ids, size, name, least=0, hint=""):
     elif ids.dtype == tf.uint64:  # whose upper half is negative as int64
         valid &= wide >= 0
     message = f"`{name}` must lie in [{least}, {size}). Received at position, value:"
-    with tf.control_dependencies(_assertion(valid, ids, message, hint)):
+    with tf.control_dependencies(asserted(valid, ids, message, hint)):
         return tf.where(valid, tf.cast(wide, tf.int32), least), valid
 
 
@@ -104,7 +104,7 @@ def _check_real(dtype, name, rule):
     expect(real, name, rule, received=dtype.name, error=TypeError)
 
 
-def _assertion(valid, ids, message, hint):
+def asserted(valid, ids, message, hint):
     """[an operation that fails unless all ids are valid], or [] if they have been checked."""
 
     def check(valid, ids):

@@ -42,12 +42,13 @@ def with_items(
             that is missing is that of an item which is gone.
         features: for a model with an `ItemTower`: the features of the V' items. They may be left
             out if no item is new.
-        not_items: ids, the new ones, of rows that are no items, such as retired ones that keep
-            their place; None for the rows that were none before.
+        not_items: ids, the new ones, of all rows that are no items, such as padding and retired
+            items that keep their place; None for the rows that were none before.
 
     Raises:
-        ValueError: if `before` or `not_items` do not fit, if `features` are missing, or if a layer
-            has its rows in an order, as adaptive and tree heads do, or by their spelling.
+        ValueError: if `before` or `not_items` do not fit, as where id 0 is no longer the padding
+            that an embedding masks; if `features` are missing; or if a layer has its rows in an
+            order, as adaptive and tree heads do, or by their spelling.
 
     Example:
         words = keras.Input((20,), dtype="int32")
@@ -62,7 +63,7 @@ def with_items(
     if features is not None:
         _check_features(model, features, len(renumbering))
     if not_items is not None:
-        not_items = checked_not_items(not_items, len(renumbering))
+        not_items = _check_not_items(model, not_items, renumbering)
     own = [type(layer) for layer in (model, *layers_of(model))]
     classes = {cls.__name__: cls for cls in own if not cls.__module__.startswith("keras.")}
     with ObjectSharingScope():
@@ -109,7 +110,29 @@ def move_items(model: keras.Model, new: keras.Model, before: ArrayLike) -> None:
 def _renumbering(model, before):
     heads = [layer for layer in layers_of(model) if isinstance(layer, SoftmaxHead)]
     expect(heads, "model", "have a head of tfsoftmax", model)
-    return Renumbering(before, heads[-1].vocab_size)
+    renumbering = Renumbering(before, heads[-1].vocab_size)
+    first = int(renumbering.before[0])
+    rule = "begin with 0, the padding that an embedding with `mask_zero` masks"
+    expect(first == 0 or not _padding(model, renumbering.size), "before", rule, first)
+    return renumbering
+
+
+def _padding(model, size):
+    """Whether item 0 is padding: an embedding of all items masks it."""
+    return any(
+        getattr(layer, "mask_zero", False) and getattr(layer, "input_dim", None) == size
+        for layer in layers_of(model)
+    )
+
+
+def _check_not_items(model, not_items, renumbering):
+    """ValueError if padding, which was no item, would become one."""
+    not_items = checked_not_items(not_items, len(renumbering))
+    was_none = any(0 in getattr(layer, "not_items", ()) for layer in layers_of(model))
+    fits = 0 in not_items or not (was_none and _padding(model, renumbering.size))
+    rule = "hold 0, which was no item: an embedding with `mask_zero` masks it"
+    expect(fits, "not_items", rule, list(not_items))
+    return not_items
 
 
 def _check_features(model, features, items):

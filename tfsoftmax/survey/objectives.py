@@ -100,7 +100,7 @@ class SampledObjective(SamplingHead):
 
     Args:
         vocab_size: V, the number of words.
-        num_samples, sampler, counts, sampler_options: as in `SamplingHead`.
+        num_samples, sampler, counts, sampler_options: as in `sampling.SamplingHead`.
         objective: "bpr", "gbce", "pairwise_softmax", or a function like `bpr` of the labels' scores
             (N,), the words' scores (N, M) and their numbers of copies (M,) to losses (N,), each of
             which depends on its own row alone. Register it with

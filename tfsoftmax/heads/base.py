@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from tfsoftmax.distributions.base import Distribution, Objective
 from tfsoftmax.heads.inputs import (
-    check_input,
     check_exclude_shape,
+    check_input,
     checked_exclude,
     flatten,
     restore,

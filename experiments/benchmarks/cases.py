@@ -27,6 +27,10 @@ POSTER = types.MappingProxyType({  # our name: the poster's
     "FullSoftmax": "Softmax", "ClassSoftmax": "cHSM", SEQUENTIAL: "tHSM",
     "TreeSoftmax (p-tHSM)": "p-tHSM",
 })
+ROW_WISE = (
+    "FullSoftmax", "AdaptiveSoftmax", "SampledSoftmax", "NCE", "TreeSoftmax (p-tHSM)",
+    "ClassSoftmax", "NarySoftmax, three levels", "SelfOrganisedSoftmax",
+)
 LOG_UNIFORM = {"sampler": "log_uniform", "sampler_options": {"unique": True}}
 
 
@@ -45,7 +49,7 @@ class Case:
         jit: whether XLA compiles the step.
         measures: what is timed besides the floor.
         up_to: largest V for which time and 16 GiB of memory suffice.
-        clip: `global_clipnorm` of the optimiser, or None.
+        optimizer: options of Adagrad.
         budgets: {name: value} of constants in `tfsoftmax.support.budgets` that are set before.
     """
 
@@ -59,7 +63,7 @@ class Case:
     jit: bool = False
     measures: tuple = (GRADIENTS, STEP)
     up_to: int = 10**9
-    clip: float | None = None
+    optimizer: dict = dataclasses.field(default_factory=dict)
     budgets: dict = dataclasses.field(default_factory=dict)
 
 
@@ -132,10 +136,10 @@ def variants(vocab_size):
         ]
     balanced, sequential = "TreeSoftmax, balanced", "TreeSoftmax, balanced, sequential"
     few = {"num_samples": 25, "shared_samples": False}
-    clipped = f"{TF_SAMPLED}, clipped"
+    clipped, clip = f"{TF_SAMPLED}, clipped", {"optimizer": {"global_clipnorm": 1.0}}
     return result + [
-        _head("SampledSoftmax, clipped", "sampled", group="clipped", peers=(clipped,), clip=1.0),
-        Case(clipped, "tf_nn", "sampled", {"num_samples": 1280}, "clipped", clip=1.0),
+        _head("SampledSoftmax, clipped", "sampled", group="clipped", peers=(clipped,), **clip),
+        Case(clipped, "tf_nn", "sampled", {"num_samples": 1280}, "clipped", **clip),
         _head("AdaptiveSoftmax, no projections", "adaptive", whole, "adaptive",
               ("AdaptiveSoftmax",)),
         _head(balanced, "tree", {"tree": "balanced"}, "balanced trees", (sequential,)),
@@ -144,6 +148,18 @@ def variants(vocab_size):
         _head("NCE, 25 samples for each position", "nce", few, "samples of positions",
               ("NCE, 1,280 shared samples",)),
     ]
+
+
+def accumulators(vocab_size):
+    """Heads with an accumulator of Adagrad for each row, against one for each weight."""
+    result = []
+    for case in heads(vocab_size):
+        if case.name in ROW_WISE:
+            by_row = {"name": f"{case.name}, by row", "peers": (case.name,),
+                      "optimizer": {"accumulator": "row"}}
+            result += [dataclasses.replace(case, group=case.name, peers=()),
+                       dataclasses.replace(case, group=case.name, **by_row)]
+    return result
 
 
 def shortlists(vocab_size):
@@ -282,6 +298,7 @@ def budgets(vocab_size):
 SUITES = types.MappingProxyType({  # name: (cases of V, values of V)
     "heads": (heads, VOCAB_SIZES),
     "variants": (variants, MIDDLE_SIZES),
+    "accumulators": (accumulators, (200_606,)),
     "shortlists": (shortlists, MIDDLE_SIZES),
     "projections": (projections, MIDDLE_SIZES),
     "samples": (samples, (200_606,)),

@@ -110,7 +110,7 @@ def steps_of(case, problem, loss, variables, adagrad):
             given = tf.constant(hidden), tf.constant(labels)
             forward = tf.function(lambda: loss(*given), jit_compile=case.jit)
             return lambda: float(forward())
-        made = functools.partial(adagrad, LEARNING_RATE, global_clipnorm=case.clip)
+        made = functools.partial(adagrad, LEARNING_RATE, **case.optimizer)
         return head_step(
             loss, variables, hidden, labels, made if measure == STEP else None, case.jit
         )

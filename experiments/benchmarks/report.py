@@ -38,6 +38,7 @@ table has the gradients of each module of a language model with full softmax."""
 TITLES = {
     "heads": "Every head by vocabulary",
     "variants": "Precision, XLA and other forms",
+    "accumulators": "Adagrad by weight and by row",
     "shortlists": "Shortlists and cutoffs (figure 5.1)",
     "projections": "Projection factor (figure 5.3)",
     "samples": "Number of samples (figure 5.11)",

@@ -4,9 +4,9 @@ import collections
 import importlib
 
 NAMES = (
-    "field", "hierarchical", "huffman", "jiang", "methods", "novels", "pieces", "precision",
-    "projections", "proposals", "sgd_trees", "shen", "shmuma", "shortlists", "small_batches",
-    "summaries", "transformer", "tree_shapes", "zaremba",
+    "accumulators", "field", "hierarchical", "huffman", "jiang", "methods", "novels", "pieces",
+    "precision", "projections", "proposals", "sgd_trees", "shen", "shmuma", "shortlists",
+    "small_batches", "summaries", "transformer", "tree_shapes", "zaremba",
 )
 EXPERIMENTS = {name: importlib.import_module(f"experiments.tables.{name}") for name in NAMES}
 

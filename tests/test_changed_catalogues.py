@@ -1,8 +1,5 @@
 """Models whose items come and go: rows, slots and learned counts stay with their items."""
 
-import subprocess
-import sys
-
 import keras
 import numpy as np
 import pytest
@@ -241,32 +238,6 @@ def test_a_tower_computes_new_items_from_their_features():
         tfsoftmax.with_items(model, [*range(V), -1])
     with refuses("features", "have a row for each of the 12 items"):
         tfsoftmax.with_items(model, [*range(V), -1], features(V))
-
-
-def test_another_process_serves_the_grown_catalogue(tmp_path):
-    new = tfsoftmax.with_items(with_tower(), [*range(V), -1, -1], features(V + 2))
-    hidden = np.random.default_rng(4).normal(size=(6, D)).astype(np.float32)
-    wanted = new.layers[-1].top_k(hidden, V + 2)[0].numpy()
-    names = [f"item {i}" for i in range(V + 2)]
-    tfsoftmax.export_retrieval(new, str(tmp_path / "served"), k=V + 2, ids=names)
-    new.save(tmp_path / "new.keras")
-    np.savez(tmp_path / "data.npz", hidden=hidden, wanted=wanted)
-    script = """if True:
-        import sys, numpy as np, tensorflow as tf
-        data = np.load(sys.argv[1] + "/data.npz")
-        served = tf.saved_model.load(sys.argv[1] + "/served").signatures["retrieve"]
-        name = next(iter(served.structured_input_signature[1]))
-        inputs = [x for x in served.structured_input_signature[1] if x != "exclude"]
-        exclude = tf.constant([[""]] * 6)
-        found = served(**{inputs[0]: tf.constant(data["hidden"]), "exclude": exclude})
-        ids = [[int(x.split()[1]) for x in row] for row in found["ids"].numpy().astype(str)]
-        np.testing.assert_array_equal(ids, data["wanted"])
-        import keras, tfsoftmax
-        again = keras.saving.load_model(sys.argv[1] + "/new.keras")
-        np.testing.assert_array_equal(
-            again.layers[-1].top_k(data["hidden"], 13)[0], data["wanted"])
-    """
-    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True)
 
 
 class Towers(keras.Model):

@@ -4,8 +4,8 @@ import collections
 import importlib
 
 NAMES = (
-    "accumulators", "field", "hierarchical", "huffman", "jiang", "methods", "novels", "pieces",
-    "precision", "projections", "proposals", "sgd_trees", "shen", "shmuma", "shortlists",
+    "accumulators", "field", "hierarchical", "huffman", "jiang", "leaf_orders", "methods", "novels",
+    "pieces", "precision", "projections", "proposals", "sgd_trees", "shen", "shmuma", "shortlists",
     "small_batches", "summaries", "transformer", "tree_shapes", "zaremba",
 )
 EXPERIMENTS = {name: importlib.import_module(f"experiments.tables.{name}") for name in NAMES}

@@ -1,0 +1,41 @@
+"""What a p-tHSM needs for the poster's 129 on Penn Treebank: the order of leaves, rate, depth.
+
+Reproduces: no table. Jiang et al. 2017 have a test perplexity of 129.34 with a Huffman tree, where
+ours has 146 (experiment `jiang`), while that of Brown clusters has 128.78, and ours 124. These runs
+go from one tree to the other by the number of Brown clusters, under each of which the words form a
+Huffman tree: one cluster is Huffman's tree. Others change the learning rate of Adam (0.001 in
+`jiang`), or the depth: the balanced tree has the words by frequency, all at a depth of 13 or 14.
+
+Commands, for Penn Treebank in a folder (results/ptb/leaf_orders):
+
+    tfsoftmax prepare --corpus=ptb --manual_dir=simple-examples --out=data/ptb
+    for classes in 30 100 300; do
+        tfsoftmax cluster --data=data/ptb --classes=$classes --out=data/ptb/brown-$classes.paths
+    done
+    tfsoftmax cluster --data=data/ptb --classes=1000 --out=data/ptb/brown.paths
+    python -m experiments.run leaf_orders --data=data/ptb
+
+Hardware and hours: each run has one core, which it shares with other work, and takes 6 to 20
+minutes. The runs of Huffman and of 1,000 clusters are those of `jiang`.
+"""
+
+import dataclasses
+
+from experiments.framework.seeds import seeded
+from experiments.tables import jiang
+
+
+def _at_rate(rate):
+    run = jiang.run(f"huffman-rate-{rate}", "tree", tree="huffman")
+    return dataclasses.replace(run, training={**run.training, "learning_rate": rate})
+
+
+RUNS = seeded([
+    jiang.run("huffman", "tree", tree="huffman"),
+    *(jiang.run(f"brown-{classes}", "tree", tree=f"{{data}}/brown-{classes}.paths")
+      for classes in (30, 100, 300)),
+    jiang.run("brown-1000", "tree", tree=jiang.BROWN),
+    _at_rate(0.003),
+    _at_rate(0.0003),
+    jiang.run("balanced", "tree", tree="balanced"),
+], (1,))

@@ -16,7 +16,7 @@ SMALL = {
     "WORDS": 600, "CLASSES": 7, "UNITS": 8, "SENTENCES": 300, "STEPS": 5, "ITEMS": 900,
     "TOPICS": 6, "USERS": 500, "HELD_OUT": 150, "HISTORY": 4, "BATCH": 32, "NEAREST": 10,
     "LABELS": 800, "TEXTS": 400, "NEGATIVES": 50, "LENGTH": 8, "SEEDS": 1, "EPOCHS": 1,
-    "BEFORE": 500, "NEW": 200, "DAY": 300, "GENRES": 6,
+    "BEFORE": 500, "NEW": 200, "DAY": 300, "GENRES": 6, "JUDGED": 64,
 }
 FILMS = "".join(f"{i}::Film no {i % 13} (19{50 + i % 50})::Drama|War\n" for i in range(1, 60))
 RATINGS = "".join(f"{i % 97}::{1 + i % 97 % 4 + 4 * (i // 97)}::4::{i}\n" for i in range(97 * 13))
@@ -68,10 +68,12 @@ def test_a_sequential_recommender_is_judged_on_last_items_without_seen_ones():
     np.testing.assert_array_equal(items[:, 1:][inside], following[:, :-1][inside])
     np.testing.assert_array_equal(items > 0, following > 0)
     assert not seen.any() and (items[:, -1] > 0).all()
-    for place, (inputs, labels) in ((-2, names["validation"]), (-1, names["test"])):
-        assert not labels[:, :-1].any()
-        for row, label, had, user in zip(inputs["items"], labels[:, -1], inputs["seen"], users):
-            assert label == user[place]
+    for place, batches in ((-2, names["validation"]), (-1, names["test"])):
+        judged = list(batches.unbatch().as_numpy_iterator())
+        assert len(judged) == len(users) > names["JUDGED"]  # the widths of two batches differ
+        for (inputs, labels), user in zip(judged, users):
+            row, had, label = inputs["items"], inputs["seen"], labels[-1]
+            assert label == user[place] and not labels[:-1].any()
             assert {*had} - {0} == {*user[:place]}
             np.testing.assert_array_equal(row[row > 0], user[:place][-names["LENGTH"] :])
     tokens = sum(len(user) - 3 for user in users)

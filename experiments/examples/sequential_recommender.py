@@ -6,7 +6,7 @@
 #     python -m experiments.examples.sequential_recommender
 #     python -m experiments.examples.sequential_recommender --data=ml-100k --epochs=30
 #     python -m experiments.examples.sequential_recommender --data=Beauty.txt --epochs=100 \
-#         --length=50 --units=64 --blocks=2
+#         --length=50 --units=64 --blocks=2 --dropout=0.5 --rate=0.001
 #
 # The first makes up its users, so that the best NDCG that any model can have is known. The others
 # read a folder or a file that you have downloaded and unpacked: MovieLens (ml-100k, ml-1m, ml-25m,
@@ -37,6 +37,8 @@ USERS = 4_000
 LENGTH = 20
 BLOCKS = 1
 UNITS = 32
+DROPOUT = 0.1
+RATE = 0.01
 BATCH = 64
 JUDGED = 512
 NEGATIVES = 256
@@ -51,8 +53,13 @@ parser.add_argument("--epochs", type=int, default=EPOCHS, help="The most epochs 
 parser.add_argument("--length", type=int, default=LENGTH, help="Items that a model sees.")
 parser.add_argument("--units", type=int, default=UNITS, help="Units of a model.")
 parser.add_argument("--blocks", type=int, default=BLOCKS, help="Blocks of SASRec.")
+parser.add_argument("--dropout", type=float, default=DROPOUT, help="Dropout of a model.")
+parser.add_argument("--rate", type=float, default=RATE, help="Learning rate of Adam.")
+parser.add_argument("--seeds", type=int, default=SEEDS, help="Trainings of each model.")
+parser.add_argument("--models", default="", help="Only models with this in their names.")
 flags = parser.parse_known_args()[0]
 LENGTH, UNITS, BLOCKS = flags.length, flags.units, flags.blocks
+DROPOUT, RATE, SEEDS = flags.dropout, flags.rate, flags.seeds
 
 # %% [markdown]
 # Items are numbered from 1, since 0 is padding. Made-up users take no item twice. The topic of the
@@ -121,7 +128,8 @@ else:
         parser.error(f"--data must have the order of time, and {flags.data} has none")
     users = [items + 1 for items in read.users if len(items) > 2]
     known, count = None, read.count + 1
-    print(f"{len(read.users) - len(users):,} users with fewer than 3 items are left out")
+    if len(users) < len(read.users):
+        print(f"left out: users with fewer than 3 items, {len(read.users) - len(users):,} of all")
 
 # %% [markdown]
 # Leave one out: the last item of a user is the test, the one before it the validation, and the rest
@@ -213,14 +221,14 @@ def ndcg_of_counts(pairs_of):
 def sasrec(hidden):
     for _ in range(BLOCKS):
         hidden = tfsoftmax.TransformerBlock(
-            UNITS, attention_heads=2, context=LENGTH, dropout=0.1, return_sequences=True
+            UNITS, attention_heads=2, context=LENGTH, dropout=DROPOUT, return_sequences=True
         )(hidden)
     return keras.layers.LayerNormalization()(hidden)
 
 
 def gru4rec(hidden):
     hidden = tfsoftmax.GRU(2 * UNITS, return_sequences=True)(hidden)
-    return keras.layers.Dense(UNITS)(keras.layers.Dropout(0.1)(hidden))
+    return keras.layers.Dense(UNITS)(keras.layers.Dropout(DROPOUT)(hidden))
 
 
 def full():
@@ -240,7 +248,7 @@ def build(body, head_of):
     hidden = body(embedding(items))
     model = keras.Model([items, seen], head_of()(hidden, exclude=seen[:, None]))
     model.compile(
-        tfsoftmax.optimizers.Adam(0.01), tfsoftmax.SoftmaxLoss(ignore_class=0),
+        tfsoftmax.optimizers.Adam(RATE), tfsoftmax.SoftmaxLoss(ignore_class=0),
         metrics=[tfsoftmax.metrics.NDCG(10, ignore_class=0),
                  tfsoftmax.metrics.RecallAtK(10, ignore_class=0)],
     )
@@ -302,6 +310,8 @@ if known is not None:
 print("\n| | ms a step | NDCG@10 | lowest | highest | recall@10 | epochs |")
 print("|---|---|---|---|---|---|---|")
 for name, model_of in MODELS.items():
+    if flags.models not in name:
+        continue
     seconds, ndcg, recall, ended = zip(*(trained(model_of, seed) for seed in range(1, SEEDS + 1)))
     print(
         f"| {name} | {1000 * np.median(seconds) / steps:,.1f} | {np.mean(ndcg):.1%} "

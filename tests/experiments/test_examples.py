@@ -49,6 +49,20 @@ def test_new_items_are_found_at_once_if_ids_were_left_out_in_training():
 
 
 @pytest.mark.slow
+def test_a_sequential_recommender_reads_sequences_in_which_users_take_items_again(
+    tmp_path, monkeypatch
+):
+    lines = [f"{i} " + " ".join(str(1 + (i + j) % 13) for j in range(20)) for i in range(90)]
+    (tmp_path / "Tea.txt").write_text("\n".join([*lines, "90 7 7"]))
+    argv = [f"--data={tmp_path / 'Tea.txt'}", "--models=SASRec, Full", "--length=6", "--blocks=2"]
+    monkeypatch.setattr(sys, "argv", ["sequential_recommender", *argv])
+    printed = run("sequential_recommender")
+    assert printed.startswith("left out: users with fewer than 3 items, 1 of all\n13 items, 90")
+    (row,) = re.findall(r"(?m)^\| SASRec, FullSoftmax .*", printed)
+    assert row.split("|")[3].strip() == "100.0%"  # all but the label are excluded
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["recommender", "sequential_recommender"])
 def test_recommenders_read_movielens(name, tmp_path, monkeypatch):
     (tmp_path / "movies.dat").write_text(FILMS)
@@ -57,6 +71,15 @@ def test_recommenders_read_movielens(name, tmp_path, monkeypatch):
     printed = run(name)
     assert printed.startswith("59 items")
     check_table(printed, name)
+
+
+def test_a_sequential_recommender_refuses_a_folder_without_an_order(tmp_path, monkeypatch, capsys):
+    for name in ("train.txt", "test.txt"):
+        (tmp_path / name).write_text("0 1 2 3\n")
+    monkeypatch.setattr(sys, "argv", ["sequential_recommender", f"--data={tmp_path}"])
+    with pytest.raises(SystemExit):
+        run("sequential_recommender")
+    assert "--data must have the order of time, and" in capsys.readouterr().err
 
 
 def test_a_sequential_recommender_is_judged_on_last_items_without_seen_ones():

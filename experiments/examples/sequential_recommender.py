@@ -4,11 +4,14 @@
 # next item of every position, and judged on the last item of each user.
 #
 #     python -m experiments.examples.sequential_recommender
-#     python -m experiments.examples.sequential_recommender --manual_dir=ml-100k
+#     python -m experiments.examples.sequential_recommender --data=ml-100k --epochs=30
+#     python -m experiments.examples.sequential_recommender --data=Beauty.txt --epochs=100 \
+#         --length=50 --units=64 --blocks=2 --dropout=0.5 --rate=0.001
 #
-# The first makes up its users, so that the best NDCG that any model can have is known. The second
-# reads MovieLens (ml-100k, ml-1m, ml-25m) from a folder that you have downloaded and unpacked:
-# https://grouplens.org/datasets/movielens.
+# The first makes up its users, so that the best NDCG that any model can have is known. The others
+# read a folder or a file that you have downloaded and unpacked: MovieLens (ml-100k, ml-1m, ml-25m,
+# https://grouplens.org/datasets/movielens), the files of SASRec and S3-Rec, RecBole's NAME.inter,
+# or ratings.csv.
 #
 # Each model has a head over all items and one that samples. Training stops when the NDCG of the
 # validation no longer rises. Three seeds show how far an NDCG can be trusted.
@@ -23,6 +26,7 @@ import time
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 import tfsoftmax
 from tfsoftmax.support.hardware import hardware
@@ -33,18 +37,29 @@ USERS = 4_000
 LENGTH = 20
 BLOCKS = 1
 UNITS = 32
+DROPOUT = 0.1
+RATE = 0.01
 BATCH = 64
+JUDGED = 512
 NEGATIVES = 256
 EPOCHS = 5
 SEEDS = 3
 
 parser = argparse.ArgumentParser()
 parser.add_argument(
-    "--manual_dir", "--data", help="A folder with MovieLens; made-up users without it."
+    "--data", "--manual_dir", help="A folder or file with sequences; made-up users without it."
 )
 parser.add_argument("--epochs", type=int, default=EPOCHS, help="The most epochs of a training.")
+parser.add_argument("--length", type=int, default=LENGTH, help="Items that a model sees.")
+parser.add_argument("--units", type=int, default=UNITS, help="Units of a model.")
+parser.add_argument("--blocks", type=int, default=BLOCKS, help="Blocks of SASRec.")
+parser.add_argument("--dropout", type=float, default=DROPOUT, help="Dropout of a model.")
+parser.add_argument("--rate", type=float, default=RATE, help="Learning rate of Adam.")
+parser.add_argument("--seeds", type=int, default=SEEDS, help="Trainings of each model.")
+parser.add_argument("--models", default="", help="Only models with this in their names.")
 flags = parser.parse_known_args()[0]
-folder, epochs = flags.manual_dir, flags.epochs
+LENGTH, UNITS, BLOCKS = flags.length, flags.units, flags.blocks
+DROPOUT, RATE, SEEDS = flags.dropout, flags.rate, flags.seeds
 
 # %% [markdown]
 # Items are numbered from 1, since 0 is padding. Made-up users take no item twice. The topic of the
@@ -102,27 +117,30 @@ def best_possible(users):
     return np.mean(values)
 
 
-if folder is None:
+if flags.data is None:
     users = made_up_users()
     known, count = best_possible(users), ITEMS + 1
 else:
-    from experiments.inputs import movielens  # run it in a checkout
+    from experiments.inputs import interactions  # run it in a checkout
 
-    films = movielens.read(folder)
-    order = np.argsort(films.users, kind="stable")
-    ends = np.flatnonzero(np.diff(films.users[order])) + 1
-    users = [items for items in np.split(films.items[order] + 1, ends) if len(items) > 3]
-    known, count = None, len(films.titles) + 1
+    read = interactions.read(flags.data)
+    if not read.ordered:
+        parser.error(f"--data must have the order of time, and {flags.data} has none")
+    users = [items + 1 for items in read.users if len(items) > 2]
+    known, count = None, read.count + 1
+    if len(users) < len(read.users):
+        print(f"left out: users with fewer than 3 items, {len(read.users) - len(users):,} of all")
 
 # %% [markdown]
 # Leave one out: the last item of a user is the test, the one before it the validation, and the rest
-# is for training. A model is judged without the items that the user had before.
+# is for training. A model is judged without the items that the user had before, but for the label
+# itself, where a user takes an item again. Histories differ in length, so that each batch pads its
+# own: some users have thousands of items.
 
 
 # %%
-def padded(lists, width=None):
-    """Lists of items as an array, with zeros on the left."""
-    width = width or max(map(len, lists))
+def padded(lists, width):
+    """The last items of lists as an array (lists, width), with zeros on the left."""
     rows = np.zeros((len(lists), width), np.int32)
     for row, items in zip(rows, lists):
         row[max(width - len(items), 0) :] = items[-width:]
@@ -141,11 +159,22 @@ def in_training():
 
 
 def left_out(place):
-    """Inputs, and the label of the last position, the items at `place`. Label 0 does not count."""
-    before = [items[:place] for items in users]
-    labels = np.zeros((len(users), LENGTH), np.int32)
-    labels[:, -1] = [items[place] for items in users]
-    return {"items": padded(before, LENGTH), "seen": padded(before)}, labels
+    """Batches of inputs, and the label of the last position, the items at `place`.
+
+    Labels of 0 do not count.
+    """
+    before, label = [items[:place] for items in users], [items[place] for items in users]
+    others = [items[items != own] for items, own in zip(before, label)]
+    seen = tf.RaggedTensor.from_row_lengths(np.concatenate(others), [*map(len, others)])
+    items, labels = padded(before, LENGTH), np.zeros((len(users), LENGTH), np.int32)
+    labels[:, -1] = label
+    items, labels = tf.constant(items), tf.constant(labels)
+
+    def batch(start):
+        rows = slice(start, start + JUDGED)
+        return {"items": items[rows], "seen": seen[rows].to_tensor()}, labels[rows]
+
+    return tf.data.Dataset.range(0, len(users), JUDGED).map(batch)
 
 
 train, validation, test = in_training(), left_out(-2), left_out(-1)
@@ -158,19 +187,28 @@ steps = -(-len(train[1]) // BATCH)
 
 
 # %%
-def ndcg_of_counts(pairs):
+pairs, times = np.unique(
+    train[0]["items"][train[1] > 0].astype(np.int64) * count + train[1][train[1] > 0],
+    return_counts=True,
+)
+ends = np.searchsorted(pairs, np.arange(count + 1) * count)
+
+
+def followed(item):
+    """How often each item followed another one in training, (count,)."""
+    own, row = slice(ends[item], ends[item + 1]), np.zeros(count)
+    row[pairs[own] % count] = times[own]
+    return row
+
+
+def ndcg_of_counts(pairs_of):
     """NDCG@10 of scores by counts, among the items that a user did not have."""
     values, popular = [], counts / counts.sum()
     for items in users:
-        scores = popular + pairs[items[-2]]
-        scores[items[:-1]] = -1
+        scores = popular + pairs_of(items[-2])
+        scores[items[:-1][items[:-1] != items[-1]]] = -1
         values.append(ndcg_of(scores[None], items[-1:]))
     return np.mean(values)
-
-
-followed = np.zeros((count, count), np.float32)
-np.add.at(followed, (train[0]["items"], train[1]), 1)
-followed[0] = followed[:, 0] = 0
 
 # %% [markdown]
 # The models. Both skip masked positions. The head has a kernel of its own; tied to the embedding
@@ -183,14 +221,14 @@ followed[0] = followed[:, 0] = 0
 def sasrec(hidden):
     for _ in range(BLOCKS):
         hidden = tfsoftmax.TransformerBlock(
-            UNITS, attention_heads=2, context=LENGTH, dropout=0.1, return_sequences=True
+            UNITS, attention_heads=2, context=LENGTH, dropout=DROPOUT, return_sequences=True
         )(hidden)
     return keras.layers.LayerNormalization()(hidden)
 
 
 def gru4rec(hidden):
     hidden = tfsoftmax.GRU(2 * UNITS, return_sequences=True)(hidden)
-    return keras.layers.Dense(UNITS)(keras.layers.Dropout(0.1)(hidden))
+    return keras.layers.Dense(UNITS)(keras.layers.Dropout(DROPOUT)(hidden))
 
 
 def full():
@@ -210,7 +248,7 @@ def build(body, head_of):
     hidden = body(embedding(items))
     model = keras.Model([items, seen], head_of()(hidden, exclude=seen[:, None]))
     model.compile(
-        tfsoftmax.optimizers.Adam(0.01), tfsoftmax.SoftmaxLoss(ignore_class=0),
+        tfsoftmax.optimizers.Adam(RATE), tfsoftmax.SoftmaxLoss(ignore_class=0),
         metrics=[tfsoftmax.metrics.NDCG(10, ignore_class=0),
                  tfsoftmax.metrics.RecallAtK(10, ignore_class=0)],
     )
@@ -252,10 +290,10 @@ def trained(model_of, seed):
         "val_ndcg_at_10", mode="max", patience=3, restore_best_weights=True
     )
     model.fit(
-        *train, batch_size=BATCH, epochs=epochs, validation_data=validation,
-        validation_batch_size=512, callbacks=[clock, stop], verbose=0,
+        *train, batch_size=BATCH, epochs=flags.epochs, validation_data=validation,
+        callbacks=[clock, stop], verbose=0,
     )
-    results = model.evaluate(*test, batch_size=512, return_dict=True, verbose=0)
+    results = model.evaluate(test, return_dict=True, verbose=0)
     keras.backend.clear_session()
     return min(clock.seconds), results["ndcg_at_10"], results["recall_at_10"], len(clock.seconds)
 
@@ -263,15 +301,17 @@ def trained(model_of, seed):
 # %%
 print(
     f"{count - 1:,} items, {len(users):,} users, {hardware()}, {SEEDS} seeds\n"
-    f"{epochs} epochs or fewer of {steps:,} steps with batches of {BATCH}"
+    f"{flags.epochs} epochs or fewer of {steps:,} steps with batches of {BATCH}"
 )
-print(f"NDCG@10 of the most popular items: {ndcg_of_counts(np.zeros((count, 1))):.1%}, "
+print(f"NDCG@10 of the most popular items: {ndcg_of_counts(lambda item: 0):.1%}, "
       f"of those that most often followed the last item: {ndcg_of_counts(followed):.1%}")
 if known is not None:
     print(f"best possible: NDCG@10 {known:.1%}")
 print("\n| | ms a step | NDCG@10 | lowest | highest | recall@10 | epochs |")
 print("|---|---|---|---|---|---|---|")
 for name, model_of in MODELS.items():
+    if flags.models not in name:
+        continue
     seconds, ndcg, recall, ended = zip(*(trained(model_of, seed) for seed in range(1, SEEDS + 1)))
     print(
         f"| {name} | {1000 * np.median(seconds) / steps:,.1f} | {np.mean(ndcg):.1%} "

@@ -16,7 +16,7 @@ SMALL = {
     "WORDS": 600, "CLASSES": 7, "UNITS": 8, "SENTENCES": 300, "STEPS": 5, "ITEMS": 900,
     "TOPICS": 6, "USERS": 500, "HELD_OUT": 150, "HISTORY": 4, "BATCH": 32, "NEAREST": 10,
     "LABELS": 800, "TEXTS": 400, "NEGATIVES": 50, "LENGTH": 8, "SEEDS": 1, "EPOCHS": 1,
-    "BEFORE": 500, "NEW": 200, "DAY": 300, "GENRES": 6,
+    "BEFORE": 500, "NEW": 200, "DAY": 300, "GENRES": 6, "JUDGED": 64,
 }
 FILMS = "".join(f"{i}::Film no {i % 13} (19{50 + i % 50})::Drama|War\n" for i in range(1, 60))
 RATINGS = "".join(f"{i % 97}::{1 + i % 97 % 4 + 4 * (i // 97)}::4::{i}\n" for i in range(97 * 13))
@@ -49,6 +49,20 @@ def test_new_items_are_found_at_once_if_ids_were_left_out_in_training():
 
 
 @pytest.mark.slow
+def test_a_sequential_recommender_reads_sequences_in_which_users_take_items_again(
+    tmp_path, monkeypatch
+):
+    lines = [f"{i} " + " ".join(str(1 + (i + j) % 13) for j in range(20)) for i in range(90)]
+    (tmp_path / "Tea.txt").write_text("\n".join([*lines, "90 7 7"]))
+    argv = [f"--data={tmp_path / 'Tea.txt'}", "--models=SASRec, Full", "--length=6", "--blocks=2"]
+    monkeypatch.setattr(sys, "argv", ["sequential_recommender", *argv])
+    printed = run("sequential_recommender")
+    assert printed.startswith("left out: users with fewer than 3 items, 1 of all\n13 items, 90")
+    (row,) = re.findall(r"(?m)^\| SASRec, FullSoftmax .*", printed)
+    assert row.split("|")[3].strip() == "100.0%"  # all but the label are excluded
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["recommender", "sequential_recommender"])
 def test_recommenders_read_movielens(name, tmp_path, monkeypatch):
     (tmp_path / "movies.dat").write_text(FILMS)
@@ -57,6 +71,15 @@ def test_recommenders_read_movielens(name, tmp_path, monkeypatch):
     printed = run(name)
     assert printed.startswith("59 items")
     check_table(printed, name)
+
+
+def test_a_sequential_recommender_refuses_a_folder_without_an_order(tmp_path, monkeypatch, capsys):
+    for name in ("train.txt", "test.txt"):
+        (tmp_path / name).write_text("0 1 2 3\n")
+    monkeypatch.setattr(sys, "argv", ["sequential_recommender", f"--data={tmp_path}"])
+    with pytest.raises(SystemExit):
+        run("sequential_recommender")
+    assert "--data must have the order of time, and" in capsys.readouterr().err
 
 
 def test_a_sequential_recommender_is_judged_on_last_items_without_seen_ones():
@@ -68,10 +91,12 @@ def test_a_sequential_recommender_is_judged_on_last_items_without_seen_ones():
     np.testing.assert_array_equal(items[:, 1:][inside], following[:, :-1][inside])
     np.testing.assert_array_equal(items > 0, following > 0)
     assert not seen.any() and (items[:, -1] > 0).all()
-    for place, (inputs, labels) in ((-2, names["validation"]), (-1, names["test"])):
-        assert not labels[:, :-1].any()
-        for row, label, had, user in zip(inputs["items"], labels[:, -1], inputs["seen"], users):
-            assert label == user[place]
+    for place, batches in ((-2, names["validation"]), (-1, names["test"])):
+        judged = list(batches.unbatch().as_numpy_iterator())
+        assert len(judged) == len(users) > names["JUDGED"]  # the widths of two batches differ
+        for (inputs, labels), user in zip(judged, users):
+            row, had, label = inputs["items"], inputs["seen"], labels[-1]
+            assert label == user[place] and not labels[:-1].any()
             assert {*had} - {0} == {*user[:place]}
             np.testing.assert_array_equal(row[row > 0], user[:place][-names["LENGTH"] :])
     tokens = sum(len(user) - 3 for user in users)

@@ -9,9 +9,10 @@ items) hits, and both are averaged over the users with test items.
 
 Compared are the most popular items, ItemKNN, and a model in the manner of YouTubeDNN: the sum of
 the vectors of the user's other items, divided by the root of their number, and `SampledSoftmax`. A
-tenth of the training items of each user is the validation. It decides how many neighbours ItemKNN
-has and, with the seed 0, after how many epochs training stops. Then each seed trains a model on all
-training items for so many epochs. The test is looked at once for each row.
+tenth of the training items of each user is the validation. Its recall, of 5,000 users, decides how
+many neighbours ItemKNN has and, with the seed 0, after how many epochs training stops. Then each
+seed trains a model on all training items for so many epochs. The test is looked at once for each
+row.
 
 Source of the protocol: Wang et al. 2019 (NGCF), He et al. 2020 (LightGCN). The published recall
 stands beside ours for Gowalla: that of the BARS benchmark (Zhu et al. 2022), and of LightGCN's
@@ -87,6 +88,11 @@ def split(users, rng):
     sizes = [max(1, len(items) // 10) if len(items) > 1 else 0 for items in mixed]
     return ([items[size:] for items, size in zip(mixed, sizes)],
             [items[:size] for items, size in zip(mixed, sizes)])
+
+
+def some(lists):
+    """The lists of 5,000 users, the same ones for all lists, or of all users if they are fewer."""
+    return [lists[user] for user in np.random.default_rng(0).permutation(len(lists))[:5_000]]
 
 
 class ItemKNN:
@@ -203,8 +209,8 @@ def trained(data, train, seed, units, epochs, validation=None, patience=3):
     Args:
         data: `Interactions`.
         train: U arrays, the items to train on.
-        validation: U arrays, other items. Training stops when the recall of 5,000 users has not
-            risen for `patience` epochs. None to train for all of `epochs`.
+        validation: U arrays, other items. Training stops when their recall has not risen for
+            `patience` epochs. None to train for all of `epochs`.
     """
     import keras
 
@@ -212,13 +218,12 @@ def trained(data, train, seed, units, epochs, validation=None, patience=3):
     rng, recalls = np.random.default_rng(seed), []
     counts = np.bincount(np.concatenate(train), minlength=data.count)
     model, head = model_of_others(data.count, counts, units)
-    judged = np.random.default_rng(0).permutation(len(train))[:5_000]
     for _ in range(epochs):
         rows = pieces(train, rng)
         model.fit(rows, rows, batch_size=BATCH, verbose=0)
         if validation is not None:
-            found = listed_by_model(model, head, [train[user] for user in judged])
-            recalls.append(measured(found, [validation[user] for user in judged])[0])
+            found = listed_by_model(model, head, some(train))
+            recalls.append(measured(found, some(validation))[0])
             if len(recalls) > np.argmax(recalls) + patience:
                 break
     return model, head, 1 + int(np.argmax(recalls)) if recalls else epochs
@@ -235,8 +240,8 @@ def rows_of(data, units, epochs, seeds):
     start = time.perf_counter()
     nearest = ItemKNN(train, data.count, max(NEIGHBOURS))
     recalls = [
-        measured(listed(lambda users, k=k: nearest.scores(users, k), train), validation)[0]
-        for k in NEIGHBOURS
+        measured(listed(lambda users, k=k: nearest.scores(users, k), some(train)),
+                 some(validation))[0] for k in NEIGHBOURS
     ]
     best = NEIGHBOURS[np.argmax(recalls)]
     nearest = ItemKNN(data.users, data.count, best)

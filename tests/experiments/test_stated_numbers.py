@@ -27,6 +27,14 @@ def above_full(run, dropout):
     return 100 * (ours / full - 1)
 
 
+def by_row(case):
+    """The time of a step with accumulators by row, divided by that with one for each weight."""
+    steps = {row["case"]: row["median_ms"]
+             for row in of_rows.read(RESULTS / "accumulator_costs" / "rows.jsonl")
+             if row["measure"] == "step"}
+    return steps[f"{case}, by row"] / steps[case]
+
+
 def cell(experiment, *start, column):
     """A number in the row of a page's tables that starts with these cells."""
     lines = (RESULTS / experiment / "README.md").read_text(encoding="utf-8").splitlines()
@@ -56,6 +64,10 @@ STATED = {
         f"{above_full('adaptive', 0.25):.1f} % above that of full softmax, with a dropout of 0.4 "
         f"or 0.25, and without projections {above_full('adaptive-whole', 0.4):.1f} or "
         f"{above_full('adaptive-whole', 0.25):.1f} %")),
+    "accumulators": ("docs/which_head.md", lambda: (
+        f"of tree softmax takes {by_row('TreeSoftmax (p-tHSM)'):.2f}, of self-organised softmax "
+        f"{by_row('SelfOrganisedSoftmax'):.2f} of the time, and that of class-based softmax "
+        + ("as long" if abs(by_row("ClassSoftmax") - 1) < 0.05 else "another time"))),
     "trees": ("docs/which_head.md", lambda: (
         f"{measured('jiang', 'tree-brown'):.0f} against "
         f"{measured('jiang', 'tree-huffman'):.0f} in")),

@@ -17,9 +17,8 @@ class Adagrad(SparseRows, keras.optimizers.Adagrad):
 
     `accumulator="row"` keeps one number for each row of a variable, the sum of the mean squares of
     the row's gradients, so that all weights of a row have one learning rate. A slot of (V, D)
-    shrinks to (V,), and an update of some rows takes about half as long. It is another rule, not an
-    approximation: compare both on your model, with learning rates of their own. Variables of one
-    axis, such as biases, are updated as before.
+    shrinks to (V,), and fewer bytes are read and written. It is another rule, not an approximation:
+    compare both on your model. Variables of one axis, such as biases, are updated as before.
 
     Args:
         *args, **kwargs: as in `keras.optimizers.Adagrad`; `tfsoftmax.optimizers` says what the

@@ -8,17 +8,15 @@ import tensorflow as tf
 from tfsoftmax.ops.graphs import under_xla
 from tfsoftmax.ops.replicas import merges_replicas
 from tfsoftmax.ops.saved_arrays import array_of
+from tfsoftmax.optimizers.accumulation import RowAccumulation
 from tfsoftmax.optimizers.averages import RowAverages
 from tfsoftmax.optimizers.clipping import clipped, squared_norm
 from tfsoftmax.optimizers.rows import (
-    aligned,
     map_sparse,
-    marked_rows,
     read_rows,
     rows_and_values,
     subtract_from_rows,
     sum_duplicates,
-    write_rows,
 )
 from tfsoftmax.sharding.shards import knowing_shards, mark_as, sharded_words
 from tfsoftmax.support import budgets
@@ -39,7 +37,7 @@ class _Divisible(tf.IndexedSlices):
         return tf.IndexedSlices(self.values / divisor, self.indices, self.dense_shape)
 
 
-class SparseRows(RowAverages):
+class SparseRows(RowAccumulation, RowAverages):
     """Mixin for a Keras optimiser that updates rows by `row_step` where a gradient is sparse.
 
     List it before the Keras class among the bases, and write `slots` and `row_step`. The options
@@ -274,31 +272,6 @@ class SparseRows(RowAverages):
         if self.use_ema:
             self._average_rows(variable, rows, before)
 
-    def _accumulate(self, gradient, variable):
-        index = self._get_variable_index(variable)
-        cycles = self._touched_cycles[index].value
-        self._distribution_strategy.extended.update(
-            self._accumulated_gradients[index].value, self._add_to_rows, args=(gradient, cycles)
-        )
-
-    def _add_to_rows(self, total, gradient, cycles):
-        rows, values = rows_and_values(gradient)
-        cycle = tf.cast(self.iterations, tf.int64) + 1
-        before = read_rows(cycles, rows)
-        values = tf.cast(values, total.dtype)
-        so_far = tf.where(aligned(before == cycle, values), read_rows(total, rows), 0)
-        write_rows(total, rows, so_far + values)
-        write_rows(cycles, rows, tf.fill(tf.shape(before), cycle))
-
-    def _mean_of_cycle(self, variable, sparse):
-        index = self._get_variable_index(variable)
-        total = self._accumulated_gradients[index].value
-        if not sparse:
-            return total / self.gradient_accumulation_steps
-        cycle = tf.cast(self.iterations, tf.int64) + 1
-        marked = marked_rows(self._touched_cycles[index].value == cycle, total)
-        values = marked.values / self.gradient_accumulation_steps
-        return tf.IndexedSlices(values, marked.indices)
 
 def _in_every_replica_if(condition, update):
     """Calls `update` in every replica if `condition()`, the same in all, is true."""

@@ -242,3 +242,12 @@ def test_a_mask_of_true_and_false_serves_as_weights(call):
     by_mask = call(LABELS, logits, mask)
     np.testing.assert_array_equal(by_mask, call(LABELS, logits, mask.astype("float32")))
     assert by_mask != call(LABELS, logits, np.ones(len(mask), np.float32))
+
+
+def test_one_label_a_sequence_is_named_where_the_positions_have_a_mask():
+    words = keras.Input((5,), dtype="int32")
+    hidden = keras.layers.Embedding(9, UNITS, mask_zero=True)(words)
+    model = keras.Model(words, CASES["full"](9)(hidden))
+    model.compile("sgd", SoftmaxLoss(ignore_class=0))
+    with pytest.raises(ValueError, match="`y_true` must have a label for each of the positions"):
+        model.fit(np.ones((3, 5)), np.ones(3, "int32"), verbose=0)

@@ -70,8 +70,8 @@ def positions(
 
     Raises:
         TypeError: if labels or weights are no numbers.
-        ValueError: for weights (B,) and labels (B, T). Keras makes such weights from
-            `class_weight`, by the argmax of the labels over T.
+        ValueError: for labels that do not fit a mask; and for weights (B,) and labels (B, T). Keras
+            makes such weights from `class_weight`, by the argmax of the labels over T.
     """
     labels = dense_ids(y_true, "y_true")
     rank = len(y_pred.shape) - 1
@@ -82,6 +82,10 @@ def positions(
     if len(labels.shape) == rank + 1 and labels.shape[-1] == 1:
         labels = tf.squeeze(labels, -1)
     mask = get_keras_mask(y_pred)
+    if mask is not None:
+        fits = labels.shape.is_compatible_with(mask.shape)
+        rule = f"have a label for each of the positions {tuple(mask.shape)}"
+        expect(fits, "y_true", rule, received=f"labels of shape {labels.shape}")
     if ignore_class is not None:
         kept = labels != ignore_class
         labels = tf.where(kept, labels, 0)

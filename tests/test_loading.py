@@ -33,7 +33,7 @@ SAMPLERS = {
         "label_smoothing": 0.1,
     },
     "learned_unigram, excluding": {
-        "sampler": "learned_unigram", "sampler_options": {"exclude": [0, 3]},
+        "sampler": "learned_unigram", "sampler_options": {"exclude": [12]},  # no label
     },
     "bigram": {"sampler": samplers.Bigram(V, NGRAM), "shared_samples": False},
     "online_bigram": {

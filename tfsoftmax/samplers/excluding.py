@@ -24,7 +24,8 @@ class Excluding(Sampler):
     given by name, and leaves the counts of these words out. Padding is such a word.
 
     A head gives excluded words the probability zero: their `log_q` and log-probabilities are about
-    -1e4. As labels they have a loss of zero, and are not learned by a sampler that learns.
+    -1e4. As labels of positions that count they are an error; `training_loss`, which knows no
+    weights, is zero for them. A sampler that learns does not learn them.
 
     Args:
         vocab_size: V.

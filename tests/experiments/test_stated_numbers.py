@@ -68,6 +68,9 @@ STATED = {
         f"of tree softmax takes {by_row('TreeSoftmax (p-tHSM)'):.2f}, of self-organised softmax "
         f"{by_row('SelfOrganisedSoftmax'):.2f} of the time, and that of class-based softmax "
         + ("as long" if abs(by_row("ClassSoftmax") - 1) < 0.05 else "another time"))),
+    "by row": ("docs/which_head.md", lambda: "perplexity of [{:.1f} instead of {:.1f}]".format(*(
+        measured("accumulators", f"adaptive-{kind}")
+        for kind in ("row", "element")))),
     "trees": ("docs/which_head.md", lambda: (
         f"{measured('jiang', 'tree-brown'):.0f} against "
         f"{measured('jiang', 'tree-huffman'):.0f} in")),

@@ -16,7 +16,8 @@ def measured(experiment, name, column="perplexity"):
     """The mean of a column over the seeds of a run, or that of a case of a benchmark."""
     folder = RESULTS / experiment
     rows = seeds.kept(folder / "results.json") or of_rows.read(folder / "rows.jsonl")
-    own = [row[column] for row in rows if seeds.group(row.get("name") or row["case"]) == name]
+    own = [row[column] for row in rows
+           if column in row and seeds.group(row.get("name") or row["case"]) == name]
     assert own, f"{experiment} has no {name}"
     return statistics.mean(own)
 

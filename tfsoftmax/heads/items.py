@@ -21,7 +21,7 @@ class Items(LinearHead):
 
     Their probability is zero: they have no part in ln Z, are never drawn as samples, and stand in
     no list of `top_k`, of metrics, of hard negatives or of an exported model. Their log-probability
-    is about -1e4. As labels of positions that count they are an error: give such positions the
+    is about -1e4. As labels of positions that count they are an error in training: give these the
     weight zero, as `SoftmaxLoss(ignore_class=0)` does for padding.
 
     Args:

@@ -24,7 +24,7 @@ class Excluding(Sampler):
     given by name, and leaves the counts of these words out. Padding is such a word.
 
     A head gives excluded words the probability zero: their `log_q` and log-probabilities are about
-    -1e4. As labels of positions that count they are an error; `training_loss`, which knows no
+    -1e4. In losses, as labels that count, they are an error in training; `training_loss`, without
     weights, is zero for them. A sampler that learns does not learn them.
 
     Args:

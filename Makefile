@@ -1,6 +1,6 @@
 # make demo: from nothing to a trained model in one command; make demo_summaries: to summaries.
 # make test: installs and runs the tests. make lint, make docs: checks style, builds the site.
-# make benchmark: measures what every head costs on this machine.
+# make speed: every figure of speed on this machine, on one page; make speed-guard: five of them.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -8,7 +8,7 @@ DATA ?= data/docstrings
 RUN ?= runs/demo
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: demo demo_summaries install test test-slow test-oldest test-extras torture test-hub test-exporters lint docs benchmark walkthrough clean
+.PHONY: demo demo_summaries install test test-slow test-oldest test-extras torture test-hub test-exporters lint docs speed speed-guard walkthrough clean
 
 demo: $(VENV)/.installed
 	$(BIN)/tfsoftmax prepare --corpus=docstrings --out=$(DATA)
@@ -69,9 +69,12 @@ docs: $(VENV)/.installed-docs
 walkthrough: $(VENV)/.installed-test
 	$(BIN)/python -m experiments.framework.walkthrough docs/walkthrough.md
 
-benchmark: $(VENV)/.installed-test
-	$(BIN)/python -m experiments.benchmarks.run heads --vocab_sizes=10000,44370 --seconds=1 \
-		--results=runs/benchmark
+# On a quiet machine, at most 100 minutes on two cores; with PyTorch if `pip install torch` was run.
+speed: $(VENV)/.installed-test
+	$(BIN)/python -m experiments.benchmarks.run all --seconds=1
+
+speed-guard: $(VENV)/.installed-test
+	$(BIN)/python -m experiments.benchmarks.guard
 
 PIP_INSTALL = $(PYTHON) -m venv $(VENV) && \
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check

@@ -1,8 +1,12 @@
-"""The bare matmuls that a step cannot do without, in the sizes of a head and its labels.
+"""The bare matmuls and moves that a step cannot do without, in the sizes of a head and its labels.
 
 A product (n, d, c) stands for three matmuls of n rows of d units and c words: scores, the
 gradient of the rows, the gradient of the words. Nothing is between them: no exponentials, no
-gathers, no sums.
+gathers, no sums. An evaluation has the scores alone.
+
+The moves are those of the rows that a step changes: they are gathered, and Adagrad's operation in
+TensorFlow adds a gradient to them that is there already. Each row is read three times and written
+three times, its accumulator once each.
 """
 
 import collections
@@ -24,8 +28,8 @@ def turns(product):
     return [(part, times) for part, times in parts if times and part.words and part.rows]
 
 
-def matmuls(products, dtype):
-    """A function () -> float that computes the products with TensorFlow."""
+def matmuls(products, dtype, gradients=True):
+    """A function () -> float that computes the products, with both gradients or without."""
     import tensorflow as tf
 
     once, often = [], []
@@ -39,6 +43,8 @@ def matmuls(products, dtype):
 
     def three(inputs, kernel):
         scores = tf.matmul(inputs, kernel, transpose_b=True)
+        if not gradients:
+            return scores[0, 0]
         of_inputs = tf.matmul(scores, kernel)
         with tf.control_dependencies([of_inputs]):  # two at a time share caches and threads
             of_kernel = tf.matmul(scores, inputs, transpose_a=True)
@@ -59,3 +65,27 @@ def matmuls(products, dtype):
         return float(total)
 
     return run
+
+
+def moved(rows, of_rows, units):
+    """A function () -> float that gathers distinct rows of a kernel, and updates them."""
+    import numpy as np
+    import tensorflow as tf
+
+    chosen = np.sort(np.random.default_rng(0).choice(of_rows, rows, replace=False))
+    chosen = tf.constant(chosen.astype(np.int32))
+    kernel, accumulator = (tf.Variable(tf.ones((of_rows, units))) for _ in range(2))
+    gradient = tf.ones((rows, units))
+
+    @tf.function
+    def gathered_and_updated():
+        first = tf.gather(kernel, chosen)[0, 0]
+        with tf.control_dependencies([first]):
+            update = tf.raw_ops.ResourceSparseApplyAdagradV2(
+                var=kernel.handle, accum=accumulator.handle, lr=0.1, epsilon=1e-7, grad=gradient,
+                indices=chosen,
+            )
+        with tf.control_dependencies([update]):
+            return tf.identity(first)
+
+    return lambda: float(gathered_and_updated())

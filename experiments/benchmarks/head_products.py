@@ -1,7 +1,7 @@
-"""The matrix products that a training step of a head cannot do without: one function for a class.
+"""What a training step of a head cannot do without: products, and rows that it changes.
 
-A function takes a built head and labels (N,), and returns tuples (rows, units, columns): a product
-of (rows, units) and (units, columns), with its two gradients.
+Each class has a function of a built head and labels (N,). It returns tuples (rows, units, columns):
+a product of (rows, units) and (units, columns), with its two gradients.
 """
 
 import math
@@ -155,3 +155,29 @@ PRODUCTS = {
     ClassNCE: _class_nce,
     SelfOrganisedSoftmax: _self_organised,
 }
+
+
+def evaluated(head: SoftmaxHead, labels: np.ndarray) -> list[Product]:
+    """The products of exact log-probabilities: of all words where training draws a sample."""
+    if isinstance(head, SamplingHead):
+        return [Product(*product) for product in _of_kernel(head, labels)]
+    return products_of(head, labels)
+
+
+def moves_of(head: SoftmaxHead, labels: np.ndarray) -> tuple | None:
+    """The distinct rows that a step of a hierarchical head changes, of how many, and their units.
+
+    For the other heads None: their rows are few, or all in a dense gradient.
+    """
+    units = _units(head)
+    if isinstance(head, TreeSoftmax):
+        nodes = head.tree.paths(labels) // 2
+        return len(np.unique(nodes[nodes >= 0])), head.vocab_size - 1, units
+    if isinstance(head, NarySoftmax):
+        edges = head.tree.paths(labels)
+        nodes = np.unique(head.tree.owners[edges[edges >= 0]])
+        return int(head.tree.sizes[nodes].sum()), len(head.tree.owners), units
+    if isinstance(head, SelfOrganisedSoftmax):
+        clusters = np.unique(head.clusters[np.asarray(labels)])
+        return int(head.layout["sizes"].numpy()[clusters].sum()), head.vocab_size, units
+    return None

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 
-from experiments.benchmarks.cases import FLOOR
+from experiments.benchmarks.cases import FLOOR, MOVES
 
 LEAST_SAMPLES, MOST_SAMPLES = 3, 15
 SLOW_SECONDS = 1.0  # above it the run that measures memory is a sample, too
@@ -123,7 +123,7 @@ def measure_group(cases, problem, budget_seconds, start=Worker, say=print):
                 for measure in answer["measures"]:
                     key = worker, measure
                     values[key] = worker.run(measure)["value"]
-                    second = worker.run(measure, memory=measure != FLOOR)
+                    second = worker.run(measure, memory=measure not in (FLOOR, MOVES))
                     peaks[key] = second["peak_bytes"]
                     wanted[key] = samples_wanted(second["seconds"], budget_seconds)
                     seconds[key] = []

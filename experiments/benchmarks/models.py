@@ -1,10 +1,10 @@
-"""Whole training steps of language models, and the parts of such steps by themselves."""
+"""Whole training steps of models, and the parts of such steps by themselves."""
 
 import dataclasses
-import itertools
 
 from experiments.benchmarks.cases import MODULES, PARTS, WHOLE
 from experiments.benchmarks.floor import Product
+from experiments.benchmarks.problem import ATTENDED, ATTENTION_HEADS, BLOCKS
 from experiments.benchmarks.programs import Program, built_head, parameters_of
 
 
@@ -26,48 +26,86 @@ def training(case, problem):
 
 
 def whole(case, problem):
-    """A training step of embedding, LSTM and head with Adagrad, and each of them by itself."""
+    """A training step of a model with Adagrad, and each of its parts by itself if asked for."""
     import keras
     import tensorflow as tf
 
-    from experiments.benchmarks.head_products import products_of
-    from tfsoftmax.lm.config import ModelConfig
-    from tfsoftmax.lm.model import language_model
     from tfsoftmax.losses import SoftmaxLoss
     from tfsoftmax.metrics import Perplexity
     from tfsoftmax.optimizers import Adagrad
-    from tfsoftmax.vocabulary import EOS, UNK, Vocabulary
 
     keras.utils.set_random_seed(1)
-    config = ModelConfig(head=case.head, head_options=case.options, embedding_units=problem.units,
-                         hidden_units=problem.units, dropout=0.0, precision=case.precision)
-    counts = problem.counts().astype("int64")
-    vocabulary = Vocabulary([UNK, EOS, *map(str, range(2, len(counts)))], counts)
-    model = language_model(config, vocabulary, problem.streams, problem.steps)
+    model, inputs, labels, products = BODIES[case.options.get("body", "LSTM")](case, problem)
     optimizer = Adagrad(0.1, global_clipnorm=5.0)
     optimizer.build(model.trainable_variables)
-    loss = SoftmaxLoss(reduction="sum_over_steps")
+    loss = SoftmaxLoss(reduction="sum_over_steps" if labels.ndim == 2 else "sum_over_batch_size")
     model.compile(optimizer, loss, weighted_metrics=[Perplexity()],
                   jit_compile=case.jit or "auto")
     model.make_train_function()
-    labels = tf.constant(problem.labels().reshape(problem.streams, problem.steps))
-    words = tf.roll(labels, 1, 1)
-    batch = itertools.repeat((words, labels, tf.ones(labels.shape)))
-    dataset = iter(tf.data.Dataset.from_tensors(next(batch)).repeat())
-    functions, products = {WHOLE: lambda: float(model.train_function(dataset)["loss"])}, []
+    inputs, labels = tf.constant(inputs), tf.constant(labels)
+    dataset = iter(tf.data.Dataset.from_tensors((inputs, labels, tf.ones(labels.shape))).repeat())
+    functions = {WHOLE: lambda: float(model.train_function(dataset)["loss"])}
     if set(PARTS) <= set(case.measures):
-        functions.update(zip(PARTS, _parts(model, loss, optimizer, words, labels)))
-    else:  # the floor is that of the whole step
-        of_head = products_of(model.get_layer("head"), problem.labels())
-        products = [*_lstm_products(problem), *of_head]
+        functions.update(zip(PARTS, _parts(model, loss, optimizer, inputs, labels)))
+        products = []  # the parts show what the whole step consists of
     return Program(functions, products, parameters_of(model), {"head": case.head})
 
 
-def _lstm_products(problem):
-    """The matmuls of an LSTM: of the inputs all at once, of the states step by step."""
-    units = problem.units
-    of_states = Product(problem.streams, units, 4 * units)
-    return [Product(problem.positions, units, 4 * units), *[of_states] * problem.steps]
+def _language_model(case, problem, shape, products, **config):
+    """A language model over streams and steps: the model, its inputs, labels, and products."""
+    from experiments.benchmarks.head_products import products_of
+    from tfsoftmax.lm.config import ModelConfig
+    from tfsoftmax.lm.model import language_model
+    from tfsoftmax.vocabulary import EOS, UNK, Vocabulary
+
+    config = ModelConfig(
+        head=case.head, head_options=case.options.get("head_options", {}), dropout=0.0,
+        embedding_units=problem.units, hidden_units=problem.units, precision=case.precision,
+        **config,
+    )
+    counts = problem.counts().astype("int64")
+    vocabulary = Vocabulary([UNK, EOS, *map(str, range(2, len(counts)))], counts)
+    stateful = config.cell == "lstm"
+    model = language_model(config, vocabulary, *shape, stateful=stateful)
+    words, labels = problem.sequences(shape)
+    of_head = products_of(model.get_layer("head"), problem.labels())
+    return model, words, labels, [*products, *of_head]
+
+
+def _lstm(case, problem):
+    units, of_steps = problem.units, Product(problem.streams, problem.units, 4 * problem.units)
+    products = [Product(problem.positions, units, 4 * units), *[of_steps] * problem.steps]
+    return _language_model(case, problem, (problem.streams, problem.steps), products)
+
+
+def _transformer(case, problem):
+    units, shape = problem.units, (problem.positions // ATTENDED, ATTENDED)
+    dense = [Product(problem.positions, units, columns) for columns in (4 * units, 8 * units)]
+    attention = [Product(problem.positions, units, ATTENDED)] * 2  # of all heads together
+    return _language_model(
+        case, problem, shape, [*dense, *attention] * BLOCKS, cell="transformer", layers=BLOCKS,
+        context=ATTENDED, attention_heads=ATTENTION_HEADS,
+    )
+
+
+def _bag_of_words(case, problem):
+    """A classifier of texts by the mean of their words' embeddings."""
+    import keras
+
+    from experiments.benchmarks.head_products import products_of
+    from tfsoftmax.layers.embedding import Embedding
+
+    texts = problem.texts()
+    words = keras.Input(texts.shape[1:], dtype="int32")
+    rows = Embedding(problem.text_words, problem.units, dtype=case.precision)(words)
+    hidden = keras.layers.GlobalAveragePooling1D(dtype=case.precision)(rows)
+    options = case.options.get("head_options", {})
+    head, _ = built_head(dataclasses.replace(case, options=options), problem)
+    model = keras.Model(words, head(hidden))
+    return model, texts, problem.labels(), products_of(head, problem.labels())
+
+
+BODIES = {"LSTM": _lstm, "Transformer": _transformer, "bag of words": _bag_of_words}
 
 
 def modules(case, problem):

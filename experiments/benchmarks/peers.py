@@ -6,6 +6,7 @@ import numpy as np
 
 from experiments.benchmarks.cases import EVALUATIONS, STEP, WHOLE
 from experiments.benchmarks.floor import Product
+from experiments.benchmarks.problem import ATTENDED, ATTENTION_HEADS, BLOCKS
 from experiments.benchmarks.programs import LEARNING_RATE, Program, parameters_of, steps_of
 
 
@@ -103,29 +104,23 @@ def pytorch(case, problem):
 
 
 def pytorch_model(case, problem):
-    """A training step of PyTorch's embedding, LSTM and adaptive softmax, with its Adagrad."""
+    """A training step of a model of PyTorch with its adaptive softmax and Adagrad."""
     import torch
 
     torch.set_num_threads(len(os.sched_getaffinity(0)))
-    device, units = "cuda" if torch.cuda.is_available() else "cpu", problem.units
-    layers = torch.nn.ModuleList([
-        torch.nn.Embedding(problem.vocab_size, units),
-        torch.nn.LSTM(units, units, batch_first=True),
-        torch.nn.AdaptiveLogSoftmaxWithLoss(
-            units, problem.vocab_size, case.options["cutoffs"], div_value=4.0
-        ),
-    ]).to(device)
-    embedding, recurrent, head = layers
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.manual_seed(1)
+    layers, hidden_of, inputs, labels = TORCH_BODIES[case.options["body"]](problem)
+    head = torch.nn.AdaptiveLogSoftmaxWithLoss(
+        problem.units, problem.vocab_size, case.options["head_options"]["cutoffs"], div_value=4.0
+    )
+    layers = torch.nn.ModuleList([*layers, head]).to(device)
     optimizer = torch.optim.Adagrad(layers.parameters(), LEARNING_RATE)
-    labels = torch.tensor(problem.labels(), dtype=torch.int64, device=device)
-    labels = labels.reshape(problem.streams, problem.steps)
-    words, carried = torch.roll(labels, 1, 1), [None]
+    inputs, labels = (torch.tensor(a, dtype=torch.int64, device=device) for a in (inputs, labels))
 
     def step():
         with torch.autocast(device, torch.bfloat16, enabled=case.precision != "float32"):
-            hidden, state = recurrent(embedding(words), carried[0])
-            loss = head(hidden.reshape(-1, units), labels.reshape(-1)).loss
-        carried[0] = [part.detach() for part in state]
+            loss = head(hidden_of(inputs).reshape(-1, problem.units), labels.reshape(-1)).loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(layers.parameters(), 5.0)
         optimizer.step()
@@ -134,6 +129,54 @@ def pytorch_model(case, problem):
         return value
 
     return Program({WHOLE: step}, [], _torch_size(layers))
+
+
+def _torch_lstm(problem):
+    import torch
+
+    embedding = torch.nn.Embedding(problem.vocab_size, problem.units)
+    recurrent = torch.nn.LSTM(problem.units, problem.units, batch_first=True)
+    carried = [None]
+
+    def hidden_of(words):
+        hidden, state = recurrent(embedding(words), carried[0])
+        carried[0] = [part.detach() for part in state]
+        return hidden
+
+    shape = problem.streams, problem.steps
+    return [embedding, recurrent], hidden_of, *problem.sequences(shape)
+
+
+def _torch_transformer(problem):
+    import torch
+
+    embedding = torch.nn.Embedding(problem.vocab_size, problem.units)
+    block = torch.nn.TransformerEncoderLayer(
+        problem.units, ATTENTION_HEADS, 4 * problem.units, dropout=0.0, activation="gelu",
+        batch_first=True, norm_first=True, bias=False,
+    )
+    blocks = torch.nn.TransformerEncoder(
+        block, BLOCKS, torch.nn.RMSNorm(problem.units), enable_nested_tensor=False
+    )
+    shape = problem.positions // ATTENDED, ATTENDED
+
+    def hidden_of(words):
+        mask = torch.nn.Transformer.generate_square_subsequent_mask(ATTENDED, words.device)
+        return blocks(problem.units**0.5 * embedding(words), mask, is_causal=True)
+
+    return [embedding, blocks], hidden_of, *problem.sequences(shape)
+
+
+def _torch_bag_of_words(problem):
+    import torch
+
+    bag = torch.nn.EmbeddingBag(problem.text_words, problem.units)  # the mean of a text's words
+    return [bag], bag, problem.texts(), problem.labels()
+
+
+TORCH_BODIES = {
+    "LSTM": _torch_lstm, "Transformer": _torch_transformer, "bag of words": _torch_bag_of_words,
+}
 
 
 def _torch_step(module, hidden, losses, update):

@@ -11,8 +11,8 @@ from experiments.benchmarks.cases import (
     MIDDLE_SIZES,
     PEERS,
     STEP,
-    heads,
 )
+from experiments.benchmarks.suites import heads
 from experiments.framework import pictures, seeds
 
 # Panels of the pictures by vocabulary, with the groups of cases that each of them shows.
@@ -66,7 +66,7 @@ def shown(suite, rows, folder, suffix=""):
     Returns:
         Markdown that shows the pictures.
     """
-    makers = {"heads": _heads, "headline": _reached, "shortlists": _shortlists,
+    makers = {"heads": _heads, "models": _reached, "shortlists": _shortlists,
               **dict.fromkeys(BY_NUMBER, _by_number)}
     if suite not in makers:
         return ""
@@ -122,7 +122,10 @@ def _headline(rows):
 
 def _reached(rows):
     """How many times as fast a whole step is, against the perplexity at convergence."""
+    rows = [row for row in rows if row["V"] == max(row["V"] for row in rows)]
     by = {row["case"].removeprefix("LSTM and "): row["median_ms"] for row in rows}
+    if "FullSoftmax" not in by:
+        return
     full = by["FullSoftmax"]
     points = {name: (full / by[case], perplexity_to_full(*of_runs))
               for name, (case, *of_runs) in REACHED.items() if case in by}

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 
+BLOCKS, ATTENTION_HEADS, ATTENDED = 2, 8, 128  # of a Transformer, which reads rows of 128 words
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
@@ -23,6 +24,7 @@ class Problem:
     streams: int = 128
     steps: int = 20
     data: str = ""
+    text_words: int = 50_000  # different words in the texts of a classifier
 
     @property
     def positions(self):
@@ -53,6 +55,16 @@ class Problem:
             self.vocab_size, self.positions, p=counts / counts.sum()
         )
         return draw.astype(np.int32)
+
+    def sequences(self, shape):
+        """Words and the labels that follow them, int32 of this shape (streams, steps)."""
+        labels = self.labels().reshape(shape)
+        return np.roll(labels, 1, axis=1), labels
+
+    def texts(self, length=20):
+        """A text for each position, whose words follow Zipf's law, int32 (N, length)."""
+        ranks = np.random.default_rng(3).random((self.positions, length))
+        return (self.text_words**ranks).astype(np.int32) - 1
 
     def hidden(self):
         """Hidden states, float32 (N, D)."""

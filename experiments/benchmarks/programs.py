@@ -5,7 +5,7 @@ import functools
 
 import numpy as np
 
-from experiments.benchmarks.cases import EVALUATIONS, FORWARD, GRADIENTS, STEP
+from experiments.benchmarks.cases import EVALUATIONS, FORWARD, GRADIENTS, NATS, STEP
 from experiments.benchmarks.floor import Product
 
 LEARNING_RATE = 0.1
@@ -21,17 +21,21 @@ class Program:
         products: the matmuls of the floor; empty if there is no floor.
         parameters: number of trained parameters.
         facts: {name: value} of what else the row says.
+        moves: (rows that a step changes, of how many, units); None where they cost little.
+        gradients: whether the floor has the products of both gradients, too.
     """
 
     functions: dict
     products: list
     parameters: int
     facts: dict = dataclasses.field(default_factory=dict)
+    moves: tuple | None = None
+    gradients: bool = True
 
 
 def head(case, problem):
     """Loss of a head, with and without gradients and Adagrad's update; or evaluations."""
-    from experiments.benchmarks.head_products import products_of
+    from experiments.benchmarks.head_products import evaluated, moves_of, products_of
     from tfsoftmax.losses import SoftmaxLoss
     from tfsoftmax.optimizers import Adagrad
 
@@ -42,13 +46,26 @@ def head(case, problem):
         return Program(
             adaptive_evaluation.ours(layer, problem), [], parameters_of(layer), facts
         )
+    labels = problem.labels()
+    if case.measures == (NATS,):
+        return Program({NATS: _nats(layer, problem)}, evaluated(layer, labels),
+                       parameters_of(layer), facts, gradients=False)
     loss = SoftmaxLoss()
     functions = steps_of(
         case, problem, lambda hidden, labels: loss(labels, layer(hidden, training=True)),
         layer.trainable_variables, Adagrad,
     )
-    products = products_of(layer, problem.labels())
-    return Program(functions, products, parameters_of(layer), facts)
+    return Program(functions, products_of(layer, labels), parameters_of(layer), facts,
+                   moves_of(layer, labels) if STEP in case.measures else None)
+
+
+def _nats(layer, problem):
+    """A function of the sum of the exact nats of all labels."""
+    import tensorflow as tf
+
+    hidden, labels = tf.constant(problem.hidden()), tf.constant(problem.labels())
+    total = tf.function(lambda: -tf.reduce_sum(layer.log_prob(hidden, labels)))
+    return lambda: float(total())
 
 
 def built_head(case, problem):

@@ -13,9 +13,9 @@ from experiments.benchmarks.cases import (
     PEERS,
     POSTER,
     STEP,
-    SUITES,
     WHOLE,
 )
+from experiments.benchmarks.suites import ONE_RUN, SUITES
 from experiments.framework import markdown
 
 INTRODUCTION = """\
@@ -24,8 +24,10 @@ results.csv.
 
 Times are medians of samples for which the cases of a group took turns, with the quartiles in
 brackets. The floor is the matrix products that a head cannot do without, in its own sizes; it is
-measured in the same process, in turn with the head. *Gradients* is the loss and all gradients;
-*step* adds the update by Adagrad: ours for our heads, and each library's own for the others. MiB is
+measured in the same process, in turn with the head. *Floor and moves* adds, for hierarchical heads,
+the time to gather the rows that a step changes and to update them by TensorFlow's Adagrad.
+*Gradients* is the loss and all gradients; *step* adds the update by Adagrad: ours for our heads,
+and each library's own for the others. *Others* is what other processes took of the cores. MiB is
 what a run needs at its peak besides weights, slots and batch, gradients included, in a process of
 its own. Words/s is N over the median time of the output layer alone, or of the whole step where
 the table says so. *Of FullSoftmax* is the ratio of the steps of two groups, which did not take
@@ -36,6 +38,7 @@ the peak divided by N, besides weights, slots and batch. The formula is the post
 in floats of four bytes. That of softmax counts the weights, which all positions share. The second
 table has the gradients of each module of a language model with full softmax."""
 TITLES = {
+    "models": "Whole training steps against Dense and PyTorch",
     "heads": "Every head by vocabulary",
     "variants": "Precision, XLA and other forms",
     "accumulators": "Adagrad by weight and by row",
@@ -44,9 +47,7 @@ TITLES = {
     "samples": "Number of samples (figure 5.11)",
     "evaluation": "Evaluation and generation with adaptive softmax",
     "recurrent": "Recurrent layers by backend (table 5.4)",
-    "whole": "Whole training steps against the sum of their parts",
-    "models": "Whole training steps against PyTorch's",
-    "headline": "Whole training steps by head, and what perplexity they reach",
+    "parts": "Whole training steps against the sum of their parts",
     "poster": "Forward and total time, and modules by cell (Jiang et al. 2017)",
     "budgets": "Constants of tfsoftmax.support.budgets",
     "speed": "Training speed of an experiment's runs",
@@ -83,7 +84,7 @@ def page_title(folder):
         return f"Training speed of the runs of {folder.parent.name}"
     own = folder.name.replace("_", " ")
     return {
-        "benchmarks": "Benchmarks of output layers", "headline": TITLES["headline"]
+        "benchmarks": "Speed and memory: one machine, one run",
     }.get(folder.name, f"Benchmarks: {own}")
 
 
@@ -91,9 +92,10 @@ def command(folder, rows):
     """The command that measures these rows anew; DIR stands for a prepared corpus."""
     measured = {row["suite"] for row in rows}
     words = [suite for suite in SUITES if suite in measured] + ["speed"] * ("speed" in measured)
+    words = ["all"] if words == list(ONE_RUN) else words
     if folder.name == "speed":
         words += [f"--experiment={folder.parent.name}", "--data=DIR"]
-    elif folder.name not in ("benchmarks", "headline"):
+    elif folder.name != "benchmarks":
         words.append(f"--results={folder}")
     return " ".join(["python -m experiments.benchmarks.run", *words])
 
@@ -102,6 +104,10 @@ def facts(rows):
     """What the rows share, in one line."""
     first = rows[0]
     loads = [row["load_average"] for row in rows]
+    others = [row["others"] for row in rows if row.get("others") is not None]
+    busy = f"load average {min(loads):.1f} to {max(loads):.1f}"
+    if len(others) == len(rows):
+        busy = f"others at most {max(others):.1%} of the cores"
     versions = {}
     for row in rows:
         versions.update(row["versions"])
@@ -109,25 +115,27 @@ def facts(rows):
     listed = ", ".join(f"{name} {version}" for name, version in versions.items())
     return (
         f"{first['hardware']}; D = {first['D']}, N = {first['N']:,}, labels {first['labels']}; "
-        f"load average {min(loads):.1f} to {max(loads):.1f}; {listed}; {dates[-1]}"
+        f"{busy}; {listed}; {dates[-1]}"
     )
 
 
 def table(suite, rows):
     """The table of a suite: vocabularies in rising order, cases in the order of the suite."""
-    if suite == "whole":
-        return _whole(rows)
+    if suite == "parts":
+        return _parts(rows)
     if suite == "speed":
         return _speed(rows)
     if suite == "poster":
         return _poster(rows)
-    if suite in ("evaluation", "recurrent", "models", "headline"):
+    if suite in ("evaluation", "recurrent", "models"):
         return _plain(rows)
-    columns = [GRADIENTS] + [STEP] * any(row["measure"] == STEP for row in rows)
+    columns = [name for name in (GRADIENTS, STEP) if any(row["measure"] == name for row in rows)]
+    moves = any(row.get("moves_ms") for row in rows)
     expected = any("expected_ms" in row["facts"] for row in rows) and suite == "shortlists"
     head = ["V", "case"]
     for name in columns:
         head += [f"{name}, ms", "to floor", "to peers", "MiB", "samples"]
+    head += ["to floor and moves"] * moves
     head += ["words/s", "parameters"] + ["cutoffs", "expected ms"] * expected
     head += ["of FullSoftmax"] * (suite == "heads")
     full = {row["V"]: row["median_ms"] for row in rows
@@ -139,6 +147,7 @@ def table(suite, rows):
         for name in columns:
             cells += _measured(by.get(name))
         last = by.get(columns[-1]) or subset[0]
+        cells += [to_moves(last)] * moves
         cells += [f"{last['words_per_second']:,.0f}", f"{last['parameters']:,}"]
         if expected:
             own = subset[0]["facts"]
@@ -150,17 +159,23 @@ def table(suite, rows):
 
 
 def to_floors(rows):
-    """Times over the floor, gradients / step: one row for each head, one column for each V."""
+    """Steps over the floor: one row for each head, one column for each V."""
     sizes = sorted({row["V"] for row in rows})
     by_case = {}
     for (size, name), subset in _by_case("heads", rows):
-        ratios = {row["measure"]: row["to_floor"] for row in subset if row["to_floor"]}
+        ratios = [row["to_floor"] for row in subset if row["measure"] == STEP and row["to_floor"]]
         if name not in PEERS and ratios:
-            cells = (f"{ratios[m]:.2f}" if m in ratios else "" for m in (GRADIENTS, STEP))
-            by_case.setdefault(name, {})[size] = " / ".join(cells)
-    lines = [["gradients / step over the floor", *(f"V = {size:,}" for size in sizes)]]
+            by_case.setdefault(name, {})[size] = f"{ratios[0]:.2f}"
+    lines = [["step over the floor", *(f"V = {size:,}" for size in sizes)]]
     lines += [[name, *(own.get(size, "") for size in sizes)] for name, own in by_case.items()]
     return markdown.table(lines)
+
+
+def to_moves(row):
+    """The time over that of the bare products and moves together, as a cell."""
+    if not row.get("moves_ms"):
+        return ""
+    return f"{row['median_ms'] / (row['floor_ms'] + row['moves_ms']):.2f}"
 
 
 def _measured(row):
@@ -195,10 +210,10 @@ def _plain(rows):
     return markdown.table(lines, text_columns=3)
 
 
-def _whole(rows):
+def _parts(rows):
     lines = [["V", "case", "whole, ms", *(f"{part}, ms" for part in PARTS), "whole / sum",
               "MiB", "samples", "words/s"]]
-    for (size, name), subset in _by_case("whole", rows):
+    for (size, name), subset in _by_case("parts", rows):
         by = {row["measure"]: row for row in subset}
         lines.append([
             f"{size:,}", name, _time(by[WHOLE]), *(f"{by[p]['median_ms']:,.1f}" for p in PARTS),

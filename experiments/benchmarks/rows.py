@@ -6,13 +6,13 @@ import os
 import statistics
 import time
 
-from experiments.benchmarks.cases import FLOOR, FORWARD, GRADIENTS, STEP, WHOLE
+from experiments.benchmarks.cases import FLOOR, FORWARD, GRADIENTS, MOVES, NATS, STEP, WHOLE
 
 COLUMNS = (
     "suite", "case", "kind", "head", "measure", "V", "D", "N", "labels", "precision", "jit",
     "median_ms", "quartile1_ms", "quartile3_ms", "fastest_ms", "samples", "words_per_second",
-    "floor_ms", "to_floor", "to_peers", "peak_mib", "parameters", "value", "facts", "device",
-    "hardware", "load_average", "versions", "time",
+    "floor_ms", "to_floor", "moves_ms", "to_peers", "peak_mib", "parameters", "value", "facts",
+    "device", "hardware", "load_average", "others", "versions", "time",
 )
 KEY = ("suite", "case", "measure", "V", "D", "N", "labels", "precision", "jit", "hardware")
 
@@ -24,7 +24,7 @@ def quartiles(values):
     return tuple(statistics.quantiles(values, n=4, method="inclusive"))
 
 
-def rows_of(suite, problem, labels, results, hardware, load_average):
+def rows_of(suite, problem, labels, results, hardware, load_average, others=None):
     """The rows of a group that was measured in one interleaved run.
 
     Args:
@@ -34,6 +34,7 @@ def rows_of(suite, problem, labels, results, hardware, load_average):
         results: what `measure_group` returns.
         hardware: the hardware, in words.
         load_average: load average of the machine before the group was measured.
+        others: share of the cores that other processes took meanwhile; None if unknown.
 
     Returns:
         List of {column: value}, one row for each case and each of its measures except the floor.
@@ -44,7 +45,7 @@ def rows_of(suite, problem, labels, results, hardware, load_average):
     rows = []
     for case, answer, seconds, peaks, values in results:
         for measure, taken in seconds.items():
-            if measure == FLOOR:
+            if measure in (FLOOR, MOVES):
                 continue
             low, middle, high = quartiles(taken)
             floor = None  # the floor has the products of the gradients, too
@@ -52,20 +53,22 @@ def rows_of(suite, problem, labels, results, hardware, load_average):
                 floor = floor_of(case, medians, [result[0] for result in results])
             peers = {p: middle / medians[p][measure] for p in case.peers
                      if measure in medians.get(p, ()) and devices[p] == answer["device"]}
+            moves = medians[case.name].get(MOVES)
             row = {
                 "suite": suite, "case": case.name, "kind": case.kind, "head": case.head,
                 "measure": measure, "V": problem.vocab_size, "D": problem.units,
                 "N": problem.positions, "labels": labels, "precision": case.precision,
                 "jit": case.jit, "samples": len(taken),
                 "words_per_second": problem.positions / middle
-                if measure in (GRADIENTS, STEP, WHOLE) else None,
+                if measure in (GRADIENTS, STEP, WHOLE, NATS) else None,
                 "median_ms": 1000 * middle, "quartile1_ms": 1000 * low,
                 "quartile3_ms": 1000 * high, "fastest_ms": 1000 * min(taken),
                 "floor_ms": floor and 1000 * floor, "to_floor": floor and middle / floor,
-                "to_peers": peers, "parameters": answer["parameters"],
+                "moves_ms": moves and 1000 * moves, "to_peers": peers,
+                "parameters": answer["parameters"],
                 "peak_mib": None if peaks[measure] is None else peaks[measure] / 2**20,
                 "value": values[measure], "facts": answer["facts"], "device": answer["device"],
-                "hardware": hardware, "load_average": load_average,
+                "hardware": hardware, "load_average": load_average, "others": others,
                 "versions": answer["versions"],
                 "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             }
@@ -121,7 +124,7 @@ def write_csv(path, rows):
         writer = csv.writer(file)
         writer.writerow(COLUMNS)
         for row in rows:
-            writer.writerow([_cell(row[column]) for column in COLUMNS])
+            writer.writerow([_cell(row.get(column)) for column in COLUMNS])
 
 
 def _cell(value):

@@ -1,20 +1,20 @@
 """What output layers cost: time, memory, and ratios to bare matmuls and to other libraries.
 
-    python -m experiments.benchmarks.run                        # every head, five vocabularies
-    python -m experiments.benchmarks.run all                    # all suites but speed
+    python -m experiments.benchmarks.run all                    # the page of speed: make speed
+    python -m experiments.benchmarks.run                        # every head, four vocabularies
     python -m experiments.benchmarks.run variants samples --vocab_sizes=44370
     python -m experiments.benchmarks.run heads --only='*Softmax' --data=data/novels
     python -m experiments.benchmarks.run speed --experiment=shen --data=data/million
-    python -m experiments.benchmarks.run headline               # whole steps, for the README
     python -m experiments.benchmarks.run --report               # tables and plots, no measuring
 
 The cases of a group take turns, each in a process of its own. When a group is done, its results are
 added to RESULTS/rows.jsonl, and the same command goes on from there. README.md, results.csv and the
 pictures are made from these rows. Without PyTorch or without a GPU, the cases that need them are
-left out.
+left out. While other processes take more than --others of the cores nothing is written: the command
+waits a minute for a quiet machine, measures a disturbed group once more, and then gives up.
 
-The suite `speed` times whole training steps of the runs of an experiment, which take turns. Its
-report goes to experiments/results/NAME/speed.
+`all` measures what `make speed` shows on one page. The suite `speed` times whole training steps of
+the runs of an experiment, which take turns. Its report goes to experiments/results/NAME/speed.
 
 Suites:
 """
@@ -29,10 +29,12 @@ from pathlib import Path
 import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
 from absl import flags
 
+from experiments.benchmarks import quiet
 from experiments.benchmarks import rows as of_rows
-from experiments.benchmarks.cases import SUITES, WHOLE, Case
+from experiments.benchmarks.cases import WHOLE, Case
 from experiments.benchmarks.measure import measure_group
 from experiments.benchmarks.problem import Problem
+from experiments.benchmarks.suites import ONE_RUN, SUITES
 from tfsoftmax.commands import program
 
 RESULTS = Path("experiments/results")
@@ -46,7 +48,7 @@ def main(words):
         folder = RESULTS / (options.experiment or "") / "speed"
         work = [] if options.report else speed(options)
     else:
-        folder = RESULTS / ("headline" if words == ["headline"] else "benchmarks")
+        folder = RESULTS / "benchmarks"
         work = [] if options.report else planned(words or ["heads"], options)
     folder = Path(options.results) if options.results else folder
     folder.mkdir(parents=True, exist_ok=True)
@@ -68,7 +70,7 @@ def main(words):
 def planned(suites, options):
     """The groups of cases to measure: [(suite, problem, cases)]."""
     if suites == ["all"]:
-        suites = list(SUITES)
+        suites = ONE_RUN
     result = []
     for suite in suites:
         if suite not in SUITES:
@@ -143,11 +145,39 @@ def measure(work, path, hardware, options):
         if not cases:
             continue
         load = os.getloadavg()[0]
-        results = measure_group(cases, problem, options.seconds)
-        rows = of_rows.rows_of(suite, problem, labels, results, hardware, load)
+        results, others = undisturbed(
+            lambda cases=cases, problem=problem: measure_group(cases, problem, options.seconds),
+            options.others,
+        )
+        rows = of_rows.rows_of(suite, problem, labels, results, hardware, load, others)
         of_rows.append(path, rows)
         for row in rows:
             print("  " + of_rows.line(row), flush=True)
+
+
+def undisturbed(measurement, most, say=print):
+    """What a measurement returns, and the share of the cores that others took meanwhile.
+
+    Args:
+        measurement: function () -> results, whose processes have ended when it returns.
+        most: the largest share of the cores that others may take.
+        say: function of a str that reports progress.
+
+    Raises:
+        SystemExit: others took more before, or during two measurements.
+    """
+    for _ in range(2):
+        share = quiet.wait(most, say)
+        if share > most:
+            break
+        others = quiet.Others()
+        results = measurement()
+        share = others.share()
+        if share <= most:
+            return results, share
+        say(f"  Measured again: other processes took {share:.0%} of the cores.")
+    sys.exit(f"error: other processes took {share:.0%} of the cores, more than --others={most:g}. "
+             "What was measured before is kept; run the same command on a quiet machine.")
 
 
 def with_means(work):
@@ -191,6 +221,8 @@ if __name__ == "__main__":
     flags.DEFINE_integer("steps", 20, "Time steps T of a batch, which has N = B T positions.")
     flags.DEFINE_float("seconds", 2.0,
                        "Seconds to spend on each measure of a case; three samples are the least.")
+    flags.DEFINE_float("others", quiet.MOST_SHARE, "Largest share of the cores that other "
+                       "processes may take while a group is measured; 1 for any.")
     flags.DEFINE_string("data", "", "Directory of a prepared corpus that gives labels and counts; "
                         "without one, they follow Zipf's law.")
     flags.DEFINE_string("experiment", "", "Name of the experiment that `speed` measures.")

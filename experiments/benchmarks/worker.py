@@ -19,8 +19,8 @@ PROC = pathlib.Path("/proc/self")
 def main(case, problem):
     """Answers the lines of standard input until it ends."""
     from experiments.benchmarks import models, peers, programs
-    from experiments.benchmarks.cases import FLOOR, Case
-    from experiments.benchmarks.floor import matmuls, multiplications
+    from experiments.benchmarks.cases import FLOOR, MOVES, Case
+    from experiments.benchmarks.floor import matmuls, moved, multiplications
     from experiments.benchmarks.problem import Problem
     from tfsoftmax.support import budgets
 
@@ -47,8 +47,10 @@ def main(case, problem):
             else:
                 functions.update(program.functions)
                 if program.products:
-                    half = case.precision == "mixed_bfloat16"
-                    functions[FLOOR] = matmuls(program.products, "bfloat16" if half else "float32")
+                    dtype = "bfloat16" if case.precision == "mixed_bfloat16" else "float32"
+                    functions[FLOOR] = matmuls(program.products, dtype, program.gradients)
+                if program.moves:
+                    functions[MOVES] = moved(*program.moves)
                 answer = {
                     "measures": list(functions), "parameters": program.parameters,
                     "facts": program.facts, "device": device(framework),

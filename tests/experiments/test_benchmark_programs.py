@@ -17,8 +17,9 @@ from experiments.benchmarks import (
     programs,
     rows,
     run,
+    suites,
 )
-from experiments.benchmarks.head_products import products_of
+from experiments.benchmarks.head_products import moves_of, products_of
 from experiments.benchmarks.problem import Problem
 from tfsoftmax.support import budgets
 
@@ -27,7 +28,7 @@ PROBLEM = Problem(60, units=8, streams=3, steps=7)
 
 
 def case_of(head, **options):
-    case = next(c for c in cases.heads(60) if c.head == head and c.kind == "head")
+    case = next(c for c in suites.heads(60) if c.head == head and c.kind == "head")
     return cases.Case(case.name, "head", head, {**case.options, **options})
 
 
@@ -86,7 +87,7 @@ def test_binary_trees_score_top_nodes_for_all_and_others_step_by_step(heads, mon
     assert products_of(head, labels) == [(21, 8, 4), (below, 8, 1)]
 
 
-@pytest.mark.parametrize("head", [c.head for c in cases.heads(60) if c.kind == "head"])
+@pytest.mark.parametrize("head", [c.head for c in suites.heads(60) if c.kind == "head"])
 def test_every_head_has_a_floor(heads, head):
     products = products_of(heads(head), PROBLEM.labels())
     assert products and all(min(product) >= 0 for product in products)
@@ -157,7 +158,7 @@ def test_the_parts_of_a_whole_step_run_apart():
 
 @pytest.mark.parametrize("cell, gates", [("rnn", 1), ("lstm", 4), ("gru", 3)])
 def test_the_modules_of_a_language_model_run_apart_with_any_cell(cell, gates):
-    case = next(c for c in cases.poster(60) if c.options.get("cell") == cell)
+    case = next(c for c in suites.poster(60) if c.options.get("cell") == cell)
     program = models.modules(case, PROBLEM)
     assert tuple(program.functions) == case.measures == cases.MODULES
     assert all(np.isfinite(function()) for function in program.functions.values())
@@ -244,3 +245,76 @@ def test_all_ways_to_the_full_logits_agree(is_sorted, compiled, monkeypatch, tmp
     monkeypatch.setattr(full_logits, "RESULTS", tmp_path)
     full_logits.write([["60"] * len(full_logits.HEADINGS)], "a machine", 8, 1)
     assert "on a machine, shared with other work. D = 8" in (tmp_path / "README.md").read_text()
+
+
+@pytest.mark.parametrize("body", models.BODIES)
+def test_whole_steps_train_every_body_and_have_the_products_of_its_head(body):
+    options = {"body": body, "head_options": {"cutoffs": [6, 30]}}
+    problem = Problem(60, units=32, streams=16, steps=8, text_words=40)
+    case = cases.Case("x", "whole", "adaptive", options, measures=(cases.WHOLE,))
+    program = models.whole(case, problem)
+    step = program.functions[cases.WHOLE]
+    first = step()
+    assert [step() for _ in range(20)][-1] < first
+    head, _ = programs.built_head(dataclasses.replace(case, options={"cutoffs": [6, 30]}), problem)
+    of_head = products_of(head, problem.labels())
+    assert program.products[-len(of_head):] == of_head
+    assert (body == "bag of words") == (len(program.products) == len(of_head))
+
+
+@pytest.mark.parametrize("body, more", [("LSTM", 4 * 32), ("Transformer", 0), ("bag of words", 0)])
+def test_models_of_pytorch_have_the_parameters_of_ours(body, more):
+    """But that PyTorch's LSTM has two biases."""
+    pytest.importorskip("torch")
+    from experiments.benchmarks import peers
+
+    options = {"body": body, "head_options": {"cutoffs": [6, 30]}}
+    problem = Problem(60, units=32, streams=16, steps=8, text_words=40)
+    case = cases.Case("x", "whole", "adaptive", options, measures=(cases.WHOLE,))
+    theirs = peers.pytorch_model(case, problem)
+    step = theirs.functions[cases.WHOLE]
+    first = step()
+    assert [step() for _ in range(20)][-1] < first
+    assert theirs.parameters == models.whole(case, problem).parameters + more
+
+
+@pytest.mark.parametrize("head, columns", [("full", 60), ("sampled", 60)])
+def test_an_evaluation_is_held_against_the_scores_of_all_words(head, columns, monkeypatch):
+    import tensorflow as tf
+
+    case = dataclasses.replace(case_of(head), measures=(cases.NATS,))
+    program = programs.head(case, PROBLEM)
+    assert program.products == [(21, 8, columns)] and not program.gradients
+    layer, labels = programs.built_head(case, PROBLEM)[0], PROBLEM.labels()
+    probabilities = layer.log_prob(PROBLEM.hidden(), labels)
+    assert np.isfinite(program.functions[cases.NATS]()) and probabilities.shape == labels.shape
+    computed, matmul = [], tf.matmul
+    monkeypatch.setattr(tf, "matmul", lambda *a, **k: computed.append(0) or matmul(*a, **k))
+    floor.matmuls(program.products, "float32", gradients=False)()
+    assert len(computed) == 1
+
+
+def test_the_rows_that_a_step_changes_are_counted_once(heads):
+    labels = PROBLEM.labels()
+    for name in ("tree", "class", "nary", "self_organised"):
+        rows_changed, of_rows, units = moves_of(heads(name), labels)
+        assert 0 < rows_changed <= of_rows and units == 8
+    nodes = {edge // 2 for label in labels for edge in np.asarray(heads("tree").tree.paths())[label]
+             if edge >= 0}
+    assert moves_of(heads("tree"), labels) == (len(nodes), 59, 8)
+    clusters = heads("self_organised").clusters
+    words = sum(cluster in set(clusters[labels]) for cluster in clusters)
+    assert moves_of(heads("self_organised"), labels) == (words, 60, 8)
+    assert moves_of(heads("full"), labels) is None
+
+
+def test_moves_gather_and_update_only_the_chosen_rows(monkeypatch):
+    import tensorflow as tf
+
+    made = []
+    monkeypatch.setattr(tf, "Variable", lambda value, make=tf.Variable: made.append(make(value))
+                        or made[-1])
+    run_moves = floor.moved(3, 7, 2)
+    run_moves()
+    changed = (made[0].numpy() != 1).all(axis=1)
+    assert changed.sum() == 3 and ((made[1].numpy() != 1).all(axis=1) == changed).all()

@@ -4,18 +4,18 @@ import types
 
 import pytest
 
-from experiments.benchmarks import cases, floor, measure, plots, report, rows, run
+from experiments.benchmarks import cases, floor, measure, plots, report, rows, run, suites
 from experiments.benchmarks.cases import (
     FLOOR,
     FORWARD,
     GRADIENTS,
     PARTS,
     STEP,
-    SUITES,
     WHOLE,
     Case,
 )
 from experiments.benchmarks.problem import Problem
+from experiments.benchmarks.suites import ONE_RUN, SUITES
 from tfsoftmax.lm.config import BACKENDS
 
 SIZES = (30, *cases.VOCAB_SIZES)
@@ -69,7 +69,7 @@ def made_rows(suite="heads", size=1000):
     return rows.rows_of(suite, problem, "zipf", group()[0], "a machine", 0.5)
 
 
-@pytest.mark.parametrize("head", cases.BUDGETS)
+@pytest.mark.parametrize("head", suites.BUDGETS)
 def test_the_step_of_a_head_reads_the_budgets_that_are_measured_with_it(head, monkeypatch):
     from experiments.benchmarks import programs
     from tfsoftmax.support import budgets
@@ -82,11 +82,11 @@ def test_the_step_of_a_head_reads_the_budgets_that_are_measured_with_it(head, mo
             return super().__getattribute__(name)
 
     problem = dataclasses.replace(PROBLEM, vocab_size=1000)
-    (case, *_) = [c for c in cases.budgets(1000) if c.head == head]
+    (case, *_) = [c for c in suites.budgets(1000) if c.head == head]
     program = programs.head(case, problem)
     monkeypatch.setattr(budgets, "__class__", Recorded)
     program.functions[cases.STEP]()
-    assert set(cases.BUDGETS[head]) <= read
+    assert set(suites.BUDGETS[head]) <= read
 
 
 def test_the_table_of_heads_has_the_heads_of_the_package():
@@ -94,7 +94,7 @@ def test_the_table_of_heads_has_the_heads_of_the_package():
     from tfsoftmax.lm.registry import HEADS
 
     for size in cases.VOCAB_SIZES:
-        timed = {c.head for c in cases.heads(size) if c.kind == "head"}
+        timed = {c.head for c in suites.heads(size) if c.kind == "head"}
         assert timed <= set(HEADS)
 
 
@@ -111,7 +111,7 @@ def test_cases_have_names_of_their_own_and_peers_in_their_group(suite, size):
 
 
 def test_recurrent_layers_are_measured_with_every_backend():
-    assert {case.head for case in cases.recurrent(0)} == set(BACKENDS) - {"auto"}
+    assert {case.head for case in suites.recurrent(0)} == set(BACKENDS) - {"auto"}
 
 
 def test_ratios_are_of_medians_to_the_floor_and_to_the_peer():
@@ -270,8 +270,8 @@ def test_suites_cases_and_vocabularies_can_be_chosen():
     assert {"FullSoftmax", "NCE"} <= names and "BlackOut" not in names
     assert {problem.vocab_size for _, problem, _ in run.planned(["heads"], options())} == set(
         cases.VOCAB_SIZES)
-    assert {suite for suite, _, _ in run.planned(["all"], options())} == set(SUITES)
-    with pytest.raises(ValueError, match=r"SUITE must be one of heads.*Received: 'nothing'"):
+    assert {suite for suite, _, _ in run.planned(["all"], options())} == set(ONE_RUN)
+    with pytest.raises(ValueError, match=r"SUITE must be one of models.*Received: 'nothing'"):
         run.planned(["nothing"], options())
 
 
@@ -296,8 +296,8 @@ def test_the_report_shows_times_ratios_and_the_machine(tmp_path):
     assert "## a machine; D = 8, N = 20, labels zipf; load average 0.5 to 0.5; numpy 2;" in text
     line = next(line for line in text.splitlines() if line.startswith("| 1,000 | ours"))
     assert "| 2,000 [2,000–2,000] | 2.00 | 0.50 of theirs | 1 | 5 |" in line
-    assert "| gradients / step over the floor | V = 1,000 |" in text
-    assert "| ours | 2.00 / 3.00 |" in text
+    assert "| step over the floor | V = 1,000 |" in text
+    assert "| ours | 3.00 |" in text
 
 
 def test_a_whole_step_is_held_against_the_sum_of_its_parts():
@@ -329,12 +329,12 @@ def suite_rows(suite, size):
 
 def test_every_case_of_the_heads_is_in_one_panel_of_the_pictures():
     panels = [group for groups in plots.FAMILIES.values() for group in groups]
-    groups = {case.group for case in cases.heads(44_370)}
+    groups = {case.group for case in suites.heads(44_370)}
     assert len(plots.FAMILIES) <= 6, "the picture has six panels"
     assert len(panels) == len(set(panels)), "a group is in two families"
     differing = set(panels) ^ groups
     assert not differing, f"`FAMILIES` in benchmarks/plots.py or the cases lack {differing}"
-    assert set(plots.HEADLINE) <= {case.name for case in cases.heads(44_370)}
+    assert set(plots.HEADLINE) <= {case.name for case in suites.heads(44_370)}
 
 
 @pytest.mark.parametrize("suite", SUITES)
@@ -346,5 +346,5 @@ def test_every_suite_has_a_table_with_all_its_cases_and_its_plots(suite, tmp_pat
         assert f"| {case.name} |" in text
     pictures = {path.name for path in tmp_path.glob("*.png")}
     assert all(f"({name})" in text for name in pictures)
-    expected = {"heads": 3, "shortlists": 1, "projections": 1, "samples": 1, "headline": 1}
+    expected = {"heads": 3, "shortlists": 1, "projections": 1, "samples": 1, "models": 1}
     assert len(pictures) == expected.get(suite, 0)

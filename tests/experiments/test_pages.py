@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.benchmarks.cases import SUITES
+from experiments.benchmarks.suites import SUITES
 from experiments.framework import catalogue, report
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,7 +12,7 @@ import pytest
 
 import tfsoftmax
 from cases import CASES, ONE_OF_EACH, UNITS, built, positions
-from experiments.benchmarks import suites as benchmarks
+from experiments.benchmarks import head_suites as benchmarks
 from experiments.benchmarks.head_products import products_of
 from refusals import refuses
 from tfsoftmax import HEADS, SoftmaxHead, heads, survey
@@ -64,7 +64,7 @@ def test_the_guide_lists_every_head():
 @pytest.mark.parametrize("name", HEADS)
 def test_benchmarks_time_every_head_and_know_its_products(name):
     timed = {case.head for case in benchmarks.heads(1000)}
-    assert name in timed, "add a case to `heads` in experiments/benchmarks/suites.py"
+    assert name in timed, "add a case to `heads` in experiments/benchmarks/head_suites.py"
     products = products_of(built(CASE_OF[HEADS[name]], V), positions(V, 9)[1])
     assert products and all(min(product) >= 0 for product in products)
     assert sum(np.prod(product) for product in products) > 0

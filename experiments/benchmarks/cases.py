@@ -1,7 +1,7 @@
 """What is measured, as data: a case is one program with its options.
 
 The cases of a group take turns in one interleaved run. The peers of a case are the programs of its
-group that it is compared with. `experiments.benchmarks.suites` lists them.
+group that it is compared with. `suites` and `head_suites` list them.
 """
 
 import dataclasses
@@ -11,7 +11,8 @@ VOCAB_SIZES = (10_000, 44_370, 200_606, 793_471)
 MIDDLE_SIZES = (44_370, 200_606)
 FORWARD, GRADIENTS, STEP = "forward", "gradients", "step"
 FLOOR, MOVES = "floor", "moves"  # bare products, and bare moves of the rows that a step changes
-NATS = "nats of N"
+NATS, TOP_K, COMMAND = "nats of N", "top_k of 256, k = 10", "command"
+MEAN_WORDS = 17  # of the sentences of a made-up text
 EVALUATIONS = ("log_probs of 256", "top_k of 256", "top_k of N", "top_k of 256, from the shortlist")
 MODULES = ("embedding", "recurrent", "head")
 PARTS = (*MODULES, "optimiser")
@@ -25,6 +26,7 @@ TORCH_MODELS = types.MappingProxyType({
 })
 TF_SAMPLED, TF_NCE = "tf.nn.sampled_softmax_loss", "tf.nn.nce_loss"
 PEERS = (KERAS, TORCH, TORCH_CHUNKED, TORCH_ADAPTIVE, TF_SAMPLED, TF_NCE)
+BARE_TOP_K, FAISS = "tf.matmul and tf.math.top_k", "faiss IndexFlatIP"
 SEQUENTIAL = "TreeSoftmax, sequential (tHSM)"
 POSTER = types.MappingProxyType({  # our name: the poster's
     "FullSoftmax": "Softmax", "ClassSoftmax": "cHSM", SEQUENTIAL: "tHSM",
@@ -63,3 +65,19 @@ class Case:
     up_to: int = 10**9
     optimizer: dict = dataclasses.field(default_factory=dict)
     budgets: dict = dataclasses.field(default_factory=dict)
+
+
+def cutoffs_of(vocab_size):
+    """The thesis's cutoffs for its corpora; for small V a tenth and a half of the vocabulary."""
+    if vocab_size < 44_370:
+        return [vocab_size // 10, vocab_size // 2]
+    return [4000, 22_000] if vocab_size < 100_000 else [4000, 40_000]
+
+
+def case_of(name, head, options=None, group="", peers=(), **kwargs):
+    return Case(name, "head", head, dict(options or {}), group, tuple(peers), **kwargs)
+
+
+def step_of(name, head="", options=None, group="", peers=(), kind="head", up_to=10**9):
+    return Case(name, kind, head, dict(options or {}), group, tuple(peers), measures=(STEP,),
+                up_to=up_to)

@@ -10,10 +10,11 @@ import sys
 import tempfile
 import time
 
-from experiments.benchmarks.cases import FLOOR, MOVES
+from experiments.benchmarks.cases import COMMAND, FLOOR, MOVES, TOP_K
 
 LEAST_SAMPLES, MOST_SAMPLES = 3, 15
 SLOW_SECONDS = 1.0  # above it the run that measures memory is a sample, too
+NO_MEMORY = (FLOOR, MOVES, COMMAND, TOP_K)  # whose memory is not asked for, or another process's
 PAUSE_SECONDS = 0.05  # by then the idle threads of the other process no longer spin
 
 
@@ -123,7 +124,7 @@ def measure_group(cases, problem, budget_seconds, start=Worker, say=print):
                 for measure in answer["measures"]:
                     key = worker, measure
                     values[key] = worker.run(measure)["value"]
-                    second = worker.run(measure, memory=measure not in (FLOOR, MOVES))
+                    second = worker.run(measure, memory=measure not in NO_MEMORY)
                     peaks[key] = second["peak_bytes"]
                     wanted[key] = samples_wanted(second["seconds"], budget_seconds)
                     seconds[key] = []

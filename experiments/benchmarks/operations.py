@@ -20,7 +20,7 @@ import numpy as np
 import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
 from absl import flags
 
-from experiments.benchmarks import suites
+from experiments.benchmarks import head_suites
 from experiments.benchmarks.problem import Problem
 from experiments.framework import markdown, pictures
 from tfsoftmax.commands import program
@@ -58,7 +58,7 @@ def main():
     options = flags.FLAGS
     problem = Problem(options.vocab_size, options.units)
     patterns, table = options.only or ["*"], {}
-    for case in suites.heads(options.vocab_size):
+    for case in head_suites.heads(options.vocab_size):
         chosen = any(fnmatch.fnmatch(case.name, p) for p in patterns)
         if case.kind == "head" and chosen and not any(o in case.name for o in LEFT_OUT):
             with ProcessPoolExecutor(1, get_context("spawn")) as apart:  # no threads of others

@@ -12,7 +12,7 @@ from experiments.benchmarks.cases import (
     PEERS,
     STEP,
 )
-from experiments.benchmarks.suites import heads
+from experiments.benchmarks.head_suites import heads
 from experiments.framework import pictures, seeds
 
 # Panels of the pictures by vocabulary, with the groups of cases that each of them shows.

@@ -45,6 +45,7 @@ TITLES = {
     "shortlists": "Shortlists and cutoffs (figure 5.1)",
     "projections": "Projection factor (figure 5.3)",
     "samples": "Number of samples (figure 5.11)",
+    "uses": "Likeliest words and commands",
     "evaluation": "Evaluation and generation with adaptive softmax",
     "recurrent": "Recurrent layers by backend (table 5.4)",
     "parts": "Whole training steps against the sum of their parts",
@@ -127,7 +128,7 @@ def table(suite, rows):
         return _speed(rows)
     if suite == "poster":
         return _poster(rows)
-    if suite in ("evaluation", "recurrent", "models"):
+    if suite in ("evaluation", "recurrent", "models", "uses"):
         return _plain(rows)
     columns = [name for name in (GRADIENTS, STEP) if any(row["measure"] == name for row in rows)]
     moves = any(row.get("moves_ms") for row in rows)

@@ -6,7 +6,16 @@ import os
 import statistics
 import time
 
-from experiments.benchmarks.cases import FLOOR, FORWARD, GRADIENTS, MOVES, NATS, STEP, WHOLE
+from experiments.benchmarks.cases import (
+    COMMAND,
+    FLOOR,
+    FORWARD,
+    GRADIENTS,
+    MOVES,
+    NATS,
+    STEP,
+    WHOLE,
+)
 
 COLUMNS = (
     "suite", "case", "kind", "head", "measure", "V", "D", "N", "labels", "precision", "jit",
@@ -59,8 +68,7 @@ def rows_of(suite, problem, labels, results, hardware, load_average, others=None
                 "measure": measure, "V": problem.vocab_size, "D": problem.units,
                 "N": problem.positions, "labels": labels, "precision": case.precision,
                 "jit": case.jit, "samples": len(taken),
-                "words_per_second": problem.positions / middle
-                if measure in (GRADIENTS, STEP, WHOLE, NATS) else None,
+                "words_per_second": words_of(problem, answer, measure, middle),
                 "median_ms": 1000 * middle, "quartile1_ms": 1000 * low,
                 "quartile3_ms": 1000 * high, "fastest_ms": 1000 * min(taken),
                 "floor_ms": floor and 1000 * floor, "to_floor": floor and middle / floor,
@@ -74,6 +82,13 @@ def rows_of(suite, problem, labels, results, hardware, load_average, others=None
             }
             rows.append({column: rounded(row[column]) for column in COLUMNS})
     return rows
+
+
+def words_of(problem, answer, measure, seconds):
+    """Words/s of a measure; None for parts of a step and calls for few positions."""
+    if measure == COMMAND:
+        return answer["facts"]["words"] / seconds
+    return problem.positions / seconds if measure in (GRADIENTS, STEP, WHOLE, NATS) else None
 
 
 def floor_of(case, medians, cases):

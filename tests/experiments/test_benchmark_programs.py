@@ -13,11 +13,12 @@ from experiments.benchmarks import (
     cases,
     floor,
     full_logits,
+    head_suites,
     models,
     programs,
     rows,
     run,
-    suites,
+    uses,
 )
 from experiments.benchmarks.head_products import moves_of, products_of
 from experiments.benchmarks.problem import Problem
@@ -28,7 +29,7 @@ PROBLEM = Problem(60, units=8, streams=3, steps=7)
 
 
 def case_of(head, **options):
-    case = next(c for c in suites.heads(60) if c.head == head and c.kind == "head")
+    case = next(c for c in head_suites.heads(60) if c.head == head and c.kind == "head")
     return cases.Case(case.name, "head", head, {**case.options, **options})
 
 
@@ -87,7 +88,7 @@ def test_binary_trees_score_top_nodes_for_all_and_others_step_by_step(heads, mon
     assert products_of(head, labels) == [(21, 8, 4), (below, 8, 1)]
 
 
-@pytest.mark.parametrize("head", [c.head for c in suites.heads(60) if c.kind == "head"])
+@pytest.mark.parametrize("head", [c.head for c in head_suites.heads(60) if c.kind == "head"])
 def test_every_head_has_a_floor(heads, head):
     products = products_of(heads(head), PROBLEM.labels())
     assert products and all(min(product) >= 0 for product in products)
@@ -158,7 +159,7 @@ def test_the_parts_of_a_whole_step_run_apart():
 
 @pytest.mark.parametrize("cell, gates", [("rnn", 1), ("lstm", 4), ("gru", 3)])
 def test_the_modules_of_a_language_model_run_apart_with_any_cell(cell, gates):
-    case = next(c for c in suites.poster(60) if c.options.get("cell") == cell)
+    case = next(c for c in head_suites.poster(60) if c.options.get("cell") == cell)
     program = models.modules(case, PROBLEM)
     assert tuple(program.functions) == case.measures == cases.MODULES
     assert all(np.isfinite(function()) for function in program.functions.values())
@@ -218,18 +219,19 @@ def test_a_command_measures_and_reports_and_would_leave_alone_what_is_done(tmp_p
     command = [
         sys.executable, "-m", "experiments.benchmarks.run", "heads", "--vocab_sizes=60",
         "--units=8", "--streams=3", "--steps=7", "--seconds=0", "--only=Shortlist",
+        "--others=1",
         f"--results={tmp_path}",
     ]
     done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
-    assert "Shortlist, gradients:" in done.stdout, done.stdout + done.stderr
+    assert "Shortlist, step:" in done.stdout, done.stdout + done.stderr
     kept = rows.read(tmp_path / "rows.jsonl")
-    assert [row["measure"] for row in kept] == [cases.GRADIENTS, cases.STEP]
+    assert [row["measure"] for row in kept] == [cases.STEP]
     assert all(row["to_floor"] > 0 and row["samples"] == 3 and row["V"] == 60 for row in kept)
     assert kept[0]["versions"]["tensorflow"] and kept[0]["hardware"]
     text = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert "| 60 | Shortlist |" in text and "N = 21" in text
     done = {rows.key_of(row) for row in kept}
-    some = [case_of("shortlist")]
+    some = [case for case in head_suites.heads(60) if case.name == "Shortlist"]
     assert run.missing(some, "heads", PROBLEM, "zipf", kept[0]["hardware"], done) == []
     assert run.missing(some, "heads", PROBLEM, "zipf", "another machine", done) == some
 
@@ -318,3 +320,32 @@ def test_moves_gather_and_update_only_the_chosen_rows(monkeypatch):
     run_moves()
     changed = (made[0].numpy() != 1).all(axis=1)
     assert changed.sum() == 3 and ((made[1].numpy() != 1).all(axis=1) == changed).all()
+
+
+def test_bare_operations_find_the_scores_of_the_head(monkeypatch):
+    made = []
+    build = uses.built_head
+    monkeypatch.setattr(uses, "built_head", lambda *given: made.append(build(*given)) or made[-1])
+    best = {}
+    for by in ("head", "operations"):
+        case = cases.Case("x", "top_k", "full", {"by": by}, measures=(cases.TOP_K,))
+        best[by] = uses.top_k(case, PROBLEM).functions[cases.TOP_K]()
+        scores = PROBLEM.hidden()[0] @ made[-1][0].kernel.numpy().T
+        log_z = np.log(np.exp(scores).sum()) if by == "head" else 0.0
+        assert best[by] == pytest.approx(scores.max() - log_z, rel=1e-5)
+
+
+def test_a_text_that_is_made_up_has_the_words_that_it_says(tmp_path):
+    words = uses.written(tmp_path / "text", PROBLEM, 50)
+    lines = (tmp_path / "text").read_text(encoding="utf-8").splitlines()
+    assert len(lines) == 50 and sum(len(line.split()) for line in lines) == words
+    assert {word for line in lines for word in line.split()} <= set(PROBLEM.words())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("head", ["prepare", "tokenizers", "sentencepiece", "train", "import"])
+def test_commands_run_again_and_again(head):
+    case = cases.Case("x", "command", head, {"sentences": 300}, measures=(cases.COMMAND,))
+    program = uses.command(case, Problem(600))
+    once = program.functions[cases.COMMAND]
+    assert once() == once() == program.facts["words"] > 0

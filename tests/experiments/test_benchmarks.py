@@ -4,7 +4,17 @@ import types
 
 import pytest
 
-from experiments.benchmarks import cases, floor, measure, plots, report, rows, run, suites
+from experiments.benchmarks import (
+    cases,
+    floor,
+    head_suites,
+    measure,
+    plots,
+    report,
+    rows,
+    run,
+    suites,
+)
 from experiments.benchmarks.cases import (
     FLOOR,
     FORWARD,
@@ -69,7 +79,7 @@ def made_rows(suite="heads", size=1000):
     return rows.rows_of(suite, problem, "zipf", group()[0], "a machine", 0.5)
 
 
-@pytest.mark.parametrize("head", suites.BUDGETS)
+@pytest.mark.parametrize("head", head_suites.BUDGETS)
 def test_the_step_of_a_head_reads_the_budgets_that_are_measured_with_it(head, monkeypatch):
     from experiments.benchmarks import programs
     from tfsoftmax.support import budgets
@@ -82,11 +92,11 @@ def test_the_step_of_a_head_reads_the_budgets_that_are_measured_with_it(head, mo
             return super().__getattribute__(name)
 
     problem = dataclasses.replace(PROBLEM, vocab_size=1000)
-    (case, *_) = [c for c in suites.budgets(1000) if c.head == head]
+    (case, *_) = [c for c in head_suites.budgets(1000) if c.head == head]
     program = programs.head(case, problem)
     monkeypatch.setattr(budgets, "__class__", Recorded)
     program.functions[cases.STEP]()
-    assert set(suites.BUDGETS[head]) <= read
+    assert set(head_suites.BUDGETS[head]) <= read
 
 
 def test_the_table_of_heads_has_the_heads_of_the_package():
@@ -94,7 +104,7 @@ def test_the_table_of_heads_has_the_heads_of_the_package():
     from tfsoftmax.lm.registry import HEADS
 
     for size in cases.VOCAB_SIZES:
-        timed = {c.head for c in suites.heads(size) if c.kind == "head"}
+        timed = {c.head for c in head_suites.heads(size) if c.kind == "head"}
         assert timed <= set(HEADS)
 
 
@@ -321,7 +331,7 @@ def suite_rows(suite, size):
     for case in some:
         times = {m: [0.5, 1.0, 2.0] for m in (*case.measures, FLOOR)}
         facts = {"cutoffs": case.options.get("cutoffs", [1] * case.options.get("tails", 1)),
-                 "expected_ms": 1.0}
+                 "expected_ms": 1.0, "words": 9}
         answer = {"parameters": 7, "facts": facts, "device": "CPU", "versions": {}}
         results.append((case, answer, times, dict.fromkeys(times, 2**20), dict.fromkeys(times, 0)))
     return rows.rows_of(suite, problem, "zipf", results, "a machine", 0.5)
@@ -329,12 +339,12 @@ def suite_rows(suite, size):
 
 def test_every_case_of_the_heads_is_in_one_panel_of_the_pictures():
     panels = [group for groups in plots.FAMILIES.values() for group in groups]
-    groups = {case.group for case in suites.heads(44_370)}
+    groups = {case.group for case in head_suites.heads(44_370)}
     assert len(plots.FAMILIES) <= 6, "the picture has six panels"
     assert len(panels) == len(set(panels)), "a group is in two families"
     differing = set(panels) ^ groups
     assert not differing, f"`FAMILIES` in benchmarks/plots.py or the cases lack {differing}"
-    assert set(plots.HEADLINE) <= {case.name for case in suites.heads(44_370)}
+    assert set(plots.HEADLINE) <= {case.name for case in head_suites.heads(44_370)}
 
 
 @pytest.mark.parametrize("suite", SUITES)

@@ -166,8 +166,28 @@ def test_a_label_that_is_no_item_is_an_error_where_its_position_counts(name):
     if head.supports_jit:
         total, _ = tf.function(head.loss_and_nats, jit_compile=True)(hidden, labels, weights)
         assert np.isnan(total)
+        log_prob = tf.function(head.log_prob, jit_compile=True)(hidden, labels)
+        assert np.isnan(log_prob[2]) and np.isfinite(np.delete(log_prob, 2)).all()
+    with pytest.raises(tf.errors.InvalidArgumentError, match=sentence):
+        head.log_prob(hidden, labels)
     weights[2] = 0
     assert np.isfinite(head.loss_and_nats(hidden, labels, weights)[0])
+    assert np.isfinite(head.log_prob(hidden, labels, mask=weights != 0)).all()
+
+
+@pytest.mark.parametrize("name", ["full", "sampled"])
+def test_evaluation_refuses_a_label_that_is_no_item_unless_it_is_left_out(name):
+    head, (hidden, labels) = made(name), positions(V, 6)
+    inputs = keras.Input((UNITS,))
+    model = keras.Model(inputs, head(inputs))
+    labels = np.where(np.isin(labels, NONE), 3, labels)
+    for metrics in ([], [tfsoftmax.metrics.Perplexity(ignore_class=0)]):
+        model.compile(loss=tfsoftmax.SoftmaxLoss(ignore_class=0), metrics=metrics)
+        labels[2] = 7
+        with pytest.raises(tf.errors.InvalidArgumentError, match="must be no `not_items`"):
+            model.evaluate(hidden, labels, verbose=0)
+        labels[2] = 0
+        assert np.isfinite(model.evaluate(hidden, labels, verbose=0)).all()
 
 
 def test_shapes_of_exclude_and_lists_of_inputs_are_refused_where_a_model_is_made():

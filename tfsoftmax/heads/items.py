@@ -11,18 +11,21 @@ from tfsoftmax.heads.inputs import checked_items
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.heads.options import HeadOptions
 from tfsoftmax.ops.graphs import may_be_exported
+from tfsoftmax.ops.inputs import dense
 from tfsoftmax.samplers.base import contains
 from tfsoftmax.samplers.excluding import NEVER
 from tfsoftmax.support.arguments import expect
+from tfsoftmax.support.array_like import ArrayLike
 
 
 class Items(LinearHead):
     """A linear head whose vocabulary may have rows that are no items.
 
     Their probability is zero: they have no part in ln Z, are never drawn as samples, and stand in
-    no list of `top_k`, of metrics, of hard negatives or of an exported model. Their log-probability
-    is about -1e4. As labels of positions that count they are an error in training: give these the
-    weight zero, as `SoftmaxLoss(ignore_class=0)` does for padding.
+    no list of `top_k`, of metrics, of hard negatives or of an exported model. In `log_probs` they
+    have about -1e4. As labels of positions that count they are an error, in training and in
+    evaluation: give these the weight zero, as `ignore_class=0` of losses and metrics does for
+    padding.
 
     Args:
         vocab_size: V, the number of rows.
@@ -59,6 +62,16 @@ class Items(LinearHead):
         if self.not_items:
             labels, weights = checked_items(labels, weights, self._is_none)
         return super()._weighted(method, hidden, labels, weights, *more)
+
+    def log_prob(
+        self, hidden: ArrayLike, labels: ArrayLike, mask: ArrayLike | None = None
+    ) -> tf.Tensor:
+        if not self.not_items:
+            return super().log_prob(hidden, labels, mask)
+        labels = dense(labels, "labels")
+        counted = tf.ones(tf.shape(labels)) if mask is None else mask
+        labels, weights = checked_items(labels, counted, self._is_none)
+        return super().log_prob(hidden, labels, mask) * (1.0 + 0.0 * weights)  # NaN if wrong
 
     def _label_scores(self, hidden, labels):
         scores = super()._label_scores(hidden, labels)

@@ -72,6 +72,15 @@ STATED = {
     "by row": ("docs/which_head.md", lambda: "perplexity of [{:.1f} instead of {:.1f}]".format(*(
         measured("accumulators", f"adaptive-{kind}")
         for kind in ("row", "element")))),
+    "order of leaves": ("experiments/tables/leaf_orders.py", lambda: (
+        "lower the test perplexity from {:.1f} to {:.1f}, a hundred lower it to {:.1f}, and a "
+        "thousand to {:.1f}".format(*(
+            measured("ptb/leaf_orders", run, "test_perplexity")
+            for run in ("huffman", "brown-30", "brown-100", "brown-1000"))))),
+    "rates of leaves": ("experiments/tables/leaf_orders.py", lambda: (
+        "the learning rate give {:.1f} and {:.1f}".format(*(
+            measured("ptb/leaf_orders", f"huffman-rate-{rate}", "test_perplexity")
+            for rate in ("0.003", "0.0003"))))),
     "trees": ("docs/which_head.md", lambda: (
         f"{measured('jiang', 'tree-brown'):.0f} against "
         f"{measured('jiang', 'tree-huffman'):.0f} in")),

@@ -11,7 +11,11 @@ VOCAB_SIZES = (10_000, 44_370, 200_606, 793_471)
 MIDDLE_SIZES = (44_370, 200_606)
 FORWARD, GRADIENTS, STEP = "forward", "gradients", "step"
 FLOOR, MOVES = "floor", "moves"  # bare products, and bare moves of the rows that a step changes
-NATS, TOP_K, COMMAND = "nats of N", "top_k of 256, k = 10", "command"
+NATS, COMMAND = "nats of N", "command"
+TOP_KS = types.MappingProxyType({  # calls of generation: greedy, a beam of 8, the 40 best, and many
+    f"top_k of {positions}, k = {k}": (positions, k)
+    for positions, k in ((1, 2), (64, 2), (64, 10), (64, 41), (256, 10))
+})
 MEAN_WORDS = 17  # of the sentences of a made-up text
 EVALUATIONS = ("log_probs of 256", "top_k of 256", "top_k of N", "top_k of 256, from the shortlist")
 MODULES = ("embedding", "recurrent", "head")
@@ -27,6 +31,7 @@ TORCH_MODELS = types.MappingProxyType({
 TF_SAMPLED, TF_NCE = "tf.nn.sampled_softmax_loss", "tf.nn.nce_loss"
 PEERS = (KERAS, TORCH, TORCH_CHUNKED, TORCH_ADAPTIVE, TF_SAMPLED, TF_NCE)
 BARE_TOP_K, FAISS = "tf.matmul and tf.math.top_k", "faiss IndexFlatIP"
+ALL_LOG_PROBS = "the best of all log-probabilities"
 SEQUENTIAL = "TreeSoftmax, sequential (tHSM)"
 POSTER = types.MappingProxyType({  # our name: the poster's
     "FullSoftmax": "Softmax", "ClassSoftmax": "cHSM", SEQUENTIAL: "tHSM",

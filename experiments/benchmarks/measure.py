@@ -10,11 +10,11 @@ import sys
 import tempfile
 import time
 
-from experiments.benchmarks.cases import COMMAND, FLOOR, MOVES, TOP_K
+from experiments.benchmarks.cases import COMMAND, FLOOR, MOVES, TOP_KS
 
 LEAST_SAMPLES, MOST_SAMPLES = 3, 15
 SLOW_SECONDS = 1.0  # above it the run that measures memory is a sample, too
-NO_MEMORY = (FLOOR, MOVES, COMMAND, TOP_K)  # whose memory is not asked for, or another process's
+NO_MEMORY = (FLOOR, MOVES, COMMAND, *TOP_KS)  # whose memory is not asked for, or another process's
 PAUSE_SECONDS = 0.05  # by then the idle threads of the other process no longer spin
 
 

@@ -4,7 +4,7 @@
     python -m experiments.benchmarks.serving
 
 The model is the layer `TopK(head, 10)` on hidden states, in float32. The heads are untrained, with
-the distribution that experiments/benchmarks/likeliest_words.py gives them, and the runtimes take
+the distribution that `uses.likeliest_head` gives them, and the runtimes take
 turns. They must find the log-probabilities of `predict`. The medians count. Writes
 experiments/results/serving/README.md.
 """
@@ -18,8 +18,8 @@ import numpy as np
 import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
 from absl import flags
 
-from experiments.benchmarks.likeliest_words import SPREAD, untrained
 from experiments.benchmarks.measure import medians
+from experiments.benchmarks.uses import SPREAD, likeliest_heads
 from experiments.framework import markdown
 from tfsoftmax.commands import program
 
@@ -52,7 +52,7 @@ def main():
     options, rows = flags.FLAGS, []
     shape = max(map(int, options.positions)), options.units
     hidden = np.random.default_rng(1).standard_normal(shape, np.float32)
-    for name, head in untrained(options.vocab_size, options.units).items():
+    for name, head in likeliest_heads(options.vocab_size, options.units):
         for count in map(int, options.positions):
             given = hidden[:count]
             with tempfile.TemporaryDirectory() as folder:

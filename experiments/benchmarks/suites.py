@@ -3,6 +3,7 @@
 import types
 
 from experiments.benchmarks.cases import (
+    ALL_LOG_PROBS,
     BARE_TOP_K,
     COMMAND,
     EVALUATIONS,
@@ -12,7 +13,7 @@ from experiments.benchmarks.cases import (
     MIDDLE_SIZES,
     NATS,
     PARTS,
-    TOP_K,
+    TOP_KS,
     TORCH_ADAPTIVE,
     TORCH_MODELS,
     VOCAB_SIZES,
@@ -54,8 +55,9 @@ def models(vocab_size):
         result.append(ours("LSTM", head, "LSTM", peers))
     result.append(torch("LSTM", "LSTM"))
     half, theirs = "mixed_bfloat16", f"{TORCH_MODELS['LSTM']}, bfloat16"
-    name = "LSTM and AdaptiveSoftmax, bfloat16"
-    result += [ours("LSTM", "adaptive", half, (theirs,), half, name),
+    name, single = "LSTM and AdaptiveSoftmax, bfloat16", "LSTM and AdaptiveSoftmax, float32"
+    result += [ours("LSTM", "adaptive", half, (single, theirs), half, name),
+               ours("LSTM", "adaptive", half, (), name=single),
                torch("LSTM", half, half, theirs)]
     for body in ("Transformer", "bag of words"):
         result += [ours(body, "adaptive", body, (TORCH_MODELS[body],)), torch(body, body)]
@@ -87,13 +89,19 @@ def evaluation(vocab_size):
 
 def uses(vocab_size):
     """The likeliest words and commands, against the least that others need for the same."""
-    peers = BARE_TOP_K, FAISS
+
+    def likeliest(head, name, by, peers=()):
+        return Case(name, "top_k", head, {"by": by}, f"top_k of {head}", peers,
+                    measures=tuple(TOP_KS))
+
     search = [
-        Case(name, kind, "full", {"by": by}, "top_k", peers if by == "head" else (),
-             measures=(TOP_K,))
-        for name, kind, by in (("FullSoftmax", "top_k", "head"),
-                               (BARE_TOP_K, "top_k", "operations"), (FAISS, "top_k", "faiss"))
+        likeliest("full", "FullSoftmax", "head", (BARE_TOP_K, FAISS)),
+        likeliest("full", BARE_TOP_K, "operations"), likeliest("full", FAISS, "faiss"),
     ]
+    for head in ("adaptive", "tree"):
+        name = HEAD_NAMES[head][0]
+        others = f"{name}, {ALL_LOG_PROBS}"
+        search += [likeliest(head, name, "head", (others,)), likeliest(head, others, "all")]
     text, short = {"sentences": 120_000}, {"sentences": 2_000}
     others = ("tokenizers", "sentencepiece")
     return search + [

@@ -1,6 +1,5 @@
 """What users do besides training, and the least that others need for the same: search, commands."""
 
-import dataclasses
 import itertools
 import os
 import shutil
@@ -9,11 +8,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from experiments.benchmarks.adaptive_evaluation import FEW
-from experiments.benchmarks.cases import COMMAND, MEAN_WORDS, TOP_K
+from experiments.benchmarks.cases import COMMAND, MEAN_WORDS, TOP_KS, Case, cutoffs_of
+from experiments.benchmarks.problem import Problem
 from experiments.benchmarks.programs import Program, built_head, parameters_of
+from tfsoftmax.lm.head_names import HEAD_NAMES
 
-K = 10
+SPREAD = 2.0  # nats
 TOKENIZERS = """
 import sys, itertools
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
@@ -39,28 +39,90 @@ with open(sys.argv[1], encoding="utf-8") as lines, open(sys.argv[2], "wb") as ou
 
 
 def top_k(case, problem):
-    """The ten best of V words for 256 positions: by our head, by bare operations or by faiss."""
+    """The best of V words: by a head, by bare operations, by faiss, or of all log-probabilities."""
     import tensorflow as tf
 
-    head, _ = built_head(dataclasses.replace(case, options={}), problem)
-    hidden = problem.hidden()[:FEW]
-    by = case.options["by"]
+    head = likeliest_head(case.head, problem)
+    by, functions = case.options["by"], {}
     if by == "faiss":
         import faiss
 
         faiss.omp_set_num_threads(len(os.sched_getaffinity(0)))
         index = faiss.IndexFlatIP(problem.units)
         index.add(head.kernel.numpy())
-        return Program({TOP_K: lambda: float(index.search(hidden, K)[0][0, 0])}, [], 0)
-    given = tf.constant(hidden)
-    if by == "operations":
-        kernel = tf.constant(head.kernel.numpy())
-        best = tf.function(
-            lambda: tf.math.top_k(tf.matmul(given, kernel, transpose_b=True), K).values
-        )
+    kernel = tf.constant(head.kernel.numpy()) if by == "operations" else None
+    ways = {
+        "head": lambda hidden, k: head.top_k(hidden, k)[1],
+        "all": lambda hidden, k: tf.math.top_k(head.log_probs(hidden), k).values,
+        "operations": lambda hidden, k: tf.math.top_k(
+            tf.matmul(hidden, kernel, transpose_b=True), k).values,
+    }
+    for measure in case.measures:
+        positions, k = TOP_KS[measure]
+        hidden = problem.hidden()[:positions]
+        hidden /= hidden.std()
+        if by == "faiss":
+            functions[measure] = lambda h=hidden, k=k: float(index.search(h, k)[0][0, 0])
+        else:
+            best, given = tf.function(ways[by]), tf.constant(hidden)
+            functions[measure] = lambda f=best, h=given, k=k: float(f(h, k)[0, 0])
+    return Program(functions, [], parameters_of(head))
+
+
+def likeliest_heads(vocab_size, units):
+    """Yields names and heads (`likeliest_head`) without and with a structure to search."""
+    problem = Problem(vocab_size, units)
+    for head in ("full", "adaptive", "tree"):
+        yield HEAD_NAMES[head][0], likeliest_head(head, problem)
+
+
+def likeliest_head(name, problem):
+    """A head with the distribution of a trained one.
+
+    Its biases are those of Zipf's law, and the log-probability of a word differs between contexts
+    by about SPREAD nats. Hence a search finds most of the likeliest words early.
+    """
+    import numpy as np
+
+    adaptive = {"cutoffs": cutoffs_of(problem.vocab_size), "use_bias": True}
+    options = adaptive if name == "adaptive" else {}
+    head, _ = built_head(Case(name, "head", name, options), problem)
+    counts = problem.counts()
+    rng = np.random.default_rng(0)
+
+    def draw(weight, scale, width):
+        weight.assign(scale / width**0.5 * rng.standard_normal(weight.shape, np.float32))
+
+    if hasattr(head, "bands"):
+        parts = np.split(counts, head.bands.cutoffs)
+        head.biases[0].assign(np.log([*parts[0], *(part.sum() for part in parts[1:])]))
+        for bias, part in zip(head.biases[1:], parts[1:]):
+            bias.assign(np.log(part))
+        for projection in head.projections:
+            draw(projection, 1.0, projection.shape[0])
+        for kernel in head.kernels:
+            draw(kernel, SPREAD, kernel.shape[1])
+        return head
+    scale = SPREAD
+    if hasattr(head, "tree"):
+        left, right = _masses(head.tree.children(), counts)
+        head.bias.assign(np.log(left) - np.log(right))
+        scale /= np.average(head.tree.depths, weights=counts) ** 0.5
     else:
-        best = tf.function(lambda: head.top_k(given, K)[1])
-    return Program({TOP_K: lambda: float(best()[0, 0])}, [], parameters_of(head))
+        head.bias.assign(np.log(counts))
+    draw(head.kernel, scale, head.kernel.shape[1])
+    return head
+
+
+def _masses(children, counts):
+    """The counts below the two edges of each node; a node comes before the nodes below it."""
+    import numpy as np
+
+    masses = np.zeros(children.shape)
+    for node in reversed(range(len(children))):
+        for edge, child in enumerate(children[node]):
+            masses[node, edge] = masses[child].sum() if child >= 0 else counts[-1 - child]
+    return masses.T
 
 
 def command(case, problem):

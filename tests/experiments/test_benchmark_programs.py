@@ -322,17 +322,24 @@ def test_moves_gather_and_update_only_the_chosen_rows(monkeypatch):
     assert changed.sum() == 3 and ((made[1].numpy() != 1).all(axis=1) == changed).all()
 
 
-def test_bare_operations_find_the_scores_of_the_head(monkeypatch):
+@pytest.mark.parametrize("head, by", [
+    ("full", "head"), ("full", "operations"), ("adaptive", "head"), ("adaptive", "all"),
+    ("tree", "head"), ("tree", "all"),
+])
+def test_the_likeliest_words_are_those_of_the_head(head, by, monkeypatch):
     made = []
     build = uses.built_head
     monkeypatch.setattr(uses, "built_head", lambda *given: made.append(build(*given)) or made[-1])
-    best = {}
-    for by in ("head", "operations"):
-        case = cases.Case("x", "top_k", "full", {"by": by}, measures=(cases.TOP_K,))
-        best[by] = uses.top_k(case, PROBLEM).functions[cases.TOP_K]()
-        scores = PROBLEM.hidden()[0] @ made[-1][0].kernel.numpy().T
-        log_z = np.log(np.exp(scores).sum()) if by == "head" else 0.0
-        assert best[by] == pytest.approx(scores.max() - log_z, rel=1e-5)
+    case = cases.Case("x", "top_k", head, {"by": by}, measures=("top_k of 64, k = 10",))
+    best = uses.top_k(case, PROBLEM).functions["top_k of 64, k = 10"]()
+    ((layer, _),) = made
+    hidden = PROBLEM.hidden() / PROBLEM.hidden().std()
+    expected = layer.log_probs(hidden[:1])[0]
+    if by == "operations":  # without biases and ln Z
+        expected = hidden[0] @ layer.kernel.numpy().T
+    assert best == pytest.approx(np.max(expected), rel=1e-5)
+    shares = np.exp(layer.log_probs(hidden)).mean(0)
+    assert np.corrcoef(shares, PROBLEM.counts())[0, 1] > 0.7  # frequent words are likely
 
 
 def test_a_text_that_is_made_up_has_the_words_that_it_says(tmp_path):

@@ -229,7 +229,7 @@ class Inputs:
         others = {"ref.trn", *(name for _, name in writing.WRITERS.values())} - set(names)
         for name in sorted(others & set(os.listdir(directory))):
             raise refusal(
-                "out", "be a directory without what another rescoring wrote and this one does not",
+                "out", "be a directory without files of another rescoring that would stay",
                 received=f"out={directory!r}, with {name}"
             )
         for path in written[:-1]:

@@ -88,7 +88,7 @@ class NCE(SamplingHead):
         )
         expect(
             not self.remove_accidental_hits, "remove_accidental_hits", "not be True for NCE, which "
-            "would then find P / (1 - P) in place of the probabilities P", True,
+            "would then learn P / (1 - P) instead of the probabilities P", True,
         )
         self.self_normalised = self.sampler.unbiased
         self.initial_log_z = _checked_log_z(Z, log_z, self.vocab_size)
@@ -137,7 +137,7 @@ class NCE(SamplingHead):
         if config.get("remove_accidental_hits"):  # of files from when it was not refused
             warnings.warn(
                 "NCE keeps accidental hits from now on. Without them it was trained towards "
-                "P / (1 - P) in place of the probabilities P.", stacklevel=2,
+                "P / (1 - P) instead of the probabilities P.", stacklevel=2,
             )
             config = {**config, "remove_accidental_hits": None}
         return super().from_config(config)

@@ -164,7 +164,7 @@ def _relevant(y_true, shape):
     of_queries = relevant.shape.rank == rank + 1 or pairs
     expect(
         of_queries and relevant.shape[:rank].is_compatible_with(shape[:-1]), "y_true",
-        "have the shape of the queries, or one more axis for several relevant items of each, and "
+        "have the shape of the queries, or one more axis for several relevant items per query, and "
         "perhaps a last one for pairs of an item and its grade",
         received=f"y_true of shape {relevant.shape} for queries of shape {shape[:-1]}",
     )

@@ -202,8 +202,8 @@ class _Catalogue:
             return {name: self.config(value) for name, value in arguments.items()}
         if "not_items" in arguments:
             return self._of_head(arguments)
-        expect(name in SIZED, "model", "have no rows in an order or by their spelling, but those "
-               "of `Embedding`, `ItemTower` and heads that take `not_items`",
+        expect(name in SIZED, "model", "have only rows of `Embedding`, `ItemTower` and heads that "
+               "take `not_items`, none that are ordered or computed from spelling",
                received=f"{name} {arguments.get('name')!r}")
         return _sized(arguments, words)
 

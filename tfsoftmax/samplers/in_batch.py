@@ -164,7 +164,7 @@ class InBatch(Given):
         expect(not restore_proposal, "restore_proposal", f"be False {whole}, as many as the batch "
                "has", True)
         expect(
-            labels_known, "sampler", "draw words of its own: the sample of this one are the "
+            labels_known, "sampler", "draw words of its own: the sample of this one is the "
             "labels, which are not known here", self,
         )
 

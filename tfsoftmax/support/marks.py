@@ -49,8 +49,8 @@ class Marks:
             found = next(word for word in kept if word in MARKS)
             raise refusal(
                 f"{where()}:",
-                f"not contain {found} inside a sentence. At its ends such marks are left out, as "
-                "<eos> follows each sentence by itself", ' '.join(words)[:200]
+                f"not contain {found} inside a sentence. At its ends such marks are left out, "
+                "because <eos> is added to each sentence", ' '.join(words)[:200]
             )
         self.sentences += len(kept) < len(words)
         self._names |= dict.fromkeys([*words[:first], *words[last:]])

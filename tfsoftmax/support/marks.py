@@ -83,5 +83,5 @@ class Marks:
         count = f"{self.sentences:,} sentence{'s' * (self.sentences != 1)}"
         where = f"{', '.join(self._names)} at the ends of {count}"
         if kept:
-            return f"{name}: kept {where}, as they are text to the tokenizer"
-        return f"{name}: left out {where}, as <eos> ends each sentence by itself"
+            return f"{name}: kept {where}, because the tokenizer treats them as text"
+        return f"{name}: left out {where}, because <eos> is added to each sentence"

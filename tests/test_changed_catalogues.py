@@ -298,7 +298,7 @@ def test_what_has_its_rows_in_an_order_is_refused():
         if name == "class":
             options = {"classes": "frequency", "counts": np.arange(V, 0, -1)}
         head = tfsoftmax.HEADS[name](V, **options)
-        with refuses("model", "have no rows in an order"):
+        with refuses("model", "have only rows of"):
             tfsoftmax.with_items(keras.Sequential([keras.Input((8,)), head]), BEFORE)
     vocabularies, ends = samplers.target_vocabularies([[1, 2], [3, 4]], V, 2)
     fixed = tfsoftmax.SampledSoftmax(V, 2, samplers.TargetSampling(V, vocabularies, ends))

@@ -26,8 +26,8 @@ except ImportError as error:
 class HeadedCausalLM(keras_hub.models.CausalLM):
     """A `CausalLM` whose `fit` and `evaluate` use a head of ours; `with_head` makes it.
 
-    It shares all weights with the `causal_lm` it was made from, whose preprocessor and whose
-    `generate` it uses. Its logits are those of `causal_lm`, up to rounding. To load a saved one in
+    It shares all weights with the `causal_lm` that it was made from, and uses its preprocessor and
+    its `generate`. Its logits are those of `causal_lm`, up to rounding. To load a saved one in
     another process, import `tfsoftmax.hub` first; as with every task of keras_hub, `compile` it
     again if its own defaults do not suit. `save_to_preset` saves `causal_lm`.
 
@@ -100,12 +100,12 @@ class HeadedCausalLM(keras_hub.models.CausalLM):
 def with_head(
     causal_lm: keras_hub.models.CausalLM, head: str = "full", **options
 ) -> HeadedCausalLM:
-    """A `CausalLM` whose training does not hold the logits of all words at all positions.
+    """A `CausalLM` whose training never has the logits of all words at all positions in memory.
 
     Args:
         causal_lm: a `keras_hub.models.CausalLM` that ends by calling its embedding in reverse,
             such as `GPT2CausalLM`, `GemmaCausalLM` or `LlamaCausalLM`. The result shares its
-            weights: what the result learns, `causal_lm` knows.
+            weights, so training the result also trains `causal_lm`.
         head: name of the head in `tfsoftmax.HEADS`: "full", which trains the same loss as
             keras_hub, "sampled" or another one whose kernel may be tied to an embedding.
         **options: arguments of the head. Its kernel, its cap and its dtype are those of the model.

@@ -80,9 +80,9 @@ def sentence(names, curves, times):
         epoch, perplexity, ratio = compared(name, curves)
         text = f"`{name}` {perplexity:,.1f}" + f" after epoch {epoch}" * (epoch < EPOCHS)
         if name != FULL:
-            text += f", {ratio:.2f} of full softmax's"
+            text += f", {ratio:.2f} × full softmax"
         if name in times:
-            text += f", at {times[name][0]:.2f} of its time for a step"
+            text += f", step time {times[name][0]:.2f} ×"
         told.append(text)
     return f"*Measured: validation perplexity after {EPOCHS} epochs: {'; '.join(told)}.*"
 
@@ -90,8 +90,8 @@ def sentence(names, curves, times):
 def table(curves, times):
     """All runs, the best first, with a column of times for each session that measured them."""
     sessions = sorted({of_full for _, of_full in times.values()}, reverse=True)
-    rows = [["run", "epochs", "validation perplexity", "of full softmax's then",
-             *(f"step, of full softmax's {of_full} ms" for of_full in sessions)]]
+    rows = [["run", "epochs", "validation perplexity", "relative perplexity",
+             *(f"relative step time (full: {of_full} ms)" for of_full in sessions)]]
     for name in sorted(curves, key=lambda each: compared(each, curves)[2]):
         epoch, perplexity, ratio = compared(name, curves)
         own = {of_full: 1 for of_full in sessions} if name == FULL else {}

@@ -45,8 +45,8 @@ def test_marks_at_the_ends_of_lines_make_the_corpus_that_there_is_without_them(
     assert files[0] == files[1]
     names = ", ".join(dict.fromkeys(f"{begin} {end}".split()))
     assert capsys.readouterr().err == (
-        f"note: train: left out {names} at the ends of 3 sentences, as <eos> ends each "
-        "sentence by itself\n"
+        f"note: train: left out {names} at the ends of 3 sentences, because <eos> is "
+        "added to each sentence\n"
     )
 
 
@@ -90,7 +90,8 @@ def test_to_pieces_marks_are_text_which_is_said():
     found = Unmarked([lines], "train", in_words=False)
     assert list(found) == [lines]
     assert list(found.notes()) == [
-        "train: kept <s>, </s> at the ends of 2 sentences, as they are text to the tokenizer"]
+        "train: kept <s>, </s> at the ends of 2 sentences, because the tokenizer treats them as "
+        "text"]
 
 
 def test_blanks_inside_a_line_stay():

@@ -23,9 +23,9 @@ def test_sentences_and_the_table_tell_what_was_measured():
     page = f"# A\n\n{table}## B\n<!-- measured: class taylor x -->\nold\n\nC\n"
     times = {"class": (0.25, 500), "taylor": (0.5, 300)}
     text = field_map.written(page, CURVES, times)
-    assert "`class` 105.0, 1.11 of full softmax's, at 0.25 of its time for a step; " in text
-    assert "after epoch 2, 2.00 of full softmax's, at 0.50 of its time for a step; `x` has" in text
-    assert "| step, of full softmax's 500 ms | step, of full softmax's 300 ms |" in text
+    assert "`class` 105.0, 1.11 × full softmax, step time 0.25 ×; " in text
+    assert "after epoch 2, 2.00 × full softmax, step time 0.50 ×; `x` has" in text
+    assert "| relative step time (full: 500 ms) | relative step time (full: 300 ms) |" in text
     assert "| full | 5 | 95.0 | 1.00 | 1.00 | 1.00 |" in text and "old" not in text
     assert "| taylor | 2 | 196.0 | 2.00 | – | 0.50 |" in text
     assert text.startswith("# A\n\n<!-- table -->\n| run |") and text.endswith("\n\nC\n")

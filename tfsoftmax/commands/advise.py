@@ -4,11 +4,11 @@
     tfsoftmax advise --data=data/books --units=512 --plot=heads.png
     tfsoftmax advise --counts=counts.npy --only=full,adaptive,sampled
 
-A step is the loss, all gradients and Adagrad's update, of the output layer alone, in float32. ms
-are its milliseconds, MiB those of weights, slots, gradients and temporaries. "exact" says whether
-the head trains on exact probabilities; nearly all evaluate to exact ones. A time with < is that of
-the first step, which was traced too. The line below is the head in Python. The heads do not take
-turns, so that other work on the machine disturbs some of them more than others.
+A step is the loss, all gradients and Adagrad's update, of the output layer alone, in float32. ms is
+its time in milliseconds, and MiB is the memory of weights, slots, gradients and temporaries.
+"exact" says whether the head trains on exact probabilities; nearly all heads evaluate exactly. A
+time with < is that of the first step, which includes tracing. The line below is the head in Python.
+The heads do not take turns, so other work on the machine may slow some of them more than others.
 """
 
 import dataclasses
@@ -28,13 +28,13 @@ class AdviseOptions:
     Attributes:
         vocab_size: Number of words, items or labels, whose frequencies follow Zipf's law.
         exponent: Exponent of Zipf's law; with 0 all are equally frequent.
-        data: Directory of a corpus that `tfsoftmax prepare` made, whose words are taken.
+        data: Directory of a corpus that `tfsoftmax prepare` made, whose word counts are used.
         counts: File of counts of your own, a NumPy array (.npy) or one number in each line.
         units: Units of the hidden state.
         positions: Labels in a training step: the batch times its time steps.
         task: What matters: perplexity (text), or the order of the labels (items).
-        seconds: About how long this may take. A head whose turn does not come has no time.
-        only: Run no other heads than these, e.g. full,adaptive; dense is Keras's Dense.
+        seconds: About how long this may take. Heads whose turn does not come are not timed.
+        only: Run only these heads, e.g. full,adaptive; dense is Keras's Dense.
         plot: PNG file to draw time and memory to. Needs matplotlib.
         overwrite: Replace a file that exists.
     """

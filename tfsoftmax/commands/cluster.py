@@ -6,12 +6,13 @@
 
 --method is one of
 
-- brown: Brown clusters, from the training split alone. For 30,000 words and 14 million tokens they
+- brown: Brown clusters, from the training split only. For 30,000 words and 14 million tokens they
   take a few minutes on one core. With --speed_penalty the classes of frequent words are smaller.
 - kmeans: classes of words with similar vectors.
-- splits: a binary tree. All words are split in two by their vectors, and the halves again.
-- soul: a tree of a few wide levels. The --shortlist most frequent words hang on its root, the other
-  words are in classes, and large classes are split again.
+- splits: a binary tree. All words are split in two by their vectors, and the halves are split
+  again.
+- soul: a tree of a few wide levels. The --shortlist most frequent words are children of the root,
+  the other words are in classes, and large classes are split again.
 - file: the classes of another tool, --file, in the format that --format says: mkcls
   (`word<TAB>class`), word2vec (`word class`) or srilm (`class word` or `class probability word`).
   Words that the file lacks share a class.

@@ -32,7 +32,7 @@ class CutoffsOptions:
     """Vocabulary, model and result.
 
     Attributes:
-        data: Directory of a corpus that `tfsoftmax prepare` made, whose words are cut.
+        data: Directory of a corpus that `tfsoftmax prepare` made, whose word counts are used.
         vocab_size: Number of words, whose frequencies follow Zipf's law.
         exponent: Exponent of Zipf's law.
         hidden_units: Units of the hidden state.

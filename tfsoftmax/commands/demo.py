@@ -1,22 +1,22 @@
-"""Serves a page on which to type, and to compare trained models.
+"""Serves a web page that compares trained models on text that you type.
 
     tfsoftmax demo --run=runs/first
     tfsoftmax demo --run=runs/full,runs/class,runs/tree --port=7861
 
 Open the address that is printed in a browser. All runs read the beginning of a sentence that you
-type, and the page shows them side by side: the likeliest next words, ln P of the text as a sentence
-and of each word, sentences that continue it (greedy, beam, or drawn), the time of the output
-layer's call, and its parameters. For output layers with clusters, classes or bands it shows their
-words and how likely each is now, and for trees the branches on the way to a word. All
-probabilities are exact. A click on a row of a table goes on with its word.
+type, and the page shows their results side by side: the likeliest next words, ln P of the text as a
+sentence and of each word, sentences that continue it (greedy, beam, or sampled), the time of the
+output layer's call, and its parameters. For output layers with clusters, classes or bands it shows
+their words and current probabilities, and for trees the branches on the path to a word. All
+probabilities are exact. Click a row of a table to continue with its word.
 
 Words are separated by blanks and spelt as in the corpus; the models read words that they do not
-know as <unk>. The box "lower case" is ticked at first if no run has a vocabulary with upper case.
-Runs may have different vocabularies. A run that cannot be read, for example since it has no
-checkpoint yet, gets a sentence instead of answers.
+know as <unk>. The box "lower case" is ticked by default if no run has a vocabulary with upper case.
+Runs may have different vocabularies. For a run that cannot be read, for example because it has no
+checkpoint yet, the page shows a message.
 
 The page is served to this machine only (for another one: ssh -L 7860:localhost:7860 HOST), and
-needs no network: it loads nothing and tells no one. Stop it with Ctrl-C. It needs gradio: pip
+needs no network: it loads nothing and sends nothing. Stop it with Ctrl-C. It needs gradio: pip
 install gradio.
 """
 

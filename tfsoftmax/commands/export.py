@@ -47,7 +47,7 @@ class LanguageModelOptions(ExportOptions):
     """Run and result.
 
     Attributes:
-        max_k: The most words that next_word may be asked for.
+        max_k: Largest k that next_word accepts.
     """
 
     max_k: int = 50

@@ -9,15 +9,15 @@
 Words are drawn from the model's distribution. --greedy takes the likeliest word each time,
 --top_k and --top_p draw from the likeliest words only, and --beam searches for the likeliest
 sentence. With --greedy, --top_k and --beam, adaptive and tree heads find the likeliest words
-without computing all.
+without computing all probabilities.
 
 The sentences continue the prompt and never contain <unk>. A run on pieces (tfsoftmax prepare
 --tokenizer) reads and writes text, but --max_words and --top count its pieces. A sentence that ends
 in … was cut at --max_words. A single sentence appears word by word as it is drawn. Words of a
 prompt are separated by blanks and spelt as in the corpus, including case; the model reads words
-that it does not know as <unk>, and the command lists them. Marks such as <s> at its ends are left
-out, unless the run is on pieces; inside they are an error. --beam prints ln P of each sentence,
-with its end, before it.
+that it does not know as <unk>, and the command lists them. Sentence markers such as <s> at its ends
+are left out, unless the run is on pieces; inside they are an error. --beam prints ln P of each
+sentence, including its end, before the sentence.
 """
 
 import dataclasses

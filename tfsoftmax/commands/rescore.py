@@ -5,7 +5,7 @@
         --tune=valid.nbest --tune_reference=valid.ref --out=rescored
 
 --nbest and --tune take n-best lists with the best hypothesis of each utterance first. The format is
-found by itself; docs/speech.md has a command for each.
+detected; docs/speech.md has a command for each.
 
     lines       a file (plain or .gz) with lines `utterance acoustic lm word word ...`: natural
                 logarithms of the scores of the recogniser and of its language model
@@ -31,19 +31,20 @@ found by itself; docs/speech.md has a command for each.
                 or of files nbest.1.gz to nbest.8.gz of lines, JSON or Moses
     -           lines or JSON on standard input
 
-If the lists hold Kaldi's ids instead of words, --words=words.txt has the words, in lines `word id`;
-<eps>, <s> and </s> are left out. --lowercase turns the words of lists, references and --against
-into lower case, and so those of the output. The share of the words that the vocabulary lacks goes
-to standard error, with a warning above a fifth: all of them are scored as the same <unk>.
+If the lists hold Kaldi's ids instead of words, --words=words.txt gives the words, in lines
+`word id`; <eps>, <s> and </s> are left out. --lowercase converts the words of lists, references and
+--against to lower case, and thus those of the output. The share of words that the vocabulary lacks
+is printed to standard error, with a warning above a fifth: all of them are scored as the same
+<unk>.
 
 References have lines `utterance word word ...`, or, in files *.trn, `word word ... (utterance)`.
-There they may have alternatives, `i { um / uh / @ } see`, which are read as sclite reads them: the
-reading with the fewest errors counts, and @ is no word.
+There they may have alternatives, `i { um / uh / @ } see`, which are read as in sclite: the
+alternative with the fewest errors counts, and @ means no word.
 
-Marks with which other programs begin and end sentences, such as <s> and <sos/eos>, are left out at
-the ends of hypotheses and references, with a note, and refused inside. Words that begin with ▁ or
-end in @@, which are pieces of sentencepiece and of subword-nmt, are refused, unless --join_pieces
-joins them or --nojoin_pieces keeps them.
+Sentence markers of other programs, such as <s> and <sos/eos>, are left out at the ends of
+hypotheses and references, with a note; inside they are an error. Words that begin with ▁ or end in
+@@ are pieces of sentencepiece and of subword-nmt. They are an error, unless --join_pieces joins
+them or --nojoin_pieces keeps them.
 
 The score of a hypothesis in natural logarithms, where <eos> is part of each sentence, is
 
@@ -54,19 +55,20 @@ Here lm is the model of the run, which reads the words in pieces if it was train
 is the score in the lists, and arpa is an n-gram model (--arpa, which needs kenlm: pip install
 kenlm). The acoustic scores have weight one; if they are not scaled, lm_weight is what
 Kaldi calls LMWT. Without --tune each weight is one number, by default 1 for lm_weight and 0 for the
-others. A score that the lists lack counts as 0; standard error tells which they have, and those of
---tune must be the same. With --tune the command takes the weights with the fewest word errors on
-those lists, from the values given, separated by commas, or from a grid where none are given.
+others. A score that the lists lack counts as 0. The command prints to standard error which scores
+they have; the lists of --tune must have the same ones. With --tune the command chooses the weights
+with the fewest word errors on those lists, from the given values, separated by commas, or from a
+grid if none are given.
 
-With --state=sentence, the run's model scores each hypothesis by itself. With --state=carried it
-reads all hypotheses as one text, in the order of the lists and separated by <eos>, and each begins
-with the state that the one before it left, as in section 5.3.3.1 of Müller 2017. That takes longer,
-as nothing is read side by side. With --state=speaker it does so with the hypotheses of each
-speaker, and reads the speakers side by side. --utt2spk has lines `utterance speaker`; without it, a
-speaker is what the ids begin with, before the first - or _. --hypotheses=10 takes the first ten of
-an utterance. With --strategy=mirrored, all devices of the machine share the hypotheses; with
---workers=N, or in the processes of a cluster (--strategy=multiworker), the processes do, with a
-device each, and the first prints and writes. A carried state is not shared.
+With --state=sentence, the run's model scores each hypothesis separately. With --state=carried it
+reads all hypotheses as one text, in the order of the lists and separated by <eos>. Each hypothesis
+starts from the state after the previous one, as in section 5.3.3.1 of Müller 2017. This takes
+longer, because nothing is read in parallel. With --state=speaker it does so with the hypotheses of
+each speaker, and reads the speakers in parallel. --utt2spk has lines `utterance speaker`; without
+it, the part of an id before the first - or _ is the speaker. --hypotheses=10 uses the first ten
+hypotheses of each utterance. With --strategy=mirrored, all devices of the machine share the
+hypotheses. With --workers=N, or in a cluster (--strategy=multiworker), processes with one device
+each share them, and the first process prints and writes. --state=carried cannot be shared.
 
 Standard output has a line `utterance word word ...` for each utterance, in the order of the lists.
 With --reference, a table of word error rates follows on standard error, which needs jiwer (pip
@@ -74,9 +76,9 @@ install jiwer). It shows the first hypotheses, the rescored ones, and the best o
 the lists contain (oracle), and the difference of the first two with its 95 % bootstrap interval,
 paired over utterances. --against=other.hyp compares with the output of another system instead.
 --out=DIR writes results.json, 1best.trn, and hyp.trn and ref.trn, which sclite compares: sclite
--r ref.trn trn -h hyp.trn trn -i spu_id. It also writes the lists in the format they came in, with
-the scores of the run's model in the place of the old ones: nbest, a file of lines, or a folder of
-Kaldi's archives or of SRILM's files with `acoustic lm nwords word ...`; or nbest.jsonl.
+-r ref.trn trn -h hyp.trn trn -i spu_id. It also writes the lists in their original format, with the
+scores of the run's model instead of the old ones: nbest, a file of lines, or a folder of Kaldi's
+archives or of SRILM's files with `acoustic lm nwords word ...`; or nbest.jsonl.
 """
 
 import dataclasses

@@ -24,25 +24,25 @@ class RescoreOptions:
         reference: References of the lists, to count word errors.
         tune: Other n-best lists, on which the weights are tuned.
         tune_reference: References of the lists of --tune.
-        lm_weight: Weight of the run's model; several to tune.
-        old_lm_weight: Weight of the scores in the lists; several to tune.
-        arpa_weight: Weight of the n-gram model; several to tune.
-        word_penalty: Penalty for each word; several to tune.
+        lm_weight: Weight of the run's model, or several values to tune.
+        old_lm_weight: Weight of the scores in the lists, or several values to tune.
+        arpa_weight: Weight of the n-gram model, or several values to tune.
+        word_penalty: Penalty for each word, or several values to tune.
         words: Kaldi's words.txt, for lists of ids instead of words.
         arpa: N-gram model: an ARPA file, or one in kenlm's own format.
         against: Output of another system to compare with.
         out: Directory to write trn files and results.json to.
         overwrite: Replace files that exist.
-        state: Whether the run's model reads each hypothesis by itself, all as a stream, or those of
-            a speaker as a stream.
+        state: Whether the run's model reads each hypothesis separately, all as one text, or those
+            of each speaker as one text.
         utt2spk: Kaldi's utt2spk.
-        hypotheses: The most hypotheses of an utterance, the first ones. By default all.
-        ignore_keys: Keys of JSON that are not read. Other keys with numbers of a hypothesis must be
-            those of scores.
-        beam_size: The lists have lines `text<TAB>score`, as NeMo writes them, so many for each
-            utterance.
+        hypotheses: Use only this many hypotheses of each utterance, the first ones. By default all.
+        ignore_keys: Keys of JSON that are not read. All other numeric keys of a hypothesis must be
+            scores.
+        beam_size: Number of lines for each utterance in lists of lines `text<TAB>score`, as NeMo
+            writes them.
         join_pieces: Join pieces of words, which begin with ▁ or end in @@. With --nojoin_pieces
-            they are words; by default they are refused.
+            they are words; by default they are an error.
         seed: Seed of the bootstrap.
     """
 
@@ -229,7 +229,7 @@ class Inputs:
         others = {"ref.trn", *(name for _, name in writing.WRITERS.values())} - set(names)
         for name in sorted(others & set(os.listdir(directory))):
             raise refusal(
-                "out", "be a directory without what another rescoring wrote and this one does not",
+                "out", "be a directory without files of another rescoring that would stay",
                 received=f"out={directory!r}, with {name}"
             )
         for path in written[:-1]:

@@ -5,8 +5,8 @@
 
 The input has one sentence per line, with words between blanks, in UTF-8, plain or compressed (.gz,
 .xz, .bz2). A line without words is a sentence without words, whose score is ln P(<eos>). A line
-has at most 1 MiB, or 16 MiB with --stream. Marks such as <s> and </s> at the ends of a line are no
-words and are left out, with a note, unless the run is on pieces; inside a line they are an error.
+has at most 1 MiB, or 16 MiB with --stream. Sentence markers such as <s> and </s> at the ends of a
+line are left out, with a note, unless the run is on pieces; inside a line they are an error.
 
 The output keeps the order of the input and appears 4,096 sentences at a time. Each line holds the
 score of a sentence, a tab and the sentence. The score is the sum of the log-probabilities of its
@@ -17,13 +17,13 @@ way: a word has the sum of the scores of its pieces, and of the blanks before it
 
 The last line on standard error is JSON: perplexity, nats_per_token (natural logarithms with
 any --base), sentences, tokens (the words and one <eos> for each sentence), oov_tokens, oov_rate
-(their share of the words), sentences_per_second and words_per_second (tokens, without the time of
-the start). A run on pieces counts these as tokens, and adds words, word_perplexity and, if the
-pieces restore the text exactly, bits_per_byte, with a byte for the end of each line. If the
-vocabulary lacks more than a fifth of the words, a warning comes before it; --lowercase helps if
-only the case differs.
+(their share of the words), sentences_per_second and words_per_second (tokens, without the startup
+time). A run on pieces counts these as tokens, and adds words, word_perplexity and, if the pieces
+restore the text exactly, bits_per_byte, with a byte for the end of each line. If the vocabulary
+lacks more than a fifth of the words, a warning comes before it; --lowercase helps if only the case
+differs.
 
-Each sentence is scored by itself, as if a text began with it. With --stream the file is one text:
+Each sentence is scored separately, as if a text began with it. With --stream the file is one text:
 the model carries its states from sentence to sentence, as in training and in tfsoftmax evaluate.
 Words that the vocabulary lacks are read as <unk>, and scored according to --oov:
 
@@ -32,16 +32,16 @@ Words that the vocabulary lacks are read as <unk>, and scored according to --oov
     --oov=spread   with P(<unk>) / K, if --unseen_words=K words share <unk>, so that one can
                    compare the model with models of larger vocabularies
 
-With --strategy=mirrored, all devices of the machine share the sentences. With --workers=N, or in
-the processes of a cluster (--strategy=multiworker), the processes do, with a device each, and the
-first prints. Each reads the whole --input, which then has to be a file.
+With --strategy=mirrored, all devices of the machine share the sentences. With --workers=N, or in a
+cluster (--strategy=multiworker), processes with one device each share them, and the first process
+prints. Each reads the whole --input, which then must be a file.
 
---open_vocabulary gives each word of --input that the vocabulary lacks a probability of its own, if
-the rows of the output layer come from characters (--head=char_cnn, or "characters" among the
-options of a head). The probabilities of all words, these included, sum to one, so that each word
-that is added takes some from all others: the score of a sentence depends on which unseen words the
-rest of --input holds. Compare sentences within a file, or models on one file. The last line counts
-the added_words. <unk> stays one of the words.
+--open_vocabulary gives each word of --input that the vocabulary lacks its own probability, if the
+rows of the output layer come from characters (--head=char_cnn, or "characters" among the options of
+a head). The probabilities of all words, including these, sum to one, so each added word takes some
+probability from all others, and the score of a sentence depends on the unseen words in the rest of
+--input. Compare only sentences of the same file, or models on the same file. The last line counts
+the added_words. <unk> remains one of the words.
 
 --normalisation=constant takes the scores of nce, negative and self_normalised heads, and of full
 with a z_loss, as log-probabilities, which these heads learn to approximate. This is faster but
@@ -75,9 +75,9 @@ class ScoreOptions:
         input: File of sentences, one per line; - for standard input.
         words: Print the score of each word.
         base: Base of the logarithms that are printed.
-        stream: Score the sentences as one text, not each by itself.
+        stream: Score the sentences as one text instead of separately.
         open_vocabulary: Score words that the vocabulary lacks by their characters. The scores
-            depend on which such words the whole file holds.
+            depend on all such words in the file.
     """
 
     CHOICES = {"base": ("e", "10")}

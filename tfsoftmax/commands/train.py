@@ -6,18 +6,18 @@
 You may stop it at any time: the same command continues from the last checkpoint and, on a CPU, ends
 with the same weights. RUN/metrics.jsonl and `tensorboard --logdir=RUN/tensorboard` show the
 progress, with memory, words per second and gradient norms. tfsoftmax evaluate, generate, score,
-rescore and export use the result. The run keeps its own copy of a file of a tree or of classes.
+rescore and export use the result. The run keeps its own copy of a tree or class file.
 
-The preset demo trains for three minutes; text8 and fdt are those of Müller 2017; jiang, mao, shen
-and shmuma of papers by these authors; transformer has a causal Transformer.
+The preset demo trains for three minutes; text8 and fdt follow Müller 2017; jiang, mao, shen and
+shmuma follow papers by these authors; transformer trains a causal Transformer.
 
-Several devices share the streams, whose number they must divide. Without dropout they end with the
-weights that one would have, up to rounding. On several machines, start the same command on each,
-with the cluster in TF_CONFIG, or by srun with --strategy=multiworker; all must see the same
-folders. If one ends, the others end, saved, and the same command goes on.
+Several devices share the streams; their number must divide that of the streams. Without dropout the
+final weights are those of one device, up to rounding. On several machines, start the same command
+on each, with the cluster in TF_CONFIG, or by srun with --strategy=multiworker; all must see the
+same folders. If one stops, the others save and stop too, and the same command resumes.
 
 `tfsoftmax memory_timeline` shows the memory of the steps that --profile_batch traces, and
-TensorBoard's profile plugin (pip install xprof) their time.
+TensorBoard's profile plugin (pip install xprof) shows their time.
 """
 
 import dataclasses

@@ -86,10 +86,10 @@ class PrepareConfig(CorpusConfig):
             - wikitext103: WikiText-103, 100 million words of Wikipedia
             - lm1b: One Billion Word Benchmark, 0.8 billion words of news
         train: With corpus=text: training files or globs, UTF-8, one sentence per line, plain or
-            compressed (.gz, .xz, .bz2); or JSON objects in lines (.jsonl, .ndjson or .json, also
+            compressed (.gz, .xz, .bz2); or one JSON object per line (.jsonl, .ndjson or .json, also
             compressed) or Parquet (.parquet), whose texts are in a field and may have several
             lines.
-        field: Name of the texts in files of JSON or Parquet and in corpora of hf.
+        field: Name of the field with the texts, in JSON and Parquet files and in corpora of hf.
         tokenizer: How sentences are split: words, at blanks; sentencepiece or sentencepiece_bpe,
             into max_vocab pieces of a unigram or BPE model that is trained on the training text; or
             a file, a model of sentencepiece or a JSON of tokenizers. Pieces need pip install

@@ -178,7 +178,7 @@ def _check_padding(streams, split, tally):
     if positions > 10 * tally.tokens + PADDING:
         raise refusal(
             "streams",
-            f"be fewer, or `order` be text, for a sentence of {tally.longest:,} tokens, as all "
-            f"streams would be as long: {positions:,} positions for the {tally.tokens:,} tokens "
-            f"of {split}", streams
+            f"be fewer, or `order` must be text: a sentence of {tally.longest:,} tokens would make "
+            f"all streams as long, {positions:,} positions for the {tally.tokens:,} tokens of "
+            f"{split}", streams
         )

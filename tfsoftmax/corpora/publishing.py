@@ -59,7 +59,7 @@ def published(
         )
         expect(
             os.path.commonpath([out, os.getcwd()]) != out, "out", "not be the working directory or "
-            "lie above it, as it is replaced as a whole; name a folder in it", out
+            "lie above it, because it is replaced as a whole; name a folder in it", out
         )
         begin()
         with _disk_full_explained(config.out), whole_or_nothing(out, replace=True) as partial:

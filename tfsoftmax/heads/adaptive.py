@@ -30,15 +30,16 @@ class AdaptiveSoftmax(TiedHead):
 
     The head cluster is a softmax over the shortlist, the most frequent words, and one more
     logit for each of K tail clusters. Tail k sees the hidden state through a projection to
-    D / projection_factor^k units, and in training only the positions whose labels it holds.
+    `D / projection_factor^k` units. In training it is computed only at the positions whose labels
+    it contains.
 
     Args:
         vocab_size: V, the number of words.
         cutoffs: K rising frequency ranks. The shortlist is the `cutoffs[0]` most frequent words,
-            and tail k begins at rank `cutoffs[k - 1]`. `"auto"`, which needs `counts`, takes the
-            cutoffs of least expected cost on this machine, found when the head is built.
-        projection_factor: the factor by which each tail has fewer units than the one before, or
-            None for tails that see the whole hidden state.
+            and tail k begins at rank `cutoffs[k - 1]`. `"auto"`, which needs `counts`, chooses the
+            cutoffs with the least expected cost on this machine when the head is built.
+        projection_factor: the factor by which the number of units falls from one tail to the next,
+            or None for tails that see the whole hidden state.
         use_bias: whether there is a bias for each word and tail. Grave et al. have none; biases
             lowered test perplexity by 1.1 % on a million words (one seed,
             experiments/results/projections).
@@ -46,21 +47,21 @@ class AdaptiveSoftmax(TiedHead):
             permutation, the frequency of words must fall with their ids.
         permutation: (V,) word ids by falling frequency, which overrides the order of the counts;
             `"ids"` says that frequency falls with the ids. A warning tells if the counts disagree.
-        shares: K floats, the share of labels in each tail, from which compiled code takes the
-            size of its buffers. By default from the counts, or Zipf's law.
+        shares: K floats, the share of labels in each tail, which determines the buffer sizes of
+            compiled code. By default it comes from the counts or from Zipf's law.
         kernel_initializer: initializer of the kernels, (V_0 + K, D) and (V_k, D_k), which have
             one row for each word.
         projection_initializer: initializer of the projections (D, D_k).
         bias_initializer: initializer of the biases.
         tied_to: an `AdaptiveEmbedding` of the same layout, whose embeddings serve as the kernels.
-            Or a `ComputedRows`, whose rows (V_k, D) the head's own projections narrow, as they do
-            the hidden state: the kernel of tail k is their product.
+            Or a `ComputedRows`: the head's own projections reduce its rows (V_k, D) as they reduce
+            the hidden state, and the product is the kernel of tail k.
         tie_projections: whether the projections of an `AdaptiveEmbedding`, transposed, serve as
             the projections too.
         label_smoothing: mass ε that training takes from the label and spreads evenly over all
-            words. All words would be computed at each position for it; instead, ⌈ε N⌉ of N
-            positions, drawn anew in each step, each take one uniformly drawn word as a second
-            label. Loss and gradient are those of smoothed labels in expectation.
+            words. To avoid computing all words at each position, each step draws ⌈ε N⌉ of N
+            positions and gives each of them one uniformly drawn word as a second label. In
+            expectation, loss and gradient are those of smoothed labels.
         seed: seed of these positions and words.
         **kwargs: options of the weights and of the layer, `heads.options.CommonOptions`.
 

@@ -37,32 +37,32 @@ class SoftmaxHead(CheckedArguments, Positions, Vectors, keras.layers.Layer):
     | `log_probs(hidden)`             | (..., V), exact log-probabilities                          |
     | `top_k(hidden, k)`              | ids and exact log-probabilities (..., k), likeliest first  |
 
-    The lists of ranking metrics leave out the words of `head(hidden, exclude=seen)`, as `top_k`
-    does; logits and losses do not.
+    Ranking metrics leave out the words that `head(hidden, exclude=seen)` names, as `top_k` does;
+    logits and losses do not.
 
-    A subclass writes `build`, which adds its weights, and `distribution`, which says what P(w | h)
-    is; and `objective`, unless it is trained by the exact cross-entropy. Its own arguments go into
-    `get_config`.
+    A subclass implements `build`, which adds its weights, and `distribution`, which defines
+    P(w | h). It also implements `objective`, unless it trains with the exact cross-entropy.
+    `get_config` must return its own arguments.
 
     Args:
         vocab_size: V, the number of words.
         use_bias: whether the scores have biases.
         kernel_initializer, bias_initializer: initializers of the kernels and of the biases.
         kernel_regularizer, bias_regularizer: their regularizers, which read all V rows in each
-            step, also where training needs only some of them.
+            step, even if training needs only some of them.
         kernel_constraint, bias_constraint: their constraints, which also read all V rows.
         **kwargs: arguments of `keras.layers.Layer`.
 
     Attributes:
         trains_exactly: whether training computes the whole distribution, so that the exact
-            cross-entropy may be asked for in training too.
+            cross-entropy is available in training too.
         logits_in_loop: whether the logits need a loop over positions. TensorFlow does not prune
             loops, so these are wrapped in `computed_if_used`.
-        is_distribution: whether the scores are probabilities. Where they are not, the training
-            loss is that of `evaluate` too, and `log_prob` and perplexities are errors.
-        self_normalised: whether the minimum of the training loss has one Z(h) in all contexts, so
-            that a label's score alone, `self_normalised_log_prob(hidden, labels)`, stands for its
-            log-probability.
+        is_distribution: whether the scores are probabilities. If not, `evaluate` also uses the
+            training loss, and `log_prob` and perplexities raise errors.
+        self_normalised: whether the minimum of the training loss has the same Z(h) in all contexts,
+            so that a label's score alone, `self_normalised_log_prob(hidden, labels)`, approximates
+            its log-probability.
         reads_previous_word: whether the last units of the hidden states carry the word that was
             read last, see `ngrams.previous_word`.
 
@@ -176,8 +176,8 @@ class SoftmaxHead(CheckedArguments, Positions, Vectors, keras.layers.Layer):
         """The k likeliest words: ids (..., k) int32 and log-probabilities (..., k) float32.
 
         `exclude` (..., E), integers padded with -1, or ragged ones, are words that each position
-        leaves out. The probabilities stay those among all words. Where fewer than k words are left,
-        or have a log-probability that is not NaN, the ids at the end are -1 and their
+        leaves out. The probabilities are still those among all words. If fewer than k words are
+        left, or fewer than k have a log-probability that is not NaN, the last ids are -1 and their
         log-probabilities -inf. ValueError if k lies outside [1, V].
         """
         return self._listed(lambda rows, k, *excluded: self._run(
@@ -193,10 +193,10 @@ class SoftmaxHead(CheckedArguments, Positions, Vectors, keras.layers.Layer):
             hidden: (..., D) float.
             labels: (...) integers.
             weights: (...) float32, the weight of each position in the sum. Positions of weight
-                zero are not computed, unless XLA compiles the step, and have no part in the total
-                and its gradients, even where their hidden states are not finite. The gradient with
-                respect to a weight of zero is zero.
-            *more: (..., H), what else the training loss of the head reads at each position.
+                zero are not computed, unless XLA compiles the step, and do not affect the total or
+                its gradients, even if their hidden states are not finite. The gradient with respect
+                to a weight of zero is zero.
+            *more: (..., H), other inputs of the head's training loss at each position.
 
         Returns:
             total: scalar float32, differentiable with respect to hidden, weights and the head.

@@ -21,8 +21,8 @@ class BlackOut(SamplingHead):
         vocab_size: V, the number of words.
         num_samples, sampler, counts, sampler_options, ngram, words: as in `sampling.SamplingHead`.
         shared_samples, seed, synchronized: as in `sampling.SamplingHead`.
-        remove_accidental_hits: whether they are removed, as None does too: the label cannot be a
-            counterexample of itself.
+        remove_accidental_hits: whether they are removed. None means True, because a label should
+            not be its own negative example.
         **kwargs: options of the weights and of the layer, `heads.options.ShardOptions`.
 
     Example:

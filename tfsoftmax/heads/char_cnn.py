@@ -19,7 +19,7 @@ class CharCnnSoftmax(FullSoftmax):
 
     A `FullSoftmax` that is tied to a `CharacterEmbedding`, its own or the model's. Other heads
     train on top of characters too: `SampledSoftmax(V, tied_to=CharacterEmbedding(V, None, words))`
-    computes the rows of labels and samples only, where this head computes all V in each step.
+    computes only the rows of labels and samples, whereas this head computes all V in each step.
 
     Args:
         vocab_size: V, the number of words.
@@ -28,7 +28,7 @@ class CharCnnSoftmax(FullSoftmax):
             correction_units, ...).
         tied_to: a `CharacterEmbedding` of V words and D units, in place of `words`.
         label_smoothing, z_loss, soft_cap, gradient_share, seed: as in `FullSoftmax`.
-        shard: False, as no replicas divide computed rows.
+        shard: must be False, because computed rows cannot be divided among replicas.
         **kwargs: options of the weights and of the layer, `heads.options.ItemOptions`.
 
     Example:
@@ -87,8 +87,8 @@ def with_words(
 
     Returns:
         A head of V + U words with copies of the weights. The scores of the V words are those of
-        `head`; the new ones have no correction, and the mean bias of the others, most of which
-        are rare words in a vocabulary of text.
+        `head`; the new words have no correction, and get the mean bias of the others, most of which
+        are rare in text.
 
     Raises:
         ValueError: if the head has another distribution, or is not tied to a

@@ -25,8 +25,8 @@ class ClassSoftmax(NarySoftmax):
         classes: "sqrt_frequency", "frequency", "fastest" (the least expected number of scores),
             "equal", the path of a file of lines `class<TAB>word` (such as Brown `paths`), or int
             (V,), the class of each word. None: "sqrt_frequency" if there are counts, else "equal".
-        num_classes: C; None: ⌈√V⌉, or as many as a file or "fastest" has. If a file has more, words
-            whose codes begin alike are joined.
+        num_classes: C. None: ⌈√V⌉, or the number of classes of the file or of "fastest". If a file
+            has more, words whose codes begin alike are joined.
         counts: (V,) occurrences of the words, for the frequencies.
         words: the V words in the order of their ids, for files.
         binning: where the classes of "frequency" and "sqrt_frequency" end. "cumulative", as in

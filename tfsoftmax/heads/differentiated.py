@@ -20,13 +20,13 @@ from tfsoftmax.support.packing import packed
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
 class DifferentiatedSoftmax(SoftmaxHead):
-    """One softmax over all words, whose scores see parts of the hidden state.
+    """One softmax over all words, where each score uses a part of the hidden state.
 
     Words of similar frequency form a band. Band b of V_b words has d_b units:
 
         z_w = W_w · h_b + bias_w,    P(w | h) = exp(z_w) / Σ_v exp(z_v),
 
-    where h_b is a block of the hidden state that no other band sees, Σ d_b = D, or, projected,
+    where h_b is a block of the hidden state that no other band sees, Σ d_b = D, or, if `projected`,
     h P_b with a projection (D, d_b). Scores cost Σ V_b d_b instead of V D, in training and after
     it. Words may have any ids.
 

@@ -18,22 +18,21 @@ from tfsoftmax.support.arguments import expect
 class FullSoftmax(Shards):
     """Softmax over all words, trained by its exact cross-entropy.
 
-    P(w | h) = exp(z_w) / Σ_v exp(z_v) with z = h Wᵀ + b. The gradient is formed in the same
-    pass as the loss, in chunks of positions, and accumulated in float32.
+    P(w | h) = exp(z_w) / Σ_v exp(z_v) with z = h Wᵀ + b. The gradient is computed in the same pass
+    as the loss, in chunks of positions, and accumulated in float32.
 
     Args:
         vocab_size: V, the number of words.
         label_smoothing: mass that training takes from the label and spreads evenly over all words.
-        z_loss: coefficient α of (ln Z)², Z = Σ_v exp(z_v), in the training loss, which holds Z
-            near one (self-normalisation), unless a `soft_cap` of at most ln V keeps it above.
+        z_loss: coefficient α of (ln Z)², Z = Σ_v exp(z_v), in the training loss. It keeps Z near
+            one (self-normalisation); with a `soft_cap` of at most ln V, Z stays above one.
         soft_cap: caps the logits smoothly, z → soft_cap · tanh(z / soft_cap).
-        gradient_share: share of the logits, in (0, 1], by which the two matrix products of the
-            gradient are estimated, without bias: in each step, tiles of up to 512 positions times
-            512 words are drawn, the likely ones with certainty. The loss stays exact, and the step
-            costs 1 + 2 gradient_share products instead of 3. The ids should have the order of
-            falling frequency, so that few tiles hold most of the probability; 0.25 is a share
-            for trained models. Not with several shards, and XLA does not compile the head. None
-            is the exact gradient.
+        gradient_share: share of the logits, in (0, 1], from which the two matrix products of the
+            gradient are estimated, without bias. Each step draws tiles of up to 512 positions times
+            512 words, and always includes the likely ones. The loss stays exact, and the step costs
+            1 + 2 gradient_share products instead of 3. Ids should be sorted by falling frequency,
+            so that few tiles hold most of the probability. 0.25 suits trained models. This works
+            neither with several shards nor with XLA. None computes the exact gradient.
         seed: seed of the tiles.
         **kwargs: options of the weights and of the layer, `heads.options.ShardOptions`.
 
@@ -58,7 +57,7 @@ class FullSoftmax(Shards):
         super().__init__(vocab_size, **kwargs)
         check_objective(label_smoothing, z_loss, soft_cap)
         expect(not (label_smoothing and self.not_items), "label_smoothing",
-               "be zero with `not_items`, which would get a share of it", label_smoothing)
+               "be zero with `not_items`, which would get a share of the mass", label_smoothing)
         if gradient_share is not None:
             expect(0 < gradient_share <= 1, "gradient_share", "lie in (0, 1]", gradient_share)
             self.supports_jit = False  # the number of tiles in a block of the kernel varies

@@ -58,8 +58,9 @@ class TopK(_HeadLayer):
     leave out, padded with -1:
         ids (..., k) int32 and exact log-probabilities (..., k) float32, likeliest first.
 
-    A model that trains may have the layer beside its head, for `tfsoftmax.metrics.RecallAtK`. In
-    training, nothing is searched: all ids are -2 then, and the metric is NaN.
+    A model in training may have the layer in addition to its head, for
+    `tfsoftmax.metrics.RecallAtK`. Training steps do not search: all ids are then -2, and the metric
+    is NaN.
 
     Example:
         words = keras.Input((20,), dtype="int32")

@@ -44,8 +44,8 @@ def check_exclude_shape(exclude, hidden):
     hint = ""
     if len(positions) == len(shape) == 2:
         hint = ". Pass exclude[:, None] if all positions have the same list"
-    expect(fits, "exclude", f"have the shape {(*positions, 'E')}, or 1 in place of other axes than "
-           "the last", received=f"exclude of shape {shape}{hint}")
+    expect(fits, "exclude", f"have the shape {(*positions, 'E')}, where axes before the last "
+           "may be 1", received=f"exclude of shape {shape}{hint}")
 
 
 def refuse_xla(why: str) -> None:

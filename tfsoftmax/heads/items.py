@@ -19,10 +19,10 @@ from tfsoftmax.support.array_like import ArrayLike
 
 
 class Items(LinearHead):
-    """A linear head whose vocabulary may have rows that are no items.
+    """A linear head whose vocabulary may have rows that are not items.
 
-    Their probability is zero: they have no part in ln Z, are never drawn as samples, and stand in
-    no list of `top_k`, of metrics, of hard negatives or of an exported model. In `log_probs` they
+    Their probability is zero: they do not count in ln Z, are never drawn as samples, and are in no
+    list of `top_k`, of metrics, of hard negatives or of an exported model. In `log_probs` they
     have about -1e4. As labels of positions that count they are an error, in training and in
     evaluation: give these the weight zero, as `ignore_class=0` of losses and metrics does for
     padding.
@@ -30,7 +30,7 @@ class Items(LinearHead):
     Args:
         vocab_size: V, the number of rows.
         tied_to: as in `TiedHead`.
-        not_items: ids of rows that are no items, such as [0] for padding.
+        not_items: ids of rows that are not items, such as [0] for padding.
         **kwargs: options of the weights and of the layer, `heads.options.HeadOptions`.
 
     Raises:

@@ -83,7 +83,7 @@ class LinearHead(TiedHead):
                 return found.ids, found.estimated_log_probs
             width = excluded.shape[1]
             expect(width is not None, "exclude", "have a known width with `index`, which searches "
-                   "for so many words more", received=f"shape {excluded.shape}")
+                   "for that many more words", received=f"shape {excluded.shape}")
             # Only k of them are needed if it holds nothing but padding.
             found = index.likeliest(self, rows, min(k + width, self.vocab_size), at_least=k)
             out = among(found.ids, excluded)

@@ -27,34 +27,35 @@ class NCE(SamplingHead):
 
         loss = -ln σ(s_w - ln Z - ln k q(w)) - Σ_v ln σ(-(s_v - ln Z - ln k q(v)))
 
-    The model takes its exponentiated scores to sum to Z in every context: exp(s) / Z is the
+    The model assumes that its exponentiated scores sum to Z in every context: exp(s) / Z is the
     probability that the classifier compares with k q, and training makes the sum approach Z
-    (`log_normaliser` measures it). `tf.nn.nce_loss` is the case Z = 1. With scores near zero at
-    the start, probabilities then begin near one instead of 1 / V, and training has to unlearn
-    that.
+    (`log_normaliser` measures it). `tf.nn.nce_loss` is the case Z = 1. With scores near zero at the
+    start, probabilities then begin near one instead of 1 / V, and training has to correct that.
 
-    With `train_z="context"`, training finds a normaliser of each context, a linear function of
-    its hidden state. Subtracting w from all rows of the kernel would do the same, but a step
-    changes only the rows that it looks at, and w at once.
+    With `train_z="context"`, training learns a normaliser for each context, a linear function of
+    its hidden state. Subtracting its weights w from all rows of the kernel would have the same
+    effect, but a step changes only the rows that it uses, whereas a change of w affects all words
+    at once.
 
     With a sampler without replacement, k q is replaced by the probability that the sample
     includes the word. `tf.nn.nce_loss` takes 1 - (1 - q)^tries there.
 
-    The minimum is exp(s) / Z = P(w | h), because the noise contains the labels, too: accidental
-    hits stay. Without them it would be P / (1 - P), 0.989 for 0.9 of one word in ten, and
-    `remove_accidental_hits=True` is refused. With in-batch negatives, `samplers.InBatch`, the
-    position's own label, which nothing has drawn, is left out once. The minimum is another with
-    InBatch(counts=None), which corrects nothing, and `TargetSampling`, of which each chunk sums to
-    Z by itself; the head is not `self_normalised` then.
+    The minimum is exp(s) / Z = P(w | h), because the noise may contain the label: accidental hits
+    are kept. Without them the minimum would be P / (1 - P): among ten words, a word with P = 0.9
+    would get 0.989 after normalisation. So `remove_accidental_hits=True` is an error. With in-batch
+    negatives, `samplers.InBatch`, the position's own label was not drawn, so it is left out once.
+    The minimum is different with InBatch(counts=None), which corrects nothing, and with
+    `TargetSampling`, where the words of each chunk sum to Z separately; the head is then not
+    `self_normalised`.
 
     Args:
         vocab_size: V, the number of words.
         num_samples, sampler, counts, sampler_options, ngram, words: as in `sampling.SamplingHead`.
         remove_accidental_hits, shared_samples, seed, synchronized: as in `sampling.SamplingHead`.
         Z: normalisation constant, or "auto" for V.
-        log_z: ln Z, in place of Z.
-        train_z: whether ln Z is trained: False, True for one parameter that starts there and
-            serves all contexts, or "context" for ln Z(h) = w h + b, which starts there too.
+        log_z: ln Z, instead of Z.
+        train_z: whether ln Z is trained. True trains one parameter for all contexts, and "context"
+            trains ln Z(h) = w h + b; both start at the given value. False trains neither.
         **kwargs: options of the weights and of the layer, `heads.options.ShardOptions`.
 
     Example:
@@ -87,7 +88,7 @@ class NCE(SamplingHead):
         )
         expect(
             not self.remove_accidental_hits, "remove_accidental_hits", "not be True for NCE, which "
-            "would then find P / (1 - P) in place of the probabilities P", True,
+            "would then learn P / (1 - P) instead of the probabilities P", True,
         )
         self.self_normalised = self.sampler.unbiased
         self.initial_log_z = _checked_log_z(Z, log_z, self.vocab_size)
@@ -136,7 +137,7 @@ class NCE(SamplingHead):
         if config.get("remove_accidental_hits"):  # of files from when it was not refused
             warnings.warn(
                 "NCE keeps accidental hits from now on. Without them it was trained towards "
-                "P / (1 - P) in place of the probabilities P.", stacklevel=2,
+                "P / (1 - P) instead of the probabilities P.", stacklevel=2,
             )
             config = {**config, "remove_accidental_hits": None}
         return super().from_config(config)

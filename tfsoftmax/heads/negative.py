@@ -25,27 +25,28 @@ class NegativeSampling(SamplingHead):
 
         loss = -ln σ(s_w) - Σ_v ln σ(-s_v)
 
-    That is NCE without ln k q. For samples with replacement that keep accidental hits its optimum
-    is s = ln (P(w | h) / k q(w)), which is a log-probability only where q is uniform and k = V
-    (Dyer 2014). The words' probabilities are therefore softmax(s + ln k q), which `head(hidden)`
-    and the exact methods return. `restore_proposal=False` leaves softmax(s), the literal reading,
-    which is not P(w | h), and whose Z differs from context to context: the head is not
-    `self_normalised` then. Without accidental hits, which word2vec's program leaves out, the
-    optimum is s + ln k q = ln (P / (1 - P)). Without replacement a word is drawn fewer than k q(w)
-    times. In neither case can the proposal be restored.
+    This is NCE without ln k q. For samples with replacement that keep accidental hits its optimum
+    is s = ln (P(w | h) / k q(w)), which is a log-probability only if q is uniform and k = V (Dyer
+    2014). The words' probabilities are therefore softmax(s + ln k q), which `head(hidden)` and the
+    exact methods return. `restore_proposal=False` returns softmax(s), the literal reading, which is
+    not P(w | h). Its Z differs between contexts, so the head is then not `self_normalised`. If
+    accidental hits are left out, as in word2vec's program, the optimum is s + ln k q = ln (P /
+    (1 - P)). Without replacement a word is drawn fewer than k q(w) times. In neither case can the
+    proposal be restored.
 
-    q is part of the predictions: with a proposal that is learned in training, such as the default
-    without counts, they follow it, whatever the optimizer does.
+    q is part of the predictions. If the proposal is learned in training, as it is by default
+    without counts, the predictions change with it, whatever the optimizer does.
 
-    With biases at zero training starts with k times the mass that a distribution has, and words
-    keep it until they are drawn: `bias_initializer=keras.initializers.Constant(-math.log(k))`
+    With zero biases, exp(s) k q sums to k instead of one at the start of training, and a word keeps
+    this excess until it is drawn. `bias_initializer=keras.initializers.Constant(-math.log(k))`
     starts at q instead.
 
     Args:
         vocab_size: V, the number of words.
         num_samples, sampler, counts, sampler_options, ngram, words: as in `sampling.SamplingHead`.
         remove_accidental_hits, shared_samples, seed, synchronized: as in `sampling.SamplingHead`.
-            Accidental hits stay unless the first is True. Of in-batch negatives one is left out.
+            Accidental hits are kept unless the first is True. With in-batch negatives, one is left
+            out.
         restore_proposal: whether logits outside training are s + ln k q instead of s. Must be
             False for samplers without replacement, in-batch negatives, and if accidental hits are
             left out.

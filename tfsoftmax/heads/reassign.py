@@ -1,4 +1,4 @@
-"""Lets the words of self-organised heads choose their clusters anew while a model is trained."""
+"""Lets the words of self-organised heads choose new clusters while a model is trained."""
 
 from collections.abc import Callable
 
@@ -10,12 +10,12 @@ from tfsoftmax.support.arguments import CheckedArguments, check_positive, expect
 
 
 class Reassign(CheckedArguments, keras.callbacks.Callback):
-    """Lets the words of every `SelfOrganisedSoftmax` in the model choose their clusters anew.
+    """Lets the words of every `SelfOrganisedSoftmax` in the model choose new clusters.
 
     Args:
         every: number of the optimiser's steps between two choices. They are counted by its
-            `iterations`, which `BackupAndRestore` and saved models keep, so that the schedule goes
-            on where training does.
+            `iterations`, which `BackupAndRestore` and saved models keep, so the schedule continues
+            when training resumes.
         logger: a function that is called after each choice with a dict: `step`, the optimiser's
             steps so far, and the shares `changed_words` and `changed_tokens`; or None.
 

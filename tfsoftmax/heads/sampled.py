@@ -36,40 +36,40 @@ class SampledSoftmax(SamplingHead):
 
         loss = -ln [ exp(s_w) / c_w / ( exp(s_w) / c_w + Σ_{v ∈ S} exp(s_v) / c_v ) ]
 
-    with c_v = S q(v) for samples with replacement, whose S cancels, and the probability that the
-    sample includes v for samples without. Its minimum is the softmax over all words, exactly, if
+    where c_v = S q(v) for samples with replacement (S cancels), and the probability that the sample
+    includes v for samples without replacement. Its minimum is exactly the softmax over all words if
 
-    - the sample is with replacement and keeps accidental hits: a word drawn m times stands m
-      times in the sum, the label once more; or
+    - the sample is with replacement and keeps accidental hits: a word drawn m times appears m times
+      in the sum, and the label once more; or
     - it is without replacement and hits are removed. The candidates of a position are then its
-      label and S other words, whose c_v belong to one common threshold, the arrival of the first
-      word that is not a candidate (`Sampler.sample_others`).
+      label and S other words, whose c_v all come from one threshold, the arrival of the first word
+      that is not a candidate (`Sampler.sample_others`).
 
     With in-batch negatives, `samplers.InBatch`, a position's own label is left out once.
-    `remove_accidental_hits=None` does what is right for the sampler. `tf.nn.sampled_softmax_loss`
-    removes hits in every case by default. With replacement, exp(s) of a frequent label is then
-    divided by an expected count above one, although none of its occurrences is in the sum.
+    `remove_accidental_hits=None` chooses what is right for the sampler. By default,
+    `tf.nn.sampled_softmax_loss` always removes hits. With replacement, exp(s) of a frequent label
+    is then divided by an expected count above one, although none of its occurrences is in the sum.
 
-    `label_in_sum=False` leaves the label out of the sum, as the first estimator of this kind does:
+    `label_in_sum=False` leaves the label out of the sum, as the first estimator of this kind did:
 
         loss = -s_w + ln Σ_{v ∈ S} exp(s_v) / c_v,
 
     whose gradient is -∇s_w + Σ ω ∇s / Σ ω with ω = exp(s) / c, where the second term is
-    self-normalised importance sampling. The sum is an unbiased estimate of Z, so that the loss lies
-    below the cross-entropy on average and tends to it as S grows. It has no lower bound: the score
-    of a label that the sample lacks rises at no cost. If a word's probability in some
-    context exceeds the probability that the sample holds it, its best score is infinite, and
-    training raises it without bound. The label in the sum prevents both.
+    self-normalised importance sampling. The sum is an unbiased estimate of Z, so on average the
+    loss lies below the cross-entropy, and it tends to the cross-entropy as S grows. It has no lower
+    bound: the score of a label outside the sample can rise at no cost. If a word's probability in
+    some context exceeds the probability that the sample holds it, its best score is infinite, and
+    training raises it without bound. A label in the sum prevents both.
 
-    Hard negatives, (..., H) ids of words that each position shall have among its rivals, are the
-    second argument of a call, an input of the model, or the third of `training_loss`. Negative ids
-    count as none. They join the sample of all positions, and count there once, undivided: the
-    sum over the sample is still an unbiased estimate of Z, and the loss tends to the cross-entropy
-    as S grows. Its minimum is near the softmax, and exactly the softmax only without hard
-    negatives. They need a sampler with replacement, shared samples and `label_in_sum`.
-    `MineHardNegatives` finds them.
+    Hard negatives are (..., H) ids of words that each position must distinguish from its label.
+    Pass them, as an input of the model, as the second argument of a call, or as the third argument
+    of `training_loss`. Negative ids are ignored. Hard negatives join the sample of all positions.
+    Each counts once there and is not divided by an expected count, so the sum over the sample is
+    still an unbiased estimate of Z, and the loss tends to the cross-entropy as S grows. Its minimum
+    is near the softmax, and exactly the softmax only without hard negatives. They need a sampler
+    with replacement, shared samples and `label_in_sum`. `MineHardNegatives` finds them.
 
-    The loss is a sampled one: `fit` reports it as `loss`, and never as perplexity.
+    This is a sampled loss: `fit` reports it as `loss`, and never as perplexity.
 
     Call arguments:
         hidden: (..., D) float.
@@ -80,14 +80,14 @@ class SampledSoftmax(SamplingHead):
         vocab_size: V, the number of words.
         num_samples, sampler, counts, sampler_options, ngram, words: as in `sampling.SamplingHead`.
         remove_accidental_hits, shared_samples, seed, synchronized: as in `sampling.SamplingHead`.
-        keep: the number of words of a sample without replacement that count at each position,
-            the highest by `keep_by` (TAPAS) and those that tie with the last of them, or None for
-            all. The loss is then biased: it suits ranking, not perplexity. With in-batch
-            negatives XLA does not compile the head.
-        keep_by: "score", as in the source: the strongest rivals of the label count. Or
-            "corrected_score", s_v - ln c_v: the largest terms of the sum count, so that the loss
-            is as near as possible to the one that keeps all. TensorFlow Recommenders' name for
-            this is `num_hard_negatives`.
+        keep: the number of words of a sample without replacement that count at each position, or
+            None for all. Those with the highest `keep_by` count, including ties (TAPAS). The loss
+            is then biased; it suits ranking, not perplexity. With in-batch negatives XLA does not
+            compile the head.
+        keep_by: with "score", the words with the highest scores count, as in the source. With
+            "corrected_score", s_v - ln c_v, the largest terms of the sum count, so that the loss is
+            as near as possible to the one that keeps all. TensorFlow Recommenders' name for this is
+            `num_hard_negatives`.
         label_in_sum: whether the label's term is part of the sum.
         label_smoothing: probability in [0, 1) with which a training step replaces a label by a
             word drawn from the uniform distribution.

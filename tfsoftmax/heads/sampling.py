@@ -1,4 +1,4 @@
-"""What heads that train on samples of the vocabulary share: the sampler and its options."""
+"""The base of heads that train on samples of the vocabulary: the sampler and its options."""
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 
 class SamplingHead(Shards):
-    """A linear head whose training loss looks at each label and at S sampled words.
+    """A linear head whose training loss uses each label and S sampled words.
 
-    One sample serves all positions of a step, drawn anew for each step. A step touches the rows
+    All positions of a step share one sample, and each step draws a new one. A step touches the rows
     of the labels and of the sampled words; its cost does not depend on V. Outside training the
     distribution is the exact softmax over all V words. A subclass writes `_nats`, as a criterion
     that it passes to `_sampled_loss`.
@@ -37,31 +37,31 @@ class SamplingHead(Shards):
     Args:
         vocab_size: V, the number of words.
         num_samples: S, words drawn for each step. With `InBatch`, whose sample is the batch's
-            labels, these are words that join them, and None means no such words.
+            labels, these are additional words, and None means no such words.
         sampler: proposal distribution: a name in `tfsoftmax.samplers.SAMPLERS`, a `Sampler`, or
             None for "unigram" with counts and "learned_unigram" without. One that learns does so
             in training, unless it or the head has `trainable=False`.
         counts: (V,) occurrences of the words, in the order of their ids, for the samplers that
             take them.
         sampler_options: arguments of a sampler that is given by name, such as `alpha` or `unique`,
-            or `exclude`, words that are never drawn: those of `not_items`, unless you say others.
+            or `exclude`, words that are never drawn (by default, those of `not_items`).
         remove_accidental_hits: whether samples that equal a position's label are left out of
-            that position's loss. None: as the subclass says. Of in-batch negatives,
-            the position's own label is left out once.
-        shared_samples: False draws S words for each position separately. A step then multiplies
-            N S rows one by one, where a shared sample is one matrix: a model with 25 samples for
-            each position takes longer than with 1,280 shared ones (experiments/results/field).
-            XLA does not compile it.
+            that position's loss. None: as the subclass says. With in-batch negatives, the
+            position's own label is left out once.
+        shared_samples: False draws S words for each position separately. A step then multiplies N S
+            rows one by one, whereas a shared sample is one matrix: a model with 25 samples for each
+            position takes longer than with 1,280 shared ones (experiments/results/field). XLA does
+            not compile it.
         seed: seed of the samples.
         synchronized: whether all replicas of a strategy of `tf.distribute` train on one sample, as
-            one process with the whole batch does. False draws a sample for each replica, so that
-            the step of P replicas looks at up to P S words. Samples for each position are never
-            the same on two replicas.
+            one process with the whole batch does. False draws a sample for each replica, so a step
+            of P replicas uses up to P S words. Samples for each position are never the same on two
+            replicas.
         ngram: the bigram model of a sampler that is given by name and takes one, "bigram": a
             `ngrams.backoff.BackoffBigrams`, what its `to_config` returns, or the path of an
             ARPA file of order 2. The last four units of the hidden states then carry the word
-            that was read last; `ngrams.previous_word` puts it there, and `tfsoftmax train` does
-            so by itself.
+            that was read last; `ngrams.previous_word` puts it there, and `tfsoftmax train` does so
+            automatically.
         words: the V words in the order of their ids, for a file.
         **kwargs: options of the weights and of the layer, `heads.options.ShardOptions`.
 

@@ -29,18 +29,18 @@ NOWHERE = tf.int32.max  # a word beyond all, where XLA writes nothing
 class SelfOrganisedSoftmax(SoftmaxHead):
     """P(w | h) = P(c | h_c) · P(w | h_w, c), exact, with h_c = relu(W_c h) and h_w = relu(W_w h).
 
-    Training keeps, for each word, a smoothed average of the clusters' log-probabilities where the
-    word stood. `reassign` gives the words to clusters by these averages, and the callback
-    `tfsoftmax.Reassign` calls it while `fit` runs. The averages take 4 V ⌈√V⌉ bytes. A word keeps
-    its row of the kernel when it moves to another cluster. Clusters that another model has learned
-    can be given, and stay.
+    Training keeps, for each word, a smoothed average of the clusters' log-probabilities at the
+    positions of the word. `reassign` assigns the words to clusters by these averages, and the
+    callback `tfsoftmax.Reassign` calls it while `fit` runs. The averages take 4 V ⌈√V⌉ bytes. A
+    word keeps its row of the kernel when it moves to another cluster. You can also pass clusters
+    that another model has learned; these are fixed.
 
     Args:
         vocab_size: V, the number of words.
         counts: (V,) occurrences of the words.
         gamma: γ >= 1. A cluster has at most γ√V words; there are ⌈√V⌉ clusters.
         frequency_budget: a cluster takes no more words once its words make up this share of
-            the tokens, until that is so of all clusters.
+            the tokens, until all clusters have reached it.
         activation: activation of the projections of h.
         use_bias: whether clusters and words have biases.
         seed: seed of the random clusters that training starts from.
@@ -127,7 +127,7 @@ class SelfOrganisedSoftmax(SoftmaxHead):
         return self.layout["clusters"].numpy()
 
     def reassign(self) -> dict[str, float]:
-        """Gives the words to the clusters that they have been seen to prefer.
+        """Moves the words to the clusters that they preferred in training.
 
         Returns:
             dict: the share of the words, `changed_words`, and of the tokens, `changed_tokens`,

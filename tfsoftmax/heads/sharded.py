@@ -13,7 +13,7 @@ class ShardedSoftmax(FullSoftmax):
     """`FullSoftmax(shard=True)`: replicas divide the kernel, the bias and their slots.
 
     The replicas exchange hidden states instead of gradients of the kernel, as
-    `sharding.rows` says. `heads.shards.Shards` says what several replicas offer.
+    `sharding.rows` says. `heads.shards.Shards` says what works with several replicas.
 
     Args:
         vocab_size: V, the number of words.

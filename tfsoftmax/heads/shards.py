@@ -20,31 +20,31 @@ from tfsoftmax.support.arguments import expect
 
 
 class Shards(Items):
-    """A head of which each of P replicas can hold a share of the rows: `shard=True`.
+    """A head whose rows can be divided among P replicas: `shard=True`.
 
     Under a `tf.distribute.MirroredStrategy` or `MultiWorkerMirroredStrategy` of P replicas, each
     holds ⌈V / P⌉ rows of the kernel, of the bias and of the optimiser's slots, and loss and
     weights are those on one device. Optimisers must be those of `tfsoftmax.optimizers`, which do
-    not sum what is sharded; others are refused. With one replica nothing changes.
+    not sum the gradients of sharded rows; others raise an error. With one replica nothing changes.
 
-    With several replicas, a call returns logits that cannot be read, as no device has V columns:
-    `fit` and `evaluate` do without, and for `predict`, `TopK` and `LogProb` end a model.
-    The methods may be called outside of the strategy as well, without gradients; with several
-    workers, all call them together. Within `tf.function` a second call costs no tracing.
+    With several replicas, a call returns logits that cannot be read, because no device has V
+    columns. `fit` and `evaluate` do not need them; for `predict`, end the model with `TopK` or
+    `LogProb`. The methods may also be called outside the strategy, without gradients; with several
+    workers, all must call them together. Within `tf.function` a second call costs no tracing.
     `log_probs` then works on pieces of positions, and each device holds (n, V) numbers of a piece,
     at most 512 MiB.
 
     `tfsoftmax.sharded_checkpoints` writes and reads all shards. `.keras` files, `get_weights`,
-    `set_weights`, `tf.train.Checkpoint` and `export` know only one, and raise an error, and so
-    does `EarlyStopping(restore_best_weights=True)`. Keras has opened the file by then, so that an
-    older one of that name is lost. `count_params` and `summary` count one shard.
+    `set_weights`, `tf.train.Checkpoint` and `export` see only one shard and raise an error, and so
+    does `EarlyStopping(restore_best_weights=True)`. Keras has already opened the file by then, so
+    an older file of that name is lost. `count_params` and `summary` count one shard.
 
     Args:
         vocab_size: V, the number of words.
         tied_to: as in `TiedHead`.
-        shard: whether replicas divide the rows, always so where `tied_to` is a
-            `ShardedEmbedding`. Several replicas take no regularizers and constraints of the rows,
-            and only initializers of Keras.
+        shard: whether replicas divide the rows; always true if `tied_to` is a `ShardedEmbedding`.
+            With several replicas, the rows cannot have regularizers or constraints, and only
+            initializers of Keras.
         not_items: as in `Items`.
         **kwargs: options of the weights and of the layer, `heads.options.HeadOptions`.
 

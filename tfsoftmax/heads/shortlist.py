@@ -24,17 +24,17 @@ from tfsoftmax.support.packing import packed
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
 class Shortlist(SoftmaxHead):
-    """P(w | h) of the S most frequent words by a softmax that has one more node for all others.
+    """A softmax over the S most frequent words, with one more node for all others.
 
         P(w | h) = softmax(z)_w                          for a word of the shortlist,
                    softmax(z)_OOS · q(w | v) / Q(v)      for any other, Q(v) = Σ_tail q(u | v),
 
-    a distribution over the whole vocabulary, so that its perplexity is exact and compares with
-    that of any other head. q is the unigram distribution, or one that you pass, or a bigram model
-    of the word v that was read last, `ngram`. Words may have any ids.
+    This is a distribution over the whole vocabulary, so its perplexity is exact and comparable with
+    that of any other head. q is the unigram distribution, one that you pass, or, with `ngram`, a
+    bigram model given the last word v that was read. Words may have any ids.
 
     With `ngram`, the last four units of the hidden states carry v; `ngrams.previous_word`
-    puts it there, and `tfsoftmax train` does so by itself. Then XLA does not compile the head.
+    puts it there, and `tfsoftmax train` does so automatically. XLA then does not compile the head.
 
     Args:
         vocab_size: V, the number of words.

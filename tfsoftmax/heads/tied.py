@@ -18,11 +18,10 @@ class TiedHead(SoftmaxHead):
 
     Args:
         vocab_size: V, the number of words.
-        tied_to: an embedding layer of V words and D units, or a `ComputedRows`, or None for a
-            kernel of the head's own.
-            The tie survives `model.save` and `clone_model`: a head that is made from the
-            configuration of another is tied to the embedding of the same name that comes before
-            it in the model. If there is none, a warning says so.
+        tied_to: an embedding layer of V words and D units, or a `ComputedRows`, or None if the head
+            has its own kernel. The tie survives `model.save` and `clone_model`: a head that is made
+            from the configuration of another is tied to the embedding of the same name that comes
+            before it in the model. If there is none, a warning says so.
         **kwargs: options of the weights and of the layer, `heads.options.HeadOptions`.
 
     Attributes:

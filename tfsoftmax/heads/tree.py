@@ -26,16 +26,15 @@ class TreeSoftmax(SoftmaxHead):
 
     P(w | h) is the product of σ(±(θ_n h + b_n)) over the nodes n on the path to w, of which a
     balanced tree has O(log V). Training and `log_prob` compute the nodes on the paths of the
-    labels, and in mode "parallel" also the 64 nodes at the top, at all positions by one product;
+    labels, and in mode "parallel" also the top 64 nodes, at all positions with one matrix product;
     `log_probs` makes one pass over all nodes. All computation is in float32 under any dtype policy.
 
     Args:
         vocab_size: V >= 2, the number of words.
         tree: "huffman", "balanced" (over the ids), "random", "alphabetical", the path of a file
             (bit strings or Brown `paths`, or nested lists in JSON), a
-            `tfsoftmax.partitions.tree.Tree`, or what its `to_config` returns. Nodes of more
-            than two children become Huffman trees. None: "huffman" if there are counts, else
-            "balanced".
+            `tfsoftmax.partitions.tree.Tree`, or what its `to_config` returns. Nodes with more than
+            two children become Huffman trees. None: "huffman" if there are counts, else "balanced".
         counts: (V,) occurrences of the words, for Huffman trees.
         words: the V words in the order of their ids, for "alphabetical" and files.
         mode: "parallel" computes all nodes of all paths at once (p-tHSM); "sequential" computes

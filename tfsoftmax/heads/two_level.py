@@ -16,7 +16,7 @@ from tfsoftmax.support.array_like import ArrayLike
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
 class TwoLevelSoftmax(AdaptiveSoftmax):
-    """`AdaptiveSoftmax` of one tail, which by default sees the whole hidden state.
+    """`AdaptiveSoftmax` with one tail, which by default sees the whole hidden state.
 
     Args:
         vocab_size: V, the number of words.

@@ -20,8 +20,8 @@ from tfsoftmax.support.packing import packed, unpacked_values
 class AdaptiveEmbedding(CheckedArguments, keras.layers.Layer):
     """Embeddings of D / factor^k units for the words of cluster k, projected to D units.
 
-    The clusters are those of `AdaptiveSoftmax`, which may be tied to the layer. Only the rows
-    asked for are read, and their gradients are sparse.
+    The clusters are those of `AdaptiveSoftmax`, which may be tied to the layer. Only the requested
+    rows are read, and their gradients are sparse.
 
     Args:
         input_dim: V, the number of words.

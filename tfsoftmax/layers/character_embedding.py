@@ -22,12 +22,12 @@ BEGIN, END, PADDING = 256, 257, 258  # after the bytes
 class CharacterEmbedding(ComputedRows):
     """ψ(w) = CNN(chars(w)) + corr(w): a word's row from its characters, as input or as kernel.
 
-    The characters are the bytes of the word in UTF-8, between a mark of its beginning and one of
-    its end. There are 256 of them whatever the corpus, so that each word has a row, one in another
-    alphabet too. The CNN takes the maximum over time of each filter, its tanh, passes the features
+    The characters are the bytes of the word in UTF-8, between a start symbol and an end symbol.
+    There are 256 of them whatever the corpus is, so every word has a row, even one in another
+    alphabet. The CNN takes the maximum over time of each filter, its tanh, passes the features
     through highway layers, and projects them to D units. The LSTM reads the characters in both
     directions, and its two last outputs are projected. A narrow vector for each word, the
-    correction, tells words of similar spelling apart.
+    correction, distinguishes words of similar spelling.
 
     Rows do not depend on the other words that are computed with them. All layers compute in the
     dtype of the weights under any policy, as the rows take the place of weights.
@@ -35,8 +35,8 @@ class CharacterEmbedding(ComputedRows):
     Args:
         input_dim: V, the number of words.
         output_dim: D, units of a row; None for those of the head that is tied to the layer.
-        words: V str, the words in the order of their ids. Of a word longer than `max_bytes`,
-            only the correction tells what follows.
+        words: V str, the words in the order of their ids. If words longer than `max_bytes` begin
+            alike, only the correction distinguishes them.
         encoder: "cnn" or "lstm".
         character_units: units of a character's embedding.
         filters: for the CNN: number of filters of the widths 1, 2, 3, ...; 0 for no such filter.

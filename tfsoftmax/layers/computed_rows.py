@@ -1,4 +1,4 @@
-"""Layers that compute the row of a word, or of an item, where an embedding looks it up."""
+"""Layers that compute the row of a word or of an item, whereas an embedding looks it up."""
 
 import weakref
 from collections.abc import Callable, Sequence
@@ -17,18 +17,18 @@ from tfsoftmax.support.arguments import CheckedArguments, check_positive
 class ComputedRows(CheckedArguments, keras.layers.Layer):
     """Base of layers whose rows are computed from the ids, and serve heads as their kernel.
 
-    A head that is `tied_to` the layer scores with `table()`, and, where it samples, with the rows
-    of the labels and of the samples, each computed once. Called with words, the layer is an
-    embedding of the same rows, of which each word's is computed once. A subclass adds its weights
-    and layers in `build`, and writes `rows`, whose results must depend on the ids and the weights
-    alone: no dropout, no statistics of a batch. What has these goes into `rows_in_training`.
+    A head that is `tied_to` the layer scores with `table()`. If it samples, a training step uses
+    only the rows of the labels and of the samples, each computed once. Called with words, the layer
+    is an embedding with the same rows, each computed once per word. A subclass adds its weights and
+    layers in `build`, and implements `rows`, whose results must depend only on the ids and the
+    weights: no dropout, no batch statistics. Put those into `rows_in_training`.
 
     `table()` keeps what it computed, and copies of the weights that it was computed from. It is
-    computed anew when a weight differs from its copy, or others have taken the weights' place, as
-    those of LoRA and of quantised layers do, so that evaluation and prediction compute it
-    once. The copies are neither weights of the layer nor part of files of weights, and memory is
-    allocated when the table is first computed. Within the scope of a strategy of `tf.distribute`
-    nothing is kept.
+    computed again when a weight differs from its copy, or other weights have replaced the
+    originals, as with LoRA and quantised layers. So evaluation and prediction compute it once. The
+    copies are neither weights of the layer nor part of files of weights, and memory is allocated
+    when the table is first computed. Within the scope of a strategy of `tf.distribute` nothing is
+    kept.
 
     Args:
         input_dim: V, the number of words.

@@ -7,7 +7,7 @@ from tfsoftmax.ops.replicas import seed_of_replica
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
 class Dropout(keras.layers.Dropout):
-    """Keras's `Dropout`, with a mask of its own for each replica of a `tf.distribute` strategy.
+    """Keras's `Dropout`, with a separate mask for each replica of a `tf.distribute` strategy.
 
     Keras draws the same mask on every replica, so that P replicas drop the same units of P parts
     of the batch. The first replica, and a model without replicas, has the masks of Keras's layer.

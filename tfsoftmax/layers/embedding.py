@@ -14,15 +14,15 @@ from tfsoftmax.support.arguments import CheckedArguments, check_positive, expect
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
 class Embedding(CheckedArguments, keras.layers.Embedding):
-    """`keras.layers.Embedding` that reads only the rows it is asked for.
+    """`keras.layers.Embedding` that reads only the requested rows.
 
     Keras's own layer reads the whole variable. TensorFlow then copies all of it in each step
     after an optimiser has updated it sparsely, and a mixed policy casts all of it. Words outside
-    [0, V) are an error; where XLA compiles the step, their embeddings are NaN. The arguments are
-    those of `keras.layers.Embedding`, without `lora_rank`.
+    [0, V) are an error; if XLA compiles the step, their embeddings are NaN. The arguments are those
+    of `keras.layers.Embedding`, without `lora_rank`.
 
-    Keras casts what a model is called with to the type of its `keras.Input` first. Ids that may
-    exceed 2^31, such as hashes, are seen as they are only if that is int64.
+    Keras first casts the inputs of a model to the type of its `keras.Input`. For ids that may
+    exceed 2^31, such as hashes, this type must be int64.
 
     Example:
         words = keras.random.randint((32, 20), 0, 1000)

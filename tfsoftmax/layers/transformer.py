@@ -128,8 +128,8 @@ class TransformerBlock(keras.layers.RNN):
 
     It is a recurrent layer of Keras, whose state is the keys and values of the last C words. Hence
     `stateful`, `return_state` and `initial_state` work as in `keras.layers.LSTM`, and a text may be
-    read in parts, word by word too, with the same result as at once, but for rounding. Masked words
-    are skipped, wherever they are: the state does not change, and the output before is repeated, or
+    read in parts, even word by word, with the same result up to rounding. Masked words are skipped,
+    wherever they are: the state does not change, and the previous output is repeated, or the output
     is zero before the first word of a call. Inputs are (B, T, D); outputs are (B, T, D) with
     `return_sequences=True`, else the last one, (B, D). With `stateful`, gradients end where a part
     begins. In the last of L blocks a word depends on the L · C words before it.

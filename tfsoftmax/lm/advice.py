@@ -155,7 +155,7 @@ def _recommendation(rows, vocab_size, frequent, task):
     by = {row.name: row for row in rows if not row.why_not}
     if not by:
         raise refusal(
-            "seconds", "be enough for one head, and the memory, too",
+            "seconds", "be enough for one head, and so must the memory",
             received="; ".join(f"{row.layer} {row.why_not}" for row in rows),
         )
     share = {

@@ -123,10 +123,10 @@ class TrainingConfig:
         accumulator: One for each weight, or for each row of weights.
         momentum: Momentum of SGD.
         weight_decay: Share of each weight that a step subtracts, times the learning rate. Rows of
-            words without a gradient stay.
+            words without a gradient do not decay.
         weight_decay_on: The weights that decay, all or those of the recurrent layers.
         decay: Factor on the learning rate when perplexity does not fall.
-        decay_when: Fall of the perplexity up to which the learning rate decays.
+        decay_when: Decay the learning rate if perplexity falls by at most this.
         decay_at: Compare perplexities for the decay after each epoch, as in the thesis, or at each
             validation.
         clip_norm: Norm that gradients are clipped to; 0 for no clipping.
@@ -134,14 +134,14 @@ class TrainingConfig:
         reduce: The loss: nats summed over time steps and averaged over streams, as in the papers,
             or averaged over tokens, as in Keras.
         epochs: Passes over the training split.
-        patience: Epochs without a new best perplexity to stop after; 0: never.
-        min_delta: What perplexity has to fall by to count as a new best.
+        patience: Stop after so many epochs without a new best result; 0: never.
+        min_delta: How much perplexity must fall to count as a new best.
         pseudo_epochs: Number of parts of an epoch. A validation ends each part.
         valid_steps: Steps between two further validations; 0 for none.
         max_steps: Number of steps after which training stops; 0 for no limit.
         checkpoint_steps: Steps between two checkpoints, besides validations.
         log_steps: Steps between two lines of metrics.jsonl and of TensorBoard.
-        reassign_steps: Steps after which words of self_organised choose clusters anew.
+        reassign_steps: Steps after which words of self_organised choose new clusters.
         pretrained: GloVe or word2vec text file of initial input vectors.
         seed: Seed of the initial weights, of dropout and of samples.
 

@@ -34,7 +34,7 @@ def language_model(
     Args:
         config: `ModelConfig`.
         vocabulary: `Vocabulary` of V words, whose counts some heads use too.
-        streams: B, sentences read side by side; None for any number, if not stateful.
+        streams: B, sentences read in parallel; None for any number, if not stateful.
         time_steps: T, or None for any number.
         stateful: whether states are carried from batch to batch; else they begin at zero.
 

@@ -128,8 +128,8 @@ def apply_embeddings(layer, rows: np.ndarray, vectors: np.ndarray) -> None:
     """
     if not hasattr(layer, "embeddings"):
         raise refusal(
-            "pretrained", "be given for an embedding layer with as many units for every word, "
-            "which adaptive softmax with tie_embeddings does not have",
+            "pretrained", "be given for an embedding layer with equally many units for every "
+            "word, which adaptive softmax with tie_embeddings does not have",
             received=type(layer).__name__
         )
     shape = (len(rows), layer.output_dim)

@@ -96,8 +96,8 @@ def tail_ngram_of(model: keras.Model, vocabulary: Vocabulary, path: str | PathLi
     head = model.get_layer("head")
     if not isinstance(head, Shortlist) or not head.oos_node or head.ngram is not None:
         raise refusal(
-            "tail_ngram", "be given for a run with head=shortlist, its node for all other words, "
-            "and no `ngram`", received=type(head).__name__
+            "tail_ngram", "be given for a run with head=shortlist, with the node for all other "
+            "words and without `ngram`", received=type(head).__name__
         )
     return TailNgram(path, vocabulary, head.tail)
 

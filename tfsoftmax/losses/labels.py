@@ -118,9 +118,10 @@ def _aligned(sample_weight, shape):
     rank = len(shape)
     fits = len(sample_weight.shape) != 1 or rank <= 1 or shape[1] == 1
     expect(
-        fits, "sample_weight", f"have the shape of the labels, {shape}, or one weight a sequence, "
-        f"{(*shape[:1], *[1] * (rank - 1))}", received=f"shape {sample_weight.shape}, which Keras "
-        "also makes of `class_weight`; that takes one label a sample.",
+        fits, "sample_weight", f"have the shape of the labels, {shape}, or one weight per "
+        f"sequence, {(*shape[:1], *[1] * (rank - 1))}", received=f"shape "
+        f"{sample_weight.shape}, which Keras also makes from `class_weight`; that takes one label "
+        "per sample.",
     )
     if len(sample_weight.shape) == rank + 1 and sample_weight.shape[-1] in (1, None):
         sample_weight = tf.squeeze(sample_weight, -1)

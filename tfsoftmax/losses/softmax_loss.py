@@ -20,7 +20,7 @@ REDUCTIONS = ("sum_over_batch_size", "mean", "mean_with_sample_weight", "sum", "
 class SoftmaxLoss(CheckedArguments, keras.losses.Loss):
     """The head's own training loss in `fit`, exact cross-entropy in `evaluate`; in nats.
 
-    A head that is no distribution, `CubicScores`, has its own loss in both.
+    For a head that is not a distribution (`CubicScores`), it is the head's own loss in both.
 
     Call arguments:
         y_true: (...) or (..., 1) integers, the labels; (..., M) with `multi_label`.
@@ -35,15 +35,16 @@ class SoftmaxLoss(CheckedArguments, keras.losses.Loss):
         reduction: one of the reductions of Keras, or `"sum_over_steps"`: the nats of a batch
             (B, T) are summed over the T steps and averaged over the B streams. The learning
             rates and clipping thresholds of Zaremba et al. 2014 and Müller 2017 are meant for
-            this objective. Where a strategy of `tf.distribute` has several replicas, every
-            reduction but `"sum"` and `"none"` divides by what the whole batch has, over all
-            replicas. The loss of each of P replicas has the gradient of its own positions, and
-            as its value the loss of the whole batch over P, so that sums over the replicas are
-            right, and so is what Keras reports, however unevenly a batch was cut.
+            this objective. With several replicas of a `tf.distribute` strategy, every reduction
+            except `"sum"` and `"none"` divides by the total of the whole batch over all replicas.
+            On each of P replicas, the loss has the gradient of the replica's own positions, and its
+            value is the loss of the whole batch divided by P. So sums over the replicas, and the
+            values that Keras reports, are right however unevenly a batch is divided.
         multi_label: whether positions have several labels: `y_true` is (..., M), padded with -1,
-            or ragged. The loss of a position is the mean over its labels, or their sum by weights
-            (..., M), and its minimum, whichever head it is, that of a label drawn from them. A
-            position without labels does not count. A step costs what M positions cost.
+            or ragged. The loss of a position is the mean over its labels, or their sum with weights
+            (..., M). With any head, its minimum is that of the loss of a label drawn from them. A
+            position without labels does not count. A position costs as much as M positions with one
+            label.
         name: name of the loss.
         dtype: accepted because Keras passes it to every loss. The loss is always float32.
 

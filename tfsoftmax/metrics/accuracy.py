@@ -11,10 +11,10 @@ from tfsoftmax.support.arguments import check_positive
 class TopKAccuracy(TokenMean):
     """Share of the labels among the k likeliest words, by `head.top_k`, in bounded memory.
 
-    Keras's `SparseTopKCategoricalAccuracy` reads the logits (..., V), which then exist whole.
+    Keras's `SparseTopKCategoricalAccuracy` reads the logits (..., V), which are then all in memory.
 
     Args:
-        k: how many words are looked at.
+        k: the number of likeliest words.
         in_training: whether `fit` measures it too, at the cost of `head.top_k` in each step, with
             the weights that the step has just updated. Otherwise `fit` does not compute it.
         ignore_class: label whose positions are not counted, or None.

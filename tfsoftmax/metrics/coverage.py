@@ -11,13 +11,13 @@ from tfsoftmax.support.arguments import check_positive, expect
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
 class Coverage(RankingMetric):
-    """Share of all items that stand in at least one list since the last reset.
+    """Share of all items that appear in at least one list since the last reset.
 
-    It is low where a model recommends a few popular items to everyone. The list of a query counts
+    It is low if a model recommends a few popular items to everyone. The list of a query counts
     whether or not its items are relevant, but as for other metrics the query needs a relevant item
     and a weight that is not zero; how large the weight is does not matter. The metric keeps 2V
-    bytes on each replica, and an item counts if a list of any replica has it. The more queries
-    there are, the higher it is: compare it among models with the same queries.
+    bytes on each replica, and an item counts if it is in a list of any replica. The value rises
+    with the number of queries, so compare models only on the same queries.
 
     Args:
         vocab_size: V, the number of items.

@@ -11,9 +11,9 @@ class EffectiveSampleSize(TokenMean):
     """Mean over positions of (Σ ω)² / Σ ω² with ω = exp(s) / q, over a sample of `SampledSoftmax`.
 
     This is how many of the S samples carry weight. A small share of S says that the proposal
-    distribution is far from the model's, or that S is too small. The metric draws a sample of
-    its own for each batch, which changes nothing of the training. It costs an additional product
-    of (N, D) and (D, S).
+    distribution is far from the model's, or that S is too small. The metric draws its own sample
+    for each batch and does not affect training. It costs an additional product of (N, D) and
+    (D, S).
 
     Args:
         ignore_class: label whose positions are not counted, or None.

@@ -31,8 +31,8 @@ class Perplexity(_ExpMean):
     Args:
         ignore_class: label whose positions are not counted, or None. It should be that of the
             `SoftmaxLoss`: `fit` does not compute a metric that counts labels which the loss leaves
-            out. Where a loss has a `sample_weight` of zero, it should be in `weighted_metrics`:
-            a metric that counts such positions is NaN in `fit`.
+            out. If some positions have a `sample_weight` of zero, put the metric into
+            `weighted_metrics`: a metric that counts such positions is NaN in `fit`.
         name, dtype: as in `keras.metrics.Metric`.
 
     Example:
@@ -65,7 +65,7 @@ class ClusterPerplexity(_ExpMean):
     """Perplexity of the words' clusters under `SelfOrganisedSoftmax`.
 
     Its product with `InClusterPerplexity` is `Perplexity`. `fit` does not compute it, because
-    metrics are updated after the weights, and computing it anew would mix two models.
+    metrics are updated after the weights, and computing it then would mix two models.
 
     Args:
         ignore_class: label whose positions are not counted, or None.
@@ -91,7 +91,7 @@ class ClusterPerplexity(_ExpMean):
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
 class InClusterPerplexity(ClusterPerplexity):
-    """Perplexity of the words given their clusters, beside `ClusterPerplexity`.
+    """Perplexity of the words given their clusters; see `ClusterPerplexity`.
 
     Args:
         ignore_class, name, dtype: arguments of `ClusterPerplexity`.

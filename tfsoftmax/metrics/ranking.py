@@ -17,28 +17,28 @@ class RankingMetric(TokenMean):
 
     `y_true` are ids of relevant items: (...), one for each query, or (..., R), padded with -1.
     Graded relevance is (..., R, 2), pairs of an id and its grade: the grade is a number, an item is
-    relevant if it is above zero, and only `NDCG` asks by how much. An item that stands there twice
-    counts once, by its first grade above zero. A query without relevant items does not count;
-    keras_rs counts it as zero.
+    relevant if it is above zero, and only `NDCG` uses its value. An item that appears twice counts
+    once, with its first grade above zero. A query without relevant items does not count; keras_rs
+    counts it as zero.
 
     `y_pred` is one of two:
 
     * the output of a head. The list is that of `head.top_k`, exact and in bounded memory. It is
       searched in evaluation only, once for all metrics if the one with the largest k comes first.
-      Where the head was called with `exclude`, the list has no such items.
-    * integers (..., K), K >= k: lists that were searched before, the best first, -1 in empty
-      places; an item that stands there twice has its first place. Such a list is what an index or
-      an exported model finds, and the first output of `TopK(head, k)(hidden, exclude=seen)`,
-      without items that a user has seen, which a model may have beside the logits that it is
-      trained by. A relevant item that was excluded is not found, but counts as relevant.
+      If the head was called with `exclude`, the list omits these items.
+    * integers (..., K), K >= k: lists from an earlier search, the best first, with -1 in empty
+      places; if an item appears twice, its first place counts. Such a list may come from an index,
+      from an exported model, or from the first output of `TopK(head, k)(hidden, exclude=seen)`,
+      which omits items that a user has seen. A model may have this output in addition to the logits
+      that it trains on. A relevant item that was excluded is not found, but counts as relevant.
 
-    Ties: a list has them in the order of `head.top_k`, which is that of rising ids for heads with
-    a row for each item. keras_rs shuffles them. Where many scores are equal, as in an untrained
-    model of zeros, and items are sorted by popularity, the order of ids is a good one.
+    Ties have the order of `head.top_k`, which is that of rising ids for heads with a row for each
+    item. keras_rs shuffles them. If many scores are equal, as in an untrained model of zeros, and
+    items are sorted by popularity, ties in the order of ids make a good list.
 
     Args:
         k: length of the list.
-        ignore_class: id that is no item, besides those below zero; or None.
+        ignore_class: an id that is not an item, in addition to negative ids; or None.
         name, dtype: as in `keras.metrics.Metric`.
 
     Raises:
@@ -164,7 +164,7 @@ def _relevant(y_true, shape):
     of_queries = relevant.shape.rank == rank + 1 or pairs
     expect(
         of_queries and relevant.shape[:rank].is_compatible_with(shape[:-1]), "y_true",
-        "have the shape of the queries, or one more axis for several relevant items of each, and "
+        "have the shape of the queries, or one more axis for several relevant items per query, and "
         "perhaps a last one for pairs of an item and its grade",
         received=f"y_true of shape {relevant.shape} for queries of shape {shape[:-1]}",
     )

@@ -1,4 +1,4 @@
-"""At which ranks of a list the relevant items stand: NDCG, MRR, MAP."""
+"""Metrics of the ranks of relevant items in a list: NDCG, MRR, MAP."""
 
 import keras
 import numpy as np
@@ -15,15 +15,15 @@ class NDCG(RankingMetric):
     """Normalised discounted cumulative gain of the k best items: mean over queries.
 
     DCG = Σ gain / log2(1 + r) over the ranks r of relevant items, divided by that of the best list,
-    which has all relevant items by falling grade, or k if they are more. The gain is 1 where
-    `y_true` are ids alone.
+    which has the relevant items by falling grade, at most k of them. The gain is 1 if `y_true` has
+    only ids.
 
     Args:
         k: length of the list.
         ignore_class, name, dtype: as in `ranking.RankingMetric`, which says what `y_true` and
             `y_pred` may be.
-        gain: what an item of the grade g is worth: 2^g - 1 for "exponential", as by default in
-            keras_rs and TensorFlow Ranking, or g for "linear", as in ranx and scikit-learn.
+        gain: the gain of an item of grade g: 2^g - 1 for "exponential", as by default in keras_rs
+            and TensorFlow Ranking, or g for "linear", as in ranx and scikit-learn.
 
     Raises:
         ValueError: if `gain` is neither; and as `ranking.RankingMetric`.
@@ -63,7 +63,7 @@ class NDCG(RankingMetric):
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
 class MRR(RankingMetric):
-    """Mean reciprocal rank: of the first relevant item among the k best, zero where there is none.
+    """Mean reciprocal rank of the first relevant item among the k best; zero if there is none.
 
     keras_rs calls it `MeanReciprocalRank`.
 
@@ -88,17 +88,17 @@ class MRR(RankingMetric):
 class MAP(RankingMetric):
     """Mean average precision of the k best items: mean over queries.
 
-    AP = Σ P@r / R over the ranks r <= k of relevant items. P@r is the precision at r, and R the
-    number of all relevant items, those too that are not in the list, as in keras_rs (which calls it
-    `MeanAveragePrecision`), TensorFlow Ranking, ranx and trec_eval (`map_cut`). A query with more
-    relevant items than k then cannot reach 1.
+    AP = Σ P@r / R over the ranks r <= k of relevant items. P@r is the precision at r, and R is the
+    number of all relevant items, including those that are not in the list, as in keras_rs (which
+    calls it `MeanAveragePrecision`), TensorFlow Ranking, ranx and trec_eval (`map_cut`). A query
+    with more relevant items than k then cannot reach 1.
 
     Args:
         k: length of the list.
         ignore_class, name, dtype: as in `ranking.RankingMetric`, which says what `y_true` and
             `y_pred` may be.
-        capped: whether min(k, R) divides in the place of R, as in RecBole and in contests of
-            Kaggle, so that the best list has 1.
+        capped: whether to divide by min(k, R) instead of R, as in RecBole and in Kaggle contests,
+            so that the best list has 1.
 
     Example:
         metric = tfsoftmax.metrics.MAP(3)

@@ -1,4 +1,4 @@
-"""What our metrics share: means over tokens, of what a head says of them."""
+"""The base of our metrics: means over tokens of quantities that a head computes."""
 
 import warnings
 
@@ -34,9 +34,9 @@ class TokenMean(CheckedArguments, keras.metrics.Metric):
     """Base of the metrics: weighted means over all positions since the last reset.
 
     The weights of `weighted_metrics` say how many tokens each position counts for. Sums are
-    kept in float64, and those of all replicas of a strategy are added. What `fit` does not compute
-    does not stand in its logs, and a warning says why. A subclass names its `quantities` and writes
-    `_values` and `_report`.
+    kept in float64, and those of all replicas of a strategy are added. Values that `fit` does not
+    compute are not in its logs, and a warning says why. A subclass names its `quantities` and
+    writes `_values` and `_report`.
 
     Args:
         ignore_class: label whose positions are not counted, or None. The `ignore_class` of a

@@ -93,7 +93,7 @@ class NBest:
         if symbols is not None:
             for key in (key for words in sentences for key in words if key not in symbols):
                 raise refusal(
-                    "words", "have a word for everything in the lists", received=f"none for {key!r}"
+                    "words", "have a word for every id in the lists", received=f"none for {key!r}"
                 )
             spelt = {key: () if w in KALDI_NO_WORDS else (w,) for key, w in symbols.items()}
             sentences = [tuple(w for key in words for w in spelt[key]) for words in sentences]

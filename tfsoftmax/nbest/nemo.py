@@ -38,6 +38,6 @@ def rows(lines: Iterable[tuple[str, str]], beam_size: int) -> Iterator[Row]:
     if count % beam_size:
         raise refusal(
             f"{where}:",
-            f"be the last of {beam_size} lines of an utterance, as many as `beam_size`",
+            f"be the last of the {beam_size} lines of an utterance that `beam_size` states",
             received=f"{count:,} lines in all",
         )

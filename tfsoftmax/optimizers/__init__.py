@@ -12,37 +12,36 @@ batch.
 
 `Adagrad`, and `SGD` without momentum, do not change a row without a gradient, so that the result
 is that of Keras on the dense gradient, up to rounding. `SGD` with momentum, `Adam` and `AdamW` are
-lazy: the moments of an untouched row stay as they are, where Keras would decay them and move the
+lazy: the moments of an untouched row stay as they are, whereas Keras would decay them and move the
 row.
 
-All options of Keras's optimisers are there. Where a gradient is sparse they mean:
+All options of Keras's optimisers are supported. For sparse gradients they mean:
 
-| option | what it does to the rows of a variable | cost beside the touched rows |
+| option | what it does to the rows of a variable | cost in addition to the touched rows |
 |---|---|---|
 | `weight_decay` | a touched row decays as in Keras; an untouched one stays (lazy) | none |
 | `gradient_accumulation_steps` | as in Keras, for the rows touched in the cycle | a slot like the \
 variable and one number for each row, which is read once a cycle |
 | `use_ema` | as in Keras, for all rows | a slot like the variable and one number for each row |
-| `ema_overwrite_frequency` | as in Keras | a pass over the variable at each overwriting |
+| `ema_overwrite_frequency` | as in Keras | a pass over the variable at each overwrite |
 | `loss_scale_factor`, `clipnorm`, `clipvalue`, `global_clipnorm` | as in Keras | none |
 
-The moving average of an untouched row approaches the row at a known pace, so it is brought up to
+The moving average of an untouched row approaches the row at a known rate, so it is brought up to
 date when the row is touched or the averages are read (at the end of `fit`, or by
-`keras.callbacks.SwapEMAWeights`). This is exact as long as only the optimiser changes the
-variable during training, or a constraint that changes only rows which the step has touched. As in
-Keras, the average takes in every step, also those within a cycle of `gradient_accumulation_steps`.
+`keras.callbacks.SwapEMAWeights`). This is exact as long as only the optimiser changes the variable
+during training, or a constraint that changes only rows which the step has touched. As in Keras, the
+average includes every step, even those within a cycle of `gradient_accumulation_steps`.
 
 The gradient of a cycle is the mean of its steps' gradients. docs/keras.md says which losses then
-weigh all tokens alike. Gradients accumulate after the sum over the replicas, so several replicas
-exchange them in each
-step of a cycle. With `jit_compile=True`, whose tensors have fixed sizes, the update that ends a
-cycle computes over all rows.
+give all tokens the same weight. Gradients accumulate after the sum over the replicas, so several
+replicas exchange them in each step of a cycle. With `jit_compile=True`, whose tensors have fixed
+sizes, the update that ends a cycle computes over all rows.
 
 Two things outside the update still read a variable whole, because Keras asks for it: a
 constraint on the variable, and the test for finite gradients in `LossScaleOptimizer` (the policy
 "mixed_float16" needs it; "mixed_bfloat16" does not). With replicas, all skip the step if a gradient
-is not finite in any of them; Keras alone would ask the first. `loss_scale_factor` is constant and
-skips no steps, on one device or several.
+is not finite on any of them; Keras alone would check only the first. `loss_scale_factor` is
+constant and skips no steps, on one device or several.
 """
 
 from tfsoftmax.optimizers.rows import sum_duplicates

@@ -17,8 +17,9 @@ class Adagrad(SparseRows, keras.optimizers.Adagrad):
 
     `accumulator="row"` keeps one number for each row of a variable, the sum of the mean squares of
     the row's gradients, so that all weights of a row have one learning rate. A slot of (V, D)
-    shrinks to (V,), and fewer bytes are read and written. It is another rule, not an approximation:
-    compare both on your model. Variables of one axis, such as biases, are updated as before.
+    shrinks to (V,), and fewer bytes are read and written. This is a different update rule, not an
+    approximation: compare both on your model. Variables of one axis, such as biases, are updated as
+    before.
 
     Args:
         *args, **kwargs: as in `keras.optimizers.Adagrad`; `tfsoftmax.optimizers` says what the
@@ -101,7 +102,7 @@ class Adagrad(SparseRows, keras.optimizers.Adagrad):
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
 class SGD(SparseRows, keras.optimizers.SGD):
-    """`keras.optimizers.SGD` for sparse gradients; lazy where `momentum` is not 0.
+    """`keras.optimizers.SGD` for sparse gradients; lazy if `momentum` is not 0.
 
     Args:
         *args, **kwargs: as in `keras.optimizers.SGD`; `tfsoftmax.optimizers` says what the
@@ -156,9 +157,9 @@ class Adam(SparseRows, keras.optimizers.Adam):
 
     Source: Kingma, Ba 2015, with epsilon as in Keras. Departure: the moments of an untouched row
         do not decay and the row stays, and the bias correction counts all steps, not those that
-        touched the row. Weights in bfloat16 move, where Keras rounds the bias correction to 0;
-        their moments are rounded to bfloat16 as well. In float16 squares of small gradients vanish,
-        as in Keras: use "mixed_float16".
+        touched the row. Weights in bfloat16 are updated, whereas Keras rounds the bias correction
+        to 0; their moments are rounded to bfloat16 as well. In float16 squares of small gradients
+        vanish, as in Keras: use "mixed_float16".
     """
 
     def slots(self):
@@ -207,8 +208,8 @@ class AdamW(Adam, keras.optimizers.AdamW):
     """`keras.optimizers.AdamW` for sparse gradients; lazy.
 
     A step that touches a row multiplies it by 1 - `learning_rate` * `weight_decay` before the rule
-    of `Adam`; a row without a gradient does not decay. Call `exclude_from_weight_decay` before the
-    optimiser is built to spare variables.
+    of `Adam`; a row without a gradient does not decay. To exclude variables, call
+    `exclude_from_weight_decay` before the optimiser is built.
 
     Args:
         *args, **kwargs: as in `keras.optimizers.AdamW`; `tfsoftmax.optimizers` says what the

@@ -19,8 +19,8 @@ class PairsConfig(CorpusConfig):
             - gigaword: 3.8 million first sentences of news and their titles, in the files of Rush
               et al. in manual_dir, and DUC-2003 and DUC-2004 if they are there
         train: With corpus=text: files or globs of the sources, one per line, plain or compressed
-            (.gz, .xz, .bz2); or, without train_targets, of a source and its target per line with a
-            tab between them.
+            (.gz, .xz, .bz2); or, without train_targets, files with a source, a tab and its target
+            per line.
         valid: With corpus=text: validation files or globs. A line may have several targets, all of
             which are references of ROUGE.
         train_targets: Files or globs of the targets of train, line by line.

@@ -224,8 +224,8 @@ def _check(tree):
     inner = np.flatnonzero(words < 0)
     expect(
         sizes.sum() == len(words) and len(inner) == len(sizes) - 1, "sizes",
-        "sum to the number of `words`, of which as many as sizes, less one, must be negative, for "
-        "inner nodes", received=f"{len(sizes)} sizes of sum {sizes.sum()}, {len(words)} edges, "
+        "sum to the number of `words`; one fewer of these than there are sizes must be negative, "
+        "for inner nodes", received=f"{len(sizes)} sizes of sum {sizes.sum()}, {len(words)} edges, "
         f"{len(inner)} of them without a word",
     )
     below = tree.starts[1:]

@@ -29,21 +29,21 @@ def with_items(
 ) -> keras.Model:
     """A copy of a model for a catalogue, or vocabulary, in which items came and went.
 
-    Items that were there keep their rows to the bit, the rows' slots in the optimiser, and what
-    samplers have learned about them, wherever they are now. New items have rows as a new model
-    has them, slots that are empty, and the counts of items that were never seen. All else is
-    copied, so that training goes on. Each head that has a row for each item, each embedding and
-    each `ItemTower` of so many items changes, as do metrics of them, such as `Coverage`.
+    Old items keep exactly their rows, the rows' optimiser slots, and what samplers have learned
+    about them, even if their ids change. New items have rows as in a new model, empty slots, and
+    the counts of items that were never seen. Everything else is copied, so that training can
+    continue. Each head that has a row for each item, each embedding and each `ItemTower` of so many
+    items changes, as do metrics of them, such as `Coverage`.
 
     Args:
-        model: a built model with a head, which `model.save` could save, and whose weights are not
-            in shards. Of other models, `move_items` moves the weights.
-        before: (V',) integers, what each item's id was in `model`, or -1 for a new item. An id
-            that is missing is that of an item which is gone.
+        model: a built model with a head, which `model.save` can save, and whose weights are not in
+            shards. For other models, use `move_items`.
+        before: (V',) integers, the id of each item in `model`, or -1 for a new item. Items whose
+            ids are missing here are removed.
         features: for a model with an `ItemTower`: the features of the V' items. They may be left
             out if no item is new.
-        not_items: ids, the new ones, of all rows that are no items, such as padding and retired
-            items that keep their place; None for the rows that were none before.
+        not_items: new ids of all rows that are not items, such as padding and retired items that
+            keep their rows; None for the same rows as before.
 
     Raises:
         ValueError: if `before` or `not_items` do not fit, as where id 0 is no longer the padding
@@ -82,10 +82,10 @@ def with_items(
 
 @checks_arguments
 def move_items(model: keras.Model, new: keras.Model, before: ArrayLike) -> None:
-    """Gives a new model what an earlier one has learned, where items have other ids.
+    """Copies what an earlier model has learned to a new model in which items have other ids.
 
-    It is what `with_items` does, for models that you make yourself: by the code that made `model`,
-    with the numbers, counts and features of the new catalogue.
+    It does the same as `with_items` for a new model that you create yourself, with the code that
+    made `model` and with the size, counts and features of the new catalogue.
 
     Args:
         model: a built model with a head of V items.
@@ -202,8 +202,8 @@ class _Catalogue:
             return {name: self.config(value) for name, value in arguments.items()}
         if "not_items" in arguments:
             return self._of_head(arguments)
-        expect(name in SIZED, "model", "have no rows in an order or by their spelling, but those "
-               "of `Embedding`, `ItemTower` and heads that take `not_items`",
+        expect(name in SIZED, "model", "have only rows of `Embedding`, `ItemTower` and heads that "
+               "take `not_items`, none that are ordered or computed from spelling",
                received=f"{name} {arguments.get('name')!r}")
         return _sized(arguments, words)
 

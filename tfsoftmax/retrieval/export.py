@@ -33,31 +33,31 @@ def export_retrieval(
             ids (B, k) string, the best first; scores (B, k) float32, exact log-probabilities
 
     `exclude` are items to leave out, padded with empty strings; ids that the model does not know
-    exclude nothing, and E may be any number. Where fewer than k items are left, or have a score
-    that is not NaN, the ids at the end are empty and their scores -inf.
-    The batch may have any size; the scores of all items are held in memory for a few queries at a
-    time.
+    exclude nothing, and E may be any number. If fewer than k items are left, or fewer than k have a
+    score that is not NaN, the last ids are empty and their scores -inf. The batch may have any
+    size; the scores of all items are held in memory for a few queries at a time.
 
     With an index, "assets.extra/items.faiss" in the folder is what `faiss.read_index` reads, in
     Python or C++, and two more signatures search with it:
 
         query(inputs of the model) -> queries (B, D + 1) float32, what to search the index for
         rescore(queries, candidates (B, C) int64, exclude (B, E) string) ->
-            ids and scores (B, k) as above, among the rows that the index found. -1 is no
-            candidate, a row may stand there twice, and C must be k or more. Scores are exact
-            logits, which differ from the log-probabilities by ln Z of the query.
+            ids and scores (B, k) as above, among the rows that the index found. -1 means no
+            candidate, a row may appear twice, and C must be k or more. Scores are exact logits,
+            which differ from the log-probabilities by ln Z of the query.
 
     Args:
-        model: a functional or sequential model, one of whose outputs is that of a head. One of
-            your own class is the last layer of such a model, `keras.Model(inputs, own(inputs))`.
-        folder: a new or empty directory. It appears there when it is whole.
+        model: a functional or sequential model, one of whose outputs is that of a head. To export a
+            model of your own class, make it the last layer of such a model,
+            `keras.Model(inputs, own(inputs))`.
+        folder: a new or empty directory. Files appear there only when the export is complete.
         k: how many items to return.
         ids: V distinct strings, the names of the items, in the order of the head's rows. None:
             the numbers of the rows.
         exclude: whether requests name items to exclude.
         index: a `tfsoftmax.search.WordIndex` of the head, or None.
-        position: of a model of sequences, whose hidden states are (B, T, D), the time step that is
-            the query: -1 is the last, where sequences are padded on the left.
+        position: for a model of sequences, whose hidden states are (B, T, D), the time step that is
+            the query: -1 for the last, if sequences are padded on the left.
 
     Raises:
         ValueError: an argument is out of its range, or does not fit the model.

@@ -1,4 +1,4 @@
-"""Hard negatives: for each query the words that a head itself ranks highest, found now and then."""
+"""Hard negatives: for each query, the words that a head currently ranks highest."""
 
 from collections.abc import Callable
 
@@ -16,12 +16,12 @@ from tfsoftmax.support.arguments import CheckedArguments, check_positive, expect
 class HardNegatives(CheckedArguments, keras.layers.Layer):
     """The hard negatives of each query, by its number, for the second argument of a head.
 
-    A table (Q, H), which is empty at first, so that training begins without hard negatives.
-    `MineHardNegatives`, a callback, fills it. Saved models have it.
+    It holds a table (Q, H), which is empty at first, so training begins without hard negatives. The
+    callback `MineHardNegatives` fills it. Saved models include it.
 
     Args:
         num_queries: Q, such as the number of users or of training examples.
-        num_negatives: H, how many each of them gets.
+        num_negatives: H, the number of hard negatives for each query.
         **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -66,9 +66,9 @@ class HardNegatives(CheckedArguments, keras.layers.Layer):
 class MineHardNegatives(CheckedArguments, keras.callbacks.Callback):
     """Fills a `HardNegatives` before epochs with the words that the head ranks highest.
 
-    These are the top H of the whole vocabulary, by `head.top_k` at that time: exact, or with an
-    index approximate. The query's label may be among them, and the head counts it once. If labels
-    were left out, the head would learn that the words it ranks highest are wrong.
+    These are the top H of the whole vocabulary, by `head.top_k` at that time: exact, or approximate
+    with an index. The query's label may be among them, and the head counts it once. If labels were
+    left out, the head would learn that the words it ranks highest are wrong.
 
     Args:
         negatives: a `HardNegatives` of the model.

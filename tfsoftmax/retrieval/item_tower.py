@@ -27,28 +27,28 @@ class ItemTower(ComputedRows):
     `SampledSoftmax`, `NCE`, `NegativeSampling` or `BlackOut` runs the model on the labels and
     the sampled items, each once. Evaluation, prediction and `top_k` are exact, over all V
     items: the model runs on `rows_at_once` items at a time, and its (V, D) vectors are kept until
-    a weight changes. Called with ids of items, the tower is their embedding, so that the tower of
-    users can read the items that a user had.
+    a weight changes. Called with ids of items, the tower is their embedding, so the user tower can
+    read a user's previous items.
 
     For the cosine instead of the inner product, end both towers with
-    `keras.layers.UnitNormalization()`, and for a temperature, the tower of queries with
-    `keras.layers.Rescaling(1 / temperature)` after it. Each item has a bias of its own unless the
-    head has `use_bias=False`. New items have none, so leave the biases out if the catalogue
-    changes.
+    `keras.layers.UnitNormalization()`, and for a temperature, add
+    `keras.layers.Rescaling(1 / temperature)` to the query tower after it. Each item has its own
+    bias unless the head has `use_bias=False`. The biases of new items are not trained, so leave
+    biases out if the catalogue changes.
 
-    In the steps of heads that sample, the model runs as in training, on the items of the step. With
-    dropout of the ids' vectors there, `keras.layers.Dropout(0.5, noise_shape=(None, 1))`, it learns
-    to do without them, so that features alone stand for new items. Everywhere else it runs as in
-    inference, also in the steps of `FullSoftmax`. `adapt` its preprocessing layers before the tower
-    is first evaluated. Its embeddings should be `tfsoftmax.Embedding`, whose updates touch the rows
-    of a step only.
+    In training steps of heads that sample, the model runs in training mode on the items of the
+    step. If it drops out the ids' vectors, `keras.layers.Dropout(0.5, noise_shape=(None, 1))`, it
+    learns to do without them, so that features alone can represent new items. Everywhere else it
+    runs in inference mode, including in training steps of `FullSoftmax`. `adapt` its preprocessing
+    layers before the tower is first evaluated. Its embeddings should be `tfsoftmax.Embedding`,
+    whose updates touch only the rows of a step.
 
     Args:
         model: a Keras model or layer that maps features (n, ...) to vectors (n, D). Preprocessing
             layers (`StringLookup`, `Hashing`, `Normalization`, `TextVectorization`) may be parts.
         features: what the model takes, one row for each item: an array (V, ...) of numbers or
-            strings, or a dict or a list of them. A `.keras` file has them beside the
-            configuration, and `get_config` has them in it.
+            strings, or a dict or a list of them. A `.keras` file has them outside the
+            configuration, and `get_config` includes them.
         rows_at_once: the largest number of items that the model computes at once for all V.
         **kwargs: arguments of `keras.layers.Layer`.
 

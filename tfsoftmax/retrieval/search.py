@@ -60,11 +60,11 @@ class Found(typing.NamedTuple):
         scores: (..., k) float32, their logits, which are exact.
         log_z: (...) float32, estimated ln Z, nats.
         error: (...) float32, standard error of `log_z`, nats, as the sample shows it. It is itself
-            an estimate, and too small on average, with `counts` too: few samples have the likely
-            words that the search missed, and the others do not show that they are missing. How
-            often ln Z lies in the interval below is measured in experiments/results/search. It is
-            NaN without a sample, when `log_z` is ln Σ exp(z) of the words found and therefore too
-            small.
+            an estimate, and too small on average, even with `counts`: few samples contain the
+            likely words that the search missed, and the other samples do not show that these are
+            missing. experiments/results/search measures how often ln Z lies in the interval below.
+            It is NaN without a sample, when `log_z` is ln Σ exp(z) of the words found and therefore
+            too small.
 
     Example:
         head = tfsoftmax.FullSoftmax(1000)
@@ -81,15 +81,15 @@ class Found(typing.NamedTuple):
 
     @property
     def estimated_log_probs(self) -> tf.Tensor:
-        """(..., k) float32: `scores` less `log_z`, of which all have its error."""
+        """(..., k) float32: `scores` minus `log_z`; all have the error of `log_z`."""
         return self.scores - self.log_z[..., None]
 
 
 class WordIndex(CheckedArguments):
     """An index of the words of a head, for `head.top_k(hidden, k, index=index)`.
 
-    A search asks the index for `candidates` words, computes their scores exactly, and keeps the k
-    best. It may miss words; `recall` tells how many. ln Z is estimated from the words found and
+    A search asks the index for `candidates` words, computes their exact scores, and keeps the k
+    best. It may miss words; `recall` measures how many. ln Z is estimated from the words found and
     from a sample of the others, see `Found`. The sample is drawn when the index is built, so that
     the same hidden state always gives the same result.
 
@@ -111,7 +111,7 @@ class WordIndex(CheckedArguments):
         samples: S, how many words to draw in all for ln Z, at most V; 0 for no estimate.
         counts: (V,) occurrences of the words. With them, a word is drawn in proportion to the
             root of its count, which makes the error smaller where some words are far likelier
-            than others; without, all words alike.
+            than others; without, all words are equally likely.
         seed: seed of the sample.
         **options: of "ivf": `lists` (2 √V), clusters; `probes` (32), those that are searched. Of
             "hnsw": `links` (32), neighbours of a word; `construction` (100) and `breadth` (200),

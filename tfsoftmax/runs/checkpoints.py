@@ -77,7 +77,7 @@ class Checkpoints:
             if self._seal and self._seal():  # the run has begun
                 raise refusal(
                     f"{path}:",
-                    "be there, because it says where training goes on. Restore it, or start a "
+                    "be there, because it says where training resumes. Restore it, or start a "
                     "new run", received="no such file"
                 )
             self._check_empty()

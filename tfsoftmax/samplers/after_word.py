@@ -19,7 +19,7 @@ from tfsoftmax.support.arguments import expect
 
 
 class AfterWord(Sampler):
-    """A proposal q(w | v), from which every position draws words of its own, with replacement.
+    """A proposal q(w | v), from which every position draws its own words, with replacement.
 
     A head with such a sampler needs `shared_samples=False`. Its hidden states carry the word v
     in their last units: `ngrams.previous_word` puts it there. XLA does not compile it. A subclass
@@ -69,7 +69,7 @@ class AfterWord(Sampler):
     def sample_for_each(
         self, labels: tf.Tensor, num_samples: int, seed: int | tf.Tensor, before: tf.Tensor
     ) -> Candidates:
-        """Draws S words for each label by itself, with replacement.
+        """Draws S words for each label separately, with replacement.
 
         Args:
             labels: (N,) integers.
@@ -110,9 +110,9 @@ class Bigram(AfterWord):
     """q(w | v) = (1 - β(v)) s(w | v) + β(v) u(w): words seen after v, and a unigram distribution.
 
     s and β are those of a bigram model with backoff whose P(w | v) = (1 - β) s + β u, such as
-    absolute discounting or Kneser-Ney smoothing, interpolated. Where a model that is not
-    interpolated gives a seen word less than β u, s leaves that word out. After a word that was
-    never seen, q = u.
+    absolute discounting or Kneser-Ney smoothing, interpolated. If a model that is not interpolated
+    gives a seen word less than β u, s leaves that word out. After a word that was never seen, q is
+    u.
 
     A draw and `log_q` are binary searches among the R bigrams that were seen, which take 20 bytes
     each. `log_q` gives the probabilities with which words are drawn.
@@ -127,8 +127,8 @@ class Bigram(AfterWord):
         **kwargs: as in `keras.layers.Layer`.
 
     Raises:
-        ValueError: if `ngram` is no model of V words, or `unigram_weight` lies outside (0, 1], or
-            `alpha` outside [0, 1].
+        ValueError: if `ngram` is not a model of V words, or `unigram_weight` lies outside (0, 1],
+            or `alpha` outside [0, 1].
 
     Example:
         from tfsoftmax.ngrams import backoff, counts as ngram_counts

@@ -19,12 +19,12 @@ from tfsoftmax.support.renumbering import Renumbering
 
 
 class Candidates(NamedTuple):
-    """A sample of words, and how often each word was to be expected in it.
+    """A sample of words, and the expected count of each.
 
     Attributes:
-        ids: (S,) int32, the words of the sample; (N, S) where each label has a sample of its own.
-        log_expected: (S,) float32, ln of the expected count of each; (N, S) where it differs from
-            label to label.
+        ids: (S,) int32, the words of the sample; (N, S) if each label has its own sample.
+        log_expected: (S,) float32, ln of the expected count of each; (N, S) if it differs between
+            labels.
         log_expected_labels: (...) float32, ln of the expected count of each label.
 
     Example:
@@ -43,9 +43,9 @@ class Sampler(CheckedArguments, keras.layers.Layer):
     """A proposal distribution q over V words, from which a head draws samples.
 
     The type of a sampler says what its samples are. A plain `Sampler` draws words that all
-    positions share, or words for each position. A `given.Given` sample is there already, such as
-    the labels of the batch, and an `after_word.AfterWord` draws for each position by the word
-    before it. The head holds the sampler as a sublayer. A subclass writes `log_q` and `_draw`,
+    positions share, or words for each position. A `given.Given` sample, such as the labels of the
+    batch, needs no drawing, and an `after_word.AfterWord` draws for each position given the word
+    before it. The sampler is a sublayer of the head. A subclass implements `log_q` and `_draw`,
     `update` if its distribution changes in training, and `check_use` if some options of a head do
     not suit it.
 
@@ -78,7 +78,7 @@ class Sampler(CheckedArguments, keras.layers.Layer):
         self.built = True
 
     def sample(self, labels: tf.Tensor, num_samples: int, seed: int | tf.Tensor) -> Candidates:
-        """Draws words and states how often each was to be expected in this sample.
+        """Draws words and returns the expected count of each in this sample.
 
         Args:
             labels: (...) integers, words whose expected counts the caller needs too.
@@ -86,15 +86,15 @@ class Sampler(CheckedArguments, keras.layers.Layer):
             seed: int, or (2,) integers; the same seed draws the same words on every device.
 
         Returns:
-            `Candidates`. The expected count of a word is S q with replacement. Without, it is
-            the exact probability of inclusion given the arrivals of the other words (see
+            `Candidates`. The expected count of a word is S q with replacement. Without replacement,
+            it is the exact probability of inclusion given the arrivals of the other words (see
             `poisson_race`).
 
         Raises:
             ValueError: if `num_samples` is below 1, or above V for a sample without replacement.
 
-        Source: Müller 2017, section 3.2. Departure: the claims without replacement are those
-            of order sampling (Duffield, Lund, Thorup 2007) instead of 1 - (1 - q)^tries.
+        Source: Müller 2017, section 3.2. Departure: the expected counts without replacement are
+            those of order sampling (Duffield, Lund, Thorup 2007) instead of 1 - (1 - q)^tries.
         """
         self.check_size(num_samples)
         labels = self._checked(labels)
@@ -123,12 +123,12 @@ class Sampler(CheckedArguments, keras.layers.Layer):
     ) -> Candidates:
         """Draws one sample that holds, for each label, S different words other than the label.
 
-        The candidates of a position are its label and the first S other words of the race. One
-        time decides for all of them what was to be expected: the arrival of the first word that
-        is not a candidate. Hence the label, given the candidates, is distributed as their
-        probabilities over their expected counts, and the softmax over the candidates has its
-        minimum at the true distribution. `sample` takes two times, which is right for each word
-        by itself, but not for words that are compared.
+        The candidates of a position are its label and the first S other words of the race. One time
+        determines the expected counts of all of them: the arrival of the first word that is not a
+        candidate. Hence the label, given the candidates, is distributed as their probabilities over
+        their expected counts, and the softmax over the candidates has its minimum at the true
+        distribution. `sample` uses two times, which is right for each word separately, but not for
+        words that are compared.
 
         Args:
             labels: (N,) integers.
@@ -137,8 +137,8 @@ class Sampler(CheckedArguments, keras.layers.Layer):
 
         Returns:
             `Candidates` with ids (M,), M = min(S + 1, V), and log_expected (N, M), which is 1e30
-            for the last word where the label is not in the sample, so that it does not count.
-            Where the label is in the sample, the loss leaves it out.
+            for the last word if the label is not in the sample, so that this word does not count.
+            If the label is in the sample, the loss leaves it out.
         """
         self.check_size(num_samples)
         size = min(num_samples + 1, self.vocab_size)
@@ -157,7 +157,7 @@ class Sampler(CheckedArguments, keras.layers.Layer):
     def sample_for_each(
         self, labels: tf.Tensor, num_samples: int, seed: int | tf.Tensor
     ) -> Candidates:
-        """Draws S words for each label by itself, with replacement.
+        """Draws S words for each label separately, with replacement.
 
         Args:
             labels: (N,) integers.
@@ -191,13 +191,14 @@ class Sampler(CheckedArguments, keras.layers.Layer):
     def update(self, labels: tf.Tensor) -> None:
         """Adapts the distribution to a training step with these labels (...), if it changes.
 
-        A label of -1 is none, as where a position has weight zero. What is learned from labels
-        stays as it is where `trainable` is False.
+        A label of -1 does not count, as at positions of weight zero. If `trainable` is False,
+        nothing is learned from labels.
         """
         del labels
 
     def split(self, hidden: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
-        """The hidden states that are scored, and the words before in a list, if it reads them."""
+        """The hidden states that are scored, and a list with the previous words, if it reads
+        them."""
         return hidden, []
 
     def check_use(

@@ -86,9 +86,9 @@ class LogUniform(Sampler):
 class Unigram(Sampler):
     """q(w) proportional to count(w)^alpha, drawn from an alias table.
 
-    A word of count zero is counted as often as the rarest word that was seen, so that every
-    label has q > 0; `Excluding` leaves out words that shall never be drawn. The table consists of
-    integers, and `log_q` gives the probabilities with which it draws.
+    A word of count zero is counted as often as the rarest word that was seen, so that every label
+    has q > 0; use `Excluding` for words that must never be drawn. The table consists of integers,
+    and `log_q` gives the probabilities with which it draws.
 
     Args:
         vocab_size: V.

@@ -17,11 +17,12 @@ NEVER = -1e4  # The logarithm of zero in any float, and finite: zero times a los
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
 class Excluding(Sampler):
-    """Draws what another sampler draws, from the words that are left without some of them.
+    """Draws with another sampler from all words except the excluded ones.
 
-    The words of `sampler` are the V - E others, in the order of their ids, so that its q holds for
-    them as it is. `sampler_options={"exclude": ids}` of a head makes it for a sampler that is
-    given by name, and leaves the counts of these words out. Padding is such a word.
+    The words of `sampler` are the V - E others, in the order of their ids, and its q applies to
+    them unchanged. `sampler_options={"exclude": ids}` of a head creates this sampler around one
+    that is given by name, and leaves out the counts of the excluded words. Padding is an example of
+    such words.
 
     A head gives excluded words the probability zero: their `log_q` and log-probabilities are about
     -1e4. In losses, as labels that count, they are an error in training; `training_loss`, without

@@ -20,12 +20,12 @@ from tfsoftmax.support.packing import packed
 
 @register("in_batch")
 class InBatch(Given):
-    """q(w) proportional to count(w); the labels of the other positions are the draws from it.
+    """q(w) proportional to count(w); the labels of the other positions count as draws from it.
 
-    Recommenders train a tower of users and a tower of items in this way. A step needs the rows
-    of its labels anyway, and it reads no others. The S words of `num_samples`, which are drawn
-    with replacement from a distribution r, uniform unless `extra` says otherwise, may join them
-    (mixed negatives); with num_samples=None there are none.
+    Recommenders train a user tower and an item tower in this way. A step needs the rows of its
+    labels anyway, and it reads no others. `num_samples` can add S words (mixed negatives), which
+    are drawn with replacement from a distribution r. By default r is uniform; `extra` changes it.
+    With num_samples=None there are no such words.
 
     For each position, the sample contains its own label and N - 1 draws, the labels of the other
     positions. `SampledSoftmax` leaves the own label out once, so that the loss of a position is
@@ -35,14 +35,14 @@ class InBatch(Given):
     If positions are drawn independently, its minimum is exactly the softmax over all V words.
     With S words of r, n goes over these too, and (N - 1) q(w) + S r(w) takes the place of q(w);
     the minimum is then only near the softmax. `NCE` leaves the own label out once too, and its
-    minimum is exact, also with words of r. `remove_accidental_hits=True`, the default of
-    `BlackOut`, also leaves out equal labels of other positions; the minimum is then another. The
-    batch is the whole batch of all replicas of a strategy, if there are several. Positions of
-    weight zero, such as those of an ignored label, are no negatives, unless XLA compiles the step.
+    minimum is exact, even with words of r. `remove_accidental_hits=True`, the default of
+    `BlackOut`, also leaves out equal labels of other positions; the minimum is then different. With
+    several replicas, the batch is that of all replicas. Positions of weight zero, such as those of
+    an ignored label, are not used as negatives, unless XLA compiles the step.
 
     The division by q is known as the correction by ln q. `counts=None` turns it off, and then the
     loss is biased: frequent words end up with low scores, because they are frequent negatives,
-    and perplexity suffers, though `log_prob` is normalised all the same.
+    and perplexity suffers, although `log_prob` is still normalised.
 
     Args:
         vocab_size: V.
@@ -107,12 +107,12 @@ class InBatch(Given):
         """Returns the labels themselves, and S words of r, as the sample.
 
         Args:
-            labels: (...) integers, the N labels of a batch. One below zero, of a replica without
-                labels, is not among them.
+            labels: (...) integers, the N labels of a batch. Negative labels, from a replica without
+                labels, do not count.
             num_samples: S, or None for no words of r.
             seed: int, or (2,) integers; the same seed draws the same words of r.
-            label_smoothing: the share of the labels that the head has replaced by uniform words,
-                which `counts` do not hold. Learned counts hold them.
+            label_smoothing: the share of the labels that the head has replaced by uniform words.
+                `counts` do not include these; learned counts do.
 
         Returns:
             `Candidates` with the labels of all replicas in their order, and then the words of r.
@@ -164,7 +164,7 @@ class InBatch(Given):
         expect(not restore_proposal, "restore_proposal", f"be False {whole}, as many as the batch "
                "has", True)
         expect(
-            labels_known, "sampler", "draw words of its own: the sample of this one are the "
+            labels_known, "sampler", "draw words of its own: the sample of this one is the "
             "labels, which are not known here", self,
         )
 

@@ -38,7 +38,7 @@ class LearnedUnigram(Sampler):
         head = tfsoftmax.SampledSoftmax(1000, num_samples=50, sampler=sampler)
 
     Source: Müller 2017, table 3.1; TensorFlow's learned unigram sampler, which has the same q but
-        gives no access to its counts, and which learns whenever it is asked for a sample.
+        gives no access to its counts, and learns from every call for a sample.
     """
 
     def __init__(self, vocab_size: int, **kwargs):

@@ -28,9 +28,9 @@ class TargetSampling(Given):
     """q(w) = 1 / S for the S words of the present chunk of the training stream, zero for others.
 
     The sample of every step is the chunk's whole vocabulary V_n, which contains every label of
-    the chunk. Nothing is drawn, and `SampledSoftmax` computes the softmax over V_n alone. While a
-    chunk lasts, only S rows of the output matrix are in use. `update` counts the steps; the first
-    chunk follows the last.
+    the chunk. Nothing is drawn, and `SampledSoftmax` computes the softmax over V_n alone. During a
+    chunk, only S rows of the output matrix are in use. `update` counts the steps; the first chunk
+    follows the last.
 
     Train on the batches that the vocabularies were made from, in the same order. If training
     starts elsewhere in the stream, assign the number of batches before that place to
@@ -142,8 +142,8 @@ def target_vocabularies(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Cuts a training stream into chunks of batches with at most S different words each.
 
-    A chunk ends before the batch that would give it more than S words. The places that are left
-    in its vocabulary are filled with other words, all equally likely.
+    A chunk ends before the batch that would give it more than S words. The free places in its
+    vocabulary are filled with other words, all equally likely.
 
     Args:
         label_batches: iterable of (...) integer arrays or tensors, the labels of each step, such

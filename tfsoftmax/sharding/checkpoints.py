@@ -90,7 +90,7 @@ def restore(model: keras.Model, folder: str) -> None:
 def _check_replaceable(folder):
     found = os.listdir(folder) if os.path.isdir(folder) else []
     expect(not found or MANIFEST in found, "folder",
-           "be new, empty, or a checkpoint that `save` wrote, as it is replaced",
+           "be new, empty, or a checkpoint that `save` wrote, because it is replaced",
            received=f"folder={folder!r}, which has files but no {MANIFEST}")
 
 

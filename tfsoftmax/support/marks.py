@@ -49,8 +49,8 @@ class Marks:
             found = next(word for word in kept if word in MARKS)
             raise refusal(
                 f"{where()}:",
-                f"not contain {found} inside a sentence. At its ends such marks are left out, as "
-                "<eos> follows each sentence by itself", ' '.join(words)[:200]
+                f"not contain {found} inside a sentence. At its ends such marks are left out, "
+                "because <eos> is added to each sentence", ' '.join(words)[:200]
             )
         self.sentences += len(kept) < len(words)
         self._names |= dict.fromkeys([*words[:first], *words[last:]])
@@ -83,5 +83,5 @@ class Marks:
         count = f"{self.sentences:,} sentence{'s' * (self.sentences != 1)}"
         where = f"{', '.join(self._names)} at the ends of {count}"
         if kept:
-            return f"{name}: kept {where}, as they are text to the tokenizer"
-        return f"{name}: left out {where}, as <eos> ends each sentence by itself"
+            return f"{name}: kept {where}, because the tokenizer treats them as text"
+        return f"{name}: left out {where}, because <eos> is added to each sentence"

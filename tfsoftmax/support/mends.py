@@ -1,4 +1,4 @@
-"""Mends what Keras does wrong with replicas and with large files, where a program asks for it."""
+"""Fixes faults of Keras with replicas and with large files, if a program asks for it."""
 
 import functools
 import math
@@ -14,7 +14,7 @@ LARGE_BYTES = 1 << 26
 
 
 def mend_keras() -> None:
-    """Mends five faults of Keras, for all models of this process; a second call does nothing.
+    """Fixes five faults of Keras, for all models of this process; a second call does nothing.
 
     Call it once, where a program makes its strategy or before it saves a large model. No other
     part of tfsoftmax changes Keras. These are the faults, which Keras 3.13 to 3.15 have:
@@ -24,13 +24,13 @@ def mend_keras() -> None:
     - With several workers, it reduces the results of their steps, which are scalars, along axis 0
       (Keras issue 20585).
     - With `steps_per_execution`, it runs steps in a loop of the graph, in which the replicas of a
-      `MirroredStrategy` cannot meet to update or to add.
+      `MirroredStrategy` cannot synchronise to update or to add.
     - `LossScaleOptimizer` asks the first replica of each worker whether the gradients are finite,
-      and they are not summed yet. An overflow in another replica is applied, or workers wait for
+      and they are not summed yet. So an overflow in another replica is applied, or workers wait for
       each other.
     - A `.keras` file is formed in memory, and copied once more, where half of the free memory
-      would hold the weights. Those and an optimiser's slots are then in memory three times. By way
-      of a temporary file beside the target, memory holds a copy of one variable at a time.
+      would hold the weights. Those and an optimiser's slots are then in memory three times. With a
+      temporary file in the target's folder instead, memory holds a copy of one variable at a time.
 
     Example:
         import tensorflow as tf

@@ -87,7 +87,7 @@ class Renumbering:
         layers, earlier = layers_in(new), layers_in(old)
         variables, others = variables_of_its_own(new), variables_of_its_own(old)
         alike = type(new) is type(old) and len(layers) == len(earlier)
-        expect(alike and len(variables) == len(others), "The models", "have the same layers, of "
+        expect(alike and len(variables) == len(others), "The models", "have the same layers, with "
                "other numbers of words", received=f"{new} with {len(variables)} weights and "
                f"{len(layers)} layers, and {old} with {len(others)} and {len(earlier)}")
         sized = _words(old) == self.size and _words(new) == len(self)

@@ -239,8 +239,8 @@ def lock_if_possible(descriptor: int, path: str | os.PathLike) -> None:
         if error.errno not in NO_LOCKS:
             raise
         warnings.warn(
-            f"{os.fspath(path)}: the file system has no locks, so that nothing keeps another "
-            "process from writing here too", stacklevel=2,
+            f"{os.fspath(path)}: the file system has no locks, so another process may "
+            "write here too", stacklevel=2,
         )
 
 

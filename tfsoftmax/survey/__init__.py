@@ -1,9 +1,9 @@
-"""Heads that the thesis describes and that lose against those of `tfsoftmax.heads`.
+"""Heads that the thesis describes and that perform worse than those of `tfsoftmax.heads`.
 
-Squares in the place of exponentials, scores that are no probabilities, normalisers held constant,
-classes whose words have fixed shares or are trained by NCE, samples that grow; and losses over
-samples that users write. These are heads and
-callbacks that an outsider could have written: they stand on the contract of the others.
+They use squares instead of exponentials, scores that are not probabilities, constant normalisers,
+classes whose words have fixed shares or are trained by NCE, growing samples, and losses over
+samples that users write. A user could have written these heads and callbacks: they use only the
+contract of the other heads.
 """
 
 from tfsoftmax.survey.adjust_samples import AdjustNumSamples

@@ -14,12 +14,12 @@ class AdjustNumSamples(CheckedArguments, keras.callbacks.Callback):
     As the model departs from the proposal distribution in training, fewer words of the sample carry
     weight. At the end of each epoch S doubles if the effective sample size is below `target`, and
     halves, though not below the head's `keep`, if it is above four times `target`. A sample without
-    replacement grows to V at most. Each change traces the training step anew. The model saves the
-    present S with its configuration. `keras.callbacks.BackupAndRestore` saves weights alone: a
-    training that it continues begins with the S that the head was made with.
+    replacement grows to V at most. After each change the training step is traced again. The model
+    saves the present S with its configuration. `keras.callbacks.BackupAndRestore` saves only
+    weights: training that it continues begins with the S that the head was made with.
 
     Compile the model with `weighted_metrics=[tfsoftmax.EffectiveSampleSize()]`. The metric costs
-    each step a product of (N, D) by (D, S) more. For shorter periods than an epoch, set
+    each step an additional product of (N, D) and (D, S). For shorter periods than an epoch, set
     `steps_per_epoch`.
 
     Args:

@@ -23,7 +23,7 @@ class ClassUnigram(SoftmaxHead):
     """P(w | h) = P(class of w | h) · u(w | class of w), with u from counts, exact.
 
     The kernel has a row for each class and none for words, so that a step costs what a softmax
-    over C classes does. Words of a class differ in nothing but their counts.
+    over C classes does. Words of a class differ only in their counts.
 
     Args:
         vocab_size: V, the number of words.

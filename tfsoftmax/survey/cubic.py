@@ -1,4 +1,4 @@
-"""Cubic scores trained by squared error: an output layer that is no distribution."""
+"""Cubic scores trained by squared error: an output layer that is not a distribution."""
 
 from typing import Unpack
 
@@ -14,14 +14,14 @@ from tfsoftmax.survey.squared_error import Scores, SquaredError
 class CubicScores(LinearHead):
     """Scores f(x) = α x³ + β with x = h Wᵀ + b, trained by Σ_v (f(x_v) - 1[v = label])².
 
-    The scores rank words and are no probabilities: `log_prob`, `log_probs` and `Perplexity` raise
+    The scores rank words and are not probabilities: `log_prob`, `log_probs` and `Perplexity` raise
     an error, `SoftmaxLoss` is the squared error in `evaluate` too, and `top_k` returns scores.
     Measure the head by `tfsoftmax.metrics.Accuracy` and `TopKAccuracy`. For that reason it is not
     in `HEADS`, whose heads `tfsoftmax train` compares by perplexity.
 
-    The gradient vanishes with x², so that scores must not start near zero: scale the
-    `kernel_initializer` or the hidden states. A loss of x itself has no such trouble, and is of the
-    family whose exact update `SphericalSoftmax` has.
+    The gradient vanishes with x², so scores must not start near zero: scale the
+    `kernel_initializer` or the hidden states. A loss of x itself does not have this problem, and is
+    of the family whose exact update `SphericalSoftmax` has.
 
     Args:
         vocab_size: V, the number of words.

@@ -65,8 +65,7 @@ def pairwise_softmax(
 ) -> tf.Tensor:
     """ln Σ m (2 σ(2 (u - t)))^(1/τ) / Σ m: softmax over pairs, whose terms are bounded.
 
-    2 σ(2 d) = 1 + tanh d takes the place of exp d, so that a wrong label does not outweigh all
-    other pairs.
+    2 σ(2 d) = 1 + tanh d replaces exp d, so a wrong label does not outweigh all other pairs.
 
     Args:
         label, words, copies: as in `bpr`.
@@ -93,10 +92,9 @@ OBJECTIVES = {"bpr": bpr, "gbce": gbce, "pairwise_softmax": pairwise_softmax}
 class SampledObjective(SamplingHead):
     """A head that is trained by a loss of your own over the label and S sampled words.
 
-    The loss is a function of scores, and TensorFlow differentiates it: a step costs what that of
-    the other heads that sample costs. Outside training the probabilities are softmax(s), which
-    a loss of pairs does not train to be those of the data: rank by them, and expect nothing of
-    perplexity.
+    The loss is a function of scores, and TensorFlow differentiates it: a step costs as much as that
+    of the other heads that sample. Outside training the probabilities are softmax(s), which a
+    pairwise loss does not fit to the data: use them for ranking, and ignore perplexity.
 
     Args:
         vocab_size: V, the number of words.

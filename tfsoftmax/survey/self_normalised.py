@@ -14,7 +14,7 @@ from tfsoftmax.support.arguments import expect
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
 class SelfNormalisedSoftmax(LinearHead):
-    """Raises the labels' scores, and holds ln Z(h) = ln Σ_v exp(z_v) near a constant.
+    """Raises the labels' scores, and keeps ln Z(h) = ln Σ_v exp(z_v) near a constant.
 
         loss = -z_w + α (N / n) ln² Z(h)   squared, the default
         loss = -z_w + (N / n) ln Z(h)      not squared: the expected cross-entropy
@@ -26,7 +26,7 @@ class SelfNormalisedSoftmax(LinearHead):
     which `self_normalised_log_prob` subtracts. For scores that are lower by this constant, the loss
     is the cross-entropy with a penalty of equation 2.45, -z_w + (N / n) (ln Z + α ln² Z), up to a
     constant; `FullSoftmax(z_loss=α)` has that loss at all positions. The loss that is not squared
-    stays the same when a constant is added to all scores, and holds Z at nothing.
+    does not change when a constant is added to all scores, so it keeps Z near no value.
 
     Args:
         vocab_size: V, the number of words.

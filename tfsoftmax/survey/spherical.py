@@ -1,4 +1,4 @@
-"""Spherical softmax: squares of scores in the place of exponentials."""
+"""Spherical softmax: squares of scores instead of exponentials."""
 
 from typing import ClassVar, Unpack
 
@@ -22,23 +22,23 @@ Schedule = keras.optimizers.schedules.LearningRateSchedule
 class SphericalSoftmax(LinearHead):
     """P(w | h) = (x_w² + ε) / Σ_v (x_v² + ε) with x = h Wᵀ + b, trained by its cross-entropy.
 
-    The normaliser is ε V + ĥᵀ Q ĥ with ĥ = [h, 1] and Q = [W, b]ᵀ [W, b], so that a step costs
-    2 V D² multiplications and not 3 N V D. Words with large scores of either sign are likely.
+    The normaliser is ε V + ĥᵀ Q ĥ with ĥ = [h, 1] and Q = [W, b]ᵀ [W, b], so a step costs 2 V D²
+    multiplications instead of 3 N V D. Words with large scores of either sign are likely.
 
-    With `sgd_learning_rate` the head makes the steps of plain gradient descent on W and b itself,
-    exactly, in time N D² + D³ that does not depend on V, and reads and writes only the labels'
-    rows of a factor A (V, D + 1) of [W, b] = A U. The step happens in the backward pass, whenever
-    a gradient of the training loss is computed. A factor on the loss, such as `loss_weights`, is a
-    factor on the step; do not scale the loss in a loop of your own. Two calls of `training_loss` in
-    one tape are two steps, of which the second starts from the weights after the first; for a
-    single step, call it once with the positions of both. The optimiser neither scales nor clips
-    the step, does not count its gradient in `global_clipnorm`, and does not accumulate it;
-    callbacks that change the optimiser's learning rate do not change this one.
+    With `sgd_learning_rate` the head itself does plain gradient descent on W and b, exactly, in
+    time N D² + D³ that does not depend on V, and reads and writes only the labels' rows of a factor
+    A (V, D + 1) of [W, b] = A U. The step happens in the backward pass, whenever a gradient of the
+    training loss is computed. A factor on the loss, such as `loss_weights`, is a factor on the
+    step; do not scale the loss in a loop of your own. Two calls of `training_loss` in one tape are
+    two steps, of which the second starts from the weights after the first; for a single step, call
+    it once with the positions of both. The optimiser neither scales nor clips the step, does not
+    count its gradient in `global_clipnorm`, and does not accumulate it; callbacks that change the
+    optimiser's learning rate do not change this one.
 
     A, U and the second moments Q of [W, b] are weights of the head that belong together. Change
-    them only by `assign_kernel`: a head whose A alone is assigned has a Q of other rows, and its
-    probabilities do not sum to one. `.keras` files hold all three, so that training goes on as if
-    it had not stopped. A is renewed, in time 2 V D², when U is ill-conditioned.
+    them only by `assign_kernel`: if only A is assigned, Q belongs to other rows, and the
+    probabilities do not sum to one. `.keras` files hold all three, so training continues as if it
+    had not stopped. A is renewed, in time 2 V D², when U is ill-conditioned.
 
     Args:
         vocab_size: V, the number of words.

@@ -13,8 +13,8 @@ class TaylorSoftmax(SphericalSoftmax):
     """P(w | h) = (1 + x_w + x_w²/2) / Σ_v (1 + x_v + x_v²/2), trained by its cross-entropy.
 
     As 1 + x + x²/2 = ((x + 1)² + 1) / 2, this is `SphericalSoftmax` with ε = 1 and biases that are
-    larger by one, and everything that is said there holds, of `sgd_learning_rate` too. The
-    probability has its least value at x = -1 and grows to both sides.
+    larger by one, and everything said there applies, including `sgd_learning_rate`. The probability
+    has its least value at x = -1 and grows to both sides.
 
     Args:
         vocab_size: V, the number of words.

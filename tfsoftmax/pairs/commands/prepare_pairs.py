@@ -9,8 +9,8 @@ lengths, and each pair is in one record. Pairs with an empty side, and those wit
 --max_target words in the target, are left out and counted. The texts themselves are kept in
 SPLIT-texts.tsv.gz.
 
-Marks with which other programs begin and end sentences, such as <s> and </s>, are left out at the
-ends of texts and refused inside. Notes on standard error say so.
+Sentence markers of other programs, such as <s> and </s>, are left out at the ends of texts and are
+an error inside them. Notes on standard error say so.
 
 The directory appears only when it is complete.
 """

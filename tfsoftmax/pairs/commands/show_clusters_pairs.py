@@ -3,8 +3,8 @@
     tfsoftmax show_clusters_pairs --run=runs/pairs --words_of=london
     tfsoftmax show_clusters_pairs --run=runs/pairs --out=clusters.txt
 
-The head of the run must be self_organised. tfsoftmax show_clusters says what the lines and the file
-of --out are good for.
+The head of the run must be self_organised. The help of tfsoftmax show_clusters explains the lines
+and the file of --out.
 """
 
 from tfsoftmax.commands.options import parse

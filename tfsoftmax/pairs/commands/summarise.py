@@ -7,9 +7,9 @@
 
 Each line of the input is a text, in words separated by blanks and spelt as in the corpus. Its
 summary is a line of the output, written as soon as it is found, in the same order; that of an empty
-line is empty. Words that the model does not know are read as <unk>, and so is the word <eos>; texts
-are cut after as many words as those of the corpus. A note on standard error says how many. Where
-the model writes <unk>, the word of the text that it attends to most is put in its place.
+line is empty. Words that the model does not know are read as <unk>, and so is the word <eos>. Texts
+are cut to the same number of words as those of the corpus. A note on standard error says how many.
+If the model writes <unk>, it is replaced with the word of the text that the model attends to most.
 
 --beam searches for the likeliest summaries; with --beam=1 the likeliest word is taken each time.
 With --nbest=3 there are three lines for each text, with its number, ln P and the summary, separated
@@ -41,8 +41,8 @@ class SummariseOptions:
         input: File of texts, one per line; - for standard input.
         nbest: Number of summaries of each text, at most the beam.
         keep_unk: Leave <unk> in the summaries.
-        attention: Picture to draw to what the words of the first summary attend to, of the first
-            200 words of its text, after all texts: a PNG file, or what its ending says. Needs
+        attention: Picture of how the words of the first summary attend to the first 200 words of
+            its text, drawn after all texts: a PNG file, or another format by its extension. Needs
             matplotlib.
         overwrite: Replace a file that exists.
     """

@@ -3,11 +3,11 @@
     tfsoftmax train_pairs --data=data/pairs --run=runs/pairs --preset=demo
     tfsoftmax train_pairs --data=data/gigaword --run=runs/shen --preset=shen
 
-You may stop it at any time: the same command continues from the last checkpoint, as tfsoftmax train
-does, whose help says more of runs, devices and TensorBoard. The encoder and the decoder have as
-many recurrent layers, which the same flags describe. tfsoftmax evaluate_pairs, summarise and
-export_pairs use the result. A flag that is given together with a preset takes precedence over it.
-The presets are
+You may stop it at any time: the same command continues from the last checkpoint, as with tfsoftmax
+train; its help says more about runs, devices and TensorBoard. The encoder and the decoder have the
+same number of recurrent layers, which the same flags describe. tfsoftmax evaluate_pairs, summarise
+and export_pairs use the result. A flag that is given together with a preset takes precedence over
+it. The presets are
 - demo: trains for minutes
 - shen: Shen et al. 2017, section 5.2
 """

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from cases import ONE_OF_EACH, UNITS, built, positions, rewind
 from tfsoftmax import FullSoftmax, HardNegatives, Perplexity, SampledSoftmax, SoftmaxLoss
-from tfsoftmax.metrics import RecallAtK
+from tfsoftmax.metrics import Accuracy, RecallAtK, TopKAccuracy
 
 V = 13
 SETS = np.array([[3, 5, -1], [0, -1, -1], [12, 1, 7], [-1, -1, -1], [2, 2, -1]])
@@ -112,3 +112,20 @@ def test_the_option_is_in_the_configuration_and_shapes_are_named():
         SoftmaxLoss(multi_label="yes")
     with pytest.raises(ValueError, match="shape"):
         Perplexity().update_state(SETS, head(hidden))
+
+
+@pytest.mark.parametrize("metric", [
+    Perplexity(ignore_class=-1), Accuracy(ignore_class=-1), TopKAccuracy(3, ignore_class=-1),
+    TopKAccuracy(3),
+])
+def test_metrics_of_one_label_refuse_several_and_name_those_that_take_them(metric):
+    model = keras.Sequential([keras.Input((UNITS,)), FullSoftmax(V)])
+    model.compile("sgd", SoftmaxLoss(multi_label=True), metrics=[metric])
+    hidden, labels = np.ones((4, UNITS), np.float32), np.array([[1, 2], [3, -1], [1, -1], [-1, -1]])
+    rule = rf"`y_true` must have one label at each of the positions .* for `{metric.name}`.*RecallAtK"
+    with pytest.raises(ValueError, match=rule):
+        model.evaluate(hidden, labels, verbose=0)
+    with pytest.raises(ValueError, match="one-hot: pass keras.ops.argmax"):
+        metric.update_state(np.eye(V, dtype=int)[:4], model(hidden))
+    with pytest.raises(ValueError, match="must have one label at each of the positions"):
+        metric.update_state(np.array([1, 2, 3]), model(hidden))

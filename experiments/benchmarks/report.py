@@ -85,7 +85,8 @@ def page_title(folder):
         return f"Training speed of the runs of {folder.parent.name}"
     own = folder.name.replace("_", " ")
     return {
-        "benchmarks": "Speed and memory: one machine, one run",
+        "benchmarks": "Speed and memory of output layers",
+        "headline": "Whole training steps by head, and what perplexity they reach",
     }.get(folder.name, f"Benchmarks: {own}")
 
 

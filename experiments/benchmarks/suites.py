@@ -51,14 +51,12 @@ def models(vocab_size):
 
     result = [Case(KERAS_MODEL, "keras_model", "dense", group="LSTM", measures=(WHOLE,))]
     for head in ("full", "adaptive", "class", "tree", "sampled"):
-        peers = (KERAS_MODEL, TORCH_MODELS["LSTM"])[: 2 if head == "adaptive" else 1]
-        result.append(ours("LSTM", head, "LSTM", peers))
-    result.append(torch("LSTM", "LSTM"))
+        result.append(ours("LSTM", head, "LSTM", (KERAS_MODEL,)))
     half, theirs = "mixed_bfloat16", f"{TORCH_MODELS['LSTM']}, bfloat16"
     name, single = "LSTM and AdaptiveSoftmax, bfloat16", "LSTM and AdaptiveSoftmax, float32"
     result += [ours("LSTM", "adaptive", half, (single, theirs), half, name),
-               ours("LSTM", "adaptive", half, (), name=single),
-               torch("LSTM", half, half, theirs)]
+               ours("LSTM", "adaptive", half, (TORCH_MODELS["LSTM"],), name=single),
+               torch("LSTM", half, half, theirs), torch("LSTM", half)]
     for body in ("Transformer", "bag of words"):
         result += [ours(body, "adaptive", body, (TORCH_MODELS[body],)), torch(body, body)]
     return result

@@ -96,8 +96,8 @@ class TokenMean(CheckedArguments, keras.metrics.Metric):
         if labels.is_compatible_with(logits):
             hint = ". They look one-hot: pass keras.ops.argmax(y_true, -1)"
         elif labels[:-1].is_compatible_with(logits[:-1]):
-            hint = ". With several labels at a position, as for SoftmaxLoss(multi_label=True), use " \
-                   "RecallAtK, PrecisionAtK, MRR, MAP or NDCG"
+            hint = ". For several labels, as with SoftmaxLoss(multi_label=True), use RecallAtK, " \
+                   "PrecisionAtK, MRR, MAP or NDCG"
         expect(labels.is_compatible_with(logits[:-1]), "y_true",
                f"have one label at each of the positions {tuple(logits[:-1])} for `{self.name}`",
                received=f"labels of shape {labels}{hint}")

@@ -109,5 +109,5 @@ def test_scores_depend_on_the_unseen_words_of_the_whole_file_which_is_said(corpu
         scores.append(float(done.stdout.split("\t")[0]))
         added.append(json.loads(done.stderr.splitlines()[-1])["added_words"])
     assert scores[1] < scores[0] and added == [0, 2]
-    assert "depends on which unseen words the rest of --input holds" in " ".join(
+    assert "depends on the unseen words in the rest of --input" in " ".join(
         score.__doc__.split())

@@ -192,7 +192,7 @@ def test_what_would_fail_in_the_end_fails_before_the_model_is_loaded(lists, tmp_
         (f"--reference={tmp_path / 'short'}", "`reference` must have a line for each utterance"),
         (f"--reference={tmp_path / 'silent'}", "`reference` must have words. Received: reference="),
         (f"--out={tmp_path / 'out'}", "`out` cannot be used: Is a directory"),
-        (f"--out={tmp_path / 'earlier'}", "`out` must be a directory without what another"),
+        (f"--out={tmp_path / 'earlier'}", "`out` must be a directory without files of another"),
         (f"--arpa={tmp_path / 'none'}", "kenlm" if KENLM is None else "none"),
     ):
         weight = ["--arpa_weight=1"] * flag.startswith("--arpa")

@@ -81,8 +81,8 @@ def checked_ids(ids, size, name, least=0, hint=""):
         valid &= tf.cast(wide, ids.dtype) == ids
     elif ids.dtype == tf.uint64:  # whose upper half is negative as int64
         valid &= wide >= 0
-    what = "be whole numbers" if ids.dtype.is_floating else "lie"
-    message = f"`{name}` must {what} in [{least}, {size}). Received at position, value:"
+    whole = ", in whole numbers" if ids.dtype.is_floating else ""
+    message = f"`{name}` must lie in [{least}, {size}){whole}. Received at position, value:"
     with tf.control_dependencies(asserted(valid, ids, message, hint)):
         return tf.where(valid, tf.cast(wide, tf.int32), least), valid
 

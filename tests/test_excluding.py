@@ -80,7 +80,8 @@ def test_a_head_gives_excluded_words_no_probability_and_the_others_all(name):
     assert (probabilities[:, PADS] == 0).all()
     np.testing.assert_allclose(probabilities[:, LEFT].sum(1), 1, rtol=1e-5)
     assert set(np.unique(head.top_k(hidden, 7)[0])) == set(LEFT)
-    assert np.max(head.log_prob(hidden, np.full(6, 4))) < -9e3
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must be no `not_items`"):
+        head.log_prob(hidden, np.full(6, 4))
     assert np.max(head.self_normalised_log_prob(hidden, np.full(6, 4))) < -9e3
     copy = type(head).from_config(head.get_config())
     copy.build((None, UNITS))

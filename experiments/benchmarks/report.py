@@ -110,11 +110,12 @@ def facts(rows):
     busy = f"load average {min(loads):.1f} to {max(loads):.1f}"
     if len(others) == len(rows):
         busy = f"others at most {max(others):.1%} of the cores"
-    versions = {}
+    versions = {}  # {package: versions as keys, in the order of the rows}
     for row in rows:
-        versions.update(row["versions"])
+        for name, version in row["versions"].items():
+            versions.setdefault(name, {})[version] = True
     dates = sorted(row["time"][:10] for row in rows)
-    listed = ", ".join(f"{name} {version}" for name, version in versions.items())
+    listed = ", ".join(f"{name} {' or '.join(of_name)}" for name, of_name in versions.items())
     return (
         f"{first['hardware']}; D = {first['D']}, N = {first['N']:,}, labels {first['labels']}; "
         f"{busy}; {listed}; {dates[-1]}"

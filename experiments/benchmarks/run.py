@@ -22,6 +22,7 @@ Suites:
 import fnmatch
 import importlib.util
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -119,6 +120,21 @@ def speed(options):
     return [("speed", problem, cases)]
 
 
+def commit_of(folder):
+    """The commit of what is measured, "with changes" if its files differ, or "no commit"."""
+    def git(*words):
+        done = subprocess.run(["git", *words], capture_output=True, text=True, check=True,
+                              cwd=folder)
+        return done.stdout.strip()
+
+    try:
+        commit = git("rev-parse", "--short=8", "HEAD")
+        changed = git("status", "--porcelain", "--", "tfsoftmax", "experiments/benchmarks")
+    except (OSError, subprocess.CalledProcessError):
+        return "no commit"
+    return f"{commit} with changes" if changed else commit
+
+
 def corpus_of(data):
     """V and the name of a prepared corpus."""
     from tfsoftmax.corpora.manifest import read_manifest
@@ -136,7 +152,7 @@ def measure(work, path, hardware, options):
     """Measures the groups that have no rows yet and appends their rows to the file."""
     labels = corpus_of(options.data)[1] if options.data else "zipf"
     known = {of_rows.key_of(row) for row in of_rows.read(path)}
-    begin = time.monotonic()
+    begin, commit = time.monotonic(), commit_of(".")
     for number, (suite, problem, cases) in enumerate(work, 1):
         cases = missing(cases, suite, problem, labels, hardware, known)
         where = f"[{number}/{len(work)}, {(time.monotonic() - begin) / 60:.1f} min] {suite}"
@@ -150,6 +166,8 @@ def measure(work, path, hardware, options):
             options.others,
         )
         rows = of_rows.rows_of(suite, problem, labels, results, hardware, load, others)
+        for row in rows:
+            row["versions"] = {**row["versions"], "tfsoftmax": commit}
         of_rows.append(path, rows)
         for row in rows:
             print("  " + of_rows.line(row), flush=True)

@@ -214,6 +214,27 @@ def test_labels_follow_zipfs_law():
     assert abs(counts[:100].sum() / 10_000 - shares[:100].sum()) < 0.03
 
 
+def test_rows_name_the_commit_of_what_was_measured(tmp_path):
+    assert run.commit_of(tmp_path) == "no commit"
+    (tmp_path / "tfsoftmax").mkdir()
+    for name in ("tfsoftmax/a.py", "b.py"):
+        (tmp_path / name).write_text("1", encoding="utf-8")
+
+    def git(*words):
+        who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        subprocess.run(["git", *who, *words], cwd=tmp_path, check=True, capture_output=True)
+
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "one")
+    commit = run.commit_of(tmp_path)
+    assert len(commit) == 8
+    (tmp_path / "b.py").write_text("2", encoding="utf-8")
+    assert run.commit_of(tmp_path) == commit
+    (tmp_path / "tfsoftmax" / "a.py").write_text("2", encoding="utf-8")
+    assert run.commit_of(tmp_path) == f"{commit} with changes"
+
+
 @pytest.mark.slow
 def test_a_command_measures_and_reports_and_would_leave_alone_what_is_done(tmp_path):
     command = [
@@ -227,7 +248,7 @@ def test_a_command_measures_and_reports_and_would_leave_alone_what_is_done(tmp_p
     kept = rows.read(tmp_path / "rows.jsonl")
     assert [row["measure"] for row in kept] == [cases.STEP]
     assert all(row["to_floor"] > 0 and row["samples"] == 3 and row["V"] == 60 for row in kept)
-    assert kept[0]["versions"]["tensorflow"] and kept[0]["hardware"]
+    assert kept[0]["versions"]["tensorflow"] and kept[0]["versions"]["tfsoftmax"] and kept[0]["hardware"]
     text = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert "| 60 | Shortlist |" in text and "N = 21" in text
     done = {rows.key_of(row) for row in kept}

@@ -4,8 +4,8 @@
 
 Each ratio is measured as on the page of the benchmarks: the case and what it is compared with take
 turns. A case is slower if its ratio is more than 1.15 times that of the page. The command then ends
-with status 1. Run it again before you believe it, and on the machine of the page: other hardware
-has other ratios.
+with status 1. It is measured again first, in other processes, and the lower ratio counts. Run this
+on the machine of the page: other hardware has other ratios.
 """
 
 import dataclasses
@@ -46,8 +46,11 @@ def main():
         print(f"Other processes take {share:.0%} of the cores: ratios may be off.")
     slower = False
     for suite, size, name, measure, peer in GUARDED:
-        now = ratio_of(measured(suite, size, name, measure, peer, options.seconds), peer)
-        before, where = on_page(page, suite, size, name, measure, peer, here)
+        row = suite, size, name, measure, peer
+        now = measured(*row, options.seconds)
+        before, where = on_page(page, *row, here)
+        if before is not None and now > options.slower * before:
+            now = min(now, measured(*row, options.seconds))
         what = f"{name}, V = {size:,}, {measure} to {peer or 'its floor'}"
         if before is None:
             print(f"{what}: {now:.2f}; the page has no such row", flush=True)
@@ -59,13 +62,13 @@ def main():
 
 
 def measured(suite, size, name, measure, peer, seconds):
-    """The row of a case, measured in turn with its peer or floor."""
+    """The ratio of a case to its peer or floor, which take turns with it."""
     cases = {case.name: case for case in SUITES[suite][0](size)}
     own = dataclasses.replace(cases[name], peers=(peer,) if peer else (), measures=(measure,))
     group = [own, *([cases[peer]] if peer else [])]
     results = measure_group(group, Problem(size), seconds)
     rows = of_rows.rows_of(suite, Problem(size), "zipf", results, "here", 0.0)
-    return next(row for row in rows if row["case"] == name)
+    return ratio_of(next(row for row in rows if row["case"] == name), peer)
 
 
 def on_page(page, suite, size, name, measure, peer, here):

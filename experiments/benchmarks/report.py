@@ -84,10 +84,8 @@ def page_title(folder):
     if folder.name == "speed":
         return f"Training speed of the runs of {folder.parent.name}"
     own = folder.name.replace("_", " ")
-    return {
-        "benchmarks": "Speed and memory of output layers",
-        "headline": "Whole training steps by head, and what perplexity they reach",
-    }.get(folder.name, f"Benchmarks: {own}")
+    named = {"benchmarks": "Speed and memory of output layers and models"}
+    return named.get(folder.name, f"Benchmarks: {own}")
 
 
 def command(folder, rows):

@@ -3,7 +3,7 @@
 Reproduces: no table. It asks whether the perplexity with `--accumulator=row`, which keeps one
 number for each row of a matrix (Gupta, Bengio, Weston 2014), stays within half a per cent of that
 with an accumulator for each weight, at the same learning rate. Otherwise the runs are those of
-`methods`. results/accumulator_costs compares the time of the updates.
+`methods`. results/benchmarks compares the time of the updates.
 
 Commands:
 

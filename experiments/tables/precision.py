@@ -3,7 +3,7 @@
 Reproduces: no table. It asks whether the perplexity of a model whose layers compute in bfloat16
 (`--precision=mixed_bfloat16`, variables in float32) stays within half a per cent of that in
 float32. Otherwise the runs are those of `methods`. The benchmark of whole models
-(results/models) compares the speeds.
+(results/benchmarks) compares the speeds.
 
 Commands:
 

@@ -9,16 +9,12 @@ import numpy as np
 import pytest
 
 from experiments.benchmarks import (
-    adaptive_evaluation,
     cases,
     floor,
-    full_logits,
     head_suites,
-    models,
     programs,
     rows,
     run,
-    uses,
 )
 from experiments.benchmarks.head_products import moves_of, products_of
 from experiments.benchmarks.problem import Problem
@@ -147,44 +143,6 @@ def test_recurrent_layers_multiply_inputs_and_states_by_their_gates(backend):
     assert program.parameters == 20 * (8 + 5 + 1) + 20 * (5 + 5 + 1)
 
 
-def test_the_parts_of_a_whole_step_run_apart():
-    case = cases.Case("x", "whole", "sampled", {"num_samples": 9},
-                      measures=(cases.WHOLE, *cases.PARTS))
-    program = models.whole(case, PROBLEM)
-    assert list(program.functions) == [cases.WHOLE, *cases.PARTS]
-    assert all(np.isfinite(function()) for function in program.functions.values())
-    embedding, lstm, head = 60 * 8, 32 * (8 + 8 + 1), 60 * 9
-    assert program.parameters == embedding + lstm + head
-
-
-@pytest.mark.parametrize("cell, gates", [("rnn", 1), ("lstm", 4), ("gru", 3)])
-def test_the_modules_of_a_language_model_run_apart_with_any_cell(cell, gates):
-    case = next(c for c in head_suites.poster(60) if c.options.get("cell") == cell)
-    program = models.modules(case, PROBLEM)
-    assert tuple(program.functions) == case.measures == cases.MODULES
-    assert all(np.isfinite(function()) for function in program.functions.values())
-    recurrent = gates * 8 * (8 + 8 + 1) + (cell == "gru") * 24  # Keras's GRU has two biases
-    assert program.parameters == 60 * 8 + recurrent + 60 * 9
-
-
-def test_a_run_of_an_experiment_takes_training_steps_of_its_corpus(tmp_path, monkeypatch):
-    import types
-
-    from experiments.framework import catalogue, definition
-    from runs_helper import small_corpus
-
-    small_corpus(tmp_path)
-    small = definition.Run("small", model={"hidden_units": 8, "embedding_units": 8})
-    module = types.SimpleNamespace(RUNS=[definition.Run("other"), small])
-    monkeypatch.setitem(catalogue.EXPERIMENTS, "made_up", module)
-    given = types.SimpleNamespace(experiment="made_up", data=str(tmp_path / "data"), only=["small"])
-    ((suite, problem, (case,)),) = run.speed(given)
-    assert suite == "speed" and problem.positions == 24 and case.peers == ()
-    step = models.training(case, problem).functions[cases.WHOLE]
-    first = step()
-    assert [step() for _ in range(30)][-1] < first  # goes round the corpus
-
-
 def test_labels_come_from_a_corpus_where_one_is_given(tmp_path):
     from runs_helper import small_corpus
     from tfsoftmax.corpora.records import Corpus
@@ -196,14 +154,6 @@ def test_labels_come_from_a_corpus_where_one_is_given(tmp_path):
     assert list(problem.counts()) == list(vocabulary.counts)
     with pytest.raises(ValueError, match="`vocab_sizes` must be the corpus's"):
         Problem(5, data=str(tmp_path / "data")).labels()
-
-
-def test_adaptive_softmax_finds_frequent_words_where_tails_are_unlikely(heads):
-    head = heads("adaptive", cutoffs=[10, 31])
-    functions = adaptive_evaluation.ours(head, PROBLEM)
-    assert list(functions) == list(cases.EVALUATIONS)
-    assert functions[cases.EVALUATIONS[3]]() < 10
-    assert functions[cases.EVALUATIONS[0]]() < 0
 
 
 def test_labels_follow_zipfs_law():
@@ -248,73 +198,13 @@ def test_a_command_measures_and_reports_and_would_leave_alone_what_is_done(tmp_p
     kept = rows.read(tmp_path / "rows.jsonl")
     assert [row["measure"] for row in kept] == [cases.STEP]
     assert all(row["to_floor"] > 0 and row["samples"] == 3 and row["V"] == 60 for row in kept)
-    assert kept[0]["versions"]["tensorflow"] and kept[0]["versions"]["tfsoftmax"] and kept[0]["hardware"]
+    assert kept[0]["hardware"] and {"tensorflow", "tfsoftmax"} <= set(kept[0]["versions"])
     text = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert "| 60 | Shortlist |" in text and "N = 21" in text
     done = {rows.key_of(row) for row in kept}
     some = [case for case in head_suites.heads(60) if case.name == "Shortlist"]
     assert run.missing(some, "heads", PROBLEM, "zipf", kept[0]["hardware"], done) == []
     assert run.missing(some, "heads", PROBLEM, "zipf", "another machine", done) == some
-
-
-@pytest.mark.parametrize("is_sorted", [False, True])
-@pytest.mark.parametrize("compiled", [False, True])
-def test_all_ways_to_the_full_logits_agree(is_sorted, compiled, monkeypatch, tmp_path):
-    head = full_logits.head_of(60, 8, is_sorted)
-    assert head.bands.order.identity == is_sorted
-    hidden = np.random.default_rng(0).normal(size=(5, 8)).astype(np.float32)
-    seconds = full_logits.times(head, hidden, compiled, repeats=1)
-    assert len(seconds) == len(full_logits.WAYS) and min(seconds) > 0
-    monkeypatch.setattr(full_logits, "RESULTS", tmp_path)
-    full_logits.write([["60"] * len(full_logits.HEADINGS)], "a machine", 8, 1)
-    assert "on a machine, shared with other work. D = 8" in (tmp_path / "README.md").read_text()
-
-
-@pytest.mark.parametrize("body", models.BODIES)
-def test_whole_steps_train_every_body_and_have_the_products_of_its_head(body):
-    options = {"body": body, "head_options": {"cutoffs": [6, 30]}}
-    problem = Problem(60, units=32, streams=16, steps=8, text_words=40)
-    case = cases.Case("x", "whole", "adaptive", options, measures=(cases.WHOLE,))
-    program = models.whole(case, problem)
-    step = program.functions[cases.WHOLE]
-    first = step()
-    assert [step() for _ in range(20)][-1] < first
-    head, _ = programs.built_head(dataclasses.replace(case, options={"cutoffs": [6, 30]}), problem)
-    of_head = products_of(head, problem.labels())
-    assert program.products[-len(of_head):] == of_head
-    assert (body == "bag of words") == (len(program.products) == len(of_head))
-
-
-@pytest.mark.parametrize("body, more", [("LSTM", 4 * 32), ("Transformer", 0), ("bag of words", 0)])
-def test_models_of_pytorch_have_the_parameters_of_ours(body, more):
-    """But that PyTorch's LSTM has two biases."""
-    pytest.importorskip("torch")
-    from experiments.benchmarks import peers
-
-    options = {"body": body, "head_options": {"cutoffs": [6, 30]}}
-    problem = Problem(60, units=32, streams=16, steps=8, text_words=40)
-    case = cases.Case("x", "whole", "adaptive", options, measures=(cases.WHOLE,))
-    theirs = peers.pytorch_model(case, problem)
-    step = theirs.functions[cases.WHOLE]
-    first = step()
-    assert [step() for _ in range(20)][-1] < first
-    assert theirs.parameters == models.whole(case, problem).parameters + more
-
-
-@pytest.mark.parametrize("head, columns", [("full", 60), ("sampled", 60)])
-def test_an_evaluation_is_held_against_the_scores_of_all_words(head, columns, monkeypatch):
-    import tensorflow as tf
-
-    case = dataclasses.replace(case_of(head), measures=(cases.NATS,))
-    program = programs.head(case, PROBLEM)
-    assert program.products == [(21, 8, columns)] and not program.gradients
-    layer, labels = programs.built_head(case, PROBLEM)[0], PROBLEM.labels()
-    probabilities = layer.log_prob(PROBLEM.hidden(), labels)
-    assert np.isfinite(program.functions[cases.NATS]()) and probabilities.shape == labels.shape
-    computed, matmul = [], tf.matmul
-    monkeypatch.setattr(tf, "matmul", lambda *a, **k: computed.append(0) or matmul(*a, **k))
-    floor.matmuls(program.products, "float32", gradients=False)()
-    assert len(computed) == 1
 
 
 def test_the_rows_that_a_step_changes_are_counted_once(heads):
@@ -341,39 +231,3 @@ def test_moves_gather_and_update_only_the_chosen_rows(monkeypatch):
     run_moves()
     changed = (made[0].numpy() != 1).all(axis=1)
     assert changed.sum() == 3 and ((made[1].numpy() != 1).all(axis=1) == changed).all()
-
-
-@pytest.mark.parametrize("head, by", [
-    ("full", "head"), ("full", "operations"), ("adaptive", "head"), ("adaptive", "all"),
-    ("tree", "head"), ("tree", "all"),
-])
-def test_the_likeliest_words_are_those_of_the_head(head, by, monkeypatch):
-    made = []
-    build = uses.built_head
-    monkeypatch.setattr(uses, "built_head", lambda *given: made.append(build(*given)) or made[-1])
-    case = cases.Case("x", "top_k", head, {"by": by}, measures=("top_k of 64, k = 10",))
-    best = uses.top_k(case, PROBLEM).functions["top_k of 64, k = 10"]()
-    ((layer, _),) = made
-    hidden = PROBLEM.hidden() / PROBLEM.hidden().std()
-    expected = layer.log_probs(hidden[:1])[0]
-    if by == "operations":  # without biases and ln Z
-        expected = hidden[0] @ layer.kernel.numpy().T
-    assert best == pytest.approx(np.max(expected), rel=1e-5)
-    shares = np.exp(layer.log_probs(hidden)).mean(0)
-    assert np.corrcoef(shares, PROBLEM.counts())[0, 1] > 0.7  # frequent words are likely
-
-
-def test_a_text_that_is_made_up_has_the_words_that_it_says(tmp_path):
-    words = uses.written(tmp_path / "text", PROBLEM, 50)
-    lines = (tmp_path / "text").read_text(encoding="utf-8").splitlines()
-    assert len(lines) == 50 and sum(len(line.split()) for line in lines) == words
-    assert {word for line in lines for word in line.split()} <= set(PROBLEM.words())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("head", ["prepare", "tokenizers", "sentencepiece", "train", "import"])
-def test_commands_run_again_and_again(head):
-    case = cases.Case("x", "command", head, {"sentences": 300}, measures=(cases.COMMAND,))
-    program = uses.command(case, Problem(600))
-    once = program.functions[cases.COMMAND]
-    assert once() == once() == program.facts["words"] > 0

@@ -6,6 +6,7 @@ import statistics
 import pytest
 
 from experiments.benchmarks import rows as of_rows
+from experiments.benchmarks.cases import ALL_LOG_PROBS, TORCH_MODELS
 from experiments.framework import seeds
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -13,13 +14,24 @@ RESULTS = ROOT / "experiments" / "results"
 
 
 def measured(experiment, name, column="perplexity"):
-    """The mean of a column over the seeds of a run, or that of a case of a benchmark."""
-    folder = RESULTS / experiment
-    rows = seeds.kept(folder / "results.json") or of_rows.read(folder / "rows.jsonl")
-    own = [row[column] for row in rows
-           if column in row and seeds.group(row.get("name") or row["case"]) == name]
+    """The mean of a column over the seeds of a run."""
+    rows = seeds.kept(RESULTS / experiment / "results.json")
+    own = [row[column] for row in rows if column in row and seeds.group(row["name"]) == name]
     assert own, f"{experiment} has no {name}"
     return statistics.mean(own)
+
+
+def timed(suite, case, measure, size=200_606):
+    """The row of the page of speed."""
+    (row,) = [
+        row for row in of_rows.read(RESULTS / "benchmarks" / "rows.jsonl")
+        if (row["suite"], row["case"], row["measure"], row["V"]) == (suite, case, measure, size)
+    ]
+    return row
+
+
+def to_peer(suite, case, measure, peer, size=200_606):
+    return timed(suite, case, measure, size)["to_peers"][peer]
 
 
 def above_full(run, dropout):
@@ -30,10 +42,7 @@ def above_full(run, dropout):
 
 def by_row(case):
     """The time of a step with accumulators by row, divided by that with one for each weight."""
-    steps = {row["case"]: row["median_ms"]
-             for row in of_rows.read(RESULTS / "accumulator_costs" / "rows.jsonl")
-             if row["measure"] == "step"}
-    return steps[f"{case}, by row"] / steps[case]
+    return to_peer("accumulators", f"{case}, by row", "step", case)
 
 
 def cell(experiment, *start, column):
@@ -47,10 +56,11 @@ def cell(experiment, *start, column):
 STATED = {
     "opening": ("README.md", lambda: (
         "takes {:.2g} s with Keras's `Dense`, {:.2g} s with `FullSoftmax`, {:.2g} s with "
-        "`AdaptiveSoftmax` and {:.2g} s with `SampledSoftmax`".format(*(
-            measured("headline", case, "median_ms") / 1000 for case in (
+        "`AdaptiveSoftmax` and {:.2g} s with `SampledSoftmax`; all of them give exact "
+        "probabilities in evaluation. With PyTorch's adaptive softmax it takes {:.2g} s".format(*(
+            timed("models", case, "whole step")["median_ms"] / 1000 for case in (
                 "Keras LSTM and Dense", "LSTM and FullSoftmax", "LSTM and AdaptiveSoftmax",
-                "LSTM and SampledSoftmax"))))),
+                "LSTM and SampledSoftmax", TORCH_MODELS["LSTM"]))))),
     "padding": ("docs/troubleshooting.md", lambda: (
         "a step of which 85 % is padding takes a sixth of the time"
         if 1 / 7 < cell("left_out", "FullSoftmax", "85%", column=5) < 1 / 5 else "another share")),
@@ -66,9 +76,22 @@ STATED = {
         f"or 0.25, and without projections {above_full('adaptive-whole', 0.4):.1f} or "
         f"{above_full('adaptive-whole', 0.25):.1f} %")),
     "accumulators": ("docs/which_head.md", lambda: (
-        f"of tree softmax takes {by_row('TreeSoftmax (p-tHSM)'):.2f}, of self-organised softmax "
-        f"{by_row('SelfOrganisedSoftmax'):.2f} of the time, and that of class-based softmax "
-        + ("as long" if abs(by_row("ClassSoftmax") - 1) < 0.05 else "another time"))),
+        f"of tree softmax takes {by_row('TreeSoftmax (p-tHSM)'):.2f}, of class-based softmax "
+        f"{by_row('ClassSoftmax'):.2f} and of self-organised softmax "
+        f"{by_row('SelfOrganisedSoftmax'):.2f} of the time")),
+    "likeliest": ("docs/which_head.md", lambda: (
+        "64 positions in {:.2f} of the time that all probabilities take, and adaptive softmax in "
+        "{:.2f} (".format(*(
+            to_peer("uses", head, "top_k of 64, k = 10", f"{head}, {ALL_LOG_PROBS}")
+            for head in ("TreeSoftmax", "AdaptiveSoftmax"))))),
+    "many likeliest": ("docs/which_head.md", lambda: (
+        "A tree gains nothing for the 41 likeliest" if to_peer(
+            "uses", "TreeSoftmax", "top_k of 64, k = 41", f"TreeSoftmax, {ALL_LOG_PROBS}") > 1
+        else "A tree gains")),
+    "bfloat16": ("docs/language_models.md", lambda: (
+        "a step took {:.2f} times as long as in float32".format(
+            to_peer("models", "LSTM and AdaptiveSoftmax, bfloat16", "whole step",
+                    "LSTM and AdaptiveSoftmax, float32", 10_000)))),
     "by row": ("docs/which_head.md", lambda: "perplexity of [{:.1f} instead of {:.1f}]".format(*(
         measured("accumulators", f"adaptive-{kind}")
         for kind in ("row", "element")))),

@@ -1,0 +1,85 @@
+"""What the benchmarks measure of evaluation and use, against what others need for the same."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from experiments.benchmarks import adaptive_evaluation, cases, floor, full_logits, programs, uses
+from experiments.benchmarks.problem import Problem
+
+PROBLEM = Problem(60, units=8, streams=3, steps=7)
+
+
+@pytest.mark.parametrize("head, columns", [("full", 60), ("sampled", 60)])
+def test_an_evaluation_is_held_against_the_scores_of_all_words(head, columns, monkeypatch):
+    import tensorflow as tf
+
+    case = dataclasses.replace(cases.case_of("x", head), measures=(cases.NATS,))
+    program = programs.head(case, PROBLEM)
+    assert program.products == [(21, 8, columns)] and not program.gradients
+    layer, labels = programs.built_head(case, PROBLEM)[0], PROBLEM.labels()
+    probabilities = layer.log_prob(PROBLEM.hidden(), labels)
+    assert np.isfinite(program.functions[cases.NATS]()) and probabilities.shape == labels.shape
+    computed, matmul = [], tf.matmul
+    monkeypatch.setattr(tf, "matmul", lambda *a, **k: computed.append(0) or matmul(*a, **k))
+    floor.matmuls(program.products, "float32", gradients=False)()
+    assert len(computed) == 1
+
+
+def test_adaptive_softmax_finds_frequent_words_where_tails_are_unlikely():
+    case = cases.case_of("x", "adaptive", {"cutoffs": [10, 31]})
+    head, _ = programs.built_head(case, PROBLEM)
+    functions = adaptive_evaluation.ours(head, PROBLEM)
+    assert list(functions) == list(cases.EVALUATIONS)
+    assert functions[cases.EVALUATIONS[3]]() < 10
+    assert functions[cases.EVALUATIONS[0]]() < 0
+
+
+@pytest.mark.parametrize("is_sorted", [False, True])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_all_ways_to_the_full_logits_agree(is_sorted, compiled, monkeypatch, tmp_path):
+    head = full_logits.head_of(60, 8, is_sorted)
+    assert head.bands.order.identity == is_sorted
+    hidden = np.random.default_rng(0).normal(size=(5, 8)).astype(np.float32)
+    seconds = full_logits.times(head, hidden, compiled, repeats=1)
+    assert len(seconds) == len(full_logits.WAYS) and min(seconds) > 0
+    monkeypatch.setattr(full_logits, "RESULTS", tmp_path)
+    full_logits.write([["60"] * len(full_logits.HEADINGS)], "a machine", 8, 1)
+    assert "on a machine, shared with other work. D = 8" in (tmp_path / "README.md").read_text()
+
+
+@pytest.mark.parametrize("head, by", [
+    ("full", "head"), ("full", "operations"), ("adaptive", "head"), ("adaptive", "all"),
+    ("tree", "head"), ("tree", "all"),
+])
+def test_the_likeliest_words_are_those_of_the_head(head, by, monkeypatch):
+    made = []
+    build = uses.built_head
+    monkeypatch.setattr(uses, "built_head", lambda *given: made.append(build(*given)) or made[-1])
+    case = cases.Case("x", "top_k", head, {"by": by}, measures=("top_k of 64, k = 10",))
+    best = uses.top_k(case, PROBLEM).functions["top_k of 64, k = 10"]()
+    ((layer, _),) = made
+    hidden = PROBLEM.hidden() / PROBLEM.hidden().std()
+    expected = layer.log_probs(hidden[:1])[0]
+    if by == "operations":  # without biases and ln Z
+        expected = hidden[0] @ layer.kernel.numpy().T
+    assert best == pytest.approx(np.max(expected), rel=1e-5)
+    shares = np.exp(layer.log_probs(hidden)).mean(0)
+    assert np.corrcoef(shares, PROBLEM.counts())[0, 1] > 0.7  # frequent words are likely
+
+
+def test_a_text_that_is_made_up_has_the_words_that_it_says(tmp_path):
+    words = uses.written(tmp_path / "text", PROBLEM, 50)
+    lines = (tmp_path / "text").read_text(encoding="utf-8").splitlines()
+    assert len(lines) == 50 and sum(len(line.split()) for line in lines) == words
+    assert {word for line in lines for word in line.split()} <= set(PROBLEM.words())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("head", ["prepare", "tokenizers", "sentencepiece", "train", "import"])
+def test_commands_run_again_and_again(head):
+    case = cases.Case("x", "command", head, {"sentences": 300}, measures=(cases.COMMAND,))
+    program = uses.command(case, Problem(600))
+    once = program.functions[cases.COMMAND]
+    assert once() == once() == program.facts["words"] > 0

@@ -85,9 +85,9 @@ def rows_of(suite, problem, labels, results, hardware, load_average, others=None
 
 
 def words_of(problem, answer, measure, seconds):
-    """Words/s of a measure; None for parts of a step and calls for few positions."""
+    """Words/s of a measure; None for parts of a step, calls for few positions, starts."""
     if measure == COMMAND:
-        return answer["facts"]["words"] / seconds
+        return answer["facts"]["words"] / seconds if "words" in answer["facts"] else None
     return problem.positions / seconds if measure in (GRADIENTS, STEP, WHOLE, NATS) else None
 
 

@@ -40,6 +40,18 @@ def above_full(run, dropout):
     return 100 * (ours / full - 1)
 
 
+def of_moves(case):
+    """The time of a head's bare moves over that of its bare products."""
+    row = timed("heads", case, "step")
+    return row["moves_ms"] / row["floor_ms"]
+
+
+def to_both(case):
+    """A step over its bare products and moves together."""
+    row = timed("heads", case, "step")
+    return row["median_ms"] / (row["floor_ms"] + row["moves_ms"])
+
+
 def by_row(case):
     """The time of a step with accumulators by row, divided by that with one for each weight."""
     return to_peer("accumulators", f"{case}, by row", "step", case)
@@ -53,6 +65,9 @@ def cell(experiment, *start, column):
     return float(row[column])
 
 
+HIERARCHICAL = (
+    "ClassSoftmax", "NarySoftmax, three levels", "TreeSoftmax (p-tHSM)", "SelfOrganisedSoftmax",
+)
 STATED = {
     "opening": ("README.md", lambda: (
         "takes {:.2g} s with Keras's `Dense`, {:.2g} s with `FullSoftmax`, {:.2g} s with "
@@ -84,6 +99,12 @@ STATED = {
         "{:.2f} (".format(*(
             to_peer("uses", head, "top_k of 64, k = 10", f"{head}, {ALL_LOG_PROBS}")
             for head in ("TreeSoftmax", "AdaptiveSoftmax"))))),
+    "moves": ("experiments/benchmarks/README.md", lambda: (
+        "{:.2f} times the floor for `ClassSoftmax`, {:.2f} for `NarySoftmax`, {:.2f} for "
+        "`TreeSoftmax` and {:.2f} for".format(*map(of_moves, HIERARCHICAL)))),
+    "moves and floor": ("experiments/benchmarks/README.md", lambda: (
+        "{:.2f}, {:.2f}, {:.2f} and {:.2f} times as long as floor and moves together".format(
+            *map(to_both, HIERARCHICAL)))),
     "many likeliest": ("docs/which_head.md", lambda: (
         "A tree gains nothing for the 41 likeliest" if to_peer(
             "uses", "TreeSoftmax", "top_k of 64, k = 41", f"TreeSoftmax, {ALL_LOG_PROBS}") > 1

@@ -21,7 +21,7 @@ from tfsoftmax.ops.logits import (
     top_k_of,
     words_of,
 )
-from tfsoftmax.ops.ranking import best, given, without
+from tfsoftmax.ops.ranking import best, columns_of_best, given, without
 from tfsoftmax.support import budgets
 
 
@@ -103,7 +103,7 @@ class Rows(Distribution):
             logits = full_logits(hidden, kernel, biases, self.soft_cap)
             log_z = tf.reduce_logsumexp(logits, axis=1, keepdims=True)
             logits = without(logits, excluded, start)
-            values, ids = tf.math.top_k(logits, min(k, count))
+            values, ids = columns_of_best(logits, min(k, count))
             return values, ids + start, log_z
 
         def joined(first, more):

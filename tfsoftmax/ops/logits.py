@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tfsoftmax.ops.chunks import chunk_rows, map_chunks
 from tfsoftmax.ops.graphs import under_xla
-from tfsoftmax.ops.ranking import given, without
+from tfsoftmax.ops.ranking import columns_of_best, given, without
 from tfsoftmax.ops.replicas import gathered_rows
 from tfsoftmax.support import budgets
 
@@ -151,7 +151,7 @@ def top_k_of(logits_of, hidden, k, vocab_size, excluded=None):
     def chunk(hidden, excluded=None):
         logits = logits_of(hidden)
         log_z = tf.reduce_logsumexp(logits, axis=1, keepdims=True)
-        values, ids = tf.math.top_k(without(logits, excluded), k)
+        values, ids = columns_of_best(without(logits, excluded), k)
         return ids, values - log_z
 
     return map_row_chunks(chunk, hidden, vocab_size, *given(excluded))

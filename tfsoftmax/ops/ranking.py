@@ -5,7 +5,8 @@ Shapes: N queries, k words in a list, R relevant and E excluded words. An id bel
 
 import tensorflow as tf
 
-from tfsoftmax.ops.graphs import under_xla
+from tfsoftmax.ops.graphs import may_be_exported, under_xla
+from tfsoftmax.support import budgets
 
 NOT_SEARCHED = -2  # the ids of a list that was not asked for, as in training
 
@@ -51,14 +52,37 @@ def known(scores):
 def columns_of_best(scores, k):
     """The k best scores (N, k) of each row, falling, and their columns, (N, k) int32.
 
-    Rows of fewer scores are filled up with -inf, of column 0.
+    Of equal scores, the one with the lower column comes first. Rows of fewer scores are filled up
+    with -inf, of column 0.
     """
-    present = k if scores.shape[1] is None else min(k, scores.shape[1])
+    width = scores.shape[1]
+    if width is not None and 2 * k * budgets.RUN_COLUMNS <= width and not may_be_exported():
+        return _of_best_runs(scores, k, width)
+    present = k if width is None else min(k, width)
     values, columns = tf.math.top_k(scores, present)
     if present == k:
         return values, columns
     padding = [[0, 0], [0, k - present]]
     return tf.pad(values, padding, constant_values=-float("inf")), tf.pad(columns, padding)
+
+
+def _of_best_runs(scores, k, width):
+    """`columns_of_best` among those runs of columns that have the k greatest maxima.
+
+    No other run has one of the k best: each of the k runs has a score that comes before all of
+    its scores. `tf.math.top_k` looks at one score at a time; maxima are found many at a time.
+    """
+    length = budgets.RUN_COLUMNS
+    runs, rest = divmod(width, length)
+    of_runs = tf.reshape(scores[:, : width - rest], [-1, runs, length])
+    chosen = tf.math.top_k(tf.reduce_max(of_runs, axis=2), k, sorted=False).indices
+    chosen = tf.sort(chosen, axis=1)  # so that ties keep their order
+    columns = tf.reshape(length * chosen[:, :, None] + tf.range(length), [-1, k * length])
+    scores_of_runs = tf.reshape(tf.gather(of_runs, chosen, batch_dims=1), [-1, k * length])
+    last = tf.tile(tf.range(width - rest, width)[None], [tf.shape(scores)[0], 1])
+    columns = tf.concat([columns, last], 1)
+    values, places = tf.math.top_k(tf.concat([scores_of_runs, scores[:, width - rest :]], 1), k)
+    return values, tf.gather(columns, places, batch_dims=1)
 
 
 def best(k, *lists):

@@ -16,6 +16,7 @@ TOP_KS = types.MappingProxyType({  # calls of generation: greedy, a beam of 8, t
     f"top_k of {positions}, k = {k}": (positions, k)
     for positions, k in ((1, 2), (64, 2), (64, 10), (64, 41), (256, 10))
 })
+TEXTS = "score", "rescore", "generate"  # by a language model
 MEAN_WORDS = 17  # of the sentences of a made-up text
 EVALUATIONS = ("log_probs of 256", "top_k of 256", "top_k of N", "top_k of 256, from the shortlist")
 MODULES = ("embedding", "recurrent", "head")

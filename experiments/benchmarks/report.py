@@ -45,7 +45,7 @@ TITLES = {
     "shortlists": "Shortlists and cutoffs (figure 5.1)",
     "projections": "Projection factor (figure 5.3)",
     "samples": "Number of samples (figure 5.11)",
-    "uses": "Likeliest words and commands",
+    "uses": "Likeliest words, texts and commands",
     "evaluation": "Evaluation and generation with adaptive softmax",
     "recurrent": "Recurrent layers by backend (table 5.4)",
     "parts": "Whole training steps against the sum of their parts",

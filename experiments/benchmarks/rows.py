@@ -14,6 +14,7 @@ from experiments.benchmarks.cases import (
     MOVES,
     NATS,
     STEP,
+    TEXTS,
     WHOLE,
 )
 
@@ -86,7 +87,7 @@ def rows_of(suite, problem, labels, results, hardware, load_average, others=None
 
 def words_of(problem, answer, measure, seconds):
     """Words/s of a measure; None for parts of a step, calls for few positions, starts."""
-    if measure == COMMAND:
+    if measure in (COMMAND, *TEXTS):
         return answer["facts"]["words"] / seconds if "words" in answer["facts"] else None
     return problem.positions / seconds if measure in (GRADIENTS, STEP, WHOLE, NATS) else None
 

@@ -86,7 +86,7 @@ def evaluation(vocab_size):
 
 
 def uses(vocab_size):
-    """The likeliest words and commands, against the least that others need for the same."""
+    """The likeliest words, texts and commands, against the least that others need for the same."""
 
     def likeliest(head, name, by, peers=()):
         return Case(name, "top_k", head, {"by": by}, f"top_k of {head}", peers,
@@ -100,6 +100,14 @@ def uses(vocab_size):
         name = HEAD_NAMES[head][0]
         others = f"{name}, {ALL_LOG_PROBS}"
         search += [likeliest(head, name, "head", (others,)), likeliest(head, others, "all")]
+    cutoffs = {"cutoffs": cutoffs_of(vocab_size)}
+    search += [
+        Case(f"LSTM and {HEAD_NAMES[head][0]}", "texts", head, options, does, measures=(does,))
+        for does, head, options in (
+            ("score", "adaptive", cutoffs), ("rescore", "adaptive", cutoffs),
+            ("generate", "full", {}),
+        )
+    ]
     text, short = {"sentences": 120_000}, {"sentences": 2_000}
     others = ("tokenizers", "sentencepiece")
     return search + [

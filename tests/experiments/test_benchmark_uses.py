@@ -5,7 +5,15 @@ import dataclasses
 import numpy as np
 import pytest
 
-from experiments.benchmarks import adaptive_evaluation, cases, floor, full_logits, programs, uses
+from experiments.benchmarks import (
+    adaptive_evaluation,
+    cases,
+    floor,
+    full_logits,
+    programs,
+    texts,
+    uses,
+)
 from experiments.benchmarks.problem import Problem
 
 PROBLEM = Problem(60, units=8, streams=3, steps=7)
@@ -74,6 +82,30 @@ def test_a_text_that_is_made_up_has_the_words_that_it_says(tmp_path):
     lines = (tmp_path / "text").read_text(encoding="utf-8").splitlines()
     assert len(lines) == 50 and sum(len(line.split()) for line in lines) == words
     assert {word for line in lines for word in line.split()} <= set(PROBLEM.words())
+
+
+@pytest.mark.parametrize("measure, head", [
+    ("score", "full"), ("score", "adaptive"), ("rescore", "tree"), ("generate", "full"),
+])
+def test_texts_are_held_against_the_products_of_each_word(measure, head, monkeypatch):
+    monkeypatch.setattr(texts, "SENTENCES", 5)
+    monkeypatch.setattr(texts, "LISTS", 2)
+    monkeypatch.setattr(texts, "WORDS", 3)
+    options = {"cutoffs": [10, 30]} if head == "adaptive" else {}
+    case = cases.Case("x", "texts", head, options, measures=(measure,))
+    program = texts.language(case, PROBLEM)
+    once = program.functions[measure]
+    assert once() == once() != 0 and not program.gradients
+    words = program.facts["words"]
+    assert words == (64 * 3 if measure == "generate" else words) > 0
+    lstm = sum(p.rows * p.units * p.words for p in program.products if p.words == 32)
+    assert lstm == 2 * words * 8 * 32
+
+
+def test_common_beginnings_of_hypotheses_count_once():
+    found = texts.beginnings([["a", "b", "c"], ["a", "b", "d"], ["a"]])
+    ends = sorted(words[-1] for words in found)
+    assert ends == ["<eos>"] * 3 + ["a", "b", "c", "d"]
 
 
 @pytest.mark.slow

@@ -71,7 +71,7 @@ walkthrough: $(VENV)/.installed-test
 
 # On a quiet machine, at most 100 minutes on two cores; with PyTorch if `pip install torch` was run.
 speed: $(VENV)/.installed-test
-	$(BIN)/python -m experiments.benchmarks.run all --seconds=1
+	$(BIN)/python -m experiments.benchmarks.run all --seconds=0.5
 
 speed-guard: $(VENV)/.installed-test
 	$(BIN)/python -m experiments.benchmarks.guard

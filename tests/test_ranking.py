@@ -2,10 +2,12 @@
 
 import itertools
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
+import tfsoftmax
 from tfsoftmax.ops.ranking import columns_of_best
 from tfsoftmax.support import budgets
 
@@ -53,3 +55,25 @@ def test_rows_of_fewer_scores_are_filled_up():
     values, columns = columns_of_best(tf.constant([[1.0, 2.0]]), 3)
     np.testing.assert_array_equal(values, [[2, 1, -np.inf]])
     np.testing.assert_array_equal(columns, [[1, 0, 0]])
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16", "mixed_float16", "float64"])
+@pytest.mark.parametrize("name", ["full", "adaptive"])
+def test_a_search_by_runs_in_predict_gives_what_an_exported_model_gives(name, policy, tmp_path):
+    """Exported models search all columns, so that converters know the operations."""
+    keras.utils.set_random_seed(1)
+    if name == "full":
+        head = tfsoftmax.FullSoftmax(700, not_items=[0], dtype=policy)
+    else:
+        head = tfsoftmax.AdaptiveSoftmax(700, [200, 500], dtype=policy)
+    inputs = keras.Input((3, 16), dtype="float32")
+    model = keras.Model(inputs, tfsoftmax.TopK(head, 5)(inputs))
+    hidden = np.random.default_rng(0).normal(size=(4, 3, 16)).astype(np.float32)
+    ids, log_probs = model.predict(hidden, verbose=0)
+    expected = -np.sort(-head.log_probs(hidden).numpy(), axis=-1)[..., :5]
+    np.testing.assert_allclose(log_probs, expected, atol=1e-5)
+    model.export(tmp_path / "model", verbose=False)
+    loaded = tf.saved_model.load(str(tmp_path / "model"))
+    served = tf.nest.flatten(loaded.serve(hidden))
+    np.testing.assert_array_equal(served[0], ids)
+    np.testing.assert_allclose(served[1], log_probs, atol=1e-6)

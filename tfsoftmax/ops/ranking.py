@@ -69,8 +69,8 @@ def columns_of_best(scores, k):
 def _of_best_runs(scores, k, width):
     """`columns_of_best` among those runs of columns that have the k greatest maxima.
 
-    No other run has one of the k best: each of the k runs has a score that comes before all of
-    its scores. `tf.math.top_k` looks at one score at a time; maxima are found many at a time.
+    Another run has none of the k best, because the maximum of each of the k runs comes before all
+    of its scores. `tf.math.top_k` looks at one score at a time, `tf.reduce_max` at several.
     """
     length = budgets.RUN_COLUMNS
     runs, rest = divmod(width, length)

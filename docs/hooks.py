@@ -21,9 +21,9 @@ FOLDERS = (
     "partitions", "ngrams", "ops", "corpora", "lm", "runs", "pairs", "nbest", "profiling",
     "retrieval", "sharding", "support",
 )
-TOP = ("hub", "vocabulary")
+TOP = ("hub",)
 OTHERS = "Everything else"
-PURPOSES = {  # folder: the heading of its names on the page of all names
+PURPOSES = {  # folder or module: the heading of its names on the page of all names
     "heads": "Output layers", "survey": "Output layers", "losses": "Losses and metrics",
     "metrics": "Losses and metrics", "layers": "Other layers", "retrieval": "Retrieval",
     "lm": "Language models", "pairs": "Language models", "vocabulary": "Language models",
@@ -121,8 +121,8 @@ def index_page():
     for name in sorted(package.exports, key=str.lower):
         found = package[name]
         target = found.final_target if found.is_alias else found
-        folder = target.path.split(".")[1]
-        purpose = "Packages and modules" if target.is_module else PURPOSES.get(folder, OTHERS)
+        places = [PURPOSES[p] for p in target.path.split(".")[1:3] if p in PURPOSES]
+        purpose = "Packages and modules" if target.is_module else (places or [OTHERS])[0]
         groups.setdefault(purpose, []).append(f"| {link(name, target)} | {summary(target)} |")
     lines = ["# All names", "", "Every name here is an attribute of `tfsoftmax`."]
     for title, rows in groups.items():

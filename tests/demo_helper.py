@@ -6,7 +6,7 @@ from runs_helper import saved_run
 from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.model import language_model
 from tfsoftmax.runs.shown_run import load_runs
-from tfsoftmax.vocabulary import Vocabulary
+from tfsoftmax.support.vocabulary import Vocabulary
 
 WORDS = ["the", "<unk>", "cat", "<script>", "sat", "<eos>", "mat", "on", "dog", "a"]
 VOCABULARY = Vocabulary(WORDS, range(20, 10, -1))

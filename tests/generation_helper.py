@@ -9,7 +9,7 @@ from tfsoftmax.layers.recurrent import recurrent_layer
 from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.generation import Generator
 from tfsoftmax.lm.model import language_model
-from tfsoftmax.vocabulary import Vocabulary
+from tfsoftmax.support.vocabulary import Vocabulary
 
 WORDS = ("the", "<unk>", "cat", "sat", "<eos>", "mat", "on")
 VOCABULARY = Vocabulary(WORDS, [9, 8, 7, 6, 5, 4, 3])

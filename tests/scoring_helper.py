@@ -8,7 +8,7 @@ from cases import randomise
 from tfsoftmax.lm import model as building
 from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.model import language_model
-from tfsoftmax.vocabulary import Vocabulary
+from tfsoftmax.support.vocabulary import Vocabulary
 
 WORDS = ("the", "<unk>", "cat", "sat", "<eos>", "mat", "on", "dog")
 VOCABULARY = Vocabulary(WORDS, [9, 8, 7, 6, 5, 4, 3, 2])

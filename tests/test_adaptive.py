@@ -17,7 +17,7 @@ from tfsoftmax.heads.two_level import TwoLevelSoftmax
 from tfsoftmax.lm.head_options import head_for
 from tfsoftmax.partitions.bands import band_units, frequency_bands
 from tfsoftmax.support import budgets
-from tfsoftmax.vocabulary import Vocabulary
+from tfsoftmax.support.vocabulary import Vocabulary
 
 V = 13
 COUNTS = np.random.default_rng(2).permutation(100)[:V]

@@ -24,7 +24,7 @@ from tfsoftmax.layers.computed_rows import ComputedRows
 from tfsoftmax.lm.head_options import head_for
 from tfsoftmax.ngrams.previous_word import UNITS as ID_UNITS
 from tfsoftmax.ops.computed_table import table_of
-from tfsoftmax.vocabulary import Vocabulary
+from tfsoftmax.support.vocabulary import Vocabulary
 
 V, D = 23, 6
 

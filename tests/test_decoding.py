@@ -16,7 +16,7 @@ from tfsoftmax.lm.decoding import NextWordSampler, nucleus
 from tfsoftmax.lm.generation import Generator
 from tfsoftmax.lm.model import recurrent_states
 from tfsoftmax.runs import runs
-from tfsoftmax.vocabulary import Vocabulary
+from tfsoftmax.support.vocabulary import Vocabulary
 
 COUNT, SIZE, EXCLUDED = 20_000, 11, 4
 

@@ -13,7 +13,7 @@ from tfsoftmax.commands import demo_page
 from tfsoftmax.commands.demo_page import Page, continuations, groups, next_words, path, score
 from tfsoftmax.corpora.tokenizers import Words
 from tfsoftmax.runs.shown_run import MOST_WORDS, ShownRun
-from tfsoftmax.vocabulary import Vocabulary
+from tfsoftmax.support.vocabulary import Vocabulary
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from tfsoftmax.lm.export import export
 from tfsoftmax.lm.model import language_model
 from tfsoftmax.lm.registry import HEADS
 from tfsoftmax.support.replacing import alone
-from tfsoftmax.vocabulary import Vocabulary
+from tfsoftmax.support.vocabulary import Vocabulary
 
 WORDS = ["ß", "w1", "<unk>", "naïve", *(f"w{i}" for i in range(4, 30)), "<eos>", "…"]
 VOCABULARY = Vocabulary(WORDS, np.random.default_rng(3).integers(1, 50, len(WORDS)))

@@ -12,7 +12,6 @@ ROOT = pathlib.Path(__file__).parent.parent
 # A module may import from lower floors, and within its own folder.
 FLOORS = (
     ("support",),
-    ("vocabulary",),
     ("ops",),
     ("ngrams",),
     ("partitions", "losses.labels", "losses.logits_tag", "corpora", "nbest"),
@@ -31,7 +30,7 @@ FLOORS = (
 FLOOR_OF = {name: floor for floor, names in enumerate(FLOORS) for name in names}
 WITHOUT_TENSORFLOW = (
     "support.array_like", "support.whole_files", "support.textio", "support.arguments",
-    "support.extras", "support.version", "vocabulary", "support.hardware", "layers.names",
+    "support.extras", "support.version", "support.vocabulary", "support.hardware", "layers.names",
     "lm.config", "support.manifests",
     "sharding.local_workers", "lm.pretrained", "partitions.ranks", "partitions.cost_model",
     "partitions.cutoffs", "partitions.calibration", "partitions.tree_builders",

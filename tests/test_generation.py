@@ -11,7 +11,7 @@ from tfsoftmax.lm.decoding import NextWordSampler
 from tfsoftmax.lm.generation import Generator
 from tfsoftmax.lm.model import language_model, recurrent_states
 from tfsoftmax.runs import runs
-from tfsoftmax.vocabulary import Vocabulary
+from tfsoftmax.support.vocabulary import Vocabulary
 
 
 def without_unk(probabilities):

@@ -10,7 +10,7 @@ from cases import CASES, UNITS, WITH_A_KERNEL
 from tfsoftmax import AdaptiveEmbedding, Embedding
 from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.model import language_model
-from tfsoftmax.vocabulary import Vocabulary
+from tfsoftmax.support.vocabulary import Vocabulary
 
 V = 20
 LAYERS = {

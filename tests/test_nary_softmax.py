@@ -15,7 +15,7 @@ from tfsoftmax.heads import ClassSoftmax, FullSoftmax, NarySoftmax, TreeSoftmax
 from tfsoftmax.lm.head_options import head_for
 from tfsoftmax.partitions import classes, code_files, tree_builders
 from tfsoftmax.partitions.tree import Tree
-from tfsoftmax.vocabulary import Vocabulary
+from tfsoftmax.support.vocabulary import Vocabulary
 
 V = 41
 GOLF_AND_VIOLIN = [["golf", "basketball", ["football", "soccer"]], ["piano", "violin"]]

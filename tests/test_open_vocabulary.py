@@ -12,7 +12,7 @@ from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.model import language_model, reset_states, split_at_head
 from tfsoftmax.lm.open_vocabulary import with_unseen_words
 from tfsoftmax.lm.scoring import Scorer
-from tfsoftmax.vocabulary import Vocabulary
+from tfsoftmax.support.vocabulary import Vocabulary
 
 WORDS = ["the", "cat", "sat", "<unk>", "mat", "<eos>"]
 SMALL = {"characters": {"filters": [3, 4], "correction_units": 2}}

@@ -22,7 +22,7 @@ from tfsoftmax.lm.evaluation import exact_evaluator, text_measures
 from tfsoftmax.lm.generation import Generator
 from tfsoftmax.lm.scoring import Scorer
 from tfsoftmax.runs import runs, training
-from tfsoftmax.vocabulary import UNK
+from tfsoftmax.support.vocabulary import UNK
 
 LINES = ["the cat sat on the mat", "a cat  sat 😀 down", "the mat is on the cat"] * 12
 

@@ -9,11 +9,11 @@ import pytest
 
 from runs_helper import tool
 from tfsoftmax.commands import tfprof
+from tfsoftmax.lm.compiled import compiled_model
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
 from tfsoftmax.profiling.profile import profile
 from tfsoftmax.profiling.traced_step import TracedStep
-from tfsoftmax.runs.compiled import compiled_model
-from tfsoftmax.vocabulary import Vocabulary
+from tfsoftmax.support.vocabulary import Vocabulary
 
 V, E, H, B, T = 1501, 24, 32, 8, 16
 N = B * T

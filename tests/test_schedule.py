@@ -9,14 +9,14 @@ import pytest
 
 from runs_helper import CONFIG, MODEL, assert_same_run, events, small_corpus
 from test_resuming import stop_at
+from tfsoftmax.lm.compiled import compiled_model
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
 from tfsoftmax.lm.presets import PRESETS
+from tfsoftmax.lm.schedules import learning_rate
 from tfsoftmax.pairs import presets as pair_presets
 from tfsoftmax.pairs.config import Seq2SeqConfig
 from tfsoftmax.runs import runs, training
-from tfsoftmax.runs.compiled import compiled_model
 from tfsoftmax.runs.progress import Progress
-from tfsoftmax.runs.schedules import learning_rate
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from tfsoftmax.lm.model import language_model, recurrent_states
 from tfsoftmax.lm.scoring import Scorer
 from tfsoftmax.lm.sentences import windows
 from tfsoftmax.lm.totals import Totals
-from tfsoftmax.vocabulary import Vocabulary
+from tfsoftmax.support.vocabulary import Vocabulary
 
 
 @pytest.mark.parametrize("streams", [1, 3])

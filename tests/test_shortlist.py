@@ -14,7 +14,7 @@ from tfsoftmax.ngrams.backoff import BackoffBigrams
 from tfsoftmax.ngrams.counts import Bigrams
 from tfsoftmax.ngrams.previous_word import PreviousWord, without_word
 from tfsoftmax.partitions.ranks import frequency_ranks
-from tfsoftmax.vocabulary import Vocabulary
+from tfsoftmax.support.vocabulary import Vocabulary
 
 V, S = 13, 4
 COUNTS = np.array([3, 50, 0, 7, 7, 120, 1, 2, 33, 0, 5, 80, 1])

@@ -12,7 +12,7 @@ from tfsoftmax.heads import AdaptiveSoftmax, FullSoftmax, SampledSoftmax, TwoLev
 from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
 from tfsoftmax.lm.head_options import tied_embedding
 from tfsoftmax.losses import SoftmaxLoss
-from tfsoftmax.vocabulary import Vocabulary
+from tfsoftmax.support.vocabulary import Vocabulary
 
 V, D, T = 13, 8, 5
 WORDS = np.arange(2 * T, dtype=np.int32).reshape(2, T)

@@ -12,11 +12,11 @@ import pytest
 from runs_helper import CONFIG, MODEL, events, final_weights, small_corpus, tool
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.corpora.records import Corpus
+from tfsoftmax.lm.compiled import compiled_model
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
 from tfsoftmax.lm.evaluation import exact_evaluator
 from tfsoftmax.lm.model import language_model, recurrent_states
 from tfsoftmax.runs import runs, training
-from tfsoftmax.runs.compiled import compiled_model
 from tfsoftmax.runs.trainer import Trainer
 from tfsoftmax.support.progress import bar
 

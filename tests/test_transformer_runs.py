@@ -20,7 +20,7 @@ from tfsoftmax.lm.scoring import Scorer
 from tfsoftmax.pairs.config import Seq2SeqConfig
 from tfsoftmax.pairs.model import encoder_decoder
 from tfsoftmax.runs import runs, training
-from tfsoftmax.vocabulary import Vocabulary
+from tfsoftmax.support.vocabulary import Vocabulary
 
 MODEL = ModelConfig(
     cell="transformer", layers=2, embedding_units=8, hidden_units=8, attention_heads=2, context=5,

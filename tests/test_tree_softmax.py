@@ -19,7 +19,7 @@ from tfsoftmax.optimizers import Adagrad
 from tfsoftmax.partitions import code_files, tree_builders
 from tfsoftmax.partitions.tree import Tree
 from tfsoftmax.support import budgets
-from tfsoftmax.vocabulary import Vocabulary
+from tfsoftmax.support.vocabulary import Vocabulary
 
 V = 41
 

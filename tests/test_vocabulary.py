@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from refusals import refuses
-from tfsoftmax.vocabulary import Vocabulary
+from tfsoftmax.support.vocabulary import Vocabulary
 
 COUNTS = {"the": 9, "cat": 4, "sat": 4, "mat": 1, "zebra": 1, "<eos>": 5, "<unk>": 2}
 
@@ -115,6 +115,6 @@ def test_build_refuses_impossible_limits(name, value):
 
 
 def test_import_does_not_load_tensorflow():
-    modules = "sys, tfsoftmax_command, tfsoftmax.vocabulary"
+    modules = "sys, tfsoftmax_command, tfsoftmax.support.vocabulary"
     code = f"import {modules}; sys.exit('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

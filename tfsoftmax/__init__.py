@@ -55,7 +55,6 @@ else:
         runs,
         samplers,
         survey,
-        vocabulary,
     )
     from tfsoftmax.heads import *  # noqa: F403
     from tfsoftmax.heads.reassign import Reassign
@@ -86,8 +85,8 @@ else:
     from tfsoftmax.sharding import checkpoints as sharded_checkpoints
     from tfsoftmax.sharding.embedding import ShardedEmbedding
     from tfsoftmax.support.mends import mend_keras
+    from tfsoftmax.support.vocabulary import Vocabulary
     from tfsoftmax.survey import *  # noqa: F403
-    from tfsoftmax.vocabulary import Vocabulary
 
     __all__ = [
         "GRU", "HEADS", "LSTM", "AdaptiveEmbedding", "CharacterEmbedding", "ClusterPerplexity",
@@ -97,6 +96,6 @@ else:
         "Vocabulary", "advise", "corpora", "encoder_decoder", "export_retrieval", "heads",
         "language_model", "layers", "lm", "losses", "mend_keras", "metrics", "move_items", "nbest",
         "ops", "optimizers", "pairs", "partitions", "profiling", "runs", "samplers",
-        "sharded_checkpoints", "survey", "vocabulary", "with_items",
+        "sharded_checkpoints", "survey", "with_items",
     ]
     __all__ += heads.__all__ + survey.__all__

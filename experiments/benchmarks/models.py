@@ -12,7 +12,7 @@ def training(case, problem):
     """A whole training step of a run of an experiment, on the batches of its corpus."""
     from experiments.framework import catalogue
     from tfsoftmax.corpora.pipeline import batches
-    from tfsoftmax.runs.compiled import compiled_model
+    from tfsoftmax.lm.compiled import compiled_model
 
     module = catalogue.load(case.options["experiment"])
     run = next(run for run in module.RUNS if run.name == case.head)
@@ -56,7 +56,7 @@ def _language_model(case, problem, shape, products, **config):
     from experiments.benchmarks.head_products import products_of
     from tfsoftmax.lm.config import ModelConfig
     from tfsoftmax.lm.model import language_model
-    from tfsoftmax.vocabulary import EOS, UNK, Vocabulary
+    from tfsoftmax.support.vocabulary import EOS, UNK, Vocabulary
 
     config = ModelConfig(
         head=case.head, head_options=case.options.get("head_options", {}), dropout=0.0,

@@ -49,7 +49,7 @@ def build(head, vocab_size, units):
     """A vocabulary with Zipf counts, and models of BATCH streams and of one with equal weights."""
     from tfsoftmax.lm.config import ModelConfig
     from tfsoftmax.lm.model import language_model
-    from tfsoftmax.vocabulary import Vocabulary
+    from tfsoftmax.support.vocabulary import Vocabulary
 
     words = ["<eos>", "<unk>", *(f"w{i}" for i in range(vocab_size - 2))]
     vocabulary = Vocabulary(words, (1e7 / np.arange(1, vocab_size + 1)).astype(int) + 1)

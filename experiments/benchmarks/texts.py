@@ -21,7 +21,7 @@ def language(case, problem):
     from tfsoftmax.lm.generation import Generator
     from tfsoftmax.lm.model import language_model
     from tfsoftmax.lm.scoring import Scorer
-    from tfsoftmax.vocabulary import EOS, UNK, Vocabulary
+    from tfsoftmax.support.vocabulary import EOS, UNK, Vocabulary
 
     counts = problem.counts().astype("int64")
     vocabulary = Vocabulary([UNK, EOS, *map(str, range(2, len(counts)))], counts)
@@ -83,7 +83,7 @@ def hypotheses_of(vocabulary):
 
 def beginnings(sentences):
     """The different beginnings, each of which ends in a word that is scored; <eos> is last."""
-    from tfsoftmax.vocabulary import EOS
+    from tfsoftmax.support.vocabulary import EOS
 
     whole = ([*words, EOS] for words in sentences)
     return {tuple(words[: i + 1]) for words in whole for i in range(len(words))}

@@ -80,7 +80,7 @@ class Run:
             from tfsoftmax.pairs.task import PAIRS
 
             return PAIRS
-        from tfsoftmax.runs.tasks import LANGUAGE_MODEL
+        from tfsoftmax.lm.tasks import LANGUAGE_MODEL
 
         return LANGUAGE_MODEL
 

@@ -22,7 +22,7 @@ from experiments.framework.outcome import Outcome
 from experiments.tables import pieces
 from tfsoftmax.commands import program
 from tfsoftmax.corpora.text import TextFiles
-from tfsoftmax.vocabulary import Vocabulary
+from tfsoftmax.support.vocabulary import Vocabulary
 
 ORDER = 5  # bytes: the one that is coded, and those before it
 SYMBOLS = 257  # the bytes and the end of a word

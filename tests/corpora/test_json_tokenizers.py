@@ -4,7 +4,7 @@ import pytest
 from tokenizer_files import byte_level, saved
 
 from tfsoftmax.corpora.tokenizers import load_tokenizer
-from tfsoftmax.vocabulary import UNK
+from tfsoftmax.support.vocabulary import UNK
 
 
 def test_an_unknown_character_of_a_unigram_json_is_unknown(tmp_path):

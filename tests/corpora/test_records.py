@@ -16,7 +16,7 @@ from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.corpora.splits import SentenceSplit
 from tfsoftmax.corpora.streams import Streams
 from tfsoftmax.corpora.writer import RecordWriter
-from tfsoftmax.vocabulary import Vocabulary
+from tfsoftmax.support.vocabulary import Vocabulary
 
 STREAMS, STEPS = 3, 4
 

@@ -16,7 +16,7 @@ from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.corpora.prepare import prepare, summary
 from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.corpora.tokenizers import Tokenizer, Words, load_tokenizer, word_numbers
-from tfsoftmax.vocabulary import EOS, UNK
+from tfsoftmax.support.vocabulary import EOS, UNK
 
 HARD = [
     "the cat", "  two  blanks,   three ", "tab\there", "\x00 and \x1b[2J and \x1f", "e\u0301 is é",

@@ -9,7 +9,7 @@ import pytest
 from experiments.measurements import bits_per_byte
 from experiments.measurements.bits_per_byte import END, Speller, row
 from experiments.tables import pieces
-from tfsoftmax.vocabulary import Vocabulary
+from tfsoftmax.support.vocabulary import Vocabulary
 
 
 def test_probabilities_of_the_speller_sum_to_one():

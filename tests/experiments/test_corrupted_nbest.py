@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tfsoftmax.nbest.rescoring import arpa_scorer
-from tfsoftmax.vocabulary import Vocabulary
+from tfsoftmax.support.vocabulary import Vocabulary
 
 WORDS = ("<eos>", "the", "cat", "cart", "<unk>", "act", "mat", "zoo", "unheard")
 VOCABULARY = Vocabulary(WORDS, [50, 40, 30, 20, 10, 8, 6, 4, 2])

@@ -14,7 +14,7 @@ from tfsoftmax.lm.registry import HEADS
 from tfsoftmax.losses import SoftmaxLoss
 from tfsoftmax.pairs.config import Seq2SeqConfig
 from tfsoftmax.pairs.model import encoder_and_decoder_models, encoder_decoder
-from tfsoftmax.vocabulary import Vocabulary
+from tfsoftmax.support.vocabulary import Vocabulary
 
 WORDS = ("the", "<unk>", "cat", "sat", "<eos>", "mat", "on")
 VOCABULARY = Vocabulary(WORDS, [9, 8, 7, 6, 5, 4, 3])

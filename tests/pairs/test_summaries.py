@@ -17,7 +17,7 @@ from test_encoder_decoder import (
 
 from tfsoftmax.pairs.model import encoder_decoder
 from tfsoftmax.pairs.summaries import Summariser, Summary
-from tfsoftmax.vocabulary import Vocabulary
+from tfsoftmax.support.vocabulary import Vocabulary
 
 SOURCES = [["the", "cat"], ["on", "zebra", "mat", "sat", "the"], ["mat"]]
 EOS = VOCABULARY.eos_id

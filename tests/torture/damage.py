@@ -17,7 +17,7 @@ from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.nbest import lists
 from tfsoftmax.partitions import code_files, tree_builders
 from tfsoftmax.runs import runs, training
-from tfsoftmax.vocabulary import Vocabulary
+from tfsoftmax.support.vocabulary import Vocabulary
 
 from .cases import Case
 

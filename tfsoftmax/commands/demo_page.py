@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from tfsoftmax.commands.program import load_gradio, printable
 from tfsoftmax.runs.shown_run import BEAM, MISTAKES, SEARCHES, ShownRun
-from tfsoftmax.vocabulary import EOS, UNK
+from tfsoftmax.support.vocabulary import EOS, UNK
 
 NEXT = 12  # next words of a run
 COSTS = ("run", "output layer", "words", "best step", "ms", "parameters, M", "memory, MB")

@@ -77,7 +77,7 @@ def main():
     options, path, devices = parse(EvaluateOptions), parse(TailOptions).tail_ngram, parse(Devices)
     fork_workers(devices)
     load_tensorflow()
-    from tfsoftmax.runs.tasks import LANGUAGE_MODEL
+    from tfsoftmax.lm.tasks import LANGUAGE_MODEL
 
     def prepare(run, model, corpus, workers):
         """What the n-gram model makes of a result; it is read before the long work begins."""

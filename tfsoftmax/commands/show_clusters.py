@@ -49,7 +49,7 @@ def main():
 
 
 def _task():
-    from tfsoftmax.runs.tasks import LANGUAGE_MODEL
+    from tfsoftmax.lm.tasks import LANGUAGE_MODEL
 
     return LANGUAGE_MODEL
 

@@ -111,9 +111,9 @@ def measured(config, model_config):
     """Profiles a step; returns the profile and what was profiled, as JSON values."""
     import numpy as np
 
+    from tfsoftmax.lm.compiled import compiled_model
     from tfsoftmax.profiling.profile import profile
     from tfsoftmax.profiling.traced_step import TracedStep
-    from tfsoftmax.runs.compiled import compiled_model
     from tfsoftmax.support.hardware import hardware
 
     described = of_run(config.run) if config.run else _of_flags(config, model_config)
@@ -138,7 +138,7 @@ def _of_flags(config, model_config):
     import numpy as np
 
     from tfsoftmax.partitions.cost_model import zipf
-    from tfsoftmax.vocabulary import Vocabulary
+    from tfsoftmax.support.vocabulary import Vocabulary
 
     words = ["<unk>", "<eos>", *(f"word{i}" for i in range(2, config.vocab_size))]
     counts = np.ceil(1e9 * zipf(config.vocab_size, 1.0)).astype(np.int64)

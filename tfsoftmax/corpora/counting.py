@@ -5,7 +5,7 @@ import dataclasses
 
 from tfsoftmax.corpora.tokenizers import Tokenizer
 from tfsoftmax.support.arguments import refusal
-from tfsoftmax.vocabulary import EOS, UNK, Vocabulary
+from tfsoftmax.support.vocabulary import EOS, UNK, Vocabulary
 
 
 @dataclasses.dataclass

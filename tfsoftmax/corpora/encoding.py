@@ -7,7 +7,7 @@ import numpy as np
 from tfsoftmax.corpora.orders import ORDERS
 from tfsoftmax.corpora.splits import PAD, SentenceSplit
 from tfsoftmax.corpora.writer import RecordWriter
-from tfsoftmax.vocabulary import EOS
+from tfsoftmax.support.vocabulary import EOS
 
 
 def encode_split(

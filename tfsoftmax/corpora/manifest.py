@@ -13,7 +13,7 @@ from tfsoftmax.support.manifests import (
     read_object,
     write_object,
 )
-from tfsoftmax.vocabulary import Vocabulary
+from tfsoftmax.support.vocabulary import Vocabulary
 
 FORMAT, VERSION = "tfsoftmax corpus", 1
 MANIFEST, VOCABULARY = "manifest.json", "vocabulary.txt"

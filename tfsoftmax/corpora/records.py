@@ -10,7 +10,7 @@ from tfsoftmax.corpora import tfrecord
 from tfsoftmax.corpora.splits import PAD, SentenceSplit, Split
 from tfsoftmax.support.arguments import refusal
 from tfsoftmax.support.manifests import check_file
-from tfsoftmax.vocabulary import Vocabulary
+from tfsoftmax.support.vocabulary import Vocabulary
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 from tfsoftmax.support import whole_files
 from tfsoftmax.support.arguments import expect
-from tfsoftmax.vocabulary import Vocabulary
+from tfsoftmax.support.vocabulary import Vocabulary
 
 PAD = -1  # stands in files where a stream or a text has ended before the longest one
 

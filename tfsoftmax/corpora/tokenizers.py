@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tfsoftmax.support.arguments import refusal
 from tfsoftmax.support.extras import imported
-from tfsoftmax.vocabulary import EOS, UNK
+from tfsoftmax.support.vocabulary import EOS, UNK
 
 SPACE = "\u2581"  # what sentencepiece writes for a blank
 PRIVATE_USE = range(0xE000, 0xF900)  # characters without a meaning of their own

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Iterable, Iterator
 
 from tfsoftmax.support.marks import Marks
-from tfsoftmax.vocabulary import UNK
+from tfsoftmax.support.vocabulary import UNK
 
 UPPER_UNK = UNK.upper()
 

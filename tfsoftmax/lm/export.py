@@ -9,8 +9,8 @@ import tensorflow as tf
 from tfsoftmax.lm.model import split_at_head
 from tfsoftmax.support.arguments import refusal
 from tfsoftmax.support.saved_models import Words, export_functions
+from tfsoftmax.support.vocabulary import UNK, Vocabulary
 from tfsoftmax.support.whole_files import copy_whole
-from tfsoftmax.vocabulary import UNK, Vocabulary
 
 # Words that `next_word` searches for if it is asked for no more. The graph of a head fixes how many
 # words it searches for, and each such graph of a tree or of classes holds all their constants.

@@ -10,7 +10,7 @@ import tensorflow as tf
 from tfsoftmax.lm.decoding import Hypothesis, NextWordSampler, beam_search, check_found
 from tfsoftmax.lm.model import recurrent_states, reset_states, split_at_head
 from tfsoftmax.support.arguments import check_at_least, expect, refusal
-from tfsoftmax.vocabulary import Vocabulary
+from tfsoftmax.support.vocabulary import Vocabulary
 
 UNCHANGED = NextWordSampler()  # draws from the model's own distribution
 

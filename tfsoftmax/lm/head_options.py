@@ -27,8 +27,8 @@ from tfsoftmax.layers.embedding import Embedding
 from tfsoftmax.partitions import classes, tree_builders
 from tfsoftmax.partitions.cutoffs import automatic_cutoffs
 from tfsoftmax.sharding.embedding import ShardedEmbedding
+from tfsoftmax.support.vocabulary import Vocabulary
 from tfsoftmax.survey import ClassUnigram
-from tfsoftmax.vocabulary import Vocabulary
 
 
 class KnownOptions(NamedTuple):

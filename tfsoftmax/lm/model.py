@@ -14,7 +14,7 @@ from tfsoftmax.lm.head_options import head_for, known_options, tied_embedding
 from tfsoftmax.lm.registry import HEADS
 from tfsoftmax.ngrams.previous_word import PreviousWord
 from tfsoftmax.support.arguments import check_positive, checks_arguments, refusal
-from tfsoftmax.vocabulary import Vocabulary
+from tfsoftmax.support.vocabulary import Vocabulary
 
 
 @checks_arguments

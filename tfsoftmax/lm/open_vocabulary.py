@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tfsoftmax.heads.char_cnn import with_words
 from tfsoftmax.lm.model import split_at_head
-from tfsoftmax.vocabulary import Vocabulary
+from tfsoftmax.support.vocabulary import Vocabulary
 
 
 def with_unseen_words(

@@ -10,7 +10,7 @@ import numpy as np
 from tfsoftmax.support import textio
 from tfsoftmax.support.arguments import brief, expect, refusal
 from tfsoftmax.support.progress import bar
-from tfsoftmax.vocabulary import OTHER_SPELLINGS, Vocabulary
+from tfsoftmax.support.vocabulary import OTHER_SPELLINGS, Vocabulary
 
 _HEADER = re.compile(rb"\d{1,15} \d{1,15}")
 # The other spelling of each word that has two.

@@ -13,7 +13,7 @@ from tfsoftmax.lm.prefixes import fresh_numbers, numbered_prefixes
 from tfsoftmax.lm.sentences import WORDS, windows
 from tfsoftmax.ops.replicas import replica_id
 from tfsoftmax.support.arguments import check_at_least, refusal
-from tfsoftmax.vocabulary import EOS, Vocabulary
+from tfsoftmax.support.vocabulary import EOS, Vocabulary
 
 NORMALISATIONS = ("exact", "constant")
 OOV = ("unk", "skip", "spread")

@@ -15,7 +15,7 @@ from tfsoftmax.nbest import kenlm_model
 from tfsoftmax.ngrams import backoff
 from tfsoftmax.support.arguments import refusal
 from tfsoftmax.support.array_like import ArrayLike
-from tfsoftmax.vocabulary import EOS, Vocabulary
+from tfsoftmax.support.vocabulary import EOS, Vocabulary
 
 MOST_HISTORIES = 1 << 20  # whose sums over the tail are kept
 

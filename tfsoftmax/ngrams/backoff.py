@@ -16,7 +16,7 @@ from tfsoftmax.support.arguments import check_exists, expect, needed, refusal
 from tfsoftmax.support.array_like import ArrayLike
 from tfsoftmax.support.counts import checked_counts, with_unseen
 from tfsoftmax.support.packing import packed, unpacked_values
-from tfsoftmax.vocabulary import EOS, OTHER_SPELLINGS, UNK
+from tfsoftmax.support.vocabulary import EOS, OTHER_SPELLINGS, UNK
 
 BEGIN, END = "<s>", OTHER_SPELLINGS[EOS]  # of a sentence, in ARPA files
 

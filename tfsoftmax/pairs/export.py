@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from tfsoftmax.pairs.model import encoder_and_decoder_models
 from tfsoftmax.support.saved_models import Words, export_functions
-from tfsoftmax.vocabulary import UNK, Vocabulary
+from tfsoftmax.support.vocabulary import UNK, Vocabulary
 
 
 def export_summariser(

@@ -14,7 +14,7 @@ from tfsoftmax.lm.model import (
 )
 from tfsoftmax.pairs.config import Seq2SeqConfig
 from tfsoftmax.support.arguments import check_positive, checks_arguments, refusal
-from tfsoftmax.vocabulary import Vocabulary
+from tfsoftmax.support.vocabulary import Vocabulary
 
 
 @checks_arguments

@@ -16,7 +16,7 @@ from tfsoftmax.pairs.reading import PairTally, examples
 from tfsoftmax.pairs.sources import make_source
 from tfsoftmax.pairs.texts import TextWriter
 from tfsoftmax.support.arguments import refusal
-from tfsoftmax.vocabulary import EOS, UNK, Vocabulary
+from tfsoftmax.support.vocabulary import EOS, UNK, Vocabulary
 
 __all__ = ["PairsConfig", "prepare", "summary"]
 

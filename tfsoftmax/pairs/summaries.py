@@ -11,7 +11,7 @@ from tfsoftmax.lm.decoding import beam_search
 from tfsoftmax.lm.sentences import WORDS, windows
 from tfsoftmax.pairs.model import encoder_and_decoder_models
 from tfsoftmax.support.arguments import check_at_least, expect, refusal
-from tfsoftmax.vocabulary import UNK, Vocabulary
+from tfsoftmax.support.vocabulary import UNK, Vocabulary
 
 SIDE_BY_SIDE = 160  # hypotheses
 

@@ -1,9 +1,9 @@
 """What a run on pairs of texts trains: an encoder-decoder."""
 
+from tfsoftmax.lm.tasks import Task
 from tfsoftmax.pairs.config import Seq2SeqConfig
 from tfsoftmax.pairs.corpus import PairCorpus
 from tfsoftmax.pairs.model import encoder_decoder
-from tfsoftmax.runs.tasks import Task
 
 PAIRS = Task(
     PairCorpus, Seq2SeqConfig,

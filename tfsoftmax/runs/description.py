@@ -12,7 +12,7 @@ from tfsoftmax.heads import SoftmaxHead
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
 from tfsoftmax.lm.head_options import known_options
 from tfsoftmax.lm.registry import HEADS
-from tfsoftmax.runs.tasks import Task
+from tfsoftmax.lm.tasks import Task
 from tfsoftmax.support.hardware import hardware
 
 

@@ -3,9 +3,9 @@
 import keras
 import tensorflow as tf
 
+from tfsoftmax.lm.tasks import LANGUAGE_MODEL, Task
 from tfsoftmax.runs.checkpoints import Checkpoints
 from tfsoftmax.runs.runs import CHECKPOINTS, Run
-from tfsoftmax.runs.tasks import LANGUAGE_MODEL, Task
 from tfsoftmax.sharding.run_checkpoints import ShardedRows
 
 

@@ -13,15 +13,16 @@ import keras
 
 from tfsoftmax.corpora.tokenizers import Tokenizer, load_tokenizer
 from tfsoftmax.lm.config import ModelConfig
+from tfsoftmax.lm.tasks import LANGUAGE_MODEL, Task
 from tfsoftmax.runs.checkpoints import POINTERS, Checkpoints, weight_variables
 from tfsoftmax.runs.copies import FILES, TOKENIZER, checked_copy, with_copies
 from tfsoftmax.runs.description import differences
 from tfsoftmax.runs.locks import locked_file
-from tfsoftmax.runs.tasks import LANGUAGE_MODEL, Task
 from tfsoftmax.sharding.workers import Workers
 from tfsoftmax.support.arguments import expect, refusal
 from tfsoftmax.support.manifests import read_object, write_object
 from tfsoftmax.support.textio import parsed_json
+from tfsoftmax.support.vocabulary import Vocabulary
 from tfsoftmax.support.whole_files import (
     PARTIAL,
     append_line,
@@ -29,7 +30,6 @@ from tfsoftmax.support.whole_files import (
     remove_partial,
     write_whole,
 )
-from tfsoftmax.vocabulary import Vocabulary
 
 CONFIG, METRICS, VOCABULARY, CHECKPOINTS, TENSORBOARD, LOCK = (
     "config.json", "metrics.jsonl", "vocabulary.txt", "checkpoints", "tensorboard", ".lock",

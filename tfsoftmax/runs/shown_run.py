@@ -14,7 +14,7 @@ from tfsoftmax.lm.scoring import Scorer
 from tfsoftmax.lm.word_groups import Branch, grouping_of, path_of, tree_of
 from tfsoftmax.runs import runs
 from tfsoftmax.support.arguments import refusal
-from tfsoftmax.vocabulary import EOS, UNK
+from tfsoftmax.support.vocabulary import EOS, UNK
 
 BEAM = 4
 MOST_WORDS = 500  # of a text, which a generator reads word by word

@@ -10,13 +10,13 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from tfsoftmax.corpora.pipeline import batches
+from tfsoftmax.lm.compiled import compiled_model
 from tfsoftmax.lm.evaluation import exact_evaluator, head_metrics
 from tfsoftmax.lm.model import reset_states
 from tfsoftmax.lm.pretrained import apply_embeddings, load_embeddings
 from tfsoftmax.profiling.memory import peak_resident_bytes
 from tfsoftmax.profiling.monitor import TrainingMonitor
 from tfsoftmax.runs.checkpoints import training_variables
-from tfsoftmax.runs.compiled import compiled_model
 from tfsoftmax.runs.followers import NoMonitor
 from tfsoftmax.runs.progress import Progress
 from tfsoftmax.runs.stream_states import StreamStates

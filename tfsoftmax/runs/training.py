@@ -5,6 +5,7 @@ import dataclasses
 
 from tfsoftmax.corpora.pipeline import rows_of_each
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
+from tfsoftmax.lm.tasks import LANGUAGE_MODEL, Task
 from tfsoftmax.runs.copies import FILES, keep_copies, with_copies
 from tfsoftmax.runs.description import (
     description,
@@ -15,7 +16,6 @@ from tfsoftmax.runs.description import (
 from tfsoftmax.runs.followers import FollowedRun
 from tfsoftmax.runs.runs import Run
 from tfsoftmax.runs.signals import on_signals
-from tfsoftmax.runs.tasks import LANGUAGE_MODEL, Task
 from tfsoftmax.runs.trainer import Trainer
 from tfsoftmax.sharding.workers import SHOWING_SECONDS, Workers
 from tfsoftmax.support.arguments import refusal

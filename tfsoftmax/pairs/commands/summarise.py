@@ -119,7 +119,7 @@ def _write(number, source, found, options):
 
 
 def _count(counts, sources, summariser, vocabulary):
-    from tfsoftmax.vocabulary import EOS
+    from tfsoftmax.support.vocabulary import EOS
 
     counts["texts"] += len(sources)
     counts["empty"] += sum(not words for words in sources)

@@ -18,7 +18,7 @@ class WarmedUp(keras.optimizers.schedules.LearningRateSchedule):
 
     Example:
         after = keras.optimizers.schedules.CosineDecay(0.1, 1000)
-        schedule = tfsoftmax.runs.schedules.WarmedUp(after, warmup_steps=100)
+        schedule = tfsoftmax.lm.schedules.WarmedUp(after, warmup_steps=100)
         rates = [float(schedule(step)) for step in (0, 99, 1100)]  # 0.001, 0.1, 0
     """
 

@@ -19,7 +19,7 @@ class Task:
             rows of a batch, or None for any number; the last two as in `language_model`.
 
     Example:
-        from tfsoftmax.runs.tasks import LANGUAGE_MODEL
+        from tfsoftmax.lm.tasks import LANGUAGE_MODEL
         assert LANGUAGE_MODEL.name == "sentences"
     """
 

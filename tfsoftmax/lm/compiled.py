@@ -7,10 +7,10 @@ from tfsoftmax import optimizers
 from tfsoftmax.corpora.pipeline import rows_of_each
 from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
+from tfsoftmax.lm.schedules import learning_rate
+from tfsoftmax.lm.tasks import LANGUAGE_MODEL, Task
 from tfsoftmax.losses import SoftmaxLoss
 from tfsoftmax.metrics import Perplexity
-from tfsoftmax.runs.schedules import learning_rate
-from tfsoftmax.runs.tasks import LANGUAGE_MODEL, Task
 
 _OPTIMIZERS = {
     "adagrad": optimizers.Adagrad, "sgd": optimizers.SGD, "adam": optimizers.Adam,

@@ -10,6 +10,7 @@ from experiments.benchmarks.runtimes import flat_buffer, interpreted, saved_mode
 from exporters_helper import RESULTS, assert_as_predicted, model_and_inputs
 from tfsoftmax import FullSoftmax, LogProb, TopK
 from tfsoftmax.ops.graphs import may_be_exported
+from tfsoftmax.support import budgets
 
 # At least one converter to LiteRT, ONNX or OpenVINO has no rule for these.
 UNKNOWN = {
@@ -51,6 +52,12 @@ def test_converted_models_agree_with_predict(case, result):
     model, arrays = model_and_inputs(case, result)
     run = interpreted(tf.lite.Interpreter, flat_buffer(model, arrays), arrays)
     assert_as_predicted(model, arrays, run(arrays))
+
+
+@pytest.mark.parametrize("case", ["full", "adaptive"])
+def test_a_converted_search_by_runs_agrees_with_predict(case, monkeypatch):
+    monkeypatch.setattr(budgets, "RUN_COLUMNS", 4)
+    test_converted_models_agree_with_predict(case, "TopK")
 
 
 @pytest.mark.parametrize("case", ["char_cnn", "tree", "class"])

@@ -60,7 +60,7 @@ def test_rows_of_fewer_scores_are_filled_up():
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16", "mixed_float16", "float64"])
 @pytest.mark.parametrize("name", ["full", "adaptive"])
 def test_a_search_by_runs_in_predict_gives_what_an_exported_model_gives(name, policy, tmp_path):
-    """Exported models search all columns, so that converters know the operations."""
+    """Both search the runs with the greatest maxima; the head's log-probabilities are all there."""
     keras.utils.set_random_seed(1)
     if name == "full":
         head = tfsoftmax.FullSoftmax(700, not_items=[0], dtype=policy)

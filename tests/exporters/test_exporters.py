@@ -12,6 +12,7 @@ import tfsoftmax
 from cases import ONE_OF_EACH
 from experiments.benchmarks.runtimes import RUNTIMES
 from exporters_helper import RESULTS, B, K, T, V, assert_as_predicted, model_and_inputs
+from tfsoftmax.support import budgets
 
 for package in ("ai_edge_litert", "onnxruntime", "openvino", "tf2onnx"):
     pytest.importorskip(package)
@@ -30,6 +31,14 @@ def test_exported_models_agree_with_predict(case, result, runtime, tmp_path):
     if (case, runtime) in ROWS_COMPUTED:
         pytest.skip("Rows that are computed are exported through a FullSoftmax.")
     model, arrays = model_and_inputs(case, result)
+    assert_as_predicted(model, arrays, RUNTIMES[runtime](model, arrays, tmp_path)(arrays))
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("case", ["full", "adaptive", "class"])
+def test_a_search_by_runs_of_columns(case, runtime, tmp_path, monkeypatch):
+    monkeypatch.setattr(budgets, "RUN_COLUMNS", 4)
+    model, arrays = model_and_inputs(case, "TopK")
     assert_as_predicted(model, arrays, RUNTIMES[runtime](model, arrays, tmp_path)(arrays))
 
 

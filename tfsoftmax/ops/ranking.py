@@ -5,7 +5,7 @@ Shapes: N queries, k words in a list, R relevant and E excluded words. An id bel
 
 import tensorflow as tf
 
-from tfsoftmax.ops.graphs import may_be_exported, under_xla
+from tfsoftmax.ops.graphs import under_xla
 from tfsoftmax.support import budgets
 
 NOT_SEARCHED = -2  # the ids of a list that was not asked for, as in training
@@ -56,7 +56,7 @@ def columns_of_best(scores, k):
     with -inf, of column 0.
     """
     width = scores.shape[1]
-    if width is not None and 2 * k * budgets.RUN_COLUMNS <= width and not may_be_exported():
+    if width is not None and 2 * k * budgets.RUN_COLUMNS <= width:
         return _of_best_runs(scores, k, width)
     present = k if width is None else min(k, width)
     values, columns = tf.math.top_k(scores, present)

@@ -77,6 +77,10 @@ class AdaptiveSoftmax(TiedHead):
     Auli 2019 (tying).
     """
 
+    saved_options = (
+        "projection_factor", "projection_initializer", "tie_projections", "label_smoothing", "seed",
+    )
+    retired_options = ("shard",)  # from when replicas could divide the last tail
     trains_exactly = True
     ties_to = AdaptiveEmbedding
     tails: int | None = None  # number of tails among which "auto" looks for cutoffs; None: any
@@ -189,17 +193,7 @@ class AdaptiveSoftmax(TiedHead):
         return {
             **super().get_config(),
             "cutoffs": self.bands.cutoffs if known else "auto",
-            "projection_factor": self.projection_factor,
             "counts": None if known else packed(self._counts),
             "permutation": packed(self.bands.permutation if known else self._permutation),
             "shares": list(self.bands.shares) if known else self._shares,
-            "projection_initializer": keras.initializers.serialize(self.projection_initializer),
-            "tie_projections": self.tie_projections,
-            "label_smoothing": self.label_smoothing,
-            "seed": self.seed,
         }
-
-    @classmethod
-    def from_config(cls, config):
-        # In files from when replicas could divide the last tail, `shard` stands.
-        return super().from_config({k: v for k, v in config.items() if k != "shard"})

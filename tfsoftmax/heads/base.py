@@ -20,13 +20,13 @@ from tfsoftmax.layers.initializers import Initializer, add_weight, check_float_p
 from tfsoftmax.losses.logits_tag import LogitsTag
 from tfsoftmax.ops.computed_if_used import computed_if_used
 from tfsoftmax.ops.saved_arrays import WithoutCopies
-from tfsoftmax.support.arguments import CheckedArguments, check_positive, expect
+from tfsoftmax.support.arguments import check_positive, expect
 from tfsoftmax.support.array_like import ArrayLike
 from tfsoftmax.support.mends import warn_of_replicas
-from tfsoftmax.support.packing import unpacked_values
+from tfsoftmax.support.saved_options import SavedOptions
 
 
-class SoftmaxHead(CheckedArguments, Positions, Vectors, keras.layers.Layer):
+class SoftmaxHead(SavedOptions, Positions, Vectors, keras.layers.Layer):
     """Base of all output layers. What is computed depends on the method that is called.
 
     | method                          | result                                                     |
@@ -42,7 +42,7 @@ class SoftmaxHead(CheckedArguments, Positions, Vectors, keras.layers.Layer):
 
     A subclass implements `build`, which adds its weights, and `distribution`, which defines
     P(w | h). It also implements `objective`, unless it trains with the exact cross-entropy.
-    `get_config` must return its own arguments.
+    It names its own arguments in `saved_options`, which `get_config` returns.
 
     Args:
         vocab_size: V, the number of words.
@@ -73,6 +73,10 @@ class SoftmaxHead(CheckedArguments, Positions, Vectors, keras.layers.Layer):
         nats, log_prob = head.training_loss(hidden, labels), head.log_prob(hidden, labels)
     """
 
+    saved_options = (
+        "vocab_size", "use_bias", "kernel_initializer", "bias_initializer", "kernel_regularizer",
+        "bias_regularizer", "kernel_constraint", "bias_constraint",
+    )
     trains_exactly = False
     is_distribution = True
     self_normalised = False
@@ -215,25 +219,8 @@ class SoftmaxHead(CheckedArguments, Positions, Vectors, keras.layers.Layer):
             check_exclude_shape(exclude, hidden)
         return keras.KerasTensor(self.compute_output_shape(hidden.shape), "float32")
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "vocab_size": self.vocab_size,
-            "use_bias": self.use_bias,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
-            "kernel_regularizer": keras.regularizers.serialize(self.kernel_regularizer),
-            "bias_regularizer": keras.regularizers.serialize(self.bias_regularizer),
-            "kernel_constraint": keras.constraints.serialize(self.kernel_constraint),
-            "bias_constraint": keras.constraints.serialize(self.bias_constraint),
-        }
-
     def save_own_variables(self, store):
         super().save_own_variables(WithoutCopies(store))
-
-    @classmethod
-    def from_config(cls, config):
-        return super().from_config(unpacked_values(config))
 
     def _kernel_and_bias(self, rows, units, suffix=""):
         """New weights: a kernel (rows, units), and a bias (rows,) or None without biases."""

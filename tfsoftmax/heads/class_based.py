@@ -10,7 +10,6 @@ from tfsoftmax.heads.nary import NarySoftmax
 from tfsoftmax.heads.options import HeadOptions
 from tfsoftmax.partitions import classes as partitions
 from tfsoftmax.support.array_like import ArrayLike
-from tfsoftmax.support.packing import packed
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -45,6 +44,7 @@ class ClassSoftmax(NarySoftmax):
     2.2.2.1 ("separate" classes).
     """
 
+    saved_options = ("classes",)
     decided_options = ("tree",)
 
     def __init__(
@@ -62,8 +62,3 @@ class ClassSoftmax(NarySoftmax):
     def num_classes(self) -> int:
         """C."""
         return int(self.tree.sizes[0])
-
-    def get_config(self):
-        config = super().get_config()
-        del config["tree"]
-        return {**config, "classes": packed(self.classes)}

@@ -56,6 +56,7 @@ class DifferentiatedSoftmax(SoftmaxHead):
     Source: Müller 2017, section 2.2.2.3: Chen et al. 2016 (blocks), Grave et al. 2017 (projected).
     """
 
+    saved_options = ("units", "projected", "projection_factor", "projection_initializer")
     trains_exactly = True
 
     def __init__(
@@ -120,11 +121,7 @@ class DifferentiatedSoftmax(SoftmaxHead):
         return {
             **super().get_config(),
             "cutoffs": self.bands.cutoffs,
-            "units": None if self.units is None else list(self.units),
-            "projected": self.projected,
-            "projection_factor": self.projection_factor,
             "permutation": packed(self.bands.permutation),
-            "projection_initializer": keras.initializers.serialize(self.projection_initializer),
         }
 
 

@@ -47,6 +47,7 @@ class FullSoftmax(Shards):
     probabilities are all small, which biases the gradient.
     """
 
+    saved_options = ("label_smoothing", "z_loss", "soft_cap", "gradient_share", "seed")
     trains_exactly = True
 
     def __init__(
@@ -78,13 +79,3 @@ class FullSoftmax(Shards):
             seed = self.random_state.next()
             options["draw"] = Draw(self.gradient_share, lambda count: uniform([count], seed))
         return self.distribution().penalised(**options)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "label_smoothing": self.label_smoothing,
-            "z_loss": self.z_loss,
-            "soft_cap": self.soft_cap,
-            "gradient_share": self.gradient_share,
-            "seed": self.seed,
-        }

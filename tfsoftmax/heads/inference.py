@@ -6,16 +6,18 @@ import tensorflow as tf
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.heads.inputs import check_input, checked_k
 from tfsoftmax.ops.ranking import NOT_SEARCHED
-from tfsoftmax.support.arguments import CheckedArguments
+from tfsoftmax.support.saved_options import SavedOptions
 
 
-class _HeadLayer(CheckedArguments, keras.layers.Layer):
+class _HeadLayer(SavedOptions, keras.layers.Layer):
     """Base of layers that end a model with results of a head other than its logits.
 
     Args:
         head: a `SoftmaxHead`, which may be that of a model that was trained.
         **kwargs: arguments of `keras.layers.Layer`.
     """
+
+    saved_options = ("head",)
 
     def __init__(self, head: SoftmaxHead, **kwargs):
         kwargs.setdefault("dtype", head.dtype_policy)
@@ -38,11 +40,7 @@ class _HeadLayer(CheckedArguments, keras.layers.Layer):
         # Where a model saves a layer twice, Keras gives it an identity, but too late for the first
         # configuration, of which it has made a copy. This one is the second.
         keras.saving.serialize_keras_object(self.head)
-        return {**super().get_config(), "head": keras.saving.serialize_keras_object(self.head)}
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**{**config, "head": keras.saving.deserialize_keras_object(config["head"])})
+        return super().get_config()
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -70,6 +68,8 @@ class TopK(_HeadLayer):
         serving = keras.Model(words, tfsoftmax.TopK(head, 5)(hidden))  # the same weights
     """
 
+    saved_options = ("k",)
+
     def __init__(self, head: SoftmaxHead, k: int, **kwargs):
         super().__init__(head, **kwargs)
         self.k = checked_k(k, head.vocab_size)
@@ -86,9 +86,6 @@ class TopK(_HeadLayer):
     def compute_output_spec(self, hidden, exclude=None, training=None):
         shape = (*hidden.shape[:-1], self.k)
         return keras.KerasTensor(shape, "int32"), keras.KerasTensor(shape, "float32")
-
-    def get_config(self):
-        return {**super().get_config(), "k": self.k}
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

@@ -41,15 +41,14 @@ class Items(LinearHead):
         ids, _ = head.top_k(keras.random.normal((8, 64)), 999)  # all but 0
     """
 
+    saved_options = ("not_items",)
+
     def __init__(
         self, vocab_size: int, tied_to: keras.layers.Layer | None = None, *,
         not_items: Sequence[int] = (), **kwargs: Unpack[HeadOptions],
     ):
         super().__init__(vocab_size, tied_to, **kwargs)
         self.not_items = checked_not_items(not_items, self.vocab_size)
-
-    def get_config(self):
-        return {**super().get_config(), "not_items": list(self.not_items)}
 
     def _is_none(self, ids):
         return contains(tf.constant(self.not_items, tf.int32), ids)

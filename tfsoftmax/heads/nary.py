@@ -44,6 +44,7 @@ class NarySoftmax(SoftmaxHead):
     Source: Mao 2019. The biases of inner nodes are an addition.
     """
 
+    saved_options = ("tree",)
     trains_exactly = logits_in_loop = True
 
     def __init__(
@@ -67,6 +68,3 @@ class NarySoftmax(SoftmaxHead):
 
     def distribution(self):
         return Nary(*self._parameters(), self.tree, Layout(*self._layout), self._bounds)
-
-    def get_config(self):
-        return {**super().get_config(), "tree": self.tree.to_config()}

@@ -72,6 +72,8 @@ class NCE(SamplingHead):
     taken of the score s minus log Q, and not of exp(s).
     """
 
+    saved_options = ("train_z",)
+
     def __init__(
         self, vocab_size: int, num_samples: int | None = 1280, sampler: str | Sampler | None = None,
         counts: ArrayLike | None = None, sampler_options: dict | None = None,
@@ -130,7 +132,7 @@ class NCE(SamplingHead):
         return tf.cast(self.log_z.value, tf.float32) if self.train_z else self.initial_log_z
 
     def get_config(self):
-        return {**super().get_config(), "log_z": self.initial_log_z, "train_z": self.train_z}
+        return {**super().get_config(), "log_z": self.initial_log_z}
 
     @classmethod
     def from_config(cls, config):

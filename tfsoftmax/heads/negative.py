@@ -63,6 +63,8 @@ class NegativeSampling(SamplingHead):
     the sampled words, where 1 - P(true) is meant, as its second line shows.
     """
 
+    saved_options = ("restore_proposal",)
+
     def __init__(
         self, vocab_size: int, num_samples: int | None = 1280, sampler: str | Sampler | None = None,
         counts: ArrayLike | None = None, sampler_options: dict | None = None,
@@ -110,6 +112,3 @@ class NegativeSampling(SamplingHead):
         if not self.restore_proposal:
             return scores
         return scores + self._log_counts(labels, *self.sampler.split(hidden)[1])
-
-    def get_config(self):
-        return {**super().get_config(), "restore_proposal": self.restore_proposal}

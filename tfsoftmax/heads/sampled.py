@@ -105,6 +105,8 @@ class SampledSoftmax(SamplingHead):
     `Sampler.sample`.
     """
 
+    saved_options = ("keep", "keep_by", "label_in_sum", "label_smoothing")
+
     def __init__(
         self, vocab_size: int, num_samples: int | None = 1280, sampler: str | Sampler | None = None,
         counts: ArrayLike | None = None, sampler_options: dict | None = None,
@@ -243,9 +245,3 @@ class SampledSoftmax(SamplingHead):
         candidates = draw(labels, self.num_samples, seed, *before)
         sizes = sampled_loss(effective_sizes, hidden, self._rows_and_biases, labels, candidates)
         return tf.stop_gradient(sizes)  # which have no slopes
-
-    def get_config(self):
-        return {
-            **super().get_config(), "keep": self.keep, "keep_by": self.keep_by,
-            "label_in_sum": self.label_in_sum, "label_smoothing": self.label_smoothing,
-        }

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Unpack
 
-import keras
 import tensorflow as tf
 
 from tfsoftmax.distributions.base import NatsOf
@@ -72,6 +71,10 @@ class SamplingHead(Shards):
         sampled, exact = head.training_loss(hidden, labels), head.log_prob(hidden, labels)
     """
 
+    saved_options = (
+        "num_samples", "sampler", "remove_accidental_hits", "shared_samples", "seed",
+        "synchronized",
+    )
     no_label = -1
     label_smoothing = 0.0  # `SampledSoftmax` has an argument for it
 
@@ -194,19 +197,3 @@ class SamplingHead(Shards):
     def _compared_rows(self, ids):
         """Rows (n, D) and biases (n,) of the scores that training compares; NCE takes off ln Z."""
         return self._rows_and_biases(ids, training=True)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "num_samples": self.num_samples,
-            "sampler": keras.saving.serialize_keras_object(self.sampler),
-            "remove_accidental_hits": self.remove_accidental_hits,
-            "shared_samples": self.shared_samples,
-            "seed": self.seed,
-            "synchronized": self.synchronized,
-        }
-
-    @classmethod
-    def from_config(cls, config):
-        sampler = keras.saving.deserialize_keras_object(config["sampler"])
-        return super().from_config({**config, "sampler": sampler})

@@ -66,6 +66,7 @@ class SelfOrganisedSoftmax(SoftmaxHead):
     none stay where they are; biases are optional.
     """
 
+    saved_options = ("counts", "gamma", "frequency_budget", "seed")
     trains_exactly = logits_in_loop = True
 
     def __init__(
@@ -206,12 +207,8 @@ class SelfOrganisedSoftmax(SoftmaxHead):
     def get_config(self):
         return {
             **super().get_config(),
-            "counts": packed(self.counts),
             "clusters": packed(self.fixed_clusters),
-            "gamma": self.gamma,
-            "frequency_budget": self.frequency_budget,
             "activation": keras.activations.serialize(self.activation),
-            "seed": self.seed,
         }
 
 

@@ -59,6 +59,7 @@ class Shards(Items):
             model.compile(tfsoftmax.optimizers.Adagrad(0.2), tfsoftmax.SoftmaxLoss())
     """
 
+    saved_options = ("shard",)
     may_shard = True
 
     def __init__(
@@ -87,9 +88,6 @@ class Shards(Items):
     def save_own_variables(self, store):
         refuse_whole(*self.weights)
         super().save_own_variables(store)
-
-    def get_config(self):
-        return {**super().get_config(), "shard": self.shard}
 
     def _add_rows(self, name, shape, initializer, **options):
         if not self.shard:

@@ -68,6 +68,7 @@ class Shortlist(SoftmaxHead):
     `tfsoftmax evaluate --tail_ngram` for eq. 2.10, and `log_prob`, which takes any shares.
     """
 
+    saved_options = ("shortlist", "oos_node", "ngram")
     trains_exactly = True
 
     def __init__(
@@ -166,12 +167,9 @@ class Shortlist(SoftmaxHead):
     def get_config(self):
         return {
             **super().get_config(),
-            "shortlist": self.shortlist,
             "counts": packed(self.counts),
             "tail_log_probs": packed(self.tail_log_probs),
             "permutation": packed(self.permutation),
-            "oos_node": self.oos_node,
-            "ngram": None if self.ngram is None else self.ngram.to_config(),
         }
 
 

@@ -37,6 +37,7 @@ class TiedHead(SoftmaxHead):
     Source: Press and Wolf 2017.
     """
 
+    saved_options = ("tied_to",)
     ties_to: ClassVar[type] = keras.layers.Embedding
     may_shard: ClassVar[bool] = False
 
@@ -88,15 +89,10 @@ class TiedHead(SoftmaxHead):
                 "to `clone_model` if the two should be one.", stacklevel=3,
             )
 
-    def get_config(self):
-        tied_to = keras.saving.serialize_keras_object(self.tied_to)
-        return {**super().get_config(), "tied_to": tied_to}
-
     @classmethod
     def from_config(cls, config):
         tied_to = config["tied_to"]
-        copy = keras.saving.deserialize_keras_object(tied_to)
-        head = super().from_config({**config, "tied_to": copy})
+        head = super().from_config(config)
         # In a saved model, what two layers share has an identity. Elsewhere a copy is made.
         head._tied_to_copy = tied_to is not None and "shared_object_id" not in tied_to
         return head

@@ -56,6 +56,7 @@ class TreeSoftmax(SoftmaxHead):
     is +1, and 1 where that is -1.
     """
 
+    saved_options = ("tree", "mode")
     trains_exactly = logits_in_loop = True
 
     def __init__(
@@ -99,6 +100,3 @@ class TreeSoftmax(SoftmaxHead):
         """
         rows, leading = flatten(self._as_hidden(hidden))
         return restore(self.distribution().sample(rows, stateless(seed)), leading)
-
-    def get_config(self):
-        return {**super().get_config(), "tree": self.tree.to_config(), "mode": self.mode}

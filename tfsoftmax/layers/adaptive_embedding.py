@@ -11,13 +11,14 @@ from tfsoftmax.ops.logits import interval_of
 from tfsoftmax.ops.replicas import gathered_rows
 from tfsoftmax.partitions.bands import band_units, frequency_bands
 from tfsoftmax.partitions.cutoffs import are_automatic, automatic_cutoffs
-from tfsoftmax.support.arguments import CheckedArguments, check_positive
+from tfsoftmax.support.arguments import check_positive
 from tfsoftmax.support.array_like import ArrayLike
-from tfsoftmax.support.packing import packed, unpacked_values
+from tfsoftmax.support.packing import packed
+from tfsoftmax.support.saved_options import SavedOptions
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
-class AdaptiveEmbedding(CheckedArguments, keras.layers.Layer):
+class AdaptiveEmbedding(SavedOptions, keras.layers.Layer):
     """Embeddings of D / factor^k units for the words of cluster k, projected to D units.
 
     The clusters are those of `AdaptiveSoftmax`, which may be tied to the layer. Only the requested
@@ -46,6 +47,11 @@ class AdaptiveEmbedding(CheckedArguments, keras.layers.Layer):
 
     Source: Baevski and Auli 2019, section 3, without their projection of the most frequent words.
     """
+
+    saved_options = (
+        "input_dim", "output_dim", "projection_factor", "embeddings_initializer",
+        "projection_initializer", "mask_zero",
+    )
 
     def __init__(
         self, input_dim: int, output_dim: int, cutoffs: Sequence[int] | str = "auto",
@@ -105,20 +111,10 @@ class AdaptiveEmbedding(CheckedArguments, keras.layers.Layer):
     def get_config(self):
         return {
             **super().get_config(),
-            "input_dim": self.input_dim,
-            "output_dim": self.output_dim,
             "cutoffs": self.bands.cutoffs,
-            "projection_factor": self.projection_factor,
             "permutation": packed(self.bands.permutation),
             "shares": list(self.bands.shares),
-            "embeddings_initializer": keras.initializers.serialize(self.embeddings_initializer),
-            "projection_initializer": keras.initializers.serialize(self.projection_initializer),
-            "mask_zero": self.mask_zero,
         }
-
-    @classmethod
-    def from_config(cls, config):
-        return super().from_config(unpacked_values(config))
 
     def _embed(self, k, rows):
         """Embeddings (n, D) of words of cluster k, given by their rows (n,)."""

@@ -59,6 +59,11 @@ class CharacterEmbedding(ComputedRows):
     et al. have characters; a projection after the highway layers, as D is the head's.
     """
 
+    saved_options = (
+        "words", "encoder", "character_units", "filters", "highway_layers", "highway_activation",
+        "lstm_units", "correction_units", "max_bytes", "embeddings_initializer",
+    )
+
     def __init__(
         self, input_dim: int, output_dim: int | None = None, words: Sequence[str] = (),
         encoder: str = "cnn", character_units: int = 15,
@@ -183,21 +188,6 @@ class CharacterEmbedding(ComputedRows):
         places = tf.range(tf.shape(features)[1])
         inside = places <= tf.maximum(last, 0)[:, None]
         return tf.reduce_max(tf.where(inside[:, :, None], features, features.dtype.min), axis=1)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "words": list(self.words),
-            "encoder": self.encoder,
-            "character_units": self.character_units,
-            "filters": list(self.filters),
-            "highway_layers": self.highway_layers,
-            "highway_activation": self.highway_activation,
-            "lstm_units": self.lstm_units,
-            "correction_units": self.correction_units,
-            "max_bytes": self.max_bytes,
-            "embeddings_initializer": keras.initializers.serialize(self.embeddings_initializer),
-        }
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

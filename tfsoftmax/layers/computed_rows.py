@@ -11,10 +11,11 @@ from tfsoftmax.layers.initializers import check_float_policy
 from tfsoftmax.ops.computed_table import table_of, with_recomputed_rows
 from tfsoftmax.ops.inputs import checked_ids
 from tfsoftmax.support._compat import AutocastScope, record
-from tfsoftmax.support.arguments import CheckedArguments, check_positive
+from tfsoftmax.support.arguments import check_positive
+from tfsoftmax.support.saved_options import SavedOptions
 
 
-class ComputedRows(CheckedArguments, keras.layers.Layer):
+class ComputedRows(SavedOptions, keras.layers.Layer):
     """Base of layers whose rows are computed from the ids, and serve heads as their kernel.
 
     A head that is `tied_to` the layer scores with `table()`. If it samples, a training step uses
@@ -49,6 +50,7 @@ class ComputedRows(CheckedArguments, keras.layers.Layer):
         logits = head(keras.random.normal((8, 64)))
     """
 
+    saved_options = ("input_dim", "output_dim")
     order: np.ndarray | None = None
     rows_at_once = 512
 
@@ -128,10 +130,6 @@ class ComputedRows(CheckedArguments, keras.layers.Layer):
         """
         for weight, other in zip(self.weights, old.weights, strict=True):
             renumbering.copy(weight, other)
-
-    def get_config(self):
-        sizes = {"input_dim": self.input_dim, "output_dim": self.output_dim}
-        return {**super().get_config(), **sizes}
 
 
 class KeptTable(tf.Module):

@@ -18,7 +18,8 @@ import tensorflow as tf
 
 from tfsoftmax.layers.names import BACKENDS, CELLS
 from tfsoftmax.ops import fused_rnn
-from tfsoftmax.support.arguments import CheckedArguments, check_positive, expect, refusal
+from tfsoftmax.support.arguments import check_positive, expect, refusal
+from tfsoftmax.support.saved_options import SavedOptions
 
 # The only options that the cuDNN kernel and our own loop support.
 _KERNEL_OPTIONS = {
@@ -58,7 +59,7 @@ def recurrent_layer(
     return {"lstm": LSTM, "gru": GRU, "rnn": SimpleRNN}[cell](units, backend=backend, **kwargs)
 
 
-class _KernelBackends(CheckedArguments):
+class _KernelBackends(SavedOptions):
     """What the layers here add to Keras's: the choice of the sequence kernel.
 
     States, `stateful`, `go_backwards`, `return_state` and serialisation are Keras's. The output of
@@ -66,6 +67,7 @@ class _KernelBackends(CheckedArguments):
     zeros. With `zero_output_for_mask` all backends but `cudnn` use Keras's loop.
     """
 
+    saved_options = ("backend",)
     has_cudnn = True
 
     def __init__(self, units: int, backend: str = "auto", **kwargs):
@@ -116,9 +118,6 @@ class _KernelBackends(CheckedArguments):
         ]
         outputs, *states = self._sequence_kernel(sequences, *initial_state, *weights, mask)
         return states[0], outputs, states
-
-    def get_config(self):
-        return {**super().get_config(), "backend": self.backend}
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

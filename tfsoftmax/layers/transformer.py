@@ -6,11 +6,12 @@ import tensorflow as tf
 from tfsoftmax.layers.dropout import Dropout
 from tfsoftmax.layers.initializers import Initializer
 from tfsoftmax.ops.attention import attention_to_context
-from tfsoftmax.support.arguments import CheckedArguments, check_positive, expect
+from tfsoftmax.support.arguments import check_positive, expect
+from tfsoftmax.support.saved_options import SavedOptions
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
-class TransformerCell(CheckedArguments, keras.layers.Layer):
+class TransformerCell(SavedOptions, keras.layers.Layer):
     """The cell of `TransformerBlock`, for `keras.layers.RNN`.
 
     Its state is the keys and the values of the last C words, and which of these C are words: zeros
@@ -26,6 +27,8 @@ class TransformerCell(CheckedArguments, keras.layers.Layer):
         hidden = layer(keras.random.normal((2, 5, 16)))
         print(hidden.shape)
     """
+
+    saved_options = ("units", "attention_heads", "context", "dropout", "kernel_initializer")
 
     def __init__(
         self, units: int, attention_heads: int = 8, context: int = 128, dropout: float = 0.0,
@@ -107,16 +110,6 @@ class TransformerCell(CheckedArguments, keras.layers.Layer):
         if count is None:
             return cached[:, -self.context :]
         return tf.gather(cached, count[:, None] + tf.range(self.context), axis=1, batch_dims=1)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "units": self.units,
-            "attention_heads": self.attention_heads,
-            "context": self.context,
-            "dropout": self.dropout,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

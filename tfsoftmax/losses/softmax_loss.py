@@ -10,14 +10,15 @@ from tfsoftmax.losses.logits_tag import LogitsTag
 from tfsoftmax.ops.inputs import dense, sample_weights
 from tfsoftmax.ops.replicas import sum_of_replicas
 from tfsoftmax.ops.weighting import weighted
-from tfsoftmax.support.arguments import CheckedArguments, expect
+from tfsoftmax.support.arguments import expect
+from tfsoftmax.support.saved_options import SavedOptions
 
 REDUCTIONS = ("sum_over_batch_size", "mean", "mean_with_sample_weight", "sum", "none", None,
               "sum_over_steps")
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
-class SoftmaxLoss(CheckedArguments, keras.losses.Loss):
+class SoftmaxLoss(SavedOptions, keras.losses.Loss):
     """The head's own training loss in `fit`, exact cross-entropy in `evaluate`; in nats.
 
     For a head that is not a distribution (`CubicScores`), it is the head's own loss in both.
@@ -59,6 +60,8 @@ class SoftmaxLoss(CheckedArguments, keras.losses.Loss):
         model.fit(hidden, labels)
     """
 
+    saved_options = ("ignore_class", "multi_label")
+
     def __init__(
         self, ignore_class: int | None = None, reduction: str | None = "sum_over_batch_size",
         name: str = "softmax_loss", dtype: str | keras.DTypePolicy | None = None,
@@ -94,10 +97,6 @@ class SoftmaxLoss(CheckedArguments, keras.losses.Loss):
 
     def _by_position(self, nats):
         return tf.reduce_sum(nats, axis=-1) if self.multi_label else nats
-
-    def get_config(self):
-        own = {"ignore_class": self.ignore_class, "multi_label": self.multi_label}
-        return {**super().get_config(), **own}
 
 
 def _positions_of_sets(y_true, y_pred, sample_weight, ignore_class):

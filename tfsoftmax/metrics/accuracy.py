@@ -27,6 +27,7 @@ class TopKAccuracy(TokenMean):
         print(model.evaluate(hidden, labels, return_dict=True)["top_k_accuracy"])
     """
 
+    saved_options = ("k", "in_training")
     quantities = ("hits",)
     default_name = "top_k_accuracy"
     not_in_fit = "it costs a search of all words in each step, which `in_training=True` asks for"
@@ -45,9 +46,6 @@ class TopKAccuracy(TokenMean):
             return None
         ids, own = tag.top_k(self.k), whole_ids(labels.ids, 0, tag.head.vocab_size)[..., None]
         return (tf.reduce_any((ids == tf.cast(own, ids.dtype)) & (ids >= 0), axis=-1),)
-
-    def get_config(self):
-        return {**super().get_config(), "k": self.k, "in_training": self.in_training}
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -74,8 +72,3 @@ class Accuracy(TopKAccuracy):
         name: str | None = None, dtype: str | keras.DTypePolicy | None = None,
     ):
         super().__init__(1, in_training, ignore_class, name, dtype)
-
-    def get_config(self):
-        config = super().get_config()
-        del config["k"]
-        return config

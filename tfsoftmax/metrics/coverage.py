@@ -37,6 +37,7 @@ class Coverage(RankingMetric):
     Source: Ge et al. 2010, "catalog coverage".
     """
 
+    saved_options = ("vocab_size",)
     quantities = ("lists",)  # 1 for each list, whose mean is NaN where no list counts
     default_name = "coverage"
 
@@ -49,9 +50,6 @@ class Coverage(RankingMetric):
         self.vocab_size = vocab_size
         # 0 or 1: collectives of workers lack int8, and those that sum lack bool.
         self.listed = self.add_variable((vocab_size,), "zeros", dtype="float16", name="listed")
-
-    def get_config(self):
-        return {**super().get_config(), "vocab_size": self.vocab_size}
 
     def _tag(self, y_pred):
         tag = super()._tag(y_pred)

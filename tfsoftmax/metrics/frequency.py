@@ -8,7 +8,6 @@ from tfsoftmax.metrics.token_mean import TokenMean
 from tfsoftmax.support.arguments import expect
 from tfsoftmax.support.array_like import ArrayLike
 from tfsoftmax.support.counts import checked_counts
-from tfsoftmax.support.packing import packed, unpacked_values
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -36,6 +35,7 @@ class NatsByFrequency(TokenMean):
         print(metric.result())  # {"nats_1": ..., "tokens_1": ..., "nats_10": ..., ...}
     """
 
+    saved_options = ("counts",)
     default_name = "nats_by_frequency"
     not_in_fit = NO_NATS
 
@@ -49,13 +49,6 @@ class NatsByFrequency(TokenMean):
         super().__init__(**kwargs)
         with tf.init_scope():  # outside the graph that asks first, as other graphs use it
             self._bands = tf.constant(digits, tf.int32)
-
-    def get_config(self):
-        return {**super().get_config(), "counts": packed(self.counts)}
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**unpacked_values(config))
 
     def _values(self, tag, labels):
         expect(len(self.counts) == tag.head.vocab_size, "counts",

@@ -55,6 +55,7 @@ class RankingMetric(TokenMean):
         print(metric.result())  # 0.5
     """
 
+    saved_options = ("k",)
     quantities = ("value",)
     needs = ("top_k", "a tfsoftmax head")
     not_in_fit = "it costs a search of all items in each step"
@@ -85,9 +86,6 @@ class RankingMetric(TokenMean):
         queries, labels = self._queries(y_true, y_pred, sample_weight, tag.head.vocab_size)
         part, _ = tag.counted(labels)
         self._compare(part.top_k(self.k), *map(part.taken, queries))
-
-    def get_config(self):
-        return {**super().get_config(), "k": self.k}
 
     def _queries(self, y_true, y_pred, sample_weight, vocab_size):
         """(Relevant ids (N, R), grades (N, R), weights (N,)), and which of N queries count."""

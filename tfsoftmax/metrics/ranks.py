@@ -40,6 +40,7 @@ class NDCG(RankingMetric):
     Source: Järvelin and Kekäläinen 2002, whose gains are linear; Burges et al. 2005 for 2^g - 1.
     """
 
+    saved_options = ("gain",)
     default_name = "ndcg"
 
     def __init__(
@@ -56,9 +57,6 @@ class NDCG(RankingMetric):
         best = tf.sort(best, axis=1, direction="DESCENDING")[:, : self.k]
         ideal = tf.reduce_sum(best * discounts[: tf.shape(best)[1]], axis=1)
         return tf.math.divide_no_nan(tf.reduce_sum(gains * discounts, axis=1), ideal)
-
-    def get_config(self):
-        return {**super().get_config(), "gain": self.gain}
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -108,6 +106,7 @@ class MAP(RankingMetric):
     Source: Buckley and Voorhees 2000.
     """
 
+    saved_options = ("capped",)
     default_name = "map"
 
     def __init__(
@@ -121,6 +120,3 @@ class MAP(RankingMetric):
         precisions = tf.cumsum(hits, axis=1) / np.arange(1.0, self.k + 1)
         reached = tf.minimum(relevant, float(self.k)) if self.capped else relevant
         return tf.reduce_sum(hits * precisions, axis=1) / reached
-
-    def get_config(self):
-        return {**super().get_config(), "capped": self.capped}

@@ -8,7 +8,8 @@ import tensorflow as tf
 from tfsoftmax.losses.labels import Labels, positions
 from tfsoftmax.losses.logits_tag import LogitsTag
 from tfsoftmax.ops.replicas import sum_of_replicas
-from tfsoftmax.support.arguments import CheckedArguments, expect
+from tfsoftmax.support.arguments import expect
+from tfsoftmax.support.saved_options import SavedOptions
 
 
 def whole_ids(ids: tf.Tensor, least: int, end: int) -> tf.Tensor:
@@ -30,7 +31,7 @@ def whole_ids(ids: tf.Tensor, least: int, end: int) -> tf.Tensor:
         return tf.identity(whole)
 
 
-class TokenMean(CheckedArguments, keras.metrics.Metric):
+class TokenMean(SavedOptions, keras.metrics.Metric):
     """Base of the metrics: weighted means over all positions since the last reset.
 
     The weights of `weighted_metrics` say how many tokens each position counts for. Sums are
@@ -57,6 +58,7 @@ class TokenMean(CheckedArguments, keras.metrics.Metric):
             measure.
     """
 
+    saved_options = ("ignore_class",)
     quantities = ("nats",)
     default_name = None
     needs = ("log_prob", "a tfsoftmax head")  # a method of the head, and which heads have it
@@ -150,9 +152,6 @@ class TokenMean(CheckedArguments, keras.metrics.Metric):
         if self._has_said_why and tf.executing_eagerly() and tokens == 0:
             return nothing
         return self._report(*(total / tokens for total in totals))
-
-    def get_config(self):
-        return {**super().get_config(), "ignore_class": self.ignore_class}
 
     def _values(self, tag: LogitsTag, labels: Labels):
         """A tensor (n,) for each of `quantities`, or None if they cannot be known.

@@ -114,10 +114,8 @@ class ItemTower(ComputedRows):
         return tf.ensure_shape(self.model(features, training=training), [None, self.output_dim])
 
     def get_config(self):
-        config = super().get_config()
-        del config["input_dim"], config["output_dim"]
         return {
-            **config,
+            **super().get_config(),
             "model": keras.saving.serialize_keras_object(self.model),
             "features": tf.nest.map_structure(_stored, self._features.tensors),
             "rows_at_once": self.rows_at_once,

@@ -99,11 +99,6 @@ class AfterWord(Sampler):
         """Words (N, count) int32 after each of the words (N,), by a stateless seed (2,)."""
         raise NotImplementedError
 
-    def get_config(self):
-        config = super().get_config()
-        del config["unique"]
-        return config
-
 
 @register("bigram")
 class Bigram(AfterWord):
@@ -139,6 +134,8 @@ class Bigram(AfterWord):
     Source: Bengio and Senécal 2003 and 2008 (interpolated bigrams); Labeau and Allauzen 2017
     (bigram noise); Müller 2017, sections 2.2.3.1 and 2.2.3.2.
     """
+
+    saved_options = ("ngram", "unigram_weight", "alpha")
 
     def __init__(
         self, vocab_size: int, ngram: BackoffBigrams | Mapping | str | PathLike,
@@ -190,12 +187,6 @@ class Bigram(AfterWord):
         seen = tf.cast(tf.gather(self._keys, place) % self.vocab_size, tf.int32)
         weight = tf.cast(tf.gather(self._weight, before), tf.float64)
         return tf.where(uniform(shape, coin_seed) < weight, words, seen)
-
-    def get_config(self):
-        return {
-            **super().get_config(), "ngram": self.ngram.to_config(),
-            "unigram_weight": self.unigram_weight, "alpha": self.alpha,
-        }
 
 
 def _seen_and_backoff(ngram):

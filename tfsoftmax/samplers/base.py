@@ -13,9 +13,9 @@ from tfsoftmax.ops.inputs import checked_ids, dense
 from tfsoftmax.ops.ranking import places_among
 from tfsoftmax.ops.replicas import in_replica
 from tfsoftmax.samplers.poisson_race import poisson_race, tries_needed
-from tfsoftmax.support.arguments import CheckedArguments, expect, is_whole
-from tfsoftmax.support.packing import unpacked_values
+from tfsoftmax.support.arguments import expect, is_whole
 from tfsoftmax.support.renumbering import Renumbering
+from tfsoftmax.support.saved_options import SavedOptions
 
 
 class Candidates(NamedTuple):
@@ -39,7 +39,7 @@ class Candidates(NamedTuple):
     log_expected_labels: tf.Tensor
 
 
-class Sampler(CheckedArguments, keras.layers.Layer):
+class Sampler(SavedOptions, keras.layers.Layer):
     """A proposal distribution q over V words, from which a head draws samples.
 
     The type of a sampler says what its samples are. A plain `Sampler` draws words that all
@@ -64,6 +64,8 @@ class Sampler(CheckedArguments, keras.layers.Layer):
         head = tfsoftmax.SampledSoftmax(4, num_samples=2, sampler=sampler)
     """
 
+    saved_options = ("vocab_size", "unique")
+    retired_options = ("implementation",)
     hits = Hits.KEEP  # what should happen to samples that equal a label, unless one asks for others
     unbiased = True  # whether the expected counts are the words' own; if not, all are the same
     units = 0  # of the hidden states, the last ones, which the sampler reads
@@ -272,19 +274,6 @@ class Sampler(CheckedArguments, keras.layers.Layer):
         right = is_whole(num_samples) and 1 <= num_samples <= most
         rule = f"be a positive integer of at most {most}" + ", as `unique` is set" * self.unique
         expect(right, "num_samples", rule, num_samples)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "vocab_size": self.vocab_size,
-            "unique": self.unique,
-        }
-
-    @classmethod
-    def from_config(cls, config):
-        # Older files have an `implementation`, which is dropped.
-        config = {k: v for k, v in config.items() if k != "implementation"}
-        return super().from_config(unpacked_values(config))
 
 
 def stateless(seed):

@@ -14,7 +14,6 @@ from tfsoftmax.samplers.by_name import register
 from tfsoftmax.support.arguments import expect
 from tfsoftmax.support.array_like import ArrayLike
 from tfsoftmax.support.counts import checked_counts, with_unseen
-from tfsoftmax.support.packing import packed
 
 
 @register("uniform")
@@ -109,6 +108,8 @@ class Unigram(Sampler):
     Source: Müller 2017, section 5.2.2; Mikolov et al. 2013 (distortion); Walker 1977 (alias).
     """
 
+    saved_options = ("counts", "alpha")
+
     def __init__(self, vocab_size: int, counts: ArrayLike, alpha: float = 1.0, **kwargs):
         super().__init__(vocab_size, **kwargs)
         expect(0 <= alpha <= 1, "alpha", "lie in [0, 1]", alpha)
@@ -131,6 +132,3 @@ class Unigram(Sampler):
             tf.gather(self._threshold, cell), tf.int64
         )
         return tf.where(stays, tf.cast(cell, tf.int32), tf.gather(self._alias, cell))
-
-    def get_config(self):
-        return {**super().get_config(), "counts": packed(self.counts), "alpha": self.alpha}

@@ -47,6 +47,7 @@ class Excluding(Sampler):
             1000, 50, "log_uniform", sampler_options={"exclude": [0]})
     """
 
+    saved_options = ("exclude", "sampler")
     decided_options = ("unique",)
 
     def __init__(self, vocab_size: int, exclude: Sequence[int], sampler: Sampler, **kwargs):
@@ -113,17 +114,6 @@ class Excluding(Sampler):
 
     def _words(self, places):
         return places + _searched(np.subtract(self.exclude, range(len(self.exclude))), places)
-
-    def get_config(self):
-        config = super().get_config()
-        del config["unique"]
-        sampler = keras.saving.serialize_keras_object(self.sampler)
-        return {**config, "exclude": list(self.exclude), "sampler": sampler}
-
-    @classmethod
-    def from_config(cls, config):
-        sampler = keras.saving.deserialize_keras_object(config["sampler"])
-        return super().from_config({**config, "sampler": sampler})
 
 
 def _check_class(cls):

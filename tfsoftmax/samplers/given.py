@@ -20,8 +20,3 @@ class Given(Sampler):
 
     def sample_others(self, labels, num_samples, seed):
         return self.sample(labels, num_samples, seed)
-
-    def get_config(self):
-        config = super().get_config()
-        del config["unique"]
-        return config

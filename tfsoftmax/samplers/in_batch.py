@@ -1,6 +1,5 @@
 """In-batch negatives: the labels of a batch are the sample for all its positions."""
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -15,7 +14,6 @@ from tfsoftmax.samplers.learned import LearnedUnigram
 from tfsoftmax.support.arguments import expect
 from tfsoftmax.support.array_like import ArrayLike
 from tfsoftmax.support.counts import checked_counts, with_unseen
-from tfsoftmax.support.packing import packed
 
 
 @register("in_batch")
@@ -69,6 +67,7 @@ class InBatch(Given):
     Shmuma 2017 ("sampled softmax") is `counts=None` with uniform words.
     """
 
+    saved_options = ("counts", "extra")
     hits = Hits.REMOVE_ONE  # the position's own label
 
     def __init__(
@@ -182,13 +181,3 @@ class InBatch(Given):
         """Raises ValueError unless this is None or a number of words of `extra`."""
         if num_samples is not None:
             super().check_size(num_samples)
-
-    def get_config(self):
-        counts = self.counts if self.learned is not None else packed(self.counts)
-        extra = keras.saving.serialize_keras_object(self.extra)
-        return {**super().get_config(), "counts": counts, "extra": extra}
-
-    @classmethod
-    def from_config(cls, config):
-        extra = keras.saving.deserialize_keras_object(config.get("extra"))
-        return super().from_config({**config, "extra": extra})

@@ -113,6 +113,8 @@ class Interpolated(Unigram):
     Source: Müller 2017, equation 5.1.
     """
 
+    saved_options = ("unigram_weight",)
+
     def __init__(
         self, vocab_size: int, counts: ArrayLike,
         unigram_weight: float | Callable | dict = 0.95, **kwargs,
@@ -159,17 +161,6 @@ class Interpolated(Unigram):
     def _typical_q(self):
         # With the uniform distribution mixed in, fewer draws bring as many different words.
         return np.exp(self._log_q.numpy().astype(np.float64))
-
-    def get_config(self):
-        weight = self.unigram_weight
-        if callable(weight):
-            weight = keras.saving.serialize_keras_object(weight)
-        return {**super().get_config(), "unigram_weight": weight}
-
-    @classmethod
-    def from_config(cls, config):
-        weight = keras.saving.deserialize_keras_object(config["unigram_weight"])
-        return super().from_config({**config, "unigram_weight": weight})
 
 
 def _schedule(config):

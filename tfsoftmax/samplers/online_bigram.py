@@ -12,7 +12,6 @@ from tfsoftmax.samplers.distributions import Unigram
 from tfsoftmax.support.arguments import check_positive, expect
 from tfsoftmax.support.array_like import ArrayLike
 from tfsoftmax.support.counts import checked_counts
-from tfsoftmax.support.packing import packed
 
 
 @register("online_bigram")
@@ -50,6 +49,8 @@ class OnlineBigram(AfterWord):
     Departures: bigrams instead of n-grams with backoff, M words for each history instead of all,
     and the smoothing of Witten and Bell 1991 with the unigram.
     """
+
+    saved_options = ("counts", "slots", "decay")
 
     def __init__(
         self, vocab_size: int, counts: ArrayLike | None = None, slots: int = 64,
@@ -136,12 +137,6 @@ class OnlineBigram(AfterWord):
     def _write(self, touched, words, weights):
         own_copy(self.words.value).scatter_update(tf.IndexedSlices(words, touched))
         own_copy(self.weights_after.value).scatter_update(tf.IndexedSlices(weights, touched))
-
-    def get_config(self):
-        return {
-            **super().get_config(), "counts": packed(self.counts), "slots": self.slots,
-            "decay": self.decay,
-        }
 
 
 def _heaviest(rows, words, weights, most, count, vocab_size):

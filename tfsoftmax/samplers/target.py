@@ -20,7 +20,6 @@ from tfsoftmax.support.arguments import (
     whole_numbers,
 )
 from tfsoftmax.support.array_like import ArrayLike
-from tfsoftmax.support.packing import packed
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -57,6 +56,7 @@ class TargetSampling(Given):
     Source: Müller 2017, equation 2.31; Jean et al. 2015, section 3.2; Chen et al. 2015 (the name).
     """
 
+    saved_options = ("vocabularies", "ends")
     unbiased = False
 
     def __init__(self, vocab_size: int, vocabularies: ArrayLike, ends: ArrayLike, **kwargs):
@@ -128,12 +128,6 @@ class TargetSampling(Given):
         size = self.vocabularies.shape[1]
         expect(num_samples == size, "num_samples",
                f"be {size}, the size of the chunks' vocabularies", num_samples)
-
-    def get_config(self):
-        return {
-            **super().get_config(), "vocabularies": packed(self.vocabularies),
-            "ends": packed(self.ends),
-        }
 
 
 @checks_arguments

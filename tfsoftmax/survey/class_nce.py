@@ -21,7 +21,6 @@ from tfsoftmax.samplers.rows import cumulative, draw
 from tfsoftmax.support.arguments import check_positive
 from tfsoftmax.support.array_like import ArrayLike
 from tfsoftmax.support.counts import checked_counts, with_unseen
-from tfsoftmax.support.packing import packed
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -55,6 +54,7 @@ class ClassNCE(ClassSoftmax):
     Source: Baltescu and Blunsom 2014; Müller 2017, section 2.2.3.2.
     """
 
+    saved_options = ("num_samples", "counts", "seed")
     trains_exactly = False
 
     def __init__(
@@ -114,9 +114,3 @@ class ClassNCE(ClassSoftmax):
     def _rows_and_biases(self, edges):
         biases = tf.zeros(tf.shape(edges)) if self.bias is None else rows_of(self.bias.value, edges)
         return rows_of(self.kernel.value, edges), biases
-
-    def get_config(self):
-        return {
-            **super().get_config(), "num_samples": self.num_samples,
-            "counts": packed(self.counts), "seed": self.seed,
-        }

@@ -14,7 +14,6 @@ from tfsoftmax.heads.options import HeadOptions
 from tfsoftmax.partitions import classes as partitions
 from tfsoftmax.support.array_like import ArrayLike
 from tfsoftmax.support.counts import checked_counts, with_unseen
-from tfsoftmax.support.packing import packed
 from tfsoftmax.survey.shares import Shares
 
 
@@ -43,6 +42,7 @@ class ClassUnigram(SoftmaxHead):
     Source: Müller 2017, equation 2.11 (Brown et al. 1992), whose P(c | H) is an n-gram model's.
     """
 
+    saved_options = ("counts", "classes")
     trains_exactly = True
 
     def __init__(
@@ -73,8 +73,3 @@ class ClassUnigram(SoftmaxHead):
 
     def distribution(self):
         return Shares(Rows(*self._parameters()), self._class_of, self._log_share)
-
-    def get_config(self):
-        return {
-            **super().get_config(), "counts": packed(self.counts), "classes": packed(self.classes)
-        }

@@ -40,6 +40,7 @@ class CubicScores(LinearHead):
     them.
     """
 
+    saved_options = ("alpha", "beta")
     is_distribution = False
 
     def __init__(
@@ -66,6 +67,3 @@ class CubicScores(LinearHead):
         )
 
     _self_normalised = _no_probabilities
-
-    def get_config(self):
-        return {**super().get_config(), "alpha": self.alpha, "beta": self.beta}

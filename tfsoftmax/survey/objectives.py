@@ -120,6 +120,8 @@ class SampledObjective(SamplingHead):
         losses, best = head.training_loss(hidden, labels), head.top_k(hidden, 10)
     """
 
+    saved_options = ("corrected", "objective_options")
+
     def __init__(
         self, vocab_size: int, num_samples: int | None = 1280, objective: str | Callable = "bpr",
         sampler: str | Sampler | None = None, counts: ArrayLike | None = None,
@@ -152,9 +154,8 @@ class SampledObjective(SamplingHead):
     def get_config(self):
         name = self.objective_name
         return {
-            **super().get_config(), "corrected": self.corrected,
+            **super().get_config(),
             "objective": keras.saving.serialize_keras_object(name) if callable(name) else name,
-            "objective_options": self.objective_options,
         }
 
     @classmethod

@@ -47,6 +47,8 @@ class SelfNormalisedSoftmax(LinearHead):
     (Andreas and Klein 2015; Chen et al. 2015).
     """
 
+    saved_options = ("fraction", "alpha", "squared", "seed")
+
     def __init__(
         self, vocab_size: int, fraction: float = 0.1, alpha: float = 1.0, squared: bool = True,
         seed: int | None = None, **kwargs: Unpack[TiedOptions],
@@ -70,15 +72,6 @@ class SelfNormalisedSoftmax(LinearHead):
     def _self_normalised(self, hidden, labels):
         constant = 0.5 / self.alpha if self.squared else 0.0
         return super()._self_normalised(hidden, labels) - constant
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "fraction": self.fraction,
-            "alpha": self.alpha,
-            "squared": self.squared,
-            "seed": self.seed,
-        }
 
 
 def _subset(fraction, count, seed):

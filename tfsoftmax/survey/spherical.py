@@ -62,6 +62,7 @@ class SphericalSoftmax(LinearHead):
     score zero has no logarithm.
     """
 
+    saved_options = ("epsilon", "sgd_learning_rate")
     trains_exactly = True
     _shift: ClassVar[float] = 0.0  # added to the biases
 
@@ -179,9 +180,3 @@ class SphericalSoftmax(LinearHead):
             "multiply", received=f"{type(optimizer).__name__}, which a global policy of "
             "mixed_float16 or `loss_scale_factor` asks for",
         )
-
-    def get_config(self):
-        rate = self.sgd_learning_rate
-        if isinstance(rate, Schedule):
-            rate = keras.optimizers.schedules.serialize(rate)
-        return {**super().get_config(), "epsilon": self.epsilon, "sgd_learning_rate": rate}

@@ -39,8 +39,3 @@ class TaylorSoftmax(SphericalSoftmax):
         **kwargs: Unpack[TiedOptions],
     ):
         super().__init__(vocab_size, 1.0, sgd_learning_rate, **kwargs)
-
-    def get_config(self):
-        config = super().get_config()
-        del config["epsilon"]
-        return config

@@ -5,7 +5,7 @@ import random
 import keras
 import tensorflow as tf
 
-from tfsoftmax.ops.replicas import replica_id
+from tfsoftmax.ops.replicas import add_state, replica_id
 from tfsoftmax.support.arguments import expect
 
 
@@ -29,10 +29,8 @@ class RandomState(keras.layers.Layer):
         right = seed is None or -(2**63) <= seed < 2**63
         expect(right, "seed", "lie in [-2**63, 2**63)", seed)
         start = random.randint(1, 10**9) if seed is None else seed
-        self.state = self.add_weight(
-            name="state", shape=(2,), dtype="int64", trainable=False, autocast=False,
-            initializer=lambda shape, dtype: tf.constant([start, 0], dtype),
-            aggregation="only_first_replica",
+        self.state = add_state(
+            self, "state", (2,), "int64", lambda shape, dtype: tf.constant([start, 0], dtype)
         )
         self.built = True
 

@@ -14,7 +14,7 @@ from tfsoftmax.distributions.rows import Rows
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.heads.options import WeightOptions
 from tfsoftmax.layers.initializers import add_weight
-from tfsoftmax.ops.replicas import gathered_rows, of_all_replicas, own_copy
+from tfsoftmax.ops.replicas import add_state, gathered_rows, of_all_replicas, own_copy
 from tfsoftmax.ops.subsets import distinct, kept_where
 from tfsoftmax.partitions import assignment, classes, code_files
 from tfsoftmax.support.arguments import check_at_least, expect
@@ -116,10 +116,8 @@ class SelfOrganisedSoftmax(SoftmaxHead):
         )
 
     def _state(self, name, value, shape):
-        return self.add_weight(
-            name=name, shape=shape, dtype=value.dtype.name, trainable=False, autocast=False,
-            initializer=lambda shape, dtype: tf.broadcast_to(value, shape),
-            aggregation="only_first_replica",
+        return add_state(
+            self, name, shape, value.dtype.name, lambda shape, dtype: tf.broadcast_to(value, shape)
         )
 
     @property

@@ -3,12 +3,33 @@
 Where there is one replica, or none is running, each function costs nothing.
 """
 
+from collections.abc import Callable, Sequence
+
+import keras
 import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.ops.subsets import kept_where
 from tfsoftmax.support.arguments import expect
 from tfsoftmax.support.array_like import ArrayLike
+
+
+def add_state(
+    layer: keras.layers.Layer, name: str, shape: Sequence[int], dtype: str | None = None,
+    initializer: str | Callable = "zeros",
+) -> keras.Variable:
+    """Adds a weight that training changes, but no gradient, in all replicas in the same way.
+
+    Args:
+        layer: the layer that owns the weight.
+        name, shape: of the weight.
+        dtype: of the weight; None for that of the layer's weights.
+        initializer: as in `keras.layers.Layer.add_weight`.
+    """
+    return layer.add_weight(
+        name=name, shape=shape, dtype=dtype, initializer=initializer, trainable=False,
+        autocast=False, aggregation="only_first_replica",
+    )
 
 
 def _others():

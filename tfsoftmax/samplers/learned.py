@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.ops.random import split_seed, uniform, uniform_words
-from tfsoftmax.ops.replicas import gathered_rows, labels_of_all_replicas, own_copy
+from tfsoftmax.ops.replicas import add_state, gathered_rows, labels_of_all_replicas, own_copy
 from tfsoftmax.ops.saved_arrays import array_of
 from tfsoftmax.samplers.alias_table import cells
 from tfsoftmax.samplers.base import Sampler
@@ -43,10 +43,9 @@ class LearnedUnigram(Sampler):
 
     def __init__(self, vocab_size: int, **kwargs):
         super().__init__(vocab_size, **kwargs)
-        self.sums = self.add_weight(
-            name="sums", shape=(2 * cells(vocab_size),), dtype="float64", trainable=False,
-            autocast=False, aggregation="only_first_replica",
-            initializer=lambda shape, dtype: tf.constant(_sum_tree(np.ones(vocab_size)), dtype),
+        self.sums = add_state(
+            self, "sums", (2 * cells(vocab_size),), "float64",
+            lambda shape, dtype: tf.constant(_sum_tree(np.ones(vocab_size)), dtype),
         )
 
     def log_q(self, ids):
@@ -126,12 +125,7 @@ class Interpolated(Unigram):
         expect(number or callable(unigram_weight), "unigram_weight",
                "lie in [0, 1] or be a function of the step", unigram_weight)
         self.unigram_weight = unigram_weight
-        self.step = None
-        if callable(unigram_weight):
-            self.step = self.add_weight(
-                name="step", shape=(), dtype="int64", initializer="zeros", trainable=False,
-                autocast=False, aggregation="only_first_replica",
-            )
+        self.step = add_state(self, "step", (), "int64") if callable(unigram_weight) else None
 
     def weight(self) -> tf.Tensor:
         """λ at the present step, scalar float32."""

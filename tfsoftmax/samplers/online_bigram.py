@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.ops.random import split_seed, uniform
-from tfsoftmax.ops.replicas import gathered_rows, of_all_replicas, own_copy
+from tfsoftmax.ops.replicas import add_state, gathered_rows, of_all_replicas, own_copy
 from tfsoftmax.ops.saved_arrays import array_of
 from tfsoftmax.samplers.after_word import AfterWord
 from tfsoftmax.samplers.by_name import register
@@ -62,14 +62,9 @@ class OnlineBigram(AfterWord):
         self.slots, self.decay = slots, decay
         self.counts = None if counts is None else checked_counts(counts, self.vocab_size)
         self.unigram = Unigram(vocab_size, np.ones(vocab_size) if counts is None else counts)
-        options = {
-            "initializer": "zeros", "trainable": False, "autocast": False,
-            "aggregation": "only_first_replica",
-        }
-        shape = (self.vocab_size, slots)
-        self.words = self.add_weight(name="words", shape=shape, dtype="int32", **options)
-        self.weights_after = self.add_weight(name="weights", shape=shape, **options)
-        self.total = self.add_weight(name="total", shape=(self.vocab_size,), **options)
+        self.words = add_state(self, "words", (self.vocab_size, slots), "int32")
+        self.weights_after = add_state(self, "weights", (self.vocab_size, slots))
+        self.total = add_state(self, "total", (self.vocab_size,))
 
     def observe(self, before: tf.Tensor, ids: tf.Tensor, shares: tf.Tensor) -> None:
         """Adds estimated probabilities to the weights, unless `trainable` is False.

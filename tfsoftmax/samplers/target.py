@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tfsoftmax.ops.graphs import held
 from tfsoftmax.ops.random import uniform_words
+from tfsoftmax.ops.replicas import add_state
 from tfsoftmax.samplers.base import Candidates, contains
 from tfsoftmax.samplers.given import Given
 from tfsoftmax.support.arguments import (
@@ -65,10 +66,7 @@ class TargetSampling(Given):
         self.ends = _checked_ends(ends, len(self.vocabularies))
         with tf.init_scope():
             self._words, self._ends = tf.constant(self.vocabularies), tf.constant(self.ends)
-        self.step = self.add_weight(
-            name="step", shape=(), dtype="int64", initializer="zeros", trainable=False,
-            autocast=False, aggregation="only_first_replica",
-        )
+        self.step = add_state(self, "step", (), "int64")
 
     def chunk(self) -> tf.Tensor:
         """Number of the present chunk: scalar int32."""

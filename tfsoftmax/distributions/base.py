@@ -24,8 +24,9 @@ class Objective:
     | `weighted_nats(hidden, labels, weights)` | Σ weights · nats, differentiable; and the exact  |
     |                                          | cross-entropies (N,) without a gradient, or None |
 
-    A subclass writes `nats`. `hidden` is (N, D) float, labels are (N,) int32 in [0, V), weights
-    are (N,) float32. What else a loss reads at each position follows as further tensors (N, ...).
+    A subclass writes `nats`, and says whether its losses `are_exact`. `hidden` is (N, D) float,
+    labels are (N,) int32 in [0, V), weights are (N,) float32. What else a loss reads at each
+    position follows as further tensors (N, ...).
 
     Example:
         class Hinge(tfsoftmax.distributions.base.Objective):
@@ -36,6 +37,8 @@ class Objective:
                 return keras.ops.relu(self.distribution.nats(hidden, labels) - 1)
     """
 
+    are_exact = False  # whether the losses are the exact cross-entropies
+
     def nats(self, hidden: tf.Tensor, labels: tf.Tensor, *more: tf.Tensor) -> tf.Tensor:
         """The loss of each position, (N,)."""
         raise NotImplementedError
@@ -44,7 +47,8 @@ class Objective:
         self, hidden: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor, *more: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor | None]:
         """Σ weights · nats, and the exact cross-entropies (N,) or None."""
-        return weighted_sum(self.nats(hidden, labels, *more), weights), None
+        nats = self.nats(hidden, labels, *more)
+        return weighted_sum(nats, weights), tf.stop_gradient(nats) if self.are_exact else None
 
 
 class NatsOf(Objective):
@@ -90,6 +94,7 @@ class Distribution(Objective):
     """
 
     vocab_size: int
+    are_exact = True
 
     def logits(self, hidden: tf.Tensor) -> tf.Tensor:
         """(N, V), whose softmax is P."""
@@ -117,10 +122,6 @@ class Distribution(Objective):
                 labels, self.logits(rows)
             ), hidden, self.vocab_size, labels,
         )
-
-    def weighted_nats(self, hidden, labels, weights):
-        nats = self.nats(hidden, labels)
-        return weighted_sum(nats, weights), tf.stop_gradient(nats)
 
 
 class HandWritten(Objective):

@@ -27,7 +27,6 @@ from tfsoftmax.distributions.factored import Factored, tensors
 from tfsoftmax.ops.graphs import may_be_exported, under_xla
 from tfsoftmax.ops.logits import rows_of
 from tfsoftmax.ops.subsets import sums_of_sorted
-from tfsoftmax.ops.weighting import weighted_sum
 from tfsoftmax.partitions.tree import Tree
 from tfsoftmax.support import budgets
 
@@ -200,13 +199,10 @@ class _TiledPaths(Objective):
     kernel: tf.Tensor
     bias: tf.Tensor | None
     steps: nary_tiles.TiledSteps
+    are_exact = True
 
     def nats(self, hidden, labels):
         return nary_tiles.path_nats(hidden, self.kernel, self.bias, self.steps)
-
-    def weighted_nats(self, hidden, labels, weights):
-        nats = self.nats(hidden, labels)
-        return weighted_sum(nats, weights), tf.stop_gradient(nats)
 
 
 def _by_node(hidden, rows, biases, steps, weights=None):

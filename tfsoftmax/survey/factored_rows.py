@@ -6,7 +6,6 @@ import tensorflow as tf
 
 from tfsoftmax.distributions.base import Objective
 from tfsoftmax.ops.logits import with_one
-from tfsoftmax.ops.weighting import weighted_sum
 from tfsoftmax.survey.descent import descend, second_moments
 from tfsoftmax.survey.spherical_distribution import FactoredSpherical, label_slopes, sums
 
@@ -100,6 +99,8 @@ def _moments(rows):
 class _Stepping(Objective):
     """What `FactoredRows.stepping` returns."""
 
+    are_exact = True
+
     def __init__(self, factors, distribution):
         self.factors, self.distribution = factors, distribution
 
@@ -118,7 +119,3 @@ class _Stepping(Objective):
             return tf.identity(nats), gradient
 
         return identity(tf.convert_to_tensor(factors.trigger.value), nats)
-
-    def weighted_nats(self, hidden, labels, weights):
-        nats = self.nats(hidden, labels)
-        return weighted_sum(nats, weights), tf.stop_gradient(nats)

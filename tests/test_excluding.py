@@ -131,7 +131,7 @@ def test_a_learned_sampler_without_words_counts_only_the_others():
     (lambda: get_sampler("uniform", 9, exclude=[]), "`exclude` must be different ids"),
     (lambda: get_sampler("uniform", 9, exclude=0), "`exclude` must be different ids"),
     (lambda: get_sampler("uniform", 9, exclude=[0.5]), "`exclude` must be different ids"),
-    (lambda: get_sampler("uniform", 2, exclude=[0, 1]), "but not all"),
+    (lambda: get_sampler("uniform", 2, exclude=[0, 1]), "not all of them"),
     (lambda: get_sampler("in_batch", 9, np.ones(9), exclude=[0]), "exclude with InBatch"),
     (lambda: get_sampler("online_bigram", 9, exclude=[0]), "exclude with OnlineBigram"),
     (lambda: Excluding(4, [0], TargetSampling(3, [[0, 1]], [1])), "with TargetSampling"),

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Unpack
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.heads.inputs import checked_items
@@ -13,8 +12,7 @@ from tfsoftmax.heads.options import HeadOptions
 from tfsoftmax.ops.graphs import may_be_exported
 from tfsoftmax.ops.inputs import dense
 from tfsoftmax.samplers.base import contains
-from tfsoftmax.samplers.excluding import NEVER
-from tfsoftmax.support.arguments import expect
+from tfsoftmax.samplers.excluding import NEVER, different_ids
 from tfsoftmax.support.array_like import ArrayLike
 
 
@@ -48,7 +46,7 @@ class Items(LinearHead):
         not_items: Sequence[int] = (), **kwargs: Unpack[HeadOptions],
     ):
         super().__init__(vocab_size, tied_to, **kwargs)
-        self.not_items = checked_not_items(not_items, self.vocab_size)
+        self.not_items = different_ids("not_items", not_items, self.vocab_size)
 
     def _is_none(self, ids):
         return contains(tf.constant(self.not_items, tf.int32), ids)
@@ -100,14 +98,3 @@ class Items(LinearHead):
         count = tf.reduce_prod(tf.shape(hidden)[:-1])
         others = tf.tile(tf.constant([self.not_items], tf.int32), [count, 1])
         return others if excluded is None else tf.concat([excluded, others], 1)
-
-
-def checked_not_items(not_items: Sequence[int], vocab_size: int) -> tuple[int, ...]:
-    """The ids in their order. ValueError unless they are different ones in [0, V), not all."""
-    ids = np.asarray(not_items)
-    right = ids.ndim == 1 and ids.size < vocab_size and len(np.unique(ids)) == ids.size
-    if right and ids.size:
-        right = ids.dtype.kind in "iu" and ids.min() >= 0 and ids.max() < vocab_size
-    rule = f"be different ids in [0, {vocab_size}), not all of them"
-    expect(right, "not_items", rule, not_items)
-    return tuple(np.sort(ids).tolist())

@@ -7,9 +7,8 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.heads.base import SoftmaxHead
-from tfsoftmax.heads.items import checked_not_items
 from tfsoftmax.retrieval.item_tower import ItemTower, as_tensors
-from tfsoftmax.samplers.excluding import Excluding
+from tfsoftmax.samplers.excluding import Excluding, different_ids
 from tfsoftmax.sharding.shards import sharded_words
 from tfsoftmax.support._compat import ObjectSharingScope, layers_of
 from tfsoftmax.support.arguments import checks_arguments, expect, refusal
@@ -127,7 +126,7 @@ def _padding(model, size):
 
 def _check_not_items(model, not_items, renumbering):
     """ValueError if padding, which was no item, would become one."""
-    not_items = checked_not_items(not_items, len(renumbering))
+    not_items = different_ids("not_items", not_items, len(renumbering))
     was_none = any(0 in getattr(layer, "not_items", ()) for layer in layers_of(model))
     fits = 0 in not_items or not (was_none and _padding(model, renumbering.size))
     rule = "hold 0, which was no item: an embedding with `mask_zero` masks it"

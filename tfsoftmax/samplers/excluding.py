@@ -68,7 +68,7 @@ class Excluding(Sampler):
     ) -> tuple[tuple[int, ...], np.ndarray | None]:
         """The checked ids, and the counts, if any, of the other words, for a sampler of a class."""
         _check_class(cls)
-        ids = _checked_ids(exclude, vocab_size)
+        ids = different_ids("exclude", exclude, vocab_size, least=1)
         return ids, None if counts is None else np.delete(checked_counts(counts, vocab_size), ids)
 
     def log_q(self, ids):
@@ -124,13 +124,24 @@ def _check_class(cls):
     )
 
 
-def _checked_ids(exclude, vocab_size):
-    ids = np.asarray(exclude)
-    fits = ids.ndim == 1 and ids.size and ids.dtype.kind in "iu" and len(np.unique(ids)) == ids.size
-    right = fits and ids.min() >= 0 and ids.max() < vocab_size and ids.size < vocab_size
-    rule = f"be different ids in [0, {vocab_size}), a list of some, but not all"
-    expect(right, "exclude", rule, exclude)
-    return tuple(np.sort(ids).tolist())
+def different_ids(
+    name: str, ids: Sequence[int], vocab_size: int, least: int = 0
+) -> tuple[int, ...]:
+    """The ids in their order, or ValueError.
+
+    Args:
+        name: the name of the argument, for the message.
+        ids: different ones in [0, V), `least` or more of them, but not all.
+        vocab_size: V.
+        least: the fewest ids that there may be.
+    """
+    found = np.asarray(ids)
+    right = found.ndim == 1 and least <= found.size == len(np.unique(found)) < vocab_size
+    if right and found.size:
+        right = found.dtype.kind in "iu" and found.min() >= 0 and found.max() < vocab_size
+    some = "some but " if least else ""
+    expect(right, name, f"be different ids in [0, {vocab_size}), {some}not all of them", ids)
+    return tuple(np.sort(found).tolist())
 
 
 def _searched(ordered, values, side="right"):

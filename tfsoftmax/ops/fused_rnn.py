@@ -43,9 +43,7 @@ def lstm(inputs, hidden, carry, kernel, recurrent_kernel, bias, mask=None):
     peepholes; the order of computation follows Appleyard et al. 2016, section 3.1
     (Müller 2017, section 3.5).
     """
-    kept, inputs = _kept(mask, inputs)
-    function = tf.custom_gradient(lambda *arguments: _lstm(kept, *arguments))
-    return function(inputs, hidden, carry, kernel, recurrent_kernel, bias)
+    return _run(_lstm, mask, inputs, hidden, carry, kernel, recurrent_kernel, bias)
 
 
 def gru(inputs, hidden, kernel, recurrent_kernel, bias, mask=None):
@@ -65,9 +63,7 @@ def gru(inputs, hidden, kernel, recurrent_kernel, bias, mask=None):
     Source: Cho et al. 2014; the reset gate multiplies after the matmul, as in cuDNN and Keras
     (`reset_after=True`).
     """
-    kept, inputs = _kept(mask, inputs)
-    function = tf.custom_gradient(lambda *arguments: _gru(kept, *arguments))
-    return function(inputs, hidden, kernel, recurrent_kernel, bias)
+    return _run(_gru, mask, inputs, hidden, kernel, recurrent_kernel, bias)
 
 
 def rnn(inputs, hidden, kernel, recurrent_kernel, bias, mask=None):
@@ -86,9 +82,13 @@ def rnn(inputs, hidden, kernel, recurrent_kernel, bias, mask=None):
 
     Source: Elman 1990; Müller 2017, equation 2.7.
     """
+    return _run(_rnn, mask, inputs, hidden, kernel, recurrent_kernel, bias)
+
+
+def _run(function, mask, inputs, *others):
+    """The results of a function of the mask, the inputs and others, with its own gradient."""
     kept, inputs = _kept(mask, inputs)
-    function = tf.custom_gradient(lambda *arguments: _rnn(kept, *arguments))
-    return function(inputs, hidden, kernel, recurrent_kernel, bias)
+    return tf.custom_gradient(lambda *arguments: function(kept, *arguments))(inputs, *others)
 
 
 def _rnn(kept, inputs, h_0, kernel, recurrent_kernel, bias):

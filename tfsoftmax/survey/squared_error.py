@@ -49,14 +49,10 @@ class Scores(Distribution):
 
         return map_row_chunks(chunk, hidden, self.vocab_size, *given(excluded))
 
-    def nats(self, hidden, labels):
+    def _no_probabilities(self, *_):
         self.refuse()
 
-    def log_probs(self, hidden):
-        self.refuse()
-
-    def log_normaliser(self, hidden):
-        self.refuse()
+    nats = log_probs = log_normaliser = _no_probabilities
 
 
 @dataclasses.dataclass(frozen=True)

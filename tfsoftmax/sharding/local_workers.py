@@ -3,6 +3,7 @@
 The processes are forked before TensorFlow is imported, which this module therefore does not do.
 """
 
+import contextlib
 import json
 import math
 import os
@@ -94,10 +95,8 @@ def _wait(children, messages):
 
 def _signal_all(children, number):
     for child in list(children):
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(child, number)
-        except ProcessLookupError:
-            pass
 
 
 class _Copying:
@@ -141,10 +140,8 @@ def _end_with(alive):
 
 
 def _spare_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("localhost", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("localhost", 0))
+        return [each.getsockname()[1] for each in sockets]

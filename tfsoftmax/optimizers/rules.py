@@ -168,7 +168,7 @@ class Adam(SparseRows, keras.optimizers.Adam):
 
     def update_all(self, gradient, variable, learning_rate):
         if variable.dtype == tf.bfloat16:  # Keras's rule would not move it
-            return self._update_all_as_rows(gradient, variable, learning_rate)
+            return self.update_rows(gradient, variable, learning_rate)
         # XLA has no rule with amsgrad, and TensorFlow's rules round 1 - beta_2 to the dtype.
         if (self.amsgrad and under_xla()) or variable.dtype.size < 4:
             return super().update_all(gradient, variable, learning_rate)
@@ -182,15 +182,6 @@ class Adam(SparseRows, keras.optimizers.Adam):
             **self.operands(gradient, variable, "m", "v", "vhat"), lr=rate, beta1=beta_1,
             beta2=beta_2, epsilon=epsilon, beta1_power=beta_1**count, beta2_power=beta_2**count,
         )
-
-    def _update_all_as_rows(self, gradient, variable, learning_rate):
-        index = self._get_variable_index(variable)
-        slots = [slot[index].value for slot in self.slots()]
-        gradient, rate = (keras.ops.cast(x, variable.dtype) for x in (gradient, learning_rate))
-        step, *new = self.row_step(gradient, rate, *map(tf.convert_to_tensor, slots))
-        variable.assign_sub(step)
-        for slot, updated in zip(slots, new, strict=True):
-            slot.assign(updated)
 
     def row_step(self, gradient, learning_rate, momentum, velocity, *velocity_hat):
         count = tf.cast(self.iterations + 1, tf.float64 if gradient.dtype.size > 4 else tf.float32)

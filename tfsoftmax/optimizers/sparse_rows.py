@@ -17,6 +17,7 @@ from tfsoftmax.optimizers.rows import (
     rows_and_values,
     subtract_from_rows,
     sum_duplicates,
+    write_rows,
 )
 from tfsoftmax.sharding.shards import knowing_shards, mark_as, sharded_words
 from tfsoftmax.support import budgets
@@ -84,38 +85,40 @@ class SparseRows(RowAccumulation, RowAverages):
         raise NotImplementedError
 
     def update_rows(
-        self, gradient: tf.IndexedSlices, variable: tf.Variable, learning_rate: tf.Tensor
+        self, gradient: tf.IndexedSlices | tf.Tensor, variable: tf.Variable,
+        learning_rate: tf.Tensor,
     ) -> None:
         """Applies `row_step` to the touched rows of a variable and of its slots.
 
         Args:
-            gradient: `tf.IndexedSlices` with each row at most once.
+            gradient: `tf.IndexedSlices` with each row at most once, or a tensor for all rows.
             variable: the variable (V, ...).
             learning_rate: scalar tensor.
         """
         index = self._get_variable_index(variable)
         slots = [slot[index].value for slot in self.slots()]  # `.value` gathers without a copy
-        values = tf.cast(gradient.values, variable.dtype)
+        touched, values = rows_and_values(gradient)
+        values = tf.cast(values, variable.dtype)
         rate = keras.ops.cast(learning_rate, variable.dtype)
 
         def update(rows, values):
-            step, *new = self.row_step(values, rate, *[tf.gather(slot, rows) for slot in slots])
-            new.append(tf.gather(variable, rows) - step)
+            step, *new = self.row_step(values, rate, *[read_rows(slot, rows) for slot in slots])
+            new.append(read_rows(variable, rows) - step)
             for target, updated in zip([*slots, variable], new, strict=True):
-                target.scatter_update(tf.IndexedSlices(updated, rows))
+                write_rows(target, rows, updated)
 
-        if under_xla():
-            update(gradient.indices, values)
+        if touched is None or under_xla():
+            update(touched, values)
             return
         most = _chunk_rows(variable)
 
         def update_chunk(first):
             chunk = slice(first, first + most)
-            update(gradient.indices[chunk], values[chunk])
+            update(touched[chunk], values[chunk])
             return first + most
 
         tf.while_loop(
-            lambda first: first < tf.size(gradient.indices), lambda first: (update_chunk(first),),
+            lambda first: first < tf.size(touched), lambda first: (update_chunk(first),),
             (0,), parallel_iterations=1,
         )
 

@@ -195,7 +195,7 @@ def test_a_failed_save_keeps_the_old_checkpoint(tmp_path, monkeypatch):
     sharded_checkpoints.save(model, folder)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
 
-    monkeypatch.setattr(sharded_checkpoints, "write_object", full_disk)
+    monkeypatch.setattr(sharded_checkpoints, "write_manifest", full_disk)
     with pytest.raises(OSError, match="No space left"):
         sharded_checkpoints.save(model, folder)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before

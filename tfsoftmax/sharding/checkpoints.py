@@ -13,15 +13,16 @@ import os
 import keras
 
 from tfsoftmax.sharding.row_files import (
-    described,
+    by_key,
+    of_groups,
     plan_to_read,
     read_manifest,
     read_rows,
+    write_manifest,
     write_rows,
 )
 from tfsoftmax.sharding.workers import Workers
 from tfsoftmax.support.arguments import expect
-from tfsoftmax.support.manifests import write_object
 from tfsoftmax.support.replacing import alone, partial_of, whole_or_nothing
 
 MANIFEST = "manifest.json"
@@ -57,8 +58,7 @@ def save(model: keras.Model, folder: str) -> None:
             stack.enter_context(whole_or_nothing(folder, replace=True))
 
         def complete():
-            rows = {"variables": described(_variables(model)), "files": sum(written, [])}
-            write_object(os.path.join(partial, MANIFEST), rows)
+            write_manifest(os.path.join(partial, MANIFEST), _variables(model), sum(written, []))
             stack.close()
 
         workers.from_first(begin)
@@ -99,8 +99,8 @@ def _checked_plan(variables, folder):
     path = os.path.join(folder, MANIFEST)
     manifest = read_manifest(path)
     both = (_groups(variables) & _groups(manifest["variables"])) | {"weights"}
-    manifest["variables"] = _of_groups(manifest["variables"], both)
-    return plan_to_read(folder, manifest, path, _of_groups(variables, both))
+    manifest["variables"] = of_groups(manifest["variables"], both)
+    return plan_to_read(folder, manifest, path, of_groups(variables, both))
 
 
 def _variables(model):
@@ -109,15 +109,9 @@ def _variables(model):
     if optimizer and not optimizer.built:
         with model.distribute_strategy.scope():
             optimizer.build(model.trainable_variables)
-    groups = {"weights": model.variables, "optimizer": optimizer.variables if optimizer else []}
-    return {
-        f"{group}/{i}": v for group, variables in groups.items() for i, v in enumerate(variables)
-    }
+    of_optimizer = optimizer.variables if optimizer else []
+    return by_key({"weights": model.variables, "optimizer": of_optimizer})
 
 
 def _groups(variables):
     return {key.partition("/")[0] for key in variables}
-
-
-def _of_groups(variables, groups):
-    return {key: value for key, value in variables.items() if key.partition("/")[0] in groups}

@@ -7,7 +7,7 @@ more of a shard than a block of rows.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import keras
 import numpy as np
@@ -17,7 +17,7 @@ from tfsoftmax.sharding.shards import assign_range, sharded_words
 from tfsoftmax.sharding.weights import shards_of
 from tfsoftmax.support import budgets, whole_files
 from tfsoftmax.support.arguments import expect
-from tfsoftmax.support.manifests import COUNT, check_file, read_object
+from tfsoftmax.support.manifests import COUNT, check_file, read_object, write_object
 
 ENTRY = {"key": str, "first": COUNT, "rows": COUNT, "file": str, "sha256": str}
 
@@ -43,6 +43,21 @@ def described(variables: Mapping[str, keras.Variable]) -> dict:
     return {
         key: [list(_whole_shape(v)), tf.as_dtype(v.dtype).name] for key, v in variables.items()
     }
+
+
+def by_key(groups: Mapping[str, list]) -> dict:
+    """{"group/number": variable} for {group: [variable]}."""
+    return {f"{group}/{i}": v for group, members in groups.items() for i, v in enumerate(members)}
+
+
+def of_groups(keyed: Mapping, groups: Iterable[str]) -> dict:
+    """What belongs to some of the groups, by keys as those of `by_key`."""
+    return {key: value for key, value in keyed.items() if key.partition("/")[0] in groups}
+
+
+def write_manifest(path: str, variables: Mapping[str, keras.Variable], files: list[dict]) -> None:
+    """Writes a manifest of variables, {key: variable}, and the entries of their files."""
+    write_object(path, {"variables": described(variables), "files": files})
 
 
 def read_manifest(path: str) -> dict:

@@ -13,17 +13,19 @@ import tensorflow as tf
 
 from tfsoftmax.sharding.row_files import (
     assign_rows,
+    by_key,
     described,
+    of_groups,
     plan_to_read,
     read_manifest,
     read_rows,
+    write_manifest,
     write_rows,
 )
 from tfsoftmax.sharding.shards import sharded_words
 from tfsoftmax.sharding.weights import shards_of
 from tfsoftmax.sharding.workers import Workers
 from tfsoftmax.support.arguments import refusal
-from tfsoftmax.support.manifests import write_object
 
 ROWS = "rows.json"  # says which file of a checkpoint has which rows
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"  # with which TensorFlow ends the names of variables
@@ -44,7 +46,7 @@ class ShardedRows:
     """
 
     def __init__(self, variables: Mapping[str, list], workers: Workers | None = None):
-        self._variables = {k: v for k, v in _by_key(variables).items() if sharded_words(v)}
+        self._variables = {k: v for k, v in by_key(variables).items() if sharded_words(v)}
         self._workers = workers or Workers()
 
     def from_first(self, function: Callable[[], object]) -> object:
@@ -66,8 +68,7 @@ class ShardedRows:
         if not self._workers.first:
             return []
         files = sum(own, [])
-        rows = {"variables": described(self._variables), "files": files}
-        write_object(os.path.join(folder, ROWS), rows)
+        write_manifest(os.path.join(folder, ROWS), self._variables, files)
         return [entry["file"] for entry in files]
 
 
@@ -105,10 +106,8 @@ def read_sharded(variables: Mapping[str, list], folder: str, whole: str) -> None
         ValueError: the checkpoint is of other variables, or a file that this process needs is
             damaged.
     """
-    keyed, rows = _by_key(variables), _rows(folder)
-    rows["variables"] = {
-        k: v for k, v in rows["variables"].items() if k.partition("/")[0] in variables
-    }
+    keyed, rows = by_key(variables), _rows(folder)
+    rows["variables"] = of_groups(rows["variables"], variables)
     in_files = {key: keyed[key] for key in rows["variables"] if key in keyed}
     read_rows(folder, plan_to_read(folder, rows, os.path.join(folder, ROWS), in_files))
     others = {k: v for k, v in keyed.items() if sharded_words(v) and k not in in_files}
@@ -134,11 +133,6 @@ def _parts(variable):
     if sharded_words(variable):
         return [part for _, part in shards_of(variable)]
     return [variable.value]
-
-
-def _by_key(variables):
-    return {f"{group}/{i}": v for group, members in variables.items()
-            for i, v in enumerate(members)}
 
 
 def _rows(folder):

@@ -29,8 +29,8 @@ FLOORS = (
 )
 FLOOR_OF = {name: floor for floor, names in enumerate(FLOORS) for name in names}
 WITHOUT_TENSORFLOW = (
-    "support.array_like", "support.whole_files", "support.textio", "support.arguments",
-    "support.extras", "support.version", "support.vocabulary", "support.hardware", "layers.names",
+    "support.whole_files", "support.textio", "support.arguments", "support.extras",
+    "support.version", "support.vocabulary", "support.hardware", "layers.names",
     "lm.config", "support.manifests",
     "sharding.local_workers", "lm.pretrained", "partitions.ranks", "partitions.cost_model",
     "partitions.cutoffs", "partitions.calibration", "partitions.tree_builders",

@@ -17,7 +17,7 @@ ROOT = pathlib.Path(tfsoftmax.__file__).parent
 
 
 # hints and checks, which are no public names of who imports them
-NOT_NAMES = ("tfsoftmax.support.array_like", "tfsoftmax.support.arguments")
+NOT_NAMES = ("tfsoftmax.support.arguments",)
 
 
 def imported_names(path):

@@ -19,8 +19,7 @@ from tfsoftmax.layers.initializers import Initializer, add_weight
 from tfsoftmax.ops.graphs import whole
 from tfsoftmax.partitions.bands import band_units, frequency_bands
 from tfsoftmax.partitions.cutoffs import are_automatic, automatic_cutoffs
-from tfsoftmax.support.arguments import check_at_least, expect
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike, check_at_least, expect
 from tfsoftmax.support.packing import packed
 
 

@@ -20,8 +20,7 @@ from tfsoftmax.layers.initializers import Initializer, add_weight, check_float_p
 from tfsoftmax.losses.logits_tag import LogitsTag
 from tfsoftmax.ops.computed_if_used import computed_if_used
 from tfsoftmax.ops.saved_arrays import WithoutCopies
-from tfsoftmax.support.arguments import check_positive, expect
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike, check_positive, expect
 from tfsoftmax.support.mends import warn_of_replicas
 from tfsoftmax.support.saved_options import SavedOptions
 

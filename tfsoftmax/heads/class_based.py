@@ -9,7 +9,7 @@ import keras
 from tfsoftmax.heads.nary import NarySoftmax
 from tfsoftmax.heads.options import HeadOptions
 from tfsoftmax.partitions import classes as partitions
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

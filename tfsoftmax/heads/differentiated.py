@@ -13,8 +13,7 @@ from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.heads.options import HeadOptions
 from tfsoftmax.layers.initializers import Initializer, add_weight
 from tfsoftmax.partitions.bands import band_units, frequency_bands
-from tfsoftmax.support.arguments import check_at_least, expect
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike, check_at_least, expect
 from tfsoftmax.support.packing import packed
 
 

@@ -13,7 +13,7 @@ from tfsoftmax.ops.graphs import may_be_exported
 from tfsoftmax.ops.inputs import dense
 from tfsoftmax.samplers.base import contains
 from tfsoftmax.samplers.excluding import NEVER, different_ids
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike
 
 
 class Items(LinearHead):

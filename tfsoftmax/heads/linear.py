@@ -13,8 +13,7 @@ from tfsoftmax.layers.scoring_table import scoring_rows, scoring_table
 from tfsoftmax.ops.graphs import whole
 from tfsoftmax.ops.logits import capped, label_logits, rows_of
 from tfsoftmax.ops.ranking import among, best
-from tfsoftmax.support.arguments import expect
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike, expect
 
 
 class LinearHead(TiedHead):

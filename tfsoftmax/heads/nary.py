@@ -14,7 +14,7 @@ from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.heads.options import HeadOptions
 from tfsoftmax.partitions import tree_builders
 from tfsoftmax.partitions.tree import Tree
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

@@ -14,8 +14,7 @@ from tfsoftmax.heads.options import ShardOptions
 from tfsoftmax.heads.sampling import SamplingHead
 from tfsoftmax.ops.criteria import logistic
 from tfsoftmax.samplers.base import Sampler
-from tfsoftmax.support.arguments import expect
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike, expect
 
 if TYPE_CHECKING:
     from tfsoftmax.ngrams.backoff import BackoffBigrams

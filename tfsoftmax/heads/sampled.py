@@ -21,8 +21,7 @@ from tfsoftmax.ops.criteria import (
 )
 from tfsoftmax.ops.random import split_seed, uniform, uniform_words
 from tfsoftmax.samplers.base import Sampler
-from tfsoftmax.support.arguments import expect
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike, expect
 
 if TYPE_CHECKING:
     from tfsoftmax.ngrams.backoff import BackoffBigrams

@@ -18,8 +18,7 @@ from tfsoftmax.ops.replicas import in_replica, of_all_replicas
 from tfsoftmax.samplers.base import Sampler
 from tfsoftmax.samplers.by_name import get_sampler, may_exclude
 from tfsoftmax.samplers.certain import with_certain
-from tfsoftmax.support.arguments import expect
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike, expect
 
 if TYPE_CHECKING:
     from tfsoftmax.ngrams.backoff import BackoffBigrams

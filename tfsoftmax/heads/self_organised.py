@@ -17,8 +17,7 @@ from tfsoftmax.layers.initializers import add_weight
 from tfsoftmax.ops.replicas import add_state, gathered_rows, of_all_replicas, own_copy
 from tfsoftmax.ops.subsets import distinct, kept_where
 from tfsoftmax.partitions import assignment, classes, code_files
-from tfsoftmax.support.arguments import check_at_least, expect
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike, check_at_least, expect
 from tfsoftmax.support.counts import checked_counts
 from tfsoftmax.support.packing import packed
 

@@ -16,8 +16,7 @@ from tfsoftmax.ngrams.backoff import BackoffBigrams, given_model
 from tfsoftmax.ngrams.previous_word import UNITS
 from tfsoftmax.ngrams.tables import BigramTables
 from tfsoftmax.partitions.bands import frequency_order
-from tfsoftmax.support.arguments import expect
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike, expect
 from tfsoftmax.support.counts import checked_counts, with_unseen
 from tfsoftmax.support.packing import packed
 

@@ -14,8 +14,7 @@ from tfsoftmax.heads.options import HeadOptions
 from tfsoftmax.partitions import tree_builders
 from tfsoftmax.partitions.tree import Tree
 from tfsoftmax.samplers.base import stateless
-from tfsoftmax.support.arguments import check_at_least, expect
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike, check_at_least, expect
 
 MODES = ("parallel", "sequential")
 

@@ -10,8 +10,7 @@ from tfsoftmax.heads.options import CommonOptions
 from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
 from tfsoftmax.layers.computed_rows import ComputedRows
 from tfsoftmax.layers.initializers import Initializer
-from tfsoftmax.support.arguments import expect
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike, expect
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

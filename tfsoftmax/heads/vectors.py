@@ -4,8 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.ops.logits import with_one
-from tfsoftmax.support.arguments import expect
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike, expect
 
 
 class Vectors:

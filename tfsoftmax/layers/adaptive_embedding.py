@@ -11,8 +11,7 @@ from tfsoftmax.ops.logits import interval_of
 from tfsoftmax.ops.replicas import gathered_rows
 from tfsoftmax.partitions.bands import band_units, frequency_bands
 from tfsoftmax.partitions.cutoffs import are_automatic, automatic_cutoffs
-from tfsoftmax.support.arguments import check_positive
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike, check_positive
 from tfsoftmax.support.packing import packed
 from tfsoftmax.support.saved_options import SavedOptions
 

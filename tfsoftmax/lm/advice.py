@@ -12,13 +12,13 @@ from tfsoftmax.lm.head_options import WordCounts
 from tfsoftmax.lm.measured_heads import CANDIDATES, Measured, measure, unmeasured
 from tfsoftmax.partitions.cost_model import zipf
 from tfsoftmax.support.arguments import (
+    ArrayLike,
     check_at_least,
     check_hint,
     check_positive,
     expect,
     refusal,
 )
-from tfsoftmax.support.array_like import ArrayLike
 from tfsoftmax.support.counts import checked_counts
 from tfsoftmax.support.hardware import hardware
 from tfsoftmax.support.progress import Progress

@@ -13,8 +13,7 @@ from tfsoftmax.heads import Shortlist
 from tfsoftmax.lm.evaluation import perplexity_and_nats, text_measures
 from tfsoftmax.nbest import kenlm_model
 from tfsoftmax.ngrams import backoff
-from tfsoftmax.support.arguments import refusal
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike, refusal
 from tfsoftmax.support.vocabulary import EOS, Vocabulary
 
 MOST_HISTORIES = 1 << 20  # whose sums over the tail are kept

@@ -11,7 +11,7 @@ import numpy as np
 from tfsoftmax.heads import SoftmaxHead
 from tfsoftmax.partitions.tree import Tree, ranges
 from tfsoftmax.partitions.tree_builders import edge_sums
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -5,8 +5,7 @@ import tensorflow as tf
 
 from tfsoftmax.metrics.perplexity import NO_NATS
 from tfsoftmax.metrics.token_mean import TokenMean
-from tfsoftmax.support.arguments import expect
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike, expect
 from tfsoftmax.support.counts import checked_counts
 
 

@@ -12,8 +12,7 @@ import numpy as np
 
 from tfsoftmax.ngrams.counts import Bigrams
 from tfsoftmax.support import textio, whole_files
-from tfsoftmax.support.arguments import check_exists, expect, needed, refusal
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike, check_exists, expect, needed, refusal
 from tfsoftmax.support.counts import checked_counts, with_unseen
 from tfsoftmax.support.packing import packed, unpacked_values
 from tfsoftmax.support.vocabulary import EOS, OTHER_SPELLINGS, UNK

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike
 
 MERGE_AT = 1 << 24  # bigrams that wait to be counted, 128 MiB
 

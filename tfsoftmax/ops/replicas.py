@@ -10,8 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.ops.subsets import kept_where
-from tfsoftmax.support.arguments import expect
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike, expect
 
 
 def add_state(

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tfsoftmax.partitions.ranks import Ranks, frequency_ranks, permutation_ranks
-from tfsoftmax.support.arguments import expect, is_whole
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike, expect, is_whole
 from tfsoftmax.support.counts import checked_counts
 
 

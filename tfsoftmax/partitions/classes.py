@@ -11,6 +11,7 @@ import numpy as np
 from tfsoftmax.partitions import code_files
 from tfsoftmax.partitions.tree import Tree
 from tfsoftmax.support.arguments import (
+    ArrayLike,
     check_exists,
     check_positive,
     expect,
@@ -18,7 +19,6 @@ from tfsoftmax.support.arguments import (
     needed,
     refusal,
 )
-from tfsoftmax.support.array_like import ArrayLike
 from tfsoftmax.support.counts import checked_counts
 
 NAMES = ("equal", "frequency", "sqrt_frequency", "fastest")  # the classes that need no file

@@ -6,8 +6,7 @@ import re
 from collections.abc import Sequence
 
 from tfsoftmax.support import textio, whole_files
-from tfsoftmax.support.arguments import expect
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike, expect
 from tfsoftmax.support.vocabulary import OTHER_SPELLINGS
 
 # What a line holds in each format, and the expression that finds the code and the word in it.

@@ -22,8 +22,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tfsoftmax.partitions.bands import band_units, checked_cutoffs
-from tfsoftmax.support.arguments import check_at_least, expect
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike, check_at_least, expect
 from tfsoftmax.support.counts import checked_counts
 
 

@@ -8,8 +8,7 @@ import numpy as np
 from tfsoftmax.partitions.bands import frequency_order
 from tfsoftmax.partitions.calibration import machine_constants
 from tfsoftmax.partitions.cost_model import CostModel, MachineCosts
-from tfsoftmax.support.arguments import expect
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike, expect
 from tfsoftmax.support.counts import checked_counts
 
 MOST_TAILS = 5

@@ -6,8 +6,7 @@ import numpy as np
 
 from tfsoftmax.partitions import tree_builders
 from tfsoftmax.partitions.tree import Tree
-from tfsoftmax.support.arguments import check_positive, expect
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike, check_positive, expect
 
 CHUNK = 4096  # words whose distances to all centres are held at a time
 

@@ -5,8 +5,7 @@ import functools
 
 import numpy as np
 
-from tfsoftmax.support.arguments import refusal
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike, refusal
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

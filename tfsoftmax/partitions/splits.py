@@ -4,8 +4,7 @@ import numpy as np
 
 from tfsoftmax.partitions import tree_builders
 from tfsoftmax.partitions.tree import Tree
-from tfsoftmax.support.arguments import expect
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike, expect
 
 MAX_DEPTH = 64
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tfsoftmax.support.arguments import expect, refusal, whole_numbers
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike, expect, refusal, whole_numbers
 from tfsoftmax.support.packing import packed, unpacked
 
 MAX_DEPTH = 1000  # heads hold a path of this length for every word

@@ -9,6 +9,7 @@ import numpy as np
 from tfsoftmax.partitions import code_files
 from tfsoftmax.partitions.tree import Tree
 from tfsoftmax.support.arguments import (
+    ArrayLike,
     check_exists,
     checks_arguments,
     expect,
@@ -16,7 +17,6 @@ from tfsoftmax.support.arguments import (
     needed,
     refusal,
 )
-from tfsoftmax.support.array_like import ArrayLike
 from tfsoftmax.support.counts import checked_counts
 
 NAMES = ("balanced", "random", "alphabetical", "huffman")  # the trees that need no file

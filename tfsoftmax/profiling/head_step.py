@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import keras
 import tensorflow as tf
 
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike
 
 
 def head_step(

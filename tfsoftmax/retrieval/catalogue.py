@@ -11,8 +11,7 @@ from tfsoftmax.retrieval.item_tower import ItemTower, as_tensors
 from tfsoftmax.samplers.excluding import Excluding, different_ids
 from tfsoftmax.sharding.shards import sharded_words
 from tfsoftmax.support._compat import ObjectSharingScope, layers_of
-from tfsoftmax.support.arguments import checks_arguments, expect, refusal
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike, checks_arguments, expect, refusal
 from tfsoftmax.support.packing import packed, unpacked
 from tfsoftmax.support.renumbering import Renumbering
 

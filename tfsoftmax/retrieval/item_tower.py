@@ -11,8 +11,7 @@ from tfsoftmax.layers.computed_rows import ComputedRows
 from tfsoftmax.ops.graphs import held
 from tfsoftmax.ops.inputs import dense
 from tfsoftmax.support._compat import in_archive
-from tfsoftmax.support.arguments import check_positive, expect, refusal
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike, check_positive, expect, refusal
 from tfsoftmax.support.packing import packed, unpacked
 
 ASSET = "features"  # the name of the table's files in a `.keras` file

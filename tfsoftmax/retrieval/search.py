@@ -32,6 +32,7 @@ from tfsoftmax.retrieval.found_words import (
     scores_of,
 )
 from tfsoftmax.support.arguments import (
+    ArrayLike,
     CheckedArguments,
     check_at_least,
     check_hint,
@@ -40,7 +41,6 @@ from tfsoftmax.support.arguments import (
     expect,
     refusal,
 )
-from tfsoftmax.support.array_like import ArrayLike
 from tfsoftmax.support.counts import checked_counts, with_unseen
 from tfsoftmax.support.whole_files import errors_name, written_whole
 

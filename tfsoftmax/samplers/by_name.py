@@ -8,8 +8,7 @@ import keras
 from tfsoftmax.samplers.base import Sampler
 from tfsoftmax.samplers.excluding import Excluding
 from tfsoftmax.samplers.given import Given
-from tfsoftmax.support.arguments import expect
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike, expect
 
 SAMPLERS = {}
 

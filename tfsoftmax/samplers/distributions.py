@@ -11,8 +11,7 @@ from tfsoftmax.ops.random import random_bits, uniform, uniform_words
 from tfsoftmax.samplers.alias_table import alias_table, cells, integer_weights
 from tfsoftmax.samplers.base import Sampler
 from tfsoftmax.samplers.by_name import register
-from tfsoftmax.support.arguments import expect
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike, expect
 from tfsoftmax.support.counts import checked_counts, with_unseen
 
 

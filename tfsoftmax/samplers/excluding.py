@@ -8,8 +8,7 @@ import tensorflow as tf
 
 from tfsoftmax.samplers.base import Candidates, Sampler, contains
 from tfsoftmax.samplers.given import Given
-from tfsoftmax.support.arguments import expect
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike, expect
 from tfsoftmax.support.counts import checked_counts
 
 NEVER = -1e4  # The logarithm of zero in any float, and finite: zero times a loss of it is zero.

@@ -11,8 +11,7 @@ from tfsoftmax.samplers.by_name import register
 from tfsoftmax.samplers.distributions import Uniform
 from tfsoftmax.samplers.given import Given
 from tfsoftmax.samplers.learned import LearnedUnigram
-from tfsoftmax.support.arguments import expect
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike, expect
 from tfsoftmax.support.counts import checked_counts, with_unseen
 
 

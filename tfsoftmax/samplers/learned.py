@@ -13,8 +13,7 @@ from tfsoftmax.samplers.alias_table import cells
 from tfsoftmax.samplers.base import Sampler
 from tfsoftmax.samplers.by_name import register
 from tfsoftmax.samplers.distributions import Unigram
-from tfsoftmax.support.arguments import expect, is_number, refusal
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike, expect, is_number, refusal
 
 
 @register("learned_unigram")

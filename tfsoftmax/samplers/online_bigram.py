@@ -9,8 +9,7 @@ from tfsoftmax.ops.saved_arrays import array_of
 from tfsoftmax.samplers.after_word import AfterWord
 from tfsoftmax.samplers.by_name import register
 from tfsoftmax.samplers.distributions import Unigram
-from tfsoftmax.support.arguments import check_positive, expect
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike, check_positive, expect
 from tfsoftmax.support.counts import checked_counts
 
 

@@ -13,6 +13,7 @@ from tfsoftmax.ops.replicas import add_state
 from tfsoftmax.samplers.base import Candidates, contains
 from tfsoftmax.samplers.given import Given
 from tfsoftmax.support.arguments import (
+    ArrayLike,
     check_at_least,
     check_positive,
     checks_arguments,
@@ -20,7 +21,6 @@ from tfsoftmax.support.arguments import (
     refusal,
     whole_numbers,
 )
-from tfsoftmax.support.array_like import ArrayLike
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

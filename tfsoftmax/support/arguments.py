@@ -12,6 +12,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 if typing.TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike
+else:
+
+    class ArrayLike:
+        """What NumPy can make an array of. Type checkers see `numpy.typing.ArrayLike`.
+
+        That is a union of many types, which `help` would print in full in each signature.
+        """
+
+        __module__ = "numpy.typing"
+
 
 LONGEST = 200  # characters of a value in a message
 LARGEST = (2 - 2**-23) * 2.0**127  # of the numbers that float32 can hold
@@ -171,7 +181,7 @@ def check_hints(cls: type, args: tuple, kwargs: dict) -> None:
             check_hint(name, value, known[name].annotation)
 
 
-def whole_numbers(name: str, values: "ArrayLike", dtype: str = "int64") -> "np.ndarray":
+def whole_numbers(name: str, values: ArrayLike, dtype: str = "int64") -> "np.ndarray":
     """Values as an array of integers, (...), without a change of any.
 
     Args:

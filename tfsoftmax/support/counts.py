@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from tfsoftmax.support.arguments import expect, refusal
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike, expect, refusal
 
 
 def checked_counts(counts: ArrayLike, vocab_size: int | None = None) -> np.ndarray:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike
 
 LISTED = 1000  # arrays of at most this many numbers stay lists, which people can read
 

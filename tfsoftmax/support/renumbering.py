@@ -5,8 +5,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.support._compat import layers_in, variables_of_its_own
-from tfsoftmax.support.arguments import expect
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike, expect
 
 ROWS_AT_ONCE = 1 << 16  # of a variable that are copied
 

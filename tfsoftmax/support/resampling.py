@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike
 
 CELLS = 1 << 22  # the most numbers that are drawn at a time
 

@@ -8,8 +8,14 @@ from itertools import repeat
 import numpy as np
 
 from tfsoftmax.support import textio, whole_files
-from tfsoftmax.support.arguments import check_at_least, check_hint, expect, refusal, whole_numbers
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import (
+    ArrayLike,
+    check_at_least,
+    check_hint,
+    expect,
+    refusal,
+    whole_numbers,
+)
 
 UNK = "<unk>"
 EOS = "<eos>"

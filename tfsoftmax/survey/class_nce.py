@@ -18,8 +18,7 @@ from tfsoftmax.ops.criteria import logistic
 from tfsoftmax.ops.logits import rows_of
 from tfsoftmax.samplers import Candidates, Unigram
 from tfsoftmax.samplers.rows import cumulative, draw
-from tfsoftmax.support.arguments import check_positive
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike, check_positive
 from tfsoftmax.support.counts import checked_counts, with_unseen
 
 

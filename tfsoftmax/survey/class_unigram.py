@@ -12,7 +12,7 @@ from tfsoftmax.distributions.rows import Rows
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.heads.options import HeadOptions
 from tfsoftmax.partitions import classes as partitions
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike
 from tfsoftmax.support.counts import checked_counts, with_unseen
 from tfsoftmax.survey.shares import Shares
 

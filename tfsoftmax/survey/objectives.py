@@ -13,8 +13,7 @@ from tfsoftmax.heads.options import ShardOptions
 from tfsoftmax.heads.sampling import SamplingHead
 from tfsoftmax.ops.criteria import Hits, Slopes
 from tfsoftmax.samplers.base import Sampler
-from tfsoftmax.support.arguments import expect
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike, expect
 
 
 def bpr(label: tf.Tensor, words: tf.Tensor, copies: tf.Tensor) -> tf.Tensor:

@@ -10,8 +10,7 @@ from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.heads.options import TiedOptions
 from tfsoftmax.ops.computed_if_used import computed_if_used
 from tfsoftmax.support._compat import model_in_call
-from tfsoftmax.support.arguments import check_hint, expect
-from tfsoftmax.support.array_like import ArrayLike
+from tfsoftmax.support.arguments import ArrayLike, check_hint, expect
 from tfsoftmax.survey.factored_rows import FactoredRows
 from tfsoftmax.survey.spherical_distribution import FactoredSpherical, Spherical
 

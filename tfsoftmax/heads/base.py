@@ -8,13 +8,13 @@ import tensorflow as tf
 
 from tfsoftmax.distributions.base import Distribution, Objective
 from tfsoftmax.heads.inputs import (
+    Positions,
     check_exclude_shape,
     check_input,
     checked_exclude,
     flatten,
     restore,
 )
-from tfsoftmax.heads.positions import Positions
 from tfsoftmax.heads.vectors import Vectors
 from tfsoftmax.layers.initializers import Initializer, add_weight, check_float_policy
 from tfsoftmax.losses.logits_tag import LogitsTag

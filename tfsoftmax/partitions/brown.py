@@ -26,8 +26,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tfsoftmax.ngrams.counts import Bigrams
-from tfsoftmax.partitions.brown_window import Window
-from tfsoftmax.partitions.mutual_information import h, mutual_information
+from tfsoftmax.partitions.brown_window import Window, h, mutual_information
 from tfsoftmax.partitions.tree import Tree
 from tfsoftmax.support.arguments import check_at_least
 

@@ -4,8 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.samplers import SAMPLERS, get_sampler
-from tfsoftmax.samplers.base import Sampler
-from tfsoftmax.samplers.given import Given
+from tfsoftmax.samplers.base import Given, Sampler
 
 LABELS = np.array([[3, 0, 7], [9, 3, 5]])
 # "in_batch" draws no words from its q, and those after a word draw none for all positions.

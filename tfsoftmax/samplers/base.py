@@ -43,7 +43,7 @@ class Sampler(SavedOptions, keras.layers.Layer):
     """A proposal distribution q over V words, from which a head draws samples.
 
     The type of a sampler says what its samples are. A plain `Sampler` draws words that all
-    positions share, or words for each position. A `given.Given` sample, such as the labels of the
+    positions share, or words for each position. A `Given` sample, such as the labels of the
     batch, needs no drawing, and an `after_word.AfterWord` draws for each position given the word
     before it. The sampler is a sublayer of the head. A subclass implements `log_q` and `_draw`,
     `update` if its distribution changes in training, and `check_use` if some options of a head do
@@ -274,6 +274,25 @@ class Sampler(SavedOptions, keras.layers.Layer):
         right = is_whole(num_samples) and 1 <= num_samples <= most
         rule = f"be a positive integer of at most {most}" + ", as `unique` is set" * self.unique
         expect(right, "num_samples", rule, num_samples)
+
+
+class Given(Sampler):
+    """A sample that nothing draws: all positions share words that are there already.
+
+    Args:
+        vocab_size: V.
+        **kwargs: arguments of `Sampler`.
+
+    Example:
+        sampler = tfsoftmax.samplers.InBatch(1000, counts=None)
+        assert isinstance(sampler, tfsoftmax.samplers.base.Given)
+        assert list(sampler.sample([3, 5], num_samples=None, seed=0).ids) == [3, 5]
+    """
+
+    decided_options = ("unique",)
+
+    def sample_others(self, labels, num_samples, seed):
+        return self.sample(labels, num_samples, seed)
 
 
 def stateless(seed):

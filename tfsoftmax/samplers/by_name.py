@@ -5,9 +5,8 @@ from collections.abc import Callable
 
 import keras
 
-from tfsoftmax.samplers.base import Sampler
+from tfsoftmax.samplers.base import Given, Sampler
 from tfsoftmax.samplers.excluding import Excluding
-from tfsoftmax.samplers.given import Given
 from tfsoftmax.support.arguments import ArrayLike, expect
 
 SAMPLERS = {}

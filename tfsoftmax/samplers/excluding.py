@@ -6,8 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.samplers.base import Candidates, Sampler, contains
-from tfsoftmax.samplers.given import Given
+from tfsoftmax.samplers.base import Candidates, Given, Sampler, contains
 from tfsoftmax.support.arguments import ArrayLike, expect
 from tfsoftmax.support.counts import checked_counts
 

@@ -6,10 +6,9 @@ import tensorflow as tf
 from tfsoftmax.ops.criteria import Hits
 from tfsoftmax.ops.graphs import held
 from tfsoftmax.ops.replicas import in_replica, labels_of_all_replicas
-from tfsoftmax.samplers.base import Candidates, Sampler, stateless
+from tfsoftmax.samplers.base import Candidates, Given, Sampler, stateless
 from tfsoftmax.samplers.by_name import register
 from tfsoftmax.samplers.distributions import Uniform
-from tfsoftmax.samplers.given import Given
 from tfsoftmax.samplers.learned import LearnedUnigram
 from tfsoftmax.support.arguments import ArrayLike, expect
 from tfsoftmax.support.counts import checked_counts, with_unseen

@@ -10,8 +10,7 @@ import tensorflow as tf
 from tfsoftmax.ops.graphs import held
 from tfsoftmax.ops.random import uniform_words
 from tfsoftmax.ops.replicas import add_state
-from tfsoftmax.samplers.base import Candidates, contains
-from tfsoftmax.samplers.given import Given
+from tfsoftmax.samplers.base import Candidates, Given, contains
 from tfsoftmax.support.arguments import (
     ArrayLike,
     check_at_least,

@@ -3,7 +3,7 @@
 import keras
 
 from tfsoftmax.heads.sampled import SampledSoftmax
-from tfsoftmax.samplers.given import Given
+from tfsoftmax.samplers.base import Given
 from tfsoftmax.support._compat import layers_of
 from tfsoftmax.support.arguments import CheckedArguments, check_positive, expect
 

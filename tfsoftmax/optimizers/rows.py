@@ -1,4 +1,4 @@
-"""Sparse gradients with each row once, and reading and writing of some rows of a variable."""
+"""Sparse gradients with each row once, some rows of variables, and their sums over a cycle."""
 
 import tensorflow as tf
 
@@ -94,3 +94,42 @@ def aligned(per_row: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
     """Appends axes of size 1 to a tensor (R,), so that it broadcasts against `values` (R, ...)."""
     axes = values.shape.rank - per_row.shape.rank
     return tf.reshape(per_row, tf.concat([tf.shape(per_row), tf.ones([axes], tf.int32)], 0))
+
+
+class RowAccumulation:
+    """Mixin of `SparseRows` for `gradient_accumulation_steps`.
+
+    A row has a sum, and the number of the last cycle that touched it: a sum of an earlier cycle
+    counts as zero, so that no cycle begins with a pass over the variable.
+
+    Example:
+        optimizer = tfsoftmax.optimizers.Adagrad(0.1, gradient_accumulation_steps=4)
+        assert isinstance(optimizer, tfsoftmax.optimizers.rows.RowAccumulation)
+        optimizer.build([keras.Variable(keras.ops.ones((1000, 8)))])
+    """
+
+    def _accumulate(self, gradient, variable):
+        index = self._get_variable_index(variable)
+        cycles = self._touched_cycles[index].value
+        self._distribution_strategy.extended.update(
+            self._accumulated_gradients[index].value, self._add_to_rows, args=(gradient, cycles)
+        )
+
+    def _add_to_rows(self, total, gradient, cycles):
+        rows, values = rows_and_values(gradient)
+        cycle = tf.cast(self.iterations, tf.int64) + 1
+        before = read_rows(cycles, rows)
+        values = tf.cast(values, total.dtype)
+        so_far = tf.where(aligned(before == cycle, values), read_rows(total, rows), 0)
+        write_rows(total, rows, so_far + values)
+        write_rows(cycles, rows, tf.fill(tf.shape(before), cycle))
+
+    def _mean_of_cycle(self, variable, sparse):
+        index = self._get_variable_index(variable)
+        total = self._accumulated_gradients[index].value
+        if not sparse:
+            return total / self.gradient_accumulation_steps
+        cycle = tf.cast(self.iterations, tf.int64) + 1
+        marked = marked_rows(self._touched_cycles[index].value == cycle, total)
+        values = marked.values / self.gradient_accumulation_steps
+        return tf.IndexedSlices(values, marked.indices)

@@ -8,10 +8,10 @@ import tensorflow as tf
 from tfsoftmax.ops.graphs import under_xla
 from tfsoftmax.ops.replicas import merges_replicas
 from tfsoftmax.ops.saved_arrays import array_of
-from tfsoftmax.optimizers.accumulation import RowAccumulation
 from tfsoftmax.optimizers.averages import RowAverages
 from tfsoftmax.optimizers.clipping import clipped, squared_norm
 from tfsoftmax.optimizers.rows import (
+    RowAccumulation,
     map_sparse,
     read_rows,
     rows_and_values,

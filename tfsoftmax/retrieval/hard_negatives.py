@@ -9,11 +9,13 @@ import tensorflow as tf
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.heads.models import head_and_hidden_model
 from tfsoftmax.ops.inputs import checked_ids
+from tfsoftmax.ops.replicas import add_state
 from tfsoftmax.support.arguments import CheckedArguments, check_positive, expect, refusal
+from tfsoftmax.support.saved_options import SavedOptions
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
-class HardNegatives(CheckedArguments, keras.layers.Layer):
+class HardNegatives(SavedOptions, keras.layers.Layer):
     """The hard negatives of each query, by its number, for the second argument of a head.
 
     It holds a table (Q, H), which is empty at first, so training begins without hard negatives. The
@@ -35,14 +37,15 @@ class HardNegatives(CheckedArguments, keras.layers.Layer):
         model = keras.Model([hidden, users], head(hidden, negatives))
     """
 
+    saved_options = ("num_queries", "num_negatives")
+
     def __init__(self, num_queries: int, num_negatives: int, **kwargs):
         super().__init__(autocast=False, **kwargs)  # queries may be floats
         check_positive(num_queries=num_queries, num_negatives=num_negatives)
         self.num_queries, self.num_negatives = num_queries, num_negatives
-        self.table = self.add_weight(
-            name="table", shape=(num_queries, num_negatives), dtype="int32", trainable=False,
-            initializer=lambda shape, dtype: tf.fill(shape, tf.constant(-1, dtype)),
-            autocast=False, aggregation="only_first_replica",
+        self.table = add_state(
+            self, "table", (num_queries, num_negatives), "int32",
+            lambda shape, dtype: tf.fill(shape, tf.constant(-1, dtype)),
         )
         self.supports_jit = False  # no more than the head that reads them
         self.built = True
@@ -57,10 +60,6 @@ class HardNegatives(CheckedArguments, keras.layers.Layer):
         """Takes over the negatives of an earlier layer, by the `Renumbering` of the words."""
         renumbering.move_weights(self, old)
         self.table.assign(renumbering.ids(self.table.numpy()))
-
-    def get_config(self):
-        sizes = {"num_queries": self.num_queries, "num_negatives": self.num_negatives}
-        return {**super().get_config(), **sizes}
 
 
 class MineHardNegatives(CheckedArguments, keras.callbacks.Callback):

@@ -30,9 +30,6 @@ class Factored(Distribution):
         """
         raise NotImplementedError
 
-    def nats(self, hidden, labels):
-        raise NotImplementedError
-
     def logits(self, hidden):
         return self.log_probs(hidden)
 

@@ -88,8 +88,6 @@ class SamplingHead(Shards):
         super().__init__(vocab_size, **kwargs)
         if sampler is None:
             sampler = "learned_unigram" if counts is None else "unigram"
-        expect(isinstance(sampler_options, Mapping | None), "sampler_options",
-               "be a dict of arguments of the sampler", sampler_options)
         options = dict(sampler_options or {})
         if self.not_items and may_exclude(sampler):
             options.setdefault("exclude", self.not_items)

@@ -152,7 +152,8 @@ class PenalisedInShards(Objective):
             bands = [_without_padding(kernel, bias, shard)]
             rows = every_label - shard.first  # of the kernel, or below or beyond it
             log_z, target, spread = _exchanged(every, bands, rows, shard, loss)
-            losses = spread + normaliser_terms([], log_z, _without_smoothing(loss))
+            others = dataclasses.replace(loss, label_smoothing=0.0)
+            losses = spread + normaliser_terms([], log_z, others)
             losses -= (1 - loss.label_smoothing) * target
 
             def gradients(upstream, *_):
@@ -243,7 +244,3 @@ def _of_shard(loss, shard):
     """The loss with the part of the smoothed mass that falls on the shard's words."""
     smoothing = loss.label_smoothing * shard.words / shard.vocab_size
     return dataclasses.replace(loss, label_smoothing=smoothing)
-
-
-def _without_smoothing(loss):
-    return dataclasses.replace(loss, label_smoothing=0.0)

@@ -60,9 +60,5 @@ class RowAverages:
 
         for triple in zip(self._averages, self._trainable_variables, self._averaged_steps):
             if triple[0] is not None:
-                average, *others = [_without_keras(v) for v in triple]
+                average, *others = [v.value if isinstance(v, keras.Variable) else v for v in triple]
                 self._distribution_strategy.extended.update(average, catch_up, args=tuple(others))
-
-
-def _without_keras(variable):
-    return variable.value if isinstance(variable, keras.Variable) else variable

@@ -84,12 +84,8 @@ class FactoredRows(keras.layers.Layer):
         self.steps.assign_add(1)
 
     def _rate(self):
-        scheduled = isinstance(
-            self.learning_rate, keras.optimizers.schedules.LearningRateSchedule
-        )
-        return tf.cast(
-            self.learning_rate(self.steps.value) if scheduled else self.learning_rate, tf.float32
-        )
+        rate = self.learning_rate
+        return tf.cast(rate(self.steps.value) if callable(rate) else rate, tf.float32)
 
 
 def _moments(rows):

@@ -1,7 +1,6 @@
 """Class-based softmax: first the class of the word, then the word within its class."""
 
 from collections.abc import Sequence
-from os import PathLike
 from typing import Unpack
 
 import keras
@@ -48,7 +47,7 @@ class ClassSoftmax(NarySoftmax):
     decided_options = ("tree",)
 
     def __init__(
-        self, vocab_size: int, classes: ArrayLike | str | PathLike | None = None,
+        self, vocab_size: int, classes: partitions.ClassesOption | None = None,
         num_classes: int | None = None, counts: ArrayLike | None = None,
         words: Sequence[str] | None = None, binning: str = "cumulative",
         **kwargs: Unpack[HeadOptions],

@@ -1,7 +1,6 @@
 """Softmax over a tree of any shape: at each node a softmax over its children."""
 
 from collections.abc import Sequence
-from os import PathLike
 from typing import Unpack
 
 import keras
@@ -13,7 +12,6 @@ from tfsoftmax.distributions.nary_tiles import bounds
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.heads.options import HeadOptions
 from tfsoftmax.partitions import tree_builders
-from tfsoftmax.partitions.tree import Tree
 from tfsoftmax.support.arguments import ArrayLike
 
 
@@ -48,7 +46,7 @@ class NarySoftmax(SoftmaxHead):
     trains_exactly = logits_in_loop = True
 
     def __init__(
-        self, vocab_size: int, tree: Tree | dict | str | PathLike, counts: ArrayLike | None = None,
+        self, vocab_size: int, tree: tree_builders.TreeOption, counts: ArrayLike | None = None,
         words: Sequence[str] | None = None, **kwargs: Unpack[HeadOptions],
     ):
         super().__init__(vocab_size, **kwargs)

@@ -3,21 +3,18 @@
 import math
 import numbers
 import warnings
-from collections.abc import Mapping, Sequence
-from os import PathLike
-from typing import TYPE_CHECKING, Literal, Unpack
+from collections.abc import Sequence
+from typing import Literal, Unpack
 
 import keras
 import tensorflow as tf
 
 from tfsoftmax.heads.options import ShardOptions
 from tfsoftmax.heads.sampling import SamplingHead
+from tfsoftmax.ngrams.backoff import NgramOption
 from tfsoftmax.ops.criteria import logistic
 from tfsoftmax.samplers.base import Sampler
 from tfsoftmax.support.arguments import ArrayLike, expect
-
-if TYPE_CHECKING:
-    from tfsoftmax.ngrams.backoff import BackoffBigrams
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -78,7 +75,7 @@ class NCE(SamplingHead):
         counts: ArrayLike | None = None, sampler_options: dict | None = None,
         remove_accidental_hits: bool | None = None, shared_samples: bool = True,
         seed: int | None = None, synchronized: bool = True,
-        ngram: "BackoffBigrams | Mapping | str | PathLike | None" = None,
+        ngram: NgramOption | None = None,
         words: Sequence[str] | None = None, *, Z: float | str = "auto",
         log_z: float | None = None, train_z: bool | Literal["context"] = False,
         **kwargs: Unpack[ShardOptions],

@@ -1,21 +1,18 @@
 """Negative sampling, and the distribution that it implies."""
 
 import math
-from collections.abc import Mapping, Sequence
-from os import PathLike
-from typing import TYPE_CHECKING, Unpack
+from collections.abc import Sequence
+from typing import Unpack
 
 import keras
 
 from tfsoftmax.distributions.views import AfterWord
 from tfsoftmax.heads.options import ShardOptions
 from tfsoftmax.heads.sampling import SamplingHead
+from tfsoftmax.ngrams.backoff import NgramOption
 from tfsoftmax.ops.criteria import logistic
 from tfsoftmax.samplers.base import Sampler
 from tfsoftmax.support.arguments import ArrayLike, expect
-
-if TYPE_CHECKING:
-    from tfsoftmax.ngrams.backoff import BackoffBigrams
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -69,7 +66,7 @@ class NegativeSampling(SamplingHead):
         counts: ArrayLike | None = None, sampler_options: dict | None = None,
         remove_accidental_hits: bool | None = None, shared_samples: bool = True,
         seed: int | None = None, synchronized: bool = True,
-        ngram: "BackoffBigrams | Mapping | str | PathLike | None" = None,
+        ngram: NgramOption | None = None,
         words: Sequence[str] | None = None, *, restore_proposal: bool = True,
         **kwargs: Unpack[ShardOptions],
     ):

@@ -1,8 +1,7 @@
 """Sampled softmax: importance sampling, by default with the label among the candidates."""
 
-from collections.abc import Mapping, Sequence
-from os import PathLike
-from typing import TYPE_CHECKING, Unpack
+from collections.abc import Sequence
+from typing import Unpack
 
 import keras
 import tensorflow as tf
@@ -12,6 +11,7 @@ from tfsoftmax.heads.inputs import check_objective, checked_lists, refuse_xla
 from tfsoftmax.heads.options import ShardOptions
 from tfsoftmax.heads.sampling import SamplingHead
 from tfsoftmax.losses.logits_tag import LogitsTag
+from tfsoftmax.ngrams.backoff import NgramOption
 from tfsoftmax.ops.criteria import (
     Hits,
     effective_sizes,
@@ -22,9 +22,6 @@ from tfsoftmax.ops.criteria import (
 from tfsoftmax.ops.random import split_seed, uniform, uniform_words
 from tfsoftmax.samplers.base import Sampler
 from tfsoftmax.support.arguments import ArrayLike, expect
-
-if TYPE_CHECKING:
-    from tfsoftmax.ngrams.backoff import BackoffBigrams
 
 KEEP_BY = ("score", "corrected_score")
 
@@ -111,7 +108,7 @@ class SampledSoftmax(SamplingHead):
         counts: ArrayLike | None = None, sampler_options: dict | None = None,
         remove_accidental_hits: bool | None = None, shared_samples: bool = True,
         seed: int | None = None, synchronized: bool = True,
-        ngram: "BackoffBigrams | Mapping | str | PathLike | None" = None,
+        ngram: NgramOption | None = None,
         words: Sequence[str] | None = None, *, keep: int | None = None,
         keep_by: str = "score", label_in_sum: bool = True, label_smoothing: float = 0.0,
         **kwargs: Unpack[ShardOptions],

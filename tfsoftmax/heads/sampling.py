@@ -1,8 +1,7 @@
 """The base of heads that train on samples of the vocabulary: the sampler and its options."""
 
-from collections.abc import Mapping, Sequence
-from os import PathLike
-from typing import TYPE_CHECKING, Unpack
+from collections.abc import Sequence
+from typing import Unpack
 
 import tensorflow as tf
 
@@ -13,15 +12,13 @@ from tfsoftmax.distributions.views import without_previous_word
 from tfsoftmax.heads.options import ShardOptions
 from tfsoftmax.heads.random_state import RandomState
 from tfsoftmax.heads.shards import Shards
+from tfsoftmax.ngrams.backoff import NgramOption
 from tfsoftmax.ops.criteria import Hits
 from tfsoftmax.ops.replicas import in_replica, of_all_replicas
 from tfsoftmax.samplers.base import Sampler
 from tfsoftmax.samplers.by_name import get_sampler, may_exclude
 from tfsoftmax.samplers.certain import with_certain
 from tfsoftmax.support.arguments import ArrayLike, expect
-
-if TYPE_CHECKING:
-    from tfsoftmax.ngrams.backoff import BackoffBigrams
 
 
 class SamplingHead(Shards):
@@ -82,7 +79,7 @@ class SamplingHead(Shards):
         counts: ArrayLike | None = None, sampler_options: dict | None = None,
         remove_accidental_hits: bool | None = None, shared_samples: bool = True,
         seed: int | None = None, synchronized: bool = True,
-        ngram: "BackoffBigrams | Mapping | str | PathLike | None" = None,
+        ngram: NgramOption | None = None,
         words: Sequence[str] | None = None, **kwargs: Unpack[ShardOptions],
     ):
         super().__init__(vocab_size, **kwargs)

@@ -71,7 +71,7 @@ class SelfOrganisedSoftmax(SoftmaxHead):
     def __init__(
         self, vocab_size: int, counts: ArrayLike, gamma: float = 1.5, frequency_budget: float = 0.1,
         activation: str | Callable = "relu", use_bias: bool = False, seed: int = 0,
-        clusters: ArrayLike | str | PathLike | None = None, words: Sequence[str] | None = None,
+        clusters: classes.ClassesOption | None = None, words: Sequence[str] | None = None,
         **kwargs: Unpack[WeightOptions],
     ):
         super().__init__(vocab_size, use_bias=use_bias, **kwargs)
@@ -161,10 +161,9 @@ class SelfOrganisedSoftmax(SoftmaxHead):
 
     def cluster_log_prob(self, hidden: ArrayLike, labels: ArrayLike) -> tf.Tensor:
         """ln P(c | h) of the labels' clusters: (...) for hidden (..., D) and labels (...)."""
-        return self._by_position(self._cluster_log_prob, hidden, labels)
-
-    def _cluster_log_prob(self, hidden, labels):
-        return -self.distribution().cluster_nats(hidden, labels)
+        return self._by_position(
+            lambda *rows: -self.distribution().cluster_nats(*rows), hidden, labels
+        )
 
     def distribution(self):
         biases = None if self.cluster_bias is None else self.cluster_bias.value

@@ -1,7 +1,6 @@
 """Shortlist: a softmax over frequent words; an n-gram model divides one score among the others."""
 
-from collections.abc import Mapping, Sequence
-from os import PathLike
+from collections.abc import Sequence
 from typing import Unpack
 
 import keras
@@ -12,7 +11,7 @@ from tfsoftmax.distributions.rows import Rows
 from tfsoftmax.distributions.shortlist import ShortlistAndTail
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.heads.options import HeadOptions
-from tfsoftmax.ngrams.backoff import BackoffBigrams, given_model
+from tfsoftmax.ngrams.backoff import NgramOption, given_model
 from tfsoftmax.ngrams.previous_word import UNITS
 from tfsoftmax.ngrams.tables import BigramTables
 from tfsoftmax.partitions.bands import frequency_order
@@ -73,7 +72,7 @@ class Shortlist(SoftmaxHead):
     def __init__(
         self, vocab_size: int, shortlist: int, counts: ArrayLike | None = None,
         tail_log_probs: ArrayLike | None = None, permutation: ArrayLike | str | None = None,
-        oos_node: bool = True, ngram: BackoffBigrams | Mapping | str | PathLike | None = None,
+        oos_node: bool = True, ngram: NgramOption | None = None,
         words: Sequence[str] | None = None, **kwargs: Unpack[HeadOptions],
     ):
         super().__init__(vocab_size, **kwargs)

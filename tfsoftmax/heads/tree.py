@@ -1,7 +1,6 @@
 """Tree softmax: a word is a path of binary decisions."""
 
 from collections.abc import Sequence
-from os import PathLike
 from typing import Unpack
 
 import keras
@@ -12,7 +11,6 @@ from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.heads.inputs import flatten, restore
 from tfsoftmax.heads.options import HeadOptions
 from tfsoftmax.partitions import tree_builders
-from tfsoftmax.partitions.tree import Tree
 from tfsoftmax.samplers.base import stateless
 from tfsoftmax.support.arguments import ArrayLike, check_at_least, expect
 
@@ -59,7 +57,7 @@ class TreeSoftmax(SoftmaxHead):
     trains_exactly = logits_in_loop = True
 
     def __init__(
-        self, vocab_size: int, tree: Tree | dict | str | PathLike | None = None,
+        self, vocab_size: int, tree: tree_builders.TreeOption | None = None,
         counts: ArrayLike | None = None, words: Sequence[str] | None = None, mode: str = "parallel",
         **kwargs: Unpack[HeadOptions],
     ):

@@ -218,6 +218,9 @@ class BackoffBigrams:
         return cls(**arrays)
 
 
+NgramOption = BackoffBigrams | Mapping | str | os.PathLike  # a model, its configuration, or a file
+
+
 def check_no_marks(words: Sequence[str]) -> None:
     """Raises ValueError if words are among those that mean something else in ARPA files."""
     marks = {BEGIN, *OTHER_SPELLINGS.values()}.intersection(words)
@@ -226,8 +229,7 @@ def check_no_marks(words: Sequence[str]) -> None:
 
 
 def given_model(
-    ngram: "BackoffBigrams | Mapping | str | os.PathLike", vocab_size: int,
-    words: Sequence[str] | None = None,
+    ngram: NgramOption, vocab_size: int, words: Sequence[str] | None = None
 ) -> BackoffBigrams:
     """The bigram model that an argument `ngram` stands for.
 

@@ -22,6 +22,7 @@ from tfsoftmax.support.arguments import (
 from tfsoftmax.support.counts import checked_counts
 
 NAMES = ("equal", "frequency", "sqrt_frequency", "fastest")  # the classes that need no file
+ClassesOption = ArrayLike | str | os.PathLike  # the class of each word, a name, or a file
 BINNINGS = ("cumulative", "separate")
 
 
@@ -165,7 +166,7 @@ def class_tree(classes: ArrayLike) -> Tree:
 
 
 def build(
-    spec: ArrayLike | str | os.PathLike, vocab_size: int, num_classes: int | None = None,
+    spec: ClassesOption, vocab_size: int, num_classes: int | None = None,
     counts: ArrayLike | None = None, words: Sequence[str] | None = None,
     binning: str = "cumulative", argument: str = "classes",
 ) -> np.ndarray:

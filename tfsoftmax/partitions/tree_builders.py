@@ -19,6 +19,7 @@ from tfsoftmax.support.arguments import (
 )
 from tfsoftmax.support.counts import checked_counts
 
+TreeOption = Tree | dict | str | os.PathLike  # a tree, its configuration, a name, or a file
 NAMES = ("balanced", "random", "alphabetical", "huffman")  # the trees that need no file
 
 
@@ -72,7 +73,8 @@ def huffman(counts: ArrayLike) -> Tree:
     words = np.full(2 * size - 1, -1, np.int32)
     words[:size] = order
     # From the root down, the heavier child first.
-    return Tree.from_parents(_renumbered(parents), words[::-1]) if size > 1 else Tree([1], [0])
+    parents = np.where(parents < 0, -1, 2 * size - 2 - parents)[::-1]
+    return Tree.from_parents(parents, words[::-1]) if size > 1 else Tree([1], [0])
 
 
 def _merge(weights):
@@ -98,12 +100,6 @@ def _merge(weights):
         odd = nodes[pairs.size :]  # one node or none
         leaf, inner, end = leaves - (odd < size).sum(), inners - (odd >= size).sum(), last
     return parents
-
-
-def _renumbered(parents):
-    """The same parents where node n is called M - 1 - n."""
-    parents = parents[::-1]
-    return np.where(parents < 0, -1, len(parents) - 1 - parents)
 
 
 @checks_arguments
@@ -258,7 +254,7 @@ def edge_sums(tree: Tree, values: ArrayLike) -> np.ndarray:
 
 
 def build(
-    spec: Tree | dict | str | os.PathLike, vocab_size: int, counts: ArrayLike | None = None,
+    spec: TreeOption, vocab_size: int, counts: ArrayLike | None = None,
     words: Sequence[str] | None = None, seed: int = 0,
 ) -> Tree:
     """The tree that a head's `tree` option means.

@@ -1,12 +1,11 @@
 """Proposal distributions that depend on the word that a position has read last."""
 
-from collections.abc import Mapping, Sequence
-from os import PathLike
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.ngrams.backoff import BackoffBigrams, given_model
+from tfsoftmax.ngrams.backoff import NgramOption, given_model
 from tfsoftmax.ngrams.previous_word import UNITS, without_word
 from tfsoftmax.ngrams.tables import places_of
 from tfsoftmax.ops.graphs import held
@@ -138,7 +137,7 @@ class Bigram(AfterWord):
     saved_options = ("ngram", "unigram_weight", "alpha")
 
     def __init__(
-        self, vocab_size: int, ngram: BackoffBigrams | Mapping | str | PathLike,
+        self, vocab_size: int, ngram: NgramOption,
         unigram_weight: float | None = None, alpha: float = 1.0,
         words: Sequence[str] | None = None, **kwargs,
     ):

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from os import PathLike
 from typing import Unpack
 
 import keras
@@ -16,6 +15,7 @@ from tfsoftmax.heads.options import HeadOptions
 from tfsoftmax.heads.random_state import RandomState
 from tfsoftmax.ops.criteria import logistic
 from tfsoftmax.ops.logits import rows_of
+from tfsoftmax.partitions.classes import ClassesOption
 from tfsoftmax.samplers import Candidates, Unigram
 from tfsoftmax.samplers.rows import cumulative, draw
 from tfsoftmax.support.arguments import ArrayLike, check_positive
@@ -58,7 +58,7 @@ class ClassNCE(ClassSoftmax):
 
     def __init__(
         self, vocab_size: int, num_samples: int = 25, counts: ArrayLike | None = None,
-        seed: int | None = None, *, classes: ArrayLike | str | PathLike | None = None,
+        seed: int | None = None, *, classes: ClassesOption | None = None,
         num_classes: int | None = None, words: Sequence[str] | None = None,
         binning: str = "cumulative", **kwargs: Unpack[HeadOptions],
     ):

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Sequence
-from os import PathLike
 from typing import Unpack
 
 import keras
@@ -50,7 +49,7 @@ class ClassUnigram(SoftmaxHead):
 
     def __init__(
         self, vocab_size: int, counts: ArrayLike,
-        classes: ArrayLike | str | PathLike = "sqrt_frequency", num_classes: int | None = None,
+        classes: partitions.ClassesOption = "sqrt_frequency", num_classes: int | None = None,
         words: Sequence[str] | None = None, binning: str = "cumulative",
         **kwargs: Unpack[HeadOptions],
     ):

@@ -47,7 +47,7 @@ import os
 from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import check_out, load_tensorflow, printable
 from tfsoftmax.commands.shared import checked_word_of, corpus_of
-from tfsoftmax.support.arguments import check_at_least, refusal
+from tfsoftmax.support.arguments import check_at_least, expect, refusal
 from tfsoftmax.support.conditions import needs, needs_above
 
 NEEDED = {"brown": ("data",), "file": ("data", "file", "format")}  # --run for the others
@@ -117,10 +117,8 @@ class ClusterOptions:
         if self.method == "soul" and self.classes == 1:
             raise refusal("classes", "be at least 2 for --method=soul", received="classes=1")
         for needed in NEEDED.get(self.method, ("run",)):
-            if getattr(self, needed) is None:
-                raise refusal(
-                    needed, f"be given for --method={self.method}", received=f"{needed}=None"
-                )
+            expect(getattr(self, needed) is not None, needed,
+                   f"be given for --method={self.method}", received=f"{needed}=None")
         if self.method == "soul" and not self.out.endswith(".json"):
             raise refusal("out", "end in .json for --method=soul", received=f"{self.out!r}")
 
@@ -181,17 +179,11 @@ def main():
 
 
 def _check_sizes(options, words):
-    if not options.shortlist < words:
-        raise refusal(
-            "shortlist", f"be smaller than the vocabulary of {words:,} words",
-            options.shortlist
-        )
+    expect(options.shortlist < words, "shortlist",
+           f"be smaller than the vocabulary of {words:,} words", options.shortlist)
     most = words - options.shortlist
-    if options.classes is not None and options.classes > most:
-        raise refusal(
-            "classes", f"be at most {most:,}, the number of words that they are made of",
-            options.classes
-        )
+    expect(options.classes is None or options.classes <= most, "classes",
+           f"be at most {most:,}, the number of words that they are made of", options.classes)
 
 
 def by_brown(corpus, progress, options):

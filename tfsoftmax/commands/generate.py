@@ -27,7 +27,7 @@ import sys
 from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import load_tensorflow, printable
 from tfsoftmax.commands.shared import check_beam
-from tfsoftmax.support.arguments import check_at_least, expect, refusal
+from tfsoftmax.support.arguments import check_at_least, expect
 from tfsoftmax.support.conditions import excludes, needs
 from tfsoftmax.support.textio import lines
 
@@ -83,15 +83,10 @@ class GenerateOptions:
         )
         expect(-(2**31) <= self.seed < 2**31, "seed", "be of 32 bits", self.seed)
         check_beam(self.beam)
-        if self.greedy and (self.count or 1) > 1:
-            raise refusal(
-                "count", "be 1 with --greedy, since all sentences would be the same",
-                self.count
-            )
-        if self.beam and (self.count or 1) > self.beam:
-            raise refusal(
-                "count", f"be at most `beam`, {self.beam}", self.count
-            )
+        expect(not self.greedy or (self.count or 1) <= 1, "count",
+               "be 1 with --greedy, since all sentences would be the same", self.count)
+        expect(not self.beam or (self.count or 1) <= self.beam, "count",
+               f"be at most `beam`, {self.beam}", self.count)
 
     @property
     def per_prompt(self) -> int:

@@ -12,7 +12,7 @@ import dataclasses
 
 from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import check_plot, load_tensorflow
-from tfsoftmax.support.arguments import refusal
+from tfsoftmax.support.arguments import expect
 from tfsoftmax.support.whole_files import errors_name
 
 MIB = 2**20
@@ -36,11 +36,8 @@ class TimelineOptions:
     overwrite: bool = False
 
     def __post_init__(self):
-        if bool(self.run) == bool(self.trace):
-            raise refusal(
-                "Either `run` or `trace`", "be given",
-                received={"run": self.run, "trace": self.trace}
-            )
+        expect(bool(self.run) != bool(self.trace), "Either `run` or `trace`", "be given",
+               received={"run": self.run, "trace": self.trace})
 
 
 OPTIONS = (TimelineOptions,)

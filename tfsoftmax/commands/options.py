@@ -14,7 +14,7 @@ import typing
 
 from absl import flags
 
-from tfsoftmax.support.arguments import refusal
+from tfsoftmax.support.arguments import expect, refusal
 from tfsoftmax.support.conditions import check_conditions
 from tfsoftmax.support.textio import parsed_json
 
@@ -83,8 +83,7 @@ def as_field(value, field: dataclasses.Field):
     kind = _inner(field.type)
     if kind is dict:
         options = parsed_json(value, f"`{field.name}`")
-        if not isinstance(options, dict):
-            raise refusal(field.name, "be a JSON object", value)
+        expect(isinstance(options, dict), field.name, "be a JSON object", value)
         return options
     if kind is not tuple:
         return value

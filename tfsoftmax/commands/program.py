@@ -18,7 +18,7 @@ from absl import app, flags, logging
 
 from tfsoftmax.commands import options
 from tfsoftmax.commands.help import help_text, own_flags
-from tfsoftmax.support.arguments import LARGEST, brief, refusal
+from tfsoftmax.support.arguments import LARGEST, brief, expect, refusal
 from tfsoftmax.support.extras import imported
 from tfsoftmax.support.version import __version__
 
@@ -129,11 +129,8 @@ def check_empty(path: str, flag: str = "out") -> None:
     """Raises ValueError if a file or folder is at a path, and --overwrite is not given."""
     from tfsoftmax.support.whole_files import holds_something
 
-    if not flags.FLAGS.overwrite and holds_something(path):
-        raise refusal(
-            flag, "not replace a file, unless --overwrite is given",
-            received=f"{path!r}, which exists",
-        )
+    expect(flags.FLAGS.overwrite or not holds_something(path), flag,
+           "not replace a file, unless --overwrite is given", received=f"{path!r}, which exists")
 
 
 def check_plot(path: str, flag: str = "plot") -> None:

@@ -76,11 +76,8 @@ class RescoreOptions:
     seed: int = 1
 
     def __post_init__(self):
-        if self.arpa and not (self.tune or self.arpa_weight):
-            raise refusal(
-                "arpa_weight", "be given with `arpa`, or lists to tune it on with `tune`",
-                received="none"
-            )
+        expect(not self.arpa or self.tune or self.arpa_weight, "arpa_weight",
+               "be given with `arpa`, or lists to tune it on with `tune`", received="none")
         check_at_least(0, seed=self.seed)
         check_at_least(1, hypotheses=self.hypotheses, beam_size=self.beam_size)
 
@@ -146,11 +143,9 @@ class Inputs:
     def check_old_lm(self, lists, grid, argument):
         """Sets old_lm_weight to 0 for lists without such scores; another weight is an error."""
         if lists.old_lm is None:
-            if any(self.options.old_lm_weight):
-                raise refusal(
-                    "old_lm_weight", "be 0 for lists without scores of a language model",
-                    received=f"{argument}={getattr(self.options, argument)!r}"
-                )
+            expect(not any(self.options.old_lm_weight), "old_lm_weight",
+                   "be 0 for lists without scores of a language model",
+                   received=f"{argument}={getattr(self.options, argument)!r}")
             grid["old_lm_weight"] = (0.0,)
 
     def references_of(self, lists, argument):

@@ -104,11 +104,9 @@ def main():
             received={"workers": shared.workers, "strategy": shared.strategy,
                       "input": options.input, "stream": options.stream}
         )
-    if options.open_vocabulary and (options.input == "-" or shared.strategy == "mirrored"):
-        raise refusal(
-            "open_vocabulary", "be used with a file, and not with strategy=mirrored",
-            received=f"input={options.input!r}, strategy={shared.strategy!r}"
-        )
+    expect(not options.open_vocabulary or (options.input != "-" and shared.strategy != "mirrored"),
+           "open_vocabulary", "be used with a file, and not with strategy=mirrored",
+           received=f"input={options.input!r}, strategy={shared.strategy!r}")
     fork_workers(shared)
     text = sentences(options.input, options.stream, scoring.lowercase)
     first = next(text, None)  # before TensorFlow, to fail at once

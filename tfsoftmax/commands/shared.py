@@ -80,26 +80,18 @@ def corpus_of(run, data: str | None):
     from tfsoftmax.corpora.text import fingerprint
 
     words, trained_on = run.vocabulary(), run.config()["corpus"].get("directory", "")
-    if not data and not os.path.isdir(trained_on):
-        raise refusal(
-            "data",
-            "say where the corpus is, since it is no longer in the folder on which the run was "
-            "trained", received=f"no folder {trained_on!r}", error=FileNotFoundError
-        )
+    expect(data or os.path.isdir(trained_on), "data", "say where the corpus is, since it is no "
+           "longer in the folder on which the run was trained",
+           received=f"no folder {trained_on!r}", error=FileNotFoundError)
     corpus = run.task.corpus.load(data or trained_on)
-    if corpus.vocabulary.sha256 != words.sha256:
-        raise refusal(
-            "data",
-            f"have the vocabulary that the run was trained with, which has {len(words):,} words",
-            received=f"{corpus.directory!r}, with {len(corpus.vocabulary):,} words"
-        )
+    expect(corpus.vocabulary.sha256 == words.sha256, "data",
+           f"have the vocabulary that the run was trained with, which has {len(words):,} words",
+           received=f"{corpus.directory!r}, with {len(corpus.vocabulary):,} words")
     paths = run.tokenizer_path(), corpus.tokenizer
     ours, given = (path and fingerprint(path)["sha256"] for path in paths)
-    if ours != given:
-        raise refusal(
-            "data", f"have the tokenizer that the run was trained with, of SHA-256 {ours}",
-            received=f"{corpus.directory!r}, with {given}"
-        )
+    expect(ours == given, "data",
+           f"have the tokenizer that the run was trained with, of SHA-256 {ours}",
+           received=f"{corpus.directory!r}, with {given}")
     return corpus
 
 
@@ -110,17 +102,12 @@ def fork_workers(options: "Devices | Processes") -> None:
     """
     count = options.workers
     check_at_least(1, workers=count)
-    if count > 1 and given("strategy") and options.strategy not in ("auto", "multiworker"):
-        raise refusal(
-            "workers", "be 1 without --strategy=multiworker",
-            received={"workers": count, "strategy": options.strategy}
-        )
+    expect(count <= 1 or not given("strategy") or options.strategy in ("auto", "multiworker"),
+           "workers", "be 1 without --strategy=multiworker",
+           received={"workers": count, "strategy": options.strategy})
     most = WORKERS_OF_CORE * (os.cpu_count() or 1)
-    if count > most:
-        raise refusal(
-            "workers", f"be at most {most}, {WORKERS_OF_CORE} for each CPU core of this machine",
-            count
-        )
+    expect(count <= most, "workers",
+           f"be at most {most}, {WORKERS_OF_CORE} for each CPU core of this machine", count)
     if count > 1 and os.environ.get("TF_CONFIG"):
         raise refusal(
             "workers",
@@ -170,8 +157,7 @@ def counts_of(config):
         from tfsoftmax.partitions.cost_model import zipf
 
         check_at_least(2, vocab_size=config.vocab_size)
-        if not 0 <= config.exponent <= 10:
-            raise refusal("exponent", "lie in [0, 10]", config.exponent)
+        expect(0 <= config.exponent <= 10, "exponent", "lie in [0, 10]", config.exponent)
         what = f"{config.vocab_size:,} words by Zipf's law of exponent {config.exponent:g}"
         return zipf(config.vocab_size, config.exponent), what
     from tfsoftmax.corpora.manifest import read_manifest

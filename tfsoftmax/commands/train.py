@@ -30,7 +30,7 @@ from tfsoftmax.commands.shared import Devices, fork_workers, started_workers
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
 from tfsoftmax.lm.presets import PRESETS
 from tfsoftmax.sharding.local_workers import INTERRUPTED
-from tfsoftmax.support.arguments import refusal
+from tfsoftmax.support.arguments import expect
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,11 +82,9 @@ def train(
     """
     preset, devices = presets.get(options.preset), parse(Devices)
     model_config, config = parse(model, preset), parse(TrainingConfig, preset)
-    if len(options.profile_batch) not in (0, 2) or min(options.profile_batch, default=1) < 1:
-        raise refusal(
-            "profile_batch", "be two steps, such as 11,15",
-            received=f"profile_batch={','.join(map(str, options.profile_batch))}"
-        )
+    expect(len(options.profile_batch) in (0, 2) and min(options.profile_batch, default=1) >= 1,
+           "profile_batch", "be two steps, such as 11,15",
+           received=f"profile_batch={','.join(map(str, options.profile_batch))}")
     fork_workers(devices)
     corpus = corpora.load(options.data)
     workers = started_workers(devices, corpus.batch_size)

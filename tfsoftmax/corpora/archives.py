@@ -8,7 +8,7 @@ import tarfile
 import zipfile
 from collections.abc import Iterator
 
-from tfsoftmax.support.arguments import refusal
+from tfsoftmax.support.arguments import expect, refusal
 
 _CHUNK_BYTES = 1 << 20
 
@@ -27,11 +27,10 @@ def check_digest(path: str, digest: str | None, member: str | None = None) -> No
         found = hashlib.new(algorithm, usedforsecurity=False)
         while chunk := file.read(_CHUNK_BYTES):
             found.update(chunk)
-    if found.hexdigest() != expected:
-        raise ValueError(
-            f"{path}: the {algorithm.upper()}{f' of {member}' if member else ''} must be "
-            f"{expected}; delete the file, and download it again. Received: {found.hexdigest()}"
-        )
+    expect(found.hexdigest() == expected,
+           f"{path}: the {algorithm.upper()}{f' of {member}' if member else ''}",
+           f"be {expected}; delete the file, and download it again",
+           received=f"{found.hexdigest()}")
 
 
 @contextlib.contextmanager

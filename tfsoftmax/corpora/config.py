@@ -130,11 +130,9 @@ class PrepareConfig(CorpusConfig):
         super().__post_init__()
         for name in ("min_count", "max_vocab"):  # options of words that pieces do not have
             value, trained = getattr(self, name), self.piece_model and name == "max_vocab"
-            if value is not None and self.tokenizer != "words" and not trained:
-                raise refusal(
-                    name, "not be given with this tokenizer, whose pieces are all kept",
-                    received=f"{name}={value} with tokenizer={self.tokenizer!r}",
-                )
+            expect(value is None or self.tokenizer == "words" or trained, name,
+                   "not be given with this tokenizer, whose pieces are all kept",
+                   received=f"{name}={value} with tokenizer={self.tokenizer!r}")
         if self.piece_model and self.seed >= 1 << 32:
             raise refusal("seed", "be below 2**32 for sentencepiece", self.seed)
 

@@ -4,7 +4,7 @@ import collections
 import dataclasses
 
 from tfsoftmax.corpora.tokenizers import Tokenizer
-from tfsoftmax.support.arguments import refusal
+from tfsoftmax.support.arguments import expect, refusal
 from tfsoftmax.support.vocabulary import EOS, UNK, Vocabulary
 
 
@@ -93,10 +93,7 @@ def count(blocks, split, tokenizer, keep_counts, report):
         if keep_counts:
             tally.counts.update(words)
         report(len(words))
-    if not tally.sentences:
-        raise refusal(
-            split, "hold at least one sentence", received="no words"
-        )
+    expect(tally.sentences, split, "hold at least one sentence", received="no words")
     return tally
 
 

@@ -14,7 +14,7 @@ import urllib.request
 from tfsoftmax.corpora.catalogue import DATASETS, find_manual
 from tfsoftmax.corpora.text import TextFiles
 from tfsoftmax.support import textio
-from tfsoftmax.support.arguments import refusal
+from tfsoftmax.support.arguments import expect, refusal
 
 PROBE_SECONDS = 3.0
 _BLOCK_LINES = 256  # few, since a line of text8 has 1,000 words
@@ -40,15 +40,12 @@ def check(name: str, manual_dir: str | None = None):
         raise refusal("manual_dir", "be an existing folder", manual_dir, error=FileNotFoundError)
     folder = manual_dir or os.path.join(_data_dir(), "downloads", "manual")
     found = find_manual(dataset, folder)
-    if not (found or _is_downloaded(name, dataset) or is_reachable(dataset.url)):
-        raise refusal(
-            name,
-            f"be downloaded, but {urllib.parse.urlsplit(dataset.url).hostname} does not answer. "
-            f"Download {dataset.url} on another machine and put it, packed or unpacked, into a "
-            "folder that `manual_dir` names",
-            received=f"manual_dir={manual_dir!r}, and {folder} has no {dataset.archive}",
-            error=ConnectionError,
-        )
+    expect(found or _is_downloaded(name, dataset) or is_reachable(dataset.url), name,
+           f"be downloaded, but {urllib.parse.urlsplit(dataset.url).hostname} does not answer. "
+           f"Download {dataset.url} on another machine and put it, packed or unpacked, into a "
+           "folder that `manual_dir` names",
+           received=f"manual_dir={manual_dir!r}, and {folder} has no {dataset.archive}",
+           error=ConnectionError)
     if name == "lm1b" and found and found["train"][1] is None:
         return lambda scratch, report: {
             split: TextFiles(_matches(path)) for split, (path, _) in found.items()

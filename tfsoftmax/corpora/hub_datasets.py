@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tfsoftmax.corpora.datasets import is_reachable
 from tfsoftmax.corpora.text import ROWS, blocks_of, checked_text, fingerprint
-from tfsoftmax.support.arguments import refusal
+from tfsoftmax.support.arguments import expect, refusal
 from tfsoftmax.support.extras import imported
 from tfsoftmax.support.textio import split_lines
 
@@ -70,11 +70,8 @@ def open_dataset(name: str, field: str) -> dict:
     for ours, names in SPLITS.items():
         for theirs in [split for split in names if split in found][:1]:
             splits[ours] = _Lines(found[theirs], field, name)
-    if "train" not in splits:
-        raise refusal(
-            "corpus", "have a split train",
-            received=f"corpus='hf:{name}', with {', '.join(map(str, found))}"
-        )
+    expect("train" in splits, "corpus", "have a split train",
+           received=f"corpus='hf:{name}', with {', '.join(map(str, found))}")
     return splits
 
 
@@ -83,10 +80,8 @@ class _Lines:
 
     def __init__(self, dataset, field, name):
         kinds = dict(dataset.features)
-        if getattr(kinds.get(field), "dtype", "") not in ("string", "large_string"):
-            raise refusal(
-                "field", f"be a column of strings in hf:{name}, which has {', '.join(kinds)}", field
-            )
+        expect(getattr(kinds.get(field), "dtype", "") in ("string", "large_string"), "field",
+               f"be a column of strings in hf:{name}, which has {', '.join(kinds)}", field)
         self._rows = dataset.select_columns([field])
         self._field, self._name = field, name
 

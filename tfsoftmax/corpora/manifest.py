@@ -62,18 +62,14 @@ def read_manifest(directory: str, kind: type | None = None) -> dict:
             of another kind.
     """
     path = os.path.join(directory, MANIFEST)
-    if not os.path.isfile(path):
-        raise FileNotFoundError(
-            f"{directory!r} must be a corpus made by `tfsoftmax prepare`. Received: no file {path}"
-        )
+    expect(os.path.isfile(path), f"{directory!r}", "be a corpus made by `tfsoftmax prepare`",
+           received=f"no file {path}", error=FileNotFoundError)
     manifest = read_object(path, {}, finite=True)
     if manifest.get("format") != FORMAT:
         raise refusal(f"{path}:", f"be the manifest of a {FORMAT}", received="another JSON file")
-    if manifest.get("version") != VERSION:
-        raise refusal(
-            f"{path}:", f"be of version {VERSION}; prepare the corpus again",
-            received=f"version {manifest.get('version')}"
-        )
+    expect(manifest.get("version") == VERSION, f"{path}:",
+           f"be of version {VERSION}; prepare the corpus again",
+           received=f"version {manifest.get('version')}")
     check_shape(manifest, _ANY_KIND, path, _ADVICE)
     if kind is not None:
         task = manifest["settings"].get("task")

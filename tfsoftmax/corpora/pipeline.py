@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from tfsoftmax.corpora.records import Corpus
-from tfsoftmax.support.arguments import refusal
+from tfsoftmax.support.arguments import expect, refusal
 
 
 def batches(
@@ -42,11 +42,8 @@ def batches(
         off; here they are kept, so that no word is lost.
     """
     name, split = split, corpus.split(split)
-    if not 0 <= start <= split.records:
-        raise refusal(
-            "start", f"lie in [0, {split.records}], the records of {name!r}",
-            start
-        )
+    expect(0 <= start <= split.records, "start",
+           f"lie in [0, {split.records}], the records of {name!r}", start)
     available = split.records - start
     if count is None:
         count = available
@@ -74,13 +71,9 @@ def rows_of_each(corpus: Corpus, strategy: tf.distribute.Strategy) -> int:
     """The number of rows of a batch that each replica reads, or a ValueError."""
     name, size = next(iter(corpus.shape.items()))
     replicas = strategy.num_replicas_in_sync
-    if size % replicas:
-        raise refusal(
-            name,
-            f"be a multiple of the number of devices, {replicas}: prepare the corpus with another "
-            f"`{name}`, or use a number of devices that divides it, such as one (--strategy=none)",
-            size,
-        )
+    expect(size % replicas == 0, name, f"be a multiple of the number of devices, {replicas}: "
+           f"prepare the corpus with another `{name}`, or use a number of devices that divides it, "
+           "such as one (--strategy=none)", size)
     return size // replicas
 
 

@@ -15,7 +15,7 @@ from tfsoftmax.corpora.sources import make_source
 from tfsoftmax.corpora.text import fingerprint
 from tfsoftmax.corpora.tokenizers import check_tokenizer, load_tokenizer
 from tfsoftmax.corpora.unmarked import Unmarked
-from tfsoftmax.support.arguments import refusal
+from tfsoftmax.support.arguments import expect
 
 __all__ = ["PrepareConfig", "prepare", "summary"]
 
@@ -94,10 +94,8 @@ def _settings(config, source):
     order = config.order or ORDERS[config.kind]
     trained = config.piece_model is not None
     from_file = not trained and config.tokenizer != "words"
-    if from_file and not os.path.isfile(config.tokenizer):
-        raise refusal(
-            "tokenizer", f"be words, {', '.join(PIECE_MODELS)} or a file", config.tokenizer
-        )
+    expect(not from_file or os.path.isfile(config.tokenizer), "tokenizer",
+           f"be words, {', '.join(PIECE_MODELS)} or a file", config.tokenizer)
     return {
         "min_count": config.min_count or MIN_COUNTS[config.kind],
         "max_vocab": config.max_vocab or (MAX_PIECES if trained else None),
@@ -165,20 +163,13 @@ def _check_shape(config, tally):
     """Refuses records that are far larger than the corpus and would mostly be padding."""
     for name, most in (("streams", tally.sentences), ("time_steps", tally.tokens)):
         value, most = getattr(config, name), max(most, 1000)
-        if value > most:
-            raise refusal(
-                name, f"be at most {most} for a training split of {tally.sentences} sentences",
-                value,
-            )
+        expect(value <= most, name,
+               f"be at most {most} for a training split of {tally.sentences} sentences", value)
 
 
 def _check_padding(streams, split, tally):
     """Refuses a sentence so long that the other streams would be padding for most of it."""
     positions = streams * tally.longest
-    if positions > 10 * tally.tokens + PADDING:
-        raise refusal(
-            "streams",
-            f"be fewer, or `order` must be text: a sentence of {tally.longest:,} tokens would make "
-            f"all streams as long, {positions:,} positions for the {tally.tokens:,} tokens of "
-            f"{split}", streams
-        )
+    expect(positions <= 10 * tally.tokens + PADDING, "streams", "be fewer, or `order` must be "
+           f"text: a sentence of {tally.longest:,} tokens would make all streams as long, "
+           f"{positions:,} positions for the {tally.tokens:,} tokens of {split}", streams)

@@ -86,17 +86,13 @@ def _check_replaceable(out, overwrite):
     """Raises ValueError unless `out` is absent or empty, or holds a corpus and nothing else."""
     if not os.path.lexists(out) or (os.path.isdir(out) and not os.listdir(out)):
         return
-    if not manifests.is_ours(out):
-        raise refusal(
-            "out", "be new, empty, or a corpus that `prepare` made. Nothing was changed",
-            received=f"out={out!r}, which has no {manifests.MANIFEST} of such a corpus"
-        )
+    expect(manifests.is_ours(out), "out",
+           "be new, empty, or a corpus that `prepare` made. Nothing was changed",
+           received=f"out={out!r}, which has no {manifests.MANIFEST} of such a corpus")
     foreign = sorted(set(os.listdir(out)) - manifests.files_of(out))
-    if overwrite and foreign:
-        raise refusal(
-            "out", "hold nothing but a corpus, to be overwritten. Nothing was changed",
-            received=f"out={out!r}, which also holds {', '.join(foreign[:5])}"
-        )
+    expect(not overwrite or not foreign, "out",
+           "hold nothing but a corpus, to be overwritten. Nothing was changed",
+           received=f"out={out!r}, which also holds {', '.join(foreign[:5])}")
 
 
 def _is_prepared(kind, out, name, settings, overwrite):

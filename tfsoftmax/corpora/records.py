@@ -8,7 +8,7 @@ from typing import ClassVar
 from tfsoftmax.corpora import manifest as manifests
 from tfsoftmax.corpora import tfrecord
 from tfsoftmax.corpora.splits import PAD, SentenceSplit, Split
-from tfsoftmax.support.arguments import refusal
+from tfsoftmax.support.arguments import expect, refusal
 from tfsoftmax.support.manifests import check_file
 from tfsoftmax.support.vocabulary import Vocabulary
 
@@ -135,10 +135,8 @@ class Corpus:
 
     def split(self, name: str) -> Split:
         """The split of this name. An unknown name is a ValueError."""
-        if name not in self.splits:
-            raise refusal(
-                "split", f"be one of {', '.join(self.splits)}, the splits of {self.directory}", name
-            )
+        expect(name in self.splits, "split",
+               f"be one of {', '.join(self.splits)}, the splits of {self.directory}", name)
         return self.splits[name]
 
 
@@ -165,19 +163,12 @@ def vocabulary_of(directory: str, expected: dict) -> Vocabulary:
         ValueError: it is damaged or another one.
     """
     path = os.path.join(directory, manifests.VOCABULARY)
-    if not os.path.isfile(path):
-        raise refusal(
-            f"{path}:", "exist next to its manifest",
-            received="no such file", error=FileNotFoundError,
-        )
+    expect(os.path.isfile(path), f"{path}:", "exist next to its manifest", received="no such file",
+           error=FileNotFoundError)
     vocabulary = Vocabulary.load(path)
-    if vocabulary.sha256 != expected["sha256"]:
-        raise refusal(
-            f"{path}:",
-            f"be the vocabulary that the record files were made with, of {expected['size']} words "
-            f"and SHA-256 {expected['sha256']}",
-            received=f"{len(vocabulary)} words, SHA-256 {vocabulary.sha256}",
-        )
+    expect(vocabulary.sha256 == expected["sha256"], f"{path}:", "be the vocabulary that the record "
+           f"files were made with, of {expected['size']} words and SHA-256 {expected['sha256']}",
+           received=f"{len(vocabulary)} words, SHA-256 {vocabulary.sha256}")
     return vocabulary
 
 
@@ -185,12 +176,10 @@ def _check_sizes(corpus):
     record_bytes = corpus.record_bytes
     for split in corpus.splits.values():
         found = sum(file.records for file in split.files)
-        if split.records != found or found == 0:
-            raise ValueError(
-                f"{os.path.join(corpus.directory, manifests.MANIFEST)}: a split must have the "
-                f"records of its files, {found}; prepare the corpus again. "
-                f"Received: {split.records} records"
-            )
+        expect(split.records == found and found != 0,
+               f"{os.path.join(corpus.directory, manifests.MANIFEST)}: a split",
+               f"have the records of its files, {found}; prepare the corpus again",
+               received=f"{split.records} records")
         for file in split.all_files:
             if not os.path.isfile(file.path):
                 raise FileNotFoundError(

@@ -33,11 +33,8 @@ class Source:
 
 
 def _without_fields(config):
-    if config.field != "text":
-        raise refusal(
-            "field", "be given with corpus='text' or hf:NAME only",
-            received=f"field={config.field!r} with corpus={config.corpus!r}",
-        )
+    expect(config.field == "text", "field", "be given with corpus='text' or hf:NAME only",
+           received=f"field={config.field!r} with corpus={config.corpus!r}")
 
 
 def _docstrings(config):
@@ -118,14 +115,10 @@ def make_source(
         names = ", ".join("hf:NAME" if name == "hf" else name for name in corpora)
         raise refusal("corpus", f"be one of {names}", config.corpus)
     for name in config.FILES:
-        if getattr(config, name) and config.corpus != "text":
-            raise refusal(
-                name, "be given with corpus='text' only",
-                received=f"{name}={getattr(config, name)} with corpus={config.corpus!r}",
-            )
-    if config.manual_dir is not None and config.kind not in public:
-        raise refusal(
-            "manual_dir", f"be given with corpus={', '.join(public)} only",
-            received=f"manual_dir={config.manual_dir!r} with corpus={config.corpus!r}",
-        )
+        expect(not getattr(config, name) or config.corpus == "text", name,
+               "be given with corpus='text' only",
+               received=f"{name}={getattr(config, name)} with corpus={config.corpus!r}")
+    expect(config.manual_dir is None or config.kind in public, "manual_dir",
+           f"be given with corpus={', '.join(public)} only",
+           received=f"manual_dir={config.manual_dir!r} with corpus={config.corpus!r}")
     return corpora[config.kind](config)

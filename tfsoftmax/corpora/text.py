@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 
 from tfsoftmax.support import textio
-from tfsoftmax.support.arguments import refusal
+from tfsoftmax.support.arguments import expect, refusal
 from tfsoftmax.support.extras import imported
 from tfsoftmax.support.whole_files import known_sha256
 
@@ -141,11 +141,9 @@ def _parquet_texts(path, field):
     try:
         with parquet.ParquetFile(path) as table:
             kinds = {column.name: str(column.type) for column in table.schema_arrow}
-            if not kinds.get(field, "").removeprefix("large_").startswith("string"):
-                raise refusal(
-                    f"{path}:", f"have a column of strings {field!r}, which `field` names",
-                    received=f"{', '.join((f'{name} ({kind})' for name, kind in kinds.items()))}"
-                )
+            expect(kinds.get(field, "").removeprefix("large_").startswith("string"), f"{path}:",
+                   f"have a column of strings {field!r}, which `field` names",
+                   received=f"{', '.join((f'{name} ({kind})' for name, kind in kinds.items()))}")
             batches = table.iter_batches(ROWS, columns=[field])
             values = itertools.chain.from_iterable(batch.column(0) for batch in batches)
             for row, value in enumerate(values, start=1):
@@ -173,14 +171,11 @@ def expand(patterns: Iterable[str], argument: str) -> list[str]:
     paths = []
     for pattern in patterns:
         found = [pattern] if os.path.exists(pattern) else _matches(pattern)
-        if not found:
-            raise refusal(argument, "name existing files", pattern, error=FileNotFoundError)
+        expect(found, argument, "name existing files", pattern, error=FileNotFoundError)
         paths += found
     for path in paths:
-        if not os.path.isfile(path):
-            raise refusal(
-                argument, "name files that can be read twice, no folder and no pipe", path
-            )
+        expect(os.path.isfile(path), argument,
+               "name files that can be read twice, no folder and no pipe", path)
     files = {}
     for path in paths:
         files.setdefault(os.path.realpath(path), path)

@@ -17,7 +17,6 @@ from tfsoftmax.support.arguments import (
     check_hint,
     check_positive,
     expect,
-    refusal,
 )
 from tfsoftmax.support.counts import checked_counts
 from tfsoftmax.support.hardware import hardware
@@ -153,11 +152,8 @@ def _recommendation(rows, vocab_size, frequent, task):
         task: one of TASKS.
     """
     by = {row.name: row for row in rows if not row.why_not}
-    if not by:
-        raise refusal(
-            "seconds", "be enough for one head, and so must the memory",
-            received="; ".join(f"{row.layer} {row.why_not}" for row in rows),
-        )
+    expect(by, "seconds", "be enough for one head, and so must the memory",
+           received="; ".join(f"{row.layer} {row.why_not}" for row in rows))
     share = {
         name: row.milliseconds / by["full"].milliseconds if "full" in by else 0.0
         for name, row in by.items()

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.heads import SoftmaxHead
-from tfsoftmax.support.arguments import check_at_least, expect, refusal
+from tfsoftmax.support.arguments import check_at_least, expect
 
 
 class Hypothesis(NamedTuple):
@@ -70,13 +70,10 @@ class NextWordSampler:
     top_p: float | None = None
 
     def __post_init__(self):
-        if not 0 < self.temperature < math.inf:
-            raise refusal(
-                "temperature", "be positive and finite", self.temperature
-            )
+        expect(0 < self.temperature < math.inf, "temperature", "be positive and finite",
+               self.temperature)
         check_at_least(1, top_k=self.top_k)
-        if self.top_p is not None and not 0 < self.top_p <= 1:
-            raise refusal("top_p", "lie in (0, 1]", self.top_p)
+        expect(self.top_p is None or 0 < self.top_p <= 1, "top_p", "lie in (0, 1]", self.top_p)
 
     def draw(self, head: SoftmaxHead, hidden, excluded: int, seed) -> tf.Tensor:
         """Draws a word for each hidden state.

@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from tfsoftmax.lm.model import split_at_head
-from tfsoftmax.support.arguments import refusal
+from tfsoftmax.support.arguments import expect
 from tfsoftmax.support.saved_models import Words, export_functions
 from tfsoftmax.support.vocabulary import UNK, Vocabulary
 from tfsoftmax.support.whole_files import copy_whole
@@ -120,11 +120,8 @@ def _functions(head, hidden_model, vocabulary, ids_of, words_of, max_k):
 
 
 def _check(model, vocabulary, max_k):
-    if not 1 <= max_k <= len(vocabulary):
-        raise refusal("max_k", f"lie in [1, {len(vocabulary)}]", max_k)
+    expect(1 <= max_k <= len(vocabulary), "max_k", f"lie in [1, {len(vocabulary)}]", max_k)
     stateful = [layer.name for layer in model.layers if getattr(layer, "stateful", False)]
-    if tuple(model.input.shape) != (None, None) or stateful:
-        raise refusal(
-            "model", "read batches of any size and carry no states: streams=None, time_steps=None, "
-            "stateful=False", received=f"{model.input.shape}, stateful layers {stateful}"
-        )
+    expect(tuple(model.input.shape) == (None, None) and not stateful, "model",
+           "read batches of any size and carry no states: streams=None, time_steps=None, "
+           "stateful=False", received=f"{model.input.shape}, stateful layers {stateful}")

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tfsoftmax.lm.decoding import Hypothesis, NextWordSampler, beam_search, check_found
 from tfsoftmax.lm.model import recurrent_states, reset_states, split_at_head
-from tfsoftmax.support.arguments import check_at_least, expect, refusal
+from tfsoftmax.support.arguments import check_at_least, expect
 from tfsoftmax.support.vocabulary import Vocabulary
 
 UNCHANGED = NextWordSampler()  # draws from the model's own distribution
@@ -40,17 +40,13 @@ class Generator:
 
     def __init__(self, model: keras.Model, vocabulary: Vocabulary):
         self._streams, time_steps = model.input.shape
-        if self._streams is None or time_steps not in (1, None):
-            raise refusal(
-                "model", "have a fixed number of streams, and 1 or None for `time_steps`",
-                received=f"streams={self._streams}, time_steps={time_steps}"
-            )
+        expect(self._streams is not None and time_steps in (1, None), "model",
+               "have a fixed number of streams, and 1 or None for `time_steps`",
+               received=f"streams={self._streams}, time_steps={time_steps}")
         for layer in model.layers:
-            if isinstance(layer, keras.layers.RNN) and not layer.stateful:
-                raise refusal(
-                    "model", "have stateful recurrent layers, since it reads one word a step",
-                    received=f"layer {layer.name!r} with stateful=False"
-                )
+            expect(not isinstance(layer, keras.layers.RNN) or layer.stateful, "model",
+                   "have stateful recurrent layers, since it reads one word a step",
+                   received=f"layer {layer.name!r} with stateful=False")
         self._head, self._hidden_model = split_at_head(model, vocabulary)
         self._model, self._vocabulary = model, vocabulary
 
@@ -115,15 +111,10 @@ class Generator:
             ValueError: an argument is out of its range.
         """
         check_at_least(1, max_words=max_words)
-        if len(prompts) != self._streams:
-            raise refusal(
-                "prompts", f"be as many as the model has streams, {self._streams}",
-                received=f"{len(prompts)}"
-            )
-        if sampler.top_k is not None and sampler.top_k > len(self._vocabulary):
-            raise refusal(
-                "top_k", f"be at most {len(self._vocabulary)}", sampler.top_k
-            )
+        expect(len(prompts) == self._streams, "prompts",
+               f"be as many as the model has streams, {self._streams}", received=f"{len(prompts)}")
+        expect(sampler.top_k is None or sampler.top_k <= len(self._vocabulary), "top_k",
+               f"be at most {len(self._vocabulary)}", sampler.top_k)
         return self._words(list(map(self._beginning, prompts)), max_words, sampler, seed)
 
     def beam(

@@ -13,7 +13,7 @@ from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.head_options import head_for, known_options, tied_embedding
 from tfsoftmax.lm.registry import HEADS
 from tfsoftmax.ngrams.previous_word import PreviousWord
-from tfsoftmax.support.arguments import check_positive, checks_arguments, refusal
+from tfsoftmax.support.arguments import check_positive, checks_arguments, expect, refusal
 from tfsoftmax.support.vocabulary import Vocabulary
 
 
@@ -106,11 +106,8 @@ def embedding_and_options(config: ModelConfig, vocabulary: Vocabulary) -> tuple:
         "embeddings_initializer": uniform(config), "name": "embedding",
         "dtype": keras.DTypePolicy(config.precision),
     }
-    if "tied_to" in options:
-        raise refusal(
-            "head_options", "not have `tied_to`; set `tie_embeddings` instead",
-            received=f"{options}"
-        )
+    expect("tied_to" not in options, "head_options",
+           "not have `tied_to`; set `tie_embeddings` instead", received=f"{options}")
     if config.tie_embeddings or "characters" in options:
         name = "embedding" if config.tie_embeddings else "characters"
         with _named_options(config):
@@ -161,11 +158,8 @@ def split_at_head(model: keras.Model, vocabulary):
         ValueError: the model has another number of words than the vocabulary.
     """
     head = model.get_layer("head")
-    if head.vocab_size != len(vocabulary):
-        raise refusal(
-            "vocabulary", f"have as many words as the model, {head.vocab_size}",
-            received=f"{vocabulary!r}"
-        )
+    expect(head.vocab_size == len(vocabulary), "vocabulary",
+           f"have as many words as the model, {head.vocab_size}", received=f"{vocabulary!r}")
     return head, keras.Model(model.input, head.input)
 
 

@@ -101,12 +101,9 @@ def load_embeddings(
             _append(values, fields, f"{path}, line {number}")
     _check_length(path, number, promised)
     rows = np.array(rows, dtype=np.int32)
-    if not len(rows):
-        raise refusal(
-            f"{path}:", "hold words of the vocabulary",
-            received=f"none of the vocabulary's {len(vocabulary):,} words, such as "
-            f"{', '.join(map(repr, vocabulary.words[:5]))}",
-        )
+    expect(len(rows), f"{path}:", "hold words of the vocabulary",
+           received=f"none of the vocabulary's {len(vocabulary):,} words, such as "
+           f"{', '.join(map(repr, vocabulary.words[:5]))}")
     vectors = np.frombuffer(values, dtype=np.float32).reshape(len(rows), size)
     _check_finite(path, vectors, numbers)
     counts = vocabulary.counts
@@ -126,17 +123,12 @@ def apply_embeddings(layer, rows: np.ndarray, vectors: np.ndarray) -> None:
     Raises:
         ValueError: the layer has no single table of vectors, or `vectors` has another shape.
     """
-    if not hasattr(layer, "embeddings"):
-        raise refusal(
-            "pretrained", "be given for an embedding layer with equally many units for every "
-            "word, which adaptive softmax with tie_embeddings does not have",
-            received=type(layer).__name__
-        )
+    expect(hasattr(layer, "embeddings"), "pretrained", "be given for an embedding layer with "
+           "equally many units for every word, which adaptive softmax with tie_embeddings does not "
+           "have", received=type(layer).__name__)
     shape = (len(rows), layer.output_dim)
-    if np.shape(vectors) != shape:
-        raise refusal(
-            "vectors", f"have the shape {shape}", received=f"vectors of shape {np.shape(vectors)}"
-        )
+    expect(np.shape(vectors) == shape, "vectors", f"have the shape {shape}",
+           received=f"vectors of shape {np.shape(vectors)}")
     # Commands read word vectors' files without TensorFlow.
     from tfsoftmax.sharding.shards import Shard, sharded_words
     from tfsoftmax.sharding.weights import shards_of
@@ -172,13 +164,9 @@ def _check_size(path, first, size):
         found = 0
         while found < len(fields) - 1 and _is_number(fields[-1 - found]):
             found += 1
-    if not found:
-        raise refusal(
-            f"{path}, line 1:", "be a word and the values of its vector",
-            received=f"{brief(repr(first))}"
-        )
-    if found != size:
-        raise refusal("embedding_units", f"be {found}, the size of the vectors in {path}", size)
+    expect(found, f"{path}, line 1:", "be a word and the values of its vector",
+           received=f"{brief(repr(first))}")
+    expect(found == size, "embedding_units", f"be {found}, the size of the vectors in {path}", size)
 
 
 def _parse(line, size, unread, where):
@@ -220,11 +208,8 @@ def _is_number(field):
 
 def _check_length(path, lines, promised):
     expect(lines, f"{path}:", "hold word vectors", received="an empty file")
-    if promised is not None and lines - 1 != promised:
-        raise refusal(
-            f"{path}:", f"hold as many vectors as its first line says, {promised}",
-            received=f"{lines - 1}"
-        )
+    expect(promised is None or lines - 1 == promised, f"{path}:",
+           f"hold as many vectors as its first line says, {promised}", received=f"{lines - 1}")
 
 
 def _check_finite(path, vectors, numbers):

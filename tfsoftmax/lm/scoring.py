@@ -12,7 +12,7 @@ from tfsoftmax.lm.model import reset_states, split_at_head
 from tfsoftmax.lm.prefixes import fresh_numbers, numbered_prefixes
 from tfsoftmax.lm.sentences import WORDS, windows
 from tfsoftmax.ops.replicas import replica_id
-from tfsoftmax.support.arguments import check_at_least, refusal
+from tfsoftmax.support.arguments import check_at_least, expect, refusal
 from tfsoftmax.support.vocabulary import EOS, Vocabulary
 
 NORMALISATIONS = ("exact", "constant")
@@ -240,31 +240,24 @@ def _log_prob_method(head, normalisation):
         raise refusal("normalisation", f"be one of {', '.join(NORMALISATIONS)}", normalisation)
     if normalisation == "exact":
         return head.log_prob
-    if not head.self_normalised:
-        raise refusal(
-            "normalisation", "be 'exact' for a head that is not trained to be normalised",
-            received=f"normalisation={normalisation!r} with {type(head).__name__}"
-        )
+    expect(head.self_normalised, "normalisation",
+           "be 'exact' for a head that is not trained to be normalised",
+           received=f"normalisation={normalisation!r} with {type(head).__name__}")
     return head.self_normalised_log_prob
 
 
 def _check_oov(oov, unseen_words):
-    if oov not in OOV:
-        raise refusal("oov", f"be one of {', '.join(OOV)}", oov)
-    if (oov == "spread") != (unseen_words is not None):
-        raise refusal(
-            "unseen_words", "be given with oov='spread', and only then",
-            received=f"unseen_words={unseen_words}, oov={oov!r}"
-        )
+    expect(oov in OOV, "oov", f"be one of {', '.join(OOV)}", oov)
+    expect((oov == "spread") == (unseen_words is not None), "unseen_words",
+           "be given with oov='spread', and only then",
+           received=f"unseen_words={unseen_words}, oov={oov!r}")
     check_at_least(1, unseen_words=unseen_words)
 
 
 def _checked_streams(model):
     """The number of streams of a model that fits a `Scorer`."""
     streams, time_steps = model.input.shape
-    if streams is None or time_steps is not None:
-        raise refusal(
-            "model", "have a fixed number of streams, and None for `time_steps`",
-            received=f"streams={streams}, time_steps={time_steps}"
-        )
+    expect(streams is not None and time_steps is None, "model",
+           "have a fixed number of streams, and None for `time_steps`",
+           received=f"streams={streams}, time_steps={time_steps}")
     return streams

@@ -13,7 +13,7 @@ from tfsoftmax.heads import Shortlist
 from tfsoftmax.lm.evaluation import perplexity_and_nats, text_measures
 from tfsoftmax.nbest import kenlm_model
 from tfsoftmax.ngrams import backoff
-from tfsoftmax.support.arguments import ArrayLike, refusal
+from tfsoftmax.support.arguments import ArrayLike, expect
 from tfsoftmax.support.vocabulary import EOS, Vocabulary
 
 MOST_HISTORIES = 1 << 20  # whose sums over the tail are kept
@@ -93,11 +93,9 @@ def tail_ngram_of(model: keras.Model, vocabulary: Vocabulary, path: str | PathLi
         OSError: the file cannot be read.
     """
     head = model.get_layer("head")
-    if not isinstance(head, Shortlist) or not head.oos_node or head.ngram is not None:
-        raise refusal(
-            "tail_ngram", "be given for a run with head=shortlist, with the node for all other "
-            "words and without `ngram`", received=type(head).__name__
-        )
+    expect(isinstance(head, Shortlist) and head.oos_node and head.ngram is None, "tail_ngram",
+           "be given for a run with head=shortlist, with the node for all other words and without "
+           "`ngram`", received=type(head).__name__)
     return TailNgram(path, vocabulary, head.tail)
 
 

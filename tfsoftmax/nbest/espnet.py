@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 from tfsoftmax.nbest.rows import Row, number, read_fields
-from tfsoftmax.support.arguments import refusal
+from tfsoftmax.support.arguments import expect, refusal
 
 _RANK = re.compile(r"(\d+)best_recog")
 _TENSOR = re.compile(r"tensor\(([^,)]*).*\)")  # how PyTorch prints a number
@@ -40,15 +40,10 @@ def rows(folder: str) -> Iterator[Row]:
         )
         for utterance, (where, words) in texts.items():
             before = len(lists.get(utterance, ()))
-            if before < rank - 1:
-                raise ValueError(
-                    f"{where}: each utterance must also be in {before + 1}best_recog. "
-                    f"Received: {utterance!r}, which is not"
-                )
-            if utterance not in scores:
-                raise refusal(
-                    f"{where}:", "have a line in the file score", received=f"none for {utterance!r}"
-                )
+            expect(before >= rank - 1, f"{where}: each utterance",
+                   f"also be in {before + 1}best_recog", received=f"{utterance!r}, which is not")
+            expect(utterance in scores, f"{where}:", "have a line in the file score",
+                   received=f"none for {utterance!r}")
             place, fields = scores[utterance]
             printed = " ".join(fields)
             found = _TENSOR.fullmatch(printed)
@@ -63,7 +58,6 @@ def _entries(path):
     """{utterance: place and fields} of the lines of a file."""
     found = {}
     for where, (utterance, *fields) in read_fields(path):
-        if utterance in found:
-            raise ValueError(f"{where}: each utterance must have one line. Received: {utterance!r}")
+        expect(utterance not in found, f"{where}: each utterance", "have one line", utterance)
         found[utterance] = where, fields
     return found

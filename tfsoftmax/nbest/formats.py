@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tfsoftmax.nbest import columns, espnet, json_lists, kaldi, moses, nemo, srilm
 from tfsoftmax.nbest.rows import Row
 from tfsoftmax.support import textio
-from tfsoftmax.support.arguments import refusal
+from tfsoftmax.support.arguments import expect, refusal
 
 MOST_SILENT = 1000  # hypotheses without a word at the start of a file, in search of one with
 
@@ -41,8 +41,7 @@ def rows(path: str, options: Options) -> tuple[str, Iterator[Row]]:
         return "srilm", srilm.folder_rows(path)
     parts = [(job, *rows(job, options)) for job in jobs]
     kinds = sorted({kind for _, kind, _ in parts})
-    if len(kinds) > 1:
-        raise refusal(f"{path}:", "have jobs of one format", received=f"{', '.join(kinds)}")
+    expect(len(kinds) <= 1, f"{path}:", "have jobs of one format", received=f"{', '.join(kinds)}")
     return kinds[0], _joined(parts)
 
 
@@ -66,11 +65,9 @@ def _rows_of_file(path, options):
             f"number of lines of each utterance. Received: {line[:80]!r}"
         )
     if telling and srilm.begins(telling.split()):
-        if path == textio.STANDARD_INPUT:
-            raise ValueError(
-                "SRILM's lists must be in files, which are named after their utterances. "
-                f"Received: standard input, which begins with {read[0][1][:80]!r}"
-            )
+        expect(path != textio.STANDARD_INPUT, "SRILM's lists",
+               "be in files, which are named after their utterances",
+               received=f"standard input, which begins with {read[0][1][:80]!r}")
         return "srilm", srilm.rows(lines, srilm.utterance_of(textio.name_of(path)))
     return "columns", columns.rows(lines)
 
@@ -105,8 +102,7 @@ def _jobs(folder):
     # SRILM's files may have such names, which are those of utterances.
     if jobs.keys() == {"nbest"} and _all_of_srilm([path for _, path in jobs["nbest"]]):
         return []
-    if len(jobs) > 1:
-        raise refusal(f"{folder}:", "have one kind of jobs", received=f"{', '.join(jobs)}")
+    expect(len(jobs) <= 1, f"{folder}:", "have one kind of jobs", received=f"{', '.join(jobs)}")
     for kind, of_kind in jobs.items():
         numbers = sorted(number for number, _ in of_kind)
         wrong = [n for n, m in enumerate(numbers, start=1) if n != m]
@@ -133,9 +129,7 @@ def _joined(parts):
     job_of = {}
     for job, _, of_job in parts:
         for row in of_job:
-            if job_of.setdefault(row.utterance, job) != job:
-                raise ValueError(
-                    f"{job}: each utterance must be in one job. Received: {row.utterance!r}, "
-                    f"which {job_of[row.utterance]} has too"
-                )
+            expect(job_of.setdefault(row.utterance, job) == job, f"{job}: each utterance",
+                   "be in one job",
+                   received=f"{row.utterance!r}, which {job_of[row.utterance]} has too")
             yield row

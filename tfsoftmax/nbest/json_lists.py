@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from tfsoftmax.nbest.rows import Row, number
 from tfsoftmax.support import textio, whole_files
-from tfsoftmax.support.arguments import brief, refusal
+from tfsoftmax.support.arguments import brief, expect, refusal
 
 LINE_BYTES = 16 << 20
 UTTERANCE = ("utt_id", "utt", "uttid", "id", "key")
@@ -103,16 +103,12 @@ def _rows(records, ignored):
         utterance = _utterance(record, where)
         if _encodable(utterance, where).split() != [utterance]:
             raise ValueError(f"{where}: utterances must have no blanks. Received: {utterance!r}")
-        if utterance in seen:
-            raise ValueError(
-                f"{where}: each utterance must have one record. Received: {utterance!r} again"
-            )
+        expect(utterance not in seen, f"{where}: each utterance", "have one record",
+               received=f"{utterance!r} again")
         seen.add(utterance)
         hypotheses = _value(record, HYPOTHESES, list, "a list of hypotheses", where)
-        if not hypotheses:
-            raise refusal(
-                f"{where}:", "have one hypothesis or more, which may be empty", received="[]"
-            )
+        expect(hypotheses, f"{where}:", "have one hypothesis or more, which may be empty",
+               received="[]")
         beside = [_beside(record, keys, hypotheses, where) for keys in (ACOUSTIC, OLD_LM)]
         read = [hypotheses, *(values for _, values in beside)]
         _refuse_unread((
@@ -127,11 +123,9 @@ def _rows(records, ignored):
             for column, (key, values) in enumerate(beside):
                 if scores[column] is None and values is not None:
                     scores[column] = key, _score(values[i], place)
-            if scores[0] is None and (MEAN in record or MEAN + "s" in record):
-                raise refusal(
-                    f"{place}:", f"have {MEAN!r} and 'tokens', a list, as it is a mean over them",
-                    received=f"{MEAN!r} beside the hypotheses"
-                )
+            expect(scores[0] is not None or (MEAN not in record and MEAN + "s" not in record),
+                   f"{place}:", f"have {MEAN!r} and 'tokens', a list, as it is a mean over them",
+                   received=f"{MEAN!r} beside the hypotheses")
             keys = tuple(None if score is None else score[0] for score in scores)
             expected = expected or keys
             if keys != expected:
@@ -194,11 +188,9 @@ def _beside(record, keys, hypotheses, where):
     """The key, in the singular, and the values of the scores beside the list of hypotheses."""
     for name, key in ((each, each + s) for each in keys if each != MEAN for s in ("", "s")):
         if isinstance(record.get(key), list):
-            if len(record[key]) != len(hypotheses):
-                raise ValueError(
-                    f"{where}: {key!r} must have a score for each of {len(hypotheses)} "
-                    f"hypotheses. Received: {len(record[key])}"
-                )
+            expect(len(record[key]) == len(hypotheses), f"{where}: {key!r}",
+                   f"have a score for each of {len(hypotheses)} hypotheses",
+                   received=f"{len(record[key])}")
             return name, record[key]
     return None, None
 
@@ -216,11 +208,9 @@ def _parsed(hypothesis, where):
     _refuse_unread((k for k, v in hypothesis.items() if k not in read and _has_numbers(v)), where)
     scores = [key and (key, _score(hypothesis[key], where)) for key in found]
     if found[0] == MEAN:
-        if not isinstance(hypothesis.get("tokens"), list):
-            raise refusal(
-                f"{where}:", f"have the key 'tokens', a list, as {MEAN!r} is a mean over them",
-                received=f"{', '.join(hypothesis)}"
-            )
+        expect(isinstance(hypothesis.get("tokens"), list), f"{where}:",
+               f"have the key 'tokens', a list, as {MEAN!r} is a mean over them",
+               received=f"{', '.join(hypothesis)}")
         scores[0] = MEAN, scores[0][1] * (len(hypothesis["tokens"]) + 1)
     return _words(text, where), *scores
 

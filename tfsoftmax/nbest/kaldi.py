@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from tfsoftmax.nbest import archives
 from tfsoftmax.nbest.rows import Row, number
 from tfsoftmax.support import whole_files
-from tfsoftmax.support.arguments import refusal
+from tfsoftmax.support.arguments import expect, refusal
 
 WORDS_TEXT, WORDS = "words_text", "words"  # the words, and their ids
 # The costs of the acoustics, of the language model, and of the rest of the graph (pronunciations,
@@ -58,8 +58,7 @@ def rows(folder: str, ids: bool, words: str | None = None) -> Iterator[Row]:
             raise refusal(f"{where}:", f"have a cost in {name}", received=f"none for {key!r}")
         scores = _scores({name: -of[key] for name, of in costs.items()})
         place = order.setdefault(utterance, len(order)), int(rank)
-        if place in seen:
-            raise ValueError(f"{where}: each rank must have one line. Received: {key!r} again")
+        expect(place not in seen, f"{where}: each rank", "have one line", received=f"{key!r} again")
         seen.add(place)
         found.append((place, Row(utterance, tuple(said), *scores, rank, where)))
     # A sorted archive has rank 10 before rank 2.
@@ -123,7 +122,6 @@ def _costs(path):
         if len(fields) != 1:
             received = " ".join([key, *fields])
             raise refusal(f"{where}:", "be `key cost`", received)
-        if key in costs:
-            raise ValueError(f"{where}: keys must differ. Received: {key!r} again")
+        expect(key not in costs, f"{where}: keys", "differ", received=f"{key!r} again")
         costs[key] = number(fields[0], where)
     return costs

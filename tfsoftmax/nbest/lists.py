@@ -11,7 +11,7 @@ from tfsoftmax.nbest import formats
 from tfsoftmax.nbest.rows import Row
 from tfsoftmax.nbest.spelling import Spelling
 from tfsoftmax.support import textio
-from tfsoftmax.support.arguments import refusal
+from tfsoftmax.support.arguments import expect, refusal
 
 KALDI_NO_WORDS = {"<eps>", "<s>", "</s>"}
 SCORES = ("acoustic", "old_lm", "graph")
@@ -197,8 +197,7 @@ def read(
         # Each word is kept once.
         row = row._replace(words=tuple(words.setdefault(word, word) for word in said), where="")
         lists.setdefault(row.utterance, []).append(row)
-    if not lists:
-        raise refusal(f"{textio.name_of(path)}:", "hold n-best lists", received="none")
+    expect(lists, f"{textio.name_of(path)}:", "hold n-best lists", received="none")
     rows = [row for of_utterance in lists.values() for row in of_utterance]
     columns = {name: _column(rows, name, path) for name in (*SCORES, "rank")}
     sizes = [len(of_utterance) for of_utterance in lists.values()]

@@ -6,7 +6,7 @@ A line does not tell its utterance. As for NeMo's own rescorer, each utterance h
 from collections.abc import Iterable, Iterator
 
 from tfsoftmax.nbest.rows import Row, is_number, number
-from tfsoftmax.support.arguments import check_positive, refusal
+from tfsoftmax.support.arguments import check_positive, expect
 
 
 def has(line: str) -> bool:
@@ -31,13 +31,9 @@ def rows(lines: Iterable[tuple[str, str]], beam_size: int) -> Iterator[Row]:
     count = 0
     for count, (where, line) in enumerate(lines, start=1):
         text, tab, score = line.partition("\t")
-        if not tab:
-            raise refusal(f"{where}:", "be `text<TAB>score`", line[:200])
+        expect(tab, f"{where}:", "be `text<TAB>score`", line[:200])
         utterance = str((count - 1) // beam_size)
         yield Row(utterance, tuple(text.split()), number(score, where), where=where)
-    if count % beam_size:
-        raise refusal(
-            f"{where}:",
-            f"be the last of the {beam_size} lines of an utterance that `beam_size` states",
-            received=f"{count:,} lines in all",
-        )
+    expect(count % beam_size == 0, f"{where}:",
+           f"be the last of the {beam_size} lines of an utterance that `beam_size` states",
+           received=f"{count:,} lines in all")

@@ -51,8 +51,7 @@ class Weights:
 
     def __post_init__(self):
         for name, value in dataclasses.asdict(self).items():
-            if not math.isfinite(value):
-                raise refusal(name, "be finite", value)
+            expect(math.isfinite(value), name, "be finite", value)
 
 
 def first_hypotheses(nbest: NBest, count: int) -> NBest:

@@ -33,10 +33,8 @@ def folder_rows(folder: str) -> Iterator[Row]:
     utterances = set()
     for name in names:
         path, utterance = os.path.join(folder, name), utterance_of(name)
-        if utterance in utterances:
-            raise ValueError(
-                f"{path}: each utterance must have one file. Received: {utterance!r} again"
-            )
+        expect(utterance not in utterances, f"{path}: each utterance", "have one file",
+               received=f"{utterance!r} again")
         utterances.add(utterance)
         yield from rows(textio.lines(path), utterance)
 

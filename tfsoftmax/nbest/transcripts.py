@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from tfsoftmax.nbest.alternatives import has_alternatives, lowered, parsed, written
 from tfsoftmax.nbest.rows import read_fields
 from tfsoftmax.nbest.spelling import Spelling
-from tfsoftmax.support.arguments import refusal
+from tfsoftmax.support.arguments import expect, refusal
 
 
 def read_symbols(path: str | os.PathLike) -> dict[str, str]:
@@ -24,8 +24,7 @@ def read_symbols(path: str | os.PathLike) -> dict[str, str]:
     for where, fields in read_fields(path):
         if len(fields) != 2 or not (fields[1].isascii() and fields[1].isdigit()):
             raise refusal(f"{where}:", "be `word id`", ' '.join(fields))
-        if fields[1] in symbols:
-            raise ValueError(f"{where}: ids must differ. Received: {fields[1]!r} again")
+        expect(fields[1] not in symbols, f"{where}: ids", "differ", received=f"{fields[1]!r} again")
         symbols[fields[1]] = fields[0]
     return symbols
 
@@ -42,8 +41,7 @@ def read_speakers(path: str | os.PathLike) -> dict[str, str]:
     """
     speakers = {}
     for where, fields in read_fields(path):
-        if len(fields) != 2:
-            raise refusal(f"{where}:", "be `utterance speaker`", ' '.join(fields))
+        expect(len(fields) == 2, f"{where}:", "be `utterance speaker`", ' '.join(fields))
         if fields[0] in speakers:
             raise ValueError(f"{where}: each utterance must have one line. Received: {fields[0]!r}")
         speakers[fields[0]] = fields[1]
@@ -57,11 +55,9 @@ def speaker_of(utterance: str) -> str:
         ValueError: the id has neither.
     """
     speaker = re.match(r"([^-_]+)[-_]", utterance)
-    if speaker is None:
-        raise refusal(
-            "utt2spk", "be given where utterances do not begin with `SPEAKER-` or `SPEAKER_`",
-            received=f"none, with the utterance {utterance!r}"
-        )
+    expect(speaker is not None, "utt2spk",
+           "be given where utterances do not begin with `SPEAKER-` or `SPEAKER_`",
+           received=f"none, with the utterance {utterance!r}")
     return speaker[1]
 
 
@@ -93,15 +89,12 @@ def read_transcripts(
             if len(utterance) < 3 or utterance[0] + utterance[-1] != "()":
                 raise refusal(f"{where}:", "end in `(utterance)`", utterance)
             utterance, fields = utterance[1:-1], parsed(" ".join(fields), where)
-            if has_alternatives(fields) and not several:
-                raise refusal(
-                    f"{where}:", "have no alternatives, which only references may have",
-                    ' '.join(written(fields))
-                )
+            expect(not has_alternatives(fields) or several, f"{where}:",
+                   "have no alternatives, which only references may have",
+                   ' '.join(written(fields)))
         else:
             utterance, fields = fields[0], fields[1:]
-        if utterance in transcripts:
-            raise ValueError(f"{where}: each utterance must have one line. Received: {utterance!r}")
+        expect(utterance not in transcripts, f"{where}: each utterance", "have one line", utterance)
         said = spelling.words(fields, where)
         transcripts[utterance] = lowered(said) if lowercase else said
     return transcripts

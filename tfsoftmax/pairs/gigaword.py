@@ -4,7 +4,7 @@ import glob
 import os
 
 from tfsoftmax.corpora.text import fingerprint
-from tfsoftmax.support.arguments import refusal
+from tfsoftmax.support.arguments import expect
 
 _COMPRESSED = ("", ".gz", ".xz", ".bz2")
 # For each split: the names of its sources and of its targets. Only the first two must be there.
@@ -33,26 +33,19 @@ def find_gigaword(folder: str | None) -> dict[str, tuple[str, list[str]]]:
         ValueError: a split has several files of sources, or sources and no targets, or the same
             targets twice, such as plain and compressed.
     """
-    if folder is None or not os.path.isdir(folder):
-        raise refusal(
-            "manual_dir",
-            "be the folder with the files of Rush et al., from which `corpus` gigaword is read",
-            folder, error=FileNotFoundError,
-        )
+    expect(folder is not None and os.path.isdir(folder), "manual_dir",
+           "be the folder with the files of Rush et al., from which `corpus` gigaword is read",
+           folder, error=FileNotFoundError)
     found = {}
     for split, (source, target) in FILES.items():
         sources, targets = _matches(folder, source), _matches(folder, target)
-        if split in ("train", "valid") and not sources:
-            raise refusal(
-                "manual_dir", f"have {source} and {target}, plain or compressed, in it or below",
-                folder, error=FileNotFoundError
-            )
+        expect(split not in ("train", "valid") or sources, "manual_dir",
+               f"have {source} and {target}, plain or compressed, in it or below", folder,
+               error=FileNotFoundError)
         once = 0 < len(targets) == len(set(map(_plain_name, targets)))
-        if sources and not (len(sources) == 1 and once):
-            raise refusal(
-                "manual_dir", f"have one {source} and {target} for it, each once",
-                received=f"{', '.join(sources + targets)}"
-            )
+        expect(not sources or len(sources) == 1 and once, "manual_dir",
+               f"have one {source} and {target} for it, each once",
+               received=f"{', '.join(sources + targets)}")
         if sources:
             found[split] = (sources[0], targets)
     return found

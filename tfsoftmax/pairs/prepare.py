@@ -15,7 +15,7 @@ from tfsoftmax.pairs.corpus import PairCorpus, PairSplit
 from tfsoftmax.pairs.reading import PairTally, examples
 from tfsoftmax.pairs.sources import make_source
 from tfsoftmax.pairs.texts import TextWriter
-from tfsoftmax.support.arguments import refusal
+from tfsoftmax.support.arguments import expect
 from tfsoftmax.support.vocabulary import EOS, UNK, Vocabulary
 
 __all__ = ["PairsConfig", "prepare", "summary"]
@@ -127,20 +127,12 @@ def _counted(blocks, name, config, progress):
             words = tally.words
     if report := tally.marks.report(name):
         progress.say(f"note: {report}")
-    if not tally.sentences:
-        raise refusal(
-            name,
-            f"hold at least one pair of texts with words, with at most {config.max_target} in the "
-            "target",
-            received=f"{tally.empty_pairs} pairs with an empty side, {tally.long_targets} with a "
-            "longer target",
-        )
+    expect(tally.sentences, name, "hold at least one pair of texts with words, with at most "
+           f"{config.max_target} in the target", received=f"{tally.empty_pairs} pairs with an "
+           f"empty side, {tally.long_targets} with a longer target")
     most = max(tally.sentences, 1000)
-    if name == "train" and config.batch_size > most:
-        raise refusal(
-            "batch_size", f"be at most {most} for a training split of {tally.sentences} pairs",
-            config.batch_size
-        )
+    expect(name != "train" or config.batch_size <= most, "batch_size",
+           f"be at most {most} for a training split of {tally.sentences} pairs", config.batch_size)
     return tally
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tfsoftmax.pairs.stems import stem as stem_of
-from tfsoftmax.support.arguments import check_at_least, refusal
+from tfsoftmax.support.arguments import check_at_least, expect
 from tfsoftmax.support.resampling import Estimate, estimated_mean
 
 TYPES = ("rouge1", "rouge2", "rougeL")
@@ -45,18 +45,14 @@ def rouge_scores(
 
     Source: Lin 2004.
     """
-    if not len(summaries) or len(summaries) != len(references):
-        raise refusal(
-            "references", "have a list for each summary, of which there is at least one",
-            received=f"{len(references)} lists for {len(summaries)} summaries"
-        )
+    expect(len(summaries) and len(summaries) == len(references), "references",
+           "have a list for each summary, of which there is at least one",
+           received=f"{len(references)} lists for {len(summaries)} summaries")
     found = {name: np.zeros((len(summaries), 3)) for name in TYPES}
     for row, (summary, texts) in enumerate(zip(summaries, references)):
-        if isinstance(texts, str) or not len(texts):
-            raise refusal(
-                "references", "have a list of one or more texts for each summary",
-                received=f"references[{row}]={texts!r}"
-            )
+        expect(not isinstance(texts, str) and len(texts), "references",
+               "have a list of one or more texts for each summary",
+               received=f"references[{row}]={texts!r}")
         said, *others = (_words(text, max_bytes, stem) for text in (summary, *texts))
         for name, matches, shorter in zip(
             TYPES, (_common_words, _common_bigrams, _longest_common_subsequence), (0, 1, 0)
@@ -89,8 +85,7 @@ def rouge(
     Raises:
         ValueError: as `rouge_scores`.
     """
-    if measure not in MEASURES:
-        raise refusal("measure", f"be one of {', '.join(MEASURES)}", measure)
+    expect(measure in MEASURES, "measure", f"be one of {', '.join(MEASURES)}", measure)
     scores = rouge_scores(summaries, references, max_bytes, stem)
     column = MEASURES.index(measure)
     return {

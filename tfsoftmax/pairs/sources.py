@@ -5,7 +5,7 @@ from tfsoftmax.corpora.sources import Source
 from tfsoftmax.pairs import gigaword, reading
 from tfsoftmax.pairs.config import PairsConfig
 from tfsoftmax.pairs.docstring_pairs import open_docstring_pairs
-from tfsoftmax.support.arguments import expect, refusal
+from tfsoftmax.support.arguments import expect
 
 
 def make_source(config: PairsConfig) -> Source:
@@ -23,18 +23,13 @@ def _text_pairs(config):
     readers, inputs = {}, {}
     for split in ("train", "valid", "test"):
         given, targets = getattr(config, split), getattr(config, f"{split}_targets")
-        if targets and not given:
-            raise refusal(
-                f"{split}_targets", f"be given with `{split}` only",
-                received=f"{split}_targets={targets!r} alone",
-            )
+        expect(not targets or given, f"{split}_targets", f"be given with `{split}` only",
+               received=f"{split}_targets={targets!r} alone")
         files = text.expand(given, split)
         other = text.expand(targets, f"{split}_targets")
-        if targets and len(files) != len(other):
-            raise refusal(
-                f"{split}_targets", f"name a file for each file of `{split}`",
-                received=f"{len(other)} files for {len(files)}",
-            )
+        expect(not targets or len(files) == len(other), f"{split}_targets",
+               f"name a file for each file of `{split}`",
+               received=f"{len(other)} files for {len(files)}")
         if given:
             inputs[split] = [[text.fingerprint(path) for path in paths] for paths in (files, other)]
             readers[split] = (

@@ -10,7 +10,7 @@ import tensorflow as tf
 from tfsoftmax.lm.decoding import beam_search
 from tfsoftmax.lm.sentences import WORDS, windows
 from tfsoftmax.pairs.model import encoder_and_decoder_models
-from tfsoftmax.support.arguments import check_at_least, expect, refusal
+from tfsoftmax.support.arguments import check_at_least, expect
 from tfsoftmax.support.vocabulary import UNK, Vocabulary
 
 SIDE_BY_SIDE = 160  # hypotheses
@@ -77,17 +77,12 @@ class Summariser:
     """
 
     def __init__(self, model: keras.Model, vocabulary: Vocabulary, max_source: int = 1000):
-        if model.inputs[0].shape[0] is not None:
-            raise refusal(
-                "model", "take any number of pairs: pairs=None",
-                received=f"{model.inputs[0].shape[0]} pairs"
-            )
+        expect(model.inputs[0].shape[0] is None, "model", "take any number of pairs: pairs=None",
+               received=f"{model.inputs[0].shape[0]} pairs")
         self._head, self._vocabulary = model.get_layer("head"), vocabulary
-        if self._head.vocab_size != len(vocabulary):
-            raise refusal(
-                "vocabulary", f"have as many words as the model, {self._head.vocab_size}",
-                received=f"{vocabulary!r}"
-            )
+        expect(self._head.vocab_size == len(vocabulary), "vocabulary",
+               f"have as many words as the model, {self._head.vocab_size}",
+               received=f"{vocabulary!r}")
         self.max_source = max_source
         self._encoder, self._decoder = encoder_and_decoder_models(model)
 
@@ -209,7 +204,4 @@ def _check(beam, max_words, min_words, length_power, nbest):
         0 <= min_words <= max_words, "min_words", f"lie in [0, {max_words}], up to `max_words`",
         min_words
     )
-    if not 0 <= length_power < np.inf:
-        raise refusal(
-            "length_power", "be finite and not negative", length_power
-        )
+    expect(0 <= length_power < np.inf, "length_power", "be finite and not negative", length_power)

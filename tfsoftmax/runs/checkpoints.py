@@ -14,7 +14,7 @@ import tensorflow as tf
 from tfsoftmax.sharding.run_checkpoints import ShardedRows, read_sharded, without_rows
 from tfsoftmax.sharding.shards import sharded_words
 from tfsoftmax.sharding.workers import Workers
-from tfsoftmax.support.arguments import refusal
+from tfsoftmax.support.arguments import expect, refusal
 from tfsoftmax.support.manifests import (
     COUNT,
     FILE,
@@ -220,11 +220,9 @@ class Checkpoints:
         path, seal = self.path(name, MANIFEST), self._sealed({})
         manifest = read_object(path, _MANIFEST)
         for key in {**manifest, **seal}:
-            if self._seal and key != "files" and manifest.get(key) != seal.get(key):
-                raise refusal(
-                    f"{path}:", f"be of this run, with {key}={seal.get(key)!r}",
-                    received=f"{key}={manifest.get(key)!r}"
-                )
+            expect(not self._seal or key == "files" or manifest.get(key) == seal.get(key),
+                   f"{path}:", f"be of this run, with {key}={seal.get(key)!r}",
+                   received=f"{key}={manifest.get(key)!r}")
         for file, expected in manifest["files"].items():
             check_file(self.path(name, file), expected)
 

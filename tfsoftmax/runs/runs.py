@@ -80,22 +80,18 @@ class Run:
                     received=f"a link to {os.readlink(self.path(name))!r}"
                 )
         known = _BEFORE_CONFIG | {name for name in found if name.endswith(PARTIAL)}
-        if found and not self.exists() and not (found & {CHECKPOINTS, LOCK} and found <= known):
-            raise refusal(
-                "run", "be a new or empty directory, or one of an earlier run",
-                received=f"run={self.directory!r}, which holds other files"
-            )
+        expect(not found or self.exists() or found & {CHECKPOINTS, LOCK} and found <= known, "run",
+               "be a new or empty directory, or one of an earlier run",
+               received=f"run={self.directory!r}, which holds other files")
 
     def check(self, config: dict) -> None:
         """Raises ValueError if the folder holds a run of another configuration."""
         if not self.exists():
             return
         different = list(differences(self.config(), json.loads(json.dumps(config)), self.task))
-        if different:
-            raise refusal(
-                "run", "be new or of the same configuration; choose another directory, or the "
-                "same settings", received=f"run={self.directory!r}, " + "; ".join(different)
-            )
+        expect(not different, "run", "be new or of the same configuration; choose another "
+               "directory, or the same settings",
+               received=f"run={self.directory!r}, " + "; ".join(different))
 
     def start(self, config: dict, vocabulary: Vocabulary) -> None:
         """Writes the vocabulary and, last, the configuration that makes the folder a run.
@@ -146,23 +142,17 @@ class Run:
     def check_task(self) -> None:
         """Raises ValueError if the run trains something else than its task."""
         name = self.config()["corpus"].get("task")
-        if name != self.task.name:
-            raise refusal(
-                "run",
-                f"be a run on a corpus of {self.task.name}; `tfsoftmax --help` lists the commands "
-                "for others", received=f"run={self.directory!r}, on one of {name}"
-            )
+        expect(name == self.task.name, "run", f"be a run on a corpus of {self.task.name}; "
+               "`tfsoftmax --help` lists the commands for others",
+               received=f"run={self.directory!r}, on one of {name}")
 
     def vocabulary(self) -> Vocabulary:
         """The vocabulary that the run was trained with."""
         vocabulary = Vocabulary.load(self.path(VOCABULARY))
         expected = self.config()["corpus"].get("vocabulary_sha256")
-        if vocabulary.sha256 != expected:
-            raise refusal(
-                f"{self.path(VOCABULARY)}:",
-                f"be the vocabulary that the run was trained with, whose SHA-256 is {expected}",
-                received=f"{vocabulary.sha256}",
-            )
+        expect(vocabulary.sha256 == expected, f"{self.path(VOCABULARY)}:",
+               f"be the vocabulary that the run was trained with, whose SHA-256 is {expected}",
+               received=f"{vocabulary.sha256}")
         return vocabulary
 
     def tokenizer_path(self) -> str | None:

@@ -13,7 +13,7 @@ from tfsoftmax.lm.generation import Generator
 from tfsoftmax.lm.scoring import Scorer
 from tfsoftmax.lm.word_groups import Branch, grouping_of, path_of, tree_of
 from tfsoftmax.runs import runs
-from tfsoftmax.support.arguments import refusal
+from tfsoftmax.support.arguments import expect
 from tfsoftmax.support.vocabulary import EOS, UNK
 
 BEAM = 4
@@ -122,8 +122,7 @@ class ShownRun:
         Their scores are those of `Generator.beam`, and ln P where nothing is searched.
         """
         check_length(words)
-        if search not in SEARCHES:
-            raise refusal("search", f"be one of {', '.join(SEARCHES)}", search)
+        expect(search in SEARCHES, "search", f"be one of {', '.join(SEARCHES)}", search)
         if search == "beam":
             return self._generator.beam(words, max_words)
         sampler = NextWordSampler(top_k=1 if search == "greedy" else None)
@@ -187,8 +186,7 @@ class ShownRun:
         return self._last[1]
 
     def _id(self, word):
-        if word not in self.vocabulary:
-            raise refusal("word", "be in the vocabulary", received=f"{word!r}")
+        expect(word in self.vocabulary, "word", "be in the vocabulary", received=f"{word!r}")
         return int(self.vocabulary.encode([word])[0])
 
 
@@ -215,8 +213,5 @@ def load_runs(directories: Sequence[str]) -> dict[str, ShownRun | str]:
 
 def check_length(words: Sequence[str]) -> None:
     """Raises ValueError if a text has too many words."""
-    if len(words) > MOST_WORDS:
-        raise ValueError(
-            f"A text must have at most {MOST_WORDS} words here. Received: {len(words):,}; use "
-            "`tfsoftmax score` for longer ones"
-        )
+    expect(len(words) <= MOST_WORDS, "A text", f"have at most {MOST_WORDS} words here",
+           received=f"{len(words):,}; use `tfsoftmax score` for longer ones")

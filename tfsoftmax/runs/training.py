@@ -18,7 +18,7 @@ from tfsoftmax.runs.runs import Run
 from tfsoftmax.runs.signals import on_signals
 from tfsoftmax.runs.trainer import Trainer
 from tfsoftmax.sharding.workers import SHOWING_SECONDS, Workers
-from tfsoftmax.support.arguments import refusal
+from tfsoftmax.support.arguments import expect
 
 
 def train(
@@ -52,18 +52,14 @@ def train(
     Source: Müller 2017, section 4.3.
     """
     workers = workers or Workers()
-    if type(model_config) is not task.config:
-        raise refusal(
-            "model_config", f"be a {task.config.__name__} for a corpus of {task.name}",
-            received=f"a {type(model_config).__name__}"
-        )
+    expect(type(model_config) is task.config, "model_config",
+           f"be a {task.config.__name__} for a corpus of {task.name}",
+           received=f"a {type(model_config).__name__}")
     corpus, run = task.corpus.load(data), (Run if workers.first else FollowedRun)(run, task)
     for name in ("train", "valid"):
-        if name not in corpus.splits:
-            raise refusal(
-                "data", f"have a {name} split to train with; prepare it with one",
-                received=f"data={data!r}, which has {', '.join(corpus.splits)}"
-            )
+        expect(name in corpus.splits, "data",
+               f"have a {name} split to train with; prepare it with one",
+               received=f"data={data!r}, which has {', '.join(corpus.splits)}")
         for file in corpus.splits[name].files:
             file.verify()
     rows_of_each(corpus, workers.strategy)

@@ -24,7 +24,7 @@ import sys
 from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import check_plot, load_tensorflow, printable
 from tfsoftmax.pairs.commands.search import Search
-from tfsoftmax.support.arguments import check_at_least, expect, refusal
+from tfsoftmax.support.arguments import check_at_least, expect
 from tfsoftmax.support.progress import bar
 from tfsoftmax.support.textio import line_blocks, name_of
 from tfsoftmax.support.whole_files import errors_name
@@ -61,10 +61,8 @@ OPTIONS = (SummariseOptions, Search)
 def main():
     options, search = parse(SummariseOptions), parse(Search)
     check_at_least(1, nbest=options.nbest)
-    if options.nbest > search.beam:
-        raise refusal(
-            "nbest", f"be at most `beam`, {search.beam}", options.nbest
-        )
+    expect(options.nbest <= search.beam, "nbest", f"be at most `beam`, {search.beam}",
+           options.nbest)
     if options.attention is not None:
         expect(options.attention, "attention", "name a PNG file", received="attention=''")
         check_plot(options.attention, "attention")

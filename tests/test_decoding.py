@@ -215,7 +215,7 @@ def test_prompts_are_lines_that_end_at_newlines_only(tmp_path, monkeypatch, path
 def test_words_cannot_steer_a_terminal():
     assert generate.table([("a\x1b[2J\x9b1mé", 0.5)]).endswith(" 50.0000%  a\\x1b[2J\\x9b1mé")
     vocabulary = Vocabulary(["\x07x", "<unk>", "<eos>"], [3, 1, 2])
-    assert show_clusters.line(1, np.arange(1), vocabulary, 5) == "    1  50.000%  \\x07x"
+    assert show_clusters.line(1, 0.5, ["\x07x"]) == "    1  50.000%  \\x07x"
     grouping = cluster.Grouping(["0"] * 3, None)
     assert list(cluster.listing(grouping, vocabulary, 3, None)) == ["0\t\\x07x <eos> <unk>"]
 

@@ -14,7 +14,6 @@ on pairs, use tfsoftmax show_clusters_pairs.
 """
 
 import dataclasses
-from collections.abc import Callable
 
 from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import check_out, load_tensorflow, printable
@@ -45,21 +44,17 @@ OPTIONS = (ShowOptions,)
 
 
 def main():
-    show(parse(ShowOptions), _task)
-
-
-def _task():
     from tfsoftmax.lm.tasks import LANGUAGE_MODEL
 
-    return LANGUAGE_MODEL
+    show(parse(ShowOptions), LANGUAGE_MODEL)
 
 
-def show(options: ShowOptions, import_task: Callable) -> None:
+def show(options: ShowOptions, task) -> None:
     """Prints the clusters of a run's head, and writes them into the file of --out.
 
     Args:
         options: the run and the result.
-        import_task: returns the `Task` of the run, whose import takes TensorFlow.
+        task: the `Task` of the run.
     """
     check_at_least(1, words=options.words)
     if options.out:
@@ -68,9 +63,10 @@ def show(options: ShowOptions, import_task: Callable) -> None:
     import numpy as np
 
     from tfsoftmax.heads.reassign import heads_of
+    from tfsoftmax.lm.word_groups import grouping_of
     from tfsoftmax.runs import runs
 
-    model, vocabulary, _ = runs.load(options.run, 1, time_steps=1, task=import_task())
+    model, vocabulary, _ = runs.load(options.run, 1, time_steps=1, task=task)
     word = checked_word_of(options.words_of, vocabulary)
     try:
         (head,) = heads_of(model)
@@ -78,18 +74,17 @@ def show(options: ShowOptions, import_task: Callable) -> None:
         raise refusal(
             "run", "be one that was trained with --head=self_organised", options.run
         ) from None
-    clusters = head.clusters
     if options.out:
         head.save_clusters(options.out, vocabulary.words)
-    tokens = np.bincount(clusters, weights=vocabulary.counts)
-    shown = [c for c in np.argsort(-tokens, kind="stable") if np.any(clusters == c)]
-    for cluster in shown if word is None else [clusters[word]]:
-        print(line(cluster, np.flatnonzero(clusters == cluster), vocabulary, options.words))
+    grouping, counts = grouping_of(head), vocabulary.counts
+    shares = grouping.sums(counts) / max(counts.sum(), 1)
+    shown = np.argsort(-shares, kind="stable") if word is None else [grouping.of_word[word]]
+    for cluster in shown:
+        if len(members := grouping.members(cluster, counts)):
+            words = vocabulary.decode(members[: options.words])
+            print(line(cluster, shares[cluster], words))
 
 
-def line(cluster, members, vocabulary, count):
+def line(cluster, share, words):
     """One cluster as text."""
-    counts = vocabulary.counts[members]
-    first = members[(-counts).argsort(kind="stable")][:count]
-    share = counts.sum() / max(vocabulary.counts.sum(), 1)
-    return f"{cluster:>5}  {share:7.3%}  {printable(' '.join(vocabulary.decode(first)))}"
+    return f"{cluster:>5}  {share:7.3%}  {printable(' '.join(words))}"

@@ -23,7 +23,6 @@ TensorBoard's profile plugin (pip install xprof) shows their time.
 import dataclasses
 import json
 import sys
-from collections.abc import Callable
 
 from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.shared import Devices, fork_workers, started_workers
@@ -56,42 +55,31 @@ OPTIONS = (TrainOptions, ModelConfig, TrainingConfig, Devices)
 
 
 def main():
-    from tfsoftmax.corpora.records import Corpus
-
-    train(parse(TrainOptions), PRESETS, Corpus, ModelConfig, _task)
-
-
-def _task():
     from tfsoftmax.lm.tasks import LANGUAGE_MODEL
 
-    return LANGUAGE_MODEL
+    train(parse(TrainOptions), PRESETS, LANGUAGE_MODEL)
 
 
-def train(
-    options: TrainOptions, presets: dict, corpora: type, model: type[ModelConfig],
-    import_task: Callable,
-) -> None:
+def train(options: TrainOptions, presets: dict, task) -> None:
     """Trains what the flags say, and prints the result.
 
     Args:
         options: the corpus and the run.
         presets: {name: fields of the configurations}.
-        corpora: the class of the corpus.
-        model: the class of the configuration.
-        import_task: returns the `Task`, whose import takes TensorFlow.
+        task: the `Task` of the run.
     """
     preset, devices = presets.get(options.preset), parse(Devices)
-    model_config, config = parse(model, preset), parse(TrainingConfig, preset)
+    model_config, config = parse(task.config, preset), parse(TrainingConfig, preset)
     expect(len(options.profile_batch) in (0, 2) and min(options.profile_batch, default=1) >= 1,
            "profile_batch", "be two steps, such as 11,15",
            received=f"profile_batch={','.join(map(str, options.profile_batch))}")
     fork_workers(devices)
-    corpus = corpora.load(options.data)
+    corpus = task.corpus.load(options.data)
     workers = started_workers(devices, corpus.batch_size)
     from tfsoftmax.runs import training
 
     finished = training.train(
-        options.data, options.run, model_config, config, workers=workers, task=import_task(),
+        options.data, options.run, model_config, config, workers=workers, task=task,
         profile_batch=options.profile_batch or None,
     )
     if finished is None:

@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.lm.config import ModelConfig
-from tfsoftmax.lm.model import language_model
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,4 +32,11 @@ class Task:
         return self.corpus.TASK
 
 
-LANGUAGE_MODEL = Task(Corpus, ModelConfig, language_model)
+def _language_model(*args, **kwargs):
+    """`language_model`, for which the commands need not wait before they name the task."""
+    from tfsoftmax.lm.model import language_model
+
+    return language_model(*args, **kwargs)
+
+
+LANGUAGE_MODEL = Task(Corpus, ModelConfig, _language_model)

@@ -14,10 +14,6 @@ OPTIONS = (ShowOptions,)
 
 
 def main():
-    show(parse(ShowOptions), _task)
-
-
-def _task():
     from tfsoftmax.pairs.task import PAIRS
 
-    return PAIRS
+    show(parse(ShowOptions), PAIRS)

@@ -37,12 +37,6 @@ OPTIONS = (TrainOptions, Seq2SeqConfig, TrainingConfig, Devices)
 
 
 def main():
-    from tfsoftmax.pairs.corpus import PairCorpus
-
-    train.train(parse(TrainOptions), PRESETS, PairCorpus, Seq2SeqConfig, _task)
-
-
-def _task():
     from tfsoftmax.pairs.task import PAIRS
 
-    return PAIRS
+    train.train(parse(TrainOptions), PRESETS, PAIRS)

@@ -2,27 +2,18 @@
 
 import os
 
-from tfsoftmax.support import textio, whole_files
+from tfsoftmax.support import manifests, textio, whole_files
 from tfsoftmax.support.arguments import expect, refusal
-from tfsoftmax.support.manifests import (
-    COUNT,
-    FILE,
-    at_least,
-    check_shape,
-    one_of,
-    read_object,
-    write_object,
-)
 from tfsoftmax.support.vocabulary import Vocabulary
 
 FORMAT, VERSION = "tfsoftmax corpus", 1
 MANIFEST, VOCABULARY = "manifest.json", "vocabulary.txt"
 TOKENIZERS = ("tokenizer.model", "tokenizer.json")  # the names of the file of a tokenizer
-_ANY_KIND = {"name": str, "settings": dict, "vocabulary": {"sha256": str, "size": COUNT}}
+_ANY_KIND = {"name": str, "settings": dict, "vocabulary": {"sha256": str, "size": manifests.COUNT}}
 _HERE = ("be a name in the same folder",
          lambda path: type(path) is str and path == os.path.basename(path))
-_RECORDS = {**FILE, "records": COUNT, "path": _HERE}
-_TOKENIZER = {"sha256": str, "path": one_of(TOKENIZERS)}
+_RECORDS = {**manifests.FILE, "records": manifests.COUNT, "path": _HERE}
+_TOKENIZER = {"sha256": str, "path": manifests.one_of(TOKENIZERS)}
 _ADVICE = "; prepare the corpus again"
 
 
@@ -64,22 +55,22 @@ def read_manifest(directory: str, kind: type | None = None) -> dict:
     path = os.path.join(directory, MANIFEST)
     expect(os.path.isfile(path), f"{directory!r}", "be a corpus made by `tfsoftmax prepare`",
            received=f"no file {path}", error=FileNotFoundError)
-    manifest = read_object(path, {}, finite=True)
+    manifest = manifests.read_object(path, {}, finite=True)
     if manifest.get("format") != FORMAT:
         raise refusal(f"{path}:", f"be the manifest of a {FORMAT}", received="another JSON file")
     expect(manifest.get("version") == VERSION, f"{path}:",
            f"be of version {VERSION}; prepare the corpus again",
            received=f"version {manifest.get('version')}")
-    check_shape(manifest, _ANY_KIND, path, _ADVICE)
+    manifests.check_shape(manifest, _ANY_KIND, path, _ADVICE)
     if kind is not None:
         task = manifest["settings"].get("task")
         expect(
             task == kind.TASK, repr(directory), f"be a corpus of {kind.TASK}; `tfsoftmax --help` "
             "lists the commands for others", received=f"one of {task}"
         )
-        check_shape(manifest, _shape(kind), path, _ADVICE)
+        manifests.check_shape(manifest, _shape(kind), path, _ADVICE)
         if "tokenizer" in manifest:
-            check_shape(manifest["tokenizer"], _TOKENIZER, path, _ADVICE, ("tokenizer",))
+            manifests.check_shape(manifest["tokenizer"], _TOKENIZER, path, _ADVICE, ("tokenizer",))
     return manifest
 
 
@@ -108,7 +99,7 @@ def write_manifest(
             key: split.described() for key, split in splits.items()
         },
     }
-    write_object(os.path.join(directory, MANIFEST), manifest, indent=2)
+    manifests.write_object(os.path.join(directory, MANIFEST), manifest, indent=2)
 
 
 def _file(directory, name):
@@ -117,10 +108,10 @@ def _file(directory, name):
 
 def _shape(kind):
     """What `Corpus.load` reads of the manifest of a kind of corpus."""
-    counts = dict.fromkeys(kind.SPLIT.counts(), COUNT)
+    counts = dict.fromkeys(kind.SPLIT.counts(), manifests.COUNT)
     others = dict.fromkeys(kind.SPLIT.OTHER_FILES, _RECORDS)
-    settings = {name: one_of(values) for name, values in kind.CHOICES.items()}
+    settings = {name: manifests.one_of(values) for name, values in kind.CHOICES.items()}
     return {
-        "settings": settings | dict.fromkeys(kind.SHAPE, at_least(1)),
+        "settings": settings | dict.fromkeys(kind.SHAPE, manifests.at_least(1)),
         "splits": {...: {**counts, **others, "files": [_RECORDS]}},
     }

@@ -6,19 +6,7 @@ from typing import NamedTuple
 import keras
 import numpy as np
 
-from tfsoftmax.heads import (
-    AdaptiveSoftmax,
-    CharCnnSoftmax,
-    ClassSoftmax,
-    DifferentiatedSoftmax,
-    NarySoftmax,
-    SelfOrganisedSoftmax,
-    ShardedSoftmax,
-    Shortlist,
-    SoftmaxHead,
-    TreeSoftmax,
-    TwoLevelSoftmax,
-)
+from tfsoftmax import heads
 from tfsoftmax.heads.sampling import SamplingHead
 from tfsoftmax.heads.tied import TiedHead
 from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
@@ -82,7 +70,7 @@ class WordCounts(NamedTuple):
         return len(self.counts)
 
 
-def known_options(head: type[SoftmaxHead]) -> KnownOptions:
+def known_options(head: type[heads.SoftmaxHead]) -> KnownOptions:
     """The row of `KNOWN` for a class of heads: its own, or that of the nearest of its bases.
 
     Args:
@@ -95,8 +83,8 @@ def known_options(head: type[SoftmaxHead]) -> KnownOptions:
 
 
 def head_for(
-    vocabulary: Vocabulary | WordCounts, head: type[SoftmaxHead], /, **options
-) -> SoftmaxHead:
+    vocabulary: Vocabulary | WordCounts, head: type[heads.SoftmaxHead], /, **options
+) -> heads.SoftmaxHead:
     """A head for the words of a `Vocabulary`, with its counts and words where it takes them.
 
     Args:
@@ -123,7 +111,7 @@ def head_for(
 
 
 def tied_embedding(
-    head: type[SoftmaxHead], vocabulary: Vocabulary, units: int, options: dict, **kwargs
+    head: type[heads.SoftmaxHead], vocabulary: Vocabulary, units: int, options: dict, **kwargs
 ) -> tuple[keras.layers.Layer, dict] | None:
     """An input embedding for a head to be tied to, and the options left for the head.
 
@@ -191,21 +179,21 @@ _ADAPTIVE = KnownOptions(("counts",), machine=("cutoffs",), matrices=_MATRICES, 
 # A class that is not here has the row of the nearest of its bases.
 KNOWN = {
     TiedHead: KnownOptions(embedding=_table),
-    CharCnnSoftmax: KnownOptions(
+    heads.CharCnnSoftmax: KnownOptions(
         ("words",), not_if_tied=("words",), embedding=_table,
         if_tied={"characters": {}},
     ),
-    ShardedSoftmax: KnownOptions(embedding=_table, if_tied={"shard": True}),
+    heads.ShardedSoftmax: KnownOptions(embedding=_table, if_tied={"shard": True}),
     SamplingHead: KnownOptions(_COUNTS_AND_WORDS, files={"ngram": ()}, embedding=_table),
-    AdaptiveSoftmax: _ADAPTIVE,
-    TwoLevelSoftmax: _ADAPTIVE._replace(
+    heads.AdaptiveSoftmax: _ADAPTIVE,
+    heads.TwoLevelSoftmax: _ADAPTIVE._replace(
         embedding=_adaptive_by_tails, if_tied={"projection_factor": None}
     ),
-    DifferentiatedSoftmax: KnownOptions(("counts",), matrices=_MATRICES),
-    Shortlist: KnownOptions(_COUNTS_AND_WORDS, files={"ngram": ()}),
-    TreeSoftmax: KnownOptions(_COUNTS_AND_WORDS, files={"tree": tree_builders.NAMES}),
-    NarySoftmax: KnownOptions(_COUNTS_AND_WORDS, files={"tree": tree_builders.NAMES}),
-    ClassSoftmax: KnownOptions(_COUNTS_AND_WORDS, files={"classes": classes.NAMES}),
+    heads.DifferentiatedSoftmax: KnownOptions(("counts",), matrices=_MATRICES),
+    heads.Shortlist: KnownOptions(_COUNTS_AND_WORDS, files={"ngram": ()}),
+    heads.TreeSoftmax: KnownOptions(_COUNTS_AND_WORDS, files={"tree": tree_builders.NAMES}),
+    heads.NarySoftmax: KnownOptions(_COUNTS_AND_WORDS, files={"tree": tree_builders.NAMES}),
+    heads.ClassSoftmax: KnownOptions(_COUNTS_AND_WORDS, files={"classes": classes.NAMES}),
     ClassUnigram: KnownOptions(_COUNTS_AND_WORDS, files={"classes": classes.NAMES}),
-    SelfOrganisedSoftmax: KnownOptions(_COUNTS_AND_WORDS, files={"clusters": classes.NAMES}),
+    heads.SelfOrganisedSoftmax: KnownOptions(_COUNTS_AND_WORDS, files={"clusters": classes.NAMES}),
 }

@@ -5,13 +5,7 @@ import tensorflow as tf
 
 from tfsoftmax.layers.dropout import Dropout
 from tfsoftmax.layers.names import CELLS
-from tfsoftmax.lm.model import (
-    check_head,
-    embedding_and_options,
-    head_logits,
-    recurrent,
-    uniform,
-)
+from tfsoftmax.lm import model as lm_model
 from tfsoftmax.pairs.config import Seq2SeqConfig
 from tfsoftmax.support.arguments import check_positive, checks_arguments, refusal
 from tfsoftmax.support.vocabulary import Vocabulary
@@ -52,7 +46,7 @@ def encoder_decoder(
         attend. The architecture is that of Shen et al. 2017, section 5.2, which names no equation.
     """
     check_positive(pairs=pairs)
-    check_head(config)
+    lm_model.check_head(config)
     if config.cell not in CELLS:
         raise refusal("cell", f"be one of {', '.join(CELLS)} for pairs of texts", config.cell)
     policy = keras.DTypePolicy(config.precision)
@@ -61,26 +55,26 @@ def encoder_decoder(
         for name in ("source", "words")
     )
     mask = real_words(source, vocabulary.eos_id)
-    embedding, head_options = embedding_and_options(config, vocabulary)
+    embedding, head_options = lm_model.embedding_and_options(config, vocabulary)
 
     def drop(hidden, name):
         return Dropout(config.dropout, dtype=policy, name=name)(hidden)
 
     hidden, states = drop(embedding(source), "source_dropout_0"), []
     for i in range(1, config.layers + 1):
-        layer = recurrent(config, f"encoder_{i}", return_state=True)
+        layer = lm_model.recurrent(config, f"encoder_{i}", return_state=True)
         hidden, *last = layer(hidden, mask=mask)
         hidden = drop(hidden, f"source_dropout_{i}")
         states.append(last)
     memory, hidden = hidden, drop(embedding(words), "dropout_0")
     for i, last in enumerate(states, start=1):
-        layer = recurrent(config, f"decoder_{i}", return_state=True)
+        layer = lm_model.recurrent(config, f"decoder_{i}", return_state=True)
         hidden, *_ = layer(hidden, initial_state=last)
         hidden = drop(hidden, f"dropout_{i}")
     context, _ = _attend(config, hidden, memory, mask)
     hidden = keras.layers.Concatenate(dtype=policy, name="context_and_state")([context, hidden])
     hidden = drop(_projection(config, "attentional", activation="tanh")(hidden), "dropout_head")
-    logits = head_logits(config, vocabulary, head_options, hidden, words)
+    logits = lm_model.head_logits(config, vocabulary, head_options, hidden, words)
     return keras.Model((source, words), logits, name="encoder_decoder")
 
 
@@ -141,6 +135,6 @@ def _attend(config, hidden, memory, mask):
 
 def _projection(config, name, activation=None):
     return keras.layers.Dense(
-        config.hidden_units, activation, use_bias=False, kernel_initializer=uniform(config),
-        dtype=keras.DTypePolicy(config.precision), name=name,
+        config.hidden_units, activation, use_bias=False, name=name,
+        kernel_initializer=lm_model.uniform(config), dtype=keras.DTypePolicy(config.precision),
     )

@@ -22,15 +22,9 @@ from tfsoftmax.ops.chunks import chunk_rows, map_chunks
 from tfsoftmax.ops.inclusion import inclusion_probabilities
 from tfsoftmax.ops.logits import with_one
 from tfsoftmax.ops.ranking import best, found
+from tfsoftmax.retrieval import found_words
 from tfsoftmax.retrieval.faiss_indexes import faiss, filled, for_graphs
 from tfsoftmax.retrieval.fitting import softmax_for
-from tfsoftmax.retrieval.found_words import (
-    Sample,
-    checked_sample,
-    estimated_log_z,
-    sample_of,
-    scores_of,
-)
 from tfsoftmax.support.arguments import (
     ArrayLike,
     CheckedArguments,
@@ -157,7 +151,7 @@ class WordIndex(CheckedArguments):
                 with_unseen(checked_counts(counts, words))
             )
             inclusion = inclusion_probabilities(sizes, min(samples, words))
-            self.sample = sample_of(inclusion, seed)
+            self.sample = found_words.sample_of(inclusion, seed)
 
     def likeliest(
         self, head: SoftmaxHead, hidden: ArrayLike, k: int, at_least: int | None = None
@@ -237,7 +231,7 @@ class WordIndex(CheckedArguments):
                     about[name] for name in ("candidates", "scale", "weights_sha256")
                 )
                 arrays = {}
-                for name in set(Sample._fields) & {n[:-4] for n in archive.namelist()}:
+                for name in set(found_words.Sample._fields) & {n[:-4] for n in archive.namelist()}:
                     with archive.open(f"{name}.npy") as part:
                         arrays[name] = np.load(part, allow_pickle=False)
                 with archive.open("words.faiss") as part:
@@ -245,7 +239,8 @@ class WordIndex(CheckedArguments):
                     part.read()  # to the end, where the checksum of the file is compared
             check_positive(candidates=index.candidates)
             check_hint("scale", index._scale, float)
-            index.sample = checked_sample(Sample(**arrays), index.words) if arrays else None
+            sample = found_words.Sample(**arrays) if arrays else None
+            index.sample = sample and found_words.checked_sample(sample, index.words)
         except _DAMAGED as error:
             raise refusal(f"{os.fspath(path)}:", "be an index that `save` wrote",
                           received=str(error) or type(error).__name__) from error
@@ -274,13 +269,13 @@ class WordIndex(CheckedArguments):
     def _best(self, hidden, softmax, k):
         kernel, bias, soft_cap = softmax.kernel, softmax.bias, softmax.soft_cap
         ids = self._candidates(hidden, bias is not None, k)
-        scores = scores_of(hidden, kernel, bias, ids, soft_cap)
+        scores = found_words.scores_of(hidden, kernel, bias, ids, soft_cap)
         highest, likeliest = best(k, (scores, ids))
         if self.sample is None:
             log_z = tf.reduce_logsumexp(scores, axis=1)
             error = tf.fill(tf.shape(log_z), float("nan"))
         else:
-            log_z, error = estimated_log_z(
+            log_z, error = found_words.estimated_log_z(
                 hidden, kernel, bias, ids, scores, self.sample, soft_cap
             )
         words = found(likeliest, highest)

@@ -14,15 +14,8 @@ import tensorflow as tf
 from tfsoftmax.sharding.run_checkpoints import ShardedRows, read_sharded, without_rows
 from tfsoftmax.sharding.shards import sharded_words
 from tfsoftmax.sharding.workers import Workers
+from tfsoftmax.support import manifests
 from tfsoftmax.support.arguments import expect, refusal
-from tfsoftmax.support.manifests import (
-    COUNT,
-    FILE,
-    check_file,
-    described,
-    read_object,
-    write_object,
-)
 from tfsoftmax.support.replacing import partial_of, remains_of, whole_or_nothing
 
 POINTERS, MANIFEST, PROGRESS, VARIABLES = (
@@ -30,7 +23,8 @@ POINTERS, MANIFEST, PROGRESS, VARIABLES = (
 )
 _NAME = re.compile(r"step-\d{9,}(-validated)?")
 _POINTERS = {"last": ("be a string or null", lambda value: value is None or type(value) is str)}
-_MANIFEST = {"files": {PROGRESS: FILE, f"{VARIABLES}.index": FILE, ...: {"bytes": COUNT}}}
+_FILES = dict.fromkeys((PROGRESS, f"{VARIABLES}.index"), manifests.FILE)
+_MANIFEST = {"files": {**_FILES, ...: {"bytes": manifests.COUNT}}}
 
 
 class Checkpoints:
@@ -82,7 +76,7 @@ class Checkpoints:
                 )
             self._check_empty()
             return {}
-        pointers = read_object(path, _POINTERS)
+        pointers = manifests.read_object(path, _POINTERS)
         digest = pointers.pop("sha256", None)
         if digest != _digest(pointers):
             raise refusal(f"{path}:", "be as the run wrote it", received="another SHA-256")
@@ -101,7 +95,7 @@ class Checkpoints:
 
     def progress(self, which: str = "last") -> dict:
         """What `save` was given as the progress of the last or of the best checkpoint."""
-        return read_object(self.path(self.name(which), PROGRESS), {"step": int})
+        return manifests.read_object(self.path(self.name(which), PROGRESS), {"step": int})
 
     def save(
         self, variables: dict, progress: dict, best: bool = False, workers: Workers | None = None
@@ -164,7 +158,7 @@ class Checkpoints:
                 kept = tf.train.Checkpoint(**without_rows(variables, folder))
                 kept.read(path).expect_partial().assert_existing_objects_matched()
                 read_sharded(variables, folder, path)
-                return read_object(self.path(name, PROGRESS), {"step": int})
+                return manifests.read_object(self.path(name, PROGRESS), {"step": int})
             except (tf.errors.OpError, AssertionError, IndexError, ValueError, OSError) as error:
                 replaced, name = name, self.name(which)
                 if name == replaced:
@@ -191,10 +185,10 @@ class Checkpoints:
     def _write(self, partial, variables, progress, listed):
         """Writes all but the rows of shards, which are in the files that are listed."""
         tf.train.Checkpoint(**without_rows(variables)).write(os.path.join(partial, VARIABLES))
-        write_object(os.path.join(partial, PROGRESS), progress)
+        manifests.write_object(os.path.join(partial, PROGRESS), progress)
         names = sorted(set(os.listdir(partial)) - set(listed))
         files = {name: _described(os.path.join(partial, name)) for name in names}
-        write_object(os.path.join(partial, MANIFEST), self._sealed(files))
+        manifests.write_object(os.path.join(partial, MANIFEST), self._sealed(files))
 
     def _delete(self, name):
         """Deletes a checkpoint, first of all its name, in case this is cut short."""
@@ -212,22 +206,23 @@ class Checkpoints:
         if not _NAME.fullmatch(name) or os.path.islink(folder) or not os.path.isdir(folder):
             return False
         try:
-            return read_object(os.path.join(folder, MANIFEST), _MANIFEST).get("run") == run
+            manifest = manifests.read_object(os.path.join(folder, MANIFEST), _MANIFEST)
+            return manifest.get("run") == run
         except (ValueError, OSError):
             return False
 
     def _verify(self, name):
         path, seal = self.path(name, MANIFEST), self._sealed({})
-        manifest = read_object(path, _MANIFEST)
+        manifest = manifests.read_object(path, _MANIFEST)
         for key in {**manifest, **seal}:
             expect(not self._seal or key == "files" or manifest.get(key) == seal.get(key),
                    f"{path}:", f"be of this run, with {key}={seal.get(key)!r}",
                    received=f"{key}={manifest.get(key)!r}")
         for file, expected in manifest["files"].items():
-            check_file(self.path(name, file), expected)
+            manifests.check_file(self.path(name, file), expected)
 
     def _point(self, pointers):
-        write_object(self.path(POINTERS), {**pointers, "sha256": _digest(pointers)})
+        manifests.write_object(self.path(POINTERS), {**pointers, "sha256": _digest(pointers)})
 
     def _check_empty(self):
         """Raises ValueError if there are checkpoints to which nothing points."""
@@ -243,7 +238,7 @@ class Checkpoints:
 def _described(path):
     """What a manifest says of a file; the index of the variables has checksums of their values."""
     values = ".data-" in os.path.basename(path)
-    return {"bytes": os.path.getsize(path)} if values else described(path)
+    return {"bytes": os.path.getsize(path)} if values else manifests.described(path)
 
 
 def _digest(values):

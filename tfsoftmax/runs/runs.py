@@ -19,23 +19,19 @@ from tfsoftmax.runs.copies import FILES, TOKENIZER, checked_copy, with_copies
 from tfsoftmax.runs.description import differences
 from tfsoftmax.runs.locks import locked_file
 from tfsoftmax.sharding.workers import Workers
+from tfsoftmax.support import whole_files
 from tfsoftmax.support.arguments import expect, refusal
 from tfsoftmax.support.manifests import read_object, write_object
 from tfsoftmax.support.textio import parsed_json
 from tfsoftmax.support.vocabulary import Vocabulary
-from tfsoftmax.support.whole_files import (
-    PARTIAL,
-    append_line,
-    errors_name,
-    remove_partial,
-    write_whole,
-)
 
 CONFIG, METRICS, VOCABULARY, CHECKPOINTS, TENSORBOARD, LOCK = (
     "config.json", "metrics.jsonl", "vocabulary.txt", "checkpoints", "tensorboard", ".lock",
 )
 # Files that a run may have left if it was killed while it started.
-_BEFORE_CONFIG = {CHECKPOINTS, VOCABULARY, VOCABULARY + PARTIAL, CONFIG + PARTIAL, FILES, LOCK}
+_BEFORE_CONFIG = {
+    CHECKPOINTS, VOCABULARY, FILES, LOCK, *(f + whole_files.PARTIAL for f in (CONFIG, VOCABULARY)),
+}
 
 
 class Run:
@@ -79,7 +75,7 @@ class Run:
                     f"{self.path(name)}:", "not be a symbolic link, because training writes there",
                     received=f"a link to {os.readlink(self.path(name))!r}"
                 )
-        known = _BEFORE_CONFIG | {name for name in found if name.endswith(PARTIAL)}
+        known = _BEFORE_CONFIG | {name for name in found if name.endswith(whole_files.PARTIAL)}
         expect(not found or self.exists() or found & {CHECKPOINTS, LOCK} and found <= known, "run",
                "be a new or empty directory, or one of an earlier run",
                received=f"run={self.directory!r}, which holds other files")
@@ -180,7 +176,7 @@ class Run:
         os.makedirs(self.directory, exist_ok=True)
         with contextlib.closing(locked_file(self.path(LOCK), self.directory)):
             for name in (CONFIG, METRICS, VOCABULARY, os.path.join(CHECKPOINTS, POINTERS)):
-                remove_partial(self.path(name))
+                whole_files.remove_partial(self.path(name))
             if self.exists():
                 self.checkpoints.prune()
             try:
@@ -212,14 +208,14 @@ class Run:
         for key, value in values.items():
             if isinstance(value, float) and not math.isfinite(value):
                 values[key] = None
-        append_line(self.path(METRICS), json.dumps(values, allow_nan=False))
+        whole_files.append_line(self.path(METRICS), json.dumps(values, allow_nan=False))
 
     def metrics(self) -> list[dict]:
         """The lines of the metrics, without one that a killed process left half written."""
         path = self.path(METRICS)
         if not os.path.exists(path):
             return []
-        with errors_name(path), open(path, encoding="utf-8", errors="replace") as file:
+        with whole_files.errors_name(path), open(path, encoding="utf-8", errors="replace") as file:
             lines = [_parsed(line, path) for line in file]
         return [line for line in lines if line is not None]
 
@@ -231,7 +227,7 @@ class Run:
         """
         repeated = {"finished": 0, "reassigned": step, "valid": step + validated}
         kept = [m for m in self.metrics() if m["step"] < repeated.get(m["event"], step + 1)]
-        write_whole(self.path(METRICS), "".join(json.dumps(m) + "\n" for m in kept))
+        whole_files.write_whole(self.path(METRICS), "".join(json.dumps(m) + "\n" for m in kept))
 
 
 def load(

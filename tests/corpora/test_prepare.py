@@ -139,7 +139,7 @@ def test_manifest_tells_what_was_made(tmp_path, texts):
 def test_unknown_corpus_and_misplaced_files_are_refused(tmp_path, texts):
     with pytest.raises(ValueError, match="`corpus` must be one of docstrings, text.*'novel'"):
         prepare(config(tmp_path, corpus="novel"), progress=False)
-    with pytest.raises(ValueError, match="`train` must be given with corpus=.text. only"):
+    with pytest.raises(ValueError, match="`train` must be given with corpus=text only"):
         prepare(config(tmp_path, corpus="ptb"), progress=False)
     with pytest.raises(ValueError, match="`train` must name files"):
         prepare(config(tmp_path, train=()), progress=False)

@@ -1,7 +1,6 @@
 """The corpora by name: for each, a function that makes its source of sentences."""
 
 import dataclasses
-import functools
 import itertools
 from collections.abc import Callable
 
@@ -32,13 +31,7 @@ class Source:
     open: Callable
 
 
-def _without_fields(config):
-    expect(config.field == "text", "field", "be given with corpus='text' or hf:NAME only",
-           received=f"field={config.field!r} with corpus={config.corpus!r}")
-
-
 def _docstrings(config):
-    _without_fields(config)
     from tfsoftmax.corpora.docstrings import open_docstrings
 
     return Source(inputs=None, open=open_docstrings)
@@ -74,24 +67,17 @@ def _hub(config):
     )
 
 
-def _dataset(name):
-    def open_dataset(config, scratch, report):
+def _dataset(config):
+    def open_dataset(scratch, report):
         from tfsoftmax.corpora import datasets
 
-        return datasets.check(name, config.manual_dir)(scratch, report)
+        return datasets.check(config.kind, config.manual_dir)(scratch, report)
 
-    def source(config):
-        _without_fields(config)
-        return Source(None, functools.partial(open_dataset, config))
-
-    return source
+    return Source(None, open_dataset)
 
 
 CORPORA = {
-    "docstrings": _docstrings,
-    "text": _text,
-    "hf": _hub,
-    **{name: _dataset(name) for name in DATASETS},
+    "docstrings": _docstrings, "text": _text, "hf": _hub, **dict.fromkeys(DATASETS, _dataset),
 }
 
 
@@ -112,13 +98,16 @@ def make_source(
     has_name = config.kind == "hf"  # as in hf:NAME
     named = config.corpus.removeprefix("hf:").strip(":") != ""
     if config.kind not in corpora or not named or has_name == (config.kind == config.corpus):
-        names = ", ".join("hf:NAME" if name == "hf" else name for name in corpora)
-        raise refusal("corpus", f"be one of {names}", config.corpus)
-    for name in config.FILES:
-        expect(not getattr(config, name) or config.corpus == "text", name,
-               "be given with corpus='text' only",
-               received=f"{name}={getattr(config, name)} with corpus={config.corpus!r}")
-    expect(config.manual_dir is None or config.kind in public, "manual_dir",
-           f"be given with corpus={', '.join(public)} only",
-           received=f"manual_dir={config.manual_dir!r} with corpus={config.corpus!r}")
+        raise refusal("corpus", f"be one of {', '.join(map(_spelt, corpora))}", config.corpus)
+    readers = {**dict.fromkeys(config.FILES, ("text",)), "field": ("text", "hf"),
+               "manual_dir": public}
+    for field in dataclasses.fields(config):
+        kinds, value = readers.get(field.name, corpora), getattr(config, field.name)
+        expect(value == field.default or config.kind in kinds, field.name,
+               f"be given with corpus={' or '.join(map(_spelt, kinds))} only",
+               received={field.name: value, "corpus": config.corpus})
     return corpora[config.kind](config)
+
+
+def _spelt(kind):
+    return "hf:NAME" if kind == "hf" else kind

@@ -14,8 +14,8 @@ from tfsoftmax.partitions.cost_model import zipf
 from tfsoftmax.support.arguments import (
     ArrayLike,
     check_at_least,
-    check_hint,
     check_positive,
+    checks_arguments,
     expect,
 )
 from tfsoftmax.support.counts import checked_counts
@@ -75,6 +75,7 @@ class Advice:
         return "\n".join([*lines, "", f"    {chosen.code}"])
 
 
+@checks_arguments
 def advise(
     vocab_size: int, units: int = 512, positions: int = 2560, counts: ArrayLike | None = None,
     seconds: float = 60.0, task: str = "text", only: Sequence[str] = (), progress: bool = False,
@@ -106,12 +107,6 @@ def advise(
         print(advice)
         head = tfsoftmax.HEADS[advice.recommended]
     """
-    for name, value, hint in (
-        ("vocab_size", vocab_size, int), ("units", units, int), ("positions", positions, int),
-        ("seconds", seconds, float), ("task", task, str), ("only", only, Sequence[str]),
-        ("progress", progress, bool),
-    ):
-        check_hint(name, value, hint)
     check_positive(vocab_size=vocab_size, units=units, positions=positions)
     check_at_least(100, vocab_size=vocab_size)
     expect(seconds > 0, "seconds", "be above 0", seconds)

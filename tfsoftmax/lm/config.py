@@ -102,6 +102,10 @@ class ModelConfig:
                 f"be a multiple of twice attention_heads, {2 * self.attention_heads}", self,
             )
 
+    def with_head_options(self, options: dict) -> "ModelConfig":
+        """The same configuration with some options of the head set to other values."""
+        return dataclasses.replace(self, head_options={**self.head_options, **options})
+
 
 # The text of `--help` names them.
 ModelConfig.__doc__ = (ModelConfig.__doc__ or "").replace(

@@ -1,6 +1,5 @@
 """The files that shape a run's model, of which the run keeps its own copies and the SHA-256."""
 
-import dataclasses
 import os
 
 from tfsoftmax.corpora.records import Corpus
@@ -79,9 +78,7 @@ def with_copies(model_config: ModelConfig, directory: str, files: dict) -> Model
     for option in paths_of_files(model_config):
         if option in files:  # else the head says that there is no such file
             options[option] = checked_copy(directory, files[option])
-    return dataclasses.replace(
-        model_config, head_options={**model_config.head_options, **options}
-    )
+    return model_config.with_head_options(options)
 
 
 def checked_copy(directory: str, kept: dict) -> str:

@@ -85,7 +85,7 @@ def with_settled_options(model_config: ModelConfig, described: dict | None) -> M
     if described is None:
         return model_config
     chosen, asked = described["model"].get("head_options", {}), model_config.head_options
-    return _with_options(model_config, {
+    return model_config.with_head_options({
         name: chosen[name] for name in names
         if name in chosen and asked.get(name, "auto") == "auto"
     })
@@ -101,10 +101,4 @@ def with_chosen_options(model_config: ModelConfig, model: keras.Model) -> ModelC
     """The configuration with what the built head chose by measuring the machine."""
     head = model.get_layer("head")
     names = known_options(type(head)).machine
-    return _with_options(model_config, {name: head.get_config()[name] for name in names})
-
-
-def _with_options(model_config, options):
-    return dataclasses.replace(
-        model_config, head_options={**model_config.head_options, **options}
-    )
+    return model_config.with_head_options({name: head.get_config()[name] for name in names})

@@ -170,9 +170,7 @@ def main():
     if grouping.codes is None:
         code_files.write_nested(options.out, grouping.tree.nested(vocabulary.words))
     else:
-        code_files.write_codes(
-            options.out, grouping.codes, vocabulary.words, vocabulary.counts
-        )
+        code_files.write_codes(options.out, grouping.codes, vocabulary.words, vocabulary.counts)
     print("\n".join([*grouping.story, *summary(grouping, vocabulary)]))
     for line in listing(grouping, vocabulary, options.words, word):
         print(line)

@@ -86,9 +86,7 @@ def main():
         from tfsoftmax.lm.tail_ngram import evaluated_with_tail_ngram, tail_ngram_of
 
         ngram = tail_ngram_of(model, corpus.vocabulary, path)
-        return lambda result: evaluated_with_tail_ngram(
-            result, model, corpus, options.split, ngram
-        )
+        return lambda result: evaluated_with_tail_ngram(result, model, corpus, options.split, ngram)
 
     evaluate(options, devices, LANGUAGE_MODEL, prepare)
 

@@ -65,9 +65,7 @@ def main():
     model, vocabulary, _ = runs.load(options.run, streams=None, stateful=False, backend="fused")
     most = options.max_k if given("max_k") else min(options.max_k, len(vocabulary))
     export(model, vocabulary, options.out, most, runs.Run(options.run).tokenizer_path())
-    report_export(
-        options.out, f"score(words) and next_word(words, k), k up to {most}", vocabulary
-    )
+    report_export(options.out, f"score(words) and next_word(words, k), k up to {most}", vocabulary)
 
 
 def begin_export(out: str) -> None:

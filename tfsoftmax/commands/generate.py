@@ -78,9 +78,7 @@ class GenerateOptions:
     top: int = 8
 
     def __post_init__(self):
-        check_at_least(
-            1, count=self.count, max_words=self.max_words, top=self.top, beam=self.beam
-        )
+        check_at_least(1, count=self.count, max_words=self.max_words, top=self.top, beam=self.beam)
         expect(-(2**31) <= self.seed < 2**31, "seed", "be of 32 bits", self.seed)
         check_beam(self.beam)
         expect(not self.greedy or (self.count or 1) <= 1, "count",

@@ -312,6 +312,4 @@ def _leads_to(value, path):
 def _is_of_the_user(error):
     """Whether the message of an error is enough: for bad input, or an error in TensorFlow."""
     tensorflow = type(error).__module__.startswith("tensorflow")
-    return tensorflow or isinstance(
-        error, (ValueError, OSError, RuntimeError, MemoryError)
-    )
+    return tensorflow or isinstance(error, (ValueError, OSError, RuntimeError, MemoryError))

@@ -89,9 +89,7 @@ DATASETS = {
 }
 
 # The defaults of `min_count` and `order` for all corpora that `prepare` reads.
-MIN_COUNTS = {"docstrings": 2, "text": 1, "hf": 1} | {
-    n: d.min_count for n, d in DATASETS.items()
-}
+MIN_COUNTS = {"docstrings": 2, "text": 1, "hf": 1} | {n: d.min_count for n, d in DATASETS.items()}
 MAX_PIECES = 8_000  # what sentencepiece makes by default
 ORDERS = {n: "shuffled" for n in ("docstrings", "text", "hf")} | {
     n: d.order for n, d in DATASETS.items()

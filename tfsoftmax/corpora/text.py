@@ -103,9 +103,7 @@ def blocks_of(texts: Iterable[str], block_bytes: int = textio.BLOCK_BYTES) -> It
 def checked_text(value: str | None, where: str, field: str) -> str:
     """The text in a row of a table; a ValueError if there is none, which is not an empty text."""
     if value is None:
-        raise ValueError(
-            f"{where} must have a text under {field!r}, be it empty. Received: a null"
-        )
+        raise ValueError(f"{where} must have a text under {field!r}, be it empty. Received: a null")
     return value
 
 

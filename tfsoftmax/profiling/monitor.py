@@ -75,9 +75,7 @@ class TrainingMonitor(CheckedArguments, keras.callbacks.Callback):
             if optimizer.gradient_norms is None:
                 optimizer.record_gradient_norms()
                 model.train_function = None  # one that was traced before records no norms
-            part_of = {
-                id(v): part for part, vs in variables_by_part(model).items() for v in vs
-            }
+            part_of = {id(v): part for part, vs in variables_by_part(model).items() for v in vs}
             self.groups = [part_of.get(id(v), "other") for v in model.trainable_variables]
 
     def on_train_begin(self, logs=None):

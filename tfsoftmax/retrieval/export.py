@@ -177,6 +177,5 @@ def _checked_ids(ids, items):
     rule = "be strings that are not empty and have no tabs and no ends of lines"
     expect(not wrong, "ids", rule, wrong)
     kinds, rule = len(set(ids)), f"be {items} different strings, one for each item"
-    expect(len(ids) == kinds == items, "ids", rule,
-           received=f"{len(ids)}, of which {kinds} differ")
+    expect(len(ids) == kinds == items, "ids", rule, received=f"{len(ids)}, of which {kinds} differ")
     return ids

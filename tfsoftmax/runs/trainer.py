@@ -137,9 +137,7 @@ class Trainer:
         self.model.reset_metrics()
         self.model.make_train_function()
         self.monitor.on_epoch_begin(first // self.records)
-        steps = iter(batches(
-            self.corpus, "train", record, end - first, self.workers.strategy
-        ))
+        steps = iter(batches(self.corpus, "train", record, end - first, self.workers.strategy))
         logged_at = (progress.step, progress.seconds)
         with bar(self._epoch(first), end, "steps", self.verbose, initial=first) as shown:
             while not self._stops("train") and progress.step < end:
@@ -230,9 +228,7 @@ class Trainer:
     def _validate(self):
         """Measures exact validation perplexity, decays the learning rate, and saves."""
         progress, optimizer = self.progress, self.model.optimizer
-        result = self.evaluate(
-            self.corpus, "valid", self.verbose, self._stops
-        )
+        result = self.evaluate(self.corpus, "valid", self.verbose, self._stops)
         if result is None:  # interrupted: validation starts again when the run goes on
             self._save()
             return

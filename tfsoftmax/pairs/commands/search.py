@@ -27,9 +27,7 @@ class Search:
     exact_words: int | None = None
 
     def __post_init__(self):
-        check_at_least(
-            1, beam=self.beam, max_words=self.max_words, exact_words=self.exact_words
-        )
+        check_at_least(1, beam=self.beam, max_words=self.max_words, exact_words=self.exact_words)
         check_at_least(0, length_power=self.length_power)
         check_beam(self.beam)
 

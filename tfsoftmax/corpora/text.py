@@ -12,7 +12,6 @@ from tfsoftmax.support.whole_files import known_sha256
 
 LINE_BYTES = 16 << 20
 ROWS = 1000  # of a table, that are read at a time
-JSON = (".jsonl", ".ndjson", ".json")
 PATH_BYTES = 4096  # of the longest path that Linux opens
 
 
@@ -61,30 +60,25 @@ class TextFiles:
 
     def place(self, number: int) -> str:
         """Names the file, and the line or row in it, of the line with a number from 0 on."""
-        places = itertools.chain.from_iterable(map(self._places, self._paths))
+        places = (
+            where for path in self._paths for where, text in self._texts(path)
+            for _ in textio.split_lines(text)
+        )
         return next(itertools.islice(places, number, None))
 
     def _blocks(self, path):
         if has_fields(path):
-            texts = (text for _, text in self._texts(path))
-            yield from blocks_of(texts, self._block_bytes)
-            return
-        for _, lines in textio.line_blocks(path, self._block_bytes, LINE_BYTES):
-            yield lines
-
-    def _places(self, path):
-        if not has_fields(path):
-            return (where for where, _ in textio.lines(path, LINE_BYTES))
-        return (where for where, text in self._texts(path) for _ in textio.split_lines(text))
+            return blocks_of((text for _, text in self._texts(path)), self._block_bytes)
+        return (lines for _, lines in textio.line_blocks(path, self._block_bytes, LINE_BYTES))
 
     def _texts(self, path):
-        """Yields the places and the texts of a file that has them in a field."""
-        return (_json_texts if _kind(path) in JSON else _parquet_texts)(path, self._field)
+        """Yields the places and the texts of a file: its lines, unless it has texts in a field."""
+        return READERS.get(_kind(path), _lines)(path, self._field)
 
 
 def has_fields(path: str) -> bool:
     """Whether `TextFiles` reads the texts of a file from a field."""
-    return _kind(path) in (*JSON, ".parquet")
+    return _kind(path) in READERS
 
 
 def blocks_of(texts: Iterable[str], block_bytes: int = textio.BLOCK_BYTES) -> Iterator[list[str]]:
@@ -111,6 +105,10 @@ def _kind(path):
     """The ending of the name of a file, before it was compressed, in lower case."""
     name, end = os.path.splitext(path.lower())
     return os.path.splitext(name)[1] if end in textio.COMPRESSED else end
+
+
+def _lines(path, field):
+    return textio.lines(path, LINE_BYTES)
 
 
 def _json_texts(path, field):
@@ -153,6 +151,11 @@ def _parquet_texts(path, field):
         raise refusal(f"{path}:", "be an undamaged file", received=f"{error}") from error
     except UnicodeDecodeError as error:
         raise refusal(f"{path}, row {row}:", "be UTF-8", received=f"{error}") from error
+
+
+READERS = {
+    **dict.fromkeys((".jsonl", ".ndjson", ".json"), _json_texts), ".parquet": _parquet_texts,
+}  # {ending of a name: what reads the texts in a field}
 
 
 def expand(patterns: Iterable[str], argument: str) -> list[str]:

@@ -87,7 +87,7 @@ def load_embeddings(
         line = line.rstrip(b" \t\r\n")
         if number == 1:
             line = line.removeprefix(b"\xef\xbb\xbf")
-            promised = _promised_vectors(line)
+            promised = int(line.split()[0]) if _HEADER.fullmatch(line) else None
             _check_size(path, line, size)
             if promised is not None:
                 continue
@@ -147,11 +147,6 @@ def _lines(path, progress):
     with bar("pretrained vectors", size, "B", progress, unit_scale=True) as done:
         for _, block in textio.blocks(path, progress=lambda read: done.update(read - done.n)):
             yield from block.removesuffix(b"\n").split(b"\n")
-
-
-def _promised_vectors(first):
-    """The number of vectors that a word2vec header promises; None if the line is no header."""
-    return int(first.split()[0]) if _HEADER.fullmatch(first) else None
 
 
 def _check_size(path, first, size):

@@ -69,10 +69,8 @@ class TailNgram:
 
     def log_share(self, state: Any, word: int) -> float:
         """ln of the share that a word of the tail has in all words of the tail."""
-        return math.log(10) * self._log10(state, word) - self._log_sum(state)
-
-    def _log10(self, state, word):
-        return self._model.BaseScore(state, self._words[word], self._new_state())
+        score = self._model.BaseScore(state, self._words[word], self._new_state())
+        return math.log(10) * score - self._log_sum(state)
 
     def _log_sum(self, state):
         if state not in self._log_sums:

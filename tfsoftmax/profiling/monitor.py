@@ -141,7 +141,9 @@ class TrainingMonitor(CheckedArguments, keras.callbacks.Callback):
         steps, seconds = step - self.clock[0], time.perf_counter() - self.clock[1]
         unit = "words" if self.words_per_step else "steps"
         if self.words_per_step:  # of a batch, of which a step may accumulate several
-            steps *= _innermost(self.model.optimizer).gradient_accumulation_steps or 1
+            optimizer = self.model.optimizer
+            innermost = getattr(optimizer, "inner_optimizer", optimizer)
+            steps *= innermost.gradient_accumulation_steps or 1
         values = {f"speed/{unit}_per_second": steps * (self.words_per_step or 1) / seconds}
         for name, (used, peak) in device_memory().items():
             values |= {f"memory/{name}_mib": used / 2**20, f"memory/{name}_peak_mib": peak / 2**20}
@@ -163,10 +165,6 @@ class TrainingMonitor(CheckedArguments, keras.callbacks.Callback):
             **{part: square**0.5 for part, square in squares.items()},
             "global": sum(squares.values()) ** 0.5,
         }
-
-
-def _innermost(optimizer):
-    return getattr(optimizer, "inner_optimizer", optimizer)
 
 
 def parameter_table(model: keras.Model) -> str:

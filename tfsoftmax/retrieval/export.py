@@ -109,9 +109,9 @@ class _Served:
         self.ids_of, self.words_of, self.position = ids_of, words_of, position
 
     def retrieve(self, *arguments):
-        inputs, seen = self._split(arguments, len(self.hidden_model.inputs))
-        hidden = self._hidden(inputs)
-        exclude = None if seen is None else self._rows(seen)
+        count = len(self.hidden_model.inputs)
+        inputs, seen = arguments[:count], arguments[count:]
+        hidden, exclude = self._hidden(inputs), self._rows(*seen) if seen else None
         return self._named(*self.head.top_k(hidden, self.k, exclude=exclude))
 
     def query(self, inputs, scale):
@@ -135,9 +135,6 @@ class _Served:
         scores = scores_of(hidden, kernel, bias, candidates, soft_cap)
         scores, ids = best(self.k, (scores, candidates))
         return self._named(*found(ids, scores))
-
-    def _split(self, arguments, count):
-        return arguments[:count], (arguments[count] if arguments[count:] else None)
 
     def _hidden(self, inputs):
         hidden = self.hidden_model(list(inputs), training=False)

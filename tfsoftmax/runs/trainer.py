@@ -154,7 +154,8 @@ class Trainer:
                     # Only here does the program wait for the devices. The loss is a mean since the
                     # part began, which stays infinite or NaN once it is.
                     values = {name: float(value) for name, value in values.items()}
-                    self._check_finite(values["loss"])
+                    if not math.isfinite(values["loss"]):
+                        self._fail(f"the loss is {values['loss']}")
                 progress.seconds += time.perf_counter() - start
                 self.monitor.on_train_batch_end(progress.step - 1)
                 shown.update()
@@ -277,10 +278,6 @@ class Trainer:
         self.states.gather()
         progress = dataclasses.asdict(self.progress)
         self.run.checkpoints.save(self.variables, progress, best, self.workers)
-
-    def _check_finite(self, loss):
-        if not math.isfinite(loss):
-            self._fail(f"the loss is {loss}")
 
     def _fail(self, what):
         last = self.run.checkpoints.name() or "none yet"

@@ -9,7 +9,7 @@ import tfsoftmax
 from tfsoftmax.commands.options import as_field
 from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.model import language_model
-from tfsoftmax.support.arguments import check_hint, expect
+from tfsoftmax.support.arguments import check_hint, expect, refusing
 
 V = 30
 NAN, INF = float("nan"), float("inf")
@@ -118,6 +118,16 @@ def test_a_refusal_names_the_argument_the_rule_and_the_value(arguments, message)
     assert str(error.value) == message
     is_name = arguments[0].isidentifier()
     assert error.value.argument == (arguments[0] if is_name else None)
+
+
+def test_errors_of_other_code_become_refusals():
+    with pytest.raises(ValueError, match="`x` must be a number. Received: x of could not") as error:
+        with refusing((ValueError, TypeError), "x", "be a number", before="x of "):
+            float("a")
+    assert error.value.argument == "x" and error.value.__cause__ is not None
+    with pytest.raises(KeyError):
+        with refusing(ValueError, "x", "be a number"):
+            {}["a"]
 
 
 def test_a_value_is_rendered_only_for_the_message():

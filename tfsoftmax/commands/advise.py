@@ -16,7 +16,7 @@ import dataclasses
 from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import check_plot, load_tensorflow
 from tfsoftmax.commands.shared import counts_of
-from tfsoftmax.support.arguments import refusal
+from tfsoftmax.support.arguments import refusing
 from tfsoftmax.support.conditions import excludes
 from tfsoftmax.support.whole_files import errors_name
 
@@ -87,13 +87,9 @@ def read_counts(path):
     """
     import numpy as np
 
-    try:
+    rule = "name an array (.npy) or a text with a number in each line"
+    with refusing((ValueError, EOFError), "counts", rule, before=f"{path}: "):
         return np.atleast_1d(np.load(path) if path.endswith(".npy") else np.loadtxt(path))
-    except (ValueError, EOFError) as error:
-        raise refusal(
-            "counts", "name an array (.npy) or a text with a number in each line",
-            received=f"{path}: {error}",
-        ) from None
 
 
 def plot(advice, path):

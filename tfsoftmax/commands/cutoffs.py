@@ -20,7 +20,7 @@ import json
 from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import check_plot, load_tensorflow
 from tfsoftmax.commands.shared import counts_of
-from tfsoftmax.support.arguments import refusal
+from tfsoftmax.support.arguments import refusing
 from tfsoftmax.support.conditions import excludes
 from tfsoftmax.support.whole_files import errors_name
 
@@ -166,13 +166,9 @@ def _constants(config):
     if config.constants:
         from tfsoftmax.partitions.cost_model import MachineCosts
 
-        try:
+        rule = f"be numbers named {', '.join(f.name for f in dataclasses.fields(MachineCosts))}"
+        with refusing(TypeError, "constants", rule, received=f"{config.constants}"):
             return MachineCosts(**config.constants)
-        except TypeError:
-            names = ", ".join(field.name for field in dataclasses.fields(MachineCosts))
-            raise refusal(
-                "constants", f"be numbers named {names}", received=f"{config.constants}"
-            ) from None
     load_tensorflow()
     from tfsoftmax.partitions.calibration import machine_constants
 

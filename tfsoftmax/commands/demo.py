@@ -25,7 +25,7 @@ import time
 
 from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import load_gradio, load_tensorflow
-from tfsoftmax.support.arguments import expect, refusal
+from tfsoftmax.support.arguments import expect, refusing
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,14 +57,12 @@ def main():
 
     page = blocks(Page(load_runs(options.run)))
     theme = gr.themes.Default(primary_hue="indigo", font=FONT, font_mono=FONT)
-    try:
+    with refusing(OSError, "port", "be free", received={"port": options.port}):
         _, address, _ = page.launch(
             server_name="127.0.0.1", server_port=options.port, prevent_thread_lock=True, quiet=True,
             inbrowser=False, share=False, ssr_mode=False, footer_links=[], theme=theme,
             show_error=True,
         )
-    except OSError as error:
-        raise refusal("port", "be free", options.port) from error
     print(f"{address} (Ctrl-C stops it)", flush=True)
     try:
         while True:

@@ -14,7 +14,7 @@ import typing
 
 from absl import flags
 
-from tfsoftmax.support.arguments import expect, refusal
+from tfsoftmax.support.arguments import expect, refusing
 from tfsoftmax.support.conditions import check_conditions
 from tfsoftmax.support.textio import parsed_json
 
@@ -88,10 +88,9 @@ def as_field(value, field: dataclasses.Field):
     if kind is not tuple:
         return value
     (item, *_) = typing.get_args(field.type) or (str,)
-    try:
+    received = {field.name: ",".join(value)}
+    with refusing(ValueError, field.name, f"be {_NUMBERS.get(item)}", received):
         return tuple(map(item, value))
-    except ValueError:
-        raise refusal(field.name, f"be {_NUMBERS[item]}", ",".join(value)) from None
 
 
 def _title(group):

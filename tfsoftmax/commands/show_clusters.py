@@ -18,7 +18,7 @@ import dataclasses
 from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import check_out, load_tensorflow, printable
 from tfsoftmax.commands.shared import checked_word_of
-from tfsoftmax.support.arguments import check_at_least, refusal
+from tfsoftmax.support.arguments import check_at_least, refusing
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,12 +68,9 @@ def show(options: ShowOptions, task) -> None:
 
     model, vocabulary, _ = runs.load(options.run, 1, time_steps=1, task=task)
     word = checked_word_of(options.words_of, vocabulary)
-    try:
+    rule = "be one that was trained with --head=self_organised"
+    with refusing(ValueError, "run", rule, received={"run": options.run}):
         (head,) = heads_of(model)
-    except ValueError:
-        raise refusal(
-            "run", "be one that was trained with --head=self_organised", options.run
-        ) from None
     if options.out:
         head.save_clusters(options.out, vocabulary.words)
     grouping, counts = grouping_of(head), vocabulary.counts

@@ -33,7 +33,7 @@ import types
 from tfsoftmax.commands.options import given, parse
 from tfsoftmax.commands.program import check_out, check_plot, load_tensorflow
 from tfsoftmax.lm.config import OPTIMIZERS, ModelConfig, TrainingConfig
-from tfsoftmax.support.arguments import check_at_least, refusal
+from tfsoftmax.support.arguments import check_at_least, refusal, refusing
 from tfsoftmax.support.conditions import excludes, needs
 from tfsoftmax.support.textio import read_json
 from tfsoftmax.support.whole_files import errors_name, writing
@@ -234,11 +234,10 @@ def plot(results, path):
 
 def _load(path):
     result = read_json(path)
-    try:
+    wrong = (ValueError, KeyError, TypeError, AttributeError)
+    with refusing(wrong, "compare", "name files that --out wrote", received=f"{path}"):
         label(result)
         parts = [result["parts"][part] for part in COLOURS]
         for name in ("parameters", "variable_bytes", "at_peak_bytes"):
             sum(part[name] for part in parts)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise refusal("compare", "name files that --out wrote", received=f"{path}") from None
     return result

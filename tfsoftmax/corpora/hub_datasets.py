@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tfsoftmax.corpora.datasets import is_reachable
 from tfsoftmax.corpora.text import ROWS, blocks_of, checked_text, fingerprint
-from tfsoftmax.support.arguments import expect, refusal
+from tfsoftmax.support.arguments import expect, refusing
 from tfsoftmax.support.extras import imported
 from tfsoftmax.support.textio import split_lines
 
@@ -51,21 +51,18 @@ def open_dataset(name: str, field: str) -> dict:
     datasets = imported("datasets", "`corpus`")
     datasets.disable_progress_bars()
     path, _, subset = (name, "", "") if local else name.partition(":")
-    try:
+    received = f"corpus='hf:{name}', "
+    rule = f"name a folder or a data set that can be downloaded from {HUB}"
+    wrong = (ValueError, FileNotFoundError, datasets.exceptions.DatasetsError)
+    with (
+        refusing(wrong, "corpus", "name a data set", before=received),
+        refusing(ConnectionError, "corpus", rule, before=received, error=ConnectionError),
+    ):
         if local and any(os.path.isfile(os.path.join(name, file)) for file in SAVED):
             found = datasets.load_from_disk(name)
             found = {"train": found} if isinstance(found, datasets.Dataset) else found
         else:
             found = datasets.load_dataset(path, subset or None)
-    except ConnectionError as error:
-        raise refusal(
-            "corpus", f"name a folder or a data set that can be downloaded from {HUB}",
-            received=f"corpus='hf:{name}', {error}", error=ConnectionError
-        ) from error
-    except (ValueError, FileNotFoundError, datasets.exceptions.DatasetsError) as error:
-        raise refusal(
-            "corpus", "name a data set", received=f"corpus='hf:{name}', {error}"
-        ) from error
     splits = {}
     for ours, names in SPLITS.items():
         for theirs in [split for split in names if split in found][:1]:

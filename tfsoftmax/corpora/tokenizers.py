@@ -7,11 +7,12 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from tfsoftmax.support.arguments import refusal
+from tfsoftmax.support.arguments import refusing
 from tfsoftmax.support.extras import imported
 from tfsoftmax.support.vocabulary import EOS, UNK
 
 SPACE = "\u2581"  # what sentencepiece writes for a blank
+READABLE = "be a model of sentencepiece, or a tokenizers file that ends in .json"
 PRIVATE_USE = range(0xE000, 0xF900)  # characters without a meaning of their own
 
 
@@ -86,10 +87,8 @@ class SentencePieces(Tokenizer):
 
     def __init__(self, path: str | os.PathLike):
         path, package = os.fspath(path), imported("sentencepiece", "`tokenizer`")
-        try:
+        with refusing((OSError, RuntimeError), f"{path}:", READABLE):
             model = package.SentencePieceProcessor(model_file=path)
-        except (OSError, RuntimeError) as error:
-            raise _not_readable(path, error) from None
         ids = range(model.get_piece_size())
         texts = [model.id_to_piece(i) for i in ids]
         used = [i for i in ids if not (model.is_control(i) or model.is_unused(i))]
@@ -158,10 +157,8 @@ class JsonTokenizer(Tokenizer):
 
     def __init__(self, path: str | os.PathLike):
         path, self._package = os.fspath(path), imported("tokenizers", "`tokenizer`")
-        try:
+        with refusing(Exception, f"{path}:", READABLE):  # the package raises nothing more special
             model = self._package.Tokenizer.from_file(path)
-        except Exception as error:  # the package raises nothing more special
-            raise _not_readable(path, error) from None
         model.no_padding()
         model.no_truncation()
         if getattr(model.model, "dropout", None):
@@ -176,12 +173,8 @@ class JsonTokenizer(Tokenizer):
 
     def encode_all(self, sentences):
         texts = [text if text.strip() else "" for text in sentences]
-        try:
+        with refusing(Exception, "tokenizer", "have a token for what it does not know"):
             found = self._model.encode_batch(texts, add_special_tokens=False)
-        except Exception as error:  # the package raises nothing more special
-            raise refusal(
-                "tokenizer", "have a token for what it does not know", received=f"{error}"
-            ) from None
         return [[self._names[number] for number in encoding.ids] for encoding in found]
 
     def chunks(self, pieces):
@@ -253,10 +246,3 @@ def _unknown_id(model):
     if described.get("unk_id") is not None:
         return described["unk_id"]
     return model.token_to_id(described.get("unk_token") or "")
-
-
-def _not_readable(path, error):
-    return ValueError(
-        f"{path}: must be a model of sentencepiece, or a tokenizers file that ends in .json. "
-        f"Received: {str(error)[:200]}"
-    )

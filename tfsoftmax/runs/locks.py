@@ -5,7 +5,7 @@ import secrets
 from typing import BinaryIO
 
 from tfsoftmax.support import whole_files
-from tfsoftmax.support.arguments import refusal
+from tfsoftmax.support.arguments import refusing
 
 
 def locked_file(path: str, directory: str) -> BinaryIO:
@@ -24,12 +24,9 @@ def locked_file(path: str, directory: str) -> BinaryIO:
         ValueError: another process has locked it.
         OSError: the file cannot be opened or written, for example because it is a link.
     """
-    try:
+    rule = "not be in training by another process"
+    with refusing(BlockingIOError, "run", rule, received=f"run={directory!r}, which is"):
         file = whole_files.locked_file(path)
-    except BlockingIOError:
-        raise refusal(
-            "run", "not be in training by another process", received=f"run={directory!r}, which is"
-        ) from None
     with whole_files.errors_name(path):  # by which other workers know the folder, see `training`
         file.truncate()
         file.write(secrets.token_hex(8).encode())

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 
-from tfsoftmax.support.arguments import refusal
+from tfsoftmax.support.arguments import refusing
 
 
 @dataclasses.dataclass
@@ -37,8 +37,6 @@ class Progress:
     @classmethod
     def of(cls, saved, checkpoints):
         """The progress that the last checkpoint holds."""
-        try:
+        path = checkpoints.path(checkpoints.name())
+        with refusing(TypeError, f"{path}:", "hold a run's progress"):
             return cls(**saved)
-        except TypeError as error:
-            path = checkpoints.path(checkpoints.name())
-            raise refusal(f"{path}:", "hold a run's progress", received=f"{error}") from None

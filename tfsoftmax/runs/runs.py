@@ -20,7 +20,7 @@ from tfsoftmax.runs.description import differences
 from tfsoftmax.runs.locks import locked_file
 from tfsoftmax.sharding.workers import Workers
 from tfsoftmax.support import whole_files
-from tfsoftmax.support.arguments import expect, refusal
+from tfsoftmax.support.arguments import expect, refusal, refusing
 from tfsoftmax.support.manifests import read_object, write_object
 from tfsoftmax.support.textio import parsed_json
 from tfsoftmax.support.vocabulary import Vocabulary
@@ -127,12 +127,8 @@ class Run:
     def model_config(self, **changes) -> ModelConfig:
         """The configuration of the model, with the run's own copies of files, and with changes."""
         config = self.config()
-        try:
+        with refusing((TypeError, ValueError), f"{self.path(CONFIG)}:", "describe a model"):
             asked = self.task.config(**{**config["model"], **changes})
-        except (TypeError, ValueError) as error:
-            raise refusal(
-                f"{self.path(CONFIG)}:", "describe a model", received=f"{error}"
-            ) from None
         return with_copies(asked, self.path(FILES), config["files"])
 
     def check_task(self) -> None:

@@ -1,5 +1,6 @@
 """Refuses wrong arguments: by a condition, or by their type hints. All refusals read alike."""
 
+import contextlib
 import functools
 import inspect
 import math
@@ -7,7 +8,7 @@ import numbers
 import os
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 if typing.TYPE_CHECKING:
     import numpy as np
@@ -71,6 +72,28 @@ def refusal(
     refused = error(f"{subject} must {rule}. Received: {received}")
     refused.argument = name if name.isidentifier() else None
     return refused
+
+
+@contextlib.contextmanager
+def refusing(
+    errors: type[Exception] | tuple[type[Exception], ...], name: str, rule: str,
+    received: str | Mapping | None = None, before: str = "", error: type[Exception] = ValueError,
+) -> Iterator[None]:
+    """Turns errors of other code, where they mean a wrong argument, into the one of `expect`.
+
+    Args:
+        errors: the types of the errors.
+        name: as in `expect`, and so are `rule` and `error`.
+        rule: what the argument must do.
+        received: as in `expect`; by default what the error says.
+        before: what stands before the words of the error.
+        error: the type of the new error.
+    """
+    try:
+        yield
+    except errors as caught:
+        told = f"{before}{caught}" if received is None else received
+        raise refusal(name, rule, received=told, error=error) from caught
 
 
 class _Signature:
